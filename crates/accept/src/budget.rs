@@ -71,6 +71,18 @@ impl Held {
         Some(())
     }
 
+    /// Changes the reservation to this many bytes. Returns `None`, and changes nothing, if fewer bytes are free.
+    pub fn resize(&mut self, bytes: usize) -> Option<()> {
+        match bytes.checked_sub(self.bytes) {
+            Some(more) => self.grow(more),
+            None => {
+                self.budget.held.fetch_sub(self.bytes - bytes, Ordering::Relaxed);
+                self.bytes = bytes;
+                Some(())
+            }
+        }
+    }
+
     /// Returns these bytes with this reservation, which ends when the last copy of the bytes is dropped.
     pub fn around(self, bytes: Bytes) -> Bytes {
         Bytes::from_owner(Counted { bytes, _held: self })
@@ -113,6 +125,8 @@ mod tests {
         let mut held = budget.hold(0).unwrap();
         assert_eq!([held.grow(6), held.grow(5), held.grow(4)], [Some(()), None, Some(())]);
         assert_eq!(budget.held(), 10);
+        assert_eq!([held.resize(3), held.resize(11), held.resize(8)], [Some(()), None, Some(())]);
+        assert_eq!(budget.held(), 8);
         drop(held);
         assert_eq!(budget.held(), 0);
     }

@@ -56,7 +56,7 @@ pub struct Args {
     #[arg(long, default_value = "64Mi", value_parser = quantity::parse)]
     pub max_request_body_size: usize,
     /// Maximum size of all request bodies in memory together, as a Kubernetes quantity. Requests above it get status 503.
-    /// While a body is received, it counts with up to twice its size.
+    /// While a body is received, it counts with up to twice its size. Answers that wait for the proxy count too.
     #[arg(long, default_value = "256Mi", value_parser = quantity::parse)]
     pub max_request_bytes_in_flight: usize,
     /// Ignore the subset hint of the proxy.
@@ -89,6 +89,9 @@ pub struct Args {
     /// Folder with tls.crt and tls.key [default: a self-signed certificate].
     #[arg(long, default_value = "")]
     pub cert_path: String,
+    /// File with CA certificates. Callers of ext_proc must then have a client certificate that one of these CAs has signed.
+    #[arg(long, default_value = "")]
+    pub client_ca_file: String,
     /// Accepted without effect: changed certificates are always reloaded.
     #[arg(long, action = ArgAction::Set, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
     pub enable_cert_reload: bool,
@@ -267,6 +270,12 @@ impl Args {
             return Err(ArgsError::Value {
                 flag: "max-request-bytes-in-flight",
                 message: "must not be less than --max-request-body-size".to_owned(),
+            });
+        }
+        if !self.client_ca_file.is_empty() && !self.secure_serving {
+            return Err(ArgsError::Value {
+                flag: "client-ca-file",
+                message: "needs --secure-serving: without TLS, callers have no certificates".to_owned(),
             });
         }
         if !self.metrics_client_ca_file.is_empty() {

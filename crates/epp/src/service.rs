@@ -16,7 +16,7 @@ use longboat_scheduler::{
     config::{DataLayer, EndpointPickerConfig, Loaded, load},
     flow, quantity,
 };
-use longboat_tls::{KeyPair, LeafRequest, Reloading};
+use longboat_tls::{KeyPair, LeafRequest, Reloading, Replaceable};
 use tokio::{net::TcpListener, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
@@ -248,8 +248,14 @@ impl Server {
             let scraper = Scraper { tls: scrape_tls(&layer)?, layer, interval };
             tasks.spawn(scraper.run(Arc::clone(&core), stop.clone()));
         }
-        let mut options =
-            ServerOptions { tls, grace: STREAM_GRACE.max(window), threads, ..ServerOptions::default() };
+        let mut options = ServerOptions {
+            tls,
+            grace: STREAM_GRACE.max(window),
+            // One account for requests, messages that have not come whole, and answers that wait.
+            memory: Arc::clone(&core.bodies),
+            threads,
+            ..ServerOptions::default()
+        };
         if let Ok(bytes) = quantity::parse(&args.grpc_max_recv_msg_size) {
             options.max_receive_bytes = bytes;
         }
@@ -341,8 +347,13 @@ async fn serving_tls(
     if !args.secure_serving {
         return Ok(None);
     }
+    let client_ca = match args.client_ca_file.as_str() {
+        "" => None,
+        path => Some(read(path)?),
+    };
+    let options = longboat_tls::ServerOptions { client_ca, ..longboat_tls::ServerOptions::with_alpn(H2) };
     if let Some(folder) = args.certificate_folder() {
-        let reloading = Reloading::watch(&folder, H2, stop.clone()).await.map_err(Error::Tls)?;
+        let reloading = Reloading::watch(&folder, &options, stop.clone()).await.map_err(Error::Tls)?;
         return Ok(Some(reloading.config()));
     }
     let pair = longboat_tls::self_signed(&LeafRequest {
@@ -353,7 +364,7 @@ async fn serving_tls(
         ..LeafRequest::default()
     })
     .map_err(Error::Tls)?;
-    longboat_tls::server_config(&pair, H2).map(Some).map_err(Error::Tls)
+    Replaceable::new(&pair, &options).map(|served| Some(served.config())).map_err(Error::Tls)
 }
 
 async fn metrics_tls(
@@ -363,16 +374,17 @@ async fn metrics_tls(
     if folder.is_empty() {
         return Ok(None);
     }
-    let reloading =
-        Reloading::watch(Path::new(folder), &[b"http/1.1"], stop.clone()).await.map_err(Error::Tls)?;
+    let options = longboat_tls::ServerOptions::with_alpn(&[b"http/1.1"]);
+    let reloading = Reloading::watch(Path::new(folder), &options, stop.clone()).await.map_err(Error::Tls)?;
     Ok(Some(reloading.config()))
+}
+
+fn read(path: &str) -> Result<String, Error> {
+    std::fs::read_to_string(path).map_err(|source| Error::ConfigFile { path: path.into(), source })
 }
 
 fn scrape_tls(layer: &DataLayer) -> Result<Arc<rustls::ClientConfig>, Error> {
     let source = &layer.source;
-    let read = |path: &str| {
-        std::fs::read_to_string(path).map_err(|source| Error::ConfigFile { path: path.into(), source })
-    };
     let config = if source.insecure_skip_verify {
         longboat_tls::insecure_client_config(&[b"http/1.1"])
     } else {

@@ -106,20 +106,24 @@ async fn server(transport: Transport, threads: usize) -> Result<(), Failure> {
 }
 
 async fn measure(address: SocketAddr, pid: u32) -> Result<(), Failure> {
-    for (what, bytes, requests) in [("1 KB", 1 << 10, 20_000_u32), ("400 KB", 400 << 10, 1_000)] {
+    for (what, bytes, chunks, requests) in [
+        ("1 KB", 1 << 10, 1, 20_000_u32),
+        ("1 KB and 100 chunks", 1 << 10, 100, 800),
+        ("400 KB", 400 << 10, 1, 1_000),
+    ] {
         let client = Client::new(address, None);
         let text = "x".repeat(bytes);
         let body = Bytes::from(format!(
             "{{\"model\":\"m\",\"messages\":[{{\"role\":\"user\",\"content\":\"{text}\"}}]}}"
         ));
-        request(&client, &body).await?;
+        request(&client, &body, chunks).await?;
         let (cpu, started) = (cpu(pid)?, Instant::now());
         let mut tasks = JoinSet::new();
         for _ in 0..STREAMS {
             let (client, body) = (client.clone(), body.clone());
             tasks.spawn(async move {
                 for _ in 0..requests as usize / STREAMS {
-                    request(&client, &body).await?;
+                    request(&client, &body, chunks).await?;
                 }
                 Ok::<_, Failure>(())
             });
@@ -135,7 +139,7 @@ async fn measure(address: SocketAddr, pid: u32) -> Result<(), Failure> {
 }
 
 /// Sends a request and its response, as a proxy would.
-async fn request(client: &Client, body: &Bytes) -> Result<(), Failure> {
+async fn request(client: &Client, body: &Bytes, chunks: usize) -> Result<(), Failure> {
     let mut exchange = client.open().await?;
     let mut headers = Headers::new();
     for (name, value) in [
@@ -173,8 +177,10 @@ async fn request(client: &Client, body: &Bytes) -> Result<(), Failure> {
     let mut headers = Headers::new();
     headers.push(":status", "200");
     sender.send(Event::ResponseHeaders { headers, end_of_stream: false }).await?;
-    sender.send(Event::ResponseBody { body: Bytes::from_static(b"{\"id\":1}"), end_of_stream: true }).await?;
-    for _ in 0..2 {
+    receiver.receive().await?.ok_or("the stream ended early")?;
+    for chunk in 1..=chunks {
+        let body = Bytes::from_static(b"data: {\"choices\":[{\"delta\":{\"content\":\" sea\"}}]}\n\n");
+        sender.send(Event::ResponseBody { body, end_of_stream: chunk == chunks }).await?;
         receiver.receive().await?.ok_or("the stream ended early")?;
     }
     Ok(())

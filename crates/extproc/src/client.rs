@@ -25,6 +25,7 @@ use tonic_prost::ProstCodec;
 use crate::{
     error::ClientError,
     message::{Incoming, Reply},
+    server::{CountedStream, MAX_STREAMS, PATH, StreamCount},
     wire::{ProcessingRequest, ProcessingResponse},
 };
 
@@ -35,10 +36,8 @@ const OUTGOING: usize = 8;
 /// How long the connection attempt may take; other requests wait for it.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-const PATH: &str = "/envoy.service.ext_proc.v3.ExternalProcessor/Process";
-
-/// A client of one processor. Cheap to clone. All clones share one HTTP/2 connection. The first [`Client::open`] creates the
-/// connection, and a later call creates a new one if it has broken.
+/// A client of one processor. Cheap to clone. All clones share HTTP/2 connections. [`Client::open`] creates one if there is
+/// none, or if each has its most streams or has broken.
 #[derive(Clone)]
 pub struct Client {
     inner: Arc<Inner>,
@@ -50,7 +49,7 @@ struct Inner {
     origin: http::Uri,
     tls: Option<tokio_rustls::TlsConnector>,
     // An async lock, held while connecting, so that a burst of requests creates one connection.
-    live: tokio::sync::Mutex<Option<Connection>>,
+    live: tokio::sync::Mutex<Vec<Connection>>,
 }
 
 impl std::fmt::Debug for Client {
@@ -78,7 +77,7 @@ impl Client {
                 target,
                 origin,
                 tls: tls.map(tokio_rustls::TlsConnector::from),
-                live: tokio::sync::Mutex::new(None),
+                live: tokio::sync::Mutex::default(),
             }),
         }
     }
@@ -86,7 +85,7 @@ impl Client {
     /// Opens the stream for one HTTP request. Connects first if there is no live connection. Does not wait for the
     /// processor's answer: if the processor refuses the stream, [`Exchange::receive`] returns the error.
     pub async fn open(&self) -> Result<Exchange, ClientError> {
-        let connection = self.connection().await?;
+        let (connection, counted) = self.connection().await?;
         let broken = Arc::clone(&connection.broken);
         let (outgoing, queue) = mpsc::channel(OUTGOING);
         let mut grpc = Grpc::with_origin(connection, self.inner.origin.clone())
@@ -113,22 +112,26 @@ impl Client {
         };
         Ok(Exchange {
             sender: Sender { outgoing, first: true, client: self.clone() },
-            receiver: Receiver { state, broken, client: self.clone() },
+            receiver: Receiver { state, broken, client: self.clone(), _counted: counted },
         })
     }
 
-    async fn connection(&self) -> Result<Connection, ClientError> {
+    /// Returns a connection with room for a stream, which counts until the returned count is dropped.
+    async fn connection(&self) -> Result<(Connection, CountedStream), ClientError> {
         let mut live = self.inner.live.lock().await;
-        if let Some(connection) = live.as_ref()
-            && !connection.requests.is_closed()
-            && !connection.broken.load(Ordering::Acquire)
-        {
-            return Ok(connection.clone());
+        live.retain(|connection| {
+            !connection.requests.is_closed() && !connection.broken.load(Ordering::Acquire)
+        });
+        for connection in &*live {
+            if let Some(counted) = connection.streams.take(MAX_STREAMS as usize) {
+                return Ok((connection.clone(), counted));
+            }
         }
         let connecting = tokio::time::timeout(CONNECT_TIMEOUT, self.inner.connect());
         let connection = connecting.await.map_err(|_| self.inner.refused("no answer in time"))??;
-        *live = Some(connection.clone());
-        Ok(connection)
+        live.push(connection.clone());
+        let counted = connection.streams.take(MAX_STREAMS as usize);
+        counted.map(|counted| (connection, counted)).ok_or_else(|| self.inner.refused("no room for a stream"))
     }
 }
 
@@ -162,7 +165,12 @@ impl Inner {
                 tracing::debug!(%target, %error, "Connection to the processor ended.");
             }
         });
-        Ok(Connection { requests, broken: Arc::default(), _driver: Arc::new(Driver(driver)) })
+        Ok(Connection {
+            requests,
+            streams: StreamCount::default(),
+            broken: Arc::default(),
+            _driver: Arc::new(Driver(driver)),
+        })
     }
 
     fn refused(&self, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> ClientError {
@@ -188,6 +196,7 @@ pub(crate) const CONNECTION_WINDOW: u32 = 4 << 20;
 #[derive(Clone)]
 struct Connection {
     requests: http2::SendRequest<tonic::body::Body>,
+    streams: StreamCount,
     /// Whether a stream failed in transport. A processor that shuts down still answers requests in flight but takes no new
     /// ones, so the next stream needs a new connection.
     broken: Arc<AtomicBool>,
@@ -278,6 +287,7 @@ pub struct Receiver {
     state: State,
     broken: Arc<AtomicBool>,
     client: Client,
+    _counted: CountedStream,
 }
 
 enum State {

@@ -127,7 +127,10 @@ async fn acceptor(settings: &Settings, shutdown: &CancellationToken) -> Result<O
             })?;
             longboat_tls::server_config(&pair, ALPN)?
         }
-        Serving::Folder(folder) => Reloading::watch(folder, ALPN, shutdown.child_token()).await?.config(),
+        Serving::Folder(folder) => {
+            let options = longboat_tls::ServerOptions::with_alpn(ALPN);
+            Reloading::watch(folder, &options, shutdown.child_token()).await?.config()
+        }
     };
     Ok(Some(TlsAcceptor::from(config)))
 }

@@ -24,10 +24,7 @@ pub fn server_config(pair: &KeyPair, alpn: &[&[u8]]) -> Result<Arc<ServerConfig>
 /// Creates a client configuration that trusts exactly the certificates in `ca_pem`. There are no built-in public roots, so
 /// `None` is an error.
 pub fn client_config(ca_pem: Option<&str>, alpn: &[&[u8]]) -> Result<Arc<ClientConfig>, TlsError> {
-    let mut roots = RootCertStore::empty();
-    for certificate in certificates(ca_pem.ok_or(TlsError::NoRoots)?)? {
-        roots.add(certificate)?;
-    }
+    let roots = roots(ca_pem.ok_or(TlsError::NoRoots)?)?;
     let mut config = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
     config.alpn_protocols = owned(alpn);
     Ok(Arc::new(config))
@@ -58,6 +55,15 @@ pub(crate) fn certified_key(pair: &KeyPair) -> Result<CertifiedKey, TlsError> {
     let certified = CertifiedKey::new(certificates(&pair.certificate_pem)?, key);
     certified.keys_match()?;
     Ok(certified)
+}
+
+/// Returns the CAs of a PEM text.
+pub(crate) fn roots(pem: &str) -> Result<RootCertStore, TlsError> {
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates(pem)? {
+        roots.add(certificate)?;
+    }
+    Ok(roots)
 }
 
 fn certificates(pem: &str) -> Result<Vec<CertificateDer<'static>>, TlsError> {

@@ -5,11 +5,11 @@ use std::{str::FromStr, sync::Arc};
 use rustls::{
     CipherSuite, ConfigBuilder, ServerConfig, SupportedProtocolVersion, WantsVerifier,
     crypto::{CryptoProvider, ring},
-    server::{ResolvesServerCert, WantsServerCert},
+    server::{ResolvesServerCert, WantsServerCert, WebPkiClientVerifier},
     version::{TLS12, TLS13},
 };
 
-use crate::TlsError;
+use crate::{TlsError, config::roots};
 
 /// TLS options of a server. The default is TLS 1.2 and 1.3 with every suite, and no application protocol.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -20,6 +20,8 @@ pub struct ServerOptions {
     pub cipher_suites: Vec<Suite>,
     /// Application protocols, for instance `h2` and `http/1.1`.
     pub alpn: Vec<Vec<u8>>,
+    /// The CA certificates (PEM) that client certificates must be signed by. `None` if clients need no certificate.
+    pub client_ca: Option<String>,
 }
 
 /// Oldest protocol version, with the names in Kubernetes' flags.
@@ -73,7 +75,7 @@ impl ServerOptions {
         Self { alpn: alpn.iter().map(|protocol| protocol.to_vec()).collect(), ..Self::default() }
     }
 
-    /// Creates a configuration with the certificates from `certificate`, without client certificates.
+    /// Creates a configuration with the certificates from `certificate`.
     pub(crate) fn config(
         &self,
         certificate: Arc<dyn ResolvesServerCert>,
@@ -94,9 +96,14 @@ impl ServerOptions {
             MinVersion::Tls12 => &[&TLS13, &TLS12],
             MinVersion::Tls13 => &[&TLS13],
         };
+        let provider = Arc::new(provider);
         let builder: ConfigBuilder<ServerConfig, WantsVerifier> =
-            ServerConfig::builder_with_provider(Arc::new(provider)).with_protocol_versions(versions)?;
-        Ok(builder.with_no_client_auth())
+            ServerConfig::builder_with_provider(Arc::clone(&provider)).with_protocol_versions(versions)?;
+        let Some(pem) = &self.client_ca else { return Ok(builder.with_no_client_auth()) };
+        let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots(pem)?), provider)
+            .build()
+            .map_err(|_| TlsError::Pem { what: "CA certificate of clients" })?;
+        Ok(builder.with_client_cert_verifier(verifier))
     }
 }
 

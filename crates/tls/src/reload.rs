@@ -59,11 +59,15 @@ impl Replaceable {
 impl Reloading {
     /// Reads the pair now, and again whenever it changes, until `cancel`. An unusable pair is an error now. Later it is
     /// logged, and the last usable pair stays.
-    pub async fn watch(dir: &Path, alpn: &[&[u8]], cancel: CancellationToken) -> Result<Self, TlsError> {
-        Self::watch_with(dir, &ServerOptions::with_alpn(alpn), INTERVAL, cancel).await
+    pub async fn watch(
+        dir: &Path,
+        options: &ServerOptions,
+        cancel: CancellationToken,
+    ) -> Result<Self, TlsError> {
+        Self::watch_with(dir, options, INTERVAL, cancel).await
     }
 
-    /// Like [`Self::watch`] with all options. Checks the files once per `interval`.
+    /// Like [`Self::watch`], but checks the files once per `interval`.
     pub async fn watch_with(
         dir: &Path,
         options: &ServerOptions,
@@ -187,7 +191,8 @@ mod tests {
             (CertificateAuthority::new("one").unwrap(), CertificateAuthority::new("two").unwrap());
         write(dir.path(), &first.issue(&localhost()).unwrap());
         let cancel = CancellationToken::new();
-        let reloading = Reloading::watch(dir.path(), &[], cancel.clone()).await.unwrap();
+        let reloading =
+            Reloading::watch(dir.path(), &ServerOptions::default(), cancel.clone()).await.unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let trust_first = client_config(Some(&first.pem()), &[]).unwrap();
         let trust_second = client_config(Some(&second.pem()), &[]).unwrap();
@@ -219,6 +224,26 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let server = crate::server_config(&pair, &[]).unwrap();
         assert_eq!(greet(&listener, server, insecure_client_config(&[])).await.unwrap(), "hello");
+    }
+
+    #[tokio::test]
+    async fn a_server_that_asks_for_certificates_greets_only_clients_of_its_ca() {
+        install_default_provider();
+        let (ours, other) =
+            (CertificateAuthority::new("ours").unwrap(), CertificateAuthority::new("other").unwrap());
+        let options = ServerOptions { client_ca: Some(ours.pem()), ..ServerOptions::default() };
+        let server = Replaceable::new(&crate::self_signed(&localhost()).unwrap(), &options).unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let stranger = insecure_client_config(&[]);
+        let caller = |ca: &CertificateAuthority| {
+            let pair = ca.issue(&LeafRequest { client_auth: true, ..localhost() }).unwrap();
+            crate::with_client_certificate(&stranger, &pair).unwrap()
+        };
+        assert_eq!(greet(&listener, server.config(), caller(&ours)).await.unwrap(), "hello");
+        assert!(greet(&listener, server.config(), caller(&other)).await.is_err());
+        assert!(greet(&listener, server.config(), stranger).await.is_err());
+        let unusable = ServerOptions { client_ca: Some("no certificate".to_owned()), ..options };
+        assert!(Replaceable::new(&crate::self_signed(&localhost()).unwrap(), &unusable).is_err());
     }
 
     #[test]

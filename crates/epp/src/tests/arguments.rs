@@ -82,6 +82,8 @@ fn what_cannot_be_meant_is_refused() {
     assert_eq!(check(&["--endpoint-selector", "a=b"]), ArgsError::TargetPorts);
     assert_eq!(check(&["--pool-name", "p", "stray"]), ArgsError::Positional("stray".to_owned()));
     assert_eq!(check(&["--pool-name", "p", "--config-text", "a", "--config-file", "b"]), ArgsError::Config);
+    let unasked = check(&["--pool-name=p", "--client-ca-file=ca.crt", "--secure-serving=false"]);
+    assert!(matches!(unasked, ArgsError::Value { flag: "client-ca-file", .. }), "{unasked}");
     for flag in ["--total-queued-requests-metric=x", "--no-such-flag"] {
         assert!(parse(&[flag]).is_err(), "{flag}");
     }

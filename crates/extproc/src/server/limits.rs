@@ -15,8 +15,6 @@ pub struct Limits {
     pub connections: usize,
     /// The most streams of all connections. Further ones end with the gRPC status `UNAVAILABLE`.
     pub streams: usize,
-    /// The most bytes of incomplete messages, in all streams. Proxies send pieces of about 50 KB.
-    pub unfinished: usize,
     /// The time limit for the first stream of a connection, and for the first message of a stream.
     pub first: Duration,
     /// The time after which a connection without a stream gets a GOAWAY.
@@ -32,7 +30,6 @@ impl Default for Limits {
         Self {
             connections: 1024,
             streams: 1 << 16,
-            unfinished: 256 << 20,
             first: Duration::from_secs(30),
             idle: Duration::from_mins(10),
             silence: Duration::from_mins(1),
@@ -49,17 +46,17 @@ impl Limits {
     }
 }
 
-/// Counts open streams.
-#[derive(Debug, Default)]
-pub(super) struct StreamCount(Arc<AtomicUsize>);
+/// Counts open streams. Clones share the count.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct StreamCount(Arc<AtomicUsize>);
 
 /// Counts a stream as open.
 #[derive(Debug)]
-pub(super) struct CountedStream(Arc<AtomicUsize>);
+pub(crate) struct CountedStream(Arc<AtomicUsize>);
 
 impl StreamCount {
     /// Counts another stream, unless there are as many as `limit`.
-    pub(super) fn take(&self, limit: usize) -> Option<CountedStream> {
+    pub(crate) fn take(&self, limit: usize) -> Option<CountedStream> {
         let more = |open: usize| (open < limit).then_some(open + 1);
         self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()?;
         Some(CountedStream(Arc::clone(&self.0)))
@@ -146,7 +143,6 @@ mod tests {
     const LIMITS: Limits = Limits {
         connections: 1,
         streams: 1,
-        unfinished: 1,
         first: Duration::from_secs(3),
         idle: Duration::from_secs(5),
         silence: Duration::from_secs(4),

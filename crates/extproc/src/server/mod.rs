@@ -25,16 +25,19 @@ mod tonic;
 use homes::Homes;
 pub use http2::connection_of;
 pub use limits::Limits;
-use limits::StreamCount;
+pub(crate) use limits::{CountedStream, StreamCount};
 
-const PATH: &str = "/envoy.service.ext_proc.v3.ExternalProcessor/Process";
+pub(crate) const PATH: &str = "/envoy.service.ext_proc.v3.ExternalProcessor/Process";
 
 /// How long a caller may take for the TLS handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 
-/// The most streams per connection. A stream lives as long as its HTTP response, so a connection has as many streams as the
-/// proxy has requests in flight. hyper's default of 200 would queue the rest.
-const MAX_STREAMS: u32 = 1 << 16;
+/// The most streams per connection. A stream lives as long as its HTTP response, so a proxy with more requests in flight opens
+/// more connections, as Envoy does.
+pub(crate) const MAX_STREAMS: u32 = 256;
+
+/// The memory of all streams, unless the server's owner has a budget.
+const MEMORY: usize = 256 << 20;
 
 /// The message of the status for a stream beyond the limit.
 const TOO_MANY: &str = "too many streams";
@@ -169,6 +172,9 @@ pub struct ServerOptions {
     pub grace: Duration,
     /// The limits on callers.
     pub limits: Limits,
+    /// The memory of messages that have not come whole, of answers that wait for the proxy's window, and of output that the
+    /// proxy does not read. The processor may count what it holds in the same budget.
+    pub memory: Arc<Budget>,
     /// Other gRPC services on the same port (health).
     pub others: Option<::tonic::service::Routes>,
     /// The HTTP/2 implementation.
@@ -179,8 +185,8 @@ pub struct ServerOptions {
 }
 
 impl Default for ServerOptions {
-    /// Plaintext, gRPC's usual limits (4 MiB received, any size sent), the usual limits of callers, no grace period, no other
-    /// services, no threads.
+    /// Plaintext, gRPC's usual limits (4 MiB received, any size sent), the usual limits of callers, 256 MiB of memory, no grace
+    /// period, no other services, no threads.
     fn default() -> Self {
         Self {
             tls: None,
@@ -188,6 +194,7 @@ impl Default for ServerOptions {
             max_send_bytes: usize::MAX,
             grace: Duration::ZERO,
             limits: Limits::default(),
+            memory: Budget::new(MEMORY),
             others: None,
             transport: Transport::Lean,
             threads: 0,
@@ -211,16 +218,13 @@ impl std::fmt::Debug for ServerOptions {
 struct Shared<P> {
     processor: Arc<P>,
     options: ServerOptions,
-    /// The memory budget for incomplete messages in all streams.
-    partial: Arc<Budget>,
-    /// The stream_count of streams.
+    /// The number of open streams.
     stream_count: StreamCount,
 }
 
 impl<P> Shared<P> {
     fn new(processor: Arc<P>, options: ServerOptions) -> Self {
-        let partial = Budget::new(options.limits.unfinished);
-        Self { processor, options, partial, stream_count: StreamCount::default() }
+        Self { processor, options, stream_count: StreamCount::default() }
     }
 
     fn uses_tonic(&self) -> bool {

@@ -131,7 +131,7 @@ impl<P: Processor> hyper::service::Service<http::Request<hyper::body::Incoming>>
                 .max_decoding_message_size(options.max_receive_bytes)
                 .max_encoding_message_size(options.max_send_bytes);
             let start = Start { shared: Arc::clone(&self.shared), stream: Some(stream) };
-            let partial = Arc::clone(&self.shared.partial);
+            let partial = Arc::clone(&self.shared.options.memory);
             let request = request.map(|body| Metered::new(body, partial));
             return Box::pin(async move { Ok(grpc.streaming(start, request).await) });
         }

@@ -2,6 +2,7 @@
 
 use std::{future::Future, time::Duration};
 
+use longboat_accept::Budget;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
@@ -209,8 +210,7 @@ async fn connections_beyond_the_limit_wait_until_others_are_closed() {
 
 #[tokio::test]
 async fn messages_that_do_not_end_share_one_memory() {
-    let limits = Limits { unfinished: 1 << 20, ..short() };
-    both(limits, |running| async move {
+    let test = |running: Running| async move {
         let piece = vec![7; 16 << 10];
         let mut callers = Vec::new();
         for _ in 0..8 {
@@ -235,6 +235,10 @@ async fn messages_that_do_not_end_share_one_memory() {
         let mut exchange = client(&running).open().await.unwrap();
         exchange.send(request("/x")).await.unwrap();
         next(&mut exchange).await;
-    })
-    .await;
+    };
+    for transport in [Transport::Lean, Transport::Tonic] {
+        let memory = Budget::new(1 << 20);
+        let options = ServerOptions { limits: short(), memory, transport, ..ServerOptions::default() };
+        test(echo(options).await).await;
+    }
 }

@@ -7,12 +7,13 @@ use std::{
     time::Duration,
 };
 
+use longboat_accept::Budget;
 use parking_lot::Mutex;
 
 use super::{
     frame::{self, Code, HEAD, Head, MAX_FRAME, PREFACE},
     hpack::{self, Decoder},
-    stream::{Call, DEADLINE_EXCEEDED, Status, UNAVAILABLE, UNIMPLEMENTED},
+    stream::{Call, DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED, Status, UNAVAILABLE, UNIMPLEMENTED},
 };
 use crate::{
     client::{CONNECTION_WINDOW, STREAM_WINDOW},
@@ -27,9 +28,15 @@ const LARGEST_WINDOW: i64 = 0x7fff_ffff;
 const ENOUGH: usize = 128 << 10;
 /// With this many bytes in the output, the peer has exceeded its limit: only answers to its own frames can add up to so
 /// many.
-const TOO_MUCH: usize = 4 << 20;
-/// With this many answers waiting in a call, its caller gets no more window.
-const BACKLOG: usize = 16;
+const TOO_MUCH: usize = 1 << 20;
+/// The most frames between two looks at the timers that do not serve a call: settings, pings, resets, empty data. Each frame
+/// of a call outweighs `USEFUL` of them. A proxy sends a few, and one that only sends these is cut off.
+const MAX_IDLE_FRAMES: u32 = 10_000;
+const USEFUL: u32 = 2;
+/// How many idle frames a reset weighs: more than the headers that opened its call.
+const RESET: u32 = 3;
+/// The most entries in a list of calls, before those of calls that have ended are removed.
+const MAX_LISTED: usize = 2 * MAX_STREAMS as usize;
 /// The payloads of pings: at the end of a connection, and to a silent peer.
 const LEAVING: [u8; 8] = [0; 8];
 const THERE: [u8; 8] = [1; 8];
@@ -55,8 +62,12 @@ pub(super) struct Core<P: Processor> {
     shared: Arc<Shared<P>>,
     decoder: Decoder,
     calls: BTreeMap<u32, Call<P::Exchange>>,
-    /// Calls that have something to send, in sending order.
+    /// Calls that have something to send, in sending order. A call that waits for its own window is in no list.
     ready: VecDeque<u32>,
+    /// Calls that wait for the connection's window.
+    starved: VecDeque<u32>,
+    /// The frames since the last look that did not serve a call.
+    idle_frames: u32,
     /// The wakers of calls that wait for something other than their caller.
     waiting: BTreeMap<u32, Waker>,
     woken: Arc<Woken>,
@@ -73,6 +84,9 @@ pub(super) struct Core<P: Processor> {
     /// Received bytes for which the peer has not got new window yet.
     owed: u32,
     leaving: Leaving,
+    /// How often a call was looked at for something to send.
+    #[cfg(test)]
+    pub(super) visits: usize,
 }
 
 /// The calls whose wait is over.
@@ -105,6 +119,8 @@ impl<P: Processor> Core<P> {
             decoder: Decoder::default(),
             calls: BTreeMap::new(),
             ready: VecDeque::new(),
+            starved: VecDeque::new(),
+            idle_frames: 0,
             waiting: BTreeMap::new(),
             woken: Arc::default(),
             output,
@@ -116,6 +132,8 @@ impl<P: Processor> Core<P> {
             frame_limit: MAX_FRAME,
             owed: 0,
             leaving: Leaving::No,
+            #[cfg(test)]
+            visits: 0,
         }
     }
 
@@ -152,6 +170,19 @@ impl<P: Processor> Core<P> {
         if self.block.is_some() && head.kind != frame::CONTINUATION {
             return Err(Failed(Code::Protocol));
         }
+        let serves = head.kind == frame::HEADERS || (head.kind == frame::DATA && !payload.is_empty());
+        if serves || (head.kind == frame::DATA && head.has(frame::END_STREAM)) {
+            self.idle_frames = self.idle_frames.saturating_sub(USEFUL);
+        } else {
+            self.idle_frames += if head.kind == frame::RST_STREAM { RESET } else { 1 };
+            if self.idle_frames > MAX_IDLE_FRAMES {
+                return Err(Failed(Code::EnhanceYourCalm));
+            }
+        }
+        // These frames are about the connection.
+        if matches!(head.kind, frame::SETTINGS | frame::PING | frame::GOAWAY) && head.stream != 0 {
+            return Err(Failed(Code::Protocol));
+        }
         match head.kind {
             frame::DATA => self.data(head, payload),
             frame::HEADERS => self.headers(head, payload),
@@ -179,8 +210,15 @@ impl<P: Processor> Core<P> {
             }
             frame::WINDOW_UPDATE => self.window_update(head, payload),
             frame::PUSH_PROMISE => Err(Failed(Code::Protocol)),
-            // Priorities are only hints, and a peer that goes away closes the connection. The standard says to ignore
-            // unknown frames.
+            // Priorities are only hints, but must be well-formed.
+            frame::PRIORITY => {
+                let Ok([a, b, c, d, _]) = <[u8; 5]>::try_from(payload) else {
+                    return Err(Failed(Code::FrameSize));
+                };
+                let parent = u32::from_be_bytes([a, b, c, d]) & 0x7fff_ffff;
+                if parent == head.stream { Err(Failed(Code::Protocol)) } else { Ok(()) }
+            }
+            // A peer that goes away closes the connection. The standard says to ignore unknown frames.
             _ => Ok(()),
         }
     }
@@ -204,7 +242,7 @@ impl<P: Processor> Core<P> {
             return Err(Failed(Code::FlowControl));
         }
         call.remote_closed = head.has(frame::END_STREAM);
-        call.receive(bytes, longest, &self.shared.partial);
+        call.receive(bytes, longest, &self.shared.options.memory);
         self.after(head.stream);
         Ok(())
     }
@@ -315,6 +353,10 @@ impl<P: Processor> Core<P> {
             call.listed = true;
             self.ready.push_back(stream);
         }
+        // The output goes first, so these answers may wait for a peer that does not read.
+        if sends && self.output.len() >= ENOUGH && !self.hold(stream) {
+            return;
+        }
         self.give_back(stream);
     }
 
@@ -327,11 +369,11 @@ impl<P: Processor> Core<P> {
         }
     }
 
-    /// Restores a call's receive window, unless too many of its answers wait.
+    /// Restores a call's receive window, unless its answers wait for its caller. So one call holds at most its window of them.
     fn give_back(&mut self, stream: u32) {
         let Some(call) = self.calls.get_mut(&stream) else { return };
         // Small requests end before half of the window is used, so they need no such frame at all.
-        if call.owed > STREAM_WINDOW / 2 && !call.remote_closed && call.out.queue.len() <= BACKLOG {
+        if call.owed > STREAM_WINDOW / 2 && !call.remote_closed && call.waiting.is_none() {
             frame::window_update(stream, call.owed, &mut self.output);
             call.owed = 0;
         }
@@ -348,40 +390,58 @@ impl<P: Processor> Core<P> {
     fn forget(&mut self, stream: u32) {
         self.calls.remove(&stream);
         self.waiting.remove(&stream);
+        // Calls that have ended leave the lists at their turn, or here if their turns do not come.
+        for list in [&mut self.ready, &mut self.starved] {
+            if list.len() > MAX_LISTED {
+                list.retain(|stream| self.calls.contains_key(stream));
+            }
+        }
     }
 
     fn settings(&mut self, head: Head, payload: &[u8]) -> Result<(), Failed> {
         if head.has(frame::ACK) {
-            return Ok(());
+            return if payload.is_empty() { Ok(()) } else { Err(Failed(Code::FrameSize)) };
         }
         if !payload.len().is_multiple_of(6) {
             return Err(Failed(Code::FrameSize));
         }
+        // Of a value that comes several times, the last one counts. So a frame changes the windows once.
+        let mut window = None;
         for setting in payload.chunks_exact(6) {
             let [a, b, value @ ..] = setting else { continue };
             let value = value.iter().fold(0_u32, |value, byte| (value << 8) | u32::from(*byte));
             match u16::from_be_bytes([*a, *b]) {
-                4 => {
-                    let value = i64::from(value);
-                    if value > LARGEST_WINDOW {
-                        return Err(Failed(Code::FlowControl));
-                    }
-                    let change = value - self.call_window;
-                    self.call_window = value;
-                    for call in self.calls.values_mut() {
-                        call.window += change;
-                        if call.window > LARGEST_WINDOW {
-                            return Err(Failed(Code::FlowControl));
-                        }
-                    }
-                }
+                2 if value > 1 => return Err(Failed(Code::Protocol)),
+                4 if i64::from(value) > LARGEST_WINDOW => return Err(Failed(Code::FlowControl)),
+                4 => window = Some(i64::from(value)),
                 5 if (MAX_FRAME..1 << 24).contains(&(value as usize)) => self.frame_limit = value as usize,
                 5 => return Err(Failed(Code::Protocol)),
                 // The server never adds entries to the peer's HPACK table, never pushes, and sends few fields.
                 _ => {}
             }
         }
+        if let Some(window) = window.filter(|window| *window != self.call_window) {
+            self.change_windows(window)?;
+        }
         frame::head(0, frame::SETTINGS, frame::ACK, 0, &mut self.output);
+        Ok(())
+    }
+
+    /// Changes the windows of all calls, of which there are at most [`MAX_STREAMS`].
+    fn change_windows(&mut self, window: i64) -> Result<(), Failed> {
+        let change = window - self.call_window;
+        self.call_window = window;
+        for (&stream, call) in &mut self.calls {
+            call.window += change;
+            if call.window > LARGEST_WINDOW {
+                return Err(Failed(Code::FlowControl));
+            }
+            // A call whose answers wait may have waited for this.
+            if call.waiting.is_some() && call.window > 0 && !call.listed {
+                call.listed = true;
+                self.ready.push_back(stream);
+            }
+        }
         Ok(())
     }
 
@@ -394,6 +454,9 @@ impl<P: Processor> Core<P> {
         if head.stream == 0 {
             self.window += more;
             return if self.window > LARGEST_WINDOW { Err(Failed(Code::FlowControl)) } else { Ok(()) };
+        }
+        if head.stream > self.last {
+            return Err(Failed(Code::Protocol));
         }
         if let Some(call) = self.calls.get_mut(&head.stream) {
             call.window += more;
@@ -408,12 +471,16 @@ impl<P: Processor> Core<P> {
     /// Encodes messages of the calls, as far as windows and the size of the output allow.
     pub(super) fn fill(&mut self) {
         let longest = self.shared.options.max_send_bytes;
-        let mut turns = self.ready.len();
-        while turns > 0 && self.output.len() < ENOUGH {
-            turns -= 1;
-            let Some(stream) = self.ready.pop_front() else { return };
+        while self.output.len() < ENOUGH {
+            // A starved call can only go on when the connection has a window, and then it sends something.
+            let starved = if self.window > 0 { self.starved.pop_front() } else { None };
+            let Some(stream) = starved.or_else(|| self.ready.pop_front()) else { return };
             let Some(call) = self.calls.get_mut(&stream) else { continue };
             call.listed = false;
+            #[cfg(test)]
+            {
+                self.visits += 1;
+            }
             while self.output.len() < ENOUGH && call.load(longest) {
                 let rest = call.sending.len() - call.sent;
                 let allowed = usize::try_from(call.window.min(self.window)).unwrap_or_default();
@@ -438,6 +505,7 @@ impl<P: Processor> Core<P> {
                 let sent = i64::try_from(part).unwrap_or(i64::MAX);
                 call.window -= sent;
                 self.window -= sent;
+                self.idle_frames = self.idle_frames.saturating_sub(USEFUL);
             }
             let done = call.out.queue.is_empty() && call.sent == call.sending.len();
             if done && let Some(status) = call.end.take() {
@@ -448,10 +516,13 @@ impl<P: Processor> Core<P> {
                 continue;
             }
             if !done {
-                // The call gets its next turn after the others, or when its window allows.
-                call.listed = true;
-                self.ready.push_back(stream);
-            } else if call.sending.capacity() > MAX_FRAME {
+                if self.hold(stream) {
+                    self.list(stream);
+                }
+                continue;
+            }
+            call.waiting = None;
+            if call.sending.capacity() > MAX_FRAME {
                 call.sending = Vec::new();
                 call.sent = 0;
             }
@@ -459,10 +530,43 @@ impl<P: Processor> Core<P> {
         }
     }
 
+    /// Counts the memory of a call's answers that cannot leave yet. If there is too little, the call ends. Returns whether the
+    /// call goes on.
+    fn hold(&mut self, stream: u32) -> bool {
+        let Some(call) = self.calls.get_mut(&stream) else { return false };
+        if call.hold(&self.shared.options.memory).is_some() {
+            return true;
+        }
+        tracing::debug!("A stream ends: the answers that wait take too much memory.");
+        call.exchange.ended(RESOURCE_EXHAUSTED);
+        frame::reset(stream, Code::EnhanceYourCalm, &mut self.output);
+        self.forget(stream);
+        false
+    }
+
+    /// Lists a call that has more to send: for its next turn, which comes after the others, or for the connection's window.
+    /// For its own window, it waits in no list.
+    fn list(&mut self, stream: u32) {
+        let Some(call) = self.calls.get_mut(&stream) else { return };
+        let list = if self.output.len() >= ENOUGH {
+            &mut self.ready
+        } else if call.window > 0 {
+            &mut self.starved
+        } else {
+            return;
+        };
+        call.listed = true;
+        list.push_back(stream);
+    }
+
     /// Whether more messages can be encoded once the output is written.
     pub(super) fn can_fill(&self) -> bool {
-        self.window > 0
-            && self.ready.iter().any(|stream| self.calls.get(stream).is_some_and(|call| call.window > 0))
+        !self.ready.is_empty() || (self.window > 0 && !self.starved.is_empty())
+    }
+
+    /// Returns the memory of all connections.
+    pub(super) fn memory(&self) -> &Arc<Budget> {
+        &self.shared.options.memory
     }
 
     /// Returns the bytes to write.
@@ -499,6 +603,7 @@ impl<P: Processor> Core<P> {
 
     /// Ends calls that have waited too long for their first message. `passed` is the time since the last look.
     pub(super) fn expire(&mut self, passed: Duration, limit: Duration) {
+        self.idle_frames = 0;
         let mut late = Vec::new();
         for (&stream, call) in &mut self.calls {
             let Some(waited) = call.waited.as_mut().filter(|_| call.end.is_none()) else { continue };

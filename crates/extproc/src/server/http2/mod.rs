@@ -13,6 +13,7 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
+use longboat_accept::Held;
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     time,
@@ -54,6 +55,7 @@ pub(super) async fn connection<P: Processor>(
         written: 0,
         ending: false,
         heard: false,
+        held: None,
     };
     let period = limits.period();
     let mut looks = time::interval_at(time::Instant::now() + period, period);
@@ -120,6 +122,8 @@ struct Connection<P: Processor, S> {
     ending: bool,
     /// Whether bytes have come since the last look.
     heard: bool,
+    /// The memory of output that the peer does not read.
+    held: Option<Held>,
 }
 
 impl<P: Processor, S> Connection<P, S> {
@@ -182,21 +186,37 @@ impl<P: Processor, S: AsyncRead + AsyncWrite + Unpin> Connection<P, S> {
 
     /// Writes the output. Returns whether all of it was written.
     fn write(&mut self, context: &mut Context<'_>) -> io::Result<bool> {
-        let output = self.core.output();
-        while self.written < output.len() {
-            match Pin::new(&mut self.io).poll_write(context, &output[self.written..]) {
-                Poll::Pending => return Ok(false),
+        while self.written < self.core.output().len() {
+            let output = &self.core.output()[self.written..];
+            match Pin::new(&mut self.io).poll_write(context, output) {
+                Poll::Pending => {
+                    let bytes = self.core.output().len();
+                    return self.hold(bytes).map(|()| false);
+                }
                 Poll::Ready(Ok(0)) => return Err(io::ErrorKind::WriteZero.into()),
                 Poll::Ready(written) => self.written += written?,
             }
         }
         self.written = 0;
+        self.held = None;
+        let output = self.core.output();
         output.clear();
         output.shrink_to(KEPT);
         match Pin::new(&mut self.io).poll_flush(context) {
             Poll::Pending => Ok(false),
             Poll::Ready(flushed) => flushed.map(|()| true),
         }
+    }
+}
+
+impl<P: Processor, S> Connection<P, S> {
+    /// Counts the memory of output that the peer does not read.
+    fn hold(&mut self, bytes: usize) -> io::Result<()> {
+        let held = match &mut self.held {
+            Some(held) => held.resize(bytes),
+            None => self.core.memory().hold(bytes).map(|held| self.held = Some(held)),
+        };
+        held.ok_or_else(|| io::Error::other("output that peers do not read takes too much memory"))
     }
 }
 

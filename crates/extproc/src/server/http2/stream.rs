@@ -9,7 +9,7 @@ use prost::Message;
 use crate::{
     message::Incoming,
     server::{Exchange, Outbox, limits::CountedStream},
-    wire::ProcessingRequest,
+    wire::{ActionKind, ProcessingRequest, ProcessingResponse},
 };
 
 /// The length of a message's prefix: whether the message is compressed, and its length.
@@ -17,6 +17,9 @@ const PREFIX: usize = 5;
 
 /// The most bytes to allocate for a message before they arrive. Proxies send bodies in smaller pieces.
 const TRUSTED: usize = 128 << 10;
+
+/// What a queued answer takes in memory beside its bytes.
+const ANSWER: usize = size_of::<ProcessingResponse>() + 64;
 
 /// The gRPC status with which a call ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,6 +37,7 @@ impl Status {
 const OK: u8 = 0;
 pub(super) const DEADLINE_EXCEEDED: u8 = 4;
 pub(super) const UNKNOWN: u8 = 2;
+pub(super) const RESOURCE_EXHAUSTED: u8 = 8;
 const OUT_OF_RANGE: u8 = 11;
 pub(super) const UNIMPLEMENTED: u8 = 12;
 pub(super) const UNAVAILABLE: u8 = 14;
@@ -56,8 +60,13 @@ pub(super) struct Call<E> {
     pub(super) window: i64,
     /// Received bytes for which the peer has not got new window yet.
     pub(super) owed: u32,
-    /// Whether the call is in the list of calls that have something to send.
+    /// Whether the call is in a list of calls that have something to send.
     pub(super) listed: bool,
+    /// The memory of answers that wait for the caller's window. `None` if none waits.
+    pub(super) waiting: Option<Held>,
+    /// How many of the queued answers are weighed, and their weight.
+    weighed: usize,
+    weight: usize,
     /// The time for which the stream has waited for its first message. `None` after the first message.
     pub(super) waited: Option<Duration>,
     _counted: CountedStream,
@@ -77,15 +86,18 @@ impl<E: Exchange> Call<E> {
             window,
             owed: 0,
             listed: false,
+            waiting: None,
+            weighed: 0,
+            weight: 0,
             waited: Some(Duration::ZERO),
             _counted: counted,
         }
     }
 
     /// Processes received bytes, and hands each complete message to the exchange.
-    pub(super) fn receive(&mut self, bytes: &[u8], longest: usize, partial: &Arc<Budget>) {
+    pub(super) fn receive(&mut self, bytes: &[u8], longest: usize, memory: &Arc<Budget>) {
         let Self { input, exchange, out, end, waited, .. } = self;
-        let received = input.push(bytes, longest, partial, |message| {
+        let received = input.push(bytes, longest, memory, |message| {
             *waited = None;
             // Messages after the end are ignored.
             if !out.is_finished()
@@ -118,9 +130,14 @@ impl<E: Exchange> Call<E> {
         self.sending.clear();
         self.sent = 0;
         let Some(message) = self.out.queue.pop_front() else { return false };
+        if self.weighed > 0 {
+            self.weighed -= 1;
+            self.weight -= weight(&message);
+        }
         let length = message.encoded_len();
         if length > longest {
             self.out.queue.clear();
+            (self.weighed, self.weight) = (0, 0);
             self.end = Some(Status::new(
                 OUT_OF_RANGE,
                 format!("a message of {length} bytes is longer than {longest}"),
@@ -133,6 +150,30 @@ impl<E: Exchange> Call<E> {
         message.encode_raw(&mut self.sending);
         true
     }
+}
+
+impl<E> Call<E> {
+    /// Counts the memory of the answers that wait for the caller's window. `None` if there is too little. Each answer is
+    /// weighed once, however often the call is blocked.
+    pub(super) fn hold(&mut self, memory: &Arc<Budget>) -> Option<()> {
+        self.weight += self.out.queue.range(self.weighed..).map(weight).sum::<usize>();
+        self.weighed = self.out.queue.len();
+        let bytes = self.weight + self.sending.len();
+        match &mut self.waiting {
+            Some(held) => held.resize(bytes),
+            None => memory.hold(bytes).map(|held| self.waiting = Some(held)),
+        }
+    }
+}
+
+/// Returns the memory of a queued answer. The body of a request is not copied until it is sent, and the exchange has counted
+/// it.
+fn weight(answer: &ProcessingResponse) -> usize {
+    let bytes = match answer.response {
+        Some(ActionKind::RequestBody(_)) => 0,
+        _ => answer.encoded_len(),
+    };
+    ANSWER + bytes
 }
 
 /// The partly received message of a call.
@@ -153,7 +194,7 @@ impl Input {
         &mut self,
         mut bytes: &[u8],
         longest: usize,
-        partial: &Arc<Budget>,
+        memory: &Arc<Budget>,
         mut take: impl FnMut(ProcessingRequest),
     ) -> Result<(), String> {
         loop {
@@ -171,14 +212,14 @@ impl Input {
                 }
                 self.message = Vec::with_capacity(length.min(TRUSTED));
                 if bytes.len() < length {
-                    self.held = Some(hold(partial, self.message.capacity())?);
+                    self.held = Some(hold(memory, self.message.capacity())?);
                 }
             }
             let part = bytes.len().min(self.length() - self.message.len());
             if self.message.len() + part > self.message.capacity() {
                 // The message is longer than the first allocation, so the rest of it is allocated now.
                 self.held = None;
-                self.held = Some(hold(partial, self.length())?);
+                self.held = Some(hold(memory, self.length())?);
                 self.message.reserve_exact(self.length() - self.message.len());
             }
             self.message.extend_from_slice(&bytes[..part]);
@@ -209,9 +250,9 @@ impl Input {
     }
 }
 
-fn hold(partial: &Arc<Budget>, bytes: usize) -> Result<Held, String> {
-    let limit = partial.limit();
-    partial.hold(bytes).ok_or_else(|| format!("more than {limit} bytes of messages are in flight"))
+fn hold(memory: &Arc<Budget>, bytes: usize) -> Result<Held, String> {
+    let limit = memory.limit();
+    memory.hold(bytes).ok_or_else(|| format!("more than {limit} bytes of messages are in flight"))
 }
 
 fn unzip(message: &[u8], longest: usize) -> Result<Vec<u8>, String> {
@@ -234,30 +275,30 @@ mod tests {
     const LONGEST: usize = 1 << 20;
 
     /// Starts a message of this length with its first bytes.
-    fn begin(partial: &Arc<Budget>, length: usize, came: usize) -> Result<Input, String> {
+    fn begin(memory: &Arc<Budget>, length: usize, came: usize) -> Result<Input, String> {
         let mut input = Input::default();
         let prefix = [&[0][..], &u32::try_from(length).unwrap().to_be_bytes()].concat();
-        input.push(&prefix, LONGEST, partial, |_| panic!("nothing is complete"))?;
-        input.push(&vec![0; came], LONGEST, partial, |_| panic!("nothing is complete"))?;
+        input.push(&prefix, LONGEST, memory, |_| panic!("nothing is complete"))?;
+        input.push(&vec![0; came], LONGEST, memory, |_| panic!("nothing is complete"))?;
         Ok(input)
     }
 
     #[test]
     fn messages_that_never_end_do_not_fill_memory() {
-        let partial = Budget::new(LONGEST + 3 * TRUSTED);
-        let announced: Vec<_> = (0..3).map(|_| begin(&partial, LONGEST, 1).unwrap()).collect();
-        assert_eq!(partial.held(), 3 * TRUSTED, "what is announced is believed in part");
-        let long = begin(&partial, LONGEST, TRUSTED + 1).unwrap();
-        assert_eq!(partial.held(), LONGEST + 3 * TRUSTED);
-        assert!(begin(&partial, 100, 1).unwrap_err().contains("in flight"));
+        let memory = Budget::new(LONGEST + 3 * TRUSTED);
+        let announced: Vec<_> = (0..3).map(|_| begin(&memory, LONGEST, 1).unwrap()).collect();
+        assert_eq!(memory.held(), 3 * TRUSTED, "what is announced is believed in part");
+        let long = begin(&memory, LONGEST, TRUSTED + 1).unwrap();
+        assert_eq!(memory.held(), LONGEST + 3 * TRUSTED);
+        assert!(begin(&memory, 100, 1).unwrap_err().contains("in flight"));
         drop(announced);
         drop(long);
         // An unknown field in two parts.
         let mut short = Input::default();
         let mut complete = 0;
-        short.push(&[0, 0, 0, 0, 4, 0x7a], LONGEST, &partial, |_| panic!("nothing is complete")).unwrap();
-        assert_eq!(partial.held(), 4);
-        short.push(&[2, 0, 0], LONGEST, &partial, |_| complete += 1).unwrap();
-        assert_eq!((complete, partial.held()), (1, 0), "what is complete is held by its reader");
+        short.push(&[0, 0, 0, 0, 4, 0x7a], LONGEST, &memory, |_| panic!("nothing is complete")).unwrap();
+        assert_eq!(memory.held(), 4);
+        short.push(&[2, 0, 0], LONGEST, &memory, |_| complete += 1).unwrap();
+        assert_eq!((complete, memory.held()), (1, 0), "what is complete is held by its reader");
     }
 }

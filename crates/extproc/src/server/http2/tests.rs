@@ -1,8 +1,13 @@
 //! Tests of connections without a socket.
 
-use std::task::{Context, Waker};
+use std::{
+    collections::BTreeMap,
+    sync::Arc,
+    task::{Context, Waker},
+};
 
 use bytes::Bytes;
+use longboat_accept::Budget;
 use proptest::prelude::*;
 use prost::Message;
 
@@ -14,7 +19,7 @@ use crate::{
     Action, Event, HeaderChanges, Headers, Incoming, Outbox, Processor, ProcessorExchange, Reply,
     ServerOptions,
     client::{CONNECTION_WINDOW, STREAM_WINDOW},
-    server::Shared,
+    server::{MAX_STREAMS, Shared},
     wire::ProcessingResponse,
 };
 
@@ -36,6 +41,9 @@ impl ProcessorExchange for Body {
             Event::RequestBody { body, end_of_stream } => {
                 out.push(Action::RequestBody { body, end_of_stream });
             }
+            Event::ResponseBody { body, end_of_stream } => {
+                out.push(Action::ResponseBody { body, end_of_stream });
+            }
             Event::RequestTrailers(_) => out.finish(),
             _ => out.push(Action::RequestHeaders(HeaderChanges::default())),
         }
@@ -43,7 +51,12 @@ impl ProcessorExchange for Body {
 }
 
 fn core() -> Core<Echo> {
-    Core::new(std::sync::Arc::new(Shared::new(std::sync::Arc::new(Echo), ServerOptions::default())))
+    core_with(&Budget::new(64 << 20))
+}
+
+fn core_with(memory: &Arc<Budget>) -> Core<Echo> {
+    let options = ServerOptions { memory: Arc::clone(memory), ..ServerOptions::default() };
+    Core::new(Arc::new(Shared::new(Arc::new(Echo), options)))
 }
 
 /// Returns the frames of the output so far.
@@ -295,6 +308,15 @@ fn a_peer_that_breaks_the_protocol_is_told_which_rule() {
         (framed(frame::SETTINGS, 0, 0, &[0, 4, 0xff, 0xff, 0xff, 0xff]), Code::FlowControl),
         (framed(frame::CONTINUATION, 0, 1, &[]), Code::Protocol),
         (framed(frame::PING, 0, 0, &[0; 7]), Code::FrameSize),
+        (framed(frame::PING, 0, 1, &[0; 8]), Code::Protocol),
+        (framed(frame::GOAWAY, 0, 1, &[0; 8]), Code::Protocol),
+        (framed(frame::SETTINGS, 0, 1, &[]), Code::Protocol),
+        (framed(frame::SETTINGS, frame::ACK, 0, &[0; 6]), Code::FrameSize),
+        (framed(frame::SETTINGS, 0, 0, &[0, 2, 0, 0, 0, 2]), Code::Protocol),
+        (framed(frame::PRIORITY, 0, 1, &[0; 4]), Code::FrameSize),
+        (framed(frame::PRIORITY, 0, 3, &[0, 0, 0, 3, 9]), Code::Protocol),
+        (framed(frame::PRIORITY, 0, 0, &[0; 5]), Code::Protocol),
+        (framed(frame::WINDOW_UPDATE, 0, 1, &[0, 0, 0, 1]), Code::Protocol),
         (endless, Code::EnhanceYourCalm),
         (interrupted, Code::Protocol),
     ] {
@@ -318,7 +340,224 @@ fn a_peer_that_asks_and_never_reads_is_cut_off() {
     assert_eq!(ended, Some(Err(Failed(Code::EnhanceYourCalm))));
 }
 
+/// A message with a response body, whose bytes count while its answer waits.
+fn chunk(stream: u32, length: usize) -> Vec<u8> {
+    let event = Event::ResponseBody { body: Bytes::from(vec![7; length]), end_of_stream: false };
+    message(event).chunks(16_000).flat_map(|part| framed(frame::DATA, 0, stream, part)).collect()
+}
+
+fn chunks(replies: &[Reply]) -> Vec<usize> {
+    let length = |reply: &Reply| match &reply.action {
+        Action::ResponseBody { body, .. } => body.len(),
+        other => panic!("{other:?}"),
+    };
+    replies.iter().map(length).collect()
+}
+
+fn window(bytes: u32) -> Vec<u8> {
+    framed(frame::SETTINGS, 0, 0, &[&[0, 4][..], &bytes.to_be_bytes()].concat())
+}
+
+fn update(stream: u32, bytes: u32) -> Vec<u8> {
+    framed(frame::WINDOW_UPDATE, 0, stream, &bytes.to_be_bytes())
+}
+
+/// A connection whose calls may not send.
+fn closed(memory: &Arc<Budget>) -> Core<Echo> {
+    let mut core = core_with(memory);
+    take(&mut core, &[greeting(), window(0)].concat());
+    frames(&mut core);
+    core
+}
+
+#[test]
+fn answers_that_wait_for_a_closed_window_share_one_memory() {
+    let memory = Budget::new(1 << 20);
+    let mut core = closed(&memory);
+    let mut refused = 0;
+    for stream in (0..40).map(|call| 2 * call + 1) {
+        take(&mut core, &opening(stream));
+        for _ in 0..10 {
+            take(&mut core, &chunk(stream, 15_000));
+        }
+        let sent = frames(&mut core);
+        refused += sent.iter().filter(|(head, _)| head.kind == frame::RST_STREAM).count();
+        assert!(sent.iter().all(|(head, payload)| head.kind != frame::RST_STREAM || payload[3] == 11));
+        assert!(memory.held() <= 1 << 20);
+    }
+    assert!(core.calls() > 2);
+    assert_eq!(core.calls() + refused, 40);
+    let held = memory.held();
+    take(&mut core, &[update(1, 1 << 20), update(0, 1 << 20)].concat());
+    let mut sent = frames(&mut core);
+    sent.extend(frames(&mut core));
+    assert_eq!(chunks(&replies(&sent, 1)), [15_000; 10]);
+    assert!(memory.held() + 150_000 <= held);
+    drop(core);
+    assert_eq!(memory.held(), 0);
+}
+
+#[test]
+fn a_caller_gets_no_new_window_while_its_answers_wait() {
+    let memory = Budget::new(64 << 20);
+    let mut core = closed(&memory);
+    take(&mut core, &opening(1));
+    for _ in 0..60 {
+        take(&mut core, &chunk(1, 15_000));
+        assert!(!kinds(&frames(&mut core)).contains(&(frame::WINDOW_UPDATE, 1)));
+    }
+    take(&mut core, &[update(1, 1 << 20), update(0, 2 << 20)].concat());
+    let sent: Vec<_> = (0..20).flat_map(|_| frames(&mut core)).collect();
+    assert!(kinds(&sent).contains(&(frame::WINDOW_UPDATE, 1)));
+    assert_eq!(memory.held(), 0);
+}
+
+#[test]
+fn what_a_frame_costs_does_not_depend_on_the_open_calls() {
+    // Calls that wait for their own windows, and for the connection's.
+    for calls_may_send in [0, 1 << 20] {
+        let visits = [1, 100, MAX_STREAMS].map(|calls| {
+            let memory = Budget::new(64 << 20);
+            let mut core = closed(&memory);
+            take(&mut core, &window(calls_may_send));
+            for stream in (0..calls).map(|call| 2 * call + 1) {
+                take(&mut core, &[opening(stream), chunk(stream, 70_000)].concat());
+                frames(&mut core);
+            }
+            assert!(!core.can_fill());
+            let before = core.visits;
+            for _ in 0..100 {
+                take(&mut core, &framed(frame::PING, 0, 0, &[9; 8]));
+                take(&mut core, &framed(frame::SETTINGS, 0, 0, &[0, 3, 0, 0, 0, 7]));
+                take(&mut core, &chunk(1, 10));
+                frames(&mut core);
+            }
+            core.visits - before
+        });
+        assert!(visits[0] <= 100, "{visits:?}");
+        assert_eq!(visits, [visits[0]; 3]);
+    }
+}
+
+#[test]
+fn of_the_windows_of_one_frame_the_last_one_counts() {
+    let mut core = closed(&Budget::new(64 << 20));
+    take(&mut core, &[opening(1), chunk(1, 100)].concat());
+    let many: Vec<u8> =
+        (0..2730_u32).flat_map(|value| [&[0, 4][..], &(value % 8).to_be_bytes()].concat()).collect();
+    take(&mut core, &framed(frame::SETTINGS, 0, 0, &many));
+    let sent = frames(&mut core);
+    let data: usize =
+        sent.iter().filter(|(head, _)| head.kind == frame::DATA).map(|(head, _)| head.length).sum();
+    assert_eq!(data, 2729 % 8);
+}
+
+#[test]
+fn a_peer_that_sends_only_what_serves_no_call_is_cut_off() {
+    let reset = |call: u32| {
+        [opening(2 * call + 3), framed(frame::RST_STREAM, 0, 2 * call + 3, &[0, 0, 0, 8])].concat()
+    };
+    let resets: Vec<Vec<u8>> = (0..11_000).map(reset).collect();
+    for (what, parts) in [
+        ("settings", vec![framed(frame::SETTINGS, 0, 0, &[]); 11_000]),
+        ("empty data", vec![framed(frame::DATA, 0, 1, &[]); 11_000]),
+        ("priorities", vec![framed(frame::PRIORITY, 0, 1, &[0; 5]); 11_000]),
+        ("unknown frames", vec![framed(99, 0, 0, b"x"); 11_000]),
+        ("resets", resets),
+    ] {
+        let mut core = core();
+        take(&mut core, &[greeting(), opening(1)].concat());
+        let ended = parts.iter().find_map(|part| {
+            let ended = core.receive(part).err();
+            frames(&mut core);
+            ended
+        });
+        assert_eq!(ended, Some(Failed(Code::EnhanceYourCalm)), "{what}");
+    }
+}
+
+/// What a caller does next.
+#[derive(Debug, Clone)]
+enum Step {
+    Open,
+    Chunk(usize, usize),
+    Window(usize, u32),
+    ConnectionWindow(u32),
+    InitialWindow(u32),
+    Reset(usize),
+    Finish(usize),
+    Write,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        3 => Just(Step::Open),
+        8 => (0..20_usize, 0..40_000_usize).prop_map(|(call, length)| Step::Chunk(call, length)),
+        4 => (0..20_usize, 1..50_000_u32).prop_map(|(call, bytes)| Step::Window(call, bytes)),
+        2 => (1..50_000_u32).prop_map(Step::ConnectionWindow),
+        1 => prop_oneof![Just(0_u32), Just(7), Just(65_535)].prop_map(Step::InitialWindow),
+        1 => (0..20_usize).prop_map(Step::Reset),
+        1 => (0..20_usize).prop_map(Step::Finish),
+        2 => Just(Step::Write),
+    ];
+    proptest::collection::vec(step, 1..60)
+}
+
 proptest! {
+    /// Whatever the order of windows, resets and messages, each call gets its answers, whole and in order, and nothing of it
+    /// stays in memory.
+    #[test]
+    fn every_call_gets_its_answers_whatever_the_windows(steps in steps()) {
+        let memory = Budget::new(64 << 20);
+        let mut core = closed(&memory);
+        let stream = |call: usize| u32::try_from(2 * call + 1).unwrap();
+        let (mut opened, mut sent) = (0, Vec::new());
+        // The lengths of the bodies of each call, and whether it has ended its stream.
+        let mut calls: BTreeMap<usize, (Vec<usize>, bool)> = BTreeMap::new();
+        for step in steps {
+            let open = |call: usize| calls.get(&call).is_some_and(|(_, finished)| !finished);
+            let bytes = match step {
+                Step::Open => {
+                    calls.insert(opened, (Vec::new(), false));
+                    opened += 1;
+                    opening(stream(opened - 1))
+                }
+                Step::Chunk(call, length) if open(call) => {
+                    calls.get_mut(&call).unwrap().0.push(length);
+                    chunk(stream(call), length)
+                }
+                Step::Window(call, bytes) if open(call) => update(stream(call), bytes),
+                Step::ConnectionWindow(bytes) => update(0, bytes),
+                Step::InitialWindow(bytes) => window(bytes),
+                Step::Reset(call) if open(call) => {
+                    calls.remove(&call);
+                    framed(frame::RST_STREAM, 0, stream(call), &[0, 0, 0, 8])
+                }
+                Step::Finish(call) if open(call) => {
+                    calls.get_mut(&call).unwrap().1 = true;
+                    framed(frame::DATA, frame::END_STREAM, stream(call), &[])
+                }
+                Step::Write => {
+                    sent.extend(frames(&mut core));
+                    continue;
+                }
+                _ => continue,
+            };
+            take(&mut core, &bytes);
+        }
+        take(&mut core, &[window(8 << 20), update(0, 64 << 20)].concat());
+        sent.extend(frames(&mut core));
+        while core.can_fill() {
+            sent.extend(frames(&mut core));
+        }
+        for (&call, (lengths, finished)) in &calls {
+            prop_assert_eq!(&chunks(&replies(&sent, stream(call))), lengths, "call {}", call);
+            let ended = sent.iter().any(|(head, _)| head.stream == stream(call) && head.has(frame::END_STREAM));
+            prop_assert_eq!(ended, *finished, "call {}", call);
+        }
+        prop_assert_eq!(memory.held(), 0);
+    }
+
     /// The answers do not depend on how the bytes of a connection are split, nor on how calls take turns.
     #[test]
     fn where_bytes_are_cut_makes_no_difference(
