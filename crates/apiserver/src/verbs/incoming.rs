@@ -13,7 +13,6 @@ use crate::{
         decode::{self, Document},
         query::FieldValidation,
     },
-    schema,
     status::{About, ApiError, Cause},
     strategy,
 };
@@ -175,7 +174,7 @@ pub(crate) fn normalise(
 ) -> Result<Value, ApiError> {
     let mistyped = match resource.custom() {
         Some(custom) => custom.schema.coerce_metadata(&mut value),
-        None => schema::mistyped_builtin_field(resource, &value),
+        None => strategy::fields::mistyped_builtin_field(resource, &value),
     };
     if let Some(why) = mistyped {
         return Err(unreadable(resource, &why));
@@ -184,7 +183,7 @@ pub(crate) fn normalise(
         .into_iter()
         .map(|path| if path.starts_with("yaml: ") { path } else { format!("duplicate field \"{path}\"") })
         .collect();
-    let unknown = prune(resource, &mut value);
+    let unknown = strategy::prune(resource, &mut value);
     problems.extend(unknown.into_iter().map(|path| format!("unknown field \"{path}\"")));
     if !problems.is_empty() {
         match validation {
@@ -195,26 +194,8 @@ pub(crate) fn normalise(
             }
         }
     }
-    default(resource, &mut value);
+    strategy::default(resource, &mut value);
     Ok(value)
-}
-
-/// Removes unknown fields. Returns their paths.
-pub(crate) fn prune(resource: &Resource, value: &mut Value) -> Vec<String> {
-    if let Some(custom) = resource.custom() {
-        return custom.schema.prune(value);
-    }
-    let unknown = schema::unknown_builtin_fields(resource, value);
-    schema::prune_builtin(resource, value);
-    unknown
-}
-
-/// Fills in the defaults of the kind.
-pub(crate) fn default(resource: &Resource, value: &mut Value) {
-    match resource.custom() {
-        Some(custom) => custom.schema.default(value),
-        None => strategy::default(resource, value),
-    }
 }
 
 fn unreadable(resource: &Resource, why: &str) -> ApiError {

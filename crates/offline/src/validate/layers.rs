@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use longboat_admission::Facts;
 use longboat_api::v1alpha2::{API_VERSION, LLMInferenceService};
-use longboat_apiserver::kinds::Resource;
 use longboat_compose::{ComposeError, Effective, Origin};
 use longboat_key::{Key, Name, Namespace};
 use longboat_manifest::{Document, nearest};
+use longboat_strategy::kinds::Resource;
 use serde_json::json;
 
 use super::{
