@@ -13,7 +13,7 @@ pub mod upgrade;
 
 mod assume;
 mod objects;
-mod paths;
+pub mod refusal;
 mod settings;
 mod stored;
 pub mod validate;

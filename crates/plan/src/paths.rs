@@ -8,7 +8,7 @@ use serde_json::Value;
 
 /// One step of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub enum Step {
     /// `.name`.
     Field(String),
     /// `[…]`.
@@ -16,7 +16,7 @@ pub(crate) enum Step {
 }
 
 /// Parses a path. Returns `None` if a bracket is not closed.
-pub(crate) fn parse(path: &str) -> Option<Vec<Step>> {
+pub fn parse(path: &str) -> Option<Vec<Step>> {
     let mut steps = Vec::new();
     let mut rest = path.trim_start_matches('.');
     while !rest.is_empty() {
@@ -38,7 +38,7 @@ pub(crate) fn parse(path: &str) -> Option<Vec<Step>> {
 }
 
 /// Formats steps as a path.
-pub(crate) fn written(steps: &[Step]) -> String {
+pub fn written(steps: &[Step]) -> String {
     let mut text = String::new();
     for step in steps {
         match step {
@@ -57,7 +57,7 @@ pub(crate) fn written(steps: &[Step]) -> String {
 }
 
 /// Whether the user's path leads to the field with this path and JSON pointer, or to one of its parents.
-pub(crate) fn leads_to(wanted: &[Step], path: &str, pointer: &str) -> bool {
+pub fn leads_to(wanted: &[Step], path: &str, pointer: &str) -> bool {
     let Some(steps) = parse(path) else { return false };
     let positions: Vec<&str> = pointer.split('/').skip(1).collect();
     wanted.len() <= steps.len()
@@ -78,18 +78,18 @@ fn same(wanted: &Step, step: &Step, position: &str) -> bool {
 
 /// A path to a field, in canonical form and as a JSON pointer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct FieldPath {
+pub struct FieldPath {
     /// `a.containers[name=main].args[0]`.
-    pub(crate) path: String,
+    pub path: String,
     /// `/a/containers/0/args/0`.
-    pub(crate) pointer: String,
+    pub pointer: String,
 }
 
 /// A field and its value.
-pub(crate) type Leaf<'a> = (FieldPath, &'a Value);
+pub type Leaf<'a> = (FieldPath, &'a Value);
 
 /// Returns the scalars, empty objects and empty lists in an object. Elements with a name are addressed by it.
-pub(crate) fn leaves(value: &Value) -> Vec<Leaf<'_>> {
+pub fn leaves(value: &Value) -> Vec<Leaf<'_>> {
     let mut found = Vec::new();
     walk(value, FieldPath::default(), &mut found);
     found
@@ -100,30 +100,15 @@ fn walk<'a>(value: &'a Value, place: FieldPath, found: &mut Vec<Leaf<'a>>) {
         Value::Object(map) if !map.is_empty() => {
             for (key, member) in map {
                 let mut inner = place.clone();
-                if key.contains(['.', '[', '/']) {
-                    // Writing to a String cannot fail.
-                    let _ = write!(inner.path, "[{key:?}]");
-                } else {
-                    if !inner.path.is_empty() {
-                        inner.path.push('.');
-                    }
-                    inner.path.push_str(key);
-                }
-                let _ = write!(inner.pointer, "/{}", key.replace('~', "~0").replace('/', "~1"));
+                inner.enter(key);
                 walk(member, inner, found);
             }
         }
         Value::Array(items) if !items.is_empty() => {
-            let names: Vec<Option<&str>> = items.iter().map(|item| item.get("name")?.as_str()).collect();
-            let unique =
-                names.iter().enumerate().all(|(i, name)| name.is_some() && !names[..i].contains(name));
+            let names = unique_names(items);
             for (i, item) in items.iter().enumerate() {
                 let mut inner = place.clone();
-                let _ = match names[i].filter(|_| unique) {
-                    Some(name) => write!(inner.path, "[name={name}]"),
-                    None => write!(inner.path, "[{i}]"),
-                };
-                let _ = write!(inner.pointer, "/{i}");
+                inner.enter_element(names.as_ref().map(|names| names[i]), i);
                 walk(item, inner, found);
             }
         }
@@ -131,9 +116,27 @@ fn walk<'a>(value: &'a Value, place: FieldPath, found: &mut Vec<Leaf<'a>>) {
     }
 }
 
+/// Returns the path of the place to which a JSON pointer leads. The object may lack the last fields.
+pub fn of_pointer(object: &Value, pointer: &str) -> String {
+    let mut place = FieldPath::default();
+    let mut found = Some(object);
+    for token in pointer.split('/').skip(1) {
+        let key = token.replace("~1", "/").replace("~0", "~");
+        match (found, key.parse::<usize>()) {
+            (Some(Value::Array(items)), Ok(at)) => {
+                let name = unique_names(items).and_then(|names| names.get(at).copied());
+                place.enter_element(name, at);
+            }
+            _ => place.enter(&key),
+        }
+        found = found.and_then(|found| found.pointer(&format!("/{token}")));
+    }
+    place.path
+}
+
 /// Returns the path of a field with positions in place of names, for an object that may have additional elements. Returns
 /// `None` if the object does not have the field.
-pub(crate) fn positions(object: &Value, path: &str) -> Option<String> {
+pub fn positions(object: &Value, path: &str) -> Option<String> {
     let mut found = object;
     let mut result = String::new();
     for step in parse(path)? {
@@ -166,11 +169,43 @@ pub(crate) fn positions(object: &Value, path: &str) -> Option<String> {
     Some(result.trim_start_matches('.').to_owned())
 }
 
+/// The names of the elements of a list, if all have one and no two have the same.
+fn unique_names(items: &[Value]) -> Option<Vec<&str>> {
+    let names: Vec<&str> = items.iter().map(|item| item.get("name")?.as_str()).collect::<Option<_>>()?;
+    let is_unique = names.iter().enumerate().all(|(i, name)| !names[..i].contains(name));
+    is_unique.then_some(names)
+}
+
+// === impl FieldPath ===
+
+impl FieldPath {
+    fn enter(&mut self, key: &str) {
+        if key.contains(['.', '[', '/']) {
+            // Writing to a String cannot fail.
+            let _ = write!(self.path, "[{key:?}]");
+        } else {
+            if !self.path.is_empty() {
+                self.path.push('.');
+            }
+            self.path.push_str(key);
+        }
+        let _ = write!(self.pointer, "/{}", key.replace('~', "~0").replace('/', "~1"));
+    }
+
+    fn enter_element(&mut self, name: Option<&str>, at: usize) {
+        let _ = match name {
+            Some(name) => write!(self.path, "[name={name}]"),
+            None => write!(self.path, "[{at}]"),
+        };
+        let _ = write!(self.pointer, "/{at}");
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
-    use super::{leads_to, leaves, parse, positions};
+    use super::{leads_to, leaves, of_pointer, parse, positions};
 
     #[test]
     fn an_element_is_found_by_position_by_name_and_by_key() {
@@ -204,8 +239,14 @@ mod tests {
         for (place, value) in &found {
             assert_eq!(object.pointer(&place.pointer), Some(*value));
             assert!(positions(&object, &place.path).is_some(), "{}", place.path);
+            assert_eq!(of_pointer(&object, &place.pointer), place.path);
         }
         assert!(leads_to(&parse("labels[a.b/c]").unwrap(), &found[0].0.path, &found[0].0.pointer));
         assert_eq!(positions(&object, "list[name=m].name").as_deref(), Some("list[1].name"));
+        assert_eq!(
+            of_pointer(&object, "/list/1/more/0/x"),
+            "list[name=m].more.0.x",
+            "what is missing has no lists"
+        );
     }
 }
