@@ -80,12 +80,8 @@ pub(crate) async fn mutate(
         }
     }
     if current != value {
-        if let Some(custom) = review.resource.custom() {
-            custom.schema.prune_and_default(&mut current);
-        } else {
-            crate::schema::prune_builtin(review.resource, &mut current);
-            strategy::default(review.resource, &mut current);
-        }
+        strategy::prune(review.resource, &mut current);
+        strategy::default(review.resource, &mut current);
     }
     Ok(current)
 }

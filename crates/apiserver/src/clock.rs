@@ -1,76 +1,9 @@
-//! Timestamps in the formats of Kubernetes.
+//! Timestamps in the formats of Kubernetes, and the current time.
 
 use jiff::Timestamp;
-use serde_json::Value;
+pub(crate) use longboat_strategy::clock::{micros, normalise, parse, seconds};
 
 /// The current time in whole seconds: `2026-11-21T18:00:00Z`.
 pub(crate) fn now() -> String {
     seconds(Timestamp::now())
-}
-
-/// A time in whole seconds.
-pub(crate) fn seconds(time: Timestamp) -> String {
-    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
-}
-
-/// A time with six digits of fraction.
-pub(crate) fn micros(time: Timestamp) -> String {
-    time.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string()
-}
-
-/// Parses a time as Go does with the layout of RFC 3339, which is stricter than jiff: the letters are upper case, and seconds
-/// and an offset are required.
-pub(crate) fn parse(text: &str) -> Option<Timestamp> {
-    let bytes = text.as_bytes();
-    let is = |pattern: &[u8], bytes: &[u8]| {
-        pattern.len() == bytes.len()
-            && pattern.iter().zip(bytes).all(|(p, b)| if *p == b'0' { b.is_ascii_digit() } else { p == b })
-    };
-    let (date, rest) = bytes.split_at_checked(19)?;
-    let fraction = match rest.split_first() {
-        Some((b'.' | b',', digits)) => 1 + digits.iter().take_while(|b| b.is_ascii_digit()).count(),
-        _ => 0,
-    };
-    let zone = &rest[fraction..];
-    let fits = is(b"0000-00-00T00:00:00", date)
-        && date[17] != b'6'
-        && fraction != 1
-        && [&b"Z"[..], b"+00:00", b"-00:00"].iter().any(|pattern| is(pattern, zone));
-    if fits { text.parse().ok() } else { None }
-}
-
-/// Writes a time of a request as Go does: in UTC, with the digits of `write`. Leaves other values as they are.
-pub(crate) fn normalise(value: &mut Value, write: fn(Timestamp) -> String) {
-    if let Some(time) = value.as_str().and_then(parse) {
-        *value = Value::from(write(time));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_are_parsed_as_strictly_as_in_go_and_written_in_utc() {
-        for (text, expected) in [
-            ("2020-01-01T01:00:00+01:00", "2020-01-01T00:00:00Z"),
-            ("2020-01-01T00:00:00.5Z", "2020-01-01T00:00:00Z"),
-            ("2020-01-01T00:00:00.999999999-00:30", "2020-01-01T00:30:00Z"),
-            ("2020-01-01t00:00:00z", "2020-01-01t00:00:00z"),
-            ("2020-01-01 00:00:00Z", "2020-01-01 00:00:00Z"),
-            ("2020-01-01T00:00Z", "2020-01-01T00:00Z"),
-            ("2020-01-01T00:00:00", "2020-01-01T00:00:00"),
-            ("2020-01-01T00:00:00.Z", "2020-01-01T00:00:00.Z"),
-            ("2020-01-01T00:00:60Z", "2020-01-01T00:00:60Z"),
-            ("2020-13-01T00:00:00Z", "2020-13-01T00:00:00Z"),
-            ("", ""),
-        ] {
-            let mut value = Value::from(text);
-            normalise(&mut value, seconds);
-            assert_eq!(value, expected);
-        }
-        let mut value = Value::from("2020-01-01T01:00:00.123456+01:00");
-        normalise(&mut value, micros);
-        assert_eq!(value, "2020-01-01T00:00:00.123456Z");
-    }
 }

@@ -2,6 +2,7 @@
 //! replays the corpus call them.
 
 use jiff::Timestamp;
+use longboat_quantity::Quantity;
 use serde_json::{Value, json};
 
 use crate::{
@@ -12,7 +13,6 @@ use crate::{
     request::{decode, path, query::Query},
     selector::{field::FieldSelector, label::LabelSelector},
     store::read_row,
-    strategy::Quantity,
 };
 
 /// A function that runs on one input.

@@ -1,14 +1,13 @@
 //! An embeddable Kubernetes API server: in memory, kubectl-compatible.
 //!
-//! [`ApiServer`] answers as kube-apiserver 1.34 does, for the kinds of [`kinds::builtin`] and for custom resources. Tests
+//! [`ApiServer`] answers as kube-apiserver 1.34 does, for the kinds of [`longboat_strategy::kinds::builtin`] and for custom resources. Tests
 //! compare its answers with recordings of the real server (`tests/transcripts`). A request goes through these steps:
 //!
 //! ```text
 //! front (in process, or a socket) → router → verbs: decode → default → admit → prepare → own → validate → admit → store
 //! ```
 //!
-//! `strategy` has the behaviour of each built-in kind. [`schema`] knows the fields of built-in kinds, `longboat_schema`
-//! those of custom resources. [`patching`] handles patches and field ownership, `webhook` and [`admission`] admission.
+//! `longboat_strategy` has the fields and the behaviour of each built-in kind, `longboat_schema` those of custom resources. [`patching`] handles patches and field ownership, `webhook` and [`admission`] admission.
 //! [`store`] keeps the objects and a window of past changes, from which watches read. Nothing here schedules or runs pods.
 //! [`Loops`] does the housekeeping of the objects (garbage collection, emptying namespaces, dropping old events).
 
@@ -16,16 +15,16 @@ mod accounts;
 mod addresses;
 pub mod admission;
 mod admit;
+mod allocation;
 mod answer;
 mod bootstrap;
 mod clock;
 pub mod depth;
 mod discovery;
-pub mod examine;
+mod effects;
 mod form;
 mod front;
 pub mod fuzz;
-pub mod kinds;
 mod loops;
 mod metrics;
 pub mod patching;
@@ -43,12 +42,12 @@ mod selector;
 mod server;
 pub mod status;
 pub mod store;
-mod strategy;
 mod tables;
 mod usage;
 mod verbs;
 mod webhook;
 
+use longboat_strategy::{self as strategy, kinds};
 pub use loops::Loops;
 pub use role::{Args, Error, run};
 pub use server::{ApiServer, Options};

@@ -1,6 +1,6 @@
 //! Errors in the form of `Status` objects, which Kubernetes clients understand.
 
-pub use longboat_schema::Cause;
+pub use longboat_strategy::{Cause, kinds::About};
 use serde_json::{Map, Value, json};
 
 /// An error answer: HTTP code, reason, message and details.
@@ -17,35 +17,6 @@ pub struct ApiError {
     pub details: Option<Map<String, Value>>,
     /// Seconds for the `Retry-After` header.
     pub retry_after: Option<u32>,
-}
-
-/// The object or resource that an error names in its `details`.
-#[derive(Debug, Clone, Copy)]
-pub struct About<'a> {
-    /// API group, empty for core.
-    pub group: &'a str,
-    /// Plural resource name (or the kind, for validation).
-    pub kind: &'a str,
-    /// Object name, may be empty.
-    pub name: &'a str,
-}
-
-// === impl About ===
-
-impl About<'_> {
-    fn details(&self) -> Map<String, Value> {
-        let mut details = Map::new();
-        for (key, value) in [("name", self.name), ("group", self.group), ("kind", self.kind)] {
-            if !value.is_empty() {
-                details.insert(key.to_owned(), Value::from(value));
-            }
-        }
-        details
-    }
-
-    fn qualified(&self) -> String {
-        if self.group.is_empty() { self.kind.to_owned() } else { format!("{}.{}", self.kind, self.group) }
-    }
 }
 
 // === impl ApiError ===

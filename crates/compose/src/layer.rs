@@ -101,6 +101,12 @@ impl ConfigSet {
         self.layers.insert(layer.key.clone(), Arc::new(layer));
     }
 
+    /// The names of the configs in a namespace, in alphabetical order.
+    pub fn names(&self, namespace: Namespace<&str>) -> impl Iterator<Item = Name<&str>> {
+        let keys = self.layers.keys();
+        keys.filter(move |key| key.namespace.as_deref() == namespace).map(|key| key.name.as_deref())
+    }
+
     /// Removes a config.
     pub fn remove(&mut self, namespace: Namespace<&str>, name: Name<&str>) {
         self.layers.remove(&Key::new(namespace, name));

@@ -12,7 +12,7 @@ use serde_json::Value;
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 /// Crates with pure functions only.
-const PURE: [&str; 14] = [
+const PURE: [&str; 15] = [
     "longboat-admission",
     "longboat-api",
     "longboat-install",
@@ -21,6 +21,7 @@ const PURE: [&str; 14] = [
     "longboat-patch",
     "longboat-schema",
     "longboat-store",
+    "longboat-strategy",
     "longboat-template",
     "longboat-compose",
     "longboat-download",

@@ -14,7 +14,7 @@ pub mod upgrade;
 mod advice;
 mod assume;
 mod objects;
-mod paths;
+pub mod refusal;
 mod settings;
 mod stored;
 pub mod validate;

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use crate::{
     advice,
     objects::{self, Object},
+    refusal,
     scene::{PlanningError, Scene},
 };
 
@@ -24,7 +25,7 @@ pub struct Rendered<T = Vec<Object>> {
     pub removed: Vec<ObjectRef>,
     /// Notes for the user. Problems come first.
     pub notes: Vec<Note>,
-    /// Whether planning stopped before everything was planned.
+    /// Whether planning stopped before everything was planned, or an API server would refuse a part.
     pub incomplete: bool,
 }
 
@@ -42,6 +43,8 @@ pub struct Note {
 pub enum Severity {
     /// Something is missing from the result.
     Problem,
+    /// An API server would refuse a part of the result.
+    Refused,
     /// Something is probably not meant.
     Warning,
     /// For information.
@@ -75,6 +78,11 @@ fn rendered<T>(
     if let Some(problem) = &planned.plan.problem {
         note(Severity::Problem, format!("{}: {} ({})", problem.reason, problem.message, problem.condition));
     }
+    let refused = refusal::findings(scene, service, &planned);
+    for finding in &refused {
+        let hint = finding.hint.as_ref().map(|hint| format!(" ({hint})")).unwrap_or_default();
+        note(Severity::Refused, format!("{}{hint}", finding.what()));
+    }
     if let Some(effective) = &planned.effective {
         for warning in effective.warnings.iter().chain(&scene.layer_warnings(service, effective)) {
             note(Severity::Warning, format!("{}: {}", warning.reason, warning.message));
@@ -93,7 +101,7 @@ fn rendered<T>(
         objects: objects(&planned.plan),
         removed: planned.plan.remove,
         notes,
-        incomplete: planned.plan.problem.is_some(),
+        incomplete: planned.plan.problem.is_some() || !refused.is_empty(),
     })
 }
 

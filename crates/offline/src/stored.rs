@@ -9,10 +9,10 @@ use longboat_api::{
     conversion::{self, Version},
     v1alpha2::GROUP,
 };
-use longboat_apiserver::{examine, kinds::Resource};
 use longboat_compose::Platform;
 use longboat_key::Namespace;
 use longboat_manifest::Document;
+use longboat_strategy::{examine, kinds::Resource};
 use serde_json::Value;
 
 use crate::{

@@ -21,7 +21,9 @@ pub use row::{Effect, Row};
 
 use row::Site;
 
-use crate::v1alpha2::{KedaSettings, LLMInferenceService, LLMInferenceServiceConfig, WorkloadSpec};
+use crate::v1alpha2::{
+    KedaSettings, LLMInferenceService, LLMInferenceServiceConfig, LLMInferenceServiceSpec, WorkloadSpec,
+};
 
 /// What the writer of a service should know: fields that do nothing, alone or beside the others.
 pub fn warnings(service: &LLMInferenceService) -> Vec<String> {
@@ -31,6 +33,15 @@ pub fn warnings(service: &LLMInferenceService) -> Vec<String> {
 /// What the writer of a config should know. A config is only a part, so nothing is said about what it lacks.
 pub fn config_warnings(config: &LLMInferenceServiceConfig) -> Vec<String> {
     all(&LLMInferenceService { spec: config.spec.clone(), ..LLMInferenceService::default() }, false)
+}
+
+/// Topologies that cannot work. For a composed spec, of which nothing is missing.
+pub fn topology_warnings(spec: &LLMInferenceServiceSpec) -> Vec<String> {
+    let halves = WORKLOADS.into_iter().zip([Some(&spec.workload), spec.prefill.as_deref()]);
+    let sites = halves.filter_map(|(base, workload)| {
+        Some(Site { name: None, spec, base, workload: workload?, keda: None, whole: true })
+    });
+    sites.flat_map(|site| workload::TOPOLOGY.into_iter().filter_map(move |warn| warn(&site))).collect()
 }
 
 /// Every row with the full path of its field.

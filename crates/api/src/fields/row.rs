@@ -4,6 +4,9 @@ use k8s_openapi::api::core::v1::{Container, PodSpec};
 
 use crate::v1alpha2::{KedaSettings, LLMInferenceServiceSpec, ModelSpec, SchedulerSpec, WorkloadSpec};
 
+/// The container of the model server.
+pub(super) const MAIN: &str = "main";
+
 /// What becomes of one field.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
@@ -108,7 +111,7 @@ impl<'a> Site<'a> {
     /// The container of the model server, as far as the spec itself describes it.
     pub(super) fn main(&self) -> Option<&'a Container> {
         let pod: &PodSpec = self.workload.template.as_ref()?;
-        pod.containers.iter().find(|container| container.name == "main")
+        pod.containers.iter().find(|container| container.name == MAIN)
     }
 
     /// Whether the model server is a single pod whose command the spec sets: then only what the spec itself writes into the

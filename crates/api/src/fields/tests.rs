@@ -241,3 +241,45 @@ fn presets_of_the_platform_are_not_warned_about() {
     }
     assert_eq!(seen, 11);
 }
+
+#[test]
+fn topologies_that_cannot_work_are_warned_about() {
+    let pod = |devices: u32| {
+        json!({"containers": [{"name": "main", "resources": {"limits": {
+            "cpu": "8", "nvidia.com/gpu": devices.to_string(), "rdma/ib": "1"}}}]})
+    };
+    let with = |parallelism: Value, more: Value| {
+        let mut spec = json!({"model": {"uri": "hf://a/b"}, "parallelism": parallelism});
+        spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        warned(&spec)
+    };
+    let limits = "spec.template.containers[0].resources.limits";
+    assert_eq!(with(json!({"tensor": 2}), json!({"template": pod(1)})), [limits]);
+    assert!(with(json!({"tensor": 2}), json!({"template": pod(2)})).is_empty());
+    assert!(with(json!({"tensor": 2}), json!({"template": {"containers": [{"name": "main"}]}})).is_empty());
+    let groups = json!({"tensor": 2, "data": 4, "dataLocal": 2});
+    assert_eq!(with(groups.clone(), json!({"template": pod(2), "worker": pod(4)})), [limits]);
+    assert!(with(groups, json!({"template": pod(4), "worker": pod(4)})).is_empty());
+    assert_eq!(
+        with(json!({"data": 2, "dataLocal": 2}), json!({"worker": {"containers": []}})),
+        ["spec.worker"]
+    );
+    let pipeline = json!({"pipeline": 2});
+    assert_eq!(with(pipeline, json!({"worker": {"containers": []}})), ["spec.parallelism.pipeline"]);
+    // What the layers below have is not known.
+    let base = json!({"worker": {"containers": []}, "baseRefs": [{"name": "base"}]});
+    assert!(with(json!({"pipeline": 2}), base).is_empty());
+}
+
+#[test]
+fn a_container_that_was_meant_to_be_main_is_warned_about() {
+    let containers = |containers: Value| {
+        warned(&json!({"model": {"uri": "hf://a/b"}, "template": {"containers": containers}}))
+    };
+    let name = ["spec.template.containers[0].name"];
+    assert_eq!(containers(json!([{"name": "kserve-container", "image": "vllm/vllm-openai:latest"}])), name);
+    let device = json!({"limits": {"nvidia.com/gpu": "1"}});
+    assert_eq!(containers(json!([{"name": "vllm", "resources": device}])), name);
+    assert!(containers(json!([{"name": "logs", "image": "example.com/logs:1"}])).is_empty());
+    assert!(containers(json!([{"name": "main"}, {"name": "bench", "image": "vllm/bench:1"}])).is_empty());
+}

@@ -2,19 +2,30 @@
 
 use std::collections::BTreeMap;
 
-use super::row::{Row, Site};
+use k8s_openapi::api::core::v1::Container;
+
+use super::row::{MAIN, Row, Site};
 use crate::v1alpha2::{KvCacheOffloading, ParallelismSpec};
 use crate::{annotations, labels};
 
 pub(super) const ROWS: &[Row] = &[
     Row::acts("replicas", "replicas of the Deployment or LeaderWorkerSet"),
     Row::acts("parallelism.tensor", "--tensor-parallel-size, by the presets").but(|site| {
-        (parallelism(site)?.is_tensor_parallel() && site.starts_by_itself()).then_some(())?;
-        site.note("parallelism.tensor", OWN_COMMAND)
+        parallelism(site)?.is_tensor_parallel().then_some(())?;
+        if site.starts_by_itself() {
+            return site.note("parallelism.tensor", OWN_COMMAND);
+        }
+        too_few_devices(site)
     }),
     Row::acts("parallelism.pipeline", "selects the pipeline-parallel presets; pods of a group").but(|site| {
-        (parallelism(site)?.is_pipeline_parallel() && site.is_one_pod()).then_some(())?;
-        site.note("parallelism.pipeline", &one_pod(site))
+        let parallelism = parallelism(site)?;
+        parallelism.is_pipeline_parallel().then_some(())?;
+        if site.is_one_pod() {
+            return site.note("parallelism.pipeline", &one_pod(site));
+        }
+        let is_group = site.whole && site.workload.worker.is_some();
+        (is_group && !parallelism.is_data_parallel()).then_some(())?;
+        site.note("parallelism.pipeline", NO_PIPELINE_PRESET)
     }),
     Row::acts("parallelism.data", "selects the data-parallel presets; data / dataLocal pods of a group").but(
         |site| {
@@ -81,8 +92,9 @@ pub(super) const ROWS: &[Row] = &[
             &format!("sets {key}, which has no effect here: it belongs in metadata.annotations"),
         )
     }),
-    Row::acts("template", "the pod, or the leader of a group, merged over the preset's").but(initializer),
-    Row::acts("worker", "the workers of a group, merged over the preset's"),
+    Row::acts("template", "the pod, or the leader of a group, merged over the preset's")
+        .but(|site| initializer(site).or_else(|| beside_main(site))),
+    Row::acts("worker", "the workers of a group, merged over the preset's").but(group_of_one),
     Row::acts("kvCacheOffloading.cpu", "--kv-transfer-config of the model server").but(|site| {
         let offloading = kv_cache(site)?;
         if offloading.cpu.0.0.trim_start_matches('0').is_empty() {
@@ -103,6 +115,12 @@ pub(super) const ROWS: &[Row] = &[
     Row::acts("rolloutStrategy.maxSurge", "rolling update of the Deployment or LeaderWorkerSet"),
 ];
 
+/// The warnings about topologies that cannot work. They also hold for a composed spec.
+pub(super) const TOPOLOGY: [fn(&Site<'_>) -> Option<String>; 2] = [group_of_one, too_few_devices];
+
+const NO_PIPELINE_PRESET: &str = "selects a preset for pipeline parallelism, and this build has none: set \
+    parallelism.data and parallelism.dataLocal, or create the config of that name with the pods of the group";
+
 const OWN_COMMAND: &str =
     "has no effect: container main has a command of its own, which replaces the start script of the preset";
 
@@ -112,6 +130,79 @@ fn parallelism<'a>(site: &Site<'a>) -> Option<&'a ParallelismSpec> {
 
 fn kv_cache<'a>(site: &Site<'a>) -> Option<&'a KvCacheOffloading> {
     site.workload.kv_cache_offloading.as_deref()
+}
+
+/// Workers that never run, because the leader is the whole group.
+fn group_of_one(site: &Site<'_>) -> Option<String> {
+    site.workload.worker.as_ref()?;
+    (site.workload.size()? == 1).then_some(())?;
+    let reason = if parallelism(site)?.is_data_parallel() {
+        "data / dataLocal is 1: raise parallelism.data above dataLocal"
+    } else {
+        "parallelism.pipeline is 1: raise it"
+    };
+    site.note(
+        "worker",
+        &format!("has no effect, because a group has one pod, its leader; {reason}, or remove worker"),
+    )
+}
+
+/// A pod with fewer devices than its ranks need. The model server does not start in it.
+fn too_few_devices(site: &Site<'_>) -> Option<String> {
+    let parallelism = parallelism(site)?;
+    let tensor = parallelism.tensor.filter(|tensor| *tensor > 1)?;
+    let local =
+        parallelism.data_local.filter(|local| *local > 1 && site.workload.worker.is_some()).unwrap_or(1);
+    let needed = tensor.saturating_mul(local);
+    let pods = [("template", &site.workload.template), ("worker", &site.workload.worker)];
+    pods.into_iter().find_map(|(field, pod)| {
+        let containers = &pod.as_ref()?.containers;
+        let (at, main) = containers.iter().enumerate().find(|(_, container)| container.name == MAIN)?;
+        let (resource, count) = devices(main).max_by_key(|(_, count)| *count)?;
+        (count < i64::from(needed)).then_some(())?;
+        let why = if local > 1 {
+            format!("parallelism.tensor {tensor} for each of {local} local ranks needs {needed}")
+        } else {
+            format!("parallelism.tensor needs {needed}")
+        };
+        let path = format!("{field}.containers[{at}].resources.limits");
+        site.note(
+            &path,
+            &format!("gives the model server {count} of {resource}, and {why}: it will not start"),
+        )
+    })
+}
+
+/// The devices that a container may use, by the name of the resource. Kubernetes' own resources have no domain.
+fn devices(container: &Container) -> impl Iterator<Item = (&str, i64)> {
+    let limits = container.resources.iter().flat_map(|resources| resources.limits.iter().flatten());
+    limits.filter_map(|(name, amount)| {
+        let is_device = name.contains('/') && !name.starts_with("kubernetes.io/");
+        Some((name.as_str(), amount.0.parse().ok()?)).filter(|_| is_device)
+    })
+}
+
+/// A container that was probably meant to be the model server. Nothing but presets adds to the spec, and it does not touch the
+/// container `main`, so the preset's runs as well.
+fn beside_main(site: &Site<'_>) -> Option<String> {
+    /// Names in images of model servers.
+    const SERVERS: [&str; 5] = ["vllm", "sglang", "tritonserver", "text-generation-inference", "llm-d-cuda"];
+    (site.whole && site.main().is_none()).then_some(())?;
+    let containers = &site.workload.template.as_ref()?.containers;
+    containers.iter().enumerate().find_map(|(at, container)| {
+        let image = container.image.as_deref().unwrap_or_default();
+        let what = if devices(container).next().is_some() {
+            "has the devices"
+        } else if SERVERS.iter().any(|server| image.contains(server)) {
+            "has the image of a model server"
+        } else {
+            return None;
+        };
+        let text = format!(
+            "{what}, and runs beside the container {MAIN} of the preset, which serves the model: did you mean `{MAIN}`?"
+        );
+        site.note(&format!("template.containers[{at}].name"), &text)
+    })
 }
 
 /// Why a field that spreads a model over several pods does nothing.

@@ -179,6 +179,6 @@ fn drop_finalizer(state: &Arc<State>, seen: &Seen, finalizer: &str) {
         }
     });
     if edited.is_ok() && state.store.get(&seen.resource.table, &Key::of(&before)).is_none() {
-        crate::strategy::after_write(state, &seen.resource, Some(&before), None);
+        crate::effects::after_write(state, &seen.resource, Some(&before), None);
     }
 }

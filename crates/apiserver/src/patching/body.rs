@@ -5,8 +5,8 @@ use serde_json::Value;
 
 use crate::{
     request::decode::{self, Document},
-    schema,
     status::ApiError,
+    strategy::fields,
 };
 
 /// The JSON type of a value, as Go's decoder names it.
@@ -148,10 +148,10 @@ fn unrestorable_field(value: &Value, shape: &'static Shape) -> Option<String> {
             map.values().find_map(|child| unrestorable_field(child, inner))
         }
         (Shape::Map { .. }, _) => Some(format!("cannot restore map from {kind}")),
-        (Shape::IntOrString, value) => schema::unread_int_or_string(value),
-        (Shape::Quantity, value) => schema::unread_quantity(value),
-        (Shape::Time, Value::String(text)) => schema::unread_time(text, false),
-        (Shape::MicroTime, Value::String(text)) => schema::unread_time(text, true),
+        (Shape::IntOrString, value) => fields::unread_int_or_string(value),
+        (Shape::Quantity, value) => fields::unread_quantity(value),
+        (Shape::Time, Value::String(text)) => fields::unread_time(text, false),
+        (Shape::MicroTime, Value::String(text)) => fields::unread_time(text, true),
         _ => None,
     }
 }

@@ -87,10 +87,53 @@ pub(crate) const CREATED: Printer =
         vec![name(object), object["metadata"]["creationTimestamp"].clone()]
     });
 
+/// How `kubectl get` prints a built-in kind.
+fn printer_of(resource: &Resource) -> &'static Printer {
+    match resource.kind.as_str() {
+        _ if resource.custom().is_some() => &CREATED,
+        "APIService" => &API_SERVICE,
+        "ClusterRoleBinding" | "RoleBinding" => &ROLE_BINDING,
+        "ConfigMap" => &CONFIG_MAP,
+        "ControllerRevision" => &CONTROLLER_REVISION,
+        "CronJob" => &CRON_JOB,
+        "DaemonSet" => &DAEMON_SET,
+        "Deployment" => &DEPLOYMENT,
+        "EndpointSlice" => &ENDPOINT_SLICE,
+        "Endpoints" => &ENDPOINTS,
+        "Event" => &EVENT,
+        "HorizontalPodAutoscaler" => &AUTOSCALER,
+        "Ingress" => &INGRESS,
+        "IngressClass" => &INGRESS_CLASS,
+        "Job" => &JOB,
+        "Lease" => &LEASE,
+        "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration" => &WEBHOOKS,
+        "Namespace" => &NAMESPACE,
+        "NetworkPolicy" => &NETWORK_POLICY,
+        "Node" => &NODE,
+        "PersistentVolume" => &VOLUME,
+        "PersistentVolumeClaim" => &CLAIM,
+        "Pod" => &POD,
+        "PodDisruptionBudget" => &DISRUPTION_BUDGET,
+        "PodTemplate" => &POD_TEMPLATE,
+        "PriorityClass" => &PRIORITY_CLASS,
+        "ReplicaSet" => &REPLICA_SET,
+        "ReplicationController" => &REPLICATION_CONTROLLER,
+        "ResourceClaim" => &RESOURCE_CLAIM,
+        "ResourceQuota" => &QUOTA,
+        "Secret" => &SECRET,
+        "Service" => &SERVICE,
+        "ServiceAccount" => &SERVICE_ACCOUNT,
+        "StatefulSet" => &STATEFUL_SET,
+        "StorageClass" => &STORAGE_CLASS,
+        "ClusterRole" | "CustomResourceDefinition" | "LimitRange" | "Role" => &CREATED,
+        _ => &AGED,
+    }
+}
+
 /// Renders objects as a table. The caller adds `apiVersion` and `metadata`.
 pub(crate) fn render(resource: &Resource, items: &[Shown], include: Include) -> Value {
     let now = Timestamp::now();
-    let printer = resource.built_in().map_or(&CREATED, |row| row.printer);
+    let printer = printer_of(resource);
     let (columns, cells): (Vec<Value>, Vec<Vec<Value>>) = if let Some(custom) = resource.custom() {
         (custom::columns(custom), items.iter().map(|item| custom::cells(custom, item.value(), now)).collect())
     } else {

@@ -21,7 +21,7 @@ pub(crate) fn restore(state: &State) {
     for (key, stored) in state.store.list(TABLE, None).objects {
         serve(state, &key.name, &stored.value);
     }
-    crate::strategy::service::restore(state);
+    crate::allocation::restore(state);
 }
 
 /// Reacts to a write of a definition.

@@ -7,8 +7,9 @@ use serde_json::{Value, json};
 use super::{Call, incoming};
 use crate::{
     admit::{self, Review},
+    allocation,
     answer::Answer,
-    clock, depth,
+    clock, depth, effects,
     form::{self, Shown},
     kinds::Resource,
     patching, rbac, respond,
@@ -99,7 +100,7 @@ async fn attempt(
     stamp(resource, &mut value);
     call.warnings.extend(strategy::dedupe_owners(&mut value));
     strategy::prepare_create(resource, &mut value);
-    let services = strategy::allocate(call.state, resource, &mut value, None)?;
+    let services = allocation::allocate(call.state, resource, &mut value, None)?;
     refuse_deep(resource, &value)?;
     let mut causes = strategy::validate(resource, &value, None);
     if let Some(custom) = resource.custom() {
@@ -135,7 +136,7 @@ async fn attempt(
     match call.state.store.create(&resource.table, key.clone(), stored) {
         Ok(stored) => {
             services.keep();
-            strategy::after_write(call.state, resource, None, Some(&stored.value));
+            effects::after_write(call.state, resource, None, Some(&stored.value));
             form::show(call.state, resource, stored).await
         }
         Err(WriteError::Exists) => Err(exists(call)),

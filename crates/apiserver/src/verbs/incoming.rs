@@ -13,7 +13,6 @@ use crate::{
         decode::{self, Document},
         query::FieldValidation,
     },
-    schema,
     status::{About, ApiError, Cause},
     strategy,
 };
@@ -185,7 +184,7 @@ pub(crate) fn normalise(
 ) -> Result<Value, ApiError> {
     let mistyped = match resource.custom() {
         Some(custom) => custom.schema.coerce_metadata(&mut value),
-        None => schema::mistyped_builtin_field(resource, &value),
+        None => strategy::fields::mistyped_builtin_field(resource, &value),
     };
     if let Some(why) = mistyped {
         return Err(unreadable(resource, &why));
@@ -194,7 +193,7 @@ pub(crate) fn normalise(
         .into_iter()
         .map(|path| if path.starts_with("yaml: ") { path } else { format!("duplicate field \"{path}\"") })
         .collect();
-    let unknown = prune(resource, &mut value);
+    let unknown = strategy::prune(resource, &mut value);
     problems.extend(unknown.into_iter().map(|path| format!("unknown field \"{path}\"")));
     if !problems.is_empty() {
         match validation {
@@ -205,44 +204,8 @@ pub(crate) fn normalise(
             }
         }
     }
-    default(resource, &mut value);
+    strategy::default(resource, &mut value);
     Ok(value)
-}
-
-/// Removes unknown fields. Returns their paths.
-pub(crate) fn prune(resource: &Resource, value: &mut Value) -> Vec<String> {
-    if let Some(custom) = resource.custom() {
-        normalise_times(value);
-        return match &custom.scale {
-            Some(paths) => paths.keeping_floats(value, |value| custom.schema.prune(value)),
-            None => custom.schema.prune(value),
-        };
-    }
-    let unknown = schema::unknown_builtin_fields(resource, value);
-    schema::prune_builtin(resource, value);
-    unknown
-}
-
-/// Writes the times in the metadata of a custom resource as Go does.
-fn normalise_times(object: &mut Value) {
-    let Some(Value::Object(metadata)) = object.get_mut("metadata") else { return };
-    let entries = metadata.get_mut("managedFields").and_then(Value::as_array_mut).into_iter().flatten();
-    for time in entries.filter_map(|entry| entry.get_mut("time")) {
-        clock::normalise(time, clock::seconds);
-    }
-    for name in ["creationTimestamp", "deletionTimestamp"] {
-        if let Some(time) = metadata.get_mut(name) {
-            clock::normalise(time, clock::seconds);
-        }
-    }
-}
-
-/// Fills in the defaults of the kind.
-pub(crate) fn default(resource: &Resource, value: &mut Value) {
-    match resource.custom() {
-        Some(custom) => custom.schema.default(value),
-        None => strategy::default(resource, value),
-    }
 }
 
 fn unreadable(resource: &Resource, why: &str) -> ApiError {

@@ -14,9 +14,9 @@ use crate::{
     form,
     kinds::Resource,
     patching::json_patch::{self, MOST_OPERATIONS, Refused},
-    schema,
     server::State,
     status::ApiError,
+    strategy,
 };
 
 /// The reasons that a webhook may give. Other reasons are dropped.
@@ -127,7 +127,7 @@ async fn ask_to_change(
         let seen = convert(state, review.resource, current.clone(), &answer.api_version).await?;
         let seen = json_patch::apply(seen, patch).map_err(|refused| unpatchable(patch, refused))?;
         if review.resource.custom().is_none()
-            && let Some(why) = schema::mistyped_builtin_field(review.resource, &seen)
+            && let Some(why) = strategy::fields::mistyped_builtin_field(review.resource, &seen)
         {
             return Err(ApiError::internal(why));
         }

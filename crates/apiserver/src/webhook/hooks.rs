@@ -5,8 +5,8 @@ use std::{sync::Arc, time::Duration};
 use longboat_schema::Program;
 use serde_json::{Map, Value};
 
-use super::{Review, config::selects};
-use crate::{kinds::Resource, server::State, status::ApiError, store::Key};
+use super::Review;
+use crate::{kinds::Resource, server::State, status::ApiError, store::Key, strategy};
 
 /// The store tables of the two kinds of configuration.
 const TABLES: [&str; 2] = [
@@ -149,20 +149,23 @@ impl Hook {
         }
         let is_namespace = review.resource.group.is_empty() && review.resource.plural == "namespaces";
         if is_namespace {
-            return selects(&self.namespaces, &labels(object.or(review.old)));
+            return strategy::selects(&self.namespaces, labels(object.or(review.old)));
         }
         let Some(namespace) = review.namespace.filter(|name| !name.is_empty()) else {
             return true;
         };
         let stored = state.store.get("/namespaces", &Key::new("", namespace));
-        selects(&self.namespaces, &labels(stored.as_ref().map(|stored| &*stored.value)))
+        strategy::selects(&self.namespaces, labels(stored.as_ref().map(|stored| &*stored.value)))
     }
 
     fn object_selected(&self, object: Option<&Value>, old: Option<&Value>) -> bool {
         if self.objects.as_object().is_none_or(Map::is_empty) {
             return true;
         }
-        [object, old].into_iter().flatten().any(|object| selects(&self.objects, &labels(Some(object))))
+        [object, old]
+            .into_iter()
+            .flatten()
+            .any(|object| strategy::selects(&self.objects, labels(Some(object))))
     }
 
     /// Whether all match conditions are true for the `request` of the review. An error only counts if no condition is false.
@@ -195,8 +198,8 @@ impl Hook {
     }
 }
 
-fn labels(object: Option<&Value>) -> Map<String, Value> {
-    object.and_then(|object| object["metadata"]["labels"].as_object()).cloned().unwrap_or_default()
+fn labels(object: Option<&Value>) -> &Value {
+    object.map_or(&Value::Null, |object| &object["metadata"]["labels"])
 }
 
 // === impl Condition ===

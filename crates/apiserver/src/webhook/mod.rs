@@ -3,12 +3,9 @@
 mod admission;
 #[cfg(test)]
 mod calls;
-pub(crate) mod config;
 mod conversion;
 mod hooks;
 mod outgoing;
-#[cfg(test)]
-mod tests;
 mod trust;
 
 use serde_json::Value;

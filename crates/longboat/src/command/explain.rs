@@ -34,7 +34,7 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<()> {
         scene = input::on_top(observed, &documents, &settings)?;
     }
     // Refused manifests cannot be explained, but the others can.
-    let accepted = input::is_accepted(&scene);
+    let mut accepted = input::is_accepted(&scene);
     let asked: Vec<&Subject> =
         scene.subjects.iter().filter(|subject| is_named(subject, name, &settings.namespace)).collect();
     if asked.is_empty() && !accepted {
@@ -53,7 +53,7 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<()> {
         }
     }
     let (mut answers, mut failed, mut unknown) = (Vec::new(), Vec::new(), None);
-    for subject in asked {
+    for subject in &asked {
         match explain::explain(&scene, &subject.service, args.path.as_deref()) {
             Ok(answer) => answers.push(answer),
             // If there are several services, some may not have the field.
@@ -70,6 +70,9 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<()> {
     }
     if !answers.is_empty() {
         print(&answers, args.output)?;
+    }
+    for subject in asked {
+        accepted &= input::is_writable(&scene, &subject.service);
     }
     // The other errors are reported as well.
     let Some(last) = failed.pop() else {

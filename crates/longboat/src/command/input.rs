@@ -4,12 +4,13 @@ use std::path::{Path, PathBuf};
 
 use anyhow::bail;
 use kube::Client;
+use longboat_api::v1alpha2::LLMInferenceService;
 use longboat_compose::PresetNames;
 use longboat_controller::{Args as ControllerArgs, view};
 use longboat_key::Namespace;
 use longboat_manifest::{Document, Reading, nearest};
 use longboat_offline::{
-    Presets, Settings,
+    Presets, Settings, refusal,
     render::{Note, Severity},
     scene::{Observed, Scene},
     validate::{Finding, PICKER_CONFIG, Severity as Gravity, picker_findings, validate},
@@ -174,6 +175,17 @@ pub(crate) fn is_accepted(scene: &Scene) -> bool {
     all().all(|finding| finding.severity != Gravity::Error)
 }
 
+/// Prints why an API server would refuse children of a service. Returns whether it would accept all. A service that cannot be
+/// planned has no children.
+pub(crate) fn is_writable(scene: &Scene, service: &LLMInferenceService) -> bool {
+    let Ok(planned) = scene.plan(service) else { return true };
+    let found = refusal::findings(scene, service, &planned);
+    for finding in &found {
+        printer::note(&super::validate::coloured(finding));
+    }
+    found.is_empty()
+}
+
 /// Returns the error that manifests have errors, which were already printed.
 pub(crate) fn refused() -> anyhow::Error {
     anyhow::anyhow!("some of these manifests have errors")
@@ -195,6 +207,7 @@ pub(crate) fn tell(service: &str, notes: &[Note]) {
     for note in notes {
         let word = match note.severity {
             Severity::Problem => "not rendered:".red().bold().to_string(),
+            Severity::Refused => "refused:".red().bold().to_string(),
             Severity::Warning => "warning:".yellow().bold().to_string(),
             Severity::Assumed => "assuming:".dimmed().to_string(),
         };

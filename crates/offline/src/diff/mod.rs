@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use longboat_api::v1alpha2::{LLMInferenceService, LLMInferenceServiceSpec};
 use longboat_compose::Effective;
-use longboat_plan::same_value;
+use longboat_plan::{paths, same_value};
 use serde::Serialize;
 use serde_json::{Value, json};
 use thiserror::Error;
@@ -16,7 +16,7 @@ pub use text::to_text;
 use crate::{
     explain::{self, Setter},
     objects::{self, Object},
-    paths, render,
+    refusal, render,
     scene::{PlanningError, Scene},
 };
 
@@ -180,6 +180,9 @@ fn one(
     live: bool,
 ) -> Result<Difference, PlanningError> {
     let planned = after.plan(new)?;
+    if let Some(message) = refusal::message(after, new, &planned) {
+        return Err(PlanningError::Refused(message));
+    }
     let spec = planned.effective.as_ref().map_or(&new.spec, |effective| &*effective.spec);
     // A service that cannot be composed before the change has nothing to compare with.
     let old_planned = old.and_then(|old| before.plan(old).ok());

@@ -4,6 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use longboat_api::v1alpha2::LLMInferenceService;
 use longboat_compose::Effective;
+use longboat_plan::{
+    paths::{self, FieldPath, Step},
+    trace::{Target, Traces},
+};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -13,7 +17,6 @@ use super::{
 };
 use crate::{
     objects::Object,
-    paths::{self, FieldPath, Step},
     render,
     scene::{PlanningError, Scene},
 };
@@ -111,7 +114,7 @@ pub(crate) fn sources(
 /// Describes the origin of fields of children.
 fn explained(view: View<'_>, objects: &[Object], found: Vec<(usize, FieldPath)>) -> Vec<ChildField> {
     let View { scene, service, effective } = view;
-    let fields: Vec<trace::Target> = found.iter().map(|(at, place)| (*at, place.pointer.clone())).collect();
+    let fields: Vec<Target> = found.iter().map(|(at, place)| (*at, place.pointer.clone())).collect();
     let traces = trace::of(scene, service, &effective.spec, objects, &fields);
     let provenance = effective.provenance();
     let by_pointer: BTreeMap<&str, Field> =
@@ -148,7 +151,7 @@ fn beside(
     at: usize,
     place: &FieldPath,
     value: &Value,
-    traces: &trace::Traces,
+    traces: &Traces,
     by_pointer: &BTreeMap<&str, Field>,
 ) -> Option<Field> {
     let (parent, last) = place.pointer.rsplit_once('/')?;

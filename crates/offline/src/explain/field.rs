@@ -3,13 +3,11 @@
 use longboat_api::v1alpha2::{ConfigSource, LLMInferenceService};
 use longboat_compose::{Effective, Leaf, Origin};
 use longboat_key::Key;
+use longboat_plan::paths::{self, Step};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::{
-    paths::{self, Step},
-    scene::Scene,
-};
+use crate::scene::Scene;
 
 /// A field and its history.
 #[derive(Clone, Debug, PartialEq, Serialize)]

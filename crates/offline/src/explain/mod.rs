@@ -12,7 +12,7 @@ use k8s_openapi::Resource;
 use longboat_api::v1alpha2::LLMInferenceService;
 use longboat_compose::{Effective, go};
 use longboat_manifest::nearest;
-use longboat_plan::{kinds, types};
+use longboat_plan::{kinds, paths, types};
 use serde::Serialize;
 use thiserror::Error;
 
@@ -23,10 +23,7 @@ pub use layers::{LayerView, Setting};
 pub(crate) use text::{around, setter, short};
 pub use text::{of_children, of_fields, of_layers};
 
-use crate::{
-    paths,
-    scene::{PlanningError, Scene},
-};
+use crate::scene::{PlanningError, Scene};
 
 /// An explanation.
 #[derive(Clone, Debug, Serialize)]

@@ -44,6 +44,9 @@ pub enum PlanningError {
     /// An API server would refuse the composed spec.
     #[error("{0}")]
     Rejected(String),
+    /// An API server would refuse its children.
+    #[error("{0}")]
+    Refused(String),
     /// It cannot be planned.
     #[error(transparent)]
     Plan(#[from] PlanError),

@@ -274,6 +274,11 @@ impl Scene {
         self.configs.get(namespace, name).is_some()
     }
 
+    /// The names of the platform's configs.
+    pub(crate) fn preset_configs(&self) -> Vec<String> {
+        self.configs.names(self.snapshot.system_namespace.as_deref()).map(|name| name.to_string()).collect()
+    }
+
     /// Whether a finding about the manifests is an error.
     pub fn has_errors(&self) -> bool {
         self.findings.iter().any(|finding| finding.severity == Severity::Error)

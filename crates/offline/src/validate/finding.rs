@@ -140,7 +140,7 @@ impl Finding {
         text
     }
 
-    fn what(&self) -> String {
+    pub(crate) fn what(&self) -> String {
         let path = if self.path.is_empty() { String::new() } else { format!("{}: ", self.path) };
         format!("{path}{}", self.message)
     }

@@ -1,8 +1,8 @@
 //! Advice for common mistakes with an obvious solution.
 
 use longboat_api::v1alpha2::GROUP;
-use longboat_apiserver::kinds::Resource;
 use longboat_manifest::{Document, nearest};
+use longboat_strategy::kinds::Resource;
 use serde_json::Value;
 
 /// Fields from documents and other tools that this API has at another path: the last names of the path, the version (`None`

@@ -6,8 +6,8 @@ use longboat_api::{
     crd,
     v1alpha2::{API_VERSION, GROUP},
 };
-use longboat_apiserver::kinds::{Registry, Resource, custom};
 use longboat_manifest::{Document, nearest};
+use longboat_strategy::kinds::{Registry, Resource, custom};
 use serde_json::Value;
 
 /// Our own kinds, and the kinds that every cluster has. Creating definitions takes time, so each set is created once, when it

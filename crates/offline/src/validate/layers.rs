@@ -3,11 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use longboat_admission::Facts;
-use longboat_api::v1alpha2::{API_VERSION, LLMInferenceService};
-use longboat_apiserver::kinds::Resource;
+use longboat_api::{
+    fields,
+    v1alpha2::{API_VERSION, LLMInferenceService},
+};
 use longboat_compose::{ComposeError, Effective, Origin};
 use longboat_key::{Key, Name, Namespace};
 use longboat_manifest::{Document, nearest};
+use longboat_strategy::kinds::Resource;
 use serde_json::json;
 
 use super::{
@@ -16,7 +19,10 @@ use super::{
     object::Examination,
     picker,
 };
-use crate::scene::{PlanningError, Scene};
+use crate::{
+    refusal,
+    scene::{PlanningError, Scene},
+};
 
 /// The URI schemes of models.
 const SCHEMES: &str = "hf://, s3://, gs://, http(s)://, pvc://, oci:// or file://";
@@ -66,18 +72,20 @@ impl Layers<'_> {
                     finding.message.clone_from(&warning.message);
                     findings.push(finding);
                 }
+                findings.extend(topologies(document, name, service, &effective));
                 self.rendered(document, name, &effective, &mut findings);
                 findings.extend(advice::findings(self.scene, document, name, service, &effective));
                 if findings.iter().all(|finding| finding.severity != Severity::Error) {
                     self.planned(document, service, name, &effective, &mut findings);
                 }
             }
-            Err(error) => findings.push(failed(document, name, &error)),
+            Err(error) => findings.push(self.failed(document, name, &error)),
         }
         findings
     }
 
-    /// Adds why the controller could not plan the objects of a composed service, and why its picker would not start.
+    /// Adds why the controller could not plan the objects of a composed service, why an API server would refuse them, and why its
+    /// picker would not start.
     fn planned(
         &self,
         document: &Document,
@@ -89,6 +97,7 @@ impl Layers<'_> {
         let (reason, message) = match self.scene.plan(service) {
             Ok(planned) => {
                 findings.extend(picker::finding(self.scene, document, service, &planned));
+                findings.extend(refusal::findings(self.scene, service, &planned));
                 let Some(problem) = planned.plan.problem else { return };
                 (problem.reason, problem.message)
             }
@@ -111,6 +120,29 @@ impl Layers<'_> {
         }
         finding.message = message;
         findings.push(finding);
+    }
+
+    /// A preset that a service selects comes with the platform, so a missing one is not elsewhere on the cluster.
+    fn failed(&self, document: &Document, name: &ObjectName, error: &ComposeError) -> Finding {
+        let mut finding = failed(document, name, error);
+        let ComposeError::ConfigNotFound { name: missing, .. } = error else { return finding };
+        let presets = self.scene.preset_configs();
+        if !missing.ends_with("-pipeline-parallel") || presets.is_empty() {
+            return finding;
+        }
+        let of_groups: Vec<&str> =
+            presets.iter().map(String::as_str).filter(|preset| preset.contains("-worker-")).collect();
+        finding.severity = Severity::Error;
+        finding.path = "spec.parallelism.pipeline".to_owned();
+        let place = document.locate(&finding.path).key;
+        (finding.line, finding.column) = (Some(place.line), Some(place.column));
+        finding.message = format!("there is no preset for pipeline parallelism: {error}");
+        finding.hint = Some(format!(
+            "the presets of groups of pods are {}: set spec.parallelism.data and spec.parallelism.dataLocal, or add a config \
+             {missing} with the pods of the group to these files",
+            of_groups.join(", ")
+        ));
+        finding
     }
 
     fn is_there(&self, namespace: Namespace<&str>, name: Name<&str>) -> bool {
@@ -196,6 +228,26 @@ impl Layers<'_> {
             finding.column = Some(place.column);
         }
     }
+}
+
+/// Returns warnings about topologies that only the layers together have. Admission warns of those of the service itself.
+fn topologies(
+    document: &Document,
+    name: &ObjectName,
+    service: &LLMInferenceService,
+    effective: &Effective,
+) -> Vec<Finding> {
+    let own = fields::topology_warnings(&service.spec);
+    let composed = fields::topology_warnings(&effective.spec).into_iter();
+    let new = composed.filter(|warning| !own.contains(warning)).map(|warning| {
+        let (path, text) = warning.split_once(' ').unwrap_or(("spec", &warning));
+        let mut finding = Finding::at(document, name, path, Source::Compose);
+        finding.severity = Severity::Warning;
+        "Warning".clone_into(&mut finding.reason);
+        text.clone_into(&mut finding.message);
+        finding
+    });
+    new.collect()
 }
 
 fn failed(document: &Document, name: &ObjectName, error: &ComposeError) -> Finding {

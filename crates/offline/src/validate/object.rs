@@ -1,12 +1,12 @@
 //! Validates one object like an API server and the webhooks.
 
 use longboat_admission::{Denial, Facts, Request, Subject, Version, mutate, validate};
-use longboat_apiserver::{
+use longboat_manifest::Document;
+use longboat_strategy::{
+    Cause,
     examine::{self, Decoded},
     kinds::Resource,
-    status::Cause,
 };
-use longboat_manifest::Document;
 use serde_json::Value;
 
 use super::{

@@ -1,7 +1,7 @@
 //! Suggestions for unknown fields.
 
-use longboat_apiserver::kinds::Resource;
 use longboat_manifest::{Document, nearest};
+use longboat_strategy::kinds::Resource;
 use serde_json::Value;
 
 /// Returns the known sibling that is most similar to the field at `path`.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use longboat_admission::Facts;
-use longboat_apiserver::kinds::Resource;
+use longboat_strategy::kinds::Resource;
 use serde_json::Value;
 
 use crate::{

@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use leaves::{Leaf, with};
 use longboat_admission::Facts;
 use longboat_api::crd;
-use longboat_apiserver::kinds::{Registry, custom};
+use longboat_strategy::kinds::{Registry, custom};
 use serde_json::Value;
 use shape::{Admitted, Shape};
 

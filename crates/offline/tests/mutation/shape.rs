@@ -7,13 +7,13 @@ use longboat_api::{
     names,
     v1alpha2::{LLMInferenceService, LLMInferenceServiceStatus},
 };
-use longboat_apiserver::{examine, kinds::Resource};
 use longboat_compose::{Effective, outcome};
 use longboat_offline::{
     Settings,
     scene::{self, Scene},
 };
 use longboat_plan::{self as plan, Applied, Child, Children, Compare, Plan, Planned, Progress, Snapshot};
+use longboat_strategy::{examine, kinds::Resource};
 use serde_json::{Value, json};
 
 fn create(object: &Value) -> Request<'_> {

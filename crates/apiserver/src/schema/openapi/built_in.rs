@@ -4,11 +4,11 @@ use longboat_patch::table::{field_markers, type_def, type_markers};
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
-use super::{
-    super::builtin::kinds::{DEFINITIONS, definitions},
-    kind_of,
+use super::kind_of;
+use crate::{
+    kinds::Resource,
+    strategy::fields::kinds::{DEFINITIONS, definitions},
 };
-use crate::kinds::Resource;
 
 pub(super) const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 pub(super) const LIST_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta";

@@ -12,7 +12,7 @@ use super::{Call, crds, read, success};
 use crate::{
     admit::{self, Review},
     answer::Answer,
-    clock, form,
+    clock, effects, form,
     form::Shown,
     kinds::Resource,
     respond::{self, Listing},
@@ -102,7 +102,7 @@ pub(crate) async fn object(call: &mut Call<'_>, key: &Key, options: &Options) ->
             return Err(ApiError::not_found(resource.about(&key.name)));
         };
         check_preconditions(call, options, &stored)?;
-        strategy::check_deletion(&resource, &key.name)?;
+        effects::check_deletion(&resource, &key.name)?;
         let live = form::show(call.state, &resource, Arc::clone(&stored)).await?.into_value();
         let user = call.request.user.info();
         let review_options = options::for_review(call, options);
@@ -139,7 +139,7 @@ pub(crate) async fn object(call: &mut Call<'_>, key: &Key, options: &Options) ->
             Ok(written) => {
                 let gone = matches!(plan, Plan::Remove(_));
                 if let Some(written) = &written {
-                    strategy::after_write(
+                    effects::after_write(
                         call.state,
                         &resource,
                         Some(&stored.value),

@@ -12,7 +12,9 @@ use self::checks::{carry_over, check_identity, check_revision};
 use super::{Call, create, incoming};
 use crate::{
     admit::{self, Review},
+    allocation,
     answer::Answer,
+    effects,
     form::{self, Shown},
     kinds::Resource,
     patching::{self, PatchKind},
@@ -215,7 +217,7 @@ async fn attempt(
         Some(subresource) => strategy::prepare_subresource(&resource, subresource, &mut value, &live),
         None => strategy::prepare_update(&resource, &mut value, &live),
     }
-    let services = strategy::allocate(call.state, &resource, &mut value, Some(&live))?;
+    let services = allocation::allocate(call.state, &resource, &mut value, Some(&live))?;
     strategy::bump_generation(&resource, subresource, &mut value, &live);
     patching::keep_times(&live, &mut value);
     create::refuse_deep(&resource, &value)?;
@@ -251,14 +253,14 @@ async fn attempt(
     if is_finished(&value) {
         call.state.store.delete(&resource.table, key.clone(), stored.revision).map_err(raced)?;
         services.keep();
-        strategy::after_write(call.state, &resource, Some(&stored.value), None);
+        effects::after_write(call.state, &resource, Some(&stored.value), None);
         return Ok((200, Shown::new(value)));
     }
     let target = form::to_storage(call.state, &resource, value).await?;
     let written =
         call.state.store.update(&resource.table, key.clone(), stored.revision, target).map_err(raced)?;
     services.keep();
-    strategy::after_write(call.state, &resource, Some(&stored.value), Some(&written.value));
+    effects::after_write(call.state, &resource, Some(&stored.value), Some(&written.value));
     Ok((200, form::show(call.state, &resource, written).await?))
 }
 
@@ -317,10 +319,10 @@ fn patched(
     let mistyped = match resource.custom() {
         Some(custom) if kind == PatchKind::Apply => custom.schema.coerce_applied_metadata(&mut value),
         Some(custom) => custom.schema.coerce_metadata(&mut value),
-        None => crate::schema::mistyped_builtin_field(resource, &value),
+        None => strategy::fields::mistyped_builtin_field(resource, &value),
     };
     let mut problems = patched.field_problems;
-    let unknown = incoming::prune(resource, &mut value);
+    let unknown = strategy::prune(resource, &mut value);
     problems.extend(unknown.into_iter().map(|path| format!("unknown field \"{path}\"")));
     if let Some(why) = mistyped {
         return Err(refuse_patch(&patch_shown, &why));
@@ -340,7 +342,7 @@ fn patched(
     match resource.custom() {
         // an applied object keeps its nulls, so that validation sees them
         Some(custom) if kind == PatchKind::Apply => custom.schema.fill_in(&mut value),
-        _ => incoming::default(resource, &mut value),
+        _ => strategy::default(resource, &mut value),
     }
     Ok(value)
 }

@@ -1,0 +1,203 @@
+//! The addresses and ports that the server hands out to Services.
+
+use std::{net::Ipv4Addr, sync::Arc};
+
+use serde_json::{Value, json};
+
+use crate::{
+    addresses::Addresses,
+    kinds::Resource,
+    server::State,
+    status::{ApiError, Cause},
+    strategy::fill,
+};
+
+/// Whether this is the kind that gets addresses.
+pub(crate) fn is_service(resource: &Resource) -> bool {
+    resource.group.is_empty() && resource.plural == "services"
+}
+
+/// Addresses and ports that are allocated for a write. They are freed again unless the write succeeds.
+pub(crate) struct Allocation {
+    state: Arc<State>,
+    addresses: Vec<Ipv4Addr>,
+    ports: Vec<u16>,
+}
+
+// === impl Allocation ===
+
+impl Allocation {
+    /// An allocation for a write that needs no addresses.
+    fn nothing(state: &Arc<State>) -> Self {
+        Self { state: Arc::clone(state), addresses: Vec::new(), ports: Vec::new() }
+    }
+
+    /// Called after a successful write: the stored object holds the addresses from now on.
+    pub(crate) fn keep(mut self) {
+        self.addresses.clear();
+        self.ports.clear();
+    }
+}
+
+impl Drop for Allocation {
+    fn drop(&mut self) {
+        let mut all = self.state.addresses.lock();
+        for address in &self.addresses {
+            all.free(*address);
+        }
+        for port in &self.ports {
+            all.free_port(*port);
+        }
+    }
+}
+
+/// Allocates what the server hands out to an object: the addresses of a Service. The allocation is freed again unless the
+/// write succeeds.
+pub(crate) fn allocate(
+    state: &Arc<State>,
+    resource: &Resource,
+    value: &mut Value,
+    live: Option<&Value>,
+) -> Result<Allocation, ApiError> {
+    let mut allocation = Allocation::nothing(state);
+    if !is_service(resource) {
+        return Ok(allocation);
+    }
+    let name = value["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+    let spec = &mut value["spec"];
+    if spec["type"] == "ExternalName" {
+        for key in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy"] {
+            if let Some(fields) = spec.as_object_mut() {
+                fields.remove(key);
+            }
+        }
+        return Ok(allocation);
+    }
+    let mut all = state.addresses.lock();
+    let had = live.is_some_and(|l| l["spec"]["clusterIP"].is_string());
+    let given = spec["clusterIP"].as_str().unwrap_or_default().to_owned();
+    if given.is_empty() {
+        let address = all
+            .allocate()
+            .ok_or_else(|| ApiError::internal(format!("no cluster IP is free in {}", all.range())))?;
+        allocation.addresses.push(address);
+        spec["clusterIP"] = Value::from(address.to_string());
+    } else if given != "None" && !had {
+        let refuse = |why: String| {
+            ApiError::invalid(
+                resource.about_kind(&name),
+                &[Cause::invalid("spec.clusterIPs", &json!([given]), why)],
+            )
+        };
+        let address: Ipv4Addr = given
+            .parse()
+            .map_err(|_| refuse("failed to allocate IP: not a valid IPv4 address".to_owned()))?;
+        match all.take(address) {
+            Ok(true) => allocation.addresses.push(address),
+            Ok(false) => {
+                return Err(refuse(format!(
+                    "failed to allocate IP {given}: provided IP is already allocated"
+                )));
+            }
+            Err(()) => {
+                return Err(refuse(format!(
+                    "failed to allocate IP {given}: the provided IP is not in the valid range. The range of valid IPs \
+                     is {}",
+                    all.range()
+                )));
+            }
+        }
+    }
+    let address = spec["clusterIP"].clone();
+    fill(spec, "clusterIPs", json!([address]));
+    // without a selector, another controller creates the endpoints, of any IP family
+    let anything = spec["clusterIP"] == "None" && spec["selector"].is_null();
+    fill(spec, "ipFamilyPolicy", if anything { "RequireDualStack" } else { "SingleStack" });
+    let both = anything && spec["ipFamilyPolicy"] == "RequireDualStack";
+    fill(spec, "ipFamilies", if both { json!(["IPv4", "IPv6"]) } else { json!(["IPv4"]) });
+    if matches!(spec["type"].as_str(), Some("NodePort" | "LoadBalancer"))
+        && spec["allocateLoadBalancerNodePorts"] != false
+    {
+        let ports = spec.pointer_mut("/ports").and_then(Value::as_array_mut);
+        for (index, port) in ports.into_iter().flatten().enumerate() {
+            match port["nodePort"].as_u64().and_then(|p| u16::try_from(p).ok()) {
+                None => {
+                    let free =
+                        all.allocate_port().ok_or_else(|| ApiError::internal("no node port is free"))?;
+                    allocation.ports.push(free);
+                    port["nodePort"] = Value::from(free);
+                }
+                Some(given) => {
+                    let kept = live.is_some_and(|l| holds_port(l, given));
+                    let problem = if kept {
+                        None
+                    } else if !Addresses::is_node_port(given) {
+                        Some(
+                            "provided port is not in the valid range. The range of valid ports is 30000-32767",
+                        )
+                    } else if all.take_port(given) {
+                        allocation.ports.push(given);
+                        None
+                    } else {
+                        Some("provided port is already allocated")
+                    };
+                    if let Some(problem) = problem {
+                        let field = format!("spec.ports[{index}].nodePort");
+                        return Err(ApiError::invalid(
+                            resource.about_kind(&name),
+                            &[Cause::invalid(field, &Value::from(given), problem)],
+                        ));
+                    }
+                }
+            }
+        }
+    }
+    drop(all);
+    Ok(allocation)
+}
+
+fn holds_port(service: &Value, port: u16) -> bool {
+    service["spec"]["ports"].as_array().into_iter().flatten().any(|p| p["nodePort"] == port)
+}
+
+/// Frees the addresses and ports that the new state no longer holds.
+pub(crate) fn release(state: &State, before: Option<&Value>, after: Option<&Value>) {
+    let Some(before) = before else { return };
+    let held = |object: Option<&Value>| {
+        let addresses: Vec<Ipv4Addr> = object
+            .and_then(|o| o["spec"]["clusterIPs"].as_array())
+            .into_iter()
+            .flatten()
+            .filter_map(|ip| ip.as_str()?.parse().ok())
+            .collect();
+        let ports: Vec<u16> = object
+            .and_then(|o| o["spec"]["ports"].as_array())
+            .into_iter()
+            .flatten()
+            .filter_map(|p| p["nodePort"].as_u64().and_then(|p| u16::try_from(p).ok()))
+            .collect();
+        (addresses, ports)
+    };
+    let (old, new) = (held(Some(before)), held(after));
+    let mut all = state.addresses.lock();
+    old.0.iter().filter(|a| !new.0.contains(a)).for_each(|a| all.free(*a));
+    old.1.iter().filter(|p| !new.1.contains(p)).for_each(|p| all.free_port(*p));
+}
+
+/// Records the addresses of the Services that were loaded from a state directory.
+pub(crate) fn restore(state: &State) {
+    let mut all = state.addresses.lock();
+    for (_, stored) in state.store.list("/services", None).objects {
+        for ip in stored.value["spec"]["clusterIPs"].as_array().into_iter().flatten() {
+            if let Some(address) = ip.as_str().and_then(|i| i.parse().ok()) {
+                // an address outside the range comes from another configuration, and the Service keeps it
+                let _ = all.take(address);
+            }
+        }
+        for port in stored.value["spec"]["ports"].as_array().into_iter().flatten() {
+            if let Some(port) = port["nodePort"].as_u64().and_then(|p| u16::try_from(p).ok()) {
+                all.take_port(port);
+            }
+        }
+    }
+}

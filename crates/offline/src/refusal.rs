@@ -1,0 +1,279 @@
+//! Findings about children that an API server would refuse. All commands report these.
+
+use longboat_api::v1alpha2::{API_VERSION, LLMInferenceService};
+use longboat_compose::Effective;
+use longboat_key::{Key, Name, Namespace};
+use longboat_manifest::Document;
+use longboat_plan::{Refusal, paths, refusals};
+use longboat_strategy::Cause;
+
+use crate::{
+    scene::{Planned, Scene},
+    validate::{Finding, ObjectName, Severity, Source},
+};
+
+/// The container that the presets describe.
+const MAIN: &str = "main";
+
+/// Returns a finding for each reason why an API server would refuse a planned child of a service, at the field of the service
+/// from which the refused field comes.
+pub fn findings(scene: &Scene, service: &LLMInferenceService, planned: &Planned) -> Vec<Finding> {
+    let mut all: Vec<Finding> = Vec::new();
+    for refusal in refusals(&planned.plan, &planned.snapshot) {
+        let spec = planned.effective.as_ref().map_or(&service.spec, |effective| &*effective.spec);
+        let origins = refusal.origins(service, spec, &planned.plan, &planned.snapshot);
+        for (cause, origin) in refusal.causes.iter().zip(origins) {
+            let layers = Layers { scene, service, effective: planned.effective.as_ref() };
+            let finding = layers.finding(&refusal, cause, origin.as_deref());
+            if !all.contains(&finding) {
+                all.push(finding);
+            }
+        }
+    }
+    all
+}
+
+/// Returns the sentences of [`findings`] as one message, or `None` if all children would be accepted.
+pub(crate) fn message(scene: &Scene, service: &LLMInferenceService, planned: &Planned) -> Option<String> {
+    let found = findings(scene, service, planned);
+    let sentences: Vec<String> = found.iter().map(Finding::what).collect();
+    (!sentences.is_empty()).then(|| sentences.join("; "))
+}
+
+struct Layers<'a> {
+    scene: &'a Scene,
+    service: &'a LLMInferenceService,
+    effective: Option<&'a Effective>,
+}
+
+// === impl Layers ===
+
+impl Layers<'_> {
+    fn finding(&self, refusal: &Refusal, cause: &Cause, origin: Option<&str>) -> Finding {
+        let kind = refusal.child.kind.go_type().rsplit('.').next().unwrap_or_default();
+        let whose = if refusal.of_pods { "the pods of " } else { "" };
+        let field = if cause.field.is_empty() { String::new() } else { format!(" at {}", cause.field) };
+        let path = origin.unwrap_or("spec");
+        let mut finding = self.place(path);
+        finding.path = path.to_owned();
+        finding.reason = cause.reason.to_owned();
+        finding.message = format!(
+            "{} (an API server would refuse {whose}{kind} {}{field})",
+            cause.message, refusal.child.key.name
+        );
+        finding.hint = self.advice(cause, path).or(finding.hint);
+        finding
+    }
+
+    /// Creates a finding at the field of the service, or of the config from which the field comes.
+    fn place(&self, path: &str) -> Finding {
+        let metadata = &self.service.metadata;
+        let name = ObjectName {
+            api_version: API_VERSION.to_owned(),
+            kind: "LLMInferenceService".to_owned(),
+            namespace: metadata.namespace.clone().unwrap_or_default(),
+            name: metadata.name.clone().unwrap_or_default(),
+        };
+        let configs = self.effective.into_iter().flat_map(|effective| effective.applied.iter().rev());
+        let configs = configs.map(|config| Key::new(Namespace(&config.namespace), Name(&config.name)));
+        let own = self.scene.document("LLMInferenceService", &Key::of(self.service));
+        let given = configs.filter_map(|key| {
+            let document = self.scene.document("LLMInferenceServiceConfig", &key)?;
+            Some((document, Some(key)))
+        });
+        // The topmost of the layers that have the most of the path.
+        let mut found: Option<(usize, String, &Document, Option<Key>)> = None;
+        for (document, key) in own.map(|document| (document, None)).into_iter().chain(given) {
+            let (steps, written) = nearest(document, path);
+            if found.as_ref().is_none_or(|(most, ..)| steps > *most) {
+                found = Some((steps, written, document, key));
+            }
+        }
+        let Some((_, written, document, key)) = found else {
+            return Finding {
+                file: name.to_string(),
+                line: None,
+                column: None,
+                severity: Severity::Error,
+                object: Some(name),
+                path: String::new(),
+                code: None,
+                reason: String::new(),
+                message: String::new(),
+                hint: None,
+                source: Source::Plan,
+            };
+        };
+        let mut finding = Finding::at(document, &name, &written, Source::Plan);
+        finding.hint = key.map(|key| {
+            format!("the field comes from LLMInferenceServiceConfig {}/{}", key.namespace, key.name)
+        });
+        finding
+    }
+
+    /// Advice for a container without an image.
+    fn advice(&self, cause: &Cause, path: &str) -> Option<String> {
+        if cause.reason != "FieldValueRequired" {
+            return None;
+        }
+        let (containers, container) = path.strip_suffix("].image")?.rsplit_once("[name=")?;
+        let composed = serde_json::to_value(&self.effective?.spec).ok()?;
+        let main = format!("{}[name={MAIN}].image", containers.strip_prefix("spec.")?);
+        let has_main = paths::positions(&composed, &main).is_some();
+        Some(if has_main && containers.ends_with("containers") && container != MAIN {
+            format!(
+                "did you mean `{MAIN}`? the presets describe the model server in the container `{MAIN}`, and none has a \
+                 container `{container}`"
+            )
+        } else {
+            format!("set the image: no layer of the service has one for the container `{container}`")
+        })
+    }
+}
+
+/// Returns how many steps of a path lead into a document, and these steps with positions in place of names.
+fn nearest(document: &Document, path: &str) -> (usize, String) {
+    let steps = paths::parse(path).unwrap_or_default();
+    (1..=steps.len())
+        .rev()
+        .find_map(|end| Some((end, paths::positions(&document.object, &paths::written(&steps[..end]))?)))
+        .unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{
+        diff,
+        render::{self, Severity},
+        scene::Scene,
+        settings::Settings,
+        validate::validate,
+    };
+
+    /// Returns `file:line severity path reason: message (hint)` for each finding of `validate`.
+    fn said(text: &str) -> Vec<String> {
+        let reading = longboat_manifest::parse_all("f.yaml", text);
+        let findings = validate(reading, &Settings::default()).findings.into_iter();
+        let show = findings.map(|finding| {
+            let hint = finding.hint.as_ref().map(|hint| format!(" ({hint})")).unwrap_or_default();
+            let (line, word) = (finding.line.unwrap_or_default(), finding.severity.name());
+            format!("{line} {word} {} {}: {}{hint}", finding.path, finding.reason, finding.message)
+        });
+        show.collect()
+    }
+
+    fn service(more: &str) -> String {
+        format!(
+            "apiVersion: serving.kserve.io/v1alpha2\nkind: LLMInferenceService\nmetadata: {{name: one}}\nspec:\n  model: {{uri: 'hf://a/b'}}\n{more}"
+        )
+    }
+
+    const NO_IMAGE: &str =
+        "  template:\n    containers:\n    - name: vllm\n      args: [--max-model-len, '10']\n";
+
+    const CONFIG: &str = "---\napiVersion: serving.kserve.io/v1alpha2\nkind: LLMInferenceServiceConfig\nmetadata: {name: probes}\nspec:\n  template:\n    containers:\n    - name: main\n      livenessProbe:\n        exec: {command: ['true']}\n";
+
+    #[test]
+    fn a_container_without_an_image_is_an_error_at_the_container() {
+        assert_eq!(
+            said(&service(NO_IMAGE)),
+            [
+                "8 error spec.template.containers[name=vllm].image FieldValueRequired: Required value (an API server would \
+                 refuse Deployment one-kserve at spec.template.spec.containers[0].image) (did you mean `main`? the presets \
+                 describe the model server in the container `main`, and none has a container `vllm`)"
+            ]
+        );
+    }
+
+    #[test]
+    fn two_handlers_after_merging_are_an_error_in_the_layer_that_added_one() {
+        let found = said(&(service("  baseRefs: [{name: probes}]\n") + CONFIG));
+        assert_eq!(found.len(), 1, "{found:#?}");
+        let start = "15 error spec.template.containers[name=main].livenessProbe";
+        assert!(found[0].starts_with(start), "{found:#?}");
+        assert!(found[0].contains("may not specify more than 1 handler type"), "{found:#?}");
+        assert!(
+            found[0].ends_with("(the field comes from LLMInferenceServiceConfig default/probes)"),
+            "{found:#?}"
+        );
+    }
+
+    #[test]
+    fn a_route_that_grows_over_a_limit_is_an_error() {
+        // The controller adds a match to each rule for each adapter.
+        let adapters: Vec<String> =
+            (0..70).map(|at| format!("{{name: a{at}, uri: 'hf://a/adapter-{at}'}}")).collect();
+        let text = service("  router: {gateway: {}, route: {}, scheduler: {}}\n").replace(
+            "model: {uri: 'hf://a/b'}",
+            &format!("model: {{uri: 'hf://a/b', lora: {{adapters: [{}]}}}}", adapters.join(", ")),
+        );
+        let found = said(&text);
+        assert!(
+            found.iter().any(|line| line.contains("error spec.router.route.http.spec.rules[0].matches")
+                && line.contains("must have at most 64 items")),
+            "{found:#?}"
+        );
+    }
+
+    #[test]
+    fn pods_of_groups_are_checked_although_the_server_accepts_the_group() {
+        let worker = "  parallelism: {data: 2, dataLocal: 1}\n  worker:\n    containers:\n    - name: main\n    - name: logs\n      args: [-f]\n";
+        let found = said(&service(worker));
+        assert!(
+            found.iter().any(|line| line.starts_with("10 error spec.worker.containers[name=logs].image")
+                && line.contains("refuse the pods of LeaderWorkerSet")),
+            "{found:#?}"
+        );
+    }
+
+    #[test]
+    fn render_prints_the_refusal_and_diff_stops_at_it() {
+        let scene = |text: &str| {
+            let documents = longboat_manifest::parse("f.yaml", text).unwrap();
+            Scene::new(&documents, &Settings::default()).unwrap()
+        };
+        let broken = scene(&service(NO_IMAGE));
+        let rendered = render::children(&broken, &broken.subjects[0].service).unwrap();
+        assert!(rendered.incomplete);
+        let refused: Vec<&str> = rendered
+            .notes
+            .iter()
+            .filter(|note| note.severity == Severity::Refused)
+            .map(|note| note.message.as_str())
+            .collect();
+        assert_eq!(refused.len(), 1);
+        assert!(
+            refused[0].starts_with("spec.template.containers[name=vllm].image: Required value"),
+            "{refused:#?}"
+        );
+        let (differences, failed) = diff::diff(&scene(&service("")), &broken, false);
+        assert!(differences.is_empty());
+        assert_eq!(failed[0].source.to_string(), render_sentence(refused[0]));
+    }
+
+    /// The sentence without the advice.
+    fn render_sentence(refused: &str) -> String {
+        refused.split(" (did you mean").next().unwrap_or_default().to_owned()
+    }
+
+    #[test]
+    fn pipeline_parallelism_without_a_preset_is_an_error_that_names_the_presets() {
+        let found =
+            said(&service("  parallelism:\n    pipeline: 2\n  worker: {containers: [{name: main}]}\n"));
+        let start =
+            "7 error spec.parallelism.pipeline ConfigNotFound: there is no preset for pipeline parallelism: ";
+        let error = found.iter().find(|line| line.starts_with(start)).unwrap();
+        assert!(error.contains("kserve-config-llm-worker-data-parallel"), "{error}");
+    }
+
+    #[test]
+    fn a_topology_that_only_the_layers_together_have_is_a_warning() {
+        let config = "---\napiVersion: serving.kserve.io/v1alpha2\nkind: LLMInferenceServiceConfig\nmetadata: {name: four}\nspec:\n  parallelism: {tensor: 4}\n";
+        let limits = "  baseRefs: [{name: four}]\n  template:\n    containers:\n    - name: main\n      resources: {limits: {nvidia.com/gpu: '1'}}\n";
+        assert_eq!(
+            said(&(service(limits) + config)),
+            ["10 warning spec.template.containers[0].resources.limits Warning: gives the model server 1 of \
+                 nvidia.com/gpu, and parallelism.tensor needs 4: it will not start"]
+        );
+    }
+}

@@ -1,0 +1,252 @@
+//! Paths of fields in the form that users write: `spec.template.containers[main].args[0]`.
+//!
+//! Elements of a list are addressed by position, by the value of their key (`[main]`), or by key and value (`[name=main]`).
+
+use std::{borrow::Cow, fmt::Write as _};
+
+use serde_json::Value;
+
+/// One step of a path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// `.name`.
+    Field(String),
+    /// `[…]`.
+    Bracket(String),
+}
+
+/// Parses a path. Returns `None` if a bracket is not closed.
+pub fn parse(path: &str) -> Option<Vec<Step>> {
+    let mut steps = Vec::new();
+    let mut rest = path.trim_start_matches('.');
+    while !rest.is_empty() {
+        if let Some(inner) = rest.strip_prefix('[') {
+            let quoted = inner.strip_prefix('"').and_then(|inner| inner.split_once("\"]"));
+            let (text, after) = match quoted {
+                Some(found) => found,
+                None => inner.split_once(']')?,
+            };
+            steps.push(Step::Bracket(text.to_owned()));
+            rest = after.strip_prefix('.').unwrap_or(after);
+        } else {
+            let end = rest.find(['.', '[']).unwrap_or(rest.len());
+            steps.push(Step::Field(rest[..end].to_owned()));
+            rest = rest[end..].strip_prefix('.').unwrap_or(&rest[end..]);
+        }
+    }
+    Some(steps)
+}
+
+/// Formats steps as a path.
+pub fn written(steps: &[Step]) -> String {
+    let mut text = String::new();
+    for step in steps {
+        match step {
+            Step::Field(name) if text.is_empty() => text.push_str(name),
+            Step::Field(name) => {
+                text.push('.');
+                text.push_str(name);
+            }
+            Step::Bracket(inner) => {
+                // Writing to a String cannot fail.
+                let _ = write!(text, "[{inner}]");
+            }
+        }
+    }
+    text
+}
+
+/// Whether the user's path leads to the field with this path and JSON pointer, or to one of its parents.
+pub fn leads_to(wanted: &[Step], path: &str, pointer: &str) -> bool {
+    let Some(steps) = parse(path) else { return false };
+    let positions: Vec<&str> = pointer.split('/').skip(1).collect();
+    wanted.len() <= steps.len()
+        && wanted.iter().zip(&steps).zip(&positions).all(|((wanted, step), at)| same(wanted, step, at))
+}
+
+fn same(wanted: &Step, step: &Step, position: &str) -> bool {
+    match (wanted, step) {
+        (Step::Field(wanted) | Step::Bracket(wanted), Step::Field(name))
+        | (Step::Field(wanted), Step::Bracket(name)) => wanted == name,
+        (Step::Bracket(wanted), Step::Bracket(name)) => {
+            wanted == name
+                || wanted == position
+                || name.split_once('=').is_some_and(|(_, value)| wanted == value)
+        }
+    }
+}
+
+/// A path to a field, in canonical form and as a JSON pointer.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FieldPath {
+    /// `a.containers[name=main].args[0]`.
+    pub path: String,
+    /// `/a/containers/0/args/0`.
+    pub pointer: String,
+}
+
+/// A field and its value.
+pub type Leaf<'a> = (FieldPath, &'a Value);
+
+/// Returns the scalars, empty objects and empty lists in an object. Elements with a name are addressed by it.
+pub fn leaves(value: &Value) -> Vec<Leaf<'_>> {
+    let mut found = Vec::new();
+    walk(value, FieldPath::default(), &mut found);
+    found
+}
+
+fn walk<'a>(value: &'a Value, place: FieldPath, found: &mut Vec<Leaf<'a>>) {
+    match value {
+        Value::Object(map) if !map.is_empty() => {
+            for (key, member) in map {
+                let mut inner = place.clone();
+                inner.enter(key);
+                walk(member, inner, found);
+            }
+        }
+        Value::Array(items) if !items.is_empty() => {
+            let names = unique_names(items);
+            for (i, item) in items.iter().enumerate() {
+                let mut inner = place.clone();
+                inner.enter_element(names.as_ref().map(|names| names[i]), i);
+                walk(item, inner, found);
+            }
+        }
+        _ => found.push((place, value)),
+    }
+}
+
+/// Returns the path of the place to which a JSON pointer leads. The object may lack the last fields.
+pub fn of_pointer(object: &Value, pointer: &str) -> String {
+    let mut place = FieldPath::default();
+    let mut found = Some(object);
+    for token in pointer.split('/').skip(1) {
+        let key = token.replace("~1", "/").replace("~0", "~");
+        match (found, key.parse::<usize>()) {
+            (Some(Value::Array(items)), Ok(at)) => {
+                let name = unique_names(items).and_then(|names| names.get(at).copied());
+                place.enter_element(name, at);
+            }
+            _ => place.enter(&key),
+        }
+        found = found.and_then(|found| found.pointer(&format!("/{token}")));
+    }
+    place.path
+}
+
+/// Returns the path of a field with positions in place of names, for an object that may have additional elements. Returns
+/// `None` if the object does not have the field.
+pub fn positions(object: &Value, path: &str) -> Option<String> {
+    let mut found = object;
+    let mut result = String::new();
+    for step in parse(path)? {
+        match step {
+            Step::Field(name) => {
+                found = found.get(&name)?;
+                let _ = write!(result, ".{name}");
+            }
+            Step::Bracket(text) => {
+                if let Value::Object(map) = found {
+                    found = map.get(&text)?;
+                    let _ = write!(result, "[{text}]");
+                    continue;
+                }
+                let items = found.as_array()?;
+                let at = match text.split_once('=') {
+                    Some((key, value)) => items.iter().position(|item| {
+                        let found = item.get(key);
+                        let text = found.and_then(Value::as_str).map(Cow::Borrowed);
+                        text.or_else(|| found.map(|found| Cow::Owned(found.to_string()))).as_deref()
+                            == Some(value)
+                    })?,
+                    None => text.parse().ok()?,
+                };
+                found = items.get(at)?;
+                let _ = write!(result, "[{at}]");
+            }
+        }
+    }
+    Some(result.trim_start_matches('.').to_owned())
+}
+
+/// The names of the elements of a list, if all have one and no two have the same.
+fn unique_names(items: &[Value]) -> Option<Vec<&str>> {
+    let names: Vec<&str> = items.iter().map(|item| item.get("name")?.as_str()).collect::<Option<_>>()?;
+    let is_unique = names.iter().enumerate().all(|(i, name)| !names[..i].contains(name));
+    is_unique.then_some(names)
+}
+
+// === impl FieldPath ===
+
+impl FieldPath {
+    fn enter(&mut self, key: &str) {
+        if key.contains(['.', '[', '/']) {
+            // Writing to a String cannot fail.
+            let _ = write!(self.path, "[{key:?}]");
+        } else {
+            if !self.path.is_empty() {
+                self.path.push('.');
+            }
+            self.path.push_str(key);
+        }
+        let _ = write!(self.pointer, "/{}", key.replace('~', "~0").replace('/', "~1"));
+    }
+
+    fn enter_element(&mut self, name: Option<&str>, at: usize) {
+        let _ = match name {
+            Some(name) => write!(self.path, "[name={name}]"),
+            None => write!(self.path, "[{at}]"),
+        };
+        let _ = write!(self.pointer, "/{at}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{leads_to, leaves, of_pointer, parse, positions};
+
+    #[test]
+    fn an_element_is_found_by_position_by_name_and_by_key() {
+        let (path, pointer) = ("template.containers[name=main].args[2]", "/template/containers/1/args/2");
+        for wanted in [
+            "template",
+            "template.containers",
+            "template.containers[main]",
+            "template.containers[name=main].args",
+            "template.containers[1].args[2]",
+        ] {
+            assert!(leads_to(&parse(wanted).unwrap(), path, pointer), "{wanted}");
+        }
+        for wanted in [
+            "templates",
+            "template.containers[0]",
+            "template.containers[side]",
+            "template.containers[main].args[2].x",
+        ] {
+            assert!(!leads_to(&parse(wanted).unwrap(), path, pointer), "{wanted}");
+        }
+        assert!(parse("a[b").is_none());
+    }
+
+    #[test]
+    fn keys_with_dots_are_written_in_brackets() {
+        let object = json!({"labels": {"a.b/c": "x"}, "list": [{"name": "n", "v": 1}, {"name": "m"}]});
+        let found = leaves(&object);
+        let paths: Vec<&str> = found.iter().map(|(place, _)| place.path.as_str()).collect();
+        assert_eq!(paths, [r#"labels["a.b/c"]"#, "list[name=n].name", "list[name=n].v", "list[name=m].name"]);
+        for (place, value) in &found {
+            assert_eq!(object.pointer(&place.pointer), Some(*value));
+            assert!(positions(&object, &place.path).is_some(), "{}", place.path);
+            assert_eq!(of_pointer(&object, &place.pointer), place.path);
+        }
+        assert!(leads_to(&parse("labels[a.b/c]").unwrap(), &found[0].0.path, &found[0].0.pointer));
+        assert_eq!(positions(&object, "list[name=m].name").as_deref(), Some("list[1].name"));
+        assert_eq!(
+            of_pointer(&object, "/list/1/more/0/x"),
+            "list[name=m].more.0.x",
+            "what is missing has no lists"
+        );
+    }
+}

@@ -1,0 +1,219 @@
+//! What an API server would refuse of the planned children. The rules are those of the embedded API server.
+
+use std::sync::LazyLock;
+
+use longboat_api::{
+    crd,
+    labels::COMPONENT,
+    v1alpha2::{LLMInferenceService, LLMInferenceServiceSpec},
+};
+use longboat_strategy::{
+    Cause, examine,
+    kinds::{Registry, custom},
+    template_causes,
+};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::{
+    children::{ChildKind, Children, ObjectRef, Planned},
+    kinds,
+    kinds::Child,
+    paths,
+    plan::{self, Plan},
+    problem::Problem,
+    snapshot::Snapshot,
+    trace::{GROUPS, Probe, Target, Trace},
+    workload::CertificateRequest,
+};
+
+/// The kinds of every cluster. Created at the first use.
+static BUILT_IN: LazyLock<Registry> = LazyLock::new(Registry::default);
+
+/// The other kinds that children have. Their schemas take a while to compile, and a service without a router needs none.
+static CUSTOM: LazyLock<Registry> = LazyLock::new(|| {
+    let registry = Registry::default();
+    for definition in crd::foreign().into_iter().chain(crd::optional()) {
+        let name = definition["metadata"]["name"].as_str().unwrap_or_default();
+        registry.put_custom(name, custom::resources(&definition));
+    }
+    registry
+});
+
+/// The pod templates of a LeaderWorkerSet. Its schema does not look into them, so the server accepts the set and refuses its
+/// pods.
+const GROUP_TEMPLATES: [&str; 2] = ["leaderTemplate", "workerTemplate"];
+
+/// The most fields of a child that are traced for one cause.
+const MOST_TRACED: usize = 32;
+
+/// A child that an API server would refuse, or whose pods it would refuse.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// The child.
+    pub child: ObjectRef,
+    /// The reasons, in the server's words.
+    pub causes: Vec<Cause>,
+    /// Whether the child is accepted, and what its operator creates from it is refused.
+    pub of_pods: bool,
+    component: Option<String>,
+}
+
+/// Returns the planned children that an API server would refuse. Only children that differ from the live objects are written,
+/// so only these are checked.
+pub fn refusals(plan: &Plan, snapshot: &Snapshot) -> Vec<Refusal> {
+    macro_rules! each {
+        ($($(#[$doc:meta])* $field:ident: $kind:ident $child:tt $observed:tt;)*) => {{
+            let mut found = Vec::new();
+            $(found.extend(plan.children.$field.iter().filter_map(|child| refusal(child, plan, snapshot)));)*
+            found
+        }};
+    }
+    kinds!(children each)
+}
+
+fn refusal<K: Child + Serialize>(child: &K, plan: &Plan, snapshot: &Snapshot) -> Option<Refusal> {
+    let reference = child.reference();
+    let (namespace, name) = (reference.key.namespace.as_deref(), reference.key.name.as_deref());
+    if K::observed(snapshot).get(namespace, name).is_some_and(|live| !child.differs(live)) {
+        return None;
+    }
+    // Their contents are only issued when they are written.
+    let is_issued = |request: &CertificateRequest| request.secret == name.as_str();
+    if reference.kind == ChildKind::Secret && plan.certificates.iter().any(is_issued) {
+        return None;
+    }
+    // Kubernetes objects have string keys only, so this cannot fail.
+    let mut object = serde_json::to_value(child).unwrap_or_default();
+    let text = |field: &str| object[field].as_str().unwrap_or_default();
+    let registry = match reference.kind {
+        ChildKind::HTTPRoute
+        | ChildKind::InferencePool
+        | ChildKind::InferencePoolX
+        | ChildKind::LeaderWorkerSet
+        | ChildKind::ScaledObject => &CUSTOM,
+        _ => &BUILT_IN,
+    };
+    let resource = registry.find_kind(text("apiVersion"), text("kind"))?;
+    let decoded = examine::decode(&resource, &mut object);
+    let mut causes: Vec<Cause> = if let Some(message) = decoded.mistyped {
+        vec![Cause { reason: "BadRequest", message, field: String::new() }]
+    } else {
+        let judgement = examine::judge(&resource, &object);
+        judgement.causes.into_iter().chain(judgement.rules).collect()
+    };
+    // A rule that is not checked because of another cause is no cause itself.
+    causes.retain(|cause| !cause.message.contains("some validation rules were not checked"));
+    let of_pods = causes.is_empty() && reference.kind == ChildKind::LeaderWorkerSet;
+    if of_pods {
+        causes = pods_of_group(&mut object);
+    }
+    let labels = child.metadata().labels.as_ref();
+    let component = labels.and_then(|labels| labels.get(COMPONENT)).cloned();
+    (!causes.is_empty()).then_some(Refusal { child: reference, causes, of_pods, component })
+}
+
+fn pods_of_group(object: &mut Value) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    for name in GROUP_TEMPLATES {
+        let pointer = format!("/spec/leaderWorkerTemplate/{name}");
+        if let Some(template) = object.pointer_mut(&pointer).filter(|template| template.is_object()) {
+            causes.extend(template_causes(template, &format!("spec.leaderWorkerTemplate.{name}")));
+        }
+    }
+    causes
+}
+
+// === impl Refusal ===
+
+impl Refusal {
+    /// Returns, for each cause, the field of the composed spec from which the refused field comes, as far as one can be found:
+    /// `spec.template.containers[name=main].image`. Plans the service some dozens of times.
+    pub fn origins(
+        &self,
+        service: &LLMInferenceService,
+        spec: &LLMInferenceServiceSpec,
+        plan: &Plan,
+        snapshot: &Snapshot,
+    ) -> Vec<Option<String>> {
+        let objects = objects(&plan.children);
+        let at = plan.children.references().position(|child| child == self.child).unwrap_or_default();
+        let places: Vec<Option<Place>> =
+            self.causes.iter().map(|cause| Place::of(&cause.field, objects.get(at)?)).collect();
+        let targets = places.iter().flatten().flat_map(|place| &place.leaves);
+        let targets: Vec<Target> = targets.map(|leaf| (at, leaf.clone())).collect();
+        // A spec has string keys only, so this cannot fail.
+        let json = serde_json::to_value(spec).unwrap_or_default();
+        let replan = |spec: &LLMInferenceServiceSpec| {
+            Some(self::objects(&plan::children(service, spec, snapshot).ok()?.children))
+        };
+        let traces = Probe { plan: &replan, spec: &json, objects: &objects }.traces(&targets, GROUPS);
+        let origin = |place: &Place| {
+            let found: Vec<(&str, &Trace)> = place
+                .leaves
+                .iter()
+                .filter_map(|leaf| Some((leaf.as_str(), traces.get(&(at, leaf.clone()))?)))
+                .collect();
+            let copied = found.iter().find_map(|(leaf, trace)| place.beside(leaf, trace.copied.as_deref()?));
+            let pointer =
+                copied.or_else(|| found.iter().find_map(|(_, trace)| trace.inputs.first().cloned()))?;
+            Some(format!("spec.{}", paths::of_pointer(&json, &pointer)))
+        };
+        places.iter().map(|place| origin(place.as_ref()?)).collect()
+    }
+
+    /// The problem that the refusal means for the service. `message` says why.
+    pub fn problem(&self, message: impl std::fmt::Display) -> Problem {
+        Problem::of_child(&self.child, self.component.as_deref(), message)
+    }
+}
+
+/// All children as JSON, in the order of [`Children::references`].
+fn objects(children: &Children<Planned>) -> Vec<Value> {
+    macro_rules! each {
+        ($($(#[$doc:meta])* $field:ident: $kind:ident $child:tt $observed:tt;)*) => {{
+            let mut all = Vec::new();
+            $(all.extend(children.$field.iter().map(|child| serde_json::to_value(child).unwrap_or_default()));)*
+            all
+        }};
+    }
+    kinds!(children each)
+}
+
+/// A refused field of a child, and fields by which its origin can be found.
+struct Place {
+    /// The refused field, as a JSON pointer. The child may lack it.
+    field: String,
+    /// The field, or its nearest parent that the child has.
+    known: String,
+    /// Fields at and below `known`.
+    leaves: Vec<String>,
+}
+
+// === impl Place ===
+
+impl Place {
+    fn of(path: &str, object: &Value) -> Option<Self> {
+        let mut field = String::new();
+        for step in paths::parse(path)? {
+            let (paths::Step::Field(name) | paths::Step::Bracket(name)) = step;
+            field = format!("{field}/{}", name.replace('~', "~0").replace('/', "~1"));
+        }
+        let mut known = field.clone();
+        while object.pointer(&known).is_none() {
+            known.truncate(known.rfind('/')?);
+        }
+        let all = paths::leaves(object).into_iter().map(|(place, _)| place.pointer);
+        let below = |pointer: &String| {
+            pointer.strip_prefix(&known).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        let leaves = all.filter(below).take(MOST_TRACED).collect();
+        Some(Self { field, known, leaves })
+    }
+
+    /// Returns the origin of the refused field, if the field `leaf` beside it is a copy of `copied`.
+    fn beside(&self, leaf: &str, copied: &str) -> Option<String> {
+        let parent = copied.strip_suffix(leaf.strip_prefix(&self.known)?)?;
+        Some(format!("{parent}{}", self.field.strip_prefix(&self.known)?))
+    }
+}

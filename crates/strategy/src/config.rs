@@ -1,0 +1,118 @@
+//! ConfigMaps and Secrets.
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use serde_json::{Value, json};
+
+use super::{Strategy, drop_empty, fill, names};
+use crate::Cause;
+
+/// The most bytes of data in one object.
+const MOST: usize = 1024 * 1024;
+
+/// ConfigMaps and Secrets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Config {
+    /// A ConfigMap.
+    Map,
+    /// A Secret.
+    Secret,
+}
+
+impl Strategy for Config {
+    fn default(&self, value: &mut Value) {
+        default(*self, value);
+    }
+
+    fn validate(&self, value: &Value, live: Option<&Value>) -> Vec<Cause> {
+        validate(*self, value, live)
+    }
+
+    fn selectable(&self) -> &'static [&'static str] {
+        match self {
+            Self::Map => &[],
+            Self::Secret => &["type"],
+        }
+    }
+
+    fn metadata_validations(&self) -> usize {
+        4
+    }
+}
+
+fn default(kind: Config, value: &mut Value) {
+    if kind == Config::Secret {
+        fill(value, "type", "Opaque");
+        let plain = value["stringData"].as_object().cloned().unwrap_or_default();
+        if !plain.is_empty() && !value["data"].is_object() {
+            value["data"] = json!({});
+        }
+        for (key, text) in plain {
+            value["data"][&key] = Value::from(STANDARD.encode(text.as_str().unwrap_or_default()));
+        }
+        if let Some(object) = value.as_object_mut() {
+            object.remove("stringData");
+        }
+    }
+    drop_empty(value, &["data", "binaryData", "type"]);
+    if kind == Config::Secret {
+        fill(value, "type", "Opaque");
+    }
+}
+
+fn validate(kind: Config, value: &Value, live: Option<&Value>) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    let mut size = 0;
+    for field in ["data", "binaryData"] {
+        for (key, content) in value[field].as_object().into_iter().flatten() {
+            let text = content.as_str().unwrap_or_default();
+            size +=
+                if field == "binaryData" || kind == Config::Secret { text.len() / 4 * 3 } else { text.len() };
+            let at = format!("{field}[{key}]");
+            if let Some(problem) = names::config_key_problem(key) {
+                causes.push(Cause::invalid(&at, &Value::from(key.as_str()), problem));
+            }
+            if field == "data" && value["binaryData"].get(key).is_some() {
+                causes.push(Cause::invalid(
+                    &at,
+                    &Value::from(key.as_str()),
+                    "duplicate of key present in binaryData",
+                ));
+            }
+        }
+    }
+    if size > MOST {
+        let field = if kind == Config::Secret { "data" } else { "[]" };
+        causes.push(Cause::too_long(field, MOST));
+    }
+    if kind == Config::Secret {
+        let required: &[&str] = match value["type"].as_str() {
+            Some("kubernetes.io/tls") => &["tls.crt", "tls.key"],
+            Some("kubernetes.io/dockerconfigjson") => &[".dockerconfigjson"],
+            Some("kubernetes.io/dockercfg") => &[".dockercfg"],
+            Some("kubernetes.io/ssh-auth") => &["ssh-privatekey"],
+            _ => &[],
+        };
+        for key in required {
+            if value["data"].get(key).is_none() {
+                causes.push(Cause::required(format!("data[{key}]"), ""));
+            }
+        }
+    }
+    if let Some(live) = live {
+        if live["immutable"] == true {
+            let why = "field is immutable when `immutable` is set";
+            if value["immutable"] != true {
+                causes.push(Cause::forbidden("immutable", why));
+            }
+            for field in ["data", "binaryData"] {
+                if value[field] != live[field] {
+                    causes.push(Cause::forbidden(field, why));
+                }
+            }
+        }
+        if kind == Config::Secret && value["type"] != live["type"] {
+            causes.push(Cause::invalid("type", &value["type"], "field is immutable"));
+        }
+    }
+    causes
+}

@@ -1,0 +1,70 @@
+//! Examines how a server would answer the creation of an object, without a server.
+//!
+//! The steps are those of a request: [`decode`], admission by the caller, [`complete`], [`judge`]. All of them are functions
+//! of the object and its resource, which a [`Registry`](crate::kinds::Registry) finds.
+
+use serde_json::Value;
+
+use crate::{Cause, fields, kinds::Resource};
+
+/// The result of decoding.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Decoded {
+    /// Why the object cannot be decoded at all, in the words of kube-apiserver's decoder.
+    pub mistyped: Option<String>,
+    /// Paths of fields that the kind does not have. They fail a request with strict validation; other requests lose them.
+    pub unknown: Vec<String>,
+}
+
+/// The result of validation.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Judgement {
+    /// Violations of the schema, of the rules for metadata, and of the rules of built-in kinds.
+    pub causes: Vec<Cause>,
+    /// Violations of the CEL rules of a custom resource. The rules only run on values of the right shape.
+    pub rules: Vec<Cause>,
+    /// Texts for `Warning` headers.
+    pub warnings: Vec<String>,
+}
+
+/// Drops unknown fields and fills in defaults.
+pub fn decode(resource: &Resource, value: &mut Value) -> Decoded {
+    let mistyped = match resource.custom() {
+        Some(custom) => custom.schema.coerce_metadata(value),
+        None => fields::mistyped_builtin_field(resource, value),
+    };
+    if mistyped.is_some() {
+        return Decoded { mistyped, unknown: Vec::new() };
+    }
+    let unknown = crate::prune(resource, value);
+    crate::default(resource, value);
+    Decoded { mistyped, unknown }
+}
+
+/// Prunes and defaults an object again after admission has changed it.
+pub fn complete(resource: &Resource, value: &mut Value) {
+    crate::prune(resource, value);
+    crate::default(resource, value);
+}
+
+/// Validates a decoded object that is to be created. Fields that the server itself fills in do not count as missing.
+pub fn judge(resource: &Resource, value: &Value) -> Judgement {
+    let mut value = value.clone();
+    let text = |field: &str| value["metadata"][field].as_str().unwrap_or_default();
+    if text("name").is_empty() && !text("generateName").is_empty() {
+        // The server generates a name of this length.
+        value["metadata"]["name"] = Value::from(format!("{}xxxxx", text("generateName")));
+    }
+    crate::dedupe_owners(&mut value);
+    crate::prepare_create(resource, &mut value);
+    let mut causes = crate::validate(resource, &value, None);
+    let mut warnings = crate::warnings(resource, &value, None);
+    let mut rules = Vec::new();
+    if let Some(custom) = resource.custom() {
+        let mut verdict = custom.schema.judge(&value, None);
+        rules = verdict.causes.split_off(verdict.of_schema);
+        causes.extend(verdict.causes);
+        warnings.extend(verdict.warnings);
+    }
+    Judgement { causes, rules, warnings }
+}

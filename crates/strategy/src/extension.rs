@@ -1,0 +1,64 @@
+//! Kinds that extend the API: definitions of custom resources, and webhook configurations.
+
+use serde_json::{Value, json};
+
+use super::{Strategy, differs, keep_labels, webhooks};
+use crate::Cause;
+
+/// CustomResourceDefinitions.
+#[derive(Debug)]
+pub(crate) struct Definition;
+
+impl Strategy for Definition {
+    fn default(&self, value: &mut Value) {
+        longboat_schema::default_crd(value);
+    }
+
+    fn prepare_create(&self, value: &mut Value) {
+        value["status"] = json!({});
+        longboat_schema::default_crd(value);
+    }
+
+    fn prepare_update(&self, value: &mut Value, _live: &Value) {
+        // a new storage version is recorded at once, because objects may be stored in it from now on
+        for version in value["spec"]["versions"].as_array().cloned().unwrap_or_default() {
+            let stored = value.pointer_mut("/status/storedVersions").and_then(Value::as_array_mut);
+            if version["storage"] == true
+                && let Some(stored) = stored
+                && !stored.contains(&version["name"])
+            {
+                stored.push(version["name"].clone());
+            }
+        }
+    }
+
+    fn prepare_status(&self, value: &mut Value, live: &Value) {
+        keep_labels(value, live);
+    }
+
+    fn validate(&self, value: &Value, live: Option<&Value>) -> Vec<Cause> {
+        longboat_schema::validate_crd(value, live)
+    }
+
+    fn has_typed_selectors(&self) -> bool {
+        false
+    }
+}
+
+/// MutatingWebhookConfigurations and ValidatingWebhookConfigurations.
+#[derive(Debug)]
+pub(crate) struct WebhookConfiguration;
+
+impl Strategy for WebhookConfiguration {
+    fn default(&self, value: &mut Value) {
+        webhooks::default(value);
+    }
+
+    fn validate(&self, value: &Value, _live: Option<&Value>) -> Vec<Cause> {
+        webhooks::validate(value)
+    }
+
+    fn is_new_generation(&self, value: &Value, live: &Value) -> bool {
+        differs(value, live, true)
+    }
+}

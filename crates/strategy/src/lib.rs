@@ -1,0 +1,414 @@
+//! What an API server makes of an object before it stores it: fields, defaults, validation. Pure functions of the object.
+//!
+//! Each row of [`kinds::builtin::TABLE`] names its [`Strategy`]; one file holds the strategies of a kind or of a
+//! family of kinds. The functions here do what is the same for all kinds, then call the strategy. A custom resource has no
+//! strategy: its schema defines everything. [`examine`] runs all steps of a request without a server.
+
+mod account;
+mod apps;
+mod autoscaling;
+mod batch;
+mod checks;
+pub mod clock;
+mod config;
+mod devices;
+mod event;
+pub mod examine;
+mod exposure;
+mod extension;
+pub mod fields;
+mod interface;
+pub mod kinds;
+mod lease;
+mod metadata;
+pub mod names;
+mod namespace;
+mod networking;
+mod node;
+mod pod;
+mod policy;
+mod quantity;
+mod rbac;
+mod service;
+mod sets;
+mod slices;
+mod storage;
+mod templates;
+mod webhooks;
+
+use serde_json::{Map, Value, json};
+
+pub use longboat_schema::Cause;
+
+pub(crate) use self::{
+    account::ServiceAccount,
+    apps::Workload,
+    autoscaling::Autoscaler,
+    batch::Batch,
+    config::Config,
+    devices::Devices,
+    event::Event,
+    extension::{Definition, WebhookConfiguration},
+    interface::{Plain, Strategy},
+    lease::Lease,
+    namespace::Namespace,
+    networking::{Ingress, IngressClass, NetworkPolicy},
+    node::Node,
+    pod::Pod,
+    policy::{Budget, LimitRange, PriorityClass, ResourceQuota},
+    rbac::Rbac,
+    service::Service,
+    slices::{EndpointSlice, Endpoints},
+    storage::{Claim, StorageClass, Volume},
+    templates::{ControllerRevision, PodTemplate, ReplicationController},
+};
+use self::{
+    kinds::{Resource, builtin::BuiltIn},
+    names::NameRule,
+};
+
+/// Returns the strategy of a built-in kind. Custom resources have none.
+fn of(resource: &Resource) -> Option<&'static dyn Strategy> {
+    resource.built_in().map(|row| row.strategy)
+}
+
+/// Fills in the defaults of the kind. Objects of built-in kinds get the form in which kube-apiserver writes them.
+pub fn default(resource: &Resource, value: &mut Value) {
+    if let Some(custom) = resource.custom() {
+        custom.schema.default(value);
+        return;
+    }
+    drop_nulls(value);
+    if !value["metadata"].is_object() {
+        value["metadata"] = json!({});
+    }
+    metadata::tidy(&mut value["metadata"]);
+    let strategy = of(resource).unwrap_or(&Plain);
+    strategy.default(value);
+    if strategy.has_typed_selectors() {
+        tidy_selectors(value);
+    }
+    quantity::canonicalise(value);
+}
+
+/// Drops the empty parts of label selectors, which Go's typed selectors omit.
+fn tidy_selectors(value: &mut Value) {
+    match value {
+        Value::Object(map) => {
+            map.retain(|key, value| {
+                let is_part = matches!(key.as_str(), "matchLabels" | "matchExpressions");
+                let is_empty = value.as_object().is_some_and(Map::is_empty)
+                    || value.as_array().is_some_and(Vec::is_empty);
+                !(is_part && is_empty)
+            });
+            map.values_mut().for_each(tidy_selectors);
+        }
+        Value::Array(items) => items.iter_mut().for_each(tidy_selectors),
+        _ => {}
+    }
+}
+
+/// Prepares a new object: drops its status and sets generation 1.
+pub fn prepare_create(resource: &Resource, value: &mut Value) {
+    if resource.has_status()
+        && let Some(object) = value.as_object_mut()
+    {
+        object.remove("status");
+    }
+    if keeps_generation(resource) || resource.custom().is_some() {
+        value["metadata"]["generation"] = Value::from(1);
+    }
+    let Some(strategy) = of(resource) else { return };
+    strategy.prepare_create(value);
+    if let Some(managed) = value["metadata"].get("managedFields")
+        && managed.as_array().is_none_or(Vec::is_empty)
+        && let Some(metadata) = value.pointer_mut("/metadata").and_then(Value::as_object_mut)
+    {
+        metadata.remove("managedFields");
+    }
+}
+
+/// Sets fields in a valid new object before it is stored.
+pub fn settle(resource: &Resource, value: &mut Value) {
+    if let Some(strategy) = of(resource) {
+        strategy.settle(value);
+    }
+}
+
+/// Restores the status, which an update of the object itself cannot change.
+pub fn prepare_update(resource: &Resource, value: &mut Value, live: &Value) {
+    if resource.has_status() {
+        keep(value, live, "status");
+    }
+    if let Some(strategy) = of(resource) {
+        strategy.prepare_update(value, live);
+    }
+}
+
+/// Restores everything that an update of this subresource cannot change.
+pub fn prepare_subresource(resource: &Resource, subresource: &str, value: &mut Value, live: &Value) {
+    if matches!(subresource, "scale" | "finalize") {
+        keep(value, live, "status");
+        return;
+    }
+    if subresource == "ephemeralcontainers" {
+        let added = value["spec"].get("ephemeralContainers").cloned();
+        *value = live.clone();
+        put(&mut value["spec"], "ephemeralContainers", added);
+        return;
+    }
+    if subresource == "resize" {
+        pod::prepare_resize(value, live);
+        return;
+    }
+    if subresource != "status" {
+        return;
+    }
+    let Some(strategy) = of(resource) else {
+        let status = value.get("status").cloned();
+        let managed = value["metadata"].get("managedFields").cloned();
+        *value = live.clone();
+        put(value, "status", status);
+        if let Some(managed) = managed {
+            value["metadata"]["managedFields"] = managed;
+        }
+        return;
+    };
+    for key in ["spec", "data", "rules"] {
+        keep(value, live, key);
+    }
+    strategy.prepare_status(value, live);
+}
+
+/// Restores the labels in an update of the status.
+fn keep_labels(value: &mut Value, live: &Value) {
+    put(&mut value["metadata"], "labels", live["metadata"].get("labels").cloned());
+}
+
+fn keep(value: &mut Value, live: &Value, key: &str) {
+    put(value, key, live.get(key).cloned());
+}
+
+fn put(value: &mut Value, key: &str, content: Option<Value>) {
+    match content {
+        Some(content) => value[key] = content,
+        None => {
+            if let Some(object) = value.as_object_mut() {
+                object.remove(key);
+            }
+        }
+    }
+}
+
+/// Increments the generation if the write changes the desired state.
+pub fn bump_generation(resource: &Resource, subresource: Option<&str>, value: &mut Value, live: &Value) {
+    let changed = if let Some(custom) = resource.custom() {
+        subresource != Some("status") && differs(value, live, custom.status)
+    } else if let Some(row) = resource.built_in().filter(|row| row.generation) {
+        !matches!(subresource, Some("status" | "binding")) && row.strategy.is_new_generation(value, live)
+    } else {
+        return;
+    };
+    if changed {
+        let old = live["metadata"]["generation"].as_i64().unwrap_or(0);
+        value["metadata"]["generation"] = Value::from(old + 1);
+    }
+}
+
+/// Increments the generation when the object is marked for deletion.
+pub fn bump_for_deletion(value: &mut Value) {
+    if let Some(old) = value["metadata"]["generation"].as_i64().filter(|g| *g > 0) {
+        value["metadata"]["generation"] = Value::from(old + 1);
+    }
+}
+
+fn differs(value: &Value, live: &Value, without_status: bool) -> bool {
+    let relevant = |object: &Value| -> Map<String, Value> {
+        object
+            .as_object()
+            .into_iter()
+            .flatten()
+            .filter(|(key, _)| *key != "metadata" && !(without_status && *key == "status"))
+            .map(|(key, value)| (key.clone(), value.clone()))
+            .collect()
+    };
+    relevant(value) != relevant(live)
+}
+
+fn keeps_generation(resource: &Resource) -> bool {
+    resource.built_in().is_some_and(|row: &BuiltIn| row.generation)
+}
+
+/// Validates an object of a built-in kind, or the metadata of a custom resource.
+pub fn validate(resource: &Resource, value: &Value, live: Option<&Value>) -> Vec<Cause> {
+    let mut causes = metadata::validate(resource, value, live);
+    if let Some(custom) = resource.custom() {
+        causes.extend(custom.scale.iter().flat_map(|paths| paths.validate(value)));
+        return causes;
+    }
+    causes.extend(of(resource).unwrap_or(&Plain).validate(value, live));
+    causes
+}
+
+/// Fills in the defaults of a pod template that is a part of a custom resource. Returns why the pods of its operator would be
+/// refused.
+pub fn template_causes(template: &mut Value, path: &str) -> Vec<Cause> {
+    apps::default_template(template);
+    apps::validate_template(template, path, &["Always"])
+}
+
+/// Validates a write to a subresource.
+pub fn validate_subresource(
+    resource: &Resource,
+    subresource: &str,
+    value: &Value,
+    live: &Value,
+) -> Vec<Cause> {
+    if resource.custom().is_some() && subresource == "scale" {
+        return validate(resource, value, Some(live));
+    }
+    let mut causes = metadata::validate(resource, value, Some(live));
+    if let Some(strategy) = of(resource)
+        && subresource == "status"
+    {
+        causes.extend(strategy.validate_status(value));
+    }
+    causes
+}
+
+/// Returns texts for `Warning` headers, about settings that are valid but may surprise the user.
+pub fn warnings(resource: &Resource, value: &Value, live: Option<&Value>) -> Vec<String> {
+    let mut warnings = metadata::warnings(resource, value, live);
+    warnings.extend(of(resource).unwrap_or(&Plain).warnings(value));
+    warnings
+}
+
+/// Removes unknown fields. Returns their paths.
+pub fn prune(resource: &Resource, value: &mut Value) -> Vec<String> {
+    let Some(custom) = resource.custom() else { return fields::prune_builtin(resource, value) };
+    normalise_times(value);
+    match &custom.scale {
+        Some(paths) => paths.keeping_floats(value, |value| custom.schema.prune(value)),
+        None => custom.schema.prune(value),
+    }
+}
+
+/// Writes the times in the metadata of a custom resource as Go does.
+fn normalise_times(object: &mut Value) {
+    let Some(Value::Object(metadata)) = object.get_mut("metadata") else { return };
+    let entries = metadata.get_mut("managedFields").and_then(Value::as_array_mut).into_iter().flatten();
+    for time in entries.filter_map(|entry| entry.get_mut("time")) {
+        clock::normalise(time, clock::seconds);
+    }
+    for name in ["creationTimestamp", "deletionTimestamp"] {
+        if let Some(time) = metadata.get_mut(name) {
+            clock::normalise(time, clock::seconds);
+        }
+    }
+}
+
+/// Drops duplicate owner references. Returns the warning to send.
+pub fn dedupe_owners(value: &mut Value) -> Option<String> {
+    metadata::dedupe_owners(value.get_mut("metadata")?)
+}
+
+/// Returns the rule for the names of a kind.
+pub fn name_rule(resource: &Resource) -> NameRule {
+    of(resource).unwrap_or(&Plain).name_rule()
+}
+
+/// Whether a PUT may create an object of this kind if it does not exist.
+pub fn creates_on_update(resource: &Resource) -> bool {
+    of(resource).is_some_and(Strategy::creates_on_update)
+}
+
+/// Whether the answer to a deletion is the object instead of a Status.
+pub fn shows_deleted(resource: &Resource) -> bool {
+    of(resource).is_some_and(Strategy::shows_deleted)
+}
+
+/// Returns the fields that can select objects of a built-in kind, besides name and namespace.
+pub fn selectable(resource: &Resource) -> &'static [&'static str] {
+    of(resource).unwrap_or(&Plain).selectable()
+}
+
+/// Returns the grace period in seconds.
+pub fn grace(resource: &Resource, stored: &Value, asked: Option<i64>) -> i64 {
+    of(resource).unwrap_or(&Plain).grace(stored, asked)
+}
+
+/// Whether anything other than the finalizers in the metadata delays the deletion of an object.
+pub fn is_held(resource: &Resource, value: &Value) -> bool {
+    of(resource).unwrap_or(&Plain).is_held(value)
+}
+
+/// Changes an object that is marked for deletion but is not deleted yet.
+pub fn terminate(resource: &Resource, value: &mut Value) {
+    of(resource).unwrap_or(&Plain).terminate(value);
+}
+
+/// Whether a label selector object selects these labels.
+pub fn selects(selector: &Value, labels: &Value) -> bool {
+    apps::matches(selector, labels)
+}
+
+/// Formats a label selector object as text, as a Scale shows it: `a=b,c in (d,e)`.
+pub fn selector_text(selector: &Value) -> String {
+    let mut parts: Vec<String> = selector["matchLabels"]
+        .as_object()
+        .into_iter()
+        .flatten()
+        .map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default()))
+        .collect();
+    for expression in selector["matchExpressions"].as_array().into_iter().flatten() {
+        let key = expression["key"].as_str().unwrap_or_default();
+        let mut values: Vec<&str> =
+            expression["values"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        values.sort_unstable();
+        parts.push(match expression["operator"].as_str().unwrap_or_default() {
+            "In" => format!("{key} in ({})", values.join(",")),
+            "NotIn" => format!("{key} notin ({})", values.join(",")),
+            "DoesNotExist" => format!("!{key}"),
+            _ => key.to_owned(),
+        });
+    }
+    parts.sort();
+    parts.join(",")
+}
+
+/// Drops nulls, which typed objects do not have.
+fn drop_nulls(value: &mut Value) {
+    match value {
+        Value::Object(map) => {
+            map.retain(|_, v| !v.is_null());
+            map.values_mut().for_each(drop_nulls);
+        }
+        Value::Array(items) => items.iter_mut().for_each(drop_nulls),
+        _ => {}
+    }
+}
+
+/// Sets a field if it is missing or null.
+pub fn fill(object: &mut Value, key: &str, default: impl Into<Value>) {
+    if object.get(key).is_none_or(Value::is_null) {
+        object[key] = default.into();
+    }
+}
+
+/// Removes each of the fields that is empty.
+fn drop_empty(object: &mut Value, keys: &[&str]) {
+    let Some(map) = object.as_object_mut() else { return };
+    for key in keys {
+        let empty = match map.get(*key) {
+            Some(Value::Array(items)) => items.is_empty(),
+            Some(Value::Object(fields)) => fields.is_empty(),
+            Some(Value::String(text)) => text.is_empty(),
+            Some(Value::Bool(set)) => !set,
+            Some(Value::Number(number)) => number.as_i64() == Some(0),
+            _ => false,
+        };
+        if empty {
+            map.remove(*key);
+        }
+    }
+}

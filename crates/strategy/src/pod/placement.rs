@@ -1,0 +1,323 @@
+//! Validation of a pod's spec outside its containers: scheduling, identity, network settings.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use crate::{
+    Cause,
+    checks::{ip, items, name, one_of, qualified, selector, text},
+    names::{self, NameRule},
+};
+
+/// Validates the parts of a pod's spec that concern more than its containers.
+pub(super) fn validate(spec: &Value, path: &str, causes: &mut Vec<Cause>) {
+    for (key, rule) in [
+        ("serviceAccountName", NameRule::Subdomain),
+        ("nodeName", NameRule::Subdomain),
+        ("hostname", NameRule::Label),
+        ("subdomain", NameRule::Label),
+    ] {
+        if !text(spec, key).is_empty() {
+            name(rule, &spec[key], &format!("{path}.{key}"), causes);
+        }
+    }
+    tolerations(items(spec, "tolerations"), &format!("{path}.tolerations"), causes);
+    affinity(&spec["affinity"], &format!("{path}.affinity"), causes);
+    spread(items(spec, "topologySpreadConstraints"), &format!("{path}.topologySpreadConstraints"), causes);
+    security(spec, path, causes);
+    dns(spec, path, causes);
+    for (index, gate) in items(spec, "readinessGates").iter().enumerate() {
+        let own = format!("{path}.readinessGates[{index}].conditionType");
+        qualified(text(gate, "conditionType"), &own, causes);
+    }
+    let mut seen = BTreeSet::new();
+    for (index, gate) in items(spec, "schedulingGates").iter().enumerate() {
+        let own = format!("{path}.schedulingGates[{index}]");
+        qualified(text(gate, "name"), &own, causes);
+        if !seen.insert(text(gate, "name")) {
+            causes.push(Cause::duplicate(own, &gate["name"]));
+        }
+    }
+    for (index, alias) in items(spec, "hostAliases").iter().enumerate() {
+        let own = format!("{path}.hostAliases[{index}]");
+        address(&Value::from(text(alias, "ip")), &format!("{own}.ip"), causes);
+        for (position, host) in items(alias, "hostnames").iter().enumerate() {
+            name(NameRule::Subdomain, host, &format!("{own}.hostnames[{position}]"), causes);
+        }
+    }
+    claims(items(spec, "resourceClaims"), &format!("{path}.resourceClaims"), causes);
+    if spec["os"].is_object() {
+        match text(&spec["os"], "name") {
+            "" => causes.push(Cause::required(format!("{path}.os.name"), "cannot be empty")),
+            "linux" | "windows" => {}
+            _ => causes.push(Cause::unsupported(
+                format!("{path}.os"),
+                &spec["os"]["name"],
+                &["linux", "windows"],
+            )),
+        }
+    }
+}
+
+fn address(value: &Value, path: &str, causes: &mut Vec<Cause>) {
+    if ip(value.as_str().unwrap_or_default()).is_none() {
+        causes.push(Cause::invalid(
+            path,
+            value,
+            "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)",
+        ));
+    }
+}
+
+fn tolerations(tolerations: &[Value], path: &str, causes: &mut Vec<Cause>) {
+    for (index, toleration) in tolerations.iter().enumerate() {
+        let own = format!("{path}[{index}]");
+        let (key, operator) = (text(toleration, "key"), text(toleration, "operator"));
+        let mut wrong = |field: &str, value: &Value, detail: &str| {
+            causes.push(Cause::invalid(format!("{own}.{field}"), value, detail));
+        };
+        if !key.is_empty() {
+            if let Some(problem) = names::qualified_name_problem(key) {
+                wrong("key", &toleration["key"], &problem);
+            }
+        } else if operator != "Exists" {
+            wrong(
+                "operator",
+                &Value::from(operator),
+                "operator must be Exists when `key` is empty, which means \"match all values and all keys\"",
+            );
+        }
+        let effect = text(toleration, "effect");
+        if toleration["tolerationSeconds"].is_number() && effect != "NoExecute" {
+            wrong(
+                "effect",
+                &Value::from(effect),
+                "effect must be 'NoExecute' when `tolerationSeconds` is set",
+            );
+        }
+        let value = text(toleration, "value");
+        match operator {
+            "" | "Equal" => {
+                if let Some(problem) = names::label_value_problem(value) {
+                    wrong("operator", &toleration["value"], &problem);
+                }
+            }
+            "Exists" => {
+                if !value.is_empty() {
+                    wrong(
+                        "operator",
+                        &toleration["value"],
+                        "value must be empty when `operator` is 'Exists'",
+                    );
+                }
+            }
+            _ => causes.push(Cause::unsupported(
+                format!("{own}.operator"),
+                &toleration["operator"],
+                &["Equal", "Exists"],
+            )),
+        }
+        if !effect.is_empty() {
+            one_of(
+                &toleration["effect"],
+                &format!("{own}.effect"),
+                &["NoSchedule", "PreferNoSchedule", "NoExecute"],
+                causes,
+            );
+        }
+    }
+}
+
+const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
+const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
+
+fn affinity(affinity: &Value, path: &str, causes: &mut Vec<Cause>) {
+    let (node, own) = (&affinity["nodeAffinity"], format!("{path}.nodeAffinity"));
+    if node[REQUIRED].is_object() {
+        let own = format!("{own}.{REQUIRED}.nodeSelectorTerms");
+        let terms = items(&node[REQUIRED], "nodeSelectorTerms");
+        if terms.is_empty() {
+            causes.push(Cause::required(own.as_str(), "must have at least one node selector term"));
+        }
+        for (index, term) in terms.iter().enumerate() {
+            node_term(term, &format!("{own}[{index}]"), causes);
+        }
+    }
+    for (index, preferred) in items(node, PREFERRED).iter().enumerate() {
+        let own = format!("{own}.{PREFERRED}[{index}]");
+        weight(preferred, &own, causes);
+        node_term(&preferred["preference"], &format!("{own}.preference"), causes);
+    }
+    for kind in ["podAffinity", "podAntiAffinity"] {
+        let own = format!("{path}.{kind}");
+        for (index, term) in items(&affinity[kind], REQUIRED).iter().enumerate() {
+            pod_term(term, &format!("{own}.{REQUIRED}[{index}]"), causes);
+        }
+        for (index, preferred) in items(&affinity[kind], PREFERRED).iter().enumerate() {
+            let own = format!("{own}.{PREFERRED}[{index}]");
+            weight(preferred, &own, causes);
+            pod_term(&preferred["podAffinityTerm"], &format!("{own}.podAffinityTerm"), causes);
+        }
+    }
+}
+
+fn weight(preferred: &Value, path: &str, causes: &mut Vec<Cause>) {
+    let weight = preferred["weight"].as_i64().unwrap_or(0);
+    if !(1..=100).contains(&weight) {
+        causes.push(Cause::invalid(format!("{path}.weight"), &json!(weight), "must be in the range 1-100"));
+    }
+}
+
+fn node_term(term: &Value, path: &str, causes: &mut Vec<Cause>) {
+    for (index, expression) in items(term, "matchExpressions").iter().enumerate() {
+        let own = format!("{path}.matchExpressions[{index}]");
+        let values = items(expression, "values");
+        match text(expression, "operator") {
+            "In" | "NotIn" if values.is_empty() => causes.push(Cause::required(
+                format!("{own}.values"),
+                "must be specified when `operator` is 'In' or 'NotIn'",
+            )),
+            "Exists" | "DoesNotExist" if !values.is_empty() => causes.push(Cause::forbidden(
+                format!("{own}.values"),
+                "may not be specified when `operator` is 'Exists' or 'DoesNotExist'",
+            )),
+            "Gt" | "Lt" if values.len() != 1 => causes.push(Cause::required(
+                format!("{own}.values"),
+                "must be specified single value when `operator` is 'Lt' or 'Gt'",
+            )),
+            "In" | "NotIn" | "Exists" | "DoesNotExist" | "Gt" | "Lt" => {}
+            operator => causes.push(Cause::invalid(
+                format!("{own}.operator"),
+                &Value::from(operator),
+                "not a valid selector operator",
+            )),
+        }
+        if let Some(problem) = names::qualified_name_problem(text(expression, "key")) {
+            causes.push(Cause::invalid(format!("{own}.key"), &Value::from(text(expression, "key")), problem));
+        }
+    }
+}
+
+fn pod_term(term: &Value, path: &str, causes: &mut Vec<Cause>) {
+    selector(&term["labelSelector"], &format!("{path}.labelSelector"), causes);
+    selector(&term["namespaceSelector"], &format!("{path}.namespaceSelector"), causes);
+    let (key, own) = (text(term, "topologyKey"), format!("{path}.topologyKey"));
+    if key.is_empty() {
+        causes.push(Cause::required(own.as_str(), "can not be empty"));
+    }
+    qualified(key, &own, causes);
+}
+
+fn spread(constraints: &[Value], path: &str, causes: &mut Vec<Cause>) {
+    let mut seen = BTreeSet::new();
+    for (index, constraint) in constraints.iter().enumerate() {
+        let own = format!("{path}[{index}]");
+        let skew = constraint["maxSkew"].as_i64().unwrap_or(0);
+        if skew <= 0 {
+            causes.push(Cause::invalid(format!("{own}.maxSkew"), &json!(skew), "must be greater than zero"));
+        }
+        let (key, action) = (text(constraint, "topologyKey"), text(constraint, "whenUnsatisfiable"));
+        if key.is_empty() {
+            causes.push(Cause::required(format!("{own}.topologyKey"), "can not be empty"));
+        } else {
+            qualified(key, &format!("{own}.topologyKey"), causes);
+        }
+        let known = ["DoNotSchedule", "ScheduleAnyway"];
+        one_of(&Value::from(action), &format!("{own}.whenUnsatisfiable"), &known, causes);
+        if !seen.insert((key, action)) {
+            // the error names the first of the two constraints
+            let first = constraints.iter().position(|other| {
+                (text(other, "topologyKey"), text(other, "whenUnsatisfiable")) == (key, action)
+            });
+            causes.push(Cause::duplicate(
+                format!("{path}[{}].{{topologyKey, whenUnsatisfiable}}", first.unwrap_or(index)),
+                &Value::from(format!("{{{key}, {action}}}")),
+            ));
+        }
+        selector(&constraint["labelSelector"], &format!("{own}.labelSelector"), causes);
+    }
+}
+
+fn security(spec: &Value, path: &str, causes: &mut Vec<Cause>) {
+    let (context, own) = (&spec["securityContext"], format!("{path}.securityContext"));
+    ids(context, &own, causes);
+    if spec["hostPID"] == true && spec["shareProcessNamespace"] == true {
+        causes.push(Cause::invalid(
+            format!("{own}.shareProcessNamespace"),
+            &Value::Bool(true),
+            "ShareProcessNamespace and HostPID cannot both be enabled",
+        ));
+    }
+    profile(context, &own, causes);
+}
+
+/// Validates the users and groups of a security context.
+pub(super) fn ids(context: &Value, path: &str, causes: &mut Vec<Cause>) {
+    for key in ["runAsUser", "runAsGroup", "fsGroup"] {
+        if context[key].as_i64().is_some_and(|id| !(0..=i64::from(i32::MAX)).contains(&id)) {
+            causes.push(Cause::invalid(
+                format!("{path}.{key}"),
+                &context[key],
+                "must be between 0 and 2147483647, inclusive",
+            ));
+        }
+    }
+}
+
+/// Validates the seccomp profile of a security context.
+pub(super) fn profile(context: &Value, path: &str, causes: &mut Vec<Cause>) {
+    one_of(
+        &context["seccompProfile"]["type"],
+        &format!("{path}.seccompProfile.type"),
+        &["Localhost", "RuntimeDefault", "Unconfined"],
+        causes,
+    );
+}
+
+fn dns(spec: &Value, path: &str, causes: &mut Vec<Cause>) {
+    let (config, own) = (&spec["dnsConfig"], format!("{path}.dnsConfig"));
+    let servers = items(config, "nameservers");
+    if spec["dnsPolicy"] == "None" {
+        if !config.is_object() {
+            let detail = "must provide `dnsConfig` when `dnsPolicy` is None";
+            causes.push(Cause::required(own, detail));
+            return;
+        }
+        if servers.is_empty() {
+            let detail = "must provide at least one DNS nameserver when `dnsPolicy` is None";
+            causes.push(Cause::required(format!("{own}.nameservers"), detail));
+        }
+    }
+    for (index, server) in servers.iter().enumerate() {
+        address(server, &format!("{own}.nameservers[{index}]"), causes);
+    }
+    for (index, option) in items(config, "options").iter().enumerate() {
+        if text(option, "name").is_empty() {
+            causes.push(Cause::required(format!("{own}.options[{index}]"), "must not be empty"));
+        }
+    }
+}
+
+fn claims(claims: &[Value], path: &str, causes: &mut Vec<Cause>) {
+    for (index, claim) in claims.iter().enumerate() {
+        let given = (claim["resourceClaimName"].is_string(), claim["resourceClaimTemplateName"].is_string());
+        let detail = match given {
+            (true, true) => {
+                "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
+            }
+            (false, false) => "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`",
+            _ => continue,
+        };
+        // The error shows the value in Go's field order.
+        let shown = format!(
+            "{{\"Name\":{},\"ResourceClaimName\":{},\"ResourceClaimTemplateName\":{}}}",
+            claim["name"], claim["resourceClaimName"], claim["resourceClaimTemplateName"]
+        );
+        causes.push(Cause {
+            reason: "FieldValueInvalid",
+            message: format!("Invalid value: {shown}: {detail}"),
+            field: format!("{path}[{index}]"),
+        });
+    }
+}
