@@ -49,6 +49,8 @@ pub(crate) struct Failure {
 /// Writes the children that differ from the objects in `seen`, on which the plan is based, and issues the requested
 /// certificates.
 ///
+/// With `refused`, which the API server said about one of the children, writes nothing.
+///
 /// Children that do not depend on each other are written concurrently. After a failure, no later wave begins. Services are
 /// written before the certificate, which contains their addresses, and the certificate before the pods that mount it. Only
 /// workloads whose pods run under an account with a role binding wait for the bindings, because an API server may be slow to
@@ -59,9 +61,11 @@ pub(crate) async fn all(
     seen: &Snapshot,
     mut planned: Children<Planned>,
     certificates: Vec<CertificateRequest>,
+    refused: Option<Problem>,
 ) -> Outcome {
     let bound = bound_accounts(&planned);
-    let mut writer = Writer { context, subject, seen, failure: None };
+    let failure = refused.map(|problem| Failure { problem, transient: false });
+    let mut writer = Writer { context, subject, seen, failure };
     let mut written = Children::default();
 
     let foundation = Box::pin(writer.wave(planned.take(Wave::Foundation), None)).await;

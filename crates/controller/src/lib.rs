@@ -30,6 +30,7 @@ mod proof;
 mod queue;
 pub mod reader;
 mod readiness;
+mod refusal;
 mod remove;
 mod run;
 mod secrets;

@@ -26,7 +26,7 @@ use crate::{
     finalizer,
     lookups::Lookups,
     metrics::Phase,
-    observe, remove,
+    observe, refusal, remove,
     secrets::{self, Unread},
     spans, status,
 };
@@ -146,7 +146,7 @@ async fn update(
                     Done { children: Children::default(), problem: Some(problem), verdict: Ok(()) }
                 }
                 None => {
-                    Box::pin(carry_out(context, subject, &snapshot, planned))
+                    Box::pin(carry_out(context, subject, service, spec, &snapshot, planned))
                         .instrument(spans::phase(Phase::Apply))
                         .await
                 }
@@ -334,12 +334,22 @@ struct Done {
 }
 
 /// Writes the children that differ, deletes those that are no longer planned, and records the planned events.
-async fn carry_out(context: &Context, subject: &Subject, seen: &Snapshot, planned: Plan) -> Done {
+/// If the API server refuses one of them, nothing is written or deleted.
+async fn carry_out(
+    context: &Context,
+    subject: &Subject,
+    service: &LLMInferenceService,
+    spec: &LLMInferenceServiceSpec,
+    seen: &Snapshot,
+    planned: Plan,
+) -> Done {
+    let refused = Box::pin(refusal::find(context, service, spec, seen, &planned)).await;
+    let is_refused = refused.is_some();
     let Plan { children, certificates, remove, events, problem, .. } = planned;
     for event in events {
         context.events.once(subject, event.type_.as_str(), event.reason, event.message);
     }
-    let outcome = Box::pin(apply::all(context, subject, seen, children, certificates)).await;
+    let outcome = Box::pin(apply::all(context, subject, seen, children, certificates, refused)).await;
     let (mut problem, mut verdict) = (problem, Ok(()));
     if let Some(failure) = outcome.failure {
         let message = failure.problem.message.clone();
@@ -353,7 +363,7 @@ async fn carry_out(context: &Context, subject: &Subject, seen: &Snapshot, planne
             problem = Some(failure.problem);
         }
     }
-    for object in &remove {
+    for object in remove.iter().filter(|_| !is_refused) {
         if let Err(error) = remove::one(context, subject, object).await {
             verdict = verdict.and(Err(error));
         }

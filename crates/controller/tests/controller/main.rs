@@ -14,6 +14,7 @@ mod offline;
 mod optional;
 mod order;
 mod proof;
+mod refusals;
 mod rest;
 mod rights;
 mod secrets;

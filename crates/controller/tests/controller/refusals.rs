@@ -1,0 +1,73 @@
+//! Children that the API server would refuse.
+
+use longboat_api::conditions::Condition;
+use longboat_controller::Args;
+use serde_json::json;
+
+use crate::{
+    setup::{QUIET, Running, condition, deployments, full, service, world},
+    tap::Tap,
+};
+
+/// The requests that wrote something other than services and events. A dry run writes nothing.
+fn writes(tap: &Tap) -> Vec<String> {
+    let asked = tap.log().into_iter().filter(|asked| {
+        asked.method != "GET"
+            && !asked.uri.contains("dryRun=All")
+            && !asked.uri.contains("/llminferenceservices/")
+            && !asked.uri.contains("/events")
+    });
+    asked.map(|asked| format!("{} {}", asked.method, asked.uri)).collect()
+}
+
+fn is_refused(found: &Condition) -> bool {
+    found.is_false() && found.reason == "ReconcileSingleNodeWorkloadError"
+}
+
+#[tokio::test]
+async fn a_service_with_a_refused_child_is_not_half_written() {
+    let world = world().await;
+    let tap = Tap::new();
+    let running = Running::with_client(Args::default(), tap.client(&world));
+    let mut broken = full();
+    broken["template"] = json!({"containers": [{"name": "vllm", "args": ["--max-model-len", "10"]}]});
+    world.apply(service("llm", broken)).await;
+    let refused = condition(&world, "llm", "MainWorkloadReady", is_refused).await;
+    for part in [
+        "spec.template.spec.containers[",
+        "].image: Required value",
+        "spec.template.containers[name=vllm].image",
+    ] {
+        assert!(refused.message.contains(part), "{}", refused.message);
+    }
+    world.settle(QUIET).await;
+    assert_eq!(writes(&tap), Vec::<String>::new());
+    assert!(deployments(world.client()).get_opt("llm-kserve").await.unwrap().is_none());
+
+    world.apply(service("llm", full())).await;
+    let api = deployments(world.client());
+    world.eventually("the Deployment", async || api.get_opt("llm-kserve").await.unwrap()).await;
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_running_service_keeps_its_children_when_a_change_is_refused() {
+    let world = world().await;
+    let running = Running::start(&world);
+    world.apply(service("llm", full())).await;
+    world.make_available("ns").await;
+    condition(&world, "llm", "MainWorkloadReady", Condition::is_true).await;
+    world.settle(QUIET).await;
+    let api = deployments(world.client());
+    let before = api.get("llm-kserve").await.unwrap();
+
+    // The router goes with the same change.
+    let probe = json!({"name": "main", "livenessProbe": {"exec": {"command": ["true"]}}});
+    world.apply(service("llm", json!({"template": {"containers": [probe]}}))).await;
+    let refused = condition(&world, "llm", "MainWorkloadReady", is_refused).await;
+    assert!(refused.message.contains("may not specify more than 1 handler type"), "{}", refused.message);
+    world.settle(QUIET).await;
+    assert_eq!(api.get("llm-kserve").await.unwrap().spec, before.spec);
+    assert!(api.get_opt("llm-kserve-router-scheduler").await.unwrap().is_some(), "nothing is deleted");
+    running.stop().await;
+}
