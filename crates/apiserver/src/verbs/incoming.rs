@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::Call;
 use crate::{
-    clock, depth,
+    depth,
     kinds::{Resource, registry::split_api_version},
     patching, protobuf,
     request::{

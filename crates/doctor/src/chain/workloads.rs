@@ -6,7 +6,7 @@ use longboat_api::{
     v1alpha2::LLMInferenceService,
 };
 use longboat_key::{Name, Namespace};
-use longboat_plan::{Refusal, names};
+use longboat_plan::{PickerRefusal, names};
 
 use super::pods;
 use crate::{facts::Facts, finding::Cause};
@@ -76,7 +76,7 @@ pub(crate) fn follow(facts: &Facts, service: &LLMInferenceService, condition: &C
 
 /// Returns the cause if this build's picker does not start with its configuration. Another picker may start with it.
 fn picker_config(facts: &Facts, deployment: &Deployment) -> Option<Cause> {
-    let refusal = Refusal::of(deployment, &facts.snapshot.config_maps)?;
+    let refusal = PickerRefusal::of(deployment, &facts.snapshot.config_maps)?;
     let fix = "correct spec.router.scheduler.config; `longboat validate` names the line in the manifest";
     // In a local cluster, the images of other pickers run this build's picker too.
     let is_ours = facts.local || refusal.is_ours(&facts.snapshot.platform.images);

@@ -4,7 +4,7 @@ use longboat_api::v1alpha2::LLMInferenceService;
 use longboat_compose::DEFAULT_CONFIG_KEY;
 use longboat_key::{Key, Name, Namespace};
 use longboat_manifest::Document;
-use longboat_plan::{ConfigOrigin, Refusal, names};
+use longboat_plan::{ConfigOrigin, PickerRefusal, names};
 use serde_json::Value;
 
 use super::finding::{Finding, ObjectName, Severity, Source};
@@ -38,7 +38,7 @@ pub(crate) fn finding(
 ) -> Option<Finding> {
     let own = Name::of(&service.metadata);
     let picker = planned.plan.children.deployment(&names::scheduler(own))?;
-    let refusal = Refusal::of(picker, &planned.snapshot.config_maps)?;
+    let refusal = PickerRefusal::of(picker, &planned.snapshot.config_maps)?;
     let name = ObjectName::of(document, Namespace::of(&service.metadata));
     let mut finding = Finding::at(document, &name, SCHEDULER, Source::Plan);
     PICKER_CONFIG.clone_into(&mut finding.reason);
@@ -87,7 +87,7 @@ impl<'a> Written<'a> {
         document: &'a Document,
         service: &LLMInferenceService,
         planned: &Planned,
-        refusal: &Refusal,
+        refusal: &PickerRefusal,
     ) -> Option<Self> {
         if let ConfigOrigin::ConfigMap { map, key } = &refusal.origin {
             return Self::of_map(scene, map, key);

@@ -3,17 +3,17 @@
 mod config;
 mod config_text;
 mod deployment;
+mod loading;
 pub(crate) mod pool;
 mod precise_prefix;
 mod rbac;
-mod refusal;
 pub(crate) mod service;
 mod service_account;
 pub(crate) mod tokenizer;
 mod transform;
 mod version;
 
-pub use refusal::{ConfigOrigin, Refusal, refusal_of_spec};
+pub use loading::{ConfigOrigin, PickerRefusal, refusal_of_spec};
 pub use transform::TransformError;
 pub use version::VersionError;
 

@@ -28,7 +28,7 @@ use serde_json::{Value, json};
 use longboat_golden::{self as golden, Case, Difference, Entry, MeantDifferences, Report, Stage};
 
 use self::world::World;
-use crate::{Child, Refusal, Snapshot, names, refusal_of_spec};
+use crate::{Child, PickerRefusal, Snapshot, names, refusal_of_spec};
 
 const SYSTEM_NAMESPACE: Namespace<&str> = Namespace("kserve");
 
@@ -71,7 +71,7 @@ fn collect_refused(world: &World, case: &Case, refused: &mut BTreeSet<String>) {
         let namespace = Namespace::of(&service.metadata);
         let picker = names::scheduler(Name::of(&service.metadata));
         let Some(picker) = world.snapshot.deployments.get(namespace, Name(&picker)) else { continue };
-        let found = Refusal::of(picker, &world.snapshot.config_maps);
+        let found = PickerRefusal::of(picker, &world.snapshot.config_maps);
         let scheduler = service.spec.router.as_ref().and_then(|router| router.scheduler.as_ref());
         let warned = scheduler.and_then(|own| refusal_of_spec(own, service.spec.base_refs.is_empty()));
         assert!(found.is_some() || warned.is_none(), "{}: a false warning: {warned:?}", case.name);

@@ -25,7 +25,7 @@ const EXPERIMENTAL: &str = "allow-experimental-plugins";
 
 /// Why a picker will not start.
 #[derive(Debug)]
-pub struct Refusal {
+pub struct PickerRefusal {
     /// The image of the picker.
     pub image: String,
     /// Where its configuration is.
@@ -48,9 +48,9 @@ pub enum ConfigOrigin {
     },
 }
 
-// === impl Refusal ===
+// === impl PickerRefusal ===
 
-impl Refusal {
+impl PickerRefusal {
     /// Judges the configuration of a picker's Deployment with the picker's own loader. Returns `None` if the picker starts with
     /// it, or if the configuration is not known: it may be a file of the image.
     pub fn of(picker: &Deployment, config_maps: &Objects<ConfigMap>) -> Option<Self> {
@@ -116,7 +116,7 @@ pub fn refusal_of_spec(scheduler: &SchedulerSpec, is_complete: bool) -> Option<(
     Some((path, reason(migrated, allow_experimental)?))
 }
 
-impl std::fmt::Display for Refusal {
+impl std::fmt::Display for PickerRefusal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "the picker will not start: {}", self.error)
     }
