@@ -95,6 +95,7 @@ macro_rules! caches {
         pub(crate) struct Caches {
             pub(crate) inference_services: Cache<LLMInferenceService>,
             pub(crate) configs: Cache<LLMInferenceServiceConfig>,
+            pub(crate) namespaces: Cache<k8s_openapi::api::core::v1::Namespace>,
             /// The metadata of Secrets that are not ours.
             pub(crate) secret_metadata: Cache<SecretMetadata>,
             $(pub(crate) $field: Cache<types::$kind>,)*
@@ -105,6 +106,7 @@ macro_rules! caches {
                 Self {
                     inference_services: empty(),
                     configs: empty(),
+                    namespaces: empty(),
                     secret_metadata: empty(),
                     $($field: empty(),)*
                 }

@@ -25,6 +25,8 @@ use tokio::{
 use longboat_key::{Key, Uid};
 use longboat_watch::{has_code, text_of};
 
+use crate::ending::EndingNamespaces;
+
 /// The most events that wait to be written: those of a thousand services at once. Further events are dropped. Events only
 /// inform people, and nothing depends on them.
 const WAITING: usize = 16 * 1024;
@@ -57,12 +59,15 @@ pub(crate) struct EventSink {
     sender: mpsc::Sender<Note>,
     /// How many reconciles are running.
     running: watch::Sender<usize>,
+    /// Namespaces in which no event can be written.
+    pub(crate) ending: EndingNamespaces,
 }
 
 /// The receiving end of the event queue.
 pub(crate) struct Notes {
     receiver: mpsc::Receiver<Note>,
     running: watch::Receiver<usize>,
+    ending: EndingNamespaces,
 }
 
 /// Held while a reconcile runs. Half of the requests for a new service are events: they wait until its children are
@@ -83,7 +88,8 @@ pub(crate) struct Note {
 pub(crate) fn channel() -> (EventSink, Notes) {
     let (sender, receiver) = mpsc::channel(WAITING);
     let (running, under_way) = watch::channel(0);
-    (EventSink { sender, running }, Notes { receiver, running: under_way })
+    let ending = EndingNamespaces::default();
+    (EventSink { sender, running, ending: ending.clone() }, Notes { receiver, running: under_way, ending })
 }
 
 // === impl EventSink ===
@@ -135,6 +141,10 @@ pub(crate) async fn write_all(client: Client, mut notes: Notes) {
     while let Some(note) = notes.receiver.recv().await {
         // Without sinks no reconcile runs.
         let _ = timeout(POLITENESS, notes.running.wait_for(|running| *running == 0)).await;
+        // Asked only now, because the namespace may have been deleted while the event waited.
+        if notes.ending.contains(note.subject.key.namespace.as_deref()) {
+            continue;
+        }
         if counts.len() >= REMEMBERED {
             counts.clear();
         }

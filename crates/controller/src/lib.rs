@@ -12,6 +12,7 @@ mod config;
 mod context;
 mod downloads;
 mod election;
+mod ending;
 mod error;
 mod events;
 mod fence;

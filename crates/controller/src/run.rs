@@ -2,6 +2,7 @@
 
 use std::{future::Future, sync::Arc, time::Duration};
 
+use k8s_openapi::api::core::v1::Namespace;
 use kube::Client;
 use tokio::{sync::mpsc, task::JoinSet};
 use tokio_util::sync::CancellationToken;
@@ -178,6 +179,7 @@ fn watch_all(context: &Arc<Context>, startup: &Startup, stop: &CancellationToken
         };
     }
     kinds!(all each);
+    start::<Namespace>(context, startup, stop, tasks);
     start::<SecretMetadata>(context, startup, stop, tasks);
 }
 

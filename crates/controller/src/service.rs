@@ -42,6 +42,10 @@ pub(crate) async fn reconcile(context: &Context, key: &Key) -> Result<(), Reconc
     if service.metadata.deletion_timestamp.is_some() {
         return finalize(context, &subject, &service).await;
     }
+    if context.events.ending.contains(key.namespace.as_deref()) {
+        // The service is deleted next. Until then its children disappear in any order, and cannot be created again.
+        return Ok(());
+    }
     if !finalizer::has(&service, names::SERVICE_FINALIZER) {
         finalizer::add(context, &service, names::SERVICE_FINALIZER).await?;
     }
@@ -369,7 +373,8 @@ async fn finalize(
         let snapshot = observe::snapshot(context, &subject.key, platform, Timestamp::now());
         let plan::Finalization { remove, senders, reads } =
             plan::finalization(service, &snapshot).map_err(|error| not_planned(&error))?;
-        if !senders.is_empty() {
+        // In a namespace that is being deleted, no member updates its route any more.
+        if !senders.is_empty() && !context.events.ending.contains(subject.key.namespace.as_deref()) {
             // The service depends on the routes of these members, so it is enqueued when they change.
             record_dependencies(context, &subject.key, reads, began);
             return wait_for(context, subject, service, &senders).await;

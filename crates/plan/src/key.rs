@@ -13,6 +13,8 @@ macro_rules! kind {
             InferenceService,
             /// A config, preset or not.
             Config,
+            /// A namespace.
+            Namespace,
             /// All services that share their traffic in the group of that name.
             RoutingGroup,
             /// All services that serve a model of that name.

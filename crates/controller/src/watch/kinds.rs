@@ -2,7 +2,11 @@
 
 use std::fmt::Debug;
 
-use k8s_openapi::{Metadata, api::core::v1::PodStatus, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use k8s_openapi::{
+    Metadata,
+    api::core::v1::{self, PodStatus},
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
 use kube::{Api, Client, Resource};
 use longboat_api::{
     labels, names, v1alpha2,
@@ -219,11 +223,12 @@ macro_rules! watched {
 }
 
 kinds!(all watched);
-// The kinds that are reconciled, which are in no plan, and the Secrets that are not ours.
+// The kinds that are reconciled, namespaces, and the Secrets that are not ours: they are in no plan.
 watched!(@kind LLMInferenceService, InferenceService, inference_services,
     (namespaced, compressed, all, ruled, "llminferenceservices.serving.kserve.io"));
 watched!(@kind LLMInferenceServiceConfig, Config, configs,
     (namespaced, decoded, all, ruled, "llminferenceserviceconfigs.serving.kserve.io"));
+watched!(@kind v1::Namespace, Namespace, namespaces, (cluster, decoded, all, ruled, built_in));
 watched!(@kind SecretMetadata, Secret, secret_metadata, (namespaced, decoded, all, ruled, built_in));
 
 impl Rules for LLMInferenceService {

@@ -3,11 +3,15 @@
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use futures::{FutureExt, future::BoxFuture};
-use k8s_openapi::api::{
-    apps::v1::Deployment,
-    autoscaling::v2::HorizontalPodAutoscaler,
-    core::v1::{ConfigMap, Pod, Secret, Service, ServiceAccount},
-    rbac::v1::{ClusterRoleBinding, Role, RoleBinding},
+use jiff::Timestamp;
+use k8s_openapi::{
+    api::{
+        apps::v1::Deployment,
+        autoscaling::v2::HorizontalPodAutoscaler,
+        core::v1::{self, ConfigMap, Pod, Secret, Service, ServiceAccount},
+        rbac::v1::{ClusterRoleBinding, Role, RoleBinding},
+    },
+    apimachinery::pkg::apis::meta::v1::Time,
 };
 use kube::api::{DeleteParams, Patch, PatchParams};
 use longboat_api::{
@@ -16,12 +20,11 @@ use longboat_api::{
 };
 use longboat_apiserver::admission::{Admission, AdmissionAnswer, AdmissionRequest};
 use longboat_compose::{PresetNames, presets};
-use longboat_key::{Name, Namespace};
+use longboat_key::{Key, Name, Namespace, Uid};
 use longboat_testkit::World;
 use serde_json::{Value, json};
 
 use super::{Rules, Watched, list};
-use longboat_key::Key;
 
 use crate::{
     announce::announce,
@@ -435,4 +438,69 @@ fn of_what_is_cached_only_what_is_looked_at_is_kept() {
         assert_eq!(secret.slim(), !kept, "{type_}");
         assert_eq!(secret.data.is_some(), kept, "{type_}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_created_in_a_namespace_that_is_being_deleted_and_services_leave_it_at_once() {
+    let scene = Box::pin(Scene::settled()).await;
+    let context = &scene.context;
+    let reconcile = |name: &'static str| {
+        let key = Key::new(Namespace("ns"), Name(name));
+        async move { Box::pin(service::reconcile(context, &key)).await.unwrap() }
+    };
+    let is_there = async |name: &str| {
+        Deployment::api(&context.client, Some(Namespace("ns"))).get_opt(name).await.unwrap().is_some()
+    };
+    let ends = |ends: bool| {
+        let mut namespace = v1::Namespace::default();
+        namespace.metadata.name = Some("ns".into());
+        namespace.metadata.resource_version = Some(if ends { "1000000" } else { "1000001" }.into());
+        namespace.metadata.deletion_timestamp = ends.then(|| Time(Timestamp::UNIX_EPOCH));
+        announce(context, &context.caches.namespaces.set(&namespace).expect("a change"));
+    };
+    assert_eq!(scene.delete::<Deployment>("ns/plain-kserve").await, only(&["plain"]));
+    // `blue` waits for `green` to stop sending traffic to it.
+    let backend = json!({"group": "", "kind": "Service", "name": "blue-kserve-workload-svc", "port": 8000});
+    let sends = json!({"spec": {"rules": [{"backendRefs": [backend]}]}});
+    scene.change::<HTTPRoute>("ns/green-kserve-route", sends).await;
+    let services = LLMInferenceService::api(&context.client, Some(Namespace("ns")));
+    services.delete("blue", &DeleteParams::default()).await.unwrap();
+    scene.look().await;
+    reconcile("blue").await;
+    assert!(services.get_opt("blue").await.unwrap().is_some());
+
+    ends(true);
+    reconcile("plain").await;
+    assert!(!is_there("plain-kserve").await, "an API server would refuse it");
+    reconcile("blue").await;
+    assert!(services.get_opt("blue").await.unwrap().is_none());
+
+    ends(false);
+    reconcile("plain").await;
+    assert!(is_there("plain-kserve").await);
+}
+
+#[tokio::test]
+async fn no_event_is_written_into_a_namespace_that_is_being_deleted() {
+    let world = World::empty().await;
+    let (sink, notes) = events::channel();
+    let context = Context::new(world.client(), Args::default(), sink, Metrics::new());
+    for name in ["staying", "leaving"] {
+        world.namespace(name).await;
+        let subject = events::Subject {
+            key: Key::new(Namespace(name), Name("llm")),
+            uid: Uid(name.into()),
+            kind: "LLMInferenceService",
+            source: "test",
+        };
+        context.events.normal(&subject, "Created", "Created something".into());
+    }
+    let mut leaving = v1::Namespace::default();
+    leaving.metadata.name = Some("leaving".into());
+    leaving.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
+    announce(&context, &context.caches.namespaces.set(&leaving).expect("a change"));
+    drop(context);
+    events::write_all(world.client(), notes).await;
+    assert_eq!(world.names::<v1::Event>("leaving").await.len(), 0);
+    assert_eq!(world.names::<v1::Event>("staying").await.len(), 1);
 }

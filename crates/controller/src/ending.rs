@@ -1,0 +1,53 @@
+//! The namespaces that are being deleted. An API server refuses to create anything in them, events included.
+
+use std::{collections::HashSet, sync::Arc};
+
+use k8s_openapi::api::core::v1;
+use longboat_key::{Key, Name, Namespace};
+use parking_lot::RwLock;
+
+use crate::{
+    context::{Change, Context},
+    watch::Rules,
+};
+
+/// The namespaces that are being deleted. Clones share one list: the writer of events outlives the [`Context`].
+#[derive(Clone, Debug, Default)]
+pub(crate) struct EndingNamespaces(Arc<RwLock<HashSet<Namespace>>>);
+
+// === impl EndingNamespaces ===
+
+impl EndingNamespaces {
+    pub(crate) fn contains(&self, namespace: Namespace<&str>) -> bool {
+        self.0.read().contains(namespace.as_str())
+    }
+
+    fn set(&self, namespace: Namespace<&str>, ends: bool) {
+        let mut all = self.0.write();
+        if ends {
+            all.insert(namespace.to_shared());
+        } else {
+            all.remove(namespace.as_str());
+        }
+    }
+}
+
+impl Rules for v1::Namespace {
+    fn slim(&mut self) -> bool {
+        self.metadata.labels = None;
+        self.metadata.annotations = None;
+        (self.spec, self.status) = (None, None);
+        true
+    }
+
+    fn changed(context: &Context, key: &Key, change: &Change<'_, Self>) {
+        let ends = change.new.is_some_and(|new| new.metadata.deletion_timestamp.is_some());
+        let Name(name) = key.name.as_deref();
+        context.events.ending.set(Namespace(name), ends);
+    }
+
+    fn concerns(&self) -> Vec<Key> {
+        // The services in it are deleted too, and their own watch reports that.
+        Vec::new()
+    }
+}
