@@ -40,6 +40,12 @@ enum Notation {
 // === impl Quantity ===
 
 impl Quantity {
+    /// The amount as a float, which may be rounded.
+    #[expect(clippy::cast_precision_loss, reason = "the nearest float is what a caller wants")]
+    pub fn as_f64(self) -> f64 {
+        self.nano as f64 / NANO as f64
+    }
+
     /// Reads a quantity; fractions of a billionth are rounded away from zero. None if it is none, or does not fit.
     pub fn parse(text: &str) -> Option<Self> {
         let (is_negative, rest) = match text.strip_prefix('-') {
@@ -210,6 +216,12 @@ mod tests {
             assert_eq!((quantity.nano(), quantity.milli(), quantity.whole()), (nano, milli, whole), "{text}");
         }
         assert_eq!(Quantity::parse("0.0001").unwrap().rounded_to_milli().to_string(), "1m");
+    }
+
+    #[test]
+    fn an_amount_is_a_float() {
+        let floats = ["1500m", "2", "1Ki"].map(|text| Quantity::parse(text).unwrap().as_f64());
+        assert!(floats.iter().zip([1.5, 2.0, 1024.0]).all(|(found, wanted)| (found - wanted).abs() < 1e-9));
     }
 
     #[test]

@@ -29,13 +29,32 @@ pub(crate) async fn get(
     let path = action.path.as_deref().filter(|path| !path.is_empty()).unwrap_or("/");
     let slash = if path.starts_with('/') { "" } else { "/" };
     let url = format!("{}://{host}:{port}{slash}{path}", if https { "https" } else { "http" });
-    match tokio::time::timeout(limit, request(action, &url, host, port, https)).await {
-        Ok(Ok(status)) if (200..400).contains(&status.as_u16()) => Ok(()),
-        Ok(Ok(status)) => Err(format!("HTTP probe failed with statuscode: {}", status.as_u16())),
+    match tokio::time::timeout(limit, request(action, &url, host, port, https, BODY_KEPT)).await {
+        Ok(Ok((status, _))) if (200..400).contains(&status.as_u16()) => Ok(()),
+        Ok(Ok((status, _))) => Err(format!("HTTP probe failed with statuscode: {}", status.as_u16())),
         Ok(Err(error)) => Err(format!("Get {url:?}: {error}")),
         Err(_) => Err(format!(
             "Get {url:?}: context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
         )),
+    }
+}
+
+/// Returns the body of a pod's page of metrics, at most the first `most` bytes.
+pub(crate) async fn page(
+    pod_ip: &str,
+    port: u16,
+    https: bool,
+    limit: Duration,
+    most: usize,
+) -> Result<Vec<u8>, String> {
+    let url = format!("{}://{pod_ip}:{port}/metrics", if https { "https" } else { "http" });
+    match tokio::time::timeout(limit, request(&HTTPGetAction::default(), &url, pod_ip, port, https, most))
+        .await
+    {
+        Ok(Ok((StatusCode::OK, body))) => Ok(body),
+        Ok(Ok((status, _))) => Err(format!("{url} answered {status}")),
+        Ok(Err(error)) => Err(format!("{url}: {error}")),
+        Err(_) => Err(format!("{url} did not answer within {limit:?}")),
     }
 }
 
@@ -45,7 +64,8 @@ async fn request(
     host: &str,
     port: u16,
     https: bool,
-) -> Result<StatusCode, String> {
+    most: usize,
+) -> Result<(StatusCode, Vec<u8>), String> {
     let uri: Uri = url.parse().map_err(|error| format!("{error}"))?;
     let stream = TcpStream::connect((host, port)).await.map_err(|error| dial_error(host, port, &error))?;
     if https {
@@ -55,9 +75,9 @@ async fn request(
             .connect(name, stream)
             .await
             .map_err(|error| error.to_string())?;
-        exchange(action, &uri, stream).await
+        exchange(action, &uri, stream, most).await
     } else {
-        exchange(action, &uri, stream).await
+        exchange(action, &uri, stream, most).await
     }
 }
 
@@ -74,7 +94,8 @@ async fn exchange(
     action: &HTTPGetAction,
     uri: &Uri,
     stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
-) -> Result<StatusCode, String> {
+    most: usize,
+) -> Result<(StatusCode, Vec<u8>), String> {
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
         .await
         .map_err(|error| error.to_string())?;
@@ -101,16 +122,17 @@ async fn exchange(
         let response = sender.send_request(request).await.map_err(|error| error.to_string())?;
         let status = response.status();
         let mut body = response.into_body();
-        let mut seen = 0;
+        let mut kept = Vec::new();
         // Some servers log an error if a connection closes in the middle of a response. So read the response to its end if
         // it is short.
         while let Some(Ok(frame)) = body.frame().await {
-            seen += frame.data_ref().map_or(0, Bytes::len);
-            if seen > BODY_KEPT {
+            let data = frame.data_ref().map_or(&[][..], |data| data);
+            kept.extend_from_slice(&data[..data.len().min(most - kept.len())]);
+            if kept.len() == most {
                 break;
             }
         }
-        Ok(status)
+        Ok((status, kept))
     };
     // The connection makes progress only while it is polled. It is dropped together with the response.
     let mut connection = std::pin::pin!(connection);

@@ -1,30 +1,40 @@
-//! HorizontalPodAutoscalers. A node has no metrics API, so each autoscaler reports missing metrics, as on a cluster without
-//! a metrics server.
+//! HorizontalPodAutoscalers. External metrics come from the pods of the service, or from an annotation. Nothing serves other
+//! metrics, so an autoscaler that needs them says so, as on a cluster without a metrics server.
 
+use std::cmp::Ordering;
+use std::collections::HashMap;
 use std::time::Duration;
 
 use futures::stream;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::autoscaling::v2::{
-    HorizontalPodAutoscaler, HorizontalPodAutoscalerCondition, HorizontalPodAutoscalerSpec,
-    HorizontalPodAutoscalerStatus,
+    ExternalMetricSource, ExternalMetricStatus, HorizontalPodAutoscaler, HorizontalPodAutoscalerCondition,
+    HorizontalPodAutoscalerSpec, HorizontalPodAutoscalerStatus, MetricStatus, MetricValueStatus,
 };
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client, Resource, ResourceExt};
 use longboat_api::foreign::leaderworkerset::LeaderWorkerSet;
 use serde_json::json;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::{Scale, Target};
+use super::query::{History, Query, Sample};
+use super::recommendation::{Goal, Recommendations};
+use super::{Scale, Target, metrics};
 use crate::controllers::queue::{self, Key, Reconcile};
 use crate::controllers::{Caches, key_of, now, triggers};
 use crate::events::{Component, Recorder, Severity, reference};
+
+/// The time between two looks at the metrics.
+const PERIOD: Duration = Duration::from_secs(15);
 
 struct Autoscalers {
     client: Client,
     caches: Caches,
     recorder: Recorder,
+    recommendations: HashMap<Key, Recommendations>,
 }
 
 pub(in crate::controllers) async fn run(
@@ -48,7 +58,7 @@ pub(in crate::controllers) async fn run(
     };
     // Without the targets in the cache, every autoscaler would report that its target is missing.
     caches.deployments.ready().await;
-    let autoscalers = Autoscalers { client, caches, recorder };
+    let autoscalers = Autoscalers { client, caches, recorder, recommendations: HashMap::new() };
     let changes = stream::select(own, stream::select(deployments, sets));
     Box::pin(queue::run(autoscalers, changes, cancel)).await;
 }
@@ -76,7 +86,10 @@ impl Reconcile for Autoscalers {
     }
 
     async fn reconcile(&mut self, key: &Key) -> Result<Option<Duration>, kube::Error> {
-        let Some(object) = self.caches.autoscalers.get(&key.namespace, &key.name) else { return Ok(None) };
+        let Some(object) = self.caches.autoscalers.get(&key.namespace, &key.name) else {
+            self.recommendations.remove(key);
+            return Ok(None);
+        };
         if object.meta().deletion_timestamp.is_some() {
             return Ok(None);
         }
@@ -84,21 +97,51 @@ impl Reconcile for Autoscalers {
         let spec = object.spec.clone().unwrap_or_default();
         let before = object.status.clone().unwrap_or_default();
         let scale = target.scale(&self.caches);
-        let wanted = scale.map(|scale| within(&spec, scale.wanted));
-        if let (Some(scale), Some(wanted)) = (scale, wanted)
-            && wanted != scale.wanted
+        let outcome = match scale {
+            None => Outcome::NoTarget,
+            Some(scale) if scale.wanted == 0 => Outcome::Disabled,
+            Some(scale) => {
+                let metrics = self.measure(&object, &spec, &target, scale).await;
+                let recommended = match recommended(&metrics) {
+                    // A metric that is missing could have asked for more.
+                    Some(replicas) if replicas >= scale.wanted || metrics.iter().all(Result::is_ok) => {
+                        let recommendations = self.recommendations.entry(key.clone()).or_default();
+                        recommendations.stabilize(
+                            replicas,
+                            scale.wanted,
+                            spec.behavior.as_ref(),
+                            Instant::now(),
+                        )
+                    }
+                    _ => scale.wanted,
+                };
+                Outcome::Scaled { scale, recommended, wanted: within(&spec, recommended), metrics }
+            }
+        };
+        if let Outcome::Scaled { scale, recommended, wanted, metrics } = &outcome
+            && *wanted != scale.wanted
         {
-            target.resize(&self.client, wanted).await?;
-            let message = format!("New size: {wanted}; reason: {}", limit(&spec, scale.wanted));
+            target.resize(&self.client, *wanted).await?;
+            let reason = if recommended != wanted {
+                limit(&spec, *recommended).to_owned()
+            } else {
+                let above = if wanted > &scale.wanted { "above" } else { "below" };
+                let names: Vec<_> = metrics
+                    .iter()
+                    .flatten()
+                    .map(|metric| format!("{} {above} target", metric.words))
+                    .collect();
+                names.join(", ")
+            };
             self.recorder.record(
                 reference(object.as_ref()),
                 Component::Autoscaler,
                 Severity::Normal,
                 "SuccessfulRescale",
-                message,
+                format!("New size: {wanted}; reason: {reason}"),
             );
         }
-        let after = status(&object, &spec, &target, scale.zip(wanted), &before, &now());
+        let after = status(&object, &spec, &target, &outcome, scale, &before, &now());
         if after != before {
             let api: Api<HorizontalPodAutoscaler> = Api::namespaced(self.client.clone(), &key.namespace);
             let patch =
@@ -109,14 +152,135 @@ impl Reconcile for Autoscalers {
                 Err(error) => return Err(error),
             }
         }
-        Ok(None)
+        Ok(matches!(outcome, Outcome::Scaled { .. }).then_some(PERIOD))
     }
 }
 
-/// Returns the nearest allowed number of replicas. Zero means that autoscaling is disabled.
+impl Autoscalers {
+    /// Measures each metric of the spec. An error has the reason and the message of Kubernetes.
+    async fn measure(
+        &self,
+        object: &HorizontalPodAutoscaler,
+        spec: &HorizontalPodAutoscalerSpec,
+        target: &Target,
+        scale: Scale,
+    ) -> Vec<Result<Measured, (&'static str, String)>> {
+        let mut all = Vec::new();
+        for metric in spec.metrics.iter().flatten() {
+            all.push(match &metric.external {
+                Some(source) => self.external(object, source, target, scale).await,
+                None => {
+                    let (reason, api) = unserved(&metric.type_);
+                    Err((reason, format!("nothing serves {api} on this machine")))
+                }
+            });
+        }
+        if all.is_empty() {
+            all.push(Err((
+                "FailedGetResourceMetric",
+                "nothing serves metrics.k8s.io on this machine".into(),
+            )));
+        }
+        all
+    }
+
+    /// Measures an external metric: the sum over the series of the service's pods.
+    async fn external(
+        &self,
+        object: &HorizontalPodAutoscaler,
+        source: &ExternalMetricSource,
+        target: &Target,
+        scale: Scale,
+    ) -> Result<Measured, (&'static str, String)> {
+        let name = &source.metric.name;
+        let failed =
+            |why: String| ("FailedGetExternalMetric", format!("unable to get external metric {name}: {why}"));
+        let number = |quantity: &Quantity| {
+            longboat_quantity::Quantity::parse(&quantity.0).map(|parsed| parsed.as_f64())
+        };
+        let goal = match (&source.target.value, &source.target.average_value) {
+            (Some(value), _) => number(value).map(Goal::Value),
+            (None, average) => average.as_ref().and_then(number).map(Goal::Average),
+        };
+        let goal =
+            goal.ok_or_else(|| failed("its target has neither a value nor an average value".into()))?;
+        let labels = source.metric.selector.as_ref().and_then(|selector| selector.match_labels.clone());
+        let query = Query::sum_of(name, labels.iter().flatten());
+        let annotations = object.metadata.annotations.clone().unwrap_or_default();
+        let mut reading: Vec<Sample> =
+            metrics::given(&annotations).filter(|sample| sample.name == *name).collect();
+        if reading.is_empty() {
+            reading = metrics::read(&self.caches, target, &[name]).await.map_err(failed)?;
+        }
+        let mut history = History::default();
+        history.add(Instant::now(), reading, Duration::ZERO);
+        let value = query.evaluate(&history).map_err(|error| failed(error.to_string()))?;
+        let value = value.or_else(|| metrics::absent(&query, goal, scale));
+        let value = value.ok_or_else(|| {
+            failed(format!(
+                "no pod of the service has it; the annotation longboat.dev/metric.{name} can give it a value"
+            ))
+        })?;
+        Ok(Measured {
+            replicas: goal.replicas(value, scale),
+            words: format!("external metric {name}"),
+            status: external_status(source, goal, value, scale),
+        })
+    }
+}
+
+/// A metric that was measured.
+struct Measured {
+    replicas: i32,
+    /// The metric in the words of conditions.
+    words: String,
+    status: MetricStatus,
+}
+
+/// What a reconcile found.
+enum Outcome {
+    /// The target does not exist.
+    NoTarget,
+    /// The target has no replicas, which disables scaling.
+    Disabled,
+    Scaled {
+        scale: Scale,
+        /// The replicas that the metrics ask for.
+        recommended: i32,
+        /// The same within the bounds.
+        wanted: i32,
+        metrics: Vec<Result<Measured, (&'static str, String)>>,
+    },
+}
+
+fn recommended(metrics: &[Result<Measured, (&'static str, String)>]) -> Option<i32> {
+    metrics.iter().flatten().map(|metric| metric.replicas).max()
+}
+
+fn external_status(source: &ExternalMetricSource, goal: Goal, value: f64, scale: Scale) -> MetricStatus {
+    #[expect(clippy::cast_possible_truncation, reason = "a float is cast to the nearest integer")]
+    let quantity = |value: f64| {
+        let parsed = longboat_quantity::Quantity::parse(&format!("{}m", (value * 1000.0).round() as i64))?;
+        Some(Quantity(parsed.to_string()))
+    };
+    let current = match goal {
+        Goal::Value(_) => MetricValueStatus { value: quantity(value), ..MetricValueStatus::default() },
+        Goal::Average(_) => MetricValueStatus {
+            average_value: quantity(value / f64::from(scale.current.max(1))),
+            ..MetricValueStatus::default()
+        },
+    };
+    MetricStatus {
+        type_: "External".into(),
+        external: Some(ExternalMetricStatus { current, metric: source.metric.clone() }),
+        ..MetricStatus::default()
+    }
+}
+
+/// Returns the nearest allowed number of replicas.
 fn within(spec: &HorizontalPodAutoscalerSpec, replicas: i32) -> i32 {
     let least = spec.min_replicas.unwrap_or(1);
-    if replicas == 0 { 0 } else { replicas.clamp(least, spec.max_replicas.max(least)) }
+    replicas.clamp(least, spec.max_replicas.max(least))
 }
 
 fn limit(spec: &HorizontalPodAutoscalerSpec, replicas: i32) -> &'static str {
@@ -128,8 +292,7 @@ fn limit(spec: &HorizontalPodAutoscalerSpec, replicas: i32) -> &'static str {
 }
 
 /// Returns the reason that Kubernetes gives for a missing metric of this kind, and the API that would provide the metric.
-fn missing(spec: &HorizontalPodAutoscalerSpec) -> (&'static str, &'static str) {
-    let kind = spec.metrics.iter().flatten().next().map_or("Resource", |metric| metric.type_.as_str());
+fn unserved(kind: &str) -> (&'static str, &'static str) {
     match kind {
         "External" => ("FailedGetExternalMetric", "external.metrics.k8s.io"),
         "Object" => ("FailedGetObjectMetric", "custom.metrics.k8s.io"),
@@ -143,7 +306,8 @@ fn status(
     object: &HorizontalPodAutoscaler,
     spec: &HorizontalPodAutoscalerSpec,
     target: &Target,
-    scale: Option<(Scale, i32)>,
+    outcome: &Outcome,
+    scale: Option<Scale>,
     before: &HorizontalPodAutoscalerStatus,
     now: &Time,
 ) -> HorizontalPodAutoscalerStatus {
@@ -160,53 +324,71 @@ fn status(
             last_transition_time: Some(since.unwrap_or_else(|| now.clone())),
         }
     };
-    let conditions = match scale {
-        None => {
+    let able = || {
+        let message = "the HPA controller was able to get the target's current scale";
+        condition("AbleToScale", true, "SucceededGetScale", message.into())
+    };
+    let mut is_resized = false;
+    let mut current_metrics = before.current_metrics.clone();
+    let (conditions, desired) = match outcome {
+        Outcome::NoTarget => {
             let message = format!(
                 "the HPA controller was unable to get the target's current scale: there is no {} {}",
                 target.kind, target.name
             );
-            vec![condition("AbleToScale", false, "FailedGetScale", message)]
+            (vec![condition("AbleToScale", false, "FailedGetScale", message)], 0)
         }
-        Some((Scale { wanted: 0, .. }, _)) => vec![
-            condition("AbleToScale", true, "SucceededGetScale", able()),
-            condition(
-                "ScalingActive",
-                false,
-                "ScalingDisabled",
-                "scaling is disabled since the replica count of the target is zero".into(),
-            ),
-        ],
-        Some(_) => {
-            let (reason, api) = missing(spec);
-            let message = format!(
-                "the HPA was unable to compute the replica count: nothing serves {api} on this machine, so the replicas \
-                 stay between {} and {}",
-                spec.min_replicas.unwrap_or(1),
-                spec.max_replicas
-            );
-            vec![
-                condition("AbleToScale", true, "SucceededGetScale", able()),
-                condition("ScalingActive", false, reason, message),
-            ]
+        Outcome::Disabled => {
+            let message = "scaling is disabled since the replica count of the target is zero";
+            (vec![able(), condition("ScalingActive", false, "ScalingDisabled", message.into())], 0)
         }
-    };
-    let last_scale_time = match scale {
-        Some((scale, wanted)) if scale.wanted != wanted => Some(now.clone()),
-        _ => before.last_scale_time.clone(),
+        Outcome::Scaled { scale, recommended, wanted, metrics } => {
+            is_resized = scale.wanted != *wanted;
+            let mut conditions = vec![able()];
+            let measured = metrics.iter().flatten().max_by_key(|metric| metric.replicas);
+            if let Some(decisive) = measured {
+                let message = format!(
+                    "the HPA was able to successfully calculate a replica count from {}",
+                    decisive.words
+                );
+                conditions.push(condition("ScalingActive", true, "ValidMetricFound", message));
+                let (limited, reason, message) = match recommended.cmp(wanted) {
+                    Ordering::Less => (
+                        true,
+                        "TooFewReplicas",
+                        "the desired replica count is less than the minimum replica count",
+                    ),
+                    Ordering::Equal => {
+                        (false, "DesiredWithinRange", "the desired count is within the acceptable range")
+                    }
+                    Ordering::Greater => (
+                        true,
+                        "TooManyReplicas",
+                        "the desired replica count is more than the maximum replica count",
+                    ),
+                };
+                conditions.push(condition("ScalingLimited", limited, reason, message.into()));
+                current_metrics =
+                    Some(metrics.iter().flatten().map(|metric| metric.status.clone()).collect());
+            } else if let Some(Err((reason, why))) = metrics.first() {
+                let message = format!(
+                    "the HPA was unable to compute the replica count: {why}, so the replicas stay between {} and {}",
+                    spec.min_replicas.unwrap_or(1),
+                    spec.max_replicas
+                );
+                conditions.push(condition("ScalingActive", false, reason, message));
+            }
+            (conditions, *wanted)
+        }
     };
     HorizontalPodAutoscalerStatus {
         conditions: Some(conditions),
-        current_metrics: before.current_metrics.clone(),
-        current_replicas: scale.map(|(scale, _)| scale.current),
-        desired_replicas: scale.map_or(0, |(_, wanted)| wanted),
-        last_scale_time,
+        current_metrics,
+        current_replicas: scale.map(|scale| scale.current),
+        desired_replicas: desired,
+        last_scale_time: if is_resized { Some(now.clone()) } else { before.last_scale_time.clone() },
         observed_generation: object.metadata.generation,
     }
-}
-
-fn able() -> String {
-    "the HPA controller was able to get the target's current scale".into()
 }
 
 #[cfg(test)]
@@ -222,24 +404,53 @@ mod tests {
     }
 
     #[test]
-    fn replicas_are_kept_within_bounds_and_zero_means_off() {
-        assert_eq!([0, 1, 2, 3, 9].map(|now| within(&spec(Some(2), 3), now)), [0, 2, 2, 3, 3]);
+    fn replicas_are_kept_within_bounds() {
+        assert_eq!([1, 2, 3, 9].map(|now| within(&spec(Some(2), 3), now)), [2, 2, 3, 3]);
         assert_eq!(within(&spec(None, 3), 1), 1);
     }
 
-    #[test]
-    fn without_metrics_the_status_says_which_api_is_missing() {
+    fn conditions(
+        outcome: &Outcome,
+        scale: Option<Scale>,
+    ) -> (Vec<(String, String, String)>, HorizontalPodAutoscalerStatus) {
         let object = HorizontalPodAutoscaler::default();
         let target = Target { namespace: "ns".into(), kind: "Deployment".into(), name: "d".into() };
         let now = Time(jiff::Timestamp::UNIX_EPOCH);
         let before = HorizontalPodAutoscalerStatus::default();
-        let of = |scale| status(&object, &spec(Some(2), 3), &target, scale, &before, &now);
-        let scaled = of(Some((Scale { wanted: 1, current: 1 }, 2)));
-        let active = &scaled.conditions.as_ref().unwrap()[1];
-        assert_eq!((active.type_.as_str(), active.status.as_str()), ("ScalingActive", "False"));
-        assert_eq!(active.reason.as_deref(), Some("FailedGetResourceMetric"));
-        assert_eq!((scaled.desired_replicas, scaled.last_scale_time), (2, Some(now.clone())));
-        let lost = of(None);
-        assert_eq!(lost.conditions.unwrap()[0].reason.as_deref(), Some("FailedGetScale"));
+        let status = status(&object, &spec(Some(2), 3), &target, outcome, scale, &before, &now);
+        let all = status.conditions.iter().flatten();
+        let all = all.map(|one| (one.type_.clone(), one.status.clone(), one.reason.clone().unwrap()));
+        (all.collect(), status)
+    }
+
+    fn is(type_: &str, status: &str, reason: &str) -> (String, String, String) {
+        (type_.to_owned(), status.to_owned(), reason.to_owned())
+    }
+
+    #[test]
+    fn the_status_says_what_was_decided_and_why() {
+        let scale = Scale { wanted: 1, current: 1, ready: 1 };
+        let source = ExternalMetricSource::default();
+        let measured = || Measured {
+            replicas: 7,
+            words: "external metric m".into(),
+            status: external_status(&source, Goal::Value(1.0), 7.25, scale),
+        };
+        let scaled = |metrics| Outcome::Scaled { scale, recommended: 7, wanted: 3, metrics };
+        let (found, status) = conditions(&scaled(vec![Ok(measured())]), Some(scale));
+        let able = is("AbleToScale", "True", "SucceededGetScale");
+        let active = is("ScalingActive", "True", "ValidMetricFound");
+        assert_eq!(found, [able.clone(), active, is("ScalingLimited", "True", "TooManyReplicas")]);
+        assert_eq!((status.desired_replicas, status.current_replicas), (3, Some(1)));
+        assert!(status.last_scale_time.is_some());
+        let current = status.current_metrics.unwrap()[0].external.clone().unwrap().current.value.unwrap().0;
+        assert_eq!(current, "7250m");
+
+        let missing = vec![Err(("FailedGetResourceMetric", "nothing".to_owned()))];
+        let failed = is("ScalingActive", "False", "FailedGetResourceMetric");
+        assert_eq!(conditions(&scaled(missing), Some(scale)).0, [able.clone(), failed]);
+        let disabled = is("ScalingActive", "False", "ScalingDisabled");
+        assert_eq!(conditions(&Outcome::Disabled, Some(Scale { wanted: 0, ..scale })).0, [able, disabled]);
+        assert_eq!(conditions(&Outcome::NoTarget, None).0, [is("AbleToScale", "False", "FailedGetScale")]);
     }
 }

@@ -1,15 +1,17 @@
-//! Autoscalers without metrics: they keep the replicas between the minimum and the maximum, and their status says why they
-//! do no more.
+//! Autoscalers. Their metrics come from the service's own pods, because there is no Prometheus and no metrics API.
 //!
 //! Kubernetes: pkg/controller/podautoscaler; KEDA: pkg/scaling.
 
 mod horizontal;
+mod metrics;
+mod query;
+mod recommendation;
 mod scaled_object;
 
 pub(super) use horizontal::run as run_horizontal;
 pub(super) use scaled_object::run as run_scaled_objects;
 
-use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::apps::v1::{Deployment, DeploymentStatus};
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
 use longboat_api::foreign::leaderworkerset::LeaderWorkerSet;
@@ -32,6 +34,8 @@ struct Scale {
     wanted: i32,
     /// The current number.
     current: i32,
+    /// The number of ready ones.
+    ready: i32,
 }
 
 // === impl Target ===
@@ -43,13 +47,22 @@ impl Target {
             "Deployment" => {
                 let live = caches.deployments.get(&self.namespace, &self.name)?;
                 let wanted = live.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1);
-                let current = live.status.as_ref().and_then(|status| status.replicas).unwrap_or(0);
-                Some(Scale { wanted, current })
+                let count =
+                    |of: fn(&DeploymentStatus) -> Option<i32>| live.status.as_ref().and_then(of).unwrap_or(0);
+                Some(Scale {
+                    wanted,
+                    current: count(|status| status.replicas),
+                    ready: count(|status| status.ready_replicas),
+                })
             }
             "LeaderWorkerSet" => {
                 let live = caches.leader_worker_sets.get(&self.namespace, &self.name)?;
-                let current = live.status.as_ref().and_then(|status| status.replicas).unwrap_or(0);
-                Some(Scale { wanted: live.spec.replicas.unwrap_or(1), current })
+                let status = live.status.clone().unwrap_or_default();
+                Some(Scale {
+                    wanted: live.spec.replicas.unwrap_or(1),
+                    current: status.replicas.unwrap_or(0),
+                    ready: status.ready_replicas.unwrap_or(0),
+                })
             }
             _ => None,
         }
