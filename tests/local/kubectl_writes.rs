@@ -204,3 +204,38 @@ fn configs_are_checked_against_the_settings_of_this_world_as_they_are_now() {
                    to load ingress config";
     assert!(unreadable.stderr.contains(warning), "{unreadable:#?}");
 }
+
+#[test]
+fn a_rollout_of_the_controller_restarts_it_and_zero_replicas_stop_it() {
+    if tools::kubectl().is_none() {
+        return;
+    }
+    let _turn = turn();
+    let world = World::shared();
+    let deployment = "deploy/llmisvc-controller-manager";
+    let roll = |arguments: &[&str]| world.ask(&[&["-n", "kserve"][..], arguments].concat());
+    let available = || roll(&["get", deployment, "-o", "jsonpath={.status.availableReplicas}"]);
+    roll(&["rollout", "status", deployment, "--timeout=170s"]);
+    assert_eq!(available(), "1");
+
+    // Only a controller that starts removes old versions from the CRDs.
+    let crd = "crd/llminferenceservices.serving.kserve.io";
+    let versions = || world.ask(&["get", crd, "-o", "jsonpath={.status.storedVersions}"]);
+    let old = r#"{"status": {"storedVersions": ["v1alpha1", "v1alpha2"]}}"#;
+    world.ask(&["patch", crd, "--subresource=status", "--type=merge", "-p", old]);
+    assert_eq!(versions(), r#"["v1alpha1","v1alpha2"]"#);
+    roll(&["rollout", "restart", deployment]);
+    roll(&["rollout", "status", deployment, "--timeout=170s"]);
+    until("the old version is removed", || (versions() == r#"["v1alpha2"]"#).then_some(()));
+
+    roll(&["scale", deployment, "--replicas=0"]);
+    until("the controller is stopped", || available().is_empty().then_some(()));
+    let service = world.file("unseen.yaml", &manifest("unseen", 0));
+    world.ask(&["apply", "-f", &service]);
+    let children = || world.ask(&["get", "service", "-l", "app.kubernetes.io/name=unseen", "-o", "name"]);
+    assert_eq!(children(), "");
+    roll(&["scale", deployment, "--replicas=1"]);
+    until("the controller makes its children", || (!children().is_empty()).then_some(()));
+    assert_eq!(roll(&["get", "pods,replicasets", "-o", "name"]), "");
+    world.ask(&["delete", "-f", &service]);
+}

@@ -47,6 +47,9 @@ pub const SERVING_PROOF_RECORD: &str = "longboat.dev/serving-proof-record";
 /// `false`. Overrides the setting of the platform.
 pub const KV_PAIRING: &str = "longboat.dev/kv-pairing";
 
+/// On a Deployment of local mode: nothing makes pods of it, because it runs in the process of `longboat up`.
+pub const IN_PROCESS: &str = "longboat.dev/in-process";
+
 /// Prefixes of annotation keys that are copied from a service to its workloads.
 pub const PROPAGATED_PREFIXES: [&str; 4] =
     ["k8s.v1.cni.cncf.io", "kueue.x-k8s.io", "prometheus.io", "internal.serving.kserve.io/localmodel"];

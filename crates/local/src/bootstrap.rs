@@ -18,6 +18,9 @@ use crate::apply::{self, ApplyError};
 const OLD_POOL_GROUP: &str = "inference.networking.x-k8s.io";
 
 const PLATFORM: &str = include_str!("objects/platform.yaml");
+/// The setting with the address for KEDA's triggers. Nobody listens there: the node evaluates the queries itself.
+const PROMETHEUS: &str = r#"{"prometheus": {"url": "http://prometheus.invalid"}}"#;
+const CONTROLLER: &str = include_str!("objects/controller.yaml");
 
 /// Kinds that llm-d's endpoint pickers read, so that manifests with such objects can be applied.
 const PICKER_KINDS: &str = include_str!("objects/picker-kinds.yaml");
@@ -53,11 +56,15 @@ pub(crate) async fn install(client: &Client, port: u16) -> Result<(), BootstrapE
         if document.object["kind"] == "Gateway" {
             document.object["spec"]["listeners"][0]["port"] = Value::from(port);
         }
+        if document.object["kind"] == "ConfigMap" {
+            document.object["data"]["autoscaling-wva-controller-config"] = Value::from(PROMETHEUS);
+        }
         document.object
     });
     let presets = presets::builtin(&PresetNames::default(), Namespace(DEFAULT_SYSTEM_NAMESPACE))?;
     let presets = presets.iter().map(serde_json::to_value).collect::<Result<Vec<_>, _>>()?;
-    for object in platform.chain(presets) {
+    let controller = manifest::parse("controller", CONTROLLER)?.into_iter().map(|document| document.object);
+    for object in platform.chain(controller).chain(presets) {
         apply::one(client, None, object).await?;
     }
     Ok(())

@@ -23,6 +23,7 @@ use crate::{
     admission::OwnKinds,
     apply::{self, AppliedDocument, ApplyError},
     bootstrap::{self, BootstrapError},
+    controller,
     kubeconfig::kubeconfig,
     stand_in::{self, StandInError, StoodIn},
     state::{StateDir, StateError, create_private, write_private},
@@ -114,7 +115,6 @@ impl Local {
         let gateway_address = local_address(&gateway_listener, "gateway", options.port)?;
         let api_address = local_address(&api_listener, "API server", options.api_port)?;
 
-        let controller = longboat_controller::Args::default();
         let addresses = Block::claim().ok_or(StartError::Addresses)?;
         let token = format!("{:032x}", rand::random::<u128>());
         let objects = options.state.is_some().then(|| state.path().join("objects"));
@@ -171,12 +171,7 @@ impl Local {
         server.set_pod_access(node.pod_access());
         let gateway = longboat_gateway::start(client.clone(), gateway_listener, options.access)
             .map_err(|source| StartError::Port { what: "gateway", port: options.port, source })?;
-        let (controller_client, stop) = (client.clone(), shutdown.clone());
-        tasks.spawn(async move {
-            if let Err(error) = longboat_controller::run(controller, controller_client, stop).await {
-                tracing::error!(%error, "The controller stopped.");
-            }
-        });
+        tasks.spawn(controller::run(longboat_controller::Args::default(), client.clone(), shutdown.clone()));
         Ok(Self {
             state,
             addresses,

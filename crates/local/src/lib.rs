@@ -10,6 +10,7 @@ mod admission;
 mod apply;
 mod bootstrap;
 mod cluster;
+mod controller;
 mod kubeconfig;
 mod schema_hint;
 mod stand_in;

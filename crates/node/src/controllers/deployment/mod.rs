@@ -17,6 +17,7 @@ use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::{Api, Client, ResourceExt};
+use longboat_api::annotations::IN_PROCESS;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
@@ -73,6 +74,9 @@ impl Reconcile for Deployments {
         let Some(deployment) = self.caches.deployments.get(&key.namespace, &key.name) else {
             return Ok(None);
         };
+        if deployment.annotations().contains_key(IN_PROCESS) {
+            return Ok(None);
+        }
         let mut rollout = self.observe(&deployment);
         if rollout.deployment.metadata.deletion_timestamp.is_some() {
             return self.write_status(rollout).await;
