@@ -1,9 +1,10 @@
 //! The lifecycle of a service from creation to deletion.
 
+use futures::StreamExt;
 use k8s_openapi::api::core::v1::{ConfigMap, Event, Secret, Service, ServiceAccount};
 use kube::{
     Api,
-    api::{DeleteParams, ListParams, Patch, PatchParams},
+    api::{DeleteParams, ListParams, Patch, PatchParams, WatchEvent, WatchParams},
 };
 use longboat_api::conditions::Condition;
 use longboat_api::foreign::{httproute::HTTPRoute, inferencepool::InferencePool};
@@ -33,6 +34,52 @@ async fn a_service_gets_its_children_and_becomes_ready() {
         status.addresses[0].address.url.as_deref(),
         Some("http://llm-kserve-workload-svc.ns.svc.cluster.local")
     );
+}
+
+#[tokio::test]
+async fn conditions_and_counts_come_from_one_version_of_the_deployment() {
+    let world = world().await;
+    let _running = Running::start(&world);
+    world.apply(service("llm", json!({}))).await;
+    let api = deployments(world.client());
+    world.eventually("the Deployment", async || api.get_opt("llm-kserve").await.unwrap()).await;
+    let mut watch = services(world.client()).watch(&WatchParams::default(), "0").await.unwrap().boxed();
+    let (last, params) = (120_u64, PatchParams::default());
+    let changes = async {
+        for version in 0..=last {
+            let available = if version == last { 7 } else { version % 3 };
+            let status = if available > 0 { "True" } else { "False" };
+            let status = json!({"status": {
+                "replicas": available, "readyReplicas": available, "availableReplicas": available,
+                "conditions": [{"type": "Available", "status": status, "reason": "R", "message": version.to_string()}],
+            }});
+            api.patch_status("llm-kserve", &params, &Patch::Merge(status)).await.unwrap();
+            tokio::time::sleep(std::time::Duration::from_millis(version % 4)).await;
+        }
+    };
+    let looks = async {
+        let mut seen = 0;
+        while let Some(Ok(event)) = watch.next().await {
+            let WatchEvent::Modified(service) = event else { continue };
+            let Some(status) = service.status else { continue };
+            let condition = |type_: &str| status.conditions.iter().find(|condition| condition.type_ == type_);
+            let (Some(main), Some(ready)) = (condition("MainWorkloadReady"), condition("Ready")) else {
+                continue;
+            };
+            let primary = status.workloads.as_ref().and_then(|all| all.primary.as_ref());
+            let count = primary.and_then(|primary| primary.ready_replicas);
+            if let Some(count) = count.filter(|_| main.reason != "Progressing") {
+                seen += 1;
+                assert_eq!((main.is_true(), ready.is_true()), (count > 0, count > 0), "{status:#?}");
+            }
+            if count == Some(7) {
+                return seen;
+            }
+        }
+        panic!("the watch ended")
+    };
+    let ((), seen) = tokio::join!(changes, looks);
+    assert!(seen > 10, "only {seen} statuses were written");
 }
 
 #[tokio::test]
