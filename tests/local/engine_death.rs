@@ -71,14 +71,21 @@ fn a_prefill_engine_that_dies_costs_no_request_and_one_that_decodes_only_those_t
         assert_eq!(load.end(), Vec::<String>::new(), "requests that failed, of {answered:?}");
     }
 
-    // Only the requests in flight in the killed process are lost: each load has two at a time.
-    for wanted in ["vllm serve", "pd-sidecar"] {
-        let streams = Load::streams(&world.url, MODEL);
+    // Only the requests in flight in the killed process are lost: at most as many as there are at a time.
+    for (wanted, clients) in [("vllm serve", 2), ("pd-sidecar", 200)] {
+        let streams = Load::crowd(clients, &world.url, MODEL);
         streams.goes_on();
         processes::signal("KILL", process(&world, wanted, false, &dead));
         streams.goes_on();
         let answered = streams.answered();
         let failed = streams.end();
-        assert!(failed.len() <= 2, "{} failed, of {answered}, when {wanted} died: {failed:?}", failed.len());
+        // The other sidecar has its share of the streams.
+        let most = if clients == 2 { 2 } else { clients * 3 / 4 };
+        println!("{wanted} died under {clients} streams: {} failed, {answered} were answered", failed.len());
+        assert!(
+            failed.len() <= most,
+            "{} failed, of {answered}, when {wanted} died: {failed:?}",
+            failed.len()
+        );
     }
 }

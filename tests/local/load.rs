@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::{http, wait::until};
 
-/// Two threads that send requests one after the other until the end.
+/// Threads that send requests one after the other until the end: two, unless the load is a crowd.
 pub(crate) struct Load {
     stop: Arc<AtomicBool>,
     answered: Arc<AtomicUsize>,
@@ -26,24 +26,29 @@ pub(crate) struct Load {
 impl Load {
     /// Starts a load of short responses without streaming.
     pub(crate) fn start(url: &str, model: &str) -> Self {
-        Self::with(url, model, &json!({"max_tokens": 4}), |body| body.ends_with('}'))
+        Self::with(2, url, model, &json!({"max_tokens": 4}), |body| body.ends_with('}'))
     }
 
     /// Starts a load of streams of forty tokens. Each must be complete, without missing or repeated tokens.
     pub(crate) fn streams(url: &str, model: &str) -> Self {
+        Self::crowd(2, url, model)
+    }
+
+    /// Starts a load of so many streams at a time.
+    pub(crate) fn crowd(clients: usize, url: &str, model: &str) -> Self {
         let body = json!({
             "max_tokens": 40, "ignore_eos": true, "stream": true, "stream_options": {"include_usage": true},
         });
-        Self::with(url, model, &body, |body| {
+        Self::with(clients, url, model, &body, |body| {
             let pieces = body.matches(r#""text":""#).count();
             body.ends_with("data: [DONE]\n\n") && (40..=41).contains(&pieces)
         })
     }
 
-    fn with(url: &str, model: &str, body: &Value, whole: fn(&str) -> bool) -> Self {
+    fn with(clients: usize, url: &str, model: &str, body: &Value, whole: fn(&str) -> bool) -> Self {
         let (stop, answered) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
         let failed = Arc::new(Mutex::new(Vec::new()));
-        let threads = (0..2).map(|thread| {
+        let threads = (0..clients).map(|thread| {
             let (stop, answered, failed) = (stop.clone(), answered.clone(), failed.clone());
             let (url, mut body) = (format!("{url}/v1/completions"), body.clone());
             body["model"] = model.into();
