@@ -42,7 +42,9 @@ fn crafted() -> Vec<(Value, Value)> {
         (none(), scheduler(json!({"pool": {"ref": {"name": path}}}))),
         (
             none(),
-            scheduler(json!({"template": {"serviceAccountName": path, "containers": [{"name": "main", "image": "x"}]}})),
+            scheduler(
+                json!({"template": {"serviceAccountName": path, "containers": [{"name": "main", "image": "x"}]}}),
+            ),
         ),
         (
             none(),
@@ -59,7 +61,10 @@ fn crafted() -> Vec<(Value, Value)> {
             none(),
             json!({"router": {"route": {}, "gateway": {"refs": [{"name": path, "namespace": "../.."}]}}}),
         ),
-        (none(), json!({"template": {"serviceAccountName": path, "containers": [{"name": "main", "image": "x"}]}})),
+        (
+            none(),
+            json!({"template": {"serviceAccountName": path, "containers": [{"name": "main", "image": "x"}]}}),
+        ),
         (
             none(),
             json!({"template": {"containers": [{"name": "main", "env": [
