@@ -42,12 +42,14 @@ fn crafted() -> Vec<(Value, Value)> {
         (none(), scheduler(json!({"pool": {"ref": {"name": path}}}))),
         (
             none(),
-            scheduler(json!({"template": {"serviceAccountName": path, "containers": [{"name": "main"}]}})),
+            scheduler(
+                json!({"template": {"serviceAccountName": path, "containers": [{"name": "main", "image": "x"}]}}),
+            ),
         ),
         (
             none(),
             scheduler(
-                json!({"template": {"serviceAccountName": "victim:default", "containers": [{"name": "main"}]}}),
+                json!({"template": {"serviceAccountName": "victim:default", "containers": [{"name": "main", "image": "x"}]}}),
             ),
         ),
         (none(), json!({"router": {"route": {"http": {"refs": [{"name": path}]}}}})),
@@ -59,7 +61,10 @@ fn crafted() -> Vec<(Value, Value)> {
             none(),
             json!({"router": {"route": {}, "gateway": {"refs": [{"name": path, "namespace": "../.."}]}}}),
         ),
-        (none(), json!({"template": {"serviceAccountName": path, "containers": [{"name": "main"}]}})),
+        (
+            none(),
+            json!({"template": {"serviceAccountName": path, "containers": [{"name": "main", "image": "x"}]}}),
+        ),
         (
             none(),
             json!({"template": {"containers": [{"name": "main", "env": [
@@ -226,14 +231,14 @@ fn the_policy_of_the_guide_keeps_tenants_from_binding_accounts_to_the_auth_deleg
         object["apiVersion"] = json!(format!("serving.kserve.io/{version}"));
         api.post(&format!("{}?dryRun=All", collection(&object)), &object)
     };
-    let other = json!({"serviceAccountName": "other", "containers": [{"name": "main"}]});
+    let other = json!({"serviceAccountName": "other", "containers": [{"name": "main", "image": "x"}]});
     for version in ["v1alpha1", "v1alpha2"] {
         until("the policy takes effect", || {
             let answer = with(version, other.clone());
             (answer.status == 422 && answer.message().contains("serviceAccountName must be empty"))
                 .then_some(())
         });
-        with(version, json!({"containers": [{"name": "main"}]})).ok();
+        with(version, json!({"containers": [{"name": "main", "image": "x"}]})).ok();
     }
     let plain = service("llm", &json!({}), &json!({}));
     api.post(&format!("{}?dryRun=All", collection(&plain)), &plain).ok();

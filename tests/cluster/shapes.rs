@@ -123,8 +123,10 @@ fn change_children(server: &Api, shapes: &[Shape]) {
     let mut kinds = BTreeSet::new();
     for (namespace, _) in shapes {
         for path in children(server, namespace) {
-            let kind = path.rsplit('/').nth(1).unwrap_or_default().to_owned();
-            if kinds.insert(kind) {
+            let (kind, _name) = path.rsplit_once('/').unwrap();
+            // Claim templates have no labels.
+            let is_labelled = !kind.ends_with("resourceclaimtemplates");
+            if is_labelled && kinds.insert(kind.replace(&format!("/namespaces/{namespace}"), "")) {
                 let change = json!({"metadata": {"labels": {"app.kubernetes.io/component": "changed"}}});
                 server.merge(&path, &change).ok();
             }

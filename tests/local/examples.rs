@@ -154,7 +154,7 @@ fn replicas_start_at_the_least_number_and_autoscalers_follow_their_metrics() {
     }
     let condition = |object: &[&str], type_: &str| {
         let path = format!("jsonpath={{.status.conditions[?(@.type==\"{type_}\")].status}}");
-        world.ask(&[&["get"], object, &["-o", &path]].concat())
+        world.ask(&[&["get"][..], object, &["-o", path.as_str()]].concat())
     };
     for service in ["qwen-scaled", "qwen-keda"] {
         until("the service is scaled", || {

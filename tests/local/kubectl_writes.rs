@@ -247,7 +247,7 @@ fn a_rollout_of_the_controller_restarts_it_and_zero_replicas_stop_it() {
     let _turn = turn();
     let world = World::shared();
     let deployment = "deploy/llmisvc-controller-manager";
-    let roll = |arguments: &[&str]| world.ask(&[&["-n", "kserve"], arguments].concat());
+    let roll = |arguments: &[&str]| world.ask(&[&["-n", "kserve"][..], arguments].concat());
     let available = || roll(&["get", deployment, "-o", "jsonpath={.status.availableReplicas}"]);
     roll(&["rollout", "status", deployment, "--timeout=170s"]);
     assert_eq!(available(), "1");

@@ -13,11 +13,11 @@ use crate::{
 
 /// The namespaces that are being deleted. Clones share one list: the writer of events outlives the [`Context`].
 #[derive(Clone, Debug, Default)]
-pub(crate) struct EndingNamespaces(Arc<RwLock<HashSet<Namespace>>>);
+pub(crate) struct TerminatingNamespaces(Arc<RwLock<HashSet<Namespace>>>);
 
-// === impl EndingNamespaces ===
+// === impl TerminatingNamespaces ===
 
-impl EndingNamespaces {
+impl TerminatingNamespaces {
     pub(crate) fn contains(&self, namespace: Namespace<&str>) -> bool {
         self.0.read().contains(namespace.as_str())
     }

@@ -25,7 +25,7 @@ use tokio::{
 use longboat_key::{Key, Uid};
 use longboat_watch::{has_code, text_of};
 
-use crate::ending::EndingNamespaces;
+use crate::ending::TerminatingNamespaces;
 
 /// The most events that wait to be written: those of a thousand services at once. Further events are dropped. Events only
 /// inform people, and nothing depends on them.
@@ -60,14 +60,14 @@ pub(crate) struct EventSink {
     /// How many reconciles are running.
     running: watch::Sender<usize>,
     /// Namespaces in which no event can be written.
-    pub(crate) ending: EndingNamespaces,
+    pub(crate) ending: TerminatingNamespaces,
 }
 
 /// The receiving end of the event queue.
 pub(crate) struct Notes {
     receiver: mpsc::Receiver<Note>,
     running: watch::Receiver<usize>,
-    ending: EndingNamespaces,
+    ending: TerminatingNamespaces,
 }
 
 /// Held while a reconcile runs. Half of the requests for a new service are events: they wait until its children are
@@ -88,7 +88,7 @@ pub(crate) struct Note {
 pub(crate) fn channel() -> (EventSink, Notes) {
     let (sender, receiver) = mpsc::channel(WAITING);
     let (running, under_way) = watch::channel(0);
-    let ending = EndingNamespaces::default();
+    let ending = TerminatingNamespaces::default();
     (EventSink { sender, running, ending: ending.clone() }, Notes { receiver, running: under_way, ending })
 }
 

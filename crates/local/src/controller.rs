@@ -123,7 +123,12 @@ async fn report(api: &Api<Deployment>, deployment: &Deployment, is_running: bool
     if deployment.status.as_ref() == Some(&status) {
         return;
     }
-    let patch = Patch::Merge(json!({"status": status}));
+    // A number that is absent must be removed.
+    let patch = Patch::Merge(json!({"status": {
+        "observedGeneration": status.observed_generation, "conditions": status.conditions,
+        "replicas": status.replicas, "updatedReplicas": status.updated_replicas,
+        "readyReplicas": status.ready_replicas, "availableReplicas": status.available_replicas,
+    }}));
     if let Err(error) = api.patch_status(NAME, &PatchParams::default(), &patch).await {
         tracing::debug!(%error, "Cannot write the status of the controller's Deployment.");
     }

@@ -164,7 +164,7 @@ impl Autoscalers {
         spec: &HorizontalPodAutoscalerSpec,
         target: &Target,
         scale: Scale,
-    ) -> Vec<Result<Measured, (&'static str, String)>> {
+    ) -> Vec<Result<Measurement, (&'static str, String)>> {
         let mut all = Vec::new();
         for metric in spec.metrics.iter().flatten() {
             all.push(match &metric.external {
@@ -191,7 +191,7 @@ impl Autoscalers {
         source: &ExternalMetricSource,
         target: &Target,
         scale: Scale,
-    ) -> Result<Measured, (&'static str, String)> {
+    ) -> Result<Measurement, (&'static str, String)> {
         let name = &source.metric.name;
         let failed =
             |why: String| ("FailedGetExternalMetric", format!("unable to get external metric {name}: {why}"));
@@ -221,7 +221,7 @@ impl Autoscalers {
                 "no pod of the service has it; the annotation longboat.dev/metric.{name} can give it a value"
             ))
         })?;
-        Ok(Measured {
+        Ok(Measurement {
             replicas: goal.replicas(value, scale),
             words: format!("external metric {name}"),
             status: external_status(source, goal, value, scale),
@@ -230,7 +230,7 @@ impl Autoscalers {
 }
 
 /// A metric that was measured.
-struct Measured {
+struct Measurement {
     replicas: i32,
     /// The metric in the words of conditions.
     words: String,
@@ -249,11 +249,11 @@ enum Outcome {
         recommended: i32,
         /// The same within the bounds.
         wanted: i32,
-        metrics: Vec<Result<Measured, (&'static str, String)>>,
+        metrics: Vec<Result<Measurement, (&'static str, String)>>,
     },
 }
 
-fn recommended(metrics: &[Result<Measured, (&'static str, String)>]) -> Option<i32> {
+fn recommended(metrics: &[Result<Measurement, (&'static str, String)>]) -> Option<i32> {
     metrics.iter().flatten().map(|metric| metric.replicas).max()
 }
 
@@ -431,7 +431,7 @@ mod tests {
     fn the_status_says_what_was_decided_and_why() {
         let scale = Scale { wanted: 1, current: 1, ready: 1 };
         let source = ExternalMetricSource::default();
-        let measured = || Measured {
+        let measured = || Measurement {
             replicas: 7,
             words: "external metric m".into(),
             status: external_status(&source, Goal::Value(1.0), 7.25, scale),

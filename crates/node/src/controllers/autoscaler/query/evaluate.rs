@@ -48,15 +48,15 @@ impl History {
 /// A series without a name.
 type Series = (Labels, f64);
 
-enum Evaluated {
+enum QueryResult {
     Scalar(f64),
     Vector(Vec<Series>),
 }
 
 pub(super) fn single(expression: &Expression, history: &History) -> Result<Option<f64>, QueryError> {
     match evaluate(expression, history)? {
-        Evaluated::Scalar(number) => Ok(Some(number)),
-        Evaluated::Vector(series) => match &series[..] {
+        QueryResult::Scalar(number) => Ok(Some(number)),
+        QueryResult::Vector(series) => match &series[..] {
             [] => Ok(None),
             [(_, value)] => Ok(Some(*value)),
             several => Err(QueryError::SeveralSeries(several.len())),
@@ -64,26 +64,26 @@ pub(super) fn single(expression: &Expression, history: &History) -> Result<Optio
     }
 }
 
-fn evaluate(expression: &Expression, history: &History) -> Result<Evaluated, QueryError> {
+fn evaluate(expression: &Expression, history: &History) -> Result<QueryResult, QueryError> {
     Ok(match expression {
-        Expression::Number(number) => Evaluated::Scalar(*number),
-        Expression::Vector(of) => Evaluated::Vector(match single(of, history)? {
+        Expression::Number(number) => QueryResult::Scalar(*number),
+        Expression::Vector(of) => QueryResult::Vector(match single(of, history)? {
             Some(number) => vec![(Labels::new(), number)],
             None => Vec::new(),
         }),
         Expression::Select(selector) => {
             let found = select(selector, history.newest());
-            Evaluated::Vector(found.map(|sample| (sample.labels.clone(), sample.value)).collect())
+            QueryResult::Vector(found.map(|sample| (sample.labels.clone(), sample.value)).collect())
         }
         Expression::Growth { selector, window, per_second } => {
-            Evaluated::Vector(growth(selector, *window, *per_second, history))
+            QueryResult::Vector(growth(selector, *window, *per_second, history))
         }
-        Expression::Aggregate { by, grouping, of } => Evaluated::Vector(match evaluate(of, history)? {
-            Evaluated::Scalar(number) => vec![(Labels::new(), number)],
-            Evaluated::Vector(series) => aggregate(*by, grouping.as_ref(), series),
+        Expression::Aggregate { by, grouping, of } => QueryResult::Vector(match evaluate(of, history)? {
+            QueryResult::Scalar(number) => vec![(Labels::new(), number)],
+            QueryResult::Vector(series) => aggregate(*by, grouping.as_ref(), series),
         }),
         Expression::Binary(Operator::Or, sides) => match evaluate(&sides[0], history)? {
-            Evaluated::Vector(left) if left.is_empty() => evaluate(&sides[1], history)?,
+            QueryResult::Vector(left) if left.is_empty() => evaluate(&sides[1], history)?,
             left => left,
         },
         Expression::Binary(operator, sides) => {
@@ -94,7 +94,7 @@ fn evaluate(expression: &Expression, history: &History) -> Result<Evaluated, Que
                 Operator::Multiply => left * right,
                 Operator::Divide => left / right,
             });
-            Evaluated::Vector(result.map(|number| (Labels::new(), number)).into_iter().collect())
+            QueryResult::Vector(result.map(|number| (Labels::new(), number)).into_iter().collect())
         }
     })
 }
