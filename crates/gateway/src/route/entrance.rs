@@ -103,12 +103,12 @@ impl Entry {
             (Path::Prefix(prefix), _) if prefix.is_empty() => "/".to_owned(),
             (Path::Prefix(path) | Path::Exact(path), _) => path.clone(),
         };
-        let Matcher { headers, query, .. } = &self.matcher;
+        let Matcher { headers, query, .. } = &*self.matcher;
         let mut pairs = url::form_urlencoded::Serializer::new(String::new());
         pairs.extend_pairs(query);
         let query = pairs.finish();
         let path = if query.is_empty() { path } else { format!("{path}?{query}") };
-        let host = self.hosts.first().map(|host| host.replacen('*', WILDCARD, 1));
+        let host = self.host.as_ref().map(|host| host.replacen('*', WILDCARD, 1));
         let headers = headers.iter().map(|(name, value)| (name.to_string(), value.clone())).collect();
         Some(Entrance { port, host, path, headers })
     }

@@ -4,11 +4,11 @@ use longboat_api::v1alpha2::LLMInferenceService;
 use longboat_compose::{Effective, Origin, Provenance};
 use longboat_key::{Name, Namespace};
 use longboat_manifest::Document;
+use longboat_plan::paths;
 
 use super::finding::{Finding, ObjectName, Severity, Source};
 use crate::{
     advice::{self, Advice},
-    paths,
     scene::Scene,
 };
 
