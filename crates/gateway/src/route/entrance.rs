@@ -200,7 +200,8 @@ mod tests {
             (prefix("/my/v1/completions"), replace("/v1/completions"), None),
             (exact("/ask"), full(CHAT), Some("/ask")),
             (exact("/ask"), json!(null), None),
-            (prefix("/"), full(CHAT), Some("/")),
+            // Any path leads there, so the one in the status is kept.
+            (prefix("/"), full(CHAT), Some("/odd/v1/chat/completions")),
         ] {
             let rules = json!([rule(&path_match, &rewrite)]);
             assert_eq!(path(&rules, CHAT).as_deref(), expected, "{path_match} {rewrite}");

@@ -366,7 +366,8 @@ mod tests {
         conditions[2]["status"] = json!("False");
         assert!(!serves(&with(conditions.clone())));
         let marked = |conditions: &serde_json::Value| {
-            let seen = Seen { services: vec![with(conditions.clone())], ..self::seen() };
+            // A crashed pod would be the cause.
+            let seen = Seen { services: vec![with(conditions.clone())], pods: Vec::new(), ..self::seen() };
             all(&seen, &[Key::new(Namespace("default"), Name("qwen"))], Environment::Laptop)[0].mark
         };
         assert_eq!(marked(&conditions), Mark::Waiting);

@@ -177,7 +177,7 @@ mod tests {
             String::from_utf8_lossy(&head[..read]).to_lowercase()
         });
         let uri = Uri::from_static("http://127.64.0.1:8000/health");
-        assert_eq!(exchange(&action, &uri, near).await, Ok(StatusCode::OK));
+        assert_eq!(exchange(&action, &uri, near, 0).await.map(|(status, _)| status), Ok(StatusCode::OK));
         let head = server.await.unwrap();
         assert!(head.contains("host: chat.example\r\n") && head.contains("via: 1.1 longboat\r\n"), "{head}");
     }

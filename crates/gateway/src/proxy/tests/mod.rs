@@ -248,7 +248,7 @@ async fn observed(
             })),
             object(json!({
                 "apiVersion": "serving.kserve.io/v1alpha2", "kind": "LLMInferenceService",
-                "metadata": {"name": "odd", "namespace": "ns"},
+                "metadata": {"name": "rewritten", "namespace": "ns"},
                 "spec": {"model": {"uri": "hf://a/b"}},
                 "status": {
                     "url": format!("http://127.0.0.1:{port}/odd/chat"),
