@@ -268,6 +268,11 @@ pub fn validate_subresource(
         return validate(resource, value, Some(live));
     }
     let mut causes = metadata::validate(resource, value, Some(live));
+    if let Some(paths) = resource.custom().and_then(|custom| custom.scale.as_ref())
+        && subresource == "status"
+    {
+        causes.extend(paths.validate_status(value));
+    }
     if let Some(strategy) = of(resource)
         && subresource == "status"
     {

@@ -139,13 +139,6 @@ async fn times_are_stored_in_utc() {
     let lease = json!({"metadata": {"name": "l"}, "spec": {"renewTime": "2020-01-01T01:00:00.123456+01:00"}});
     let lease = create(&client, leases, &lease).await;
     assert_eq!(lease["spec"]["renewTime"], "2020-01-01T00:00:00.123456Z");
-    let path = scalable(&client).await;
-    let mut custom = w("a", &json!({}));
-    custom["metadata"]["managedFields"] = json!([{"manager": "m", "operation": "Update", "apiVersion": "x.test/v1",
-        "time": "2020-01-01T01:00:00+01:00", "fieldsType": "FieldsV1", "fieldsV1": {"f:spec": {}}}]);
-    let custom = create(&client, path, &custom).await;
-    let entries = custom["metadata"]["managedFields"].as_array().unwrap();
-    assert!(entries.iter().any(|entry| entry["time"] == "2020-01-01T00:00:00Z"), "{custom}");
 }
 
 #[tokio::test]

@@ -31,25 +31,14 @@ impl ScalePaths {
     /// Checks the values at the paths. The API server reads them without the schema, so they need the right type in the JSON
     /// of the request: 2.0 is no integer.
     pub fn validate(&self, object: &Value) -> Vec<Cause> {
-        let mut causes = Vec::new();
-        for path in [&self.spec_replicas, &self.status_replicas] {
-            let field = format!(".{path}");
-            match at(object, path).map(|found| found.map(|value| (value, value.as_i64()))) {
-                Err(why) => causes.push(Cause::invalid(field, &Value::from(0), why)),
-                Ok(Some((value, None))) => {
-                    causes.push(Cause::invalid(field, &Value::from(0), mistyped(path, value, "int64")));
-                }
-                Ok(Some((value, Some(replicas)))) => {
-                    if replicas < 0 {
-                        causes.push(Cause::invalid(field, value, "should be a non-negative integer"));
-                    } else if i32::try_from(replicas).is_err() {
-                        let most = format!("should be less than or equal to {}", i32::MAX);
-                        causes.push(Cause::invalid(field, value, most));
-                    }
-                }
-                Ok(None) => {}
-            }
-        }
+        let mut causes: Vec<Cause> = replicas(object, &self.spec_replicas).into_iter().collect();
+        causes.extend(self.validate_status(object));
+        causes
+    }
+
+    /// Like [`Self::validate`], for the values in the status.
+    pub fn validate_status(&self, object: &Value) -> Vec<Cause> {
+        let mut causes: Vec<Cause> = replicas(object, &self.status_replicas).into_iter().collect();
         if let Some(path) = &self.selector {
             let why = match at(object, path) {
                 Err(why) => Some(why),
@@ -76,6 +65,23 @@ impl ScalePaths {
             }
         }
         result
+    }
+}
+
+/// Returns what is wrong with the replicas at a path.
+fn replicas(object: &Value, path: &str) -> Option<Cause> {
+    let field = format!(".{path}");
+    let value = match at(object, path) {
+        Ok(found) => found?,
+        Err(why) => return Some(Cause::invalid(field, &Value::from(0), why)),
+    };
+    match value.as_i64() {
+        None => Some(Cause::invalid(field, &Value::from(0), mistyped(path, value, "int64"))),
+        Some(..0) => Some(Cause::invalid(field, value, "should be a non-negative integer")),
+        Some(replicas) if i32::try_from(replicas).is_err() => {
+            Some(Cause::invalid(field, value, format!("should be less than or equal to {}", i32::MAX)))
+        }
+        Some(_) => None,
     }
 }
 
