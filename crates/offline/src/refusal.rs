@@ -209,7 +209,8 @@ mod tests {
         );
         let found = said(&text);
         assert!(
-            found.iter().any(|line| line.contains("error spec.router.route.http.spec.rules[0].matches")
+            found.iter().any(|line| line
+                .contains("error spec.router.route.http.spec.rules[name=v1-model-routing].matches")
                 && line.contains("must have at most 64 items")),
             "{found:#?}"
         );

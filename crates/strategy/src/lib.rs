@@ -417,3 +417,24 @@ fn drop_empty(object: &mut Value, keys: &[&str]) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::normalise_times;
+
+    #[test]
+    fn times_in_the_metadata_of_a_custom_resource_are_written_in_utc() {
+        let object = |time: &str| {
+            let entries = json!([{"manager": "a", "time": time}, {"manager": "b"}]);
+            json!({"metadata": {"creationTimestamp": time, "deletionTimestamp": time, "managedFields": entries}})
+        };
+        let mut given = object("2020-01-01T01:00:00.5+01:00");
+        normalise_times(&mut given);
+        assert_eq!(given, object("2020-01-01T00:00:00Z"));
+        let mut other = json!({"metadata": {"creationTimestamp": 1, "managedFields": {}}});
+        normalise_times(&mut other);
+        assert_eq!(other, json!({"metadata": {"creationTimestamp": 1, "managedFields": {}}}));
+    }
+}

@@ -25,9 +25,7 @@ impl Strategy for Claim {
     }
 
     fn prepare_create(&self, value: &mut Value) {
-        // the server has just set the creation time
-        let now = value["metadata"]["creationTimestamp"].clone();
-        value["status"] = json!({"phase": "Pending", "lastPhaseTransitionTime": now});
+        value["status"] = json!({"phase": "Pending"});
         protect(value, "kubernetes.io/pvc-protection");
     }
 

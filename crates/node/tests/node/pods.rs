@@ -62,7 +62,7 @@ async fn a_pod_runs_on_its_own_address_with_its_environment_and_volumes() {
     assert_eq!(lines[0], "from config");
     assert_eq!(lines[1], format!("fast p {ip}"));
     // The token belongs to the account and is known to the server. It is not the node's token.
-    assert!(lines[2].starts_with("sa-") && lines[2].len() > 32, "{}", lines[2]);
+    assert!(lines[2].starts_with("eyJ") && lines[2].split('.').count() == 3, "{}", lines[2]);
     assert_eq!(lines[3], "1");
     assert!(lines[4].starts_with("at 127."), "{}", lines[4]);
     assert!(lines.contains(&"err".to_owned()));

@@ -256,8 +256,8 @@ fn lists(
     }
     if !holds_objects(&[&base, &patch])? {
         if deletes {
-            let deleted: HashSet<&Value> = patch.iter().collect();
-            return Ok(base.into_iter().filter(|element| !deleted.contains(element)).collect());
+            let removed: HashSet<&Value> = patch.iter().collect();
+            return Ok(base.into_iter().filter(|element| !removed.contains(element)).collect());
         }
         let server = base.clone();
         let mut both = base;
@@ -335,18 +335,17 @@ pub(super) fn elements(
     }
     for element in patch {
         let wanted = key_of(element, key)?;
-        match (first.get(wanted).map(|at| &mut base[*at]), element) {
-            (Some(Value::Object(current)), Value::Object(map)) => {
-                *current = objects(std::mem::take(current), map.clone(), inner)?;
-                // A null in the patch removes the key, so that no other element is merged here.
-                if current.get(key) != Some(wanted) {
-                    first.remove(wanted);
-                }
+        if let (Some(Value::Object(current)), Value::Object(map)) =
+            (first.get(wanted).map(|at| &mut base[*at]), element)
+        {
+            *current = objects(std::mem::take(current), map.clone(), inner)?;
+            // A null in the patch removes the key, so that no other element is merged here.
+            if current.get(key) != Some(wanted) {
+                first.remove(wanted);
             }
-            _ => {
-                first.entry(wanted.clone()).or_insert(base.len());
-                base.push(element.clone());
-            }
+        } else {
+            first.entry(wanted.clone()).or_insert(base.len());
+            base.push(element.clone());
         }
     }
     Ok(base)
@@ -382,14 +381,14 @@ pub(super) fn deduplicate(list: &mut Vec<Value>) {
             places.get(element).and_then(|places| places.range(at + 1..).next().copied())
         };
         while let Some(other) = repeated(&places, &list[at]) {
-            let last = list.len() - 1;
+            let end = list.len() - 1;
             if let Some(of_repeated) = places.get_mut(&list[at]) {
                 of_repeated.remove(&other);
             }
-            if other < last
-                && let Some(of_last) = places.get_mut(&list[last])
+            if other < end
+                && let Some(of_last) = places.get_mut(&list[end])
             {
-                of_last.remove(&last);
+                of_last.remove(&end);
                 of_last.insert(other);
             }
             list.swap_remove(other);
