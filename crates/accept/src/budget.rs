@@ -73,14 +73,12 @@ impl Held {
 
     /// Changes the reservation to this many bytes. Returns `None`, and changes nothing, if fewer bytes are free.
     pub fn resize(&mut self, bytes: usize) -> Option<()> {
-        match bytes.checked_sub(self.bytes) {
-            Some(more) => self.grow(more),
-            None => {
-                self.budget.held.fetch_sub(self.bytes - bytes, Ordering::Relaxed);
-                self.bytes = bytes;
-                Some(())
-            }
+        if let Some(more) = bytes.checked_sub(self.bytes) {
+            return self.grow(more);
         }
+        self.budget.held.fetch_sub(self.bytes - bytes, Ordering::Relaxed);
+        self.bytes = bytes;
+        Some(())
     }
 
     /// Returns these bytes with this reservation, which ends when the last copy of the bytes is dropped.

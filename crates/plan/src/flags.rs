@@ -53,12 +53,12 @@ pub(crate) fn value<'a>(words: &'a [&str], names: &[&str]) -> Option<&'a str> {
 
 /// Whether a boolean flag is on. It takes its value only with `=`.
 pub(crate) fn is_on(words: &[&str], name: &str) -> bool {
-    let settings = words.iter().filter_map(|word| match look(word, name) {
+    let mut settings = words.iter().rev().filter_map(|word| match look(word, name) {
         Found::Other => None,
         Found::Bare => Some(true),
         Found::With(value) => Some(value == "true"),
     });
-    settings.last().unwrap_or_default()
+    settings.next().unwrap_or_default()
 }
 
 /// Removes every occurrence of a flag from `args`. Returns the last value, `Some("")` for a flag without a value.

@@ -188,9 +188,9 @@ impl EndpointPickerConfig {
         config.check_sizes()?;
         let unknown = || config.feature_gates.iter().filter(|gate| !is_known_gate(gate));
         if let Some(index) = config.feature_gates.iter().position(|gate| !is_known_gate(gate)) {
-            let named = unknown().map(|gate| format!("\"{gate}\"{}", nearest::hint(GATES, gate)));
-            let named = named.collect::<Vec<_>>().join(", ");
-            let names = format!("{named}; known are {}", GATES.join(" and "));
+            let hinted = unknown().map(|gate| format!("\"{gate}\"{}", nearest::hint(GATES, gate)));
+            let hinted = hinted.collect::<Vec<_>>().join(", ");
+            let names = format!("{hinted}; known are {}", GATES.join(" and "));
             return Err(ConfigError::FeatureGate { index, names });
         }
         Ok(config)
