@@ -81,7 +81,6 @@ fn a_prefill_engine_that_dies_costs_no_request_and_one_that_decodes_only_those_t
         let failed = streams.end();
         // The other sidecar has its share of the streams.
         let most = if clients == 2 { 2 } else { clients * 3 / 4 };
-        println!("{wanted} died under {clients} streams: {} failed, {answered} were answered", failed.len());
         assert!(
             failed.len() <= most,
             "{} failed, of {answered}, when {wanted} died: {failed:?}",

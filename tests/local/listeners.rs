@@ -45,13 +45,11 @@ fn address(text: &str) -> SocketAddr {
     let (ip, port) = text.split_once(':').unwrap();
     let word = |at: usize| u32::from_str_radix(&ip[at..at + 8], 16).unwrap().to_ne_bytes();
     let port = u16::from_str_radix(port, 16).unwrap();
-    match ip.len() {
-        8 => SocketAddr::from((word(0), port)),
-        _ => {
-            let bytes: Vec<u8> = (0..32).step_by(8).flat_map(word).collect();
-            SocketAddr::from((<[u8; 16]>::try_from(bytes).unwrap(), port))
-        }
+    if ip.len() == 8 {
+        return SocketAddr::from((word(0), port));
     }
+    let bytes: Vec<u8> = (0..32).step_by(8).flat_map(word).collect();
+    SocketAddr::from((<[u8; 16]>::try_from(bytes).unwrap(), port))
 }
 
 /// Sends a request of a page, and returns the status. `None` if the port has no HTTP/1.1, as that of the picker for gateways,

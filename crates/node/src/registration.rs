@@ -74,9 +74,9 @@ pub(crate) async fn register(
 /// Returns a patch that sets `labels`, and removes the labels that an earlier node only pretended to have. Returns `None` if
 /// there is nothing to change.
 fn label_change(node: &Node, labels: &BTreeMap<String, String>) -> Option<Value> {
-    let note = node.annotations().get(PRETENDED_LABELS);
+    let recorded = node.annotations().get(PRETENDED_LABELS);
     let pretended: BTreeMap<String, String> =
-        note.and_then(|note| serde_json::from_str(note).ok()).unwrap_or_default();
+        recorded.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
     let mut change = Map::new();
     for (key, value) in &pretended {
         // A person may have changed the label since.

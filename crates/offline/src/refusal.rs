@@ -55,8 +55,8 @@ impl Layers<'_> {
         let field = if cause.field.is_empty() { String::new() } else { format!(" at {}", cause.field) };
         let path = origin.unwrap_or("spec");
         let mut finding = self.place(path);
-        finding.path = path.to_owned();
-        finding.reason = cause.reason.to_owned();
+        path.clone_into(&mut finding.path);
+        cause.reason.clone_into(&mut finding.reason);
         finding.message = format!(
             "{} (an API server would refuse {whose}{kind} {}{field})",
             cause.message, refusal.child.key.name

@@ -455,7 +455,7 @@ async fn nothing_is_created_in_a_namespace_that_is_being_deleted_and_services_le
         let mut namespace = v1::Namespace::default();
         namespace.metadata.name = Some("ns".into());
         namespace.metadata.resource_version = Some(if ends { "1000000" } else { "1000001" }.into());
-        namespace.metadata.deletion_timestamp = ends.then(|| Time(Timestamp::UNIX_EPOCH));
+        namespace.metadata.deletion_timestamp = ends.then_some(Time(Timestamp::UNIX_EPOCH));
         announce(context, &context.caches.namespaces.set(&namespace).expect("a change"));
     };
     assert_eq!(scene.delete::<Deployment>("ns/plain-kserve").await, only(&["plain"]));

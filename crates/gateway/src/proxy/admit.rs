@@ -13,7 +13,7 @@ const PREFLIGHT_SECONDS: &str = "600";
 const EXPOSED: &str = "x-request-id, x-inference-pod, retry-after";
 
 /// Checks a request's host and origin. The error is the response, after which the connection closes.
-pub(crate) fn admit(head: &Parts, table: &Table, guard: &Guard) -> Result<Sender, Response<ProxyBody>> {
+pub(crate) fn admit(head: &Parts, table: &Table, guard: &Guard) -> Result<Sender, Box<Response<ProxyBody>>> {
     let checked = guard.check(head.version, &head.uri, &head.headers, |host| table.names_host(host));
     checked.map_err(|refusal| {
         let message = match &refusal {
@@ -31,7 +31,7 @@ pub(crate) fn admit(head: &Parts, table: &Table, guard: &Guard) -> Result<Sender
         };
         let mut response = refuse(refusal.status(), &message);
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
-        response
+        Box::new(response)
     })
 }
 

@@ -61,7 +61,7 @@ impl Proxy {
         let table = tables.on(arrival.port);
         let sender = match admit::admit(&head, table, &self.guard) {
             Ok(sender) => sender,
-            Err(refusal) => return refusal,
+            Err(refusal) => return *refusal,
         };
         let asked = head.headers.get(header::ORIGIN).cloned();
         let mut response = match admit::preflight(&head, sender) {

@@ -62,25 +62,22 @@ pub(super) async fn root(
     else {
         return Some(Root::Answer(unknown(directory, &model)));
     };
-    let target = match table.entrance(port, service, path) {
-        Some(entrance) => {
-            if let Some(host) = entrance.host.and_then(|host| HeaderValue::from_str(&host).ok()) {
-                head.headers.insert(header::HOST, host);
-            }
-            for (name, value) in entrance.headers {
-                head.headers.insert(name.parse::<HeaderName>().ok()?, HeaderValue::from_str(&value).ok()?);
-            }
-            with_query(entrance.path, head.uri.query())
+    let target = if let Some(entrance) = table.entrance(port, service, path) {
+        if let Some(host) = entrance.host.and_then(|host| HeaderValue::from_str(&host).ok()) {
+            head.headers.insert(header::HOST, host);
         }
+        for (name, value) in entrance.headers {
+            head.headers.insert(name.parse::<HeaderName>().ok()?, HeaderValue::from_str(&value).ok()?);
+        }
+        with_query(entrance.path, head.uri.query())
+    } else {
         // No back end can serve now. The place of the service leads to the rule that says why.
-        None => {
-            let (host, prefix) = place;
-            // The routes of a service may require a host.
-            if let Some(host) = host.and_then(|host| HeaderValue::from_str(host.as_str()).ok()) {
-                head.headers.insert(header::HOST, host);
-            }
-            with_query(format!("{prefix}{path}"), head.uri.query())
+        let (host, prefix) = place;
+        // The routes of a service may require a host.
+        if let Some(host) = host.and_then(|host| HeaderValue::from_str(host.as_str()).ok()) {
+            head.headers.insert(header::HOST, host);
         }
+        with_query(format!("{prefix}{path}"), head.uri.query())
     };
     let target: PathAndQuery = target.parse().ok()?;
     head.uri = target.into();

@@ -44,7 +44,7 @@ pub(super) fn check(command: &str, path: Option<&OsStr>) -> anyhow::Result<()> {
     if folders.iter().any(|folder| is_program(&folder.join(program))) {
         return Ok(());
     }
-    let meant = nearest(["auto", "cpu", "sim"].into_iter(), program);
+    let meant = nearest(["auto", "cpu", "sim"], program);
     let hint = meant.map(|meant| format!("; did you mean `{meant}`?")).unwrap_or_default();
     bail!("--engine: there is no program `{program}` in the folders of PATH: {EXPECTED}{hint}")
 }

@@ -20,7 +20,8 @@ pub(crate) fn lines(services: &[Service], groups: &[Group], kubeconfig: &Path, t
         let url = service.question.url.strip_suffix(&format!("/v1{}", service.question.api.path()));
         let url = url.unwrap_or(&service.question.url);
         let headers = service.question.headers.iter();
-        let required: String = headers.map(|(name, value)| format!(" with `{name}: {value}`")).collect();
+        let required: Vec<_> = headers.map(|(name, value)| format!(" with `{name}: {value}`")).collect();
+        let required = required.concat();
         lines.push(format!("{} serves at {}{required}", service.name.bold(), url.cyan()));
     }
     for group in groups {
@@ -50,7 +51,8 @@ fn how_to_ask(question: &Question, model: &str) -> Vec<String> {
     // The cluster has its own certificate authority.
     let is_secure = url.starts_with("https://");
     let insecure = if is_secure { "-k " } else { "" };
-    let given: String = headers.iter().map(|(name, value)| format!(" -H '{name}: {value}'")).collect();
+    let given: Vec<_> = headers.iter().map(|(name, value)| format!(" -H '{name}: {value}'")).collect();
+    let given = given.concat();
     let mut lines = vec![
         String::new(),
         format!("  curl {insecure}{url}{given} -H 'Content-Type: application/json' \\"),

@@ -133,7 +133,7 @@ impl Layers<'_> {
         let of_groups: Vec<&str> =
             presets.iter().map(String::as_str).filter(|preset| preset.contains("-worker-")).collect();
         finding.severity = Severity::Error;
-        finding.path = "spec.parallelism.pipeline".to_owned();
+        "spec.parallelism.pipeline".clone_into(&mut finding.path);
         let place = document.locate(&finding.path).key;
         (finding.line, finding.column) = (Some(place.line), Some(place.column));
         finding.message = format!("there is no preset for pipeline parallelism: {error}");

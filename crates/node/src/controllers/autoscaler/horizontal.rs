@@ -122,9 +122,7 @@ impl Reconcile for Autoscalers {
             && *wanted != scale.wanted
         {
             target.resize(&self.client, *wanted).await?;
-            let reason = if recommended != wanted {
-                limit(&spec, *recommended).to_owned()
-            } else {
+            let reason = if recommended == wanted {
                 let above = if wanted > &scale.wanted { "above" } else { "below" };
                 let names: Vec<_> = metrics
                     .iter()
@@ -132,6 +130,8 @@ impl Reconcile for Autoscalers {
                     .map(|metric| format!("{} {above} target", metric.words))
                     .collect();
                 names.join(", ")
+            } else {
+                limit(&spec, *recommended).to_owned()
             };
             self.recorder.record(
                 reference(object.as_ref()),
@@ -167,12 +167,11 @@ impl Autoscalers {
     ) -> Vec<Result<Measurement, (&'static str, String)>> {
         let mut all = Vec::new();
         for metric in spec.metrics.iter().flatten() {
-            all.push(match &metric.external {
-                Some(source) => self.external(object, source, target, scale).await,
-                None => {
-                    let (reason, api) = unserved(&metric.type_);
-                    Err((reason, format!("nothing serves {api} on this machine")))
-                }
+            all.push(if let Some(source) = &metric.external {
+                self.external(object, source, target, scale).await
+            } else {
+                let (reason, api) = unserved(&metric.type_);
+                Err((reason, format!("nothing serves {api} on this machine")))
             });
         }
         if all.is_empty() {
@@ -196,7 +195,7 @@ impl Autoscalers {
         let failed =
             |why: String| ("FailedGetExternalMetric", format!("unable to get external metric {name}: {why}"));
         let number = |quantity: &Quantity| {
-            longboat_quantity::Quantity::parse(&quantity.0).map(|parsed| parsed.as_f64())
+            longboat_quantity::Quantity::parse(&quantity.0).map(longboat_quantity::Quantity::as_f64)
         };
         let goal = match (&source.target.value, &source.target.average_value) {
             (Some(value), _) => number(value).map(Goal::Value),

@@ -132,10 +132,10 @@ impl Scheduler {
             }
         }
         if self.pretended.len() > before {
-            let note = json!(self.pretended).to_string();
+            let labels = json!(self.pretended).to_string();
             let new: BTreeMap<_, _> =
                 self.pretended.iter().filter(|(key, _)| !given.contains_key(*key)).collect();
-            let metadata = json!({"labels": new, "annotations": {PRETENDED_LABELS: note}});
+            let metadata = json!({"labels": new, "annotations": {PRETENDED_LABELS: labels}});
             let api: Api<Node> = Api::all(self.client.clone());
             let patch = Patch::Merge(json!({"metadata": metadata}));
             match api.patch_metadata(&self.node, &PatchParams::default(), &patch).await {

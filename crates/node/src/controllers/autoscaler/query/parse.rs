@@ -230,9 +230,8 @@ impl<'a> Parser<'a> {
     fn string(&mut self) -> Result<String, QueryError> {
         self.skip();
         let mut characters = self.rest().char_indices();
-        let quote = match characters.next() {
-            Some((_, quote @ ('"' | '\'' | '`'))) => quote,
-            _ => return Err(self.expected("a value in quotation marks")),
+        let Some((_, quote @ ('"' | '\'' | '`'))) = characters.next() else {
+            return Err(self.expected("a value in quotation marks"));
         };
         let mut text = String::new();
         while let Some((index, character)) = characters.next() {
