@@ -89,7 +89,7 @@ fn label_change(node: &Node, labels: &BTreeMap<String, String>) -> Option<Value>
             change.insert(key.clone(), value.clone().into());
         }
     }
-    let is_new = note.is_some() || !change.is_empty();
+    let is_new = recorded.is_some() || !change.is_empty();
     is_new.then(|| json!({"metadata": {"labels": change, "annotations": {PRETENDED_LABELS: null}}}))
 }
 
