@@ -229,7 +229,8 @@ fn a_model_that_nobody_can_fetch_is_an_error() {
 
 /// A service with this configuration of its picker, written as an object. Its first line is line 11.
 fn with_picker(config: &str) -> String {
-    let config: String = config.lines().map(|line| format!("          {line}\n")).collect();
+    let config: Vec<_> = config.lines().map(|line| format!("          {line}\n")).collect();
+    let config = config.concat();
     service(&format!("  router:\n    scheduler:\n      config:\n        inline:\n{config}"))
 }
 
@@ -329,9 +330,9 @@ schedulingProfiles:
 #[test]
 fn a_configuration_of_a_config_map_is_judged_at_its_line_there() {
     let map = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: picker}\ndata:\n  epp: |\n";
-    let block: String =
-        PICKER.replace("weight", "wieght").lines().map(|line| format!("    {line}\n")).collect();
-    let map = format!("{map}{block}");
+    let wrong = PICKER.replace("weight", "wieght");
+    let block: Vec<_> = wrong.lines().map(|line| format!("    {line}\n")).collect();
+    let map = format!("{map}{}", block.concat());
     let by_reference = service("  router: {scheduler: {config: {ref: {name: picker}}}}\n");
     assert_eq!(
         said(&format!("{map}---\n{by_reference}")),
