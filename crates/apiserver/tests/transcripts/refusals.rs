@@ -29,13 +29,16 @@ async fn scalable(client: &Client) -> &'static str {
     });
     create(client, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &definition).await;
     let path = "/apis/x.test/v1/namespaces/default/ws";
+    let mut is_served = false;
     for _ in 0..100 {
-        if ask(client, "GET", path, JSON, "").await.0 == 200 {
-            return path;
+        is_served = ask(client, "GET", path, JSON, "").await.0 == 200;
+        if is_served {
+            break;
         }
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
     }
-    panic!("the custom resource is not served")
+    assert!(is_served, "the custom resource is not served");
+    path
 }
 
 fn w(name: &str, spec: &Value) -> Value {

@@ -332,7 +332,7 @@ fn status(
 mod tests {
     use super::*;
 
-    fn object(spec: serde_json::Value) -> ScaledObject {
+    fn object(spec: &serde_json::Value) -> ScaledObject {
         let object = json!({"apiVersion": "keda.sh/v1alpha1", "kind": "ScaledObject", "metadata": {"name": "s"}, "spec": spec});
         serde_json::from_value(object).unwrap()
     }
@@ -348,7 +348,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn without_active_triggers_a_workload_goes_to_zero_after_the_cool_down_and_returns_when_one_is_active()
      {
-        let object = object(json!({
+        let object = object(&json!({
             "scaleTargetRef": {"name": "d"}, "minReplicaCount": 0, "maxReplicaCount": 3, "cooldownPeriod": 60,
             "initialCooldownPeriod": 20, "triggers": [],
             "advanced": {"horizontalPodAutoscalerConfig": {"behavior": {"scaleDown": {"stabilizationWindowSeconds": 0}}}},
