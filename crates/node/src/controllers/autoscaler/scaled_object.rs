@@ -376,7 +376,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn bounds_and_idle_replicas_hold() {
         let bounded = object(
-            json!({"scaleTargetRef": {"name": "d"}, "minReplicaCount": 2, "maxReplicaCount": 4, "triggers": []}),
+            &json!({"scaleTargetRef": {"name": "d"}, "minReplicaCount": 2, "maxReplicaCount": 4, "triggers": []}),
         );
         let wanted = |object: &ScaledObject, now, demand: Option<Demand>| {
             State::default().wanted(object, scale(now), demand.as_ref(), Duration::ZERO)
@@ -385,7 +385,7 @@ mod tests {
         assert_eq!(wanted(&bounded, 2, Some(demand(true, 9))), 4);
         assert_eq!([0, 1, 9].map(|now| wanted(&bounded, now, None)), [0, 2, 4], "without a demand");
         let idle = object(
-            json!({"scaleTargetRef": {"name": "d"}, "minReplicaCount": 2, "idleReplicaCount": 1, "triggers": []}),
+            &json!({"scaleTargetRef": {"name": "d"}, "minReplicaCount": 2, "idleReplicaCount": 1, "triggers": []}),
         );
         assert_eq!(wanted(&idle, 2, Some(demand(false, 0))), 1);
         assert_eq!(wanted(&idle, 1, Some(demand(true, 1))), 2);
