@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
-use http::{Method, Request, header};
+use http::{Method, Request, Version, header};
 use http_body_util::Full;
 use longboat_accept::Budget;
 use longboat_scheduler::{Media, Prompt, TokenizerSettings};
@@ -80,12 +80,14 @@ impl TokenSource for Renderer {
         }
         let model = self.settings.model.as_deref().unwrap_or(question.target);
         let body = rewrite::request(question.body, &question.parsed.model_at, model);
-        let request = Request::builder()
+        let mut request = Request::builder()
             .method(Method::POST)
             .uri(format!("{}{path}", self.settings.url))
             .header(header::CONTENT_TYPE, "application/json")
             .body(Full::new(body))
             .ok()?;
+        // A tokenizer of local mode listens on loopback, where it takes only hosts of this machine or what our proxies sent.
+        longboat_accept::mark_forwarded(request.headers_mut(), Version::HTTP_11);
         let (patience, limit) = if question.parsed.multimodal {
             (self.settings.multimodal_timeout, MAX_ANSWER)
         } else {
