@@ -28,7 +28,7 @@ const LARGEST_WINDOW: i64 = 0x7fff_ffff;
 const ENOUGH: usize = 128 << 10;
 /// With this many bytes in the output, the peer has exceeded its limit: only answers to its own frames can add up to so
 /// many.
-const TOO_MUCH: usize = 1 << 20;
+const MAX_OUTPUT: usize = 1 << 20;
 /// The most frames between two looks at the timers that do not serve a call: settings, pings, resets, empty data. Each frame
 /// of a call outweighs `USEFUL` of them. A proxy sends a few, and one that only sends these is cut off.
 const MAX_IDLE_FRAMES: u32 = 10_000;
@@ -159,7 +159,7 @@ impl<P: Processor> Core<P> {
             let Some(payload) = bytes[taken + HEAD..].get(..head.length) else { break };
             self.frame(head, payload)?;
             taken += HEAD + head.length;
-            if self.output.len() > TOO_MUCH {
+            if self.output.len() > MAX_OUTPUT {
                 return Err(Failed(Code::EnhanceYourCalm));
             }
         }
