@@ -201,7 +201,12 @@ fn a_service_that_is_not_ready_is_followed_to_the_first_cause() {
     }));
     found(&cluster, &["ImageNotPulled LLMInferenceService ill/routed", "no such tag", "imagePullSecrets"]);
     let status = longboat(&cluster, &["status", "-n", NAMESPACE, "routed"]);
-    assert!(status.stdout.contains("Pod routed-1  main: ImagePullBackOff: no such tag"), "{status:#?}");
+    assert!(
+        status.stdout.contains(
+            "Pod routed-1  container main: image example.com/vllm:none cannot be pulled: no such tag"
+        ),
+        "{status:#?}"
+    );
 
     api.delete(&format!("{pods}/routed-1?gracePeriodSeconds=0")).ok();
     api.delete(&format!("{SERVICES}/routed")).ok();
