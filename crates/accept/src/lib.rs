@@ -1,9 +1,11 @@
 //! Limits for the HTTP servers of this workspace: a maximum number of connections, a shutdown on request, a maximum size of
-//! buffered bodies, the detection of ambiguous requests, and the hosts and web pages whose requests are accepted.
+//! buffered bodies, the detection of ambiguous requests, the hosts and web pages whose requests
+//! are accepted, and the headers that a proxy must not pass on.
 
 mod budget;
 mod framing;
 mod guard;
+mod hop_by_hop;
 mod meaning;
 mod signals;
 
@@ -18,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 pub use budget::{Budget, Held};
 pub use framing::{Framed, Switched};
 pub use guard::{Guard, Pages, Refusal, Sender, host_matches, mark_forwarded};
+pub use hop_by_hop::remove_hop_by_hop;
 pub use meaning::{Ambiguity, host};
 pub use signals::shutdown_token;
 

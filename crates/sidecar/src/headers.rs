@@ -19,27 +19,15 @@ pub(crate) const ENGINE_RANK: HeaderName = HeaderName::from_static("x-data-paral
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// Headers that control this sidecar. They are removed, so that another sidecar behind it does not obey them.
-const STEERING: [HeaderName; 3] = [PREFILLER, HeaderName::from_static("x-encoder-hosts-ports"), SOURCE];
-
-/// Headers that belong to a connection and not to the message.
-const HOP_BY_HOP: [HeaderName; 8] = [
-    header::CONNECTION,
-    header::EXPECT,
-    header::PROXY_AUTHENTICATE,
-    header::PROXY_AUTHORIZATION,
-    header::TRANSFER_ENCODING,
-    header::UPGRADE,
-    HeaderName::from_static("keep-alive"),
-    HeaderName::from_static("proxy-connection"),
-];
+const STEERING: [HeaderName; 3] = [PREFILLER, ENCODERS, SOURCE];
 
 /// Changes a client's headers to those that an engine may see.
 pub(crate) fn for_engine(headers: &mut HeaderMap, peer: SocketAddr, authority: Option<&str>) {
-    strip(headers);
     let accepts_trailers = headers.get(header::TE).is_some_and(|value| {
         value.to_str().is_ok_and(|list| list.split(',').any(|item| item.trim() == "trailers"))
     });
-    headers.remove(header::TE);
+    longboat_accept::remove_hop_by_hop(headers);
+    headers.remove(header::EXPECT);
     if accepts_trailers {
         headers.insert(header::TE, HeaderValue::from_static("trailers"));
     }
@@ -62,7 +50,7 @@ pub(crate) fn for_engine(headers: &mut HeaderMap, peer: SocketAddr, authority: O
 
 /// Changes an engine's headers to those that the client may see.
 pub(crate) fn for_client(headers: &mut HeaderMap) {
-    strip(headers);
+    longboat_accept::remove_hop_by_hop(headers);
 }
 
 /// Sets the request id for both engines: the client's id, or else this one.
@@ -77,19 +65,6 @@ pub(crate) fn identify(headers: &mut HeaderMap, id: Uuid) {
 pub(crate) fn name(headers: &mut HeaderMap, id: Uuid) {
     headers.remove(&REQUEST_ID);
     identify(headers, id);
-}
-
-fn strip(headers: &mut HeaderMap) {
-    let named: Vec<HeaderName> = headers
-        .get_all(header::CONNECTION)
-        .iter()
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|list| list.split(','))
-        .filter_map(|name| name.trim().parse().ok())
-        .collect();
-    for name in named.iter().chain(&HOP_BY_HOP) {
-        headers.remove(name);
-    }
 }
 
 #[cfg(test)]

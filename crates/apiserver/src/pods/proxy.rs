@@ -2,7 +2,7 @@
 //!
 //! Only pods are reached, through the node: an EndpointSlice cannot lead to other addresses of this machine.
 
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, Uri, header};
+use http::{HeaderValue, Method, Response, StatusCode, Uri, header};
 use http_body_util::BodyExt;
 use hyper_util::rt::TokioIo;
 use rand::seq::IndexedRandom;
@@ -17,18 +17,6 @@ use crate::{
     store::Key,
     verbs::{Call, pods},
 };
-
-/// Headers that concern a connection, not a request.
-const HOP_BY_HOP: [HeaderName; 8] = [
-    header::CONNECTION,
-    HeaderName::from_static("keep-alive"),
-    header::PROXY_AUTHENTICATE,
-    header::PROXY_AUTHORIZATION,
-    header::TE,
-    header::TRAILER,
-    header::TRANSFER_ENCODING,
-    header::UPGRADE,
-];
 
 /// A port of a pod.
 struct Target {
@@ -74,7 +62,8 @@ pub(crate) async fn pass(call: &Call<'_>) -> Result<Answer, ApiError> {
     let mut passed = http::Request::new(answer::full(request.body.clone()));
     passed.method_mut().clone_from(&request.method);
     *passed.uri_mut() = uri;
-    *passed.headers_mut() = end_to_end(&request.headers);
+    *passed.headers_mut() = request.headers.clone();
+    longboat_accept::remove_hop_by_hop(passed.headers_mut());
     // The token is for this server. The body was read as a whole.
     for name in [header::AUTHORIZATION, header::CONTENT_LENGTH, header::EXPECT] {
         passed.headers_mut().remove(name);
@@ -88,7 +77,8 @@ pub(crate) async fn pass(call: &Call<'_>) -> Result<Answer, ApiError> {
     let (head, body) = response.into_parts();
     let mut answer = Response::new(body.map_err(std::io::Error::other).boxed_unsync());
     *answer.status_mut() = head.status;
-    *answer.headers_mut() = end_to_end(&head.headers);
+    *answer.headers_mut() = head.headers;
+    longboat_accept::remove_hop_by_hop(answer.headers_mut());
     Ok(answer)
 }
 
@@ -113,24 +103,6 @@ fn unreachable(error: &dyn std::fmt::Display) -> ApiError {
 
 fn unavailable(why: String) -> ApiError {
     ApiError::new(503, "ServiceUnavailable", why)
-}
-
-fn end_to_end(headers: &HeaderMap) -> HeaderMap {
-    let mut kept = headers.clone();
-    let named: Vec<String> = headers
-        .get_all(header::CONNECTION)
-        .iter()
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|value| value.split(','))
-        .map(|name| name.trim().to_ascii_lowercase())
-        .collect();
-    for name in named {
-        kept.remove(name.as_str());
-    }
-    for name in HOP_BY_HOP {
-        kept.remove(name);
-    }
-    kept
 }
 
 /// Finds the pod and the port that a path names as `[SCHEME:]NAME[:PORT]`.

@@ -2,22 +2,11 @@
 
 use std::net::SocketAddr;
 
-use http::{HeaderMap, HeaderName, HeaderValue, Response, header, request::Parts};
-
-/// Fields that concern one connection, not the message.
-const HOP_BY_HOP: [HeaderName; 7] = [
-    header::CONNECTION,
-    header::PROXY_AUTHENTICATE,
-    header::PROXY_AUTHORIZATION,
-    header::TE,
-    header::TRAILER,
-    header::TRANSFER_ENCODING,
-    header::UPGRADE,
-];
+use http::{HeaderName, HeaderValue, Response, header, request::Parts};
 
 /// Prepares a client's request head for a back end.
 pub(crate) fn for_upstream(head: &mut Parts, peer: SocketAddr) {
-    strip(&mut head.headers);
+    longboat_accept::remove_hop_by_hop(&mut head.headers);
     // HTTP/2 has the host in a pseudo-header. HTTP/1.1 to the back end needs the field.
     if let Some(authority) = head.uri.authority()
         && let Ok(host) = HeaderValue::from_str(authority.as_str())
@@ -38,20 +27,5 @@ pub(crate) fn for_upstream(head: &mut Parts, peer: SocketAddr) {
 
 /// Prepares a back end's response for the client.
 pub(crate) fn for_client<B>(response: &mut Response<B>) {
-    strip(response.headers_mut());
-}
-
-fn strip(headers: &mut HeaderMap) {
-    let named: Vec<HeaderName> = headers
-        .get_all(header::CONNECTION)
-        .iter()
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|list| list.split(','))
-        .filter_map(|name| name.trim().parse().ok())
-        .collect();
-    for name in named.iter().chain(&HOP_BY_HOP) {
-        headers.remove(name);
-    }
-    headers.remove("keep-alive");
-    headers.remove("proxy-connection");
+    longboat_accept::remove_hop_by_hop(response.headers_mut());
 }
