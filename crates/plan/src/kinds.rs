@@ -22,6 +22,7 @@ pub mod types {
         apps::v1::Deployment,
         autoscaling::v2::HorizontalPodAutoscaler,
         core::v1::{ConfigMap, Pod, Secret, Service, ServiceAccount},
+        networking::v1::NetworkPolicy,
         policy::v1::PodDisruptionBudget,
         rbac::v1::{ClusterRoleBinding, Role, RoleBinding},
         resource::v1::ResourceClaimTemplate,
@@ -74,6 +75,9 @@ macro_rules! kinds {
                 services: Service ("v1.Service", Foundation) (namespaced, metadata_first, all, ruled, built_in);
                 /// How many pods of a workload may be evicted at a time.
                 pod_disruption_budgets: PodDisruptionBudget ("v1.PodDisruptionBudget", Scaling)
+                    (namespaced, compressed, labelled, plain, built_in);
+                /// Who may call the scheduler.
+                network_policies: NetworkPolicy ("v1.NetworkPolicy", Foundation)
                     (namespaced, compressed, labelled, plain, built_in);
                 /// What scales workloads by metrics of the cluster.
                 horizontal_pod_autoscalers: HorizontalPodAutoscaler ("v2.HorizontalPodAutoscaler", Scaling)

@@ -121,6 +121,10 @@ const SENTENCES: &[(&str, &str)] = &[
         "Whether each workload with several replicas gets a PodDisruptionBudget, which allows the eviction of one pod at a time. Groups of pods get none. Default `false`.",
     ),
     (
+        "longboat.pickerClients",
+        "List of namespaces whose pods may call the pickers' ext_proc port, usually those of your gateways. Each picker then gets a NetworkPolicy, which takes effect if the network of the cluster enforces policies. Empty (default): everybody may.",
+    ),
+    (
         "longboat.kvPairing",
         "Whether prefill and decode pods of different revisions are kept apart. The controller labels them with a hash of the settings that both must share to exchange KV cache, and the picker pairs only pods with equal labels. Default `false`. The annotation `longboat.dev/kv-pairing` overrides it for a service. Turning it on restarts the pods of services with separate prefill.",
     ),

@@ -52,6 +52,7 @@ pub(super) struct Longboat {
     pub(super) images: Images,
     pub(super) pod_security: PodSecurity,
     pub(super) disruption_budgets: bool,
+    pub(super) picker_clients: Vec<String>,
     pub(super) serving_proof: ServingProof,
     pub(super) download_progress_port: Option<u16>,
     pub(super) kv_pairing: bool,
@@ -65,6 +66,8 @@ struct RawLongboat {
     pod_security: String,
     #[serde(rename = "disruptionBudgets")]
     disruption_budgets: bool,
+    #[serde(rename = "pickerClients")]
+    picker_clients: Vec<String>,
     #[serde(rename = "kvPairing")]
     kv_pairing: bool,
     #[serde(rename = "servingProof")]
@@ -82,6 +85,7 @@ impl Longboat {
             images: images(&raw)?,
             pod_security: pod_security(&raw)?,
             disruption_budgets: raw.disruption_budgets,
+            picker_clients: picker_clients(&raw)?,
             serving_proof: serving_proof(&raw)?,
             download_progress_port: download_progress_port(&raw)?,
             kv_pairing: raw.kv_pairing,
@@ -122,6 +126,15 @@ fn pod_security(raw: &RawLongboat) -> Result<PodSecurity, PlatformError> {
             "\"longboat\".\"podSecurity\" is \"{other}\": expected \"{RESTRICTED}\", or an empty string to \
              leave pods unchanged"
         ))),
+    }
+}
+
+fn picker_clients(raw: &RawLongboat) -> Result<Vec<String>, PlatformError> {
+    match raw.picker_clients.iter().find(|namespace| !is_label(namespace)) {
+        Some(namespace) => Err(invalid(format!(
+            "\"longboat\".\"pickerClients\" has \"{namespace}\": expected names of namespaces"
+        ))),
+        None => Ok(raw.picker_clients.clone()),
     }
 }
 

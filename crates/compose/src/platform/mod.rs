@@ -34,6 +34,8 @@ pub struct Platform {
     pub pod_security: PodSecurity,
     /// Whether workloads of several replicas get a PodDisruptionBudget: `disruptionBudgets` of the key `longboat`.
     pub disruption_budgets: bool,
+    /// The namespaces whose pods may call pickers: `pickerClients` of the key `longboat`. Empty if everybody may.
+    pub picker_clients: Vec<String>,
     /// Whether test requests prove that services serve.
     pub serving_proof: ServingProof,
     /// The port at which init containers report the progress of a download: `downloadProgressPort` of the key `longboat`.
@@ -300,6 +302,7 @@ impl Platform {
             images: own.images,
             pod_security: own.pod_security,
             disruption_budgets: own.disruption_budgets,
+            picker_clients: own.picker_clients,
             serving_proof: own.serving_proof,
             download_progress_port: own.download_progress_port,
             kv_pairing: own.kv_pairing,

@@ -12,6 +12,7 @@ mod budget;
 mod claim;
 mod deployment;
 mod group;
+mod network_policy;
 mod pool;
 mod quantity;
 mod rbac;

@@ -4,6 +4,7 @@ mod config;
 mod config_text;
 mod deployment;
 mod loading;
+mod network_policy;
 pub(crate) mod pool;
 mod precise_prefix;
 mod rbac;
@@ -56,6 +57,7 @@ pub(crate) fn plan(context: &Context, draft: &mut Draft) -> Result<(), Problem> 
     tokenizer::plan(context, scheduler, holder.as_ref(), draft).map_err(Problem::scheduler)?;
     deployment::plan(context, scheduler, holder.as_ref(), draft).map_err(Problem::scheduler)?;
     draft.add(context, service::plan(context, scheduler)).map_err(Problem::scheduler)?;
+    network_policy::plan(context, scheduler, draft).map_err(Problem::scheduler)?;
     pool::plan(context, scheduler, draft).map_err(Problem::scheduler)
 }
 

@@ -250,6 +250,34 @@ fn workloads_of_several_replicas_get_a_budget_where_the_platform_says_so() {
 }
 
 #[test]
+fn only_the_namespaces_that_the_platform_names_may_call_pickers() {
+    let mut world = world(&presets_as_layers(), false);
+    let mut service = plain();
+    service["spec"]["router"] = json!({"route": {}, "gateway": {}, "scheduler": {}});
+    world.put(service, NAMESPACE);
+    world.settle();
+    assert_eq!(world.snapshot.network_policies.iter().count(), 0);
+    Arc::make_mut(&mut world.snapshot.platform).picker_clients = vec!["gateways".into()];
+    world.settle();
+    let policies: Vec<_> = world.snapshot.network_policies.iter().map(|policy| json!(policy.spec)).collect();
+    let [policy] = &policies[..] else { panic!("{policies:#?}") };
+    let picker =
+        world.snapshot.deployments.get(Namespace(NAMESPACE), Name("llm-kserve-router-scheduler")).unwrap();
+    assert_eq!(policy["podSelector"], json!(picker.spec.as_ref().unwrap().selector));
+    let port = |number: u16| json!({"port": number, "protocol": "TCP"});
+    let gateways = json!({"namespaceSelector": {"matchExpressions": [
+        {"key": "kubernetes.io/metadata.name", "operator": "In", "values": ["gateways"]},
+    ]}});
+    assert_eq!(
+        policy["ingress"],
+        json!([{"from": [gateways], "ports": [port(9002)]}, {"ports": [port(9003), port(9090), port(5557)]}])
+    );
+    Arc::make_mut(&mut world.snapshot.platform).picker_clients.clear();
+    world.settle();
+    assert_eq!(world.snapshot.network_policies.iter().count(), 0);
+}
+
+#[test]
 fn our_initializer_names_its_role_and_a_running_one_keeps_its_image_command_and_memory() {
     const ENTRY_POINT: &str = "/storage-initializer/scripts/initializer-entrypoint";
     let set = |world: &mut World, ours: bool| {

@@ -391,6 +391,7 @@ stored! {
         }
     };
     types::PodDisruptionBudget, pod_disruption_budgets;
+    types::NetworkPolicy, network_policies;
     types::HorizontalPodAutoscaler, horizontal_pod_autoscalers {
         fn fill_in(&mut self, _serial: u32) { server_defaults::autoscaler(self.spec.get_or_insert_default()); }
         fn keep_status(&mut self, live: &Self) { self.status.clone_from(&live.status); }
