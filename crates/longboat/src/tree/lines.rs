@@ -127,7 +127,10 @@ fn head<'a>(
             let is_behind_pods = cause.is_none_or(|cause| mark(cause) != Mark::Bad);
             match first_cause(workloads).filter(|_| is_behind_pods) {
                 Some(text) => (text, Mark::Bad, changed.or(created)),
-                None => (cause.map_or_else(|| said(ready), step), worst(conditions), changed.or(created)),
+                None => {
+                    let text = cause.map_or_else(|| said(ready), |cause| progress(cause, workloads));
+                    (text, worst(conditions), changed.or(created))
+                }
             }
         }
         // There is no status yet, or the status describes an earlier generation.
@@ -148,6 +151,16 @@ fn first_cause(workloads: &[Workload<'_>]) -> Option<String> {
             Some(trouble.sentence(pod))
         })
     })
+}
+
+/// Returns the text of a condition, or how many pods are ready if the condition only says that too few are.
+fn progress(condition: &Condition, workloads: &[Workload<'_>]) -> String {
+    let pods: Vec<_> = workloads.iter().flat_map(|workload| &workload.pods).collect();
+    if condition.reason != "MinimumReplicasUnavailable" || pods.is_empty() {
+        return step(condition);
+    }
+    let ready = pods.iter().filter(|pod| longboat_plan::pods::is_ready(pod)).count();
+    format!("pods start: {ready} of {} ready", pods.len())
 }
 
 /// Returns the address of a service.
@@ -496,6 +509,19 @@ mod tests {
         {
             assert_eq!((line.text.as_str(), line.mark), (cause, Mark::Bad));
         }
+        let crashing = std::mem::replace(
+            &mut seen.pods,
+            vec![Arc::new(
+                serde_json::from_value(json!({
+                    "metadata": {"name": "p", "namespace": "default", "labels": {"a": "b"}},
+                    "status": {"phase": "Pending"},
+                }))
+                .unwrap(),
+            )],
+        );
+        let starting = &heads(&seen, &names, Environment::Laptop)[0];
+        assert_eq!((starting.text.as_str(), starting.mark), ("pods start: 0 of 1 ready", Mark::Waiting));
+        seen.pods = crashing;
         // What cannot be composed comes first.
         let mut refused = conditions;
         let combined = json!({"type": "PresetsCombined", "status": "False", "reason": "ConfigNotFound"});
