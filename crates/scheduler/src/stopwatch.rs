@@ -11,7 +11,8 @@ use crate::{
 /// A plugin in one of its roles.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Role {
-    /// `ProfilePicker`, `Filter`, `Scorer`, `Picker`, `Admission`; of a producer, `DataProducer` for what it finds and `PreRequest` for what it learns.
+    /// `ProfilePicker`, `Filter`, `Scorer`, `Picker` or `Admission`. A producer has two: `DataProducer` for its lookups and
+    /// `PreRequest` for its updates after a decision.
     pub extension_point: &'static str,
     /// The plugin's type.
     pub plugin_type: String,

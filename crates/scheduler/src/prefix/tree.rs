@@ -199,6 +199,7 @@ impl Tree {
                 share.held = kept;
             }
         }
+        // The copied shares have the links of the first half, so each is linked anew.
         let slots: Vec<Slot> = rest.shares.iter().map(|share| share.slot).collect();
         let rest = self.add(rest);
         for slot in slots {
