@@ -86,7 +86,7 @@ pub struct Args {
     pub(crate) reads_calls: bool,
     /// A file with a chat template that replaces the model's own.
     pub(crate) template: Option<PathBuf>,
-    /// What the model is used for, in place of what it is made for.
+    /// The use of the model. The default is the use for which it was trained.
     pub(crate) purpose: Purpose,
     /// This program, which renders chat templates in a process of its own. They are rendered in this process if it is not given.
     pub(crate) program: Option<PathBuf>,
@@ -195,7 +195,7 @@ impl Args {
                         )));
                     }
                 },
-                // What they say together was read before.
+                // `Purpose` has already combined these flags.
                 "runner" | "convert" | "task" => {}
                 "chat-template" => args.template = Some(PathBuf::from(flag.text()?)),
                 "enable-lora" => args.lora.enabled = true,

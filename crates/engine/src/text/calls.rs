@@ -18,7 +18,7 @@ pub(crate) struct Calls {
     held: VecDeque<Token>,
     /// Their texts as one text.
     text: String,
-    /// Where the reading of a call is. `None` outside of calls.
+    /// The progress within the current call. `None` outside of calls.
     call: Option<Reading>,
     count: usize,
     /// Whether further calls are left out.

@@ -120,7 +120,7 @@ impl Drop for Running {
     }
 }
 
-/// What the process does: reads a template, then conversations, each from a line, and answers each with a line.
+/// The main function of the process. It reads a template, then conversations, each from a line, and answers each with a line.
 pub fn render_template() -> io::Result<()> {
     for (resource, limit) in [(Resource::Data, MEMORY), (Resource::Cpu, CPU_SECONDS), (Resource::Core, 0)] {
         setrlimit(resource, Rlimit { current: Some(limit), maximum: Some(limit) })?;

@@ -137,7 +137,8 @@ fn read(file: &[u8]) -> Result<Inner, String> {
     let mut inner = built(|| Inner::from_bytes(file).map_err(|error| error.to_string()))?;
     inner.with_truncation(None).map_err(|error| error.to_string())?;
     inner.with_padding(None);
-    // What is added to texts may name tokens that the file does not have, where the library panics too.
+    // The post-processor may name special tokens that the vocabulary lacks. The library then panics at the first text, so one
+    // is encoded here.
     built(|| Ok(inner.encode_fast("a", true).is_ok()))?;
     Ok(inner)
 }
