@@ -128,6 +128,7 @@ impl Journal {
         revision: u64,
     ) -> Result<(), redb::Error> {
         let key = [table, &key.namespace, &key.name].join("\0").into_bytes();
+        // Taken out of `self`, so that a database whose write failed or panicked is not used again: it is opened anew.
         let database = match self.database.take() {
             Some(database) => database,
             None => self.reopened()?,
