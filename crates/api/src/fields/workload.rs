@@ -223,7 +223,7 @@ fn first<'a>(map: &BTreeMap<String, String>, keys: &[&'a str]) -> Option<&'a str
     keys.iter().copied().find(|key| map.contains_key(*key))
 }
 
-/// What is done with an init container of the initializer's name.
+/// Returns a warning about an init container with the initializer's name.
 fn initializer(site: &Site<'_>) -> Option<String> {
     const PATH: &str = "template.initContainers[storage-initializer]";
     if site.storage_is_off() {
