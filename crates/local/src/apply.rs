@@ -24,7 +24,7 @@ const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// The longest record. All annotations of an object together may have 256 KiB.
 const MAX_LAST_APPLIED: usize = 192 << 10;
 
-/// Who owns the fields of an object that `up` writes.
+/// The manager of the fields of an object that `up` writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Owner {
     /// `up`, which needs the object.

@@ -180,13 +180,13 @@ pub struct MissingType {
     pub name: String,
     /// Its type.
     pub plugin_type: String,
-    /// What the type would need, if it is a type of the reference that this picker refuses.
+    /// The missing feature, if this picker refuses the type although the reference has it.
     pub needs: Option<&'static str>,
-    /// What was probably meant.
+    /// The suggestion.
     pub meant: Meant,
 }
 
-/// What the name of an unknown type probably means.
+/// A suggestion for the name of an unknown type.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Meant {
     /// It is the name that this type had in an earlier release.

@@ -41,12 +41,12 @@ pub(crate) struct Watched {
     pub(crate) learns: Arc<dyn Stopwatch>,
 }
 
-/// What a producer finds about a request, timed where somebody watches.
+/// Runs the lookup of a producer, timed if there is a stopwatch.
 pub(crate) fn finds<T>(watched: Option<&Watched>, find: impl FnOnce() -> T) -> T {
     timed(watched.map(|watched| &watched.finds), find)
 }
 
-/// Lets a producer learn of a decision, timed where somebody watches.
+/// Tells a producer about a decision, timed if there is a stopwatch.
 pub(crate) fn learns(watched: Option<&Watched>, learn: impl FnOnce()) {
     timed(watched.map(|watched| &watched.learns), learn);
 }

@@ -189,7 +189,7 @@ impl Args {
                 "encode-time-per-item" => self.media.time = duration(flag)?,
                 "ec-transfer-config" => self.media.set_transfer(flag)?,
                 "ec-transfer-loss-rate" => self.faults.lost_embeddings = flag.value()?,
-                // What they say together was read before.
+                // `Purpose` has already combined these flags.
                 "runner" | "convert" | "task" => {}
                 "default-embedding-dimensions" => self.vector_width = width(flag)?,
                 "global-cache-hit-threshold" => self.cache_hit_threshold = Some(part(flag)?),

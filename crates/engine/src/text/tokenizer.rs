@@ -130,7 +130,7 @@ impl Tokenizer {
     }
 }
 
-/// Reads a `tokenizer.json`. What it says about the lengths of texts is for others: here the model's context limits them, and a text
+/// Reads a `tokenizer.json`. Its truncation and padding are dropped: the model's context limits the length of texts, and a text
 /// that is too long is refused, not cut.
 fn read(file: &[u8]) -> Result<Inner, String> {
     limits::check(file)?;

@@ -38,7 +38,7 @@ struct ScaledObjects {
     states: HashMap<Key, State>,
 }
 
-/// What is remembered of a ScaledObject between two polls.
+/// The state of a ScaledObject between two polls.
 #[derive(Default)]
 struct State {
     history: History,
@@ -48,7 +48,7 @@ struct State {
     last_active: Option<Instant>,
 }
 
-/// What the triggers ask for.
+/// The replicas that the triggers call for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Demand {
     /// Whether a trigger is active.
