@@ -1,8 +1,8 @@
 //! An embeddable Kubernetes API server: in memory, kubectl-compatible.
 //!
 //! [`ApiServer`] answers as kube-apiserver 1.34 does, for the kinds of [`longboat_strategy::kinds::builtin`] and for custom
-//! resources. Tests compare its answers with recordings of the real server (`tests/transcripts`). A request goes through these
-//! steps:
+//! resources. Tests compare its answers with recordings of the real server (`tests/transcripts`). A request goes through
+//! these steps:
 //!
 //! ```text
 //! front (in process, or a socket) → router → verbs: decode → default → admit → prepare → own → validate → admit → store

@@ -190,8 +190,8 @@ impl Batch {
         started
     }
 
-    /// If another engine has computed the prompt, takes blocks for its keys and values. Returns the number of these tokens. The
-    /// last token of the prompt is always computed here, because it predicts the first token of the answer.
+    /// If another engine has computed the prompt, takes blocks for its keys and values. Returns the number of these tokens.
+    /// The last token of the prompt is always computed here, because it predicts the first token of the answer.
     fn import(&mut self, index: usize) -> usize {
         let sequence = &self.running[index];
         let tokens = (sequence.prompt - 1).saturating_sub(sequence.computed);

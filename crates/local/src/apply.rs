@@ -248,9 +248,9 @@ fn last_applied(object: &Value) -> String {
     format!("{text}\n")
 }
 
-/// Records what was applied. Without the record, `kubectl apply` warns and does not remove fields that leave the manifest. The
-/// record has another field manager than the fields: server-side apply removes the fields of its manager that are not in the
-/// manifest.
+/// Records what was applied. Without the record, `kubectl apply` warns and does not remove fields that leave the manifest.
+/// The record has another field manager than the fields: server-side apply removes the fields of its manager that are not in
+/// the manifest.
 async fn record(
     api: &Api<DynamicObject>,
     written: DynamicObject,

@@ -156,7 +156,8 @@ impl ConfigError {
         Self::Shape { path: error.place(), message: error.to_string() }
     }
 
-    /// Creates an error for a reference to an unknown plugin, with a hint at the name that was probably meant, or with all names.
+    /// Creates an error for a reference to an unknown plugin, with a hint at the name that was probably meant, or with all
+    /// names.
     pub(crate) fn reference<'a>(
         from: impl Into<String>,
         reference: &str,

@@ -37,8 +37,8 @@ pub(crate) struct Load {
     pub(crate) tokens: u64,
 }
 
-/// The load of a committed decision. Release it with [`State::release`](crate::State::release). A part is already released when
-/// the response begins. Reservations are not looked up by `x-request-id`, because clients can repeat ids.
+/// The load of a committed decision. Release it with [`State::release`](crate::State::release). A part is already released
+/// when the response begins. Reservations are not looked up by `x-request-id`, because clients can repeat ids.
 #[derive(Debug, Default)]
 #[must_use = "what is reserved must be released"]
 pub struct Reservation {
@@ -94,8 +94,8 @@ impl InFlight {
         Some(f64::from_bits(*bits))
     }
 
-    /// Adds one request per target. `tokens` are the uncached prompt tokens of the request there. `tpot` is the requested time
-    /// per token in milliseconds.
+    /// Adds one request per target. `tokens` are the uncached prompt tokens of the request there. `tpot` is the requested
+    /// time per token in milliseconds.
     pub(crate) fn reserve(
         &mut self,
         targets: impl Iterator<Item = (Slot, bool, u64)>,

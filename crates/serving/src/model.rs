@@ -17,8 +17,8 @@ pub trait Model: Send + Sync + 'static {
     /// Tokenizes a text.
     fn tokens(&self, text: &str) -> Vec<u32>;
 
-    /// Bytes of the longest token, so that a text is known to be too long before it becomes tokens; none where that takes next to
-    /// nothing.
+    /// Bytes of the longest token, so that a text is known to be too long before it becomes tokens; none where that takes
+    /// next to nothing.
     fn longest_token(&self) -> Option<usize> {
         None
     }

@@ -83,8 +83,8 @@ pub struct Args {
 // === impl Args ===
 
 impl Args {
-    /// Parses the arguments after `vllm serve`. The default latencies are those of a small model on one accelerator, so that a
-    /// first try looks realistic.
+    /// Parses the arguments after `vllm serve`. The default latencies are those of a small model on one accelerator, so that
+    /// a first try looks realistic.
     pub fn vllm<S: AsRef<str>>(arguments: &[S]) -> Result<Self, ArgsError> {
         let mut defaults = Self::defaults();
         defaults.max_model_len = 32_768;

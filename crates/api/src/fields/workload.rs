@@ -182,8 +182,8 @@ fn devices(container: &Container) -> impl Iterator<Item = (&str, i64)> {
     })
 }
 
-/// A container that was probably meant to be the model server. Nothing but presets adds to the spec, and it does not touch the
-/// container `main`, so the preset's runs as well.
+/// A container that was probably meant to be the model server. Nothing but presets adds to the spec, and it does not touch
+/// the container `main`, so the preset's runs as well.
 fn beside_main(site: &Site<'_>) -> Option<String> {
     /// Names in images of model servers.
     const SERVERS: [&str; 5] = ["vllm", "sglang", "tritonserver", "text-generation-inference", "llm-d-cuda"];

@@ -22,8 +22,9 @@ use crate::{
 };
 
 const NAME: &str = "chat";
-/// The work that one conversation may take, so that no template runs for ever or fills the memory: an instruction takes one, and so do
-/// 64 bytes that are written or kept. So a conversation makes 64 MB of texts at most, which is many times the longest context.
+/// The work that one conversation may take, so that no template runs for ever or fills the memory: an instruction takes one,
+/// and so do 64 bytes that are written or kept. So a conversation makes 64 MB of texts at most, which is many times the
+/// longest context.
 const FUEL: u64 = 1_000_000;
 /// Bytes for which one is taken.
 const BYTES: usize = 64;
@@ -69,8 +70,8 @@ pub(super) type Rendered = Result<String, String>;
 // === impl Template ===
 
 impl Template {
-    /// Returns the template of a model, or the one in `file` in its place. Returns `None` if there is none, as for base models.
-    /// `program` renders it, if it is given.
+    /// Returns the template of a model, or the one in `file` in its place. Returns `None` if there is none, as for base
+    /// models. `program` renders it, if it is given.
     pub(crate) fn load(
         file: Option<&Path>,
         folder: &Path,

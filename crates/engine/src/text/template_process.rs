@@ -1,8 +1,8 @@
 //! A process that renders chat templates and does nothing else.
 //!
-//! Fuel bounds what a template executes and writes. It does not bound everything: lists that hold themselves many times are compared,
-//! joined or written as JSON without a charge, and lists within lists may be deeper than the stack. So templates of models run in a
-//! process with limits of its own and no environment. Whatever a template does, only this process ends.
+//! Fuel bounds what a template executes and writes. It does not bound everything: lists that hold themselves many times are
+//! compared, joined or written as JSON without a charge, and lists within lists may be deeper than the stack. So templates
+//! of models run in a process with limits of its own and no environment. Whatever a template does, only this process ends.
 
 use std::{
     io::{self, BufRead, BufReader, Write},

@@ -116,8 +116,8 @@ impl<T> Eviction<T> {
         vec![Gone::Late; late]
     }
 
-    /// Returns the requests to evict for the blocked band, in this order. Often there are none. Each victim's priority is below
-    /// the band's.
+    /// Returns the requests to evict for the blocked band, in this order. Often there are none. Each victim's priority is
+    /// below the band's.
     pub fn decide(&mut self, blocked: Blocked, saturation: f64, now: u64) -> Vec<T> {
         // One round after the other, because the saturation does not show the effect of the last victims yet.
         if !self.going.is_empty() || now < self.settled_at || self.in_flight == 0 {

@@ -226,8 +226,8 @@ impl<T> Queue<T> {
         Ok(ticket)
     }
 
-    /// Runs one dispatch cycle. Returns the next request, unless the pool is too saturated for it. A band that must wait blocks
-    /// all lower bands.
+    /// Runs one dispatch cycle. Returns the next request, unless the pool is too saturated for it. A band that must wait
+    /// blocks all lower bands.
     pub fn pop(&mut self, saturation: f64, now: u64) -> Option<T> {
         self.cycles += 1;
         let priorities: Vec<i32> = self.bands.keys().map(|Reverse(priority)| *priority).collect();

@@ -71,8 +71,8 @@ impl KvCache {
         }
     }
 
-    /// Takes the blocks of a prompt, and space for `generated` more tokens. Returns `None` if running requests leave too little
-    /// space; then the request has to wait.
+    /// Takes the blocks of a prompt, and space for `generated` more tokens. Returns `None` if running requests leave too
+    /// little space; then the request has to wait.
     ///
     /// The first `stored` blocks of the prompt are in a storage, so they count as cached even if they are not in this cache.
     pub(crate) fn take(&mut self, prompt: &[u32], generated: usize, stored: usize) -> Option<Held> {
