@@ -244,8 +244,8 @@ impl Bench {
     }
 }
 
-/// The number of rounds. In each round, each load runs with each server in turn. The table has medians, because other work on the machine slows down
-/// some rounds.
+/// The number of rounds. In each round, each load runs with each server in turn. The table has medians, because other work on
+/// the machine slows down some rounds.
 const ROUNDS: usize = 5;
 
 /// The result of one load without a picker, with the floor, and with the picker.

@@ -68,7 +68,7 @@ enum State {
     Other,
 }
 
-/// What the lines of a head have said so far.
+/// The framing headers in the lines of a head that were read so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Head {
     bytes: usize,

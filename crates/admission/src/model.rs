@@ -3,7 +3,7 @@
 use longboat_api::{shell, v1alpha2::LLMInferenceServiceSpec};
 use longboat_download::address;
 
-/// What a name must be to need no quotes.
+/// The names that need no quotes.
 const PLAIN: &str = "use letters, digits and any of _@%+=:,./-";
 
 /// Returns the addresses of models and adapters from which nothing can be fetched: path of the field, and what is wrong.

@@ -13,7 +13,7 @@ use serde::{
 };
 use serde_json::{Map, Value, value::RawValue};
 
-/// What happens to a field.
+/// How a large field is read.
 enum Plan {
     /// The field stays text.
     Cut,

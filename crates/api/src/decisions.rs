@@ -1,9 +1,9 @@
 //! How a reader proves to a picker that it may read decisions.
 //!
-//! The API server passes no `Authorization` header on to pods. So a reader asks the API server for a token of the picker's own
-//! service account, made for [`AUDIENCE`] only, and sends it in [`TOKEN_HEADER`]. RBAC decides who may have such a token
-//! (`create` of `serviceaccounts/token`) and who may reach the pod (`get` of `pods/proxy`). The token opens nothing else: the
-//! API server itself refuses it, so a pod that only looks like a picker gains nothing from it.
+//! The API server passes no `Authorization` header on to pods. So a reader asks the API server for a token of the picker's
+//! own service account, made for [`AUDIENCE`] only, and sends it in [`TOKEN_HEADER`]. RBAC decides who may have such a token
+//! (`create` of `serviceaccounts/token`) and who may reach the pod (`get` of `pods/proxy`). The token opens nothing else:
+//! the API server itself refuses it, so a pod that only looks like a picker gains nothing from it.
 
 /// The audience of tokens for readers of decisions.
 pub const AUDIENCE: &str = "longboat.dev/decisions";

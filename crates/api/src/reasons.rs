@@ -34,8 +34,8 @@ pub mod condition {
     pub const REFS_INVALID: &str = "RefsInvalid";
     /// A Gateway is not programmed.
     pub const GATEWAYS_NOT_READY: &str = "GatewaysNotReady";
-    /// A Gateway lacks something that the route needs. KServe's API lists this reason for extensions of its controller; Longboat
-    /// never sets it.
+    /// A Gateway lacks something that the route needs. KServe's API lists this reason for extensions of its controller;
+    /// Longboat never sets it.
     pub const GATEWAY_PRECONDITION_NOT_MET: &str = "GatewayPreconditionNotMet";
     /// The route could not be made or written.
     pub const HTTP_ROUTE_RECONCILE_ERROR: &str = "HTTPRouteReconcileError";

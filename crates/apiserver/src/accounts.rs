@@ -1,5 +1,5 @@
 //! Tokens of service accounts: JSON Web Tokens, signed with a key of this process, so none outlives it. The server stores no
-//! token. What a token is bound to is checked at each use.
+//! token. Each use checks that the account and the pod of the token still exist.
 
 use base64::{Engine, prelude::BASE64_URL_SAFE_NO_PAD};
 use jiff::{SignedDuration, Timestamp};
@@ -18,7 +18,7 @@ pub(crate) const OWN_AUDIENCE: &str = "https://kubernetes.default.svc.cluster.lo
 /// How much later than its expiry a token is refused, because clocks differ. kube-apiserver tolerates as much.
 const LEEWAY: SignedDuration = SignedDuration::from_mins(1);
 
-/// What a token is for.
+/// The claims of a token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Grant {
     pub(crate) account: Key,

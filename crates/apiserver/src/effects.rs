@@ -1,4 +1,4 @@
-//! What writes of some kinds cause in this server, beyond the stored object.
+//! Side effects of writes of some kinds in this server, beyond the stored object.
 
 use serde_json::Value;
 

@@ -1,13 +1,15 @@
 //! An embeddable Kubernetes API server: in memory, kubectl-compatible.
 //!
-//! [`ApiServer`] answers as kube-apiserver 1.34 does, for the kinds of [`longboat_strategy::kinds::builtin`] and for custom resources. Tests
-//! compare its answers with recordings of the real server (`tests/transcripts`). A request goes through these steps:
+//! [`ApiServer`] answers as kube-apiserver 1.34 does, for the kinds of [`longboat_strategy::kinds::builtin`] and for custom
+//! resources. Tests compare its answers with recordings of the real server (`tests/transcripts`). A request goes through
+//! these steps:
 //!
 //! ```text
 //! front (in process, or a socket) → router → verbs: decode → default → admit → prepare → own → validate → admit → store
 //! ```
 //!
-//! `longboat_strategy` has the fields and the behaviour of each built-in kind, `longboat_schema` those of custom resources. [`patching`] handles patches and field ownership, `webhook` and [`admission`] admission.
+//! `longboat_strategy` has the fields and the behaviour of each built-in kind, `longboat_schema` those of custom resources.
+//! [`patching`] handles patches and field ownership, `webhook` and [`admission`] admission.
 //! [`store`] keeps the objects and a window of past changes, from which watches read. Nothing here schedules or runs pods.
 //! [`Loops`] does the housekeeping of the objects (garbage collection, emptying namespaces, dropping old events).
 

@@ -156,7 +156,7 @@ fn issue(
     Ok(())
 }
 
-/// What workloads wait for.
+/// The preconditions of writing workloads.
 struct Gate<'a> {
     /// Whether an object that all pods need is missing, so that no workload is written.
     is_closed: bool,

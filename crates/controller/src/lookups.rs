@@ -12,8 +12,8 @@ use parking_lot::Mutex;
 
 use crate::context::Context;
 
-/// Lookups of a composition. Each is recorded, whether or not something was found, so that an object that is created later triggers
-/// a reconcile.
+/// Lookups of a composition. Each is recorded, whether or not something was found, so that an object that is created later
+/// triggers a reconcile.
 pub(crate) struct Lookups<'a> {
     context: &'a Context,
     snapshot: &'a Snapshot,

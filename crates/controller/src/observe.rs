@@ -18,7 +18,8 @@ pub(crate) fn snapshot(
 ) -> Snapshot {
     let mut snapshot = empty(context, platform, now);
     add(context, service.namespace.as_deref(), &mut snapshot);
-    // ClusterRoleBindings are cluster-scoped, and each service has one. The snapshot has only those under the service's names.
+    // ClusterRoleBindings are cluster-scoped, and each service has one. The snapshot has only those under the service's
+    // names.
     let bindings = &context.caches.cluster_role_bindings;
     for name in [names::scheduler_auth_binding, names::distinct_scheduler_auth_binding] {
         let name = name(service.namespace.as_deref(), service.name.as_deref());

@@ -68,8 +68,8 @@ pub async fn run(args: Args, client: Client, shutdown: CancellationToken) -> Res
     result
 }
 
-/// Watches until `shutdown`, and reconciles while `candidate` leads, or all the time if there is none. Sets `readiness` when the caches
-/// are filled.
+/// Watches until `shutdown`, and reconciles while `candidate` leads, or all the time if there is none. Sets `readiness` when
+/// the caches are filled.
 pub(crate) async fn supervise(
     context: &Arc<Context>,
     readiness: &Readiness,

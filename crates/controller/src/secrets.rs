@@ -29,8 +29,8 @@ use crate::{
 /// they are read before the index records that the service depends on them.
 const SWEEP: Duration = Duration::from_mins(1);
 
-/// What the cache has of a Secret that is not ours: its name and version. Annotations are dropped, because `kubectl apply`
-/// stores the whole content in one.
+/// The metadata that the cache keeps of a Secret that is not ours: name and version. Annotations are dropped, because
+/// `kubectl apply` stores the whole content in one.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct SecretMetadata {
     metadata: ObjectMeta,

@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use serde::Serialize;
 use serde_json::Value;
 
-/// What was requested and what was stored, for each such child of each service.
+/// The requested and the stored object of each such child of each service, as hashes.
 #[derive(Debug, Default)]
 pub(crate) struct Settled {
     outcomes: Mutex<HashMap<Key, HashMap<ObjectRef, Outcome>>>,

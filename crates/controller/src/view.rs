@@ -23,7 +23,7 @@ use crate::{
     watch::{Served, Watched, list, list_every},
 };
 
-/// What the controller would see now.
+/// A snapshot as the controller would take it now.
 #[derive(Clone, Debug)]
 pub struct View {
     /// Services, by namespace and name.
@@ -36,7 +36,7 @@ pub struct View {
     pub platform_error: Option<PlatformError>,
     /// How the names of presets are formed.
     pub preset_names: PresetNames,
-    /// What could not be read for lack of rights, one sentence each.
+    /// One sentence for each kind that could not be read for lack of rights.
     pub hidden: Vec<String>,
 }
 

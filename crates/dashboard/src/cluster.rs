@@ -38,7 +38,7 @@ pub struct Address {
     pub model: String,
 }
 
-/// What the commands of the binary know about a cluster or a local cluster. Errors are sentences for a person.
+/// The results of the binary's commands for a cluster or a local cluster. Errors are sentences for a person.
 pub trait Cluster: Send + Sync + 'static {
     /// Streams the current state, and the state after each change.
     fn pictures(&self, service: Option<Key>) -> BoxStream<'static, Picture>;

@@ -1,5 +1,5 @@
-//! The objects that a service owns, by their owner references. Names do not tell: `qwen-pd-kserve` may belong to `qwen-pd` or to
-//! `qwen`.
+//! The objects that a service owns, by their owner references. Names do not tell: `qwen-pd-kserve` may belong to `qwen-pd`
+//! or to `qwen`.
 
 use std::collections::BTreeSet;
 
@@ -28,8 +28,8 @@ use longboat_key::Key;
 
 use crate::objects::READ;
 
-/// Returns the kinds of objects that services own and that events are about, with the label selector of those of a service. An
-/// owner comes before the objects that it owns.
+/// Returns the kinds of objects that services own and that events are about, with the label selector of those of a service.
+/// An owner comes before the objects that it owns.
 fn kinds(service: &Key) -> Vec<(ApiResource, String)> {
     let labelled = format!("{PART_OF}={PART_OF_VALUE},{NAME}={}", service.name);
     let of = |kind| (kind, labelled.clone());

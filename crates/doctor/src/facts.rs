@@ -46,7 +46,7 @@ pub struct Facts {
     pub claims: Vec<PersistentVolumeClaim>,
     /// Network policies in the namespaces of services with separate prefill.
     pub network_policies: Vec<NetworkPolicy>,
-    /// What engines report about themselves, by `namespace/pod`.
+    /// The reports of engines about themselves, by `namespace/pod`.
     pub engines: BTreeMap<String, Engine>,
     /// The controller's Deployment.
     pub controller: Option<Deployment>,
@@ -68,7 +68,7 @@ pub struct Facts {
     pub hidden: Vec<String>,
 }
 
-/// What an engine reports about itself.
+/// The report of an engine about itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Engine {
     /// Its version, if it reports that.

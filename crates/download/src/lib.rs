@@ -1,5 +1,5 @@
-//! The interface of a download: addresses, its environment variables, its pod condition and its progress. Planner, controller and node use
-//! this crate so that they need not link the download itself.
+//! The interface of a download: addresses, its environment variables, its pod condition and its progress. Planner,
+//! controller and node use this crate so that they need not link the download itself.
 
 pub mod address;
 
@@ -7,8 +7,8 @@ use std::{fmt, io::Read, path::Path};
 
 use serde::{Deserialize, Serialize};
 
-/// Set by the node: `skip` if the engine is the simulator, `cache` if it is a real engine, and `offline` if a real engine must
-/// not use the network.
+/// Set by the node: `skip` if the engine is the simulator, `cache` if it is a real engine, and `offline` if a real engine
+/// must not use the network.
 pub const MODE_VARIABLE: &str = "LONGBOAT_FETCH";
 /// Seconds without a byte of progress after which a download fails.
 pub const PATIENCE_VARIABLE: &str = "LONGBOAT_FETCH_PATIENCE";

@@ -86,9 +86,10 @@ pub struct Args {
     pub(crate) reads_calls: bool,
     /// A file with a chat template that replaces the model's own.
     pub(crate) template: Option<PathBuf>,
-    /// What the model is used for, in place of what it is made for.
+    /// The use of the model. The default is the use for which it was trained.
     pub(crate) purpose: Purpose,
-    /// This program, which renders chat templates in a process of its own. They are rendered in this process if it is not given.
+    /// This program, which renders chat templates in a process of its own. They are rendered in this process if it is not
+    /// given.
     pub(crate) program: Option<PathBuf>,
     /// Threads that compute.
     threads: usize,
@@ -195,7 +196,7 @@ impl Args {
                         )));
                     }
                 },
-                // What they say together was read before.
+                // `Purpose` has already combined these flags.
                 "runner" | "convert" | "task" => {}
                 "chat-template" => args.template = Some(PathBuf::from(flag.text()?)),
                 "enable-lora" => args.lora.enabled = true,
@@ -245,7 +246,8 @@ impl Args {
         Ok(args)
     }
 
-    /// Renders chat templates in processes of this program, whose `main` calls [`crate::render_template`] for [`crate::TEMPLATE_ROLE`].
+    /// Renders chat templates in processes of this program, whose `main` calls [`crate::render_template`] for
+    /// [`crate::TEMPLATE_ROLE`].
     #[must_use]
     pub fn with_program(self, program: PathBuf) -> Self {
         Self { program: Some(program), ..self }
@@ -267,8 +269,8 @@ fn at_most(flag: &Flag, value: usize, most: usize) -> Result<usize, ArgsError> {
     if value <= most { Ok(value) } else { Err(flag.invalid(format!("must be at most {most}"))) }
 }
 
-/// The default number of threads: half of the cores. candle's threads wait for each other in a busy loop, which costs more than
-/// it brings if other programs use the same cores.
+/// The default number of threads: half of the cores. candle's threads wait for each other in a busy loop, which costs more
+/// than it brings if other programs use the same cores.
 fn default_threads() -> usize {
     std::thread::available_parallelism().map_or(1, |cores| (cores.get() / 2).max(1))
 }

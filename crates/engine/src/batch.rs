@@ -73,6 +73,8 @@ impl Batch {
     /// Releases the blocks that no other engine needs any more. Returns the number of prompts that were not fetched in time.
     pub(crate) fn take_back(&mut self) -> usize {
         let (unwanted, expired) = self.shelf.unwanted(Instant::now());
+        // The last block first: the block that is free for the longest time is taken first, and the beginning of a prompt
+        // is shared most often.
         for block in unwanted.into_iter().rev() {
             self.blocks.release(block);
         }
@@ -154,6 +156,7 @@ impl Batch {
             let needed = sequence.tokens.len().div_ceil(self.blocks.size()) - cached.len();
             // The cached blocks may be among the free ones, so they count too.
             if needed + cached.len() > self.blocks.free() {
+                // A running sequence will free blocks. Without one, only prompts that are kept for other engines can.
                 if !self.running.is_empty() {
                     break;
                 }
@@ -162,6 +165,7 @@ impl Batch {
                 }
             }
             let Some(mut sequence) = self.waiting.remove(place) else { break };
+            // Shared before further blocks are taken, because taking one would evict it from the cache.
             for block in &cached {
                 self.blocks.share(*block);
             }
@@ -186,8 +190,8 @@ impl Batch {
         started
     }
 
-    /// If another engine has computed the prompt, takes blocks for its keys and values. Returns the number of these tokens. The
-    /// last token of the prompt is always computed here, because it predicts the first token of the answer.
+    /// If another engine has computed the prompt, takes blocks for its keys and values. Returns the number of these tokens.
+    /// The last token of the prompt is always computed here, because it predicts the first token of the answer.
     fn import(&mut self, index: usize) -> usize {
         let sequence = &self.running[index];
         let tokens = (sequence.prompt - 1).saturating_sub(sequence.computed);

@@ -11,8 +11,8 @@ use crate::{
     weights::{Safetensors, Weights},
 };
 
-/// Checks a model by its headers, with the default size of the KV cache. Returns a short description of the model. `weights` is
-/// the size in bytes of weights that are not fetched yet; then a folder with only `config.json` is enough.
+/// Checks a model by its headers, with the default size of the KV cache. Returns a short description of the model. `weights`
+/// is the size in bytes of weights that are not fetched yet; then a folder with only `config.json` is enough.
 pub fn check(path: &Path, weights: Option<u64>) -> Result<String, LoadError> {
     let opened = match weights {
         Some(_) => Weights::Safetensors(Safetensors::open(path, &[])?),

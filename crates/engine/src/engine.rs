@@ -62,8 +62,8 @@ pub struct Engine {
     /// The most adapters in one batch.
     most_adapters: usize,
     lends_adapters: bool,
-    /// The bytes of every token, computed at the first request with a fixed form. `None` inside if the tokens do not consist of
-    /// bytes.
+    /// The bytes of every token, computed at the first request with a fixed form. `None` inside if the tokens do not consist
+    /// of bytes.
     words: OnceLock<Option<Arc<Words>>>,
     /// KiB that the forms of all requests may take.
     room: Arc<Semaphore>,

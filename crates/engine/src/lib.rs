@@ -6,9 +6,9 @@
 //! running answer and for parts of new prompts (`batch`). Keys and values are stored in blocks, which prompts with the same
 //! beginning share (`cache`). The blocks of a prompt can be sent to another engine or received from one (`transfer`).
 //!
-//! Matrices of 4 and 8 bits are multiplied by the crate's own kernels if the processor has AVX2 (`kernels`), and all others by
-//! candle. The operations between the matrices are plain arithmetic on slices, because candle's own models do not give access
-//! to their KV caches.
+//! Matrices of 4 and 8 bits are multiplied by the crate's own kernels if the processor has AVX2 (`kernels`), and all others
+//! by candle. The operations between the matrices are plain arithmetic on slices, because candle's own models do not give
+//! access to their KV caches.
 
 mod args;
 mod batch;

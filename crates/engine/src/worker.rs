@@ -53,6 +53,8 @@ impl Worker {
         loop {
             if self.batch.is_empty() {
                 self.tell();
+                // Nothing wakes this thread when another engine has fetched its blocks or has given up, so it looks from
+                // time to time.
                 let next = if self.batch.keeps_nothing() {
                     inbox.recv().map_err(|_| RecvTimeoutError::Disconnected)
                 } else {
@@ -77,6 +79,7 @@ impl Worker {
     }
 
     fn pass(&mut self) {
+        // Before new sequences start, so that these find the blocks of clients that have left.
         self.batch.drop_abandoned();
         self.take_back();
         for started in self.batch.start() {
@@ -90,6 +93,7 @@ impl Worker {
             Ok(weights) => weights,
             Err(error) => {
                 tracing::error!(%error, "A forward pass failed, so its answers are cut off.");
+                // From the end, because removing a sequence moves those behind it.
                 for index in (0..self.batch.running().len()).rev() {
                     drop(self.batch.remove(index));
                 }
@@ -113,6 +117,7 @@ impl Worker {
             }
             finished.extend(finish.map(|finish| (index, finish)));
         }
+        // From the highest index down, because removing a sequence moves those behind it.
         finished.sort_unstable_by_key(|(index, _)| std::cmp::Reverse(*index));
         for (index, Finish(reason)) in finished {
             let (sequence, given_up) = self.batch.finish(index);
@@ -128,6 +133,7 @@ impl Worker {
         self.metrics.external(prompt - cached, imported);
         let mut kv = self.kv.write();
         let numbers = kv.block_bytes() / size_of::<f32>();
+        // Blocks that were in the cache already have this content, and other sequences share them.
         let found = cached / self.batch.blocks().size();
         let blocks = self.batch.running()[index].blocks.iter().zip(given.numbers.chunks_exact(numbers));
         for (block, numbers) in blocks.skip(found) {

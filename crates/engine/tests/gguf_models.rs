@@ -1,5 +1,5 @@
-//! GGUF files of small random models, compared with plain arithmetic (`gguf_reference.py`): each format of weights, each way to make a
-//! vector of a text, and the tokens that are added to texts.
+//! GGUF files of small random models, compared with plain arithmetic (`gguf_reference.py`): each format of weights, each way
+//! to make a vector of a text, and the tokens that are added to texts.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
 #[expect(dead_code, reason = "shared with the other tests")]

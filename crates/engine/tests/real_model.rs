@@ -83,12 +83,13 @@ fn greedy(prompt: &[u32], length: usize) -> Value {
 /// If llama.cpp's two best tokens are closer than this, in nats, rounding may change the choice: llama.cpp rounds activations
 /// to 8 bits before the multiplication with these weights.
 const NEAR_TIE: f64 = 0.2;
-/// The same where both compute with the F16 weights themselves. Then only the activations of llama.cpp are rounded, to 16 bits:
-/// the distances between the best two tokens were at most 0.044 from its own, with either file.
+/// The same where both compute with the F16 weights themselves. Then only the activations of llama.cpp are rounded, to 16
+/// bits: the distances between the best two tokens were at most 0.044 from its own, with either file.
 const NEAR_TIE_OF_HALVES: f64 = 0.05;
-/// The same where the F16 weights become Q8_0. Then activations have 8 bits, and small differences do not stay small: a number that
-/// is rounded the other way changes by a whole step, and after some layers everything is rounded differently. `rounding.py`
-/// computes the logarithms of the likeliest tokens' probabilities plainly. They differ by (root mean square, and most of 960):
+/// The same where the F16 weights become Q8_0. Then activations have 8 bits, and small differences do not stay small: a
+/// number that is rounded the other way changes by a whole step, and after some layers everything is rounded differently.
+/// `rounding.py` computes the logarithms of the likeliest tokens' probabilities plainly. They differ by (root mean square,
+/// and most of 960):
 ///
 /// | Between | | |
 /// |---|---|---|
@@ -97,8 +98,8 @@ const NEAR_TIE_OF_HALVES: f64 = 0.05;
 /// | one file with 8 bits, and the same with activations changed by 10⁻⁷ | 0.16 | 0.57 |
 /// | F16 and 8 bits, for either file | 0.17, 0.18 | 0.69, 0.96 |
 ///
-/// So both files are samples of the same error. A distance is between two such numbers, so it may be wrong by more than one of them.
-/// A single distance says little; their mean says more.
+/// So both files are samples of the same error. A distance is between two such numbers, so it may be wrong by more than one
+/// of them. A single distance says little; their mean says more.
 const NEAR_TIE_OF_EIGHT_BITS: f64 = 1.0;
 
 #[tokio::test]

@@ -151,7 +151,8 @@ async fn models_for_embeddings_make_the_vectors_of_plain_arithmetic() {
                 &case.vector,
             );
         }
-        // The characters from `!` to `~` are the tokens from 0 on. A text, a list of texts and tokens are the same input here.
+        // The characters from `!` to `~` are the tokens from 0 on. A text, a list of texts and tokens are the same input
+        // here.
         let (first, body) = (&cases[0].vector, |input: Value| json!({"model": "e", "input": input}));
         for input in [json!("\"#$"), json!(["\"#$"]), json!([1, 2, 3])] {
             let answer = server.post("/v1/embeddings", &body(input)).await;

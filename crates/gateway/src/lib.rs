@@ -41,7 +41,8 @@ pub struct Gateway {
 }
 
 /// Serves all Gateways of this controller's classes: on the port of `listener`, and on the same address on every other port
-/// that one of their listeners names, if that port is free. Only the port of `listener` answers requests that no route matches.
+/// that one of their listeners names, if that port is free. Only the port of `listener` answers requests that no route
+/// matches.
 pub fn start(client: Client, listener: TcpListener, guard: Guard) -> std::io::Result<Gateway> {
     let address = listener.local_addr()?;
     let shutdown = CancellationToken::new();

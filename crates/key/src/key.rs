@@ -6,8 +6,8 @@ use k8s_openapi::{Metadata, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 
 use crate::text::{Name, Namespace};
 
-/// Namespace and name of an object; the namespace is empty for cluster-scoped kinds. Clones share the strings, because each key is
-/// stored in many places.
+/// Namespace and name of an object; the namespace is empty for cluster-scoped kinds. Clones share the strings, because each
+/// key is stored in many places.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
     /// The namespace.

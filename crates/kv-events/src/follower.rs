@@ -1,6 +1,6 @@
 //! Tracks the sequence numbers of one publisher.
 
-/// What to do with a message.
+/// The decision about a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
     /// The message is the next one: apply it.

@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use crate::event::{Event, Stored};
 
 impl Event {
-    /// Splits an event into events of at most this many blocks. Applied in their order, up to the first that is not applied, they
-    /// have the effect of the event.
+    /// Splits an event into events of at most this many blocks. Applied in their order, up to the first that is not applied,
+    /// they have the effect of the event.
     pub fn parts(&self, blocks: usize) -> Vec<Cow<'_, Self>> {
         let blocks = blocks.max(1);
         match self {

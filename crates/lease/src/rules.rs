@@ -23,7 +23,7 @@ pub struct Timing {
     pub retry: Duration,
 }
 
-/// What a candidate should do with the lease.
+/// The next step of a candidate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Move {
     /// This replica holds the lease, and should renew it.
@@ -89,7 +89,7 @@ impl Seen {
         }
     }
 
-    /// What the replica `identity` should do at `now`.
+    /// Returns the next step of the replica `identity` at `now`.
     pub(crate) fn next(&self, identity: &str, now: Instant) -> Move {
         match self.spec.holder_identity.as_deref() {
             Some(holder) if holder == identity => Move::Renew,

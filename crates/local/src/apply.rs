@@ -24,7 +24,7 @@ const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// The longest record. All annotations of an object together may have 256 KiB.
 const MAX_LAST_APPLIED: usize = 192 << 10;
 
-/// Who owns the fields of an object that `up` writes.
+/// The manager of the fields of an object that `up` writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Owner {
     /// `up`, which needs the object.
@@ -248,9 +248,9 @@ fn last_applied(object: &Value) -> String {
     format!("{text}\n")
 }
 
-/// Records what was applied. Without the record, `kubectl apply` warns and does not remove fields that leave the manifest. The
-/// record has another field manager than the fields: server-side apply removes the fields of its manager that are not in the
-/// manifest.
+/// Records what was applied. Without the record, `kubectl apply` warns and does not remove fields that leave the manifest.
+/// The record has another field manager than the fields: server-side apply removes the fields of its manager that are not in
+/// the manifest.
 async fn record(
     api: &Api<DynamicObject>,
     written: DynamicObject,

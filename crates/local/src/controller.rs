@@ -1,5 +1,5 @@
-//! Runs the controller, and shows it as the Deployment that runs it on a cluster. A rollout of the Deployment restarts it, and
-//! zero replicas stop it.
+//! Runs the controller, and shows it as the Deployment that runs it on a cluster. A rollout of the Deployment restarts it,
+//! and zero replicas stop it.
 
 use futures::StreamExt;
 use k8s_openapi::{

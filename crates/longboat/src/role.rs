@@ -61,8 +61,8 @@ pub(crate) async fn sim(arguments: Vec<String>, shutdown: CancellationToken) -> 
     simulate(SimArgs::simulator(&on_pod_address(&arguments))?, shutdown).await
 }
 
-/// Whether the arguments of the simulator ask for help. clap does not read them, because vLLM has more flags than the simulator
-/// knows.
+/// Whether the arguments of the simulator ask for help. clap does not read them, because vLLM has more flags than the
+/// simulator knows.
 fn asks_for_help(arguments: &[String]) -> bool {
     arguments.iter().any(|argument| matches!(argument.as_str(), "--help" | "-h"))
 }

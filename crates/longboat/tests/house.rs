@@ -103,6 +103,143 @@ fn no_source_file_is_longer_than_eight_hundred_lines() {
     assert_eq!(long, Vec::<String>::new());
 }
 
+/// Names of types that say what happened to something instead of what it is.
+const DIALECT_TYPES: [&str; 36] = [
+    "Answering",
+    "Arriving",
+    "Asked",
+    "Came",
+    "Chosen",
+    "Ended",
+    "Fetching",
+    "Given",
+    "Gone",
+    "Handing",
+    "Heard",
+    "Kept",
+    "Leaving",
+    "Lent",
+    "Lesson",
+    "Made",
+    "Meant",
+    "Misread",
+    "Nobody",
+    "Opened",
+    "Person",
+    "Picked",
+    "Preparing",
+    "Said",
+    "Saying",
+    "Seen",
+    "Shown",
+    "Thanks",
+    "Together",
+    "Trouble",
+    "Twin",
+    "Understood",
+    "Unseen",
+    "Wanted",
+    "Wish",
+    "Wrong",
+];
+
+/// Words of constants. A limit is a `MAX_…`, a `MIN_…`, a `…_LIMIT` or a `…_TIMEOUT`, with its unit.
+const DIALECT_WORDS: [&str; 14] = [
+    "DEEPEST",
+    "ENOUGH",
+    "FAREWELL",
+    "LARGEST",
+    "LONGEST",
+    "MOST",
+    "NAP",
+    "NOBODY",
+    "POLITENESS",
+    "REMEMBERED",
+    "SHORTEST",
+    "SMALLEST",
+    "SOONER",
+    "WIDEST",
+];
+
+/// Whole names of constants that say nothing without their comment.
+const DIALECT_CONSTANTS: [&str; 6] = ["AGAIN", "BELIEVED", "GOODBYE", "KEPT", "PATIENCE", "TRIES"];
+
+/// Names of functions.
+const DIALECT_FUNCTIONS: [&str; 12] = [
+    "as_somebody_else",
+    "bring",
+    "fails_barely",
+    "foresee",
+    "give_back",
+    "hear",
+    "hindrance",
+    "look_on",
+    "take_back",
+    "tidy",
+    "try_out",
+    "understand",
+];
+
+#[test]
+fn names_are_terms_that_one_can_search_for() {
+    let mut dialect = Vec::new();
+    for crate_folder in std::fs::read_dir(Path::new(ROOT).join("crates")).unwrap() {
+        let sources = crate_folder.unwrap().path().join("src");
+        if !sources.is_dir() {
+            continue;
+        }
+        visit(&sources, &mut |path| {
+            for (number, line) in std::fs::read_to_string(path).unwrap().lines().enumerate() {
+                if let Some((keyword, name)) =
+                    declaration(line).filter(|(keyword, name)| is_dialect(keyword, name))
+                {
+                    dialect.push(format!("{}:{}: {keyword} {name}", path.display(), number + 1));
+                }
+            }
+        });
+    }
+    assert_eq!(dialect, Vec::<String>::new());
+}
+
+#[test]
+fn declarations_are_found_behind_their_modifiers() {
+    assert_eq!(declaration("    pub(crate) async fn bring(&self) {"), Some(("fn", "bring")));
+    assert_eq!(declaration("pub(super) const MOST: usize = 1;"), Some(("const", "MOST")));
+    assert_eq!(declaration("pub const fn tidy() {}"), Some(("fn", "tidy")));
+    assert_eq!(declaration("pub struct Wanted<'a> {"), Some(("struct", "Wanted")));
+    assert_eq!(declaration("/// struct Wanted"), None);
+    assert!(is_dialect("const", "MOST_ITEMS") && is_dialect("fn", "tidy") && is_dialect("enum", "Wanted"));
+    assert!(
+        !is_dialect("const", "ALMOST_FULL")
+            && !is_dialect("fn", "wanted")
+            && !is_dialect("const", "KEPT_PREFIX")
+    );
+}
+
+/// Returns the keyword and the name of the item that a line declares.
+fn declaration(line: &str) -> Option<(&str, &str)> {
+    let mut words = line.split_whitespace().peekable();
+    while words.next_if(|word| word.starts_with("pub") || matches!(*word, "async" | "unsafe")).is_some() {}
+    let mut keyword = words.next()?;
+    if keyword == "const" {
+        keyword = words.next_if_eq(&"fn").unwrap_or(keyword);
+    }
+    let is_item = matches!(keyword, "struct" | "enum" | "trait" | "type" | "const" | "static" | "fn");
+    let rest = words.next().filter(|_| is_item)?;
+    let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
+    Some((keyword, &rest[..end]))
+}
+
+fn is_dialect(keyword: &str, name: &str) -> bool {
+    match keyword {
+        "fn" => DIALECT_FUNCTIONS.contains(&name),
+        "const" | "static" => {
+            DIALECT_CONSTANTS.contains(&name) || name.split('_').any(|word| DIALECT_WORDS.contains(&word))
+        }
+        _ => DIALECT_TYPES.contains(&name),
+    }
+}
+
 #[test]
 fn only_extproc_names_the_protobuf_types_of_envoy() {
     let mut users = Vec::new();

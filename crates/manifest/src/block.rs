@@ -2,8 +2,8 @@
 
 use crate::{Position, limits::options, node::Read, path};
 
-/// Returns the position of the field `inner` of the YAML document `text`. This text is a literal block of `input`, and its key
-/// is at `key`. Returns `None` if the text is written in another form.
+/// Returns the position of the field `inner` of the YAML document `text`. This text is a literal block of `input`, and its
+/// key is at `key`. Returns `None` if the text is written in another form.
 pub(crate) fn locate(input: &str, key: Position, text: &str, inner: &str) -> Option<Position> {
     let read: Read = serde_saphyr::from_str_with_options(text, options()).ok()?;
     let found = path::locate(&read.node, inner).key;

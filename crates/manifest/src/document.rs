@@ -34,14 +34,14 @@ impl Document {
         self.places.at
     }
 
-    /// Returns the position of a field by its path (`spec.template.containers[0].image`). If the field does not exist, returns the
-    /// position of its nearest existing parent.
+    /// Returns the position of a field by its path (`spec.template.containers[0].image`). If the field does not exist,
+    /// returns the position of its nearest existing parent.
     pub fn locate(&self, path: &str) -> Located {
         path::locate(&self.places, path)
     }
 
-    /// Returns the position of the field `inner` of a YAML document that is itself the text `text` of the field `path`. If the
-    /// text is not a block (`path: |`), or has no such field, returns the position of the field `path`.
+    /// Returns the position of the field `inner` of a YAML document that is itself the text `text` of the field `path`. If
+    /// the text is not a block (`path: |`), or has no such field, returns the position of the field `path`.
     pub fn locate_within(&self, path: &str, text: &str, inner: &str) -> Position {
         let outer = self.locate(path);
         block::locate(&self.input, outer.key, text, inner).unwrap_or(outer.key)

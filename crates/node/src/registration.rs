@@ -1,7 +1,7 @@
 //! The Node object.
 //!
-//! The node writes it once, and later only labels (`controllers/scheduler`). There is no lease to renew, because the API server
-//! and the node end together.
+//! The node writes it once, and later only labels (`controllers/scheduler`). There is no lease to renew, because the API
+//! server and the node end together.
 
 use std::collections::BTreeMap;
 use std::thread::available_parallelism;

@@ -16,7 +16,7 @@ pub const ISSUED: &str = "<issued when the Secret is written>";
 /// The placeholder for a time that the controller would write.
 pub const LATER: &str = "<time>";
 
-/// What the controller would do for one service.
+/// The writes and deletions that the controller would make for one service.
 #[derive(Debug)]
 pub struct Rendered<T = Vec<Object>> {
     /// The children, in the order in which they are written.

@@ -9,7 +9,7 @@ const STACK: usize = 8 << 20;
 /// Fewer things than this are done at once: starting a worker takes as long as two or three of them.
 const FEW: usize = 16;
 
-/// What `work` makes of each of `items`, in their order. A panic of a worker goes on in the caller.
+/// Returns the results of `work` for `items`, in their order. A panic of a worker continues in the caller.
 pub fn map<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let workers = thread::available_parallelism().map_or(1, NonZero::get).min(items.len() / FEW);
     if workers < 2 {

@@ -2,7 +2,7 @@
 
 use std::{fmt, ops::Add};
 
-/// What Go says of a text that is no quantity.
+/// Go's error for a text that is no quantity.
 pub const PATTERN_MISMATCH: &str =
     "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
 

@@ -94,7 +94,7 @@ pub struct Snapshot {
     pub endpoint: Arc<Endpoint>,
     /// The metrics of the last scrape.
     pub metrics: Arc<Metrics>,
-    /// Whether the metrics are recent. Endpoints without recent metrics rank last: missing metrics look like an idle endpoint,
-    /// which would attract every request.
+    /// Whether the metrics are recent. Endpoints without recent metrics rank last: missing metrics look like an idle
+    /// endpoint, which would attract every request.
     pub fresh: bool,
 }

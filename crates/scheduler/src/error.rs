@@ -156,7 +156,8 @@ impl ConfigError {
         Self::Shape { path: error.place(), message: error.to_string() }
     }
 
-    /// Creates an error for a reference to an unknown plugin, with a hint at the name that was probably meant, or with all names.
+    /// Creates an error for a reference to an unknown plugin, with a hint at the name that was probably meant, or with all
+    /// names.
     pub(crate) fn reference<'a>(
         from: impl Into<String>,
         reference: &str,
@@ -180,13 +181,13 @@ pub struct MissingType {
     pub name: String,
     /// Its type.
     pub plugin_type: String,
-    /// What the type would need, if it is a type of the reference that this picker refuses.
+    /// The missing feature, if this picker refuses the type although the reference has it.
     pub needs: Option<&'static str>,
-    /// What was probably meant.
+    /// The suggestion.
     pub meant: Meant,
 }
 
-/// What the name of an unknown type probably means.
+/// A suggestion for the name of an unknown type.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Meant {
     /// It is the name that this type had in an earlier release.

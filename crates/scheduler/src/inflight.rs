@@ -37,8 +37,8 @@ pub(crate) struct Load {
     pub(crate) tokens: u64,
 }
 
-/// The load of a committed decision. Release it with [`State::release`](crate::State::release). A part is already released when
-/// the response begins. Reservations are not looked up by `x-request-id`, because clients can repeat ids.
+/// The load of a committed decision. Release it with [`State::release`](crate::State::release). A part is already released
+/// when the response begins. Reservations are not looked up by `x-request-id`, because clients can repeat ids.
 #[derive(Debug, Default)]
 #[must_use = "what is reserved must be released"]
 pub struct Reservation {
@@ -94,8 +94,8 @@ impl InFlight {
         Some(f64::from_bits(*bits))
     }
 
-    /// Adds one request per target. `tokens` are the uncached prompt tokens of the request there. `tpot` is the requested time
-    /// per token in milliseconds.
+    /// Adds one request per target. `tokens` are the uncached prompt tokens of the request there. `tpot` is the requested
+    /// time per token in milliseconds.
     pub(crate) fn reserve(
         &mut self,
         targets: impl Iterator<Item = (Slot, bool, u64)>,
@@ -117,6 +117,7 @@ impl InFlight {
         }
         let tpot = tpot.filter(|(_, tpot)| *tpot > 0.0).and_then(|(slot, tpot)| {
             let counted = self.by_slot.get_mut(slot.0 as usize)?;
+            // The bits of positive floats sort like the floats, so the first key of the map is the strictest time.
             *counted.tpots.entry(tpot.to_bits()).or_default() += 1;
             Some(Tpot { slot, owner: counted.owner, bits: tpot.to_bits() })
         });
@@ -127,6 +128,7 @@ impl InFlight {
     pub(crate) fn first_chunk(&mut self, reservation: &mut Reservation) {
         let Reservation { held, flow, .. } = reservation;
         for held in held {
+            // The prefiller is done with the request. The decoder keeps it, but has no prompt left to compute.
             let requests = if held.prefill { std::mem::take(&mut held.requests) } else { 0 };
             let tokens = std::mem::take(&mut held.tokens);
             self.give_back(held, flow.as_ref(), Load { requests, tokens });
@@ -171,6 +173,7 @@ impl InFlight {
             counted.load = Load::default();
             counted.flows.clear();
             counted.tpots.clear();
+            // The slot may get another endpoint, from whose load the reservations of this one must not be subtracted.
             counted.owner = counted.owner.wrapping_add(1);
         }
     }

@@ -1,8 +1,8 @@
 //! Endpoint picking as pure data: pool state, filters, scorers, profiles, pickers and the prefix index.
 //!
 //! A [`Scheduler`] is built from an [`EndpointPickerConfig`](config::EndpointPickerConfig) and never changes. The effects of
-//! earlier requests (the prefixes that an endpoint has seen, its requests in flight) are in [`State`], which the caller owns. A
-//! pick has two steps:
+//! earlier requests (the prefixes that an endpoint has seen, its requests in flight) are in [`State`], which the caller
+//! owns. A pick has two steps:
 //!
 //! * [`Scheduler::schedule`] *scores*: it reads the state, the candidates and the request, and returns a [`Decision`]. It
 //!   changes nothing.

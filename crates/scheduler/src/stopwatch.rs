@@ -11,7 +11,8 @@ use crate::{
 /// A plugin in one of its roles.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Role {
-    /// `ProfilePicker`, `Filter`, `Scorer`, `Picker`, `Admission`; of a producer, `DataProducer` for what it finds and `PreRequest` for what it learns.
+    /// `ProfilePicker`, `Filter`, `Scorer`, `Picker` or `Admission`. A producer has two: `DataProducer` for its lookups and
+    /// `PreRequest` for its updates after a decision.
     pub extension_point: &'static str,
     /// The plugin's type.
     pub plugin_type: String,
@@ -40,12 +41,12 @@ pub(crate) struct Watched {
     pub(crate) learns: Arc<dyn Stopwatch>,
 }
 
-/// What a producer finds about a request, timed where somebody watches.
+/// Runs the lookup of a producer, timed if there is a stopwatch.
 pub(crate) fn finds<T>(watched: Option<&Watched>, find: impl FnOnce() -> T) -> T {
     timed(watched.map(|watched| &watched.finds), find)
 }
 
-/// Lets a producer learn of a decision, timed where somebody watches.
+/// Tells a producer about a decision, timed if there is a stopwatch.
 pub(crate) fn learns(watched: Option<&Watched>, learn: impl FnOnce()) {
     timed(watched.map(|watched| &watched.learns), learn);
 }

@@ -130,7 +130,7 @@ pub(crate) struct Tokenize {
     pub(crate) add_generation_prompt: Option<bool>,
     pub(crate) continue_final_message: Option<bool>,
     pub(crate) chat_template_kwargs: Option<Map<String, Value>>,
-    // What follows changes tokens or answers, and is refused where it is not neutral.
+    // The following fields would change tokens or answers. Any value but the neutral one is refused.
     pub(crate) add_special_tokens: Option<bool>,
     pub(crate) return_token_strs: Option<bool>,
     pub(crate) chat_template: Option<Value>,
@@ -138,7 +138,7 @@ pub(crate) struct Tokenize {
 }
 
 impl Tokenize {
-    /// What it says about the text of its messages.
+    /// The request's options for the chat template.
     pub(crate) fn wishes(&self) -> Wishes<'_> {
         Wishes {
             add_generation_prompt: self.add_generation_prompt,
@@ -150,7 +150,7 @@ impl Tokenize {
 }
 
 impl Fields {
-    /// What the request says about the text of its messages.
+    /// The request's options for the chat template.
     pub(crate) fn wishes(&self) -> Wishes<'_> {
         Wishes {
             add_generation_prompt: self.add_generation_prompt,

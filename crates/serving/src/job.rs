@@ -40,7 +40,7 @@ pub(crate) struct Conversation<'a> {
     pub(crate) tools: Option<Tools>,
     /// The tools that the model is told about, even if it may not call them.
     pub(crate) known_tools: Vec<crate::Tool>,
-    /// What the client says about the text that it becomes.
+    /// The client's options for the chat template.
     pub(crate) wishes: Wishes<'a>,
     pub(crate) sampling: Sampling,
     pub(crate) copies: usize,

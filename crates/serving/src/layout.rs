@@ -18,7 +18,7 @@ const OWN: [&str; 7] = [
 /// A conversation that a model's chat template lays out.
 #[derive(Debug, Clone, Copy)]
 pub struct Layout<'a> {
-    /// What was said.
+    /// The messages of the conversation.
     pub messages: &'a [Message],
     /// The tools that the model is told of.
     pub tools: &'a [Tool],
@@ -28,7 +28,7 @@ pub struct Layout<'a> {
     pub variables: &'a Map<String, Value>,
 }
 
-/// What a request says about it.
+/// A request's options for the layout of its conversation.
 #[derive(Debug, Default)]
 pub(crate) struct Wishes<'a> {
     pub(crate) add_generation_prompt: Option<bool>,

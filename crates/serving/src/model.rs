@@ -17,8 +17,8 @@ pub trait Model: Send + Sync + 'static {
     /// Tokenizes a text.
     fn tokens(&self, text: &str) -> Vec<u32>;
 
-    /// Bytes of the longest token, so that a text is known to be too long before it becomes tokens; none where that takes next to
-    /// nothing.
+    /// Bytes of the longest token, so that a text is known to be too long before it becomes tokens; none where that takes
+    /// next to nothing.
     fn longest_token(&self) -> Option<usize> {
         None
     }
@@ -135,7 +135,7 @@ pub struct Job {
     pub items: Vec<Item>,
     /// The part of the request that this engine computes.
     pub part: Part,
-    /// Where the engines of a split request meet.
+    /// The addresses at which the engines of a split request exchange its KV cache.
     pub handover: Handover,
 }
 
@@ -143,9 +143,9 @@ pub struct Job {
 pub struct Started {
     /// The number of prompt tokens in the prefix cache.
     pub cached_tokens: usize,
-    /// What another engine needs to continue after a prefill.
+    /// The parameters with which another engine continues after a prefill.
     pub kv_transfer_params: Option<Value>,
-    /// Where the embeddings of the request's items are, for the engine that computes the prompt.
+    /// The locations of the embeddings of the request's items, for the engine that computes the prompt.
     pub ec_transfer_params: Option<Value>,
     /// Headers of the response.
     pub headers: HeaderMap,
@@ -164,7 +164,7 @@ pub struct Token {
     pub top: Vec<(String, f64)>,
 }
 
-/// What ended an answer early.
+/// The cause of an early end of an answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum Stop {
@@ -208,7 +208,7 @@ pub enum Event {
         choice: usize,
         /// `stop`, `length`, `tool_calls`, `remote_decode` or `cache_threshold`.
         reason: &'static str,
-        /// What ended the answer, if the request named it.
+        /// The stop text or token that ended the answer, if the request named it.
         stop: Option<Stop>,
     },
 }

@@ -1,11 +1,11 @@
-//! What a model is used for, as the command line says it.
+//! The use of a model, from the flags of the command line.
 
 use crate::{ArgsError, Flag};
 
-/// What a model is used for.
+/// The use of a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
-    /// What it is made for.
+    /// The use for which the model was trained.
     Auto,
     /// Answers.
     Answers,
@@ -16,7 +16,7 @@ pub enum Purpose {
 // === impl Purpose ===
 
 impl Purpose {
-    /// What `--runner`, `--convert` and the older `--task` say together.
+    /// Combines `--runner`, `--convert` and the older `--task`.
     pub fn of(flags: &[Flag]) -> Result<Self, ArgsError> {
         let mut found = Self::Auto;
         for flag in flags {

@@ -46,7 +46,7 @@ pub struct Sampling {
     pub least: usize,
     /// Whether an answer continues to its limit instead of ending at the end-of-sequence token.
     pub ignore_eos: bool,
-    /// What is added to the weights of tokens.
+    /// The biases that are added to the logits of tokens.
     pub biases: Vec<(u32, f32)>,
     /// The only tokens that are chosen from, if there are such.
     pub allowed: Option<Vec<u32>>,
@@ -166,7 +166,7 @@ fn stops(fields: &Fields) -> Result<Vec<String>, Refusal> {
     Ok(stops)
 }
 
-/// What is added to weights, within the limits that OpenAI has for it.
+/// Reads the biases of logits, within OpenAI's limits.
 fn biases(fields: &Fields) -> Result<Vec<(u32, f32)>, Refusal> {
     let biases = fields.logit_bias.iter().flatten().map(|(token, bias)| {
         let token = token.parse().map_err(|_| {

@@ -248,8 +248,8 @@ fn list<'a>(allowlist: &Allowlist, pods: impl IntoIterator<Item = &'a Listed>, p
     *allowlist.0.write() = allowed;
 }
 
-/// Returns the list entry of a pod. The header may name the pod by its address or by its name. A pod without an address is not
-/// listed.
+/// Returns the list entry of a pod. The header may name the pod by its address or by its name. A pod without an address is
+/// not listed.
 fn listed(pod: &Pod) -> Listed {
     let ip = pod.status.as_ref().and_then(|status| status.pod_ip.clone()).filter(|ip| !ip.is_empty());
     let name = Some(pod.name_any()).filter(|name| !is_number(name));

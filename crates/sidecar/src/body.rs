@@ -54,8 +54,8 @@ where
     Flushed { body, error: None }.boxed_unsync()
 }
 
-/// A body that delays its error by one poll. The server closes the connection at an error, and would lose the data that it has
-/// not written yet.
+/// A body that delays its error by one poll. The server closes the connection at an error, and would lose the data that it
+/// has not written yet.
 struct Flushed<B> {
     body: Pin<Box<B>>,
     error: Option<BodyError>,

@@ -1,4 +1,5 @@
-//! A chat request that is decoded in chunks. Each chunk requests a few more tokens, with the answer so far as the last message.
+//! A chat request that is decoded in chunks. Each chunk requests a few more tokens, with the answer so far as the last
+//! message.
 
 use bytes::Bytes;
 use serde::Serialize;

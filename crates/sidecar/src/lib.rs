@@ -1,8 +1,8 @@
 //! The routing sidecar of a decode pod. It listens on the service's port. If the picker names a prefill endpoint, the sidecar
 //! lets this endpoint compute the prompt before the engine beside it decodes.
 //!
-//! A connector transfers the KV cache from one engine to the other (`connectors`, one module each). A flow decides the order of
-//! the requests (`flow`, one module per order).
+//! A connector transfers the KV cache from one engine to the other (`connectors`, one module each). A flow decides the order
+//! of the requests (`flow`, one module per order).
 
 mod allowlist;
 mod answer;

@@ -167,8 +167,8 @@ impl Proxy {
         flow.run(api, Head { uri: head.uri, headers: head.headers }, body, route).await
     }
 
-    /// Returns the engine that decodes: the one of the port, or the one that the request names. A pod with one rank checks the
-    /// name, too: another address means that the picker's endpoint is not this pod.
+    /// Returns the engine that decodes: the one of the port, or the one that the request names. A pod with one rank checks
+    /// the name, too: another address means that the picker's endpoint is not this pod.
     fn rank(&self, headers: &HeaderMap, rank: usize) -> Option<usize> {
         let named = headers.get(headers::RANK).and_then(|value| value.to_str().ok()).map(str::trim);
         let Some(named) = named.filter(|named| !named.is_empty()) else { return Some(rank) };

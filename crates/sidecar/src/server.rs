@@ -155,7 +155,7 @@ enum Part {
     Metrics,
 }
 
-/// What answers the requests of a port.
+/// The handler of the requests of a port.
 #[derive(Clone)]
 struct Handler {
     proxy: Arc<Proxy>,

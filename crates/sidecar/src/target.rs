@@ -49,8 +49,8 @@ pub(crate) fn entries<T: AsRef<str>>(lines: &[T]) -> Vec<&str> {
     listed(lines).filter(|entry| !entry.is_empty()).collect()
 }
 
-/// Returns the first entry, which counts if the choice is not random. Returns `None` if it is empty, as before a leading comma:
-/// then there is no prefill.
+/// Returns the first entry, which counts if the choice is not random. Returns `None` if it is empty, as before a leading
+/// comma: then there is no prefill.
 pub(crate) fn first<T: AsRef<str>>(lines: &[T]) -> Option<&str> {
     listed(lines).next().filter(|entry| !entry.is_empty())
 }

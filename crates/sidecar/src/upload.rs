@@ -22,8 +22,8 @@ use crate::{
 /// How long the sidecar waits in total for the parts of one body. A client has the same time for a request's head.
 const PATIENCE: Duration = Duration::from_mins(2);
 
-/// The additional time for each byte. Slow lines (64 KiB per second) are served, but a client that sends one byte per second is
-/// not.
+/// The additional time for each byte. Slow lines (64 KiB per second) are served, but a client that sends one byte per second
+/// is not.
 const PACE: Duration = Duration::from_nanos(1_000_000_000 / (64 << 10));
 
 /// Why a client's body cannot be used.

@@ -35,8 +35,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 /// The time limit of a TLS handshake. A server without TLS may never answer it.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long an idle connection is kept. A server may close an idle connection at any time, and vLLM does so after 5 seconds, so
-/// the sidecar closes it earlier.
+/// How long an idle connection is kept. A server may close an idle connection at any time, and vLLM does so after 5 seconds,
+/// so the sidecar closes it earlier.
 const IDLE: Duration = Duration::from_secs(4);
 
 /// Why an engine has not answered.

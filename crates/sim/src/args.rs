@@ -83,8 +83,8 @@ pub struct Args {
 // === impl Args ===
 
 impl Args {
-    /// Parses the arguments after `vllm serve`. The default latencies are those of a small model on one accelerator, so that a
-    /// first try looks realistic.
+    /// Parses the arguments after `vllm serve`. The default latencies are those of a small model on one accelerator, so that
+    /// a first try looks realistic.
     pub fn vllm<S: AsRef<str>>(arguments: &[S]) -> Result<Self, ArgsError> {
         let mut defaults = Self::defaults();
         defaults.max_model_len = 32_768;
@@ -189,7 +189,7 @@ impl Args {
                 "encode-time-per-item" => self.media.time = duration(flag)?,
                 "ec-transfer-config" => self.media.set_transfer(flag)?,
                 "ec-transfer-loss-rate" => self.faults.lost_embeddings = flag.value()?,
-                // What they say together was read before.
+                // `Purpose` has already combined these flags.
                 "runner" | "convert" | "task" => {}
                 "default-embedding-dimensions" => self.vector_width = width(flag)?,
                 "global-cache-hit-threshold" => self.cache_hit_threshold = Some(part(flag)?),

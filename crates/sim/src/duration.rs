@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-/// Parses Go's duration strings (`200ms`, `1.5s`, `1m30s`, `50us`). A bare number counts milliseconds, as in older releases of
-/// the reference.
+/// Parses Go's duration strings (`200ms`, `1.5s`, `1m30s`, `50us`). A bare number counts milliseconds, as in older releases
+/// of the reference.
 pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     let wrong = || format!("`{text}` is not a duration; expected for instance `200ms`, `1.5s` or `50us`");
     if let Ok(milliseconds) = text.parse::<f64>() {

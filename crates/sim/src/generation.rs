@@ -59,6 +59,7 @@ pub(crate) async fn start(
     }
     for (prompt, choices) in job.prompts.iter().zip(choices.chunks(job.copies)) {
         let generated: usize = choices.iter().map(|choice| choice.generated).sum();
+        // Such a request would wait for blocks for ever, so it is refused before it enters the queue.
         let memory = (prompt.tokens.len() + generated).div_ceil(args.block_size);
         if memory > args.cache_blocks {
             return Err(Refusal::bad_request(format!(

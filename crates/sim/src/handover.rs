@@ -16,8 +16,8 @@ pub(crate) enum Mode {
 pub(crate) struct Caches<'a> {
     /// Whether the prompt's KV cache was received from the engine that the request names.
     pub(crate) has_come: bool,
-    /// The storage in which blocks of the prompt are looked up. `None` if there is no shared storage, or if its blocks are lost
-    /// by a fault.
+    /// The storage in which blocks of the prompt are looked up. `None` if there is no shared storage, or if its blocks are
+    /// lost by a fault.
     pub(crate) storage: Option<&'a Storage>,
 }
 

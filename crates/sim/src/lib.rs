@@ -4,7 +4,6 @@
 //! reports this in vLLM's metrics, so that a router's behaviour can be tested on a laptop. [`longboat_serving`] provides the
 //! API, and this crate is a model behind it. If a request asks for a tool call, a JSON schema, a regular expression or a
 //! choice, the generated answer has this form, or the request is refused.
-//! regular expression or a choice, the made-up answer has that form, or the request is refused.
 
 mod args;
 mod duration;

@@ -3,8 +3,8 @@
 use rand::{Rng, SeedableRng, rngs::StdRng, seq::IndexedRandom};
 use xxhash_rust::xxh64::xxh64;
 
-/// Splits text into pieces of about one word, each with the space before it, and numbers each piece by its content. This is no
-/// model's tokenizer. Like one, it is deterministic, and its result for a piece does not depend on distant text.
+/// Splits text into pieces of about one word, each with the space before it, and numbers each piece by its content. This is
+/// no model's tokenizer. Like one, it is deterministic, and its result for a piece does not depend on distant text.
 pub(crate) fn tokens(text: &str) -> Vec<u32> {
     pieces(text).map(number).collect()
 }

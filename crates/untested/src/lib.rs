@@ -1,7 +1,7 @@
 //! For tests only: what a test says that cannot run here, because a program is missing.
 //!
-//! The test harness keeps what a passing test prints. So the remark goes past it to the terminal, and into a file that the last
-//! target of `cargo test --workspace` counts (`tests/summary.rs`).
+//! The test harness keeps what a passing test prints. So the remark goes past it to the terminal, and into a file that the
+//! last target of `cargo test --workspace` counts (`tests/summary.rs`).
 
 use std::{
     env, fs,

@@ -1,4 +1,4 @@
-//! What each field that users can write does: no field is silently ignored.
+//! The effect of each field that users can write. No field is silently ignored.
 //!
 //! The tables below have one row for each own leaf of the spec. A row says what the field does, or who refuses it, or
 //! when nothing comes of it; in the last case a function gives the warning that `kubectl apply` prints. A test walks
@@ -25,12 +25,12 @@ use crate::v1alpha2::{
     KedaSettings, LLMInferenceService, LLMInferenceServiceConfig, LLMInferenceServiceSpec, WorkloadSpec,
 };
 
-/// What the writer of a service should know: fields that do nothing, alone or beside the others.
+/// Returns warnings about a service: fields that do nothing, alone or beside the others.
 pub fn warnings(service: &LLMInferenceService) -> Vec<String> {
     all(service, service.spec.base_refs.is_empty())
 }
 
-/// What the writer of a config should know. A config is only a part, so nothing is said about what it lacks.
+/// Returns warnings about a config. A config is only a part of a spec, so missing fields cause no warning.
 pub fn config_warnings(config: &LLMInferenceServiceConfig) -> Vec<String> {
     all(&LLMInferenceService { spec: config.spec.clone(), ..LLMInferenceService::default() }, false)
 }

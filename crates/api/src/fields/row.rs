@@ -7,18 +7,18 @@ use crate::v1alpha2::{KedaSettings, LLMInferenceServiceSpec, ModelSpec, Schedule
 /// The container of the model server.
 pub(super) const MAIN: &str = "main";
 
-/// What becomes of one field.
+/// The effect of one field.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
     /// Path of the field, below the place that its table is for.
     pub path: &'static str,
-    /// What the field does.
+    /// The field's effect.
     pub effect: Effect,
     /// Says when the field, as it stands here, does nothing.
     pub(super) warn: Option<fn(&Site<'_>) -> Option<String>>,
 }
 
-/// What a field does, in words for the reader of the table.
+/// The effect of a field, as a sentence for the reader of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// It takes effect there.
@@ -29,7 +29,7 @@ pub enum Effect {
     Ignored(&'static str),
 }
 
-/// Where a row is asked: a spec, and the part of it that the row's table is for.
+/// The context of a warning: a spec, and the part of it that the row's table is for.
 pub(super) struct Site<'a> {
     /// Name of the service.
     pub(super) name: Option<&'a str>,

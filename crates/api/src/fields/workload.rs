@@ -182,8 +182,8 @@ fn devices(container: &Container) -> impl Iterator<Item = (&str, i64)> {
     })
 }
 
-/// A container that was probably meant to be the model server. Nothing but presets adds to the spec, and it does not touch the
-/// container `main`, so the preset's runs as well.
+/// A container that was probably meant to be the model server. Nothing but presets adds to the spec, and it does not touch
+/// the container `main`, so the preset's runs as well.
 fn beside_main(site: &Site<'_>) -> Option<String> {
     /// Names in images of model servers.
     const SERVERS: [&str; 5] = ["vllm", "sglang", "tritonserver", "text-generation-inference", "llm-d-cuda"];
@@ -223,7 +223,7 @@ fn first<'a>(map: &BTreeMap<String, String>, keys: &[&'a str]) -> Option<&'a str
     keys.iter().copied().find(|key| map.contains_key(*key))
 }
 
-/// What is done with an init container of the initializer's name.
+/// Returns a warning about an init container with the initializer's name.
 fn initializer(site: &Site<'_>) -> Option<String> {
     const PATH: &str = "template.initContainers[storage-initializer]";
     if site.storage_is_off() {

@@ -39,6 +39,7 @@ impl Unsent {
 
     /// Counts bytes until they are sent. `connection` closes their connection.
     pub(crate) fn count(self: &Arc<Self>, bytes: Vec<u8>, connection: &CancellationToken) -> Bytes {
+        // The capacity is what the memory costs. The length may be smaller.
         let size = bytes.capacity();
         let mut slow = Vec::new();
         let id = {
@@ -55,6 +56,7 @@ impl Unsent {
             }
             id
         };
+        // After the lock is released: cancelling wakes tasks, which drop their chunks and need the lock.
         for connection in slow {
             tracing::debug!("A connection is closed: its client reads its watches too slowly.");
             connection.cancel();

@@ -72,6 +72,8 @@ async fn pass(state: &Arc<State>, suspects: &HashSet<String>) -> HashSet<String>
             }
         }
     }
+    // The tables were read one after the other, so an owner may have been created after its table was read. Therefore an
+    // object without owners is only a suspect at first.
     let mut next = HashSet::new();
     let mut blocked: HashSet<String> = HashSet::new();
     let orphaning: HashSet<&str> = finishing
@@ -147,6 +149,7 @@ async fn judge(
             blocked.insert((*owner).to_owned());
         }
     }
+    // After the loop above, because an object blocks its owners until it is gone.
     if value["metadata"]["deletionTimestamp"].is_string() {
         return;
     }

@@ -1,4 +1,5 @@
-//! `pods/proxy` and `services/proxy`: passes a request on to a port of a pod. A Service stands for one of its ready endpoints.
+//! `pods/proxy` and `services/proxy`: passes a request on to a port of a pod. A Service stands for one of its ready
+//! endpoints.
 //!
 //! Only pods are reached, through the node: an EndpointSlice cannot lead to other addresses of this machine.
 

@@ -51,7 +51,7 @@ pub(crate) fn decode(body: &[u8], api_version: &str, kind: &str) -> Result<Value
     }
 }
 
-/// What is around an object.
+/// Kubernetes' `runtime.Unknown`: the type of an object, and its encoded bytes.
 struct Envelope<'b> {
     api_version: String,
     kind: String,

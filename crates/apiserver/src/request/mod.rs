@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::{accept::Accept, query::Query};
 
-/// Who sent a request.
+/// The user who sent a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct User {
     pub(crate) name: String,

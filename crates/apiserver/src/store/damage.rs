@@ -1,5 +1,5 @@
-//! Panics of redb. The library trusts the pages of its file, so it panics on some of them after a disk has changed a byte. Here,
-//! such a panic becomes an error, and nothing of it is printed.
+//! Panics of redb. The library trusts the pages of its file, so it panics on some of them after a disk has changed a byte.
+//! Here, such a panic becomes an error, and nothing of it is printed.
 
 use std::{
     cell::Cell,

@@ -128,6 +128,7 @@ impl Journal {
         revision: u64,
     ) -> Result<(), redb::Error> {
         let key = [table, &key.namespace, &key.name].join("\0").into_bytes();
+        // Taken out of `self`, so that a database whose write failed or panicked is not used again: it is opened anew.
         let database = match self.database.take() {
             Some(database) => database,
             None => self.reopened()?,
@@ -163,8 +164,8 @@ impl Journal {
     }
 }
 
-/// Makes the file of a new store. It gets its name only when it is a database, so an empty file of this name is not what a store
-/// that was killed has left: it is damage, and must not open as a store without objects.
+/// Makes the file of a new store. It gets its name only when it is a database, so an empty file of this name is not what a
+/// store that was killed has left: it is damage, and must not open as a store without objects.
 fn create(path: &Path, open: Open) -> Result<(), redb::Error> {
     match std::fs::metadata(path) {
         Ok(metadata) if metadata.len() == 0 => {

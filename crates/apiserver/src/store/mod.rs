@@ -222,6 +222,7 @@ impl Store {
     pub fn persistent(directory: &Path, window: usize) -> Result<Self, JournalError> {
         let (journal, revision, objects) = Journal::open(directory)?;
         let mut tables: HashMap<Arc<str>, Table> = HashMap::new();
+        // The window begins at this revision: a watch from before the restart is too old, and its client lists again.
         for kept in objects {
             let table = tables.entry(Arc::from(kept.table)).or_insert_with(|| Table::new(revision));
             table.objects.insert(kept.key, Arc::new(Stored::new(kept.object, kept.revision)));
@@ -303,6 +304,7 @@ impl Store {
     /// dropped.
     pub fn subscribe(&self, table: &Arc<str>) -> watch::Receiver<u64> {
         let mut inner = self.inner.lock();
+        // A watch may come before the first object of its kind.
         inner.tables.entry(Arc::clone(table)).or_insert_with(|| Table::new(0)).signal.subscribe()
     }
 
@@ -342,9 +344,11 @@ impl Store {
         let deleted = matches!(write, Write::Remove);
         let after = match (write, &before) {
             (Write::Put(value), _) => Arc::new(Stored::new(value, revision)),
+            // A deletion has a revision of its own, from which watches go on.
             (Write::Remove, Some(before)) => Arc::new(Stored::new(before.value.clone(), revision)),
             (Write::Remove, None) => return Err(WriteError::Missing),
         };
+        // Before memory changes, so that a change that cannot be stored was never visible to anybody.
         if let Some(journal) = &mut inner.journal {
             let stored = (!deleted).then_some(&*after);
             journal

@@ -27,7 +27,7 @@ use serde_json::{Value, json};
 
 use crate::{form::Shown, kinds::Resource, respond};
 
-/// What a row carries in addition to its cells.
+/// The part of the object that a row includes beside its cells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Include {
     Nothing,

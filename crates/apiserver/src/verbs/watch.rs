@@ -183,6 +183,7 @@ impl Watcher {
                 }
                 return Some(chunk);
             }
+            // Marked as seen before the window is read, so that a change in between ends the wait below at once.
             let seen = *self.signal.borrow_and_update();
             let before = self.cursor;
             if let Err(too_old) = self.advance() {

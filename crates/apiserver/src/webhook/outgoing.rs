@@ -59,6 +59,7 @@ impl Outgoing {
             .await
             .map_err(|error| failed(&error))?;
         let status = answer.status();
+        // Read in pieces, because the length that the server announces may be missing or wrong.
         let mut bytes = Vec::new();
         while let Some(chunk) = answer.chunk().await.map_err(|error| failed(&error))? {
             bytes.extend_from_slice(&chunk);
@@ -83,6 +84,8 @@ impl Outgoing {
         let tls = trust::client_config(&pem)?;
         let mut builder = Client::builder()
             .tls_backend_preconfigured(tls)
+            // A webhook in the cluster is never behind a proxy of this process's environment, and a redirect could lead
+            // elsewhere.
             .no_proxy()
             .redirect(reqwest::redirect::Policy::none())
             .connect_timeout(Duration::from_secs(10));

@@ -1,4 +1,4 @@
-//! Who may read metrics. The API server decides, and its answers are cached for a short time.
+//! Access to metrics. The API server decides, and its answers are cached for a short time.
 
 use std::{collections::HashMap, time::Duration};
 

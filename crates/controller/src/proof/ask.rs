@@ -80,7 +80,8 @@ fn unreached(error: &reqwest::Error) -> Unreached {
     Unreached::Broken(cause(error))
 }
 
-/// What TLS refused, if that is behind an error. I/O errors hide what they are made of from `source`, and may be made of each other.
+/// Returns the TLS error that caused an error, if there is one. `source` skips the error that an I/O error wraps, and I/O
+/// errors may wrap each other.
 fn tls<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a rustls::Error> {
     let within = |error: &'a std::io::Error| error.get_ref().and_then(|inner| tls(inner));
     error

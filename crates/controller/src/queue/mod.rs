@@ -136,6 +136,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
     /// Waits for the next key to reconcile. The caller calls [`Queue::done`] afterwards.
     pub(crate) async fn next(&self) -> K {
         loop {
+            // A key that is added after the check below leaves a permit in `wake`, so the wait ends at once.
             let notified = self.wake.notified();
             let next_due = {
                 let mut state = self.state.lock();
@@ -143,6 +144,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
                 state.take_due(now);
                 if let Some((key, waited)) = state.take(now) {
                     self.stats.waited.observe(waited.as_secs_f64());
+                    // `Notify` stores one permit, however many keys were added, so each worker wakes the next one.
                     if !state.waiting.is_empty() {
                         self.wake.notify_one();
                     }
@@ -167,6 +169,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         if let Some(since) = state.running.remove(&key) {
             self.stats.worked.observe(now.saturating_duration_since(since).as_secs_f64());
         }
+        // The reconcile may have read the caches before that change, so the key must run again.
         let again = state.again.remove(&key);
         match ended {
             Ended::Settled => {
@@ -182,6 +185,8 @@ impl<K: Clone + Eq + Hash> Queue<K> {
                 self.stats.retries.inc();
                 match again {
                     Some(priority) if is_conflict => drop(state.add(key, priority)),
+                    // Something has changed, so the retry need not wait for its delay. It still comes after keys that did
+                    // not fail.
                     Some(_) => drop(state.add(key, Priority::Background)),
                     None => state.delay(key, now + delay_after(count, jitter)),
                 }

@@ -91,9 +91,11 @@ impl<K: Clone + Eq + Hash> State<K> {
         if self.closed {
             return false;
         }
+        // A change ends the wait for a retry, because it may be what the next attempt needs to succeed.
         if let Some(at) = self.due.remove(&key) {
             self.delayed.remove(&at);
         }
+        // Two workers must not reconcile one key at the same time, so the key waits until `Queue::done`.
         if self.running.contains_key(&key) {
             let known = self.again.get(&key).copied();
             self.again.insert(key, known.map_or(priority, |known| known.min(priority)));
@@ -104,6 +106,7 @@ impl<K: Clone + Eq + Hash> State<K> {
             return false;
         }
         if let Some(known) = known {
+            // The key moves to the end of the higher priority, but its wait is measured from when it was first added.
             self.of_priority(known.priority).remove(&known.ticket);
         }
         self.sequence += 1;
@@ -135,6 +138,8 @@ impl<K: Clone + Eq + Hash> State<K> {
                 break;
             }
             let (slot, key) = (*slot, key.clone());
+            // A conflict is over once the caches have caught up, so its retry keeps its priority. A key that failed must not
+            // overtake keys that have changed.
             let is_conflict = self.failures.get(&key).is_some_and(|failures| failures.is_conflict);
             let priority = if is_conflict { Priority::Change } else { Priority::Background };
             self.delayed.remove(&slot);

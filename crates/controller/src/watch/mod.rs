@@ -75,8 +75,8 @@ pub(crate) enum FirstList {
     Unavailable,
 }
 
-/// Watches a kind until cancelled. Calls `first` with the result of the first list, and again when a kind that was unavailable becomes
-/// available.
+/// Watches a kind until cancelled. Calls `first` with the result of the first list, and again when a kind that was
+/// unavailable becomes available.
 pub(crate) async fn watch<K: Watched>(
     context: Arc<Context>,
     namespace: Option<Namespace>,

@@ -1,4 +1,4 @@
-//! What admission depends on besides the object itself: the platform's settings and the models cached on nodes.
+//! The inputs of admission besides the object itself: the platform's settings and the models cached on nodes.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -21,7 +21,7 @@ use crate::{args::Args, context::Context};
 /// Most LocalModelCaches that are read. There is one per model, not one per service.
 const LIMIT: u32 = 1000;
 
-/// Where these facts come from: the controller's caches, or a read of the API server.
+/// The source of these facts: the controller's caches, or a read of the API server.
 #[derive(Clone)]
 pub(super) struct Source {
     context: Arc<Context>,

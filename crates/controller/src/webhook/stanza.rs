@@ -65,7 +65,7 @@ struct Service {
     path: Option<String>,
 }
 
-/// What to do with an object.
+/// The decision about one object.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum StanzaChange {
     /// Nothing: its bundle is current, or it calls none of our webhooks.

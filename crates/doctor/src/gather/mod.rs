@@ -43,7 +43,7 @@ const AT_ONCE: usize = 16;
 /// How long a service may take to respond to a request for its models.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What to examine.
+/// The scope of the examination.
 #[derive(Clone, Debug)]
 pub struct Scope {
     /// The namespace of the platform.

@@ -58,8 +58,8 @@ impl Block {
 // === impl Hash ===
 
 impl Hash {
-    /// Returns the parent hash of the first block. Each adapter has its own, and the model alone has none, so their blocks are
-    /// never mixed up.
+    /// Returns the parent hash of the first block. Each adapter has its own, and the model alone has none, so their blocks
+    /// are never mixed up.
     pub(crate) fn root(adapter: Option<u64>) -> Option<Self> {
         adapter.map(|number| Self(xxh64(b"adapter", number)))
     }

@@ -1,8 +1,8 @@
 //! Multiplies matrices of 4-bit and 8-bit weights with the vector instructions of the processor.
 //!
-//! Eight rows of a matrix are interleaved (`four`, `eight`), so that a register holds a number of each row and no sum crosses
-//! its lanes. Rows of activations are first quantized to 8 bits (`activations`). Four of them are multiplied with each block of
-//! weights while it is in registers (`packed`). The result of a row does not depend on the other rows.
+//! Eight rows of a matrix are interleaved (`four`, `eight`), so that a register holds a number of each row and no sum
+//! crosses its lanes. Rows of activations are first quantized to 8 bits (`activations`). Four of them are multiplied with
+//! each block of weights while it is in registers (`packed`). The result of a row does not depend on the other rows.
 //!
 //! The instructions are AVX2, called through `pulp`, whose tokens prove that the processor has them. Without AVX2, and for
 //! other formats, candle multiplies.

@@ -201,8 +201,8 @@ fn place(name: &str) -> Option<(usize, Target, usize)> {
     Some((layer.parse().ok()?, target, side))
 }
 
-/// Reorders the rows of queries or keys as in Llama's GGUF files: each row of a head's first half is followed by its partner in
-/// the second half.
+/// Reorders the rows of queries or keys as in Llama's GGUF files: each row of a head's first half is followed by its partner
+/// in the second half.
 fn neighbours(rows: &[f32], rank: usize, head_width: usize) -> Vec<f32> {
     let half = head_width / 2;
     rows.chunks_exact(head_width * rank)

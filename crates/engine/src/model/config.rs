@@ -271,7 +271,7 @@ mod tests {
 
     use super::*;
 
-    /// What is said about a model with this setting.
+    /// Returns the error for a model with this setting.
     fn said(name: &str, value: Json) -> Option<String> {
         let mut config = json!({
             "model_type": "llama", "hidden_size": 64, "num_hidden_layers": 1, "num_attention_heads": 2,

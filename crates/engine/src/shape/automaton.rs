@@ -1,14 +1,14 @@
 //! An automaton that decides which bytes may follow the bytes of an answer so far.
 //!
-//! A state is a set of stacks, because a byte may fit several alternatives. The symbol on top of a stack decides which byte may
-//! come next. The symbols below it follow later. Stacks share their lower parts.
+//! A state is a set of stacks, because a byte may fit several alternatives. The symbol on top of a stack decides which byte
+//! may come next. The symbols below it follow later. Stacks share their lower parts.
 
 use std::sync::Arc;
 
 use super::schema::{Id, Node, Nodes};
 
-/// The most stacks of a state. Beyond this number, some valid answers can no longer be produced, but no invalid answer becomes
-/// possible.
+/// The most stacks of a state. Beyond this number, some valid answers can no longer be produced, but no invalid answer
+/// becomes possible.
 const MOST_STACKS: usize = 256;
 /// The depth of nested values, times the symbols per level.
 const DEEPEST: usize = 256;
@@ -60,8 +60,8 @@ enum Symbol {
         part: Part,
         digits: u8,
     },
-    /// The rest of an array or object after `[`, `{` or a member. It contains the number of members, or the used properties as
-    /// bits.
+    /// The rest of an array or object after `[`, `{` or a member. It contains the number of members, or the used properties
+    /// as bits.
     List {
         node: Id,
         count: usize,
@@ -302,8 +302,8 @@ fn step(nodes: &Nodes, cell: &Cell, byte: u8) -> Option<Stack> {
         },
         Symbol::Hex(left) => {
             let rest = || if *left > 1 { push(below.clone(), Symbol::Hex(left - 1)) } else { below.clone() };
-            // Escapes that begin with `d` may be halves of surrogate pairs, and each half would need the other one. So they are
-            // not allowed.
+            // Escapes that begin with `d` may be halves of surrogate pairs, and each half would need the other one. So they
+            // are not allowed.
             let fits = byte.is_ascii_hexdigit() && !(*left == 4 && matches!(byte, b'd' | b'D'));
             fits.then(rest)
         }

@@ -1,12 +1,13 @@
-//! Answers in a form that the request sets: JSON of a schema, one of several texts, text that a regular expression matches, or the call of
-//! a tool.
+//! Answers in a form that the request sets: JSON of a schema, one of several texts, text that a regular expression matches,
+//! or the call of a tool.
 //!
-//! The form becomes an automaton over bytes: of nodes (`schema`, `automaton`), or of a regular expression (`pattern`). After each token it
-//! says which tokens may follow (`words`). All other tokens are not chosen, so whatever the model says has the form.
+//! The form becomes an automaton over bytes: of nodes (`schema`, `automaton`), or of a regular expression (`pattern`). After
+//! each token it says which tokens may follow (`words`). All other tokens are not chosen, so whatever the model says has the
+//! form.
 //!
-//! The crate `llguidance`, which vLLM uses, knows grammars and more keywords. It cannot be built without `serde_json/preserve_order`,
-//! which cargo would then switch on for every crate of the workspace: objects would keep the order of their keys in what the tests
-//! build, and be sorted in what `cargo run` builds.
+//! The crate `llguidance`, which vLLM uses, knows grammars and more keywords. It cannot be built without
+//! `serde_json/preserve_order`, which cargo would then switch on for every crate of the workspace: objects would keep the
+//! order of their keys in what the tests build, and be sorted in what `cargo run` builds.
 
 mod automaton;
 mod pattern;

@@ -21,7 +21,7 @@ pub(super) struct Pattern {
     leads: Vec<bool>,
 }
 
-/// Where in a match an answer is.
+/// The state of the automaton after the answer so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Place(StateID);
 

@@ -18,7 +18,7 @@ pub(crate) struct Calls {
     held: VecDeque<Token>,
     /// Their texts as one text.
     text: String,
-    /// Where the reading of a call is. `None` outside of calls.
+    /// The progress within the current call. `None` outside of calls.
     call: Option<Reading>,
     count: usize,
     /// Whether further calls are left out.
@@ -153,7 +153,8 @@ impl Calls {
         said
     }
 
-    /// Returns text outside of calls. The text before the first call is a part of the answer. vLLM drops the text after a call.
+    /// Returns text outside of calls. The text before the first call is a part of the answer. vLLM drops the text after a
+    /// call.
     fn outside(&self, token: Token) -> Said {
         Said::Text(if self.count == 0 { token } else { Token { text: String::new(), ..token } })
     }
@@ -179,8 +180,9 @@ impl Calls {
 // === impl Reading ===
 
 impl Reading {
-    /// Reads on to the next end marker, and returns where it begins: one outside of strings, or the first one within a string after so
-    /// many bytes that the call is suspected to be no JSON. Returns `None` if more of the answer must come first.
+    /// Reads on to the next end marker, and returns where it begins: one outside of strings, or the first one within a
+    /// string after so many bytes that the call is suspected to be no JSON. Returns `None` if more of the answer must come
+    /// first.
     fn end(&mut self, text: &str) -> Option<usize> {
         let bytes = text.as_bytes();
         while let Some(byte) = bytes.get(self.read) {

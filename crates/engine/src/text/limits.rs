@@ -1,5 +1,5 @@
-//! What a `tokenizer.json` may cost, judged before it is used: its steps may make a text longer, and its regular expressions may take
-//! far more time than a text is long.
+//! Limits of a `tokenizer.json`, checked before it is used: its steps may make a text longer, and the time of its regular
+//! expressions may grow faster than a text.
 
 use fancy_regex::{Regex, RegexBuilder};
 use serde::Deserialize;

@@ -51,7 +51,8 @@ impl Pattern {
         pattern
     }
 
-    /// How much of the text's beginning an answer ends with after one more byte. What it ended with is less than the text.
+    /// Returns the length of the longest prefix of the stop text with which an answer ends after one more byte. `matched` is
+    /// this length before the byte, and shorter than the text.
     fn after(&self, mut matched: usize, byte: u8) -> usize {
         let text = self.text.as_bytes();
         while matched > 0 && text[matched] != byte {

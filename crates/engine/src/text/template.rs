@@ -22,8 +22,9 @@ use crate::{
 };
 
 const NAME: &str = "chat";
-/// The work that one conversation may take, so that no template runs for ever or fills the memory: an instruction takes one, and so do
-/// 64 bytes that are written or kept. So a conversation makes 64 MB of texts at most, which is many times the longest context.
+/// The work that one conversation may take, so that no template runs for ever or fills the memory: an instruction takes one,
+/// and so do 64 bytes that are written or kept. So a conversation makes 64 MB of texts at most, which is many times the
+/// longest context.
 const FUEL: u64 = 1_000_000;
 /// Bytes for which one is taken.
 const BYTES: usize = 64;
@@ -44,7 +45,7 @@ pub(crate) struct Template {
     pub(crate) knows_tools: bool,
 }
 
-/// Where a template is rendered.
+/// The place where a template is rendered.
 enum Renderer {
     /// In this process, which it may end.
     InProcess(Box<Environment<'static>>),
@@ -52,7 +53,7 @@ enum Renderer {
     Separate(TemplateProcess),
 }
 
-/// What a template makes a text of.
+/// The input of a template.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Conversation {
     begin: String,
@@ -69,8 +70,8 @@ pub(super) type Rendered = Result<String, String>;
 // === impl Template ===
 
 impl Template {
-    /// Returns the template of a model, or the one in `file` in its place. Returns `None` if there is none, as for base models.
-    /// `program` renders it, if it is given.
+    /// Returns the template of a model, or the one in `file` in its place. Returns `None` if there is none, as for base
+    /// models. `program` renders it, if it is given.
     pub(crate) fn load(
         file: Option<&Path>,
         folder: &Path,
@@ -171,7 +172,7 @@ impl Conversation {
             add_generation_prompt => self.opens_answer,
             bos_token => self.begin.as_str(),
             eos_token => self.end.as_str(),
-            // What is above comes first: a request cannot put others in its place.
+            // The first value of a name counts, so a request cannot replace the values above.
             ..Value::from(Serde(&self.variables))
         };
         let template = environment.get_template(NAME).map_err(|error| error.to_string())?;
@@ -260,7 +261,7 @@ fn method(
     }
 }
 
-/// What the parts of a text cost that is cut at a separator, or at white space.
+/// Charges for splitting a text at a separator or at white space: one element for each part.
 fn charge_parts(
     state: &State<'_, '_>,
     text: &str,
@@ -273,8 +274,8 @@ fn charge_parts(
     charge(state, parts.saturating_mul(ELEMENT))
 }
 
-/// What a format costs: each of its places may hold the longest value. Widths are small, and values no lists, whose length as a text
-/// is not known before they are one.
+/// Charges for a format: each placeholder may hold the longest value. Refuses large widths, and lists as values, because the
+/// length of a list as text is unknown before it is rendered.
 fn charge_format(state: &State<'_, '_>, format: &str, values: &[Value]) -> Result<(), minijinja::Error> {
     let refuse = |reason: &str| Err(minijinja::Error::new(ErrorKind::InvalidOperation, reason.to_owned()));
     let is_long = |digits: &str| digits.len() > 3;
@@ -358,7 +359,7 @@ mod tests {
 
     use super::*;
 
-    /// What a template makes of nothing.
+    /// Renders a template without variables.
     fn rendered(source: &str) -> Result<String, String> {
         let variables = Map::new();
         let layout = Layout { messages: &[], tools: &[], opens_answer: true, variables: &variables };

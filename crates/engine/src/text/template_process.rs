@@ -1,8 +1,8 @@
 //! A process that renders chat templates and does nothing else.
 //!
-//! Fuel bounds what a template executes and writes. It does not bound everything: lists that hold themselves many times are compared,
-//! joined or written as JSON without a charge, and lists within lists may be deeper than the stack. So templates of models run in a
-//! process with limits of its own and no environment. Whatever a template does, only this process ends.
+//! Fuel bounds what a template executes and writes. It does not bound everything: lists that hold themselves many times are
+//! compared, joined or written as JSON without a charge, and lists within lists may be deeper than the stack. So templates
+//! of models run in a process with limits of its own and no environment. Whatever a template does, only this process ends.
 
 use std::{
     io::{self, BufRead, BufReader, Write},
@@ -120,7 +120,7 @@ impl Drop for Running {
     }
 }
 
-/// What the process does: reads a template, then conversations, each from a line, and answers each with a line.
+/// The main function of the process. It reads a template, then conversations, each from a line, and answers each with a line.
 pub fn render_template() -> io::Result<()> {
     for (resource, limit) in [(Resource::Data, MEMORY), (Resource::Cpu, CPU_SECONDS), (Resource::Core, 0)] {
         setrlimit(resource, Rlimit { current: Some(limit), maximum: Some(limit) })?;

@@ -96,8 +96,8 @@ impl Tokenizer {
         self.inner.decode(tokens, !shows_special).unwrap_or_default()
     }
 
-    /// Returns the bytes of every token. Special tokens have no bytes, because they are never part of a text. Returns `None` if
-    /// the tokens do not consist of bytes.
+    /// Returns the bytes of every token. Special tokens have no bytes, because they are never part of a text. Returns `None`
+    /// if the tokens do not consist of bytes.
     pub(crate) fn words(&self) -> Option<Vec<Vec<u8>>> {
         if !matches!(self.inner.get_decoder(), Some(DecoderWrapper::ByteLevel(_))) {
             return None;
@@ -130,14 +130,15 @@ impl Tokenizer {
     }
 }
 
-/// Reads a `tokenizer.json`. What it says about the lengths of texts is for others: here the model's context limits them, and a text
-/// that is too long is refused, not cut.
+/// Reads a `tokenizer.json`. Its truncation and padding are dropped: the model's context limits the length of texts, and a
+/// text that is too long is refused, not cut.
 fn read(file: &[u8]) -> Result<Inner, String> {
     limits::check(file)?;
     let mut inner = built(|| Inner::from_bytes(file).map_err(|error| error.to_string()))?;
     inner.with_truncation(None).map_err(|error| error.to_string())?;
     inner.with_padding(None);
-    // What is added to texts may name tokens that the file does not have, where the library panics too.
+    // The post-processor may name special tokens that the vocabulary lacks. The library then panics at the first text, so one
+    // is encoded here.
     built(|| Ok(inner.encode_fast("a", true).is_ok()))?;
     Ok(inner)
 }

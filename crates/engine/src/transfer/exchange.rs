@@ -175,6 +175,8 @@ impl Exchange {
             );
             return Ok(Share::default());
         };
+        // While its blocks are fetched, a request is in no queue of the worker, so these requests have a limit of their
+        // own.
         let Ok(_waiting) = self.queue.try_acquire() else {
             return Err(Refusal::overloaded("The waiting queue is full; try again later."));
         };
@@ -200,6 +202,7 @@ impl Exchange {
         let blocks = tokens.div_ceil(self.block_tokens);
         let bytes = blocks * self.block_numbers * size_of::<f32>();
         let permits = mebibytes(bytes);
+        // The permits live as long as the fetched blocks: until the worker has copied them into its cache.
         let room = Arc::clone(&self.room).acquire_many_owned(permits).await;
         let room = room.expect("the semaphore is never closed");
         let wanted = Wanted {

@@ -82,6 +82,7 @@ pub(super) async fn fetch(remote: &Remote, key: &Key, wanted: Wanted) -> Result<
         Answer::Granted { proof, blocks } if key.trusts_grant(&hello, ask.nonce(), &proof) => blocks,
         Answer::Granted { .. } => return Err(FetchError::Untrusted(place)),
     };
+    // Before anything is allocated, because the count comes from the other engine.
     if found != expected {
         return Err(FetchError::Blocks { place, found, expected });
     }
@@ -93,6 +94,7 @@ pub(super) async fn fetch(remote: &Remote, key: &Key, wanted: Wanted) -> Result<
         numbers.extend(bytes.as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes)));
     }
     let moved = began.elapsed().saturating_sub(agreed);
+    // All blocks have arrived, so a failure here only means that the other engine keeps them until they expire.
     let told = patiently(send(&mut stream, &Thanks { blocks: found })).await.is_ok();
     Ok(Fetched { numbers, agreed, moved, told })
 }

@@ -1,4 +1,5 @@
-//! Disaggregated prefill and decode: the keys and values of a prompt move from the engine that computed them to another engine.
+//! Disaggregated prefill and decode: the keys and values of a prompt move from the engine that computed them to another
+//! engine.
 //!
 //! The engine that has computed a prompt keeps its blocks (`shelf`). Its response contains their location, in the fields of
 //! vLLM's NIXL connector. The other engine fetches them over TCP (`fetch`, `serve`). Before the transfer, both engines prove

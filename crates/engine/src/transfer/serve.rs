@@ -84,6 +84,7 @@ impl Host {
             patiently(stream.write_all(&bytes)).await?;
         }
         let Thanks { blocks: taken } = patiently(receive(stream)).await?;
+        // Without this message the blocks stay until they expire, so an engine whose connection broke can fetch them again.
         if taken == blocks.len() {
             self.shelf.forget(name);
         }

@@ -117,8 +117,8 @@ impl Shelf {
         found
     }
 
-    /// Takes the blocks that can be released, including those of prompts that were not fetched in time. Also returns the number
-    /// of such prompts.
+    /// Takes the blocks that can be released, including those of prompts that were not fetched in time. Also returns the
+    /// number of such prompts.
     pub(crate) fn unwanted(&self, now: Instant) -> (Vec<Block>, usize) {
         let contents = &mut *self.contents.lock();
         let mut expired = 0;

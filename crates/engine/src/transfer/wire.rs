@@ -1,8 +1,8 @@
 //! The handshake of two engines before blocks are transferred.
 //!
-//! The engine that has the blocks sends `Hello`. The other engine sends `Ask` with a proof that it knows the secret. The first
-//! engine sends `Answer` with its own proof, and then the numbers of the blocks. The other engine sends `Thanks` when it has
-//! received them. Each message is JSON after its length in four bytes.
+//! The engine that has the blocks sends `Hello`. The other engine sends `Ask` with a proof that it knows the secret. The
+//! first engine sends `Answer` with its own proof, and then the numbers of the blocks. The other engine sends `Thanks` when
+//! it has received them. Each message is JSON after its length in four bytes.
 
 use std::io;
 

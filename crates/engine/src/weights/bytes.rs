@@ -8,8 +8,8 @@ pub(super) struct Cursor<'a> {
     elements: usize,
 }
 
-/// The most elements of all lists together. An element needs 32 times its size in the file. Vocabularies of 256 thousand tokens
-/// have 1.3 million elements.
+/// The most elements of all lists together. An element needs 32 times its size in the file. Vocabularies of 256 thousand
+/// tokens have 1.3 million elements.
 const ELEMENTS: usize = 1 << 23;
 
 /// Why a header cannot be read.

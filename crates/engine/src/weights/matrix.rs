@@ -152,7 +152,8 @@ impl Table {
 // === impl Matrix ===
 
 impl Matrix {
-    /// Creates a matrix from a tensor with `outputs` rows. With `as_shipped`, the tensor keeps its format even if that is slow.
+    /// Creates a matrix from a tensor with `outputs` rows. With `as_shipped`, the tensor keeps its format even if that is
+    /// slow.
     pub(crate) fn new(raw: &Raw, outputs: usize, inputs: usize, as_shipped: bool) -> Result<Self, LoadError> {
         let table = raw.table([outputs, inputs], as_shipped)?;
         let weights = table.weights().map_err(|error| raw.malformed(error))?;

@@ -84,8 +84,8 @@ impl Weights {
         kept + most
     }
 
-    /// Returns a digest of these weights: a hash over the names, formats and bytes of all tensors, in hexadecimal. It does not
-    /// protect against weights that were crafted to have the same digest.
+    /// Returns a digest of these weights: a hash over the names, formats and bytes of all tensors, in hexadecimal. It does
+    /// not protect against weights that were crafted to have the same digest.
     pub(crate) fn digest(&self) -> Result<String, LoadError> {
         let names: Vec<&str> = match self {
             Self::Gguf(file) => file.names().collect(),

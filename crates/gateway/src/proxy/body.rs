@@ -105,6 +105,8 @@ impl Body for ProxyBody {
             return Poll::Ready(Some(Err("the request timeout of the route expired".into())));
         }
         if let Source::Lent(lent) = &self.source {
+            // The first poll of an attempt takes the body. Attempts that fail before it, such as refused connections, leave
+            // it to the next.
             let Some(body) = lent.body.lock().take() else {
                 return Poll::Ready(None);
             };

@@ -96,7 +96,9 @@ impl Proxy {
                 None => return unmatched(&head),
             },
         };
+        // As in the Gateway API, this timeout covers the whole exchange, and `backend_timeout` one attempt.
         let deadline = found.rule.request_timeout.map(|time| Instant::now() + time);
+        // After the rule was chosen, because rules match the headers that the client sent.
         headers::for_upstream(&mut head, arrival.peer);
         let answer = self.route(head, upload, &found);
         let answered = match deadline {

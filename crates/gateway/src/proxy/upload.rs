@@ -81,6 +81,7 @@ impl Upload {
             match frame.map_err(UploadError::Cut)?.into_data() {
                 Ok(data) if data.is_empty() => {}
                 Ok(data) => {
+                    // Counted before anything is kept, so one body never takes the whole budget.
                     self.bytes += data.len();
                     if self.bytes > LIMIT {
                         return Err(UploadError::TooLarge);

@@ -69,8 +69,8 @@ impl Table {
 // === impl Rule ===
 
 impl Rule {
-    /// Returns the changes of the path on the way to the first back end that can serve, or `None` if there is no such back end
-    /// or the client is redirected.
+    /// Returns the changes of the path on the way to the first back end that can serve, or `None` if there is no such back
+    /// end or the client is redirected.
     fn changes(&self) -> Option<Vec<&PathChange>> {
         let serves = |backend: &&Weighted| {
             backend.weight > 0

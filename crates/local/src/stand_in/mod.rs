@@ -46,8 +46,8 @@ pub enum StandInError {
     Apply(#[from] ApplyError),
 }
 
-/// Creates substitutes for the objects to which `documents` refer, and which neither `documents` nor the cluster contains. The
-/// gateway listens on `address`.
+/// Creates substitutes for the objects to which `documents` refer, and which neither `documents` nor the cluster contains.
+/// The gateway listens on `address`.
 pub(crate) async fn make(
     client: &Client,
     documents: &[Document],

@@ -140,8 +140,8 @@ pub(crate) fn namespaces(documents: &[Document], settings: &Settings) -> Vec<Nam
     all
 }
 
-/// Reads the given manifests, if a cluster would accept all of them, the controller could work with them, and the pickers would
-/// start.
+/// Reads the given manifests, if a cluster would accept all of them, the controller could work with them, and the pickers
+/// would start.
 ///
 /// # Errors
 ///

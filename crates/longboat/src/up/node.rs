@@ -7,7 +7,8 @@ use tokio::sync::watch;
 
 use crate::printer;
 
-/// How long to collect what pods ask for. The pods of a manifest are created one after the other, and one line names them all.
+/// How long to collect what pods ask for. The pods of a manifest are created one after the other, and one line names them
+/// all.
 const BURST: Duration = Duration::from_millis(500);
 
 /// Prints a line whenever pods ask for more than the node has.

@@ -17,7 +17,8 @@ const ENTRY_POINTS: &[(&str, &str)] = &[
     ("/app/llm-d-routing-sidecar", "pd-sidecar"),
 ];
 
-/// What an image runs if the container has no command: the repository name (without registry, folders and tag), the link,
+/// The entry points of images, for containers without a command: the repository name (without registry, folders and tag), the
+/// link,
 /// and the arguments that its entry point puts before those of the container.
 const IMAGES: &[(&str, &str, &[&str])] = &[
     ("storage-initializer", FETCHES, &[]),

@@ -62,6 +62,7 @@ pub(super) async fn run<R: Reconcile>(
             },
             () = sleep_until(next.as_ref().map(|(_, at)| *at)) => {
                 let Some((key, _)) = next else { continue };
+                // Before the reconcile, so that a change in the meantime makes the key due again.
                 due.remove(&key);
                 match controller.reconcile(&key).await {
                     Ok(again) => {

@@ -82,6 +82,7 @@ impl Reconcile for ReplicaSets {
             pods.iter().filter(|pod| is_active(pod) && !unseen.deleted.contains_key(pod_uid(pod))).collect();
 
         let wanted = set.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1).max(0);
+        // Pods that were created and are not in the cache yet count, or a second reconcile would create them again.
         let have = i32::try_from(active.len() + unseen.created.len()).unwrap_or(i32::MAX);
         let mut failure = None;
         if set.metadata.deletion_timestamp.is_none() {
@@ -98,6 +99,7 @@ impl Reconcile for ReplicaSets {
         let again = self
             .write_status(&set, &pods, failure.as_ref().map(|(reason, error)| (*reason, error.to_string())))
             .await?;
+        // Otherwise each set that ever existed would leave an entry.
         if self.unseen.get(&uid).is_some_and(Unseen::is_empty) {
             self.unseen.remove(&uid);
         }
@@ -178,6 +180,7 @@ impl ReplicaSets {
             };
             match api.delete(&pod.name_any(), &params).await {
                 Ok(_) => {}
+                // The pod is gone, or another one has its name: then the uid does not match.
                 Err(kube::Error::Api(answer)) if matches!(answer.code, 404 | 409) => {}
                 Err(error) => {
                     let message = format!("Error deleting: {error}");
@@ -217,6 +220,8 @@ impl ReplicaSets {
         if status != before {
             let api: Api<ReplicaSet> =
                 Api::namespaced(self.client.clone(), &set.namespace().unwrap_or_default());
+            // With the revision, a status that is computed from an old object is refused, and the next event brings the new
+            // one.
             let patch = json!({"metadata": {"resourceVersion": set.metadata.resource_version}, "status": full(&status)});
             match api.patch_status(&set.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await {
                 Ok(_) => {}
@@ -313,6 +318,7 @@ fn status(
     let ready = count(&|pod| ready_since(pod).is_some());
     let available = count(&|pod| available_at(pod, min_ready).is_some_and(|due| due <= at));
     let next = active.iter().filter_map(|pod| available_at(pod, min_ready)).filter(|due| *due > at).min();
+    // A little later than due, because the timer and the wall clock differ.
     let again = next.map(|due| due.duration_since(at).unsigned_abs() + Duration::from_millis(10));
 
     let mut conditions: Vec<_> = before

@@ -114,8 +114,8 @@ impl Worker {
         Ok(())
     }
 
-    /// Returns the tokens of the pod's service account by audience, which is empty for the API server. Requests each once, and
-    /// writes the API server's to the place where programs look for it, unless the pod or its account wants none.
+    /// Returns the tokens of the pod's service account by audience, which is empty for the API server. Requests each once,
+    /// and writes the API server's to the place where programs look for it, unless the pod or its account wants none.
     async fn tokens(&mut self) -> Result<BTreeMap<String, String>, StartError> {
         if let Credentials::Read(tokens) = &self.credentials {
             return Ok(tokens.clone());

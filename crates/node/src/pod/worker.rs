@@ -260,6 +260,7 @@ impl Worker {
         );
         sync.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
+            // Marks the state as seen before acting on it, so that a change during the step ends the wait below at once.
             self.observe(&view.borrow_and_update().clone(), *shutdown.borrow_and_update());
             let (ended, wake) = self.step().await;
             let look = self.look_at_download();
@@ -268,6 +269,7 @@ impl Worker {
                 if !ending.report || delete(&self.shared, &self.pod).await {
                     break;
                 }
+                // Tried until it succeeds: nobody else deletes the object, and it blocks its name.
                 tokio::time::sleep(WRITE_RETRY).await;
                 continue;
             }
@@ -285,6 +287,7 @@ impl Worker {
                 _ = sync.tick(), if self.volumes.is_some() => self.sync_volumes().await,
             }
         }
+        // Before the folder is removed, because the processes write to it.
         self.instances.shutdown().await;
         self.registered = None;
         self.directory.remove();
@@ -293,6 +296,7 @@ impl Worker {
     /// Applies changes of the pod object and of the node's shutdown.
     fn observe(&mut self, view: &View, shutdown: Shutdown) {
         let now = Instant::now();
+        // A newer pod of the same name has a worker of its own.
         if view.pod.metadata.uid == self.pod.metadata.uid {
             self.pod = Arc::clone(&view.pod);
         }
@@ -322,6 +326,7 @@ impl Worker {
 
     /// Starts the end of the pod, or moves its deadline forward.
     fn end(&mut self, wanted: Ending) {
+        // Several requests add up to the strictest one: they never lengthen the time that is left.
         let ending = match self.ending {
             None => wanted,
             Some(current) => Ending {
@@ -334,6 +339,7 @@ impl Worker {
         };
         if self.ending.is_some_and(|current| current.stop != ending.stop) {
             for running in self.running.iter().flatten() {
+                // Instances that were not asked to stop yet learn the deadline when their turn comes, in `step`.
                 running.stop.send_if_modified(|stop| {
                     stop.is_some() && stop.replace(ending.stop) != Some(ending.stop)
                 });

@@ -109,7 +109,8 @@ async fn exchange(
         request = request.header(&header.name, &header.value);
     }
     if host_given {
-        // A probe may name any host. Servers on loopback addresses refuse foreign hosts, unless Longboat has sent the request.
+        // A probe may name any host. Servers on loopback addresses refuse foreign hosts, unless Longboat has sent the
+        // request.
         if let Some(headers) = request.headers_mut() {
             longboat_accept::mark_forwarded(headers, http::Version::HTTP_11);
         }

@@ -105,8 +105,8 @@ pub(crate) async fn run<F>(
     }
 }
 
-/// Returns the time limit of a probe. A failed liveness probe kills the container, and a busy machine is no reason to do that:
-/// a container that refuses connections or answers with an error still fails at once.
+/// Returns the time limit of a probe. A failed liveness probe kills the container, and a busy machine is no reason to do
+/// that: a container that refuses connections or answers with an error still fails at once.
 fn limit(kind: Kind, probe: &Probe, timing: &Timing) -> Duration {
     let seconds =
         probe.timeout_seconds.and_then(|seconds| u64::try_from(seconds).ok()).filter(|seconds| *seconds > 0);

@@ -12,8 +12,8 @@ use super::metadata;
 /// The account of pods that name none. It exists in every namespace.
 pub(crate) const DEFAULT_ACCOUNT: &str = "default";
 
-/// Adds Secrets for credentials that planning looked up and that the snapshot lacks. Returns one sentence about each. If there
-/// are any, planning goes further with the new snapshot.
+/// Adds Secrets for credentials that planning looked up and that the snapshot lacks. Returns one sentence about each. If
+/// there are any, planning goes further with the new snapshot.
 pub(crate) fn missing(service: &LLMInferenceService, plan: &Plan, snapshot: &mut Snapshot) -> Vec<String> {
     let namespace = Namespace::of(&service.metadata);
     let annotated = annotated(service, snapshot).map(ToOwned::to_owned);

@@ -1,5 +1,5 @@
-//! Finds the origin of the fields of children: in the composed spec ([`longboat_plan::trace`]), in the service's metadata, and
-//! in the platform's settings.
+//! Finds the origin of the fields of children: in the composed spec ([`longboat_plan::trace`]), in the service's metadata,
+//! and in the platform's settings.
 
 use std::sync::Arc;
 

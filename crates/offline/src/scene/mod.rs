@@ -60,7 +60,7 @@ pub struct Scene {
     assuming: bool,
 }
 
-/// What the controller would do for a service.
+/// The controller's plan for a service.
 #[derive(Debug)]
 pub struct Planned {
     /// The composed spec with its history. `None` for a stopped service that cannot be composed.

@@ -182,7 +182,8 @@ fn is_quantity(path: &str, message: &str) -> bool {
         || message.contains("KMGTPE") && of_resources
 }
 
-/// Advice for a wrong type: quotes distinguish a number from a string, and what looks like a switch or a name may be an object.
+/// Advice for a wrong type: quotes distinguish a number from a string, and what looks like a switch or a name may be an
+/// object.
 fn wrong_type(resource: &Resource, path: &str, value: &Value, message: &str) -> Option<String> {
     let expects = |name: &str| message.contains(&format!("must be of type {name}"));
     match value {

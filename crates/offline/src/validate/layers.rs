@@ -84,8 +84,8 @@ impl Layers<'_> {
         findings
     }
 
-    /// Adds why the controller could not plan the objects of a composed service, why an API server would refuse them, and why its
-    /// picker would not start.
+    /// Adds why the controller could not plan the objects of a composed service, why an API server would refuse them, and
+    /// why its picker would not start.
     fn planned(
         &self,
         document: &Document,

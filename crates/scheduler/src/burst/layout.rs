@@ -32,8 +32,8 @@ pub(super) fn place(
     placed
 }
 
-/// Returns the units in the order in which they are placed. Units of several requests come first. Among single requests, longer
-/// prompts come first, so that shorter prompts find the blocks that they share with longer ones.
+/// Returns the units in the order in which they are placed. Units of several requests come first. Among single requests,
+/// longer prompts come first, so that shorter prompts find the blocks that they share with longer ones.
 fn units(requests: &[Vec<u64>], shared_blocks: usize) -> Vec<Unit<'_>> {
     let mut units: Vec<Unit<'_>> = Vec::new();
     let mut known: AHashMap<&[u64], usize> = AHashMap::new();
@@ -149,8 +149,8 @@ impl<'a> Layout<'a> {
         held
     }
 
-    /// Returns the endpoint with the most leading blocks, if these are enough blocks and the endpoint is below its fair share.
-    /// Otherwise returns the endpoint with the least load.
+    /// Returns the endpoint with the most leading blocks, if these are enough blocks and the endpoint is below its fair
+    /// share. Otherwise returns the endpoint with the least load.
     fn choose(&self, own: &[usize], held: Option<&Vec<usize>>) -> usize {
         let all = 0..self.endpoints.len();
         let has_room = |endpoint: &usize| own[*endpoint] < self.settings.per_endpoint;

@@ -1,9 +1,8 @@
 //! Requests that arrive together and share a prompt, such as the samples of one training step.
 //!
-//! At that moment no cache holds the prompt, so the prefix index does not keep these requests together, and each endpoint would
-//! compute the prompt again. So requests wait for a short window and then get endpoints together. The owner of the clock opens
-//! a [`Burst`] for each window and ends it with [`Burst::place`].
-//! opens a [`Burst`] for each window, and ends it with [`Burst::place`].
+//! At that moment no cache holds the prompt, so the prefix index does not keep these requests together, and each endpoint
+//! would compute the prompt again. So requests wait for a short window and then get endpoints together. The owner of the
+//! clock opens a [`Burst`] for each window and ends it with [`Burst::place`].
 
 mod layout;
 

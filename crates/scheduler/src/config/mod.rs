@@ -72,7 +72,7 @@ pub struct PluginSpec {
     /// Its type.
     #[serde(rename = "type")]
     pub plugin_type: String,
-    /// What its type understands.
+    /// The parameters of its type.
     #[serde(default)]
     pub parameters: Option<Value>,
 }

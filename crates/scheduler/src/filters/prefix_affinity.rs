@@ -79,8 +79,8 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
 }
 
 impl PrefixAffinity {
-    /// Returns the time to the first token, either predicted or computed from the prompt tokens in flight. An endpoint without
-    /// a prediction counts as slower than any other.
+    /// Returns the time to the first token, either predicted or computed from the prompt tokens in flight. An endpoint
+    /// without a prediction counts as slower than any other.
     fn ttft_ms(&self, context: &Context<'_>, candidate: Candidate) -> f64 {
         if self.given.ttft_source == TtftSource::LatencyPredictor {
             return context.outlook(candidate).map_or(f64::INFINITY, |outlook| outlook.ttft_ms);

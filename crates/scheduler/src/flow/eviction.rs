@@ -88,6 +88,7 @@ impl<T> Eviction<T> {
         let lease = Lease { priority, number: self.next };
         self.next += 1;
         self.in_flight += 1;
+        // Only requests of negative priority are ever dropped for others.
         if priority < 0 {
             self.victims.insert((priority, Reverse(lease.number)), item);
         }
@@ -99,6 +100,7 @@ impl<T> Eviction<T> {
         self.in_flight = self.in_flight.saturating_sub(1);
         self.victims.remove(&(lease.priority, Reverse(lease.number)));
         let since = self.going.remove(&lease)?;
+        // The saturation shows the victim's load for a while. Deciding before would evict more for the same overload.
         self.settled_at = self.settled_at.max(now.saturating_add(self.grace_ms));
         Some(Gone::After(now.saturating_sub(since)))
     }
@@ -114,9 +116,10 @@ impl<T> Eviction<T> {
         vec![Gone::Late; late]
     }
 
-    /// Returns the requests to evict for the blocked band, in this order. Often there are none. Each victim's priority is below
-    /// the band's.
+    /// Returns the requests to evict for the blocked band, in this order. Often there are none. Each victim's priority is
+    /// below the band's.
     pub fn decide(&mut self, blocked: Blocked, saturation: f64, now: u64) -> Vec<T> {
+        // One round after the other, because the saturation does not show the effect of the last victims yet.
         if !self.going.is_empty() || now < self.settled_at || self.in_flight == 0 {
             return Vec::new();
         }

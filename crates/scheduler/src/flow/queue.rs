@@ -139,6 +139,7 @@ impl<T> Queue<T> {
         for priority in configured.into_iter().chain([0]).chain(priorities) {
             self.bands.entry(Reverse(priority)).or_insert_with(Band::new).wanted = true;
         }
+        // Requests in a band that is no longer used keep their place until they have left.
         self.bands.retain(|_, band| band.wanted || band.requests > 0);
     }
 
@@ -182,6 +183,7 @@ impl<T> Queue<T> {
     /// [`Full`] if a limit is reached.
     pub fn push(&mut self, arrival: Arrival<'_>, item: T, now: u64) -> Result<Ticket, Full> {
         let known = self.bands.get(&Reverse(arrival.priority)).is_some_and(|band| band.wanted);
+        // A priority that is not in use any more falls back to band 0, which always exists.
         let priority = if known { arrival.priority } else { 0 };
         let settings = self.settings.band(priority).clone();
         let waiting = u64::try_from(self.index.len()).unwrap_or(u64::MAX);
@@ -210,6 +212,7 @@ impl<T> Queue<T> {
             Fairness::GlobalStrict => Arc::from(""),
             Fairness::RoundRobin | Fairness::LeastService(_) => band
                 .flows
+                // A flow that already waits shares its name, so its further requests allocate none.
                 .get_key_value(arrival.flow)
                 .map_or_else(|| Arc::from(arrival.flow), |(flow, _)| Arc::clone(flow)),
         };
@@ -223,8 +226,8 @@ impl<T> Queue<T> {
         Ok(ticket)
     }
 
-    /// Runs one dispatch cycle. Returns the next request, unless the pool is too saturated for it. A band that must wait blocks
-    /// all lower bands.
+    /// Runs one dispatch cycle. Returns the next request, unless the pool is too saturated for it. A band that must wait
+    /// blocks all lower bands.
     pub fn pop(&mut self, saturation: f64, now: u64) -> Option<T> {
         self.cycles += 1;
         let priorities: Vec<i32> = self.bands.keys().map(|Reverse(priority)| *priority).collect();
@@ -252,6 +255,7 @@ impl<T> Queue<T> {
                 }
                 Fairness::GlobalStrict | Fairness::RoundRobin => band.next(),
             };
+            // An empty band does not block lower ones.
             if let Some(ticket) = ticket {
                 return self.cancel(ticket);
             }
@@ -285,6 +289,7 @@ impl<T> Queue<T> {
     /// Removes and returns a request that has waited too long, if there is one.
     pub fn expired(&mut self, now: u64) -> Option<T> {
         let ttl = self.settings.ttl_ms?;
+        // Tickets are in order of arrival, and all requests have the same time to live: if the oldest is in time, all are.
         let (&oldest, place) = self.index.first_key_value()?;
         if now.saturating_sub(place.since) < ttl {
             return None;

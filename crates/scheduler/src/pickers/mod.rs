@@ -8,7 +8,7 @@ pub(crate) mod max_score;
 pub(crate) mod random;
 pub(crate) mod weighted_random;
 
-/// What every picker can be told.
+/// The parameters of every picker.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub(crate) struct Count {

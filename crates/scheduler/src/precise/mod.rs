@@ -69,12 +69,12 @@ pub struct Holdings {
     hits: AtomicU64,
 }
 
-/// What a precise index did so far.
+/// The counters of a precise index.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct IndexCounts {
-    /// Blocks that came in.
+    /// Added blocks.
     pub admissions: u64,
-    /// Blocks that went.
+    /// Evicted blocks.
     pub evictions: u64,
     /// Prompts that were looked up.
     pub lookups: u64,
@@ -100,7 +100,7 @@ impl Holdings {
         Self { settings, known, lookups: AtomicU64::new(0), hits: AtomicU64::new(0) }
     }
 
-    /// What it did so far.
+    /// The counters since the start.
     pub fn counts(&self) -> IndexCounts {
         let known = self.known.read();
         let (admissions, evictions) = known.index.traffic();

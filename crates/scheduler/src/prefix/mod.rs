@@ -11,10 +11,10 @@
 //! * An endpoint matches up to the first block that it does not hold. The reference also counts blocks after a gap, which an
 //!   engine cannot use.
 //!
-//! A prefix that many prompts share, such as a system prompt, does not show where a prompt should go: the first endpoint that
-//! holds it would get all these prompts. If the settings ask for it, such a prefix does not count as affinity. It is recognized
-//! by its forks: prompts that match up to a block and then differ. The turns of one conversation fork at most once or twice at
-//! a block, because each turn is longer than the one before.
+//! A prefix that many prompts share, such as a system prompt, does not show where a prompt should go: the first endpoint
+//! that holds it would get all these prompts. If the settings ask for it, such a prefix does not count as affinity. It is
+//! recognized by its forks: prompts that match up to a block and then differ. The turns of one conversation fork at most
+//! once or twice at a block, because each turn is longer than the one before.
 
 use xxhash_rust::xxh64::xxh64;
 
@@ -40,8 +40,8 @@ pub(crate) struct Settings {
     pub(crate) max_blocks: u32,
     /// Blocks per endpoint, if the endpoint does not report its capacity.
     pub(crate) capacity: u32,
-    /// The number of forks at a block from which on the prefix up to this block counts as shared by many prompts. 0 turns this
-    /// off.
+    /// The number of forks at a block from which on the prefix up to this block counts as shared by many prompts. 0 turns
+    /// this off.
     pub(crate) shared_after: u32,
 }
 
@@ -78,8 +78,8 @@ pub(crate) struct Matches {
     /// Like `matched` and `total`, without the leading blocks that many prompts share.
     own: Vec<u32>,
     own_total: u32,
-    /// For each prompt, the number of known blocks before the prompt differs from all remembered ones. 0 for a prompt that does
-    /// not differ, and for one of which nothing is known.
+    /// For each prompt, the number of known blocks before the prompt differs from all remembered ones. 0 for a prompt that
+    /// does not differ, and for one of which nothing is known.
     forks: Vec<usize>,
     block_tokens: u32,
     /// Whether these matches say where a request should go, instead of which blocks are cached.
@@ -176,8 +176,8 @@ impl PrefixIndex {
         self.tree.held(slot)
     }
 
-    /// Computes a request's hashes and looks up their holders. All candidates need the same block size to be comparable, so the
-    /// first candidate's block size is used for all.
+    /// Computes a request's hashes and looks up their holders. All candidates need the same block size to be comparable, so
+    /// the first candidate's block size is used for all.
     pub(crate) fn matches(&self, request: &Request<'_>, candidates: &[Snapshot]) -> Matches {
         let block_tokens = self.block_tokens(candidates);
         let root = root(request.model, request.cache_salt);
@@ -213,8 +213,8 @@ impl PrefixIndex {
         }
     }
 
-    /// Returns the number of leading blocks that many prompts share. Adds the number of known blocks to `forks`, if the prompt
-    /// goes on after them.
+    /// Returns the number of leading blocks that many prompts share. Adds the number of known blocks to `forks`, if the
+    /// prompt goes on after them.
     fn shared(&self, hashes: &[u64], forks: &mut Vec<usize>) -> usize {
         if self.settings.shared_after == 0 {
             return 0;

@@ -4,9 +4,9 @@
 //! processor cache has. The blocks of a prompt are used and evicted together, so a node of this tree has all blocks up to the
 //! next block at which prompts differ. Most prompts are then one node, and a long conversation a few.
 //!
-//! The tree behaves as if each endpoint had a list of single blocks in order of use. A block's hash stands for the whole prefix,
-//! so nodes are found by the hash of their first block, and need no links to their parents or children. Hashes that collide make
-//! wrong matches, as they would in a table of blocks, and nothing worse.
+//! The tree behaves as if each endpoint had a list of single blocks in order of use. A block's hash stands for the whole
+//! prefix, so nodes are found by the hash of their first block, and need no links to their parents or children. Hashes that
+//! collide make wrong matches, as they would in a table of blocks, and nothing worse.
 
 use std::iter;
 
@@ -24,8 +24,8 @@ pub(super) struct Node {
     shares: Vec<Share>,
 }
 
-/// The part of a node that an endpoint holds, and its place in the endpoint's order of use. The first block of a node counts as
-/// used after the others.
+/// The part of a node that an endpoint holds, and its place in the endpoint's order of use. The first block of a node counts
+/// as used after the others.
 #[derive(Debug, Clone, Copy)]
 struct Share {
     slot: Slot,
@@ -117,8 +117,8 @@ impl Tree {
         self.orders.iter().map(|order| order.blocks).sum()
     }
 
-    /// Returns the nodes along a prompt, each with the number of leading blocks that the prompt shares with it. All but the last
-    /// are shared completely.
+    /// Returns the nodes along a prompt, each with the number of leading blocks that the prompt shares with it. All but the
+    /// last are shared completely.
     pub(super) fn path<'a>(&'a self, mut prompt: &'a [u64]) -> impl Iterator<Item = (&'a Node, usize)> {
         iter::from_fn(move || {
             let node = &self.nodes[*self.starts.get(prompt.first()?)? as usize];
@@ -128,8 +128,8 @@ impl Tree {
         })
     }
 
-    /// Makes a prompt the most recently used of an endpoint. The first block is used last. So it is forgotten last, and what an
-    /// endpoint holds of a prompt is always a prefix.
+    /// Makes a prompt the most recently used of an endpoint. The first block is used last. So it is forgotten last, and what
+    /// an endpoint holds of a prompt is always a prefix.
     pub(super) fn learn(&mut self, slot: Slot, prompt: &[u64]) {
         let mut rest = prompt;
         let mut path = Vec::new();
@@ -146,7 +146,8 @@ impl Tree {
         }
     }
 
-    /// Counts a prompt that matched these blocks and then differed from all others. Does nothing if they are forgotten meanwhile.
+    /// Counts a prompt that matched these blocks and then differed from all others. Does nothing if they are forgotten
+    /// meanwhile.
     pub(super) fn fork(&mut self, mut known: &[u64]) {
         while let Some(&id) = known.first().and_then(|first| self.starts.get(first)) {
             let length = shared(&self.nodes[id as usize].blocks, known);
@@ -199,6 +200,7 @@ impl Tree {
                 share.held = kept;
             }
         }
+        // The copied shares have the links of the first half, so each is linked anew.
         let slots: Vec<Slot> = rest.shares.iter().map(|share| share.slot).collect();
         let rest = self.add(rest);
         for slot in slots {

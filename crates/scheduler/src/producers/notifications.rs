@@ -1,5 +1,5 @@
-//! `k8s-notification-source`: notifies extractors about Kubernetes objects. The picker already watches pods, and has no use for
-//! notifications about other objects.
+//! `k8s-notification-source`: notifies extractors about Kubernetes objects. The picker already watches pods, and has no use
+//! for notifications about other objects.
 
 use serde::Deserialize;
 

@@ -1,4 +1,5 @@
-//! `p2p-source-producer` (alpha): names a pod that has cached the prompt, so that the pod that computes it can pull the blocks.
+//! `p2p-source-producer` (alpha): names a pod that has cached the prompt, so that the pod that computes it can pull the
+//! blocks.
 
 use serde::Deserialize;
 
@@ -73,8 +74,8 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
 }
 
 impl PeerSource {
-    /// Returns the pod to pull from, if one has cached enough more of the prompt than the pod that computes it. Among the pods
-    /// with about the most cached tokens, idler pods are chosen more often.
+    /// Returns the pod to pull from, if one has cached enough more of the prompt than the pod that computes it. Among the
+    /// pods with about the most cached tokens, idler pods are chosen more often.
     pub(crate) fn find(&self, context: &Context<'_>, runs: &[ProfileRun], primary: usize) -> Option<String> {
         let matches = &context.prefixes[self.prefix];
         let block = u64::from(matches.block_tokens());

@@ -51,7 +51,7 @@ struct BlockIndex {
     cost_aware_memory_config: Option<CostAware>,
     redis_config: Option<Value>,
     valkey_config: Option<Value>,
-    // What is known is always among the metrics, and never logged.
+    // Accepted without effect: the index is always among the metrics, and is never logged.
     #[serde(rename = "enableMetrics")]
     _enable_metrics: Option<bool>,
     #[serde(rename = "metricsLoggingInterval")]

@@ -252,8 +252,8 @@ impl Builder {
         })
     }
 
-    /// Returns the index of the producer of encoder caches that a plugin reads: the one that its field names, or else the first
-    /// one. A default producer is created if none is declared.
+    /// Returns the index of the producer of encoder caches that a plugin reads: the one that its field names, or else the
+    /// first one. A default producer is created if none is declared.
     pub(crate) fn encoder_cache(
         &mut self,
         parameters: &Parameters<'_>,

@@ -108,8 +108,8 @@ impl std::fmt::Debug for Scheduler {
 }
 
 impl Scheduler {
-    /// Times the work of the profile handler, filters, scorers, pickers, admitters and producers from now on. `watch` makes the stopwatch for a plugin in a role; a plugin
-    /// that several profiles use gets one for each.
+    /// Times the work of the profile handler, filters, scorers, pickers, admitters and producers from now on. `watch` makes
+    /// the stopwatch for a plugin in a role; a plugin that several profiles use gets one for each.
     pub fn time_plugins(&mut self, watch: impl Fn(Role) -> Arc<dyn Stopwatch>) {
         let watch = |extension_point, name: &str, plugin_type: &str| {
             watch(Role { extension_point, plugin_type: plugin_type.to_owned(), plugin_name: name.to_owned() })

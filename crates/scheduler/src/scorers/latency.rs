@@ -119,7 +119,8 @@ impl Scorer for Latency {
 }
 
 impl Latency {
-    /// Scores by the distance from the requested times, in hundredths. A time that is equal for all candidates does not count.
+    /// Scores by the distance from the requested times, in hundredths. A time that is equal for all candidates does not
+    /// count.
     fn rank(&self, group: &[Left], strategy: Strategy, scores: &mut [f64]) {
         let ttft = Range::of(group.iter().map(|left| left.ttft.abs()));
         let tpot = Range::of(group.iter().map(|left| left.tpot.abs()));

@@ -31,8 +31,8 @@ impl Scorer for TopologyAffinity {
     fn score(&self, context: &Context<'_>, candidates: &[Candidate], scores: &mut [f64]) {
         let Some(levels) = self.0.levels(context, candidates) else { return };
         for (score, level) in scores.iter_mut().zip(levels) {
-            // The scores follow the transfer speed of a KV cache: within a host, through one switch, through several switches,
-            // between sites.
+            // The scores follow the transfer speed of a KV cache: within a host, through one switch, through several
+            // switches, between sites.
             *score = match level {
                 Level::Host => 1.0,
                 Level::Rack => 0.2,

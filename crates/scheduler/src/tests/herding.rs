@@ -1,11 +1,11 @@
 //! Conversations with a shared system prompt. Each should stay on its endpoint, and they should not all go to the same
 //! endpoints.
 //!
-//! The simulation has its own clock. Every 25 ms, one of 50 conversations takes its next turn, in random order, until each has
-//! taken 10. A prompt consists of a shared system prompt of 2 KiB, the earlier turns with their answers, and the new turn, of
-//! 400 bytes each. An endpoint computes the part that its cache lacks, runs up to 32 requests at a time, and reports its
-//! metrics every 50 ms. Its cache holds 1,500 blocks of 16 tokens with least-recently-used eviction, and caches prompts but not
-//! answers. The hit ratio is that of these caches, not the picker's estimate.
+//! The simulation has its own clock. Every 25 ms, one of 50 conversations takes its next turn, in random order, until each
+//! has taken 10. A prompt consists of a shared system prompt of 2 KiB, the earlier turns with their answers, and the new
+//! turn, of 400 bytes each. An endpoint computes the part that its cache lacks, runs up to 32 requests at a time, and
+//! reports its metrics every 50 ms. Its cache holds 1,500 blocks of 16 tokens with least-recently-used eviction, and caches
+//! prompts but not answers. The hit ratio is that of these caches, not the picker's estimate.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet, VecDeque},

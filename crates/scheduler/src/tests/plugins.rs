@@ -153,8 +153,8 @@ const DISAGGREGATED: &str = "schedulingProfiles:
   plugins: [{pluginRef: prefill-filter}, {pluginRef: near}]
 ";
 
-/// Applies `plugin` to prefill endpoints at various distances from a decode endpoint on host a, in rack r, zone z and region g.
-/// Returns the endpoints that it keeps and their scores.
+/// Applies `plugin` to prefill endpoints at various distances from a decode endpoint on host a, in rack r, zone z and region
+/// g. Returns the endpoints that it keeps and their scores.
 fn near(plugin: &str, topology: &str) -> (Vec<usize>, Vec<f64>) {
     let place = |host: &'static str, rack: &'static str, zone: &'static str| {
         vec![

@@ -15,7 +15,7 @@ pub struct Variable<'a> {
     pub name: &'a str,
     /// The name of its type.
     pub type_name: &'a str,
-    /// What is in it.
+    /// The schema of its value.
     pub schema: &'a StructuralSchema,
 }
 
@@ -23,7 +23,7 @@ pub struct Variable<'a> {
 ///
 /// # Errors
 ///
-/// What is wrong, in the words of the reference.
+/// The compile error, in the words of the reference.
 pub fn check_condition(source: &str, variable: &Variable<'_>) -> Result<(), String> {
     let root = variable.schema.node();
     Program::compile(source)
@@ -41,7 +41,7 @@ pub fn check_condition(source: &str, variable: &Variable<'_>) -> Result<(), Stri
 }
 
 const BOOL: &str = "bool";
-/// What may be anything.
+/// The type of values whose type is only known at evaluation.
 const DYN: &str = "dyn";
 const ANY: &str = "google.protobuf.Any";
 
@@ -110,7 +110,7 @@ impl<'a> Variable<'a> {
     }
 }
 
-/// What the entries of a map or list are.
+/// Returns the schema of the entries of a map or list.
 fn entry(node: &Node) -> Option<&Node> {
     match &node.additional {
         Additional::Schema(child) => Some(child),

@@ -193,7 +193,7 @@ fn bound(call: &CallExpr) -> Option<(&str, &IdedExpr, &IdedExpr)> {
     (space == "cel" && call.func_name == "bind").then_some((name, value, result))
 }
 
-/// What is said of a message (`Name{…}`) that nothing declares: it is at its bracket.
+/// The error for an undeclared message type (`Name{…}`). The reference reports it at the bracket.
 pub(crate) fn undeclared_message(source: &str, name: &str) -> String {
     let start = source.find(name).unwrap_or(0);
     let offset = source[start..].find('{').map_or(start, |bracket| start + bracket);
@@ -204,7 +204,7 @@ fn undeclared_text(name: &str) -> String {
     format!("undeclared reference to '{name}' (in container '')")
 }
 
-/// What is said of a name that nothing declares.
+/// The error for an undeclared name.
 pub(crate) fn undeclared(source: &str, name: &str) -> String {
     at(source, name, &undeclared_text(name))
 }

@@ -168,8 +168,8 @@ const LISTS: [&str; 4] =
 /// Flags that hold a document with further flags.
 const DOCUMENTS: [&str; 2] = ["configuration", "configuration-file"];
 
-/// Converts arguments to the form that clap takes. The documents of `--configuration` and `--configuration-file` become flags.
-/// Flags on the command line win.
+/// Converts arguments to the form that clap takes. The documents of `--configuration` and `--configuration-file` become
+/// flags. Flags on the command line win.
 pub fn expanded(arguments: impl IntoIterator<Item = OsString>) -> Result<Vec<OsString>, Error> {
     let mut rest = Vec::new();
     let mut documents = Vec::new();

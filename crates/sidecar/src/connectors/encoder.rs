@@ -32,8 +32,8 @@ pub(crate) type Found = Vec<(String, Box<RawValue>)>;
 // === impl Encoder ===
 
 impl Encoder {
-    /// Reads the locations from an encoder's response. With a shared storage there are none. If the response has no parameters,
-    /// the engine that computes the prompt encodes the item itself.
+    /// Reads the locations from an encoder's response. With a shared storage there are none. If the response has no
+    /// parameters, the engine that computes the prompt encodes the item itself.
     pub(crate) fn found(self, answer: &[u8]) -> Result<Found, serde_json::Error> {
         if self == Self::Example {
             return Ok(Found::new());

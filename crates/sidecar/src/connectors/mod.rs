@@ -166,8 +166,8 @@ impl Connector {
         matches!(self, Self::SharedStorage)
     }
 
-    /// Reads a request for two engines. Connectors that only add fields read `null` as an empty object, and leave the check of
-    /// missing fields to the engines.
+    /// Reads a request for two engines. Connectors that only add fields read `null` as an empty object, and leave the check
+    /// of missing fields to the engines.
     pub(crate) fn read<'a>(&self, body: &'a Bytes) -> Result<Object<'a>, serde_json::Error> {
         match self {
             Self::Sglang(_) | Self::Mooncake(_) | Self::Offloading(_) if body.trim_ascii() == b"null" => {

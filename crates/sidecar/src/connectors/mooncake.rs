@@ -1,5 +1,5 @@
-//! Connector `mooncake`: the decoder is told which engine computes the prompt, and its address. The prefiller's bootstrap port
-//! lists its engines.
+//! Connector `mooncake`: the decoder is told which engine computes the prompt, and its address. The prefiller's bootstrap
+//! port lists its engines.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -134,8 +134,8 @@ pub(crate) fn engines(list: &[u8]) -> Result<Vec<Engine>, String> {
     if engines.is_empty() { Err("its list has no engine_id".into()) } else { Ok(engines) }
 }
 
-/// Builds the parts for the prefiller and the decoder. The prefill is limited by `max_tokens` for all APIs, because the engines
-/// of this connector read only this field.
+/// Builds the parts for the prefiller and the decoder. The prefill is limited by `max_tokens` for all APIs, because the
+/// engines of this connector read only this field.
 pub(crate) fn parts(ask: Ask<'_>, bootstrap: &str, engine: &Engine) -> (Part, Part) {
     let transfer = format!("xfer-{}", ask.id);
     let mut prefill = ask.request.clone();

@@ -66,6 +66,8 @@ impl Flow<'_> {
         if is_prefilled {
             return answer;
         }
+        // Dropping the prefill would cancel it, although the decoder may still be fetching its blocks. So it goes on in a
+        // task.
         let (client, mut answered) = oneshot::channel();
         tokio::spawn(async move {
             tokio::select! {

@@ -45,6 +45,7 @@ enum State {
 impl Chunked {
     /// Returns the client's response, either complete or as a stream. A stream starts when the first chunk has arrived.
     pub(super) async fn run(mut self) -> Response<ProxyBody> {
+        // Before the client gets a head, so that a refusal of the first chunk still has its own status.
         if let Err(refused) = self.step().await {
             return *refused;
         }

@@ -47,6 +47,7 @@ impl Flow<'_> {
         }
         let (mut head, mut body) = answer.into_parts();
         let mut reader = Reader::of(&head.headers);
+        // The head waits for the verdict too: after a miss, the client gets the head of another response.
         let verdict = loop {
             let piece = match body.frame().await {
                 None => break reader.finish(),

@@ -29,6 +29,8 @@ impl Flow<'_> {
             let mut early = None;
             loop {
                 tokio::select! {
+                    // The decoder's head may come before the prefiller has succeeded. It is held, because the client may
+                    // still have to get an error.
                     answer = &mut decode, if early.is_none() => early = Some(answer),
                     ended = &mut prefill => match ended {
                         Ok(Ok(_)) => {

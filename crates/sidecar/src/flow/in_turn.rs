@@ -25,6 +25,7 @@ impl Flow<'_> {
         target: &Target,
     ) -> Response<ProxyBody> {
         let prefilled = self.prefiller().ask(head, &prefill, target).await;
+        // The decoder may stream for minutes. The prefiller's body is not needed any more.
         drop(prefill);
         let decode = prefilled.and_then(|answer| {
             decode(&answer)

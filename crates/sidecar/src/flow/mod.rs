@@ -148,8 +148,8 @@ impl Flow<'_> {
         self.decode(head, Part::from(&request), route.engine, None).await
     }
 
-    /// Handles a prefill that failed before the decoder's request was sent. The decoder does both if this is allowed; otherwise
-    /// the client receives the error.
+    /// Handles a prefill that failed before the decoder's request was sent. The decoder does both if this is allowed;
+    /// otherwise the client receives the error.
     async fn failed(
         &self,
         head: &Head,

@@ -60,6 +60,7 @@ impl Prefiller {
     async fn attempts(&self, head: &Head, part: &Part, target: &Target) -> Result<Bytes, Box<Failure>> {
         let mut attempt = 0;
         loop {
+            // A request can be sent once, so each attempt has its own. They share the bytes of the body.
             let mut request = head.request(part.clone());
             // The sidecar reads the response, so the engine must not compress it.
             if let Some(accepted) = request.headers_mut().get_mut(header::ACCEPT_ENCODING) {

@@ -71,14 +71,15 @@ impl KvCache {
         }
     }
 
-    /// Takes the blocks of a prompt, and space for `generated` more tokens. Returns `None` if running requests leave too little
-    /// space; then the request has to wait.
+    /// Takes the blocks of a prompt, and space for `generated` more tokens. Returns `None` if running requests leave too
+    /// little space; then the request has to wait.
     ///
     /// The first `stored` blocks of the prompt are in a storage, so they count as cached even if they are not in this cache.
     pub(crate) fn take(&mut self, prompt: &[u32], generated: usize, stored: usize) -> Option<Held> {
         let hashes = self.hashes(prompt);
         let hits = hashes.iter().take_while(|hash| self.blocks.contains_key(hash)).count();
         let private = (prompt.len() + generated).div_ceil(self.block_size) - hashes.len();
+        // Idle blocks of the prompt itself cannot be evicted to make room for it, so they need space like missing ones.
         let wanted_idle =
             hashes[..hits].iter().filter(|hash| self.blocks.get(hash).is_some_and(|b| b.users == 0)).count();
         let free = self.capacity - self.in_use();
@@ -89,6 +90,7 @@ impl KvCache {
         let tokens = |blocks: usize| (blocks * self.block_size).min(prompt.len().saturating_sub(1));
         let own_tokens = tokens(hits);
         let stored_tokens = tokens(stored).saturating_sub(own_tokens);
+        // Announced before the blocks are inserted, because `announce` reports those that are missing.
         self.announce(&hashes, prompt);
         for hash in &hashes {
             self.clock += 1;
@@ -100,6 +102,7 @@ impl KvCache {
             block.used_at = self.clock;
         }
         self.private += private;
+        // The new blocks are in use by now, so only blocks of other prompts are evicted.
         self.evict();
         Some(Held { blocks: hashes, private, own_tokens, stored_tokens })
     }
@@ -183,6 +186,7 @@ impl KvCache {
             .map(|block| {
                 bytes.clear();
                 bytes.extend(block.iter().flat_map(|token| token.to_le_bytes()));
+                // The hash of a block covers all blocks before it: equal blocks after different prefixes are different.
                 parent = xxh64(&bytes, parent);
                 parent
             })

@@ -69,6 +69,7 @@ impl Encoder {
         let transfer = args.media.transfer.as_ref();
         for item in &job.items {
             self.metrics.queried.inc();
+            // Inserted before the item is encoded, so that the same item later in the request counts as found.
             if self.kept.lock().insert(item.id) {
                 self.metrics.found.inc();
             } else if let Some(source) = received(transfer, args, job, item.id).await {

@@ -83,6 +83,8 @@ impl Engine {
         caches: Caches<'_>,
     ) -> Result<Running, Overloaded> {
         let arrived = Instant::now();
+        // Joined before the first `await`, so that requests that arrive together count each other, and the queue keeps its
+        // limit.
         let waiting = Waiting::join(self)?;
         let stored = self.stored(prompt, caches.storage).await;
         // The semaphore is never closed.
@@ -95,6 +97,7 @@ impl Engine {
             }
             released.await;
         };
+        // A request counts as waiting until it also has its blocks, as in vLLM's `num_requests_waiting`.
         drop(waiting);
         self.running.fetch_add(1, Ordering::Relaxed);
         self.metrics.queue_time.observe(arrived.elapsed().as_secs_f64());
@@ -118,6 +121,7 @@ impl Engine {
     /// Returns the number of leading blocks of a prompt that are in a shared storage.
     async fn stored(&self, prompt: &[u32], storage: Option<&Storage>) -> usize {
         let Some(storage) = storage else { return 0 };
+        // The lock ends with this statement, because reading the storage waits for the disk.
         let blocks = self.cache.lock().hashes(prompt);
         storage.prefix(blocks).await
     }
@@ -138,6 +142,7 @@ impl Engine {
     /// Returns the factor by which the current number of running requests slows everything down (`--time-factor-under-load`).
     #[expect(clippy::cast_precision_loss, reason = "request counts are far below 2^52")]
     fn slowdown(&self) -> f64 {
+        // A request does not slow itself down, so one alone runs at the configured speed.
         let others = self.running.load(Ordering::Relaxed).saturating_sub(1) as f64;
         let most = self.args.max_num_seqs.saturating_sub(1).max(1) as f64;
         1.0 + (self.args.time_factor_under_load - 1.0) * (others / most).min(1.0)
@@ -150,7 +155,9 @@ struct Waiting<'a>(&'a AtomicUsize);
 
 impl<'a> Waiting<'a> {
     fn join(engine: &'a Engine) -> Result<Self, Overloaded> {
+        // A free slot is room too: a request that runs at once also passes through here.
         let room = engine.args.max_waiting.saturating_add(engine.slots.available_permits());
+        // The guard exists before the count is raised: for a refusal, dropping it lowers the count again.
         let joined = Self(&engine.waiting);
         if engine.waiting.fetch_add(1, Ordering::Relaxed) >= room { Err(Overloaded) } else { Ok(joined) }
     }
@@ -179,6 +186,7 @@ impl Running {
         let uncached = u32::try_from(self.prompt_tokens - self.held.cached_tokens()).unwrap_or(u32::MAX);
         self.spend(latency.first_token + latency.prefill_per_token.saturating_mul(uncached)).await;
         self.engine.metrics.first_token.observe(self.admitted.elapsed().as_secs_f64());
+        // Other engines find the blocks only after the time for computing them has passed.
         if let Some(storage) = &self.engine.args.storage {
             storage.keep(self.held.blocks.clone()).await;
         }
@@ -219,6 +227,7 @@ impl Drop for Running {
     fn drop(&mut self) {
         self.engine.cache.lock().release(&self.held);
         self.engine.running.fetch_sub(1, Ordering::Relaxed);
+        // All waiting requests look again: the blocks may be too few for the first one, and enough for another.
         self.engine.released.notify_waiters();
     }
 }

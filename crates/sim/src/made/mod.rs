@@ -117,8 +117,8 @@ fn least(job: &Job, limit: usize) -> Option<usize> {
     }
 }
 
-/// Creates a token with generated probabilities. The chosen token is always the most likely one. Each further token has half of
-/// the remaining probability.
+/// Creates a token with generated probabilities. The chosen token is always the most likely one. Each further token has half
+/// of the remaining probability.
 fn token(text: String, top: Option<usize>, random: &mut StdRng) -> Token {
     let Some(top) = top else { return Token { text, logprob: 0.0, top: Vec::new() } };
     let chosen: f64 = random.random_range(0.5..0.98);

@@ -68,7 +68,8 @@ fn write(hir: &Hir, text: &mut String, random: &mut StdRng) -> Result<(), &'stat
     Ok(())
 }
 
-/// Returns a character of a class: a letter or digit if the class has one, or else a visible character, or else its first one.
+/// Returns a character of a class: a letter or digit if the class has one, or else a visible character, or else its first
+/// one.
 fn character(class: &Class, random: &mut StdRng) -> Option<char> {
     let ranges: Vec<(char, char)> = match class {
         Class::Unicode(class) => class.ranges().iter().map(|range| (range.start(), range.end())).collect(),

@@ -1,4 +1,5 @@
-//! Which methods Go's types have, so that one that is not in the tables is refused by name and not as a field that is unknown.
+//! Which methods Go's types have, so that one that is not in the tables is refused by name and not as a field that is
+//! unknown.
 
 use std::{collections::HashMap, sync::LazyLock};
 

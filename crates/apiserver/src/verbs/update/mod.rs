@@ -120,6 +120,7 @@ pub(crate) async fn change(
         match attempt(call, subresource, how, dry_run).await {
             Err(Failed::Raced) if tries < TRIES => {
                 tries += 1;
+                // The next attempt warns again.
                 call.warnings.truncate(warnings);
             }
             Err(Failed::Raced) => {
@@ -211,6 +212,7 @@ async fn attempt(
     };
     let mut value = admit::mutate(call.state, &review, value, &mut call.warnings).await?;
     if subresource.is_none() {
+        // After the webhooks, so that none of them grants what its user may not grant.
         rbac::escalation::check(&call.state.store, &call.request.user, &resource, &value, Some(&live))?;
     }
     match subresource {

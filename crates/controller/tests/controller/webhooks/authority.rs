@@ -146,7 +146,8 @@ async fn nudge(world: &World, what: &str) {
 #[tokio::test]
 async fn a_ca_is_renewed_before_it_expires_and_no_client_is_locked_out() {
     let world = world().await;
-    // The clock is nine and a half years behind. By real time, a CA of that date has half a year left, and its successor is due.
+    // The clock is nine and a half years behind. By real time, a CA of that date has half a year left, and its successor is
+    // due.
     let (clock, behind) = clock(DAY * 3470);
     let replica = Replica::with(&world, Settings::default(), Some(clock)).await;
     install(&world, &replica).await;

@@ -37,6 +37,8 @@ pub(super) async fn decide(
         let mut showing = pin!(show(sender, head, upload));
         loop {
             tokio::select! {
+                // Replies first: a picker that returns the body stops reading while its replies are unread, and both sides
+                // would wait for each other.
                 biased;
                 reply = receiver.receive(), if !answer.is_complete() => {
                     answer.take(reply.map_err(PickError::Failed)?.ok_or(PickError::Silent)?);
@@ -48,6 +50,7 @@ pub(super) async fn decide(
             }
         }
     };
+    // Only now, because sending has borrowed the upload until here.
     let mut sent = Sent::new(upload.chunks());
     for chunk in &mut answer.body {
         sent.share(chunk);
@@ -111,6 +114,7 @@ impl Heard {
                 let chosen = new.get(names::DESTINATION).or(metadata.destination()).unwrap_or_default();
                 self.endpoints = chosen.split(',').filter_map(|part| part.trim().parse().ok()).collect();
                 self.changes = Some(new);
+                // Without a body, the picker replies to the head only.
                 self.complete |= self.bodiless;
             }
             Action::RequestBody { body, end_of_stream } => {

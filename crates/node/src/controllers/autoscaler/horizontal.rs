@@ -236,7 +236,7 @@ struct Measurement {
     status: MetricStatus,
 }
 
-/// What a reconcile found.
+/// The result of reading the target and its metrics.
 enum Outcome {
     /// The target does not exist.
     NoTarget,

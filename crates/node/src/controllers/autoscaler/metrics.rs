@@ -77,8 +77,8 @@ pub(super) fn given(annotations: &BTreeMap<String, String>) -> impl Iterator<Ite
     all.filter(|sample| sample.value.is_finite())
 }
 
-/// The result of a query for a metric of the Workload Variant Autoscaler, if no series has it. The autoscaler does not run here, so
-/// it wants what there is.
+/// The result of a query for a metric of the Workload Variant Autoscaler, if no series has it. The autoscaler does not run
+/// here, so it wants what there is.
 pub(super) fn absent(query: &Query, goal: Goal, scale: Scale) -> Option<f64> {
     query.names().contains(&DESIRED).then(|| goal.neutral(scale))
 }

@@ -1,5 +1,5 @@
-//! ScaledObjects. This is the part of KEDA that local mode needs: Prometheus triggers, which are evaluated over the metrics of
-//! the service's own pods, polling, cool-down and scaling to zero.
+//! ScaledObjects. This is the part of KEDA that local mode needs: Prometheus triggers, which are evaluated over the metrics
+//! of the service's own pods, polling, cool-down and scaling to zero.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ struct ScaledObjects {
     states: HashMap<Key, State>,
 }
 
-/// What is remembered of a ScaledObject between two polls.
+/// The state of a ScaledObject between two polls.
 #[derive(Default)]
 struct State {
     history: History,
@@ -48,7 +48,7 @@ struct State {
     last_active: Option<Instant>,
 }
 
-/// What the triggers ask for.
+/// The replicas that the triggers call for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Demand {
     /// Whether a trigger is active.
@@ -196,8 +196,8 @@ impl State {
         Ok(demand)
     }
 
-    /// Returns the replicas that the target should have. Without a demand, the present ones within the bounds, and never zero: nothing
-    /// would scale up from there.
+    /// Returns the replicas that the target should have. Without a demand, the present ones within the bounds, and never
+    /// zero: nothing would scale up from there.
     fn wanted(&mut self, object: &ScaledObject, scale: Scale, demand: Option<&Demand>, age: Duration) -> i32 {
         let spec = &object.spec;
         let least = spec.min_replica_count.unwrap_or(LEAST).max(0);

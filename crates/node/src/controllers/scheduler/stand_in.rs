@@ -30,8 +30,8 @@ pub(super) fn given_labels(node: &Node, pretended: &Labels) -> Labels {
     given.map(|(key, value)| (key.clone(), value.clone())).collect()
 }
 
-/// Returns the labels of a node that the pod's node selector and required node affinity accept, or `None` if they do not accept
-/// the given labels.
+/// Returns the labels of a node that the pod's node selector and required node affinity accept, or `None` if they do not
+/// accept the given labels.
 pub(super) fn labels(pod: &Pod, node: &Node, given: &Labels) -> Option<Labels> {
     let spec = pod.spec.as_ref()?;
     let mut labels = Labels::new();

@@ -30,6 +30,7 @@ pub(super) async fn unless_ended<R>(
     let mut response = std::pin::pin!(response);
     loop {
         tokio::select! {
+            // A response that has arrived wins over a picker that ends the request at the same moment.
             biased;
             response = &mut response => return Ok(response),
             reply = receiver.receive() => match reply {
@@ -58,6 +59,7 @@ pub(super) async fn respond(
         return Response::from_parts(head, body);
     }
     loop {
+        // Replies about the request may still arrive. They are too late to count.
         match receiver.receive().await {
             Ok(Some(Reply { action: Action::ResponseHeaders(changes), .. })) => {
                 change(&mut head.headers, &changes);
@@ -124,6 +126,8 @@ impl Relay {
         while !self.done {
             let Some(link) = &mut self.link else { return self.alone().await };
             let Link { sender, receiver, shown, next, closed } = link;
+            // At most one event waits for the picker. Until it is sent, the back end's body is not read, so a slow picker
+            // slows the back end down instead of filling memory.
             let waits = next.is_some();
             tokio::select! {
                 biased;
@@ -174,6 +178,7 @@ impl Relay {
         match frame {
             Some(Ok(frame)) => match frame.into_data() {
                 Ok(body) => {
+                    // Recorded before it is sent: if the connection breaks, the client gets this chunk without the picker.
                     link.shown.push(body.clone());
                     link.next = Some(Event::ResponseBody { body, end_of_stream: false }.into());
                 }

@@ -74,6 +74,7 @@ impl Shown {
         if !left.is_empty() {
             return false;
         }
+        // From here on chunks are removed. The comparison could have failed in any of them.
         let mut count = reply.len();
         self.bytes -= count;
         while count > 0

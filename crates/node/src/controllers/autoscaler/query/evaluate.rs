@@ -99,8 +99,8 @@ fn evaluate(expression: &Expression, history: &History) -> Result<QueryResult, Q
     })
 }
 
-/// The series of a reading that match. Prometheus adds labels of its own configuration, such as `job`. Nothing adds them here,
-/// so a label that no series of the metric has is no condition.
+/// The series of a reading that match. Prometheus adds labels of its own configuration, such as `job`. Nothing adds them
+/// here, so a label that no series of the metric has is no condition.
 fn select<'a>(selector: &'a Selector, reading: &'a [Sample]) -> impl Iterator<Item = &'a Sample> {
     let named = || reading.iter().filter(|sample| sample.name == selector.name);
     let known: Vec<_> = selector
