@@ -204,8 +204,7 @@ impl Server {
                 };
                 format!("{} {}: {reason}", text(&event["verb"]), text(&event["requestURI"]))
             })
-            // Nothing may be created in a namespace, or of a kind, that is being deleted.
-            .filter(|refusal| !refusal.contains("is being terminated"))
+            // The controller learns of a CRD's deletion a moment later than the API server.
             .filter(|refusal| !refusal.contains("while custom resource definition is terminating"))
             .collect()
     }

@@ -18,7 +18,8 @@ use crate::{
     definitions::{definition, install_api, remove_api},
     embedded::Embedded,
     ready::make_ready,
-    snapshot::{Snapshot, differences, snapshot},
+    rights::unused,
+    snapshot::{Snapshot, children, differences, snapshot},
     tools,
     wait::{LIMIT, until},
 };
@@ -84,6 +85,12 @@ fn every_shape_of_service_becomes_the_same_on_both_servers() {
     assert!(again.is_empty(), "what APIs took along is not as it was:\n{}", again.join("\n"));
 
     for server in servers {
+        change_children(server, &shapes);
+    }
+    let again = differences(&compare("when what others changed is undone"), &ready);
+    assert!(again.is_empty(), "children are not as they were:\n{}", again.join("\n"));
+
+    for server in servers {
         for (namespace, service) in services(&shapes) {
             let stop = json!({"metadata": {"annotations": {"serving.kserve.io/stop": "true"}}});
             let path = format!(
@@ -104,6 +111,27 @@ fn every_shape_of_service_becomes_the_same_on_both_servers() {
         }
     }
     compare("when all are deleted");
+    assert_eq!(
+        unused(&cluster.server),
+        Vec::<String>::new(),
+        "rights that deploy/rbac gives and nothing uses"
+    );
+}
+
+/// Changes a label of one child of each kind. The controller updates the child.
+fn change_children(server: &Api, shapes: &[Shape]) {
+    let mut kinds = BTreeSet::new();
+    for (namespace, _) in shapes {
+        for path in children(server, namespace) {
+            let (kind, _name) = path.rsplit_once('/').unwrap();
+            // Claim templates have no labels.
+            let is_labelled = !kind.ends_with("resourceclaimtemplates");
+            if is_labelled && kinds.insert(kind.replace(&format!("/namespaces/{namespace}"), "")) {
+                let change = json!({"metadata": {"labels": {"app.kubernetes.io/component": "changed"}}});
+                server.merge(&path, &change).ok();
+            }
+        }
+    }
 }
 
 /// Reads all shapes.

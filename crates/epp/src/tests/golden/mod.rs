@@ -14,9 +14,12 @@ use longboat_extproc::{Action, Event, Headers, Incoming, Metadata, Reply, names}
 use longboat_scheduler::{LoraAdapters, Metrics, Options, Scheduler, config::EndpointPickerConfig};
 use serde_json::Value;
 
-use self::scenario::{MetricSpec, Scenario, Step};
+use self::scenario::{MetricSpec, RawScores, Scenario, Step};
 use super::support::{self, Stream};
-use crate::core::Core;
+use crate::{
+    core::Core,
+    decisions::{Decisions, Query},
+};
 
 /// Scenarios, or single requests of them (`scenario/request`), that are not replayed, each with the reason.
 const DIFFERENT: &[(&str, &str)] = &[
@@ -104,7 +107,9 @@ fn replay(name: &str, scenario: &Scenario, counts: &mut Counts) {
         }
         return;
     }
-    let core = support::core(&text);
+    let mut core = support::core_of(&text);
+    core.decisions = Decisions::new(1);
+    let core = Arc::new(core);
     core.set_endpoints(
         scenario
             .endpoints
@@ -196,7 +201,9 @@ impl Attempt<'_> {
             request.headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
         headers.push(("x-request-id", &id));
         if let Some(from) = &request.session_token_from {
-            headers.push(("x-session-token", &self.tokens[from.as_str()]));
+            let token =
+                self.tokens.get(from.as_str()).ok_or_else(|| format!("{from} got no session token"))?;
+            headers.push(("x-session-token", token));
         }
         let mut stream = Stream::open(self.core);
         let replies = match &request.body {
@@ -266,6 +273,7 @@ impl Attempt<'_> {
         // Scores were recorded for the first round only.
         if round == 0 {
             self.check_scores(first)?;
+            self.check_raw_scores()?;
         }
         if !observed.picks.contains_key(destination) && !self.is_tied(destination) {
             return Err(format!("{OTHER_PICK}{destination} is not among {:?}", observed.picks));
@@ -316,6 +324,48 @@ impl Attempt<'_> {
                 ""
             };
         Err(format!("{prefix}scores {ours:?} instead of {expected:?}"))
+    }
+
+    /// Compares what each scorer of each profile said with the record of the decision.
+    fn check_raw_scores(&self) -> Result<(), String> {
+        if self.step.observed.scores.is_empty() {
+            return Ok(());
+        }
+        let kept: Value = serde_json::from_str(&self.core.decisions.answer(&Query::default())).unwrap();
+        let mut ours: BTreeMap<(String, String), Vec<f64>> = BTreeMap::new();
+        for profile in kept["decisions"][0]["profiles"].as_array().unwrap() {
+            for endpoint in profile["endpoints"].as_array().unwrap() {
+                let name = endpoint["endpoint"].as_str().unwrap().trim_start_matches("default/");
+                for (index, scorer) in profile["scorers"].as_array().unwrap().iter().enumerate() {
+                    let key = (scorer["plugin"].as_str().unwrap().to_owned(), name.to_owned());
+                    ours.entry(key).or_default().push(endpoint["scores"][index].as_f64().unwrap());
+                }
+            }
+        }
+        let mut theirs: BTreeMap<(String, String), Vec<f64>> = BTreeMap::new();
+        for (scorer, scores) in &self.step.observed.scores {
+            let plugin = scorer.split_once('/').map_or(scorer.as_str(), |(_, name)| name);
+            for (endpoint, scores) in scores {
+                let scores = match scores {
+                    RawScores::One(score) => vec![*score],
+                    RawScores::Several(scores) => scores.clone(),
+                };
+                theirs.insert((plugin.to_owned(), endpoint.clone()), scores);
+            }
+        }
+        let close = |one: &[f64], other: &[f64]| {
+            one.len() == other.len() && one.iter().zip(other).all(|(a, b)| (a - b).abs() < 1e-9)
+        };
+        let differing: Vec<String> = theirs
+            .iter()
+            .filter(|(key, scores)| !ours.get(*key).is_some_and(|own| close(own, scores)))
+            .map(|(key, scores)| format!("{key:?}: {:?} instead of {scores:?}", ours.get(key)))
+            .collect();
+        if differing.is_empty() {
+            return Ok(());
+        }
+        let random = if self.has_idle_order() { OTHER_PICK } else { "" };
+        Err(format!("{random}raw scores: {}", differing.join(", ")))
     }
 
     fn has_idle_order(&self) -> bool {
@@ -394,7 +444,7 @@ impl Attempt<'_> {
         let [Reply { action: Action::ResponseHeaders(changes), .. }] = replies.as_slice() else {
             return Err(format!("expected response headers, got {replies:?}"));
         };
-        let ours: BTreeMap<String, String> = changes
+        let mut ours: BTreeMap<String, String> = changes
             .set
             .iter()
             .map(|header| {
@@ -402,6 +452,10 @@ impl Attempt<'_> {
                 (name, header.text().unwrap().to_owned())
             })
             .collect();
+        // A picker that keeps decisions names the request in the response, so that clients can look it up.
+        if !observed.response_set_headers.contains_key("x-request-id") {
+            ours.remove("x-request-id");
+        }
         if ours != observed.response_set_headers {
             return Err(format!("response headers {ours:?} instead of {:?}", observed.response_set_headers));
         }

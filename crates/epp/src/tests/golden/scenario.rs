@@ -80,6 +80,9 @@ pub(super) struct RequestSpec {
 pub(super) struct Observed {
     #[serde(default)]
     pub(super) picks: BTreeMap<String, usize>,
+    /// The scores of each scorer (`type/name`) by endpoint, before clamping and weighting.
+    #[serde(default)]
+    pub(super) scores: BTreeMap<String, BTreeMap<String, RawScores>>,
     #[serde(default)]
     pub(super) emitted_scores: BTreeMap<String, f64>,
     #[serde(default)]
@@ -89,6 +92,16 @@ pub(super) struct Observed {
     pub(super) immediate: Option<Immediate>,
     pub(super) response_body: Option<String>,
     pub(super) body_changed: Option<Value>,
+}
+
+/// The scores that a scorer gave an endpoint.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(untagged)]
+pub(super) enum RawScores {
+    /// Of the one profile that has the scorer and the endpoint.
+    One(f64),
+    /// Of several profiles, in the order in which they ran.
+    Several(Vec<f64>),
 }
 
 #[derive(Debug, Deserialize)]
