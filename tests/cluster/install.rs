@@ -40,7 +40,7 @@ fn our_schemas_are_structural_and_every_version_is_served() {
 #[test]
 fn client_side_apply_refuses_our_crds_for_their_size() {
     // Client-side apply stores the last applied state in an annotation, which holds 262,144 bytes at most. Each of the CRDs has
-    // close to a million bytes, four fifths of them schemas of pods. COMPATIBILITY.md has the row.
+    // close to a million bytes, four fifths of them schemas of pods. See `compatibility.yaml#crd-size`.
     let Some(cluster) = ExclusiveCluster::take() else { return };
     for kind in KINDS {
         let file = tools::root().join(format!("deploy/crds/serving.kserve.io_{kind}.yaml"));

@@ -293,7 +293,7 @@ fn taking_over_writes_what_diff_said_before_and_no_child_without_a_reason() {
     );
 }
 
-/// Returns the reason for which a child changes. Each reason has its row in COMPATIBILITY.md.
+/// Returns what explains the change of a child.
 fn reason(name: &Name, old: Option<&Value>, new: Option<&Value>) -> Option<&'static str> {
     match (old, new) {
         // The account of single-node workloads, next to a service that has only multi-node workloads.
@@ -303,12 +303,12 @@ fn reason(name: &Name, old: Option<&Value>, new: Option<&Value>) -> Option<&'sta
                 .any(|kind| name.contains(&format!(" {kind}/")));
             let component = &old["metadata"]["labels"]["app.kubernetes.io/component"];
             (is_right && component != "llminferenceservice-router-scheduler")
-                .then_some("nothing runs under an account that multi-node workloads do not use")
+                .then_some("compatibility.yaml#account-per-topology")
         }
         // The reference creates no router if the settings lack what autoscaling needs.
-        (None, Some(_)) => name
-            .starts_with("scale-wva-keda-no-config ")
-            .then_some("what autoscaling lacks keeps only the autoscaler from being written"),
+        (None, Some(_)) => {
+            name.starts_with("scale-wva-keda-no-config ").then_some("compatibility.yaml#keda-missing")
+        }
         (Some(old), Some(new)) => {
             let mut old = old.clone();
             old["metadata"]["resourceVersion"] = new["metadata"]["resourceVersion"].clone();
@@ -319,9 +319,8 @@ fn reason(name: &Name, old: Option<&Value>, new: Option<&Value>) -> Option<&'sta
                     old["spec"]["rules"][at]["backendRefs"] = rule["backendRefs"].clone();
                 }
             }
-            (name.contains(" HTTPRoute/") && old == *new).then_some(
-                "a route notes which fields its spec asked for, so that they can be taken back, and no rule leads nowhere",
-            )
+            (name.contains(" HTTPRoute/") && old == *new)
+                .then_some("compatibility.yaml#dropped-hosts, compatibility.yaml#route-no-backends")
         }
         (None, None) => None,
     }

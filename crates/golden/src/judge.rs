@@ -4,6 +4,8 @@ use std::{cell::Cell, collections::BTreeSet};
 
 use serde_json::{Map, Value};
 
+use crate::compatibility;
+
 /// A leaf that differs.
 #[derive(Clone, Debug)]
 pub struct Difference {
@@ -24,6 +26,7 @@ struct Meant {
     case: &'static str,
     place: &'static str,
     recorded: &'static str,
+    /// An id of `compatibility.yaml`.
     reason: &'static str,
 }
 
@@ -40,7 +43,7 @@ const SERVED: &str = include_str!("served.txt");
 
 impl MeantDifferences {
     /// Returns the intended differences of planning: `planned.txt`, with lines of the form `case | place | part of the
-    /// recorded value | reason`. `*` stands for any text.
+    /// recorded value | id`. `*` stands for any text.
     pub fn of_planning() -> Self {
         Self::read(&[PLANNED])
     }
@@ -58,13 +61,14 @@ impl MeantDifferences {
                 .map(|line| {
                     let parts: Vec<&str> = line.split(" | ").map(str::trim).collect();
                     let [case, place, recorded, reason] = parts[..] else { panic!("four parts: {line}") };
+                    compatibility::deviation(reason);
                     Meant { line, used: Cell::new(false), case, place, recorded, reason }
                 })
                 .collect(),
         )
     }
 
-    /// Returns the reason of a difference if it is intended.
+    /// Returns the id of the entry that explains a difference, if it is intended.
     pub fn reason(&self, case: &str, difference: &Difference) -> Option<&'static str> {
         let meant = self.0.iter().find(|meant| {
             fits(meant.case, case)

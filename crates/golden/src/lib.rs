@@ -1,4 +1,5 @@
-//! For tests only: recordings of KServe and Kubernetes, and the comparison of Longboat with them.
+//! For tests and documentation only: recordings of KServe and Kubernetes, the comparison of Longboat with them, and the
+//! intended differences ([`compatibility`]).
 //!
 //! The recordings are archived in this crate (`recordings/`, with a README that describes them). If `LONGBOAT_GOLDEN` is
 //! set, the tests read the recordings in that folder instead. Two tests compare the same cases: planning alone, which takes
@@ -12,6 +13,7 @@
 
 mod archive;
 mod case;
+pub mod compatibility;
 mod entry;
 mod judge;
 mod pack;

@@ -343,10 +343,11 @@ fn twenty_questions_are_answered_within_two_clicks() {
     assert_eq!(unanswered, Vec::<&str>::new());
 }
 
-/// Returns the anchors of a document: its headings, as mdbook and the common forges spell them.
+/// Returns the anchors of a document: those that it names, and its headings, as mdbook and the common forges spell them.
 fn anchors(document: &Path) -> BTreeSet<String> {
     let text = std::fs::read_to_string(document).unwrap();
-    let mut anchors = BTreeSet::new();
+    let named = text.split("<a id=\"").skip(1).filter_map(|rest| rest.split_once('"'));
+    let mut anchors: BTreeSet<String> = named.map(|(name, _)| name.to_owned()).collect();
     let mut is_code = false;
     for line in text.lines() {
         is_code ^= line.starts_with("```");

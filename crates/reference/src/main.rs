@@ -1,11 +1,11 @@
-//! Writes `docs/reference`: `cargo run -p longboat-reference`.
+//! Writes the generated pages: `cargo run -p longboat-reference`.
 
 use std::{fs, io, path::Path};
 
 fn main() -> io::Result<()> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    for (name, page) in longboat_reference::pages(&root)? {
-        fs::write(root.join("docs/reference").join(name), page)?;
+    for (path, page) in longboat_reference::pages(&root)? {
+        fs::write(root.join(path), page)?;
     }
     Ok(())
 }

@@ -11,13 +11,18 @@ fn the_committed_pages_are_current() {
     let stale: Vec<_> = longboat_reference::pages(root())
         .unwrap()
         .into_iter()
-        .filter(|(name, page)| {
-            let stored = fs::read_to_string(root().join("docs/reference").join(name)).unwrap_or_default();
-            stored != *page
-        })
-        .map(|(name, _)| name)
+        .filter(|(path, page)| fs::read_to_string(root().join(path)).unwrap_or_default() != *page)
+        .map(|(path, _)| path)
         .collect();
     assert!(stale.is_empty(), "out of date: {stale:?}: cargo run -p longboat-reference");
+}
+
+/// An operator reads this page before a take-over, so it has what matters and fits a screen.
+#[test]
+fn the_page_for_a_take_over_is_short() {
+    let page = fs::read_to_string(root().join("docs/compatibility/take-over.md")).unwrap();
+    let (lines, words) = (page.lines().count(), page.split_whitespace().count());
+    assert!(lines <= 30 && words <= 500, "{lines} lines, {words} words");
 }
 
 #[test]

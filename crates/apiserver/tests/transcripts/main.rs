@@ -1,7 +1,7 @@
 //! Replays recorded conversations with a real API server, and compares every answer.
 //!
 //! A Python program (in `apiserver` of `crates/golden`, next to the recordings) replays them. It needs python3 with PyYAML
-//! and cryptography. `differences.txt` lists the intended differences; an entry that no longer differs is an error, too.
+//! and cryptography. `differences.txt` lists the intended differences; a line that no longer differs is an error, too.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on must stop")]
 
@@ -25,6 +25,7 @@ use std::{
 };
 
 use longboat_apiserver::{ApiServer, Options};
+use longboat_golden::compatibility;
 use serde_json::Value;
 use tokio::{net::TcpListener, process::Command};
 use tokio_util::sync::CancellationToken;
@@ -36,10 +37,11 @@ fn meant() -> Differences {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/transcripts/differences.txt");
     let mut meant = Differences::new();
     for line in fs::read_to_string(path).unwrap().lines() {
-        let Some((what, _why)) = line.split_once(" — ") else { continue };
-        if what.starts_with('#') {
+        if line.starts_with('#') {
             continue;
         }
+        let Some((what, id)) = line.split_once(' ') else { continue };
+        compatibility::deviation(id);
         match what.split_once(':') {
             None => {
                 meant.insert(what.to_owned(), None);

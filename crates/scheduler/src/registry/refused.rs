@@ -1,6 +1,4 @@
 //! Plugin types of the reference that this picker refuses, each with the feature that it would need.
-//!
-//! `COMPATIBILITY.md` has the same table; a test compares the two.
 
 /// The type, and the feature that it would need.
 pub const REFUSED: &[(&str, &str)] = &[

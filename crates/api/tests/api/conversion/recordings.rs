@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::{differences, down, up};
 use longboat_golden::{Entry, part};
 
-/// Removes the parts of a service that differ from KServe (COMPATIBILITY.md, "What v1alpha1 cannot express").
+/// Removes the parts of a service that differ from KServe (`compatibility.yaml#v1alpha1-kept`).
 fn without_kept(mut object: Value) -> Value {
     for parent in ["metadata", "status"] {
         let Some(Value::Object(parent)) = object.get_mut(parent) else { continue };
