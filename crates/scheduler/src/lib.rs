@@ -37,6 +37,7 @@ mod plugin;
 mod precise;
 mod prefix;
 mod prefixes;
+mod producer;
 mod producers;
 pub mod quantity;
 mod reading;
