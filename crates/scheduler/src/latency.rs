@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::{
     endpoint::{Metrics, Slot, Snapshot},
+    media::EncoderCaches,
     prefix::Matches,
     request::{HeaderLookup, Request},
     state::State,
@@ -28,9 +29,9 @@ pub struct LatencySettings {
     pub(crate) slo_buffer: f64,
     /// The label of pods that says whether they prefill or decode.
     pub(crate) role_label: Option<String>,
-    /// The index of the prefix producer that says how much of a prompt is cached.
+    /// The place of the prefix producer that says how much of a prompt is cached.
     pub(crate) prefix: usize,
-    /// The index of the producer of encoder caches that says which of a request's images, audio and videos are encoded.
+    /// The place of the producer of encoder caches that says which of a request's images, audio and videos are encoded.
     /// `None` if the predictor is not told.
     pub(crate) encoder_cache: Option<usize>,
 }
@@ -69,14 +70,14 @@ pub struct Prediction {
 
 /// The times that a request asks for, in milliseconds. 0 means that it asks for none.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Wanted {
+pub struct LatencyObjective {
     /// Until the first token.
     pub ttft_ms: f64,
     /// For each further token.
     pub tpot_ms: f64,
 }
 
-impl Wanted {
+impl LatencyObjective {
     /// Reads the headers, under their present and their former names. A header that is not a number is ignored.
     pub fn of(headers: &dyn HeaderLookup) -> Self {
         let read = |names: [&str; 2]| {
@@ -129,7 +130,7 @@ impl LatencySettings {
         matches: &Matches,
     ) -> Vec<Features> {
         let input_tokens = request.tokens() as u64;
-        let caches = self.encoder_cache.and_then(|index| state.encoder_caches.get(index));
+        let caches = self.encoder_cache.and_then(|producer| state.producer::<EncoderCaches>(producer));
         let encoded = caches.map(|caches| caches.look(request.media, candidates));
         let each = candidates.iter().enumerate().map(|(index, snapshot)| {
             let (running, prefill_tokens) = state.in_flight(snapshot.endpoint.slot);
@@ -159,7 +160,7 @@ impl LatencySettings {
         request: &Request<'_>,
         candidates: &[Snapshot],
     ) -> Vec<Option<Outlook>> {
-        let wanted = Wanted::of(request.headers);
+        let wanted = LatencyObjective::of(request.headers);
         let each = candidates.iter().map(|snapshot| {
             let slot = snapshot.endpoint.slot;
             let (_, prediction) = request.predictions.iter().find(|(known, _)| *known == slot)?;

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use crate::{
     context::Context,
     error::{ConfigError, ScheduleError},
-    latency::Wanted,
+    latency::LatencyObjective,
     parameters::Parameters,
     plugin::{Admitter, Plugin},
     registry::Builder,
@@ -13,7 +13,7 @@ use crate::{
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-struct Given {
+struct RawParameters {
     latency_prediction_info_producer_name: Option<String>,
 }
 
@@ -23,14 +23,14 @@ struct LatencySlo;
 const COLD: f64 = 0.02;
 
 pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
-    let given: Given = parameters.read()?;
+    let given: RawParameters = parameters.read()?;
     builder.predictor(parameters, given.latency_prediction_info_producer_name.as_deref())?;
     Ok(Plugin::admitter(LatencySlo))
 }
 
 impl Admitter for LatencySlo {
     fn admit(&self, context: &Context<'_>) -> Result<(), ScheduleError> {
-        if context.request.priority >= 0 || !Wanted::of(context.request.headers).any() {
+        if context.request.priority >= 0 || !LatencyObjective::of(context.request.headers).any() {
             return Ok(());
         }
         let mut predicted = false;

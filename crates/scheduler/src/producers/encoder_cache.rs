@@ -1,14 +1,19 @@
 //! `mm-embeddings-cache-producer`: remembers which images, audio and videos were sent to which endpoint.
 
-use std::sync::Arc;
-
 use serde::Deserialize;
 
-use crate::{error::ConfigError, parameters::Parameters, plugin::Plugin, registry::Builder};
+use crate::{
+    error::ConfigError,
+    media::EncoderCaches,
+    parameters::Parameters,
+    plugin::Plugin,
+    producer::{Producer, ProducerState},
+    registry::Builder,
+};
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-struct Given {
+struct RawParameters {
     #[serde(rename = "cacheSizeInMBPerServer")]
     per_server: Option<i64>,
     /// The former name. A configuration that the reference publishes still uses it.
@@ -24,7 +29,7 @@ const ITEM_MIB: i64 = 2;
 const MAX_MIB: i64 = 1 << 20;
 
 pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
-    let given: Given = parameters.read()?;
+    let given: RawParameters = parameters.read()?;
     if given.per_server.is_some() && given.former.is_some() {
         return Err(parameters
             .invalid("cacheSizeInMB is the former name of cacheSizeInMBPerServer: set only one of them"));
@@ -35,12 +40,31 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
             "cacheSizeInMBPerServer: expected a number of MiB up to {MAX_MIB}, found {size}"
         )));
     }
-    builder.encoder_caches.push((Arc::from(parameters.name), items(size)));
+    builder.add(parameters, EncoderCache::new(parameters.name, size));
     Ok(Plugin::default())
 }
 
-/// Returns the number of items in an encoder cache of `mib` MiB. With 0 or less, the default size is used.
-pub(crate) fn items(mib: i64) -> usize {
-    let mib = if mib <= 0 { DEFAULT_MIB } else { mib };
-    usize::try_from(mib / ITEM_MIB).unwrap_or(usize::MAX).max(1)
+/// A producer of encoder caches.
+pub(crate) struct EncoderCache {
+    name: String,
+    /// The number of items that it remembers for each endpoint.
+    items: usize,
+}
+
+impl EncoderCache {
+    /// Creates a producer for caches of `mib` MiB. With 0 or less, the default size is used.
+    pub(crate) fn new(name: &str, mib: i64) -> Self {
+        let mib = if mib <= 0 { DEFAULT_MIB } else { mib };
+        Self { name: name.to_owned(), items: usize::try_from(mib / ITEM_MIB).unwrap_or(usize::MAX).max(1) }
+    }
+}
+
+impl Producer for EncoderCache {
+    fn state(&self) -> Box<dyn ProducerState> {
+        Box::new(EncoderCaches::new(&self.name, self.items))
+    }
+
+    fn looks_at_media(&self) -> bool {
+        true
+    }
 }
