@@ -10,6 +10,7 @@
 
 mod archive;
 mod arriving;
+mod block_writer;
 mod cache;
 mod connections;
 mod digest;
