@@ -4,12 +4,9 @@
 
 use std::io::{self, Cursor};
 
-use longboat_fetch::{
-    parsers::{
-        Challenge, Done, Filter, HubAddress, Journal, Manifest, Model, Page, Progress, TarReader, Tree,
-        check, content_range, gcs_objects, matches, oci_address, s3_address, s3_parts, zip_directory,
-    },
-    redacted,
+use longboat_fetch::parsers::{
+    Address, Challenge, Done, Filter, Journal, Manifest, Model, Page, Progress, TarReader, Tree, check,
+    content_range, gcs_objects, matches, oci_image, s3_bucket, s3_parts, zip_directory,
 };
 
 /// A target runs on one input.
@@ -26,27 +23,28 @@ pub(crate) const ALL: [(&str, Target); 7] = [
     ("fetch_zip", fetch_zip),
 ];
 
-/// Any address must be parsed or refused. A redacted address must not contain user information. Matching a pattern must not
+/// Any address must be parsed or refused. An address that is shown must not contain user information. Matching a pattern must not
 /// take long.
 pub(crate) fn fetch_address(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
-    if let Ok(address) = HubAddress::parse(text) {
-        assert_eq!(address.repository.matches('/').count(), 1);
-        assert!(!address.revision.is_empty());
+    let address = Address::parse(text);
+    if let Ok((repository, revision)) = address.hub_model() {
+        assert_eq!(repository.matches('/').count(), 1);
+        assert!(!revision.is_empty());
     }
-    if let Ok((bucket, key)) = s3_address(text) {
+    if let Ok((bucket, key)) = s3_bucket(&address) {
         assert!(!bucket.is_empty() && !bucket.contains('/') && !key.starts_with('/'));
     }
-    if let Ok((host, repository, reference)) = oci_address(text) {
+    if let Ok((host, repository, reference)) = oci_image(&address) {
         assert!(!host.contains('@') && !repository.split('/').any(|part| matches!(part, "" | "." | "..")));
         assert!(!reference.is_empty() && !reference.contains('/'));
     }
     if let Some((start, end, size)) = content_range(text) {
         assert!(start < end && size.is_none_or(|size| end <= size));
     }
-    if let Some((_, rest)) = redacted(text).split_once("://") {
-        let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
-        assert!(!authority.contains('@'), "user information is left");
+    if address.credentials().is_some() {
+        let shown = Address::parse(address.to_string());
+        assert_eq!(shown.credentials(), None, "user information is left");
     }
     let _ = Challenge::parse(text);
     if let Some((pattern, name)) = text.split_once('\n') {

@@ -1,7 +1,6 @@
 //! Warnings about names and addresses of models that are accepted.
 
 use longboat_api::{shell, v1alpha2::LLMInferenceServiceSpec};
-use longboat_download::address;
 
 /// The names that need no quotes.
 const PLAIN: &str = "use letters, digits and any of _@%+=:,./-";
@@ -19,7 +18,7 @@ pub fn unfetchable(spec: &LLMInferenceServiceSpec) -> Vec<(String, String)> {
     let written = all.filter(|(_, uri)| !uri.as_str().contains("{{"));
     written
         .filter_map(|(path, uri)| {
-            let problem = address::problem(uri.as_str())?;
+            let problem = uri.address().problem()?;
             Some((path, format!("\"{uri}\" cannot be fetched: {problem}")))
         })
         .collect()

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use longboat_download::address::Address;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 /// A URI as Go's `net/url` parses and prints it: with the scheme in lower case, the path percent-encoded where needed,
@@ -56,14 +57,9 @@ impl Uri {
         self.0.is_empty()
     }
 
-    /// Returns the scheme before `://`, if there is one.
-    pub fn scheme(&self) -> Option<&str> {
-        self.0.split_once("://").map(|(scheme, _)| scheme)
-    }
-
-    /// Returns the text after `://`, if there is any.
-    pub fn rest(&self) -> Option<&str> {
-        self.0.split_once("://").map(|(_, rest)| rest)
+    /// Returns the address of a model that the URI is.
+    pub fn address(&self) -> Address {
+        Address::parse(&*self.0)
     }
 }
 

@@ -1,6 +1,7 @@
 //! The LoRA adapters of a composed spec.
 
 use longboat_api::v1alpha2::LLMInferenceServiceSpec;
+use longboat_download::address::{Address, Scheme};
 
 use crate::error::{ComposeError, LORA_DOCS};
 
@@ -13,7 +14,7 @@ pub struct Adapter {
     /// The model name that selects the adapter.
     pub name: String,
     /// The location of its weights.
-    pub uri: String,
+    pub address: Address,
     /// How its weights get to the server.
     pub source: AdapterSource,
     /// The folder in which the server finds them.
@@ -41,11 +42,11 @@ pub fn adapters(spec: &LLMInferenceServiceSpec) -> Result<Vec<Adapter>, ComposeE
         .iter()
         .map(|adapter| {
             let name = adapter.name.clone().unwrap_or_default();
-            let uri = adapter.uri.as_str();
-            match source(uri, enabled) {
+            let address = adapter.uri.address();
+            match source(&address, enabled) {
                 Ok(source) => Ok(Adapter {
                     mount_path: format!("{MOUNT_ROOT}/{}", segment(&name)),
-                    uri: uri.to_owned(),
+                    address,
                     source,
                     name,
                 }),
@@ -57,24 +58,24 @@ pub fn adapters(spec: &LLMInferenceServiceSpec) -> Result<Vec<Adapter>, ComposeE
     Ok(adapters)
 }
 
-fn source(uri: &str, storage_initializer: bool) -> Result<AdapterSource, String> {
-    let Some((scheme, _)) = uri.split_once("://") else {
-        return Err(format!("invalid URI {uri:?}"));
-    };
-    match scheme {
-        "hf" | "s3" if !storage_initializer => Err(format!(
+fn source(address: &Address, storage_initializer: bool) -> Result<AdapterSource, String> {
+    let text = address.as_str();
+    match address.scheme() {
+        Scheme::Absent => Err(format!("invalid URI {text:?}")),
+        Scheme::HuggingFace | Scheme::S3 if !storage_initializer => Err(format!(
             "hf:// and s3:// require the storage initializer — set storageInitializer.enabled to true (see {LORA_DOCS})"
         )),
-        "hf" | "s3" => Ok(AdapterSource::Download),
-        "pvc" if !storage_initializer => Err(format!(
+        Scheme::HuggingFace | Scheme::S3 => Ok(AdapterSource::Download),
+        Scheme::Claim if !storage_initializer => Err(format!(
             "pvc:// requires a mounted volume — do not set storageInitializer.enabled to false (see {LORA_DOCS})"
         )),
-        "pvc" => Ok(AdapterSource::Claim),
-        "oci" => Err(format!(
+        Scheme::Claim => Ok(AdapterSource::Claim),
+        Scheme::Oci => Err(format!(
             "oci:// is not supported for LoRA adapters; use hf://, s3://, or pvc:// instead (see {LORA_DOCS})"
         )),
         _ => Err(format!(
-            "unsupported URI scheme \"{scheme}://\"; supported schemes are hf://, s3://, pvc:// (see {LORA_DOCS})"
+            "unsupported URI scheme \"{}\"; supported schemes are hf://, s3://, pvc:// (see {LORA_DOCS})",
+            &text[..text.len() - address.rest().len()]
         )),
     }
 }

@@ -8,6 +8,7 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
+use bytes::Bytes;
 use parking_lot::{Condvar, Mutex};
 use tokio::task::{JoinHandle, spawn_blocking};
 
@@ -69,12 +70,19 @@ impl Arriving {
         result
     }
 
-    /// Writes the next bytes first, and then records them.
-    pub(crate) fn write(&self, start: u64, block: &[u8]) -> io::Result<()> {
-        let end = start + block.len() as u64;
-        self.file.write_all_at(block, start)?;
-        if self.is_recorded.get() == Some(&true) {
-            let sum = crc32fast::hash(block);
+    /// Writes a block, and then records it: a record must not promise bytes that a kill would lose.
+    pub(crate) fn write(&self, start: u64, chunks: &[Bytes]) -> io::Result<()> {
+        let (mut end, mut hasher) = (start, crc32fast::Hasher::new());
+        let is_recorded = self.is_recorded.get() == Some(&true);
+        for chunk in chunks {
+            self.file.write_all_at(chunk, end)?;
+            end += chunk.len() as u64;
+            if is_recorded {
+                hasher.update(chunk);
+            }
+        }
+        if is_recorded {
+            let sum = hasher.finalize();
             self.ledger.append(&Record::Block { number: self.number, start, end, sum })?;
         }
         self.written.lock().ranges.insert(start, end);

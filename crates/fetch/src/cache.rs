@@ -6,14 +6,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use longboat_download::CACHE_VARIABLE;
+use longboat_download::{CACHE_VARIABLE, address::Address};
 
 use crate::{
     FetchError,
     digest::{Algorithm, Digest},
     journal::Journal,
     names::OWN_FOLDER,
-    redact::redacted,
     settings::Settings,
     target::Target,
 };
@@ -72,20 +71,19 @@ impl Cache {
     }
 
     /// Returns the folder for a source with these patterns. Creates the folder if it is missing.
-    pub(crate) fn folder(&self, source: &str, filter: &str) -> Result<PathBuf, FetchError> {
+    pub(crate) fn folder(&self, source: &Address, filter: &str) -> Result<PathBuf, FetchError> {
         let folder = self.place(source, filter);
         fs::create_dir_all(&folder).map_err(FetchError::file("create", &folder))?;
         Ok(folder)
     }
 
     /// Returns the path of this folder, which may not exist.
-    pub(crate) fn place(&self, source: &str, filter: &str) -> PathBuf {
-        let shown = redacted(source);
+    pub(crate) fn place(&self, source: &Address, filter: &str) -> PathBuf {
         let taken = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
-        let mut name: String = shown.replace("://", "--").replace('/', "--");
+        let mut name = source.to_string().replace("://", "--").replace('/', "--");
         name = name.chars().map(|c| if taken(c) { c } else { '_' }).take(LONGEST_NAME).collect();
         // The readable part of the name may be equal for different sources, so a hash is appended.
-        let sum = Digest::of(Algorithm::Sha256, format!("{source}\n{filter}").as_bytes()).hex();
+        let sum = Digest::of(Algorithm::Sha256, format!("{}\n{filter}", source.as_str()).as_bytes()).hex();
         self.root.join(format!("{name}--{}", &sum[..8]))
     }
 
@@ -106,8 +104,9 @@ impl Cache {
 
     /// Removes and returns every model with this address or folder name. Waits while such a model is being downloaded.
     pub fn remove(&self, name: &str) -> Result<Vec<CachedModel>, FetchError> {
+        let address = Address::parse(name).to_string();
         let is_meant = |model: &CachedModel| {
-            model.source == redacted(name) || model.folder.file_name().is_some_and(|folder| folder == name)
+            model.source == address || model.folder.file_name().is_some_and(|folder| folder == name)
         };
         let models: Vec<_> = self.list()?.into_iter().filter(is_meant).collect();
         for model in &models {

@@ -16,6 +16,7 @@ use tokio::{
 use crate::{
     FetchError,
     arriving::{Arriving, Follower, Written},
+    block_writer::BlockWriter,
     connections::Connections,
     digest::Digest,
     http::Failure,
@@ -32,8 +33,6 @@ use crate::{
 
 /// Larger files are fetched in parts, in bytes.
 pub(crate) const LARGE: u64 = 32 << 20;
-/// Received bytes are collected into blocks of this size, in bytes. Each block is written and recorded as one.
-const BLOCK: usize = 512 << 10;
 
 /// One file that is being downloaded.
 pub(crate) struct Fetching {
@@ -50,7 +49,7 @@ pub(crate) struct Fetching {
 }
 
 /// Why an attempt at a file failed.
-enum Ended {
+pub(crate) enum Ended {
     /// The download has failed.
     Failed(FetchError),
     /// The bytes so far are useless. The file is fetched again; in parts only if `ranged`.
@@ -150,7 +149,7 @@ impl Fetching {
         }
     }
 
-    fn failed(&self, action: &'static str, error: io::Error) -> Ended {
+    pub(crate) fn failed(&self, action: &'static str, error: io::Error) -> Ended {
         Ended::Failed(FetchError::file(action, self.target.path().join(&*self.file.path))(error))
     }
 
@@ -313,35 +312,21 @@ impl Fetching {
 
         let mut answer = opened.answer;
         let end = end.or(arriving.size.get().copied());
-        // All chunks of a connection are copied into one block, so that the HTTP client can reuse its buffer when a chunk is
-        // dropped.
-        let rest = end.map_or(u64::MAX, |end| end.saturating_sub(*at));
-        let length = usize::try_from(rest).unwrap_or(BLOCK).clamp(1, BLOCK);
-        let mut block = Vec::with_capacity(length);
+        let mut blocks = BlockWriter::new(self, arriving, *at, end);
         let stopped = loop {
             match answer.chunk().await {
                 Ok(None) => break None,
                 Err(failure) => break Some(failure),
-                Ok(Some(chunk)) => {
-                    let room = end.map_or(u64::MAX, |end| end - *at - block.len() as u64);
-                    if chunk.len() as u64 > room && want.end.is_none() {
+                Ok(Some(mut chunk)) => {
+                    if chunk.len() > blocks.room() && want.end.is_none() {
                         return over("the server sent more bytes than it announced", true);
                     }
-                    let mut rest = &chunk[..usize::try_from(room).unwrap_or(usize::MAX).min(chunk.len())];
-                    while !rest.is_empty() {
-                        let (now, later) = rest.split_at(rest.len().min(length - block.len()));
-                        block.extend_from_slice(now);
-                        rest = later;
-                        if block.len() == length {
-                            block = self.write(arriving, at, block).await?;
-                        }
-                    }
+                    chunk.truncate(blocks.room());
+                    blocks.push(chunk).await?;
                 }
             }
         };
-        if !block.is_empty() {
-            self.write(arriving, at, block).await?;
-        }
+        *at = blocks.finish().await?;
         match (stopped, end) {
             (Some(_), Some(end)) if *at == end => Ok(()),
             (Some(failure), _) => Err(Stopped::Failure(failure)),
@@ -375,7 +360,7 @@ impl Fetching {
     }
 
     /// Fails if a file of unknown size has filled the volume almost completely: it may have no end.
-    fn check_end(&self, arriving: &Arriving) -> Result<(), FetchError> {
+    pub(crate) fn check_end(&self, arriving: &Arriving) -> Result<(), FetchError> {
         if arriving.size.get().is_some() {
             return Ok(());
         }
@@ -388,27 +373,6 @@ impl Fetching {
             }),
             _ => Ok(()),
         }
-    }
-
-    /// Writes a block, and returns its buffer.
-    async fn write(
-        &self,
-        arriving: &Arc<Arriving>,
-        at: &mut u64,
-        mut block: Vec<u8>,
-    ) -> Result<Vec<u8>, Stopped> {
-        let (start, length) = (*at, block.len() as u64);
-        let writing = arriving.clone();
-        let written = spawn_blocking(move || -> io::Result<Vec<u8>> {
-            writing.write(start, &block)?;
-            block.clear();
-            Ok(block)
-        });
-        let written = written.await.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()));
-        let block = written.map_err(|error| Stopped::Ended(self.failed("write", error)))?;
-        *at += length;
-        self.check_end(arriving).map_err(|error| Stopped::Ended(Ended::Failed(error)))?;
-        Ok(block)
     }
 
     /// Moves the file to its final name, and records that it is complete.
@@ -452,7 +416,7 @@ impl Fetching {
 }
 
 /// Why a stream stopped.
-enum Stopped {
+pub(crate) enum Stopped {
     /// Another attempt may succeed.
     Failure(Failure),
     /// The attempt at the file is over.

@@ -11,7 +11,6 @@ use crate::{
     FetchError,
     error::Protocol,
     hosts::Hosts,
-    redact::redacted,
     redirect,
     retry::{Cause, Patience, pause},
 };
@@ -195,7 +194,7 @@ impl Failure {
                 why: error.to_string(),
             });
         }
-        let resource = redacted(resource).into_owned();
+        let resource = resource.to_owned();
         match self.status {
             Some(401) => FetchError::Authentication { protocol, resource },
             Some(403) => FetchError::Denied { protocol, resource },

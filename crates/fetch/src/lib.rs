@@ -10,6 +10,7 @@
 
 mod archive;
 mod arriving;
+mod block_writer;
 mod cache;
 mod connections;
 mod digest;
@@ -27,7 +28,6 @@ mod names;
 mod offer;
 mod progress;
 mod ranges;
-mod redact;
 mod redirect;
 mod retry;
 mod settings;
@@ -44,14 +44,16 @@ use std::{
     time::Instant,
 };
 
-use longboat_download::{CACHE_VARIABLE, MODE_VARIABLE, PROGRESS_VARIABLE};
+use longboat_download::{
+    CACHE_VARIABLE, MODE_VARIABLE, PROGRESS_VARIABLE,
+    address::{Address, Scheme},
+};
 
 pub use self::{
     cache::{Cache, CachedModel},
     error::{FetchError, Protocol},
     offer::{Offer, offer, on_this_machine},
     progress::Watcher,
-    redact::redacted,
     settings::Settings,
 };
 use self::{
@@ -64,7 +66,7 @@ use self::{
 /// Parsers of untrusted data, for the fuzz targets.
 #[doc(hidden)]
 pub mod parsers {
-    pub use longboat_download::Progress;
+    pub use longboat_download::{Progress, address::Address};
 
     pub use crate::{
         archive::{Problem, TarKind, TarReader, ZipEntry, zip_directory},
@@ -73,8 +75,7 @@ pub mod parsers {
         journal::{Done, Journal},
         names::check,
         source::{
-            Challenge, HubAddress, Layers, Manifest, Model, Page, Tree, gcs_objects, oci_address, s3_address,
-            s3_parts,
+            Challenge, Layers, Manifest, Model, Page, Tree, gcs_objects, oci_image, s3_bucket, s3_parts,
         },
     };
 }
@@ -124,16 +125,16 @@ pub async fn run_with(args: Args, settings: &Settings, watcher: Option<Watcher>)
         let _ = writeln!(std::io::stdout(), "{USAGE}");
         return Err(FetchError::Usage);
     }
+    let pairs: Vec<(Address, &str)> =
+        pairs.iter().map(|[source, to]| (Address::parse(source), to.as_str())).collect();
     if args.mode.as_deref() == Some("skip") {
-        for [source, _] in pairs {
-            let source = redacted(source);
+        for (source, _) in &pairs {
             tracing::info!(%source, "Downloaded no weights, because the engine is a simulator and reads \
                                      none.");
         }
         return Ok(());
     }
-    let shown: Vec<String> =
-        pairs.iter().map(|[source, to]| format!("('{}', '{to}')", redacted(source))).collect();
+    let shown: Vec<String> = pairs.iter().map(|(source, to)| format!("('{source}', '{to}')")).collect();
     tracing::info!("Initializing, args: (src_uri, dest_path): [{}]", shown.join(", "));
     if settings.is_on("CONFIDENTIAL_ENABLED") {
         return Err(FetchError::Setting {
@@ -142,7 +143,7 @@ pub async fn run_with(args: Args, settings: &Settings, watcher: Option<Watcher>)
                 .into(),
         });
     }
-    for [_, destination] in pairs.iter().filter(|[_, destination]| !destination.is_empty()) {
+    for (_, destination) in pairs.iter().filter(|(_, destination)| !destination.is_empty()) {
         std::fs::create_dir_all(destination).map_err(FetchError::file("create", destination))?;
     }
 
@@ -165,7 +166,7 @@ pub async fn run_with(args: Args, settings: &Settings, watcher: Option<Watcher>)
         }
     };
     let all = async {
-        for [source, destination] in pairs {
+        for (source, destination) in &pairs {
             bring(source, destination, settings, cache.as_ref(), &counters).await?;
         }
         Ok(())
@@ -180,18 +181,17 @@ pub async fn run_with(args: Args, settings: &Settings, watcher: Option<Watcher>)
 }
 
 async fn bring(
-    source: &str,
+    source: &Address,
     destination: &str,
     settings: &Settings,
     cache: Option<&Cache>,
     counters: &Arc<Counters>,
 ) -> Result<(), FetchError> {
-    let shown = redacted(source);
     if destination.is_empty() {
-        return Err(FetchError::Address { uri: shown.into_owned(), why: "its destination is empty".into() });
+        return Err(FetchError::Address { uri: source.to_string(), why: "its destination is empty".into() });
     }
     let start = Instant::now();
-    tracing::info!("Copying contents of {shown} to local");
+    tracing::info!("Copying contents of {source} to local");
     let filter = settings.filter();
     for (what, patterns) in ["Allow", "Ignore"].into_iter().zip(filter.shown()) {
         if let Some(patterns) = patterns {
@@ -201,7 +201,7 @@ async fn bring(
     if let Some(path) = local::path_of(source)? {
         let destination = PathBuf::from(destination);
         blocking(move || local::link(&path, &destination, &filter)).await?;
-    } else if source.starts_with("/mnt/models") {
+    } else if source.scheme() == Scheme::Absent && source.rest().starts_with("/mnt/models") {
         tracing::info!("Nothing to do: {source} is the folder of mounted models.");
     } else if let Some(cache) = cache {
         let folder = cache.folder(source, &filter.key())?;
@@ -211,19 +211,19 @@ async fn bring(
     } else {
         remote(source, Path::new(destination), settings, counters).await?;
     }
-    tracing::info!("Successfully copied {shown} to {destination}");
+    tracing::info!("Successfully copied {source} to {destination}");
     tracing::info!("Model downloaded in {:.3} seconds.", start.elapsed().as_secs_f64());
     Ok(())
 }
 
 async fn remote(
-    uri: &str,
+    address: &Address,
     folder: &Path,
     settings: &Settings,
     counters: &Arc<Counters>,
 ) -> Result<(), FetchError> {
-    let source = source::start(uri, settings)?;
-    let (path, shown) = (folder.to_owned(), redacted(uri).into_owned());
+    let source = source::start(address, settings)?;
+    let (path, shown) = (folder.to_owned(), address.to_string());
     let name = shown.clone();
     let (target, ledger) = blocking(move || {
         let target = Target::open(&path)?;

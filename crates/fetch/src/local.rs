@@ -7,6 +7,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use longboat_download::address::{Address, Scheme};
+
 use crate::{
     FetchError,
     archive::Stage,
@@ -17,26 +19,20 @@ use crate::{
 };
 
 /// Returns the path that a source names. Returns `None` if the source is not local.
-pub(crate) fn path_of(source: &str) -> Result<Option<PathBuf>, FetchError> {
-    if source.starts_with("/mnt/pvc") && !Path::new(source).exists() {
-        return Err(FetchError::NoClaimPath { uri: source.to_owned() });
-    }
-    if let Some(path) = source.strip_prefix("file://") {
-        if path.is_empty() {
-            let why = "expected file://PATH".into();
-            return Err(FetchError::Address { uri: source.to_owned(), why });
+pub(crate) fn path_of(source: &Address) -> Result<Option<PathBuf>, FetchError> {
+    let path = PathBuf::from(source.rest());
+    let uri = || source.as_str().to_owned();
+    match source.scheme() {
+        Scheme::File if source.rest().is_empty() => {
+            Err(FetchError::Address { uri: uri(), why: "expected file://PATH".into() })
         }
-        let path = PathBuf::from(path);
-        let missing = || FetchError::NoLocalPath { uri: source.to_owned() };
-        return if path.exists() { Ok(Some(path)) } else { Err(missing()) };
-    }
-    if !source.contains("://") {
-        let path = PathBuf::from(source);
-        if path.exists() {
-            return Ok(Some(path));
+        Scheme::File if !path.exists() => Err(FetchError::NoLocalPath { uri: uri() }),
+        Scheme::Absent if source.rest().starts_with("/mnt/pvc") && !path.exists() => {
+            Err(FetchError::NoClaimPath { uri: uri() })
         }
+        Scheme::File | Scheme::Absent => Ok(Some(path).filter(|path| path.exists())),
+        _ => Ok(None),
     }
-    Ok(None)
 }
 
 /// Links the visible entries of a folder, or a single file, into a folder. A single archive is unpacked.
@@ -143,7 +139,7 @@ mod tests {
         fs::create_dir_all(&inside).unwrap();
         let error = link(&source, &inside, &Filter::default()).unwrap_err().to_string();
         assert!(error.contains("is inside of it") && fs::read_dir(&inside).unwrap().count() == 0, "{error}");
-        assert!(path_of("file://").unwrap_err().to_string().contains("file://PATH"));
+        assert!(path_of(&Address::parse("file://")).unwrap_err().to_string().contains("file://PATH"));
         let none = Filter::new(Some("*.bin"), None);
         assert!(matches!(link(&source, &destination, &none), Err(FetchError::Empty { .. })));
     }

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use longboat_download::address::Address;
+
 use crate::{Cache, FetchError, Settings, local, source};
 
 /// The files of a source.
@@ -14,8 +16,8 @@ pub struct Offer {
 }
 
 /// Lists the files of a remote source without fetching them. With [`Settings::offline`], only the hub's own cache can answer.
-pub async fn offer(uri: &str, settings: &Settings) -> Result<Offer, FetchError> {
-    let source = source::start(uri, settings)?;
+pub async fn offer(address: &Address, settings: &Settings) -> Result<Offer, FetchError> {
+    let source = source::start(address, settings)?;
     if settings.is_offline() && !source.is_offline() {
         return Err(FetchError::Offline { resource: source.resource().to_owned() });
     }
@@ -25,12 +27,12 @@ pub async fn offer(uri: &str, settings: &Settings) -> Result<Offer, FetchError> 
 }
 
 /// Returns the path of a model on this machine: the local path in the address, or a complete copy in the cache.
-pub fn on_this_machine(uri: &str, settings: &Settings) -> Result<Option<PathBuf>, FetchError> {
-    if let Some(path) = local::path_of(uri)? {
+pub fn on_this_machine(address: &Address, settings: &Settings) -> Result<Option<PathBuf>, FetchError> {
+    if let Some(path) = local::path_of(address)? {
         return Ok(Some(path));
     }
     let Some(cache) = Cache::of(settings) else { return Ok(None) };
-    let folder = cache.place(uri, &settings.filter().key());
+    let folder = cache.place(address, &settings.filter().key());
     let found = cache.list()?.into_iter().find(|model| model.complete && model.folder == folder);
     Ok(found.map(|model| model.folder))
 }

@@ -1,5 +1,7 @@
 //! The model, its storage, tracing and layers: rows below `spec`.
 
+use longboat_download::address::Scheme;
+
 use super::row::{Row, Site};
 use crate::v1alpha2::{LoraSpec, TracingSpec};
 
@@ -46,7 +48,9 @@ pub(super) const ROWS: &[Row] = &[
     }),
     Row::acts("storageInitializer.enabled", "false leaves out all model storage").but(|site| {
         let asked = site.spec.storage_initializer.as_ref()?.enabled?;
-        let scheme = site.scheme().filter(|scheme| asked && matches!(*scheme, "pvc" | "oci" | "oci+native"))?;
+        let scheme = site.scheme();
+        let is_mounted = matches!(scheme, Scheme::Claim | Scheme::Oci | Scheme::OciNative);
+        (asked && is_mounted).then_some(())?;
         site.note(
             "storageInitializer.enabled",
             &format!("true has no effect: models from {scheme}:// are not fetched by an initializer"),

@@ -1,6 +1,7 @@
 //! A row of the table, and what a row may read.
 
 use k8s_openapi::api::core::v1::{Container, PodSpec};
+use longboat_download::address::Scheme;
 
 use crate::v1alpha2::{KedaSettings, LLMInferenceServiceSpec, ModelSpec, SchedulerSpec, WorkloadSpec};
 
@@ -95,8 +96,8 @@ impl<'a> Site<'a> {
     }
 
     /// The scheme of the model's URI.
-    pub(super) fn scheme(&self) -> Option<&'a str> {
-        self.spec.model.uri.scheme()
+    pub(super) fn scheme(&self) -> Scheme {
+        self.spec.model.uri.address().scheme()
     }
 
     pub(super) fn scheduler(&self) -> Option<&'a SchedulerSpec> {

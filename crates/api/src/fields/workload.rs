@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::Container;
+use longboat_download::address::Scheme;
 
 use super::row::{MAIN, Row, Site};
 use crate::v1alpha2::{KvCacheOffloading, ParallelismSpec};
@@ -232,10 +233,10 @@ fn initializer(site: &Site<'_>) -> Option<String> {
     let pod = site.workload.template.as_ref()?;
     let container =
         pod.init_containers.iter().flatten().find(|container| container.name == "storage-initializer")?;
-    let fetched = |scheme: Option<&str>| matches!(scheme, Some("hf" | "s3"));
+    let fetched = |scheme: Scheme| matches!(scheme, Scheme::HuggingFace | Scheme::S3);
     let adapters = site.model().lora.iter().flat_map(|lora| &lora.adapters);
-    if let Some(scheme @ ("pvc" | "oci")) = site.scheme()
-        && !adapters.into_iter().any(|adapter| fetched(adapter.uri.scheme()))
+    if let scheme @ (Scheme::Claim | Scheme::Oci) = site.scheme()
+        && !adapters.into_iter().any(|adapter| fetched(adapter.uri.address().scheme()))
     {
         return site.note(
             PATH,

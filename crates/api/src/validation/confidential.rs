@@ -1,17 +1,19 @@
 //! Rules for confidential models.
 
+use longboat_download::address::Scheme;
+
 use super::Report;
 use crate::v1alpha2::ModelSpec;
 
 /// Checks the settings of a model whose files are encrypted.
 pub(super) fn check(model: &ModelSpec, report: &mut Report) {
     let Some(confidential) = model.confidential.as_ref().filter(|c| c.enabled) else { return };
-    match model.uri.scheme() {
-        Some("oci") => report.warn(
+    match model.uri.address().scheme() {
+        Scheme::Oci => report.warn(
             "confidential has no effect with OCI URIs; OCI image decryption is handled by the container runtime via \
              runtimeClassName",
         ),
-        Some("pvc") => report.warn("confidential has no effect with PVC URIs; nothing is fetched for them"),
+        Scheme::Claim => report.warn("confidential has no effect with PVC URIs; nothing is fetched for them"),
         _ => {}
     }
     if let Some(id) = confidential.resource_id.as_deref().filter(|id| !id.is_empty() && !is_resource(id)) {

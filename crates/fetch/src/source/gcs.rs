@@ -3,10 +3,13 @@
 use std::{sync::Arc, time::Duration};
 
 use futures::{FutureExt, future::BoxFuture};
+use longboat_download::address::Address;
 use reqwest::Url;
 use serde::Deserialize;
 
-use super::{Listing, Name, Opened, Remote, Source, Want, gcs_credentials::Credentials, pages::Pages};
+use super::{
+    Listing, Name, Opened, Remote, Source, Want, bucket_and_path, gcs_credentials::Credentials, pages::Pages,
+};
 use crate::{
     FetchError,
     digest::{Algorithm, Digest},
@@ -50,14 +53,8 @@ struct Object {
 }
 
 /// Starts a download from a bucket.
-pub(super) fn start(uri: &str, settings: &Settings) -> Result<Arc<dyn Source>, FetchError> {
-    let rest = uri.strip_prefix("gs://").unwrap_or(uri);
-    let (bucket, path) = rest.split_once('/').unwrap_or((rest, ""));
-    let taken = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
-    if bucket.is_empty() || !bucket.chars().all(taken) {
-        let why = "expected gs://BUCKET/PATH; names of buckets have letters, digits, `-`, `.` and `_`";
-        return Err(FetchError::Address { uri: uri.to_owned(), why: why.into() });
-    }
+pub(super) fn start(address: &Address, settings: &Settings) -> Result<Arc<dyn Source>, FetchError> {
+    let (bucket, path) = bucket_and_path(address, "gs://BUCKET/PATH")?;
     let emulator = settings.get("STORAGE_EMULATOR_HOST").or_else(|| settings.get("API_ENDPOINT_OVERRIDE"));
     let emulator = emulator.map(|host| {
         let host = host.trim_end_matches('/');

@@ -5,13 +5,14 @@ use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
 
 use futures::{FutureExt, future::BoxFuture};
 use http::Method;
+use longboat_download::address::Address;
 use parking_lot::Mutex;
 use reqwest::Url;
 
 use super::{
     Listing, Name, Opened, Remote, Source, Want,
     hub_cache::HubCache,
-    hub_wire::{Address, Headers, Model, Tree, digest, next_page},
+    hub_wire::{Headers, Model, Tree, digest, next_page},
     pages::Pages,
 };
 use crate::{
@@ -32,7 +33,10 @@ const MOST_LOCATIONS: usize = 1000;
 struct Hub {
     client: Client,
     endpoint: Url,
-    address: Address,
+    /// `owner/name`.
+    repository: String,
+    /// A branch, a tag, a commit, or another reference such as `refs/pr/1`.
+    revision: String,
     token: Option<String>,
     offline: bool,
     cache: Option<HubCache>,
@@ -43,8 +47,10 @@ struct Hub {
 }
 
 /// Creates a source for the hub.
-pub(super) fn start(uri: &str, settings: &Settings) -> Result<Arc<dyn Source>, FetchError> {
-    let address = Address::parse(uri)?;
+pub(super) fn start(address: &Address, settings: &Settings) -> Result<Arc<dyn Source>, FetchError> {
+    let (repository, revision) = address
+        .hub_model()
+        .map_err(|why| FetchError::Address { uri: address.to_string(), why: why.to_owned() })?;
     let endpoint = settings.get("HF_ENDPOINT").unwrap_or("https://huggingface.co");
     let endpoint = Url::parse(endpoint)
         .ok()
@@ -58,11 +64,12 @@ pub(super) fn start(uri: &str, settings: &Settings) -> Result<Arc<dyn Source>, F
         read: settings.seconds("HF_HUB_DOWNLOAD_TIMEOUT", 10)?.max(Duration::from_millis(100)),
         patience: settings.patience()?,
     };
-    let cache = HubCache::new(settings, &address.repository);
+    let cache = HubCache::new(settings, repository);
     Ok(Arc::new(Hub {
         client: Client::new(trust::usual(settings)?, limits)?,
         endpoint,
-        address,
+        repository: repository.to_owned(),
+        revision: revision.to_owned(),
         token: token(settings),
         offline: settings.is_on("HF_HUB_OFFLINE") || settings.is_on("TRANSFORMERS_OFFLINE"),
         cache,
@@ -103,17 +110,17 @@ impl Hub {
 
     fn resolve(&self, file: &Remote) -> Result<Url, Failure> {
         let commit = self.commit.lock().clone();
-        let revision = commit.as_ref().unwrap_or(&self.address.revision);
+        let revision = commit.as_ref().unwrap_or(&self.revision);
         self.url(&format!(
             "{}/resolve/{}/{}",
-            self.address.repository,
+            self.repository,
             encode::part(revision),
             encode::path(&file.locator)
         ))
     }
 
     async fn model(&self) -> Result<(String, Vec<Remote>), Failure> {
-        let Address { repository, revision } = &self.address;
+        let Self { repository, revision, .. } = self;
         // A hub that does not know `blobs` lists only names. Then each file is described by its own request.
         let path = format!("api/models/{repository}/revision/{}?blobs=true", encode::part(revision));
         let request = self.request(Method::GET, self.url(&path)?)?;
@@ -136,7 +143,7 @@ impl Hub {
     }
 
     async fn tree(&self, commit: &str) -> Result<Vec<Remote>, Failure> {
-        let first = format!("api/models/{}/tree/{commit}?recursive=true", self.address.repository);
+        let first = format!("api/models/{}/tree/{commit}?recursive=true", self.repository);
         let mut url = self.url(&first)?;
         let (mut files, mut pages) = (Vec::new(), Pages::default());
         loop {
@@ -162,7 +169,7 @@ impl Hub {
     }
 
     fn error_of(&self, failure: Failure) -> FetchError {
-        let resource = self.address.repository.clone();
+        let resource = self.repository.clone();
         let is_hub = failure.host == origin(&self.endpoint);
         let code = failure.header("x-error-code").unwrap_or_default();
         let protocol = Protocol::HuggingFace;
@@ -203,7 +210,7 @@ impl Source for Hub {
     }
 
     fn resource(&self) -> &str {
-        &self.address.repository
+        &self.repository
     }
 
     fn is_offline(&self) -> bool {
@@ -213,8 +220,8 @@ impl Source for Hub {
     fn list<'a>(&'a self, filter: &'a Filter) -> BoxFuture<'a, Result<Listing, FetchError>> {
         async move {
             let (commit, mut files) = if self.offline {
-                let found = self.cache.as_ref().and_then(|cache| cache.list(&self.address.revision));
-                found.ok_or_else(|| FetchError::Offline { resource: self.address.repository.clone() })?
+                let found = self.cache.as_ref().and_then(|cache| cache.list(&self.revision));
+                found.ok_or_else(|| FetchError::Offline { resource: self.repository.clone() })?
             } else {
                 self.model().await.map_err(|failure| self.error_of(failure))?
             };
@@ -252,7 +259,7 @@ impl Source for Hub {
     fn open<'a>(&'a self, file: &'a Remote, want: &'a Want) -> BoxFuture<'a, Result<Opened, Failure>> {
         async move {
             if self.offline {
-                return Err(FetchError::Offline { resource: self.address.repository.clone() }.into());
+                return Err(FetchError::Offline { resource: self.repository.clone() }.into());
             }
             let known = self.locations.lock().get(&*file.path).cloned();
             if let Some(location) = known {

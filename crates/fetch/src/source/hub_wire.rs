@@ -1,4 +1,4 @@
-//! The data of the Hugging Face hub: addresses, models, trees, and the headers of files.
+//! The data of the Hugging Face hub: models, trees, and the headers of files.
 
 use std::fmt;
 
@@ -9,19 +9,9 @@ use serde::{
 };
 
 use crate::{
-    FetchError,
     digest::{Algorithm, Digest},
     source::{Name, Remote},
 };
-
-/// A model and its revision.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Address {
-    /// `owner/name`.
-    pub repository: String,
-    /// A branch, a tag, a commit, or another reference such as `refs/pr/1`.
-    pub revision: String,
-}
 
 /// A model at a revision.
 #[derive(Debug, Deserialize)]
@@ -67,17 +57,6 @@ struct Node {
 pub(super) struct Headers {
     pub(super) identity: String,
     pub(super) size: u64,
-}
-
-// === impl Address ===
-
-impl Address {
-    /// Reads `hf://OWNER/MODEL[:REVISION]`.
-    pub fn parse(uri: &str) -> Result<Self, FetchError> {
-        let (repository, revision) = longboat_download::address::of_hub(uri)
-            .map_err(|why| FetchError::Address { uri: uri.to_owned(), why: why.to_owned() })?;
-        Ok(Self { repository: repository.to_owned(), revision: revision.to_owned() })
-    }
 }
 
 // === impl Model ===
@@ -192,39 +171,6 @@ pub(super) fn next_page(headers: &HeaderMap) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn addresses_of_models() {
-        for (uri, repository, revision) in [
-            ("hf://a/b", "a/b", "main"),
-            ("hf://a/b:", "a/b", "main"),
-            ("hf://a/b.c_d-e:v1", "a/b.c_d-e", "v1"),
-            ("hf://a/b:refs/pr/1", "a/b", "refs/pr/1"),
-            ("hf://a/b:x:y", "a/b", "x:y"),
-        ] {
-            let address = Address::parse(uri).unwrap();
-            assert_eq!((address.repository.as_str(), address.revision.as_str()), (repository, revision));
-        }
-        let long = format!("hf://a/{}", "b".repeat(97));
-        for uri in [
-            "hf://a",
-            "hf:///b",
-            "hf://a/",
-            "hf://a/:r",
-            "hf://a/b/c",
-            "hf://a/b@r",
-            "hf://a/b--c",
-            "hf://-a/b",
-            "hf://a/b.",
-            "hf://a/..",
-            "hf://a/b:../x",
-            "hf://ä/b",
-            &long,
-            "s3://a/b",
-        ] {
-            assert!(Address::parse(uri).is_err(), "{uri}");
-        }
-    }
 
     #[test]
     fn files_have_digests_where_the_hub_gives_them() {

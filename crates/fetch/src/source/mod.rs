@@ -19,14 +19,15 @@ mod web;
 use std::{path::PathBuf, sync::Arc};
 
 use futures::future::BoxFuture;
+use longboat_download::address::{Address, Scheme};
 
 pub use self::{
     gcs::objects as gcs_objects,
-    hub_wire::{Address as HubAddress, Model, Tree},
-    oci::address as oci_address,
+    hub_wire::{Model, Tree},
+    oci::image as oci_image,
     oci_auth::Challenge,
     oci_manifest::{Layers, Manifest},
-    s3::address as s3_address,
+    s3::bucket as s3_bucket,
     s3_checksum::parts_of as s3_parts,
     s3_list::Page,
 };
@@ -40,28 +41,38 @@ use crate::{
 };
 
 /// Creates a source from an address.
-type Start = fn(&str, &Settings) -> Result<Arc<dyn Source>, FetchError>;
+type Start = fn(&Address, &Settings) -> Result<Arc<dyn Source>, FetchError>;
 
-/// The prefixes of each source's addresses, and the function that creates the source.
-const SOURCES: [(&[&str], Start); 5] = [
-    (&["hf://"], hub::start),
-    (&["s3://"], s3::start),
-    (&["gs://"], gcs::start),
-    (&["oci://"], oci::start),
-    (&["https://", "http://"], web::start),
+/// The schemes of addresses, and the function that creates the source of each.
+const SOURCES: [(Scheme, Start); 6] = [
+    (Scheme::HuggingFace, hub::start),
+    (Scheme::S3, s3::start),
+    (Scheme::Gcs, gcs::start),
+    (Scheme::Oci, oci::start),
+    (Scheme::Https, web::start),
+    (Scheme::Http, web::start),
 ];
 
 /// Creates the source of a remote address.
-pub(crate) fn start(uri: &str, settings: &Settings) -> Result<Arc<dyn Source>, FetchError> {
-    let source = SOURCES.iter().find(|(prefixes, _)| prefixes.iter().any(|prefix| uri.starts_with(prefix)));
-    let Some((_, start)) = source else {
-        let known: Vec<_> = SOURCES.iter().flat_map(|(prefixes, _)| *prefixes).copied().collect();
-        return Err(FetchError::UnknownScheme {
-            uri: crate::redact::redacted(uri).into_owned(),
-            known: format!("{}, file:// or a path", known.join(", ")),
-        });
+pub(crate) fn start(address: &Address, settings: &Settings) -> Result<Arc<dyn Source>, FetchError> {
+    let Some((_, start)) = SOURCES.iter().find(|(scheme, _)| *scheme == address.scheme()) else {
+        let known: String =
+            SOURCES.iter().flat_map(|(scheme, _)| [scheme.to_string(), "://, ".into()]).collect();
+        let known = format!("{known}file:// or a path");
+        return Err(FetchError::UnknownScheme { uri: address.to_string(), known });
     };
-    start(uri, settings)
+    start(address, settings)
+}
+
+/// Returns the bucket and the path in it. In a path, only slashes have a meaning.
+fn bucket_and_path<'a>(address: &'a Address, expected: &str) -> Result<(&'a str, &'a str), FetchError> {
+    let taken = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
+    let (bucket, path) = (address.host(), address.path());
+    if bucket.is_empty() || !bucket.chars().all(taken) || address.credentials().is_some() {
+        let why = format!("expected {expected}; names of buckets have letters, digits, `-`, `.` and `_`");
+        return Err(FetchError::Address { uri: address.to_string(), why });
+    }
+    Ok((bucket, path))
 }
 
 /// A source of models. Each call may be repeated.
@@ -281,5 +292,26 @@ impl Opened {
             status => return Err(Failure::last(format!("the server answered a read with status {status}"))),
         };
         Ok(Self { answer, start, size, identity: None, digest: None })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_show_no_credentials_of_addresses() {
+        for uri in [
+            "s3://key:s3cr3t@bucket/m",
+            "gs://key:s3cr3t@bucket/m",
+            "hf://user:s3cr3t@owner/m",
+            "oci://user:s3cr3t@host:5000/m",
+            "oci+native://user:s3cr3t@host/m",
+            "https://user:s3cr3t@host/",
+            "https://host/?signature=s3cr3t",
+        ] {
+            let Err(error) = start(&Address::parse(uri), &Settings::default()) else { panic!("{uri}") };
+            assert!(!format!("{error} {error:?}").contains("s3cr3t"), "{error}");
+        }
     }
 }

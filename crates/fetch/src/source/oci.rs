@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use futures::{FutureExt, future::BoxFuture};
 use http::header::AUTHORIZATION;
+use longboat_download::address::Address;
 use parking_lot::Mutex;
 use reqwest::Url;
 use serde::Deserialize;
@@ -58,8 +59,8 @@ struct Token {
 }
 
 /// Creates a source for a registry.
-pub(super) fn start(uri: &str, settings: &Settings) -> Result<Arc<dyn Source>, FetchError> {
-    let (host, repository, reference) = address(uri)?;
+pub(super) fn start(address: &Address, settings: &Settings) -> Result<Arc<dyn Source>, FetchError> {
+    let (host, repository, reference) = image(address)?;
     let insecure = settings.is_on("KSERVE_OCI_INSECURE_REGISTRY");
     let limits = Limits {
         connect: Duration::from_secs(10),
@@ -88,14 +89,14 @@ pub(super) fn start(uri: &str, settings: &Settings) -> Result<Arc<dyn Source>, F
         repository,
         reference,
         session: Mutex::new(Session::default()),
-        shown: uri.to_owned(),
+        shown: address.to_string(),
     }))
 }
 
 /// Splits `oci://REGISTRY/REPOSITORY[:TAG|@DIGEST]` into registry, repository and tag or digest.
-pub fn address(uri: &str) -> Result<(String, String, String), FetchError> {
-    let refuse = |why: &str| FetchError::Address { uri: uri.to_owned(), why: why.to_owned() };
-    let rest = uri.strip_prefix("oci://").unwrap_or(uri);
+pub fn image(address: &Address) -> Result<(String, String, String), FetchError> {
+    let refuse = |why: &str| FetchError::Address { uri: address.to_string(), why: why.to_owned() };
+    let rest = address.rest();
     let (first, path) = rest.split_once('/').unwrap_or(("", rest));
     let is_host = first.contains(['.', ':']) || first == "localhost";
     let (host, path) = if is_host { (first, path) } else { ("docker.io", rest) };
@@ -319,7 +320,7 @@ mod tests {
             ("oci://o/m:v1", "docker.io", "o/m", "v1"),
             (&format!("oci://r.io/m:1@{digest}"), "r.io", "m", digest.as_str()),
         ] {
-            let found = address(uri).unwrap();
+            let found = image(&Address::parse(uri)).unwrap();
             assert_eq!(
                 (found.0.as_str(), found.1.as_str(), found.2.as_str()),
                 (host, repository, reference),
@@ -334,7 +335,7 @@ mod tests {
             "oci://r.io/m:a/b",
             "oci://r.io/m?x",
         ] {
-            assert!(address(uri).is_err(), "{uri}");
+            assert!(image(&Address::parse(uri)).is_err(), "{uri}");
         }
     }
 }

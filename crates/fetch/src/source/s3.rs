@@ -9,11 +9,12 @@ use std::sync::Arc;
 use futures::{FutureExt, future::BoxFuture};
 use http::{HeaderMap, Method};
 use jiff::Timestamp;
+use longboat_download::address::Address;
 use parking_lot::Mutex;
 use reqwest::Url;
 
 use super::{
-    Listing, Name, Opened, Parallel, Remote, Source, Want,
+    Listing, Name, Opened, Parallel, Remote, Source, Want, bucket_and_path,
     pages::Pages,
     s3_checksum::{Promise, promised},
     s3_credentials::Credentials,
@@ -58,8 +59,8 @@ enum Style {
 }
 
 /// Creates a source for a bucket.
-pub(super) fn start(uri: &str, settings: &Settings) -> Result<Arc<dyn Source>, FetchError> {
-    let (bucket, key) = address(uri)?;
+pub(super) fn start(address: &Address, settings: &Settings) -> Result<Arc<dyn Source>, FetchError> {
+    let (bucket, key) = bucket(address)?;
     let region = settings.get("AWS_DEFAULT_REGION").or_else(|| settings.get("AWS_REGION"));
     let region = region.unwrap_or("us-east-1").to_owned();
     let limits = Limits {
@@ -71,25 +72,19 @@ pub(super) fn start(uri: &str, settings: &Settings) -> Result<Arc<dyn Source>, F
     Ok(Arc::new(S3 {
         client: Client::new(trust::s3(settings)?, limits)?,
         credentials: Credentials::new(settings, &region),
-        style: style(&bucket, &region, settings)?,
-        bucket,
-        key,
+        style: style(bucket, &region, settings)?,
+        bucket: bucket.to_owned(),
+        key: key.to_owned(),
         region: Mutex::new(region),
         files: usize::try_from(files).unwrap_or(4).min(64),
         attempts: settings.count("S3_MAX_ATTEMPTS", 3)?,
     }))
 }
 
-/// Splits an address into bucket and key. In a key, only slashes have a meaning.
-pub fn address(uri: &str) -> Result<(String, String), FetchError> {
-    let rest = uri.strip_prefix("s3://").unwrap_or(uri);
-    let (bucket, key) = rest.split_once('/').unwrap_or((rest, ""));
-    let taken = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
-    if bucket.is_empty() || !bucket.chars().all(taken) {
-        let why = "expected s3://BUCKET/KEY; names of buckets have letters, digits, `-`, `.` and `_`";
-        return Err(FetchError::Address { uri: uri.to_owned(), why: why.into() });
-    }
-    Ok((bucket.to_owned(), key.trim_start_matches('/').to_owned()))
+/// Returns the bucket and the key of `s3://BUCKET/KEY`.
+pub fn bucket(address: &Address) -> Result<(&str, &str), FetchError> {
+    let (bucket, key) = bucket_and_path(address, "s3://BUCKET/KEY")?;
+    Ok((bucket, key.trim_start_matches('/')))
 }
 
 fn style(bucket: &str, region: &str, settings: &Settings) -> Result<Style, FetchError> {
@@ -107,7 +102,7 @@ fn style(bucket: &str, region: &str, settings: &Settings) -> Result<Style, Fetch
         let url = url.filter(|url| matches!(url.scheme(), "http" | "https"));
         url.ok_or_else(|| FetchError::Endpoint {
             protocol: Protocol::S3,
-            endpoint: crate::redact::redacted(text).into_owned(),
+            endpoint: Address::parse(text).to_string(),
         })
     };
     let by_host = settings.is_on("S3_USER_VIRTUAL_BUCKET");
@@ -441,8 +436,8 @@ mod tests {
         ] {
             assert_eq!(place(key, asked).as_deref(), path, "{key} {asked}");
         }
-        assert_eq!(address("s3://b//k?x#y").unwrap(), ("b".into(), "k?x#y".into()));
-        assert!(address("s3://").is_err() && address("s3://a@b/k").is_err());
+        assert_eq!(bucket(&Address::parse("s3://b//k?x#y")).unwrap(), ("b", "k?x#y"));
+        assert!(["s3://", "s3://a@b/k"].iter().all(|text| bucket(&Address::parse(*text)).is_err()));
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use futures::{FutureExt, future::BoxFuture};
 use http::header::{AUTHORIZATION, HeaderName};
+use longboat_download::address::Address;
 use percent_encoding::percent_decode_str;
 use reqwest::Url;
 use serde_json::Value;
@@ -16,7 +17,6 @@ use crate::{
     filter::Filter,
     http::{Client, Failure, Limits, Request, ascii},
     names,
-    redact::redacted,
     settings::Settings,
     trust,
 };
@@ -32,10 +32,10 @@ struct Web {
 }
 
 /// Creates a source for a web server.
-pub(super) fn start(uri: &str, settings: &Settings) -> Result<Arc<dyn Source>, FetchError> {
-    let shown = redacted(uri).into_owned();
+pub(super) fn start(address: &Address, settings: &Settings) -> Result<Arc<dyn Source>, FetchError> {
+    let shown = address.to_string();
     let refuse = |why: &str| FetchError::Address { uri: shown.clone(), why: why.to_owned() };
-    let mut url = Url::parse(uri).map_err(|error| refuse(&error.to_string()))?;
+    let mut url = Url::parse(address.as_str()).map_err(|error| refuse(&error.to_string()))?;
     if is_git(&url) {
         return Err(refuse("git repositories are not supported; use hf:// or oci://"));
     }
@@ -45,7 +45,7 @@ pub(super) fn start(uri: &str, settings: &Settings) -> Result<Arc<dyn Source>, F
     if url.path().rsplit('/').next().is_none_or(str::is_empty) {
         return Err(FetchError::NoFileName { uri: shown });
     }
-    let name = last_part(uri).to_owned();
+    let name = last_part(address.as_str()).to_owned();
     // If the path has no file name, the query may contain it.
     let guessed = if name.contains('.') { name.clone() } else { url.query().unwrap_or_default().to_owned() };
     let mut secrets = headers(&url, settings)?;
@@ -236,7 +236,7 @@ mod tests {
             "https://a.blob.core.windows.net/m/w.bin",
             "https://a.z12.file.storage.azure.net/m",
         ] {
-            let Err(error) = start(uri, &settings) else { panic!("{uri}") };
+            let Err(error) = start(&Address::parse(uri), &settings) else { panic!("{uri}") };
             assert!(!error.to_string().contains("s3cr3t"), "{error}");
         }
     }

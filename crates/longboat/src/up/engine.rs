@@ -8,6 +8,7 @@ use std::{
 };
 
 use anyhow::{Context, bail};
+use longboat_download::address::{Address, Scheme};
 use longboat_fetch::{Args as FetchArgs, Settings as FetchSettings};
 use longboat_manifest::Document;
 use longboat_node::Engine;
@@ -44,7 +45,7 @@ pub(crate) struct Chosen {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Wanted {
     service: String,
-    uri: String,
+    address: Address,
     is_adapter: bool,
 }
 
@@ -158,9 +159,9 @@ async fn cpu(documents: &[Document], offline: bool, limit: Option<u64>) -> anyho
         let comes = match source {
             Source::Here(path) => format!("from {}", path.display()),
             Source::HubCache(_) => "from the Hugging Face cache".to_owned(),
-            Source::Remote(bytes) => format!("downloads {} from {}", size(*bytes), model.uri),
+            Source::Remote(bytes) => format!("downloads {} from {}", size(*bytes), model.address),
         };
-        reasons.push(format!("{} ({kind}; {comes})", model.uri));
+        reasons.push(format!("{} ({kind}; {comes})", model.address));
     }
     if reasons.is_empty() {
         reasons.push("the models that you apply".into());
@@ -191,12 +192,12 @@ fn models(documents: &[Document]) -> anyhow::Result<Vec<Wanted>> {
         if let Some((_, what)) = lacks.iter().find(|(needed, _)| *needed) {
             bail!("{service} needs {what}, which the CPU engine does not have");
         }
-        let model = (spec.model.uri.to_string(), false);
-        let adapters = effective.adapters.iter().map(|adapter| (adapter.uri.clone(), true));
-        for (uri, is_adapter) in std::iter::once(model).chain(adapters) {
+        let model = (spec.model.uri.address(), false);
+        let adapters = effective.adapters.iter().map(|adapter| (adapter.address.clone(), true));
+        for (address, is_adapter) in std::iter::once(model).chain(adapters) {
             let service = service.clone();
-            if !wanted.iter().any(|known| known.uri == uri) {
-                wanted.push(Wanted { service, uri, is_adapter });
+            if !wanted.iter().any(|known| known.address == address) {
+                wanted.push(Wanted { service, address, is_adapter });
             }
         }
     }
@@ -205,28 +206,31 @@ fn models(documents: &[Document]) -> anyhow::Result<Vec<Wanted>> {
 
 /// Returns the source of a model.
 async fn source(model: &Wanted, settings: &FetchSettings) -> anyhow::Result<Source> {
-    let Wanted { service, uri, is_adapter } = model;
-    if uri.starts_with("pvc://") {
+    let Wanted { service, address, is_adapter } = model;
+    if address.scheme() == Scheme::Claim {
         let what = if *is_adapter { "an adapter" } else { "the model" };
         bail!("{what} of {service} is on a PersistentVolumeClaim, which is empty on this machine");
     }
-    if let Some(path) = longboat_fetch::on_this_machine(uri, settings)? {
+    if let Some(path) = longboat_fetch::on_this_machine(address, settings)? {
         return Ok(Source::Here(path));
     }
-    if let Ok(offer) = longboat_fetch::offer(uri, &settings.offline()).await {
+    if let Ok(offer) = longboat_fetch::offer(address, &settings.offline()).await {
         return Ok(Source::HubCache(offer.bytes.unwrap_or_default()));
     }
-    let offer = longboat_fetch::offer(uri, settings).await?;
+    let offer = longboat_fetch::offer(address, settings).await?;
     let ending = |ending: &str| offer.files.iter().filter(|file| file.ends_with(ending)).count();
     if *is_adapter {
         if ending("adapter_config.json") == 0 || ending("adapter_model.safetensors") == 0 {
-            bail!("{uri} has no LoRA adapter: expected adapter_config.json and adapter_model.safetensors");
+            bail!(
+                "{address} has no LoRA adapter: expected adapter_config.json and adapter_model.safetensors"
+            );
         }
     } else if ending(".gguf") != 1 && (ending(".safetensors") == 0 || ending("config.json") == 0) {
-        bail!("{uri} has no model: expected config.json with safetensors files, or one GGUF file");
+        bail!("{address} has no model: expected config.json with safetensors files, or one GGUF file");
     }
-    let bytes =
-        offer.bytes.with_context(|| format!("the source of {uri} does not report the size of the model"))?;
+    let bytes = offer
+        .bytes
+        .with_context(|| format!("the source of {address} does not report the size of the model"))?;
     Ok(Source::Remote(bytes))
 }
 
@@ -246,7 +250,7 @@ async fn judged(
         Source::Remote(bytes) => (*bytes, settings.clone()),
     };
     let folder = tempfile::tempdir()?;
-    let pairs = vec![model.uri.clone(), folder.path().display().to_string()];
+    let pairs = vec![model.address.as_str().to_owned(), folder.path().display().to_string()];
     let only =
         settings.with("STORAGE_ALLOW_PATTERNS", "config.json").with(longboat_download::CACHE_VARIABLE, "");
     let fetched = longboat_fetch::run_with(FetchArgs { pairs, mode: None }, &only, None);
@@ -255,7 +259,7 @@ async fn judged(
         // A GGUF file describes the model in its own header.
         Ok(Err(longboat_fetch::FetchError::Empty { .. })) => Ok(format!("GGUF, {}", size(bytes))),
         Ok(Err(error)) => Err(error.into()),
-        Err(_) => bail!("the source of {} did not answer within {PATIENCE:?}", model.uri),
+        Err(_) => bail!("the source of {} did not answer within {PATIENCE:?}", model.address),
     }
 }
 
@@ -297,7 +301,10 @@ mod tests {
     #[test]
     fn services_that_the_engine_cannot_serve_are_named_with_what_they_need() {
         let wanted = models(&service("")).unwrap();
-        assert_eq!(wanted, [Wanted { service: "a".into(), uri: "hf://o/m".into(), is_adapter: false }]);
+        assert_eq!(
+            wanted,
+            [Wanted { service: "a".into(), address: Address::parse("hf://o/m"), is_adapter: false }]
+        );
         assert_eq!(models(&service("  prefill: {replicas: 1}\n")).unwrap(), wanted);
         let offloading = "  prefill: {replicas: 1, kvCacheOffloading: {cpu: 1Gi}}\n";
         let error = models(&service(offloading)).unwrap_err().to_string();

@@ -6,6 +6,7 @@ use longboat_api::{
     names::STORAGE_INITIALIZER,
     v1alpha2::{LLMInferenceService, LLMInferenceServiceSpec},
 };
+use longboat_download::address::Scheme;
 use longboat_plan::Snapshot;
 
 use super::Advice;
@@ -61,7 +62,7 @@ fn downloads_from_hub(service: &LLMInferenceService, spec: &LLMInferenceServiceS
     let model = (!is_cached).then_some(&spec.model.uri);
     let adapters = spec.model.lora.iter().flat_map(|lora| &lora.adapters).map(|adapter| &adapter.uri);
     spec.storage_initializer_enabled()
-        && model.into_iter().chain(adapters).any(|uri| uri.scheme() == Some("hf"))
+        && model.into_iter().chain(adapters).any(|uri| uri.address().scheme() == Scheme::HuggingFace)
 }
 
 /// A token that only the model server gets, while the initializer downloads the model.

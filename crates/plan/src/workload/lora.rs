@@ -18,8 +18,7 @@ const MAX_NAME: usize = 63;
 /// Mounts the adapters that are on persistent volume claims.
 pub(super) fn mount_claims(pod: &mut PodSpec, adapters: &[Adapter]) {
     for adapter in adapters.iter().filter(|adapter| adapter.source == AdapterSource::Claim) {
-        let location = adapter.uri.split_once("://").map_or("", |(_, rest)| rest);
-        let (claim, path) = location.split_once('/').unwrap_or((location, ""));
+        let (claim, path) = (adapter.address.host(), adapter.address.path());
         let name = volume_name(&adapter.name);
         let Some(main) = container_mut(pod, MAIN) else { return };
         let mount = VolumeMount {

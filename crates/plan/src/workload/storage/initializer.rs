@@ -11,7 +11,10 @@ use k8s_openapi::{
 };
 
 use longboat_compose::{Adapter, AdapterSource};
-use longboat_download::PORT_VARIABLE;
+use longboat_download::{
+    PORT_VARIABLE,
+    address::{Address, Scheme},
+};
 
 use super::{
     Attachment, INITIALIZER, MODEL_PATH, StorageError, add_mount, add_volume, ca_bundle, container_mut,
@@ -36,8 +39,8 @@ const HF_DEFAULTS: [(&str, &str); 3] = [
 
 /// What the download container fetches, and the target folders.
 pub(super) struct Downloads {
-    /// Pairs of URI and target: the model first, then adapters by name.
-    pairs: Vec<(String, String)>,
+    /// Pairs of address and target: the model first, then adapters by name.
+    pairs: Vec<(Address, String)>,
     /// Whether the model is among them.
     model: bool,
 }
@@ -47,12 +50,12 @@ pub(super) struct Downloads {
 impl Downloads {
     pub(super) fn of_adapters(adapters: &[Adapter]) -> Self {
         let downloaded = adapters.iter().filter(|adapter| adapter.source == AdapterSource::Download);
-        let pairs = downloaded.map(|adapter| (adapter.uri.clone(), adapter.mount_path.clone())).collect();
+        let pairs = downloaded.map(|adapter| (adapter.address.clone(), adapter.mount_path.clone())).collect();
         Self { pairs, model: false }
     }
 
-    pub(super) fn add_model(&mut self, uri: &str) {
-        self.pairs.insert(0, (uri.to_owned(), MODEL_PATH.to_owned()));
+    pub(super) fn add_model(&mut self, address: Address) {
+        self.pairs.insert(0, (address, MODEL_PATH.to_owned()));
         self.model = true;
     }
 
@@ -65,11 +68,11 @@ impl Downloads {
     }
 
     fn any_from_hub(&self) -> bool {
-        self.pairs.iter().any(|(uri, _)| uri.starts_with("hf://"))
+        self.pairs.iter().any(|(address, _)| address.scheme() == Scheme::HuggingFace)
     }
 
     fn args(&self) -> Vec<String> {
-        self.pairs.iter().flat_map(|(uri, path)| [uri.clone(), path.clone()]).collect()
+        self.pairs.iter().flat_map(|(address, path)| [address.as_str().to_owned(), path.clone()]).collect()
     }
 
     /// The deepest folder that contains all targets. A single target is returned itself.
@@ -121,10 +124,8 @@ pub(super) fn attach(
             VolumeMount { name: VOLUME.into(), mount_path, read_only: Some(true), ..VolumeMount::default() };
         add_mount(main, mount);
     }
-    for (uri, _) in &downloads.pairs {
-        if let Some(path) = uri.strip_prefix("file://") {
-            lend_mount(pod, &mut container, path, attachment.container);
-        }
+    for (address, _) in downloads.pairs.iter().filter(|(address, _)| address.scheme() == Scheme::File) {
+        lend_mount(pod, &mut container, address.rest(), attachment.container);
     }
     if let Some(account) = attachment.service_account {
         credentials::add(pod, &mut container, account, attachment)?;
@@ -264,7 +265,8 @@ fn merge_user_container(managed: &Container, user: &Container) -> Result<Contain
 fn wants_hf_defaults(live: Option<&PodSpec>) -> bool {
     live.and_then(initializer).is_none_or(|container| {
         // A container that downloads from elsewhere never had them.
-        let from_hub = container.args.iter().flatten().any(|arg| arg.starts_with("hf://"));
+        let args = container.args.iter().flatten();
+        let from_hub = args.map(Address::parse).any(|address| address.scheme() == Scheme::HuggingFace);
         !from_hub || container.env.iter().flatten().any(|variable| variable.name.starts_with("HF_"))
     })
 }

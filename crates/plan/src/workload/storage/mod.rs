@@ -17,6 +17,7 @@ use longboat_api::{
     v1alpha2::LLMInferenceService,
 };
 use longboat_compose::{Adapter, platform::Platform};
+use longboat_download::address::{Address, Scheme};
 use longboat_key::Namespace;
 use sha2::{Digest, Sha256};
 use thiserror::Error;
@@ -72,8 +73,8 @@ pub enum StorageError {
 pub(crate) struct Attachment<'a> {
     pub(crate) service: &'a LLMInferenceService,
     pub(crate) namespace: Namespace<&'a str>,
-    /// The model's URI after composition.
-    pub(crate) uri: &'a str,
+    /// The model's address after composition.
+    pub(crate) address: Address,
     /// `spec.storageInitializer.enabled`.
     pub(crate) enabled: bool,
     /// `spec.model.confidential`, if it is enabled: the resource for attestation, which may be empty.
@@ -107,7 +108,7 @@ impl<'a> Attachment<'a> {
         Self {
             service: context.service,
             namespace: context.namespace,
-            uri: model.uri.as_str(),
+            address: model.uri.address(),
             enabled: context.spec.storage_initializer_enabled(),
             confidential: confidential
                 .map(|confidential| confidential.resource_id.as_deref().unwrap_or_default()),
@@ -128,32 +129,32 @@ impl<'a> Attachment<'a> {
 /// # Errors
 /// If the URI cannot be attached, or if credentials do not exist.
 pub(crate) fn attach(pod: &mut PodSpec, attachment: &Attachment) -> Result<Vec<PlannedEvent>, StorageError> {
-    if !attachment.uri.contains("://") {
-        return Err(StorageError::InvalidUri(attachment.uri.to_owned()));
+    if attachment.address.scheme() == Scheme::Absent {
+        return Err(StorageError::InvalidUri(attachment.address.to_string()));
     }
     if !attachment.enabled {
         return Ok(Vec::new());
     }
-    let local = local_model_uri(attachment)?;
-    let uri = local.as_deref().unwrap_or(attachment.uri);
-    let (scheme, rest) = uri.split_once("://").unwrap_or_default();
+    let address = local_model(attachment)?.unwrap_or_else(|| attachment.address.clone());
     let mut downloads = initializer::Downloads::of_adapters(attachment.adapters);
-    match scheme {
-        "pvc" => {
+    match address.scheme() {
+        Scheme::Claim => {
             if downloads.is_empty() {
                 remove_user_initializer(pod);
             }
-            pvc::attach(pod, rest, attachment);
+            pvc::attach(pod, &address, attachment);
         }
-        "oci" => {
+        Scheme::Oci => {
             if downloads.is_empty() {
                 remove_user_initializer(pod);
             }
-            oci::attach(pod, rest, attachment)?;
+            oci::attach(pod, address.rest(), attachment)?;
         }
-        "oci+native" => oci::attach_native(pod, rest, attachment)?,
-        "hf" | "s3" | "gs" | "http" | "https" | "file" => downloads.add_model(uri),
-        _ => return Err(StorageError::UnsupportedScheme(uri.to_owned())),
+        Scheme::OciNative => oci::attach_native(pod, address.rest(), attachment)?,
+        Scheme::HuggingFace | Scheme::S3 | Scheme::Gcs | Scheme::Http | Scheme::Https | Scheme::File => {
+            downloads.add_model(address);
+        }
+        Scheme::Other | Scheme::Absent => return Err(StorageError::UnsupportedScheme(address.to_string())),
     }
     let events =
         if downloads.is_empty() { Vec::new() } else { initializer::attach(pod, &downloads, attachment)? };
@@ -161,8 +162,8 @@ pub(crate) fn attach(pod: &mut PodSpec, attachment: &Attachment) -> Result<Vec<P
     Ok(events)
 }
 
-/// The URI of this model in the local model cache, if the service has the label to use the cache.
-fn local_model_uri(attachment: &Attachment) -> Result<Option<String>, StorageError> {
+/// The address of this model in the local model cache, if the service has the label to use the cache.
+fn local_model(attachment: &Attachment) -> Result<Option<Address>, StorageError> {
     let metadata = &attachment.service.metadata;
     if !metadata.labels.as_ref().is_some_and(|labels| labels.contains_key(LOCAL_MODEL)) {
         return Ok(None);
@@ -181,8 +182,8 @@ fn local_model_uri(attachment: &Attachment) -> Result<Option<String>, StorageErr
         // Writing to a String cannot fail.
         let _ = write!(key, "{byte:02x}");
     }
-    let below = attachment.uri.strip_prefix(source.as_str()).unwrap_or_default();
-    Ok(Some(format!("pvc://{claim}/models/{key}/{}", below.trim_start_matches('/'))))
+    let below = attachment.address.as_str().strip_prefix(source.as_str()).unwrap_or_default();
+    Ok(Some(Address::parse(format!("pvc://{claim}/models/{key}/{}", below.trim_start_matches('/')))))
 }
 
 fn remove_user_initializer(pod: &mut PodSpec) {

@@ -1,15 +1,16 @@
 //! Models on a persistent volume claim of the user.
 
 use k8s_openapi::api::core::v1::{PersistentVolumeClaimVolumeSource, PodSpec, Volume, VolumeMount};
+use longboat_download::address::Address;
 
 use super::{Attachment, add_volume, container_mut};
 
 const VOLUME: &str = "kserve-pvc-source";
 
-/// Mounts `<claim>[/<path>]` read-only at the model's path. The volume itself is not read-only, because some claims with a
+/// Mounts the claim of `pvc://CLAIM[/PATH]` read-only at the model's path. The volume itself is not read-only, because some claims with a
 /// single writer could not be attached that way.
-pub(super) fn attach(pod: &mut PodSpec, location: &str, attachment: &Attachment) {
-    let (claim, path) = location.split_once('/').unwrap_or((location, ""));
+pub(super) fn attach(pod: &mut PodSpec, address: &Address, attachment: &Attachment) {
+    let (claim, path) = (address.host(), address.path());
     let Some(main) = container_mut(pod, attachment.container) else { return };
     let mounts = main.volume_mounts.get_or_insert_default();
     if mounts.iter().any(|mount| mount.name == VOLUME) {
