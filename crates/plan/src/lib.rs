@@ -34,7 +34,6 @@ mod refusal;
 mod router;
 mod scheduler;
 mod selector;
-mod server_defaults;
 mod snapshot;
 mod status;
 pub mod trace;

@@ -1,8 +1,8 @@
 //! Deployments, ReplicaSets, StatefulSets, DaemonSets.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use super::{Strategy, checks, drop_empty, fill, keep_labels, metadata, names, pod, sets, storage};
+use super::{Strategy, checks, keep_labels, metadata, names, pod, sets, storage};
 use crate::Cause;
 
 /// Controllers of pods.
@@ -19,10 +19,6 @@ pub(crate) enum Workload {
 }
 
 impl Strategy for Workload {
-    fn default(&self, value: &mut Value) {
-        default(*self, value);
-    }
-
     fn prepare_create(&self, value: &mut Value) {
         prepare_create(*self, value);
     }
@@ -64,104 +60,6 @@ impl Strategy for Workload {
         let notes = |object: &Value| object["metadata"]["annotations"].clone();
         value["spec"] != live["spec"] || (*self == Self::Deployment && notes(value) != notes(live))
     }
-}
-
-fn default(kind: Workload, value: &mut Value) {
-    if !value["spec"].is_object() {
-        value["spec"] = json!({});
-    }
-    for condition in
-        value.pointer_mut("/status/conditions").and_then(Value::as_array_mut).into_iter().flatten()
-    {
-        let times: &[&str] = if kind == Workload::Deployment {
-            &["lastUpdateTime", "lastTransitionTime"]
-        } else {
-            &["lastTransitionTime"]
-        };
-        for time in times {
-            if condition.get(*time).is_none() {
-                condition[*time] = Value::Null;
-            }
-        }
-    }
-    let spec = &mut value["spec"];
-    let empty = spec["template"]["metadata"]["labels"].as_object().is_some_and(Map::is_empty);
-    default_template(&mut spec["template"]);
-    if empty && !matches(&spec["selector"], &Value::Null) {
-        // defaulting dropped the empty labels, but the error about the selector must show them
-        spec["template"]["metadata"]["labels"] = json!({});
-    }
-    drop_empty(spec, &["minReadySeconds", "paused"]);
-    match kind {
-        Workload::Deployment => {
-            fill(spec, "replicas", 1);
-            fill(spec, "strategy", json!({}));
-            let strategy = &mut spec["strategy"];
-            drop_empty(strategy, &["type"]);
-            fill(strategy, "type", "RollingUpdate");
-            if strategy["type"] == "RollingUpdate" {
-                fill(strategy, "rollingUpdate", json!({}));
-                fill(&mut strategy["rollingUpdate"], "maxUnavailable", "25%");
-                fill(&mut strategy["rollingUpdate"], "maxSurge", "25%");
-            }
-            fill(spec, "revisionHistoryLimit", 10);
-            fill(spec, "progressDeadlineSeconds", 600);
-        }
-        Workload::ReplicaSet => fill(spec, "replicas", 1),
-        Workload::StatefulSet => {
-            drop_empty(spec, &["podManagementPolicy"]);
-            fill(spec, "replicas", 1);
-            fill(spec, "serviceName", "");
-            fill(spec, "podManagementPolicy", "OrderedReady");
-            fill(spec, "updateStrategy", json!({}));
-            drop_empty(&mut spec["updateStrategy"], &["type"]);
-            fill(&mut spec["updateStrategy"], "type", "RollingUpdate");
-            if spec["updateStrategy"]["type"] == "RollingUpdate" {
-                fill(&mut spec["updateStrategy"], "rollingUpdate", json!({}));
-                fill(&mut spec["updateStrategy"]["rollingUpdate"], "partition", 0);
-            }
-            fill(spec, "revisionHistoryLimit", 10);
-            fill(spec, "persistentVolumeClaimRetentionPolicy", json!({}));
-            let retention = &mut spec["persistentVolumeClaimRetentionPolicy"];
-            drop_empty(retention, &["whenDeleted", "whenScaled"]);
-            fill(&mut spec["persistentVolumeClaimRetentionPolicy"], "whenDeleted", "Retain");
-            fill(&mut spec["persistentVolumeClaimRetentionPolicy"], "whenScaled", "Retain");
-            for claim in
-                spec.pointer_mut("/volumeClaimTemplates").and_then(Value::as_array_mut).into_iter().flatten()
-            {
-                fill(claim, "kind", "PersistentVolumeClaim");
-                fill(claim, "apiVersion", "v1");
-                fill(&mut claim["spec"], "volumeMode", "Filesystem");
-                fill(claim, "status", json!({"phase": "Pending"}));
-            }
-        }
-        Workload::DaemonSet => {
-            fill(spec, "updateStrategy", json!({}));
-            drop_empty(&mut spec["updateStrategy"], &["type"]);
-            fill(&mut spec["updateStrategy"], "type", "RollingUpdate");
-            if spec["updateStrategy"]["type"] == "RollingUpdate" {
-                fill(&mut spec["updateStrategy"], "rollingUpdate", json!({}));
-                fill(&mut spec["updateStrategy"]["rollingUpdate"], "maxUnavailable", 1);
-                fill(&mut spec["updateStrategy"]["rollingUpdate"], "maxSurge", 0);
-            }
-            fill(spec, "revisionHistoryLimit", 10);
-        }
-    }
-}
-
-/// Fills in a pod template.
-pub(super) fn default_template(template: &mut Value) {
-    if !template.is_object() {
-        *template = json!({});
-    }
-    if !template["metadata"].is_object() {
-        template["metadata"] = json!({});
-    }
-    metadata::tidy(&mut template["metadata"]);
-    if let Some(fields) = template.pointer_mut("/metadata").and_then(Value::as_object_mut) {
-        fields.retain(|key, value| !(key == "creationTimestamp" && value.is_null()));
-    }
-    pod::default_spec(&mut template["spec"], false);
 }
 
 fn prepare_create(kind: Workload, value: &mut Value) {

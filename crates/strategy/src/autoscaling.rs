@@ -5,7 +5,6 @@ use serde_json::{Value, json};
 use super::{
     Strategy,
     checks::{items, text},
-    fill,
     names::{self, NameRule},
     quantity::Quantity,
 };
@@ -21,23 +20,6 @@ pub(crate) enum Autoscaler {
 }
 
 impl Strategy for Autoscaler {
-    fn default(&self, value: &mut Value) {
-        if !value["spec"].is_object() {
-            value["spec"] = json!({});
-        }
-        let spec = &mut value["spec"];
-        fill(spec, "minReplicas", 1);
-        match self {
-            Self::V2 if items(spec, "metrics").is_empty() => {
-                spec["metrics"] = json!([{"type": "Resource", "resource": {"name": "cpu",
-                    "target": {"type": "Utilization", "averageUtilization": 80}}}]);
-            }
-            Self::V2 => {}
-            Self::V1 => fill(spec, "targetCPUUtilizationPercentage", 80),
-        }
-        default_behaviour(spec);
-    }
-
     fn prepare_create(&self, value: &mut Value) {
         value["status"] = match self {
             Self::V1 => json!({"currentReplicas": 0, "desiredReplicas": 0}),
@@ -47,29 +29,6 @@ impl Strategy for Autoscaler {
 
     fn validate(&self, value: &Value, _live: Option<&Value>) -> Vec<Cause> {
         validate(*self, value)
-    }
-}
-
-fn default_behaviour(spec: &mut Value) {
-    if !spec["behavior"].is_object() {
-        return;
-    }
-    let defaults = [
-        (
-            "scaleUp",
-            json!([{"type": "Pods", "value": 4, "periodSeconds": 15}, {"type": "Percent", "value": 100, "periodSeconds": 15}]),
-            0,
-        ),
-        ("scaleDown", json!([{"type": "Percent", "value": 100, "periodSeconds": 15}]), -1),
-    ];
-    for (direction, policies, window) in defaults {
-        fill(&mut spec["behavior"], direction, json!({}));
-        let rules = &mut spec["behavior"][direction];
-        if window >= 0 {
-            fill(rules, "stabilizationWindowSeconds", window);
-        }
-        fill(rules, "selectPolicy", "Max");
-        fill(rules, "policies", policies);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Strategy, apps, checks, drop_empty, fill, keep_labels, names, pod};
+use super::{Strategy, apps, checks, keep_labels, names, pod};
 use crate::Cause;
 
 /// Jobs and CronJobs.
@@ -15,10 +15,6 @@ pub(crate) enum Batch {
 }
 
 impl Strategy for Batch {
-    fn default(&self, value: &mut Value) {
-        default(*self, value);
-    }
-
     fn prepare_create(&self, value: &mut Value) {
         value["status"] = json!({});
         if *self == Self::Job {
@@ -59,46 +55,6 @@ impl Strategy for Batch {
             Self::CronJob => &[],
         }
     }
-}
-
-fn default(kind: Batch, value: &mut Value) {
-    if kind == Batch::CronJob {
-        let spec = &mut value["spec"];
-        if !spec.is_object() {
-            *spec = json!({});
-        }
-        drop_empty(spec, &["concurrencyPolicy"]);
-        fill(spec, "concurrencyPolicy", "Allow");
-        fill(spec, "suspend", false);
-        fill(spec, "successfulJobsHistoryLimit", 3);
-        fill(spec, "failedJobsHistoryLimit", 1);
-        if !spec["jobTemplate"].is_object() {
-            spec["jobTemplate"] = json!({});
-        }
-        fill(&mut spec["jobTemplate"], "metadata", json!({}));
-        fill(&mut spec["jobTemplate"], "spec", json!({}));
-        apps::default_template(&mut spec["jobTemplate"]["spec"]["template"]);
-        return;
-    }
-    let spec = &mut value["spec"];
-    if !spec.is_object() {
-        *spec = json!({});
-    }
-    if spec["completions"].is_null() && spec["parallelism"].is_null() {
-        spec["completions"] = Value::from(1);
-    }
-    fill(spec, "parallelism", 1);
-    if spec["backoffLimitPerIndex"].is_null() {
-        fill(spec, "backoffLimit", 6);
-    } else {
-        fill(spec, "backoffLimit", i32::MAX);
-    }
-    fill(spec, "completionMode", "NonIndexed");
-    fill(spec, "suspend", false);
-    fill(spec, "manualSelector", false);
-    let policy = if spec["podFailurePolicy"].is_null() { "TerminatingOrFailed" } else { "Failed" };
-    fill(spec, "podReplacementPolicy", policy);
-    apps::default_template(&mut spec["template"]);
 }
 
 /// Sets the labels and the selector that connect a Job to its pods.

@@ -3,7 +3,7 @@
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 
-use super::{Strategy, drop_empty, fill, names};
+use super::{Strategy, names};
 use crate::Cause;
 
 /// The most bytes of data in one object.
@@ -20,7 +20,9 @@ pub(crate) enum Config {
 
 impl Strategy for Config {
     fn default(&self, value: &mut Value) {
-        default(*self, value);
+        if *self == Self::Secret {
+            encode(value);
+        }
     }
 
     fn validate(&self, value: &Value, live: Option<&Value>) -> Vec<Cause> {
@@ -39,23 +41,17 @@ impl Strategy for Config {
     }
 }
 
-fn default(kind: Config, value: &mut Value) {
-    if kind == Config::Secret {
-        fill(value, "type", "Opaque");
-        let plain = value["stringData"].as_object().cloned().unwrap_or_default();
-        if !plain.is_empty() && !value["data"].is_object() {
-            value["data"] = json!({});
-        }
-        for (key, text) in plain {
-            value["data"][&key] = Value::from(STANDARD.encode(text.as_str().unwrap_or_default()));
-        }
-        if let Some(object) = value.as_object_mut() {
-            object.remove("stringData");
-        }
+/// Moves the plain texts of a Secret to its data.
+fn encode(secret: &mut Value) {
+    let plain = secret["stringData"].as_object().cloned().unwrap_or_default();
+    if !plain.is_empty() && !secret["data"].is_object() {
+        secret["data"] = json!({});
     }
-    drop_empty(value, &["data", "binaryData", "type"]);
-    if kind == Config::Secret {
-        fill(value, "type", "Opaque");
+    for (key, text) in plain {
+        secret["data"][&key] = Value::from(STANDARD.encode(text.as_str().unwrap_or_default()));
+    }
+    if let Some(object) = secret.as_object_mut() {
+        object.remove("stringData");
     }
 }
 

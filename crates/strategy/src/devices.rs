@@ -3,12 +3,11 @@
 use std::sync::LazyLock;
 
 use longboat_schema::{StructuralSchema, Variable, check_condition};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{
     Strategy,
     checks::{items, text},
-    fill,
 };
 use crate::Cause;
 
@@ -39,19 +38,6 @@ pub(crate) enum Devices {
 }
 
 impl Strategy for Devices {
-    fn default(&self, value: &mut Value) {
-        fill(value, "spec", json!({}));
-        match self {
-            Self::Class => {}
-            Self::Claim => claim(&mut value["spec"]),
-            Self::ClaimTemplate => {
-                fill(&mut value["spec"], "metadata", json!({}));
-                fill(&mut value["spec"], "spec", json!({}));
-                claim(&mut value["spec"]["spec"]);
-            }
-        }
-    }
-
     fn validate(&self, value: &Value, live: Option<&Value>) -> Vec<Cause> {
         // a stored object was compiled before, and the specs of claims and their templates do not change
         if live.is_some_and(|live| live["spec"] == value["spec"]) {
@@ -94,27 +80,5 @@ fn selectors(owner: &Value, path: &str, causes: &mut Vec<Cause>) {
         } else if let Err(why) = check_condition(source, &variable) {
             causes.push(Cause::invalid(path, &Value::from(source), why));
         }
-    }
-}
-
-fn claim(spec: &mut Value) {
-    fill(spec, "devices", json!({}));
-    let wanted = spec.pointer_mut("/devices/requests").and_then(Value::as_array_mut);
-    for one in wanted.into_iter().flatten() {
-        if let Some(exactly) = one.get_mut("exactly").filter(|exactly| exactly.is_object()) {
-            request(exactly);
-        }
-        let alternatives = one.get_mut("firstAvailable").and_then(Value::as_array_mut);
-        alternatives.into_iter().flatten().for_each(request);
-    }
-}
-
-fn request(request: &mut Value) {
-    fill(request, "allocationMode", "ExactCount");
-    if request["allocationMode"] == "ExactCount" {
-        fill(request, "count", 1);
-    }
-    for toleration in request.get_mut("tolerations").and_then(Value::as_array_mut).into_iter().flatten() {
-        fill(toleration, "operator", "Equal");
     }
 }

@@ -1,8 +1,8 @@
 //! Events, in their core form and in the one of `events.k8s.io`.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::{Strategy, drop_empty, fill};
+use super::Strategy;
 use crate::Cause;
 
 /// Events. Both views show the same objects.
@@ -15,24 +15,6 @@ pub(crate) enum Event {
 }
 
 impl Strategy for Event {
-    fn default(&self, value: &mut Value) {
-        if *self == Self::Regarding {
-            fill(value, "regarding", json!({}));
-            return;
-        }
-        fill(value, "source", json!({}));
-        for key in ["firstTimestamp", "lastTimestamp", "eventTime"] {
-            if value.get(key).is_none() {
-                value[key] = Value::Null;
-            }
-        }
-        for key in ["reportingComponent", "reportingInstance"] {
-            fill(value, key, "");
-        }
-        fill(value, "involvedObject", json!({}));
-        drop_empty(value, &["count"]);
-    }
-
     fn validate(&self, value: &Value, _live: Option<&Value>) -> Vec<Cause> {
         let mut causes = Vec::new();
         let own = value["metadata"]["namespace"].as_str().unwrap_or_default();

@@ -1,6 +1,6 @@
 //! Validation of a Service's spec, except for the numbers and names of its ports.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{
     checks::{cidr, ip, items, name, one_of, port_name, text},
@@ -165,20 +165,5 @@ pub(super) fn twice(port: &Value, path: &str) -> Cause {
         reason: "FieldValueDuplicate",
         message: format!("Duplicate value: {shown}"),
         field: path.to_owned(),
-    }
-}
-
-/// Fills in the defaults that external IPs imply.
-pub(super) fn default(spec: &mut Value) {
-    if !items(spec, "externalIPs").is_empty() && spec["type"] == "ClusterIP" {
-        super::fill(spec, "externalTrafficPolicy", "Cluster");
-    }
-    if spec["sessionAffinity"] == "None"
-        && let Some(spec) = spec.as_object_mut()
-    {
-        spec.remove("sessionAffinityConfig");
-    }
-    if spec["sessionAffinityConfig"] == json!({}) {
-        spec["sessionAffinityConfig"] = json!({"clientIP": {"timeoutSeconds": 10800}});
     }
 }

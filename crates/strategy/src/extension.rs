@@ -39,10 +39,6 @@ impl Strategy for Definition {
     fn validate(&self, value: &Value, live: Option<&Value>) -> Vec<Cause> {
         longboat_schema::validate_crd(value, live)
     }
-
-    fn has_typed_selectors(&self) -> bool {
-        false
-    }
 }
 
 /// MutatingWebhookConfigurations and ValidatingWebhookConfigurations.
@@ -50,10 +46,6 @@ impl Strategy for Definition {
 pub(crate) struct WebhookConfiguration;
 
 impl Strategy for WebhookConfiguration {
-    fn default(&self, value: &mut Value) {
-        webhooks::default(value);
-    }
-
     fn validate(&self, value: &Value, _live: Option<&Value>) -> Vec<Cause> {
         webhooks::validate(value)
     }

@@ -9,7 +9,7 @@ use super::{Cause, names::NameRule};
 /// What the server does with the objects of one built-in kind, beyond what it does with all objects. The default methods are
 /// the behaviour of a kind without rules of its own.
 pub(crate) trait Strategy: Debug + Sync {
-    /// Fills in the defaults.
+    /// Changes an object before the defaults of its type are filled in.
     fn default(&self, _value: &mut Value) {}
 
     /// Sets the fields that the server controls in a new object.
@@ -70,11 +70,6 @@ pub(crate) trait Strategy: Debug + Sync {
     /// Whether the answer to a deletion is the object instead of a Status.
     fn shows_deleted(&self) -> bool {
         false
-    }
-
-    /// Whether label selectors in the object are typed in Go, so that their empty parts are omitted.
-    fn has_typed_selectors(&self) -> bool {
-        true
     }
 
     /// Fields that can select objects, besides name and namespace.

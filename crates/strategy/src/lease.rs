@@ -1,8 +1,8 @@
 //! Leases.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::{Strategy, checks, fill};
+use super::{Strategy, checks};
 use crate::Cause;
 
 /// Leases.
@@ -10,10 +10,6 @@ use crate::Cause;
 pub(crate) struct Lease;
 
 impl Strategy for Lease {
-    fn default(&self, value: &mut Value) {
-        fill(value, "spec", json!({}));
-    }
-
     fn validate(&self, value: &Value, _live: Option<&Value>) -> Vec<Cause> {
         let mut causes = Vec::new();
         if let Some(seconds) = value["spec"]["leaseDurationSeconds"].as_i64().filter(|s| *s <= 0) {

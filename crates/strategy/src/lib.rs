@@ -11,6 +11,7 @@ mod batch;
 mod checks;
 pub mod clock;
 mod config;
+pub mod defaults;
 mod devices;
 mod event;
 pub mod examine;
@@ -36,6 +37,7 @@ mod storage;
 mod templates;
 mod webhooks;
 
+use longboat_types::type_of_kind;
 use serde_json::{Map, Value, json};
 
 pub use longboat_schema::Cause;
@@ -82,29 +84,16 @@ pub fn default(resource: &Resource, value: &mut Value) {
     if !value["metadata"].is_object() {
         value["metadata"] = json!({});
     }
-    metadata::tidy(&mut value["metadata"]);
-    let strategy = of(resource).unwrap_or(&Plain);
-    strategy.default(value);
-    if strategy.has_typed_selectors() {
-        tidy_selectors(value);
+    // An empty list of owners is a request to forget all owners, so it must not become a missing one.
+    let owners = value["metadata"].as_object_mut().and_then(|metadata| metadata.remove("managedFields"));
+    of(resource).unwrap_or(&Plain).default(value);
+    // The server of CustomResourceDefinitions fills in theirs itself.
+    let def = type_of_kind(&resource.api_version(), &resource.kind);
+    if let Some(def) = def.filter(|_| resource.kind != "CustomResourceDefinition") {
+        defaults::fill_in(def.name, value);
     }
-    quantity::canonicalise(value);
-}
-
-/// Drops the empty parts of label selectors, which Go's typed selectors omit.
-fn tidy_selectors(value: &mut Value) {
-    match value {
-        Value::Object(map) => {
-            map.retain(|key, value| {
-                let is_part = matches!(key.as_str(), "matchLabels" | "matchExpressions");
-                let is_empty = value.as_object().is_some_and(Map::is_empty)
-                    || value.as_array().is_some_and(Vec::is_empty);
-                !(is_part && is_empty)
-            });
-            map.values_mut().for_each(tidy_selectors);
-        }
-        Value::Array(items) => items.iter_mut().for_each(tidy_selectors),
-        _ => {}
+    if let Some(owners) = owners {
+        value["metadata"]["managedFields"] = owners;
     }
 }
 
@@ -253,7 +242,7 @@ pub fn validate(resource: &Resource, value: &Value, live: Option<&Value>) -> Vec
 /// Fills in the defaults of a pod template that is a part of a custom resource. Returns why the pods of its operator would be
 /// refused.
 pub fn template_causes(template: &mut Value, path: &str) -> Vec<Cause> {
-    apps::default_template(template);
+    defaults::fill_in("core.v1.PodTemplateSpec", template);
     apps::validate_template(template, path, &["Always"])
 }
 
@@ -397,24 +386,6 @@ fn drop_nulls(value: &mut Value) {
 pub fn fill(object: &mut Value, key: &str, default: impl Into<Value>) {
     if object.get(key).is_none_or(Value::is_null) {
         object[key] = default.into();
-    }
-}
-
-/// Removes each of the fields that is empty.
-fn drop_empty(object: &mut Value, keys: &[&str]) {
-    let Some(map) = object.as_object_mut() else { return };
-    for key in keys {
-        let empty = match map.get(*key) {
-            Some(Value::Array(items)) => items.is_empty(),
-            Some(Value::Object(fields)) => fields.is_empty(),
-            Some(Value::String(text)) => text.is_empty(),
-            Some(Value::Bool(set)) => !set,
-            Some(Value::Number(number)) => number.as_i64() == Some(0),
-            _ => false,
-        };
-        if empty {
-            map.remove(*key);
-        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Strategy, drop_empty, name_rule, names, of};
+use super::{Strategy, name_rule, names, of};
 use crate::{Cause, kinds::Resource};
 
 const FINALIZERS: &str = "metadata.finalizers";
@@ -11,26 +11,6 @@ const NOT_DISTINCT: &str = "name is neither a standard finalizer name nor is it 
 
 /// Most bytes of all annotations together.
 const ANNOTATIONS: usize = 256 * 1024;
-
-/// Drops what Go's typed metadata omits: empty lists, maps and texts.
-pub(super) fn tidy(metadata: &mut Value) {
-    drop_empty(
-        metadata,
-        &[
-            "name",
-            "generateName",
-            "namespace",
-            "selfLink",
-            "uid",
-            "resourceVersion",
-            "generation",
-            "labels",
-            "annotations",
-            "ownerReferences",
-            "finalizers",
-        ],
-    );
-}
 
 /// Returns all validation errors of the metadata.
 pub(super) fn validate(resource: &Resource, value: &Value, live: Option<&Value>) -> Vec<Cause> {

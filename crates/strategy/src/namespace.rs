@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Strategy, checks, drop_empty, fill, names::NameRule};
+use super::{Strategy, checks, names::NameRule};
 use crate::Cause;
 
 /// Namespaces.
@@ -14,8 +14,6 @@ impl Strategy for Namespace {
         if let Some(name) = value["metadata"]["name"].as_str().map(str::to_owned) {
             value["metadata"]["labels"]["kubernetes.io/metadata.name"] = Value::from(name);
         }
-        fill(value, "spec", json!({}));
-        drop_empty(&mut value["spec"], &["finalizers"]);
     }
 
     fn prepare_create(&self, value: &mut Value) {

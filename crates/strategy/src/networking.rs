@@ -5,7 +5,6 @@ use serde_json::{Value, json};
 use super::{
     Strategy,
     checks::{cidr, ip, items, name, one_of, port, port_name, selector, text},
-    drop_empty, fill,
     names::{self, NameRule},
 };
 use crate::Cause;
@@ -15,13 +14,6 @@ use crate::Cause;
 pub(crate) struct Ingress;
 
 impl Strategy for Ingress {
-    fn default(&self, value: &mut Value) {
-        fill(value, "spec", json!({}));
-        for rule in value.pointer_mut("/spec/rules").and_then(Value::as_array_mut).into_iter().flatten() {
-            drop_empty(rule, &["host"]);
-        }
-    }
-
     fn prepare_create(&self, value: &mut Value) {
         value["status"] = json!({"loadBalancer": {}});
     }
@@ -37,43 +29,13 @@ impl Strategy for Ingress {
 #[derive(Debug)]
 pub(crate) struct IngressClass;
 
-impl Strategy for IngressClass {
-    fn default(&self, value: &mut Value) {
-        fill(value, "spec", json!({}));
-    }
-}
+impl Strategy for IngressClass {}
 
 /// NetworkPolicies.
 #[derive(Debug)]
 pub(crate) struct NetworkPolicy;
 
 impl Strategy for NetworkPolicy {
-    fn default(&self, value: &mut Value) {
-        fill(value, "spec", json!({}));
-        let spec = &mut value["spec"];
-        fill(spec, "podSelector", json!({}));
-        if spec["policyTypes"].as_array().is_none_or(Vec::is_empty) {
-            let egress = spec["egress"].as_array().is_some_and(|e| !e.is_empty());
-            spec["policyTypes"] = if egress { json!(["Ingress", "Egress"]) } else { json!(["Ingress"]) };
-        }
-        drop_empty(spec, &["ingress", "egress"]);
-        for direction in ["ingress", "egress"] {
-            for rule in spec.get_mut(direction).and_then(Value::as_array_mut).into_iter().flatten() {
-                drop_empty(rule, &["ports", "from", "to"]);
-                for peers in ["from", "to"] {
-                    for peer in rule.get_mut(peers).and_then(Value::as_array_mut).into_iter().flatten() {
-                        if let Some(block) = peer.get_mut("ipBlock") {
-                            drop_empty(block, &["except"]);
-                        }
-                    }
-                }
-                for port in rule.pointer_mut("/ports").and_then(Value::as_array_mut).into_iter().flatten() {
-                    fill(port, "protocol", "TCP");
-                }
-            }
-        }
-    }
-
     fn validate(&self, value: &Value, live: Option<&Value>) -> Vec<Cause> {
         let mut causes = Vec::new();
         policy(&value["spec"], &mut causes);

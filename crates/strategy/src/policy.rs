@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{
     Strategy,
     checks::{items, one_of, percent, selector, text},
-    differs, fill,
+    differs,
     names::NameRule,
     quantity::Quantity,
 };
@@ -18,10 +18,6 @@ const HIGHEST_PRIORITY: i64 = 1_000_000_000;
 pub(crate) struct Budget;
 
 impl Strategy for Budget {
-    fn default(&self, value: &mut Value) {
-        fill(value, "spec", json!({}));
-    }
-
     fn prepare_create(&self, value: &mut Value) {
         value["status"] =
             json!({"disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 0, "expectedPods": 0});
@@ -41,11 +37,6 @@ impl Strategy for Budget {
 pub(crate) struct PriorityClass;
 
 impl Strategy for PriorityClass {
-    fn default(&self, value: &mut Value) {
-        fill(value, "value", 0);
-        fill(value, "preemptionPolicy", "PreemptLowerPriority");
-    }
-
     fn validate(&self, value: &Value, live: Option<&Value>) -> Vec<Cause> {
         validate_priority(value, live)
     }
@@ -78,10 +69,6 @@ impl Strategy for ResourceQuota {
 pub(crate) struct LimitRange;
 
 impl Strategy for LimitRange {
-    fn default(&self, value: &mut Value) {
-        default_range(value);
-    }
-
     fn validate(&self, value: &Value, _live: Option<&Value>) -> Vec<Cause> {
         validate_range(value)
     }
@@ -214,32 +201,6 @@ fn validate_quota(value: &Value) -> Vec<Cause> {
         causes.push(Cause::invalid("spec.scopes", scopes, "conflicting scopes"));
     }
     causes
-}
-
-/// Fills in `default` and `defaultRequest` of container limits: `default` from `max`, `defaultRequest` from `default` and
-/// `min`.
-fn default_range(value: &mut Value) {
-    if let Some(spec) = value.pointer_mut("/spec").and_then(Value::as_object_mut)
-        && spec.get("limits").and_then(Value::as_array).is_none_or(Vec::is_empty)
-    {
-        spec.insert("limits".to_owned(), Value::Null);
-    }
-    for limit in value.pointer_mut("/spec/limits").and_then(Value::as_array_mut).into_iter().flatten() {
-        if limit["type"] != "Container" {
-            continue;
-        }
-        for (key, sources) in [("default", ["max", "max"]), ("defaultRequest", ["default", "min"])] {
-            let mut filled = limit[key].as_object().cloned().unwrap_or_default();
-            for source in sources {
-                for (resource, amount) in limit[source].as_object().into_iter().flatten() {
-                    filled.entry(resource.clone()).or_insert_with(|| amount.clone());
-                }
-            }
-            if !filled.is_empty() {
-                limit[key] = json!(filled);
-            }
-        }
-    }
 }
 
 /// Validates a limit range.

@@ -1,49 +1,25 @@
-//! Canonical form of the resource quantities in built-in kinds.
+//! The canonical form of the resource quantities in built-in kinds.
 
 pub(crate) use longboat_quantity::Quantity;
 use serde_json::Value;
 
-/// Rewrites each quantity of an object in its canonical form.
+/// Writes a quantity in its canonical form. Leaves alone what is not a quantity.
 pub(super) fn canonicalise(value: &mut Value) {
-    match value {
-        Value::Object(map) => {
-            for (key, child) in map {
-                match key.as_str() {
-                    "limits"
-                    | "requests"
-                    | "capacity"
-                    | "allocatable"
-                    | "hard"
-                    | "used"
-                    | "overhead"
-                    | "defaultRequest"
-                    | "maxLimitRequestRatio" => each(child),
-                    "data" | "stringData" | "binaryData" | "labels" | "annotations" | "matchLabels"
-                    | "nodeSelector" | "managedFields" => {}
-                    "sizeLimit" | "divisor" | "averageValue" => one(child),
-                    _ => canonicalise(child),
-                }
-            }
-        }
-        Value::Array(items) => items.iter_mut().for_each(canonicalise),
-        _ => {}
-    }
+    rewrite(value, |quantity| quantity);
 }
 
-fn each(map: &mut Value) {
-    match map {
-        Value::Object(map) => map.values_mut().for_each(one),
-        other => canonicalise(other),
-    }
+/// Rounds a quantity up to a thousandth, as kube-apiserver does in lists of resources.
+pub(super) fn round_to_milli(value: &mut Value) {
+    rewrite(value, Quantity::rounded_to_milli);
 }
 
-fn one(value: &mut Value) {
-    let text = match &*value {
-        Value::String(text) => text.clone(),
-        Value::Number(number) => number.to_string(),
-        _ => return canonicalise(value),
+fn rewrite(value: &mut Value, change: impl Fn(Quantity) -> Quantity) {
+    let parsed = match &*value {
+        Value::String(text) => Quantity::parse(text),
+        Value::Number(number) => Quantity::parse(&number.to_string()),
+        _ => None,
     };
-    if let Some(quantity) = Quantity::parse(&text) {
-        *value = Value::String(quantity.rounded_to_milli().to_string());
+    if let Some(quantity) = parsed {
+        *value = Value::String(change(quantity).to_string());
     }
 }

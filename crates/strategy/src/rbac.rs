@@ -5,7 +5,6 @@ use serde_json::{Value, json};
 use super::{
     Strategy,
     checks::{items, name, text},
-    drop_empty, fill,
     names::NameRule,
 };
 use crate::Cause;
@@ -36,10 +35,6 @@ impl Rbac {
 }
 
 impl Strategy for Rbac {
-    fn default(&self, value: &mut Value) {
-        default(*self, value);
-    }
-
     fn validate(&self, value: &Value, live: Option<&Value>) -> Vec<Cause> {
         validate(*self, value, live)
     }
@@ -54,27 +49,6 @@ impl Strategy for Rbac {
 
     fn metadata_validations(&self) -> usize {
         5
-    }
-}
-
-fn default(kind: Rbac, value: &mut Value) {
-    if kind.is_role() {
-        if items(value, "rules").is_empty() {
-            value["rules"] = Value::Null;
-        }
-        return;
-    }
-    drop_empty(value, &["subjects"]);
-    drop_empty(&mut value["roleRef"], &["apiGroup"]);
-    fill(&mut value["roleRef"], "apiGroup", GROUP);
-    for key in ["kind", "name"] {
-        fill(&mut value["roleRef"], key, "");
-    }
-    for subject in value.pointer_mut("/subjects").and_then(Value::as_array_mut).into_iter().flatten() {
-        drop_empty(subject, &["namespace", "apiGroup"]);
-        if subject["kind"] != "ServiceAccount" {
-            fill(subject, "apiGroup", GROUP);
-        }
     }
 }
 

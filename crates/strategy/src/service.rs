@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::{Strategy, drop_empty, exposure, fill, names::NameRule};
+use super::{Strategy, exposure, names::NameRule};
 use crate::Cause;
 
 /// Services.
@@ -12,10 +12,6 @@ use crate::Cause;
 pub(crate) struct Service;
 
 impl Strategy for Service {
-    fn default(&self, value: &mut Value) {
-        default(value);
-    }
-
     fn prepare_create(&self, value: &mut Value) {
         value["status"] = json!({"loadBalancer": {}});
     }
@@ -46,55 +42,6 @@ impl Strategy for Service {
 
     fn selectable(&self) -> &'static [&'static str] {
         &["spec.clusterIP", "spec.type"]
-    }
-}
-
-/// Fills in the defaults of a Service.
-fn default(value: &mut Value) {
-    let spec = &mut value["spec"];
-    if !spec.is_object() {
-        *spec = json!({});
-    }
-    drop_empty(
-        spec,
-        &[
-            "selector",
-            "clusterIP",
-            "externalName",
-            "externalIPs",
-            "loadBalancerIP",
-            "publishNotReadyAddresses",
-            "type",
-            "sessionAffinity",
-        ],
-    );
-    fill(spec, "type", "ClusterIP");
-    fill(spec, "sessionAffinity", "None");
-    if spec["sessionAffinity"] == "ClientIP" && spec["sessionAffinityConfig"].is_null() {
-        spec["sessionAffinityConfig"] = json!({"clientIP": {"timeoutSeconds": 10800}});
-    }
-    exposure::default(spec);
-    for port in spec.pointer_mut("/ports").and_then(Value::as_array_mut).into_iter().flatten() {
-        drop_empty(port, &["name", "nodePort", "protocol"]);
-        fill(port, "protocol", "TCP");
-        let number = port["port"].clone();
-        if matches!(&port["targetPort"], Value::Null) || port["targetPort"] == "" || port["targetPort"] == 0 {
-            port["targetPort"] = if number.is_null() { json!(0) } else { number };
-        }
-    }
-    match spec["type"].as_str() {
-        Some("NodePort" | "LoadBalancer") => {
-            fill(spec, "externalTrafficPolicy", "Cluster");
-            fill(spec, "internalTrafficPolicy", "Cluster");
-            if spec["type"] == "LoadBalancer" {
-                fill(spec, "allocateLoadBalancerNodePorts", true);
-            }
-        }
-        Some("ClusterIP") => fill(spec, "internalTrafficPolicy", "Cluster"),
-        _ => {}
-    }
-    if value.get("status").is_some() {
-        fill(&mut value["status"], "loadBalancer", json!({}));
     }
 }
 

@@ -5,12 +5,12 @@ use std::{
     net::IpAddr,
 };
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{
     Strategy,
     checks::{ip, items, name, one_of, text},
-    differs, drop_empty, fill,
+    differs,
     names::{self, NameRule},
 };
 use crate::Cause;
@@ -26,7 +26,7 @@ pub(crate) struct EndpointSlice;
 
 impl Strategy for EndpointSlice {
     fn default(&self, value: &mut Value) {
-        default(value);
+        drop_topology(value);
     }
 
     fn validate(&self, value: &Value, live: Option<&Value>) -> Vec<Cause> {
@@ -47,15 +47,6 @@ impl Strategy for EndpointSlice {
 pub(crate) struct Endpoints;
 
 impl Strategy for Endpoints {
-    fn default(&self, value: &mut Value) {
-        for subset in value.pointer_mut("/subsets").and_then(Value::as_array_mut).into_iter().flatten() {
-            for port in subset.pointer_mut("/ports").and_then(Value::as_array_mut).into_iter().flatten() {
-                fill(port, "protocol", "TCP");
-            }
-        }
-        drop_empty(value, &["subsets"]);
-    }
-
     fn validate(&self, value: &Value, _live: Option<&Value>) -> Vec<Cause> {
         validate_endpoints(value)
     }
@@ -65,23 +56,11 @@ impl Strategy for Endpoints {
     }
 }
 
-/// Fills in the defaults.
-fn default(value: &mut Value) {
-    for list in ["endpoints", "ports"] {
-        if items(value, list).is_empty() {
-            value[list] = Value::Null;
-        }
-    }
-    for endpoint in value.pointer_mut("/endpoints").and_then(Value::as_array_mut).into_iter().flatten() {
-        fill(endpoint, "conditions", json!({}));
-        if let Some(endpoint) = endpoint.as_object_mut() {
-            // Clients can only read this field, and only if an older API version wrote it.
-            endpoint.remove("deprecatedTopology");
-        }
-    }
-    for port in value.pointer_mut("/ports").and_then(Value::as_array_mut).into_iter().flatten() {
-        fill(port, "name", "");
-        fill(port, "protocol", "TCP");
+/// Drops the fields that clients can only read, and only if an older API version wrote them.
+fn drop_topology(value: &mut Value) {
+    let endpoints = value.get_mut("endpoints").and_then(Value::as_array_mut);
+    for endpoint in endpoints.into_iter().flatten().filter_map(Value::as_object_mut) {
+        endpoint.remove("deprecatedTopology");
     }
 }
 

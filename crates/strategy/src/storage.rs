@@ -1,11 +1,10 @@
 //! PersistentVolumes, PersistentVolumeClaims, and StorageClasses.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::{
     Strategy,
     checks::{items, name, one_of, selector, text},
-    drop_empty, fill,
     names::{self, NameRule},
     quantity::Quantity,
 };
@@ -19,8 +18,6 @@ pub(crate) struct Claim;
 
 impl Strategy for Claim {
     fn default(&self, value: &mut Value) {
-        fill(value, "spec", json!({}));
-        fill(&mut value["spec"], "volumeMode", "Filesystem");
         default_claim(value);
     }
 
@@ -47,15 +44,6 @@ impl Strategy for Claim {
 pub(crate) struct Volume;
 
 impl Strategy for Volume {
-    fn default(&self, value: &mut Value) {
-        fill(value, "spec", json!({}));
-        fill(&mut value["spec"], "persistentVolumeReclaimPolicy", "Retain");
-        fill(&mut value["spec"], "volumeMode", "Filesystem");
-        if value["spec"]["hostPath"].is_object() {
-            fill(&mut value["spec"]["hostPath"], "type", "");
-        }
-    }
-
     fn prepare_create(&self, value: &mut Value) {
         // the server has just set the creation time
         let now = value["metadata"]["creationTimestamp"].clone();
@@ -77,11 +65,6 @@ impl Strategy for Volume {
 pub(crate) struct StorageClass;
 
 impl Strategy for StorageClass {
-    fn default(&self, value: &mut Value) {
-        fill(value, "reclaimPolicy", "Delete");
-        fill(value, "volumeBindingMode", "Immediate");
-    }
-
     fn validate(&self, value: &Value, live: Option<&Value>) -> Vec<Cause> {
         validate_class(value, live)
     }
@@ -210,10 +193,12 @@ fn immutable(value: &Value, live: &Value, causes: &mut Vec<Cause>) {
 /// Returns the spec without the empty parts of its resources, which mean the same as missing ones.
 fn without_empty(spec: &Value) -> Value {
     let mut spec = spec.clone();
-    if spec["resources"].is_object() {
-        drop_empty(&mut spec["resources"], &["limits", "requests"]);
+    let amounts = spec["resources"].as_object();
+    if amounts.is_none_or(|all| all.values().all(|amounts| amounts.as_object().is_none_or(Map::is_empty)))
+        && let Some(fields) = spec.as_object_mut()
+    {
+        fields.remove("resources");
     }
-    drop_empty(&mut spec, &["resources"]);
     spec
 }
 

@@ -1,8 +1,8 @@
 //! Kinds that hold a pod template or an older revision, and for which this project has no controller.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::{Strategy, apps::default_template, differs, fill};
+use super::{Strategy, differs};
 use crate::Cause;
 
 /// ControllerRevisions.
@@ -17,10 +17,6 @@ impl Strategy for ControllerRevision {
         }
         causes
     }
-
-    fn has_typed_selectors(&self) -> bool {
-        false
-    }
 }
 
 /// ReplicationControllers.
@@ -28,14 +24,6 @@ impl Strategy for ControllerRevision {
 pub(crate) struct ReplicationController;
 
 impl Strategy for ReplicationController {
-    fn default(&self, value: &mut Value) {
-        fill(value, "spec", json!({}));
-        fill(&mut value["spec"], "replicas", 1);
-        if value["spec"]["template"].is_object() {
-            default_template(&mut value["spec"]["template"]);
-        }
-    }
-
     fn selectable(&self) -> &'static [&'static str] {
         &["status.replicas"]
     }
@@ -46,10 +34,6 @@ impl Strategy for ReplicationController {
 pub(crate) struct PodTemplate;
 
 impl Strategy for PodTemplate {
-    fn default(&self, value: &mut Value) {
-        default_template(&mut value["template"]);
-    }
-
     fn is_new_generation(&self, value: &Value, live: &Value) -> bool {
         differs(value, live, true)
     }

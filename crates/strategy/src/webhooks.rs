@@ -1,39 +1,11 @@
 //! Defaults and validation of webhook configurations.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use longboat_schema::{Cause, Program, check_client_config, check_expression, subdomain};
 
 /// Variables of a match condition.
 const VARIABLES: [&str; 5] = ["object", "oldObject", "request", "authorizer", "variables"];
-
-/// Fills in the defaults of a MutatingWebhookConfiguration or ValidatingWebhookConfiguration.
-pub(super) fn default(config: &mut Value) {
-    let mutating = config["kind"] == "MutatingWebhookConfiguration";
-    for hook in config.get_mut("webhooks").and_then(Value::as_array_mut).into_iter().flatten() {
-        let Some(hook) = hook.as_object_mut() else { continue };
-        let mut put = |key: &str, value: Value| {
-            hook.entry(key).or_insert(value);
-        };
-        put("failurePolicy", "Fail".into());
-        put("matchPolicy", "Equivalent".into());
-        put("namespaceSelector", json!({}));
-        put("objectSelector", json!({}));
-        put("timeoutSeconds", 10.into());
-        if mutating {
-            put("reinvocationPolicy", "Never".into());
-        }
-        if let Some(Value::Object(service)) = hook.get_mut("clientConfig").and_then(|c| c.get_mut("service"))
-        {
-            service.entry("port").or_insert_with(|| 443.into());
-        }
-        for rule in hook.get_mut("rules").and_then(Value::as_array_mut).into_iter().flatten() {
-            if let Some(rule) = rule.as_object_mut() {
-                rule.entry("scope").or_insert_with(|| "*".into());
-            }
-        }
-    }
-}
 
 /// Returns all validation errors of a webhook configuration.
 pub(super) fn validate(config: &Value) -> Vec<Cause> {
@@ -167,7 +139,8 @@ fn conditions(conditions: &Value, at: &str, causes: &mut Vec<Cause>) {
 mod tests {
     use longboat_golden::{answer_causes, transcript};
 
-    use super::{default, validate};
+    use super::validate;
+    use crate::defaults::fill_in;
 
     #[test]
     fn configurations_are_defaulted_and_refused_as_recorded() {
@@ -177,7 +150,7 @@ mod tests {
                 continue;
             }
             let mut config = step["request"]["body"].clone();
-            default(&mut config);
+            fill_in(&format!("admissionregistration.v1.{}", config["kind"].as_str().unwrap()), &mut config);
             let causes = validate(&config).into_iter();
             let mut causes: Vec<_> =
                 causes.map(|cause| (cause.field, cause.reason.to_owned(), cause.message)).collect();

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use longboat_api::v1alpha2::{LLMInferenceService, LLMInferenceServiceSpec};
 use longboat_compose::Effective;
 use longboat_plan::{paths, same_value};
+use longboat_types::type_of_object;
 use serde::Serialize;
 use serde_json::{Value, json};
 use thiserror::Error;
@@ -273,7 +274,7 @@ fn effective_changes(
     old: Option<&LLMInferenceServiceSpec>,
     new: &LLMInferenceServiceSpec,
 ) -> Vec<FieldChange> {
-    let json = |spec: Option<&LLMInferenceServiceSpec>| json!({ "spec": spec });
+    let json = |spec: Option<&LLMInferenceServiceSpec>| json!({ "apiVersion": "serving.kserve.io/v1alpha2", "kind": "LLMInferenceService", "spec": spec });
     let mut found = changes(&json(old), &json(Some(new)));
     let setters = explain::setters(after, service);
     for change in found.iter_mut().filter(|change| change.after.is_some()) {
@@ -284,6 +285,8 @@ fn effective_changes(
 
 /// Returns the fields in which two objects differ, by path.
 fn changes(before: &Value, after: &Value) -> Vec<FieldChange> {
+    let text = |key: &str| after[key].as_str().unwrap_or_default();
+    let of = type_of_object(text("apiVersion"), text("kind"));
     let fields = |object: &Value| -> BTreeMap<String, (String, Value)> {
         let leaves = paths::leaves(object).into_iter();
         leaves.map(|(place, value)| (place.path, (place.pointer, value.clone()))).collect()
@@ -296,15 +299,14 @@ fn changes(before: &Value, after: &Value) -> Vec<FieldChange> {
             let (old, new) = (before.get(path), after.get(path));
             let pointer = new.or(old).map(|(pointer, _)| pointer.clone()).unwrap_or_default();
             let (old, new) = (old.map(|(_, value)| value), new.map(|(_, value)| value));
-            let key = path.rsplit(['.', '[']).next().unwrap_or(path).trim_end_matches(']');
             let change = || FieldChange {
                 path: path.clone(),
-                pointer,
+                pointer: pointer.clone(),
                 before: old.cloned(),
                 after: new.cloned(),
                 set_by: None,
             };
-            (!same_value(key, old, new)).then(change)
+            (!same_value(of, &pointer, old, new)).then(change)
         })
         .collect()
 }

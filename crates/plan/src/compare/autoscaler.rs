@@ -1,54 +1,39 @@
 //! Autoscalers: HorizontalPodAutoscalers and ScaledObjects.
 
 use k8s_openapi::{
-    api::autoscaling::v2::{HorizontalPodAutoscaler, HorizontalPodAutoscalerSpec},
-    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+    api::autoscaling::v2::HorizontalPodAutoscaler, apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 use longboat_api::foreign::scaledobject::ScaledObject;
 
-use super::{Compare, carry_over_metadata, metadata_differs, same};
-use crate::{labels::Map, server_defaults, workload::scaling::variant_keys};
+use super::{Compare, carry_over_metadata, metadata_differs, stored};
+use crate::{labels::Map, workload::scaling::variant_keys};
 
 impl Compare for HorizontalPodAutoscaler {
+    const SPEC: &'static str = "autoscaling.v2.HorizontalPodAutoscalerSpec";
+
     fn differs(&self, live: &Self) -> bool {
-        let complete = |spec: Option<&HorizontalPodAutoscalerSpec>| {
-            let mut spec = spec.cloned().unwrap_or_default();
-            server_defaults::autoscaler(&mut spec);
-            spec
-        };
         metadata_differs(&self.metadata, &live.metadata)
             || has_stale_variant_keys(&self.metadata, &live.metadata)
-            || !same(&complete(self.spec.as_ref()), &complete(live.spec.as_ref()))
+            || stored(Self::SPEC, &self.spec) != stored(Self::SPEC, &live.spec)
     }
 
     fn carry_over(&mut self, live: &Self) {
         carry_over_all_but_variant_keys(&mut self.metadata, &live.metadata);
     }
-
-    fn fill_in_defaults(&mut self) {
-        server_defaults::autoscaler(self.spec.get_or_insert_default());
-    }
 }
 
 impl Compare for ScaledObject {
+    const SPEC: &'static str = "keda.v1alpha1.ScaledObjectSpec";
+
     fn differs(&self, live: &Self) -> bool {
-        let complete = |object: &Self| {
-            let mut spec = object.spec.clone();
-            server_defaults::scaled_object(&mut spec);
-            spec
-        };
         metadata_differs(&self.metadata, &live.metadata)
             || has_stale_variant_keys(&self.metadata, &live.metadata)
-            || !same(&complete(self), &complete(live))
+            || stored(Self::SPEC, &self.spec) != stored(Self::SPEC, &live.spec)
     }
 
     /// Keeps all metadata that others added, KEDA's label and finalizer included.
     fn carry_over(&mut self, live: &Self) {
         carry_over_all_but_variant_keys(&mut self.metadata, &live.metadata);
-    }
-
-    fn fill_in_defaults(&mut self) {
-        server_defaults::scaled_object(&mut self.spec);
     }
 }
 

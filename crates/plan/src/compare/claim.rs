@@ -2,10 +2,11 @@
 
 use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
 
-use super::{Compare, carry_over_metadata, metadata_differs, same};
-use crate::server_defaults;
+use super::{Compare, carry_over_metadata, metadata_differs, stored};
 
 impl Compare for ResourceClaimTemplate {
+    const SPEC: &'static str = "resource.v1.ResourceClaimTemplateSpec";
+
     fn differs(&self, live: &Self) -> bool {
         metadata_differs(&self.metadata, &live.metadata) || self.is_fixed(live)
     }
@@ -14,17 +15,8 @@ impl Compare for ResourceClaimTemplate {
         carry_over_metadata(&mut self.metadata, &live.metadata);
     }
 
-    fn fill_in_defaults(&mut self) {
-        server_defaults::resource_claim_template(&mut self.spec);
-    }
-
     /// The spec of a template is immutable. Pods that have their claims keep them.
     fn is_fixed(&self, live: &Self) -> bool {
-        let complete = |object: &Self| {
-            let mut spec = object.spec.clone();
-            server_defaults::resource_claim_template(&mut spec);
-            spec
-        };
-        !same(&complete(self), &complete(live))
+        stored(Self::SPEC, &self.spec) != stored(Self::SPEC, &live.spec)
     }
 }

@@ -1,30 +1,19 @@
 //! Deployments.
 
-use k8s_openapi::api::{
-    apps::v1::{Deployment, DeploymentSpec},
-    core::v1::PodSpec,
-};
+use k8s_openapi::api::apps::v1::Deployment;
 
-use super::{Compare, carry_over_metadata, contained, metadata_differs, same};
-use crate::server_defaults;
+use super::{Compare, carry_over_metadata, metadata_differs, pods_differ, stored};
 
 impl Compare for Deployment {
+    const SPEC: &'static str = "apps.v1.DeploymentSpec";
+
     /// Pod specs must be equal, so that a field that is removed from the template is also removed from the pods. The metadata
     /// of the pod template may have additional entries: `kubectl rollout restart` adds an annotation there.
     fn differs(&self, live: &Self) -> bool {
-        let mut desired = self.spec.clone().unwrap_or_default();
-        server_defaults::deployment(&mut desired);
-        let none = DeploymentSpec::default();
-        let present = live.spec.as_ref().unwrap_or(&none);
-        let template = |spec: &DeploymentSpec| spec.template.metadata.clone().unwrap_or_default();
-        let (wanted, found) = (template(&desired), template(present));
+        let (desired, present) = (stored(Self::SPEC, &self.spec), stored(Self::SPEC, &live.spec));
         metadata_differs(&self.metadata, &live.metadata)
-            || !contained(wanted.labels.as_ref(), found.labels.as_ref())
-            || !contained(wanted.annotations.as_ref(), found.annotations.as_ref())
-            || desired.replicas != present.replicas
-            || !same(&desired.selector, &present.selector)
-            || !same(&desired.strategy, &present.strategy)
-            || !same_pod(desired.template.spec.as_ref(), present.template.spec.as_ref())
+            || ["replicas", "selector", "strategy"].iter().any(|field| desired[field] != present[field])
+            || pods_differ(&desired["template"], &present["template"])
     }
 
     fn carry_over(&mut self, live: &Self) {
@@ -35,10 +24,6 @@ impl Compare for Deployment {
         desired.revision_history_limit = desired.revision_history_limit.or(present.revision_history_limit);
         desired.progress_deadline_seconds =
             desired.progress_deadline_seconds.or(present.progress_deadline_seconds);
-    }
-
-    fn fill_in_defaults(&mut self) {
-        server_defaults::deployment(self.spec.get_or_insert_default());
     }
 
     /// Only the selector is immutable. The new Deployment adopts the pods of the old one, because its selector matches them.
@@ -52,13 +37,5 @@ impl Compare for Deployment {
     fn accounts(&self) -> Vec<&str> {
         let pod = self.spec.as_ref().and_then(|spec| spec.template.spec.as_ref());
         pod.and_then(|pod| pod.service_account_name.as_deref()).into_iter().collect()
-    }
-}
-
-fn same_pod(desired: Option<&PodSpec>, live: Option<&PodSpec>) -> bool {
-    match (desired, live) {
-        // Usually the specs are equal field by field, and no tree has to be built.
-        (Some(desired), Some(live)) => desired == live || same(desired, live),
-        _ => desired == live,
     }
 }

@@ -1,32 +1,26 @@
 //! LeaderWorkerSets.
 
-use k8s_openapi::api::core::v1::PodTemplateSpec;
-use longboat_api::foreign::leaderworkerset::{
-    LeaderWorkerSet, LeaderWorkerSetSpec, RollingUpdateConfiguration,
-};
+use longboat_api::foreign::leaderworkerset::LeaderWorkerSet;
+use serde_json::{Value, json};
 
-use super::{Compare, carry_over_metadata, contained, metadata_differs, same};
-use crate::server_defaults;
+use super::{Compare, carry_over_metadata, metadata_differs, pods_differ, stored};
 
 impl Compare for LeaderWorkerSet {
+    const SPEC: &'static str = "leaderworkerset.v1.LeaderWorkerSetSpec";
+
     /// As for Deployments: pod specs must be equal, and the metadata of pods may have additional entries.
     fn differs(&self, live: &Self) -> bool {
-        let complete = |object: &Self| {
-            let mut spec = object.spec.clone();
-            server_defaults::leader_worker_set(&mut spec);
-            spec
-        };
-        let (desired, present) = (complete(self), complete(live));
-        let (wanted, found) = (&desired.leader_worker_template, &present.leader_worker_template);
+        let (desired, present) = (stored(Self::SPEC, &self.spec), stored(Self::SPEC, &live.spec));
+        let (group, live_group) = (&desired["leaderWorkerTemplate"], &present["leaderWorkerTemplate"]);
         metadata_differs(&self.metadata, &live.metadata)
-            || wanted.leader_template.is_some() != found.leader_template.is_some()
-            || wanted.leader_template.iter().zip(&found.leader_template).any(|(a, b)| template_differs(a, b))
-            || template_differs(&wanted.worker_template, &found.worker_template)
-            || wanted.size != found.size
-            || wanted.restart_policy != found.restart_policy
-            || wanted.sub_group_policy != found.sub_group_policy
-            || desired.replicas != present.replicas
-            || desired.startup_policy != present.startup_policy
+            || group["leaderTemplate"].is_null() != live_group["leaderTemplate"].is_null()
+            || ["leaderTemplate", "workerTemplate"]
+                .iter()
+                .any(|template| pods_differ(&group[template], &live_group[template]))
+            || ["size", "restartPolicy", "subGroupPolicy"]
+                .iter()
+                .any(|field| group[field] != live_group[field])
+            || ["replicas", "startupPolicy"].iter().any(|field| desired[field] != present[field])
             || rollout(&desired) != rollout(&present)
     }
 
@@ -36,10 +30,6 @@ impl Compare for LeaderWorkerSet {
         if self.spec.network_config.is_none() {
             self.spec.network_config.clone_from(&live.spec.network_config);
         }
-    }
-
-    fn fill_in_defaults(&mut self) {
-        server_defaults::leader_worker_set(&mut self.spec);
     }
 
     /// The webhook of LeaderWorkerSets refuses to add, change or remove subgroups. The groups of the old object are deleted
@@ -59,19 +49,8 @@ impl Compare for LeaderWorkerSet {
     }
 }
 
-fn template_differs(desired: &PodTemplateSpec, live: &PodTemplateSpec) -> bool {
-    let metadata = |template: &PodTemplateSpec| template.metadata.clone().unwrap_or_default();
-    let (wanted, found) = (metadata(desired), metadata(live));
-    !contained(wanted.labels.as_ref(), found.labels.as_ref())
-        || !contained(wanted.annotations.as_ref(), found.annotations.as_ref())
-        || (desired.spec != live.spec && !same(&desired.spec, &live.spec))
-}
-
 /// How groups are rolled out. The webhook of LeaderWorkerSets fills in the defaults.
-fn rollout(spec: &LeaderWorkerSetSpec) -> RollingUpdateConfiguration {
-    let said =
-        spec.rollout_strategy.as_ref().and_then(|rollout| rollout.rolling_update_configuration.clone());
-    let mut rollout = said.unwrap_or_default();
-    server_defaults::rolling_update(&mut rollout);
-    rollout
+fn rollout(spec: &Value) -> Value {
+    let config = spec.pointer("/rolloutStrategy/rollingUpdateConfiguration").cloned();
+    stored("leaderworkerset.v1.RollingUpdateConfiguration", &config.unwrap_or_else(|| json!({})))
 }

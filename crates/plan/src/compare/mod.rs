@@ -1,7 +1,8 @@
 //! Whether a live child is as it should be.
 //!
 //! The reference sends a dry-run to the server before each comparison. Here the desired object gets the defaults that the
-//! server would fill in, and is compared with the cached live object. Only a difference leads to a write.
+//! server would fill in, and is compared with the cached live object. Only a difference leads to a write. The live object gets
+//! the same defaults, because an older server may not know all of them.
 //!
 //! Metadata is compared in one direction: labels and annotations that others put on a child are not a difference, and are
 //! kept.
@@ -14,25 +15,29 @@ mod deployment;
 mod group;
 mod network_policy;
 mod pool;
-mod quantity;
 mod rbac;
 mod route;
 mod secret;
 mod service;
-mod tree;
 
 #[cfg(test)]
 mod tests;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use longboat_api::annotations::ASKED_FOR;
+use longboat_quantity::Quantity;
+use longboat_strategy::defaults::{fill_in, is_zero};
+use longboat_types::{Shape, TypeDef};
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::{Value, json};
 
 use crate::labels::Map;
 
-pub(crate) use tree::same;
-
 /// Compares a desired object with the live one, and prepares to replace it.
-pub trait Compare: Sized {
+pub trait Compare: Serialize + DeserializeOwned {
+    /// The name of the type of the spec in the table of types. It is empty if the kind has no spec with defaults.
+    const SPEC: &'static str = "";
+
     /// Whether the live object must be updated to match this one.
     fn differs(&self, live: &Self) -> bool;
 
@@ -41,7 +46,18 @@ pub trait Compare: Sized {
     fn carry_over(&mut self, live: &Self);
 
     /// Fills in the defaults that the server would fill in when this object is written.
-    fn fill_in_defaults(&mut self) {}
+    fn fill_in_defaults(&mut self) {
+        if Self::SPEC.is_empty() {
+            return;
+        }
+        let filled = serde_json::to_value(&*self).and_then(|mut object| {
+            object["spec"] = stored(Self::SPEC, &object["spec"]);
+            serde_json::from_value(object)
+        });
+        if let Ok(filled) = filled {
+            *self = filled;
+        }
+    }
 
     /// Whether an immutable field differs, so that the live object must be deleted and created again.
     fn is_fixed(&self, _live: &Self) -> bool {
@@ -58,11 +74,32 @@ pub trait Compare: Sized {
     const INHERITS: bool = false;
 }
 
-/// Whether two values of the field `key` mean the same to the API server. A missing value, null and an empty value are equal;
-/// quantities compare by value.
-pub fn same_value(key: &str, a: Option<&serde_json::Value>, b: Option<&serde_json::Value>) -> bool {
-    let null = &serde_json::Value::Null;
-    tree::equal(a.unwrap_or(null), b.unwrap_or(null), key)
+/// A value of a type of the table as the API server stores it. Values that mean the same to it are equal in this form.
+fn stored(type_name: &str, value: &impl Serialize) -> Value {
+    // What cannot be written as JSON cannot be sent either.
+    let mut value = serde_json::to_value(value).unwrap_or_default();
+    if value.is_null() {
+        value = json!({});
+    }
+    fill_in(type_name, &mut value);
+    value
+}
+
+/// Whether the values at a place of two objects of this type mean the same to the API server. A missing value and a zero value
+/// are equal unless Go has a pointer there, and quantities compare by value.
+pub fn same_value(of: Option<&TypeDef>, pointer: &str, a: Option<&Value>, b: Option<&Value>) -> bool {
+    let (a, b) = (a.filter(|a| !a.is_null()), b.filter(|b| !b.is_null()));
+    let Some((field, shape)) = of.and_then(|of| of.place(pointer)).filter(|_| a != b) else { return a == b };
+    match (shape, a, b) {
+        (Shape::Quantity, Some(a), Some(b)) => {
+            let amount = |value: &Value| value.as_str().and_then(Quantity::parse);
+            amount(a).is_some_and(|amount_of_a| amount(b) == Some(amount_of_a))
+        }
+        (_, Some(value), None) | (_, None, Some(value)) => {
+            std::ptr::eq(shape, &field.shape) && !field.pointer && is_zero(value)
+        }
+        _ => false,
+    }
 }
 
 /// Whether a desired label, annotation or owner reference is missing on the live object or has another value.
@@ -74,6 +111,15 @@ fn metadata_differs(desired: &ObjectMeta, live: &ObjectMeta) -> bool {
             .iter()
             .flatten()
             .any(|owner| !live.owner_references.iter().flatten().any(|o| o == owner))
+}
+
+/// Whether two stored pod templates differ. The metadata of the live one may have additional labels and annotations.
+fn pods_differ(desired: &Value, live: &Value) -> bool {
+    let lacks = |key: &str| {
+        let mut entries = desired["metadata"][key].as_object().into_iter().flatten();
+        entries.any(|(name, value)| live["metadata"][key].get(name) != Some(value))
+    };
+    lacks("labels") || lacks("annotations") || desired["spec"] != live["spec"]
 }
 
 /// Whether every entry of `desired` is among those of `live`.

@@ -2,37 +2,30 @@
 
 use longboat_api::foreign::{inferencepool::InferencePool, inferencepool_x};
 
-use super::{Compare, carry_over_metadata, metadata_differs, same};
-use crate::server_defaults;
+use super::{Compare, carry_over_metadata, metadata_differs, stored};
 
 impl Compare for InferencePool {
+    const SPEC: &'static str = "inference.v1.InferencePoolSpec";
+
     fn differs(&self, live: &Self) -> bool {
-        let mut desired = self.spec.clone();
-        server_defaults::inference_pool(&mut desired);
-        metadata_differs(&self.metadata, &live.metadata) || !same(&desired, &live.spec)
+        metadata_differs(&self.metadata, &live.metadata)
+            || stored(Self::SPEC, &self.spec) != stored(Self::SPEC, &live.spec)
     }
 
     fn carry_over(&mut self, live: &Self) {
         carry_over_metadata(&mut self.metadata, &live.metadata);
-    }
-
-    fn fill_in_defaults(&mut self) {
-        server_defaults::inference_pool(&mut self.spec);
     }
 }
 
 impl Compare for inferencepool_x::InferencePool {
+    const SPEC: &'static str = "inference.v1alpha2.InferencePoolSpec";
+
     fn differs(&self, live: &Self) -> bool {
-        let mut desired = self.spec.clone();
-        server_defaults::inference_pool_x(&mut desired);
-        metadata_differs(&self.metadata, &live.metadata) || !same(&desired, &live.spec)
+        metadata_differs(&self.metadata, &live.metadata)
+            || stored(Self::SPEC, &self.spec) != stored(Self::SPEC, &live.spec)
     }
 
     fn carry_over(&mut self, live: &Self) {
         carry_over_metadata(&mut self.metadata, &live.metadata);
-    }
-
-    fn fill_in_defaults(&mut self) {
-        server_defaults::inference_pool_x(&mut self.spec);
     }
 }

@@ -2,11 +2,12 @@
 
 use k8s_openapi::api::rbac::v1::{ClusterRoleBinding, Role, RoleBinding};
 
-use super::{Compare, carry_over_metadata, metadata_differs, same};
+use super::{Compare, carry_over_metadata, metadata_differs, stored};
 
 impl Compare for Role {
     fn differs(&self, live: &Self) -> bool {
-        metadata_differs(&self.metadata, &live.metadata) || !same(&self.rules, &live.rules)
+        metadata_differs(&self.metadata, &live.metadata)
+            || stored("rbac.v1.Role", self)["rules"] != stored("rbac.v1.Role", live)["rules"]
     }
 
     fn carry_over(&mut self, live: &Self) {
@@ -16,9 +17,9 @@ impl Compare for Role {
 
 impl Compare for RoleBinding {
     fn differs(&self, live: &Self) -> bool {
+        let [desired, present] = [self, live].map(|binding| stored("rbac.v1.RoleBinding", binding));
         metadata_differs(&self.metadata, &live.metadata)
-            || !same(&self.subjects, &live.subjects)
-            || !same(&self.role_ref, &live.role_ref)
+            || ["subjects", "roleRef"].iter().any(|field| desired[field] != present[field])
     }
 
     fn carry_over(&mut self, live: &Self) {
@@ -28,9 +29,9 @@ impl Compare for RoleBinding {
 
 impl Compare for ClusterRoleBinding {
     fn differs(&self, live: &Self) -> bool {
+        let [desired, present] = [self, live].map(|binding| stored("rbac.v1.ClusterRoleBinding", binding));
         metadata_differs(&self.metadata, &live.metadata)
-            || !same(&self.subjects, &live.subjects)
-            || !same(&self.role_ref, &live.role_ref)
+            || ["subjects", "roleRef"].iter().any(|field| desired[field] != present[field])
     }
 
     fn carry_over(&mut self, live: &Self) {

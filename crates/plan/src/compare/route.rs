@@ -2,24 +2,23 @@
 
 use longboat_api::{foreign::httproute::HTTPRoute, labels::ROUTING_GROUP};
 
-use super::{Compare, carry_over_metadata, metadata_differs, same, was_asked_for};
-use crate::server_defaults;
+use super::{Compare, carry_over_metadata, metadata_differs, stored, was_asked_for};
 
 impl Compare for HTTPRoute {
+    const SPEC: &'static str = "gateway.v1.HTTPRouteSpec";
+
     /// Rules must be equal: a rule or match that is no longer wanted must stop routing. Host names are compared only if the
     /// service sets some or did so before; otherwise the host names that others added to the route stay.
     fn differs(&self, live: &Self) -> bool {
-        let mut desired = self.spec.clone();
-        server_defaults::http_route(&mut desired);
         let mut present = live.spec.clone();
-        if desired.hostnames.is_empty() && !was_asked_for(&live.metadata) {
+        if self.spec.hostnames.is_empty() && !was_asked_for(&live.metadata) {
             present.hostnames.clear();
         }
         let group =
             |route: &Self| route.metadata.labels.as_ref().and_then(|all| all.get(ROUTING_GROUP).cloned());
         metadata_differs(&self.metadata, &live.metadata)
             || group(self) != group(live)
-            || (desired != present && !same(&desired, &present))
+            || stored(Self::SPEC, &self.spec) != stored(Self::SPEC, &present)
     }
 
     fn carry_over(&mut self, live: &Self) {
@@ -32,9 +31,5 @@ impl Compare for HTTPRoute {
         if self.spec.hostnames.is_empty() && !was_asked_for(&live.metadata) {
             self.spec.hostnames.clone_from(&live.spec.hostnames);
         }
-    }
-
-    fn fill_in_defaults(&mut self) {
-        server_defaults::http_route(&mut self.spec);
     }
 }

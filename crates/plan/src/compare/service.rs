@@ -2,21 +2,19 @@
 
 use k8s_openapi::api::core::v1::Service;
 
-use super::{Compare, carry_over_metadata, metadata_differs, same};
-use crate::server_defaults;
+use super::{Compare, carry_over_metadata, metadata_differs, stored};
 
 impl Compare for Service {
+    const SPEC: &'static str = "core.v1.ServiceSpec";
+
     fn differs(&self, live: &Self) -> bool {
-        let mut desired = self.spec.clone().unwrap_or_default();
-        server_defaults::service(&mut desired);
         let mut present = live.spec.clone().unwrap_or_default();
         for port in present.ports.iter_mut().flatten() {
             port.node_port = None;
         }
+        let (desired, present) = (stored(Self::SPEC, &self.spec), stored(Self::SPEC, &present));
         metadata_differs(&self.metadata, &live.metadata)
-            || !same(&desired.ports, &present.ports)
-            || desired.selector != present.selector
-            || desired.type_ != present.type_
+            || ["ports", "selector", "type"].iter().any(|field| desired[field] != present[field])
     }
 
     /// The server chooses the addresses, and they are immutable.
@@ -27,9 +25,5 @@ impl Compare for Service {
         desired.cluster_ips.clone_from(&present.cluster_ips);
         desired.ip_families.clone_from(&present.ip_families);
         desired.ip_family_policy.clone_from(&present.ip_family_policy);
-    }
-
-    fn fill_in_defaults(&mut self) {
-        server_defaults::service(self.spec.get_or_insert_default());
     }
 }

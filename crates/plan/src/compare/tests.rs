@@ -5,7 +5,6 @@ use longboat_api::foreign::{httproute::HTTPRoute, scaledobject::ScaledObject};
 use serde_json::{Value, json};
 
 use super::Compare;
-use crate::server_defaults;
 
 fn deployment(change: impl FnOnce(&mut Value)) -> Deployment {
     let mut object = json!({
@@ -26,7 +25,7 @@ fn deployment(change: impl FnOnce(&mut Value)) -> Deployment {
 
 /// Returns the Deployment as the API server would store it.
 fn stored(mut deployment: Deployment) -> Deployment {
-    server_defaults::deployment(deployment.spec.as_mut().unwrap());
+    deployment.fill_in_defaults();
     deployment
 }
 
@@ -40,6 +39,77 @@ fn defaults_notations_and_the_metadata_of_others_are_no_difference() {
         template["spec"]["containers"][0]["resources"]["limits"]["cpu"] = "1".into();
     }));
     assert!(!deployment(|_| {}).differs(&live));
+}
+
+#[test]
+fn what_kubernetes_fills_in_is_no_difference() {
+    let digest = format!("sha256:{}", "a".repeat(64));
+    let latest = format!("nginx:latest@{digest}");
+    let item = json!({"path": "p", "resourceFieldRef": {"containerName": "main", "resource": "limits.cpu"}});
+    let cases = [
+        (
+            json!({"containers": [{"name": "main", "image": latest}]}),
+            "/containers/0/imagePullPolicy",
+            json!("Always"),
+        ),
+        (
+            json!({"containers": [{"name": "main", "image": "Reg.io/Foo"}]}),
+            "/containers/0/imagePullPolicy",
+            json!("IfNotPresent"),
+        ),
+        (
+            json!({"volumes": [{"name": "v", "image": {"reference": latest}}]}),
+            "/volumes/0/image/pullPolicy",
+            json!("Always"),
+        ),
+        (
+            json!({"volumes": [{"name": "v", "downwardAPI": {"items": [item]}}]}),
+            "/volumes/0/downwardAPI/items/0/resourceFieldRef/divisor",
+            json!("0"),
+        ),
+        (
+            json!({"volumes": [{"name": "v", "projected": {"sources": [{"downwardAPI": {"items": [item]}}]}}]}),
+            "/volumes/0/projected/sources/0/downwardAPI/items/0/resourceFieldRef/divisor",
+            json!("0"),
+        ),
+    ];
+    for (pod, place, value) in cases {
+        let desired = deployment(|object| object["spec"]["template"]["spec"] = pod);
+        let filled = serde_json::to_value(stored(desired.clone())).unwrap();
+        let found = filled.pointer(&format!("/spec/template/spec{place}"));
+        assert_eq!(found, Some(&value), "{place}");
+        let mut live = serde_json::to_value(&desired).unwrap();
+        let (parent, key) = place.rsplit_once('/').unwrap();
+        live.pointer_mut(&format!("/spec/template/spec{parent}")).unwrap()[key] = value;
+        assert!(!desired.differs(&serde_json::from_value(live).unwrap()), "{place}");
+    }
+}
+
+#[test]
+fn notations_of_one_amount_are_the_same_where_the_type_is_a_quantity() {
+    let of = longboat_types::type_def("core.v1.Pod");
+    let same = |place: &str, a: &str, b: &str| super::same_value(of, place, Some(&json!(a)), Some(&json!(b)));
+    let limits = "/spec/containers/0/resources/limits";
+    assert!(same(&format!("{limits}/cpu"), "1000m", "1"));
+    assert!(same(&format!("{limits}/memory"), "1024Mi", "1Gi"));
+    assert!(same(&format!("{limits}/nvidia.com~1gpu"), "0.5", "500m"));
+    assert!(!same(&format!("{limits}/cpu"), "1", "2"));
+    assert!(!same("/spec/containers/0/image", "1000m", "1"));
+    assert!(!same(&format!("{limits}/cpu"), "x", "y"));
+    let missing = |place: &str, value: Value| super::same_value(of, place, None, Some(&value));
+    assert!(missing("/spec/hostNetwork", json!(false)) && missing("/spec/nodeName", json!("")));
+    assert!(!missing("/spec/hostUsers", json!(false)) && !missing("/spec/containers/0/args/0", json!("")));
+}
+
+#[test]
+fn the_cache_of_a_cross_origin_answer_has_the_age_of_the_definition() {
+    let route = |filter: Value| -> HTTPRoute {
+        let rule = json!({"filters": [{"type": "CORS", "cors": filter}]});
+        serde_json::from_value(json!({"metadata": {"name": "r"}, "spec": {"rules": [rule]}})).unwrap()
+    };
+    let desired = route(json!({"allowOrigins": ["https://a.example"]}));
+    assert!(!desired.differs(&route(json!({"allowOrigins": ["https://a.example"], "maxAge": 5}))));
+    assert!(desired.differs(&route(json!({"allowOrigins": ["https://a.example"], "maxAge": 6}))));
 }
 
 #[test]

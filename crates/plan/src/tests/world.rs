@@ -22,8 +22,8 @@ use serde_json::Value;
 
 use super::composing;
 use crate::{
-    Applied, CertificateRequest, Child, ChildKind, Children, ObjectRef, Objects, Peers, Plan, Progress,
-    Snapshot, add_peers, server_defaults, types,
+    Applied, CertificateRequest, Child, ChildKind, Children, Compare, ObjectRef, Objects, Peers, Plan,
+    Progress, Snapshot, add_peers, types,
 };
 
 /// The cluster, with a record of what happened in it.
@@ -376,14 +376,14 @@ stored! {
     RoleBinding, role_bindings { fn fill_in(&mut self, _serial: u32) { account_subjects(&mut self.subjects); } };
     ClusterRoleBinding, cluster_role_bindings { fn fill_in(&mut self, _serial: u32) { account_subjects(&mut self.subjects); } };
     Deployment, deployments {
-        fn fill_in(&mut self, _serial: u32) { server_defaults::deployment(self.spec.get_or_insert_default()); }
+        fn fill_in(&mut self, _serial: u32) { self.fill_in_defaults(); }
         fn keep_status(&mut self, live: &Self) { self.status.clone_from(&live.status); }
         fn same_spec(&self, live: &Self) -> bool { self.spec == live.spec }
     };
     Service, services {
         fn fill_in(&mut self, serial: u32) {
+            self.fill_in_defaults();
             let spec = self.spec.get_or_insert_default();
-            server_defaults::service(spec);
             let address = spec.cluster_ip.get_or_insert_with(|| format!("10.96.{}.{}", serial / 200, serial % 200 + 1)).clone();
             spec.cluster_ips.get_or_insert_with(|| vec![address]);
             spec.ip_families.get_or_insert_with(|| vec!["IPv4".into()]);
@@ -393,33 +393,33 @@ stored! {
     types::PodDisruptionBudget, pod_disruption_budgets;
     types::NetworkPolicy, network_policies;
     types::HorizontalPodAutoscaler, horizontal_pod_autoscalers {
-        fn fill_in(&mut self, _serial: u32) { server_defaults::autoscaler(self.spec.get_or_insert_default()); }
+        fn fill_in(&mut self, _serial: u32) { self.fill_in_defaults(); }
         fn keep_status(&mut self, live: &Self) { self.status.clone_from(&live.status); }
     };
     types::ScaledObject, scaled_objects {
-        fn fill_in(&mut self, _serial: u32) { server_defaults::scaled_object(&mut self.spec); }
+        fn fill_in(&mut self, _serial: u32) { self.fill_in_defaults(); }
         fn keep_status(&mut self, live: &Self) { self.status.clone_from(&live.status); }
     };
     types::LeaderWorkerSet, leader_worker_sets {
-        fn fill_in(&mut self, _serial: u32) { server_defaults::leader_worker_set(&mut self.spec); }
+        fn fill_in(&mut self, _serial: u32) { self.fill_in_defaults(); }
         fn keep_status(&mut self, live: &Self) { self.status.clone_from(&live.status); }
         fn same_spec(&self, live: &Self) -> bool { self.spec == live.spec }
     };
     types::ResourceClaimTemplate, resource_claim_templates {
-        fn fill_in(&mut self, _serial: u32) { server_defaults::resource_claim_template(&mut self.spec); }
+        fn fill_in(&mut self, _serial: u32) { self.fill_in_defaults(); }
     };
     InferencePool, inference_pools {
-        fn fill_in(&mut self, _serial: u32) { server_defaults::inference_pool(&mut self.spec); }
+        fn fill_in(&mut self, _serial: u32) { self.fill_in_defaults(); }
         fn keep_status(&mut self, live: &Self) { self.status.clone_from(&live.status); }
         fn same_spec(&self, live: &Self) -> bool { self.spec == live.spec }
     };
     inferencepool_x::InferencePool, inference_pools_x {
-        fn fill_in(&mut self, _serial: u32) { server_defaults::inference_pool_x(&mut self.spec); }
+        fn fill_in(&mut self, _serial: u32) { self.fill_in_defaults(); }
         fn keep_status(&mut self, live: &Self) { self.status.clone_from(&live.status); }
         fn same_spec(&self, live: &Self) -> bool { self.spec == live.spec }
     };
     HTTPRoute, http_routes {
-        fn fill_in(&mut self, _serial: u32) { server_defaults::http_route(&mut self.spec); }
+        fn fill_in(&mut self, _serial: u32) { self.fill_in_defaults(); }
         fn keep_status(&mut self, live: &Self) { self.status.clone_from(&live.status); }
         fn same_spec(&self, live: &Self) -> bool { self.spec == live.spec }
     };
