@@ -7,9 +7,9 @@ use crate::{
     endpoint::{Metrics, Slot},
     handlers::disagg::{ENCODE_HEADER, PREFILL_HEADER},
     inflight::Flow,
-    media::EncoderLookup,
     prefix::Matches,
     producer::Finding,
+    producers::encoder_cache::EncoderLookup,
     scheduler::PREFILL,
 };
 

@@ -9,6 +9,7 @@ use crate::{
     endpoint::{Metrics, Slot, Snapshot},
     media::EncoderCaches,
     prefix::Matches,
+    producers::encoder_cache::EncoderCaches,
     request::{HeaderLookup, Request},
     state::State,
 };

@@ -1,8 +1,8 @@
 //! Endpoint picking as pure data: pool state, filters, scorers, profiles, pickers and the prefix index.
 //!
 //! A [`Scheduler`] is built from an [`EndpointPickerConfig`](config::EndpointPickerConfig) and never changes. The effects of
-//! earlier requests (the prefixes that an endpoint has seen, its requests in flight) are in [`State`], which the caller
-//! owns. A pick has two steps:
+//! earlier requests (the prefixes that an endpoint has seen, its requests in flight) are in [`State`], which the caller owns. A
+//! pick has two steps:
 //!
 //! * [`Scheduler::schedule`] *scores*: it reads the state, the candidates and the request, and returns a [`Decision`]. It
 //!   changes nothing.
@@ -56,11 +56,12 @@ pub use endpoint::{Endpoint, LoraAdapters, Metrics, Slot, Slots, Snapshot};
 pub use error::{ConfigError, ScheduleError};
 pub use inflight::{Flow, Reservation};
 pub use latency::{Features, LatencyObjective, LatencySettings, Prediction};
-pub use media::{EncoderLookup, Media, Modality};
+pub use media::{Media, Modality};
 pub use pairing::REVISION_LABEL;
 pub use precise::{EndpointEvents, EventSource, Holdings, IndexCounts, ListenForEvents, PreciseSettings};
 pub use producers::{
     attribute_reporter::{Report, Tokens},
+    encoder_cache::EncoderLookup,
     tokens::TokenizerSettings,
 };
 pub use registry::{REFUSED, known_types};

@@ -9,6 +9,7 @@ use crate::{
     media::EncoderLookup,
     parameters::Parameters,
     plugin::{Plugin, Scorer},
+    producers::encoder_cache::EncoderLookup,
     registry::Builder,
 };
 

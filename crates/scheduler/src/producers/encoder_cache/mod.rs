@@ -1,9 +1,9 @@
-//! The images, audio and videos of requests, and the endpoints that have probably encoded them already.
+//! `mm-embeddings-cache-producer`: remembers which images, audio and videos were sent to which endpoint.
 
 use std::sync::Arc;
 
+use serde::Deserialize;
 use serde_json::{Value, json};
-use xxhash_rust::xxh64::xxh64;
 
 mod cache;
 
@@ -12,58 +12,71 @@ use cache::Cache;
 use crate::{
     decision::Decision,
     endpoint::{Slot, Snapshot},
-    producer::{Finding, ProducerState},
+    error::ConfigError,
+    media::Media,
+    parameters::Parameters,
+    plugin::Plugin,
+    producer::{Finding, Producer, ProducerState},
+    registry::Builder,
     request::Request,
     scheduler::Listing,
 };
 
-/// The kind of an item.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Modality {
-    /// An image.
-    Image,
-    /// Audio.
-    Audio,
-    /// A video.
-    Video,
-    /// Any other name of a tokenizer.
-    Other,
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct RawParameters {
+    #[serde(rename = "cacheSizeInMBPerServer")]
+    per_server: Option<i64>,
+    /// The former name. A configuration that the reference publishes still uses it.
+    #[serde(rename = "cacheSizeInMB")]
+    former: Option<i64>,
 }
 
-impl Modality {
-    /// Returns the modality with this name in vLLM and in the reference.
-    pub fn of(name: &str) -> Self {
-        match name {
-            "image" => Self::Image,
-            "audio" => Self::Audio,
-            "video" => Self::Video,
-            _ => Self::Other,
-        }
+/// The default size of a model server's encoder cache.
+const DEFAULT_MIB: i64 = 4096;
+/// The assumed size of one item.
+const ITEM_MIB: i64 = 2;
+/// The largest size. It bounds the memory that the picker needs for a pool.
+const MAX_MIB: i64 = 1 << 20;
+
+pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
+    let given: RawParameters = parameters.read()?;
+    if given.per_server.is_some() && given.former.is_some() {
+        return Err(parameters
+            .invalid("cacheSizeInMB is the former name of cacheSizeInMBPerServer: set only one of them"));
+    }
+    let size = given.per_server.or(given.former).unwrap_or_default();
+    if size > MAX_MIB {
+        return Err(parameters.invalid(format!(
+            "cacheSizeInMBPerServer: expected a number of MiB up to {MAX_MIB}, found {size}"
+        )));
+    }
+    builder.add(parameters, EncoderCache::new(parameters.name, size));
+    Ok(Plugin::default())
+}
+
+/// A producer of encoder caches.
+pub(crate) struct EncoderCache {
+    name: String,
+    /// The number of items that it remembers for each endpoint.
+    items: usize,
+}
+
+impl EncoderCache {
+    /// Creates a producer for caches of `mib` MiB. With 0 or less, the default size is used.
+    pub(crate) fn new(name: &str, mib: i64) -> Self {
+        let mib = if mib <= 0 { DEFAULT_MIB } else { mib };
+        Self { name: name.to_owned(), items: usize::try_from(mib / ITEM_MIB).unwrap_or(usize::MAX).max(1) }
+    }
+}
+
+impl Producer for EncoderCache {
+    fn state(&self) -> Box<dyn ProducerState> {
+        Box::new(EncoderCaches::new(&self.name, self.items))
     }
 
-    /// Returns the name in vLLM and in the reference.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Image => "image",
-            Self::Audio => "audio",
-            Self::Video => "video",
-            Self::Other => "other",
-        }
-    }
-}
-
-/// An item of a request, identified by a hash.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Media {
-    /// The kind of the item.
-    pub modality: Modality,
-    pub(crate) hash: u64,
-}
-
-impl Media {
-    /// Creates the item with this content, which is its URL, its data, or a tokenizer's hash.
-    pub fn new(modality: Modality, content: &[u8]) -> Self {
-        Self { modality, hash: xxh64(content, 0) }
+    fn looks_at_media(&self) -> bool {
+        true
     }
 }
 
@@ -77,7 +90,7 @@ pub(crate) struct EncoderCaches {
 }
 
 impl EncoderCaches {
-    pub(crate) fn new(plugin: &str, capacity: usize) -> Self {
+    fn new(plugin: &str, capacity: usize) -> Self {
         Self { plugin: Arc::from(plugin), capacity, by_slot: Vec::new() }
     }
 
