@@ -5,7 +5,7 @@
 use std::io::{self, Cursor};
 
 use longboat_fetch::parsers::{
-    Address, Challenge, Done, Filter, Journal, Manifest, Model, Page, Progress, TarReader, Tree, check,
+    Address, Challenge, FileRecord, Filter, Journal, Manifest, Model, Page, Progress, TarReader, Tree, check,
     content_range, gcs_objects, matches, oci_image, s3_bucket, s3_parts, zip_directory,
 };
 
@@ -63,7 +63,7 @@ pub(crate) fn fetch_journal(data: &[u8]) {
     for offset in journal.offsets() {
         let rest = usize::try_from(offset).ok().and_then(|offset| data.get(offset..)).unwrap_or_default();
         let line = rest.split_inclusive(|byte| *byte == b'\n').next().unwrap_or_default();
-        assert!(Done::read(line).is_some(), "the record of a complete file is not where it should be");
+        assert!(FileRecord::read(line).is_some(), "the record of a complete file is not where it should be");
     }
     for partial in journal.partial.values() {
         assert!(partial.blocks.iter().all(|(start, end, _)| start < end));

@@ -20,7 +20,7 @@ pub const PORT_VARIABLE: &str = "LONGBOAT_FETCH_PORT";
 pub const CACHE_VARIABLE: &str = "LONGBOAT_CACHE";
 
 /// The longest progress that is read, in bytes.
-const LARGEST: usize = 4096;
+const MAX_PROGRESS: usize = 4096;
 
 /// The type of a pod condition whose message shows the progress of the model's download. The condition is present and `False`
 /// while an init container downloads on a local node.
@@ -52,13 +52,13 @@ impl Progress {
     /// Reads the progress file of a download. Returns `None` if the file does not exist or has another content.
     pub fn read(path: &Path) -> Option<Self> {
         let mut text = Vec::new();
-        std::fs::File::open(path).ok()?.take(LARGEST as u64 + 1).read_to_end(&mut text).ok()?;
+        std::fs::File::open(path).ok()?.take(MAX_PROGRESS as u64 + 1).read_to_end(&mut text).ok()?;
         Self::parse(&text)
     }
 
     /// Parses the progress of a download. Returns `None` if the text is something else or too long.
     pub fn parse(text: &[u8]) -> Option<Self> {
-        serde_json::from_slice(text).ok().filter(|_| text.len() <= LARGEST)
+        serde_json::from_slice(text).ok().filter(|_| text.len() <= MAX_PROGRESS)
     }
 }
 

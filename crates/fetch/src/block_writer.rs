@@ -6,8 +6,8 @@ use bytes::{Bytes, BytesMut};
 use tokio::task::{JoinHandle, spawn_blocking};
 
 use crate::{
-    arriving::Arriving,
-    file::{Ended, Fetching, Stopped},
+    file::{AttemptError, FileDownload, StreamError},
+    writer::FileWriter,
 };
 
 /// A block is written as soon as it has this many bytes. Each block is one record in the journal, and costs two switches of
@@ -19,8 +19,8 @@ const MIN_KEPT_CHUNK: usize = 256 << 10;
 
 /// The blocks of one connection.
 pub(crate) struct BlockWriter<'a> {
-    fetching: &'a Fetching,
-    arriving: &'a Arc<Arriving>,
+    download: &'a FileDownload,
+    writer: &'a Arc<FileWriter>,
     /// Where the next block begins in the file.
     start: u64,
     /// The byte after the last one of the part, if it is known.
@@ -38,9 +38,14 @@ pub(crate) struct BlockWriter<'a> {
 // === impl BlockWriter ===
 
 impl<'a> BlockWriter<'a> {
-    pub(crate) fn new(fetching: &'a Fetching, arriving: &'a Arc<Arriving>, start: u64, end: Option<u64>) -> Self {
+    pub(crate) fn new(
+        download: &'a FileDownload,
+        writer: &'a Arc<FileWriter>,
+        start: u64,
+        end: Option<u64>,
+    ) -> Self {
         let (chunks, tail) = (Vec::new(), BytesMut::new());
-        Self { fetching, arriving, start, end, chunks, tail, length: 0, in_flight: None }
+        Self { download, writer, start, end, chunks, tail, length: 0, in_flight: None }
     }
 
     /// The number of bytes that the part still lacks.
@@ -49,7 +54,7 @@ impl<'a> BlockWriter<'a> {
         room.map_or(usize::MAX, |room| usize::try_from(room).unwrap_or(usize::MAX))
     }
 
-    pub(crate) async fn push(&mut self, chunk: Bytes) -> Result<(), Stopped> {
+    pub(crate) async fn push(&mut self, chunk: Bytes) -> Result<(), StreamError> {
         let length = chunk.len();
         if length < MIN_KEPT_CHUNK {
             if self.tail.is_empty() {
@@ -65,7 +70,7 @@ impl<'a> BlockWriter<'a> {
     }
 
     /// Writes what is left, and returns the byte after the last one.
-    pub(crate) async fn finish(mut self) -> Result<u64, Stopped> {
+    pub(crate) async fn finish(mut self) -> Result<u64, StreamError> {
         if self.length > 0 {
             self.write().await?;
         }
@@ -79,14 +84,14 @@ impl<'a> BlockWriter<'a> {
         }
     }
 
-    async fn write(&mut self) -> Result<(), Stopped> {
+    async fn write(&mut self) -> Result<(), StreamError> {
         self.written().await?;
         self.end_tail();
         let (start, chunks) = (self.start, std::mem::take(&mut self.chunks));
         self.start += std::mem::take(&mut self.length) as u64;
-        let arriving = self.arriving.clone();
+        let writer = self.writer.clone();
         self.in_flight = Some(spawn_blocking(move || {
-            arriving.write(start, &chunks)?;
+            writer.write(start, &chunks)?;
             // The chunks go back to the thread that allocated them. Freed elsewhere, they would stay in the allocator's lists.
             Ok(chunks)
         }));
@@ -94,10 +99,10 @@ impl<'a> BlockWriter<'a> {
     }
 
     /// Waits until the block in flight is written.
-    async fn written(&mut self) -> Result<(), Stopped> {
+    async fn written(&mut self) -> Result<(), StreamError> {
         let Some(task) = self.in_flight.take() else { return Ok(()) };
         let written = task.await.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()));
-        written.map_err(|error| Stopped::Ended(self.fetching.failed("write", error)))?;
-        self.fetching.check_end(self.arriving).map_err(|error| Stopped::Ended(Ended::Failed(error)))
+        written.map_err(|error| StreamError::Attempt(self.download.failed("write", error)))?;
+        self.download.check_end(self.writer).map_err(|error| StreamError::Attempt(AttemptError::Final(error)))
     }
 }

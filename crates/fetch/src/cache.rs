@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// Longest readable part of a folder's name, in bytes.
-const LONGEST_NAME: usize = 150;
+const MAX_NAME: usize = 150;
 
 /// A cache of models.
 #[derive(Debug, Clone)]
@@ -81,7 +81,7 @@ impl Cache {
     pub(crate) fn place(&self, source: &Address, filter: &str) -> PathBuf {
         let taken = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
         let mut name = source.to_string().replace("://", "--").replace('/', "--");
-        name = name.chars().map(|c| if taken(c) { c } else { '_' }).take(LONGEST_NAME).collect();
+        name = name.chars().map(|c| if taken(c) { c } else { '_' }).take(MAX_NAME).collect();
         // The readable part of the name may be equal for different sources, so a hash is appended.
         let sum = Digest::of(Algorithm::Sha256, format!("{}\n{filter}", source.as_str()).as_bytes()).hex();
         self.root.join(format!("{name}--{}", &sum[..8]))

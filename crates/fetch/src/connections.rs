@@ -16,33 +16,33 @@ use tokio::{
 use crate::progress::Counters;
 
 /// Connections at the start of a download.
-const FIRST: usize = 2;
+const INITIAL_CONNECTIONS: usize = 2;
 /// Time between two decisions.
-const TICK: Duration = Duration::from_millis(250);
+const SCALE_INTERVAL: Duration = Duration::from_millis(250);
 /// Decisions in a second.
-const TICKS: u64 = 4;
+const INTERVALS_PER_SECOND: u64 = 4;
 /// A connection that receives this many bytes per second is fast.
-const FAST: u64 = 128 << 20;
+const FAST_RATE: u64 = 128 << 20;
 
 /// A connection that receives fewer bytes per second is very slow.
-const VERY_SLOW: u64 = 32 << 20;
+const SLOW_RATE: u64 = 32 << 20;
 /// One connection is enough for this many missing bytes, unless it is very slow.
-const BYTES: u64 = 512 << 20;
+const BYTES_PER_CONNECTION: u64 = 512 << 20;
 /// Files up to this size fill no sockets, so they need no limit.
-const SMALL: u64 = 1 << 20;
+const SMALL_FILE_LIMIT: u64 = 1 << 20;
 
 /// The smallest part of a file, in bytes.
-const SMALLEST_PART: u64 = 8 << 20;
+const MIN_PART: u64 = 8 << 20;
 /// The largest part of a file, in bytes.
-const LARGEST_PART: u64 = 32 << 20;
+const MAX_PART: u64 = 32 << 20;
 
 /// The connections of one download.
 pub(crate) struct Connections {
     free: Semaphore,
-    /// The most connections.
-    most: usize,
+    /// The maximum number of connections.
+    limit: usize,
     /// The number of connections above which each must be very slow.
-    enough: usize,
+    soft_limit: usize,
     /// The size of the parts of large files, in bytes.
     pub(crate) part: u64,
 }
@@ -51,16 +51,17 @@ pub(crate) struct Connections {
 
 impl Connections {
     /// Creates the connections for files of these sizes.
-    pub(crate) fn new(most: usize, sizes: impl Iterator<Item = u64>) -> Self {
+    pub(crate) fn new(limit: usize, sizes: impl Iterator<Item = u64>) -> Self {
         let (sum, largest) =
             sizes.fold((0_u64, 0), |(sum, largest), size| (sum.saturating_add(size), size.max(largest)));
-        let fitting = usize::try_from(sum / BYTES).unwrap_or(usize::MAX).max(FIRST);
-        let enough = if largest <= SMALL { most } else { fitting };
+        let fitting =
+            usize::try_from(sum / BYTES_PER_CONNECTION).unwrap_or(usize::MAX).max(INITIAL_CONNECTIONS);
+        let soft_limit = if largest <= SMALL_FILE_LIMIT { limit } else { fitting };
         Self {
-            free: Semaphore::new(FIRST.min(most)),
-            most,
-            enough,
-            part: (sum / 512).clamp(SMALLEST_PART, LARGEST_PART),
+            free: Semaphore::new(INITIAL_CONNECTIONS.min(limit)),
+            limit,
+            soft_limit,
+            part: (sum / 512).clamp(MIN_PART, MAX_PART),
         }
     }
 
@@ -71,13 +72,13 @@ impl Connections {
 
     /// Allows more connections while all of them are slow. Never returns.
     pub(crate) async fn widen(&self, counters: &Counters) -> Infallible {
-        let mut before = counters.arrived.load(Relaxed);
-        for open in FIRST.min(self.most)..self.most {
-            let enough = if open < self.enough { FAST } else { VERY_SLOW };
+        let mut before = counters.received.load(Relaxed);
+        for open in INITIAL_CONNECTIONS.min(self.limit)..self.limit {
+            let rate = if open < self.soft_limit { FAST_RATE } else { SLOW_RATE };
             loop {
-                sleep(TICK).await;
-                let now = counters.arrived.load(Relaxed);
-                let fast = enough / TICKS * open as u64;
+                sleep(SCALE_INTERVAL).await;
+                let now = counters.received.load(Relaxed);
+                let fast = rate / INTERVALS_PER_SECOND * open as u64;
                 let is_fast = now - before >= fast;
                 before = now;
                 if !is_fast {
@@ -101,7 +102,7 @@ mod tests {
         let (connections, counters) = (Connections::new(8, [size].into_iter()), Counters::default());
         let arrive = async {
             for _ in 0..100 {
-                counters.arrived(bytes / 10);
+                counters.add_received(bytes / 10);
                 sleep(Duration::from_millis(100)).await;
             }
         };
@@ -115,8 +116,8 @@ mod tests {
     fn the_requested_parts_are_a_small_share_of_the_download() {
         for size in [1, 2, 3, 4, 8, 100].map(|gib| gib << 30) {
             let connections = Connections::new(8, [size].into_iter());
-            let most = connections.enough.min(connections.most) as u64;
-            assert!(most * connections.part <= size / 64, "{size}");
+            let limit = connections.soft_limit.min(connections.limit) as u64;
+            assert!(limit * connections.part <= size / 64, "{size}");
         }
     }
 

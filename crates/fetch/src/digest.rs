@@ -34,11 +34,11 @@ pub(crate) struct Digest {
     /// The size of the parts, if this is the digest of the digests of all parts. The last part may be smaller.
     part: Option<NonZeroU64>,
     /// Its bytes, padded with zeros. Stored inline, because there is one digest for each file.
-    value: [u8; LONGEST],
+    value: [u8; MAX_LENGTH],
 }
 
 /// Length of the longest digest in bytes.
-const LONGEST: usize = 32;
+const MAX_LENGTH: usize = 32;
 
 /// A digest that is being computed.
 pub(crate) struct Hasher {
@@ -117,7 +117,7 @@ impl fmt::Debug for Digest {
 impl Digest {
     /// Creates a digest of these bytes. Returns `None` if they have another length.
     fn new(algorithm: Algorithm, bytes: &[u8]) -> Option<Self> {
-        let mut value = [0; LONGEST];
+        let mut value = [0; MAX_LENGTH];
         value.get_mut(..bytes.len()).filter(|_| bytes.len() == algorithm.length())?.copy_from_slice(bytes);
         Some(Self { algorithm, part: None, value })
     }

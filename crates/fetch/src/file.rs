@@ -8,40 +8,37 @@ use std::{
 
 use futures::{StreamExt, TryStreamExt, stream};
 use parking_lot::{Condvar, Mutex};
-use tokio::{
-    task::spawn_blocking,
-    time::{Instant, sleep},
-};
+use tokio::time::{Instant, sleep};
 
 use crate::{
     FetchError,
-    arriving::{Arriving, Follower, Written},
     block_writer::BlockWriter,
     connections::Connections,
     digest::Digest,
     http::Failure,
-    journal::{Done, Record},
+    journal::{FileRecord, Record},
     ledger::{Ledger, verified},
     names,
     progress::Counters,
     ranges::Ranges,
-    retry::{Patience, pause},
-    source::{Placement, Remote, Source, Want},
+    retry::{RetryPolicy, pause},
+    source::{ByteRange, Placement, Remote, Source},
     target::Target,
     transfer::{Transfer, blocking},
+    writer::{DigestTask, FileWriter, WriteState},
 };
 
 /// Larger files are fetched in parts, in bytes.
-pub(crate) const LARGE: u64 = 32 << 20;
+pub(crate) const SINGLE_REQUEST_LIMIT: u64 = 32 << 20;
 
 /// One file that is being downloaded.
-pub(crate) struct Fetching {
+pub(crate) struct FileDownload {
     source: Arc<dyn Source>,
     target: Arc<Target>,
     ledger: Arc<Ledger>,
     counters: Arc<Counters>,
     connections: Arc<Connections>,
-    patience: Patience,
+    retries: RetryPolicy,
     revision: Option<Arc<str>>,
     file: Remote,
     /// Set when the file's size has been added to the total.
@@ -49,21 +46,21 @@ pub(crate) struct Fetching {
 }
 
 /// Why an attempt at a file failed.
-pub(crate) enum Ended {
+pub(crate) enum AttemptError {
     /// The download has failed.
-    Failed(FetchError),
+    Final(FetchError),
     /// The bytes so far are useless. The file is fetched again; in parts only if `ranged`.
-    Over { why: String, ranged: bool },
+    Restart { why: String, ranged: bool },
 }
 
-// === impl Fetching ===
+// === impl FileDownload ===
 
-impl Fetching {
+impl FileDownload {
     pub(crate) fn new(
         transfer: &Transfer,
         file: Remote,
         revision: Option<Arc<str>>,
-        patience: Patience,
+        retries: RetryPolicy,
         connections: Arc<Connections>,
     ) -> Self {
         Self {
@@ -72,7 +69,7 @@ impl Fetching {
             ledger: transfer.ledger.clone(),
             counters: transfer.counters.clone(),
             connections,
-            patience,
+            retries,
             revision,
             file,
             counted: OnceLock::new(),
@@ -87,74 +84,84 @@ impl Fetching {
             attempts += 1;
             match self.attempt(start_over).await {
                 Ok(private) => return Ok(private.map(|private| (self.file, private))),
-                Err(Ended::Failed(error)) => return Err(error),
-                Err(Ended::Over { why, ranged }) if attempts < 3 => {
-                    tracing::warn!(file = &*self.file.path, "Starting over: {why}.");
+                Err(AttemptError::Final(error)) => return Err(error),
+                Err(AttemptError::Restart { why, ranged }) if attempts < 3 => {
+                    tracing::warn!(
+                        file = &*self.file.path,
+                        reason = why,
+                        "The download of this file starts over."
+                    );
                     self.file.ranged &= ranged;
                     start_over = true;
                 }
-                Err(Ended::Over { why, .. }) => {
+                Err(AttemptError::Restart { why, .. }) => {
                     return Err(FetchError::Content { file: self.file.path.to_string(), why });
                 }
             }
         }
     }
 
-    async fn attempt(&self, start_over: bool) -> Result<Option<String>, Ended> {
-        let arriving = Arc::new(self.begin(start_over).await.map_err(Ended::Failed)?);
-        let mut follower = Follower::start(arriving.clone());
+    async fn attempt(&self, start_over: bool) -> Result<Option<String>, AttemptError> {
+        let writer = Arc::new(self.begin(start_over).await.map_err(AttemptError::Final)?);
+        let mut digest_task = DigestTask::start(writer.clone());
         // A local copy that turned out to be damaged is not used again.
         if !start_over
-            && arriving.written.lock().ranges.total() == 0
-            && let Some(path) = self.source.on_this_machine(&self.file)
+            && writer.written.lock().ranges.total() == 0
+            && let Some(path) = self.source.local_copy(&self.file)
         {
-            let arriving = arriving.clone();
+            let writer = writer.clone();
             // If the copy fails, the file is fetched over the network.
             let copied = blocking(move || {
-                Ok(arriving.copy(&path).inspect_err(|error| {
+                Ok(writer.copy(&path).inspect_err(|error| {
                     tracing::debug!(path = %path.display(), %error, "Cannot use a local copy.");
                 }))
             });
-            let _ = copied.await.map_err(Ended::Failed)?;
+            let _ = copied.await.map_err(AttemptError::Final)?;
         }
-        let result = self.bring(&arriving).await;
-        arriving.end();
-        let digest = follower.finish().await;
+        let result = self.download_parts(&writer).await;
+        writer.end();
+        let digest = digest_task.finish().await;
         if let Err(ended) = result {
-            let is_resumable = arriving.is_recorded.get() == Some(&true)
-                && !matches!(ended, Ended::Over { .. } | Ended::Failed(FetchError::Endless { .. }));
+            let is_resumable = writer.is_recorded.get() == Some(&true)
+                && !matches!(
+                    ended,
+                    AttemptError::Restart { .. } | AttemptError::Final(FetchError::Endless { .. })
+                );
             if !is_resumable {
-                self.discard(&arriving);
+                self.discard(&writer);
             }
             return Err(ended);
         }
         let digest = digest.map_err(|error| self.failed("read", error))?;
-        let expected = arriving.digest.get().copied().flatten().or(self.file.digest);
+        let expected = writer.digest.get().copied().flatten().or(self.file.digest);
         if let (Some(expected), Some(found)) = (&expected, &digest)
             && expected != found
-            && !arriving.is_sha1(expected).map_err(|error| self.failed("read", error))?
+            && !writer.is_sha1(expected).map_err(|error| self.failed("read", error))?
         {
-            self.discard(&arriving);
-            return Err(Ended::Over { why: format!("its digest is {found}, not {expected}"), ranged: true });
+            self.discard(&writer);
+            return Err(AttemptError::Restart {
+                why: format!("its digest is {found}, not {expected}"),
+                ranged: true,
+            });
         }
-        self.complete(arriving, digest).await.map_err(Ended::Failed)
+        self.complete(writer, digest).await.map_err(AttemptError::Final)
     }
 
     /// Removes bytes that became useless, so that another attempt has their space.
-    fn discard(&self, arriving: &Arriving) {
-        self.counters.lost(arriving.written.lock().ranges.total());
-        let name = self.ledger.partial_name(arriving.number);
+    fn discard(&self, writer: &FileWriter) {
+        self.counters.lost(writer.written.lock().ranges.total());
+        let name = self.ledger.partial_name(writer.number);
         if let Err(error) = self.target.remove_private(&name) {
             tracing::debug!(name, %error, "Cannot remove an unfinished file.");
         }
     }
 
-    pub(crate) fn failed(&self, action: &'static str, error: io::Error) -> Ended {
-        Ended::Failed(FetchError::file(action, self.target.path().join(&*self.file.path))(error))
+    pub(crate) fn failed(&self, action: &'static str, error: io::Error) -> AttemptError {
+        AttemptError::Final(FetchError::file(action, self.target.path().join(&*self.file.path))(error))
     }
 
     /// Opens the private file, and finds the bytes that are already in it.
-    async fn begin(&self, start_over: bool) -> Result<Arriving, FetchError> {
+    async fn begin(&self, start_over: bool) -> Result<FileWriter, FetchError> {
         let (target, ledger, file) = (self.target.clone(), self.ledger.clone(), self.file.clone());
         let counters = self.counters.clone();
         blocking(move || {
@@ -175,7 +182,7 @@ impl Fetching {
             let (opened, number, ranges) = open().map_err(FetchError::file("write", path))?;
             counters.bytes_done.fetch_add(ranges.total(), Relaxed);
             let known = |value: Option<u64>| value.map_or_else(OnceLock::new, OnceLock::from);
-            let arriving = Arriving {
+            let writer = FileWriter {
                 file: opened,
                 ledger,
                 counters,
@@ -185,26 +192,26 @@ impl Fetching {
                 identity: OnceLock::new(),
                 digest: OnceLock::new(),
                 is_recorded: OnceLock::new(),
-                written: Mutex::new(Written { ranges, ended: false }),
+                written: Mutex::new(WriteState { ranges, ended: false }),
                 changed: Condvar::new(),
             };
             if let Some(former) = former {
-                let _ = arriving.identity.set(Some(former.identity.into()));
-                let _ = arriving.is_recorded.set(true);
+                let _ = writer.identity.set(Some(former.identity.into()));
+                let _ = writer.is_recorded.set(true);
             }
             if file.digest.is_some() {
-                let _ = arriving.digest.set(file.digest);
+                let _ = writer.digest.set(file.digest);
             }
-            Ok(arriving)
+            Ok(writer)
         })
         .await
     }
 
-    async fn bring(&self, arriving: &Arc<Arriving>) -> Result<(), Ended> {
+    async fn download_parts(&self, writer: &Arc<FileWriter>) -> Result<(), AttemptError> {
         let parts = {
-            let written = arriving.written.lock();
-            match arriving.size.get() {
-                Some(size) if self.file.ranged && *size > LARGE => {
+            let written = writer.written.lock();
+            match writer.size.get() {
+                Some(size) if self.file.ranged && *size > SINGLE_REQUEST_LIMIT => {
                     written.ranges.missing(*size, self.connections.part)
                 }
                 Some(size) => written.ranges.missing(*size, u64::MAX),
@@ -214,74 +221,78 @@ impl Fetching {
         // Bytes are missing before other bytes. Without range requests, only the whole file can be fetched.
         if !self.file.ranged
             && (parts.len() > 1
-                || parts
-                    .first()
-                    .is_some_and(|part| Some(&part.1) != arriving.size.get() && part.1 != u64::MAX))
+                || parts.first().is_some_and(|part| Some(&part.1) != writer.size.get() && part.1 != u64::MAX))
         {
-            return Err(Ended::Over {
+            return Err(AttemptError::Restart {
                 why: "the server does not support range requests".into(),
                 ranged: false,
             });
         }
         let at_once = self.source.parallel().connections;
         stream::iter(parts)
-            .map(|(start, end)| self.part(arriving, start, (end != u64::MAX).then_some(end)))
+            .map(|(start, end)| self.part(writer, start, (end != u64::MAX).then_some(end)))
             .buffer_unordered(at_once)
             .try_collect::<()>()
             .await
     }
 
     /// Downloads one part, over several connections if they break.
-    async fn part(&self, arriving: &Arc<Arriving>, start: u64, end: Option<u64>) -> Result<(), Ended> {
+    async fn part(&self, writer: &Arc<FileWriter>, start: u64, end: Option<u64>) -> Result<(), AttemptError> {
         let mut at = start;
         let (mut failures, mut last, mut since) = (0, start, Instant::now());
         let mut broke_off: Option<String> = None;
         loop {
             let permit = self.connections.next().await;
-            let result = self.stream(arriving, &mut at, end).await;
+            let result = self.stream(writer, &mut at, end).await;
             drop(permit);
             let failure = match result {
                 Ok(()) => return Ok(()),
-                Err(Stopped::Ended(Ended::Over { why, ranged })) => {
+                Err(StreamError::Attempt(AttemptError::Restart { why, ranged })) => {
                     // The message first gives the failure that made this request necessary.
                     let before = broke_off.map(|before| format!("{before}; then ")).unwrap_or_default();
-                    return Err(Ended::Over { why: format!("{before}{why}"), ranged });
+                    return Err(AttemptError::Restart { why: format!("{before}{why}"), ranged });
                 }
-                Err(Stopped::Ended(ended)) => return Err(ended),
-                Err(Stopped::Failure(failure)) => failure,
+                Err(StreamError::Attempt(ended)) => return Err(ended),
+                Err(StreamError::Transport(failure)) => failure,
             };
             if matches!(failure.status, Some(412 | 416)) {
                 let why = "it changed at the source".to_owned();
-                return Err(Ended::Over { why, ranged: true });
+                return Err(AttemptError::Restart { why, ranged: true });
             }
             if at > last {
                 (failures, last, since) = (0, at, Instant::now());
             }
             failures += 1;
-            let wait = pause(failure.cause, failures, since.elapsed(), self.patience, rand::random());
-            let Some(wait) = wait else { return Err(Ended::Failed(self.source.error(failure))) };
+            let wait = pause(failure.cause, failures, since.elapsed(), self.retries, rand::random());
+            let Some(wait) = wait else { return Err(AttemptError::Final(self.source.error(failure))) };
             tracing::warn!(
                 file = &*self.file.path,
                 host = failure.host,
                 at,
                 wait = ?wait,
-                "The download was interrupted and resumes: {}.",
-                failure.why
+                error = failure.why,
+                "The download was interrupted and resumes."
             );
             broke_off = Some(failure.why);
             sleep(wait).await;
         }
     }
 
-    async fn stream(&self, arriving: &Arc<Arriving>, at: &mut u64, end: Option<u64>) -> Result<(), Stopped> {
+    async fn stream(
+        &self,
+        writer: &Arc<FileWriter>,
+        at: &mut u64,
+        end: Option<u64>,
+    ) -> Result<(), StreamError> {
         // If the part ends at the end of the file, the request has no end. From the start of the file it then needs no range.
-        let end_wanted = end.filter(|end| Some(end) != arriving.size.get());
-        let identity = arriving.identity.get().cloned().flatten().or_else(|| self.file.identity());
-        let want = Want { start: *at, end: end_wanted, identity };
-        let opened = self.source.open(&self.file, &want).await.map_err(Stopped::Failure)?;
-        let over = |why: &str, ranged| Err(Stopped::Ended(Ended::Over { why: why.into(), ranged }));
+        let end_wanted = end.filter(|end| Some(end) != writer.size.get());
+        let identity = writer.identity.get().cloned().flatten().or_else(|| self.file.identity());
+        let range = ByteRange { start: *at, end: end_wanted, identity };
+        let opened = self.source.open(&self.file, &range).await.map_err(StreamError::Transport)?;
+        let over =
+            |why: &str, ranged| Err(StreamError::Attempt(AttemptError::Restart { why: why.into(), ranged }));
         if opened.start != *at {
-            let why = if want.identity.is_none() {
+            let why = if range.identity.is_none() {
                 "cannot request the rest of the file, because the server sends no ETag"
             } else {
                 "the server ignored the range of the request"
@@ -289,36 +300,37 @@ impl Fetching {
             return over(why, false);
         }
         if let Some(size) = opened.size {
-            let is_new = arriving.size.get().is_none();
-            if *arriving.size.get_or_init(|| size) != size {
+            let is_new = writer.size.get().is_none();
+            if *writer.size.get_or_init(|| size) != size {
                 return over("its size differs from the announced size", true);
             }
             if is_new {
-                self.check_space(arriving, size).map_err(|error| Stopped::Ended(Ended::Failed(error)))?;
+                self.check_space(writer, size)
+                    .map_err(|error| StreamError::Attempt(AttemptError::Final(error)))?;
             }
         }
-        if let (None, Some(size)) = (self.file.size, arriving.size.get()) {
+        if let (None, Some(size)) = (self.file.size, writer.size.get()) {
             // The listing did not contain the size, so it is not counted yet.
             self.counted.get_or_init(|| self.counters.bytes.fetch_add(*size, Relaxed));
         }
-        if let Some(former) = arriving.identity.get_or_init(|| opened.identity.clone())
+        if let Some(former) = writer.identity.get_or_init(|| opened.identity.clone())
             && opened.identity.as_ref().is_some_and(|identity| identity != former)
         {
             return over("it changed at the source", true);
         }
-        arriving.digest.get_or_init(|| opened.digest);
-        arriving.record(&self.file).map_err(|error| Stopped::Ended(self.failed("write", error)))?;
-        arriving.changed.notify_all();
+        writer.digest.get_or_init(|| opened.digest);
+        writer.record(&self.file).map_err(|error| StreamError::Attempt(self.failed("write", error)))?;
+        writer.changed.notify_all();
 
         let mut answer = opened.answer;
-        let end = end.or(arriving.size.get().copied());
-        let mut blocks = BlockWriter::new(self, arriving, *at, end);
+        let end = end.or(writer.size.get().copied());
+        let mut blocks = BlockWriter::new(self, writer, *at, end);
         let stopped = loop {
             match answer.chunk().await {
                 Ok(None) => break None,
                 Err(failure) => break Some(failure),
                 Ok(Some(mut chunk)) => {
-                    if chunk.len() > blocks.room() && want.end.is_none() {
+                    if chunk.len() > blocks.room() && range.end.is_none() {
                         return over("the server sent more bytes than it announced", true);
                     }
                     chunk.truncate(blocks.room());
@@ -329,10 +341,10 @@ impl Fetching {
         *at = blocks.finish().await?;
         match (stopped, end) {
             (Some(_), Some(end)) if *at == end => Ok(()),
-            (Some(failure), _) => Err(Stopped::Failure(failure)),
+            (Some(failure), _) => Err(StreamError::Transport(failure)),
             (None, Some(end)) if *at < end => {
                 let why = format!("the body ended after {at} of {end} bytes");
-                Err(Stopped::Failure(Failure::broken(why)))
+                Err(StreamError::Transport(Failure::broken(why)))
             }
             (None, Some(_)) => Ok(()),
             (None, None) => {
@@ -341,16 +353,16 @@ impl Fetching {
                     bytes = *at,
                     "The server did not announce a size, so a missing end of the file cannot be detected."
                 );
-                let _ = arriving.size.set(*at);
+                let _ = writer.size.set(*at);
                 Ok(())
             }
         }
     }
 
     /// Fails if the volume has too little space for a file whose size the listing did not contain.
-    fn check_space(&self, arriving: &Arriving, size: u64) -> Result<(), FetchError> {
+    fn check_space(&self, writer: &FileWriter, size: u64) -> Result<(), FetchError> {
         let unpacked = if self.file.placement == Placement::File { 0 } else { size };
-        let needed = size.saturating_sub(arriving.written.lock().ranges.total()).saturating_add(unpacked);
+        let needed = size.saturating_sub(writer.written.lock().ranges.total()).saturating_add(unpacked);
         match self.target.free() {
             Some(free) if free < needed => {
                 Err(FetchError::Space { folder: self.target.path().to_owned(), needed, free })
@@ -360,14 +372,14 @@ impl Fetching {
     }
 
     /// Fails if a file of unknown size has filled the volume almost completely: it may have no end.
-    pub(crate) fn check_end(&self, arriving: &Arriving) -> Result<(), FetchError> {
-        if arriving.size.get().is_some() {
+    pub(crate) fn check_end(&self, writer: &FileWriter) -> Result<(), FetchError> {
+        if writer.size.get().is_some() {
             return Ok(());
         }
         match self.target.free() {
             Some(free) if free < self.target.reserve() => Err(FetchError::Endless {
                 file: names::shown(&self.file.path),
-                written: arriving.written.lock().ranges.total(),
+                written: writer.written.lock().ranges.total(),
                 folder: self.target.path().to_owned(),
                 free,
             }),
@@ -378,23 +390,23 @@ impl Fetching {
     /// Moves the file to its final name, and records that it is complete.
     async fn complete(
         &self,
-        arriving: Arc<Arriving>,
+        writer: Arc<FileWriter>,
         digest: Option<Digest>,
     ) -> Result<Option<String>, FetchError> {
         let (target, file, revision) = (self.target.clone(), self.file.clone(), self.revision.clone());
         let counters = self.counters.clone();
         blocking(move || {
-            let private = arriving.ledger.partial_name(arriving.number);
+            let private = writer.ledger.partial_name(writer.number);
             let finish = || -> io::Result<Option<String>> {
-                let size = arriving.written.lock().ranges.total();
-                arriving.file.set_len(size)?;
-                arriving.file.sync_data()?;
+                let size = writer.written.lock().ranges.total();
+                writer.file.set_len(size)?;
+                writer.file.sync_data()?;
                 if file.placement != Placement::File {
                     return Ok(Some(private.clone()));
                 }
                 let stat = target.publish(&private, &file.path)?;
-                let identity = file.identity().or_else(|| arriving.identity.get().cloned().flatten());
-                let done = Done {
+                let identity = file.identity().or_else(|| writer.identity.get().cloned().flatten());
+                let done = FileRecord {
                     path: file.path.clone(),
                     size: stat.size,
                     modified: stat.modified,
@@ -403,7 +415,7 @@ impl Fetching {
                     revision,
                     archive: None,
                 };
-                arriving.ledger.append(&Record::Done(&done))?;
+                writer.ledger.append(&Record::Done(&done))?;
                 Ok(None)
             };
             let finished = finish().map_err(FetchError::file("write", target.path().join(&*file.path)))?;
@@ -416,9 +428,9 @@ impl Fetching {
 }
 
 /// Why a stream stopped.
-pub(crate) enum Stopped {
+pub(crate) enum StreamError {
     /// Another attempt may succeed.
-    Failure(Failure),
+    Transport(Failure),
     /// The attempt at the file is over.
-    Ended(Ended),
+    Attempt(AttemptError),
 }

@@ -4,7 +4,7 @@ use std::{error::Error as _, io, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
-use reqwest::{Response, Url};
+use reqwest::Url;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::{
@@ -12,13 +12,13 @@ use crate::{
     error::Protocol,
     hosts::Hosts,
     redirect,
-    retry::{Cause, Patience, pause},
+    retry::{Cause, RetryPolicy, pause},
 };
 
-/// The most redirects of a request.
-const REDIRECTS: u32 = 30;
+/// The maximum number of redirects of a request.
+const MAX_REDIRECTS: u32 = 30;
 /// The most bytes that are kept of an error's body.
-const LONGEST_ERROR: usize = 16 << 10;
+const MAX_ERROR_BODY: usize = 16 << 10;
 
 /// Sends requests.
 #[derive(Debug, Clone)]
@@ -26,7 +26,7 @@ pub(crate) struct Client {
     inner: reqwest::Client,
     /// Longest wait for a response, and between two pieces of a body.
     read: Duration,
-    patience: Patience,
+    retries: RetryPolicy,
     hosts: Arc<Hosts>,
 }
 
@@ -38,7 +38,7 @@ pub(crate) struct Limits {
     /// For the response, and between two pieces of a body.
     pub(crate) read: Duration,
     /// For progress over several attempts.
-    pub(crate) patience: Patience,
+    pub(crate) retries: RetryPolicy,
 }
 
 /// Which redirects are followed.
@@ -66,8 +66,8 @@ pub(crate) struct Request {
 
 /// A response whose body is still to be read.
 #[derive(Debug)]
-pub(crate) struct Answer {
-    response: Response,
+pub(crate) struct Response {
+    response: reqwest::Response,
     read: Duration,
 }
 
@@ -231,17 +231,17 @@ impl Client {
                 name: "the HTTP client".into(),
                 why: error.without_url().to_string(),
             })?;
-        let hosts = Arc::new(Hosts::new(limits.patience.first_answer));
-        Ok(Self { inner, read: limits.read, patience: limits.patience, hosts })
+        let hosts = Arc::new(Hosts::new(limits.retries.first_answer));
+        Ok(Self { inner, read: limits.read, retries: limits.retries, hosts })
     }
 
-    pub(crate) fn patience(&self) -> Patience {
-        self.patience
+    pub(crate) fn retry_policy(&self) -> RetryPolicy {
+        self.retries
     }
 
     /// Sends a request once and follows redirects. Returns a success, or a redirect that must not be followed. Any other status
     /// is a failure, which contains the beginning of the body.
-    pub(crate) async fn send(&self, request: Request) -> Result<Answer, Failure> {
+    pub(crate) async fn send(&self, request: Request) -> Result<Response, Failure> {
         let answer = self.ask(request).await?;
         if answer.status().is_success() || answer.status().is_redirection() {
             return Ok(answer);
@@ -249,25 +249,25 @@ impl Client {
         Err(answer.into_failure().await)
     }
 
-    /// Sends a request until it is answered, or until the patience is exhausted.
-    pub(crate) async fn send_patiently(&self, request: &Request) -> Result<Answer, Failure> {
-        patiently(self.patience, || self.send(request.clone())).await
+    /// Sends a request until it is answered, or until the limits of retries are reached.
+    pub(crate) async fn send_with_retries(&self, request: &Request) -> Result<Response, Failure> {
+        with_retries(self.retries, || self.send(request.clone())).await
     }
 
     /// Reads a small document.
-    pub(crate) async fn document(&self, request: &Request, longest: usize) -> Result<Document, Failure> {
-        patiently(self.patience, || async {
+    pub(crate) async fn document(&self, request: &Request, limit: usize) -> Result<Document, Failure> {
+        with_retries(self.retries, || async {
             let answer = self.send(request.clone()).await?;
             let (headers, url) = (answer.headers().clone(), answer.url().clone());
-            Ok(Document { headers, url, body: answer.body(longest).await? })
+            Ok(Document { headers, url, body: answer.body(limit).await? })
         })
         .await
     }
 
-    async fn ask(&self, mut request: Request) -> Result<Answer, Failure> {
+    async fn ask(&self, mut request: Request) -> Result<Response, Failure> {
         let first = request.url.clone();
         let same_host = |url: &Url| origin(url) == origin(&first);
-        for _ in 0..=REDIRECTS {
+        for _ in 0..=MAX_REDIRECTS {
             let host = origin(&request.url);
             let mut builder = self
                 .inner
@@ -285,7 +285,7 @@ impl Client {
                 .and_then(|sent| sent.map_err(|error| Failure::of_transport(error, &host)))
                 .map_err(|failure| self.hosts.failed(failure))?;
             self.hosts.answered(&host);
-            let answer = Answer { response, read: self.read };
+            let answer = Response { response, read: self.read };
             let Some(next) = answer.location()? else { return Ok(answer) };
             let follow = match request.follow {
                 Follow::All => true,
@@ -302,7 +302,7 @@ impl Client {
             }
             request.url = next;
         }
-        Err(Failure::last(format!("more than {REDIRECTS} redirects")))
+        Err(Failure::last(format!("more than {MAX_REDIRECTS} redirects")))
     }
 }
 
@@ -314,9 +314,9 @@ pub(crate) struct Document {
     pub(crate) body: Vec<u8>,
 }
 
-/// Repeats attempts until one succeeds, or until the patience is exhausted.
-pub(crate) async fn patiently<T, F: Future<Output = Result<T, Failure>>>(
-    patience: Patience,
+/// Repeats attempts until one succeeds, or until the limits of retries are reached.
+pub(crate) async fn with_retries<T, F: Future<Output = Result<T, Failure>>>(
+    retries: RetryPolicy,
     mut attempt: impl FnMut() -> F,
 ) -> Result<T, Failure> {
     let start = Instant::now();
@@ -327,14 +327,14 @@ pub(crate) async fn patiently<T, F: Future<Output = Result<T, Failure>>>(
             Err(failure) => failure,
         };
         count += 1;
-        let Some(wait) = pause(failure.cause, count, start.elapsed(), patience, rand::random()) else {
+        let Some(wait) = pause(failure.cause, count, start.elapsed(), retries, rand::random()) else {
             return Err(failure);
         };
         tracing::warn!(
             host = failure.host,
             wait = ?wait,
-            "A request failed; will retry: {}.",
-            failure.why
+            error = failure.why,
+            "A request failed; will retry."
         );
         sleep(wait).await;
     }
@@ -357,9 +357,9 @@ pub(crate) fn origin(url: &Url) -> String {
     )
 }
 
-// === impl Answer ===
+// === impl Response ===
 
-impl Answer {
+impl Response {
     pub(crate) fn status(&self) -> StatusCode {
         self.response.status()
     }
@@ -413,13 +413,13 @@ impl Answer {
         }
     }
 
-    /// Returns the whole body. A longer body than `longest` is a failure.
-    pub(crate) async fn body(mut self, longest: usize) -> Result<Vec<u8>, Failure> {
+    /// Returns the whole body. A longer body than `limit` is a failure.
+    pub(crate) async fn body(mut self, limit: usize) -> Result<Vec<u8>, Failure> {
         let announced = self.length().and_then(|length| usize::try_from(length).ok());
-        let mut body = Vec::with_capacity(announced.unwrap_or(0).min(longest));
+        let mut body = Vec::with_capacity(announced.unwrap_or(0).min(limit));
         while let Some(chunk) = self.chunk().await? {
-            if body.len() + chunk.len() > longest {
-                return Err(Failure::last(format!("the answer is longer than {longest} bytes")));
+            if body.len() + chunk.len() > limit {
+                return Err(Failure::last(format!("the answer is longer than {limit} bytes")));
             }
             body.extend_from_slice(&chunk);
         }
@@ -432,16 +432,16 @@ impl Answer {
         let after = self.header("retry-after").and_then(retry_after);
         let headers = Box::new(self.headers().clone());
         let host = origin(self.url());
-        let (mut body, longest) = (Vec::new(), self.read);
+        let (mut body, time_limit) = (Vec::new(), self.read);
         let read = async {
-            while body.len() < LONGEST_ERROR {
+            while body.len() < MAX_ERROR_BODY {
                 let Ok(Some(chunk)) = self.chunk().await else { break };
                 body.extend_from_slice(&chunk);
             }
         };
         // The part that has arrived by then is enough. Otherwise an error body that arrives slowly could take hours.
-        let _ = timeout(longest, read).await;
-        body.truncate(LONGEST_ERROR);
+        let _ = timeout(time_limit, read).await;
+        body.truncate(MAX_ERROR_BODY);
         Failure {
             status: Some(status.as_u16()),
             headers,

@@ -10,7 +10,7 @@
 //! | `block` | number of the file, first byte, byte after the last, CRC-32 of the bytes |
 //! | `done` | a complete file, as JSON |
 //! | `gone` | the path of a file that was removed, as JSON |
-//! | `complete` | revision and patterns of a source that was brought as a whole, as a JSON list |
+//! | `complete` | revision and patterns of a source that was downloaded as a whole, as a JSON list |
 
 use std::{
     borrow::Cow,
@@ -24,13 +24,13 @@ use serde::{Deserialize, Serialize};
 use crate::{digest::Digest, index::Index};
 
 /// Longest line that is read, in bytes.
-pub(crate) const LONGEST_LINE: usize = 64 << 10;
+pub(crate) const MAX_LINE: usize = 64 << 10;
 
 const HEADER: &str = "longboat-fetch 1";
 
 /// A complete file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Done {
+pub struct FileRecord {
     /// Path below the target.
     pub path: Arc<str>,
     /// Size in bytes.
@@ -123,7 +123,7 @@ pub(crate) enum Record<'a> {
         sum: u32,
     },
     /// The end of a file.
-    Done(&'a Done),
+    Done(&'a FileRecord),
     /// The removal of a file.
     Gone(&'a str),
     /// The end of the source.
@@ -157,7 +157,7 @@ impl Record<'_> {
 // === impl Line ===
 
 impl<'a> Line<'a> {
-    fn of(done: &'a Done) -> Self {
+    fn of(done: &'a FileRecord) -> Self {
         let text = |text: &'a Option<Arc<str>>| text.as_deref().map(Cow::Borrowed);
         Self {
             path: Cow::Borrowed(&done.path),
@@ -170,9 +170,9 @@ impl<'a> Line<'a> {
         }
     }
 
-    fn into_done(self) -> Done {
+    fn into_done(self) -> FileRecord {
         let text = |text: Option<Cow<'_, str>>| text.map(|text| Arc::from(&*text));
-        Done {
+        FileRecord {
             path: Arc::from(&*self.path),
             size: self.size,
             modified: self.modified,
@@ -184,9 +184,9 @@ impl<'a> Line<'a> {
     }
 }
 
-// === impl Done ===
+// === impl FileRecord ===
 
-impl Done {
+impl FileRecord {
     /// Reads the record of a complete file. Returns `None` if the line is anything else.
     pub fn read(line: &[u8]) -> Option<Self> {
         let text = checked(line)?.strip_prefix("done ")?;
@@ -216,7 +216,7 @@ impl Journal {
         let mut line = Vec::new();
         loop {
             line.clear();
-            io::Read::take(&mut text, LONGEST_LINE as u64 + 1).read_until(b'\n', &mut line)?;
+            io::Read::take(&mut text, MAX_LINE as u64 + 1).read_until(b'\n', &mut line)?;
             let understood = match &mut journal {
                 None => {
                     journal = Self::begin(&line);
@@ -290,7 +290,7 @@ impl Journal {
 
 /// Returns the text of a complete line if its checksum is right.
 fn checked(line: &[u8]) -> Option<&str> {
-    let line = line.strip_suffix(b"\n").filter(|line| line.len() <= LONGEST_LINE)?;
+    let line = line.strip_suffix(b"\n").filter(|line| line.len() <= MAX_LINE)?;
     let (text, written) = line.split_at_checked(line.len().checked_sub(10)?)?;
     let written = std::str::from_utf8(written).ok()?.strip_prefix(" #")?;
     let right = u32::from_str_radix(written, 16).ok()? == sum(text);
@@ -302,8 +302,8 @@ mod tests {
     use super::*;
     use crate::digest::Algorithm;
 
-    fn done(path: &str) -> Done {
-        Done {
+    fn done(path: &str) -> FileRecord {
+        FileRecord {
             path: path.into(),
             size: 3,
             modified: 7,
@@ -319,12 +319,12 @@ mod tests {
     }
 
     /// Returns the complete files of a journal's text.
-    fn complete(text: &[u8]) -> Vec<Done> {
+    fn complete(text: &[u8]) -> Vec<FileRecord> {
         let offsets = parse(text).unwrap().offsets();
         let line = |offset: u64| {
             text[usize::try_from(offset).unwrap()..].split_inclusive(|byte| *byte == b'\n').next().unwrap()
         };
-        offsets.into_iter().map(|offset| Done::read(line(offset)).unwrap()).collect()
+        offsets.into_iter().map(|offset| FileRecord::read(line(offset)).unwrap()).collect()
     }
 
     fn text() -> String {
@@ -355,7 +355,7 @@ mod tests {
     fn the_last_record_of_a_file_counts() {
         let digest = Some(Digest::of(Algorithm::Sha256, b"w"));
         let (old, other) = (done("a"), done("b"));
-        let new = Done { digest, revision: Some("c".repeat(40).into()), size: 4, ..done("a") };
+        let new = FileRecord { digest, revision: Some("c".repeat(40).into()), size: 4, ..done("a") };
         let mut lines =
             [Record::Header("hf://o/m"), Record::Done(&old), Record::Done(&other), Record::Done(&new)]
                 .map(|record| record.line())

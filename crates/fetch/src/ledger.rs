@@ -17,13 +17,13 @@ use parking_lot::Mutex;
 use crate::{
     FetchError,
     digest::{Algorithm, Digest},
-    journal::{Done, Journal, LONGEST_LINE, Partial, Record},
+    journal::{FileRecord, Journal, MAX_LINE, Partial, Record},
     ranges::Ranges,
     target::Target,
 };
 
 /// The length that most records do not exceed, in bytes.
-const USUAL_LINE: usize = 1 << 10;
+const TYPICAL_LINE: usize = 1 << 10;
 
 /// The journal of one source in one folder, with its file.
 #[derive(Debug)]
@@ -81,18 +81,18 @@ impl Ledger {
     }
 
     /// Returns a complete file. Returns `None` if its record cannot be read.
-    pub(crate) fn done(&self, path: &str) -> Option<Done> {
+    pub(crate) fn done(&self, path: &str) -> Option<FileRecord> {
         let (file, offset) = {
             let open = self.open.lock();
             (open.file.clone(), open.journal.done.get(path)?)
         };
-        Done::read(&line_at(&file, offset).ok()?).filter(|done| *done.path == *path)
+        FileRecord::read(&line_at(&file, offset).ok()?).filter(|done| *done.path == *path)
     }
 
     /// Calls `show` for each complete file, in the order of completion.
     pub(crate) fn each_done(
         &self,
-        mut show: impl FnMut(Done) -> Result<(), FetchError>,
+        mut show: impl FnMut(FileRecord) -> Result<(), FetchError>,
     ) -> Result<(), FetchError> {
         let (file, offsets) = {
             let open = self.open.lock();
@@ -101,7 +101,7 @@ impl Ledger {
         for offset in offsets {
             let line = line_at(&file, offset).map_err(FetchError::file("read", &self.path))?;
             let damaged = || FetchError::file("read", &self.path)(io::ErrorKind::InvalidData.into());
-            show(Done::read(&line).ok_or_else(damaged)?)?;
+            show(FileRecord::read(&line).ok_or_else(damaged)?)?;
         }
         Ok(())
     }
@@ -193,10 +193,10 @@ fn write(journal: &Journal, old: &File, new: &File) -> io::Result<(Vec<(u64, u64
 
 /// Returns the line at an offset.
 fn line_at(file: &File, offset: u64) -> io::Result<Vec<u8>> {
-    let mut line = Vec::with_capacity(USUAL_LINE);
-    for longest in [USUAL_LINE, LONGEST_LINE + 1] {
+    let mut line = Vec::with_capacity(TYPICAL_LINE);
+    for limit in [TYPICAL_LINE, MAX_LINE + 1] {
         let from = line.len();
-        line.resize(longest, 0);
+        line.resize(limit, 0);
         let count = file.read_at(&mut line[from..], offset + from as u64)?;
         line.truncate(from + count);
         if let Some(end) = line.iter().position(|byte| *byte == b'\n') {

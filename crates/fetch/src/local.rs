@@ -83,7 +83,7 @@ fn link_one(entry: &Path, link: &Path) -> Result<(), FetchError> {
             Ok(())
         }
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            tracing::info!("{} already exists and is not changed.", link.display());
+            tracing::info!(path = %link.display(), "This path exists already and is not changed.");
             Ok(())
         }
         Err(error) => Err(FetchError::file("link", link)(error)),

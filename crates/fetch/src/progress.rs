@@ -17,11 +17,11 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 use crate::digest::Digest;
 
 /// Time between two log lines.
-const LINES: Duration = Duration::from_secs(10);
+const LOG_INTERVAL: Duration = Duration::from_secs(10);
 /// Time between two updates of the progress file and the bar.
-const TICK: Duration = Duration::from_millis(500);
+const REPORT_INTERVAL: Duration = Duration::from_millis(500);
 /// The time over which the rate is averaged.
-const WINDOW: Duration = Duration::from_secs(10);
+const RATE_WINDOW: Duration = Duration::from_secs(10);
 
 /// A callback that receives the progress about twice a second, for example to draw a bar.
 pub type Watcher = Arc<dyn Fn(&Progress) + Send + Sync>;
@@ -34,7 +34,7 @@ pub(crate) struct Counters {
     pub(crate) bytes: AtomicU64,
     pub(crate) bytes_done: AtomicU64,
     /// Bytes that arrived in this run.
-    pub(crate) arrived: AtomicU64,
+    pub(crate) received: AtomicU64,
     /// The number of downloaded files for each kind of check.
     checks: Mutex<BTreeMap<String, u64>>,
     samples: Mutex<VecDeque<(Instant, u64)>>,
@@ -44,9 +44,9 @@ pub(crate) struct Counters {
 
 impl Counters {
     /// Adds bytes that arrived.
-    pub(crate) fn arrived(&self, bytes: u64) {
+    pub(crate) fn add_received(&self, bytes: u64) {
         self.bytes_done.fetch_add(bytes, Relaxed);
-        self.arrived.fetch_add(bytes, Relaxed);
+        self.received.fetch_add(bytes, Relaxed);
     }
 
     /// Subtracts bytes that became useless.
@@ -62,7 +62,7 @@ impl Counters {
     }
 
     /// Logs how the files since the last call were checked.
-    pub(crate) fn tell_checks(&self) {
+    pub(crate) fn log_checks(&self) {
         let checks = std::mem::take(&mut *self.checks.lock());
         if !checks.is_empty() {
             let checks: Vec<String> =
@@ -72,23 +72,23 @@ impl Counters {
     }
 
     /// Returns the current progress.
-    pub(crate) fn now(&self) -> Progress {
-        self.look(Instant::now())
+    pub(crate) fn progress(&self) -> Progress {
+        self.sample(Instant::now())
     }
 
-    fn look(&self, now: Instant) -> Progress {
-        let arrived = self.arrived.load(Relaxed);
+    fn sample(&self, now: Instant) -> Progress {
+        let received = self.received.load(Relaxed);
         let mut samples = self.samples.lock();
         // Calls in quick succession add no samples.
-        if samples.back().is_none_or(|(then, _)| now.duration_since(*then) >= TICK / 2) {
-            samples.push_back((now, arrived));
+        if samples.back().is_none_or(|(then, _)| now.duration_since(*then) >= REPORT_INTERVAL / 2) {
+            samples.push_back((now, received));
         }
-        while samples.len() > 2 && now.duration_since(samples[1].0) > WINDOW {
+        while samples.len() > 2 && now.duration_since(samples[1].0) > RATE_WINDOW {
             samples.pop_front();
         }
         let (since, then) = samples[0];
         let millis = u64::try_from(now.duration_since(since).as_millis()).unwrap_or(u64::MAX);
-        let rate = (arrived - then).saturating_mul(1000).checked_div(millis).unwrap_or(0);
+        let rate = (received - then).saturating_mul(1000).checked_div(millis).unwrap_or(0);
         let (bytes, bytes_done) = (self.bytes.load(Relaxed), self.bytes_done.load(Relaxed));
         Progress {
             files: self.files.load(Relaxed),
@@ -105,14 +105,14 @@ impl Counters {
 
     /// Reports the progress until the future is dropped: to the file and the watcher, or, without a watcher, to the log every
     /// ten seconds.
-    pub(crate) async fn tell(&self, watcher: Option<&Watcher>, file: Option<&Path>) {
-        let mut ticks = interval(TICK);
+    pub(crate) async fn report(&self, watcher: Option<&Watcher>, file: Option<&Path>) {
+        let mut ticks = interval(REPORT_INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut last_line = Instant::now();
         loop {
             ticks.tick().await;
             let now = Instant::now();
-            let progress = self.look(now);
+            let progress = self.sample(now);
             if progress.files == 0 {
                 continue;
             }
@@ -121,7 +121,7 @@ impl Counters {
             }
             if let Some(watcher) = watcher {
                 watcher(&progress);
-            } else if now.duration_since(last_line) >= LINES {
+            } else if now.duration_since(last_line) >= LOG_INTERVAL {
                 last_line = now;
                 tracing::info!(files = format!("{}/{}", progress.files_done, progress.files), "{progress}");
             }
@@ -129,8 +129,8 @@ impl Counters {
     }
 
     /// Reports the end of the download.
-    pub(crate) fn end(&self, watcher: Option<&Watcher>, file: Option<&Path>) {
-        let progress = Progress { seconds_left: Some(0), ..self.look(Instant::now()) };
+    pub(crate) fn report_end(&self, watcher: Option<&Watcher>, file: Option<&Path>) {
+        let progress = Progress { seconds_left: Some(0), ..self.sample(Instant::now()) };
         if let Some(file) = file {
             write(file, &progress);
         }
@@ -168,10 +168,10 @@ mod tests {
     async fn the_rate_is_that_of_the_last_seconds() {
         let counters = Counters::default();
         counters.bytes.store(10_000, Relaxed);
-        counters.look(Instant::now());
+        counters.sample(Instant::now());
         tokio::time::advance(Duration::from_secs(2)).await;
-        counters.arrived(4_000);
-        let progress = counters.look(Instant::now());
+        counters.add_received(4_000);
+        let progress = counters.sample(Instant::now());
         assert_eq!((progress.bytes_per_second, progress.seconds_left), (2_000, Some(3)));
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// The limits of retries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Patience {
+pub(crate) struct RetryPolicy {
     /// Attempts without any byte of progress.
     pub(crate) attempts: u32,
     /// Time without any byte of progress.
@@ -27,9 +27,9 @@ pub(crate) enum Cause {
 }
 
 /// The longest pause, unless the server asks for a longer one.
-const LONGEST: Duration = Duration::from_secs(30);
+const MAX_BACKOFF: Duration = Duration::from_secs(30);
 /// The first pause.
-const FIRST: Duration = Duration::from_millis(500);
+const MIN_BACKOFF: Duration = Duration::from_millis(500);
 
 /// Returns the pause before the next attempt. Returns `None` to give up. `attempt` counts the failures since the last progress,
 /// from 1. `waited` is the time since then. `random` is between 0 and 1 and spreads the retries, so that replicas that failed
@@ -38,7 +38,7 @@ pub(crate) fn pause(
     cause: Cause,
     attempt: u32,
     waited: Duration,
-    patience: Patience,
+    retries: RetryPolicy,
     random: f64,
 ) -> Option<Duration> {
     let asked = match cause {
@@ -46,23 +46,24 @@ pub(crate) fn pause(
         Cause::Status(408 | 425 | 429 | 500..=599, asked) => asked,
         Cause::Unanswered | Cause::Final | Cause::Status(..) => return None,
     };
-    if attempt >= patience.attempts {
+    if attempt >= retries.attempts {
         return None;
     }
-    let longest = FIRST.saturating_mul(1 << attempt.saturating_sub(1).min(16)).min(LONGEST);
-    let own = longest.mul_f64(0.5 + 0.5 * random.clamp(0.0, 1.0));
+    let limit = MIN_BACKOFF.saturating_mul(1 << attempt.saturating_sub(1).min(16)).min(MAX_BACKOFF);
+    let own = limit.mul_f64(0.5 + 0.5 * random.clamp(0.0, 1.0));
     let pause = asked.map_or(own, |asked| asked.max(own.mul_f64(0.1)));
-    (waited.saturating_add(pause) <= patience.time).then_some(pause)
+    (waited.saturating_add(pause) <= retries.time).then_some(pause)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const PATIENCE: Patience = Patience { attempts: 6, time: Duration::from_secs(100), first_answer: None };
+    const POLICY: RetryPolicy =
+        RetryPolicy { attempts: 6, time: Duration::from_secs(100), first_answer: None };
 
     fn ask(cause: Cause, attempt: u32, waited: u64) -> Option<Duration> {
-        pause(cause, attempt, Duration::from_secs(waited), PATIENCE, 1.0)
+        pause(cause, attempt, Duration::from_secs(waited), POLICY, 1.0)
     }
 
     #[test]
@@ -81,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_says_how_long_but_not_longer_than_the_patience() {
+    fn a_server_says_how_long_but_not_longer_than_the_limit() {
         let busy = |seconds| Cause::Status(429, Some(Duration::from_secs(seconds)));
         assert_eq!(ask(busy(7), 1, 0), Some(Duration::from_secs(7)));
         assert_eq!(ask(busy(101), 1, 0), None);

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 use longboat_download::PATIENCE_VARIABLE;
 use serde_json::Value;
 
-use crate::{FetchError, filter::Filter, retry::Patience};
+use crate::{FetchError, filter::Filter, retry::RetryPolicy};
 
 /// Only set internally: no source may be used.
 const OFFLINE_VARIABLE: &str = "LONGBOAT_FETCH_OFFLINE";
@@ -15,7 +15,7 @@ const FIRST_ANSWER_VARIABLE: &str = "LONGBOAT_FETCH_FIRST_ANSWER";
 
 const PATIENCE: u64 = 300;
 const FIRST_ANSWER: u64 = 5;
-const ATTEMPTS: u32 = 12;
+const MAX_ATTEMPTS: u32 = 12;
 
 /// The environment variables, after the storage spec was applied.
 #[derive(Debug, Clone, Default)]
@@ -53,7 +53,7 @@ impl Settings {
     }
 
     /// Returns the same settings for a person who waits. A host that does not answer is then given up after a few seconds,
-    /// unless the patience is configured.
+    /// unless a time limit is configured.
     pub(crate) fn attended(&self) -> Self {
         if self.get(PATIENCE_VARIABLE).is_some() {
             return self.clone();
@@ -108,12 +108,16 @@ impl Settings {
     }
 
     /// Returns the limits of retries.
-    pub(crate) fn patience(&self) -> Result<Patience, FetchError> {
+    pub(crate) fn retry_policy(&self) -> Result<RetryPolicy, FetchError> {
         let first_answer = match self.get(FIRST_ANSWER_VARIABLE) {
             Some(_) => Some(self.seconds(FIRST_ANSWER_VARIABLE, FIRST_ANSWER)?),
             None => None,
         };
-        Ok(Patience { attempts: ATTEMPTS, time: self.seconds(PATIENCE_VARIABLE, PATIENCE)?, first_answer })
+        Ok(RetryPolicy {
+            attempts: MAX_ATTEMPTS,
+            time: self.seconds(PATIENCE_VARIABLE, PATIENCE)?,
+            first_answer,
+        })
     }
 
     /// Returns the patterns that select files.

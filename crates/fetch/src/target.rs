@@ -33,8 +33,8 @@ pub(crate) struct Stat {
     pub(crate) modified: i64,
 }
 
-/// The most bytes that a file of unknown size leaves free.
-const MOST_RESERVED: u64 = 1 << 30;
+/// The maximum number of bytes that a file of unknown size leaves free.
+const MAX_RESERVE: u64 = 1 << 30;
 
 const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 const FOLDER_MODE: Mode = Mode::RWXU.union(Mode::RWXG).union(Mode::RWXO);
@@ -76,7 +76,7 @@ impl Target {
     pub(crate) fn reserve(&self) -> u64 {
         let total =
             rustix::fs::fstatvfs(&self.folder).map(|stat| stat.f_blocks.saturating_mul(stat.f_frsize));
-        total.map_or(0, |total| (total / 10).min(MOST_RESERVED))
+        total.map_or(0, |total| (total / 10).min(MAX_RESERVE))
     }
 
     /// Returns size and time of a regular file. Returns `None` for anything else. Links are not followed.

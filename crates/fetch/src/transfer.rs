@@ -1,4 +1,4 @@
-//! Brings the files of a source into a folder: keeps existing files, fetches missing ones, and removes those that the source no
+//! Downloads the files of a source into a folder: keeps existing files, fetches missing ones, and removes those that the source no
 //! longer has.
 
 use std::{
@@ -15,19 +15,19 @@ use crate::{
     FetchError, archive,
     connections::Connections,
     digest::{Digest, Hasher},
-    file::Fetching,
+    file::FileDownload,
     filter::Filter,
-    journal::{Done, Record},
+    journal::{FileRecord, Record},
     ledger::Ledger,
     names,
     progress::Counters,
-    retry::Patience,
+    retry::RetryPolicy,
     source::{Listing, Placement, Remote, Source},
     target::Target,
 };
 
-/// The most files that are described or hashed at the same time before the download.
-const AT_ONCE: usize = 8;
+/// The maximum number of files that are described or hashed at the same time before the download.
+const CONCURRENCY: usize = 8;
 
 /// The transfer of one source into one folder.
 pub(crate) struct Transfer {
@@ -38,45 +38,45 @@ pub(crate) struct Transfer {
     pub(crate) filter: Filter,
     /// Whether the network must not be used for any source.
     pub(crate) offline: bool,
-    pub(crate) patience: Patience,
+    pub(crate) retries: RetryPolicy,
     /// The address, redacted.
     pub(crate) uri: String,
 }
 
-/// The wanted files. There may be very many, so they stay in the list that the source has created.
-struct Wanted {
+/// The files of a source, and which of them are present. There may be very many, so they stay in the list that the source has created.
+struct FileSet {
     files: Vec<Remote>,
-    /// Whether each file is already there.
-    here: Vec<bool>,
+    /// Whether each file is already in the folder.
+    present: Vec<bool>,
 }
 
-// === impl Wanted ===
+// === impl FileSet ===
 
-impl Wanted {
+impl FileSet {
     fn missing(&self) -> impl Iterator<Item = &Remote> {
-        self.files.iter().zip(&self.here).filter(|(_, here)| !**here).map(|(file, _)| file)
+        self.files.iter().zip(&self.present).filter(|(_, here)| !**here).map(|(file, _)| file)
     }
 }
 
 // === impl Transfer ===
 
 impl Transfer {
-    /// Brings all files.
+    /// Downloads all files.
     pub(crate) async fn run(self) -> Result<(), FetchError> {
         let transfer = Arc::new(self);
         if transfer.offline || transfer.source.is_offline() {
-            let Err(error) = transfer.clone().accept_what_is_here(None).await else { return Ok(()) };
+            let Err(error) = transfer.clone().accept_present_files(None).await else { return Ok(()) };
             if !transfer.source.is_offline() {
                 return Err(error);
             }
             // The hub's own cache may have the files.
             let Ok(listing) = transfer.source.list(&transfer.filter).await else { return Err(error) };
-            return transfer.bring(listing).await;
+            return transfer.download(listing).await;
         }
         let listing = match transfer.source.list(&transfer.filter).await {
             Ok(listing) => listing,
             Err(error @ FetchError::Unreachable { .. }) => {
-                return transfer.clone().accept_what_is_here(Some(error)).await;
+                return transfer.clone().accept_present_files(Some(error)).await;
             }
             Err(FetchError::Status { status: status @ (408 | 425 | 429 | 500..), protocol, resource }) => {
                 let error = FetchError::Unreachable {
@@ -84,14 +84,14 @@ impl Transfer {
                     resource,
                     why: format!("the server answered {status}"),
                 };
-                return transfer.clone().accept_what_is_here(Some(error)).await;
+                return transfer.clone().accept_present_files(Some(error)).await;
             }
             Err(error) => return Err(error),
         };
-        transfer.bring(listing).await
+        transfer.download(listing).await
     }
 
-    async fn bring(self: Arc<Self>, listing: Listing) -> Result<(), FetchError> {
+    async fn download(self: Arc<Self>, listing: Listing) -> Result<(), FetchError> {
         if listing.files.is_empty() {
             return Err(FetchError::Empty { source_uri: self.uri.clone() });
         }
@@ -103,7 +103,7 @@ impl Transfer {
         self.clone().describe(&mut wanted, revision.as_ref()).await?;
         if wanted.missing().any(|file| file.placement != Placement::File) {
             // Later layers of an image change files of earlier layers, so all layers are unpacked again.
-            for (file, here) in wanted.files.iter().zip(&mut wanted.here) {
+            for (file, here) in wanted.files.iter().zip(&mut wanted.present) {
                 *here &= file.placement == Placement::File;
             }
         }
@@ -113,14 +113,14 @@ impl Transfer {
         let parallel = self.source.parallel();
         let sizes = wanted.missing().map(|file| file.size.unwrap_or(0));
         let connections = Arc::new(Connections::new(parallel.connections, sizes));
-        let patience =
-            Patience { attempts: parallel.attempts.unwrap_or(self.patience.attempts), ..self.patience };
+        let retries =
+            RetryPolicy { attempts: parallel.attempts.unwrap_or(self.retries.attempts), ..self.retries };
         // There may be very many files, so only those in progress are cloned.
-        let missing: Vec<usize> = (0..wanted.files.len()).filter(|index| !wanted.here[*index]).collect();
+        let missing: Vec<usize> = (0..wanted.files.len()).filter(|index| !wanted.present[*index]).collect();
         let fetching = stream::iter(missing)
             .map(|index| {
                 let file = wanted.files[index].clone();
-                let fetching = Fetching::new(&self, file, revision.clone(), patience, connections.clone());
+                let fetching = FileDownload::new(&self, file, revision.clone(), retries, connections.clone());
                 async move { fetching.run().await }
             })
             .buffer_unordered(parallel.files)
@@ -130,10 +130,10 @@ impl Transfer {
             fetched = fetching => fetched?,
             never = connections.widen(&self.counters) => match never {},
         };
-        self.counters.tell_checks();
+        self.counters.log_checks();
 
         let transfer = self.clone();
-        let Wanted { mut files, .. } = wanted;
+        let FileSet { mut files, .. } = wanted;
         blocking(move || {
             let unpacked = transfer.unpack(&files, fetched, revision.as_ref())?;
             files.retain(|file| file.placement == Placement::File);
@@ -149,27 +149,27 @@ impl Transfer {
         self: Arc<Self>,
         files: Vec<Remote>,
         revision: Option<Arc<str>>,
-    ) -> Result<Wanted, FetchError> {
+    ) -> Result<FileSet, FetchError> {
         blocking(move || {
-            let archives = self.archives_here(&files, revision.as_deref())?;
-            let is_here = |file: &Remote| match file.placement {
-                Placement::File => self.is_here(file, revision.as_deref()),
+            let archives = self.present_archives(&files, revision.as_deref())?;
+            let is_present = |file: &Remote| match file.placement {
+                Placement::File => self.is_present(file, revision.as_deref()),
                 Placement::Archive(_) => archives.contains(&*file.locator),
             };
-            let here = files.iter().map(is_here).collect();
-            Ok(Wanted { files, here })
+            let present = files.iter().map(is_present).collect();
+            Ok(FileSet { files, present })
         })
         .await
     }
 
     /// Whether a file is unchanged since its download, and the source still has the same content.
-    fn is_here(&self, file: &Remote, revision: Option<&str>) -> bool {
+    fn is_present(&self, file: &Remote, revision: Option<&str>) -> bool {
         self.ledger
             .done(&file.path)
             .is_some_and(|done| done.archive.is_none() && self.is_same(file, revision, &done))
     }
 
-    fn is_same(&self, file: &Remote, revision: Option<&str>, done: &Done) -> bool {
+    fn is_same(&self, file: &Remote, revision: Option<&str>, done: &FileRecord) -> bool {
         let identity = done.identity.is_some() && file.identity() == done.identity;
         let revision = revision.is_some() && revision == done.revision.as_deref();
         let stat = self.target.stat(&done.path);
@@ -178,7 +178,7 @@ impl Transfer {
     }
 
     /// Returns the archives whose members are all unchanged since their download.
-    fn archives_here(
+    fn present_archives(
         &self,
         files: &[Remote],
         revision: Option<&str>,
@@ -199,35 +199,35 @@ impl Transfer {
             }
             Ok(())
         })?;
-        let is_here = |(file, known, here): (&Remote, bool, bool)| {
+        let is_present = |(file, known, here): (&Remote, bool, bool)| {
             // A layer without wanted files leaves no files behind.
             let is_layer = matches!(&file.placement, Placement::Archive(members) if members.whiteouts);
             ((known || is_layer) && here).then(|| file.locator.clone())
         };
-        Ok(archives.into_values().filter_map(is_here).collect())
+        Ok(archives.into_values().filter_map(is_present).collect())
     }
 
     /// Gets the properties that the listing did not contain, and checks the files again.
     async fn describe(
         self: Arc<Self>,
-        wanted: &mut Wanted,
+        wanted: &mut FileSet,
         revision: Option<&Arc<str>>,
     ) -> Result<(), FetchError> {
         let undescribed =
-            wanted.files.iter_mut().zip(&wanted.here).filter(|(file, here)| !**here && !file.described);
+            wanted.files.iter_mut().zip(&wanted.present).filter(|(file, here)| !**here && !file.described);
         stream::iter(undescribed.map(Ok))
-            .try_for_each_concurrent(AT_ONCE, |(file, _)| async {
+            .try_for_each_concurrent(CONCURRENCY, |(file, _)| async {
                 *file = self.source.describe(file).await?;
                 Ok(())
             })
             .await?;
 
         let is_missing =
-            |index: &usize| !wanted.here[*index] && wanted.files[*index].placement == Placement::File;
+            |index: &usize| !wanted.present[*index] && wanted.files[*index].placement == Placement::File;
         let missing: Vec<usize> = (0..wanted.files.len()).filter(is_missing).collect();
         // One task per file would start hundreds of threads for many small files. A single task would hash large files one
         // after the other.
-        let pieces = missing.chunks(missing.len().div_ceil(AT_ONCE).clamp(1, 1000));
+        let pieces = missing.chunks(missing.len().div_ceil(CONCURRENCY).clamp(1, 1000));
         let pieces: Vec<Vec<usize>> = pieces.map(<[usize]>::to_vec).collect();
         let files = &wanted.files;
         let found: Vec<Vec<usize>> = stream::iter(pieces)
@@ -237,7 +237,7 @@ impl Transfer {
                 blocking(move || {
                     let mut found = Vec::new();
                     for (index, file) in piece {
-                        if transfer.is_here(&file, revision.as_deref())
+                        if transfer.is_present(&file, revision.as_deref())
                             || transfer.adopt(&file, revision.as_ref())?
                         {
                             found.push(index);
@@ -246,11 +246,11 @@ impl Transfer {
                     Ok(found)
                 })
             })
-            .buffer_unordered(AT_ONCE)
+            .buffer_unordered(CONCURRENCY)
             .try_collect()
             .await?;
         for index in found.into_iter().flatten() {
-            wanted.here[index] = true;
+            wanted.present[index] = true;
         }
         Ok(())
     }
@@ -267,7 +267,7 @@ impl Transfer {
         if !hashed.is_ok_and(|hashed| hashed == *digest) {
             return Ok(false);
         }
-        let done = Done {
+        let done = FileRecord {
             path: file.path.clone(),
             size,
             modified: stat.modified,
@@ -281,7 +281,7 @@ impl Transfer {
         Ok(true)
     }
 
-    fn count(&self, wanted: &Wanted) {
+    fn count(&self, wanted: &FileSet) {
         let sum = |sizes: &mut dyn Iterator<Item = &Remote>| -> (u64, u64) {
             sizes.fold((0, 0), |(files, bytes), file| {
                 (files + 1, bytes.saturating_add(file.size.unwrap_or(0)))
@@ -297,7 +297,7 @@ impl Transfer {
 
     /// Fails if the volume has too little space. An archive needs its own size and at least the same size again for its
     /// content.
-    fn check_space(&self, wanted: &Wanted) -> Result<(), FetchError> {
+    fn check_space(&self, wanted: &FileSet) -> Result<(), FetchError> {
         let mut needed = 0_u64;
         for file in wanted.missing() {
             let written = self.ledger.partial(&file.path).filter(|partial| {
@@ -401,7 +401,7 @@ impl Transfer {
             return Ok(());
         }
         let archive = fetched.iter().find(|(file, _)| *file.locator == *member.archive);
-        let done = Done {
+        let done = FileRecord {
             path: member.path.as_str().into(),
             size: stat.size,
             modified: stat.modified,
@@ -413,7 +413,7 @@ impl Transfer {
         self.ledger.append(&Record::Done(&done))
     }
 
-    /// Removes files that an earlier download brought and the source no longer has. Other files stay. `wanted` is sorted by
+    /// Removes files that an earlier download made and the source no longer has. Other files stay. `wanted` is sorted by
     /// path.
     fn remove_gone(&self, wanted: &[Remote], unpacked: &BTreeSet<Arc<str>>) -> Result<(), FetchError> {
         let is_wanted = |path: &str| wanted.binary_search_by(|file| (*file.path).cmp(path)).is_ok();
@@ -436,7 +436,7 @@ impl Transfer {
 
     /// Accepts the existing files if the source cannot be used. All files must have been downloaded, and every digest must be
     /// right.
-    async fn accept_what_is_here(self: Arc<Self>, error: Option<FetchError>) -> Result<(), FetchError> {
+    async fn accept_present_files(self: Arc<Self>, error: Option<FetchError>) -> Result<(), FetchError> {
         let failed = || {
             let resource = self.source.resource().to_owned();
             error.unwrap_or(FetchError::Offline { resource })
@@ -459,14 +459,14 @@ impl Transfer {
             return Err(failed());
         }
         tracing::warn!(
-            "{} did not list its files; using the files of an earlier download, which are complete and \
-             have the right digests.",
-            self.uri
+            source = self.uri,
+            "The source did not list its files; using the files of an earlier download, which are complete \
+             and have the right digests."
         );
         Ok(())
     }
 
-    fn is_verified(&self, done: &Done) -> bool {
+    fn is_verified(&self, done: &FileRecord) -> bool {
         let Some(digest) = done.digest else { return false };
         let hashed = self.target.read(&done.path).and_then(|mut file| hash(&mut file, &digest, done.size));
         hashed.is_ok_and(|hashed| hashed == digest)

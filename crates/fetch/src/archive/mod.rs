@@ -20,11 +20,11 @@ pub use self::{
 };
 
 /// Most members of one archive that are wanted: what is known of each is held in memory.
-const MOST_MEMBERS: usize = 100_000;
+const MAX_MEMBERS: usize = 100_000;
 /// An archive may grow to this many times its size…
-const MOST_GROWTH: u64 = 200;
+const MAX_EXPANSION: u64 = 200;
 /// …or this many bytes, whatever the archive's size.
-const FREE_GROWTH: u64 = 256 << 20;
+const EXPANSION_ALLOWANCE: u64 = 256 << 20;
 
 /// The formats of archives, recognized by their first bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use std::io::{self, Read, Write};
 
-use super::{MOST_MEMBERS, Problem};
+use super::{MAX_MEMBERS, Problem};
 use crate::{names, source::Members};
 
 /// The remaining limits of an archive.
@@ -22,7 +22,7 @@ impl Budget {
         self.members = self
             .members
             .checked_sub(1)
-            .ok_or_else(|| format!("more than {MOST_MEMBERS} members would be extracted"))?;
+            .ok_or_else(|| format!("more than {MAX_MEMBERS} members would be extracted"))?;
         Ok(())
     }
 

@@ -12,7 +12,7 @@ use std::{
 use flate2::read::DeflateDecoder;
 
 use super::{
-    FREE_GROWTH, MOST_GROWTH, MOST_MEMBERS, Problem, decompressed, is_zip,
+    EXPANSION_ALLOWANCE, MAX_EXPANSION, MAX_MEMBERS, Problem, decompressed, is_zip,
     rules::{Budget, masked, stays_inside, wanted},
     tar::{Kind, Reader},
     zip::{self, Method},
@@ -20,7 +20,7 @@ use super::{
 use crate::{FetchError, names, source::Members};
 
 /// Longest target of a symbolic link, in bytes.
-const LONGEST_LINK: u64 = 4096;
+const MAX_LINK: u64 = 4096;
 
 /// A folder that archives are unpacked to.
 #[derive(Debug)]
@@ -28,17 +28,17 @@ pub(crate) struct Stage {
     root: PathBuf,
     free: Option<u64>,
     /// The members, by path.
-    members: BTreeMap<String, Found>,
+    members: BTreeMap<String, StagedEntry>,
 }
 
 #[derive(Debug, Clone)]
-struct Found {
-    kind: Is,
+struct StagedEntry {
+    kind: EntryKind,
     archive: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Is {
+enum EntryKind {
     File,
     Folder,
     Link,
@@ -93,18 +93,18 @@ impl Stage {
 
     /// Returns all members that were unpacked and not removed again, sorted by path.
     pub(crate) fn finish(self) -> Vec<Member> {
-        let member = |(path, found): (String, Found)| Member {
+        let member = |(path, found): (String, StagedEntry)| Member {
             path,
-            is_folder: found.kind == Is::Folder,
-            is_link: found.kind == Is::Link,
+            is_folder: found.kind == EntryKind::Folder,
+            is_link: found.kind == EntryKind::Link,
             archive: found.archive,
         };
         self.members.into_iter().map(member).collect()
     }
 
     fn budget(&self, file: &File) -> io::Result<Budget> {
-        let grown = FREE_GROWTH.max(file.metadata()?.len().saturating_mul(MOST_GROWTH));
-        let budget = |bytes, why| Budget { members: MOST_MEMBERS, bytes, why };
+        let grown = EXPANSION_ALLOWANCE.max(file.metadata()?.len().saturating_mul(MAX_EXPANSION));
+        let budget = |bytes, why| Budget { members: MAX_MEMBERS, bytes, why };
         Ok(match self.free {
             Some(free) if free < grown => budget(free, "its content is larger than the free space"),
             _ => budget(grown, "its content is more than 200 times its size"),
@@ -171,7 +171,7 @@ impl Stage {
             };
             if entry.is_symlink() {
                 let mut to = String::new();
-                content.take(LONGEST_LINK).read_to_string(&mut to)?;
+                content.take(MAX_LINK).read_to_string(&mut to)?;
                 self.link(&path, &to, archive)?;
                 continue;
             }
@@ -179,7 +179,8 @@ impl Stage {
                 continue;
             }
             let mode = if entry.mode == 0 { 0o644 } else { entry.mode };
-            let mut out = Summed { file: self.create(&path, archive, mode)?, sum: crc32fast::Hasher::new() };
+            let mut out =
+                CrcWriter { file: self.create(&path, archive, mode)?, sum: crc32fast::Hasher::new() };
             let size = budget.copy(&mut content, &mut out)?;
             if size != entry.size || out.sum.finalize() != entry.sum {
                 return Err(format!("the content of `{}` is damaged", names::shown(&path)).into());
@@ -209,7 +210,7 @@ impl Stage {
     fn remove(&mut self, path: &str) -> Result<(), Problem> {
         let Some(found) = self.members.remove(path) else { return Ok(()) };
         let at = self.root.join(path);
-        if found.kind == Is::Folder {
+        if found.kind == EntryKind::Folder {
             fs::remove_dir_all(&at)?;
             let start = format!("{path}/");
             self.members.retain(|path, _| !path.starts_with(&start));
@@ -227,11 +228,13 @@ impl Stage {
         for (at, _) in path.match_indices('/').chain([(path.len(), "")]) {
             let folder = &path[..at];
             match self.members.get(folder).map(|found| found.kind) {
-                Some(Is::Folder) => {}
+                Some(EntryKind::Folder) => {}
                 None => {
                     fs::create_dir(self.root.join(folder))?;
-                    self.members
-                        .insert(folder.to_owned(), Found { kind: Is::Folder, archive: archive.to_owned() });
+                    self.members.insert(
+                        folder.to_owned(),
+                        StagedEntry { kind: EntryKind::Folder, archive: archive.to_owned() },
+                    );
                 }
                 Some(_) => {
                     let (path, folder) = (names::shown(path), names::shown(folder));
@@ -243,20 +246,20 @@ impl Stage {
     }
 
     /// Prepares the place of a member that is not a folder. A later member replaces an earlier one.
-    fn room(&mut self, path: &str, kind: Is, archive: &str) -> Result<PathBuf, Problem> {
+    fn room(&mut self, path: &str, kind: EntryKind, archive: &str) -> Result<PathBuf, Problem> {
         if let Some((above, _)) = path.rsplit_once('/') {
             self.folder(above, archive)?;
         }
-        if self.members.get(path).is_some_and(|found| found.kind == Is::Folder) {
+        if self.members.get(path).is_some_and(|found| found.kind == EntryKind::Folder) {
             return Err(format!("`{}` is both a folder and another kind of file", names::shown(path)).into());
         }
         self.remove(path)?;
-        self.members.insert(path.to_owned(), Found { kind, archive: archive.to_owned() });
+        self.members.insert(path.to_owned(), StagedEntry { kind, archive: archive.to_owned() });
         Ok(self.root.join(path))
     }
 
     fn create(&mut self, path: &str, archive: &str, mode: u32) -> Result<File, Problem> {
-        let at = self.room(path, Is::File, archive)?;
+        let at = self.room(path, EntryKind::File, archive)?;
         Ok(File::options().write(true).create_new(true).mode(masked(mode)).open(at)?)
     }
 
@@ -266,12 +269,12 @@ impl Stage {
                 format!("`{}` is a link to a target outside of the folder", names::shown(path)).into()
             );
         }
-        let at = self.room(path, Is::Link, archive)?;
+        let at = self.room(path, EntryKind::Link, archive)?;
         Ok(symlink(to, at)?)
     }
 
     fn same(&mut self, path: &str, to: &str, archive: &str) -> Result<(), Problem> {
-        if self.members.get(to).is_none_or(|found| found.kind != Is::File) {
+        if self.members.get(to).is_none_or(|found| found.kind != EntryKind::File) {
             let (path, to) = (names::shown(path), names::shown(to));
             return Err(
                 format!("`{path}` is a link to `{to}`, which is not an earlier file of the archive").into()
@@ -280,18 +283,18 @@ impl Stage {
         if path == to {
             return Ok(());
         }
-        let at = self.room(path, Is::File, archive)?;
+        let at = self.room(path, EntryKind::File, archive)?;
         Ok(fs::hard_link(self.root.join(to), at)?)
     }
 }
 
 /// Writes to a file and computes the CRC-32 of the bytes.
-struct Summed {
+struct CrcWriter {
     file: File,
     sum: crc32fast::Hasher,
 }
 
-impl Write for Summed {
+impl Write for CrcWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let count = self.file.write(bytes)?;
         self.sum.update(&bytes[..count]);
@@ -479,8 +482,8 @@ mod tests {
             "{result:?}"
         );
         let grown = |free| Stage::open(dir.path(), free).budget(&file).unwrap();
-        assert_eq!(grown(None).bytes, FREE_GROWTH);
-        file.set_len(FREE_GROWTH).unwrap();
-        assert_eq!(grown(None).bytes, FREE_GROWTH * MOST_GROWTH);
+        assert_eq!(grown(None).bytes, EXPANSION_ALLOWANCE);
+        file.set_len(EXPANSION_ALLOWANCE).unwrap();
+        assert_eq!(grown(None).bytes, EXPANSION_ALLOWANCE * MAX_EXPANSION);
     }
 }

@@ -9,7 +9,7 @@ use super::Problem;
 
 const BLOCK: usize = 512;
 /// Longest extension header, in bytes.
-const LONGEST_EXTENSION: u64 = 256 << 10;
+const MAX_EXTENSION: u64 = 256 << 10;
 
 /// The kind of a member.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -131,7 +131,7 @@ impl<R: Read> Reader<R> {
     }
 
     fn extension(&mut self, size: u64) -> Result<Vec<u8>, Problem> {
-        if size > LONGEST_EXTENSION {
+        if size > MAX_EXTENSION {
             return Err("it has a name that is too long".into());
         }
         let mut content = Vec::new();
@@ -147,11 +147,11 @@ impl<R: Read> Reader<R> {
 
 impl<R: Read> Read for Reader<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let most = usize::try_from(self.left).unwrap_or(usize::MAX).min(buffer.len());
-        if most == 0 {
+        let count = usize::try_from(self.left).unwrap_or(usize::MAX).min(buffer.len());
+        if count == 0 {
             return Ok(0);
         }
-        match self.inner.read(&mut buffer[..most])? {
+        match self.inner.read(&mut buffer[..count])? {
             0 => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the archive ends early")),
             count => {
                 self.left -= count as u64;

@@ -33,16 +33,16 @@ pub struct Entry {
 }
 
 const END: usize = 22;
-const LONGEST_COMMENT: u64 = 65_535;
+const MAX_COMMENT: u64 = 65_535;
 const LARGE_32: u64 = 0xFFFF_FFFF;
 /// Longest directory that is read, in bytes.
-const LONGEST_DIRECTORY: u64 = 8 << 20;
+const MAX_DIRECTORY: u64 = 8 << 20;
 
 /// Returns the members in the central directory.
 pub fn directory(file: &mut (impl Read + Seek)) -> Result<Vec<Entry>, Problem> {
     let invalid = || Problem::from("The file format is not valid.");
     let length = file.seek(SeekFrom::End(0))?;
-    let tail_start = length.saturating_sub(END as u64 + LONGEST_COMMENT);
+    let tail_start = length.saturating_sub(END as u64 + MAX_COMMENT);
     let tail = read(file, tail_start, length - tail_start)?;
     let at = (0..tail.len().saturating_sub(END - 1))
         .rev()
@@ -61,10 +61,9 @@ pub fn directory(file: &mut (impl Read + Seek)) -> Result<Vec<Entry>, Problem> {
         }
         (count, size, offset) = (u64_at(&large, 32)?, u64_at(&large, 40)?, u64_at(&large, 48)?);
     }
-    if size > LONGEST_DIRECTORY {
-        let why = format!(
-            "its list of members has {size} bytes; expected {LONGEST_DIRECTORY} at most, so use .tar.gz"
-        );
+    if size > MAX_DIRECTORY {
+        let why =
+            format!("its list of members has {size} bytes; expected {MAX_DIRECTORY} at most, so use .tar.gz");
         return Err(why.into());
     }
     let all = read(file, offset, size)?;

@@ -8,7 +8,8 @@ use reqwest::Url;
 use serde::Deserialize;
 
 use super::{
-    Listing, Name, Opened, Remote, Source, Want, bucket_and_path, gcs_credentials::Credentials, pages::Pages,
+    ByteRange, FileResponse, Identity, Listing, Remote, Source, bucket_and_path,
+    gcs_credentials::Credentials, pages::Pages,
 };
 use crate::{
     FetchError,
@@ -22,7 +23,7 @@ use crate::{
 };
 
 /// Longest page of a listing, in bytes.
-const LONGEST_PAGE: usize = 16 << 20;
+const MAX_PAGE: usize = 16 << 20;
 
 struct Gcs {
     client: Client,
@@ -63,7 +64,7 @@ pub(super) fn start(address: &Address, settings: &Settings) -> Result<Arc<dyn So
     let limits = Limits {
         connect: Duration::from_secs(30),
         read: Duration::from_mins(1),
-        patience: settings.patience()?,
+        retries: settings.retry_policy()?,
     };
     let tls = trust::usual(settings)?;
     Ok(Arc::new(Gcs {
@@ -98,7 +99,7 @@ impl Gcs {
     }
 
     async fn ask(&self, path: &str) -> Result<Document, Failure> {
-        self.client.document(&self.request(path).await?, LONGEST_PAGE).await
+        self.client.document(&self.request(path).await?, MAX_PAGE).await
     }
 
     /// Returns the objects below the path. If there are none, returns the object with this name.
@@ -162,7 +163,8 @@ impl Object {
         let mut file = Remote::new(path, self.name);
         let size = self.size.as_deref().and_then(|size| size.parse().ok());
         file.size = Some(size.ok_or_else(|| Failure::last("the server reports no size of an object"))?);
-        file.name = self.generation.map_or(Name::Unknown, |generation| Name::Text(generation.into()));
+        file.identity =
+            self.generation.map_or(Identity::Unknown, |generation| Identity::Text(generation.into()));
         let md5 = || Digest::from_base64(Algorithm::Md5, &self.md5_hash?);
         let crc = self.crc32c.and_then(|sum| Digest::from_base64(Algorithm::Crc32c, &sum));
         // Every object of Google's store has a CRC. An MD5 takes longer to compute than a download on a fast network.
@@ -189,7 +191,11 @@ impl Source for Gcs {
         .boxed()
     }
 
-    fn open<'a>(&'a self, file: &'a Remote, want: &'a Want) -> BoxFuture<'a, Result<Opened, Failure>> {
+    fn open<'a>(
+        &'a self,
+        file: &'a Remote,
+        range: &'a ByteRange,
+    ) -> BoxFuture<'a, Result<FileResponse, Failure>> {
         async move {
             let generation =
                 file.identity().map(|generation| format!("generation={}&", encode::part(&generation)));
@@ -200,10 +206,10 @@ impl Source for Gcs {
                 generation.unwrap_or_default()
             );
             let mut request = self.request(&path).await?;
-            if !want.is_all() {
-                request.range(want.start, want.end);
+            if !range.is_all() {
+                request.range(range.start, range.end);
             }
-            Opened::of(self.client.send(request).await?, want)
+            FileResponse::of(self.client.send(request).await?, range)
         }
         .boxed()
     }

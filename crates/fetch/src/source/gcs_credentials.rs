@@ -14,7 +14,7 @@ use serde_json::json;
 use crate::{
     FetchError, encode,
     http::{Client, Failure, Limits, Request},
-    retry::Patience,
+    retry::RetryPolicy,
     settings::Settings,
     trust,
 };
@@ -22,13 +22,13 @@ use crate::{
 const VARIABLE: &str = "GOOGLE_APPLICATION_CREDENTIALS";
 const SCOPE: &str = "https://www.googleapis.com/auth/devstorage.read_only";
 /// Tokens are replaced this many seconds before they expire.
-const EARLY: i64 = 300;
+const REFRESH_MARGIN: i64 = 300;
 /// Longest response with a token, in bytes.
-const LONGEST: usize = 64 << 10;
+const MAX_RESPONSE: usize = 64 << 10;
 
 /// Gets tokens, and replaces them before they expire.
 pub(super) struct Credentials {
-    from: From,
+    from: TokenSource,
     near: Client,
     far: Client,
     current: tokio::sync::Mutex<()>,
@@ -36,19 +36,19 @@ pub(super) struct Credentials {
 }
 
 /// The source of tokens.
-enum From {
+enum TokenSource {
     /// The key of a service account.
-    Account(Account),
+    ServiceAccount(ServiceAccount),
     /// The refresh token of a user.
-    Person(Person),
+    AuthorizedUser(AuthorizedUser),
     /// The metadata server at this address, if the machine belongs to Google Cloud.
-    Machine(String),
+    Metadata(String),
     /// No source. Requests are anonymous.
-    Nobody,
+    Anonymous,
 }
 
 #[derive(Deserialize)]
-struct Account {
+struct ServiceAccount {
     client_email: String,
     private_key: String,
     private_key_id: Option<String>,
@@ -57,7 +57,7 @@ struct Account {
 }
 
 #[derive(Deserialize)]
-struct Person {
+struct AuthorizedUser {
     client_id: String,
     client_secret: String,
     refresh_token: String,
@@ -66,7 +66,7 @@ struct Person {
 }
 
 #[derive(Deserialize)]
-struct Answer {
+struct TokenResponse {
     access_token: String,
     expires_in: Option<i64>,
 }
@@ -83,10 +83,10 @@ impl Credentials {
         let limits = |seconds, attempts| Limits {
             connect: Duration::from_secs(seconds),
             read: Duration::from_secs(10),
-            patience: Patience { attempts, time: Duration::from_secs(30), first_answer: None },
+            retries: RetryPolicy { attempts, time: Duration::from_secs(30), first_answer: None },
         };
         Ok(Self {
-            from: From::find(settings)?,
+            from: TokenSource::find(settings)?,
             near: Client::new(tls.clone(), limits(1, 1))?,
             far: Client::new(tls, limits(10, 5))?,
             current: tokio::sync::Mutex::new(()),
@@ -100,24 +100,24 @@ impl Credentials {
         let _asking = self.current.lock().await;
         let now = Timestamp::now().as_second();
         if let Some((token, end)) = &*self.token.lock()
-            && *end > now + EARLY
+            && *end > now + REFRESH_MARGIN
         {
             return Ok(token.clone());
         }
         let (token, lasts) = match &self.from {
-            From::Nobody => (None, None),
-            From::Account(account) => self.ask(&account.token_uri, account.grant(now)?).await?,
-            From::Person(person) => self.ask(&person.token_uri, person.grant()).await?,
-            From::Machine(host) => {
+            TokenSource::Anonymous => (None, None),
+            TokenSource::ServiceAccount(account) => self.ask(&account.token_uri, account.grant(now)?).await?,
+            TokenSource::AuthorizedUser(user) => self.ask(&user.token_uri, user.grant()).await?,
+            TokenSource::Metadata(host) => {
                 let path = "computeMetadata/v1/instance/service-accounts/default/token";
                 let mut request = Request::get(url(&format!("http://{host}/{path}"))?);
                 request.headers.insert("metadata-flavor", http::HeaderValue::from_static("Google"));
-                match self.near.document(&request, LONGEST).await {
+                match self.near.document(&request, MAX_RESPONSE).await {
                     Ok(document) => read(&document.body)?,
                     Err(failure) => {
                         tracing::debug!(
-                            "No metadata server answers, so requests are anonymous: {}.",
-                            failure.why
+                            error = failure.why,
+                            "No metadata server answers, so requests are anonymous."
                         );
                         (None, None)
                     }
@@ -136,7 +136,7 @@ impl Credentials {
             http::HeaderValue::from_static("application/x-www-form-urlencoded"),
         );
         request.body = Some(body.into());
-        let document = self.far.document(&request, LONGEST).await.map_err(|failure| Failure {
+        let document = self.far.document(&request, MAX_RESPONSE).await.map_err(|failure| Failure {
             // A refused grant is an authentication error, whatever the status.
             status: failure.status.map(|status| if status < 500 { 401 } else { status }),
             ..failure
@@ -146,7 +146,7 @@ impl Credentials {
 }
 
 fn read(body: &[u8]) -> Result<(Option<String>, Option<i64>), Failure> {
-    let answer: Answer =
+    let answer: TokenResponse =
         serde_json::from_slice(body).map_err(|_| Failure::last("cannot read the response with the token"))?;
     Ok((Some(answer.access_token), answer.expires_in))
 }
@@ -155,9 +155,9 @@ fn url(text: &str) -> Result<Url, Failure> {
     Url::parse(text).map_err(|_| Failure::last("an address in the credentials is invalid"))
 }
 
-// === impl From ===
+// === impl TokenSource ===
 
-impl From {
+impl TokenSource {
     fn find(settings: &Settings) -> Result<Self, FetchError> {
         if let Some(file) = settings.get(VARIABLE) {
             return Self::read(&PathBuf::from(file));
@@ -168,9 +168,9 @@ impl From {
             return Self::read(&file);
         }
         if settings.is_on("NO_GCE_CHECK") || settings.get("STORAGE_EMULATOR_HOST").is_some() {
-            return Ok(Self::Nobody);
+            return Ok(Self::Anonymous);
         }
-        Ok(Self::Machine(settings.get("GCE_METADATA_HOST").unwrap_or("metadata.google.internal").to_owned()))
+        Ok(Self::Metadata(settings.get("GCE_METADATA_HOST").unwrap_or("metadata.google.internal").to_owned()))
     }
 
     fn read(file: &PathBuf) -> Result<Self, FetchError> {
@@ -182,8 +182,8 @@ impl From {
         let kind = value["type"].as_str().unwrap_or_default().to_owned();
         let broken = |_| refuse(format!("`{shown}` lacks a field of `{kind}`"));
         match kind.as_str() {
-            "service_account" => Ok(Self::Account(serde_json::from_value(value).map_err(broken)?)),
-            "authorized_user" => Ok(Self::Person(serde_json::from_value(value).map_err(broken)?)),
+            "service_account" => Ok(Self::ServiceAccount(serde_json::from_value(value).map_err(broken)?)),
+            "authorized_user" => Ok(Self::AuthorizedUser(serde_json::from_value(value).map_err(broken)?)),
             other => Err(refuse(format!(
                 "`{shown}` is of type `{}`; expected service_account or authorized_user",
                 crate::names::shown(other)
@@ -192,9 +192,9 @@ impl From {
     }
 }
 
-// === impl Account ===
+// === impl ServiceAccount ===
 
-impl Account {
+impl ServiceAccount {
     /// Builds the body of a token request: a JWT that is signed with the account's key.
     fn grant(&self, now: i64) -> Result<String, Failure> {
         let encode_json = |value: serde_json::Value| URL_SAFE_NO_PAD.encode(value.to_string());
@@ -223,9 +223,9 @@ impl Account {
     }
 }
 
-// === impl Person ===
+// === impl AuthorizedUser ===
 
-impl Person {
+impl AuthorizedUser {
     fn grant(&self) -> String {
         format!(
             "grant_type=refresh_token&client_id={}&client_secret={}&refresh_token={}",
@@ -250,7 +250,7 @@ mod tests {
                 std::fs::write(&file, content).unwrap();
             }
             let settings = Settings::new([(VARIABLE.to_owned(), file.display().to_string())]).unwrap();
-            From::find(&settings).err().map(|error| error.to_string())
+            TokenSource::find(&settings).err().map(|error| error.to_string())
         };
         for content in [
             None,
@@ -261,7 +261,7 @@ mod tests {
             let error = find(content).unwrap();
             assert!(error.contains(VARIABLE) && !error.contains("s3cr3t"), "{error}");
         }
-        let person = r#"{"type":"authorized_user","client_id":"a","client_secret":"b","refresh_token":"c"}"#;
-        assert_eq!(find(Some(person)), None);
+        let user = r#"{"type":"authorized_user","client_id":"a","client_secret":"b","refresh_token":"c"}"#;
+        assert_eq!(find(Some(user)), None);
     }
 }

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use reqwest::Url;
 
 use super::{
-    Listing, Name, Opened, Remote, Source, Want,
+    ByteRange, FileResponse, Identity, Listing, Remote, Source,
     hub_cache::HubCache,
     hub_wire::{Headers, Model, Tree, digest, next_page},
     pages::Pages,
@@ -25,10 +25,10 @@ use crate::{
 };
 
 /// Longest list of files that is read at once, in bytes.
-const LONGEST_LIST: usize = 24 << 20;
+const MAX_LIST: usize = 24 << 20;
 
-/// The most download addresses that are remembered.
-const MOST_LOCATIONS: usize = 1000;
+/// The maximum number of download addresses that are remembered.
+const MAX_LOCATIONS: usize = 1000;
 
 struct Hub {
     client: Client,
@@ -62,7 +62,7 @@ pub(super) fn start(address: &Address, settings: &Settings) -> Result<Arc<dyn So
     let limits = Limits {
         connect: settings.seconds("HF_HUB_ETAG_TIMEOUT", 10)?,
         read: settings.seconds("HF_HUB_DOWNLOAD_TIMEOUT", 10)?.max(Duration::from_millis(100)),
-        patience: settings.patience()?,
+        retries: settings.retry_policy()?,
     };
     let cache = HubCache::new(settings, repository);
     Ok(Arc::new(Hub {
@@ -124,7 +124,7 @@ impl Hub {
         // A hub that does not know `blobs` lists only names. Then each file is described by its own request.
         let path = format!("api/models/{repository}/revision/{}?blobs=true", encode::part(revision));
         let request = self.request(Method::GET, self.url(&path)?)?;
-        let (commit, files) = match self.client.document(&request, LONGEST_LIST).await {
+        let (commit, files) = match self.client.document(&request, MAX_LIST).await {
             Ok(document) => {
                 let model: Model = serde_json::from_slice(&document.body)
                     .map_err(|error| Failure::last(format!("cannot read the list of files: {error}")))?;
@@ -148,7 +148,7 @@ impl Hub {
         let (mut files, mut pages) = (Vec::new(), Pages::default());
         loop {
             let request = self.request(Method::GET, url)?;
-            let page = self.client.document(&request, LONGEST_LIST).await?;
+            let page = self.client.document(&request, MAX_LIST).await?;
             let tree: Tree = serde_json::from_slice(&page.body)
                 .map_err(|error| Failure::last(format!("cannot read the list of files: {error}")))?;
             let next = next_page(&page.headers);
@@ -189,18 +189,18 @@ impl Hub {
     /// Remembers the download address of a file. The number is limited, because the hub can be asked again.
     fn remember(&self, file: &Remote, location: Url) {
         let mut locations = self.locations.lock();
-        if locations.len() >= MOST_LOCATIONS {
+        if locations.len() >= MAX_LOCATIONS {
             locations.clear();
         }
         locations.insert(file.path.clone(), location);
     }
 
-    async fn ask(&self, url: Url, want: &Want) -> Result<Opened, Failure> {
+    async fn ask(&self, url: Url, range: &ByteRange) -> Result<FileResponse, Failure> {
         let mut request = self.request(Method::GET, url)?;
-        if !want.is_all() {
-            request.range(want.start, want.end);
+        if !range.is_all() {
+            request.range(range.start, range.end);
         }
-        Opened::of(self.client.send(request).await?, want)
+        FileResponse::of(self.client.send(request).await?, range)
     }
 }
 
@@ -238,7 +238,7 @@ impl Source for Hub {
             let described = async {
                 let mut request = self.request(Method::HEAD, self.resolve(file)?)?;
                 request.follow = Follow::SameHost;
-                let answer = self.client.send_patiently(&request).await?;
+                let answer = self.client.send_with_retries(&request).await?;
                 let headers = Headers::read(answer.headers()).map_err(Failure::broken)?;
                 if let Some(location) = answer.location()? {
                     self.remember(file, location);
@@ -246,7 +246,7 @@ impl Source for Hub {
                 Ok(Remote {
                     size: Some(headers.size),
                     digest: digest(&headers.identity),
-                    name: Name::Text(headers.identity.into()),
+                    identity: Identity::Text(headers.identity.into()),
                     described: true,
                     ..file.clone()
                 })
@@ -256,14 +256,18 @@ impl Source for Hub {
         .boxed()
     }
 
-    fn open<'a>(&'a self, file: &'a Remote, want: &'a Want) -> BoxFuture<'a, Result<Opened, Failure>> {
+    fn open<'a>(
+        &'a self,
+        file: &'a Remote,
+        range: &'a ByteRange,
+    ) -> BoxFuture<'a, Result<FileResponse, Failure>> {
         async move {
             if self.offline {
                 return Err(FetchError::Offline { resource: self.repository.clone() }.into());
             }
             let known = self.locations.lock().get(&*file.path).cloned();
             if let Some(location) = known {
-                match self.ask(location, want).await {
+                match self.ask(location, range).await {
                     // The signature of the download address has expired, so the hub is asked for a new one.
                     Err(failure) if matches!(failure.status, Some(400 | 401 | 403 | 404 | 410)) => {
                         self.locations.lock().remove(&*file.path);
@@ -271,7 +275,7 @@ impl Source for Hub {
                     result => return result,
                 }
             }
-            let opened = self.ask(self.resolve(file)?, want).await?;
+            let opened = self.ask(self.resolve(file)?, range).await?;
             if origin(opened.answer.url()) != origin(&self.endpoint) {
                 self.remember(file, opened.answer.url().clone());
             }
@@ -280,7 +284,7 @@ impl Source for Hub {
         .boxed()
     }
 
-    fn on_this_machine(&self, file: &Remote) -> Option<PathBuf> {
+    fn local_copy(&self, file: &Remote) -> Option<PathBuf> {
         self.cache.as_ref()?.find(file)
     }
 

@@ -6,13 +6,13 @@ use std::{
 };
 
 use super::{
-    Name, Remote,
+    Identity, Remote,
     hub_wire::{digest, is_commit},
 };
 use crate::settings::Settings;
 
 /// The most levels of folders in a model.
-const DEEPEST: usize = 32;
+const MAX_DEPTH: usize = 32;
 
 /// The cached files of one model.
 #[derive(Debug)]
@@ -63,7 +63,7 @@ impl HubCache {
             Some(named.trim().to_owned()).filter(|commit| is_commit(commit))?
         };
         let mut files = Vec::new();
-        walk(&self.folder.join("snapshots").join(&commit), "", DEEPEST, &mut files)?;
+        walk(&self.folder.join("snapshots").join(&commit), "", MAX_DEPTH, &mut files)?;
         Some((commit, files))
     }
 }
@@ -82,7 +82,7 @@ fn walk(folder: &Path, below: &str, depth: usize, files: &mut Vec<Remote>) -> Op
         let mut file = Remote::new(&path, &path);
         file.size = Some(target.metadata().ok()?.len());
         file.digest = Some(digest(&target.file_name()?.to_string_lossy())?);
-        file.name = Name::Digest;
+        file.identity = Identity::Digest;
         files.push(file);
     }
     Some(())

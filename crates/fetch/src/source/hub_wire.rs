@@ -10,7 +10,7 @@ use serde::{
 
 use crate::{
     digest::{Algorithm, Digest},
-    source::{Name, Remote},
+    source::{Identity, Remote},
 };
 
 /// A model at a revision.
@@ -63,7 +63,7 @@ pub(super) struct Headers {
 
 impl Model {
     /// A response that lists more files than this may be incomplete.
-    const MOST: usize = 50_000;
+    const MAX_FILES: usize = 50_000;
 
     /// The commit.
     pub fn commit(&self) -> Option<&str> {
@@ -95,7 +95,7 @@ fn files<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<Remote
         fn visit_seq<A: SeqAccess<'de>>(self, mut all: A) -> Result<Self::Value, A::Error> {
             let mut files = Vec::new();
             while let Some(Sibling { rfilename, size, blob, lfs }) = all.next_element()? {
-                if files.len() == Model::MOST {
+                if files.len() == Model::MAX_FILES {
                     while all.next_element::<IgnoredAny>()?.is_some() {}
                     return Ok(None);
                 }
@@ -124,10 +124,10 @@ fn remote(path: &str, size: Option<u64>, blob: Option<String>, lfs: Option<Lfs>)
     (file.size, identity) = lfs.map_or((size, blob), |lfs| (lfs.size.or(size), lfs.sha256));
     file.digest = identity.as_deref().and_then(digest);
     // There may be very many files. For most of them the name is the digest, so it is not stored twice.
-    file.name = match identity {
-        Some(identity) if file.digest.is_none() => Name::Text(identity.into()),
-        Some(_) => Name::Digest,
-        None => Name::Unknown,
+    file.identity = match identity {
+        Some(identity) if file.digest.is_none() => Identity::Text(identity.into()),
+        Some(_) => Identity::Digest,
+        None => Identity::Unknown,
     };
     file.described = file.size.is_some() && file.digest.is_some();
     file

@@ -36,7 +36,7 @@ use crate::{
     digest::Digest,
     error::Protocol,
     filter::Filter,
-    http::{Answer, Failure, content_range},
+    http::{Failure, Response, content_range},
     settings::Settings,
 };
 
@@ -92,10 +92,14 @@ pub(crate) trait Source: Send + Sync {
     }
 
     /// Starts to read a range of a file.
-    fn open<'a>(&'a self, file: &'a Remote, want: &'a Want) -> BoxFuture<'a, Result<Opened, Failure>>;
+    fn open<'a>(
+        &'a self,
+        file: &'a Remote,
+        range: &'a ByteRange,
+    ) -> BoxFuture<'a, Result<FileResponse, Failure>>;
 
     /// Returns the path of a copy on this machine, if there is one.
-    fn on_this_machine(&self, _file: &Remote) -> Option<PathBuf> {
+    fn local_copy(&self, _file: &Remote) -> Option<PathBuf> {
         None
     }
 
@@ -118,9 +122,9 @@ pub(crate) trait Source: Send + Sync {
 /// The limits of parallel work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Parallel {
-    /// The most unfinished files at a time.
+    /// The maximum number of unfinished files at a time.
     pub(crate) files: usize,
-    /// The most connections at a time.
+    /// The maximum number of connections at a time.
     pub(crate) connections: usize,
     /// Attempts without progress. `None` for the default.
     pub(crate) attempts: Option<u32>,
@@ -151,7 +155,7 @@ pub(crate) struct Remote {
     /// Size in bytes, if it is known.
     pub(crate) size: Option<u64>,
     /// The source's name for this content.
-    pub(crate) name: Name,
+    pub(crate) identity: Identity,
     /// The expected digest, if it is known.
     pub(crate) digest: Option<Digest>,
     /// Whether [`Source::describe`] is not needed.
@@ -164,7 +168,7 @@ pub(crate) struct Remote {
 
 /// A source's name for a content. Different contents have different names.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) enum Name {
+pub(crate) enum Identity {
     /// The name is not known.
     #[default]
     Unknown,
@@ -196,7 +200,7 @@ pub(crate) struct Members {
 
 /// The wanted bytes of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Want {
+pub(crate) struct ByteRange {
     /// First byte.
     pub(crate) start: u64,
     /// Byte after the last. `None` for all following bytes.
@@ -207,8 +211,8 @@ pub(crate) struct Want {
 
 /// A response with the bytes of a file.
 #[derive(Debug)]
-pub(crate) struct Opened {
-    pub(crate) answer: Answer,
+pub(crate) struct FileResponse {
+    pub(crate) answer: Response,
     /// The first byte in the response.
     pub(crate) start: u64,
     /// Size of the whole file, if it is known.
@@ -230,7 +234,7 @@ impl Remote {
             locator: if path == locator { shared.clone() } else { locator.into() },
             path: shared,
             size: None,
-            name: Name::Unknown,
+            identity: Identity::Unknown,
             digest: None,
             described: true,
             ranged: true,
@@ -240,10 +244,10 @@ impl Remote {
 
     /// Returns the source's name for this content, if it is known.
     pub(crate) fn identity(&self) -> Option<Arc<str>> {
-        match &self.name {
-            Name::Unknown => None,
-            Name::Digest => self.digest.map(|digest| digest.hex().into()),
-            Name::Text(text) => Some(text.clone()),
+        match &self.identity {
+            Identity::Unknown => None,
+            Identity::Digest => self.digest.map(|digest| digest.hex().into()),
+            Identity::Text(text) => Some(text.clone()),
         }
     }
 }
@@ -263,28 +267,28 @@ impl Listing {
     }
 }
 
-// === impl Want ===
+// === impl ByteRange ===
 
-impl Want {
+impl ByteRange {
     /// Whether the whole file is wanted.
     pub(crate) fn is_all(&self) -> bool {
         self.start == 0 && self.end.is_none()
     }
 }
 
-// === impl Opened ===
+// === impl FileResponse ===
 
-impl Opened {
+impl FileResponse {
     /// Reads from a response which bytes of which content it has.
-    pub(crate) fn of(answer: Answer, want: &Want) -> Result<Self, Failure> {
+    pub(crate) fn of(answer: Response, range: &ByteRange) -> Result<Self, Failure> {
         let (start, size) = match answer.status().as_u16() {
             200 => (0, answer.length()),
             206 => {
-                let range = answer.header("content-range").and_then(content_range);
-                let Some((start, end, size)) = range else {
+                let sent = answer.header("content-range").and_then(content_range);
+                let Some((start, end, size)) = sent else {
                     return Err(Failure::last("a response with status 206 has no valid range"));
                 };
-                if start != want.start || want.end.is_some_and(|wanted| end > wanted) {
+                if start != range.start || range.end.is_some_and(|wanted| end > wanted) {
                     return Err(Failure::last("the server sent another range than the requested one"));
                 }
                 (start, size)

@@ -10,7 +10,7 @@ use reqwest::Url;
 use serde::Deserialize;
 
 use super::{
-    Listing, Opened, Placement, Remote, Source, Want,
+    ByteRange, FileResponse, Listing, Placement, Remote, Source,
     oci_auth::{Challenge, Login, login},
     oci_manifest::Manifest,
 };
@@ -20,15 +20,15 @@ use crate::{
     encode,
     error::Protocol,
     filter::Filter,
-    http::{Answer, Client, Failure, Limits, Request, ascii, origin, patiently},
+    http::{Client, Failure, Limits, Request, Response, ascii, origin, with_retries},
     settings::Settings,
     trust,
 };
 
 /// Longest manifest, in bytes.
-const LONGEST_MANIFEST: usize = 4 << 20;
+const MAX_MANIFEST: usize = 4 << 20;
 /// Longest answer with a token, in bytes.
-const LONGEST_TOKEN: usize = 256 << 10;
+const MAX_TOKEN: usize = 256 << 10;
 
 const MANIFESTS: &str = "application/vnd.oci.image.manifest.v1+json, application/vnd.oci.image.index.v1+json, \
                          application/vnd.docker.distribution.manifest.v2+json, \
@@ -65,7 +65,7 @@ pub(super) fn start(address: &Address, settings: &Settings) -> Result<Arc<dyn So
     let limits = Limits {
         connect: Duration::from_secs(10),
         read: Duration::from_secs(30),
-        patience: settings.patience()?,
+        retries: settings.retry_policy()?,
     };
     let tls = if insecure {
         tracing::warn!(
@@ -142,7 +142,7 @@ fn architecture() -> &'static str {
 
 impl Oci {
     /// Sends a request to the registry. If the registry asks for credentials, the request is repeated with them.
-    async fn ask(&self, path: &str, prepare: &(dyn Fn(&mut Request) + Sync)) -> Result<Answer, Failure> {
+    async fn ask(&self, path: &str, prepare: &(dyn Fn(&mut Request) + Sync)) -> Result<Response, Failure> {
         let mut last = None;
         let known = self.session.lock().base.clone();
         for base in known.as_ref().map_or(self.bases.as_slice(), std::slice::from_ref) {
@@ -227,7 +227,7 @@ impl Oci {
                 if let Some(basic) = self.login.as_ref().and_then(Login::basic) {
                     request.secret(AUTHORIZATION, &basic)?;
                 }
-                let body = self.client.document(&request, LONGEST_TOKEN).await?.body;
+                let body = self.client.document(&request, MAX_TOKEN).await?.body;
                 let token: Token = serde_json::from_slice(&body)
                     .map_err(|_| Failure::last("cannot read the response of the token server"))?;
                 let token = token.token.or(token.access_token).filter(|token| !token.is_empty());
@@ -239,12 +239,12 @@ impl Oci {
 
     /// Fetches a manifest. If it was requested by digest, the digest is checked.
     async fn manifest(&self, reference: &str) -> Result<(Manifest, String), Failure> {
-        let body = patiently(self.client.patience(), || async {
+        let body = with_retries(self.client.retry_policy(), || async {
             let prepare = |request: &mut Request| {
                 request.headers.insert(http::header::ACCEPT, ascii(MANIFESTS));
             };
             let answer = self.ask(&format!("manifests/{reference}"), &prepare).await?;
-            answer.body(LONGEST_MANIFEST).await
+            answer.body(MAX_MANIFEST).await
         })
         .await?;
         let found = Digest::of(Algorithm::Sha256, &body).to_string();
@@ -292,15 +292,19 @@ impl Source for Oci {
         .boxed()
     }
 
-    fn open<'a>(&'a self, file: &'a Remote, want: &'a Want) -> BoxFuture<'a, Result<Opened, Failure>> {
+    fn open<'a>(
+        &'a self,
+        file: &'a Remote,
+        range: &'a ByteRange,
+    ) -> BoxFuture<'a, Result<FileResponse, Failure>> {
         async move {
             let prepare = |request: &mut Request| {
-                if !want.is_all() {
-                    request.range(want.start, want.end);
+                if !range.is_all() {
+                    request.range(range.start, range.end);
                 }
             };
             let answer = self.ask(&format!("blobs/{}", file.locator), &prepare).await?;
-            Opened::of(answer, want)
+            FileResponse::of(answer, range)
         }
         .boxed()
     }

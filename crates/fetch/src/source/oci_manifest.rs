@@ -7,11 +7,11 @@ use serde::Deserialize;
 use crate::{
     digest::{Algorithm, Digest},
     filter::Filter,
-    source::{Members, Name, Placement, Remote},
+    source::{Identity, Members, Placement, Remote},
 };
 
 /// Most layers of a model.
-const MOST_LAYERS: usize = 10_000;
+const MAX_LAYERS: usize = 10_000;
 
 /// A manifest, or an index of manifests.
 #[derive(Debug, Default, Deserialize)]
@@ -63,8 +63,8 @@ impl Manifest {
     pub fn parse(text: &[u8]) -> Result<Self, String> {
         let manifest: Self =
             serde_json::from_slice(text).map_err(|error| format!("cannot read the manifest: {error}"))?;
-        if manifest.layers.len().max(manifest.manifests.len()) > MOST_LAYERS {
-            return Err(format!("it has more than {MOST_LAYERS} layers"));
+        if manifest.layers.len().max(manifest.manifests.len()) > MAX_LAYERS {
+            return Err(format!("it has more than {MAX_LAYERS} layers"));
         }
         Ok(manifest)
     }
@@ -138,7 +138,7 @@ impl Manifest {
                 continue;
             }
             file.size = Some(layer.size);
-            file.name = Name::Text(layer.digest.as_str().into());
+            file.identity = Identity::Text(layer.digest.as_str().into());
             file.digest = Some(digest);
             file.placement = placement;
             files.push(file);

@@ -8,9 +8,9 @@ use std::{
 use crate::http::Failure;
 
 /// The most files in one listing, wanted or not.
-const MOST_FILES: usize = 1_000_000;
+const MAX_FILES: usize = 1_000_000;
 /// The most pages without files. Stores may send some, for example for deleted objects.
-const MOST_EMPTY: usize = 1000;
+const MAX_EMPTY_PAGES: usize = 1000;
 
 /// The pages of a listing so far.
 #[derive(Default)]
@@ -28,9 +28,9 @@ impl Pages {
     /// Counts a page with its number of files and the token of the next page. Refuses a listing that does not end.
     pub(super) fn turn(&mut self, server: &str, files: usize, next: Option<&str>) -> Result<(), Failure> {
         self.files += files;
-        if self.files > MOST_FILES {
+        if self.files > MAX_FILES {
             return Err(Failure::last(format!(
-                "{server} lists more than {MOST_FILES} files; use an address that has only the files of a \
+                "{server} lists more than {MAX_FILES} files; use an address that has only the files of a \
                  model"
             )));
         }
@@ -38,8 +38,8 @@ impl Pages {
         self.empty += usize::from(files == 0);
         let why = if !self.named.insert(self.hasher.hash_one(next)) {
             "a page refers to an earlier page as its next page".to_owned()
-        } else if self.empty > MOST_EMPTY {
-            format!("more than {MOST_EMPTY} pages are empty, and each has a next page")
+        } else if self.empty > MAX_EMPTY_PAGES {
+            format!("more than {MAX_EMPTY_PAGES} pages are empty, and each has a next page")
         } else {
             return Ok(());
         };
@@ -57,7 +57,7 @@ mod tests {
     #[test]
     fn a_list_ends() {
         let mut pages = Pages::default();
-        for page in 0..MOST_EMPTY {
+        for page in 0..MAX_EMPTY_PAGES {
             pages.turn("s", 0, Some(&page.to_string())).unwrap();
         }
         pages.turn("s", 1, Some("more")).unwrap();
@@ -70,7 +70,7 @@ mod tests {
         assert!(pages.turn("s", 1, Some("a")).unwrap_err().why.contains("earlier page"));
 
         let mut pages = Pages::default();
-        pages.turn("s", MOST_FILES, Some("a")).unwrap();
+        pages.turn("s", MAX_FILES, Some("a")).unwrap();
         assert!(pages.turn("s", 1, None).unwrap_err().why.contains("more than 1000000 files"));
     }
 }

@@ -14,9 +14,9 @@ use parking_lot::Mutex;
 use reqwest::Url;
 
 use super::{
-    Listing, Name, Opened, Parallel, Remote, Source, Want, bucket_and_path,
+    ByteRange, FileResponse, Identity, Listing, Parallel, Remote, Source, bucket_and_path,
     pages::Pages,
-    s3_checksum::{Promise, promised},
+    s3_checksum::{ObjectDigest, object_digest},
     s3_credentials::Credentials,
     s3_list::{Object, Page, error_code},
     s3_sign::sign,
@@ -26,15 +26,15 @@ use crate::{
     digest::Digest,
     encode,
     error::Protocol,
-    file::LARGE,
+    file::SINGLE_REQUEST_LIMIT,
     filter::Filter,
-    http::{Answer, Client, Failure, Follow, Limits, Request, ascii, origin, patiently},
+    http::{Client, Failure, Follow, Limits, Request, Response, ascii, origin, with_retries},
     settings::Settings,
     trust,
 };
 
 /// Longest page of a listing, in bytes.
-const LONGEST_PAGE: usize = 8 << 20;
+const MAX_PAGE: usize = 8 << 20;
 
 struct S3 {
     client: Client,
@@ -66,7 +66,7 @@ pub(super) fn start(address: &Address, settings: &Settings) -> Result<Arc<dyn So
     let limits = Limits {
         connect: settings.seconds("S3_CONNECT_TIMEOUT", 15)?,
         read: settings.seconds("S3_READ_TIMEOUT", 30)?,
-        patience: settings.patience()?,
+        retries: settings.retry_policy()?,
     };
     let files = settings.count("S3_MAX_FILE_CONCURRENCY", 4)?;
     Ok(Arc::new(S3 {
@@ -169,7 +169,7 @@ impl S3 {
         key: Option<&str>,
         query: &str,
         headers: HeaderMap,
-    ) -> Result<Answer, Failure> {
+    ) -> Result<Response, Failure> {
         let once = || async {
             let mut request = Request::new(method.clone(), self.url(key, query)?);
             request.headers.extend(headers.clone());
@@ -209,16 +209,16 @@ impl S3 {
         if !self.key.is_empty() {
             query.extend(["&prefix=", &encode::part(&self.key)]);
         }
-        patiently(self.patience(), || async {
+        with_retries(self.retry_policy(), || async {
             let answer = self.send(Method::GET, None, &query, HeaderMap::new()).await?;
-            let body = answer.body(LONGEST_PAGE).await?;
+            let body = answer.body(MAX_PAGE).await?;
             Page::parse(&body).map_err(|why| Failure::last(format!("cannot read the list of objects: {why}")))
         })
         .await
     }
 
-    fn patience(&self) -> crate::retry::Patience {
-        crate::retry::Patience { attempts: self.attempts, ..self.client.patience() }
+    fn retry_policy(&self) -> crate::retry::RetryPolicy {
+        crate::retry::RetryPolicy { attempts: self.attempts, ..self.client.retry_policy() }
     }
 
     async fn objects(&self, filter: &Filter) -> Result<Vec<Remote>, Failure> {
@@ -245,11 +245,13 @@ impl S3 {
     }
 
     /// Asks for the headers of an object.
-    async fn head(&self, file: &Remote, query: &str) -> Result<Answer, Failure> {
+    async fn head(&self, file: &Remote, query: &str) -> Result<Response, Failure> {
         let mut headers = HeaderMap::new();
         headers.insert("x-amz-checksum-mode", ascii("ENABLED"));
-        patiently(self.patience(), || self.send(Method::HEAD, Some(&file.locator), query, headers.clone()))
-            .await
+        with_retries(self.retry_policy(), || {
+            self.send(Method::HEAD, Some(&file.locator), query, headers.clone())
+        })
+        .await
     }
 
     /// Completes the digest of the digests of an object's parts with the size of the parts. Returns `None` if the parts have
@@ -265,7 +267,7 @@ impl S3 {
             let answer = self.head(file, &format!("partNumber={number}")).await;
             let answer = answer.inspect_err(|failure| {
                 let object = &*file.locator;
-                tracing::debug!(object, "Cannot find out the sizes of its parts: {}.", failure.why);
+                tracing::debug!(object, error = failure.why, "Cannot find out the sizes of its parts.");
             });
             let length = answer.ok()?.length()?;
             let part = *part.get_or_insert(length);
@@ -324,7 +326,7 @@ impl S3 {
 
 /// Whether an object was uploaded in several parts, judged by its ETag.
 fn is_in_parts(file: &Remote) -> bool {
-    let Name::Text(etag) = &file.name else { return false };
+    let Identity::Text(etag) = &file.identity else { return false };
     etag.rsplit_once('-').is_some_and(|(_, count)| count.parse::<u32>().is_ok_and(|count| count > 1))
 }
 
@@ -332,11 +334,11 @@ fn remote(path: String, object: Object) -> Remote {
     let mut file = Remote::new(path, object.key);
     file.size = Some(object.size);
     if !object.etag.is_empty() {
-        file.name = Name::Text(object.etag.into());
+        file.identity = Identity::Text(object.etag.into());
     }
     // Larger objects are fetched in parts, so their responses have no checksum of the whole. The ETag of an object that was
     // uploaded in parts is no digest of its content, and more requests are needed to learn the sizes of the parts.
-    file.described = object.size <= LARGE && !is_in_parts(&file);
+    file.described = object.size <= SINGLE_REQUEST_LIMIT && !is_in_parts(&file);
     file
 }
 
@@ -370,9 +372,9 @@ impl Source for S3 {
     fn describe<'a>(&'a self, file: &'a Remote) -> BoxFuture<'a, Result<Remote, FetchError>> {
         async move {
             let answer = self.head(file, "").await.map_err(|failure| self.error_of(failure))?;
-            let digest = match promised(|name| answer.header(name)) {
-                Some(Promise::Whole(digest)) => Some(digest),
-                Some(Promise::Parts { digest, count }) => self.of_parts(file, digest, count).await,
+            let digest = match object_digest(|name| answer.header(name)) {
+                Some(ObjectDigest::Whole(digest)) => Some(digest),
+                Some(ObjectDigest::Parts { digest, count }) => self.of_parts(file, digest, count).await,
                 None => None,
             };
             Ok(Remote { digest, described: true, ..file.clone() })
@@ -380,28 +382,32 @@ impl Source for S3 {
         .boxed()
     }
 
-    fn open<'a>(&'a self, file: &'a Remote, want: &'a Want) -> BoxFuture<'a, Result<Opened, Failure>> {
+    fn open<'a>(
+        &'a self,
+        file: &'a Remote,
+        range: &'a ByteRange,
+    ) -> BoxFuture<'a, Result<FileResponse, Failure>> {
         async move {
             let mut headers = HeaderMap::new();
             headers.insert("x-amz-checksum-mode", ascii("ENABLED"));
-            if !want.is_all() {
-                let end = want.end.map_or_else(String::new, |end| (end - 1).to_string());
-                headers.insert(http::header::RANGE, ascii(&format!("bytes={}-{end}", want.start)));
-                if let Some(etag) = &want.identity {
+            if !range.is_all() {
+                let end = range.end.map_or_else(String::new, |end| (end - 1).to_string());
+                headers.insert(http::header::RANGE, ascii(&format!("bytes={}-{end}", range.start)));
+                if let Some(etag) = &range.identity {
                     headers.insert(http::header::IF_MATCH, ascii(&format!("\"{etag}\"")));
                 }
             }
             let answer = self.send(Method::GET, Some(&file.locator), "", headers).await?;
             let etag = answer.header("etag").map(|etag| etag.trim_matches('"').to_owned());
             // The checksums in a partial response are those of the part.
-            let digest = match promised(|name| answer.header(name)).filter(|_| answer.status() == 200) {
-                Some(Promise::Whole(digest)) => Some(digest),
-                Some(Promise::Parts { digest, count: 1 }) => {
+            let digest = match object_digest(|name| answer.header(name)).filter(|_| answer.status() == 200) {
+                Some(ObjectDigest::Whole(digest)) => Some(digest),
+                Some(ObjectDigest::Parts { digest, count: 1 }) => {
                     answer.length().map(|size| digest.of_parts(size))
                 }
                 _ => None,
             };
-            let mut opened = Opened::of(answer, want)?;
+            let mut opened = FileResponse::of(answer, range)?;
             opened.identity = etag.map(Into::into);
             opened.digest = digest.or(file.digest);
             Ok(opened)
@@ -451,7 +457,7 @@ mod tests {
                 Limits {
                     connect: std::time::Duration::MAX,
                     read: std::time::Duration::MAX,
-                    patience: settings.patience().unwrap(),
+                    retries: settings.retry_policy().unwrap(),
                 },
             );
             let s3 = S3 {

@@ -4,7 +4,7 @@ use crate::digest::{Algorithm, Digest};
 
 /// The digest of an object's content, as its headers report it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Promise {
+pub(super) enum ObjectDigest {
     /// The digest of the content.
     Whole(Digest),
     /// The digest of the digests of this many parts.
@@ -26,7 +26,7 @@ const OF_MD5S: [&str; 2] = ["AmazonS3", "MinIO"];
 
 /// Reads the checksum of an object from its headers. A checksum comes before the ETag, because an MD5 takes longer to compute
 /// than a download takes on a fast network.
-pub(super) fn promised<'a>(header: impl Fn(&str) -> Option<&'a str>) -> Option<Promise> {
+pub(super) fn object_digest<'a>(header: impl Fn(&str) -> Option<&'a str>) -> Option<ObjectDigest> {
     let etag = header("etag").map(|etag| etag.trim_matches('"'));
     let kind = header("x-amz-checksum-type").map(str::to_ascii_uppercase);
     // Some stores report the checksum of an object's parts as if it were that of its content. AWS has no CRC-64 of parts.
@@ -35,18 +35,19 @@ pub(super) fn promised<'a>(header: impl Fn(&str) -> Option<&'a str>) -> Option<P
         None => algorithm != Algorithm::Crc64Nvme && etag.is_some_and(|etag| etag.contains('-')),
     };
     let checksum = CHECKSUMS.into_iter().find_map(|(name, algorithm)| {
-        let promise = read(header(name)?, |text| Digest::from_base64(algorithm, text))?;
-        let is_unclear = matches!(promise, Promise::Whole(_)) && is_ambiguous(algorithm);
-        (!is_unclear).then_some(promise)
+        let digest_of_object = read(header(name)?, |text| Digest::from_base64(algorithm, text))?;
+        let is_unclear = matches!(digest_of_object, ObjectDigest::Whole(_)) && is_ambiguous(algorithm);
+        (!is_unclear).then_some(digest_of_object)
     });
     // The ETag is no digest if the object is encrypted with a key of the customer.
     let is_plain = header("x-amz-server-side-encryption").is_none_or(|kind| kind == "AES256")
         && header("x-amz-server-side-encryption-customer-algorithm").is_none();
     checksum.or_else(|| {
-        let promise = read(etag.filter(|_| is_plain)?, |text| Digest::from_hex(Algorithm::Md5, text))?;
+        let digest_of_object =
+            read(etag.filter(|_| is_plain)?, |text| Digest::from_hex(Algorithm::Md5, text))?;
         let server = header("server").unwrap_or_default();
-        let is_digest = matches!(promise, Promise::Whole(_)) || OF_MD5S.contains(&server);
-        is_digest.then_some(promise)
+        let is_digest = matches!(digest_of_object, ObjectDigest::Whole(_)) || OF_MD5S.contains(&server);
+        is_digest.then_some(digest_of_object)
     })
 }
 
@@ -58,17 +59,17 @@ pub fn parts_of(checksum: &str, etag: &str) -> Option<u64> {
         "server" => Some(OF_MD5S[0]),
         _ => None,
     };
-    promised(value).map(|promise| match promise {
-        Promise::Whole(_) => 1,
-        Promise::Parts { count, .. } => count,
+    object_digest(value).map(|digest_of_object| match digest_of_object {
+        ObjectDigest::Whole(_) => 1,
+        ObjectDigest::Parts { count, .. } => count,
     })
 }
 
 /// Reads a digest. The digest of the digests of parts ends with `-` and the number of parts.
-fn read(text: &str, digest: impl Fn(&str) -> Option<Digest>) -> Option<Promise> {
-    let Some((text, count)) = text.rsplit_once('-') else { return Some(Promise::Whole(digest(text)?)) };
+fn read(text: &str, digest: impl Fn(&str) -> Option<Digest>) -> Option<ObjectDigest> {
+    let Some((text, count)) = text.rsplit_once('-') else { return Some(ObjectDigest::Whole(digest(text)?)) };
     let count = count.parse().ok().filter(|count| *count > 0)?;
-    Some(Promise::Parts { digest: digest(text)?, count })
+    Some(ObjectDigest::Parts { digest: digest(text)?, count })
 }
 
 #[cfg(test)]
@@ -77,18 +78,18 @@ mod tests {
 
     const MD5: &str = "d41d8cd98f00b204e9800998ecf8427e";
 
-    fn ask(headers: &[(&str, &str)]) -> Option<Promise> {
-        promised(|name| headers.iter().find(|(key, _)| *key == name).map(|(_, value)| *value))
+    fn ask(headers: &[(&str, &str)]) -> Option<ObjectDigest> {
+        object_digest(|name| headers.iter().find(|(key, _)| *key == name).map(|(_, value)| *value))
     }
 
     #[test]
     fn an_etag_is_a_digest_only_where_it_is_one() {
         let etag = format!("\"{MD5}\"");
         let md5 = Digest::from_hex(Algorithm::Md5, MD5).unwrap();
-        assert_eq!(ask(&[("etag", &etag)]), Some(Promise::Whole(md5)));
+        assert_eq!(ask(&[("etag", &etag)]), Some(ObjectDigest::Whole(md5)));
         assert_eq!(ask(&[("etag", &etag), ("x-amz-server-side-encryption", "aws:kms")]), None);
         let etag = format!("\"{MD5}-12\"");
-        let parts = Some(Promise::Parts { digest: md5, count: 12 });
+        let parts = Some(ObjectDigest::Parts { digest: md5, count: 12 });
         assert_eq!(ask(&[("etag", &etag), ("server", "AmazonS3")]), parts);
         assert_eq!(ask(&[("etag", &etag), ("server", "other")]), None);
         for wrong in ["\"0123-2\"".to_owned(), format!("\"{MD5}-0\""), format!("\"{MD5}-x\"")] {
@@ -100,23 +101,26 @@ mod tests {
     fn a_checksum_comes_before_the_etag() {
         let etag = ("etag", MD5);
         let crc = Digest::from_base64(Algorithm::Crc32, "AAAAAA==").unwrap();
-        assert_eq!(ask(&[("x-amz-checksum-crc32", "AAAAAA=="), etag]), Some(Promise::Whole(crc)));
+        assert_eq!(ask(&[("x-amz-checksum-crc32", "AAAAAA=="), etag]), Some(ObjectDigest::Whole(crc)));
         let composite = ("x-amz-checksum-type", "COMPOSITE");
         assert_eq!(
             ask(&[("x-amz-checksum-crc32", "AAAAAA==-3"), composite]),
-            Some(Promise::Parts { digest: crc, count: 3 })
+            Some(ObjectDigest::Parts { digest: crc, count: 3 })
         );
         // Without the number of parts, the checksum of parts cannot be checked. The ETag can.
         let md5 = Digest::from_hex(Algorithm::Md5, MD5).unwrap();
         let etag = format!("{MD5}-3");
         let etag = ("etag", etag.as_str());
-        let parts = Some(Promise::Parts { digest: md5, count: 3 });
+        let parts = Some(ObjectDigest::Parts { digest: md5, count: 3 });
         let server = ("server", "MinIO");
         assert_eq!(ask(&[("x-amz-checksum-crc32", "AAAAAA=="), composite, etag, server]), parts);
         assert_eq!(ask(&[("x-amz-checksum-crc32", "AAAAAA=="), etag, server]), parts);
         let whole = ("x-amz-checksum-type", "FULL_OBJECT");
-        assert_eq!(ask(&[("x-amz-checksum-crc32", "AAAAAA=="), whole, etag]), Some(Promise::Whole(crc)));
+        assert_eq!(ask(&[("x-amz-checksum-crc32", "AAAAAA=="), whole, etag]), Some(ObjectDigest::Whole(crc)));
         let crc = Digest::from_base64(Algorithm::Crc64Nvme, "AAAAAAAAAAA=").unwrap();
-        assert_eq!(ask(&[("x-amz-checksum-crc64nvme", "AAAAAAAAAAA="), etag]), Some(Promise::Whole(crc)));
+        assert_eq!(
+            ask(&[("x-amz-checksum-crc64nvme", "AAAAAAAAAAA="), etag]),
+            Some(ObjectDigest::Whole(crc))
+        );
     }
 }

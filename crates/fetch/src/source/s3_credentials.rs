@@ -12,7 +12,7 @@ use crate::{
     FetchError, encode,
     error::Protocol,
     http::{Client, Failure, Limits, Request},
-    retry::Patience,
+    retry::RetryPolicy,
     settings::Settings,
     trust,
 };
@@ -34,13 +34,13 @@ pub(super) struct Credentials {
 }
 
 /// Keys are replaced this many seconds before they expire.
-const EARLY: i64 = 300;
+const REFRESH_MARGIN: i64 = 300;
 /// Longest response with keys, in bytes.
-const LONGEST: usize = 64 << 10;
+const MAX_RESPONSE: usize = 64 << 10;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct Answer {
+struct KeysResponse {
     access_key_id: String,
     secret_access_key: String,
     #[serde(alias = "SessionToken")]
@@ -48,8 +48,8 @@ struct Answer {
     expiration: Option<Timestamp>,
 }
 
-impl From<Answer> for Keys {
-    fn from(answer: Answer) -> Self {
+impl From<KeysResponse> for Keys {
+    fn from(answer: KeysResponse) -> Self {
         Self {
             id: answer.access_key_id,
             secret: answer.secret_access_key,
@@ -71,7 +71,7 @@ impl Credentials {
         if self.settings.is_on("awsAnonymousCredential") {
             return Ok(None);
         }
-        let soon = Timestamp::now().as_second() + EARLY;
+        let soon = Timestamp::now().as_second() + REFRESH_MARGIN;
         let current = self.current.lock().clone();
         if let Some(keys) = current.filter(|keys| keys.expires.is_none_or(|end| end.as_second() > soon)) {
             return Ok(Some(keys));
@@ -111,7 +111,7 @@ impl Credentials {
             return self.container().await.map_err(refused("container credentials"));
         }
         if !self.settings.is_on("AWS_EC2_METADATA_DISABLED")
-            && let Ok(keys) = self.machine().await
+            && let Ok(keys) = self.instance_metadata().await
         {
             return Ok(keys);
         }
@@ -124,7 +124,7 @@ impl Credentials {
         let limits = Limits {
             connect: second,
             read: 5 * second,
-            patience: Patience { attempts, time: 30 * second, first_answer: None },
+            retries: RetryPolicy { attempts, time: 30 * second, first_answer: None },
         };
         Ok(Client::new(trust::usual(&self.settings)?, limits)?)
     }
@@ -148,7 +148,7 @@ impl Credentials {
             http::HeaderValue::from_static("application/x-www-form-urlencoded"),
         );
         request.body = Some(body.into());
-        let document = self.client(5)?.document(&request, LONGEST).await?;
+        let document = self.client(5)?.document(&request, MAX_RESPONSE).await?;
         let text = String::from_utf8_lossy(&document.body);
         let value = |name: &str| {
             let path =
@@ -188,11 +188,11 @@ impl Credentials {
         if let Some(token) = token {
             request.secret(http::header::AUTHORIZATION, token.trim())?;
         }
-        self.answer(&self.client(5)?, &request).await
+        self.request_keys(&self.client(5)?, &request).await
     }
 
     /// Gets keys from the machine's metadata service (IMDSv2).
-    async fn machine(&self) -> Result<Keys, Failure> {
+    async fn instance_metadata(&self) -> Result<Keys, Failure> {
         let endpoint =
             self.settings.get("AWS_EC2_METADATA_SERVICE_ENDPOINT").unwrap_or("http://169.254.169.254");
         let endpoint = endpoint.trim_end_matches('/');
@@ -201,7 +201,7 @@ impl Credentials {
         session
             .headers
             .insert("x-aws-ec2-metadata-token-ttl-seconds", http::HeaderValue::from_static("21600"));
-        let token = client.document(&session, LONGEST).await?.body;
+        let token = client.document(&session, MAX_RESPONSE).await?.body;
         let token = String::from_utf8_lossy(&token).into_owned();
         let ask = |path: &str| -> Result<Request, Failure> {
             let path = format!("{endpoint}/latest/meta-data/iam/security-credentials/{path}");
@@ -209,14 +209,14 @@ impl Credentials {
             request.secret(http::HeaderName::from_static("x-aws-ec2-metadata-token"), &token)?;
             Ok(request)
         };
-        let role = client.document(&ask("")?, LONGEST).await?.body;
+        let role = client.document(&ask("")?, MAX_RESPONSE).await?.body;
         let role = String::from_utf8_lossy(&role).lines().next().unwrap_or_default().trim().to_owned();
-        self.answer(&client, &ask(&encode::part(&role))?).await
+        self.request_keys(&client, &ask(&encode::part(&role))?).await
     }
 
-    async fn answer(&self, client: &Client, request: &Request) -> Result<Keys, Failure> {
-        let document = client.document(request, LONGEST).await?;
-        let answer: Answer = serde_json::from_slice(&document.body)
+    async fn request_keys(&self, client: &Client, request: &Request) -> Result<Keys, Failure> {
+        let document = client.document(request, MAX_RESPONSE).await?;
+        let answer: KeysResponse = serde_json::from_slice(&document.body)
             .map_err(|_| Failure::last("cannot read the response with the keys"))?;
         Ok(answer.into())
     }

@@ -23,7 +23,7 @@ pub struct Page {
 }
 
 /// The deepest nesting of elements.
-const DEEPEST: usize = 8;
+const MAX_DEPTH: usize = 8;
 
 // === impl Page ===
 
@@ -105,7 +105,7 @@ fn leaves(
     loop {
         match reader.read_event().map_err(|error| unreadable(&error))? {
             Event::Start(element) => {
-                if path.len() == DEEPEST {
+                if path.len() == MAX_DEPTH {
                     return Err("it is nested too deeply".into());
                 }
                 path.push(String::from_utf8_lossy(element.local_name().as_ref()).into_owned());

@@ -9,7 +9,7 @@ use percent_encoding::percent_decode_str;
 use reqwest::Url;
 use serde_json::Value;
 
-use super::{Listing, Opened, Parallel, Placement, Remote, Source, Want};
+use super::{ByteRange, FileResponse, Listing, Parallel, Placement, Remote, Source};
 use crate::{
     FetchError,
     digest::{Algorithm, Digest},
@@ -54,7 +54,7 @@ pub(super) fn start(address: &Address, settings: &Settings) -> Result<Arc<dyn So
         let _ = (url.set_username(""), url.set_password(None));
     }
     let seconds = Duration::from_secs(30);
-    let limits = Limits { connect: seconds, read: seconds, patience: settings.patience()? };
+    let limits = Limits { connect: seconds, read: seconds, retries: settings.retry_policy()? };
     Ok(Arc::new(Web {
         client: Client::new(trust::usual(settings)?, limits)?,
         url,
@@ -133,7 +133,11 @@ impl Source for Web {
         .boxed()
     }
 
-    fn open<'a>(&'a self, _file: &'a Remote, want: &'a Want) -> BoxFuture<'a, Result<Opened, Failure>> {
+    fn open<'a>(
+        &'a self,
+        _file: &'a Remote,
+        range: &'a ByteRange,
+    ) -> BoxFuture<'a, Result<FileResponse, Failure>> {
         async move {
             let mut request = Request::get(self.url.clone());
             for (name, value) in &self.secrets {
@@ -141,9 +145,9 @@ impl Source for Web {
             }
             // Without an identity, it would be unknown whether the rest belongs to the same content, so the download starts at
             // the beginning.
-            let resumed = want.identity.as_deref().filter(|_| want.start > 0);
+            let resumed = range.identity.as_deref().filter(|_| range.start > 0);
             if let Some(identity) = resumed {
-                request.range(want.start, want.end);
+                request.range(range.start, range.end);
                 request.headers.insert(http::header::IF_RANGE, ascii(identity));
             }
             let answer = self.client.send(request).await?;
@@ -163,7 +167,7 @@ impl Source for Web {
             let digest =
                 header("repr-digest").or_else(|| header("digest")).and_then(|text| repr_digest(&text));
             let etag = header("etag").filter(|etag| etag.starts_with('"'));
-            let mut opened = Opened::of(answer, want)?;
+            let mut opened = FileResponse::of(answer, range)?;
             opened.identity = etag.map(Into::into);
             opened.digest = digest;
             Ok(opened)

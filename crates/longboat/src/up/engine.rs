@@ -211,14 +211,14 @@ async fn source(model: &Wanted, settings: &FetchSettings) -> anyhow::Result<Sour
         let what = if *is_adapter { "an adapter" } else { "the model" };
         bail!("{what} of {service} is on a PersistentVolumeClaim, which is empty on this machine");
     }
-    if let Some(path) = longboat_fetch::on_this_machine(address, settings)? {
+    if let Some(path) = longboat_fetch::local_copy(address, settings)? {
         return Ok(Source::Here(path));
     }
-    if let Ok(offer) = longboat_fetch::offer(address, &settings.offline()).await {
-        return Ok(Source::HubCache(offer.bytes.unwrap_or_default()));
+    if let Ok(listing) = longboat_fetch::list_source(address, &settings.offline()).await {
+        return Ok(Source::HubCache(listing.bytes.unwrap_or_default()));
     }
-    let offer = longboat_fetch::offer(address, settings).await?;
-    let ending = |ending: &str| offer.files.iter().filter(|file| file.ends_with(ending)).count();
+    let listing = longboat_fetch::list_source(address, settings).await?;
+    let ending = |ending: &str| listing.files.iter().filter(|file| file.ends_with(ending)).count();
     if *is_adapter {
         if ending("adapter_config.json") == 0 || ending("adapter_model.safetensors") == 0 {
             bail!(
@@ -228,7 +228,7 @@ async fn source(model: &Wanted, settings: &FetchSettings) -> anyhow::Result<Sour
     } else if ending(".gguf") != 1 && (ending(".safetensors") == 0 || ending("config.json") == 0) {
         bail!("{address} has no model: expected config.json with safetensors files, or one GGUF file");
     }
-    let bytes = offer
+    let bytes = listing
         .bytes
         .with_context(|| format!("the source of {address} does not report the size of the model"))?;
     Ok(Source::Remote(bytes))

@@ -22,13 +22,13 @@ use crate::{
 };
 
 /// A file up to this size, in bytes, has no journal records. After a failure, the whole file is fetched again.
-const SMALL: u64 = 1 << 20;
+const UNRECORDED_LIMIT: u64 = 1 << 20;
 
 /// Bytes per read when a digest is computed.
-const READ: usize = 256 << 10;
+const READ_BUFFER: usize = 256 << 10;
 
 /// The state of a file that is being downloaded.
-pub(crate) struct Arriving {
+pub(crate) struct FileWriter {
     pub(crate) file: File,
     pub(crate) ledger: Arc<Ledger>,
     pub(crate) counters: Arc<Counters>,
@@ -40,27 +40,27 @@ pub(crate) struct Arriving {
     pub(crate) digest: OnceLock<Option<Digest>>,
     /// Whether written blocks are recorded in the journal.
     pub(crate) is_recorded: OnceLock<bool>,
-    pub(crate) written: Mutex<Written>,
+    pub(crate) written: Mutex<WriteState>,
     pub(crate) changed: Condvar,
 }
 
 #[derive(Default)]
-pub(crate) struct Written {
+pub(crate) struct WriteState {
     pub(crate) ranges: Ranges,
     /// Whether no more bytes will come.
     pub(crate) ended: bool,
 }
 
-// === impl Arriving ===
+// === impl FileWriter ===
 
-impl Arriving {
+impl FileWriter {
     /// Records the start of the file in the journal, once the source has named its content.
     pub(crate) fn record(&self, file: &Remote) -> io::Result<()> {
         let size = self.size.get().copied();
         let identity = self.identity.get().cloned().flatten().or_else(|| file.identity());
         let mut result = Ok(());
         self.is_recorded.get_or_init(|| {
-            let Some(identity) = identity.filter(|_| size.is_none_or(|size| size > SMALL)) else {
+            let Some(identity) = identity.filter(|_| size.is_none_or(|size| size > UNRECORDED_LIMIT)) else {
                 return false;
             };
             let record = Record::Partial { number: self.number, size, identity: &identity, path: &self.path };
@@ -87,7 +87,7 @@ impl Arriving {
         }
         self.written.lock().ranges.insert(start, end);
         self.changed.notify_all();
-        self.counters.arrived(end - start);
+        self.counters.add_received(end - start);
         Ok(())
     }
 
@@ -101,7 +101,7 @@ impl Arriving {
         io::copy(&mut from, &mut &self.file)?;
         self.written.lock().ranges.insert(0, size);
         self.changed.notify_all();
-        self.counters.arrived(size);
+        self.counters.add_received(size);
         Ok(())
     }
 
@@ -113,7 +113,7 @@ impl Arriving {
         }
         let size = self.written.lock().ranges.total();
         let mut hasher = Hasher::new(Algorithm::Sha1, size);
-        let mut buffer = vec![0; READ];
+        let mut buffer = vec![0; READ_BUFFER];
         let mut at = 0;
         while at < size {
             let count = self.file.read_at(&mut buffer, at)?;
@@ -148,7 +148,7 @@ impl Arriving {
             let Some(digest) = self.digest.get().copied().flatten() else { return Ok(None) };
             let Some(size) = self.size.get().copied().or(ended.then_some(prefix)) else { return Ok(None) };
             let hasher = hasher.get_or_insert_with(|| Hasher::like(&digest, size));
-            buffer.resize(usize::try_from(size).unwrap_or(READ).min(READ), 0);
+            buffer.resize(usize::try_from(size).unwrap_or(READ_BUFFER).min(READ_BUFFER), 0);
             while at < prefix {
                 let want = usize::try_from(prefix - at).unwrap_or(usize::MAX).min(buffer.len());
                 let count = self.file.read_at(&mut buffer[..want], at)?;
@@ -167,17 +167,17 @@ impl Arriving {
 }
 
 /// The task that computes the digest of a file. It ends with the download, even if the download fails.
-pub(crate) struct Follower {
-    arriving: Arc<Arriving>,
+pub(crate) struct DigestTask {
+    writer: Arc<FileWriter>,
     task: Option<JoinHandle<io::Result<Option<Digest>>>>,
 }
 
-// === impl Follower ===
+// === impl DigestTask ===
 
-impl Follower {
-    pub(crate) fn start(arriving: Arc<Arriving>) -> Self {
-        let followed = arriving.clone();
-        Self { arriving, task: Some(spawn_blocking(move || followed.follow())) }
+impl DigestTask {
+    pub(crate) fn start(writer: Arc<FileWriter>) -> Self {
+        let followed = writer.clone();
+        Self { writer, task: Some(spawn_blocking(move || followed.follow())) }
     }
 
     pub(crate) async fn finish(&mut self) -> io::Result<Option<Digest>> {
@@ -186,8 +186,8 @@ impl Follower {
     }
 }
 
-impl Drop for Follower {
+impl Drop for DigestTask {
     fn drop(&mut self) {
-        self.arriving.end();
+        self.writer.end();
     }
 }

@@ -18,11 +18,11 @@ use tokio::{
 use crate::{FetchError, progress::Counters, settings::Settings};
 
 /// The time limit of a connection. Connections are served one after the other.
-const PATIENCE: Duration = Duration::from_secs(2);
+const CONNECTION_TIMEOUT: Duration = Duration::from_secs(2);
 /// The longest request, in bytes. Only the end of a request is examined.
-const LONGEST: usize = 4096;
+const MAX_REQUEST: usize = 4096;
 /// How long to wait when no connection can be accepted.
-const PAUSE: Duration = Duration::from_secs(1);
+const ACCEPT_BACKOFF: Duration = Duration::from_secs(1);
 
 /// Returns the port in the settings, if there is one.
 pub(crate) fn port(settings: &Settings) -> Result<Option<u16>, FetchError> {
@@ -38,7 +38,7 @@ pub(crate) fn port(settings: &Settings) -> Result<Option<u16>, FetchError> {
 
 /// Serves the progress on this port until the future is dropped. If the port is taken, this logs a warning and the download
 /// goes on.
-pub(crate) async fn at(port: u16, counters: &Counters) {
+pub(crate) async fn serve(port: u16, counters: &Counters) {
     let listener = match listen(port).await {
         Ok(listener) => listener,
         Err(error) => {
@@ -49,10 +49,10 @@ pub(crate) async fn at(port: u16, counters: &Counters) {
     loop {
         match listener.accept().await {
             // A client that closes early or sends nothing gets no response.
-            Ok((stream, _)) => drop(timeout(PATIENCE, answer(stream, counters)).await),
+            Ok((stream, _)) => drop(timeout(CONNECTION_TIMEOUT, answer(stream, counters)).await),
             Err(error) => {
                 tracing::debug!(port, %error, "Cannot accept a connection.");
-                sleep(PAUSE).await;
+                sleep(ACCEPT_BACKOFF).await;
             }
         }
     }
@@ -69,11 +69,11 @@ async fn listen(port: u16) -> io::Result<TcpListener> {
 async fn answer(mut stream: TcpStream, counters: &Counters) -> io::Result<()> {
     let mut request = Vec::new();
     while !request.windows(4).any(|end| end == b"\r\n\r\n") {
-        if request.len() > LONGEST || stream.read_buf(&mut request).await? == 0 {
+        if request.len() > MAX_REQUEST || stream.read_buf(&mut request).await? == 0 {
             return Ok(());
         }
     }
-    let body = serde_json::to_string(&counters.now())?;
+    let body = serde_json::to_string(&counters.progress())?;
     let answer = format!(
         "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
         body.len()
@@ -106,7 +106,7 @@ mod tests {
         let counters = Counters::default();
         counters.files.store(2, Relaxed);
         counters.bytes.store(3000, Relaxed);
-        counters.arrived(1000);
+        counters.add_received(1000);
         let asking = async {
             // The server starts to listen a moment later.
             let said = loop {
@@ -119,11 +119,11 @@ mod tests {
             assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
             let progress: Progress = serde_json::from_str(body).unwrap();
             assert_eq!((progress.files, progress.bytes, progress.bytes_done), (2, 3000, 1000));
-            let flood = ask(port, &[b'a'; 3 * LONGEST]).await;
+            let flood = ask(port, &[b'a'; 3 * MAX_REQUEST]).await;
             assert!(flood.is_err() || flood.is_ok_and(|said| said.is_empty()));
         };
         tokio::select! {
-            () = at(port, &counters) => unreachable!("it listens until it is dropped"),
+            () = serve(port, &counters) => unreachable!("it listens until it is dropped"),
             () = asking => {}
         }
     }

@@ -8,7 +8,7 @@ use crate::{Cache, FetchError, Settings, local, source};
 
 /// The files of a source.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Offer {
+pub struct SourceFiles {
     /// The files, by their paths below the model's folder.
     pub files: Vec<String>,
     /// Their total size in bytes. `None` if the source does not report the size of each file.
@@ -16,18 +16,21 @@ pub struct Offer {
 }
 
 /// Lists the files of a remote source without fetching them. With [`Settings::offline`], only the hub's own cache can answer.
-pub async fn offer(address: &Address, settings: &Settings) -> Result<Offer, FetchError> {
+pub async fn list_source(address: &Address, settings: &Settings) -> Result<SourceFiles, FetchError> {
     let source = source::start(address, settings)?;
     if settings.is_offline() && !source.is_offline() {
         return Err(FetchError::Offline { resource: source.resource().to_owned() });
     }
     let listing = source.list(&settings.filter()).await?;
     let bytes = listing.files.iter().map(|file| file.size).sum();
-    Ok(Offer { files: listing.files.into_iter().map(|file| String::from(&*file.path)).collect(), bytes })
+    Ok(SourceFiles {
+        files: listing.files.into_iter().map(|file| String::from(&*file.path)).collect(),
+        bytes,
+    })
 }
 
 /// Returns the path of a model on this machine: the local path in the address, or a complete copy in the cache.
-pub fn on_this_machine(address: &Address, settings: &Settings) -> Result<Option<PathBuf>, FetchError> {
+pub fn local_copy(address: &Address, settings: &Settings) -> Result<Option<PathBuf>, FetchError> {
     if let Some(path) = local::path_of(address)? {
         return Ok(Some(path));
     }
