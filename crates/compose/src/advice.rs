@@ -10,7 +10,8 @@ use crate::{
     compose::{Composer, Inputs},
     effective::{Effective, Warning},
     layer::Layer,
-    provenance::{self, Origin, Replaced},
+    provenance::{self, LayerValue, Origin},
+    render,
 };
 
 /// Reason: a base config changes nothing.
@@ -139,10 +140,11 @@ fn names<'a>(spec: &'a Value, pod: &str, list: &str) -> BTreeSet<&'a str> {
 /// Warns about fields that only a base config sets and that templates, which start the server, do not see.
 fn not_seen(effective: &Effective, warnings: &mut Vec<Warning>) {
     let own = |pointer: &str| effective.own().pointer(pointer).is_some();
-    let looked_for = |name: &str| {
-        effective.layers.iter().any(|layer| layer.templates().keys().any(|text| text.contains(name)))
+    let is_read = |name: &str| {
+        let reads = |text: &str| text.contains(name);
+        effective.layers.iter().any(|layer| render::has_template(layer.spec(), &reads))
     };
-    for (pointer, _) in SEEN_BY_TEMPLATES.iter().filter(|(pointer, name)| !own(pointer) && looked_for(name)) {
+    for (pointer, _) in SEEN_BY_TEMPLATES.iter().filter(|(pointer, name)| !own(pointer) && is_read(name)) {
         let base = effective.layers.iter().zip(&effective.applied).rev().find(|(layer, config)| {
             matches!(config.source, Source::UserRef) && layer.spec().pointer(pointer).is_some()
         });
@@ -231,7 +233,7 @@ fn has_list_of_a_lower_one(spec: &Value, lower: &[(Origin, &Value)]) -> bool {
     found
 }
 
-fn differs(old: &Replaced, given: Option<&Value>) -> bool {
+fn differs(old: &LayerValue, given: Option<&Value>) -> bool {
     given != Some(&old.value)
 }
 

@@ -1,34 +1,28 @@
 //! Merges the layers of a service into one spec.
 
-use std::{cell::RefCell, collections::HashMap, sync::Arc};
+use std::{collections::HashMap, sync::Arc};
 
 use longboat_api::{
     child_name,
     labels::{KSERVE_COMPONENT, KSERVE_COMPONENT_WORKLOAD, NAME, PART_OF, PART_OF_VALUE},
     names::suffix,
-    v1alpha2::{
-        AppliedConfig, ConfigSource as Source, LLMInferenceService, LLMInferenceServiceSpec, WorkloadSpec,
-    },
+    v1alpha2::{AppliedConfig, ConfigSource as Source, LLMInferenceService, LLMInferenceServiceSpec},
 };
 use longboat_key::{Name, Namespace};
-use longboat_template::{Template, reflect::Value as Data};
+use longboat_patch::strategic;
 use parking_lot::Mutex;
-use serde::{Deserialize, de::DeserializeOwned};
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use crate::{
-    codec,
-    de::{self, Node, Render, Verbatim},
-    dra,
+    codec, dra,
     effective::Effective,
     error::ComposeError,
-    layer::{ConfigMapSource, ConfigSource, Layer, Templates},
-    leaf, lora,
-    merge::{Tree, View, merge},
+    layer::{ConfigMapSource, ConfigSource, Layer},
+    lora,
     pin::PresetNames,
     platform::Platform,
     render, rewrite, schema, select,
-    skeleton::Skeletons,
 };
 
 /// The input of composition.
@@ -66,11 +60,9 @@ pub struct Composer {
 /// All layers below a service's own spec, merged with each other.
 #[derive(Debug)]
 struct Stack {
-    /// Kept alive, because the cache identifies layers by their addresses.
+    #[expect(dead_code, reason = "kept alive, because the cache identifies layers by their addresses")]
     layers: Vec<Arc<Layer>>,
     merged: Value,
-    templates: Templates,
-    skeletons: Skeletons,
 }
 
 /// The most combinations of layers in the cache, of up to a hundred kilobytes each. When the cache is full, it is cleared.
@@ -94,7 +86,7 @@ impl Composer {
             .collect::<Result<Vec<_>, _>>()?;
         // The spec with the base refs merged onto it determines which features are enabled, and the model's name.
         let chosen = if bases.is_empty() {
-            select::presets(View::Json(&own))
+            select::presets(&own)
         } else {
             let (presets, model_name) = resolve(&own, &bases)?;
             if let (Some(model_name), Some(model)) =
@@ -127,8 +119,10 @@ impl Composer {
         let stack = self.stack(&layers)?;
         let pool = pool_name(&own, &stack.merged, &name);
         let global = inputs.platform.template_globals(inputs.system_namespace, namespace, &pool);
-        let data = template_data(service, own, global);
-        let mut spec = merged(&stack, &data, inputs, &name)?;
+        let data = template_data(service, own, global)?;
+        let rendered = rendered(&stack.merged, &data, &name)?;
+        let spec = LLMInferenceServiceSpec::deserialize(&rendered);
+        let mut spec = Box::new(spec.map_err(|error| ComposeError::Rendered(error.to_string()))?);
 
         let mut warnings = Vec::new();
         dra::inject(&mut spec, service);
@@ -151,6 +145,7 @@ impl Composer {
             warnings,
             layers,
             data: Arc::new(data),
+            rendered: Arc::new(rendered),
         })
     }
 
@@ -160,14 +155,8 @@ impl Composer {
         if let Some(stack) = self.stacks.lock().get(&key) {
             return Ok(stack.clone());
         }
-        let mut templates = Templates::default();
-        for layer in layers {
-            templates.extend(layer.templates().iter().map(|(k, v)| (k.clone(), v.clone())));
-        }
-        let merged = merge_layers(layers.iter().map(|layer| layer.spec()))?;
-        let merged = merged.as_ref().map_or(Value::Null, Tree::to_value);
-        let skeletons = Skeletons::of(&merged);
-        let stack = Arc::new(Stack { layers: layers.to_vec(), merged, templates, skeletons });
+        let merged = merge_layers(layers.iter().map(|layer| layer.spec()))?.unwrap_or_default();
+        let stack = Arc::new(Stack { layers: layers.to_vec(), merged });
         let mut stacks = self.stacks.lock();
         if stacks.len() >= MAX_STACKS {
             stacks.clear();
@@ -210,12 +199,30 @@ pub(crate) fn fill_containers(spec: &mut Value) {
 /// Merges specs, lowest first. The first is taken as it is.
 ///
 /// The specs above the first have no null containers, because [`fill_containers`] is applied to each.
-fn merge_layers<'a>(mut specs: impl Iterator<Item = &'a Value>) -> Result<Option<Tree<'a>>, ComposeError> {
+pub(crate) fn merge_layers<'a>(
+    mut specs: impl Iterator<Item = &'a Value>,
+) -> Result<Option<Value>, ComposeError> {
     let Some(first) = specs.next() else { return Ok(None) };
-    specs
-        .try_fold(Tree::Leaf(first), |base, spec| merge(schema::SPEC, base, spec))
-        .map(Some)
-        .map_err(ComposeError::Merge)
+    let merged = specs.try_fold(first.clone(), |base, spec| {
+        strategic::merge(base, patch(spec), "serving.v1alpha2.LLMInferenceServiceSpec")
+    });
+    merged.map(Some).map_err(|error| ComposeError::Merge(error.to_string()))
+}
+
+/// The patch of a spec. In the reference, it is the difference to a spec without values, which has an empty model URI. So an
+/// empty URI is never part of it.
+fn patch(spec: &Value) -> Value {
+    let mut patch = spec.clone();
+    if let Value::Object(members) = &mut patch
+        && let Some(Value::Object(model)) = members.get_mut("model")
+        && model.get("uri").is_some_and(|uri| uri == "")
+    {
+        model.remove("uri");
+        if model.is_empty() {
+            members.remove("model");
+        }
+    }
+    patch
 }
 
 fn find(
@@ -238,8 +245,8 @@ fn find(
 fn resolve(own: &Value, bases: &[Arc<Layer>]) -> Result<(Vec<&'static str>, Option<String>), ComposeError> {
     let specs = std::iter::once(own).chain(bases.iter().map(|layer| layer.spec()));
     let Some(resolved) = merge_layers(specs)? else { return Ok((Vec::new(), None)) };
-    let model_name = resolved.at(&["model", "name"]).and_then(View::as_str).map(ToOwned::to_owned);
-    Ok((select::presets(resolved.top()), model_name))
+    let model_name = resolved.pointer("/model/name").and_then(Value::as_str).map(ToOwned::to_owned);
+    Ok((select::presets(&resolved), model_name))
 }
 
 /// The name of the pool that gets the service's requests. The topmost layer that names one decides.
@@ -252,163 +259,42 @@ fn pool_name(own: &Value, below: &Value, service: &str) -> String {
 }
 
 /// Merges the service's spec onto the layers below it, and renders the result.
-fn merged(
-    stack: &Stack,
-    data: &Value,
-    inputs: &Inputs<'_>,
-    name: &str,
-) -> Result<Box<LLMInferenceServiceSpec>, ComposeError> {
-    let own = &data[schema::SERVICE_KEY]["spec"];
-    let selector = json!({ PART_OF: PART_OF_VALUE, NAME: name, KSERVE_COMPONENT: KSERVE_COMPONENT_WORKLOAD });
-    let merge = || {
-        let lowest = (!stack.merged.is_null()).then_some(&stack.merged);
-        let mut tree =
-            merge_layers(lowest.into_iter().chain(std::iter::once(own)))?.unwrap_or(Tree::Leaf(&Value::Null));
-        if tree.at(&["router", "scheduler", "pool", "spec"]).is_some()
-            && tree
-                .at(&["router", "scheduler", "pool", "spec", "selector", "matchLabels"])
-                .is_none_or(View::is_empty)
-        {
-            tree.set(&["router", "scheduler", "pool", "spec", "selector", "matchLabels"], &selector);
-        }
-        Ok(tree)
-    };
-    let mut tree = merge()?;
-    let account_is_free = tree
-        .at(&["router", "scheduler", "template"])
-        .is_some_and(|pod| pod.get("serviceAccountName").and_then(View::as_str).is_none_or(str::is_empty));
-    let account = child_name(name, suffix::EPP_SERVICE_ACCOUNT);
+fn rendered(below: &Value, data: &Value, service: &str) -> Result<Value, ComposeError> {
+    let Value::Object(parts) = &data[schema::SERVICE_KEY] else { return Ok(Value::Null) };
+    let lowest = (!below.is_null()).then_some(below);
+    let mut spec = merge_layers(lowest.into_iter().chain(parts.get("spec")))?.unwrap_or_default();
+    fill_scheduler(&mut spec, service);
+    let metadata = parts.get("metadata").cloned().unwrap_or_default();
+    let status = Value::Object(Map::new());
+    let config = Value::from_iter([("metadata", metadata), ("spec", spec), ("status", status)]);
+    render::whole(&config, data)
+}
 
-    let alone = !stack.layers.iter().any(|layer| layer.has_templated_keys())
-        && !leaf::has_templated_key(own)
-        && !mentions_templates(inputs.service);
-    if alone {
-        let kept = stack.skeletons.split(&stack.merged, &mut tree);
-        let renderer = Renderer {
-            templates: &stack.templates,
-            data: Data::typed(schema::TEMPLATE_DATA, Some(data)),
-            rendered: RefCell::default(),
-        };
-        let filled = typed(tree.top(), &renderer).and_then(|mut spec| {
-            kept.fill(&mut spec, &renderer)?;
-            Ok(spec)
-        });
-        if let Ok(mut spec) = filled {
-            let picker = spec.router.as_mut().and_then(|router| router.scheduler.as_mut()?.template.as_mut());
-            if let Some(picker) = picker.filter(|_| account_is_free) {
-                picker.service_account_name = Some(account);
-            }
-            return Ok(spec);
-        }
-        // The removed parts are needed after all.
-        tree = merge()?;
+/// Sets what a scheduler needs and no layer sets: which pods its pool has, and the account of its own pods.
+fn fill_scheduler(spec: &mut Value, service: &str) {
+    let Some(scheduler) = spec.pointer_mut("/router/scheduler") else { return };
+    if let Some(pool) = scheduler.pointer_mut("/pool/spec").and_then(Value::as_object_mut)
+        && let Some(selector) = pool.entry("selector").or_insert_with(|| json!({})).as_object_mut()
+        && selector.get("matchLabels").and_then(Value::as_object).is_none_or(Map::is_empty)
+    {
+        let labels =
+            json!({ PART_OF: PART_OF_VALUE, NAME: service, KSERVE_COMPONENT: KSERVE_COMPONENT_WORKLOAD });
+        selector.insert("matchLabels".to_owned(), labels);
     }
-    let account = Value::String(account);
-    if account_is_free {
-        tree.set(&["router", "scheduler", "template", "serviceAccountName"], &account);
-    }
-    let data = complete(data, inputs.service)?;
-    let config =
-        json!({ "metadata": data[schema::SERVICE_KEY]["metadata"], "spec": tree.to_value(), "status": {} });
-    let rendered = render::whole(&config, &data)?;
-    typed(View::Json(&rendered), &Verbatim).map_err(|e| ComposeError::Rendered(e.to_string()))
-}
-
-/// The data of templates: the service and the platform settings. Fields that templates hardly ever use are left out, such as
-/// the status and the managed fields. [`leaf`] knows which templates need [`complete`] data.
-fn template_data(service: &LLMInferenceService, own: Value, global: Value) -> Value {
-    let meta = &service.metadata;
-    let mut metadata = Map::new();
-    let mut put = |key: &str, value: Option<Value>| {
-        if let Some(value) = value {
-            metadata.insert(key.to_owned(), value);
-        }
-    };
-    put("name", meta.name.clone().map(Value::String));
-    put("namespace", meta.namespace.clone().map(Value::String));
-    put("uid", meta.uid.clone().map(Value::String));
-    put("labels", meta.labels.as_ref().map(strings));
-    put("annotations", meta.annotations.as_ref().map(strings));
-    let mut data = Map::new();
-    data.insert("metadata".to_owned(), Value::Object(metadata));
-    data.insert("spec".to_owned(), own);
-    // The `json!` macro would copy both.
-    let parts = [(schema::SERVICE_KEY, Value::Object(data)), (schema::GLOBAL_KEY, global)];
-    Value::Object(parts.into_iter().map(|(key, part)| (key.to_owned(), part)).collect())
-}
-
-/// The data of templates with the complete service.
-fn complete(data: &Value, service: &LLMInferenceService) -> Result<Value, ComposeError> {
-    let broken = |e: serde_json::Error| ComposeError::Rendered(e.to_string());
-    let mut data = data.clone();
-    data[schema::SERVICE_KEY]["metadata"] = serde_json::to_value(&service.metadata).map_err(broken)?;
-    data[schema::SERVICE_KEY]["status"] = serde_json::to_value(&service.status).map_err(broken)?;
-    Ok(data)
-}
-
-fn strings(map: &std::collections::BTreeMap<String, String>) -> Value {
-    Value::Object(map.iter().map(|(k, v)| (k.clone(), Value::String(v.clone()))).collect())
-}
-
-/// Whether the service's metadata contains template actions. The metadata is part of the text on which templates run.
-fn mentions_templates(service: &LLMInferenceService) -> bool {
-    let meta = &service.metadata;
-    [&meta.labels, &meta.annotations]
-        .into_iter()
-        .flatten()
-        .flatten()
-        .any(|(key, value)| key.contains(leaf::ACTION) || value.contains(leaf::ACTION))
-}
-
-/// Renders single strings.
-struct Renderer<'a> {
-    templates: &'a Templates,
-    data: Data<'a>,
-    /// Cached results by the address of the template: presets use many templates repeatedly.
-    rendered: RefCell<HashMap<*const Template, String, ahash::RandomState>>,
-}
-
-impl Render for Renderer<'_> {
-    fn render(&self, text: &str) -> Option<String> {
-        let Some(template) = self.templates.get(text) else {
-            return leaf::render(&leaf::parse(text)?, &self.data);
-        };
-        if let Some(rendered) = self.rendered.borrow().get(&Arc::as_ptr(template)) {
-            return Some(rendered.clone());
-        }
-        let rendered = leaf::render(template, &self.data)?;
-        // A long script occurs only once, so caching it would only cost a copy.
-        if rendered.len() <= MAX_REMEMBERED {
-            self.rendered.borrow_mut().insert(Arc::as_ptr(template), rendered.clone());
-        }
-        Some(rendered)
+    if let Some(pod) = scheduler.get_mut("template").and_then(Value::as_object_mut)
+        && pod.get("serviceAccountName").and_then(Value::as_str).is_none_or(str::is_empty)
+    {
+        let account = child_name(service, suffix::EPP_SERVICE_ACCOUNT);
+        pod.insert("serviceAccountName".to_owned(), Value::String(account));
     }
 }
 
-/// The longest result that is cached within a composition, in bytes.
-const MAX_REMEMBERED: usize = 256;
-
-/// Deserializes the typed spec. The parts are deserialized one by one, because serde would copy a flattened struct as a
-/// whole.
-pub(crate) fn typed(
-    spec: View<'_, '_>,
-    render: &dyn Render,
-) -> Result<Box<LLMInferenceServiceSpec>, de::Error> {
-    fn part<T: DeserializeOwned + Default>(
-        spec: View<'_, '_>,
-        key: &str,
-        render: &dyn Render,
-    ) -> Result<T, de::Error> {
-        spec.get(key).map_or_else(|| Ok(T::default()), |place| T::deserialize(Node::new(place, render)))
-    }
-    // A spec has several kilobytes, so each part is written directly to its final place.
-    let mut whole = Box::<LLMInferenceServiceSpec>::default();
-    whole.model = part(spec, "model", render)?;
-    whole.storage_initializer = part(spec, "storageInitializer", render)?;
-    whole.workload = WorkloadSpec::deserialize(Node::new(spec, render))?;
-    whole.prefill = part(spec, "prefill", render)?;
-    whole.router = part(spec, "router", render)?;
-    whole.tracing = part(spec, "tracing", render)?;
-    whole.base_refs = part(spec, "baseRefs", render)?;
-    Ok(whole)
+/// The data of templates: the service, with `own` as its spec, and the platform settings.
+fn template_data(service: &LLMInferenceService, own: Value, global: Value) -> Result<Value, ComposeError> {
+    let broken = |error: serde_json::Error| ComposeError::Rendered(error.to_string());
+    let metadata = serde_json::to_value(&service.metadata).map_err(broken)?;
+    let status = serde_json::to_value(&service.status).map_err(broken)?;
+    // The `json!` macro would copy the values.
+    let service = Value::from_iter([("metadata", metadata), ("spec", own), ("status", status)]);
+    Ok(Value::from_iter([(schema::SERVICE_KEY, service), (schema::GLOBAL_KEY, global)]))
 }

@@ -35,13 +35,15 @@ pub struct Effective {
     pub(crate) layers: Vec<Arc<Layer>>,
     /// The data of templates, which contains the service's own spec.
     pub(crate) data: Arc<Value>,
+    /// The merged spec with rendered templates, before the rewrites of [`crate::rewrite`] and [`crate::dra`].
+    pub(crate) rendered: Arc<Value>,
 }
 
 impl Effective {
     /// Computes which layer set each leaf of the spec, and what it replaced. Composition does not compute this, because it is
     /// expensive.
     pub fn provenance(&self) -> Provenance {
-        Provenance::compute(&self.layers, &self.data, &self.spec)
+        Provenance::compute(&self.layers, self.own(), &self.rendered, &self.spec)
     }
 
     /// The configs that were merged, lowest first.

@@ -86,13 +86,8 @@ fn structure(ty: Ty) -> Option<&'static Struct> {
     }
 }
 
-/// The type of a field, which may be in an embedded struct.
 fn field_type(structure: &'static Struct, name: &str) -> Option<Ty> {
-    structure.fields.iter().find_map(|field| match field.ty {
-        Ty::Struct(inner) if field.json.is_empty() => field_type(inner, name),
-        ty if field.json == name => Some(ty),
-        _ => None,
-    })
+    schema::find_field(structure, name).map(|(_, ty)| ty)
 }
 
 /// Whether all values fit, so that [`find`] would return `None`. This takes half as long, because it visits only the fields

@@ -1,12 +1,9 @@
 //! The inputs of a template: the fields that it names, their paths in the service, and their values.
 
-use longboat_template::{
-    Template,
-    reflect::{Struct, Ty},
-};
+use longboat_template::reflect::{Struct, Ty};
 use serde_json::Value;
 
-use crate::{functions::FUNCTIONS, leaf::TEMPLATE_NAME, schema};
+use crate::{render, schema};
 
 /// A field that a template names, and its value.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,12 +18,12 @@ pub struct TemplateInput {
 
 /// Whether `text` is a syntactically valid template on its own.
 pub fn template_is_sound(text: &str) -> bool {
-    Template::parse(TEMPLATE_NAME, text, FUNCTIONS).is_ok()
+    render::parse(text).is_ok()
 }
 
 /// The inputs of the template in `text`. Empty if `text` is not a valid template.
 pub(crate) fn of(text: &str, data: &Value) -> Vec<TemplateInput> {
-    let Ok(template) = Template::parse(TEMPLATE_NAME, text, FUNCTIONS) else { return Vec::new() };
+    let Ok(template) = render::parse(text) else { return Vec::new() };
     template.fields().into_iter().map(|field| look_up(field, data)).collect()
 }
 

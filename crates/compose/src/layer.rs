@@ -1,28 +1,19 @@
 //! Layers: configs that were prepared once for merging.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    sync::Arc,
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 use longboat_api::v1alpha2::LLMInferenceServiceConfig;
 use longboat_key::{Key, Name, Namespace};
-use longboat_template::Template;
 use serde_json::Value;
 
-use crate::{codec, compose::fill_containers, error::ComposeError, leaf, provenance::Origin, schema};
+use crate::{codec, compose::fill_containers, error::ComposeError, provenance::Origin, schema};
 
-/// A config with a normalised spec and parsed templates. Create the layer when the config changes, not for each composition.
+/// A config with a normalised spec. Create the layer when the config changes, not for each composition.
 #[derive(Debug)]
 pub struct Layer {
     key: Key,
     spec: Value,
-    templates: Templates,
-    templated_keys: bool,
 }
-
-/// Parsed templates by their source.
-pub(crate) type Templates = HashMap<Box<str>, Arc<Template>, ahash::RandomState>;
 
 impl Layer {
     /// Prepares a config.
@@ -44,13 +35,7 @@ impl Layer {
     pub(crate) fn from_spec(key: Key, spec: Value) -> Result<Self, String> {
         let mut spec = codec::normalise(schema::SPEC, spec)?;
         fill_containers(&mut spec);
-        let mut templates = Templates::default();
-        leaf::for_each_template(&spec, &mut |text| {
-            if let Some(template) = leaf::parse(text) {
-                templates.insert(text.into(), Arc::new(template));
-            }
-        });
-        Ok(Self { templated_keys: leaf::has_templated_key(&spec), key, spec, templates })
+        Ok(Self { key, spec })
     }
 
     /// The config's name.
@@ -71,15 +56,6 @@ impl Layer {
     /// The normalised spec, ready to merge.
     pub fn spec(&self) -> &Value {
         &self.spec
-    }
-
-    pub(crate) fn templates(&self) -> &Templates {
-        &self.templates
-    }
-
-    /// Whether a key of the spec contains a template.
-    pub(crate) fn has_templated_keys(&self) -> bool {
-        self.templated_keys
     }
 }
 

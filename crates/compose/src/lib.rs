@@ -4,12 +4,11 @@
 //! [`compose()`] selects the presets, merges them, the `baseRefs` and the service's own spec by strategic merge, renders Go
 //! templates, and then derives some remaining values. It is a pure function over plain data.
 //!
-//! Every reconcile of every service runs it. So layers are prepared once ([`Layer`]), merged presets are cached
-//! ([`Composer`]), and merging borrows from the layers.
+//! Every reconcile of every service runs it. So layers are prepared once ([`Layer`]), and merged presets are cached
+//! ([`Composer`]).
 
 pub mod go;
 pub mod outcome;
-mod overlay;
 pub mod platform;
 pub mod presets;
 pub mod sample;
@@ -17,18 +16,14 @@ pub mod sample;
 mod advice;
 mod codec;
 mod compose;
-mod de;
 mod dra;
 mod effective;
 mod error;
-mod fields;
 mod functions;
 mod inputs;
 mod keys;
 mod layer;
-mod leaf;
 mod lora;
-mod merge;
 mod pin;
 mod provenance;
 mod render;
@@ -36,7 +31,6 @@ mod rewrite;
 mod rules;
 mod schema;
 mod select;
-mod skeleton;
 
 pub use advice::{CONFIG_WITHOUT_EFFECT, FIELD_NOT_SEEN, FIELD_OVERRIDDEN, PRESET_CONTAINER_REMOVED};
 pub use compose::{Composer, Inputs, compose};
@@ -47,7 +41,7 @@ pub use layer::{ConfigMapSource, ConfigSet, ConfigSource, Layer, NoConfigMaps};
 pub use lora::{Adapter, AdapterSource, adapters};
 pub use pin::PresetNames;
 pub use platform::Platform;
-pub use provenance::{Leaf, Origin, Provenance, Replaced};
+pub use provenance::{LayerValue, Leaf, Origin, Provenance};
 pub use rewrite::DEFAULT_CONFIG_KEY;
 
 #[cfg(test)]

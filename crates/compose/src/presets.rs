@@ -1,11 +1,12 @@
 //! The well-known configs, which are embedded in the binary.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use longboat_api::v1alpha2::LLMInferenceServiceConfig;
+use longboat_api::v1alpha2::{LLMInferenceServiceConfig, LLMInferenceServiceSpec};
 use longboat_key::Namespace;
+use serde::Deserialize;
 use serde_json::Value;
 
-use crate::{compose::typed, de::Verbatim, merge::View, pin::PresetNames, select};
+use crate::{pin::PresetNames, select};
 
 /// The file name (which is the suffix of the preset's name) and the text of each preset.
 static FILES: [(&str, &str); 11] = [
@@ -70,7 +71,7 @@ pub fn builtin(
                     namespace: Some(namespace.to_string()),
                     ..ObjectMeta::default()
                 },
-                spec: *typed(View::Json(spec), &Verbatim).map_err(|e| broken(e.to_string()))?,
+                spec: LLMInferenceServiceSpec::deserialize(spec).map_err(|e| broken(e.to_string()))?,
                 status: None,
             })
         })

@@ -8,10 +8,10 @@ use std::{
 
 use longboat_api::v1alpha2::LLMInferenceServiceSpec;
 use longboat_key::Key;
-use longboat_template::reflect::{Struct, Ty, Value as Data};
+use longboat_template::reflect::{Struct, Ty};
 use serde_json::Value;
 
-use crate::{keys::list_key, layer::Layer, leaf, merge::find_field, rules, schema};
+use crate::{keys::list_key, layer::Layer, rules, schema};
 
 /// Which layer set each leaf of a spec, and what it replaced.
 ///
@@ -20,7 +20,7 @@ use crate::{keys::list_key, layer::Layer, leaf, merge::find_field, rules, schema
 #[derive(Debug, Clone, PartialEq)]
 pub struct Provenance {
     leaves: BTreeMap<String, Leaf>,
-    gone: BTreeMap<String, Vec<Replaced>>,
+    gone: BTreeMap<String, Vec<LayerValue>>,
 }
 
 /// A leaf and its history.
@@ -35,17 +35,17 @@ pub struct Leaf {
     /// The value in its layer, before templates were rendered and later steps changed it.
     pub given: Option<Value>,
     /// The values that it replaced, latest first.
-    pub replaced: Vec<Replaced>,
+    pub replaced: Vec<LayerValue>,
     /// The rule by which composition created or changed the value, if it did.
     pub rule: Option<&'static str>,
 }
 
-/// A value that a higher layer replaced.
+/// A value in one layer.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Replaced {
-    /// The layer that had set it.
+pub struct LayerValue {
+    /// The layer.
     pub origin: Origin,
-    /// The value in that layer.
+    /// The value.
     pub value: Value,
 }
 
@@ -85,45 +85,50 @@ impl Provenance {
 
     /// The values that layers set and the spec does not have, because they were removed or replaced as part of a list. By
     /// path, latest first.
-    pub fn gone(&self) -> impl Iterator<Item = (&str, &[Replaced])> {
+    pub fn gone(&self) -> impl Iterator<Item = (&str, &[LayerValue])> {
         self.gone.iter().map(|(path, entries)| (path.as_str(), entries.as_slice()))
     }
 
-    /// Follows the layers, lowest first, and then compares them with the result. The uppermost layer, which is the service's
-    /// own spec, is in the data of templates.
-    pub(crate) fn compute(layers: &[Arc<Layer>], data: &Value, spec: &LLMInferenceServiceSpec) -> Self {
+    /// Follows the layers, lowest first, and the service's own spec above them. Then compares them with what merging and
+    /// rendering made of them, and with the result.
+    pub(crate) fn compute(
+        layers: &[Arc<Layer>],
+        own: &Value,
+        rendered: &Value,
+        spec: &LLMInferenceServiceSpec,
+    ) -> Self {
         let mut history = History::default();
         for layer in layers {
             history.origin = layer.origin();
             history.visit(schema::SPEC, layer.spec());
         }
         history.origin = Origin::Service;
-        history.visit(schema::SPEC, &data[schema::SERVICE_KEY]["spec"]);
+        history.visit(schema::SPEC, own);
 
-        let mut templates =
-            Printer { data: Data::typed(schema::TEMPLATE_DATA, Some(data)), known: HashMap::new() };
+        let mut rendered_leaves: HashMap<String, &Value> = HashMap::new();
+        for_each_leaf(schema::SPEC, rendered, &mut Cursor::default(), &mut |cursor, value| {
+            rendered_leaves.insert(cursor.path.clone(), value);
+        });
         let mut leaves = BTreeMap::new();
         // A spec can always be serialized, because it has only string keys.
         let spec = serde_json::to_value(spec).unwrap_or_default();
         for_each_leaf(schema::SPEC, &spec, &mut Cursor::default(), &mut |cursor, value| {
             let Cursor { path, pointer, .. } = cursor;
             let mut entries = history.entries.remove(path).unwrap_or_default();
-            let latest = entries.pop();
+            // A leaf that the rendered spec lacks comes from a rewrite, even if a layer has a value at the same position of a
+            // list.
+            let before = rendered_leaves.get(path);
+            let latest = before.and_then(|_| entries.pop());
             // An absent URI is written as "".
             entries.retain(|entry| path != "model.uri" || entry.value != "");
             entries.reverse();
             let (origin, given) =
                 latest.map_or((Origin::Derived, None), |latest| (latest.origin, Some(latest.value)));
-            let says = match given.as_ref() {
-                Some(Value::String(text)) if leaf::is_template(text) => match templates.print(text) {
-                    Some(printed) => rules::Says::Printed(printed),
-                    None => rules::Says::Unknown,
-                },
-                Some(given) => rules::Says::Value(given),
-                None => rules::Says::Nothing,
+            let rule = match (before, &given) {
+                (Some(before), Some(_)) => (*before != value).then(|| rules::of(path)),
+                _ if is_empty(value) && below(&history.entries, path) => Some(rules::EMPTIED),
+                _ => Some(rules::of(path)),
             };
-            let emptied = says == rules::Says::Nothing && is_empty(value) && below(&history.entries, path);
-            let rule = if emptied { Some(rules::EMPTIED) } else { rules::of(path, value, says) };
             let leaf = Leaf {
                 value: value.clone(),
                 pointer: pointer.to_owned(),
@@ -144,28 +149,9 @@ impl Provenance {
 }
 
 /// Whether a layer set a value below a path.
-fn below(entries: &BTreeMap<String, Vec<Replaced>>, path: &str) -> bool {
+fn below(entries: &BTreeMap<String, Vec<LayerValue>>, path: &str) -> bool {
     let from = entries.range(path.to_owned()..).take_while(|(other, _)| other.starts_with(path));
     from.into_iter().any(|(other, _)| other[path.len()..].starts_with(['.', '[']))
-}
-
-/// Prints the templates of leaves. Results are cached, because many leaves use the same text.
-struct Printer<'a> {
-    data: Data<'a>,
-    known: HashMap<String, Option<String>>,
-}
-
-// === impl Printer ===
-
-impl Printer<'_> {
-    /// Returns the output of a template on its own, or `None` if the template needs the whole document or fails.
-    fn print(&mut self, text: &str) -> Option<&str> {
-        if !self.known.contains_key(text) {
-            let printed = leaf::parse(text).and_then(|template| leaf::render(&template, &self.data));
-            self.known.insert(text.to_owned(), printed);
-        }
-        self.known.get(text)?.as_deref()
-    }
 }
 
 /// Calls `visit` with the path and the value of each leaf of a spec.
@@ -188,7 +174,7 @@ fn is_empty(value: &Value) -> bool {
 /// The values at each path so far, lowest layer first.
 struct History {
     origin: Origin,
-    entries: BTreeMap<String, Vec<Replaced>>,
+    entries: BTreeMap<String, Vec<LayerValue>>,
     /// The lists that merge and that a layer has set.
     lists: BTreeSet<String>,
 }
@@ -219,7 +205,7 @@ impl History {
             entries
                 .entry(path.to_owned())
                 .or_default()
-                .push(Replaced { origin: origin.clone(), value: value.clone() });
+                .push(LayerValue { origin: origin.clone(), value: value.clone() });
         });
         self.lists = cursor.known;
         self.lists.extend(cursor.lists);
@@ -266,7 +252,12 @@ impl Cursor {
 }
 
 /// Calls `visit` for every scalar and every empty object or list.
-fn for_each_leaf(ty: Ty, json: &Value, cursor: &mut Cursor, visit: &mut impl FnMut(&Cursor, &Value)) {
+fn for_each_leaf<'a>(
+    ty: Ty,
+    json: &'a Value,
+    cursor: &mut Cursor,
+    visit: &mut impl FnMut(&Cursor, &'a Value),
+) {
     let mark = cursor.mark();
     match (ty, json) {
         (Ty::Ptr(inner), _) => for_each_leaf(*inner, json, cursor, visit),
@@ -292,14 +283,14 @@ fn for_each_leaf(ty: Ty, json: &Value, cursor: &mut Cursor, visit: &mut impl FnM
     }
 }
 
-fn member(
+fn member<'a>(
     s: &'static Struct,
     key: &str,
-    json: &Value,
+    json: &'a Value,
     cursor: &mut Cursor,
-    visit: &mut impl FnMut(&Cursor, &Value),
+    visit: &mut impl FnMut(&Cursor, &'a Value),
 ) {
-    let (holder, ty) = find_field(s, key).unwrap_or((s, Ty::Any));
+    let (holder, ty) = schema::find_field(s, key).unwrap_or((s, Ty::Any));
     let (Ty::Slice(_, inner), Value::Array(items)) = (ty, json) else {
         return for_each_leaf(ty, json, cursor, visit);
     };
@@ -314,12 +305,12 @@ fn member(
     }
 }
 
-fn elements(
+fn elements<'a>(
     ty: Ty,
     merge_key: Option<&str>,
-    items: &[Value],
+    items: &'a [Value],
     cursor: &mut Cursor,
-    visit: &mut impl FnMut(&Cursor, &Value),
+    visit: &mut impl FnMut(&Cursor, &'a Value),
 ) {
     let mark = cursor.mark();
     let merges = cursor.known.contains(&cursor.path);

@@ -1,12 +1,18 @@
 //! Renders as the reference does: runs one template over the JSON text of the whole object.
-//!
-//! [`crate::leaf`] is the fast path for the usual case. This path defines the result, and only this path reports errors,
-//! because their positions refer to that text.
 
 use longboat_template::{Limits, Template, TemplateError, reflect::Value as Data};
 use serde_json::Value;
 
-use crate::{codec, error::ComposeError, functions::FUNCTIONS, leaf::TEMPLATE_NAME, schema};
+use crate::{codec, error::ComposeError, functions::FUNCTIONS, schema};
+
+/// The start of a template action.
+const ACTION: &str = "{{";
+
+/// The name of every template, which is part of its errors.
+const TEMPLATE_NAME: &str = "config";
+
+/// The space for the text of an object: most are shorter.
+const TEXT_CAPACITY: usize = 64 << 10;
 
 /// Renders the spec of `config`, an object of metadata and spec, over `data` ([`schema::TEMPLATE_DATA`]).
 ///
@@ -14,10 +20,9 @@ use crate::{codec, error::ComposeError, functions::FUNCTIONS, leaf::TEMPLATE_NAM
 ///
 /// One of [`ComposeError::TemplateSyntax`], [`ComposeError::TemplateExecution`] and [`ComposeError::Rendered`].
 pub(crate) fn whole(config: &Value, data: &Value) -> Result<Value, ComposeError> {
-    let mut text = String::with_capacity(16 << 10);
+    let mut text = String::with_capacity(TEXT_CAPACITY);
     codec::encode(&mut text, schema::CONFIG, config);
-    let template = Template::parse(TEMPLATE_NAME, &text, FUNCTIONS)
-        .map_err(|e| ComposeError::TemplateSyntax(e.to_string()))?;
+    let template = parse(&text).map_err(|e| ComposeError::TemplateSyntax(e.to_string()))?;
     let data = Data::typed(schema::TEMPLATE_DATA, Some(data));
     let rendered = template.execute(&data, Limits::default()).map_err(|e| match e {
         TemplateError::Parse(message) => ComposeError::TemplateSyntax(message),
@@ -26,4 +31,23 @@ pub(crate) fn whole(config: &Value, data: &Value) -> Result<Value, ComposeError>
     let json = codec::parse(&rendered).map_err(ComposeError::Rendered)?;
     let mut config = codec::normalise(schema::CONFIG, json).map_err(ComposeError::Rendered)?;
     Ok(config.get_mut("spec").map(Value::take).unwrap_or_default())
+}
+
+/// Parses a template.
+///
+/// # Errors
+/// If `text` is not a valid template.
+pub(crate) fn parse(text: &str) -> Result<Template, TemplateError> {
+    Template::parse(TEMPLATE_NAME, text, FUNCTIONS)
+}
+
+/// Whether a value or key in `json` is a template for which `matches` is true.
+pub(crate) fn has_template(json: &Value, matches: &impl Fn(&str) -> bool) -> bool {
+    let is_match = |text: &str| text.contains(ACTION) && matches(text);
+    match json {
+        Value::String(text) => is_match(text),
+        Value::Array(items) => items.iter().any(|item| has_template(item, matches)),
+        Value::Object(map) => map.iter().any(|(key, item)| is_match(key) || has_template(item, matches)),
+        _ => false,
+    }
 }

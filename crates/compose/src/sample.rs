@@ -3,7 +3,7 @@
 use longboat_key::Namespace;
 use serde_json::{Value, json};
 
-use crate::{Platform, codec, error::ComposeError, leaf::ACTION, render, schema};
+use crate::{Platform, codec, error::ComposeError, render, schema};
 
 const NAME: &str = "test-llm-preset";
 const NAMESPACE: Namespace<&str> = Namespace("test-llm-preset-test");
@@ -19,22 +19,13 @@ pub fn check(
     platform: &Platform,
     system_namespace: Namespace<&str>,
 ) -> Result<(), ComposeError> {
-    if !has_action(config) {
+    if !render::has_template(config, &|_| true) {
         return Ok(());
     }
     let config = codec::normalise(schema::CONFIG, config.clone()).map_err(ComposeError::Rendered)?;
     let globals = platform.template_globals(system_namespace, NAMESPACE, POOL);
     let data = json!({schema::SERVICE_KEY: service(), schema::GLOBAL_KEY: globals});
     render::whole(&config, &data).map(drop)
-}
-
-fn has_action(json: &Value) -> bool {
-    match json {
-        Value::String(text) => text.contains(ACTION),
-        Value::Array(items) => items.iter().any(has_action),
-        Value::Object(map) => map.iter().any(|(key, value)| key.contains(ACTION) || has_action(value)),
-        _ => false,
-    }
 }
 
 /// The example service, for which every config must work: several nodes, prefill, route, gateway and scheduler. It has no

@@ -3,21 +3,18 @@
 use longboat_api::names::preset;
 use serde_json::Value;
 
-use crate::merge::View;
-
 /// Scheduler plugins that need a tokenizer.
 const TOKENIZER_PLUGINS: [&str; 2] = ["token-producer", "precise-prefix-cache-scorer"];
 /// The scheduler plugin that needs latency predictors.
 pub(crate) const LATENCY_PLUGIN: &str = "predicted-latency-producer";
 
 /// The suffixes of the presets for a resolved spec, lowest layer first.
-pub(crate) fn presets(spec: View<'_, '_>) -> Vec<&'static str> {
-    let scheduler = spec.at(&["router", "scheduler"]);
+pub(crate) fn presets(spec: &Value) -> Vec<&'static str> {
+    let scheduler = spec.pointer("/router/scheduler");
     let plugins = scheduler.map(plugin_types).unwrap_or_default();
     let external_pool = || {
-        spec.at(&["router", "scheduler", "pool", "ref", "name"])
-            .and_then(View::as_str)
-            .is_some_and(|name| !name.is_empty())
+        let name = spec.pointer("/router/scheduler/pool/ref/name").and_then(Value::as_str);
+        name.is_some_and(|name| !name.is_empty())
     };
     let has_plugin = |wanted: &[&str]| plugins.iter().any(|plugin| wanted.contains(&plugin.as_str()));
 
@@ -33,8 +30,11 @@ pub(crate) fn presets(spec: View<'_, '_>) -> Vec<&'static str> {
             chosen.push(preset::SCHEDULER_LATENCY_PREDICTOR);
         }
     }
-    let routes_refs = || spec.at(&["router", "route", "http", "refs"]).is_some_and(View::is_filled_list);
-    if spec.at(&["router", "route"]).is_some() && !routes_refs() {
+    let has_refs = || {
+        let refs = spec.pointer("/router/route/http/refs").and_then(Value::as_array);
+        refs.is_some_and(|refs| !refs.is_empty())
+    };
+    if spec.pointer("/router/route").is_some() && !has_refs() {
         chosen.push(preset::ROUTER_ROUTE);
     }
     if spec.get("tracing").is_some() {
@@ -92,14 +92,14 @@ pub(crate) fn reason(suffix: &str) -> &'static str {
 /// The preset of one workload: for a single node, data parallelism or pipeline parallelism. Returns `None` for workers with
 /// neither.
 fn workload(
-    spec: View<'_, '_>,
+    spec: &Value,
     [single, data_parallel, pipeline_parallel]: [&'static str; 3],
 ) -> Option<&'static str> {
     if spec.get("worker").is_none() {
         return Some(single);
     }
     let positive = |field: &str| {
-        let number = spec.at(&["parallelism", field]).and_then(View::json).and_then(Value::as_i64);
+        let number = spec.get("parallelism").and_then(|all| all.get(field)).and_then(Value::as_i64);
         number.is_some_and(|number| number > 0)
     };
     if positive("data") || positive("dataLocal") {
@@ -112,9 +112,9 @@ fn workload(
 }
 
 /// The types of the plugins in the scheduler's config. Empty if the config cannot be parsed. ConfigMaps are not read.
-fn plugin_types(scheduler: View<'_, '_>) -> Vec<String> {
-    match scheduler.at(&["config", "inline"]) {
-        Some(inline) => plugins_of(&inline.to_value()),
+fn plugin_types(scheduler: &Value) -> Vec<String> {
+    match scheduler.pointer("/config/inline") {
+        Some(inline) => plugins_of(inline),
         None => argument_config(scheduler).map(|text| plugins_of_text(&text)).unwrap_or_default(),
     }
 }
@@ -141,11 +141,11 @@ fn listed_plugins(config: &Value) -> Vec<String> {
 
 /// The config in the arguments of the scheduler's main container. Returns `None` unless the first config flag contains the
 /// text itself.
-fn argument_config(scheduler: View<'_, '_>) -> Option<String> {
+fn argument_config(scheduler: &Value) -> Option<String> {
     const TEXT: [&str; 4] = ["--config-text", "-config-text", "--configText", "-configText"];
     const FILE: [&str; 4] = ["--config-file", "-config-file", "--configFile", "-configFile"];
-    let containers = scheduler.at(&["template", "containers"])?.to_value();
-    let main = containers.as_array()?.iter().find(|c| c.get("name").is_some_and(|n| n == "main"))?;
+    let containers = scheduler.pointer("/template/containers")?.as_array()?;
+    let main = containers.iter().find(|c| c.get("name").is_some_and(|n| n == "main"))?;
     let args: Vec<&str> = main.get("args")?.as_array()?.iter().filter_map(Value::as_str).collect();
     let name = |arg: &str| arg.split('=').next().unwrap_or_default().to_owned();
     let at = args.iter().position(|arg| TEXT.contains(&&*name(arg)) || FILE.contains(&&*name(arg)))?;

@@ -65,11 +65,7 @@ pub struct Template {
     root: Vec<Node>,
     defines: BTreeMap<Box<str>, Vec<Node>>,
     functions: &'static [Function],
-    filter: Option<Filter>,
 }
-
-/// Converts a printed value for the output. Returns `None` if the value must not be printed.
-pub type Filter = fn(&str) -> Option<String>;
 
 impl Template {
     /// Parses `text`. `name` appears in messages. `functions` are available in addition to Go's own.
@@ -87,7 +83,6 @@ impl Template {
             root: parsed.root,
             defines: parsed.defines,
             functions,
-            filter: None,
         })
     }
 
@@ -100,23 +95,6 @@ impl Template {
         exec::execute(self, data, limits).map_err(TemplateError::Execute)
     }
 
-    /// Returns the template with `filter` applied to its literal text. During rendering, `filter` is also applied to each
-    /// printed value. Returns `None` if the filter refuses a piece of the literal text.
-    ///
-    /// If the text has an encoding that can be decoded piece by piece, this decodes the literal text once for all renderings.
-    pub fn filtered(mut self, filter: Filter) -> Option<Self> {
-        for node in self.root.iter_mut().chain(self.defines.values_mut().flatten()) {
-            node.map_text(filter)?;
-        }
-        self.filter = Some(filter);
-        Some(self)
-    }
-
-    /// Whether the template uses a field name for which `wanted` is true.
-    pub fn mentions(&self, wanted: impl Fn(&str) -> bool) -> bool {
-        self.root.iter().chain(self.defines.values().flatten()).any(|n| n.mentions(&wanted))
-    }
-
     /// The fields that the template reads from the top of the data, such as `.Spec.Model.Name`: the fields of `$`, and
     /// outside of `with` and `range` those of `.`. Sorted, without repetitions.
     pub fn fields(&self) -> BTreeSet<String> {
@@ -125,11 +103,6 @@ impl Template {
             node.fields(true, &mut found);
         }
         found
-    }
-
-    /// Whether the text is independent: it defines no template that another text could call.
-    pub fn is_self_contained(&self) -> bool {
-        self.defines.is_empty()
     }
 }
 

@@ -118,36 +118,7 @@ impl Node {
     }
 }
 
-// === search and change ===
-
-impl Node {
-    /// Applies `filter` to all literal text.
-    pub(crate) fn map_text(&mut self, filter: crate::Filter) -> Option<()> {
-        match self {
-            Self::Text { text, .. } => *text = filter(text)?.into(),
-            Self::If(branch) | Self::With(branch) | Self::Range(branch) => {
-                for node in branch.body.iter_mut().chain(branch.otherwise.iter_mut().flatten()) {
-                    node.map_text(filter)?;
-                }
-            }
-            Self::Action { .. } | Self::Template { .. } | Self::Break { .. } | Self::Continue { .. } => {}
-        }
-        Some(())
-    }
-
-    /// Whether this node uses a field name for which `wanted` is true.
-    pub(crate) fn mentions(&self, wanted: &dyn Fn(&str) -> bool) -> bool {
-        match self {
-            Self::Text { .. } | Self::Break { .. } | Self::Continue { .. } => false,
-            Self::Action { pipe, .. } => pipe.mentions(wanted),
-            Self::Template { pipe, .. } => pipe.as_ref().is_some_and(|p| p.mentions(wanted)),
-            Self::If(branch) | Self::With(branch) | Self::Range(branch) => {
-                branch.pipe.mentions(wanted)
-                    || branch.body.iter().chain(branch.otherwise.iter().flatten()).any(|n| n.mentions(wanted))
-            }
-        }
-    }
-}
+// === search ===
 
 impl Node {
     /// Adds the fields that are read from the top of the data. `top` is whether `.` is the top.
@@ -170,10 +141,6 @@ impl Pipe {
     fn fields(&self, top: bool, found: &mut BTreeSet<String>) {
         self.cmds.iter().flat_map(|command| &command.args).for_each(|arg| arg.fields(top, found));
     }
-
-    fn mentions(&self, wanted: &dyn Fn(&str) -> bool) -> bool {
-        self.cmds.iter().flat_map(|c| &c.args).any(|arg| arg.mentions(wanted))
-    }
 }
 
 impl Expr {
@@ -188,17 +155,6 @@ impl Expr {
             Self::Chain { node, .. } => node.fields(top, found),
             Self::Pipe(pipe) => pipe.fields(top, found),
             _ => {}
-        }
-    }
-
-    fn mentions(&self, wanted: &dyn Fn(&str) -> bool) -> bool {
-        match self {
-            Self::Field(_, path) | Self::Variable(_, path) => path.iter().any(|name| wanted(name)),
-            Self::Chain { node, fields, .. } => {
-                fields.iter().any(|name| wanted(name)) || node.mentions(wanted)
-            }
-            Self::Pipe(pipe) => pipe.mentions(wanted),
-            _ => false,
         }
     }
 }

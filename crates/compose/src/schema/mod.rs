@@ -139,3 +139,12 @@ static ROOT: Struct = Struct {
 
 /// The value of `.` at the start of every template: the service, and the platform settings that templates may see.
 pub(crate) const TEMPLATE_DATA: Ty = Ty::Struct(&ROOT);
+
+/// The struct that declares a field, which may be an embedded one, and the field's type.
+pub(crate) fn find_field(s: &'static Struct, key: &str) -> Option<(&'static Struct, Ty)> {
+    s.fields.iter().find_map(|field| match field.ty {
+        Ty::Struct(inner) if field.json.is_empty() => find_field(inner, key),
+        ty if field.json == key => Some((s, ty)),
+        _ => None,
+    })
+}

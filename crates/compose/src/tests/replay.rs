@@ -4,10 +4,9 @@
 use std::collections::BTreeMap;
 
 use longboat_api::child_name;
-use longboat_template::reflect::Value as Data;
 use serde_json::{Map, Value, json};
 
-use crate::{Effective, Leaf, Origin, leaf, provenance, rules, schema};
+use crate::{Effective, Leaf, Origin, provenance, render, rules, schema};
 
 /// Returns the errors in the provenance of a spec, one line per leaf.
 pub(super) fn faults(effective: &Effective) -> Vec<String> {
@@ -90,14 +89,14 @@ fn follow(
     }
 }
 
-/// Returns a layer's value after rendering.
+/// Returns a layer's value after rendering it alone, as the name of a model.
 fn printed(effective: &Effective, given: &Value) -> Result<Value, String> {
-    let Some(text) = given.as_str().filter(|text| text.contains(leaf::ACTION)) else {
+    if !render::has_template(given, &|_| true) {
         return Ok(given.clone());
-    };
-    let template = leaf::parse(text).ok_or("its template does not parse")?;
-    let data = Data::typed(schema::TEMPLATE_DATA, Some(&effective.data));
-    Ok(Value::String(leaf::render(&template, &data).ok_or("its template does not render")?))
+    }
+    let config = json!({ "metadata": {}, "spec": { "model": { "name": given } }, "status": {} });
+    let spec = render::whole(&config, &effective.data).map_err(|error| error.to_string())?;
+    Ok(spec["model"]["name"].clone())
 }
 
 /// Checks that the rules of `rules.rs` and `dra.rs` lead to this value at this path.

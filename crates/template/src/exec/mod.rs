@@ -184,13 +184,7 @@ impl<'a> State<'a> {
                     Value::Str(text) => text,
                     other => Cow::Owned(print(&[other])),
                 };
-                match self.template.filter {
-                    None => self.write(&text),
-                    Some(filter) => match filter(&text) {
-                        Some(text) => self.write(&text),
-                        None => self.error("a value cannot be part of the output"),
-                    },
-                }
+                self.write(&text)
             }
             Node::If(branch) | Node::With(branch) => {
                 let mark = self.vars.len();
