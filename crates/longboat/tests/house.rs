@@ -12,7 +12,7 @@ use serde_json::Value;
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 /// Crates with pure functions only.
-const PURE: [&str; 15] = [
+const PURE: [&str; 16] = [
     "longboat-admission",
     "longboat-api",
     "longboat-install",
@@ -28,6 +28,7 @@ const PURE: [&str; 15] = [
     "longboat-plan",
     "longboat-quantity",
     "longboat-scheduler",
+    "longboat-types",
 ];
 
 /// Dependencies that such a crate must not have.

@@ -1,6 +1,5 @@
-//! Strategic merge patch, the algebra of managed fields, and the single table of list keys that both share.
+//! Strategic merge patch, and the algebra of managed fields. Both read the table of `longboat-types`.
 //!
-//! * [`table`]: for each field, what Kubernetes' API definitions declare: how its list merges, and by which keys.
 //! * [`strategic`]: applies and computes strategic merge patches.
 //! * [`fields`]: sets of field paths, as stored in `managedFields`.
 //! * [`schema`]: the same information as a schema for server-side apply, from the table or from a CRD.
@@ -15,5 +14,4 @@ pub mod gofmt;
 pub mod managed;
 pub mod schema;
 pub mod strategic;
-pub mod table;
 pub mod typed;

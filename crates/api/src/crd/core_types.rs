@@ -1,7 +1,7 @@
 //! Adds facts about the embedded core types that their Go types have and k8s-openapi's schemas lack: list types, defaults,
 //! quantities.
 
-use longboat_patch::table::{Markers, field_markers, type_markers};
+use longboat_types::{Markers, field_markers, type_markers};
 use serde_json::{Map, Value, json};
 
 /// The pattern of a quantity, as in the output of controller-gen.

@@ -1,6 +1,6 @@
 //! Decoding of patch bodies, with the error messages of kube-apiserver.
 
-use longboat_patch::table::{Shape, TypeDef, type_def};
+use longboat_types::{Shape, TypeDef, type_def};
 use serde_json::Value;
 
 use crate::{
@@ -112,14 +112,18 @@ fn unrestorable_field(value: &Value, shape: &'static Shape) -> Option<String> {
     };
     let unrecognized = |wanted: &str| Some(format!("unrecognized type: {wanted}"));
     match (shape, value) {
-        (Shape::Integer, Value::Number(number)) if number.is_f64() => {
+        (Shape::Int32, Value::Number(number)) if number.is_f64() => {
             Some("cannot convert float64 to int32".to_owned())
         }
+        (Shape::Int64, Value::Number(number)) if number.is_f64() => {
+            Some("cannot convert float64 to int64".to_owned())
+        }
         (Shape::String | Shape::Bytes, Value::String(_))
-        | (Shape::Integer | Shape::Float, Value::Number(_))
+        | (Shape::Int32 | Shape::Int64 | Shape::Float, Value::Number(_))
         | (Shape::Boolean, Value::Bool(_)) => None,
         (Shape::String, _) => unrecognized("string"),
-        (Shape::Integer, _) => unrecognized("int32"),
+        (Shape::Int32, _) => unrecognized("int32"),
+        (Shape::Int64, _) => unrecognized("int64"),
         (Shape::Float, _) => unrecognized("float64"),
         (Shape::Boolean, _) => unrecognized("bool"),
         (Shape::Message { name, .. }, Value::Object(_)) => unrestorable(value, type_def(name)?),

@@ -2,11 +2,8 @@
 
 use std::sync::Arc;
 
-use longboat_patch::{
-    managed::Versions,
-    schema::Node,
-    table::{TypeDef, type_of_kind},
-};
+use longboat_patch::{managed::Versions, schema::Node};
+use longboat_types::{TypeDef, type_of_kind};
 use serde_json::Value;
 
 use crate::kinds::{Conversion, Convert, Resource, views};

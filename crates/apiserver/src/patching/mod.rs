@@ -6,7 +6,8 @@ mod kinds;
 mod scale;
 
 use jiff::Timestamp;
-use longboat_patch::{fields, gofmt, managed, managed::ManagedError, strategic, table};
+use longboat_patch::{fields, gofmt, managed, managed::ManagedError, strategic};
+use longboat_types::type_of_kind;
 use serde_json::{Value, json};
 
 use crate::{
@@ -231,8 +232,8 @@ fn prune_nulls(value: &mut Value) {
 
 fn strategically(write: &Write<'_>, before: Value, document: Document) -> Result<Patched, ApiError> {
     let resource = write.resource;
-    let def = table::type_of_kind(&resource.api_version(), &resource.kind)
-        .or_else(|| table::type_of_kind("autoscaling/v1", &resource.kind))
+    let def = type_of_kind(&resource.api_version(), &resource.kind)
+        .or_else(|| type_of_kind("autoscaling/v1", &resource.kind))
         .ok_or_else(|| ApiError::bad_request("strategic merge patch format is not supported"))?;
     let shown = gofmt::plain(&document.value);
     let object = strategic::merge(before, document.value, def.name).map_err(|error| match error {
@@ -258,7 +259,7 @@ fn apply(write: &Write<'_>, live: Option<&Value>, config: &Value) -> Result<Valu
     let object = managed::apply(&options, &kinds, live, config).map_err(refusal)?.object;
     let resource = write.resource;
     if resource.custom().is_none()
-        && let Some(def) = table::type_of_kind(&api_version, &resource.kind)
+        && let Some(def) = type_of_kind(&api_version, &resource.kind)
         && let Some(why) = body::unrestorable(&object, def)
     {
         let kind = format!("{}/{}, Kind={}", resource.group, resource.version, resource.kind);

@@ -1,6 +1,7 @@
 //! Server-side apply to `…/scale`: the object's `managedFields` record the owner of the replicas, and the Scale shows them.
 
-use longboat_patch::{fields::Path, managed, schema::Node, table::type_of_kind};
+use longboat_patch::{fields::Path, managed, schema::Node};
+use longboat_types::type_of_kind;
 use serde_json::{Value, json};
 
 use crate::{clock, kinds::Resource, status::ApiError};

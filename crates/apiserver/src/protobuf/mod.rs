@@ -7,7 +7,7 @@ mod wire;
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use jiff::Timestamp;
-use longboat_patch::table::{Field, Presence, Shape, TypeDef, type_def, type_of_kind};
+use longboat_types::{Field, Presence, Shape, TypeDef, type_def, type_of_kind};
 use serde_json::{Map, Value, json};
 
 use crate::clock;
@@ -95,7 +95,7 @@ fn message(def: &'static TypeDef, bytes: &[u8], depth: usize) -> Decoded<Map<Str
         let own = def.fields.iter().find(|field| field.number == number && !field.embedded);
         if let Some(field) = own {
             set(&mut object, field, &wire, depth)?;
-        } else if let Some((_, name)) = def.embedded.iter().find(|(embedded, _)| *embedded == number)
+        } else if let Some((_, name)) = def.embedded().find(|(embedded, _)| *embedded == number)
             && let (Wire::Bytes(bytes), Some(def)) = (&wire, type_def(name))
         {
             object.append(&mut message(def, bytes, depth + 1)?);
@@ -111,7 +111,7 @@ fn set(object: &mut Map<String, Value>, field: &'static Field, wire: &Wire<'_>, 
             let entry = object.entry(field.name).or_insert_with(|| json!([]));
             if let Value::Array(list) = entry {
                 match (element.as_ref(), wire) {
-                    (Shape::Integer, Wire::Bytes(packed)) => {
+                    (Shape::Int32 | Shape::Int64, Wire::Bytes(packed)) => {
                         for number in wire::varints(packed) {
                             list.push(Value::from(number?.cast_signed()));
                         }
@@ -138,7 +138,7 @@ fn set(object: &mut Map<String, Value>, field: &'static Field, wire: &Wire<'_>, 
                 Value::Number(number) => number.as_i64() == Some(0),
                 Value::Array(_) | Value::Object(_) => false,
             };
-            let kept = field.optional
+            let kept = field.pointer
                 || matches!(field.presence, Presence::Zero) && !matches!(shape, Shape::IntOrString);
             if !zero || kept && !value.is_null() {
                 object.insert(field.name.to_owned(), value);
@@ -177,7 +177,7 @@ fn value(shape: &'static Shape, wire: &Wire<'_>, depth: usize) -> Decoded<Value>
     Ok(match (shape, wire) {
         (Shape::String, Wire::Bytes(bytes)) => Value::from(text(bytes)?),
         (Shape::Bytes, Wire::Bytes(bytes)) => Value::from(BASE64_STANDARD.encode(bytes)),
-        (Shape::Integer, Wire::Varint(number)) => Value::from(number.cast_signed()),
+        (Shape::Int32 | Shape::Int64, Wire::Varint(number)) => Value::from(number.cast_signed()),
         (Shape::Boolean, Wire::Varint(number)) => Value::from(*number != 0),
         (Shape::Float, Wire::Fixed64(bits)) => json!(f64::from_bits(*bits)),
         (Shape::Message { name, .. }, Wire::Bytes(bytes)) => {

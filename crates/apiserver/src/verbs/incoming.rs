@@ -137,7 +137,7 @@ pub(crate) fn identify(resource: &Resource, mut value: Value, body: &[u8]) -> Re
         let version = if api_version.is_empty() { &expected } else { &api_version };
         let (_, short) = split_api_version(version);
         let item = kind.strip_suffix("List").unwrap_or(&kind);
-        if longboat_patch::table::type_of_kind(version, item).is_none() {
+        if longboat_types::type_of_kind(version, item).is_none() {
             return Err(ApiError::bad_request(format!(
                 "{kind} in version \"{short}\" cannot be handled as a {}: no kind \"{kind}\" is registered for version \
                  \"{version}\" in scheme \"pkg/runtime/scheme.go:110\"",

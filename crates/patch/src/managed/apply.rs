@@ -2,12 +2,12 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use longboat_types::Shape;
 use serde_json::Value;
 
 use crate::{
     fields::Set,
     schema::{Node, Scalar},
-    table::Shape,
     typed::{self, with_named_members},
 };
 

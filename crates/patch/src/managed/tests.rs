@@ -1,10 +1,10 @@
+use longboat_types::type_of_kind;
 use serde_json::{Value, json};
 
 use super::{ManagedError, Versions, Write, apply, scale_to_parent, scale_to_subresource, update};
 use crate::{
     fields::{Path, Set},
     schema::Node,
-    table::type_of_kind,
 };
 
 /// A kind with a single version.

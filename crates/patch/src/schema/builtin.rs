@@ -1,6 +1,6 @@
 //! Provides the table as a schema.
 
-use crate::table::{ListKind, Shape, TypeDef, type_def};
+use longboat_types::{ListKind, Shape, TypeDef, type_def};
 
 use super::{Atom, Declared, List, Map, Node, Relation, Scalar};
 
@@ -11,8 +11,8 @@ pub(super) fn type_atom<'a>(def: &'static TypeDef) -> Atom<'a> {
 pub(super) fn shape_atom<'a>(shape: &'static Shape) -> Atom<'a> {
     let scalar = |scalar| Atom { scalar: Some(scalar), list: None, map: None };
     match shape {
-        Shape::String | Shape::Bytes => scalar(Scalar::String),
-        Shape::Integer | Shape::Float => scalar(Scalar::Numeric),
+        Shape::String | Shape::Bytes | Shape::Url => scalar(Scalar::String),
+        Shape::Int32 | Shape::Int64 | Shape::Float => scalar(Scalar::Numeric),
         Shape::Boolean => scalar(Scalar::Boolean),
         Shape::Quantity | Shape::Time | Shape::MicroTime => scalar(Scalar::Any),
         // the reference's schema says nothing of its type
@@ -45,7 +45,8 @@ pub(super) fn shape_atom<'a>(shape: &'static Shape) -> Atom<'a> {
 }
 
 pub(super) fn field<'a>(def: &'static TypeDef, name: &str) -> Option<Declared<'a>> {
-    def.field(name).map(|field| Declared { node: Node::Shape(&field.shape), default: field.default.as_ref() })
+    def.field(name)
+        .map(|field| Declared { node: Node::Shape(&field.shape), default: field.key_default.as_ref() })
 }
 
 pub(super) fn entries<'a>(shape: &'static Shape) -> Option<Node<'a>> {

@@ -3,9 +3,8 @@
 mod builtin;
 mod structural;
 
+use longboat_types::{Shape, TypeDef};
 use serde_json::Value;
-
-use crate::table::{Shape, TypeDef};
 
 /// A place in a schema. Cheap to copy: it borrows the table or a CRD's schema.
 #[derive(Debug, Clone, Copy)]
@@ -131,7 +130,7 @@ impl<'a> Map<'a> {
     /// The schema of entries that are not declared. Returns `None` if such entries are not allowed.
     pub fn other(&self) -> Option<Node<'a>> {
         match self.place {
-            Node::Type(def) => def.open.then_some(Node::Deduced),
+            Node::Type(_) => None,
             Node::Shape(shape) => builtin::entries(shape),
             Node::CustomRoot { schema } | Node::Custom { schema, keeps_unknown: false } => {
                 structural::entries(schema, false)

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::table::type_def;
+use longboat_types::type_def;
 
 use super::{Atom, Declared, List, Map, Node, Relation, Scalar};
 

@@ -1,7 +1,7 @@
 use serde_json::json;
 
 use super::{Node, Relation, Scalar};
-use crate::table::type_of_kind;
+use longboat_types::type_of_kind;
 
 #[test]
 fn both_kinds_of_schema_answer_alike() {

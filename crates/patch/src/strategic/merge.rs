@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
+use longboat_types::Strategy;
 use serde_json::{Map, Value};
 
-use crate::{gofmt, table::Strategy};
+use crate::gofmt;
 
 use super::{DELETE_FROM, DIRECTIVE, ELEMENT_ORDER, Error, MergeType, RETAIN_KEYS, order};
 

@@ -1,6 +1,6 @@
 //! The position of a merge in a type: the struct that declares the keys of an object.
 
-use crate::table::{Shape, Strategy, TypeDef, type_def};
+use longboat_types::{Shape, Strategy, TypeDef, type_def};
 
 use super::Error;
 
@@ -33,7 +33,6 @@ impl MergeType {
                     exact.or_else(|| def.fields.iter().find(|field| field.name.eq_ignore_ascii_case(key)));
                 match field {
                     Some(field) => Ok((Self::of(&field.shape), field.patch)),
-                    None if def.open => Ok((Self::Free, Strategy::default())),
                     None => Err(Error::UnknownField { owner: def.short_name(), field: key.to_owned() }),
                 }
             }
@@ -73,6 +72,7 @@ fn opaque(shape: &Shape) -> Option<&'static str> {
         Shape::Time => "Time",
         Shape::MicroTime => "MicroTime",
         Shape::IntOrString => "IntOrString",
+        Shape::Url => "URL",
         _ => return None,
     })
 }
@@ -80,7 +80,8 @@ fn opaque(shape: &Shape) -> Option<&'static str> {
 fn go_kind(shape: &Shape) -> &'static str {
     match shape {
         Shape::String => "string",
-        Shape::Integer => "int32",
+        Shape::Int32 => "int32",
+        Shape::Int64 => "int64",
         Shape::Float => "float64",
         Shape::Boolean => "bool",
         Shape::Bytes | Shape::List { .. } => "slice",

@@ -8,7 +8,7 @@ mod order;
 
 use serde_json::Value;
 
-use crate::table::type_def;
+use longboat_types::type_def;
 
 pub use error::Error;
 use merge_type::MergeType;

@@ -1,8 +1,8 @@
 //! Adds the zero values that Go always writes when it serializes built-in types.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
-use crate::table::{Presence, Shape, TypeDef, type_def};
+use longboat_types::{Presence, Shape, TypeDef, type_def};
 
 /// Adds zero values for fields that Go structs always have, so that the object is as kube-apiserver sees it.
 ///
@@ -22,7 +22,7 @@ fn fill(map: &mut Map<String, Value>, def: &'static TypeDef) {
                 map.insert(field.name.to_owned(), Value::Null);
             }
             (None, Presence::Zero) => {
-                let mut value = zero(&field.shape);
+                let mut value = field.shape.zero();
                 fill_shape(&mut value, &field.shape);
                 map.insert(field.name.to_owned(), value);
             }
@@ -48,16 +48,5 @@ fn fill_shape(value: &mut Value, shape: &'static Shape) {
             }
         }
         _ => {}
-    }
-}
-
-fn zero(shape: &Shape) -> Value {
-    match shape {
-        Shape::String => json!(""),
-        Shape::Integer | Shape::Float | Shape::IntOrString => json!(0),
-        Shape::Boolean => json!(false),
-        Shape::Quantity => json!("0"),
-        Shape::Message { .. } => json!({}),
-        _ => Value::Null,
     }
 }

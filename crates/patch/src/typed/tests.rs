@@ -1,12 +1,9 @@
+use longboat_types::{Presence, Shape, TypeDef, type_def, type_names};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
 use super::{Comparison, compare, field_set, inflate, merge, remove, validate};
-use crate::{
-    fields::Set,
-    schema::Node,
-    table::{Shape, TypeDef, type_def},
-};
+use crate::{fields::Set, schema::Node};
 
 fn json_value() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
@@ -138,7 +135,7 @@ fn depth(def: &'static TypeDef, above: &mut Vec<&'static str>) {
     assert!(!above.contains(&def.name), "{} contains itself", def.name);
     above.push(def.name);
     for field in &def.fields {
-        if field.presence == crate::table::Presence::Zero
+        if field.presence == Presence::Zero
             && let Shape::Message { name, .. } = field.shape
         {
             depth(type_def(name).unwrap(), above);
@@ -149,7 +146,7 @@ fn depth(def: &'static TypeDef, above: &mut Vec<&'static str>) {
 
 #[test]
 fn zero_values_end() {
-    for name in crate::table::type_names() {
+    for name in type_names() {
         depth(type_def(name).unwrap(), &mut Vec::new());
     }
     let mut inflated = json!({});

@@ -1,6 +1,6 @@
 //! Components for the built-in kinds.
 
-use longboat_patch::table::{field_markers, type_def, type_markers};
+use longboat_types::{field_markers, type_def, type_markers};
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 

@@ -1,17 +1,19 @@
-//! The table of Kubernetes types, with one line per field. Strategic merge, server-side apply and the CRD schemas use it.
+//! The table of Kubernetes types, with one line per field. Strategic merge, server-side apply, the CRD schemas, the Go types
+//! that templates see, the defaults and the comparison of objects come from it.
 //!
-//! The data files have one block per type. The block starts with `@name`, followed by `!` if the whole struct is atomic, and
-//! by ` ?` if fields that are not listed are allowed and untyped. Then comes one line per field: JSON name, protobuf number
-//! (0 for none), shape, options. The name `*` marks a type whose fields are embedded.
+//! The data files have one block per type. The block starts with `@name`, followed by `!` if the whole struct is atomic. Then
+//! comes one line per field, in the order of the Go declaration: JSON name, protobuf number (0 for none), shape, options.
+//! The name `*` marks a type whose fields are embedded.
 //!
 //! | shape | meaning |
 //! |---|---|
-//! | `s i f b y` | string, integer, float, boolean, bytes (base64 in JSON) |
-//! | `q t T x` | quantity, time, time with microseconds, integer or string |
+//! | `s i l f b y` | string, `int32`, `int64`, float, boolean, bytes (base64 in JSON) |
+//! | `q t T x u` | quantity, time, time with microseconds, integer or string, URL |
 //! | `r j F` | raw embedded object, any JSON, a field set |
-//! | `group.Type` | a struct; with `!` behind it, atomic here |
+//! | `group.version.Type` | a struct; with `!` behind it, atomic here |
 //! | `[]T`, `[=]T`, `[a,b]T` | atomic list, set, list keyed by `a` and `b` |
 //! | `{}T`, `{!}T` | map, atomic map |
+//! | `T:Name` | the Go type has a name: that of the scalar, or else that of the list or map ([`Field::go_type`]) |
 //!
 //! | option | meaning |
 //! |---|---|
@@ -19,22 +21,35 @@
 //! | `+` | strategic merge honours `$retainKeys` (before `~` where both are) |
 //! | `-` | strategic merge replaces the struct instead of merging it |
 //! | `.`, `.n` | always there in the serialised form, as zero value, or as null |
-//! | `*` | a scalar whose zero value differs from an absent one (a pointer in Go) |
-//! | `=json` | default of a field that serves as a key |
+//! | `0` | a struct that is not a pointer, but is omitted if it is zero |
+//! | `*` | a pointer in Go, so a zero value differs from an absent one. Structs without `.` and `0` always are |
+//! | `>Name` | the Go name, if it does not follow from the JSON name ([`go::name`]) |
+//! | `=json` | default in the schema: the API server fills it in wherever the type is embedded, in CRDs too |
+//! | `:json` | default that the API server fills into built-in kinds only |
+//! | `:@rule` | like `:json`, and computed from the object by the rule of this name |
+//!
+//! A default stands for a missing value, and for the zero value unless the field is a pointer.
 
+pub mod go;
 mod kinds;
 mod markers;
 mod parse;
 
-use std::{collections::HashMap, sync::LazyLock};
+use std::{borrow::Cow, collections::HashMap, sync::LazyLock};
 
 use serde_json::Value;
 
-pub use kinds::type_of_kind;
+pub use kinds::{type_of_kind, type_of_object};
 pub use markers::{Markers, field_markers, type_markers};
 
-static TABLE: LazyLock<HashMap<&'static str, TypeDef>> =
-    LazyLock::new(|| parse::parse(&[include_str!("kubernetes.txt"), include_str!("kserve.txt")]));
+static TABLE: LazyLock<HashMap<&'static str, TypeDef>> = LazyLock::new(|| parse::parse(&SOURCES).0);
+
+/// The data files, and whether they have the types of built-in kinds.
+const SOURCES: [(&str, bool); 3] = [
+    (include_str!("kubernetes.txt"), true),
+    (include_str!("foreign.txt"), false),
+    (include_str!("kserve.txt"), false),
+];
 
 /// The definition of a struct type.
 #[derive(Debug)]
@@ -43,13 +58,22 @@ pub struct TypeDef {
     pub name: &'static str,
     /// Whether server-side apply treats the struct as one value.
     pub atomic: bool,
-    /// Whether fields that are not listed are allowed; they are untyped.
-    pub open: bool,
+    /// Whether built-in kinds use it, so that it is a Go type of the API server. Others are parts of custom resources.
+    pub built_in: bool,
     /// Its fields in declaration order, including those of embedded structs.
     pub fields: Vec<Field>,
-    /// Embedded structs with their protobuf numbers.
-    pub embedded: Vec<(u32, &'static str)>,
+    /// What it declares itself, in this order.
+    members: Vec<Member>,
     index: HashMap<&'static str, usize>,
+}
+
+/// What a struct declares.
+#[derive(Debug)]
+enum Member {
+    /// The field at this index of [`TypeDef::fields`].
+    Field(usize),
+    /// An embedded struct with its protobuf number.
+    Embedded(u32, &'static str),
 }
 
 /// The definition of a field.
@@ -57,20 +81,39 @@ pub struct TypeDef {
 pub struct Field {
     /// Name in JSON.
     pub name: &'static str,
+    /// Name in Go.
+    pub go: Cow<'static, str>,
     /// Protobuf number in the struct that declares it; 0 for none.
     pub number: u32,
     /// Whether an embedded struct declares it.
     pub embedded: bool,
     /// The type of its value.
     pub shape: Shape,
+    /// The name of its Go type, if the type has one beside that of its shape.
+    type_name: Option<Cow<'static, str>>,
     /// How strategic merge handles it.
     pub patch: Strategy,
     /// What Go writes for it if it is not set.
     pub presence: Presence,
-    /// Whether zero differs from an absent value, for a scalar.
-    pub optional: bool,
-    /// The default value of the field if it is a list key that was omitted.
-    pub default: Option<Value>,
+    /// Whether it is a pointer in Go, so that a zero value differs from an absent one.
+    pub pointer: bool,
+    /// Whether it is a struct that Go omits if it is zero.
+    pub omits_zero: bool,
+    /// What stands for a missing value.
+    pub default: Option<DefaultValue>,
+    /// The value of the field if it is a list key that was omitted.
+    pub key_default: Option<Value>,
+}
+
+/// What stands for a missing value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DefaultValue {
+    /// A part of the schema, for CRDs too.
+    Schema(Value),
+    /// The API server fills it into built-in kinds.
+    Server(Value),
+    /// The API server computes it for built-in kinds, by the rule of this name.
+    Computed(&'static str),
 }
 
 /// The type of a field's value.
@@ -78,8 +121,10 @@ pub struct Field {
 pub enum Shape {
     /// A string.
     String,
-    /// An integer of any width.
-    Integer,
+    /// An integer of 32 bits, or of the size that its type's name says.
+    Int32,
+    /// An integer of 64 bits.
+    Int64,
     /// A float.
     Float,
     /// A boolean.
@@ -94,6 +139,8 @@ pub enum Shape {
     MicroTime,
     /// An integer or a string.
     IntOrString,
+    /// A URL, which Go parses.
+    Url,
     /// An embedded object of any type.
     Raw,
     /// Any JSON.
@@ -164,9 +211,57 @@ impl TypeDef {
         self.index.get(name).map(|&at| &self.fields[at])
     }
 
+    /// The field in which the place at a JSON pointer is, and the type of that place.
+    pub fn place(&self, pointer: &str) -> Option<(&'static Field, &'static Shape)> {
+        let mut steps = pointer.split('/').skip(1);
+        let mut field = type_def(self.name)?.field(steps.next()?)?;
+        let mut shape = &field.shape;
+        for step in steps {
+            shape = match shape {
+                Shape::Message { name, .. } => {
+                    field = type_def(name)?.field(step)?;
+                    &field.shape
+                }
+                Shape::List { element: inner, .. } | Shape::Map { value: inner, .. } => inner,
+                _ => return None,
+            };
+        }
+        Some((field, shape))
+    }
+
+    /// Embedded structs with their protobuf numbers.
+    pub fn embedded(&self) -> impl Iterator<Item = (u32, &'static str)> {
+        self.members.iter().filter_map(|member| match member {
+            Member::Embedded(number, name) => Some((*number, *name)),
+            Member::Field(_) => None,
+        })
+    }
+
     /// The name without its group, as error texts of Kubernetes name the type.
     pub fn short_name(&self) -> &'static str {
         self.name.rsplit('.').next().unwrap_or(self.name)
+    }
+}
+
+impl Shape {
+    /// The zero value as Go writes it.
+    pub fn zero(&self) -> Value {
+        match self {
+            Self::String | Self::Url => "".into(),
+            Self::Int32 | Self::Int64 | Self::Float | Self::IntOrString => 0.into(),
+            Self::Boolean => false.into(),
+            Self::Quantity => "0".into(),
+            Self::Message { .. } => Value::Object(serde_json::Map::new()),
+            _ => Value::Null,
+        }
+    }
+
+    /// The type of the innermost elements of a list or map, or else the type itself.
+    pub fn leaf(&self) -> &Self {
+        match self {
+            Self::List { element: inner, .. } | Self::Map { value: inner, .. } => inner.leaf(),
+            _ => self,
+        }
     }
 }
 
@@ -229,6 +324,23 @@ mod tests {
         assert_eq!(ports.patch.key, "containerPort");
         let Shape::List { kind, .. } = &ports.shape else { panic!("a list") };
         assert_eq!(*kind, ListKind::Map(vec!["containerPort", "protocol"]));
+        let port = type_def("core.v1.ContainerPort").unwrap();
+        assert_eq!(port.field("protocol").unwrap().key_default, Some("TCP".into()));
+        assert_eq!(port.field("containerPort").unwrap().key_default, Some(0.into()));
+        assert_eq!(port.field("name").unwrap().key_default, None);
+    }
+
+    #[test]
+    fn a_place_has_the_type_of_its_field() {
+        let pod = type_def("core.v1.Pod").unwrap();
+        let place = |pointer| pod.place(pointer).map(|(field, shape)| (field.name, format!("{shape:?}")));
+        let found = |name, shape: &str| Some((name, shape.to_owned()));
+        assert_eq!(place("/spec/containers/0/resources/limits/cpu"), found("limits", "Quantity"));
+        assert_eq!(place("/spec/containers/0/args/1"), found("args", "String"));
+        assert_eq!(place("/spec/priority"), found("priority", "Int32"));
+        assert_eq!(place("/spec/nothing"), None);
+        assert_eq!(place("/spec/priority/0"), None);
+        assert_eq!(place(""), None);
     }
 
     #[test]
@@ -236,5 +348,6 @@ mod tests {
         let probe = type_def("core.v1.Probe").unwrap();
         assert!(probe.field("httpGet").unwrap().embedded);
         assert!(!probe.field("periodSeconds").unwrap().embedded);
+        assert_eq!(Vec::from_iter(probe.embedded()), [(1, "core.v1.ProbeHandler")]);
     }
 }
