@@ -21,13 +21,13 @@ pub struct Misfit {
 /// Returns the first value of a service that Go's decoder refuses. The object may also be a config, which has the same types
 /// in its metadata and spec.
 pub fn misfit(object: &Value) -> Option<Misfit> {
-    if fits(schema::SERVICE, object) {
-        debug_assert_eq!(find(schema::SERVICE, object, &mut String::new()), None, "it fits");
+    if fits(schema::service(), object) {
+        debug_assert_eq!(find(schema::service(), object, &mut String::new()), None, "it fits");
         return None;
     }
     let mut field = String::new();
-    let (found, expected) = find(schema::SERVICE, object, &mut field)?;
-    let message = codec::normalise(schema::SERVICE, object.clone()).err()?;
+    let (found, expected) = find(schema::service(), object, &mut field)?;
+    let message = codec::normalise(schema::service(), object.clone()).err()?;
     Some(Misfit { message, field, found, expected })
 }
 
@@ -38,13 +38,13 @@ pub fn misfit(object: &Value) -> Option<Misfit> {
 ///
 /// The message of Go's decoder for a value that does not fit its type.
 pub fn round_trip(object: &Value) -> Result<Value, String> {
-    codec::normalise(schema::SERVICE, object.clone())
+    codec::normalise(schema::service(), object.clone())
 }
 
 /// Formats a value of a service or config as the reference's messages do: as Go prints the typed value at the path `field`
 /// (`spec.prefill.worker`), in Go's order of keys, with the fields that Go adds and omits.
 pub fn printed(field: &str, value: &Value) -> String {
-    let ty = type_at(schema::SERVICE, field).unwrap_or(Ty::Any);
+    let ty = type_at(schema::service(), field).unwrap_or(Ty::Any);
     let value = codec::normalise(ty, value.clone()).unwrap_or_else(|_| value.clone());
     let mut out = String::new();
     codec::encode(&mut out, ty, &value);
@@ -54,7 +54,7 @@ pub fn printed(field: &str, value: &Value) -> String {
 /// Whether a service has a field at this path of names (`spec.prefill.replicas`), set or not. The content of brackets is
 /// ignored.
 pub fn is_field(path: &str) -> bool {
-    type_at(schema::SERVICE, path).is_some()
+    type_at(schema::service(), path).is_some()
 }
 
 /// The type at a path of field names and indices. Keys of maps are in brackets.
@@ -137,7 +137,7 @@ fn fields(
     map: &serde_json::Map<String, Value>,
     path: &mut String,
 ) -> Option<(&'static str, &'static str)> {
-    structure.fields.iter().find_map(|field| match field.ty {
+    structure.fields().iter().find_map(|field| match field.ty {
         Ty::Struct(inner) if field.json.is_empty() => fields(inner, map, path),
         ty => {
             let value = map.get(field.json)?;

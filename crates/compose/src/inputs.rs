@@ -28,7 +28,7 @@ pub(crate) fn of(text: &str, data: &Value) -> Vec<TemplateInput> {
 }
 
 fn look_up(field: String, data: &Value) -> TemplateInput {
-    let mut ty = schema::TEMPLATE_DATA;
+    let mut ty = schema::template_data();
     let mut value = Some(data);
     let mut keys = Vec::new();
     for name in field.split('.').skip(1) {
@@ -61,10 +61,10 @@ fn look_up(field: String, data: &Value) -> TemplateInput {
 /// the outer struct.
 fn find(s: &'static Struct, name: &str) -> Option<(Vec<String>, Ty)> {
     let own = |json: &str| if json.is_empty() { Vec::new() } else { vec![json.to_owned()] };
-    if let Some(field) = s.fields.iter().find(|field| field.go == name) {
+    if let Some(field) = s.fields().iter().find(|field| field.go == name) {
         return Some((own(field.json), field.ty));
     }
-    s.fields.iter().filter(|field| field.embedded).find_map(|field| {
+    s.fields().iter().filter(|field| field.embedded).find_map(|field| {
         let mut ty = field.ty;
         while let Ty::Ptr(inner) = ty {
             ty = *inner;

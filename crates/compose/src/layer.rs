@@ -33,7 +33,7 @@ impl Layer {
 
     /// Prepares a spec in JSON.
     pub(crate) fn from_spec(key: Key, spec: Value) -> Result<Self, String> {
-        let mut spec = codec::normalise(schema::SPEC, spec)?;
+        let mut spec = codec::normalise(schema::spec(), spec)?;
         fill_containers(&mut spec);
         Ok(Self { key, spec })
     }

@@ -100,19 +100,19 @@ impl Provenance {
         let mut history = History::default();
         for layer in layers {
             history.origin = layer.origin();
-            history.visit(schema::SPEC, layer.spec());
+            history.visit(schema::spec(), layer.spec());
         }
         history.origin = Origin::Service;
-        history.visit(schema::SPEC, own);
+        history.visit(schema::spec(), own);
 
         let mut rendered_leaves: HashMap<String, &Value> = HashMap::new();
-        for_each_leaf(schema::SPEC, rendered, &mut Cursor::default(), &mut |cursor, value| {
+        for_each_leaf(schema::spec(), rendered, &mut Cursor::default(), &mut |cursor, value| {
             rendered_leaves.insert(cursor.path.clone(), value);
         });
         let mut leaves = BTreeMap::new();
         // A spec can always be serialized, because it has only string keys.
         let spec = serde_json::to_value(spec).unwrap_or_default();
-        for_each_leaf(schema::SPEC, &spec, &mut Cursor::default(), &mut |cursor, value| {
+        for_each_leaf(schema::spec(), &spec, &mut Cursor::default(), &mut |cursor, value| {
             let Cursor { path, pointer, .. } = cursor;
             let mut entries = history.entries.remove(path).unwrap_or_default();
             // A leaf that the rendered spec lacks comes from a rewrite, even if a layer has a value at the same position of a
@@ -156,7 +156,7 @@ fn below(entries: &BTreeMap<String, Vec<LayerValue>>, path: &str) -> bool {
 
 /// Calls `visit` with the path and the value of each leaf of a spec.
 pub(crate) fn for_each(spec: &Value, visit: &mut impl FnMut(&str, &Value)) {
-    for_each_leaf(schema::SPEC, spec, &mut Cursor::default(), &mut |cursor, value| {
+    for_each_leaf(schema::spec(), spec, &mut Cursor::default(), &mut |cursor, value| {
         visit(&cursor.path, value);
     });
 }

@@ -103,7 +103,7 @@ impl<'a> State<'a> {
             Expr::Nil(_) => {
                 return match param {
                     Param::Any | Param::Value => Ok(Value::Invalid),
-                    Param::Pointer(to) => Ok(Value::Typed(Ty::Ptr(to), None)),
+                    Param::Pointer(to) => Ok(Value::Typed(Ty::Ptr(to()), None)),
                     Param::String | Param::Int => {
                         self.error(format!("cannot assign nil to {}", param.name()))
                     }
@@ -120,7 +120,7 @@ impl<'a> State<'a> {
                     (Param::String, Expr::Str { text, .. }) => Ok(Value::Str(Cow::Borrowed(text))),
                     (Param::Int, Expr::Number(_, Number { int: Some(value), .. })) => Ok(Value::Int(*value)),
                     (Param::Pointer(to), _) => {
-                        self.error(format!("can't handle {expr} for arg of type *{to}"))
+                        self.error(format!("can't handle {expr} for arg of type *{}", to()))
                     }
                     (Param::String, _) => self.error(format!("expected string; found {expr}")),
                     (Param::Int, _) => self.error(format!("expected integer; found {expr}")),
@@ -134,7 +134,7 @@ impl<'a> State<'a> {
     pub(crate) fn validate(&mut self, value: Value<'a>, param: Param) -> Step<Value<'a>> {
         let wanted = match param {
             Param::Any | Param::Value => return Ok(value),
-            Param::Pointer(to) => return self.pointer(value, to),
+            Param::Pointer(to) => return self.pointer(value, to()),
             Param::String => "string",
             Param::Int => "int",
         };

@@ -102,7 +102,7 @@ fn structure(out: &mut String, value: &Value<'_>, depth: usize, names: bool) {
     match value {
         Value::Typed(Ty::Struct(s), json) => {
             out.push('{');
-            for (i, field) in s.fields.iter().enumerate() {
+            for (i, field) in s.fields().iter().enumerate() {
                 if i > 0 {
                     out.push(' ');
                 }

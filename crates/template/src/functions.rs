@@ -22,7 +22,7 @@ pub enum Param {
     /// `int`.
     Int,
     /// A pointer to this type.
-    Pointer(&'static Ty),
+    Pointer(fn() -> &'static Ty),
 }
 
 impl Param {

@@ -3,7 +3,7 @@
 //! A template distinguishes a nil pointer, a zero value and a missing map entry, and its errors have Go's names of types and
 //! fields. So data is read through a description of the Go types.
 
-use std::{borrow::Cow, fmt};
+use std::{borrow::Cow, fmt, sync::OnceLock};
 
 pub use crate::method::{Answer, Call, Method, Receiver, go::go_methods};
 
@@ -14,10 +14,9 @@ use serde_json::Value as Json;
 pub struct Struct {
     /// The name in Go, `v1.PodSpec`.
     pub name: &'static str,
-    /// The fields in the order of the Go declaration, which is also the order of Go's JSON.
-    pub fields: &'static [Field],
     /// The exported methods of a pointer to the struct.
     pub methods: &'static [Method],
+    fields: OnceLock<Vec<Field>>,
 }
 
 /// A field of a Go struct.
@@ -99,6 +98,26 @@ impl fmt::Display for Ty {
             Self::Raw => f.write_str("runtime.RawExtension"),
             Self::Any => f.write_str("interface {}"),
         }
+    }
+}
+
+// === impl Struct ===
+
+impl Struct {
+    /// A struct whose fields are [declared](Self::declare) later, because they may lead to the struct itself.
+    pub const fn new(name: &'static str, methods: &'static [Method]) -> Self {
+        Self { name, methods, fields: OnceLock::new() }
+    }
+
+    /// Declares the fields. Only the first call has an effect.
+    pub fn declare(&self, fields: impl IntoIterator<Item = Field>) {
+        // The list is complete before it is stored, because making it may declare other structs.
+        let _ = self.fields.set(fields.into_iter().collect());
+    }
+
+    /// The fields in the order of the Go declaration, which is also the order of Go's JSON.
+    pub fn fields(&self) -> &[Field] {
+        self.fields.get().map(Vec::as_slice).unwrap_or_default()
     }
 }
 
@@ -319,10 +338,10 @@ impl<'a> Value<'a> {
         let pick = |field: &'static Field| {
             if field.json.is_empty() { json } else { json.and_then(|j| j.get(field.json)) }
         };
-        if let Some(field) = s.fields.iter().find(|f| f.go == name) {
+        if let Some(field) = s.fields().iter().find(|f| f.go == name) {
             return Some(Ok(Self::typed(field.ty, pick(field))));
         }
-        for field in s.fields.iter().filter(|f| f.embedded) {
+        for field in s.fields().iter().filter(|f| f.embedded) {
             let (inner, nil) = match field.ty {
                 Ty::Struct(inner) => (inner, false),
                 Ty::Ptr(Ty::Struct(inner)) => (*inner, pick(field).is_none()),

@@ -117,23 +117,22 @@ fn what_does_not_parse_is_refused_in_gos_words() {
     }
 }
 
-static INNER: Struct = Struct {
-    name: "v1.Inner",
-    fields: &[field("count", "Count", Ty::Ptr(&Ty::Int("int32"))), field("on", "On", Ty::Bool("bool"))],
-    methods: &[Method::COPY],
-};
-static OUTER: Struct = Struct {
-    name: "v1.Outer",
-    fields: &[
-        field("inner", "Inner", Ty::Ptr(&Ty::Struct(&INNER))),
+static INNER: Struct = Struct::new("v1.Inner", &[Method::COPY]);
+static INNER_TYPE: Ty = Ty::Struct(&INNER);
+static OUTER: Struct = Struct::new("v1.Outer", &[]);
+
+fn outer() -> Ty {
+    INNER.declare([field("count", "Count", Ty::Ptr(&Ty::Int("int32"))), field("on", "On", Ty::Bool("bool"))]);
+    OUTER.declare([
+        field("inner", "Inner", Ty::Ptr(&INNER_TYPE)),
         field("labels", "Labels", Ty::Map("", &Ty::Str("string"))),
         field("size", "Size", Ty::Quantity),
-        Field { embedded: true, ..field("", "Inner2", Ty::Struct(&INNER)) },
-    ],
-    methods: &[],
-};
+        Field { embedded: true, ..field("", "Inner2", INNER_TYPE) },
+    ]);
+    Ty::Struct(&OUTER)
+}
 
-const fn field(json: &'static str, go: &'static str, ty: Ty) -> Field {
+fn field(json: &'static str, go: &'static str, ty: Ty) -> Field {
     Field { json, go, ty, omit: Omit::Empty, embedded: false }
 }
 
@@ -160,7 +159,7 @@ fn pointers_behave_as_they_do_in_go() {
     ] {
         let template = Template::parse("t", text, &[]).unwrap();
         let got = template
-            .execute(&Value::typed(Ty::Struct(&OUTER), Some(data)), Limits::default())
+            .execute(&Value::typed(outer(), Some(data)), Limits::default())
             .unwrap_or_else(|e| e.to_string().split_once(">: ").unwrap().1.to_owned());
         assert_eq!(got, wanted, "{text}");
     }

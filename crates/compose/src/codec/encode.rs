@@ -33,7 +33,7 @@ pub(crate) fn encode(out: &mut String, ty: Ty, json: &Value) {
 }
 
 fn fields(out: &mut String, s: &'static Struct, map: &Map<String, Value>, first: &mut bool) {
-    for field in s.fields {
+    for field in s.fields() {
         if field.json.is_empty() {
             if let Ty::Struct(inner) = field.ty {
                 fields(out, inner, map, first);

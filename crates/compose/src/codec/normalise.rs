@@ -132,7 +132,7 @@ impl Decoder {
         map: &mut Map<String, Value>,
         out: &mut Map<String, Value>,
     ) -> Result<(), String> {
-        for field in s.fields {
+        for field in s.fields() {
             if field.json.is_empty() {
                 if let Ty::Struct(inner) = field.ty {
                     self.path.push(field.go);
@@ -204,7 +204,7 @@ fn zero(ty: Ty) -> Value {
 }
 
 fn zero_fields(s: &'static Struct, out: &mut Map<String, Value>) {
-    for field in s.fields {
+    for field in s.fields() {
         match field.ty {
             Ty::Struct(inner) if field.json.is_empty() => zero_fields(inner, out),
             _ if absent_is_omitted(field) => {}

@@ -12,15 +12,35 @@ use longboat_template::{
 };
 use serde_json::{Value as Json, json};
 
-use super::own::LLM_INFERENCE_SERVICE;
+use super::TYPES;
 
-static SERVICE: Ty = Ty::Struct(&LLM_INFERENCE_SERVICE);
+/// The methods of a struct by its name in the table.
+pub(super) fn of(name: &str) -> &'static [Method] {
+    match name {
+        "knative.apis.Condition" => &CONDITION,
+        "knative.v1.Status" => &STATUS,
+        "meta.v1.ObjectMeta" => &OBJECT_META,
+        "meta.v1.TypeMeta" => &[],
+        "serving.v1alpha2.GatewaySpec" => &GATEWAY,
+        "serving.v1alpha2.HTTPRouteSpec" => &HTTP_ROUTE,
+        "serving.v1alpha2.InferencePoolSpec" => &INFERENCE_POOL,
+        "serving.v1alpha2.LLMInferenceService" => &LLM_INFERENCE_SERVICE,
+        "serving.v1alpha2.ParallelismSpec" => &PARALLELISM,
+        "serving.v1alpha2.RouterSpec" => &ROUTER,
+        "serving.v1alpha2.SchedulerSpec" => &SCHEDULER,
+        _ => &[Method::COPY],
+    }
+}
+
 const STRING: &[Param] = &[Param::String];
-static OF_SERVICE: [Param; 1] = [Param::Pointer(&SERVICE)];
+static OF_SERVICE: [Param; 1] = [Param::Pointer(|| &TYPES.service)];
 
-type Given<'a> = Result<Answer<'a>, String>;
+type MethodResult<'a> = Result<Answer<'a>, String>;
 
-const fn gives(name: &'static str, call: for<'a> fn(Receiver<'a>, &[Value<'a>]) -> Given<'a>) -> Method {
+const fn gives(
+    name: &'static str,
+    call: for<'a> fn(Receiver<'a>, &[Value<'a>]) -> MethodResult<'a>,
+) -> Method {
     Method { name, params: &[], call: Call::Gives(call) }
 }
 
@@ -29,7 +49,7 @@ const fn nothing(name: &'static str, params: &'static [Param]) -> Method {
 }
 
 /// `metav1.ObjectMeta`: a getter and a setter for each field.
-pub(super) static OBJECT_META: [Method; 31] = [
+static OBJECT_META: [Method; 31] = [
     Method::COPY,
     gives("GetName", |object, _| object.field("Name")),
     gives("GetGenerateName", |object, _| object.field("GenerateName")),
@@ -64,7 +84,7 @@ pub(super) static OBJECT_META: [Method; 31] = [
 ];
 
 /// `v1alpha2.LLMInferenceService`.
-pub(super) static LLM_INFERENCE_SERVICE_METHODS: [Method; 11] = [
+static LLM_INFERENCE_SERVICE: [Method; 11] = [
     Method::COPY,
     gives("HasManagedDRA", |service, _| Answer::bool(annotation(service, DRA_DEVICE_CLASS).is_some())),
     Method { name: "ManagedDRADeviceClass", params: &[], call: Call::And("bool") },
@@ -94,23 +114,20 @@ pub(super) static LLM_INFERENCE_SERVICE_METHODS: [Method; 11] = [
     gives("GetStatus", |service, _| {
         let status = service.json()?.and_then(|service| service.get("status"));
         Ok(match status {
-            Some(status) => Answer::Value(Value::Typed(Ty::Ptr(&STATUS), Some(status))),
-            None => Answer::Made(Ty::Ptr(&STATUS), json!({})),
+            Some(status) => Answer::Value(Value::Typed(Ty::Ptr(&TYPES.status), Some(status))),
+            None => Answer::Made(Ty::Ptr(&TYPES.status), json!({})),
         })
     }),
     nothing("DetermineWorkloadReadiness", &[]),
     nothing("DetermineRouterReadiness", &[]),
 ];
 
-static STATUS: Ty = Ty::Struct(&super::duck::STATUS);
-static CONDITION: Ty = Ty::Struct(&super::duck::CONDITION);
-
 /// `duckv1.Status`.
-pub(super) static STATUS_METHODS: [Method; 3] = [
+static STATUS: [Method; 3] = [
     Method::COPY,
     gives("GetConditions", |status, _| {
         let all = status.json()?.and_then(|status| status.get("conditions"));
-        Ok(Answer::Value(Value::Typed(Ty::Slice("apis.Conditions", &CONDITION), all)))
+        Ok(Answer::Value(Value::Typed(Ty::Slice("apis.Conditions", &TYPES.condition), all)))
     }),
     Method {
         name: "GetCondition",
@@ -119,13 +136,13 @@ pub(super) static STATUS_METHODS: [Method; 3] = [
             let wanted = args[0].as_str();
             let all = status.json()?.and_then(|status| status.get("conditions")).and_then(Json::as_array);
             let found = all.into_iter().flatten().find(|condition| condition["type"] == *wanted);
-            Ok(Answer::Value(Value::Typed(Ty::Ptr(&CONDITION), found)))
+            Ok(Answer::Value(Value::Typed(Ty::Ptr(&TYPES.condition), found)))
         }),
     },
 ];
 
 /// `apis.Condition`. All of these methods also work on nil.
-pub(super) static CONDITION_METHODS: [Method; 6] = [
+static CONDITION: [Method; 6] = [
     Method::COPY,
     gives("IsTrue", |condition, _| Answer::bool(text(condition, "status") == "True")),
     gives("IsFalse", |condition, _| Answer::bool(text(condition, "status") == "False")),
@@ -137,7 +154,7 @@ pub(super) static CONDITION_METHODS: [Method; 6] = [
 ];
 
 /// `v1alpha2.ParallelismSpec`. All of these methods also work on nil.
-pub(super) static PARALLELISM: [Method; 5] = [
+static PARALLELISM: [Method; 5] = [
     Method::COPY,
     gives("IsPipelineParallel", |all, _| Answer::bool(number(all, "pipeline") > 0)),
     gives("IsDataParallel", |all, _| Answer::bool(is_data_parallel(all))),
@@ -155,21 +172,21 @@ pub(super) static PARALLELISM: [Method; 5] = [
 ];
 
 /// `v1alpha2.GatewaySpec`.
-pub(super) static GATEWAY: [Method; 2] = [Method::COPY, gives("HasRefs", has_refs)];
+static GATEWAY: [Method; 2] = [Method::COPY, gives("HasRefs", has_refs)];
 
 /// `v1alpha2.HTTPRouteSpec`.
-pub(super) static HTTP_ROUTE: [Method; 3] = [
+static HTTP_ROUTE: [Method; 3] = [
     Method::COPY,
     gives("HasRefs", has_refs),
     gives("HasSpec", |route, _| Answer::bool(route.get("spec").is_some())),
 ];
 
 /// `v1alpha2.InferencePoolSpec`.
-pub(super) static INFERENCE_POOL: [Method; 2] =
+static INFERENCE_POOL: [Method; 2] =
     [Method::COPY, gives("HasRef", |pool, _| Answer::bool(referenced(pool.get("ref")).is_some()))];
 
 /// `v1alpha2.SchedulerSpec`.
-pub(super) static SCHEDULER: [Method; 2] = [
+static SCHEDULER: [Method; 2] = [
     Method::COPY,
     Method {
         name: "InferencePoolName",
@@ -184,7 +201,7 @@ pub(super) static SCHEDULER: [Method; 2] = [
 ];
 
 /// `v1alpha2.RouterSpec`.
-pub(super) static ROUTER: [Method; 5] = [
+static ROUTER: [Method; 5] = [
     Method::COPY,
     gives("HasGroup", |router, _| Answer::bool(of_route(router, "group").is_some())),
     gives("Group", |router, _| {
@@ -213,7 +230,7 @@ fn of_route<'a>(router: Receiver<'a>, key: &str) -> Option<&'a Json> {
     router.get("route")?.get(key).filter(|value| !value.is_null())
 }
 
-fn has_refs<'a>(of: Receiver<'a>, _: &[Value<'a>]) -> Given<'a> {
+fn has_refs<'a>(of: Receiver<'a>, _: &[Value<'a>]) -> MethodResult<'a> {
     Answer::bool(of.get("refs").and_then(Json::as_array).is_some_and(|refs| !refs.is_empty()))
 }
 
@@ -246,7 +263,7 @@ fn annotation<'a>(service: Receiver<'a>, key: &str) -> Option<&'a str> {
 }
 
 /// The number of devices that a pod requests. If the text is not a positive number, returns an error with Go's message.
-fn device_count<'a>(raw: Option<&str>) -> Given<'a> {
+fn device_count<'a>(raw: Option<&str>) -> MethodResult<'a> {
     let int = |value: i64| Ok(Answer::Value(Value::Int(value)));
     let Some(raw) = raw.filter(|raw| !raw.trim().is_empty()) else { return int(1) };
     let invalid = |why: &str| Err(format!("invalid {DRA_DEVICE_COUNT} value {raw:?}: {why}"));
@@ -284,7 +301,7 @@ mod tests {
     };
     use serde_json::json;
 
-    use crate::{functions::FUNCTIONS, schema::TEMPLATE_DATA};
+    use crate::{functions::FUNCTIONS, schema};
 
     /// Renders a template for a service with data parallelism only in its prefill half. Returns the output or the error.
     fn rendered(text: &str) -> String {
@@ -312,7 +329,7 @@ mod tests {
             "global": {},
         });
         let template = Template::parse("config", text, FUNCTIONS).unwrap();
-        match template.execute(&Value::typed(TEMPLATE_DATA, Some(&data)), Limits::default()) {
+        match template.execute(&Value::typed(schema::template_data(), Some(&data)), Limits::default()) {
             Ok(text) => text,
             Err(error) => error.to_string().rsplit(">: ").next().unwrap_or_default().to_owned(),
         }
@@ -362,7 +379,7 @@ mod tests {
                     return;
                 }
                 alike.push(of);
-                for field in of.fields {
+                for field in of.fields() {
                     reach(field.ty, found);
                 }
             }
@@ -374,7 +391,7 @@ mod tests {
     #[test]
     fn what_can_be_called_is_a_method_in_go_and_what_cannot_of_the_api_is_listed() {
         let mut found = BTreeMap::new();
-        reach(TEMPLATE_DATA, &mut found);
+        reach(schema::template_data(), &mut found);
         let (mut missing, mut invented) = (BTreeSet::new(), Vec::new());
         for (name, structs) in &found {
             let theirs = go_methods(name);
@@ -390,7 +407,7 @@ mod tests {
                 let lacking = theirs.iter().filter(|method| {
                     let ours = of.methods.iter().any(|ours| ours.name == **method);
                     // Go counts those of embedded structs of other packages, too
-                    let embedded = of.fields.iter().filter(|field| field.embedded).any(|field| {
+                    let embedded = of.fields().iter().filter(|field| field.embedded).any(|field| {
                         matches!(field.ty, Ty::Struct(inner) if go_methods(inner.name).contains(method))
                     });
                     !ours && !embedded && !method.starts_with("Mark") && **method != "DeepCopyInto"

@@ -1,95 +1,19 @@
-//! The reference's Go types for services and configs, as tables.
+//! The reference's Go types for services and configs.
 //!
-//! The tables determine three things: which zero values a layer keeps, which Go names templates and their errors use, and the
-//! order of keys in the text on which templates run. They describe Kubernetes 1.34, Gateway API 1.5, the inference extension
-//! 1.5, KEDA 2.18 and KServe's v1alpha2.
+//! They determine three things: which zero values a layer keeps, which Go names templates and their errors use, and the order
+//! of keys in the text on which templates run. The fields come from the table of types (crate `types`), the methods from
+//! [`methods`].
 
-mod autoscaling;
-mod container;
-mod duck;
-mod gateway;
-mod keda;
-mod meta;
 mod methods;
-mod own;
-mod pod;
-mod pool;
-mod projection;
-mod volume;
 
-use longboat_template::reflect::{
-    Field, Omit, Struct,
-    Ty::{self, Bool, Ptr, Str},
+use std::{borrow::Cow, collections::HashMap, sync::LazyLock};
+
+use longboat_template::reflect::{Field, Omit, Struct, Ty};
+use longboat_types::{
+    TypeDef,
+    go::{self, GoType},
+    type_def,
 };
-
-/// A struct: `structure!(NAME, "pkg.Name", [fields])`.
-macro_rules! structure {
-    ($name:ident, $go:literal, [$($field:expr),* $(,)?]) => {
-        structure!($name, $go, [$($field),*], &[longboat_template::reflect::Method::COPY]);
-    };
-    ($name:ident, $go:literal, [$($field:expr),* $(,)?], $methods:expr) => {
-        pub(super) static $name: longboat_template::reflect::Struct =
-            longboat_template::reflect::Struct { name: $go, fields: &[$($field),*], methods: $methods };
-    };
-}
-
-macro_rules! field {
-    ($json:expr, $go:literal, $ty:expr, $omit:ident, $embedded:literal) => {
-        longboat_template::reflect::Field {
-            json: $json,
-            go: $go,
-            ty: $ty,
-            omit: longboat_template::reflect::Omit::$omit,
-            embedded: $embedded,
-        }
-    };
-}
-
-/// A field with `omitempty`.
-macro_rules! opt {
-    ($json:literal, $go:literal, $ty:expr) => {
-        super::field!($json, $go, $ty, Empty, false)
-    };
-}
-
-/// A field that is always written.
-macro_rules! req {
-    ($json:literal, $go:literal, $ty:expr) => {
-        super::field!($json, $go, $ty, Never, false)
-    };
-}
-
-/// A field with `omitzero`.
-macro_rules! zero {
-    ($json:literal, $go:literal, $ty:expr) => {
-        super::field!($json, $go, $ty, Zero, false)
-    };
-}
-
-/// An embedded struct whose fields are on the same level as the others in JSON.
-macro_rules! inlined {
-    ($go:literal, $ty:expr) => {
-        super::field!("", $go, $ty, Empty, true)
-    };
-}
-
-/// An embedded struct with its own key in JSON.
-macro_rules! embed {
-    ($json:literal, $go:literal, $ty:expr) => {
-        super::field!($json, $go, $ty, Empty, true)
-    };
-}
-
-use {embed, field, inlined, opt, req, structure, zero};
-
-/// `LLMInferenceServiceSpec`.
-pub(crate) const SPEC: Ty = Ty::Struct(&own::LLM_INFERENCE_SERVICE_SPEC);
-
-/// `LLMInferenceServiceConfig`, whose JSON is the text that templates run on.
-pub(crate) const CONFIG: Ty = Ty::Struct(&own::LLM_INFERENCE_SERVICE_CONFIG);
-
-/// `LLMInferenceService`.
-pub(crate) const SERVICE: Ty = Ty::Struct(&own::LLM_INFERENCE_SERVICE);
 
 /// Key of the service in the data of templates.
 pub(crate) const SERVICE_KEY: &str = "service";
@@ -97,54 +21,179 @@ pub(crate) const SERVICE_KEY: &str = "service";
 /// Key of the platform settings in the data of templates.
 pub(crate) const GLOBAL_KEY: &str = "global";
 
-static GLOBAL_CONFIG: Struct = Struct {
-    name: "llmisvc.templateGlobalConfig",
-    fields: &[
-        global("SystemNamespace", Str("string")),
-        global("IngressGatewayName", Str("string")),
-        global("IngressGatewayNamespace", Str("string")),
-        global("EnableTLS", Bool("bool")),
-        global("ModelBasedRoutingHeaderName", Str("string")),
-        global("InferencePoolNamespacedName", Str("string")),
-        // Specific to Longboat: the image of this build, or an empty string if the reference's images are wanted.
-        global("Image", Str("string")),
-    ],
-    methods: &[],
-};
-
-const fn global(name: &'static str, ty: Ty) -> Field {
-    Field { json: name, go: name, ty, omit: Omit::Never, embedded: false }
+/// `LLMInferenceServiceSpec`.
+pub(crate) fn spec() -> Ty {
+    TYPES.spec
 }
 
-static ROOT: Struct = Struct {
-    name: "struct { *v1alpha2.LLMInferenceService; GlobalConfig llmisvc.templateGlobalConfig }",
-    fields: &[
-        Field {
-            json: SERVICE_KEY,
-            go: "LLMInferenceService",
-            ty: Ptr(&Ty::Struct(&own::LLM_INFERENCE_SERVICE)),
-            omit: Omit::Never,
-            embedded: true,
-        },
-        Field {
-            json: GLOBAL_KEY,
-            go: "GlobalConfig",
-            ty: Ty::Struct(&GLOBAL_CONFIG),
-            omit: Omit::Never,
-            embedded: false,
-        },
-    ],
-    methods: &[],
-};
+/// `LLMInferenceServiceConfig`, whose JSON is the text that templates run on.
+pub(crate) fn config() -> Ty {
+    TYPES.config
+}
+
+/// `LLMInferenceService`.
+pub(crate) fn service() -> Ty {
+    TYPES.service
+}
 
 /// The value of `.` at the start of every template: the service, and the platform settings that templates may see.
-pub(crate) const TEMPLATE_DATA: Ty = Ty::Struct(&ROOT);
+pub(crate) fn template_data() -> Ty {
+    TYPES.template_data
+}
 
 /// The struct that declares a field, which may be an embedded one, and the field's type.
 pub(crate) fn find_field(s: &'static Struct, key: &str) -> Option<(&'static Struct, Ty)> {
-    s.fields.iter().find_map(|field| match field.ty {
+    s.fields().iter().find_map(|field| match field.ty {
         Ty::Struct(inner) if field.json.is_empty() => find_field(inner, key),
         ty if field.json == key => Some((s, ty)),
         _ => None,
     })
+}
+
+/// The types from which all others are reached, and those that methods return.
+struct Types {
+    spec: Ty,
+    config: Ty,
+    service: Ty,
+    template_data: Ty,
+    status: Ty,
+    condition: Ty,
+}
+
+static TYPES: LazyLock<Types> = LazyLock::new(|| {
+    let mut structs = Structs::default();
+    let service = structs.of("serving.v1alpha2.LLMInferenceService");
+    GLOBALS.declare([
+        global("SystemNamespace", Ty::Str("string")),
+        global("IngressGatewayName", Ty::Str("string")),
+        global("IngressGatewayNamespace", Ty::Str("string")),
+        global("EnableTLS", Ty::Bool("bool")),
+        global("ModelBasedRoutingHeaderName", Ty::Str("string")),
+        global("InferencePoolNamespacedName", Ty::Str("string")),
+        // Specific to Longboat: the image of this build, or an empty string if the reference's images are wanted.
+        global("Image", Ty::Str("string")),
+    ]);
+    TEMPLATE_DATA.declare([
+        Field {
+            json: SERVICE_KEY,
+            go: "LLMInferenceService",
+            ty: Ty::Ptr(leaked(service)),
+            omit: Omit::Never,
+            embedded: true,
+        },
+        Field { json: GLOBAL_KEY, ..global("GlobalConfig", Ty::Struct(&GLOBALS)) },
+    ]);
+    Types {
+        spec: structs.of("serving.v1alpha2.LLMInferenceServiceSpec"),
+        config: structs.of("serving.v1alpha2.LLMInferenceServiceConfig"),
+        service,
+        template_data: Ty::Struct(&TEMPLATE_DATA),
+        status: structs.of("knative.v1.Status"),
+        condition: structs.of("knative.apis.Condition"),
+    }
+});
+
+static GLOBALS: Struct = Struct::new("llmisvc.templateGlobalConfig", &[]);
+
+static TEMPLATE_DATA: Struct =
+    Struct::new("struct { *v1alpha2.LLMInferenceService; GlobalConfig llmisvc.templateGlobalConfig }", &[]);
+
+fn global(name: &'static str, ty: Ty) -> Field {
+    Field { json: name, go: name, ty, omit: Omit::Never, embedded: false }
+}
+
+/// Structs by their names in the table. They refer to each other and live as long as the process, so they are leaked, once.
+#[derive(Default)]
+struct Structs(HashMap<&'static str, &'static Struct>);
+
+// === impl Structs ===
+
+impl Structs {
+    fn of(&mut self, name: &'static str) -> Ty {
+        if let Some(known) = self.0.get(name) {
+            return Ty::Struct(known);
+        }
+        let def = type_def(name);
+        let structure = leaked(Struct::new(def.map_or(name, TypeDef::go_name), methods::of(name)));
+        // It is known before its fields are: an adapter has the type of a model, which has adapters.
+        self.0.insert(name, structure);
+        let fields = def.into_iter().flat_map(TypeDef::go_fields).map(|field| Field {
+            json: field.json,
+            go: text(field.name),
+            ty: self.ty(field.ty),
+            omit: match field.omit {
+                go::Omit::Never => Omit::Never,
+                go::Omit::Empty => Omit::Empty,
+                go::Omit::Zero => Omit::Zero,
+            },
+            embedded: field.embedded,
+        });
+        structure.declare(fields);
+        Ty::Struct(structure)
+    }
+
+    fn ty(&mut self, ty: GoType) -> Ty {
+        match ty {
+            GoType::Bool(name) => Ty::Bool(text(name)),
+            GoType::String(name) => Ty::Str(text(name)),
+            GoType::Integer(name) => Ty::Int(text(name)),
+            GoType::Float(name) => Ty::Float(text(name)),
+            GoType::Bytes => Ty::Slice("", &Ty::Int("uint8")),
+            GoType::Struct(name) => self.of(name),
+            GoType::Pointer(inner) => Ty::Ptr(leaked(self.ty(*inner))),
+            GoType::Slice(name, inner) => Ty::Slice(text(name), leaked(self.ty(*inner))),
+            GoType::Map(name, inner) => Ty::Map(text(name), leaked(self.ty(*inner))),
+            GoType::Quantity => Ty::Quantity,
+            GoType::IntOrString => Ty::IntOrString,
+            GoType::Time | GoType::MicroTime => Ty::Time,
+            GoType::Url => Ty::Url,
+            GoType::Raw => Ty::Raw,
+        }
+    }
+}
+
+fn leaked<T>(value: T) -> &'static T {
+    Box::leak(Box::new(value))
+}
+
+fn text(name: Cow<'static, str>) -> &'static str {
+    match name {
+        Cow::Borrowed(name) => name,
+        Cow::Owned(name) => name.leak(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use longboat_api::crd::SERVICE_SPEC;
+    use serde_json::Value;
+
+    use super::*;
+
+    /// Finds the fields of a JSON schema that the type lacks. Reading a layer would drop them.
+    fn lost(path: &str, schema: &Value, ty: Ty, found: &mut Vec<String>) {
+        match ty {
+            Ty::Ptr(inner) => lost(path, schema, *inner, found),
+            Ty::Slice(_, inner) => lost(path, &schema["items"], *inner, found),
+            Ty::Map(_, inner) => lost(path, &schema["additionalProperties"], *inner, found),
+            Ty::Struct(of) => {
+                for (name, schema) in schema["properties"].as_object().into_iter().flatten() {
+                    let path = format!("{path}.{name}");
+                    match find_field(of, name) {
+                        Some((_, ty)) => lost(&path, schema, ty, found),
+                        None => found.push(path),
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    #[test]
+    fn every_field_of_the_api_is_in_the_table() {
+        let schema: Value = serde_json::from_str(SERVICE_SPEC).unwrap();
+        let mut found = Vec::new();
+        lost("spec", &schema["properties"]["spec"], spec(), &mut found);
+        assert_eq!(found, Vec::<String>::new());
+    }
 }

@@ -131,7 +131,7 @@ fn compared(world: &World, presets: &ConfigSet, composer: &Composer, file: &Entr
 }
 
 fn normalised(spec: Value) -> Value {
-    codec::normalise(schema::SPEC, spec).unwrap()
+    codec::normalise(schema::spec(), spec).unwrap()
 }
 
 #[test]

@@ -39,7 +39,7 @@ fn composed(world: &World, configs: &ConfigSet, composer: &Composer) -> Vec<Resu
                 })
                 .map(|e| {
                     let spec = serde_json::to_value(&e.spec).unwrap();
-                    json!({ "applied": e.applied, "spec": codec::normalise(schema::SPEC, spec).unwrap() })
+                    json!({ "applied": e.applied, "spec": codec::normalise(schema::spec(), spec).unwrap() })
                 })
                 // Positions in error texts count the characters of the scripts, so only the reasons are compared.
                 .map_err(|e| e.reason().to_owned())

@@ -38,7 +38,7 @@ pub(crate) fn has(ty: Ty, name: &str) -> bool {
         Ty::Ptr(inner) => has(*inner, name),
         Ty::Struct(of) => {
             go_methods(of.name).contains(&name)
-                || of.fields.iter().any(|field| field.embedded && has(field.ty, name))
+                || of.fields().iter().any(|field| field.embedded && has(field.ty, name))
         }
         other => go_methods(&other.to_string()).contains(&name),
     }

@@ -149,10 +149,10 @@ impl Method {
             return Some((method, receiver));
         }
         // A field of that name hides methods of embedded structs.
-        if of.fields.iter().any(|field| field.go == name) {
+        if of.fields().iter().any(|field| field.go == name) {
             return None;
         }
-        of.fields.iter().filter(|field| field.embedded).find_map(|field| {
+        of.fields().iter().filter(|field| field.embedded).find_map(|field| {
             let below = if field.json.is_empty() { json } else { json.and_then(|json| json.get(field.json)) };
             match field.ty {
                 Ty::Struct(inner) => Self::of_struct(inner, below, nil, name),
