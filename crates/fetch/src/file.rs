@@ -331,6 +331,8 @@ impl FileDownload {
                 Err(failure) => break Some(failure),
                 Ok(Some(mut chunk)) => {
                     if chunk.len() > blocks.room() && range.end.is_none() {
+                        // The block in flight must be counted before the attempt is discarded.
+                        blocks.finish().await?;
                         return over("the server sent more bytes than it announced", true);
                     }
                     chunk.truncate(blocks.room());

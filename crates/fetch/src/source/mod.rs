@@ -154,7 +154,7 @@ pub(crate) struct Remote {
     pub(crate) locator: Arc<str>,
     /// Size in bytes, if it is known.
     pub(crate) size: Option<u64>,
-    /// The source's name for this content.
+    /// What tells this content from others.
     pub(crate) identity: Identity,
     /// The expected digest, if it is known.
     pub(crate) digest: Option<Digest>,
@@ -166,15 +166,15 @@ pub(crate) struct Remote {
     pub(crate) placement: Placement,
 }
 
-/// A source's name for a content. Different contents have different names.
+/// What a source calls a content. Different contents have different identities.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) enum Identity {
-    /// The name is not known.
+    /// It is not known.
     #[default]
     Unknown,
     /// The hexadecimal digest of the file.
     Digest,
-    /// Another name, such as an ETag or a generation.
+    /// Another text, such as an ETag or a generation.
     Text(Arc<str>),
 }
 

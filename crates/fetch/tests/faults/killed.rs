@@ -10,8 +10,8 @@ use super::{World, fault, process};
 use crate::servers::{Effect, Fault, contents::recipe, hub::File};
 
 const SIZE: usize = 64 << 20;
-/// The most memory of a download, in kB.
-const MOST: u64 = 64 << 10;
+/// The maximum resident memory of a download, in kB.
+const MAX_RESIDENT: u64 = 64 << 10;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_download_goes_on_where_it_was() {
@@ -79,7 +79,7 @@ async fn memory_does_not_grow_with_the_file() {
     let output = process(&pairs, world.variables(&[]), None).output().unwrap();
     let peak = peak(&output);
     println!("peak of resident memory: {peak} kB");
-    assert!(output.status.success() && peak < MOST, "{peak} kB");
+    assert!(output.status.success() && peak < MAX_RESIDENT, "{peak} kB");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -103,7 +103,7 @@ async fn memory_does_not_grow_with_the_number_of_files() {
     let output = process(&pairs, world.variables(&patient), None).output().unwrap();
     let peak = peak(&output);
     println!("peak of resident memory: {peak} kB");
-    assert!(peak < MOST, "{peak} kB");
+    assert!(peak < MAX_RESIDENT, "{peak} kB");
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(text.contains("failed: Access denied"), "{text}");
     let requests = world.requests();

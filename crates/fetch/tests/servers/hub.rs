@@ -15,7 +15,7 @@ use super::{
 const TREE_PAGE: usize = 1000;
 
 /// The most files in the listing of a model.
-const MOST_LISTED: usize = 50_001;
+const MAX_LISTED: usize = 50_001;
 
 /// A repository.
 #[derive(Debug, Default, Clone)]
@@ -107,7 +107,7 @@ impl Hub {
             return Answer::new(404, "").with("X-Error-Code", "RevisionNotFound");
         };
         // Further files are only in the tree.
-        let files = &files[..files.len().min(MOST_LISTED)];
+        let files = &files[..files.len().min(MAX_LISTED)];
         let with_blobs = repository.blobs && request.query("blobs").is_some();
         let siblings: Vec<_> = files
             .iter()
