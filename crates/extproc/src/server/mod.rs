@@ -23,7 +23,7 @@ mod limits;
 mod tonic;
 
 use homes::Homes;
-pub use http2::connection_of;
+pub(crate) use http2::fuzzing;
 pub use limits::Limits;
 pub(crate) use limits::{CountedStream, StreamCount};
 

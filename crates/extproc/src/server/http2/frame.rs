@@ -5,6 +5,8 @@ pub(super) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 pub(super) const HEAD: usize = 9;
 /// The largest frame that the server accepts, which is the default of every peer.
 pub(super) const MAX_FRAME: usize = 16 << 10;
+/// The length of a priority, in a frame of its own or in the headers of a stream.
+pub(super) const PRIORITY_LENGTH: usize = 5;
 
 pub(super) const DATA: u8 = 0;
 pub(super) const HEADERS: u8 = 1;
@@ -29,6 +31,7 @@ pub(super) enum Code {
     None = 0,
     Protocol = 1,
     FlowControl = 3,
+    StreamClosed = 5,
     FrameSize = 6,
     RefusedStream = 7,
     Compression = 9,
@@ -80,6 +83,11 @@ pub(super) fn settings(values: &[(u16, u32)], into: &mut Vec<u8>) {
 pub(super) fn window_update(stream: u32, bytes: u32, into: &mut Vec<u8>) {
     head(4, WINDOW_UPDATE, 0, stream, into);
     into.extend_from_slice(&bytes.to_be_bytes());
+}
+
+pub(super) fn ping(flags: u8, payload: &[u8; 8], into: &mut Vec<u8>) {
+    head(payload.len(), PING, flags, 0, into);
+    into.extend_from_slice(payload);
 }
 
 pub(super) fn reset(stream: u32, code: Code, into: &mut Vec<u8>) {

@@ -2,15 +2,15 @@
 //!
 //! One future serves all calls of a connection. Whenever it runs, it reads the available bytes, answers them in place, and
 //! writes the answers at once. Calls have no task, channel or timer of their own. `core` is the protocol without the socket,
-//! `stream` a gRPC call; `hpack`, `huffman` and `frame` are the encodings. tonic serves the same traits, and the tests
-//! compare both.
+//! `stream` a gRPC call, `fields` the fields of its headers; `hpack`, `huffman` and `frame` are the encodings. tonic serves
+//! the same traits, and the tests compare both.
 
 use std::{
     future::{Future, poll_fn},
     io,
     pin::{Pin, pin},
     sync::Arc,
-    task::{Context, Poll, Waker},
+    task::{Context, Poll},
 };
 
 use longboat_accept::Held;
@@ -21,12 +21,14 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Processor, ServerOptions, Shared,
+    Processor, Shared,
     limits::{Activity, Timers, Verdict},
 };
 
 mod core;
+mod fields;
 mod frame;
+pub(crate) mod fuzzing;
 mod hpack;
 mod huffman;
 mod stream;
@@ -89,24 +91,6 @@ pub(super) async fn connection<P: Processor>(
     });
     if let Err(error) = ended.await {
         tracing::debug!(%error, "Connection ended.");
-    }
-}
-
-/// Feeds bytes to a connection, as a proxy might send them. Checks that the output is bounded.
-///
-/// # Panics
-///
-/// If the output is larger than so few bytes can cause.
-pub fn connection_of<P: Processor>(bytes: &[u8], processor: P) {
-    let options = ServerOptions { max_receive_bytes: 1 << 16, ..ServerOptions::default() };
-    let mut core = Core::new(Arc::new(Shared::new(Arc::new(processor), options)));
-    let mut rest = bytes;
-    while let Ok(taken @ 1..) = core.receive(rest) {
-        core.poll(&Context::from_waker(Waker::noop()));
-        core.fill();
-        assert!(core.output().len() < 16 << 20, "more is written than was asked for");
-        core.output().clear();
-        rest = &rest[taken..];
     }
 }
 

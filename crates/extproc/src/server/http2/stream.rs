@@ -6,6 +6,7 @@ use bytes::Bytes;
 use longboat_accept::{Budget, Held};
 use prost::Message;
 
+use super::fields::Fields;
 use crate::{
     message::Incoming,
     server::{Exchange, Outbox, limits::CountedStream},
@@ -40,6 +41,8 @@ pub(super) const UNKNOWN: u8 = 2;
 pub(super) const RESOURCE_EXHAUSTED: u8 = 8;
 const OUT_OF_RANGE: u8 = 11;
 pub(super) const UNIMPLEMENTED: u8 = 12;
+/// gRPC's status for streams that end with an error of HTTP/2.
+pub(super) const INTERNAL: u8 = 13;
 pub(super) const UNAVAILABLE: u8 = 14;
 
 /// A call in progress.
@@ -60,6 +63,8 @@ pub(super) struct Call<E> {
     pub(super) window: i64,
     /// Received bytes for which the peer has not got new window yet.
     pub(super) owed: u32,
+    /// The bytes that must still come, if the caller has announced a length.
+    announced: Option<u64>,
     /// Whether the call is in a list of calls that have something to send.
     pub(super) listed: bool,
     /// The memory of answers that wait for the caller's window. `None` if none waits.
@@ -73,11 +78,11 @@ pub(super) struct Call<E> {
 }
 
 impl<E: Exchange> Call<E> {
-    pub(super) fn new(exchange: E, gzip: bool, window: i64, counted: CountedStream) -> Self {
+    pub(super) fn new(exchange: E, fields: &Fields, window: i64, counted: CountedStream) -> Self {
         Self {
             exchange,
             out: Outbox::default(),
-            input: Input { gzip, ..Input::default() },
+            input: Input { gzip: fields.gzip, ..Input::default() },
             remote_closed: false,
             end: None,
             answered: false,
@@ -85,6 +90,7 @@ impl<E: Exchange> Call<E> {
             sent: 0,
             window,
             owed: 0,
+            announced: fields.content_length,
             listed: false,
             waiting: None,
             weighed: 0,
@@ -92,6 +98,14 @@ impl<E: Exchange> Call<E> {
             waited: Some(Duration::ZERO),
             _counted: counted,
         }
+    }
+
+    /// Counts received bytes. Returns whether they agree with the length that the caller has announced.
+    pub(super) fn counts(&mut self, bytes: usize) -> bool {
+        let Some(announced) = self.announced else { return true };
+        let rest = announced.checked_sub(bytes as u64);
+        self.announced = rest;
+        rest.is_some_and(|rest| rest == 0 || !self.remote_closed)
     }
 
     /// Processes received bytes, and hands each complete message to the exchange.
@@ -111,10 +125,9 @@ impl<E: Exchange> Call<E> {
         {
             *end = Some(Status::new(UNKNOWN, error));
         }
-        self.settle();
     }
 
-    /// Sets the final status if the exchange has finished.
+    /// Sets the final status if the exchange has finished, or if its caller sends nothing more.
     pub(super) fn settle(&mut self) {
         if self.end.is_none() && (self.out.is_finished() || self.remote_closed) {
             self.end = Some(Status::new(OK, ""));

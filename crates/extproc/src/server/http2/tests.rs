@@ -14,41 +14,14 @@ use prost::Message;
 use super::{
     core::{Core, Failed},
     frame::{self, Code, HEAD, Head},
+    fuzzing::{self, Echo, block, framed, message},
 };
 use crate::{
-    Action, Event, HeaderChanges, Headers, Incoming, Outbox, Processor, ProcessorExchange, Reply,
-    ServerOptions,
+    Action, Event, Headers, Reply, ServerOptions,
     client::{CONNECTION_WINDOW, STREAM_WINDOW},
     server::{MAX_STREAMS, Shared},
     wire::ProcessingResponse,
 };
-
-/// A processor that sends bodies back.
-struct Echo;
-struct Body;
-
-impl Processor for Echo {
-    type Exchange = Body;
-
-    fn open(&self) -> Body {
-        Body
-    }
-}
-
-impl ProcessorExchange for Body {
-    fn handle(&mut self, incoming: Incoming, out: &mut Outbox) {
-        match incoming.event {
-            Event::RequestBody { body, end_of_stream } => {
-                out.push(Action::RequestBody { body, end_of_stream });
-            }
-            Event::ResponseBody { body, end_of_stream } => {
-                out.push(Action::ResponseBody { body, end_of_stream });
-            }
-            Event::RequestTrailers(_) => out.finish(),
-            _ => out.push(Action::RequestHeaders(HeaderChanges::default())),
-        }
-    }
-}
 
 fn core() -> Core<Echo> {
     core_with(&Budget::new(64 << 20))
@@ -78,32 +51,8 @@ fn kinds(frames: &[(Head, Vec<u8>)]) -> Vec<(u8, u32)> {
     frames.iter().map(|(head, _)| (head.kind, head.stream)).collect()
 }
 
-fn framed(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    frame::head(payload.len(), kind, flags, stream, &mut bytes);
-    bytes.extend_from_slice(payload);
-    bytes
-}
-
-/// Returns the headers of a call, compressed much as Envoy does on a new connection.
-fn block() -> Vec<u8> {
-    let path = crate::server::PATH;
-    let mut block = vec![0x83, 0x87, 0x44, u8::try_from(path.len()).unwrap()];
-    block.extend_from_slice(path.as_bytes());
-    block.extend_from_slice(b"\x0f\x10\x10application/grpc");
-    block
-}
-
 fn opening(stream: u32) -> Vec<u8> {
     framed(frame::HEADERS, frame::END_HEADERS, stream, &block())
-}
-
-fn message(event: Event) -> Vec<u8> {
-    let wire = Incoming::from(event).into_wire(false).encode_to_vec();
-    let mut bytes = vec![0];
-    bytes.extend_from_slice(&u32::try_from(wire.len()).unwrap().to_be_bytes());
-    bytes.extend_from_slice(&wire);
-    bytes
 }
 
 fn body(text: &[u8]) -> Vec<u8> {
@@ -313,6 +262,10 @@ fn a_peer_that_breaks_the_protocol_is_told_which_rule() {
         (framed(frame::SETTINGS, 0, 1, &[]), Code::Protocol),
         (framed(frame::SETTINGS, frame::ACK, 0, &[0; 6]), Code::FrameSize),
         (framed(frame::SETTINGS, 0, 0, &[0, 2, 0, 0, 0, 2]), Code::Protocol),
+        (framed(frame::RST_STREAM, 0, 1, &[0; 4]), Code::Protocol),
+        (framed(frame::RST_STREAM, 0, 1, &[0; 5]), Code::FrameSize),
+        (framed(frame::HEADERS, frame::WITH_PRIORITY, 1, &[0, 0, 0, 1, 9]), Code::Protocol),
+        (framed(frame::HEADERS, frame::WITH_PRIORITY, 1, &[0; 4]), Code::FrameSize),
         (framed(frame::PRIORITY, 0, 1, &[0; 4]), Code::FrameSize),
         (framed(frame::PRIORITY, 0, 3, &[0, 0, 0, 3, 9]), Code::Protocol),
         (framed(frame::PRIORITY, 0, 0, &[0; 5]), Code::Protocol),
@@ -329,6 +282,65 @@ fn a_peer_that_breaks_the_protocol_is_told_which_rule() {
         assert_eq!((head.kind, payload[7]), (frame::GOAWAY, code as u8));
     }
     assert_eq!(core().receive(b"GET / HTTP/1.1\r\n"), Err(Failed(Code::Protocol)));
+}
+
+/// The error codes of the streams that were reset.
+fn resets(frames: &[(Head, Vec<u8>)]) -> Vec<(u32, u8)> {
+    let resets = frames.iter().filter(|(head, _)| head.kind == frame::RST_STREAM);
+    resets.map(|(head, payload)| (head.stream, payload[3])).collect()
+}
+
+const LAST: u8 = frame::END_HEADERS | frame::END_STREAM;
+
+#[test]
+fn an_error_of_a_stream_ends_only_that_stream() {
+    let malformed = [&block()[..], b"\x00\x01A\x01b"].concat();
+    let announced = [&block()[..], b"\x0f\x0d\x015"].concat();
+    let ended = || [opening(1), framed(frame::DATA, frame::END_STREAM, 1, b"\0")].concat();
+    for (what, frames_of_peer, code) in [
+        ("a name in upper case", framed(frame::HEADERS, frame::END_HEADERS, 1, &malformed), Code::Protocol),
+        (
+            "more data than announced",
+            [framed(frame::HEADERS, frame::END_HEADERS, 1, &announced), framed(frame::DATA, 0, 1, &[0; 6])]
+                .concat(),
+            Code::Protocol,
+        ),
+        (
+            "less data than announced",
+            [
+                framed(frame::HEADERS, frame::END_HEADERS, 1, &announced),
+                framed(frame::DATA, frame::END_STREAM, 1, &[0; 4]),
+            ]
+            .concat(),
+            Code::Protocol,
+        ),
+        ("no data, but some announced", framed(frame::HEADERS, LAST, 1, &announced), Code::Protocol),
+        ("headers that are no trailers", [opening(1), opening(1)].concat(), Code::Protocol),
+        (
+            "trailers that end nothing",
+            [opening(1), framed(frame::HEADERS, frame::END_HEADERS, 1, &[])].concat(),
+            Code::Protocol,
+        ),
+        ("data after the end", [ended(), framed(frame::DATA, 0, 1, b"x")].concat(), Code::StreamClosed),
+        (
+            "trailers after the end",
+            [ended(), framed(frame::HEADERS, LAST, 1, &[])].concat(),
+            Code::StreamClosed,
+        ),
+        (
+            "data after a reset",
+            [opening(1), framed(frame::RST_STREAM, 0, 1, &[0; 4]), framed(frame::DATA, 0, 1, b"x")].concat(),
+            Code::StreamClosed,
+        ),
+        ("too much window", [opening(1), update(1, 0x7fff_ffff)].concat(), Code::FlowControl),
+    ] {
+        let mut core = core();
+        take(&mut core, &[greeting(), frames_of_peer].concat());
+        assert_eq!(resets(&frames(&mut core)), [(1, code as u8)], "{what}");
+        assert_eq!(core.calls(), 0, "{what}");
+        take(&mut core, &[opening(3), framed(frame::DATA, 0, 3, &body(b"x"))].concat());
+        assert_eq!(replies(&frames(&mut core), 3), echoed(b"x"), "{what}");
+    }
 }
 
 #[test]
@@ -416,11 +428,12 @@ fn a_caller_gets_no_new_window_while_its_answers_wait() {
 fn what_a_frame_costs_does_not_depend_on_the_open_calls() {
     // Calls that wait for their own windows, and for the connection's.
     for calls_may_send in [0, 1 << 20] {
-        let visits = [1, 100, MAX_STREAMS].map(|calls| {
+        let visits = [1, 16, MAX_STREAMS].map(|calls| {
             let memory = Budget::new(64 << 20);
             let mut core = closed(&memory);
-            take(&mut core, &window(calls_may_send));
-            for stream in (0..calls).map(|call| 2 * call + 1) {
+            let reset = framed(frame::RST_STREAM, 0, 1, &[0, 0, 0, 8]);
+            take(&mut core, &[window(calls_may_send), opening(1), reset.clone()].concat());
+            for stream in (0..calls).map(|call| 2 * call + 3) {
                 take(&mut core, &[opening(stream), chunk(stream, 70_000)].concat());
                 frames(&mut core);
             }
@@ -429,7 +442,10 @@ fn what_a_frame_costs_does_not_depend_on_the_open_calls() {
             for _ in 0..100 {
                 take(&mut core, &framed(frame::PING, 0, 0, &[9; 8]));
                 take(&mut core, &framed(frame::SETTINGS, 0, 0, &[0, 3, 0, 0, 0, 7]));
-                take(&mut core, &chunk(1, 10));
+                take(&mut core, &framed(frame::PRIORITY, 0, 1, &[0; 5]));
+                take(&mut core, &reset);
+                take(&mut core, &framed(frame::DATA, 0, 1, b"late"));
+                take(&mut core, &[update(3, 1), chunk(3, 10)].concat());
                 frames(&mut core);
             }
             core.visits - before
@@ -504,6 +520,12 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 proptest! {
+    /// The invariants of the fuzz target, with commands at random.
+    #[test]
+    fn whatever_a_peer_sends_windows_and_memory_hold(commands in proptest::collection::vec(any::<u8>(), 0..2000)) {
+        fuzzing::frames(&commands);
+    }
+
     /// Whatever the order of windows, resets and messages, each call gets its answers, whole and in order, and nothing of it
     /// stays in memory.
     #[test]
