@@ -69,14 +69,14 @@ pub struct Prediction {
 
 /// The times that a request asks for, in milliseconds. 0 means that it asks for none.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Wanted {
+pub struct LatencyObjective {
     /// Until the first token.
     pub ttft_ms: f64,
     /// For each further token.
     pub tpot_ms: f64,
 }
 
-impl Wanted {
+impl LatencyObjective {
     /// Reads the headers, under their present and their former names. A header that is not a number is ignored.
     pub fn of(headers: &dyn HeaderLookup) -> Self {
         let read = |names: [&str; 2]| {
@@ -159,7 +159,7 @@ impl LatencySettings {
         request: &Request<'_>,
         candidates: &[Snapshot],
     ) -> Vec<Option<Outlook>> {
-        let wanted = Wanted::of(request.headers);
+        let wanted = LatencyObjective::of(request.headers);
         let each = candidates.iter().map(|snapshot| {
             let slot = snapshot.endpoint.slot;
             let (_, prediction) = request.predictions.iter().find(|(known, _)| *known == slot)?;

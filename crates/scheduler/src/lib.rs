@@ -54,7 +54,7 @@ pub use decision::{Decision, Disaggregation, FilterTrace, PrefixHit, ProfileRun,
 pub use endpoint::{Endpoint, LoraAdapters, Metrics, Slot, Slots, Snapshot};
 pub use error::{ConfigError, ScheduleError};
 pub use inflight::{Flow, Reservation};
-pub use latency::{Features, LatencySettings, Prediction, Wanted};
+pub use latency::{Features, LatencyObjective, LatencySettings, Prediction};
 pub use media::{EncoderLookup, Media, Modality};
 pub use pairing::REVISION_LABEL;
 pub use precise::{EndpointEvents, EventSource, Holdings, IndexCounts, ListenForEvents, PreciseSettings};

@@ -72,7 +72,7 @@ impl de::Error for Misread {
     }
 
     fn invalid_type(found: Unexpected<'_>, expected: &dyn Expected) -> Self {
-        Self::new(format!("expected {}, found {}", Wanted(expected), Found(found)))
+        Self::new(format!("expected {}, found {}", ExpectedValue(expected), UnexpectedValue(found)))
     }
 
     fn invalid_value(found: Unexpected<'_>, expected: &dyn Expected) -> Self {
@@ -80,7 +80,7 @@ impl de::Error for Misread {
     }
 
     fn invalid_length(length: usize, expected: &dyn Expected) -> Self {
-        Self::new(format!("expected {}, found {length} entries", Wanted(expected)))
+        Self::new(format!("expected {}, found {length} entries", ExpectedValue(expected)))
     }
 
     fn unknown_variant(variant: &str, expected: &'static [&'static str]) -> Self {
@@ -108,9 +108,9 @@ impl de::Error for Misread {
 }
 
 /// The expected value, without the names of Rust types.
-struct Wanted<'a>(&'a dyn Expected);
+struct ExpectedValue<'a>(&'a dyn Expected);
 
-impl fmt::Display for Wanted<'_> {
+impl fmt::Display for ExpectedValue<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = self.0.to_string();
         f.write_str(match text.as_str() {
@@ -127,9 +127,9 @@ impl fmt::Display for Wanted<'_> {
 }
 
 /// The value that was found.
-struct Found<'a>(Unexpected<'a>);
+struct UnexpectedValue<'a>(Unexpected<'a>);
 
-impl fmt::Display for Found<'_> {
+impl fmt::Display for UnexpectedValue<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Unexpected::Bool(value) => write!(f, "{value}"),

@@ -3,11 +3,11 @@
 use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
-use longboat_scheduler::{Features, LatencySettings, Prediction, Slot, Wanted};
+use longboat_scheduler::{Features, LatencyObjective, LatencySettings, Prediction, Slot};
 use tokio::time::Instant;
 
 use crate::{
-    latency::{Lesson, Predictor},
+    latency::{Predictor, TrainingSample},
     metrics::{LatencyMetrics, RequestLabels, Time, Usage},
 };
 
@@ -19,10 +19,10 @@ pub(super) struct Forecast {
 }
 
 /// A request in flight whose times are measured for the predictor.
-pub(super) struct Watched {
+pub(super) struct LatencyMeasurement {
     predictor: Arc<Predictor>,
     since: Instant,
-    wanted: Wanted,
+    objective: LatencyObjective,
     /// The features and the prediction for the endpoint that computes the prompt.
     prefill: (Features, Prediction),
     /// The features and the prediction for the endpoint that decodes.
@@ -33,13 +33,13 @@ pub(super) struct Watched {
     failed: bool,
 }
 
-impl Watched {
+impl LatencyMeasurement {
     /// Starts to measure a request. `prefill` is the endpoint that computes the prompt, if it is another one than `decode`.
     /// Returns `None` if there are no features for one of the endpoints.
     pub(super) fn new(
         predictor: &Arc<Predictor>,
         forecast: &Forecast,
-        wanted: Wanted,
+        objective: LatencyObjective,
         decode: Slot,
         prefill: Option<Slot>,
     ) -> Option<Self> {
@@ -51,7 +51,7 @@ impl Watched {
         Some(Self {
             predictor: Arc::clone(predictor),
             since: Instant::now(),
-            wanted,
+            objective,
             prefill: find(prefill.unwrap_or(decode))?,
             decode: find(decode)?,
             first: None,
@@ -95,7 +95,7 @@ impl Watched {
                 took
             }
         };
-        let times = (first.as_secs_f64(), self.prefill.1.ttft_ms / 1000.0, self.wanted.ttft_ms / 1000.0);
+        let times = (first.as_secs_f64(), self.prefill.1.ttft_ms / 1000.0, self.objective.ttft_ms / 1000.0);
         metrics.measured(&settings.name, labels, Time::First, times);
         let generated = usage.map(|usage| usage.output).filter(|tokens| *tokens > 1).unwrap_or(self.chunks);
         if !settings.streaming || generated < 2 {
@@ -105,7 +105,7 @@ impl Watched {
         if further <= 0.0 {
             return;
         }
-        let times = (further, self.decode.1.tpot_ms / 1000.0, self.wanted.tpot_ms / 1000.0);
+        let times = (further, self.decode.1.tpot_ms / 1000.0, self.objective.tpot_ms / 1000.0);
         metrics.measured(&settings.name, labels, Time::Further, times);
         let mut features = self.decode.0.clone();
         features.prefix_ratio = 0.0;
@@ -116,7 +116,7 @@ impl Watched {
     }
 
     fn learn(&self, features: Features, ttft_ms: f64, tpot_ms: f64) {
-        self.predictor.learn(Lesson { features, ttft_ms, tpot_ms, at: Timestamp::now() });
+        self.predictor.learn(TrainingSample { features, ttft_ms, tpot_ms, at: Timestamp::now() });
     }
 }
 

@@ -4,7 +4,7 @@
 //! then wait twice, while other streams go on: for room in the pool, and for data that the scheduler needs. Then the header
 //! reply and the unchanged body are sent together. The response passes through chunk by chunk.
 
-use std::{sync::Arc, task::Context, time::Duration};
+use std::{mem, sync::Arc, task::Context, time::Duration};
 
 use bytes::Bytes;
 use longboat_accept::Held;
@@ -32,8 +32,8 @@ mod send;
 mod usage;
 mod whole;
 
-use forecast::{Forecast, Watched};
-use prepare::Preparing;
+use forecast::{Forecast, LatencyMeasurement};
+use prepare::Preparation;
 use rewrite::Rewrite;
 pub(crate) use usage::UsageScan;
 use whole::Body;
@@ -47,7 +47,7 @@ impl Processor for Picker {
 
     fn open(&self) -> Exchange {
         let stream = self.0.metrics.extproc.as_ref().map(ExtProcMetrics::opened);
-        Exchange { core: Arc::clone(&self.0), phase: Phase::Headers, labels: None, picked: None, stream }
+        Exchange { core: Arc::clone(&self.0), phase: Phase::Headers, stream }
     }
 
     /// A picker that has just started knows no endpoints, and would refuse requests that another picker can serve.
@@ -60,33 +60,30 @@ impl Processor for Picker {
 pub(crate) struct Exchange {
     core: Arc<Core>,
     phase: Phase,
-    /// The labels of a request whose body was read. Taken when the request is scheduled.
-    labels: Option<RequestLabels>,
-    /// The state of a scheduled request until its response is complete.
-    picked: Option<Picked>,
     /// Counts the stream as open. `None` if streams are not counted.
     stream: Option<OpenStream>,
 }
 
+/// Everything that is true of a request in each phase.
 enum Phase {
     /// Waits for the request's headers.
     Headers,
     /// Receives the request's body.
-    Body(Pending),
+    Body(PendingRequest),
     /// The request waits until the pool has room for it.
-    Queued(Box<(Understood, Queued, Option<Waiting>)>),
+    Queued(Box<QueuedRequest>),
     /// The request was admitted, and waits for data that the scheduler needs.
-    Preparing(Box<Preparing>),
-    /// The request was sent to an endpoint.
-    Response,
-    /// The picker's work is done. The remaining messages pass through.
+    Preparing(Box<Preparation>),
+    /// The request was sent to an endpoint, and its response is not complete.
+    Response(Box<RoutedRequest>),
+    /// The picker's work is done, or there was none. The remaining messages pass through.
     Passing,
     /// The picker has answered the client with an error.
     Refused,
 }
 
 /// A request that is being received.
-struct Pending {
+struct PendingRequest {
     headers: Headers,
     metadata: Option<Metadata>,
     body: Body,
@@ -97,13 +94,14 @@ struct Pending {
 }
 
 /// A request whose body was read.
-struct Understood {
-    pending: Pending,
+struct ParsedRequest {
+    pending: PendingRequest,
     body: Bytes,
     trailers: bool,
     api: Api,
     parsed: Parsed,
     target: String,
+    flow: String,
     labels: RequestLabels,
     request_id: String,
     /// The memory of the copies that were made from the body.
@@ -116,8 +114,16 @@ struct Understood {
     forecast: Forecast,
 }
 
+/// A request that waits for room in the pool.
+struct QueuedRequest {
+    request: ParsedRequest,
+    queued: Queued,
+    /// Counts the request as waiting. `None` if flow control is off.
+    waiting: Option<Waiting>,
+}
+
 /// A request that was sent to an endpoint.
-struct Picked {
+struct RoutedRequest {
     reservation: Reservation,
     labels: RequestLabels,
     /// The flow of the request. `None` if the fairness policy does not count service.
@@ -125,7 +131,7 @@ struct Picked {
     since: Instant,
     first_byte: Option<Duration>,
     /// The start of the response, and the picker's own time for it so far.
-    response: Option<Responding>,
+    response: Option<ResponseTimes>,
     response_bytes: usize,
     response_headers: Vec<(String, String)>,
     stream: bool,
@@ -140,7 +146,7 @@ struct Picked {
     /// Measures the times between the chunks of a stream.
     gaps: Option<Gaps>,
     /// Measures the request for the latency predictor.
-    watched: Option<Watched>,
+    measurement: Option<LatencyMeasurement>,
     /// The endpoint.
     slot: Slot,
     /// The record of the decision, if decisions are kept.
@@ -149,7 +155,7 @@ struct Picked {
 
 /// The times of a response.
 #[derive(Clone, Copy)]
-struct Responding {
+struct ResponseTimes {
     since: Instant,
     /// When the current part arrived.
     part: Instant,
@@ -192,8 +198,11 @@ impl ProcessorExchange for Exchange {
     }
 
     fn waits(&self) -> bool {
-        let in_flight = self.picked.as_ref().and_then(|picked| picked.in_flight.as_ref());
-        matches!(self.phase, Phase::Queued(_) | Phase::Preparing(_)) || in_flight.is_some_and(InFlight::waits)
+        match &self.phase {
+            Phase::Queued(_) | Phase::Preparing(_) => true,
+            Phase::Response(routed) => routed.in_flight.as_ref().is_some_and(InFlight::waits),
+            _ => false,
+        }
     }
 
     fn poll(&mut self, context: &mut Context<'_>, out: &mut Outbox) {
@@ -211,33 +220,46 @@ impl Exchange {
 
     /// Checks whether the request in flight must make room for others, and then refuses it.
     fn poll_in_flight(&mut self, context: &mut Context<'_>, out: &mut Outbox) {
-        let in_flight = self.picked.as_mut().and_then(|picked| picked.in_flight.as_mut());
-        if in_flight.is_some_and(|request| request.poll(context).is_ready()) {
-            self.labels = self.picked.as_ref().map(|picked| picked.labels.clone());
-            self.refuse(&Refusal::evicted(), out);
+        let Phase::Response(routed) = &mut self.phase else { return };
+        let Some(in_flight) = &mut routed.in_flight else { return };
+        if in_flight.poll(context).is_ready() {
+            let labels = routed.labels.clone();
+            self.refuse(Some(&labels), &Refusal::evicted(), out);
         }
     }
 
-    fn refuse(&mut self, refusal: &Refusal, out: &mut Outbox) {
+    /// Answers the client with an error. `labels` are those of a request whose body was read.
+    fn refuse(&mut self, labels: Option<&RequestLabels>, refusal: &Refusal, out: &mut Outbox) {
         tracing::debug!(status = refusal.code.status(), message = refusal.message, "Request refused.");
-        let labels = self.labels.take();
-        let labels = labels.unwrap_or_else(|| self.core.metrics.labels("", "", "", 0));
-        self.core.metrics.failed(&labels, refusal.code.name());
+        let unread;
+        let labels = match labels {
+            Some(labels) => labels,
+            None => {
+                unread = self.core.metrics.labels("", "", "", 0);
+                &unread
+            }
+        };
+        self.core.metrics.failed(labels, refusal.code.name());
         out.push(refusal.action());
         out.finish();
-        self.phase = Phase::Refused;
+        self.end(Phase::Refused);
+    }
+
+    /// Goes to a phase in which the picker does nothing more. A request in flight no longer counts as such.
+    fn end(&mut self, phase: Phase) {
+        if let Phase::Response(routed) = mem::replace(&mut self.phase, phase) {
+            self.release(*routed);
+        }
     }
 }
 
 impl Drop for Exchange {
     /// Nothing may stay counted as in flight after the stream has ended, with or without a response.
     fn drop(&mut self) {
-        if let Some(picked) = self.picked.take() {
-            self.release(picked);
-        }
         // A client that left while its request waited gets no answer, but its request counts as failed.
-        if let (Phase::Queued(_), Some(labels)) = (&self.phase, self.labels.take()) {
-            self.core.metrics.failed(&labels, Code::ServiceUnavailable.name());
+        if let Phase::Queued(queued) = &self.phase {
+            self.core.metrics.failed(&queued.request.labels, Code::ServiceUnavailable.name());
         }
+        self.end(Phase::Passing);
     }
 }

@@ -16,10 +16,9 @@ use longboat_extproc::Outbox;
 use longboat_scheduler::{Prediction, Slot};
 use tokio::time::{Instant, Timeout, error::Elapsed};
 
-use super::{Exchange, Phase, Understood};
+use super::{Exchange, ParsedRequest, Phase, QueuedRequest};
 use crate::{
     admission::Permit,
-    answer::Refusal,
     burst::Seat,
     latency::PredictError,
     metrics::Work,
@@ -27,15 +26,15 @@ use crate::{
 };
 
 /// An admitted request that waits for data that the scheduler needs.
-pub(super) struct Preparing {
-    understood: Understood,
+pub(super) struct Preparation {
+    request: ParsedRequest,
     permit: Permit,
-    question: Asked,
+    wait: Wait,
     since: Instant,
 }
 
 /// The thing that a request waits for.
-enum Asked {
+enum Wait {
     /// The tokens of its prompt.
     Tokens(Pin<Box<Timeout<Answer>>>),
     /// Other requests with the same prompt.
@@ -45,7 +44,7 @@ enum Asked {
 }
 
 /// The result of the wait.
-enum Answered {
+enum WaitResult {
     Tokens(Result<Result<Tokens, TokenError>, Elapsed>),
     Burst(Option<Slot>),
     Latency(Result<Vec<Prediction>, PredictError>),
@@ -53,134 +52,117 @@ enum Answered {
 
 impl Exchange {
     /// Gets the data that the scheduler needs about an admitted request, then sends the request on.
-    pub(super) fn prepare(
-        &mut self,
-        understood: Understood,
-        permit: Permit,
-        out: &mut Outbox,
-    ) -> Result<(), Refusal> {
+    pub(super) fn prepare(&mut self, request: ParsedRequest, permit: Permit, out: &mut Outbox) {
         let question = Question {
-            api: understood.api,
-            parsed: &understood.parsed,
-            target: &understood.target,
-            body: &understood.body,
+            api: request.api,
+            parsed: &request.parsed,
+            target: &request.target,
+            body: &request.body,
             bodies: &self.core.bodies,
         };
         let asked = self.core.tokens.as_ref().and_then(|source| source.ask(&question));
-        let Some(lookup) = asked else { return self.gather(understood, permit, out) };
+        let Some(lookup) = asked else { return self.gather(request, permit, out) };
         let answer = Box::pin(tokio::time::timeout(lookup.patience, lookup.answer));
-        self.wait(understood, permit, Asked::Tokens(answer));
-        Ok(())
+        self.wait(request, permit, Wait::Tokens(answer));
     }
 
     /// Waits for other requests with the same prompt, if bursts are configured. A request without a prompt does not wait.
-    fn gather(&mut self, understood: Understood, permit: Permit, out: &mut Outbox) -> Result<(), Refusal> {
-        let Some(bursts) = &self.core.bursts else { return self.foresee(understood, permit, out) };
-        let blocks = self.blocks(&understood, &bursts.settings);
+    fn gather(&mut self, request: ParsedRequest, permit: Permit, out: &mut Outbox) {
+        let Some(bursts) = &self.core.bursts else { return self.predict_latency(request, permit, out) };
+        let blocks = request.blocks(&bursts.settings);
         if blocks.is_empty() {
-            return self.foresee(understood, permit, out);
+            return self.predict_latency(request, permit, out);
         }
-        let Some(seat) = bursts.join(blocks, &self.candidates(&understood.pending)) else {
+        let Some(seat) = bursts.join(blocks, &self.candidates(&request.pending)) else {
             tracing::debug!(
                 "Too many requests arrived at the same time; scheduling this one without the others."
             );
-            return self.foresee(understood, permit, out);
+            return self.predict_latency(request, permit, out);
         };
-        self.wait(understood, permit, Asked::Burst(seat));
-        Ok(())
+        self.wait(request, permit, Wait::Burst(seat));
     }
 
     /// Asks for the predicted latency on each endpoint, if a predictor is configured.
-    fn foresee(
-        &mut self,
-        mut understood: Understood,
-        permit: Permit,
-        out: &mut Outbox,
-    ) -> Result<(), Refusal> {
+    fn predict_latency(&mut self, mut request: ParsedRequest, permit: Permit, out: &mut Outbox) {
         if let (Some(predictor), Some(settings)) = (&self.core.predictor, self.core.scheduler.latency()) {
-            understood.forecast.features = self.features(&understood);
-            let features = &understood.forecast.features;
+            request.forecast.features = self.features(&request);
+            let features = &request.forecast.features;
             if settings.predict && !features.is_empty() && predictor.may_ask() {
                 let features = features.iter().map(|(_, features)| features.clone()).collect();
                 let predictor = Arc::clone(predictor);
                 let answer = async move { predictor.predict(features).await };
-                self.wait(understood, permit, Asked::Latency(Box::pin(answer)));
-                return Ok(());
+                return self.wait(request, permit, Wait::Latency(Box::pin(answer)));
             }
         }
-        self.send(understood, &permit, out)
+        self.send(request, &permit, out)
     }
 
-    fn wait(&mut self, understood: Understood, permit: Permit, question: Asked) {
-        let preparing = Preparing { understood, permit, question, since: Instant::now() };
+    fn wait(&mut self, request: ParsedRequest, permit: Permit, wait: Wait) {
+        let preparing = Preparation { request, permit, wait, since: Instant::now() };
         self.phase = Phase::Preparing(Box::new(preparing));
     }
 
     pub(super) fn poll_queued(&mut self, context: &mut Context<'_>, out: &mut Outbox) {
-        let Phase::Queued(waiting) = &mut self.phase else { return };
-        let Poll::Ready(admitted) = waiting.1.poll(context) else { return };
-        let Phase::Queued(waiting) = mem::replace(&mut self.phase, Phase::Refused) else { return };
-        let (understood, _, counted) = *waiting;
-        match (&admitted, counted) {
-            (Ok(_), Some(counted)) => counted.dispatched(),
-            (Err(refusal), Some(counted)) => counted.evicted(refusal),
+        let Phase::Queued(queued) = &mut self.phase else { return };
+        let Poll::Ready(admitted) = queued.queued.poll(context) else { return };
+        let Phase::Queued(queued) = mem::replace(&mut self.phase, Phase::Refused) else { return };
+        let QueuedRequest { request, waiting, .. } = *queued;
+        match (&admitted, waiting) {
+            (Ok(_), Some(waiting)) => waiting.dispatched(),
+            (Err(refusal), Some(waiting)) => waiting.evicted(refusal),
             (_, None) => {}
         }
-        let prepared = admitted.and_then(|permit| self.prepare(understood, permit, out));
-        if let Err(refusal) = prepared {
-            self.refuse(&refusal, out);
+        match admitted {
+            Ok(permit) => self.prepare(request, permit, out),
+            Err(refusal) => self.refuse(Some(&request.labels), &refusal, out),
         }
     }
 
     /// Goes on with the tokens. If the tokens fail or do not come in time, the request goes on without them.
     pub(super) fn poll_preparing(&mut self, context: &mut Context<'_>, out: &mut Outbox) {
         let Phase::Preparing(preparing) = &mut self.phase else { return };
-        let answer = match &mut preparing.question {
-            Asked::Tokens(answer) => answer.as_mut().poll(context).map(Answered::Tokens),
-            Asked::Burst(seat) => seat.poll(context).map(Answered::Burst),
-            Asked::Latency(answer) => answer.as_mut().poll(context).map(Answered::Latency),
+        let answer = match &mut preparing.wait {
+            Wait::Tokens(answer) => answer.as_mut().poll(context).map(WaitResult::Tokens),
+            Wait::Burst(seat) => seat.poll(context).map(WaitResult::Burst),
+            Wait::Latency(answer) => answer.as_mut().poll(context).map(WaitResult::Latency),
         };
         let Poll::Ready(answer) = answer else { return };
         let Phase::Preparing(preparing) = mem::replace(&mut self.phase, Phase::Refused) else { return };
-        let Preparing { mut understood, permit, since, .. } = *preparing;
+        let Preparation { mut request, permit, since, .. } = *preparing;
         let took = since.elapsed();
         let work = match &answer {
-            Answered::Tokens(_) => Work::Tokens,
-            Answered::Burst(_) => Work::Burst,
-            Answered::Latency(_) => Work::Prediction,
+            WaitResult::Tokens(_) => Work::Tokens,
+            WaitResult::Burst(_) => Work::Burst,
+            WaitResult::Latency(_) => Work::Prediction,
         };
         self.core.metrics.plugins.took(work, took);
-        let sent = match answer {
-            Answered::Tokens(answer) => self.with_tokens(understood, permit, answer, out),
-            Answered::Burst(together) => {
-                understood.together = together;
-                self.foresee(understood, permit, out)
+        match answer {
+            WaitResult::Tokens(answer) => self.with_tokens(request, permit, answer, out),
+            WaitResult::Burst(together) => {
+                request.together = together;
+                self.predict_latency(request, permit, out)
             }
-            Answered::Latency(answer) => self.with_predictions(understood, &permit, (took, answer), out),
-        };
-        if let Err(refusal) = sent {
-            self.refuse(&refusal, out);
-        } else if matches!(self.phase, Phase::Preparing(_)) {
-            // Polls the next wait at once. Otherwise nothing would wake the stream for it.
-            self.poll_preparing(context, out);
+            WaitResult::Latency(answer) => self.with_predictions(request, &permit, (took, answer), out),
         }
+        // Polls the next wait at once. Otherwise nothing would wake the stream for it.
+        self.poll_preparing(context, out);
     }
 
     fn with_tokens(
         &mut self,
-        mut understood: Understood,
+        mut request: ParsedRequest,
         permit: Permit,
         answer: Result<Result<Tokens, TokenError>, Elapsed>,
         out: &mut Outbox,
-    ) -> Result<(), Refusal> {
+    ) {
         let outcome = match answer {
             Ok(Ok(tokens)) => {
-                understood.parsed.prompts = tokens.prompts;
-                understood.parsed.exact = true;
+                request.parsed.prompts = tokens.prompts;
+                request.parsed.exact = true;
                 if !tokens.media.is_empty() {
-                    understood.parsed.media = tokens.media;
+                    request.parsed.media = tokens.media;
                 }
-                understood.tokens_held = Some(tokens.held);
+                request.tokens_held = Some(tokens.held);
                 "answered"
             }
             Ok(Err(error)) => {
@@ -190,23 +172,23 @@ impl Exchange {
             Err(_) => "late",
         };
         self.core.metrics.token_lookup(outcome);
-        self.gather(understood, permit, out)
+        self.gather(request, permit, out)
     }
 
     fn with_predictions(
         &mut self,
-        mut understood: Understood,
+        mut request: ParsedRequest,
         permit: &Permit,
         (took, answer): (Duration, Result<Vec<Prediction>, PredictError>),
         out: &mut Outbox,
-    ) -> Result<(), Refusal> {
+    ) {
         let metrics = &self.core.metrics.latency;
         match answer {
             Ok(predictions) => {
-                let slots = understood.forecast.features.iter().map(|(slot, _)| *slot);
-                understood.forecast.predictions = slots.zip(predictions).collect();
+                let slots = request.forecast.features.iter().map(|(slot, _)| *slot);
+                request.forecast.predictions = slots.zip(predictions).collect();
                 let name = self.core.scheduler.latency().map_or("", |settings| &settings.name);
-                metrics.predicted_within(name, &understood.labels, took);
+                metrics.predicted_within(name, &request.labels, took);
                 metrics.asked("answered");
             }
             Err(error) => {
@@ -214,6 +196,6 @@ impl Exchange {
                 metrics.asked(if matches!(error, PredictError::Late) { "late" } else { "failed" });
             }
         }
-        self.send(understood, permit, out)
+        self.send(request, permit, out)
     }
 }

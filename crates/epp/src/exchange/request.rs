@@ -7,7 +7,10 @@ use longboat_extproc::{Action, Header, HeaderChanges, Headers, Metadata, Outbox,
 use longboat_scheduler::flow;
 use tokio::time::Instant;
 
-use super::{Exchange, Forecast, Pending, Phase, Understood, headers, send::Lookup, whole::Body};
+use super::{
+    Exchange, Forecast, ParsedRequest, PendingRequest, Phase, QueuedRequest, headers, send::Lookup,
+    whole::Body,
+};
 use crate::{
     admission::Admitted,
     answer::{Code, Refusal},
@@ -35,14 +38,14 @@ impl Exchange {
         let size = headers::size(&headers);
         if size > MAX_HEADERS {
             let message = format!("the request headers have {size} bytes; expected at most {MAX_HEADERS}");
-            return self.refuse(&Refusal::new(Code::HeadersTooLarge, message), out);
+            return self.refuse(None, &Refusal::new(Code::HeadersTooLarge, message), out);
         }
         let Some(held) = self.core.bodies.hold(size) else {
-            return self.refuse(&Refusal::full(self.core.bodies.limit()), out);
+            return self.refuse(None, &Refusal::full(self.core.bodies.limit()), out);
         };
         let body = Body::new(headers::content_length(&headers).min(self.core.settings.max_body));
         let since = Instant::now();
-        self.phase = Phase::Body(Pending { headers, metadata, body, bytes: 0, since, _held: held });
+        self.phase = Phase::Body(PendingRequest { headers, metadata, body, bytes: 0, since, _held: held });
     }
 
     /// Sends a request without a body to any endpoint of the pool, as the reference does: there is nothing to schedule by.
@@ -50,7 +53,7 @@ impl Exchange {
         use rand::seq::IndexedRandom as _;
         let members = self.core.pool.members();
         match members.choose(&mut rand::rng()) {
-            None => self.refuse(&Refusal::new(Code::Internal, "no pods available in datastore"), out),
+            None => self.refuse(None, &Refusal::new(Code::Internal, "no pods available in datastore"), out),
             Some(member) => {
                 let destination = member.endpoint.host_port.clone();
                 let mut metadata = Metadata::default();
@@ -63,7 +66,7 @@ impl Exchange {
                     }),
                     metadata,
                 });
-                self.phase = Phase::Response;
+                self.phase = Phase::Passing;
             }
         }
     }
@@ -84,10 +87,10 @@ impl Exchange {
             let limit = self.core.settings.max_body;
             let refusal =
                 Refusal::new(Code::PayloadTooLarge, format!("request body is longer than {limit} bytes"));
-            return self.refuse(&refusal, out);
+            return self.refuse(None, &refusal, out);
         }
         if pending.body.push(body, &self.core.bodies).is_none() {
-            return self.refuse(&Refusal::full(self.core.bodies.limit()), out);
+            return self.refuse(None, &Refusal::full(self.core.bodies.limit()), out);
         }
         if metadata.is_some() {
             pending.metadata = metadata;
@@ -112,14 +115,15 @@ impl Exchange {
         let Phase::Body(pending) = mem::replace(&mut self.phase, Phase::Refused) else {
             return;
         };
-        if let Err(refusal) = self.understand(pending, trailers, out) {
-            self.refuse(&refusal, out);
+        match self.parse(pending, trailers) {
+            Ok(request) => self.admit(request, out),
+            Err(refusal) => self.refuse(None, &refusal, out),
         }
     }
 
     /// Returns the model for the endpoint. A rewrite rule for the model in the body wins over the header. A body that is not
     /// read keeps its model.
-    fn target(&self, pending: &Pending, api: Api, parsed: &Parsed) -> String {
+    fn target(&self, pending: &PendingRequest, api: Api, parsed: &Parsed) -> String {
         if api == Api::Opaque || api.is_grpc() {
             return parsed.model.clone();
         }
@@ -141,8 +145,8 @@ impl Exchange {
         session.map_or(Cow::Borrowed(headers::DEFAULT_FLOW), |session| headers::short(Cow::Owned(session)))
     }
 
-    /// Reads the request, then lets it go on, queues it, or refuses it.
-    fn understand(&mut self, mut pending: Pending, trailers: bool, out: &mut Outbox) -> Result<(), Refusal> {
+    /// Reads the request.
+    fn parse(&self, mut pending: PendingRequest, trailers: bool) -> Result<ParsedRequest, Refusal> {
         let path = headers::path(&pending.headers);
         let api = Api::of(path, &self.core.settings.parsers).ok_or_else(|| {
             let path = path.split('?').next().unwrap_or_default();
@@ -161,58 +165,64 @@ impl Exchange {
         // A body that is not read keeps its model.
         let target = self.target(&pending, api, &parsed);
         let flow = self.flow(&pending.headers).into_owned();
-        let flow = flow.as_str();
         let priority = self.core.admission.priority(headers::objective(&pending.headers));
-        let labels = self.core.metrics.labels(&parsed.model, &target, flow, priority);
+        let labels = self.core.metrics.labels(&parsed.model, &target, &flow, priority);
         self.core.metrics.started(&labels, pending.bytes);
         let request_id = headers::request_id(&pending.headers);
-        self.labels = Some(labels.clone());
-        let arrival = flow::Arrival {
-            priority,
-            flow,
-            bytes: u64::try_from(pending.bytes).unwrap_or(u64::MAX),
-            within_ms: headers::first_token_within(&pending.headers),
-        };
-        let counted = self.core.settings.flow.enabled;
-        let counted = counted.then(|| self.core.metrics.flow.arrived(&labels, arrival.bytes));
-        let admitted = match self.core.admission.admit(&self.core, arrival) {
-            Ok(admitted) => admitted,
-            Err(refusal) => {
-                if let Some(counted) = counted {
-                    counted.rejected(&refusal);
-                }
-                return Err(refusal);
-            }
-        };
-        let understood = Understood {
+        Ok(ParsedRequest {
             pending,
             body,
             trailers,
             api,
             parsed,
             target,
+            flow,
             labels,
             request_id,
             _held: held,
             tokens_held: None,
             together: None,
             forecast: Forecast::default(),
+        })
+    }
+
+    /// Lets the request go on, queues it, or refuses it.
+    fn admit(&mut self, request: ParsedRequest, out: &mut Outbox) {
+        let arrival = flow::Arrival {
+            priority: request.priority(),
+            flow: &request.flow,
+            bytes: u64::try_from(request.pending.bytes).unwrap_or(u64::MAX),
+            within_ms: headers::first_token_within(&request.pending.headers),
         };
-        match admitted {
-            Admitted::Now(permit) => {
-                if let Some(counted) = counted {
-                    counted.enqueued("Dispatched");
-                    counted.dispatched();
+        let waiting = self.core.settings.flow.enabled;
+        let waiting = waiting.then(|| self.core.metrics.flow.arrived(&request.labels, arrival.bytes));
+        match self.core.admission.admit(&self.core, arrival) {
+            Err(refusal) => {
+                if let Some(waiting) = waiting {
+                    waiting.rejected(&refusal);
                 }
-                self.prepare(understood, permit, out)
+                self.refuse(Some(&request.labels), &refusal, out);
             }
-            Admitted::Later(queued) => {
-                if let Some(counted) = &counted {
-                    counted.enqueued("NotYetFinalized");
+            Ok(Admitted::Now(permit)) => {
+                if let Some(waiting) = waiting {
+                    waiting.enqueued("Dispatched");
+                    waiting.dispatched();
                 }
-                self.phase = Phase::Queued(Box::new((understood, queued, counted)));
-                Ok(())
+                self.prepare(request, permit, out);
+            }
+            Ok(Admitted::Later(queued)) => {
+                if let Some(waiting) = &waiting {
+                    waiting.enqueued("NotYetFinalized");
+                }
+                self.phase = Phase::Queued(Box::new(QueuedRequest { request, queued, waiting }));
             }
         }
+    }
+}
+
+impl ParsedRequest {
+    /// Returns the priority of the request.
+    pub(super) fn priority(&self) -> i32 {
+        i32::try_from(self.labels.priority).unwrap_or(0)
     }
 }

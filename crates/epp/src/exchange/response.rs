@@ -7,7 +7,7 @@ use longboat_extproc::{Action, Header, HeaderChanges, Headers, Metadata, Outbox,
 use longboat_scheduler::{Report, Tokens};
 use tokio::time::Instant;
 
-use super::{Exchange, Phase, Picked, Responding, UsageScan, Watched, headers};
+use super::{Exchange, LatencyMeasurement, Phase, ResponseTimes, RoutedRequest, UsageScan, headers};
 use crate::metrics::{Finished, Work};
 
 impl Exchange {
@@ -21,21 +21,21 @@ impl Exchange {
         if matches!(self.phase, Phase::Refused) {
             return;
         }
-        let extra = match &mut self.picked {
-            None => &[][..],
-            Some(picked) => {
+        let extra = match &mut self.phase {
+            Phase::Response(routed) => {
                 let status: u16 =
                     headers.get(":status").and_then(|status| status.parse().ok()).unwrap_or(200);
                 if status >= 400 {
-                    self.core.metrics.failed(&picked.labels, "ModelServerError");
-                    if let Some(watched) = &mut picked.watched {
-                        watched.failed();
+                    self.core.metrics.failed(&routed.labels, "ModelServerError");
+                    if let Some(measurement) = &mut routed.measurement {
+                        measurement.failed();
                     }
                 }
-                picked.stream |=
+                routed.stream |=
                     headers.get("content-type").is_some_and(|kind| kind.contains("text/event-stream"));
-                &picked.response_headers
+                &routed.response_headers[..]
             }
+            _ => &[],
         };
         let mut changes = headers::response_changes(headers, extra);
         if self.core.scheduler.tells_served() {
@@ -51,33 +51,34 @@ impl Exchange {
         if matches!(self.phase, Phase::Refused) {
             return;
         }
-        let Some(picked) = &mut self.picked else {
+        let Phase::Response(routed) = &mut self.phase else {
             out.push(Action::ResponseBody { body, end_of_stream });
             return;
         };
-        if picked.first_byte.is_none() && !body.is_empty() {
-            picked.first_byte = Some(picked.since.elapsed());
-            self.core.state.write().first_chunk(&mut picked.reservation);
+        if routed.first_byte.is_none() && !body.is_empty() {
+            routed.first_byte = Some(routed.since.elapsed());
+            self.core.state.write().first_chunk(&mut routed.reservation);
         }
         if !body.is_empty()
-            && let (Some(watched), Some(settings)) = (&mut picked.watched, self.core.scheduler.latency())
+            && let (Some(measurement), Some(settings)) =
+                (&mut routed.measurement, self.core.scheduler.latency())
         {
-            watched.chunk(settings, picked.stream);
+            measurement.chunk(settings, routed.stream);
         }
-        if picked.stream && !body.is_empty() {
-            match &mut picked.gaps {
+        if routed.stream && !body.is_empty() {
+            match &mut routed.gaps {
                 Some(gaps) => gaps.next(),
-                None => picked.gaps = Some(self.core.metrics.stream.began(&picked.labels)),
+                None => routed.gaps = Some(self.core.metrics.stream.began(&routed.labels)),
             }
         }
-        picked.response_bytes += body.len();
-        picked.usage.push(&body);
+        routed.response_bytes += body.len();
+        routed.usage.push(&body);
         // The reports for the proxy are sent with the end of the response.
         let reports = self.core.scheduler.reports();
-        let metadata = if end_of_stream { reported(reports, &picked.usage) } else { Metadata::default() };
-        match &picked.rewrite {
+        let metadata = if end_of_stream { reported(reports, &routed.usage) } else { Metadata::default() };
+        match &routed.rewrite {
             None => out.push(Reply { action: Action::ResponseBody { body, end_of_stream }, metadata }),
-            Some(rewrite) if picked.stream => {
+            Some(rewrite) if routed.stream => {
                 let body = rewrite.response(body);
                 out.push(Reply { action: Action::ResponseBody { body, end_of_stream }, metadata });
             }
@@ -85,9 +86,9 @@ impl Exchange {
                 let kept = self.core.bodies.keep(body.clone());
                 // If there is no memory to hold more, the response goes on in pieces.
                 let whole = kept.is_none() || end_of_stream;
-                picked.held.push(kept.unwrap_or(body));
+                routed.held.push(kept.unwrap_or(body));
                 if whole {
-                    let whole = Bytes::from(mem::take(&mut picked.held).concat());
+                    let whole = Bytes::from(mem::take(&mut routed.held).concat());
                     let action = Action::ResponseBody { body: rewrite.response(whole), end_of_stream };
                     out.push(Reply { action, metadata });
                 }
@@ -102,85 +103,87 @@ impl Exchange {
         if matches!(self.phase, Phase::Refused) {
             return;
         }
-        if let Some(picked) = &mut self.picked
-            && let Some(rewrite) = &picked.rewrite
-            && !picked.held.is_empty()
-        {
-            let whole = Bytes::from(mem::take(&mut picked.held).concat());
-            out.push(Action::ResponseBody { body: rewrite.response(whole), end_of_stream: false });
-        }
         let reports = self.core.scheduler.reports();
-        let metadata = self.picked.as_ref().map(|picked| reported(reports, &picked.usage));
+        let mut metadata = Metadata::default();
+        if let Phase::Response(routed) = &mut self.phase {
+            metadata = reported(reports, &routed.usage);
+            if let Some(rewrite) = &routed.rewrite
+                && !routed.held.is_empty()
+            {
+                let whole = Bytes::from(mem::take(&mut routed.held).concat());
+                out.push(Action::ResponseBody { body: rewrite.response(whole), end_of_stream: false });
+            }
+        }
         let action = Action::ResponseTrailers(HeaderChanges::default());
-        out.push(Reply { action, metadata: metadata.unwrap_or_default() });
+        out.push(Reply { action, metadata });
         self.finish();
     }
 
     /// Records that a part of the response has arrived.
     pub(super) fn part_begins(&mut self) {
-        let Some(picked) = &mut self.picked else { return };
+        let Phase::Response(routed) = &mut self.phase else { return };
         let now = Instant::now();
-        let begins = Responding { since: now, part: now, spent: Duration::ZERO };
-        picked.response.get_or_insert(begins).part = now;
+        let begins = ResponseTimes { since: now, part: now, spent: Duration::ZERO };
+        routed.response.get_or_insert(begins).part = now;
     }
 
     /// Records that the part is done and is not the last.
     pub(super) fn part_ends(&mut self) {
-        if let Some(response) = self.picked.as_mut().and_then(|picked| picked.response.as_mut()) {
+        if let Phase::Response(routed) = &mut self.phase
+            && let Some(response) = &mut routed.response
+        {
             response.spent += response.part.elapsed();
         }
     }
 
     /// Records that the response is complete.
     fn finish(&mut self) {
-        if let Some(mut picked) = self.picked.take() {
-            if let Some(Responding { since, part, spent }) = picked.response {
-                // In a stream, the time between parts belongs to the model server, not to the picker.
-                let took = if picked.stream { spent + part.elapsed() } else { since.elapsed() };
-                self.core.metrics.responded(took);
-            }
-            if let Some(watched) = picked.watched.take() {
-                self.learn(watched, &picked);
-            }
-            self.release(picked);
+        let Phase::Response(mut routed) = mem::replace(&mut self.phase, Phase::Passing) else { return };
+        if let Some(ResponseTimes { since, part, spent }) = routed.response {
+            // In a stream, the time between parts belongs to the model server, not to the picker.
+            let took = if routed.stream { spent + part.elapsed() } else { since.elapsed() };
+            self.core.metrics.responded(took);
         }
-        self.phase = Phase::Passing;
+        if let Some(measurement) = routed.measurement.take() {
+            self.learn(measurement, &routed);
+        }
+        self.release(*routed);
     }
 
     /// Reports a complete response to the latency predictor. A response that was cut off is not reported.
-    fn learn(&self, watched: Watched, picked: &Picked) {
+    fn learn(&self, measurement: LatencyMeasurement, routed: &RoutedRequest) {
         let Some(settings) = self.core.scheduler.latency() else { return };
         let members = self.core.pool.members();
-        let member = members.iter().find(|member| member.endpoint.slot == picked.slot);
+        let member = members.iter().find(|member| member.endpoint.slot == routed.slot);
         let now = member.map(|member| member.snapshot(Instant::now(), None).metrics);
         let metrics = &self.core.metrics.latency;
-        watched.complete(settings, (metrics, &picked.labels), picked.usage.usage(), now.as_deref());
+        measurement.complete(settings, (metrics, &routed.labels), routed.usage.usage(), now.as_deref());
     }
 
-    pub(super) fn release(&self, picked: Picked) {
+    pub(super) fn release(&self, routed: RoutedRequest) {
         let metrics = &self.core.metrics;
-        metrics.running(&picked.labels, -1);
+        metrics.running(&routed.labels, -1);
         let began = Instant::now();
-        let usage = picked.usage.usage();
-        metrics.plugins.took(Work::ReadResponse(picked.parser), began.elapsed());
-        if let (Some(flow), Some(usage)) = (&picked.flow, usage) {
+        let usage = routed.usage.usage();
+        metrics.plugins.took(Work::ReadResponse(routed.parser), began.elapsed());
+        if let (Some(flow), Some(usage)) = (&routed.flow, usage) {
             self.core.admission.served(&self.core, flow, (usage.input, usage.output));
         }
         let end = Finished {
-            duration: picked.since.elapsed(),
-            first_byte: picked.first_byte,
-            response_bytes: picked.response_bytes,
-            stream: picked.stream,
+            duration: routed.since.elapsed(),
+            first_byte: routed.first_byte,
+            response_bytes: routed.response_bytes,
+            stream: routed.stream,
             usage,
         };
-        if let Some(record) = &picked.record {
+        if let Some(record) = &routed.record {
             record.ended(&end);
         }
-        if let Some(request) = &picked.in_flight {
+        if let Some(request) = &routed.in_flight {
             self.core.admission.ended(&self.core, request);
         }
-        metrics.finished(&picked.labels, end);
-        self.core.state.write().release(picked.reservation);
+        metrics.finished(&routed.labels, end);
+        self.core.state.write().release(routed.reservation);
     }
 }
 

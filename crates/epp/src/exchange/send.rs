@@ -4,27 +4,28 @@ use std::sync::Arc;
 
 use longboat_extproc::{Action, HeaderChanges, Headers, Metadata, Outbox, Reply, names};
 use longboat_scheduler::{
-    BurstSettings, Decision, Features, Flow, HeaderLookup, Prediction, Request, Reservation, Slot, Snapshot,
-    Wanted,
+    BurstSettings, Decision, Features, Flow, HeaderLookup, LatencyObjective, Request, Reservation, Slot,
+    Snapshot,
 };
 use tokio::time::Instant;
 
 use super::{
-    Exchange, Pending, Phase, Picked, Understood, Watched, headers,
+    Exchange, LatencyMeasurement, ParsedRequest, PendingRequest, Phase, RoutedRequest, headers,
     rewrite::{self, Rewrite},
     usage::UsageScan,
 };
 use crate::{
     admission::Permit,
     answer::{Code, Refusal},
-    body::{Api, Parsed},
+    body::Api,
     buffer_pool,
     decisions::Record,
+    metrics::RequestLabels,
     subset,
 };
 
 /// A decision whose load is already counted.
-struct Scheduled {
+struct Placement {
     decision: Decision,
     reservation: Reservation,
     scores: Option<serde_json::Value>,
@@ -36,30 +37,29 @@ struct Scheduled {
 impl Exchange {
     /// Picks an endpoint and sends the request there. The unused permit keeps the request counted as admitted until it counts
     /// as in flight.
-    pub(super) fn send(
-        &mut self,
-        understood: Understood,
-        _: &Permit,
-        out: &mut Outbox,
-    ) -> Result<(), Refusal> {
-        let Understood {
+    pub(super) fn send(&mut self, request: ParsedRequest, _: &Permit, out: &mut Outbox) {
+        let placement = match self.schedule(&request) {
+            Ok(placement) => placement,
+            Err(refusal) => return self.refuse(Some(&request.labels), &refusal, out),
+        };
+        let Placement { mut decision, reservation, scores, record, slots } = placement;
+        let priority = request.priority();
+        let ParsedRequest {
             pending,
             body,
             trailers,
             api,
             parsed,
             target,
+            flow,
             labels,
             request_id,
-            together,
             forecast,
             ..
-        } = understood;
-        let Scheduled { mut decision, reservation, scores, record, slots } =
-            self.schedule(&pending, &parsed, &target, &request_id, (&forecast.predictions, together))?;
-        let watched = self.core.predictor.as_ref().and_then(|predictor| {
-            let wanted = Wanted::of(&Lookup(&pending.headers));
-            Watched::new(predictor, &forecast, wanted, slots.0, slots.1)
+        } = request;
+        let measurement = self.core.predictor.as_ref().and_then(|predictor| {
+            let objective = LatencyObjective::of(&Lookup(&pending.headers));
+            LatencyMeasurement::new(predictor, &forecast, objective, slots.0, slots.1)
         });
         if record.is_some() {
             // The client needs this id to look the decision up.
@@ -67,8 +67,6 @@ impl Exchange {
         }
         self.core.metrics.running(&labels, 1);
         self.core.metrics.processed(pending.since.elapsed());
-        let flow = self.core.admission.asks_for_service();
-        let flow = flow.then(|| self.flow(&pending.headers).into_owned());
         let rewritten = (target != parsed.model).then(|| Rewrite::new(&target, &parsed.model));
         let body =
             if rewritten.is_some() { rewrite::request(&body, &parsed.model_at, &target) } else { body };
@@ -89,11 +87,10 @@ impl Exchange {
         for prompt in parsed.prompts {
             buffer_pool::give(prompt.bytes);
         }
-        let priority = labels.priority;
-        self.picked = Some(Picked {
+        self.phase = Phase::Response(Box::new(RoutedRequest {
             reservation,
             labels,
-            flow,
+            flow: self.core.admission.asks_for_service().then_some(flow),
             since: pending.since,
             first_byte: None,
             response: None,
@@ -104,34 +101,24 @@ impl Exchange {
             usage: UsageScan::of(api),
             parser: api.parser(),
             held: Vec::new(),
-            in_flight: self.core.admission.sent(i32::try_from(priority).unwrap_or(0)),
+            in_flight: self.core.admission.sent(priority),
             gaps: None,
-            watched,
+            measurement,
             slot: slots.0,
             record,
-        });
-        self.phase = Phase::Response;
+        }));
         if api == Api::CountTokens {
             // The picker needs nothing from this response, so the proxy goes on alone.
-            self.phase = Phase::Passing;
             out.finish();
         }
-        Ok(())
     }
 
-    fn schedule(
-        &self,
-        pending: &Pending,
-        parsed: &Parsed,
-        target: &str,
-        request_id: &str,
-        found: (&[(Slot, Prediction)], Option<Slot>),
-    ) -> Result<Scheduled, Refusal> {
+    fn schedule(&self, parsed: &ParsedRequest) -> Result<Placement, Refusal> {
         let core = &self.core;
         let started = Instant::now();
-        let candidates = self.candidates(pending);
-        let lookup = Lookup(&pending.headers);
-        let request = self.question(parsed, target, request_id, found, &lookup);
+        let candidates = self.candidates(&parsed.pending);
+        let lookup = Lookup(&parsed.pending.headers);
+        let request = parsed.question(&lookup);
         let decided = core.scheduler.schedule(
             &core.state.read(),
             &request,
@@ -144,20 +131,19 @@ impl Exchange {
         let mut decision = match decided {
             Ok(decision) => decision,
             Err(error) => {
-                core.metrics.scheduled(started.elapsed(), target, None);
+                core.metrics.scheduled(started.elapsed(), &parsed.target, None);
                 return Err(error.into());
             }
         };
         core.metrics.prefixes.matched(decision.prefix_hits());
-        core.metrics.encoder_cache.looked_up(&parsed.media, &decision.encoder_lookups, &candidates);
+        core.metrics.encoder_cache.looked_up(&parsed.parsed.media, &decision.encoder_lookups, &candidates);
         if let Some(stages) = decision.disaggregation() {
-            let model = self.labels.as_ref().map_or("", |labels| &labels.model_name);
-            core.metrics.disagg.decided(core.scheduler.handler(), model, stages);
+            core.metrics.disagg.decided(core.scheduler.handler(), &parsed.labels.model_name, stages);
         }
         let slot = candidates[decision.primary_run().targets[0]].endpoint.slot;
         let member = members.iter().find(|member| member.endpoint.slot == slot);
-        core.metrics.scheduled(started.elapsed(), target, member.map(AsRef::as_ref));
-        if headers::only_if_cached(&pending.headers)
+        core.metrics.scheduled(started.elapsed(), &parsed.target, member.map(AsRef::as_ref));
+        if headers::only_if_cached(&parsed.pending.headers)
             && decision.prefix_hit().is_none_or(|(matched, _)| matched == 0)
         {
             return Err(Refusal::new(
@@ -165,9 +151,8 @@ impl Exchange {
                 "no decode worker has the requested KV cache",
             ));
         }
-        decision.flow = self.labels.as_ref().map(|labels| {
-            Arc::new(Flow { fairness_id: labels.fairness_id.clone(), priority: labels.priority })
-        });
+        let RequestLabels { fairness_id, priority, .. } = &parsed.labels;
+        decision.flow = Some(Arc::new(Flow { fairness_id: fairness_id.clone(), priority: *priority }));
         let reservation = core.scheduler.commit(&mut core.state.write(), &decision);
         let scores = core.settings.emit_scores.then(|| {
             decision
@@ -181,11 +166,11 @@ impl Exchange {
         });
         let stages = decision.stages();
         let prefill = stages.prefill.map(|candidate| candidates[candidate].endpoint.slot);
-        Ok(Scheduled { decision, reservation, scores, record, slots: (slot, prefill) })
+        Ok(Placement { decision, reservation, scores, record, slots: (slot, prefill) })
     }
 
     /// Returns the endpoints that the request may go to.
-    pub(super) fn candidates(&self, pending: &Pending) -> Vec<Snapshot> {
+    pub(super) fn candidates(&self, pending: &PendingRequest) -> Vec<Snapshot> {
         let mut candidates = self.core.snapshot();
         if !self.core.settings.ignore_subset {
             subset::apply(pending.metadata.as_ref(), &mut candidates);
@@ -193,47 +178,39 @@ impl Exchange {
         candidates
     }
 
-    /// Builds the scheduler's view of a request.
-    fn question<'a>(
-        &self,
-        parsed: &'a Parsed,
-        target: &'a str,
-        request_id: &'a str,
-        (predictions, together): (&'a [(Slot, Prediction)], Option<Slot>),
-        headers: &'a Lookup<'_>,
-    ) -> Request<'a> {
+    /// Returns the features of the request for each endpoint that it may go to.
+    pub(super) fn features(&self, parsed: &ParsedRequest) -> Vec<(Slot, Features)> {
+        let candidates = self.candidates(&parsed.pending);
+        let lookup = Lookup(&parsed.pending.headers);
+        let core = &self.core;
+        let request = parsed.question(&lookup);
+        let features = core.scheduler.features(&core.state.read(), &request, &candidates, core.now_ms());
+        candidates.iter().map(|candidate| candidate.endpoint.slot).zip(features).collect()
+    }
+}
+
+impl ParsedRequest {
+    /// Builds the scheduler's view of the request.
+    fn question<'a>(&'a self, headers: &'a Lookup<'_>) -> Request<'a> {
+        let parsed = &self.parsed;
         Request {
-            id: request_id,
-            model: target,
+            id: &self.request_id,
+            model: &self.target,
             cache_salt: &parsed.cache_salt,
             prompts: &parsed.prompts,
             exact: parsed.exact,
             multimodal: parsed.multimodal,
-            priority: self.labels.as_ref().map_or(0, |labels| i32::try_from(labels.priority).unwrap_or(0)),
-            predictions,
-            together,
+            priority: self.priority(),
+            predictions: &self.forecast.predictions,
+            together: self.together,
             media: &parsed.media,
             headers,
         }
     }
 
     /// Returns the block hashes of the request's prompts. Requests of a burst are compared by them.
-    pub(super) fn blocks(&self, understood: &Understood, settings: &BurstSettings) -> Vec<u64> {
-        let lookup = Lookup(&understood.pending.headers);
-        let Understood { parsed, target, request_id, .. } = understood;
-        settings.blocks(&self.question(parsed, target, request_id, (&[], None), &lookup))
-    }
-
-    /// Returns the features of the request for each endpoint that it may go to.
-    pub(super) fn features(&self, understood: &Understood) -> Vec<(Slot, Features)> {
-        let candidates = self.candidates(&understood.pending);
-        let lookup = Lookup(&understood.pending.headers);
-        let found = (&[][..], understood.together);
-        let request =
-            self.question(&understood.parsed, &understood.target, &understood.request_id, found, &lookup);
-        let core = &self.core;
-        let features = core.scheduler.features(&core.state.read(), &request, &candidates, core.now_ms());
-        candidates.iter().map(|candidate| candidate.endpoint.slot).zip(features).collect()
+    pub(super) fn blocks(&self, settings: &BurstSettings) -> Vec<u64> {
+        settings.blocks(&self.question(&Lookup(&self.pending.headers)))
     }
 }
 

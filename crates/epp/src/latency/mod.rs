@@ -28,11 +28,11 @@ mod training;
 mod wire;
 
 pub(crate) use settings::LatencyServers;
-pub(crate) use training::Lesson;
+pub(crate) use training::TrainingSample;
 pub(crate) use wire::parse;
 
 use batch::Question;
-use training::Lessons;
+use training::TrainingBuffer;
 
 /// How long a request waits for its predictions. The reference gives every producer this time.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(400);
@@ -48,7 +48,7 @@ pub(crate) struct Predictor {
     questions: mpsc::Sender<Question>,
     /// The receiving end of `questions`, until the sending task takes it.
     waiting: Mutex<Option<mpsc::Receiver<Question>>>,
-    lessons: Lessons,
+    samples: TrainingBuffer,
     metrics: LatencyMetrics,
 }
 
@@ -81,7 +81,7 @@ impl Predictor {
             servers: settings.predictions.iter().map(|url| (url.clone(), Health::new(warning))).collect(),
             questions,
             waiting: Mutex::new(Some(waiting)),
-            lessons: Lessons::new(settings.max_samples),
+            samples: TrainingBuffer::new(settings.max_samples),
             settings,
             metrics,
         })
@@ -124,8 +124,8 @@ impl Predictor {
     }
 
     /// Keeps the measurements of a response until they are sent.
-    pub(crate) fn learn(&self, lesson: Lesson) {
-        self.lessons.add(lesson);
+    pub(crate) fn learn(&self, sample: TrainingSample) {
+        self.samples.add(sample);
     }
 }
 

@@ -223,13 +223,13 @@ async fn lessons_reach_the_training_server_and_too_many_are_drawn_from() {
         ..Features::default()
     };
     for index in 0..100 {
-        let lesson = Lesson {
+        let sample = TrainingSample {
             features: features.clone(),
             ttft_ms: f64::from(index),
             tpot_ms: 0.0,
             at: jiff::Timestamp::UNIX_EPOCH,
         };
-        predictor.learn(lesson);
+        predictor.learn(sample);
     }
     let entries = loop {
         tokio::time::sleep(Duration::from_millis(10)).await;

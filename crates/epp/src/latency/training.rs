@@ -17,7 +17,7 @@ use crate::companion::{self, AnswerError, Health};
 
 /// A measured time, and the features when the measurement began. The time that was not measured is 0.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Lesson {
+pub(crate) struct TrainingSample {
     pub(crate) features: Features,
     /// Milliseconds until the first token.
     pub(crate) ttft_ms: f64,
@@ -28,39 +28,39 @@ pub(crate) struct Lesson {
 
 /// Measurements that wait to be sent.
 #[derive(Debug)]
-pub(super) struct Lessons {
+pub(super) struct TrainingBuffer {
     most: usize,
     kept: Mutex<Kept>,
 }
 
 #[derive(Debug, Default)]
 struct Kept {
-    lessons: Vec<Lesson>,
+    samples: Vec<TrainingSample>,
     /// The number of measurements since the last call.
     seen: usize,
 }
 
-impl Lessons {
+impl TrainingBuffer {
     pub(super) fn new(most: usize) -> Self {
         Self { most, kept: Mutex::default() }
     }
 
     /// Keeps a measurement. If there are more than one call may send, each is kept with the same probability.
-    pub(super) fn add(&self, lesson: Lesson) {
+    pub(super) fn add(&self, sample: TrainingSample) {
         let mut kept = self.kept.lock();
         kept.seen += 1;
-        if kept.lessons.len() < self.most {
-            kept.lessons.push(lesson);
+        if kept.samples.len() < self.most {
+            kept.samples.push(sample);
             return;
         }
         let place = rand::rng().random_range(0..kept.seen);
-        if let Some(other) = kept.lessons.get_mut(place) {
-            *other = lesson;
+        if let Some(other) = kept.samples.get_mut(place) {
+            *other = sample;
         }
     }
 
-    fn take(&self) -> Vec<Lesson> {
-        std::mem::take(&mut *self.kept.lock()).lessons
+    fn take(&self) -> Vec<TrainingSample> {
+        std::mem::take(&mut *self.kept.lock()).samples
     }
 }
 
@@ -76,22 +76,22 @@ pub(super) async fn run(predictor: Arc<Predictor>, stop: CancellationToken) {
             () = stop.cancelled() => true,
             _ = turns.tick() => false,
         };
-        let lessons = predictor.lessons.take();
-        if !lessons.is_empty() && health.may_ask() {
+        let samples = predictor.samples.take();
+        if !samples.is_empty() && health.may_ask() {
             let patience = predictor.settings.patience.min(if stopping {
                 super::PATIENCE
             } else {
                 predictor.settings.patience
             });
             let trial = health.ask(patience);
-            let sent = timeout(patience, send(&predictor, &lessons)).await.unwrap_or(Err(PredictError::Late));
+            let sent = timeout(patience, send(&predictor, &samples)).await.unwrap_or(Err(PredictError::Late));
             predictor.metrics.taught(if sent.is_ok() { "answered" } else { "failed" });
             match sent {
                 Ok(()) => trial.answered(),
                 Err(error) => {
                     tracing::debug!(
                         %error,
-                        lessons = lessons.len(),
+                        samples = samples.len(),
                         "Cannot send training data to the latency predictor."
                     );
                     trial.failed();
@@ -108,9 +108,9 @@ pub(super) async fn run(predictor: Arc<Predictor>, stop: CancellationToken) {
 /// need it.
 const ANSWER: usize = 1 << 16;
 
-async fn send(predictor: &Predictor, lessons: &[Lesson]) -> Result<(), PredictError> {
+async fn send(predictor: &Predictor, samples: &[TrainingSample]) -> Result<(), PredictError> {
     let failed = |error: &dyn std::error::Error| AnswerError::Unreachable(error.to_string());
-    let body = wire::lessons(lessons).map_err(|error| failed(&error))?;
+    let body = wire::samples(samples).map_err(|error| failed(&error))?;
     let request = Request::builder()
         .method(Method::POST)
         .uri(format!("{}/add_training_data_bulk", predictor.settings.training))

@@ -3,7 +3,7 @@
 use longboat_scheduler::{Features, Prediction};
 use serde::{Deserialize, Serialize};
 
-use super::{PredictError, training::Lesson};
+use super::{PredictError, training::TrainingSample};
 
 /// The features of a request on an endpoint.
 #[derive(Debug, Serialize)]
@@ -61,16 +61,16 @@ pub(super) fn question<'a>(rows: impl Iterator<Item = &'a Features>) -> serde_js
 }
 
 /// Builds the body of a training request.
-pub(super) fn lessons(lessons: &[Lesson]) -> serde_json::Result<Vec<u8>> {
+pub(super) fn samples(samples: &[TrainingSample]) -> serde_json::Result<Vec<u8>> {
     #[derive(Serialize)]
     struct Body<'a> {
         entries: Vec<Entry<'a>>,
     }
-    let entries = lessons.iter().map(|lesson| Entry {
-        row: Row::new(&lesson.features, 0),
-        actual_ttft_ms: lesson.ttft_ms,
-        actual_tpot_ms: lesson.tpot_ms,
-        timestamp: lesson.at.to_string(),
+    let entries = samples.iter().map(|sample| Entry {
+        row: Row::new(&sample.features, 0),
+        actual_ttft_ms: sample.ttft_ms,
+        actual_tpot_ms: sample.tpot_ms,
+        timestamp: sample.at.to_string(),
     });
     serde_json::to_vec(&Body { entries: entries.collect() })
 }

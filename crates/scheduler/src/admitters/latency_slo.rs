@@ -5,7 +5,7 @@ use serde::Deserialize;
 use crate::{
     context::Context,
     error::{ConfigError, ScheduleError},
-    latency::Wanted,
+    latency::LatencyObjective,
     parameters::Parameters,
     plugin::{Admitter, Plugin},
     registry::Builder,
@@ -30,7 +30,7 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
 
 impl Admitter for LatencySlo {
     fn admit(&self, context: &Context<'_>) -> Result<(), ScheduleError> {
-        if context.request.priority >= 0 || !Wanted::of(context.request.headers).any() {
+        if context.request.priority >= 0 || !LatencyObjective::of(context.request.headers).any() {
             return Ok(());
         }
         let mut predicted = false;

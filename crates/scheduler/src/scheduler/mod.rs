@@ -18,7 +18,7 @@ use crate::{
     endpoint::{Endpoint, Snapshot},
     error::ScheduleError,
     inflight::Reservation,
-    latency::{Features, LatencySettings, Wanted},
+    latency::{Features, LatencyObjective, LatencySettings},
     media::{Encoded, EncoderLookup, Sent},
     pairing,
     plugin::{Admitter, Affinity, Filter, Picker, ProfileHandler, Scorer},
@@ -342,7 +342,7 @@ impl Scheduler {
             learners,
             reserve,
             flow: None,
-            tpot_ms: if self.latency.is_some() { Wanted::of(request.headers).tpot_ms } else { 0.0 },
+            tpot_ms: if self.latency.is_some() { LatencyObjective::of(request.headers).tpot_ms } else { 0.0 },
         })
     }
 
