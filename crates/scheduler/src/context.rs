@@ -7,8 +7,8 @@ use rand::RngCore;
 use crate::{
     endpoint::{Endpoint, Metrics, Snapshot},
     latency::Outlook,
-    media::Encoded,
     prefix::Matches,
+    producer::Finding,
     request::Request,
     state::State,
 };
@@ -21,10 +21,8 @@ pub(crate) struct Context<'a> {
     pub(crate) request: &'a Request<'a>,
     pub(crate) candidates: &'a [Snapshot],
     pub(crate) state: &'a State,
-    /// The matches of each prefix producer, for all candidates.
-    pub(crate) prefixes: &'a [Matches],
-    /// For each producer of encoder caches: the request's media that each candidate has encoded.
-    pub(crate) encoded: &'a [Encoded],
+    /// What each producer has found about the request.
+    pub(crate) findings: &'a [Finding],
     /// The outlook of each candidate. `None` if the predictor did not answer about the candidate.
     pub(crate) outlooks: &'a [Option<Outlook>],
     /// The endpoint that an earlier profile picked, for plugins that prefer endpoints near it.
@@ -42,6 +40,11 @@ impl Context<'_> {
 
     pub(crate) fn metrics(&self, candidate: Candidate) -> &Metrics {
         &self.candidates[candidate].metrics
+    }
+
+    /// Returns the matches that a prefix producer has found.
+    pub(crate) fn prefix(&self, producer: usize) -> &Matches {
+        self.findings[producer].get().expect("the registry has given the place of a prefix producer")
     }
 
     /// Returns the predicted latency of a candidate.

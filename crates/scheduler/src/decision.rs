@@ -7,8 +7,9 @@ use crate::{
     endpoint::{Metrics, Slot},
     handlers::disagg::{ENCODE_HEADER, PREFILL_HEADER},
     inflight::Flow,
-    media::{EncoderLookup, Sent},
     prefix::Matches,
+    producer::Finding,
+    producers::encoder_cache::EncoderLookup,
     scheduler::PREFILL,
 };
 
@@ -66,7 +67,7 @@ pub struct ScorerTrace {
 }
 
 /// The result that a profile handler makes from its profiles' results.
-pub(crate) struct Picked {
+pub(crate) struct HandlerResult {
     /// The index of the run whose targets are the destination.
     pub(crate) primary: usize,
     /// The destination, if it differs from the primary run's targets.
@@ -75,7 +76,7 @@ pub(crate) struct Picked {
     pub(crate) remove: Vec<&'static str>,
 }
 
-impl Picked {
+impl HandlerResult {
     /// The result with a run's targets unchanged.
     pub(crate) fn plain(primary: usize) -> Self {
         Self { primary, destination: None, set: Vec::new(), remove: Vec::new() }
@@ -87,16 +88,6 @@ impl Picked {
 pub(crate) struct Learner {
     pub(crate) slot: Slot,
     pub(crate) metrics: Arc<Metrics>,
-}
-
-/// A session to remember.
-#[derive(Debug, Clone)]
-pub(crate) struct Remember {
-    pub(crate) state: usize,
-    pub(crate) id: String,
-    pub(crate) slot: Slot,
-    pub(crate) expires: u64,
-    pub(crate) now: u64,
 }
 
 /// The part of a prompt that an endpoint has cached, according to a prefix producer.
@@ -127,13 +118,12 @@ pub struct Decision {
     pub remove_headers: Vec<&'static str>,
     /// Response headers to set.
     pub response_headers: Vec<(String, String)>,
-    /// The lookups of the producers of encoder caches, if the request has media.
-    pub encoder_lookups: Vec<EncoderLookup>,
     /// The flow that the load counts for. The caller sets it before the commit; the load of each flow is known then.
     pub flow: Option<Arc<Flow>>,
-    pub(crate) remember: Vec<Remember>,
-    pub(crate) sent: Sent,
-    pub(crate) prefixes: Vec<Matches>,
+    /// What each producer has found about the request.
+    pub(crate) findings: Vec<Finding>,
+    /// The endpoints that may receive the request.
+    pub(crate) targets: Vec<Slot>,
     /// The time of the decision.
     pub(crate) now: u64,
     /// The first targets of the primary run and of the run named `prefill`. These endpoints will hold the prompt.
@@ -168,15 +158,22 @@ impl Decision {
     /// Returns the number of prompt blocks that the primary target held, and the number of all blocks. Returns `None` if the
     /// configuration does not use prefixes.
     pub fn prefix_hit(&self) -> Option<(u32, u32)> {
-        let matches = Matches::cached(&self.prefixes)?;
+        let matches = Matches::cached(&self.findings)?;
         let target = *self.primary_run().targets.first()?;
         Some((matches.matched(target), matches.total()))
+    }
+
+    /// Returns the lookups of the producers of encoder caches, if the request has media.
+    pub fn encoder_lookups(&self) -> impl Iterator<Item = &EncoderLookup> {
+        let lookups = self.findings.iter().filter_map(Finding::get::<EncoderLookup>);
+        lookups.filter(|lookup| !lookup.media.is_empty())
     }
 
     /// Returns what each prefix producer knows about the primary target. Producers that plan, and do not know, are left out.
     pub fn prefix_hits(&self) -> impl Iterator<Item = PrefixHit> {
         let target = self.primary_run().targets.first().copied();
-        let known = self.prefixes.iter().enumerate().filter(|(_, matches)| matches.tells());
+        let matches = self.findings.iter().filter_map(Finding::get::<Matches>);
+        let known = matches.enumerate().filter(|(_, matches)| matches.tells());
         known.zip(std::iter::repeat(target)).filter_map(|((producer, matches), target)| {
             let matched = matches.matched(target?);
             // A token has about four bytes.

@@ -8,6 +8,7 @@ use std::time::Duration;
 use crate::{
     endpoint::{Metrics, Slot, Snapshot},
     prefix::Matches,
+    producers::encoder_cache::EncoderCaches,
     request::{HeaderLookup, Request},
     state::State,
 };
@@ -28,9 +29,9 @@ pub struct LatencySettings {
     pub(crate) slo_buffer: f64,
     /// The label of pods that says whether they prefill or decode.
     pub(crate) role_label: Option<String>,
-    /// The index of the prefix producer that says how much of a prompt is cached.
+    /// The place of the prefix producer that says how much of a prompt is cached.
     pub(crate) prefix: usize,
-    /// The index of the producer of encoder caches that says which of a request's images, audio and videos are encoded.
+    /// The place of the producer of encoder caches that says which of a request's images, audio and videos are encoded.
     /// `None` if the predictor is not told.
     pub(crate) encoder_cache: Option<usize>,
 }
@@ -129,7 +130,7 @@ impl LatencySettings {
         matches: &Matches,
     ) -> Vec<Features> {
         let input_tokens = request.tokens() as u64;
-        let caches = self.encoder_cache.and_then(|index| state.encoder_caches.get(index));
+        let caches = self.encoder_cache.and_then(|producer| state.producer::<EncoderCaches>(producer));
         let encoded = caches.map(|caches| caches.look(request.media, candidates));
         let each = candidates.iter().enumerate().map(|(index, snapshot)| {
             let (running, prefill_tokens) = state.in_flight(snapshot.endpoint.slot);

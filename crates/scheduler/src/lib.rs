@@ -37,6 +37,7 @@ mod plugin;
 mod precise;
 mod prefix;
 mod prefixes;
+mod producer;
 mod producers;
 pub mod quantity;
 mod reading;
@@ -55,11 +56,12 @@ pub use endpoint::{Endpoint, LoraAdapters, Metrics, Slot, Slots, Snapshot};
 pub use error::{ConfigError, ScheduleError};
 pub use inflight::{Flow, Reservation};
 pub use latency::{Features, LatencyObjective, LatencySettings, Prediction};
-pub use media::{EncoderLookup, Media, Modality};
+pub use media::{Media, Modality};
 pub use pairing::REVISION_LABEL;
 pub use precise::{EndpointEvents, EventSource, Holdings, IndexCounts, ListenForEvents, PreciseSettings};
 pub use producers::{
     attribute_reporter::{Report, Tokens},
+    encoder_cache::EncoderLookup,
     tokens::TokenizerSettings,
 };
 pub use registry::{REFUSED, known_types};

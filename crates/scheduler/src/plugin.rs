@@ -4,11 +4,10 @@ use std::sync::Arc;
 
 use crate::{
     context::{Candidate, Context},
-    decision::{Picked, ProfileRun},
+    decision::{HandlerResult, ProfileRun},
     error::{ConfigError, ScheduleError},
     producers::p2p_source::PeerSource,
     scheduler::Run,
-    sessions::SessionSource,
 };
 
 /// Drops candidates. May change the order of the others.
@@ -29,7 +28,7 @@ pub(crate) trait Picker: Send + Sync {
 
 /// Decides which profiles run, and combines their results.
 pub(crate) trait ProfileHandler: Send + Sync {
-    fn run(&self, run: &mut Run<'_, '_>) -> Result<Picked, ScheduleError>;
+    fn run(&self, run: &mut Run<'_, '_>) -> Result<HandlerResult, ScheduleError>;
 
     /// Returns the names of the profiles that it runs by name, so that their existence can be checked.
     fn profiles(&self) -> Vec<&str> {
@@ -65,17 +64,8 @@ pub(crate) struct Plugin {
     pub(crate) admitter: Option<Arc<dyn Admitter>>,
     /// Finds a pod that has cached more of a prompt than the pod that computes it.
     pub(crate) peer_source: Option<PeerSource>,
-    /// How the endpoint of a session is remembered.
-    pub(crate) affinity: Option<Affinity>,
-}
-
-/// The way in which a session's endpoint is remembered after a pick.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Affinity {
-    /// The name of the endpoint is written into this response header.
-    Header(String),
-    /// The endpoint is stored under the session's id. The id comes from the first source that has one.
-    Sessions { sources: Vec<SessionSource>, ttl_ms: u64, profile: Option<String>, state: usize },
+    /// The response header that names the endpoint, if clients send it back in their next request.
+    pub(crate) endpoint_header: Option<String>,
 }
 
 impl Plugin {

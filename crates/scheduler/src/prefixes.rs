@@ -2,12 +2,17 @@
 
 use std::sync::Arc;
 
+use serde_json::{Value, json};
+
 use crate::{
     burst::BurstSettings,
-    endpoint::{Metrics, Slot, Snapshot},
+    decision::Decision,
+    endpoint::{Slot, Snapshot},
     precise::{Holdings, PreciseSettings},
     prefix::{Matches, PrefixIndex, Settings},
+    producer::{Finding, Producer, ProducerState},
     request::Request,
+    scheduler::Listing,
 };
 
 /// The source of a prefix producer's knowledge.
@@ -21,9 +26,16 @@ pub(crate) enum PrefixSource {
     Planned(BurstSettings),
 }
 
-impl PrefixSource {
-    /// The most bytes of text that are read.
-    pub(crate) fn text_limit(&self) -> usize {
+impl Producer for PrefixSource {
+    fn state(&self) -> Box<dyn ProducerState> {
+        Box::new(match self.clone() {
+            Self::Guessed(settings) => Prefixes::Guessed(PrefixIndex::new(settings)),
+            Self::Told(settings) => Prefixes::Told(Arc::new(Holdings::new(settings))),
+            Self::Planned(settings) => Prefixes::Planned(settings),
+        })
+    }
+
+    fn text_limit(&self) -> usize {
         match self {
             Self::Guessed(settings) => settings.text_limit(),
             Self::Told(_) => usize::MAX,
@@ -42,16 +54,6 @@ pub(crate) enum Prefixes {
     Planned(BurstSettings),
 }
 
-impl From<PrefixSource> for Prefixes {
-    fn from(source: PrefixSource) -> Self {
-        match source {
-            PrefixSource::Guessed(settings) => Self::Guessed(PrefixIndex::new(settings)),
-            PrefixSource::Told(settings) => Self::Told(Arc::new(Holdings::new(settings))),
-            PrefixSource::Planned(settings) => Self::Planned(settings),
-        }
-    }
-}
-
 impl Prefixes {
     /// The number of known prefixes, over all endpoints.
     pub(crate) fn len(&self) -> usize {
@@ -63,7 +65,7 @@ impl Prefixes {
     }
 
     /// The number of prefixes that an endpoint holds.
-    pub(crate) fn held(&self, slot: Slot) -> usize {
+    fn held(&self, slot: Slot) -> usize {
         match self {
             Self::Guessed(index) => index.held(slot),
             Self::Told(holdings) => holdings.held(slot),
@@ -78,24 +80,41 @@ impl Prefixes {
             Self::Planned(settings) => settings.matches(request, candidates),
         }
     }
+}
 
-    /// Counts the forks of a request. Only guessed prefixes have forks.
-    pub(crate) fn fork(&mut self, matches: &Matches) {
+impl ProducerState for Prefixes {
+    fn find(&self, request: &Request<'_>, candidates: &[Snapshot], now: u64) -> Finding {
+        Finding::new(self.matches(request, candidates, now))
+    }
+
+    fn learn(&mut self, finding: &Finding, decision: &Decision) {
+        let Some(matches) = finding.get() else { return };
+        // Only guessed prefixes have forks.
         if let Self::Guessed(index) = self {
             index.fork(matches);
         }
-    }
-
-    /// Records that a request was sent to an endpoint.
-    pub(crate) fn learn(&mut self, slot: Slot, matches: &Matches, metrics: &Metrics, now: u64) {
-        match self {
-            Self::Guessed(index) => index.learn(slot, matches, metrics),
-            Self::Told(holdings) => holdings.learn(slot, matches, now),
-            Self::Planned(_) => {}
+        for learner in &decision.learners {
+            match self {
+                Self::Guessed(index) => index.learn(learner.slot, matches, &learner.metrics),
+                Self::Told(holdings) => holdings.learn(learner.slot, matches, decision.now),
+                Self::Planned(_) => {}
+            }
         }
     }
 
-    pub(crate) fn forget(&mut self, slot: Slot) {
+    fn describe(&self, endpoints: &Listing<'_>) -> Option<Value> {
+        if matches!(self, Self::Planned(_)) {
+            return None;
+        }
+        let blocks = endpoints.counts(|slot| self.held(slot).into());
+        Some(json!({"blocks": blocks, "totalBlocks": self.len()}))
+    }
+
+    fn copy(&self) -> Box<dyn ProducerState> {
+        Box::new(self.clone())
+    }
+
+    fn forget(&mut self, slot: Slot) {
         match self {
             Self::Guessed(index) => index.forget(slot),
             Self::Told(holdings) => holdings.forget(slot),

@@ -1,6 +1,13 @@
-//! Finds the session of a request: in a header, in a cookie, or in the headers of coding agents.
+//! Finds the session of a request, in a header, in a cookie or in the headers of coding agents, and remembers its endpoint.
 
-use crate::request::HeaderLookup;
+use ahash::AHashMap;
+
+use crate::{
+    decision::Decision,
+    endpoint::{Slot, Snapshot},
+    producer::{Finding, Producer, ProducerState},
+    request::{HeaderLookup, Request},
+};
 
 /// A source of the session.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,5 +46,135 @@ impl Agents {
     /// Returns the agent session of a request.
     pub fn of<'h>(&self, headers: &'h dyn HeaderLookup) -> Option<&'h str> {
         first(&self.0, headers)
+    }
+}
+
+/// How the endpoints of sessions are remembered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SessionSettings {
+    /// The session is that of the first source that has one.
+    pub(crate) sources: Vec<SessionSource>,
+    pub(crate) ttl_ms: u64,
+    /// The profile whose endpoint is remembered, if it is not the primary one.
+    pub(crate) profile: Option<String>,
+}
+
+impl Producer for SessionSettings {
+    fn state(&self) -> Box<dyn ProducerState> {
+        Box::new(Sessions::new(self.clone()))
+    }
+
+    fn is_timed(&self) -> bool {
+        false
+    }
+}
+
+/// The endpoints of sessions. Clients choose the names of sessions, so the number is limited by two generations. When the
+/// younger generation is full, it becomes the older one, and the former older one is dropped. A session that is used moves to
+/// the younger generation.
+#[derive(Debug, Clone)]
+pub(crate) struct Sessions {
+    settings: SessionSettings,
+    younger: AHashMap<String, Session>,
+    older: AHashMap<String, Session>,
+    swept: u64,
+}
+
+/// The most sessions of a generation.
+const MAX_SESSIONS: usize = 50_000;
+/// The longest name of a session. A longer name counts as none.
+const MAX_NAME: usize = 1024;
+
+#[derive(Debug, Clone, Copy)]
+struct Session {
+    slot: Slot,
+    expires: u64,
+}
+
+/// How often expired sessions are removed, in milliseconds.
+const SWEEP_MS: u64 = 10_000;
+
+impl Sessions {
+    fn new(settings: SessionSettings) -> Self {
+        Self { settings, younger: AHashMap::new(), older: AHashMap::new(), swept: 0 }
+    }
+
+    pub(crate) fn get(&self, id: &str, now: u64) -> Option<Slot> {
+        let known = self.younger.get(id).or_else(|| self.older.get(id));
+        known.filter(|session| session.expires > now).map(|session| session.slot)
+    }
+
+    /// The number of sessions.
+    pub(crate) fn live(&self, now: u64) -> usize {
+        let older = self.older.iter().filter(|(id, _)| !self.younger.contains_key(*id));
+        let all = self.younger.iter().chain(older);
+        all.filter(|(_, session)| session.expires > now).count()
+    }
+
+    fn remember(&mut self, id: String, slot: Slot, expires: u64, now: u64) {
+        if id.len() > MAX_NAME {
+            return;
+        }
+        if now.saturating_sub(self.swept) > SWEEP_MS {
+            self.younger.retain(|_, session| session.expires > now);
+            self.older.retain(|_, session| session.expires > now);
+            self.swept = now;
+        }
+        if self.younger.len() >= MAX_SESSIONS && !self.younger.contains_key(&id) {
+            self.older = std::mem::take(&mut self.younger);
+        }
+        self.younger.insert(id, Session { slot, expires });
+    }
+}
+
+impl ProducerState for Sessions {
+    /// Finds the session of the request.
+    fn find(&self, request: &Request<'_>, _: &[Snapshot], _: u64) -> Finding {
+        Finding::new(first(&self.settings.sources, request.headers).map(str::to_owned))
+    }
+
+    fn learn(&mut self, finding: &Finding, decision: &Decision) {
+        let Some(Some(id)) = finding.get::<Option<String>>() else { return };
+        let run = match &self.settings.profile {
+            None => Some(decision.primary),
+            Some(name) => decision.runs.iter().position(|run| run.name == *name),
+        };
+        if let Some(&(slot, ..)) = run.and_then(|run| decision.reserve.get(run)) {
+            let expires = decision.now.saturating_add(self.settings.ttl_ms);
+            self.remember(id.clone(), slot, expires, decision.now);
+        }
+    }
+
+    fn forget(&mut self, slot: Slot) {
+        self.younger.retain(|_, session| session.slot != slot);
+        self.older.retain(|_, session| session.slot != slot);
+    }
+
+    fn copy(&self) -> Box<dyn ProducerState> {
+        Box::new(self.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sessions_are_bounded_and_one_that_is_used_stays() {
+        let mut sessions = Sessions::new(SessionSettings { sources: Vec::new(), ttl_ms: 100, profile: None });
+        for number in 0..3 * MAX_SESSIONS {
+            sessions.remember(number.to_string(), Slot(1), 100, 0);
+            if number % 1000 == 0 {
+                sessions.remember("used".to_owned(), Slot(2), 100, 0);
+            }
+        }
+        assert!(sessions.younger.len() <= MAX_SESSIONS && sessions.older.len() <= MAX_SESSIONS);
+        assert_eq!(sessions.get("used", 50), Some(Slot(2)));
+        assert_eq!(sessions.get("0", 50), None, "it was used longest ago");
+        assert_eq!(sessions.get("used", 100), None, "its time is over");
+        sessions.remember("x".repeat(MAX_NAME + 1), Slot(1), 100, 0);
+        assert_eq!(sessions.get(&"x".repeat(MAX_NAME + 1), 50), None);
+        sessions.forget(Slot(1));
+        assert_eq!(sessions.live(50), 1);
     }
 }

@@ -29,25 +29,15 @@ pub trait Stopwatch: Send + Sync {
 }
 
 /// A plugin whose work is measured.
-pub(crate) struct Timed<P: ?Sized> {
+pub(crate) struct TimedPlugin<P: ?Sized> {
     pub(crate) plugin: Arc<P>,
     pub(crate) watch: Arc<dyn Stopwatch>,
 }
 
 /// The times of a producer.
-pub(crate) struct Watched {
+pub(crate) struct ProducerTimes {
     pub(crate) finds: Arc<dyn Stopwatch>,
     pub(crate) learns: Arc<dyn Stopwatch>,
-}
-
-/// What a producer finds about a request, timed where somebody watches.
-pub(crate) fn finds<T>(watched: Option<&Watched>, find: impl FnOnce() -> T) -> T {
-    timed(watched.map(|watched| &watched.finds), find)
-}
-
-/// Lets a producer learn of a decision, timed where somebody watches.
-pub(crate) fn learns(watched: Option<&Watched>, learn: impl FnOnce()) {
-    timed(watched.map(|watched| &watched.learns), learn);
 }
 
 /// Does a part of a plugin's work that does not count, because other plugins do it.
@@ -66,25 +56,25 @@ pub(crate) fn timed<T>(watch: Option<&Arc<dyn Stopwatch>>, work: impl FnOnce() -
     made.expect("a stopwatch calls its work once")
 }
 
-impl Admitter for Timed<dyn Admitter> {
+impl Admitter for TimedPlugin<dyn Admitter> {
     fn admit(&self, context: &Context<'_>) -> Result<(), ScheduleError> {
         timed(Some(&self.watch), || self.plugin.admit(context))
     }
 }
 
-impl Filter for Timed<dyn Filter> {
+impl Filter for TimedPlugin<dyn Filter> {
     fn filter(&self, context: &Context<'_>, candidates: &mut Vec<Candidate>) {
         self.watch.time(&mut || self.plugin.filter(context, candidates));
     }
 }
 
-impl Scorer for Timed<dyn Scorer> {
+impl Scorer for TimedPlugin<dyn Scorer> {
     fn score(&self, context: &Context<'_>, candidates: &[Candidate], scores: &mut [f64]) {
         self.watch.time(&mut || self.plugin.score(context, candidates, scores));
     }
 }
 
-impl Picker for Timed<dyn Picker> {
+impl Picker for TimedPlugin<dyn Picker> {
     fn pick(&self, context: &Context<'_>, scored: Vec<(Candidate, f64)>) -> Vec<Candidate> {
         let (mut scored, mut picked) = (Some(scored), Vec::new());
         self.watch.time(&mut || {

@@ -34,7 +34,7 @@ const LEVELS: [Level; 4] = [Level::Host, Level::Rack, Level::Zone, Level::Region
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-struct Given {
+struct RawParameters {
     hostname: String,
     rack: String,
     zone: String,
@@ -43,7 +43,7 @@ struct Given {
 
 /// `topology-extractor`.
 pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
-    let given: Given = parameters.read()?;
+    let given: RawParameters = parameters.read()?;
     let label = |given: String, usual: &str| if given.is_empty() { usual.to_owned() } else { given };
     let labels = [
         label(given.hostname, "kubernetes.io/hostname"),

@@ -136,7 +136,7 @@ impl Exchange {
             }
         };
         core.metrics.prefixes.matched(decision.prefix_hits());
-        core.metrics.encoder_cache.looked_up(&parsed.parsed.media, &decision.encoder_lookups, &candidates);
+        core.metrics.encoder_cache.looked_up(&parsed.parsed.media, decision.encoder_lookups(), &candidates);
         if let Some(stages) = decision.disaggregation() {
             core.metrics.disagg.decided(core.scheduler.handler(), &parsed.labels.model_name, stages);
         }

@@ -66,7 +66,12 @@ impl EncoderCacheMetrics {
     }
 
     /// Counts the lookups of a request's media.
-    pub(crate) fn looked_up(&self, media: &[Media], lookups: &[EncoderLookup], candidates: &[Snapshot]) {
+    pub(crate) fn looked_up<'l>(
+        &self,
+        media: &[Media],
+        lookups: impl Iterator<Item = &'l EncoderLookup>,
+        candidates: &[Snapshot],
+    ) {
         for lookup in lookups {
             let plugin_name = lookup.plugin.to_string();
             for item in media {

@@ -13,7 +13,7 @@ use crate::{
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-struct Given {
+struct RawParameters {
     latency_prediction_info_producer_name: Option<String>,
 }
 
@@ -23,7 +23,7 @@ struct LatencySlo;
 const COLD: f64 = 0.02;
 
 pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
-    let given: Given = parameters.read()?;
+    let given: RawParameters = parameters.read()?;
     builder.predictor(parameters, given.latency_prediction_info_producer_name.as_deref())?;
     Ok(Plugin::admitter(LatencySlo))
 }

@@ -14,19 +14,19 @@ use crate::{
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-struct Given {
+struct RawParameters {
     /// 0: never.
     non_cached_tokens: u64,
     prompt_tokens: u64,
 }
 
 pub(crate) struct PrefixBased {
-    given: Given,
+    given: RawParameters,
     prefix: usize,
 }
 
 pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
-    let given: Given = parameters.read()?;
+    let given: RawParameters = parameters.read()?;
     let prefix = builder.prefix(parameters, None, Settings::default())?;
     Ok(Plugin::decider(PrefixBased { given, prefix }))
 }
@@ -34,7 +34,7 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
 impl PrefixBased {
     /// Creates the decider of the deprecated handler, whose threshold means the same.
     pub(crate) fn new(non_cached_tokens: u64, prefix: usize) -> Self {
-        Self { given: Given { non_cached_tokens, prompt_tokens: 0 }, prefix }
+        Self { given: RawParameters { non_cached_tokens, prompt_tokens: 0 }, prefix }
     }
 }
 
@@ -48,7 +48,7 @@ impl Decider for PrefixBased {
         if least == 0 || prompt < self.given.prompt_tokens {
             return false;
         }
-        let matches = &context.prefixes[self.prefix];
+        let matches = context.prefix(self.prefix);
         let cached = u64::from(matches.matched(*target)) * u64::from(matches.block_tokens());
         prompt.saturating_sub(cached) >= least
     }

@@ -13,7 +13,7 @@ use crate::{
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-struct Given {
+struct RawParameters {
     attribute: String,
     producer: Option<String>,
     on_missing: OnMissing,
@@ -63,7 +63,7 @@ struct EndpointAttribute {
 }
 
 pub(crate) fn build(parameters: &Parameters<'_>, _: &mut Builder) -> Result<Plugin, ConfigError> {
-    let given: Given = parameters.read()?;
+    let given: RawParameters = parameters.read()?;
     if given.algorithm.kind != "threshold" {
         return Err(parameters.invalid("algorithm.type must be threshold"));
     }

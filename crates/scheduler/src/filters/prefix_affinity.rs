@@ -13,7 +13,7 @@ use crate::{
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-struct Given {
+struct RawParameters {
     affinity_threshold: f64,
     exploration_probability: f64,
     #[serde(rename = "maxTTFTPenaltyMs")]
@@ -36,7 +36,7 @@ enum TtftSource {
     LatencyPredictor,
 }
 
-impl Default for Given {
+impl Default for RawParameters {
     fn default() -> Self {
         Self {
             affinity_threshold: 0.8,
@@ -52,12 +52,12 @@ impl Default for Given {
 }
 
 struct PrefixAffinity {
-    given: Given,
+    given: RawParameters,
     prefix: usize,
 }
 
 pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
-    let given: Given = parameters.read()?;
+    let given: RawParameters = parameters.read()?;
     if given.peak_prefill_throughput <= 0.0 || given.peak_prefill_throughput.is_nan() {
         return Err(parameters.invalid("peakPrefillThroughput must be positive"));
     }
@@ -101,7 +101,7 @@ impl Filter for PrefixAffinity {
         if self.given.exploration_probability > 0.0 && context.chance() < self.given.exploration_probability {
             return;
         }
-        let matches = &context.prefixes[self.prefix];
+        let matches = context.prefix(self.prefix);
         let (sticky, others): (Vec<_>, Vec<_>) = candidates
             .iter()
             .partition(|&&candidate| matches.ratio(candidate) >= self.given.affinity_threshold);

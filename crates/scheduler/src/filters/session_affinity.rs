@@ -13,7 +13,7 @@ struct SessionFilter(SessionAffinity);
 
 pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
     let affinity = SessionAffinity::read(parameters, builder)?;
-    Ok(Plugin { affinity: Some(affinity.affinity()), ..Plugin::filter(SessionFilter(affinity)) })
+    Ok(Plugin { endpoint_header: affinity.header(), ..Plugin::filter(SessionFilter(affinity)) })
 }
 
 impl Filter for SessionFilter {

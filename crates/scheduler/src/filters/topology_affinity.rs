@@ -14,12 +14,12 @@ use crate::{
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-struct Given {
+struct RawParameters {
     min_affinity: Level,
     topology_producer_name: Option<String>,
 }
 
-impl Default for Given {
+impl Default for RawParameters {
     fn default() -> Self {
         Self { min_affinity: Level::Host, topology_producer_name: None }
     }
@@ -31,7 +31,7 @@ struct TopologyAffinity {
 }
 
 pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
-    let given: Given = parameters.read()?;
+    let given: RawParameters = parameters.read()?;
     let topology = builder.topology(parameters, given.topology_producer_name.as_deref())?;
     Ok(Plugin::filter(TopologyAffinity { topology, farthest: given.min_affinity }))
 }

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use serde::Deserialize;
 
 use crate::{
-    decision::Picked,
+    decision::HandlerResult,
     error::{ConfigError, ScheduleError},
     parameters::Parameters,
     plugin::{Plugin, ProfileHandler},
@@ -36,7 +36,7 @@ pub(crate) fn build(parameters: &Parameters<'_>, _: &mut Builder) -> Result<Plug
 }
 
 impl ProfileHandler for DataParallel {
-    fn run(&self, run: &mut Run<'_, '_>) -> Result<Picked, ScheduleError> {
+    fn run(&self, run: &mut Run<'_, '_>) -> Result<HandlerResult, ScheduleError> {
         let name = run.only().to_owned();
         let Some(primary) = run.profile(&name) else {
             return Err(ScheduleError::Profile(name));
@@ -50,7 +50,11 @@ impl ProfileHandler for DataParallel {
             })
             .collect();
         let rank = run.context.endpoint(targets[0]).host_port.clone();
-        Ok(Picked { destination: Some(destination), set: vec![(HEADER, rank)], ..Picked::plain(primary) })
+        Ok(HandlerResult {
+            destination: Some(destination),
+            set: vec![(HEADER, rank)],
+            ..HandlerResult::plain(primary)
+        })
     }
 
     fn check(&self, profiles: usize) -> Result<(), ConfigError> {

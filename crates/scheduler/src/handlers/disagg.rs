@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 
 use crate::{
-    decision::{Picked, ProfileRun},
+    decision::{HandlerResult, ProfileRun},
     error::{ConfigError, ScheduleError},
     parameters::Parameters,
     plugin::{Decider, Plugin, ProfileHandler},
@@ -20,7 +20,7 @@ pub(crate) const ENCODE_HEADER: &str = "x-encoder-hosts-ports";
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-struct Given {
+struct RawParameters {
     stage_order: Option<StageOrder>,
     profiles: Option<Names>,
     deciders: Option<Deciders>,
@@ -66,7 +66,7 @@ pub(crate) struct Disagg {
 }
 
 pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
-    let given: Given = parameters.read()?;
+    let given: RawParameters = parameters.read()?;
     let flat = given.decode_profile.is_some()
         || given.prefill_profile.is_some()
         || given.encode_profile.is_some()
@@ -133,7 +133,7 @@ impl Disagg {
 }
 
 impl ProfileHandler for Disagg {
-    fn run(&self, run: &mut Run<'_, '_>) -> Result<Picked, ScheduleError> {
+    fn run(&self, run: &mut Run<'_, '_>) -> Result<HandlerResult, ScheduleError> {
         let (primary, prefill, encode) = match self.order {
             StageOrder::DecodeFirst => {
                 let decode = run.profile(&self.decode).ok_or(ScheduleError::NoDecodeWorkers)?;
@@ -158,7 +158,7 @@ impl ProfileHandler for Disagg {
                 }
             }
         };
-        let mut picked = Picked::plain(primary);
+        let mut picked = HandlerResult::plain(primary);
         for (header, stage) in [(PREFILL_HEADER, prefill), (ENCODE_HEADER, encode)] {
             match stage {
                 Some(index) => {

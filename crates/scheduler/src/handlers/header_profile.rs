@@ -1,7 +1,7 @@
 //! `header-profile-handler` (alpha): a request header names the profile.
 
 use crate::{
-    decision::Picked,
+    decision::HandlerResult,
     error::{ConfigError, ScheduleError},
     parameters::{NoParameters, Parameters},
     plugin::{Plugin, ProfileHandler},
@@ -20,11 +20,11 @@ pub(crate) fn build(parameters: &Parameters<'_>, _: &mut Builder) -> Result<Plug
 }
 
 impl ProfileHandler for HeaderProfile {
-    fn run(&self, run: &mut Run<'_, '_>) -> Result<Picked, ScheduleError> {
+    fn run(&self, run: &mut Run<'_, '_>) -> Result<HandlerResult, ScheduleError> {
         let name =
             run.context.request.headers.header(HEADER).filter(|name| !name.is_empty()).unwrap_or(DEFAULT);
         match run.profile(name) {
-            Some(primary) => Ok(Picked::plain(primary)),
+            Some(primary) => Ok(HandlerResult::plain(primary)),
             None => Err(ScheduleError::NoProfile(run.context.request.id.to_owned())),
         }
     }

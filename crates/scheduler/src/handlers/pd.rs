@@ -16,7 +16,7 @@ use crate::{
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-struct Given {
+struct RawParameters {
     threshold: u64,
     prefill_profile: Option<String>,
     decode_profile: Option<String>,
@@ -36,7 +36,7 @@ struct Given {
 const CHARACTERS_PER_TOKEN: u64 = 4;
 
 pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
-    let given: Given = parameters.read()?;
+    let given: RawParameters = parameters.read()?;
     let decider: Arc<dyn Decider> = match (&given.decider_plugin_name, given.threshold) {
         (Some(name), _) => builder.decider(parameters.name, name)?,
         (None, 0) => Arc::new(Always),

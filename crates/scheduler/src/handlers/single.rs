@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::{
-    decision::Picked,
+    decision::HandlerResult,
     error::{ConfigError, ScheduleError},
     parameters::{NoParameters, Parameters},
     plugin::{Plugin, ProfileHandler},
@@ -24,10 +24,10 @@ pub(crate) fn new() -> Arc<dyn ProfileHandler> {
 }
 
 impl ProfileHandler for Single {
-    fn run(&self, run: &mut Run<'_, '_>) -> Result<Picked, ScheduleError> {
+    fn run(&self, run: &mut Run<'_, '_>) -> Result<HandlerResult, ScheduleError> {
         let name = run.only().to_owned();
         match run.profile(&name) {
-            Some(primary) => Ok(Picked::plain(primary)),
+            Some(primary) => Ok(HandlerResult::plain(primary)),
             None => Err(ScheduleError::Profile(name)),
         }
     }

@@ -24,6 +24,7 @@ use tree::Tree;
 
 use crate::{
     endpoint::{Slot, Snapshot},
+    producer::Finding,
     request::{Prompt, Request},
 };
 
@@ -110,8 +111,8 @@ impl Matches {
     }
 
     /// Returns the first matches that say which blocks are cached.
-    pub(crate) fn cached(all: &[Self]) -> Option<&Self> {
-        all.iter().find(|matches| matches.tells())
+    pub(crate) fn cached(findings: &[Finding]) -> Option<&Self> {
+        findings.iter().filter_map(Finding::get::<Self>).find(|matches| matches.tells())
     }
 
     /// Whether the matches say which blocks are cached. Otherwise they say where blocks are planned to be.

@@ -12,7 +12,7 @@ use crate::{
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-struct Given {
+struct RawParameters {
     additional_session_headers: Vec<String>,
 }
 
@@ -20,12 +20,12 @@ struct Given {
 const KNOWN: [&str; 4] = ["x-claude-code-session-id", "x-session-affinity", "session-id", "session_id"];
 
 pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
-    let Given { additional_session_headers } = parameters.read()?;
-    if builder.agents.is_some() {
+    let RawParameters { additional_session_headers } = parameters.read()?;
+    if builder.requirements.agents.is_some() {
         return Err(parameters.invalid("there may be one agent-identity"));
     }
     let more = additional_session_headers.iter().map(|header| header.trim().to_ascii_lowercase());
     let all = more.chain(KNOWN.iter().map(|header| (*header).to_owned()));
-    builder.agents = Some(Agents(all.map(SessionSource::Header).collect()));
+    builder.requirements.agents = Some(Agents(all.map(SessionSource::Header).collect()));
     Ok(Plugin::default())
 }

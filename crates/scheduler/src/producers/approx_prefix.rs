@@ -10,7 +10,7 @@ use crate::{
 /// The parameters, also understood on `prefix-cache-scorer` as before router 0.9.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub(crate) struct Given {
+pub(crate) struct RawParameters {
     pub(crate) auto_tune: Option<bool>,
     pub(crate) block_size: Option<u32>,
     pub(crate) block_size_tokens: Option<u32>,
@@ -21,7 +21,7 @@ pub(crate) struct Given {
     pub(crate) shared_prefix_after: Option<u32>,
 }
 
-impl Given {
+impl RawParameters {
     pub(crate) fn settings(&self) -> Settings {
         let usual = Settings::default();
         Settings {
@@ -36,11 +36,11 @@ impl Given {
 }
 
 pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
-    let given: Given = parameters.read()?;
+    let given: RawParameters = parameters.read()?;
     let settings = given.settings();
     if settings.capacity == 0 {
         return Err(parameters.invalid("lruCapacityPerServer must be positive"));
     }
-    builder.prefixes.push((parameters.name.to_owned(), PrefixSource::Guessed(settings)));
+    builder.add(parameters, PrefixSource::Guessed(settings));
     Ok(Plugin::default())
 }

@@ -8,7 +8,7 @@ use crate::{error::ConfigError, parameters::Parameters, plugin::Plugin, registry
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-struct Given {
+struct RawParameters {
     attributes: Vec<Attribute>,
 }
 
@@ -55,7 +55,7 @@ pub struct Report {
 }
 
 pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
-    let Given { attributes } = parameters.read()?;
+    let RawParameters { attributes } = parameters.read()?;
     let Ok([attribute]) = <[Attribute; 1]>::try_from(attributes) else {
         return Err(parameters.invalid("attributes: expected exactly one entry"));
     };
@@ -67,7 +67,7 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
         return Err(parameters.invalid("attributes[0].expression is required"));
     }
     let namespace = if namespace.is_empty() { NAMESPACE.to_owned() } else { namespace };
-    if builder.reports.iter().any(|other| other.namespace == namespace && other.name == name) {
+    if builder.requirements.reports.iter().any(|other| other.namespace == namespace && other.name == name) {
         return Err(
             parameters.invalid(format!("another plugin reports \"{name}\" in \"{namespace}\" already"))
         );
@@ -82,7 +82,7 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
     };
     let expression = compile("expression", &expression)?;
     let condition = if condition.trim().is_empty() { None } else { Some(compile("condition", &condition)?) };
-    builder.reports.push(Report { namespace, name, expression, condition });
+    builder.requirements.reports.push(Report { namespace, name, expression, condition });
     Ok(Plugin::default())
 }
 

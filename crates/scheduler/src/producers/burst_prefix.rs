@@ -15,7 +15,7 @@ use crate::{
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-struct Given {
+struct RawParameters {
     window_duration_ms: i64,
     max_per_replica: i64,
     block_size_tokens: i64,
@@ -25,7 +25,7 @@ struct Given {
     balance_by: String,
 }
 
-impl Default for Given {
+impl Default for RawParameters {
     fn default() -> Self {
         Self {
             window_duration_ms: 100,
@@ -46,7 +46,7 @@ const LONGEST_WINDOW_MS: i64 = 10_000;
 const BLOCKS: usize = 2048;
 
 pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
-    let given: Given = parameters.read()?;
+    let given: RawParameters = parameters.read()?;
     let within = |field: &str, value: i64, least: i64, most: i64, meaning: &str| {
         let number = u32::try_from(value).ok().filter(|_| (least..=most).contains(&value));
         number.ok_or_else(|| parameters.invalid(format!("{field}: expected {meaning}, found {value}")))
@@ -79,7 +79,7 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
             );
         }
     };
-    if builder.prefixes.iter().any(|(_, source)| matches!(source, PrefixSource::Planned(_))) {
+    if builder.all::<PrefixSource>().any(|(_, _, source)| matches!(source, PrefixSource::Planned(_))) {
         return Err(parameters.invalid("another plugin already delays requests; only one is allowed"));
     }
     let settings = BurstSettings {
@@ -91,6 +91,6 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
         max_requests: limit("maxBatchSize", given.max_batch_size)?,
         balance,
     };
-    builder.prefixes.push((parameters.name.to_owned(), PrefixSource::Planned(settings)));
+    builder.add(parameters, PrefixSource::Planned(settings));
     Ok(Plugin::default())
 }

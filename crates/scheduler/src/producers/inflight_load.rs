@@ -7,7 +7,7 @@ use crate::{error::ConfigError, parameters::Parameters, plugin::Plugin, registry
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-struct Given {
+struct RawParameters {
     add_estimated_output_tokens: bool,
     // Only of use with the above.
     #[serde(rename = "outputRatio")]
@@ -21,7 +21,7 @@ struct Given {
 }
 
 pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
-    let given: Given = parameters.read()?;
+    let given: RawParameters = parameters.read()?;
     if given.add_estimated_output_tokens {
         return Err(
             parameters.invalid("addEstimatedOutputTokens is not supported: only prompt tokens are counted")
@@ -30,6 +30,6 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
     if let Some(producer) = &given.prefix_match_info_producer_name {
         builder.wanted_prefixes.push((parameters.name.to_owned(), producer.clone()));
     }
-    builder.loads.push(parameters.name.to_owned());
+    builder.requirements.loads.push(parameters.name.to_owned());
     Ok(Plugin::default())
 }

@@ -7,14 +7,14 @@ use crate::{error::ConfigError, parameters::Parameters, plugin::Plugin, registry
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-struct Given {
+struct RawParameters {
     group: String,
     version: String,
     kind: String,
 }
 
 pub(crate) fn build(parameters: &Parameters<'_>, _: &mut Builder) -> Result<Plugin, ConfigError> {
-    let Given { group, version, kind } = parameters.read()?;
+    let RawParameters { group, version, kind } = parameters.read()?;
     if version.is_empty() || kind.is_empty() {
         return Err(parameters.invalid("version and kind are required"));
     }

@@ -16,13 +16,13 @@ use crate::{
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-struct Given {
+struct RawParameters {
     prefix_match_info_producer_name: Option<String>,
     min_cached_token_delta: u64,
     prefill_profile_name: String,
 }
 
-impl Default for Given {
+impl Default for RawParameters {
     fn default() -> Self {
         Self {
             prefix_match_info_producer_name: None,
@@ -44,19 +44,20 @@ pub(crate) struct PeerSource {
 }
 
 pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
-    let given: Given = parameters.read()?;
+    let given: RawParameters = parameters.read()?;
     if given.min_cached_token_delta == 0 {
         return Err(parameters.invalid("minCachedTokenDelta must be 1 or more"));
     }
     let prefix =
         builder.prefix(parameters, given.prefix_match_info_producer_name.as_deref(), Settings::default())?;
-    if matches!(builder.prefixes.get(prefix), Some((_, PrefixSource::Planned(_)))) {
+    let source = builder.producers[prefix].get::<PrefixSource>();
+    if matches!(source, Some(PrefixSource::Planned(_))) {
         return Err(parameters.invalid(
             "prefixMatchInfoProducerName names a burst-prefix-cache-producer, which does not know what is cached; name an \
              approx-prefix-cache-producer",
         ));
     }
-    if matches!(builder.prefixes.get(prefix), Some((_, PrefixSource::Told(_)))) {
+    if matches!(source, Some(PrefixSource::Told(_))) {
         return Err(parameters.invalid(
             "prefixMatchInfoProducerName names a precise-prefix-cache-producer, which is not supported \
              here: blocks in GPU memory cannot be pulled, and the producer does not distinguish the tiers \
@@ -76,7 +77,7 @@ impl PeerSource {
     /// Returns the pod to pull from, if one has cached enough more of the prompt than the pod that computes it. Among the pods
     /// with about the most cached tokens, idler pods are chosen more often.
     pub(crate) fn find(&self, context: &Context<'_>, runs: &[ProfileRun], primary: usize) -> Option<String> {
-        let matches = &context.prefixes[self.prefix];
+        let matches = context.prefix(self.prefix);
         let block = u64::from(matches.block_tokens());
         let cached = |candidate: Candidate| u64::from(matches.matched(candidate)) * block;
         let computing = runs.iter().find(|run| run.name == self.prefill).unwrap_or(&runs[primary]);

@@ -17,7 +17,7 @@ use crate::{
 /// The parameters, also those of `precise-prefix-cache-scorer`, which is its own producer.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub(crate) struct Given {
+pub(crate) struct RawParameters {
     token_processor_config: Option<TokenProcessor>,
     indexer_config: Indexer,
     kv_events_config: KvEvents,
@@ -114,23 +114,22 @@ const MOST_ENTRIES: usize = 1 << 24;
 const MAX_BLOCK: usize = 1 << 16;
 
 pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
-    let given: Given = parameters.read()?;
+    let given: RawParameters = parameters.read()?;
     declare(given, parameters, builder)?;
     Ok(Plugin::default())
 }
 
-/// Declares the producer. Returns its index among the prefix producers.
+/// Declares the producer. Returns its place among the producers.
 pub(crate) fn declare(
-    given: Given,
+    given: RawParameters,
     parameters: &Parameters<'_>,
     builder: &mut Builder,
 ) -> Result<usize, ConfigError> {
     let settings = settings(given, parameters)?;
-    builder.prefixes.push((parameters.name.to_owned(), PrefixSource::Told(settings)));
-    Ok(builder.prefixes.len() - 1)
+    Ok(builder.add(parameters, PrefixSource::Told(settings)))
 }
 
-fn settings(given: Given, parameters: &Parameters<'_>) -> Result<PreciseSettings, ConfigError> {
+fn settings(given: RawParameters, parameters: &Parameters<'_>) -> Result<PreciseSettings, ConfigError> {
     let mut limits = Limits { entries: ENTRIES, ..Limits::default() };
     let processor = given.token_processor_config.or(given.indexer_config.token_processor_config);
     if let Some(processor) = processor {

@@ -15,7 +15,7 @@ use crate::{
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-struct Given {
+struct RawParameters {
     // The reference no longer predicts while a response streams, and takes these two without effect.
     #[serde(rename = "samplingMean")]
     _sampling_mean: Option<f64>,
@@ -33,7 +33,7 @@ struct Given {
     encoder_cache_match_info_producer_name: Option<String>,
 }
 
-impl Default for Given {
+impl Default for RawParameters {
     fn default() -> Self {
         Self {
             _sampling_mean: None,
@@ -69,7 +69,7 @@ pub(crate) fn usual(name: &str) -> LatencySettings {
 }
 
 pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
-    let given: Given = parameters.read()?;
+    let given: RawParameters = parameters.read()?;
     if !(given.slo_buffer_factor.is_finite() && given.slo_buffer_factor > 0.0) {
         return Err(parameters.invalid("sloBufferFactor must be above 0"));
     }

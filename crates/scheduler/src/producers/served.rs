@@ -10,6 +10,6 @@ use crate::{
 
 pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
     parameters.read::<NoParameters>()?;
-    builder.tells_served = true;
+    builder.requirements.tells_served = true;
     Ok(Plugin::default())
 }

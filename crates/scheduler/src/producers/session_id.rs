@@ -8,13 +8,13 @@ use crate::{
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-struct Given {
+struct RawParameters {
     header_name: String,
     cookie_name: String,
 }
 
 pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
-    let Given { header_name, cookie_name } = parameters.read()?;
+    let RawParameters { header_name, cookie_name } = parameters.read()?;
     let source = match (header_name.trim(), cookie_name.trim()) {
         ("", cookie) if !cookie.is_empty() => SessionSource::Cookie(cookie.to_owned()),
         (header, "") if !header.is_empty() => SessionSource::Header(header.to_ascii_lowercase()),

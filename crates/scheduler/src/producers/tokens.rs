@@ -22,7 +22,7 @@ pub struct TokenizerSettings {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-struct Given {
+struct RawParameters {
     backend: Option<String>,
     model_name: Option<String>,
     vllm: Option<Vllm>,
@@ -48,7 +48,7 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 const MULTIMODAL_TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
-    let given: Given = parameters.read()?;
+    let given: RawParameters = parameters.read()?;
     if given.uds_tokenizer_config.is_some() {
         return Err(parameters.invalid(
             "udsTokenizerConfig: a tokenizer behind a Unix socket is not supported; serve it over HTTP \
@@ -67,7 +67,7 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
     if !asks {
         return Ok(Plugin::default());
     }
-    if builder.tokenizer.is_some() {
+    if builder.requirements.tokenizer.is_some() {
         return Err(parameters.invalid("another plugin already uses a tokenizer; only one is allowed"));
     }
     let vllm = given.vllm.unwrap_or_default();
@@ -84,7 +84,7 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
             })
         }
     };
-    builder.tokenizer = Some(TokenizerSettings {
+    builder.requirements.tokenizer = Some(TokenizerSettings {
         url,
         model: given.model_name.filter(|name| !name.is_empty()),
         timeout: duration("timeout", vllm.timeout, TIMEOUT)?,

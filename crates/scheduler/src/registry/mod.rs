@@ -20,7 +20,8 @@ use crate::{
     plugin::{Decider, Plugin},
     prefix::Settings,
     prefixes::PrefixSource,
-    producers::{self, attribute_reporter::Report, tokens::TokenizerSettings},
+    producer::{self, NamedProducer},
+    producers::{self, attribute_reporter::Report, encoder_cache::EncoderCache, tokens::TokenizerSettings},
     scorers,
     sessions::{Agents, SessionSource},
     topology::{self, Topology},
@@ -146,29 +147,30 @@ pub fn known_types() -> Vec<&'static str> {
     types
 }
 
-/// The data that plugins register while they are built.
+/// What plugins require of other parts of the picker.
 #[derive(Default)]
-pub(crate) struct Builder {
-    pub(crate) prefixes: Vec<(String, PrefixSource)>,
+pub(crate) struct Requirements {
     pub(crate) tokenizer: Option<TokenizerSettings>,
-    /// The plugin's name, the length of its order of use, and the index of the prefix producer that shows which requests are
-    /// cold.
-    pub(crate) idle: Vec<(String, usize, usize)>,
-    pub(crate) sessions: usize,
-    /// The producers of encoder caches, and the number of items that each remembers per endpoint.
-    pub(crate) encoder_caches: Vec<(Arc<str>, usize)>,
     /// The reports about responses to the proxy.
     pub(crate) reports: Vec<Report>,
-    /// The sources of sessions, by the name of the producer.
-    pub(crate) session_ids: Vec<(String, SessionSource)>,
     /// Whether responses name the endpoint that served.
     pub(crate) tells_served: bool,
     /// The headers in which agents name their sessions.
     pub(crate) agents: Option<Agents>,
-    /// The declared topology extractors.
-    pub(crate) topologies: Vec<(String, Topology)>,
     /// Names of the declared load producers.
     pub(crate) loads: Vec<String>,
+}
+
+/// The data that plugins register while they are built.
+#[derive(Default)]
+pub(crate) struct Builder {
+    pub(crate) requirements: Requirements,
+    /// The producers with state, also those of scorers.
+    pub(crate) producers: Vec<NamedProducer>,
+    /// The sources of sessions, by the name of the producer.
+    pub(crate) session_ids: Vec<(String, SessionSource)>,
+    /// The declared topology extractors.
+    pub(crate) topologies: Vec<(String, Topology)>,
     /// References of producers to prefix producers. They are checked when all producers are known.
     pub(crate) wanted_prefixes: Vec<(String, String)>,
     /// References of producers to load producers. They are checked when all producers are known.
@@ -196,7 +198,20 @@ const DEFAULT_ENCODER_CACHE: &str = "mm-embeddings-cache-producer";
 const DEFAULT_LATENCY: &str = "predicted-latency-producer";
 
 impl Builder {
-    /// Returns the index of the prefix producer that a plugin reads: the named one, or the default one. The default one is
+    /// Adds a producer under the plugin's name, and returns its place.
+    pub(crate) fn add(&mut self, parameters: &Parameters<'_>, producer: impl producer::Producer) -> usize {
+        let (name, producer) = (parameters.name.to_owned(), Box::new(producer));
+        self.producers.push(NamedProducer { name, producer, times: None });
+        self.producers.len() - 1
+    }
+
+    /// Returns the producers of this type, with their places and names.
+    pub(crate) fn all<T: producer::Producer>(&self) -> impl Iterator<Item = (usize, &str, &T)> {
+        let producers = self.producers.iter().enumerate();
+        producers.filter_map(|(place, named)| Some((place, named.name.as_str(), named.get::<T>()?)))
+    }
+
+    /// Returns the place of the prefix producer that a plugin reads: the named one, or the default one. The default one is
     /// created from these settings if none is declared.
     pub(crate) fn prefix(
         &mut self,
@@ -205,24 +220,29 @@ impl Builder {
         default: Settings,
     ) -> Result<usize, ConfigError> {
         let wanted = producer.filter(|name| !name.is_empty()).unwrap_or(DEFAULT_PREFIX);
-        if let Some(index) = self.prefixes.iter().position(|(name, _)| name == wanted) {
-            return Ok(index);
+        let named = self.all::<PrefixSource>().find(|(_, name, _)| *name == wanted).map(|(place, ..)| place);
+        if let Some(place) = named {
+            return Ok(place);
         }
         if wanted != DEFAULT_PREFIX {
-            return Err(ConfigError::reference(
-                format!("prefixMatchInfoProducerName of plugin \"{}\"", parameters.name),
-                wanted,
-                "a declared approx-prefix-cache-producer, precise-prefix-cache-producer or burst-prefix-cache-producer",
-                self.prefixes.iter().map(|(name, _)| name.as_str()),
-            ));
+            return Err(self.missing_prefix(parameters.name, wanted));
         }
         // A declared producer with another name serves plugins that name no producer.
-        let guessed = |(_, source): &(String, PrefixSource)| matches!(source, PrefixSource::Guessed(_));
-        if let Some(index) = self.prefixes.iter().position(guessed) {
-            return Ok(index);
-        }
-        self.prefixes.push((DEFAULT_PREFIX.to_owned(), PrefixSource::Guessed(default)));
-        Ok(self.prefixes.len() - 1)
+        let guessed =
+            |(.., source): &(usize, &str, &PrefixSource)| matches!(source, PrefixSource::Guessed(_));
+        let first = self.all().find(guessed).map(|(place, ..)| place);
+        Ok(first.unwrap_or_else(|| {
+            self.add(&Parameters { name: DEFAULT_PREFIX, value: None }, PrefixSource::Guessed(default))
+        }))
+    }
+
+    fn missing_prefix(&self, plugin: &str, wanted: &str) -> ConfigError {
+        ConfigError::reference(
+            format!("prefixMatchInfoProducerName of plugin \"{plugin}\""),
+            wanted,
+            "a declared approx-prefix-cache-producer, precise-prefix-cache-producer or burst-prefix-cache-producer",
+            self.all::<PrefixSource>().map(|(_, name, _)| name),
+        )
     }
 
     /// Returns the topology that a plugin reads: that of the named extractor, or of the first one.
@@ -252,7 +272,7 @@ impl Builder {
         })
     }
 
-    /// Returns the index of the producer of encoder caches that a plugin reads: the one that its field names, or else the first
+    /// Returns the place of the producer of encoder caches that a plugin reads: the one that its field names, or else the first
     /// one. A default producer is created if none is declared.
     pub(crate) fn encoder_cache(
         &mut self,
@@ -261,22 +281,23 @@ impl Builder {
         producer: Option<&str>,
     ) -> Result<usize, ConfigError> {
         let wanted = producer.filter(|name| !name.is_empty()).unwrap_or(DEFAULT_ENCODER_CACHE);
-        if let Some(index) = self.encoder_caches.iter().position(|(name, _)| **name == *wanted) {
-            return Ok(index);
+        let named = self.all::<EncoderCache>().find(|(_, name, _)| *name == wanted).map(|(place, ..)| place);
+        if let Some(place) = named {
+            return Ok(place);
         }
         if wanted != DEFAULT_ENCODER_CACHE {
             return Err(ConfigError::reference(
                 format!("{field} of plugin \"{}\"", parameters.name),
                 wanted,
                 "a declared mm-embeddings-cache-producer",
-                self.encoder_caches.iter().map(|(name, _)| &**name),
+                self.all::<EncoderCache>().map(|(_, name, _)| name),
             ));
         }
         // A declared producer with another name serves plugins that name no producer.
-        if self.encoder_caches.is_empty() {
-            self.encoder_caches.push((Arc::from(wanted), producers::encoder_cache::items(0)));
-        }
-        Ok(0)
+        let first = self.all::<EncoderCache>().next().map(|(place, ..)| place);
+        Ok(first.unwrap_or_else(|| {
+            self.add(&Parameters { name: wanted, value: None }, EncoderCache::new(wanted, 0))
+        }))
     }
 
     /// Checks a reference to a load producer. Without a name, the default producer is used, which needs no declaration.
@@ -286,12 +307,14 @@ impl Builder {
         producer: Option<&str>,
     ) -> Result<(), ConfigError> {
         match producer.filter(|name| !name.is_empty() && *name != DEFAULT_LOAD) {
-            Some(name) if !self.loads.iter().any(|known| known == name) => Err(ConfigError::reference(
-                format!("inFlightLoadProducerName of plugin \"{}\"", parameters.name),
-                name,
-                "a declared inflight-load-producer",
-                self.loads.iter().map(String::as_str),
-            )),
+            Some(name) if !self.requirements.loads.iter().any(|known| known == name) => {
+                Err(ConfigError::reference(
+                    format!("inFlightLoadProducerName of plugin \"{}\"", parameters.name),
+                    name,
+                    "a declared inflight-load-producer",
+                    self.requirements.loads.iter().map(String::as_str),
+                ))
+            }
             _ => Ok(()),
         }
     }
@@ -383,13 +406,9 @@ pub(crate) fn instantiate(
         plugins[index] = Some(plugin);
     }
     for (from, reference) in &builder.wanted_prefixes {
-        if reference != DEFAULT_PREFIX && !builder.prefixes.iter().any(|(name, _)| name == reference) {
-            return Err(ConfigError::reference(
-                format!("prefixMatchInfoProducerName of plugin \"{from}\""),
-                reference,
-                "a declared approx-prefix-cache-producer, precise-prefix-cache-producer or burst-prefix-cache-producer",
-                builder.prefixes.iter().map(|(name, _)| name.as_str()),
-            ));
+        if reference != DEFAULT_PREFIX && !builder.all::<PrefixSource>().any(|(_, name, _)| name == reference)
+        {
+            return Err(builder.missing_prefix(from, reference));
         }
     }
     for (from, load) in std::mem::take(&mut builder.wanted_loads) {

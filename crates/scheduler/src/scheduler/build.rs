@@ -62,19 +62,13 @@ impl Scheduler {
                 .filter_map(|(name, plugin)| Some((name.clone(), plugin.admitter.clone()?)))
                 .collect(),
             peer_sources: plugins.iter().filter_map(|(_, plugin)| plugin.peer_source.clone()).collect(),
-            affinities: plugins.iter().filter_map(|(_, plugin)| plugin.affinity.clone()).collect(),
-            prefixes: builder.prefixes,
-            tokenizer: builder.tokenizer,
-            idle: builder.idle,
-            sessions: builder.sessions,
-            encoder_caches: builder.encoder_caches,
-            agents: builder.agents,
-            tells_served: builder.tells_served,
-            reports: builder.reports,
-            watched_prefixes: Vec::new(),
-            watched_encoders: Vec::new(),
+            endpoint_headers: plugins
+                .iter()
+                .filter_map(|(_, plugin)| plugin.endpoint_header.clone())
+                .collect(),
+            producers: builder.producers,
+            requirements: builder.requirements,
             watched_handler: None,
-            loads: builder.loads,
             latency: builder.latency.map(|latency| latency.settings),
         })
     }

@@ -3,6 +3,8 @@
 mod build;
 mod describe;
 
+pub(crate) use describe::Listing;
+
 use std::{
     cell::{Cell, RefCell},
     collections::BTreeMap,
@@ -14,25 +16,26 @@ use rand::RngCore;
 use crate::{
     burst::BurstSettings,
     context::{Candidate, Context},
-    decision::{Decision, FilterTrace, Learner, ProfileRun, Remember, ScorerTrace},
+    decision::{Decision, FilterTrace, Learner, ProfileRun, ScorerTrace},
     endpoint::{Endpoint, Snapshot},
     error::ScheduleError,
-    inflight::Reservation,
+    inflight::{InFlight, Reservation},
     latency::{Features, LatencyObjective, LatencySettings},
-    media::{Encoded, EncoderLookup, Sent},
     pairing,
-    plugin::{Admitter, Affinity, Filter, Picker, ProfileHandler, Scorer},
+    plugin::{Admitter, Filter, Picker, ProfileHandler, Scorer},
     prefix::Matches,
-    prefixes::PrefixSource,
+    prefixes::{PrefixSource, Prefixes},
+    producer::{Finding, NamedProducer},
     producers::{
         attribute_reporter::Report,
         p2p_source::{self, PeerSource},
         tokens::TokenizerSettings,
     },
+    registry::Requirements,
     request::Request,
-    sessions::{self, Agents},
+    sessions::Agents,
     state::State,
-    stopwatch::{Role, Stopwatch, Timed, Watched, excluded, finds, learns, timed},
+    stopwatch::{ProducerTimes, Role, Stopwatch, TimedPlugin, excluded, timed},
 };
 
 /// How to build a scheduler.
@@ -62,24 +65,14 @@ pub struct Scheduler {
     handler: Arc<dyn ProfileHandler>,
     handler_plugin: Handler,
     admitters: Vec<(String, Arc<dyn Admitter>)>,
-    affinities: Vec<Affinity>,
+    /// Response headers that name the endpoint.
+    endpoint_headers: Vec<String>,
     peer_sources: Vec<PeerSource>,
-    prefixes: Vec<(String, PrefixSource)>,
-    tokenizer: Option<TokenizerSettings>,
-    idle: Vec<(String, usize, usize)>,
-    sessions: usize,
-    encoder_caches: Vec<(Arc<str>, usize)>,
+    producers: Vec<NamedProducer>,
+    requirements: Requirements,
     latency: Option<LatencySettings>,
-    agents: Option<Agents>,
-    tells_served: bool,
-    reports: Vec<Report>,
-    /// The times of prefix producers, and of producers of encoder caches.
-    watched_prefixes: Vec<Watched>,
-    watched_encoders: Vec<Watched>,
     /// The times of the profile handler, without the profiles that it runs.
     watched_handler: Option<Arc<dyn Stopwatch>>,
-    /// The names of the declared producers of loads.
-    loads: Vec<String>,
 }
 
 struct Profile {
@@ -121,47 +114,48 @@ impl Scheduler {
             watch(extension_point, name, types.get(name).map_or(name, String::as_str))
         };
         for (name, admitter) in &mut self.admitters {
-            *admitter = Arc::new(Timed { plugin: Arc::clone(admitter), watch: watch("Admission", name) });
+            *admitter =
+                Arc::new(TimedPlugin { plugin: Arc::clone(admitter), watch: watch("Admission", name) });
         }
-        let producer =
-            |name: &str| Watched { finds: watch("DataProducer", name), learns: watch("PreRequest", name) };
-        self.watched_prefixes = self.prefixes.iter().map(|(name, _)| producer(name)).collect();
-        self.watched_encoders = self.encoder_caches.iter().map(|(name, _)| producer(name)).collect();
+        for NamedProducer { name, times, .. } in
+            self.producers.iter_mut().filter(|named| named.producer.is_timed())
+        {
+            let (finds, learns) = (watch("DataProducer", name), watch("PreRequest", name));
+            *times = Some(ProducerTimes { finds, learns });
+        }
         for profile in &mut self.profiles {
             for (name, filter) in &mut profile.filters {
-                *filter = Arc::new(Timed { plugin: Arc::clone(filter), watch: watch("Filter", name) });
+                *filter = Arc::new(TimedPlugin { plugin: Arc::clone(filter), watch: watch("Filter", name) });
             }
             for weighted in &mut profile.scorers {
                 let plugin = Arc::clone(&weighted.scorer);
-                weighted.scorer = Arc::new(Timed { plugin, watch: watch("Scorer", &weighted.name) });
+                weighted.scorer = Arc::new(TimedPlugin { plugin, watch: watch("Scorer", &weighted.name) });
             }
             let name = profile.picker_name.as_deref().unwrap_or("max-score-picker");
             let plugin = Arc::clone(&profile.picker);
-            profile.picker = Arc::new(Timed { plugin, watch: watch("Picker", name) });
+            profile.picker = Arc::new(TimedPlugin { plugin, watch: watch("Picker", name) });
         }
     }
 
     /// Creates an empty state for this scheduler.
     pub fn state(&self) -> State {
-        let idle: Vec<usize> = self.idle.iter().map(|&(_, capacity, _)| capacity).collect();
-        let prefixes: Vec<_> = self.prefixes.iter().map(|(_, settings)| settings.clone()).collect();
-        let encoder_caches: Vec<usize> = self.encoder_caches.iter().map(|&(_, items)| items).collect();
-        State::new(&prefixes, &idle, self.sessions, &encoder_caches)
+        let producers = self.producers.iter().map(|named| named.producer.state()).collect();
+        State { producers, in_flight: InFlight::default() }
     }
 
     /// The most bytes of a prompt's text that are read, from its start. For tokens there is no limit.
     pub fn text_limit(&self) -> usize {
-        self.prefixes.iter().map(|(_, source)| source.text_limit()).max().unwrap_or(0)
+        self.producers.iter().map(|named| named.producer.text_limit()).max().unwrap_or(0)
     }
 
     /// Whether a plugin uses images, audio and videos.
     pub fn looks_at_media(&self) -> bool {
-        !self.encoder_caches.is_empty()
+        self.producers.iter().any(|named| named.producer.looks_at_media())
     }
 
     /// The tokenizer that must be called for the tokens of prompts before a request is scheduled, if there is one.
     pub fn tokenizer(&self) -> Option<&TokenizerSettings> {
-        self.tokenizer.as_ref()
+        self.requirements.tokenizer.as_ref()
     }
 
     /// The plugin that decides which profiles run.
@@ -174,36 +168,38 @@ impl Scheduler {
         self.types.iter().map(|(name, plugin_type)| (name.as_str(), plugin_type.as_str()))
     }
 
+    fn prefix_sources(&self) -> impl Iterator<Item = (&str, &PrefixSource)> {
+        self.producers.iter().filter_map(|named| Some((named.name.as_str(), named.get()?)))
+    }
+
     /// Returns the name and the type of each prefix producer.
     pub fn prefix_producers(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.prefixes
-            .iter()
-            .map(|(name, _)| (name.as_str(), self.types.get(name).map_or(name.as_str(), String::as_str)))
+        self.prefix_sources().map(|(name, _)| (name, self.types.get(name).map_or(name, String::as_str)))
     }
 
     /// Whether a prefix producer is told by engines which blocks they hold.
     pub fn knows_blocks(&self) -> bool {
-        self.prefixes.iter().any(|(_, source)| matches!(source, PrefixSource::Told(_)))
+        self.prefix_sources().any(|(_, source)| matches!(source, PrefixSource::Told(_)))
     }
 
     /// The names of the producers of loads. Loads are counted even if none is declared.
     pub fn load_producers(&self) -> &[String] {
-        &self.loads
+        &self.requirements.loads
     }
 
     /// Whether a response header names the endpoint that served.
     pub fn tells_served(&self) -> bool {
-        self.tells_served
+        self.requirements.tells_served
     }
 
     /// The reports about each response to the proxy.
     pub fn reports(&self) -> &[Report] {
-        &self.reports
+        &self.requirements.reports
     }
 
     /// The headers in which agents name their sessions, if agent sessions are used as flows.
     pub fn agents(&self) -> Option<&Agents> {
-        self.agents.as_ref()
+        self.requirements.agents.as_ref()
     }
 
     /// The settings of the latency predictor, if one is used.
@@ -213,7 +209,7 @@ impl Scheduler {
 
     /// How requests that arrive together are gathered before they are scheduled, if they are.
     pub fn burst(&self) -> Option<&BurstSettings> {
-        self.prefixes.iter().find_map(|(_, source)| match source {
+        self.prefix_sources().find_map(|(_, source)| match source {
             PrefixSource::Planned(settings) => Some(settings),
             PrefixSource::Guessed(_) | PrefixSource::Told(_) => None,
         })
@@ -228,16 +224,10 @@ impl Scheduler {
         now: u64,
     ) -> Vec<Features> {
         let Some(latency) = &self.latency else { return Vec::new() };
-        let known = state.prefixes.get(latency.prefix);
+        let known = state.producer::<Prefixes>(latency.prefix);
         known.map_or_else(Vec::new, |known| {
             latency.features(state, request, candidates, &known.matches(request, candidates, now))
         })
-    }
-
-    /// Describes the state of the plugins for people, by the plugin's name: how many prompt prefixes each endpoint holds, the
-    /// order in which endpoints took cold requests, the number of sessions per endpoint, and the load in flight.
-    pub fn describe(&self, state: &State, endpoints: &[&Arc<Endpoint>], now: u64) -> serde_json::Value {
-        describe::describe(&self.prefixes, &self.idle, &self.encoder_caches, state, endpoints, now)
     }
 }
 
@@ -257,32 +247,22 @@ impl Scheduler {
         if candidates.is_empty() {
             return Err(ScheduleError::NoCandidates);
         }
-        let prefixes: Vec<_> = state
-            .prefixes
-            .iter()
-            .enumerate()
-            .map(|(index, known)| {
-                finds(self.watched_prefixes.get(index), || known.matches(request, candidates, now))
+        let producers = self.producers.iter().zip(&state.producers);
+        let findings: Vec<Finding> = producers
+            .map(|(named, state)| {
+                let finds = named.times.as_ref().map(|times| &times.finds);
+                timed(finds, || state.find(request, candidates, now))
             })
             .collect();
         let outlooks = match &self.latency {
             Some(latency) if !request.predictions.is_empty() => latency.outlooks(state, request, candidates),
             _ => Vec::new(),
         };
-        let encoded: Vec<Encoded> = state
-            .encoder_caches
-            .iter()
-            .enumerate()
-            .map(|(index, caches)| {
-                finds(self.watched_encoders.get(index), || caches.look(request.media, candidates))
-            })
-            .collect();
         let context = Context {
             request,
             candidates,
             state,
-            prefixes: &prefixes,
-            encoded: &encoded,
+            findings: &findings,
             outlooks: &outlooks,
             peer: Cell::new(None),
             now,
@@ -306,7 +286,8 @@ impl Scheduler {
         let destination = picked.destination.unwrap_or_else(|| {
             primary.targets.iter().map(|&target| candidates[target].endpoint.host_port.clone()).collect()
         });
-        let (response_headers, remember) = self.affinities(&context, &runs, picked.primary);
+        let response_headers = self.endpoint_headers(context.endpoint(primary.targets[0]));
+        let targets = primary.targets.iter().map(|&target| candidates[target].endpoint.slot).collect();
         let learners = runs
             .iter()
             .enumerate()
@@ -321,7 +302,7 @@ impl Scheduler {
             .iter()
             .map(|run| {
                 let target = run.targets[0];
-                let cached = Matches::cached(&prefixes).map_or(0, |matches| {
+                let cached = Matches::cached(&findings).map_or(0, |matches| {
                     u64::from(matches.matched(target)) * u64::from(matches.block_tokens())
                 });
                 (candidates[target].endpoint.slot, run.name == PREFILL, tokens.saturating_sub(cached))
@@ -333,11 +314,9 @@ impl Scheduler {
             set_headers: picked.set,
             remove_headers: picked.remove,
             response_headers,
-            encoder_lookups: self.encoder_lookups(request, encoded),
-            sent: self.sent_media(request, candidates, &runs[picked.primary]),
             runs,
-            remember,
-            prefixes,
+            findings,
+            targets,
             now,
             learners,
             reserve,
@@ -346,90 +325,19 @@ impl Scheduler {
         })
     }
 
-    fn encoder_lookups(&self, request: &Request<'_>, encoded: Vec<Encoded>) -> Vec<EncoderLookup> {
-        if request.media.is_empty() {
-            return Vec::new();
-        }
-        let lookups = self.encoder_caches.iter().zip(encoded);
-        lookups.map(|((name, _), encoded)| EncoderLookup { plugin: Arc::clone(name), encoded }).collect()
-    }
-
-    fn sent_media(&self, request: &Request<'_>, candidates: &[Snapshot], primary: &ProfileRun) -> Sent {
-        if !self.looks_at_media() || request.media.is_empty() {
-            return Sent::default();
-        }
-        let slots = primary.targets.iter().map(|&target| candidates[target].endpoint.slot).collect();
-        Sent { media: request.media.to_vec(), slots }
-    }
-
-    fn affinities(
-        &self,
-        context: &Context<'_>,
-        runs: &[ProfileRun],
-        primary: usize,
-    ) -> (Vec<(String, String)>, Vec<Remember>) {
+    /// Returns the response headers that name the endpoint.
+    fn endpoint_headers(&self, endpoint: &Endpoint) -> Vec<(String, String)> {
         use base64::Engine as _;
-        let mut headers = Vec::new();
-        let mut remember = Vec::new();
-        for affinity in &self.affinities {
-            match affinity {
-                Affinity::Header(name) => {
-                    let target = context.endpoint(runs[primary].targets[0]);
-                    let token = base64::engine::general_purpose::STANDARD.encode(target.full_name());
-                    headers.push((name.clone(), token));
-                }
-                Affinity::Sessions { sources, ttl_ms, profile, state } => {
-                    let run = match profile {
-                        None => Some(&runs[primary]),
-                        Some(name) => runs.iter().find(|run| run.name == *name),
-                    };
-                    let id = sessions::first(sources, context.request.headers);
-                    if let (Some(run), Some(id)) = (run, id) {
-                        remember.push(Remember {
-                            state: *state,
-                            id: id.to_owned(),
-                            slot: context.endpoint(run.targets[0]).slot,
-                            expires: context.now.saturating_add(*ttl_ms),
-                            now: context.now,
-                        });
-                    }
-                }
-            }
-        }
-        (headers, remember)
+        let token = || base64::engine::general_purpose::STANDARD.encode(endpoint.full_name());
+        self.endpoint_headers.iter().map(|name| (name.clone(), token())).collect()
     }
 
     /// Records a decision in the state: prefixes, order of use, sessions and load in flight.
     pub fn commit(&self, state: &mut State, decision: &Decision) -> Reservation {
-        for (index, (known, matches)) in state.prefixes.iter_mut().zip(&decision.prefixes).enumerate() {
-            learns(self.watched_prefixes.get(index), || {
-                known.fork(matches);
-                for learner in &decision.learners {
-                    known.learn(learner.slot, matches, &learner.metrics, decision.now);
-                }
-            });
-        }
-        for learner in &decision.learners {
-            for (order, &(_, _, prefix)) in state.idle.iter_mut().zip(&self.idle) {
-                if decision.prefixes[prefix].is_cold() {
-                    order.touch(learner.slot);
-                }
-            }
-        }
-        for (index, caches) in state.encoder_caches.iter_mut().enumerate() {
-            learns(self.watched_encoders.get(index), || {
-                for &slot in &decision.sent.slots {
-                    caches.learn(slot, &decision.sent.media);
-                }
-            });
-        }
-        for session in &decision.remember {
-            state.sessions[session.state].remember(
-                session.id.clone(),
-                session.slot,
-                session.expires,
-                session.now,
-            );
+        let producers = self.producers.iter().zip(&mut state.producers).zip(&decision.findings);
+        for ((named, state), finding) in producers {
+            let learns = named.times.as_ref().map(|times| &times.learns);
+            timed(learns, || state.learn(finding, decision));
         }
         let primary = decision.reserve.get(decision.primary).map(|(slot, ..)| (*slot, decision.tpot_ms));
         state.in_flight.reserve(decision.reserve.iter().copied(), primary, decision.flow.clone())

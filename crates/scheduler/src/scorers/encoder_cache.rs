@@ -8,12 +8,13 @@ use crate::{
     error::ConfigError,
     parameters::Parameters,
     plugin::{Plugin, Scorer},
+    producers::encoder_cache::EncoderLookup,
     registry::Builder,
 };
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-struct Given {
+struct RawParameters {
     producer_name: Option<String>,
 }
 
@@ -23,14 +24,14 @@ struct EncoderCache {
 }
 
 pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
-    let given: Given = parameters.read()?;
+    let given: RawParameters = parameters.read()?;
     let producer = builder.encoder_cache(parameters, "producerName", given.producer_name.as_deref())?;
     Ok(Plugin::scorer(EncoderCache { producer }))
 }
 
 impl Scorer for EncoderCache {
     fn score(&self, context: &Context<'_>, candidates: &[Candidate], scores: &mut [f64]) {
-        let Some(encoded) = context.encoded.get(self.producer) else { return };
+        let Some(encoded) = context.findings[self.producer].get::<EncoderLookup>() else { return };
         for (score, &candidate) in scores.iter_mut().zip(candidates) {
             *score = encoded.ratio(candidate);
         }

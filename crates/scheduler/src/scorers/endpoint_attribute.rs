@@ -13,7 +13,7 @@ use crate::{
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-struct Given {
+struct RawParameters {
     attribute_key: String,
     producer: Option<String>,
     algorithm: Algorithm,
@@ -49,7 +49,7 @@ struct EndpointAttribute {
 }
 
 pub(crate) fn build(parameters: &Parameters<'_>, _: &mut Builder) -> Result<Plugin, ConfigError> {
-    let given: Given = parameters.read()?;
+    let given: RawParameters = parameters.read()?;
     let lower_is_better = match given.algorithm.kind.as_str() {
         "linear_lower_is_better" => true,
         "linear_higher_is_better" => false,

@@ -14,7 +14,7 @@ use crate::{
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-struct Given {
+struct RawParameters {
     ttft_weight: f64,
     tpot_weight: f64,
     headroom_selection_strategy: Strategy,
@@ -36,7 +36,7 @@ enum Strategy {
     Most,
 }
 
-impl Default for Given {
+impl Default for RawParameters {
     fn default() -> Self {
         Self {
             ttft_weight: 0.8,
@@ -52,12 +52,12 @@ impl Default for Given {
 }
 
 struct Latency {
-    given: Given,
+    given: RawParameters,
     prefix: usize,
 }
 
 pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
-    let given: Given = parameters.read()?;
+    let given: RawParameters = parameters.read()?;
     for (field, weight) in [
         ("ttftWeight", given.ttft_weight),
         ("tpotWeight", given.tpot_weight),
@@ -152,7 +152,7 @@ impl Latency {
         let longest = candidates.iter().map(|&candidate| waiting(candidate)).fold(0.0, f64::max);
         for (score, &candidate) in scores.iter_mut().zip(candidates) {
             let short = if longest > 0.0 { (longest - waiting(candidate)) / longest } else { 1.0 };
-            let held = context.prefixes[self.prefix].ratio(candidate);
+            let held = context.prefix(self.prefix).ratio(candidate);
             let total = cache * (1.0 - context.metrics(candidate).kv_usage) + queue * short + prefix * held;
             *score = (total * 100.0).round() / 100.0;
         }

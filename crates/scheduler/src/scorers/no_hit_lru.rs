@@ -1,19 +1,25 @@
 //! `no-hit-lru-scorer`: sends requests without a cached prefix to the endpoints that were used longest ago.
 
 use serde::Deserialize;
+use serde_json::{Value, json};
 
 use crate::{
     context::{Candidate, Context},
+    decision::Decision,
+    endpoint::{Slot, Snapshot},
     error::ConfigError,
     parameters::Parameters,
     plugin::{Plugin, Scorer},
-    prefix::Settings,
+    prefix::{Matches, Settings},
+    producer::{Finding, Producer, ProducerState},
     registry::Builder,
+    request::Request,
+    scheduler::Listing,
 };
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-struct Given {
+struct RawParameters {
     lru_size: usize,
     prefix_match_info_producer_name: Option<String>,
     // Former spellings of the producer's name, which upstream reads and ignores.
@@ -23,7 +29,7 @@ struct Given {
     _prefix_plugin_name: Option<String>,
 }
 
-impl Default for Given {
+impl Default for RawParameters {
     fn default() -> Self {
         Self {
             lru_size: 1024,
@@ -40,20 +46,20 @@ struct NoHitLru {
 }
 
 pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
-    let given: Given = parameters.read()?;
+    let given: RawParameters = parameters.read()?;
     if given.lru_size == 0 {
         return Err(parameters.invalid("lruSize must be positive"));
     }
     let prefix =
         builder.prefix(parameters, given.prefix_match_info_producer_name.as_deref(), Settings::default())?;
-    builder.idle.push((parameters.name.to_owned(), given.lru_size, prefix));
-    Ok(Plugin::scorer(NoHitLru { prefix, idle: builder.idle.len() - 1 }))
+    let idle = builder.add(parameters, IdleOrderSettings { capacity: given.lru_size, prefix });
+    Ok(Plugin::scorer(NoHitLru { prefix, idle }))
 }
 
 impl Scorer for NoHitLru {
     #[expect(clippy::cast_precision_loss, reason = "the number of endpoints is far below 2^52")]
     fn score(&self, context: &Context<'_>, candidates: &[Candidate], scores: &mut [f64]) {
-        if !context.prefixes[self.prefix].is_cold() {
+        if !context.prefix(self.prefix).is_cold() {
             scores.fill(0.5);
             return;
         }
@@ -61,7 +67,8 @@ impl Scorer for NoHitLru {
             *only = 1.0;
             return;
         }
-        let order = &context.state.idle[self.idle].order;
+        let order = context.state.producer::<IdleOrder>(self.idle);
+        let order = order.map_or(&[][..], |idle| &idle.order);
         // The rank is the position in the order of use. Endpoints that were never used come first, in random order.
         let mut ranked: Vec<(usize, usize)> = candidates
             .iter()
@@ -78,5 +85,65 @@ impl Scorer for NoHitLru {
         for (position, (_, place)) in ranked.into_iter().enumerate() {
             scores[place] = 1.0 - position as f64 / last;
         }
+    }
+}
+
+/// Whose order of use is remembered.
+#[derive(Debug, Clone)]
+struct IdleOrderSettings {
+    /// The most endpoints in the order.
+    capacity: usize,
+    /// The prefix producer that shows which requests are cold.
+    prefix: usize,
+}
+
+/// The endpoints that took cold requests, in order of use.
+#[derive(Debug, Clone)]
+struct IdleOrder {
+    settings: IdleOrderSettings,
+    /// The endpoint that was used longest ago comes first.
+    order: Vec<Slot>,
+}
+
+impl Producer for IdleOrderSettings {
+    fn state(&self) -> Box<dyn ProducerState> {
+        Box::new(IdleOrder { settings: self.clone(), order: Vec::new() })
+    }
+
+    fn is_timed(&self) -> bool {
+        false
+    }
+}
+
+impl ProducerState for IdleOrder {
+    fn find(&self, _: &Request<'_>, _: &[Snapshot], _: u64) -> Finding {
+        Finding::new(())
+    }
+
+    fn learn(&mut self, _: &Finding, decision: &Decision) {
+        let matches = decision.findings.get(self.settings.prefix).and_then(Finding::get::<Matches>);
+        if !matches.is_some_and(Matches::is_cold) {
+            return;
+        }
+        for learner in &decision.learners {
+            self.forget(learner.slot);
+            self.order.push(learner.slot);
+            if self.order.len() > self.settings.capacity {
+                self.order.remove(0);
+            }
+        }
+    }
+
+    fn forget(&mut self, slot: Slot) {
+        self.order.retain(|&used| used != slot);
+    }
+
+    fn describe(&self, endpoints: &Listing<'_>) -> Option<Value> {
+        let order = endpoints.names(&self.order);
+        Some(json!({"longestUnusedFirst": order, "capacity": self.settings.capacity}))
+    }
+
+    fn copy(&self) -> Box<dyn ProducerState> {
+        Box::new(self.clone())
     }
 }

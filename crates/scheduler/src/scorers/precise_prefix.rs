@@ -5,7 +5,7 @@ use crate::{
     error::ConfigError,
     parameters::Parameters,
     plugin::{Plugin, Scorer},
-    producers::precise_prefix::{Given, declare},
+    producers::precise_prefix::{RawParameters, declare},
     registry::Builder,
 };
 
@@ -14,14 +14,14 @@ struct PrecisePrefix {
 }
 
 pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
-    let given: Given = parameters.read()?;
+    let given: RawParameters = parameters.read()?;
     let prefix = declare(given, parameters, builder)?;
     Ok(Plugin::scorer(PrecisePrefix { prefix }))
 }
 
 impl Scorer for PrecisePrefix {
     fn score(&self, context: &Context<'_>, candidates: &[Candidate], scores: &mut [f64]) {
-        let matches = &context.prefixes[self.prefix];
+        let matches = context.prefix(self.prefix);
         for (score, &candidate) in scores.iter_mut().zip(candidates) {
             *score = matches.ratio(candidate);
         }

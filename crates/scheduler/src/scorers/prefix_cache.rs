@@ -8,13 +8,13 @@ use crate::{
     error::ConfigError,
     parameters::Parameters,
     plugin::{Plugin, Scorer},
-    producers::approx_prefix::Given as Producer,
+    producers::approx_prefix::RawParameters as Producer,
     registry::Builder,
 };
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-struct Given {
+struct RawParameters {
     prefix_match_info_producer_name: Option<String>,
     match_length_weight: f64,
     match_length_scale_tokens: f64,
@@ -27,7 +27,7 @@ struct Given {
     lru_capacity_per_server: Option<u32>,
 }
 
-impl Default for Given {
+impl Default for RawParameters {
     fn default() -> Self {
         Self {
             prefix_match_info_producer_name: None,
@@ -50,7 +50,7 @@ struct PrefixCache {
 }
 
 pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
-    let given: Given = parameters.read()?;
+    let given: RawParameters = parameters.read()?;
     if !(0.0..=1.0).contains(&given.match_length_weight) {
         return Err(parameters.invalid("matchLengthWeight must be between 0 and 1"));
     }
@@ -77,7 +77,7 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
 
 impl Scorer for PrefixCache {
     fn score(&self, context: &Context<'_>, candidates: &[Candidate], scores: &mut [f64]) {
-        let matches = &context.prefixes[self.prefix];
+        let matches = context.prefix(self.prefix);
         for (score, &candidate) in scores.iter_mut().zip(candidates) {
             let tokens = f64::from(matches.own(candidate)) * f64::from(matches.block_tokens());
             let length = (tokens / self.length_scale).min(1.0);

@@ -6,14 +6,14 @@ use crate::{
     context::{Candidate, Context},
     error::ConfigError,
     parameters::Parameters,
-    plugin::{Affinity, Plugin, Scorer},
+    plugin::{Plugin, Scorer},
     registry::Builder,
-    sessions::{self, SessionSource},
+    sessions::{SessionSettings, SessionSource, Sessions},
 };
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-struct Given {
+struct RawParameters {
     strategy: Strategy,
     encoded_endpoint_header_config: EncodedHeader,
     session_id_config: SessionId,
@@ -61,11 +61,16 @@ const SESSION: &str = "SessionIDDataKey";
 const PRODUCER: &str = "session-id-producer";
 
 /// Finds the endpoint of a session.
-pub(crate) struct SessionAffinity(Affinity);
+pub(crate) enum SessionAffinity {
+    /// The client sends the endpoint's name back in this header.
+    Header(String),
+    /// The producer at this place remembers it.
+    Sessions(usize),
+}
 
 pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
     let affinity = SessionAffinity::read(parameters, builder)?;
-    Ok(Plugin { affinity: Some(affinity.affinity()), ..Plugin::scorer(affinity) })
+    Ok(Plugin { endpoint_header: affinity.header(), ..Plugin::scorer(affinity) })
 }
 
 /// Returns the sources of the session.
@@ -84,7 +89,7 @@ fn places(
             (header, "") if !header.is_empty() => {
                 places.push(SessionSource::Header(header.to_ascii_lowercase()));
             }
-            ("", AGENT) if source.producer.is_empty() => match &builder.agents {
+            ("", AGENT) if source.producer.is_empty() => match &builder.requirements.agents {
                 Some(agents) => places.extend(agents.0.iter().cloned()),
                 None => return Err(at(format!("declare a plugin of type {AGENT}"))),
             },
@@ -117,11 +122,11 @@ fn places(
 
 impl SessionAffinity {
     pub(crate) fn read(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Self, ConfigError> {
-        let given: Given = parameters.read()?;
-        Ok(Self(match given.strategy {
+        let given: RawParameters = parameters.read()?;
+        Ok(match given.strategy {
             Strategy::EncodedEndpointHeader => {
                 let name = given.encoded_endpoint_header_config.header.trim().to_ascii_lowercase();
-                Affinity::Header(if name.is_empty() { TOKEN.to_owned() } else { name })
+                Self::Header(if name.is_empty() { TOKEN.to_owned() } else { name })
             }
             Strategy::SessionId => {
                 let SessionId { sources, eviction_ttl_seconds, eviction_sweep_seconds } =
@@ -143,28 +148,26 @@ impl SessionAffinity {
                 )]
                 let ttl_ms = (seconds * 1000.0) as u64;
                 let sources = places(&sources, parameters, builder)?;
-                builder.sessions += 1;
-                Affinity::Sessions {
-                    sources,
-                    ttl_ms,
-                    profile: given.profile_name,
-                    state: builder.sessions - 1,
-                }
+                let settings = SessionSettings { sources, ttl_ms, profile: given.profile_name };
+                Self::Sessions(builder.add(parameters, settings))
             }
-        }))
+        })
     }
 
-    pub(crate) fn affinity(&self) -> Affinity {
-        self.0.clone()
+    /// Returns the response header that names the endpoint.
+    pub(crate) fn header(&self) -> Option<String> {
+        match self {
+            Self::Header(name) => Some(name.clone()),
+            Self::Sessions(_) => None,
+        }
     }
 
     /// Returns the session's endpoint, if it is a candidate.
     pub(crate) fn find(&self, context: &Context<'_>, candidates: &[Candidate]) -> Option<Candidate> {
         use base64::Engine as _;
-        let headers = context.request.headers;
-        match &self.0 {
-            Affinity::Header(name) => {
-                let token = headers.header(name)?;
+        match self {
+            Self::Header(name) => {
+                let token = context.request.headers.header(name)?;
                 let decoded = base64::engine::general_purpose::STANDARD.decode(token).ok()?;
                 let wanted = std::str::from_utf8(&decoded).ok()?;
                 let (namespace, name) = wanted.split_once('/')?;
@@ -173,9 +176,9 @@ impl SessionAffinity {
                     endpoint.namespace == namespace && endpoint.name == name
                 })
             }
-            Affinity::Sessions { sources, state, .. } => {
-                let id = sessions::first(sources, headers)?;
-                let slot = context.state.sessions[*state].get(id, context.now)?;
+            Self::Sessions(producer) => {
+                let id = context.findings[*producer].get::<Option<String>>()?.as_ref()?;
+                let slot = context.state.producer::<Sessions>(*producer)?.get(id, context.now)?;
                 candidates.iter().copied().find(|&candidate| context.endpoint(candidate).slot == slot)
             }
         }

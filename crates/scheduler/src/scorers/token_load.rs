@@ -30,7 +30,7 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
         return Err(parameters.invalid("queueThresholdTokens must be positive"));
     }
     // As in the reference, this plugin does not create its producer itself.
-    if builder.loads.is_empty() {
+    if builder.requirements.loads.is_empty() {
         return Err(ConfigError::MissingProducer {
             name: parameters.name.to_owned(),
             needs: "the tokens in flight",
@@ -46,7 +46,7 @@ impl Scorer for TokenLoad {
     fn score(&self, context: &Context<'_>, candidates: &[Candidate], scores: &mut [f64]) {
         let prompt = context.request.tokens() as u64;
         for (score, &candidate) in scores.iter_mut().zip(candidates) {
-            let cached = Matches::cached(context.prefixes).map_or(0, |matches| {
+            let cached = Matches::cached(context.findings).map_or(0, |matches| {
                 u64::from(matches.matched(candidate)) * u64::from(matches.block_tokens())
             });
             let (_, in_flight) = context.state.in_flight(context.endpoint(candidate).slot);

@@ -14,14 +14,14 @@ use crate::{
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-struct Given {
+struct RawParameters {
     topology_producer_name: Option<String>,
 }
 
 struct TopologyAffinity(Topology);
 
 pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
-    let given: Given = parameters.read()?;
+    let given: RawParameters = parameters.read()?;
     Ok(Plugin::scorer(TopologyAffinity(
         builder.topology(parameters, given.topology_producer_name.as_deref())?,
     )))

@@ -55,11 +55,12 @@ fn an_endpoint_scores_the_share_of_the_items_that_it_was_sent() {
     expected[first] = 0.5;
     assert_eq!(scores(&decision), expected);
     assert_eq!(decision.primary_run().targets, [first]);
-    let [lookup] = &decision.encoder_lookups[..] else { panic!("one producer") };
+    let lookups: Vec<_> = decision.encoder_lookups().collect();
+    let [lookup] = lookups[..] else { panic!("one producer") };
     assert_eq!(&*lookup.plugin, "mm-embeddings-cache-producer");
     let has: Vec<_> = lookup.candidates().map(<[bool]>::to_vec).collect();
     assert_eq!(has[first], [true, true, false, false]);
-    assert!(pick(&scheduler, &state, &pool, &[]).encoder_lookups.is_empty(), "nothing was looked for");
+    assert_eq!(pick(&scheduler, &state, &pool, &[]).encoder_lookups().count(), 0, "nothing was looked for");
     state.forget(pool[first].endpoint.slot);
     assert_eq!(scores(&pick(&scheduler, &state, &pool, &four)), [0.0; 3]);
 }
