@@ -257,7 +257,8 @@ async fn get(address: SocketAddr, path: &str) -> String {
     let (mut requests, connection) =
         hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
     let driver = tokio::spawn(connection);
-    let request = http::Request::get(path).header("host", "x").body(Full::<Bytes>::default()).unwrap();
+    let request =
+        http::Request::get(path).header("host", "localhost").body(Full::<Bytes>::default()).unwrap();
     let response = requests.send_request(request).await.unwrap();
     assert_eq!(response.status(), 200);
     let body = response.into_body().collect().await.unwrap().to_bytes();
