@@ -44,20 +44,20 @@ type Sender = oneshot::Sender<Result<Permit, Refusal>>;
 
 /// A request that may go on.
 #[derive(Debug)]
-pub(crate) enum Admitted {
+pub(crate) enum AdmissionResult {
     Now(Permit),
-    Later(Queued),
+    Later(QueuePlace),
 }
 
 /// A place in the queue. Dropping it gives the place up.
 #[derive(Debug)]
-pub(crate) struct Queued {
+pub(crate) struct QueuePlace {
     gate: Arc<Gate<Sender>>,
     ticket: Ticket,
     verdict: oneshot::Receiver<Result<Permit, Refusal>>,
 }
 
-impl Queued {
+impl QueuePlace {
     /// Ready when the queue has decided about the request.
     pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<Permit, Refusal>> {
         let verdict = std::task::ready!(Pin::new(&mut self.verdict).poll(context));
@@ -65,7 +65,7 @@ impl Queued {
     }
 }
 
-impl Drop for Queued {
+impl Drop for QueuePlace {
     fn drop(&mut self) {
         self.gate.cancel(self.ticket);
     }
@@ -121,13 +121,13 @@ impl Admission {
     }
 
     /// Lets a request go on, queues it, or refuses it.
-    pub(crate) fn admit(&self, core: &Core, arrival: Arrival<'_>) -> Result<Admitted, Refusal> {
+    pub(crate) fn admit(&self, core: &Core, arrival: Arrival<'_>) -> Result<AdmissionResult, Refusal> {
         if !self.settings.enabled {
             if arrival.priority < 0 && self.saturation(core) >= 1.0 {
                 let message = "system saturated, sheddable request dropped";
                 return Err(Refusal::dropped(Code::ResourceExhausted, SATURATED, message));
             }
-            return Ok(Admitted::Now(self.gate.pass()));
+            return Ok(AdmissionResult::Now(self.gate.pass()));
         }
         let (sender, verdict) = oneshot::channel();
         let pushed = self.gate.push(arrival, sender, core.now_ms());
@@ -135,14 +135,14 @@ impl Admission {
             Refused::Closed => shutting_down(),
             Refused::Full => dropped(core, SATURATED, format!("request rejected from queue: {}", flow::Full)),
         })?;
-        let mut queued = Queued { gate: Arc::clone(&self.gate), ticket, verdict };
+        let mut queued = QueuePlace { gate: Arc::clone(&self.gate), ticket, verdict };
         // If the pool has room, the request goes on at once and does not wait for the dispatcher.
         self.turn(core);
         if let Ok(verdict) = queued.verdict.try_recv() {
-            return verdict.map(Admitted::Now);
+            return verdict.map(AdmissionResult::Now);
         }
         self.arrived.notify_one();
-        Ok(Admitted::Later(queued))
+        Ok(AdmissionResult::Later(queued))
     }
 
     /// Runs the dispatcher until shutdown.

@@ -20,7 +20,7 @@ use crate::{
     decisions::Decisions,
     latency::Predictor,
     metrics::PickerMetrics,
-    pool::{Desired, Pool},
+    pool::{EndpointSpec, Pool},
     rewrites::Rewrites,
     tokens::TokenSource,
 };
@@ -112,7 +112,7 @@ impl Core {
     }
 
     /// Replaces the endpoints.
-    pub(crate) fn set_endpoints(&self, desired: Vec<Desired>) {
+    pub(crate) fn set_endpoints(&self, desired: Vec<EndpointSpec>) {
         let freed = self.pool.set(desired);
         self.forget(&freed);
     }

@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use percent_encoding::percent_decode_str;
 use serde::{Serialize, Serializer};
 
-use crate::metrics::Finished;
+use crate::metrics::RequestSummary;
 
 /// The most endpoints that a record lists for a profile: first the picked ones, then those with the best scores.
 const LISTED: usize = 64;
@@ -83,15 +83,15 @@ struct Profile {
     name: String,
     /// Whether this profile decided the destination.
     primary: bool,
-    filters: Vec<Filtered>,
+    filters: Vec<FilterRow>,
     scorers: Vec<Scorer>,
-    endpoints: Vec<Scored>,
+    endpoints: Vec<ScoreRow>,
     /// How many endpoints were scored; `endpoints` may list fewer.
     scored: usize,
 }
 
 #[derive(Debug, Serialize)]
-struct Filtered {
+struct FilterRow {
     plugin: String,
     /// The number of candidates that passed.
     left: usize,
@@ -107,7 +107,7 @@ struct Scorer {
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Scored {
+struct ScoreRow {
     endpoint: String,
     address: String,
     picked: bool,
@@ -251,7 +251,7 @@ impl Record {
     }
 
     /// Records that the response is complete, or that the client has left.
-    pub(crate) fn ended(&self, end: &Finished) {
+    pub(crate) fn ended(&self, end: &RequestSummary) {
         let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         let usage = end.usage.as_ref();
         let _ = self.response.set(End {
@@ -272,7 +272,7 @@ impl Profile {
             let dropped = before.iter().filter(|candidate| !filter.kept.contains(candidate));
             let dropped = dropped.take(LISTED).map(|candidate| name(*candidate)).collect();
             before.clone_from(&filter.kept);
-            Filtered { plugin: filter.plugin.clone(), left: filter.kept.len(), dropped }
+            FilterRow { plugin: filter.plugin.clone(), left: filter.kept.len(), dropped }
         });
         let filters = filters.collect();
         let mut order: Vec<usize> = (0..run.totals.len()).collect();
@@ -288,7 +288,7 @@ impl Profile {
             let Snapshot { endpoint, metrics, .. } = &candidates[candidate];
             // Every scorer scores the candidates in the order of the totals.
             let scores = run.trace.iter().map(|scorer| scorer.scores[index].1).collect();
-            Scored {
+            ScoreRow {
                 endpoint: endpoint.full_name(),
                 address: endpoint.host_port.clone(),
                 picked: run.targets.first() == Some(&candidate),

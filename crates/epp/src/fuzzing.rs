@@ -13,7 +13,7 @@ use crate::{
     body::{Api, media, parse},
     core::{Core, Settings},
     exchange::{Picker, UsageScan},
-    pool::Desired,
+    pool::EndpointSpec,
     scrape::{Reply, extract},
 };
 
@@ -73,7 +73,7 @@ fn core() -> Option<Arc<Core>> {
         ],
     };
     let core = Arc::new(Core::new(scheduler, settings, "pool"));
-    let endpoint = |last: u8| Desired {
+    let endpoint = |last: u8| EndpointSpec {
         namespace: "ns".to_owned(),
         name: format!("pod-{last}"),
         address: SocketAddr::from(([127, 0, 1, last], 18300)),

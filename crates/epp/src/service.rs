@@ -59,7 +59,7 @@ pub struct Server {
     grpc: TcpListener,
     health: TcpListener,
     metrics: TcpListener,
-    events: Vec<kv_events::Listening>,
+    events: Vec<kv_events::EventListener>,
     /// The address of ext_proc.
     pub grpc_address: SocketAddr,
     /// The address of health checks.
@@ -147,7 +147,7 @@ impl Server {
         let mut events = Vec::new();
         for holdings in holdings {
             let Some(wanted) = holdings.settings().events.listen.clone() else { continue };
-            match kv_events::Listening::bind(&wanted.address, ip, holdings).await {
+            match kv_events::EventListener::bind(&wanted.address, ip, holdings).await {
                 Ok(listening) => events.push(listening),
                 Err(error) if wanted.required => return Err(error),
                 Err(error) => {

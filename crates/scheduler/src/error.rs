@@ -1,6 +1,6 @@
 //! Errors of a configuration, and the reasons why no endpoint was picked.
 
-use crate::{config::nearest::hint_or_all, reading::Misread};
+use crate::{config::nearest::hint_or_all, reading::ParameterError};
 
 /// The page with all plugin types.
 const PLUGINS_PAGE: &str = "docs/reference/plugins.md";
@@ -152,7 +152,7 @@ pub enum ConfigError {
 
 impl ConfigError {
     /// Creates an error for a value that cannot be read.
-    pub(crate) fn misread(error: &Misread) -> Self {
+    pub(crate) fn misread(error: &ParameterError) -> Self {
         Self::Shape { path: error.place(), message: error.to_string() }
     }
 
@@ -183,12 +183,12 @@ pub struct MissingType {
     /// What the type would need, if it is a type of the reference that this picker refuses.
     pub needs: Option<&'static str>,
     /// What was probably meant.
-    pub meant: Meant,
+    pub meant: Suggestion,
 }
 
 /// What the name of an unknown type probably means.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Meant {
+pub enum Suggestion {
     /// It is the name that this type had in an earlier release.
     Renamed(&'static str),
     /// It is a typing error for this type.
@@ -202,7 +202,8 @@ fn listed(missing: &[MissingType], more: usize) -> String {
     if more > 0 {
         parts.push(format!("{more} more plugins have unknown types"));
     }
-    let strange = |missing: &MissingType| missing.needs.is_none() && matches!(missing.meant, Meant::Like(_));
+    let strange =
+        |missing: &MissingType| missing.needs.is_none() && matches!(missing.meant, Suggestion::Like(_));
     if missing.iter().any(strange) {
         parts.push(format!("{PLUGINS_PAGE} lists all types"));
     }
@@ -213,9 +214,9 @@ fn of_type(MissingType { name, plugin_type, needs, meant }: &MissingType) -> Str
     let plugin = format!("plugin type \"{plugin_type}\" of plugin \"{name}\"");
     match (needs, meant) {
         (Some(needs), _) => format!("{plugin} is not supported, because it needs {needs}"),
-        (None, Meant::Renamed(name)) => format!("{plugin} has a new name: write \"{name}\""),
-        (None, Meant::Misspelt(name)) => format!("unknown {plugin}; did you mean \"{name}\"?"),
-        (None, Meant::Like(names)) => format!("unknown {plugin}; the nearest are {}", names.join(", ")),
+        (None, Suggestion::Renamed(name)) => format!("{plugin} has a new name: write \"{name}\""),
+        (None, Suggestion::Misspelt(name)) => format!("unknown {plugin}; did you mean \"{name}\"?"),
+        (None, Suggestion::Like(names)) => format!("unknown {plugin}; the nearest are {}", names.join(", ")),
     }
 }
 

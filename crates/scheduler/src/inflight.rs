@@ -7,7 +7,7 @@ use crate::endpoint::Slot;
 /// The counts of each endpoint.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct InFlight {
-    by_slot: Vec<Counted>,
+    by_slot: Vec<EndpointLoad>,
 }
 
 /// The flow and the priority of a request.
@@ -20,7 +20,7 @@ pub struct Flow {
 }
 
 #[derive(Debug, Clone, Default)]
-struct Counted {
+struct EndpointLoad {
     load: Load,
     /// The part of each flow in the load. A flow without load has no entry, so the requests in flight limit the entries.
     flows: BTreeMap<Arc<Flow>, Load>,
@@ -42,7 +42,7 @@ pub(crate) struct Load {
 #[derive(Debug, Default)]
 #[must_use = "what is reserved must be released"]
 pub struct Reservation {
-    held: Vec<Held>,
+    held: Vec<LoadShare>,
     /// The flow of the request. `None` if it is not counted by flow.
     flow: Option<Arc<Flow>>,
     /// The requested time per token at the first target, if there is one.
@@ -57,7 +57,7 @@ struct Tpot {
 }
 
 #[derive(Debug)]
-struct Held {
+struct LoadShare {
     slot: Slot,
     owner: u32,
     prefill: bool,
@@ -106,14 +106,14 @@ impl InFlight {
         for (slot, prefill, tokens) in targets {
             let index = slot.0 as usize;
             if self.by_slot.len() <= index {
-                self.by_slot.resize(index + 1, Counted::default());
+                self.by_slot.resize(index + 1, EndpointLoad::default());
             }
             let counted = &mut self.by_slot[index];
             counted.load.add(tokens);
             if let Some(flow) = &flow {
                 counted.flows.entry(Arc::clone(flow)).or_default().add(tokens);
             }
-            held.push(Held { slot, owner: counted.owner, prefill, requests: 1, tokens });
+            held.push(LoadShare { slot, owner: counted.owner, prefill, requests: 1, tokens });
         }
         let tpot = tpot.filter(|(_, tpot)| *tpot > 0.0).and_then(|(slot, tpot)| {
             let counted = self.by_slot.get_mut(slot.0 as usize)?;
@@ -150,7 +150,7 @@ impl InFlight {
         }
     }
 
-    fn give_back(&mut self, held: &Held, flow: Option<&Arc<Flow>>, load: Load) {
+    fn give_back(&mut self, held: &LoadShare, flow: Option<&Arc<Flow>>, load: Load) {
         if let Some(counted) = self.by_slot.get_mut(held.slot.0 as usize)
             && counted.owner == held.owner
         {

@@ -14,18 +14,18 @@ use serde_json::Value;
 use crate::config::nearest::hint;
 
 /// Reads a value.
-pub(crate) fn read<T: de::DeserializeOwned>(value: &Value) -> Result<T, Misread> {
+pub(crate) fn read<T: de::DeserializeOwned>(value: &Value) -> Result<T, ParameterError> {
     T::deserialize(At { value, path: &Path::Top })
 }
 
 /// Reads the value of this field of a document.
-pub(crate) fn read_at<T: de::DeserializeOwned>(field: &str, value: &Value) -> Result<T, Misread> {
+pub(crate) fn read_at<T: de::DeserializeOwned>(field: &str, value: &Value) -> Result<T, ParameterError> {
     T::deserialize(At { value, path: &Path::Field(&Path::Top, field) })
 }
 
 /// Why a value cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Misread {
+pub(crate) struct ParameterError {
     /// The path of the value. `None` until it is known.
     path: Option<String>,
     /// The field of the value that does not exist.
@@ -33,7 +33,7 @@ pub(crate) struct Misread {
     message: String,
 }
 
-impl fmt::Display for Misread {
+impl fmt::Display for ParameterError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.path.as_deref() {
             None | Some("") => f.write_str(&self.message),
@@ -42,9 +42,9 @@ impl fmt::Display for Misread {
     }
 }
 
-impl std::error::Error for Misread {}
+impl std::error::Error for ParameterError {}
 
-impl Misread {
+impl ParameterError {
     fn new(message: String) -> Self {
         Self { path: None, unknown: None, message }
     }
@@ -66,7 +66,7 @@ impl Misread {
     }
 }
 
-impl de::Error for Misread {
+impl de::Error for ParameterError {
     fn custom<T: fmt::Display>(message: T) -> Self {
         Self::new(message.to_string())
     }
@@ -172,9 +172,9 @@ struct At<'a> {
 }
 
 impl<'de> Deserializer<'de> for At<'_> {
-    type Error = Misread;
+    type Error = ParameterError;
 
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Misread> {
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ParameterError> {
         let Self { value, path } = self;
         let read = match value {
             Value::Null => visitor.visit_unit(),
@@ -191,7 +191,7 @@ impl<'de> Deserializer<'de> for At<'_> {
         read.map_err(|error| error.at(path))
     }
 
-    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Misread> {
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ParameterError> {
         if self.value.is_null() { visitor.visit_none() } else { visitor.visit_some(self) }
     }
 
@@ -201,9 +201,9 @@ impl<'de> Deserializer<'de> for At<'_> {
         _: &'static str,
         _: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Misread> {
+    ) -> Result<V::Value, ParameterError> {
         if self.value.is_array() {
-            let error: Misread = de::Error::invalid_type(Unexpected::Seq, &visitor);
+            let error: ParameterError = de::Error::invalid_type(Unexpected::Seq, &visitor);
             return Err(error.at(self.path));
         }
         self.deserialize_any(visitor)
@@ -213,7 +213,7 @@ impl<'de> Deserializer<'de> for At<'_> {
         self,
         _: &'static str,
         visitor: V,
-    ) -> Result<V::Value, Misread> {
+    ) -> Result<V::Value, ParameterError> {
         visitor.visit_newtype_struct(self)
     }
 
@@ -222,7 +222,7 @@ impl<'de> Deserializer<'de> for At<'_> {
         _: &'static str,
         _: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Misread> {
+    ) -> Result<V::Value, ParameterError> {
         let Self { value, path } = self;
         let read = match value {
             Value::String(name) => visitor.visit_enum(name.as_str().into_deserializer()),
@@ -235,7 +235,7 @@ impl<'de> Deserializer<'de> for At<'_> {
             Value::Number(value) => Err(de::Error::custom(format!("expected a name, found {value}"))),
             Value::Array(_) => Err(de::Error::invalid_type(Unexpected::Seq, &"a name")),
         };
-        read.map_err(|error: Misread| error.at(path))
+        read.map_err(|error: ParameterError| error.at(path))
     }
 
     forward_to_deserialize_any! {
@@ -250,9 +250,12 @@ struct Entries<'a> {
 }
 
 impl<'de> SeqAccess<'de> for Entries<'_> {
-    type Error = Misread;
+    type Error = ParameterError;
 
-    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Misread> {
+    fn next_element_seed<T: DeserializeSeed<'de>>(
+        &mut self,
+        seed: T,
+    ) -> Result<Option<T::Value>, ParameterError> {
         let Some((index, value)) = self.entries.next() else { return Ok(None) };
         seed.deserialize(At { value, path: &Path::Entry(self.path, index) }).map(Some)
     }
@@ -265,15 +268,18 @@ struct Fields<'a> {
 }
 
 impl<'de> MapAccess<'de> for Fields<'_> {
-    type Error = Misread;
+    type Error = ParameterError;
 
-    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Misread> {
+    fn next_key_seed<K: DeserializeSeed<'de>>(
+        &mut self,
+        seed: K,
+    ) -> Result<Option<K::Value>, ParameterError> {
         let Some((name, value)) = self.rest.next() else { return Ok(None) };
         self.next = Some((name, value));
         seed.deserialize(StrDeserializer::new(name)).map(Some)
     }
 
-    fn next_value_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<T::Value, Misread> {
+    fn next_value_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<T::Value, ParameterError> {
         let Some((name, value)) = self.next.take() else {
             return Err(de::Error::custom("a value without a name"));
         };
@@ -289,26 +295,26 @@ struct Variant<'a> {
 }
 
 impl<'de> EnumAccess<'de> for Variant<'_> {
-    type Error = Misread;
+    type Error = ParameterError;
     type Variant = Self;
 
-    fn variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Result<(T::Value, Self), Misread> {
+    fn variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Result<(T::Value, Self), ParameterError> {
         Ok((seed.deserialize(StrDeserializer::new(self.name))?, self))
     }
 }
 
 impl<'de> VariantAccess<'de> for Variant<'_> {
-    type Error = Misread;
+    type Error = ParameterError;
 
-    fn unit_variant(self) -> Result<(), Misread> {
+    fn unit_variant(self) -> Result<(), ParameterError> {
         Err(de::Error::custom(format!("\"{}\" takes no value", self.name)))
     }
 
-    fn newtype_variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Result<T::Value, Misread> {
+    fn newtype_variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Result<T::Value, ParameterError> {
         seed.deserialize(At { value: self.value, path: &Path::Field(self.path, self.name) })
     }
 
-    fn tuple_variant<V: Visitor<'de>>(self, _: usize, visitor: V) -> Result<V::Value, Misread> {
+    fn tuple_variant<V: Visitor<'de>>(self, _: usize, visitor: V) -> Result<V::Value, ParameterError> {
         At { value: self.value, path: &Path::Field(self.path, self.name) }.deserialize_any(visitor)
     }
 
@@ -316,7 +322,7 @@ impl<'de> VariantAccess<'de> for Variant<'_> {
         self,
         _: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Misread> {
+    ) -> Result<V::Value, ParameterError> {
         At { value: self.value, path: &Path::Field(self.path, self.name) }.deserialize_any(visitor)
     }
 }

@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 use super::{
     MAX_ELEMENTS,
     scalars::{Flag, Number, Text, skip_map, skip_null, skip_scalars},
-    words::{Collected, Words},
+    words::{PromptBuffer, Words},
 };
 
 /// The top-level fields of all APIs.
@@ -142,7 +142,7 @@ impl PromptField<'_> {
         match &self.0 {
             Input::Other => None,
             Input::Text(words) => {
-                let mut text = Collected::new(limit);
+                let mut text = PromptBuffer::new(limit);
                 text.push_words(*words);
                 Some(vec![text.into_prompt()])
             }
@@ -156,7 +156,7 @@ impl PromptField<'_> {
                         .map(|entry| match entry {
                             Entry::Tokens(tokens) => tokens.clone().into(),
                             Entry::Text(_) | Entry::Message { .. } => {
-                                let mut text = Collected::new(limit);
+                                let mut text = PromptBuffer::new(limit);
                                 entry.append_to(&mut text);
                                 text.into_prompt()
                             }
@@ -168,7 +168,7 @@ impl PromptField<'_> {
     }
 
     /// Appends the whole field as one text.
-    pub(super) fn append_to(&self, text: &mut Collected) {
+    pub(super) fn append_to(&self, text: &mut PromptBuffer) {
         match &self.0 {
             Input::Other => {}
             Input::Text(own) => text.push_words(*own),
@@ -217,7 +217,7 @@ impl MessageList<'_> {
         self.entries.is_empty()
     }
 
-    pub(super) fn append_to(&self, text: &mut Collected) {
+    pub(super) fn append_to(&self, text: &mut PromptBuffer) {
         text.push(&self.tokens);
         for entry in &self.entries {
             entry.append_to(text);
@@ -226,7 +226,7 @@ impl MessageList<'_> {
 }
 
 impl Entry<'_> {
-    fn append_to(&self, text: &mut Collected) {
+    fn append_to(&self, text: &mut PromptBuffer) {
         match self {
             Entry::Text(own) => text.push(own.as_bytes()),
             Entry::Tokens(tokens) => text.push(tokens),
@@ -248,7 +248,7 @@ pub(super) struct Content<'a> {
 }
 
 impl Content<'_> {
-    pub(super) fn append_to(&self, text: &mut Collected) {
+    pub(super) fn append_to(&self, text: &mut PromptBuffer) {
         for own in &self.texts {
             text.push_words(*own);
         }
@@ -426,7 +426,7 @@ impl<'de> Deserialize<'de> for Part<'de> {
             return Ok(Self { text: Some(text), media: false });
         }
         if raw.get().starts_with('{') {
-            return serde_json::from_str::<Fielded<'de>>(raw.get())
+            return serde_json::from_str::<TypedPart<'de>>(raw.get())
                 .map(|part| part.0)
                 .map_err(D::Error::custom);
         }
@@ -435,13 +435,13 @@ impl<'de> Deserialize<'de> for Part<'de> {
 }
 
 /// A part with a type.
-struct Fielded<'a>(Part<'a>);
+struct TypedPart<'a>(Part<'a>);
 
-impl<'de> Deserialize<'de> for Fielded<'de> {
+impl<'de> Deserialize<'de> for TypedPart<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Object;
         impl<'de> Visitor<'de> for Object {
-            type Value = Fielded<'de>;
+            type Value = TypedPart<'de>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("an object")
@@ -461,7 +461,7 @@ impl<'de> Deserialize<'de> for Fielded<'de> {
                         }
                     }
                 }
-                Ok(Fielded(part))
+                Ok(TypedPart(part))
             }
         }
         deserializer.deserialize_map(Object)

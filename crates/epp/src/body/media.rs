@@ -18,7 +18,7 @@ const MAX_ITEMS: usize = 1024;
 
 /// Returns the items of a body, without duplicates. A body that cannot be read has none.
 pub(crate) fn media(api: Api, body: &[u8]) -> Vec<Media> {
-    let mut found = Found::default();
+    let mut found = MediaList::default();
     let Ok(top) = serde_json::from_slice::<Top<'_>>(body) else { return Vec::new() };
     match api {
         Api::ChatCompletions | Api::Messages => found.messages(top.messages),
@@ -31,15 +31,15 @@ pub(crate) fn media(api: Api, body: &[u8]) -> Vec<Media> {
 
 /// Returns the items in the `features` of a response of vLLM's render API.
 pub(crate) fn rendered(features: Option<&RawValue>) -> Vec<Media> {
-    let mut found = Found::default();
+    let mut found = MediaList::default();
     found.hashes(features);
     found.0
 }
 
 #[derive(Debug, Default)]
-struct Found(Vec<Media>);
+struct MediaList(Vec<Media>);
 
-impl Found {
+impl MediaList {
     fn add(&mut self, modality: Modality, content: &[u8]) {
         let item = Media::new(modality, content);
         if self.0.len() < MAX_ITEMS && !self.0.contains(&item) {

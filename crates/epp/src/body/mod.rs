@@ -17,7 +17,7 @@ use fields::{Fields, MessageList, PromptField};
 pub(crate) use grpc::usage as grpc_usage;
 pub(crate) use media::{media, rendered};
 pub(crate) use protobuf::{HEADER, ProtobufError, length};
-use words::Collected;
+use words::PromptBuffer;
 
 /// The API that a path belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -164,7 +164,7 @@ fn prompts(api: Api, fields: &Fields<'_>, limit: usize) -> Result<Vec<Prompt>, B
     match api {
         Api::ChatCompletions => {
             let messages = messages(fields).ok_or(BodyError::Field("chat completions", "valid messages"))?;
-            let mut text = Collected::new(limit);
+            let mut text = PromptBuffer::new(limit);
             if let Some(tools) = fields.tools {
                 text.push(tools.get().as_bytes());
             }
@@ -194,7 +194,7 @@ fn prompts(api: Api, fields: &Fields<'_>, limit: usize) -> Result<Vec<Prompt>, B
                 .as_ref()
                 .filter(|input| input.is_given())
                 .ok_or(BodyError::Field("responses", "input"))?;
-            let mut text = Collected::new(limit);
+            let mut text = PromptBuffer::new(limit);
             if let Some(instructions) = fields.instructions {
                 text.push_words(instructions);
             }
@@ -205,7 +205,7 @@ fn prompts(api: Api, fields: &Fields<'_>, limit: usize) -> Result<Vec<Prompt>, B
             Ok(vec![text.into_prompt()])
         }
         Api::Conversations => {
-            let mut text = Collected::new(limit);
+            let mut text = PromptBuffer::new(limit);
             if let Some(items) = &fields.items {
                 items.append_to(&mut text);
             }
@@ -217,7 +217,7 @@ fn prompts(api: Api, fields: &Fields<'_>, limit: usize) -> Result<Vec<Prompt>, B
         }
         Api::Messages => {
             let messages = messages(fields).ok_or(BodyError::Field("messages", "valid messages"))?;
-            let mut text = Collected::new(limit);
+            let mut text = PromptBuffer::new(limit);
             if let Some(tools) = fields.tools {
                 text.push(tools.get().as_bytes());
             }

@@ -25,14 +25,14 @@ impl<'a> Words<'a> {
 
 /// A prompt that is being collected.
 #[derive(Debug)]
-pub(super) struct Collected {
+pub(super) struct PromptBuffer {
     bytes: Vec<u8>,
     /// The number of bytes that count for the length and are not kept.
     cut: usize,
     limit: usize,
 }
 
-impl Collected {
+impl PromptBuffer {
     /// Creates an empty prompt that keeps at most `limit` bytes.
     pub(super) fn new(limit: usize) -> Self {
         Self { bytes: Vec::new(), cut: 0, limit }
@@ -115,7 +115,7 @@ mod tests {
 
     fn read(json: &str, limit: usize) -> Prompt {
         let raw: &RawValue = serde_json::from_str(json).unwrap();
-        let mut collected = Collected::new(limit);
+        let mut collected = PromptBuffer::new(limit);
         collected.push_words(Words::of(raw).unwrap());
         collected.into_prompt()
     }

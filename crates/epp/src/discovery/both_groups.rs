@@ -34,7 +34,7 @@ pub(crate) async fn follow<T: Clone>(
     shutdown: CancellationToken,
 ) {
     let [mut first, mut second] = GROUPS.map(|group| events(&client, &scope.namespace, group, kind));
-    let mut found = [Found::default(), Found::default()];
+    let mut found = [GroupObjects::default(), GroupObjects::default()];
     let read = |object: &DynamicObject| is_about(object, &scope.pool).then(|| read(object)).flatten();
     loop {
         let differs = tokio::select! {
@@ -60,19 +60,19 @@ fn is_about(object: &DynamicObject, pool: &str) -> bool {
 
 /// The objects of one group.
 #[derive(Debug)]
-struct Found<T> {
+struct GroupObjects<T> {
     known: BTreeMap<String, T>,
     /// The objects of a list that is not complete yet.
     listing: BTreeMap<String, T>,
 }
 
-impl<T> Default for Found<T> {
+impl<T> Default for GroupObjects<T> {
     fn default() -> Self {
         Self { known: BTreeMap::new(), listing: BTreeMap::new() }
     }
 }
 
-impl<T> Found<T> {
+impl<T> GroupObjects<T> {
     /// Applies a watch event. Returns whether the objects may have changed.
     fn note(
         &mut self,

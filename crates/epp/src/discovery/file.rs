@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, sync::Arc, time
 use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
 
-use crate::{core::Core, pool::Desired};
+use crate::{core::Core, pool::EndpointSpec};
 
 /// How often the file is read. The file is short and changes only by hand.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -46,7 +46,7 @@ pub(crate) async fn follow(path: PathBuf, core: Arc<Core>, shutdown: Cancellatio
     }
 }
 
-fn parse(text: &str) -> Result<Vec<Desired>, String> {
+fn parse(text: &str) -> Result<Vec<EndpointSpec>, String> {
     let entries = serde_saphyr::from_str::<Document>(text)
         .map(|document| document.endpoints)
         .or_else(|error| serde_saphyr::from_str::<Vec<Entry>>(text).map_err(|_| error.to_string()))?;
@@ -56,7 +56,7 @@ fn parse(text: &str) -> Result<Vec<Desired>, String> {
             let invalid = || format!("endpoint {:?}: address or port is not valid", entry.name);
             let ip = entry.address.parse().map_err(|_| invalid())?;
             let port = entry.port.parse().map_err(|_| invalid())?;
-            Ok(Desired {
+            Ok(EndpointSpec {
                 namespace: if entry.namespace.is_empty() { "default".to_owned() } else { entry.namespace },
                 name: entry.name,
                 address: SocketAddr::new(ip, port),

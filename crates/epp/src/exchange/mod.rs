@@ -13,7 +13,7 @@ use longboat_scheduler::{Reservation, Slot, config::Parser};
 use tokio::time::Instant;
 
 use crate::{
-    admission::{InFlight, Queued},
+    admission::{InFlight, QueuePlace},
     answer::{Code, Refusal},
     body::{Api, Parsed},
     core::Core,
@@ -117,7 +117,7 @@ struct ParsedRequest {
 /// A request that waits for room in the pool.
 struct QueuedRequest {
     request: ParsedRequest,
-    queued: Queued,
+    queued: QueuePlace,
     /// Counts the request as waiting. `None` if flow control is off.
     waiting: Option<Waiting>,
 }
@@ -224,22 +224,15 @@ impl Exchange {
         let Some(in_flight) = &mut routed.in_flight else { return };
         if in_flight.poll(context).is_ready() {
             let labels = routed.labels.clone();
-            self.refuse(Some(&labels), &Refusal::evicted(), out);
+            self.refuse(Some(labels), &Refusal::evicted(), out);
         }
     }
 
     /// Answers the client with an error. `labels` are those of a request whose body was read.
-    fn refuse(&mut self, labels: Option<&RequestLabels>, refusal: &Refusal, out: &mut Outbox) {
+    fn refuse(&mut self, labels: Option<RequestLabels>, refusal: &Refusal, out: &mut Outbox) {
         tracing::debug!(status = refusal.code.status(), message = refusal.message, "Request refused.");
-        let unread;
-        let labels = match labels {
-            Some(labels) => labels,
-            None => {
-                unread = self.core.metrics.labels("", "", "", 0);
-                &unread
-            }
-        };
-        self.core.metrics.failed(labels, refusal.code.name());
+        let labels = labels.unwrap_or_else(|| self.core.metrics.labels("", "", "", 0));
+        self.core.metrics.failed(&labels, refusal.code.name());
         out.push(refusal.action());
         out.finish();
         self.end(Phase::Refused);

@@ -94,7 +94,7 @@ impl Exchange {
                 return self.wait(request, permit, Wait::Latency(Box::pin(answer)));
             }
         }
-        self.send(request, &permit, out)
+        self.send(request, &permit, out);
     }
 
     fn wait(&mut self, request: ParsedRequest, permit: Permit, wait: Wait) {
@@ -114,7 +114,7 @@ impl Exchange {
         }
         match admitted {
             Ok(permit) => self.prepare(request, permit, out),
-            Err(refusal) => self.refuse(Some(&request.labels), &refusal, out),
+            Err(refusal) => self.refuse(Some(request.labels), &refusal, out),
         }
     }
 
@@ -140,7 +140,7 @@ impl Exchange {
             WaitResult::Tokens(answer) => self.with_tokens(request, permit, answer, out),
             WaitResult::Burst(together) => {
                 request.together = together;
-                self.predict_latency(request, permit, out)
+                self.predict_latency(request, permit, out);
             }
             WaitResult::Latency(answer) => self.with_predictions(request, &permit, (took, answer), out),
         }
@@ -172,7 +172,7 @@ impl Exchange {
             Err(_) => "late",
         };
         self.core.metrics.token_lookup(outcome);
-        self.gather(request, permit, out)
+        self.gather(request, permit, out);
     }
 
     fn with_predictions(
@@ -196,6 +196,6 @@ impl Exchange {
                 metrics.asked(if matches!(error, PredictError::Late) { "late" } else { "failed" });
             }
         }
-        self.send(request, permit, out)
+        self.send(request, permit, out);
     }
 }

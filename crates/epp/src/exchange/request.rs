@@ -12,7 +12,7 @@ use super::{
     whole::Body,
 };
 use crate::{
-    admission::Admitted,
+    admission::AdmissionResult,
     answer::{Code, Refusal},
     body::{self, Api, Parsed},
     metrics::Work,
@@ -201,16 +201,16 @@ impl Exchange {
                 if let Some(waiting) = waiting {
                     waiting.rejected(&refusal);
                 }
-                self.refuse(Some(&request.labels), &refusal, out);
+                self.refuse(Some(request.labels), &refusal, out);
             }
-            Ok(Admitted::Now(permit)) => {
+            Ok(AdmissionResult::Now(permit)) => {
                 if let Some(waiting) = waiting {
                     waiting.enqueued("Dispatched");
                     waiting.dispatched();
                 }
                 self.prepare(request, permit, out);
             }
-            Ok(Admitted::Later(queued)) => {
+            Ok(AdmissionResult::Later(queued)) => {
                 if let Some(waiting) = &waiting {
                     waiting.enqueued("NotYetFinalized");
                 }

@@ -8,7 +8,7 @@ use longboat_scheduler::{Report, Tokens};
 use tokio::time::Instant;
 
 use super::{Exchange, LatencyMeasurement, Phase, ResponseTimes, RoutedRequest, UsageScan, headers};
-use crate::metrics::{Finished, Work};
+use crate::metrics::{RequestSummary, Work};
 
 impl Exchange {
     pub(super) fn response_headers(
@@ -169,7 +169,7 @@ impl Exchange {
         if let (Some(flow), Some(usage)) = (&routed.flow, usage) {
             self.core.admission.served(&self.core, flow, (usage.input, usage.output));
         }
-        let end = Finished {
+        let end = RequestSummary {
             duration: routed.since.elapsed(),
             first_byte: routed.first_byte,
             response_bytes: routed.response_bytes,

@@ -40,7 +40,7 @@ impl Exchange {
     pub(super) fn send(&mut self, request: ParsedRequest, _: &Permit, out: &mut Outbox) {
         let placement = match self.schedule(&request) {
             Ok(placement) => placement,
-            Err(refusal) => return self.refuse(Some(&request.labels), &refusal, out),
+            Err(refusal) => return self.refuse(Some(request.labels), &refusal, out),
         };
         let Placement { mut decision, reservation, scores, record, slots } = placement;
         let priority = request.priority();

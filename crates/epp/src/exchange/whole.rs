@@ -15,11 +15,11 @@ const TRUST: usize = 8;
 pub(super) struct Body {
     /// The length that the client announced.
     announced: usize,
-    came: Came,
+    came: Content,
 }
 
 #[derive(Debug, Default)]
-enum Came {
+enum Content {
     #[default]
     Nothing,
     /// One chunk, not copied. Most bodies are that short.
@@ -31,7 +31,7 @@ enum Came {
 impl Body {
     /// Creates the body of a request that announces this length. 0 means that no length is announced.
     pub(super) fn new(announced: usize) -> Self {
-        Self { announced, came: Came::Nothing }
+        Self { announced, came: Content::Nothing }
     }
 
     /// Adds the next chunk and counts its memory. Returns `None` if there is no memory for it.
@@ -40,14 +40,14 @@ impl Body {
             return Some(());
         }
         self.came = match mem::take(&mut self.came) {
-            Came::Nothing => Came::One(budget.keep(chunk)?),
-            Came::One(first) => {
+            Content::Nothing => Content::One(budget.keep(chunk)?),
+            Content::One(first) => {
                 let (mut bytes, held) = self.room(first.len() + chunk.len(), 0, budget)?;
                 bytes.extend_from_slice(&first);
                 bytes.extend_from_slice(&chunk);
-                Came::More(bytes, held)
+                Content::More(bytes, held)
             }
-            Came::More(mut bytes, mut held) => {
+            Content::More(mut bytes, mut held) => {
                 let needed = bytes.len() + chunk.len();
                 if needed > bytes.capacity() {
                     let (mut larger, its) = self.room(needed, bytes.capacity(), budget)?;
@@ -56,7 +56,7 @@ impl Body {
                     held = its;
                 }
                 bytes.extend_from_slice(&chunk);
-                Came::More(bytes, held)
+                Content::More(bytes, held)
             }
         };
         Some(())
@@ -77,9 +77,9 @@ impl Body {
     /// Returns the whole body. Its memory counts until the last part is dropped.
     pub(super) fn whole(self) -> Bytes {
         match self.came {
-            Came::Nothing => Bytes::new(),
-            Came::One(chunk) => chunk,
-            Came::More(bytes, held) => Bytes::from_owner(Whole { bytes, _held: held }),
+            Content::Nothing => Bytes::new(),
+            Content::One(chunk) => chunk,
+            Content::More(bytes, held) => Bytes::from_owner(Whole { bytes, _held: held }),
         }
     }
 }

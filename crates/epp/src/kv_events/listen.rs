@@ -28,7 +28,7 @@ const TOPIC: usize = 4096;
 
 /// A port that engines connect to.
 #[derive(Debug)]
-pub(crate) struct Listening {
+pub(crate) struct EventListener {
     listener: TcpListener,
     holdings: Arc<Holdings>,
 }
@@ -40,7 +40,7 @@ struct Topic {
     said: Complaints,
 }
 
-impl Listening {
+impl EventListener {
     /// Binds `IP:PORT`, or `*:PORT` on the address that the picker itself listens on.
     pub(crate) async fn bind(address: &str, ip: IpAddr, holdings: Arc<Holdings>) -> Result<Self, Error> {
         let address = match address.strip_prefix("*:") {

@@ -20,7 +20,7 @@ mod listen;
 mod models;
 mod publisher;
 
-pub(crate) use listen::Listening;
+pub(crate) use listen::EventListener;
 pub(crate) use models::Models;
 pub(crate) use publisher::Pace;
 use publisher::{Publisher, Shared};

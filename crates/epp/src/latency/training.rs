@@ -30,11 +30,11 @@ pub(crate) struct TrainingSample {
 #[derive(Debug)]
 pub(super) struct TrainingBuffer {
     most: usize,
-    kept: Mutex<Kept>,
+    kept: Mutex<Reservoir>,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
+struct Reservoir {
     samples: Vec<TrainingSample>,
     /// The number of measurements since the last call.
     seen: usize,

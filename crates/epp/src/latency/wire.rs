@@ -79,10 +79,10 @@ pub(super) fn samples(samples: &[TrainingSample]) -> serde_json::Result<Vec<u8>>
 pub(crate) fn parse(answer: &[u8], rows: usize) -> Result<Vec<Prediction>, PredictError> {
     #[derive(Deserialize)]
     struct Answer {
-        predictions: Vec<Predicted>,
+        predictions: Vec<PredictionRow>,
     }
     #[derive(Deserialize)]
-    struct Predicted {
+    struct PredictionRow {
         ttft_ms: f64,
         tpot_ms: f64,
     }
@@ -92,7 +92,7 @@ pub(crate) fn parse(answer: &[u8], rows: usize) -> Result<Vec<Prediction>, Predi
         let found = answer.predictions.len();
         return Err(PredictError::Malformed(format!("{found} predictions for {rows} endpoints")));
     }
-    let read = |predicted: &Predicted| {
+    let read = |predicted: &PredictionRow| {
         let times = [predicted.ttft_ms, predicted.tpot_ms];
         if times.iter().all(|time| time.is_finite() && *time >= 0.0) {
             return Ok(Prediction { ttft_ms: predicted.ttft_ms, tpot_ms: predicted.tpot_ms });

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::AtomicU64;
 
-use longboat_scheduler::flow::Gone;
+use longboat_scheduler::flow::EvictionOutcome;
 use prometheus_client::{
     encoding::EncodeLabelSet,
     metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
@@ -80,15 +80,15 @@ impl EvictionMetrics {
     }
 
     /// Counts an evicted request that has ended. `pending` is the saturation that the remaining evicted requests will free.
-    pub(crate) fn gone(&self, gone: Gone, pending: f64) {
+    pub(crate) fn gone(&self, gone: EvictionOutcome, pending: f64) {
         let outcome = match gone {
-            Gone::After(_) => "confirmed",
-            Gone::Late => "timed_out",
+            EvictionOutcome::After(_) => "confirmed",
+            EvictionOutcome::Late => "timed_out",
         };
         let ended = OutcomeLabels { inference_pool: self.pool.clone(), outcome };
         self.ended.get_or_create(&ended).inc();
         self.pending.get_or_create(&self.labels()).set(pending);
-        if let Gone::After(ms) = gone {
+        if let EvictionOutcome::After(ms) = gone {
             let took = std::time::Duration::from_millis(ms).as_secs_f64();
             self.confirmed.get_or_create(&self.labels()).observe(took);
         }

@@ -32,9 +32,9 @@ pub(crate) struct KvEventMetrics {
 
 /// Counts a subscription to an endpoint until this is dropped.
 #[derive(Debug)]
-pub(crate) struct Subscribed(Gauge);
+pub(crate) struct Subscription(Gauge);
 
-impl Drop for Subscribed {
+impl Drop for Subscription {
     fn drop(&mut self) {
         self.0.dec();
     }
@@ -69,9 +69,9 @@ impl KvEventMetrics {
     }
 
     /// Counts an endpoint whose events are followed.
-    pub(crate) fn subscribed(&self) -> Subscribed {
+    pub(crate) fn subscribed(&self) -> Subscription {
         self.subscribers.inc();
-        Subscribed(self.subscribers.clone())
+        Subscription(self.subscribers.clone())
     }
 
     /// Counts a connection to an endpoint that was made before, and has ended.

@@ -78,9 +78,9 @@ const OTHER: &str = "other";
 
 /// The values of a label that clients choose.
 #[derive(Debug, Default)]
-struct Bounded(Mutex<BTreeSet<String>>);
+struct LabelValues(Mutex<BTreeSet<String>>);
 
-impl Bounded {
+impl LabelValues {
     fn label(&self, value: &str) -> String {
         if value.len() > MAX_VALUE {
             return OTHER.to_owned();
@@ -106,7 +106,7 @@ pub(crate) struct Usage {
 
 /// How a request ended.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Finished {
+pub(crate) struct RequestSummary {
     pub(crate) duration: Duration,
     pub(crate) first_byte: Option<Duration>,
     pub(crate) response_bytes: usize,
@@ -116,7 +116,7 @@ pub(crate) struct Finished {
 }
 
 /// A metric under its present and its former name.
-struct Twin<L, M, C = fn() -> M> {
+struct RenamedMetric<L, M, C = fn() -> M> {
     present: Family<L, M, C>,
     former: Family<LegacyLabels, M, C>,
 }
@@ -125,22 +125,22 @@ struct Twin<L, M, C = fn() -> M> {
 pub(crate) struct PickerMetrics {
     registry: Registry,
     pool: PoolLabel,
-    models: Bounded,
-    flows: Bounded,
+    models: LabelValues,
+    flows: LabelValues,
     /// The label combinations of requests so far.
     combinations: Mutex<HashSet<RequestLabels>>,
     requests: Family<RequestLabels, Counter>,
     former_requests: Family<LegacyRequestLabels, Counter>,
     errors: Family<ErrorLabels, Counter>,
     former_errors: Family<LegacyErrorLabels, Counter>,
-    durations: Twin<RequestLabels, Histogram, Buckets>,
-    request_bytes: Twin<RequestLabels, Histogram, Buckets>,
-    response_bytes: Twin<RequestLabels, Histogram, Buckets>,
-    input_tokens: Twin<RequestLabels, Histogram, Buckets>,
-    output_tokens: Twin<RequestLabels, Histogram, Buckets>,
-    cached_tokens: Twin<RequestLabels, Histogram, Buckets>,
+    durations: RenamedMetric<RequestLabels, Histogram, Buckets>,
+    request_bytes: RenamedMetric<RequestLabels, Histogram, Buckets>,
+    response_bytes: RenamedMetric<RequestLabels, Histogram, Buckets>,
+    input_tokens: RenamedMetric<RequestLabels, Histogram, Buckets>,
+    output_tokens: RenamedMetric<RequestLabels, Histogram, Buckets>,
+    cached_tokens: RenamedMetric<RequestLabels, Histogram, Buckets>,
     first_byte: Histograms<StreamingLabels>,
-    per_token: Twin<RequestLabels, Histogram, Buckets>,
+    per_token: RenamedMetric<RequestLabels, Histogram, Buckets>,
     streamed_per_token: Histograms<RequestLabels>,
     processing: Histogram,
     responding: Histogram,
@@ -203,8 +203,8 @@ fn histograms(
     former: &str,
     help: &str,
     buckets: &'static [f64],
-) -> Twin<RequestLabels, Histogram, Buckets> {
-    let twin = Twin {
+) -> RenamedMetric<RequestLabels, Histogram, Buckets> {
+    let twin = RenamedMetric {
         present: Family::new_with_constructor(Buckets(buckets)),
         former: Family::new_with_constructor(Buckets(buckets)),
     };
@@ -398,8 +398,8 @@ impl PickerMetrics {
         Self {
             registry,
             pool: PoolLabel { name: pool.to_owned() },
-            models: Bounded::default(),
-            flows: Bounded::default(),
+            models: LabelValues::default(),
+            flows: LabelValues::default(),
             combinations: Mutex::default(),
             requests,
             former_requests,

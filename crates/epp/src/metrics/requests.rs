@@ -5,7 +5,7 @@ use std::time::Duration;
 use prometheus_client::metrics::histogram::Histogram;
 
 use super::{
-    Buckets, Finished, MAX_COMBINATIONS, OTHER, PickerMetrics, Twin,
+    Buckets, MAX_COMBINATIONS, OTHER, PickerMetrics, RenamedMetric, RequestSummary,
     labels::{
         AttemptLabels, ErrorLabels, LegacyErrorLabels, LegacyLabels, LegacyRequestLabels, ModelLabel,
         OutcomeLabel, PodAttemptLabels, RequestLabels, RewriteLabels, StreamingLabels,
@@ -101,7 +101,7 @@ impl PickerMetrics {
             .inc_by(change);
     }
 
-    pub(crate) fn finished(&self, labels: &RequestLabels, end: Finished) {
+    pub(crate) fn finished(&self, labels: &RequestLabels, end: RequestSummary) {
         self.durations.observe(labels, end.duration.as_secs_f64());
         self.response_bytes.observe(labels, length(end.response_bytes));
         if let Some(first) = end.first_byte {
@@ -155,7 +155,7 @@ impl PickerMetrics {
     }
 }
 
-impl Twin<RequestLabels, Histogram, Buckets> {
+impl RenamedMetric<RequestLabels, Histogram, Buckets> {
     fn observe(&self, labels: &RequestLabels, value: f64) {
         self.present.get_or_create(labels).observe(value);
         self.former.get_or_create(&former(labels)).observe(value);

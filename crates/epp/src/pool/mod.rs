@@ -17,7 +17,7 @@ use tokio::{sync::watch, time::Instant};
 
 /// An endpoint that should exist.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Desired {
+pub(crate) struct EndpointSpec {
     pub(crate) namespace: String,
     pub(crate) name: String,
     pub(crate) address: SocketAddr,
@@ -28,13 +28,13 @@ pub(crate) struct Desired {
 #[derive(Debug)]
 pub(crate) struct Member {
     pub(crate) endpoint: Arc<Endpoint>,
-    scraped: Arc<ArcSwap<Scraped>>,
+    scraped: Arc<ArcSwap<MetricsSample>>,
     /// Shared with the later members of the same endpoint, which differ in labels only.
     gone: Arc<AtomicBool>,
 }
 
 #[derive(Debug, Default)]
-struct Scraped {
+struct MetricsSample {
     metrics: Arc<Metrics>,
     at: Option<Instant>,
 }
@@ -52,7 +52,7 @@ impl Member {
 
     /// Stores the metrics that were scraped just now.
     pub(crate) fn scraped(&self, metrics: Metrics) {
-        self.scraped.store(Arc::new(Scraped { metrics: Arc::new(metrics), at: Some(Instant::now()) }));
+        self.scraped.store(Arc::new(MetricsSample { metrics: Arc::new(metrics), at: Some(Instant::now()) }));
     }
 
     /// Returns the endpoint with its current metrics. Without a limit on their age, metrics are always fresh.
@@ -105,13 +105,13 @@ impl Pool {
 
     /// Replaces the members. An endpoint that stays keeps its slot and its metrics, even if its labels change. Returns the
     /// freed slots.
-    pub(crate) fn set(&self, desired: Vec<Desired>) -> Vec<Slot> {
+    pub(crate) fn set(&self, desired: Vec<EndpointSpec>) -> Vec<Slot> {
         let freed = self.replace(desired);
         self.synced.store(true, Ordering::Release);
         freed
     }
 
-    fn replace(&self, mut desired: Vec<Desired>) -> Vec<Slot> {
+    fn replace(&self, mut desired: Vec<EndpointSpec>) -> Vec<Slot> {
         let mut slots = self.slots.lock();
         let old = self.members();
         desired.sort_by(|left, right| (&left.namespace, &left.name).cmp(&(&right.namespace, &right.name)));
@@ -166,7 +166,7 @@ impl Pool {
     }
 }
 
-fn endpoint(desired: Desired, slot: Slot) -> Endpoint {
+fn endpoint(desired: EndpointSpec, slot: Slot) -> Endpoint {
     Endpoint {
         slot,
         namespace: desired.namespace,

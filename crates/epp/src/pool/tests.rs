@@ -3,10 +3,10 @@ use std::{sync::Arc, time::Duration};
 use longboat_scheduler::Metrics;
 use tokio::time::Instant;
 
-use super::{Desired, Pool};
+use super::{EndpointSpec, Pool};
 use crate::tests::support::desired;
 
-fn pod(name: &str, last: u8, labels: &[(&str, &str)]) -> Desired {
+fn pod(name: &str, last: u8, labels: &[(&str, &str)]) -> EndpointSpec {
     desired(name, ([10, 0, 0, last], 8000).into(), labels)
 }
 

@@ -19,7 +19,7 @@ use longboat_scheduler::{
 use crate::{
     core::{Core, Settings},
     exchange::{Exchange, Picker},
-    pool::Desired,
+    pool::EndpointSpec,
 };
 
 /// Settings for tests: replies include scores, and metrics are never stale.
@@ -52,8 +52,8 @@ pub(crate) fn core_of(config: &str) -> Core {
 }
 
 /// An endpoint at this address.
-pub(crate) fn desired(name: &str, address: SocketAddr, labels: &[(&str, &str)]) -> Desired {
-    Desired {
+pub(crate) fn desired(name: &str, address: SocketAddr, labels: &[(&str, &str)]) -> EndpointSpec {
+    EndpointSpec {
         namespace: "default".to_owned(),
         name: name.to_owned(),
         address,

@@ -55,7 +55,7 @@ struct Home<P> {
 }
 
 impl<P: Processor> Home<P> {
-    async fn take_in(&self, stream: TcpStream, place: OwnedSemaphorePermit, open: Option<Counted>) {
+    async fn take_in(&self, stream: TcpStream, place: OwnedSemaphorePermit, open: Option<OpenConnection>) {
         let served = connection(stream, Arc::clone(&self.shared), self.shutdown.clone());
         let mut connections = self.connections.lock().await;
         while connections.try_join_next().is_some() {}
@@ -78,9 +78,9 @@ impl<P: Processor> Home<P> {
 }
 
 /// Counts a connection of a thread while the connection is open.
-struct Counted(Arc<AtomicUsize>);
+struct OpenConnection(Arc<AtomicUsize>);
 
-impl Drop for Counted {
+impl Drop for OpenConnection {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -152,7 +152,7 @@ impl Thread {
         thread::Builder::new().name("ext-proc".to_owned()).spawn(move || {
             runtime.block_on(async {
                 while let Some((stream, place)) = coming.recv().await {
-                    let counted = Counted(Arc::clone(&counted));
+                    let counted = OpenConnection(Arc::clone(&counted));
                     match TcpStream::from_std(stream) {
                         Ok(stream) => home.take_in(stream, place, Some(counted)).await,
                         Err(error) => tracing::warn!(%error, "Cannot serve a connection."),

@@ -132,7 +132,7 @@ impl<P: Processor> hyper::service::Service<http::Request<hyper::body::Incoming>>
                 .max_encoding_message_size(options.max_send_bytes);
             let start = Start { shared: Arc::clone(&self.shared), stream: Some(stream) };
             let partial = Arc::clone(&self.shared.options.memory);
-            let request = request.map(|body| Metered::new(body, partial));
+            let request = request.map(|body| MeteredBody::new(body, partial));
             return Box::pin(async move { Ok(grpc.streaming(start, request).await) });
         }
         if let Some(others) = &options.others {
@@ -140,7 +140,7 @@ impl<P: Processor> hyper::service::Service<http::Request<hyper::body::Incoming>>
             return Box::pin(async move {
                 use tower_service::Service as _;
                 let response = others.call(request.map(tonic::body::Body::new)).await?;
-                Ok(response.map(|body| tonic::body::Body::new(Counted { body, _stream: stream })))
+                Ok(response.map(|body| tonic::body::Body::new(CountedBody { body, _stream: stream })))
             });
         }
         Box::pin(ready(Ok(Status::unimplemented("no such method").into_http())))
@@ -260,16 +260,16 @@ impl<E: Exchange> Stream for Replies<E> {
 }
 
 /// The body of a stream of messages, whose unfinished message counts in the memory of all streams.
-struct Metered {
+struct MeteredBody {
     body: hyper::body::Incoming,
     partial: Arc<Budget>,
     held: Option<Held>,
-    message: Unfinished,
+    message: PartialMessage,
 }
 
-impl Metered {
+impl MeteredBody {
     fn new(body: hyper::body::Incoming, partial: Arc<Budget>) -> Self {
-        Self { body, partial, held: None, message: Unfinished::default() }
+        Self { body, partial, held: None, message: PartialMessage::default() }
     }
 
     fn count(&mut self, bytes: &[u8]) -> io::Result<()> {
@@ -291,7 +291,7 @@ impl Metered {
     }
 }
 
-impl Body for Metered {
+impl Body for MeteredBody {
     type Data = bytes::Bytes;
     type Error = Box<dyn std::error::Error + Send + Sync>;
 
@@ -320,14 +320,14 @@ impl Body for Metered {
 
 /// The length of the message that has not come whole.
 #[derive(Debug, Default)]
-struct Unfinished {
+struct PartialMessage {
     /// The prefix of the message: whether it is compressed, and its length.
     prefix: [u8; 5],
     /// The received bytes of the message, with its prefix.
     length: usize,
 }
 
-impl Unfinished {
+impl PartialMessage {
     /// Takes bytes of a stream of messages. Returns how many bytes of an unfinished message have come.
     fn push(&mut self, mut bytes: &[u8]) -> usize {
         while !bytes.is_empty() {
@@ -354,12 +354,12 @@ impl Unfinished {
 }
 
 /// The body of a response of another service, whose stream counts until it ends.
-struct Counted {
+struct CountedBody {
     body: tonic::body::Body,
     _stream: Open,
 }
 
-impl Body for Counted {
+impl Body for CountedBody {
     type Data = bytes::Bytes;
     type Error = Status;
 
@@ -381,14 +381,14 @@ impl Body for Counted {
 
 #[cfg(test)]
 mod tests {
-    use super::Unfinished;
+    use super::PartialMessage;
 
     #[test]
     fn only_the_message_that_has_not_come_whole_counts() {
         let message = |length: u8| [&[0, 0, 0, 0, length][..], &vec![7; length.into()]].concat();
         let stream = [message(3), message(0), message(200)].concat();
         for piece in [1, 2, 7, 1000] {
-            let mut unfinished = Unfinished::default();
+            let mut unfinished = PartialMessage::default();
             let mut most = 0;
             for bytes in stream.chunks(piece) {
                 most = most.max(unfinished.push(bytes));
@@ -396,6 +396,6 @@ mod tests {
             assert_eq!(unfinished.length, 0);
             assert!(most <= 204 && (piece == 1000 || most > 190), "{most}");
         }
-        assert_eq!(Unfinished::default().push(&[1, 0xff, 0xff, 0xff, 0xff, 0]), 6);
+        assert_eq!(PartialMessage::default().push(&[1, 0xff, 0xff, 0xff, 0xff, 0]), 6);
     }
 }

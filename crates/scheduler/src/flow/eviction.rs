@@ -21,7 +21,7 @@ pub struct Lease {
 
 /// The highest priority band whose requests wait because of the saturation.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Blocked {
+pub struct ClosedBand {
     /// The band's priority.
     pub priority: i32,
     /// The saturation from which on the band is closed.
@@ -46,7 +46,7 @@ pub struct Eviction<T> {
 
 /// How a victim ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Gone {
+pub enum EvictionOutcome {
     /// The victim ended after this many milliseconds.
     After(u64),
     /// The victim took too long, so it counts as ended.
@@ -95,28 +95,28 @@ impl<T> Eviction<T> {
     }
 
     /// Records that the request has ended. If it was evicted, returns how it ended.
-    pub fn leave(&mut self, lease: Lease, now: u64) -> Option<Gone> {
+    pub fn leave(&mut self, lease: Lease, now: u64) -> Option<EvictionOutcome> {
         self.in_flight = self.in_flight.saturating_sub(1);
         self.victims.remove(&(lease.priority, Reverse(lease.number)));
         let since = self.going.remove(&lease)?;
         self.settled_at = self.settled_at.max(now.saturating_add(self.grace_ms));
-        Some(Gone::After(now.saturating_sub(since)))
+        Some(EvictionOutcome::After(now.saturating_sub(since)))
     }
 
     /// Returns the victims that took too long to end. From now on they count as ended.
-    pub fn late(&mut self, now: u64) -> Vec<Gone> {
+    pub fn late(&mut self, now: u64) -> Vec<EvictionOutcome> {
         let before = self.going.len();
         self.going.retain(|_, since| now.saturating_sub(*since) < PATIENCE_MS);
         let late = before - self.going.len();
         if late > 0 {
             self.settled_at = self.settled_at.max(now.saturating_add(self.grace_ms));
         }
-        vec![Gone::Late; late]
+        vec![EvictionOutcome::Late; late]
     }
 
     /// Returns the requests to evict for the blocked band, in this order. Often there are none. Each victim's priority is below
     /// the band's.
-    pub fn decide(&mut self, blocked: Blocked, saturation: f64, now: u64) -> Vec<T> {
+    pub fn decide(&mut self, blocked: ClosedBand, saturation: f64, now: u64) -> Vec<T> {
         if !self.going.is_empty() || now < self.settled_at || self.in_flight == 0 {
             return Vec::new();
         }

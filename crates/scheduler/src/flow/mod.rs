@@ -10,7 +10,7 @@ mod section;
 mod service;
 mod settings;
 
-pub use eviction::{Blocked, Eviction, Gone, Lease};
+pub use eviction::{ClosedBand, Eviction, EvictionOutcome, Lease};
 pub use limits::UsageLimit;
 pub use queue::{Arrival, Full, Queue, Share, Shares, Ticket};
 pub use service::Served;

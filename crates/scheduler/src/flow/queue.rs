@@ -8,8 +8,8 @@ use std::{
 };
 
 use super::{
-    eviction::Blocked,
-    service::{Attained, Served},
+    eviction::ClosedBand,
+    service::{FlowServices, Served},
     settings::{Fairness, Ordering, Settings},
 };
 
@@ -76,14 +76,14 @@ pub struct Queue<T> {
     bytes: u64,
     next: u64,
     cycles: u64,
-    attained: Attained,
+    attained: FlowServices,
 }
 
 #[derive(Debug)]
 struct Band<T> {
     /// Whether the settings or an objective still use this priority.
     wanted: bool,
-    flows: BTreeMap<Arc<str>, BTreeMap<Key, Waiting<T>>>,
+    flows: BTreeMap<Arc<str>, BTreeMap<Key, WaitingRequest<T>>>,
     /// The flow that was served last.
     last: Option<Arc<str>>,
     requests: u64,
@@ -94,7 +94,7 @@ struct Band<T> {
 type Key = (u64, Ticket);
 
 #[derive(Debug)]
-struct Waiting<T> {
+struct WaitingRequest<T> {
     bytes: u64,
     item: T,
 }
@@ -123,7 +123,7 @@ impl<T> Queue<T> {
             bytes: 0,
             next: 0,
             cycles: 0,
-            attained: Attained::default(),
+            attained: FlowServices::default(),
         };
         queue.provision([]);
         queue
@@ -214,7 +214,7 @@ impl<T> Queue<T> {
                 .map_or_else(|| Arc::from(arrival.flow), |(flow, _)| Arc::clone(flow)),
         };
         let key = (deadline, ticket);
-        let waiting = Waiting { bytes: arrival.bytes, item };
+        let waiting = WaitingRequest { bytes: arrival.bytes, item };
         band.flows.entry(Arc::clone(&flow)).or_default().insert(key, waiting);
         band.requests += 1;
         band.bytes += arrival.bytes;
@@ -261,12 +261,12 @@ impl<T> Queue<T> {
 
     /// Returns the highest band whose requests wait because the pool is too saturated. Skips a band with a ceiling of 0,
     /// because that band is closed at any saturation.
-    pub fn blocked(&self, saturation: f64) -> Option<Blocked> {
+    pub fn blocked(&self, saturation: f64) -> Option<ClosedBand> {
         let priorities: Vec<i32> = self.bands.keys().map(|Reverse(priority)| *priority).collect();
         self.bands.iter().enumerate().find_map(|(index, (Reverse(priority), band))| {
             let ceiling = self.settings.usage_limit.ceiling(saturation, &priorities, index, self.cycles);
             let closed = ceiling > 0.0 && saturation >= ceiling;
-            (closed && band.requests > 0).then_some(Blocked { priority: *priority, ceiling })
+            (closed && band.requests > 0).then_some(ClosedBand { priority: *priority, ceiling })
         })
     }
 

@@ -9,7 +9,7 @@ const MAX_FLOWS: usize = 10_000;
 
 /// The service of all flows, for fairness policies that use it.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Attained {
+pub(super) struct FlowServices {
     flows: HashMap<Arc<str>, Service>,
     swept: u64,
 }
@@ -49,7 +49,7 @@ fn float(count: u64) -> f64 {
     count as f64
 }
 
-impl Attained {
+impl FlowServices {
     /// Adds the service of an answered request. Generated tokens count twice.
     pub(super) fn add(&mut self, policy: &LeastService, flow: &str, (input, output): (u64, u64), now: u64) {
         if now.saturating_sub(self.swept) >= policy.sweep_ms {

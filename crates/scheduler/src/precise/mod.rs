@@ -64,7 +64,7 @@ pub struct EndpointEvents {
 #[derive(Debug)]
 pub struct Holdings {
     settings: PreciseSettings,
-    known: RwLock<Known>,
+    known: RwLock<BlockIndex>,
     lookups: AtomicU64,
     hits: AtomicU64,
 }
@@ -85,7 +85,7 @@ pub struct IndexCounts {
 }
 
 #[derive(Debug)]
-struct Known {
+struct BlockIndex {
     index: Index,
     expected: Expected,
 }
@@ -96,7 +96,7 @@ impl Holdings {
     pub(crate) fn new(settings: PreciseSettings) -> Self {
         let expected = Expected::new(if settings.speculative_ms.is_some() { EXPECTED } else { 0 });
         let index = Index::new(settings.limits.clone());
-        let known = RwLock::new(Known { index, expected });
+        let known = RwLock::new(BlockIndex { index, expected });
         Self { settings, known, lookups: AtomicU64::new(0), hits: AtomicU64::new(0) }
     }
 
@@ -161,7 +161,7 @@ impl Holdings {
     /// Records that a request was sent to an endpoint, which will hold its blocks soon.
     pub(crate) fn learn(&self, slot: Slot, matches: &Matches, now: u64) {
         let mut known = self.known.write();
-        let Known { index, expected } = &mut *known;
+        let BlockIndex { index, expected } = &mut *known;
         // The order of use matters only if entries may have to be evicted.
         let crowded = index.len() > self.settings.limits.entries / 2;
         for keys in matches.chains() {

@@ -12,7 +12,7 @@ use crate::{
         nearest::{nearest, similar},
     },
     deciders,
-    error::{ConfigError, Meant, MissingType},
+    error::{ConfigError, MissingType, Suggestion},
     filters, handlers,
     latency::LatencySettings,
     parameters::Parameters,
@@ -444,10 +444,11 @@ pub(crate) fn known(config: &EndpointPickerConfig) -> Result<(), ConfigError> {
     if missing.is_empty() { Ok(()) } else { Err(ConfigError::Types { missing, more }) }
 }
 
-fn meant(unknown: &str) -> Meant {
+fn meant(unknown: &str) -> Suggestion {
     let names = || TYPES.iter().map(|(name, ..)| *name);
     if let Some(name) = former::present_name(unknown) {
-        return Meant::Renamed(name);
+        return Suggestion::Renamed(name);
     }
-    nearest(names(), unknown).map_or_else(|| Meant::Like(similar(names(), unknown, 3)), Meant::Misspelt)
+    nearest(names(), unknown)
+        .map_or_else(|| Suggestion::Like(similar(names(), unknown, 3)), Suggestion::Misspelt)
 }

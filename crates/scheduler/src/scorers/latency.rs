@@ -80,7 +80,7 @@ const NONE: f64 = 1e-9;
 
 /// A candidate's place in the list, and its headroom.
 #[derive(Debug, Clone, Copy)]
-struct Left {
+struct Headroom {
     place: usize,
     ttft: f64,
     tpot: f64,
@@ -92,21 +92,21 @@ impl Scorer for Latency {
         if outlooks.iter().all(Option::is_none) {
             return self.without_predictions(context, candidates, scores);
         }
-        let left = |place: usize, outlook: Option<&Outlook>| Left {
+        let left = |place: usize, outlook: Option<&Outlook>| Headroom {
             place,
             ttft: outlook.map_or(0.0, |outlook| outlook.ttft_headroom),
             tpot: outlook.map_or(0.0, |outlook| outlook.tpot_headroom),
         };
-        let all: Vec<Left> =
+        let all: Vec<Headroom> =
             outlooks.iter().enumerate().map(|(place, outlook)| left(place, *outlook)).collect();
-        let late = |left: &&Left| left.ttft < 0.0 || left.tpot < 0.0;
-        let (too_slow, in_time): (Vec<Left>, Vec<Left>) = all.iter().partition(late);
+        let late = |left: &&Headroom| left.ttft < 0.0 || left.tpot < 0.0;
+        let (too_slow, in_time): (Vec<Headroom>, Vec<Headroom>) = all.iter().partition(late);
         if !in_time.is_empty() {
             return self.rank(&in_time, self.given.headroom_selection_strategy, scores);
         }
         // All endpoints are too slow. Idle ones are preferred, then those that meet at least one of the two times.
-        let idle = |left: &&Left| outlooks[left.place].is_some_and(|outlook| outlook.dispatched == 0);
-        let groups: [Vec<Left>; 4] = [
+        let idle = |left: &&Headroom| outlooks[left.place].is_some_and(|outlook| outlook.dispatched == 0);
+        let groups: [Vec<Headroom>; 4] = [
             too_slow.iter().filter(idle).copied().collect(),
             too_slow.iter().filter(|left| left.ttft >= 0.0).copied().collect(),
             too_slow.iter().filter(|left| left.tpot >= 0.0).copied().collect(),
@@ -120,7 +120,7 @@ impl Scorer for Latency {
 
 impl Latency {
     /// Scores by the distance from the requested times, in hundredths. A time that is equal for all candidates does not count.
-    fn rank(&self, group: &[Left], strategy: Strategy, scores: &mut [f64]) {
+    fn rank(&self, group: &[Headroom], strategy: Strategy, scores: &mut [f64]) {
         let ttft = Range::of(group.iter().map(|left| left.ttft.abs()));
         let tpot = Range::of(group.iter().map(|left| left.tpot.abs()));
         let sum = self.given.ttft_weight + self.given.tpot_weight;

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use rand::{SeedableRng, rngs::StdRng};
 
-use super::plugins::{Sent, pool};
+use super::plugins::{RequestHeaders, pool};
 use crate::{
     LoraAdapters, Media, Metrics, Modality, Options, Prediction, Prompt, Request, Scheduler, Slot, Snapshot,
     config::EndpointPickerConfig, known_types,
@@ -150,7 +150,7 @@ proptest! {
             (".{0,20}", ".{0,20}", any::<i32>(), any::<bool>(), any::<u64>(), any::<u64>()),
     ) {
         let prompts: Vec<_> = prompts.into_iter().map(Prompt::from).collect();
-        let headers = Sent([
+        let headers = RequestHeaders([
             ("x-session-id", session.clone()),
             ("x-session-token", session),
             ("test-epp-endpoint-selection", format!("{listed},10.0.0.1:8000")),

@@ -15,7 +15,7 @@ use std::{
 
 use rand::{Rng as _, SeedableRng, rngs::StdRng, seq::IndexedRandom as _};
 
-use super::plugins::{Sent, pool};
+use super::plugins::{RequestHeaders, pool};
 use crate::{Metrics, Options, Prompt, Request, Reservation, Scheduler, config::EndpointPickerConfig};
 
 const ENDPOINTS: usize = 8;
@@ -72,7 +72,7 @@ impl Cache {
 }
 
 /// A request at an endpoint.
-struct Running {
+struct RequestInFlight {
     session: usize,
     prefill_ms: u64,
     decode_ms: u64,
@@ -83,8 +83,8 @@ struct Running {
 #[derive(Default)]
 struct Engine {
     cache: Cache,
-    running: Vec<Running>,
-    waiting: VecDeque<Running>,
+    running: Vec<RequestInFlight>,
+    waiting: VecDeque<RequestInFlight>,
     requests: usize,
 }
 
@@ -130,7 +130,7 @@ fn simulate(plugins: &str, profile: &str, system_bytes: usize, seed: u64) -> Out
                     predictions: &[],
                     together: None,
                     media: &[],
-                    headers: &Sent::default(),
+                    headers: &RequestHeaders::default(),
                 };
                 let decision = scheduler.schedule(&state, &request, &pool, now, &mut random).unwrap();
                 let held = scheduler.commit(&mut state, &decision);
@@ -141,7 +141,8 @@ fn simulate(plugins: &str, profile: &str, system_bytes: usize, seed: u64) -> Out
                 cached += hit;
                 total += prompt.len();
                 let prefill_ms = ((prompt.len() - hit) / 4 / PREFILL_PER_MS).max(1) as u64;
-                let running = Running { session, prefill_ms, decode_ms: 300, arrived: now, held: Some(held) };
+                let running =
+                    RequestInFlight { session, prefill_ms, decode_ms: 300, arrived: now, held: Some(held) };
                 engine.waiting.push_back(running);
             }
         }

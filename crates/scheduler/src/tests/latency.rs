@@ -2,15 +2,15 @@
 
 use rand::{SeedableRng, rngs::StdRng};
 
-use super::plugins::{Sent, pool, scheduler};
+use super::plugins::{RequestHeaders, pool, scheduler};
 use crate::{
     Decision, Features, Media, Metrics, Modality, NoHeaders, Prediction, Prompt, Request, ScheduleError,
     Scheduler, Slot, Snapshot, State,
 };
 
 /// The headers of a request that asks for these times.
-fn wants(ttft: &str, tpot: &str) -> Sent {
-    Sent([("x-llm-d-slo-ttft-ms", ttft.to_owned()), ("x-slo-tpot-ms", tpot.to_owned())].into())
+fn wants(ttft: &str, tpot: &str) -> RequestHeaders {
+    RequestHeaders([("x-llm-d-slo-ttft-ms", ttft.to_owned()), ("x-slo-tpot-ms", tpot.to_owned())].into())
 }
 
 /// Predictions for the slots from 0 on. Each is the milliseconds until the first token and for each further token.
@@ -22,7 +22,7 @@ fn predicted(times: &[(f64, f64)]) -> Vec<(Slot, Prediction)> {
 fn schedule(
     (scheduler, state): (&Scheduler, &State),
     pool: &[Snapshot],
-    headers: &Sent,
+    headers: &RequestHeaders,
     predictions: &[(Slot, Prediction)],
     priority: i32,
 ) -> Result<Decision, ScheduleError> {
@@ -48,7 +48,12 @@ fn idle(count: usize) -> Vec<Snapshot> {
 }
 
 /// The scores of the only scorer, in the order of the pool.
-fn scores(scheduler: &Scheduler, pool: &[Snapshot], headers: &Sent, times: &[(f64, f64)]) -> Vec<f64> {
+fn scores(
+    scheduler: &Scheduler,
+    pool: &[Snapshot],
+    headers: &RequestHeaders,
+    times: &[(f64, f64)],
+) -> Vec<f64> {
     let state = scheduler.state();
     let decision = schedule((scheduler, &state), pool, headers, &predicted(times), 0).unwrap();
     decision.primary_run().trace[0].scores.iter().map(|(_, score)| *score).collect()
@@ -140,7 +145,7 @@ fn a_request_that_may_be_dropped_is_where_nobody_is_in_time() {
     let all_busy = pool(vec![(working.clone(), &[]), (working.clone(), &[])]);
     let one_idle = pool(vec![(working.clone(), &[]), (Metrics { running: 0.0, ..working }, &[])]);
     let (slow, fast) = (predicted(&[(150.0, 0.0); 2]), predicted(&[(150.0, 0.0), (50.0, 0.0)]));
-    let admit = |pool: &[Snapshot], headers: &Sent, times: &[(Slot, Prediction)], priority: i32| {
+    let admit = |pool: &[Snapshot], headers: &RequestHeaders, times: &[(Slot, Prediction)], priority: i32| {
         schedule((&scheduler, &state), pool, headers, times, priority).map(|_| ())
     };
     let hurry = wants("100", "");
@@ -158,7 +163,7 @@ fn the_prefix_filter_can_take_its_times_from_the_predictor() {
     let scheduler = scheduler(plugins, "");
     let pool = idle(2);
     let mut state = scheduler.state();
-    let headers = Sent::default();
+    let headers = RequestHeaders::default();
     let first = schedule((&scheduler, &state), &pool[..1], &headers, &[], 0).unwrap();
     let held = scheduler.commit(&mut state, &first);
     let kept = |times: &[(f64, f64)]| {
@@ -181,7 +186,7 @@ fn the_predictor_is_told_what_it_learned_from() {
         (Metrics { kv_usage: f64::NAN, ..Metrics::default() }, &[]),
     ]);
     let mut state = scheduler.state();
-    let headers = Sent::default();
+    let headers = RequestHeaders::default();
     let first = schedule((&scheduler, &state), &pool[..1], &headers, &[], 0).unwrap();
     let held = scheduler.commit(&mut state, &first);
     let prompts = [Prompt::from(vec![b'x'; 4000])];

@@ -2,7 +2,7 @@
 
 use rand::{SeedableRng, rngs::StdRng};
 
-use super::plugins::{Sent, pool, scheduler, try_scheduler};
+use super::plugins::{RequestHeaders, pool, scheduler, try_scheduler};
 use crate::{Metrics, Prompt, Request, Snapshot};
 
 const HEADER: &str = "x-kv-cache-source-host-port";
@@ -15,7 +15,7 @@ fn a_pod_that_has_more_of_the_prompt_is_named() {
         let scheduler = scheduler(&plugins, "");
         let mut state = scheduler.state();
         let prompts = [Prompt::from(vec![b'x'; 4000])];
-        let headers = Sent::default();
+        let headers = RequestHeaders::default();
         let request = Request {
             id: "r",
             model: "m",

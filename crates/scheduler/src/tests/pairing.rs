@@ -1,6 +1,6 @@
 //! Prefill and decode of different revisions.
 
-use super::plugins::{Sent, pick_as, pool, scheduler};
+use super::plugins::{RequestHeaders, pick_as, pool, scheduler};
 use crate::{Decision, Metrics, REVISION_LABEL};
 
 const PROFILES: &str = "schedulingProfiles:
@@ -31,7 +31,7 @@ fn pick(order: &str, endpoints: &[(&str, Option<&str>)], seed: u64) -> Decision 
         ),
         PROFILES,
     );
-    pick_as(&scheduler, &scheduler.state(), &pool, (0, &Sent::default(), seed)).unwrap()
+    pick_as(&scheduler, &scheduler.state(), &pool, (0, &RequestHeaders::default(), seed)).unwrap()
 }
 
 /// Returns the endpoint that decodes, and the endpoint that prefills if there is one.

@@ -23,9 +23,9 @@ pub(crate) fn try_scheduler(plugins: &str, rest: &str) -> Result<Scheduler, crat
 
 /// Headers by lower-case name.
 #[derive(Debug, Default)]
-pub(super) struct Sent(pub(super) BTreeMap<&'static str, String>);
+pub(super) struct RequestHeaders(pub(super) BTreeMap<&'static str, String>);
 
-impl HeaderLookup for Sent {
+impl HeaderLookup for RequestHeaders {
     fn header(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str)
     }
@@ -60,7 +60,7 @@ pub(super) fn pick_as(
     scheduler: &Scheduler,
     state: &State,
     pool: &[Snapshot],
-    (priority, headers, seed): (i32, &Sent, u64),
+    (priority, headers, seed): (i32, &RequestHeaders, u64),
 ) -> Result<Decision, ScheduleError> {
     let prompts = [Prompt::from(b"prompt".to_vec())];
     let request = Request {
@@ -81,7 +81,7 @@ pub(super) fn pick_as(
 
 fn kept(plugin: &str, pool: &[Snapshot]) -> Vec<usize> {
     let scheduler = scheduler(plugin, "");
-    match pick_as(&scheduler, &scheduler.state(), pool, (0, &Sent::default(), 7)) {
+    match pick_as(&scheduler, &scheduler.state(), pool, (0, &RequestHeaders::default(), 7)) {
         Ok(decision) => decision.primary_run().totals.iter().map(|&(candidate, _)| candidate).collect(),
         Err(_) => Vec::new(),
     }
@@ -89,7 +89,7 @@ fn kept(plugin: &str, pool: &[Snapshot]) -> Vec<usize> {
 
 fn scored(plugin: &str, pool: &[Snapshot]) -> Vec<f64> {
     let scheduler = scheduler(plugin, "");
-    let decision = pick_as(&scheduler, &scheduler.state(), pool, (0, &Sent::default(), 7)).unwrap();
+    let decision = pick_as(&scheduler, &scheduler.state(), pool, (0, &RequestHeaders::default(), 7)).unwrap();
     decision.primary_run().trace[0].scores.iter().map(|&(_, score)| score).collect()
 }
 
@@ -181,7 +181,8 @@ fn near(plugin: &str, topology: &str) -> (Vec<usize>, Vec<f64>) {
          {{type: disagg-profile-handler, parameters: {{deciders: {{prefill: always-disagg-pd-decider}}}}}}, {plugin}"
     );
     let scheduler = scheduler(&plugins, DISAGGREGATED);
-    let decision = pick_as(&scheduler, &scheduler.state(), &pool, (0, &Sent::default(), 7)).unwrap();
+    let decision =
+        pick_as(&scheduler, &scheduler.state(), &pool, (0, &RequestHeaders::default(), 7)).unwrap();
     let prefill = decision.runs.iter().find(|run| run.name == "prefill").unwrap();
     let scores = prefill.trace.first().map(|trace| trace.scores.iter().map(|&(_, score)| score).collect());
     (prefill.totals.iter().map(|&(candidate, _)| candidate).collect(), scores.unwrap_or_default())
@@ -245,7 +246,7 @@ fn requests_in_flight_that_are_at_their_limit_close_an_endpoint() {
             scheduler(&format!("{{type: concurrency-detector, parameters: {{{parameters}}}}}"), "");
         let mut state = scheduler.state();
         let mut taken = 0;
-        while let Ok(decision) = pick_as(&scheduler, &state, &pool, (0, &Sent::default(), 7)) {
+        while let Ok(decision) = pick_as(&scheduler, &state, &pool, (0, &RequestHeaders::default(), 7)) {
             let _held = scheduler.commit(&mut state, &decision);
             taken += 1;
             assert!(taken < 100);
@@ -261,7 +262,7 @@ fn the_fuller_the_pool_the_more_sheddable_requests_are_dropped() {
         let state = scheduler.state();
         let pool = pool(vec![busy(waiting, 0.0); 3]);
         let picks = (0..2000).filter(|&seed| {
-            match pick_as(&scheduler, &state, &pool, (priority, &Sent::default(), seed)) {
+            match pick_as(&scheduler, &state, &pool, (priority, &RequestHeaders::default(), seed)) {
                 Ok(_) => true,
                 Err(error) => {
                     assert_eq!(error, ScheduleError::NotAdmitted);

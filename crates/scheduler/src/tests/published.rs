@@ -3,22 +3,22 @@
 use crate::{Options, Scheduler, config::EndpointPickerConfig};
 
 /// A published configuration: its file, its plugins, the rest of the document, and the name in our error if it does not load.
-struct Published {
+struct PublishedConfig {
     file: &'static str,
     plugins: &'static str,
     rest: &'static str,
     refused: Option<&'static [&'static str]>,
 }
 
-const fn loads(file: &'static str, plugins: &'static str, rest: &'static str) -> Published {
-    Published { file, plugins, rest, refused: None }
+const fn loads(file: &'static str, plugins: &'static str, rest: &'static str) -> PublishedConfig {
+    PublishedConfig { file, plugins, rest, refused: None }
 }
 
 /// Takes tokens from a model server.
 const TOKENS: &str =
     "{type: token-producer, parameters: {modelName: org/model, vllm: {url: 'http://localhost:8000'}}}";
 
-const PUBLISHED: &[Published] = &[
+const PUBLISHED: &[PublishedConfig] = &[
     loads(
         "dp-epp-config",
         "{type: prefix-cache-scorer}, {type: decode-filter}, {type: max-score-picker}, \
@@ -114,7 +114,7 @@ const PUBLISHED: &[Published] = &[
         "schedulingProfiles: [{name: default, plugins: [{pluginRef: decode-filter}, {pluginRef: max-score-picker}, \
          {pluginRef: prefix-cache-scorer, weight: 2}]}]",
     ),
-    Published {
+    PublishedConfig {
         file: "sim-epp-gpu-config",
         plugins: "{type: dcgm-data-source, name: dcgm-source, parameters: {port: 9400, interval: 1s}}, {type: dcgm-extractor}, \
              {type: endpoint-attribute-filter, name: gpu-utilization-filter, parameters: {attribute: GPUUtilization, \
@@ -196,7 +196,7 @@ const PRECISE_PROFILE: &str = "schedulingProfiles: [{name: default, plugins: [{p
 fn published_configurations_load_or_are_refused_by_name() {
     let mut loaded = 0;
     let mut wrong = Vec::new();
-    for Published { file, plugins, rest, refused } in PUBLISHED {
+    for PublishedConfig { file, plugins, rest, refused } in PUBLISHED {
         let plugins = plugins.replace("TOKENS", TOKENS).replace("PAIR", PAIR);
         let text = format!(
             "apiVersion: llm-d.ai/v1alpha1\nkind: EndpointPickerConfig\nplugins: [{plugins}]\n{rest}\n"

@@ -2,11 +2,11 @@
 
 use rand::{SeedableRng, rngs::StdRng};
 
-use super::plugins::{Sent, pool, scheduler, try_scheduler};
+use super::plugins::{RequestHeaders, pool, scheduler, try_scheduler};
 use crate::{Metrics, Prompt, Request, Scheduler, State};
 
 /// Sends a request with these headers to one of eight endpoints, commits the decision, and returns the endpoint's name.
-fn sent(scheduler: &Scheduler, state: &mut State, headers: &Sent, seed: u64) -> String {
+fn sent(scheduler: &Scheduler, state: &mut State, headers: &RequestHeaders, seed: u64) -> String {
     let pool = pool(vec![(Metrics::default(), &[]); 8]);
     let prompts = [Prompt::from(b"prompt".to_vec())];
     let request = Request {
@@ -32,7 +32,7 @@ fn sent(scheduler: &Scheduler, state: &mut State, headers: &Sent, seed: u64) -> 
 fn sticks(plugins: &str, name: &'static str, value: &str) -> bool {
     let scheduler = scheduler(plugins, "");
     let mut state = scheduler.state();
-    let headers = Sent([(name, value.to_owned())].into());
+    let headers = RequestHeaders([(name, value.to_owned())].into());
     let first = sent(&scheduler, &mut state, &headers, 0);
     (1..20).all(|seed| sent(&scheduler, &mut state, &headers, seed) == first)
 }
@@ -65,7 +65,8 @@ fn sessions_stand_in_headers_in_cookies_and_in_what_agents_send() {
 fn the_session_of_an_agent_is_in_the_first_header_that_has_one() {
     let agents = scheduler("{type: agent-identity, parameters: {additionalSessionHeaders: [X-Mine]}}", "");
     let of = |headers: &[(&'static str, &str)]| {
-        let headers = Sent(headers.iter().map(|(name, value)| (*name, (*value).to_owned())).collect());
+        let headers =
+            RequestHeaders(headers.iter().map(|(name, value)| (*name, (*value).to_owned())).collect());
         agents.agents().unwrap().of(&headers).map(str::to_owned)
     };
     assert_eq!(of(&[("session_id", "old"), ("x-mine", "mine")]).as_deref(), Some("mine"));

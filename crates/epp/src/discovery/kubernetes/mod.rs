@@ -21,7 +21,7 @@ use longboat_watch::Events;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::{core::Core, pool::Desired};
+use crate::{core::Core, pool::EndpointSpec};
 
 /// Annotation that restricts which of the pool's ports a pod serves, and its former name.
 const ACTIVE_PORTS: [&str; 2] = ["llm-d.ai/active-ports", "inference.networking.k8s.io/active-ports"];
@@ -241,7 +241,7 @@ fn selection(pool: &Value) -> Option<Selection> {
 }
 
 /// Returns one endpoint per port, if the pod is ready and not being deleted.
-fn endpoints(pod: &Pod, ports: &[u16]) -> Vec<Desired> {
+fn endpoints(pod: &Pod, ports: &[u16]) -> Vec<EndpointSpec> {
     let Some(ip) = serving_ip(pod) else {
         return Vec::new();
     };
@@ -253,7 +253,7 @@ fn endpoints(pod: &Pod, ports: &[u16]) -> Vec<Desired> {
         .iter()
         .enumerate()
         .filter(|(_, port)| active.as_ref().is_none_or(|active| active.contains(port)))
-        .map(|(rank, port)| Desired {
+        .map(|(rank, port)| EndpointSpec {
             namespace: pod.namespace().unwrap_or_default(),
             name: format!("{}-rank-{rank}", pod.name_any()),
             address: SocketAddr::new(ip, *port),

@@ -15,16 +15,16 @@ const MAX_ADAPTERS: usize = 1024;
 /// every engine should have: queue length, running requests and use of the KV cache.
 pub(crate) fn extract(page: &[u8], engine: &EngineConfig, metrics: &mut Metrics) -> bool {
     let wanted = [
-        (Wanted::Waiting, &engine.queued_requests_spec),
-        (Wanted::Running, &engine.running_requests_spec),
-        (Wanted::KvUsage, &engine.kv_usage_spec),
-        (Wanted::Lora, &engine.lora_spec),
-        (Wanted::CacheInfo, &engine.cache_info_spec),
-        (Wanted::BlockSize, &engine.cache_block_size_spec),
-        (Wanted::NumBlocks, &engine.cache_num_blocks_spec),
+        (Field::Waiting, &engine.queued_requests_spec),
+        (Field::Running, &engine.running_requests_spec),
+        (Field::KvUsage, &engine.kv_usage_spec),
+        (Field::Lora, &engine.lora_spec),
+        (Field::CacheInfo, &engine.cache_info_spec),
+        (Field::BlockSize, &engine.cache_block_size_spec),
+        (Field::NumBlocks, &engine.cache_num_blocks_spec),
     ];
     let custom = engine.custom_metrics.iter();
-    let custom = custom.map(|custom| (Wanted::Custom(&custom.attribute_key), Some(&custom.metric_spec)));
+    let custom = custom.map(|custom| (Field::Custom(&custom.attribute_key), Some(&custom.metric_spec)));
     let wanted = wanted.into_iter().map(|(what, spec)| (what, spec.as_ref())).chain(custom);
     let wanted: Vec<_> = wanted.filter_map(|(what, spec)| Some((what, spec?))).collect();
     let specs = [&engine.queued_requests_spec, &engine.running_requests_spec, &engine.kv_usage_spec];
@@ -45,21 +45,21 @@ pub(crate) fn extract(page: &[u8], engine: &EngineConfig, metrics: &mut Metrics)
                 continue;
             }
             match what {
-                Wanted::Custom(name) => {
+                Field::Custom(name) => {
                     metrics.custom.insert((*name).to_owned(), series.value);
                 }
-                Wanted::Waiting => (found[0], metrics.waiting) = (true, series.value),
-                Wanted::Running => (found[1], metrics.running) = (true, series.value),
-                Wanted::KvUsage => (found[2], metrics.kv_usage) = (true, series.value),
-                Wanted::BlockSize => metrics.block_size = count(series.value),
-                Wanted::NumBlocks => metrics.num_blocks = count(series.value),
-                Wanted::Lora => {
+                Field::Waiting => (found[0], metrics.waiting) = (true, series.value),
+                Field::Running => (found[1], metrics.running) = (true, series.value),
+                Field::KvUsage => (found[2], metrics.kv_usage) = (true, series.value),
+                Field::BlockSize => metrics.block_size = count(series.value),
+                Field::NumBlocks => metrics.num_blocks = count(series.value),
+                Field::Lora => {
                     // There may be several series. The newest has the largest value, because the value is a timestamp.
                     if lora.as_ref().is_none_or(|(newest, _)| series.value >= *newest) {
                         lora = Some((series.value, adapters(&series)));
                     }
                 }
-                Wanted::CacheInfo => {
+                Field::CacheInfo => {
                     let size = engine.cache_block_size_label_name.as_deref().unwrap_or("block_size");
                     let blocks = engine.cache_num_blocks_label_name.as_deref().unwrap_or("num_gpu_blocks");
                     if let Some(size) = series.label(size).and_then(|size| size.parse().ok()) {
@@ -89,7 +89,7 @@ fn lines(page: &[u8]) -> impl Iterator<Item = &[u8]> {
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Wanted<'a> {
+enum Field<'a> {
     /// A custom attribute.
     Custom(&'a str),
     Waiting,

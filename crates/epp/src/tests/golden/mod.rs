@@ -109,7 +109,7 @@ fn replay(name: &str, scenario: &Scenario, counts: &mut Counts) {
         scenario
             .endpoints
             .iter()
-            .map(|spec| crate::pool::Desired {
+            .map(|spec| crate::pool::EndpointSpec {
                 namespace: "default".to_owned(),
                 name: spec.name.clone(),
                 address: spec.address,

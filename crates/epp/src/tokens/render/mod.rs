@@ -131,7 +131,7 @@ async fn read(
 
 /// Reads an answer. The answer to a chat is one prompt with its media, and the answer to a completion a list of prompts.
 pub(crate) fn parse(answer: &[u8]) -> serde_json::Result<(Vec<Prompt>, Vec<Media>)> {
-    let prompts: Vec<Rendered<'_>> = if answer.trim_ascii_start().first() == Some(&b'[') {
+    let prompts: Vec<RenderResponse<'_>> = if answer.trim_ascii_start().first() == Some(&b'[') {
         serde_json::from_slice(answer)?
     } else {
         vec![serde_json::from_slice(answer)?]
@@ -144,7 +144,7 @@ pub(crate) fn parse(answer: &[u8]) -> serde_json::Result<(Vec<Prompt>, Vec<Media
 }
 
 #[derive(Deserialize)]
-struct Rendered<'a> {
+struct RenderResponse<'a> {
     token_ids: TokenBytes,
     #[serde(borrow)]
     features: Option<&'a RawValue>,

@@ -12,7 +12,7 @@ const ENTRY: usize = 32;
 
 /// The block is invalid. The connection must end, because the tables of both sides may now differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Broken;
+pub(super) struct DecodeError;
 
 /// A name and its value.
 type Field = (Box<[u8]>, Box<[u8]>);
@@ -39,11 +39,11 @@ impl Decoder {
         &mut self,
         mut block: &[u8],
         mut field: impl FnMut(&[u8], &[u8]),
-    ) -> Result<(), Broken> {
+    ) -> Result<(), DecodeError> {
         let mut listed = 0;
         let mut count = |name: &[u8], value: &[u8]| {
             listed += name.len() + value.len() + ENTRY;
-            if listed > MAX_FIELDS as usize { Err(Broken) } else { Ok(()) }
+            if listed > MAX_FIELDS as usize { Err(DecodeError) } else { Ok(()) }
         };
         let mut first = true;
         while let Some(&byte) = block.first() {
@@ -55,7 +55,7 @@ impl Decoder {
                 // A change of the table's size is only valid before the first field.
                 let limit = integer(&mut block, 5)?;
                 if !first || limit > TABLE {
-                    return Err(Broken);
+                    return Err(DecodeError);
                 }
                 self.limit = limit;
                 self.shrink(limit);
@@ -84,12 +84,12 @@ impl Decoder {
         Ok(())
     }
 
-    fn entry(&self, index: usize) -> Result<(&[u8], &[u8]), Broken> {
-        let index = index.checked_sub(1).ok_or(Broken)?;
+    fn entry(&self, index: usize) -> Result<(&[u8], &[u8]), DecodeError> {
+        let index = index.checked_sub(1).ok_or(DecodeError)?;
         if let Some((name, value)) = STATIC.get(index) {
             return Ok((name.as_bytes(), value.as_bytes()));
         }
-        let (name, value) = self.table.get(index - STATIC.len()).ok_or(Broken)?;
+        let (name, value) = self.table.get(index - STATIC.len()).ok_or(DecodeError)?;
         Ok((name, value))
     }
 
@@ -112,14 +112,14 @@ impl Decoder {
 }
 
 /// Decodes an integer from the last `bits` of the first byte and, if it does not fit there, from the following bytes.
-fn integer(block: &mut &[u8], bits: u32) -> Result<usize, Broken> {
-    let (first, mut rest) = block.split_first().ok_or(Broken)?;
+fn integer(block: &mut &[u8], bits: u32) -> Result<usize, DecodeError> {
+    let (first, mut rest) = block.split_first().ok_or(DecodeError)?;
     let most = (1_usize << bits) - 1;
     let mut value = usize::from(*first) & most;
     if value == most {
         // Four more bytes suffice for every length that can be valid here.
         for shift in [0, 7, 14, 21] {
-            let (byte, after) = rest.split_first().ok_or(Broken)?;
+            let (byte, after) = rest.split_first().ok_or(DecodeError)?;
             rest = after;
             value += usize::from(byte & 0x7f) << shift;
             if byte & 0x80 == 0 {
@@ -127,22 +127,22 @@ fn integer(block: &mut &[u8], bits: u32) -> Result<usize, Broken> {
                 return Ok(value);
             }
         }
-        return Err(Broken);
+        return Err(DecodeError);
     }
     *block = rest;
     Ok(value)
 }
 
-fn string(block: &mut &[u8], into: &mut Vec<u8>) -> Result<(), Broken> {
-    let coded = block.first().ok_or(Broken)? & 0x80 != 0;
+fn string(block: &mut &[u8], into: &mut Vec<u8>) -> Result<(), DecodeError> {
+    let coded = block.first().ok_or(DecodeError)? & 0x80 != 0;
     let length = integer(block, 7)?;
     if length > block.len() {
-        return Err(Broken);
+        return Err(DecodeError);
     }
     let (text, rest) = block.split_at(length);
     *block = rest;
     if coded {
-        huffman::decode(text, into).ok_or(Broken)
+        huffman::decode(text, into).ok_or(DecodeError)
     } else {
         into.extend_from_slice(text);
         Ok(())
@@ -261,7 +261,7 @@ mod tests {
 
     type Fields = Vec<(String, String)>;
 
-    fn decode(decoder: &mut Decoder, block: &[u8]) -> Result<Fields, Broken> {
+    fn decode(decoder: &mut Decoder, block: &[u8]) -> Result<Fields, DecodeError> {
         let mut fields = Vec::new();
         let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
         decoder.decode(block, |name, value| fields.push((text(name), text(value))))?;
@@ -314,9 +314,13 @@ mod tests {
         assert!(decoder.size <= TABLE && decoder.table.len() == TABLE / 36);
         assert_eq!(decode(&mut decoder, &[0x20 | 31, 5, 0xbe]).unwrap(), fields(&[("a", "199")]));
         assert_eq!(decoder.table.len(), 1);
-        assert_eq!(decode(&mut decoder, &[0x20, 0xbe]), Err(Broken), "an empty table has no entries");
-        assert_eq!(decode(&mut decoder, &[0x20 | 31, 0xff, 0xff, 0x7f]), Err(Broken), "larger than allowed");
-        assert_eq!(decode(&mut decoder, &[0x82, 0x20]), Err(Broken), "not before the first field");
+        assert_eq!(decode(&mut decoder, &[0x20, 0xbe]), Err(DecodeError), "an empty table has no entries");
+        assert_eq!(
+            decode(&mut decoder, &[0x20 | 31, 0xff, 0xff, 0x7f]),
+            Err(DecodeError),
+            "larger than allowed"
+        );
+        assert_eq!(decode(&mut decoder, &[0x82, 0x20]), Err(DecodeError), "not before the first field");
     }
 
     #[test]
@@ -342,7 +346,7 @@ mod tests {
         for block in
             [&[0x40][..], &[0x41, 0x85, 0xff], &[0xff], &[0xff, 0xff, 0xff, 0xff, 0xff, 0xff], &[0x80]]
         {
-            assert_eq!(decode(&mut Decoder::default(), block), Err(Broken), "{block:x?}");
+            assert_eq!(decode(&mut Decoder::default(), block), Err(DecodeError), "{block:x?}");
         }
     }
 }

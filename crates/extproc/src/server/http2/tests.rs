@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use prost::Message;
 
 use super::{
-    core::{Core, Failed},
+    core::{ConnectionError, Core},
     frame::{self, Code, HEAD, Head},
     fuzzing::{self, Echo, block, framed, message},
 };
@@ -276,12 +276,12 @@ fn a_peer_that_breaks_the_protocol_is_told_which_rule() {
         let mut core = core();
         take(&mut core, &greeting());
         let failed = core.receive(&bytes);
-        assert_eq!(failed, Err(Failed(code)), "{bytes:x?}");
-        core.fail(Failed(code));
+        assert_eq!(failed, Err(ConnectionError(code)), "{bytes:x?}");
+        core.fail(ConnectionError(code));
         let (head, payload) = frames(&mut core).pop().unwrap();
         assert_eq!((head.kind, payload[7]), (frame::GOAWAY, code as u8));
     }
-    assert_eq!(core().receive(b"GET / HTTP/1.1\r\n"), Err(Failed(Code::Protocol)));
+    assert_eq!(core().receive(b"GET / HTTP/1.1\r\n"), Err(ConnectionError(Code::Protocol)));
 }
 
 /// The error codes of the streams that were reset.
@@ -349,7 +349,7 @@ fn a_peer_that_asks_and_never_reads_is_cut_off() {
     take(&mut core, &greeting());
     let ping = framed(frame::PING, 0, 0, &[0; 8]).repeat(1000);
     let ended = (0..1000).map(|_| core.receive(&ping)).find(Result::is_err);
-    assert_eq!(ended, Some(Err(Failed(Code::EnhanceYourCalm))));
+    assert_eq!(ended, Some(Err(ConnectionError(Code::EnhanceYourCalm))));
 }
 
 /// A message with a response body, whose bytes count while its answer waits.
@@ -488,7 +488,7 @@ fn a_peer_that_sends_only_what_serves_no_call_is_cut_off() {
             frames(&mut core);
             ended
         });
-        assert_eq!(ended, Some(Failed(Code::EnhanceYourCalm)), "{what}");
+        assert_eq!(ended, Some(ConnectionError(Code::EnhanceYourCalm)), "{what}");
     }
 }
 

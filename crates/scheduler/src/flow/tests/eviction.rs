@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::{Queue, from, settings};
-use crate::flow::{Blocked, Eviction, Gone, Lease};
+use crate::flow::{ClosedBand, Eviction, EvictionOutcome, Lease};
 
-const BLOCKED: Blocked = Blocked { priority: 0, ceiling: 1.0 };
+const BLOCKED: ClosedBand = ClosedBand { priority: 0, ceiling: 1.0 };
 
 /// Puts requests of these priorities in flight. Each has its index in the list as item.
 fn in_flight(priorities: &[i32]) -> (Eviction<usize>, Vec<Lease>) {
@@ -22,8 +22,8 @@ fn the_lowest_priority_goes_first_and_of_these_the_newest() {
     let (mut eviction, leases) = in_flight(&[-1, -5, 0, -5]);
     assert_eq!(eviction.decide(BLOCKED, 2.0, 0), [3, 1], "two at once, though four would have to go");
     assert_eq!(eviction.decide(BLOCKED, 2.0, 5000), [] as [usize; 0], "they are not gone yet");
-    assert_eq!(eviction.leave(leases[3], 5000), Some(Gone::After(5000)));
-    assert_eq!(eviction.leave(leases[1], 5010), Some(Gone::After(5010)));
+    assert_eq!(eviction.leave(leases[3], 5000), Some(EvictionOutcome::After(5000)));
+    assert_eq!(eviction.leave(leases[1], 5010), Some(EvictionOutcome::After(5010)));
     assert_eq!(eviction.decide(BLOCKED, 2.0, 5109), [] as [usize; 0], "the saturation does not show it yet");
     assert_eq!(eviction.decide(BLOCKED, 2.0, 5110), [0]);
     assert_eq!(eviction.leave(leases[2], 5110), None, "it was not evicted");
@@ -33,9 +33,9 @@ fn the_lowest_priority_goes_first_and_of_these_the_newest() {
 #[test]
 fn as_few_as_may_do_go_and_nobody_for_one_who_is_not_above_them() {
     let (mut eviction, _leases) = in_flight(&[-1, -2, -3, -4]);
-    let like_me = Blocked { priority: -4, ceiling: 1.0 };
+    let like_me = ClosedBand { priority: -4, ceiling: 1.0 };
     assert_eq!(eviction.decide(like_me, 1.5, 0), [] as [usize; 0]);
-    let above_one = Blocked { priority: -3, ceiling: 1.0 };
+    let above_one = ClosedBand { priority: -3, ceiling: 1.0 };
     assert_eq!(eviction.decide(above_one, 2.0, 0), [3], "the next is as important as those that wait");
     let (mut eviction, _leases) = in_flight(&[-1, -2, -3, -4]);
     assert_eq!(eviction.decide(BLOCKED, 1.0, 0), [3], "at the limit one is enough");
@@ -49,7 +49,7 @@ fn as_few_as_may_do_go_and_nobody_for_one_who_is_not_above_them() {
 fn a_victim_that_does_not_go_counts_as_gone_after_ten_seconds() {
     let (mut eviction, leases) = in_flight(&[-1, -2]);
     assert_eq!(eviction.decide(BLOCKED, 1.0, 0), [1]);
-    assert_eq!((eviction.late(9_999), eviction.late(10_000)), (Vec::new(), vec![Gone::Late]));
+    assert_eq!((eviction.late(9_999), eviction.late(10_000)), (Vec::new(), vec![EvictionOutcome::Late]));
     assert_eq!(eviction.decide(BLOCKED, 1.0, 10_100), [0]);
     assert_eq!(eviction.leave(leases[1], 10_200), None, "it was counted already");
 }
@@ -62,7 +62,7 @@ fn the_highest_band_that_waits_asks_for_room() {
     queue.push(from("a", -3), 0, 0).unwrap();
     queue.push(from("a", 5), 1, 0).unwrap();
     assert_eq!(queue.blocked(0.5), None, "the pool has room");
-    assert_eq!(queue.blocked(2.0), Some(Blocked { priority: 5, ceiling: 1.0 }));
+    assert_eq!(queue.blocked(2.0), Some(ClosedBand { priority: 5, ceiling: 1.0 }));
 }
 
 /// An event in a pool.
@@ -128,7 +128,7 @@ proptest! {
                 for victim in eviction.decide(blocked, saturation(running.len()), now) {
                     let (priority, lease) = running.remove(&victim).expect("a victim is in flight");
                     prop_assert!(priority < 0 && priority < blocked.priority);
-                    prop_assert!(matches!(eviction.leave(lease, now), Some(Gone::After(0))));
+                    prop_assert!(matches!(eviction.leave(lease, now), Some(EvictionOutcome::After(0))));
                     evicted += 1;
                 }
             }

@@ -166,7 +166,7 @@ proptest! {
 
 /// A waiting request of a model of the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Waiting {
+struct WaitingRequest {
     item: u32,
     priority: i32,
     flow: u8,
@@ -186,12 +186,12 @@ proptest! {
             "flowControl: {{defaultPriorityBand: {band}, defaultNegativePriorityBand: {band}}}\n"
         ));
         queue.provision(-2..3);
-        let mut waiting: Vec<Waiting> = Vec::new();
+        let mut waiting: Vec<WaitingRequest> = Vec::new();
         for (item, step) in (0u32..).zip(steps) {
             if let Some((priority, flow)) = step {
                 let name = flow.to_string();
                 queue.push(Arrival { priority, flow: &name, bytes: 1, within_ms: None }, item, item.into()).unwrap();
-                waiting.push(Waiting { item, priority, flow, passed: 0 });
+                waiting.push(WaitingRequest { item, priority, flow, passed: 0 });
                 continue;
             }
             let Some(popped) = queue.pop(0.0, item.into()) else {

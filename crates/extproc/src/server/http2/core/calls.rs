@@ -2,7 +2,7 @@
 
 use std::task::Context;
 
-use super::{Core, Failed, MAX_FILLED, lifecycle::Shutdown, unpadded};
+use super::{ConnectionError, Core, MAX_FILLED, lifecycle::Shutdown, unpadded};
 use crate::{
     client::STREAM_WINDOW,
     server::{
@@ -25,9 +25,9 @@ impl<P: Processor> Core<P> {
         stream > self.last || stream.is_multiple_of(2)
     }
 
-    pub(super) fn data(&mut self, head: Head, payload: &[u8]) -> Result<(), Failed> {
+    pub(super) fn data(&mut self, head: Head, payload: &[u8]) -> Result<(), ConnectionError> {
         if self.is_idle(head.stream) {
-            return Err(Failed(Code::Protocol));
+            return Err(ConnectionError(Code::Protocol));
         }
         let received = u32::try_from(head.length).unwrap_or_default();
         let ends = head.has(frame::END_STREAM);
@@ -47,7 +47,7 @@ impl<P: Processor> Core<P> {
         }
         call.owed += received;
         if call.owed > STREAM_WINDOW {
-            return Err(Failed(Code::FlowControl));
+            return Err(ConnectionError(Code::FlowControl));
         }
         call.remote_closed = ends;
         if !call.counts(bytes.len()) {
@@ -59,12 +59,12 @@ impl<P: Processor> Core<P> {
         Ok(())
     }
 
-    pub(super) fn reset_received(&mut self, head: Head, payload: &[u8]) -> Result<(), Failed> {
+    pub(super) fn reset_received(&mut self, head: Head, payload: &[u8]) -> Result<(), ConnectionError> {
         if payload.len() != 4 {
-            return Err(Failed(Code::FrameSize));
+            return Err(ConnectionError(Code::FrameSize));
         }
         if self.is_idle(head.stream) {
-            return Err(Failed(Code::Protocol));
+            return Err(ConnectionError(Code::Protocol));
         }
         if self.calls.contains_key(&head.stream) {
             self.forget(head.stream);
@@ -75,11 +75,11 @@ impl<P: Processor> Core<P> {
     }
 
     /// Handles a header block: the headers of a new call, or trailers.
-    pub(super) fn open(&mut self, stream: u32, ends: bool, block: &[u8]) -> Result<(), Failed> {
+    pub(super) fn open(&mut self, stream: u32, ends: bool, block: &[u8]) -> Result<(), ConnectionError> {
         let mut fields = Fields::default();
         // A block is decoded even if its stream has ended, because it may change the decoder's table.
         let decoded = self.decoder.decode(block, |name, value| fields.read(name, value));
-        decoded.map_err(|hpack::Broken| Failed(Code::Compression))?;
+        decoded.map_err(|hpack::DecodeError| ConnectionError(Code::Compression))?;
         if stream <= self.last {
             return self.trailers(stream, ends, &fields);
         }
@@ -108,10 +108,10 @@ impl<P: Processor> Core<P> {
         Ok(())
     }
 
-    fn trailers(&mut self, stream: u32, ends: bool, fields: &Fields) -> Result<(), Failed> {
+    fn trailers(&mut self, stream: u32, ends: bool, fields: &Fields) -> Result<(), ConnectionError> {
         let Some(call) = self.calls.get_mut(&stream) else {
             let closed = self.is_locally_closed(stream, ends);
-            return if closed { Ok(()) } else { Err(Failed(Code::StreamClosed)) };
+            return if closed { Ok(()) } else { Err(ConnectionError(Code::StreamClosed)) };
         };
         if call.remote_closed {
             self.abort(stream, Code::StreamClosed, INTERNAL);

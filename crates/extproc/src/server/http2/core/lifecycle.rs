@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Core, Failed};
+use super::{ConnectionError, Core};
 use crate::server::{
     Processor,
     http2::{
@@ -72,7 +72,7 @@ impl<P: Processor> Core<P> {
     }
 
     /// Tells the peer the error that ends the connection.
-    pub(in crate::server::http2) fn fail(&mut self, Failed(code): Failed) {
+    pub(in crate::server::http2) fn fail(&mut self, ConnectionError(code): ConnectionError) {
         frame::goaway(self.last, code, &mut self.output);
         self.calls.clear();
         self.wakers.clear();

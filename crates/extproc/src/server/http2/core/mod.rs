@@ -46,7 +46,7 @@ const MAX_BLOCK: usize = 64 << 10;
 
 /// A connection error, with the code for the peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Failed(pub(super) Code);
+pub(super) struct ConnectionError(pub(super) Code);
 
 /// The state of a connection.
 pub(super) struct Core<P: Processor> {
@@ -111,12 +111,12 @@ impl<P: Processor> Core<P> {
     }
 
     /// Processes the complete frames at the start of the input. Returns the number of bytes that were processed.
-    pub(super) fn receive(&mut self, bytes: &[u8]) -> Result<usize, Failed> {
+    pub(super) fn receive(&mut self, bytes: &[u8]) -> Result<usize, ConnectionError> {
         let mut taken = 0;
         if !self.preface {
             let length = bytes.len().min(PREFACE.len());
             if bytes[..length] != PREFACE[..length] {
-                return Err(Failed(Code::Protocol));
+                return Err(ConnectionError(Code::Protocol));
             }
             if length < PREFACE.len() {
                 return Ok(0);
@@ -127,21 +127,21 @@ impl<P: Processor> Core<P> {
         while let Some(head) = bytes[taken..].first_chunk::<HEAD>() {
             let head = Head::read(*head);
             if head.length > MAX_FRAME {
-                return Err(Failed(Code::FrameSize));
+                return Err(ConnectionError(Code::FrameSize));
             }
             let Some(payload) = bytes[taken + HEAD..].get(..head.length) else { break };
             self.frame(head, payload)?;
             taken += HEAD + head.length;
             if self.output.len() > MAX_OUTPUT {
-                return Err(Failed(Code::EnhanceYourCalm));
+                return Err(ConnectionError(Code::EnhanceYourCalm));
             }
         }
         Ok(taken)
     }
 
-    fn frame(&mut self, head: Head, payload: &[u8]) -> Result<(), Failed> {
+    fn frame(&mut self, head: Head, payload: &[u8]) -> Result<(), ConnectionError> {
         if self.block.is_some() && head.kind != frame::CONTINUATION {
-            return Err(Failed(Code::Protocol));
+            return Err(ConnectionError(Code::Protocol));
         }
         let serves = head.kind == frame::HEADERS || (head.kind == frame::DATA && !payload.is_empty());
         if serves || (head.kind == frame::DATA && head.has(frame::END_STREAM)) {
@@ -151,7 +151,7 @@ impl<P: Processor> Core<P> {
         }
         // These frames are about the connection.
         if matches!(head.kind, frame::SETTINGS | frame::PING | frame::GOAWAY) && head.stream != 0 {
-            return Err(Failed(Code::Protocol));
+            return Err(ConnectionError(Code::Protocol));
         }
         match head.kind {
             frame::DATA => self.data(head, payload),
@@ -160,7 +160,9 @@ impl<P: Processor> Core<P> {
             frame::RST_STREAM => self.reset_received(head, payload),
             frame::SETTINGS => self.settings(head, payload),
             frame::PING => {
-                let Ok(payload) = <[u8; 8]>::try_from(payload) else { return Err(Failed(Code::FrameSize)) };
+                let Ok(payload) = <[u8; 8]>::try_from(payload) else {
+                    return Err(ConnectionError(Code::FrameSize));
+                };
                 if head.has(frame::ACK) {
                     self.ping_answered(payload);
                 } else {
@@ -169,8 +171,10 @@ impl<P: Processor> Core<P> {
                 Ok(())
             }
             frame::WINDOW_UPDATE => self.window_update(head, payload),
-            frame::PUSH_PROMISE => Err(Failed(Code::Protocol)),
-            frame::PRIORITY if payload.len() != frame::PRIORITY_LENGTH => Err(Failed(Code::FrameSize)),
+            frame::PUSH_PROMISE => Err(ConnectionError(Code::Protocol)),
+            frame::PRIORITY if payload.len() != frame::PRIORITY_LENGTH => {
+                Err(ConnectionError(Code::FrameSize))
+            }
             frame::PRIORITY => check_priority(head, payload),
             // A peer that goes away closes the connection. The standard says to ignore unknown frames.
             _ => Ok(()),
@@ -178,12 +182,12 @@ impl<P: Processor> Core<P> {
     }
 
     /// Counts a frame that serves no call.
-    fn idle(&mut self, weight: u32) -> Result<(), Failed> {
+    fn idle(&mut self, weight: u32) -> Result<(), ConnectionError> {
         self.idle_frames += weight;
-        if self.idle_frames > MAX_IDLE_FRAMES { Err(Failed(Code::EnhanceYourCalm)) } else { Ok(()) }
+        if self.idle_frames > MAX_IDLE_FRAMES { Err(ConnectionError(Code::EnhanceYourCalm)) } else { Ok(()) }
     }
 
-    fn headers(&mut self, head: Head, payload: &[u8]) -> Result<(), Failed> {
+    fn headers(&mut self, head: Head, payload: &[u8]) -> Result<(), ConnectionError> {
         let mut block = unpadded(head, payload)?;
         if head.has(frame::WITH_PRIORITY) {
             check_priority(head, block)?;
@@ -191,7 +195,7 @@ impl<P: Processor> Core<P> {
         }
         // Streams that clients open have odd numbers.
         if head.stream.is_multiple_of(2) {
-            return Err(Failed(Code::Protocol));
+            return Err(ConnectionError(Code::Protocol));
         }
         let ends = head.has(frame::END_STREAM);
         if head.has(frame::END_HEADERS) {
@@ -201,13 +205,15 @@ impl<P: Processor> Core<P> {
         Ok(())
     }
 
-    fn continuation(&mut self, head: Head, payload: &[u8]) -> Result<(), Failed> {
-        let Some((stream, ends, mut block)) = self.block.take() else { return Err(Failed(Code::Protocol)) };
+    fn continuation(&mut self, head: Head, payload: &[u8]) -> Result<(), ConnectionError> {
+        let Some((stream, ends, mut block)) = self.block.take() else {
+            return Err(ConnectionError(Code::Protocol));
+        };
         if stream != head.stream {
-            return Err(Failed(Code::Protocol));
+            return Err(ConnectionError(Code::Protocol));
         }
         if block.len() + payload.len() > MAX_BLOCK {
-            return Err(Failed(Code::EnhanceYourCalm));
+            return Err(ConnectionError(Code::EnhanceYourCalm));
         }
         block.extend_from_slice(payload);
         if head.has(frame::END_HEADERS) {
@@ -217,12 +223,12 @@ impl<P: Processor> Core<P> {
         Ok(())
     }
 
-    fn settings(&mut self, head: Head, payload: &[u8]) -> Result<(), Failed> {
+    fn settings(&mut self, head: Head, payload: &[u8]) -> Result<(), ConnectionError> {
         if head.has(frame::ACK) {
-            return if payload.is_empty() { Ok(()) } else { Err(Failed(Code::FrameSize)) };
+            return if payload.is_empty() { Ok(()) } else { Err(ConnectionError(Code::FrameSize)) };
         }
         if !payload.len().is_multiple_of(6) {
-            return Err(Failed(Code::FrameSize));
+            return Err(ConnectionError(Code::FrameSize));
         }
         // Of a value that comes several times, the last one counts. So a frame changes the windows once.
         let mut window = None;
@@ -230,11 +236,11 @@ impl<P: Processor> Core<P> {
             let [a, b, value @ ..] = setting else { continue };
             let value = value.iter().fold(0_u32, |value, byte| (value << 8) | u32::from(*byte));
             match u16::from_be_bytes([*a, *b]) {
-                2 if value > 1 => return Err(Failed(Code::Protocol)),
-                4 if i64::from(value) > MAX_WINDOW => return Err(Failed(Code::FlowControl)),
+                2 if value > 1 => return Err(ConnectionError(Code::Protocol)),
+                4 if i64::from(value) > MAX_WINDOW => return Err(ConnectionError(Code::FlowControl)),
                 4 => window = Some(i64::from(value)),
                 5 if (MAX_FRAME..1 << 24).contains(&(value as usize)) => self.frame_limit = value as usize,
-                5 => return Err(Failed(Code::Protocol)),
+                5 => return Err(ConnectionError(Code::Protocol)),
                 // The server never adds entries to the peer's HPACK table, never pushes, and sends few fields.
                 _ => {}
             }
@@ -268,20 +274,20 @@ impl<P: Processor> Core<P> {
 }
 
 /// Checks a priority at the start of a payload. It is only a hint, but must be well-formed.
-fn check_priority(head: Head, payload: &[u8]) -> Result<(), Failed> {
+fn check_priority(head: Head, payload: &[u8]) -> Result<(), ConnectionError> {
     let Some([a, b, c, d, _]) = payload.first_chunk::<{ frame::PRIORITY_LENGTH }>() else {
-        return Err(Failed(Code::FrameSize));
+        return Err(ConnectionError(Code::FrameSize));
     };
     let parent = u32::from_be_bytes([*a, *b, *c, *d]) & 0x7fff_ffff;
-    if parent == head.stream { Err(Failed(Code::Protocol)) } else { Ok(()) }
+    if parent == head.stream { Err(ConnectionError(Code::Protocol)) } else { Ok(()) }
 }
 
 /// Returns a payload without its padding.
-fn unpadded(head: Head, payload: &[u8]) -> Result<&[u8], Failed> {
+fn unpadded(head: Head, payload: &[u8]) -> Result<&[u8], ConnectionError> {
     if !head.has(frame::PADDED) {
         return Ok(payload);
     }
-    let (padding, rest) = payload.split_first().ok_or(Failed(Code::Protocol))?;
-    let length = rest.len().checked_sub(usize::from(*padding)).ok_or(Failed(Code::Protocol))?;
+    let (padding, rest) = payload.split_first().ok_or(ConnectionError(Code::Protocol))?;
+    let length = rest.len().checked_sub(usize::from(*padding)).ok_or(ConnectionError(Code::Protocol))?;
     Ok(&rest[..length])
 }

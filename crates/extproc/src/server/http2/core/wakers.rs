@@ -12,19 +12,19 @@ use parking_lot::Mutex;
 #[derive(Default)]
 pub(super) struct Wakers {
     by_call: BTreeMap<u32, Waker>,
-    woken: Arc<Woken>,
+    woken: Arc<WakeList>,
 }
 
 /// The calls whose wait is over.
 #[derive(Default)]
-struct Woken {
+struct WakeList {
     calls: Mutex<Vec<u32>>,
     connection: futures::task::AtomicWaker,
 }
 
 struct CallWaker {
     call: u32,
-    woken: Arc<Woken>,
+    woken: Arc<WakeList>,
 }
 
 impl Wake for CallWaker {

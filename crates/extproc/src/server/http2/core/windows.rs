@@ -1,6 +1,6 @@
 //! Flow-control windows (RFC 9113, sections 5.2 and 6.9): those that the peer gives, and those that it gets.
 
-use super::{Core, Failed};
+use super::{ConnectionError, Core};
 use crate::{
     client::{CONNECTION_WINDOW, STREAM_WINDOW},
     server::{
@@ -39,7 +39,7 @@ impl<P: Processor> Core<P> {
     }
 
     /// Changes the send windows of all calls, of which there are at most [`MAX_STREAMS`](crate::server::MAX_STREAMS).
-    pub(super) fn change_windows(&mut self, window: i64) -> Result<(), Failed> {
+    pub(super) fn change_windows(&mut self, window: i64) -> Result<(), ConnectionError> {
         let change = window - self.call_window;
         self.call_window = window;
         for (&stream, call) in &mut self.calls {
@@ -49,7 +49,7 @@ impl<P: Processor> Core<P> {
             }
             call.window += change;
             if call.window > MAX_WINDOW {
-                return Err(Failed(Code::FlowControl));
+                return Err(ConnectionError(Code::FlowControl));
             }
             // A call whose answers wait may have waited for this.
             if call.waiting.is_some() && call.window > 0 && !call.listed {
@@ -60,18 +60,18 @@ impl<P: Processor> Core<P> {
         Ok(())
     }
 
-    pub(super) fn window_update(&mut self, head: Head, payload: &[u8]) -> Result<(), Failed> {
-        let Ok(bytes) = <[u8; 4]>::try_from(payload) else { return Err(Failed(Code::FrameSize)) };
+    pub(super) fn window_update(&mut self, head: Head, payload: &[u8]) -> Result<(), ConnectionError> {
+        let Ok(bytes) = <[u8; 4]>::try_from(payload) else { return Err(ConnectionError(Code::FrameSize)) };
         let more = i64::from(u32::from_be_bytes(bytes) & 0x7fff_ffff);
         if more == 0 {
-            return Err(Failed(Code::Protocol));
+            return Err(ConnectionError(Code::Protocol));
         }
         if head.stream == 0 {
             self.window += more;
-            return if self.window > MAX_WINDOW { Err(Failed(Code::FlowControl)) } else { Ok(()) };
+            return if self.window > MAX_WINDOW { Err(ConnectionError(Code::FlowControl)) } else { Ok(()) };
         }
         if self.is_idle(head.stream) {
-            return Err(Failed(Code::Protocol));
+            return Err(ConnectionError(Code::Protocol));
         }
         // The peer may not know yet that a call has ended.
         let Some(call) = self.calls.get_mut(&head.stream) else { return Ok(()) };
