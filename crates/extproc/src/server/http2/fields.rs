@@ -9,14 +9,14 @@ const TARGET: u8 = 4;
 const REQUIRED: u8 = METHOD | SCHEME | TARGET;
 /// The one that it may have once.
 const AUTHORITY: u8 = 8;
+/// Any other field. No pseudo-header field may follow it.
+const REGULAR: u8 = 16;
 
 /// The fields of one block.
 #[derive(Debug, Default)]
 pub(super) struct Fields {
-    /// The pseudo-header fields so far.
-    pseudo: u8,
-    /// Whether a field has come that is no pseudo-header field. None of those may follow.
-    regular: bool,
+    /// The fields so far.
+    seen: u8,
     malformed: bool,
     /// Whether the path is that of the only method.
     pub(super) is_process: bool,
@@ -32,7 +32,7 @@ impl Fields {
         if name.first() == Some(&b':') {
             self.read_pseudo(name, value);
         } else {
-            self.regular = true;
+            self.seen |= REGULAR;
             self.malformed |= !is_name(name) || !self.read_regular(name, value);
         }
         self.malformed |= !is_value(value);
@@ -50,8 +50,8 @@ impl Fields {
             b":authority" => AUTHORITY,
             _ => 0,
         };
-        self.malformed |= field == 0 || self.regular || self.pseudo & field != 0;
-        self.pseudo |= field;
+        self.malformed |= field == 0 || self.seen & (field | REGULAR) != 0;
+        self.seen |= field;
     }
 
     /// Returns whether the field may be in a request.
@@ -78,12 +78,12 @@ impl Fields {
 
     /// Whether these are the headers of a request.
     pub(super) fn is_request(&self) -> bool {
-        !self.malformed && self.pseudo & REQUIRED == REQUIRED
+        !self.malformed && self.seen & REQUIRED == REQUIRED
     }
 
     /// Whether these are trailers.
     pub(super) fn is_trailers(&self) -> bool {
-        !self.malformed && self.pseudo == 0
+        !self.malformed && self.seen & !REGULAR == 0
     }
 }
 

@@ -93,7 +93,7 @@ pub(super) fn message(event: Event) -> Vec<u8> {
 /// The memory of the connection that [`frames`] drives: so little that answers must wait for it.
 const MEMORY: usize = 1 << 20;
 /// The initial windows that a peer chooses from. Closed and tiny ones are the most interesting.
-const WINDOWS: [u32; 8] = [0, 0, 0, 1, 7, 65_535, 1 << 20, 0x7fff_ffff];
+const WINDOWS: [u32; 8] = [0, 0, 0, 1, 7, 65_535, 1 << 20, 1 << 24];
 /// How often a frame, in either direction, may make the connection look at a call: when the frame comes or leaves, and once
 /// more when the connection has a window again.
 const VISITS: usize = 2;
@@ -127,8 +127,9 @@ struct Peer {
     call_window: i64,
     windows: BTreeMap<u32, i64>,
     frame_limit: usize,
-    /// The window of the connection that this side may use.
+    /// The windows that this side may use: of the connection, and of the streams that are open.
     credit: i64,
+    credits: BTreeMap<u32, i64>,
     /// How often calls may be looked at. Only the crate's own tests count the looks.
     allowed: usize,
     /// Whether the connection has ended with an error.
@@ -149,6 +150,7 @@ impl Peer {
             windows: BTreeMap::new(),
             frame_limit: MAX_FRAME,
             credit: 65_535,
+            credits: BTreeMap::new(),
             allowed: 0,
             is_cut_off: false,
         };
@@ -189,7 +191,11 @@ impl Peer {
             9 => {
                 let stream = self.stream(byte());
                 let flags = byte() & (frame::END_STREAM | frame::PADDED);
-                let payload: Vec<u8> = (0..byte()).map(|_| byte()).collect();
+                let mut payload: Vec<u8> = (0..byte()).map(|_| byte()).collect();
+                // Padding that is longer than the frame is rare.
+                if let (Some(padding), length @ 1..) = (payload.first().copied(), payload.len() / 2) {
+                    payload[0] = padding % u8::try_from(length).unwrap_or(u8::MAX);
+                }
                 self.send(frame::DATA, flags, stream, &payload);
             }
             10 => {
@@ -203,13 +209,16 @@ impl Peer {
             }
             12 | 13 => {
                 let stream = self.stream(byte());
-                self.update(stream, (u32::from(byte()) << (byte() % 24)).max(1));
+                self.update(stream, (u32::from(byte()) << (byte() % 20)).max(1));
             }
-            14 => self.update(0, (u32::from(byte()) << (byte() % 24)).max(1)),
-            15 => self.set_initial_window(WINDOWS[usize::from(byte()) % WINDOWS.len()]),
+            14 => self.update(0, (u32::from(byte()) << (byte() % 20)).max(1)),
+            15 => match byte() {
+                u8::MAX => self.set_initial_window(0x7fff_ffff),
+                window => self.set_initial_window(WINDOWS[usize::from(window) % WINDOWS.len()]),
+            },
             16 => {
                 let stream = self.stream(byte());
-                self.windows.remove(&stream);
+                self.close(stream);
                 self.send(frame::RST_STREAM, 0, stream, &[0, 0, 0, 8]);
             }
             17 => match byte() % 6 {
@@ -244,15 +253,24 @@ impl Peer {
     }
 
     /// Returns a stream that was opened, or rarely the next one.
-    fn stream(&self, number: u8) -> u32 {
-        let call = if number == u8::MAX { self.opened } else { u32::from(number) % self.opened.max(1) };
+    fn stream(&mut self, number: u8) -> u32 {
+        if self.opened == 0 {
+            self.open_calls(1);
+        }
+        let call = if number == u8::MAX { self.opened } else { u32::from(number) % self.opened };
         2 * call + 1
+    }
+
+    fn close(&mut self, stream: u32) {
+        self.windows.remove(&stream);
+        self.credits.remove(&stream);
     }
 
     fn next_stream(&mut self) -> u32 {
         let stream = 2 * self.opened + 1;
         self.opened += 1;
         self.windows.insert(stream, self.call_window);
+        self.credits.insert(stream, i64::from(STREAM_WINDOW));
         stream
     }
 
@@ -288,7 +306,14 @@ impl Peer {
 
     fn send(&mut self, kind: u8, flags: u8, stream: u32, payload: &[u8]) {
         if kind == frame::DATA {
-            self.credit -= i64::try_from(payload.len()).unwrap_or(i64::MAX);
+            let length = i64::try_from(payload.len()).unwrap_or(i64::MAX);
+            let credit = self.credits.entry(stream).or_default();
+            // The peer waits as it should: more would be the end of the connection.
+            if self.credit < length || (self.windows.contains_key(&stream) && *credit < length) {
+                return;
+            }
+            *credit -= length;
+            self.credit -= length;
         }
         self.receive(&framed(kind, flags, stream, payload));
     }
@@ -344,17 +369,18 @@ impl Peer {
             frame::HEADERS => {
                 assert!(self.windows.contains_key(&stream), "headers are for an open stream: {head:?}");
                 if head.has(frame::END_STREAM) {
-                    self.windows.remove(&stream);
+                    self.close(stream);
                 }
             }
-            frame::RST_STREAM => drop(self.windows.remove(&stream)),
+            frame::RST_STREAM => self.close(stream),
             frame::WINDOW_UPDATE => {
                 let more = payload.iter().fold(0_u32, |more, byte| (more << 8) | u32::from(*byte));
                 if stream == 0 {
                     self.credit += i64::from(more);
                     assert!(self.credit <= i64::from(CONNECTION_WINDOW), "{}", self.credit);
-                } else {
-                    assert!(more <= STREAM_WINDOW, "{more} bytes are given back to {stream}");
+                } else if let Some(credit) = self.credits.get_mut(&stream) {
+                    *credit += i64::from(more);
+                    assert!(*credit <= i64::from(STREAM_WINDOW), "{credit}");
                 }
             }
             _ => {}
@@ -364,7 +390,7 @@ impl Peer {
     /// Ends all calls. Nothing of them may stay.
     fn end(mut self) {
         for stream in self.windows.keys().copied().collect::<Vec<_>>() {
-            self.windows.remove(&stream);
+            self.close(stream);
             self.send(frame::RST_STREAM, 0, stream, &[0, 0, 0, 8]);
             self.read();
         }
