@@ -19,6 +19,10 @@ pub(crate) enum Workload {
 }
 
 impl Strategy for Workload {
+    fn refused_if_empty(&self, value: &Value) -> Option<(&'static str, &'static str)> {
+        (!matches(&value["spec"]["selector"], &Value::Null)).then_some(("/spec/template/metadata", "labels"))
+    }
+
     fn prepare_create(&self, value: &mut Value) {
         prepare_create(*self, value);
     }

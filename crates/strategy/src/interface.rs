@@ -12,6 +12,12 @@ pub(crate) trait Strategy: Debug + Sync {
     /// Changes an object before the defaults of its type are filled in.
     fn default(&self, _value: &mut Value) {}
 
+    /// Returns the field, with its holder, for which this object will be refused if it is empty. Go omits such a field only when
+    /// it writes the object, so the error shows whether it was there.
+    fn refused_if_empty(&self, _value: &Value) -> Option<(&'static str, &'static str)> {
+        None
+    }
+
     /// Sets the fields that the server controls in a new object.
     fn prepare_create(&self, _value: &mut Value) {}
 

@@ -86,11 +86,21 @@ pub fn default(resource: &Resource, value: &mut Value) {
     }
     // An empty list of owners is a request to forget all owners, so it must not become a missing one.
     let owners = value["metadata"].as_object_mut().and_then(|metadata| metadata.remove("managedFields"));
-    of(resource).unwrap_or(&Plain).default(value);
+    let strategy = of(resource).unwrap_or(&Plain);
+    strategy.default(value);
+    let shown = strategy.refused_if_empty(value);
+    let shown = shown
+        .and_then(|(holder, field)| Some((holder, field, value.pointer(holder)?.get(field)?.clone())))
+        .filter(|(_, _, given)| defaults::is_zero(given));
     // The server of CustomResourceDefinitions fills in theirs itself.
     let def = type_of_kind(&resource.api_version(), &resource.kind);
     if let Some(def) = def.filter(|_| resource.kind != "CustomResourceDefinition") {
         defaults::fill_in(def.name, value);
+    }
+    if let Some((holder, field, empty)) = shown
+        && let Some(Value::Object(holder)) = value.pointer_mut(holder)
+    {
+        holder.insert(field.to_owned(), empty);
     }
     if let Some(owners) = owners {
         value["metadata"]["managedFields"] = owners;

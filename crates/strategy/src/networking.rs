@@ -14,6 +14,10 @@ use crate::Cause;
 pub(crate) struct Ingress;
 
 impl Strategy for Ingress {
+    fn refused_if_empty(&self, value: &Value) -> Option<(&'static str, &'static str)> {
+        (!value["spec"]["defaultBackend"].is_object()).then_some(("/spec", "rules"))
+    }
+
     fn prepare_create(&self, value: &mut Value) {
         value["status"] = json!({"loadBalancer": {}});
     }

@@ -1,6 +1,6 @@
 //! Kinds that hold a pod template or an older revision, and for which this project has no controller.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{Strategy, differs};
 use crate::Cause;
@@ -24,6 +24,10 @@ impl Strategy for ControllerRevision {
 pub(crate) struct ReplicationController;
 
 impl Strategy for ReplicationController {
+    fn prepare_create(&self, value: &mut Value) {
+        value["status"] = json!({"replicas": 0});
+    }
+
     fn selectable(&self) -> &'static [&'static str] {
         &["status.replicas"]
     }

@@ -128,12 +128,13 @@ impl TypeDef {
 impl Field {
     /// The type of the field in Go.
     pub fn go_type(&self) -> GoType {
-        let ty = self.named(&self.shape);
+        let ty = self.go_type_of(&self.shape);
         if self.pointer { GoType::Pointer(Box::new(ty)) } else { ty }
     }
 
-    /// The type of a part of the field. The name belongs to the innermost scalar, or else to the whole list or map.
-    fn named(&self, shape: &Shape) -> GoType {
+    /// The type of a part of the field in Go, such as the elements of a list. The name that the table has for the field belongs
+    /// to the innermost scalar, or else to the whole list or map.
+    pub fn go_type_of(&self, shape: &Shape) -> GoType {
         let name = |plain| self.type_name.clone().unwrap_or(Cow::Borrowed(plain));
         let container = || match (std::ptr::eq(shape, &self.shape), shape.leaf()) {
             (true, leaf) if !leaf.is_scalar() => name(""),
@@ -151,10 +152,10 @@ impl Field {
             Shape::MicroTime => GoType::MicroTime,
             Shape::IntOrString => GoType::IntOrString,
             Shape::Url => GoType::Url,
-            Shape::Raw | Shape::Json | Shape::FieldSet => GoType::Raw,
+            Shape::Raw | Shape::Json | Shape::FieldSet | Shape::Schema => GoType::Raw,
             Shape::Message { name, .. } => GoType::Struct(name),
-            Shape::List { element, .. } => GoType::Slice(container(), Box::new(self.named(element))),
-            Shape::Map { value, .. } => GoType::Map(container(), Box::new(self.named(value))),
+            Shape::List { element, .. } => GoType::Slice(container(), Box::new(self.go_type_of(element))),
+            Shape::Map { value, .. } => GoType::Map(container(), Box::new(self.go_type_of(value))),
         }
     }
 }

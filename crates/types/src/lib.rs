@@ -9,7 +9,7 @@
 //! |---|---|
 //! | `s i l f b y` | string, `int32`, `int64`, float, boolean, bytes (base64 in JSON) |
 //! | `q t T x u` | quantity, time, time with microseconds, integer or string, URL |
-//! | `r j F` | raw embedded object, any JSON, a field set |
+//! | `r j F S` | raw embedded object, any JSON, a field set, a JSON schema or what may stand for one |
 //! | `group.version.Type` | a struct; with `!` behind it, atomic here |
 //! | `[]T`, `[=]T`, `[a,b]T` | atomic list, set, list keyed by `a` and `b` |
 //! | `{}T`, `{!}T` | map, atomic map |
@@ -147,6 +147,8 @@ pub enum Shape {
     Json,
     /// A serialised field set.
     FieldSet,
+    /// A JSON schema, or a list or a boolean that may stand in its place.
+    Schema,
     /// A struct. The field may make it atomic, whatever the struct's definition is.
     Message {
         /// Name in the table.

@@ -204,6 +204,7 @@ fn shape_of(text: &'static str) -> Shape {
         "r" => Shape::Raw,
         "j" => Shape::Json,
         "F" => Shape::FieldSet,
+        "S" => Shape::Schema,
         _ => {
             let (name, atomic) = text.strip_suffix('!').map_or((text, false), |rest| (rest, true));
             Shape::Message { name, atomic }

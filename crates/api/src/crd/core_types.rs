@@ -1,50 +1,11 @@
 //! Adds facts about the embedded core types that their Go types have and k8s-openapi's schemas lack: list types, defaults,
 //! quantities.
 
-use longboat_types::{Markers, field_markers, type_markers};
+use longboat_types::{DefaultValue, Markers, TypeDef, field_markers, type_def, type_markers};
 use serde_json::{Map, Value, json};
 
 /// The pattern of a quantity, as in the output of controller-gen.
 const QUANTITY: &str = r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$";
-
-/// Types that embed an atomic `LocalObjectReference`. Go's schema generator applies its marker to the whole type, but the
-/// built-in kinds do not.
-const EMBED_ATOMIC: [&str; 5] = [
-    "io.k8s.api.core.v1.ConfigMapEnvSource",
-    "io.k8s.api.core.v1.ConfigMapProjection",
-    "io.k8s.api.core.v1.ConfigMapVolumeSource",
-    "io.k8s.api.core.v1.SecretEnvSource",
-    "io.k8s.api.core.v1.SecretProjection",
-];
-
-/// Returns the defaults in the Go types (`+default`).
-fn default_of(type_name: &str, field: &str) -> Option<Value> {
-    let short = type_name.rsplit('.').next().unwrap_or_default();
-    Some(match (short, field) {
-        ("ContainerPort", "protocol") => json!("TCP"),
-        (
-            "ConfigMapEnvSource"
-            | "ConfigMapKeySelector"
-            | "ConfigMapProjection"
-            | "ConfigMapVolumeSource"
-            | "LocalObjectReference"
-            | "SecretEnvSource"
-            | "SecretKeySelector"
-            | "SecretProjection",
-            "name",
-        )
-        | ("GRPCAction", "service") => json!(""),
-        ("AzureDiskVolumeSource", "fsType") => json!("ext4"),
-        ("AzureDiskVolumeSource", "readOnly") | ("FileKeySelector", "optional") => json!(false),
-        ("ISCSIVolumeSource", "iscsiInterface") => json!("default"),
-        ("RBDVolumeSource", "keyring") => json!("/etc/ceph/keyring"),
-        ("RBDVolumeSource", "pool") => json!("rbd"),
-        ("RBDVolumeSource", "user") => json!("admin"),
-        ("ScaleIOVolumeSource", "fsType") => json!("xfs"),
-        ("ScaleIOVolumeSource", "storageMode") => json!("ThinProvisioned"),
-        _ => return None,
-    })
-}
 
 /// Completes the schema of a core type.
 pub(super) fn complete(type_name: &str, schema: &mut Map<String, Value>) {
@@ -65,7 +26,8 @@ pub(super) fn complete(type_name: &str, schema: &mut Map<String, Value>) {
     if let Some(markers) = type_markers(type_name) {
         mark(schema, &markers);
     }
-    if EMBED_ATOMIC.contains(&type_name) {
+    let def = type_def(type_name);
+    if def.is_some_and(embeds_an_atomic_struct) {
         schema.insert("x-kubernetes-map-type".to_owned(), json!("atomic"));
     }
     let Some(Value::Object(properties)) = schema.get_mut("properties") else { return };
@@ -74,13 +36,19 @@ pub(super) fn complete(type_name: &str, schema: &mut Map<String, Value>) {
         if let Some(markers) = field_markers(type_name, field) {
             mark(property, &markers);
         }
-        if let Some(default) = default_of(type_name, field) {
-            property.insert("default".to_owned(), default);
+        if let Some(DefaultValue::Schema(default)) = def.and_then(|def| def.field(field)?.default.as_ref()) {
+            property.insert("default".to_owned(), default.clone());
         }
     }
 }
 
-/// Writes the markers from the table of list keys, which strategic merge and server-side apply share.
+/// Whether the type embeds an atomic struct. Go's schema generator applies the marker of that struct to the whole type, but the
+/// built-in kinds do not.
+fn embeds_an_atomic_struct(def: &TypeDef) -> bool {
+    def.embedded().any(|(_, name)| type_def(name).is_some_and(|embedded| embedded.atomic))
+}
+
+/// Writes the markers from the table of types, which strategic merge and server-side apply share.
 fn mark(schema: &mut Map<String, Value>, markers: &Markers) {
     if let Some(list_type) = markers.list_type {
         schema.insert("x-kubernetes-list-type".to_owned(), json!(list_type));

@@ -192,7 +192,7 @@ fn value(shape: &'static Shape, wire: &Wire<'_>, depth: usize) -> Decoded<Value>
             time(bytes)?.map_or(Value::Null, |time| clock::micros(time).into())
         }
         (Shape::IntOrString, Wire::Bytes(bytes)) => int_or_string(bytes)?,
-        (Shape::Raw | Shape::Json | Shape::FieldSet, Wire::Bytes(bytes)) => json_in(bytes)?,
+        (Shape::Raw | Shape::Json | Shape::FieldSet | Shape::Schema, Wire::Bytes(bytes)) => json_in(bytes)?,
         // The only map values that are lists are wrapped in a message.
         (Shape::List { element, .. }, Wire::Bytes(bytes)) => {
             let mut list = Vec::new();

@@ -13,6 +13,7 @@
 #[path = "../../../../tests/cluster/api.rs"]
 #[allow(dead_code, reason = "shared with the tests on a cluster")]
 mod api;
+mod defaults;
 mod empty_values;
 mod known;
 mod requests;
@@ -198,6 +199,29 @@ fn kinds_are_described_and_printed_as_by_a_real_api_server() {
     let mut found = tables::described(&real.api, &ours);
     found.extend(tables::differences(&real.api, &ours));
     assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+/// The table of types generates the requests, so a new version of Kubernetes needs no new test.
+#[test]
+fn defaults_of_every_type_are_those_of_a_real_api_server() {
+    let Some(real) = server::Server::start() else { return };
+    let ours = embedded();
+    for api in [&real.api, &ours] {
+        requests::set_up(api);
+    }
+    let requests = defaults::requests();
+    assert!(requests.len() > 250, "only {} places have defaults", requests.len());
+    let mut different = Vec::new();
+    for (target, request) in requests {
+        let [expected, found] = [&real.api, &ours].map(|api| ask(api, &request).expect("an answer"));
+        // Some of these volumes are deprecated, and only a real server warns of them.
+        let [expected, found] =
+            [&expected, &found].map(|answer| json!([answer.status, comparable(answer)["body"]]));
+        if expected[0] != 201 || expected != found {
+            different.push(format!("{target}: {request}\n  real {expected}\n  ours {found}"));
+        }
+    }
+    assert!(different.is_empty(), "{}\n{} places differ", different.join("\n"), different.len());
 }
 
 /// Deletion of a collection checks the requested revision against each of its objects.

@@ -17,7 +17,7 @@ pub(super) fn shape_atom<'a>(shape: &'static Shape) -> Atom<'a> {
         Shape::Quantity | Shape::Time | Shape::MicroTime => scalar(Scalar::Any),
         // the reference's schema says nothing of its type
         Shape::IntOrString | Shape::Raw => Node::Untyped.atom(),
-        Shape::Json | Shape::FieldSet => Node::Deduced.atom(),
+        Shape::Json | Shape::FieldSet | Shape::Schema => Node::Deduced.atom(),
         Shape::Message { name, atomic } => match type_def(name) {
             Some(def) => Atom {
                 scalar: None,

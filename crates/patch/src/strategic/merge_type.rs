@@ -66,7 +66,7 @@ impl MergeType {
 fn opaque(shape: &Shape) -> Option<&'static str> {
     Some(match shape {
         Shape::Raw => "RawExtension",
-        Shape::Json => "JSON",
+        Shape::Json | Shape::Schema => "JSON",
         Shape::FieldSet => "FieldsV1",
         Shape::Quantity => "Quantity",
         Shape::Time => "Time",

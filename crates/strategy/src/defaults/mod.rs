@@ -31,12 +31,23 @@ enum Form {
 
 fn object(map: &mut Map<String, Value>, def: &'static TypeDef, form: Form) {
     for field in &def.fields {
-        match form {
-            Form::Go => built_in(map, field),
-            Form::Json => custom(map, field),
+        let default = match (form, &field.default) {
+            (Form::Json, Some(DefaultValue::Schema(default))) => Some(default),
+            _ => None,
+        };
+        match (form, default) {
+            (Form::Go, _) => built_in(map, field),
+            (Form::Json, Some(default)) if map.get(field.name).is_none_or(Value::is_null) => {
+                map.insert(field.name.to_owned(), default.clone());
+            }
+            _ => {}
         }
-        if let Some(value) = map.get_mut(field.name) {
-            parts(value, &field.shape, form);
+        let Some(value) = map.get_mut(field.name) else { continue };
+        parts(value, &field.shape, form);
+        // A struct may have become empty only now.
+        let is_omitted = value.is_null() || !field.pointer && is_zero(value);
+        if form == Form::Json && default.is_none() && is_omitted {
+            map.remove(field.name);
         }
     }
 }
@@ -62,25 +73,17 @@ fn parts(value: &mut Value, shape: &'static Shape, form: Form) {
     }
 }
 
-fn custom(map: &mut Map<String, Value>, field: &'static Field) {
-    match (map.get(field.name), &field.default) {
-        (None | Some(Value::Null), Some(DefaultValue::Schema(default))) => {
-            map.insert(field.name.to_owned(), default.clone());
-        }
-        (Some(value), None | Some(DefaultValue::Server(_) | DefaultValue::Computed(_)))
-            if value.is_null() || !field.pointer && is_zero(value) =>
-        {
-            map.remove(field.name);
-        }
-        _ => {}
-    }
-}
-
 fn built_in(map: &mut Map<String, Value>, field: &'static Field) {
     if let Some(DefaultValue::Computed(rule)) = field.default {
         rules::apply(rule, map);
     }
-    if map.get(field.name).is_some_and(|value| !value.is_null() && (field.pointer || !is_zero(value))) {
+    let is_set = map.get(field.name).is_some_and(|value| match (value, &field.shape) {
+        (Value::Null, _) => false,
+        // The zero value of this type is the number.
+        (Value::String(_), Shape::IntOrString) => true,
+        _ => field.pointer || !is_zero(value),
+    });
+    if is_set {
         return;
     }
     let written = match &field.default {

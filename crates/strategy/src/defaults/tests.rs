@@ -79,7 +79,8 @@ fn ports_on_the_host_and_requests_are_filled_in_in_pods_only() {
     let spec = json!({
         "hostNetwork": true,
         "containers": [{
-            "name": "a", "ports": [{"containerPort": 80}], "resources": {"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "500m"}},
+            "name": "a", "ports": [{"containerPort": 80}],
+            "resources": {"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "500m"}},
         }],
         "initContainers": [{"name": "b", "ports": [{"containerPort": 81}]}],
     });
@@ -130,7 +131,7 @@ fn custom_resources_get_only_the_defaults_of_their_schema() {
             "rules": [{"matches": [{"path": {"type": "PathPrefix", "value": "/"}}]}],
         })
     );
-    let container = json!({"name": "a", "image": "i", "args": [], "ports": [{"containerPort": 1}]});
+    let container = json!({"name": "a", "image": "i", "args": [], "resources": {"limits": {}}, "ports": [{"containerPort": 1}]});
     let group = json!({"leaderWorkerTemplate": {"workerTemplate": {"spec": {"containers": [container]}}}});
     let group = filled("leaderworkerset.v1.LeaderWorkerSetSpec", group);
     assert_eq!((&group["replicas"], &group["leaderWorkerTemplate"]["size"]), (&json!(1), &json!(1)));

@@ -75,11 +75,17 @@ kinds! {
 
 #[cfg(test)]
 mod tests {
+    use longboat_types::type_of_kind;
+
     use crate::kinds::builtin::TABLE;
 
     #[test]
-    fn every_built_in_resource_has_a_schema() {
+    fn every_built_in_resource_has_a_schema_and_a_type() {
         for row in TABLE {
+            // Clients can only read APIServices.
+            let resource = row.resource();
+            let has_type = type_of_kind(&resource.api_version(), row.kind).is_some();
+            assert_eq!(has_type, row.kind != "APIService", "{} {}", resource.api_version(), row.kind);
             assert!(
                 super::definitions(row.group, row.version, row.kind).is_some(),
                 "{}/{} {}",

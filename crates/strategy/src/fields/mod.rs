@@ -1,21 +1,19 @@
 //! The fields of the built-in kinds and their types, as kube-apiserver's decoder sees them.
 
 pub mod kinds;
-mod named;
-mod types;
 
-use std::{
-    fmt::Write,
-    sync::{Arc, LazyLock},
-};
+use std::{fmt::Write, sync::LazyLock};
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use longboat_schema::go_type;
+use longboat_types::{Field, Shape, TypeDef, go::GoType, type_def, type_of_kind};
 use regex::Regex;
 use serde_json::{Map, Value};
 
 use crate::{clock, kinds::Resource};
-use types::{Shape, Type, named, root};
+
+/// The type of the schemas in a CustomResourceDefinition.
+const SCHEMA: &str = "apiextensions.v1.JSONSchemaProps";
 
 static QUANTITY: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]+)?$")
@@ -32,25 +30,24 @@ pub fn unknown_builtin_fields(resource: &Resource, object: &Value) -> Vec<String
 /// paths of the unknown fields.
 pub fn prune_builtin(resource: &Resource, object: &mut Value) -> Vec<String> {
     let mut dropped = Vec::new();
-    if let (Some(kind), Value::Object(map)) =
-        (root(&resource.group, &resource.version, &resource.kind), object)
-    {
-        prune(map, &kind, &mut String::new(), &mut dropped);
+    let kind = type_of_kind(&resource.api_version(), &resource.kind);
+    if let (Some(kind), Value::Object(map)) = (kind, object) {
+        prune(map, kind, &mut String::new(), &mut dropped);
     }
     dropped
 }
 
-fn prune(map: &mut Map<String, Value>, kind: &Type, path: &mut String, dropped: &mut Vec<String>) {
+fn prune(map: &mut Map<String, Value>, kind: &TypeDef, path: &mut String, dropped: &mut Vec<String>) {
     map.retain(|name, value| {
         let length = path.len();
         if length > 0 {
             path.push('.');
         }
         path.push_str(name);
-        let keep = match kind.fields.get(name.as_str()) {
+        let keep = match kind.field(name) {
             Some(_) if value.is_null() => false,
-            Some(shape) => {
-                prune_value(value, shape, path, dropped);
+            Some(field) => {
+                prune_value(value, &field.shape, path, dropped);
                 true
             }
             None => {
@@ -66,15 +63,12 @@ fn prune(map: &mut Map<String, Value>, kind: &Type, path: &mut String, dropped: 
 fn prune_value(value: &mut Value, shape: &Shape, path: &mut String, dropped: &mut Vec<String>) {
     let length = path.len();
     match (shape, value) {
-        (Shape::Struct(name) | Shape::StructOr(name), Value::Object(map)) => {
-            if let Some(kind) = named(name) {
-                prune(map, &kind, path, dropped);
-            }
+        (Shape::Message { name, .. }, Value::Object(map)) => prune_struct(map, name, path, dropped),
+        (Shape::Schema, Value::Object(map)) => prune_struct(map, SCHEMA, path, dropped),
+        (Shape::Schema, Value::Array(items)) => {
+            prune_items(items, &Shape::Message { name: SCHEMA, atomic: false }, path, dropped);
         }
-        (Shape::StructOr(name), Value::Array(items)) => {
-            prune_items(items, &Shape::Struct(Arc::clone(name)), path, dropped);
-        }
-        (Shape::List(shape), Value::Array(items)) => prune_items(items, shape, path, dropped),
+        (Shape::List { element, .. }, Value::Array(items)) => prune_items(items, element, path, dropped),
         (Shape::Bytes, value @ Value::Array(_)) => {
             if let Some(bytes) = listed_bytes(value) {
                 *value = Value::from(BASE64_STANDARD.encode(bytes));
@@ -82,7 +76,7 @@ fn prune_value(value: &mut Value, shape: &Shape, path: &mut String, dropped: &mu
         }
         (Shape::Time, value) => clock::normalise(value, clock::seconds),
         (Shape::MicroTime, value) => clock::normalise(value, clock::micros),
-        (Shape::Map(shape), Value::Object(map)) => {
+        (Shape::Map { value: shape, .. }, Value::Object(map)) => {
             for (name, value) in map.iter_mut() {
                 set_zero(value, shape);
                 path.push('.');
@@ -95,17 +89,16 @@ fn prune_value(value: &mut Value, shape: &Shape, path: &mut String, dropped: &mu
     }
 }
 
+fn prune_struct(map: &mut Map<String, Value>, name: &str, path: &mut String, dropped: &mut Vec<String>) {
+    if let Some(kind) = type_def(name) {
+        prune(map, kind, path, dropped);
+    }
+}
+
 /// Replaces a null in a list or map by the zero value of the element type.
 fn set_zero(value: &mut Value, shape: &Shape) {
     if value.is_null() {
-        *value = match shape {
-            Shape::Text | Shape::Bytes => Value::from(""),
-            Shape::Int32 | Shape::Int64 | Shape::Float => Value::from(0),
-            Shape::Bool => Value::from(false),
-            Shape::Quantity => Value::from("0"),
-            Shape::Struct(_) => Value::Object(Map::new()),
-            _ => return,
-        };
+        *value = if matches!(shape, Shape::Bytes) { Value::from("") } else { shape.zero() };
     }
 }
 
@@ -132,9 +125,9 @@ fn prune_items(items: &mut [Value], shape: &Shape, path: &mut String, dropped: &
 /// Returns why `object` cannot be decoded as the built-in kind of `resource` (a wrong JSON type somewhere), in the words of
 /// kube-apiserver's decoder, without its prefix `… in version … cannot be handled as a …: `.
 pub fn mistyped_builtin_field(resource: &Resource, object: &Value) -> Option<String> {
-    let kind = root(&resource.group, &resource.version, &resource.kind)?;
+    let kind = type_of_kind(&resource.api_version(), &resource.kind)?;
     match object {
-        Value::Object(map) => mistyped(map, &kind, ""),
+        Value::Object(map) => mistyped(map, kind, ""),
         Value::Null => None,
         other => Some(format!(
             "json: cannot unmarshal {} into Go value of type {}.{}",
@@ -145,41 +138,42 @@ pub fn mistyped_builtin_field(resource: &Resource, object: &Value) -> Option<Str
     }
 }
 
-fn mistyped(map: &Map<String, Value>, kind: &Type, path: &str) -> Option<String> {
+fn mistyped(map: &Map<String, Value>, kind: &TypeDef, path: &str) -> Option<String> {
     map.iter().find_map(|(name, value)| {
-        let shape = kind.fields.get(name.as_str())?;
+        let field = kind.field(name)?;
         let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
-        mistyped_value(value, shape, kind, &path)
+        mistyped_value(value, field, &field.shape, kind, &path)
     })
 }
 
-fn mistyped_value(value: &Value, shape: &Shape, kind: &Type, path: &str) -> Option<String> {
+fn mistyped_value(value: &Value, field: &Field, shape: &Shape, kind: &TypeDef, path: &str) -> Option<String> {
     let wrong = |got: &str, expected: &str| {
         Some(format!(
             "json: cannot unmarshal {got} into Go struct field {}.{path} of type {expected}",
-            kind.name
+            kind.short_name()
         ))
     };
-    let field = path.rsplit('.').next().unwrap_or_default();
     let other = || {
-        let expected = shape.go();
-        match named::text_type(&kind.name, field) {
-            Some(name) => wrong(go_type(value), &expected.replace("string", name)),
-            None => wrong(go_type(value), &expected),
-        }
+        let expected = match field.go_type_of(shape) {
+            // These types decode themselves, from another type.
+            GoType::Quantity | GoType::Time | GoType::MicroTime => "string".to_owned(),
+            GoType::IntOrString => "int32".to_owned(),
+            ty => ty.to_string(),
+        };
+        wrong(go_type(value), &expected)
     };
     match (shape, value) {
         (_, Value::Null)
-        | (Shape::Any | Shape::StructOr(_), _)
-        | (Shape::Text | Shape::IntOrString, Value::String(_))
-        | (Shape::Bool, Value::Bool(_))
+        | (Shape::Raw | Shape::Json | Shape::FieldSet | Shape::Schema, _)
+        | (Shape::String | Shape::Url | Shape::IntOrString, Value::String(_))
+        | (Shape::Boolean, Value::Bool(_))
         | (Shape::Float | Shape::Quantity, Value::Number(_)) => None,
-        (Shape::Struct(name), Value::Object(map)) => mistyped(map, &*named(name)?, path),
-        (Shape::List(shape), Value::Array(items)) => {
-            items.iter().find_map(|item| mistyped_value(item, shape, kind, path))
+        (Shape::Message { name, .. }, Value::Object(map)) => mistyped(map, type_def(name)?, path),
+        (Shape::List { element, .. }, Value::Array(items)) => {
+            items.iter().find_map(|item| mistyped_value(item, field, element, kind, path))
         }
-        (Shape::Map(shape), Value::Object(map)) => {
-            map.values().find_map(|value| mistyped_value(value, shape, kind, path))
+        (Shape::Map { value: inner, .. }, Value::Object(map)) => {
+            map.values().find_map(|value| mistyped_value(value, field, inner, kind, path))
         }
         (Shape::Int32 | Shape::IntOrString, Value::Number(number)) => match number.as_i64() {
             Some(n) if i32::try_from(n).is_ok() => None,
