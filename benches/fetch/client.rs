@@ -10,7 +10,7 @@ use std::{
 
 use crate::{
     ROLE,
-    world::{FILE, World},
+    fixture::{FILE, StoreFixture},
 };
 
 /// Time between two readings of a process's resource usage.
@@ -24,7 +24,7 @@ pub(crate) struct Client {
     /// Whether the downloader continues from a partial download.
     pub(crate) resumes: bool,
     program: Program,
-    command: fn(&World, &Path, &mut Command),
+    command: fn(&StoreFixture, &Path, &mut Command),
 }
 
 #[derive(Clone, Copy)]
@@ -112,11 +112,15 @@ pub(crate) const MANY: [Client; 2] = [
     },
 ];
 
-const fn client(name: &'static str, program: Program, command: fn(&World, &Path, &mut Command)) -> Client {
+const fn client(
+    name: &'static str,
+    program: Program,
+    command: fn(&StoreFixture, &Path, &mut Command),
+) -> Client {
     Client { name, resumes: false, program, command }
 }
 
-fn hf<'a>(world: &World, to: &Path, command: &'a mut Command) -> &'a mut Command {
+fn hf<'a>(world: &StoreFixture, to: &Path, command: &'a mut Command) -> &'a mut Command {
     command
         .args(["download", "org/large", "--quiet", "--local-dir"])
         .arg(to)
@@ -162,7 +166,7 @@ impl Client {
     }
 
     /// Runs the downloader to its end. With `until`, kills it when the servers have sent that many bytes, and returns `None`.
-    pub(crate) fn run(&self, world: &World, to: &Path, until: Option<u64>) -> Option<Cost> {
+    pub(crate) fn run(&self, world: &StoreFixture, to: &Path, until: Option<u64>) -> Option<Cost> {
         world.requests();
         let mut command = Command::new(self.program.path());
         if matches!(self.program, Program::Longboat) {

@@ -12,9 +12,9 @@
 )]
 
 mod client;
+mod fixture;
 #[path = "../../crates/fetch/tests/servers/mod.rs"]
 mod servers;
-mod world;
 
 use std::{
     ffi::OsString,
@@ -24,8 +24,8 @@ use std::{
 
 use clap::{Args as _, FromArgMatches};
 use client::{Client, Cost, MANY, clients};
+use fixture::StoreFixture;
 use longboat_fetch::Args;
-use world::World;
 
 // The same allocator as in the binary.
 #[global_allocator]
@@ -50,7 +50,7 @@ fn main() -> ExitCode {
     let only = words.iter().find(|word| !word.starts_with('-')).copied();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     // The servers answer on the threads of the runtime.
-    let world = runtime.block_on(World::start(size, files));
+    let world = runtime.block_on(StoreFixture::start(size, files));
     measure(&world, rounds, only);
     ExitCode::SUCCESS
 }
@@ -69,7 +69,7 @@ async fn download(arguments: &[OsString]) -> ExitCode {
     }
 }
 
-fn measure(world: &World, rounds: usize, only: Option<&str>) {
+fn measure(world: &StoreFixture, rounds: usize, only: Option<&str>) {
     let folder = folder();
     let clients = clients();
     let chosen = |client: &&Client| {
@@ -99,7 +99,7 @@ fn measure(world: &World, rounds: usize, only: Option<&str>) {
     let _ = std::fs::remove_dir_all(folder);
 }
 
-fn measure_large(world: &World, rounds: usize, chosen: &[&Client], folder: &Path) {
+fn measure_large(world: &StoreFixture, rounds: usize, chosen: &[&Client], folder: &Path) {
     // The outer loop is over rounds, so that other load of the machine affects all clients.
     let mut costs = vec![Vec::new(); chosen.len()];
     for _ in 0..rounds {
@@ -132,7 +132,7 @@ fn points(client: &Client) -> Vec<f64> {
 }
 
 /// Returns the transferred bytes as a multiple of the size, if the downloader is killed at this share and starts again.
-fn killed(client: &Client, world: &World, folder: &Path, point: f64) -> f64 {
+fn killed(client: &Client, world: &StoreFixture, folder: &Path, point: f64) -> f64 {
     let to = fresh(folder);
     let before = world.sent();
     assert!(

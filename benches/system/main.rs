@@ -15,7 +15,7 @@ use anyhow::{Context, ensure};
 
 use self::{
     load::Load,
-    process::{Tree, World},
+    process::{Tree, UpProcess},
 };
 
 /// Returns the path of this build's binary, or of the one that `LONGBOAT_BINARY` names: that compares two builds under the same
@@ -77,7 +77,7 @@ fn first_token(runs: usize) -> anyhow::Result<()> {
 }
 
 async fn memory() -> anyhow::Result<()> {
-    let world = World::start("examples/single-node/service.yaml").await?;
+    let world = UpProcess::start("examples/single-node/service.yaml").await?;
     let load = Load::new(vec![world.url.clone()], &world.model);
     for _ in 0..10 {
         load.once().await?;
@@ -95,7 +95,7 @@ async fn memory() -> anyhow::Result<()> {
 }
 
 async fn added_latency(time: Duration) -> anyhow::Result<()> {
-    let world = World::start("benches/system/ten.yaml").await?;
+    let world = UpProcess::start("benches/system/ten.yaml").await?;
     let replicas = world.replicas().await?;
     ensure!(replicas.len() == 10, "expected 10 replicas, found {}", replicas.len());
     let (direct, through) =

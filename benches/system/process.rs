@@ -17,7 +17,7 @@ use tokio::{
 use crate::{ROOT, binary};
 
 /// A `longboat up` that keeps serving.
-pub(crate) struct World {
+pub(crate) struct UpProcess {
     child: Child,
     _stderr: Lines<BufReader<ChildStderr>>,
     kubeconfig: String,
@@ -29,7 +29,7 @@ pub(crate) struct World {
 
 // === impl World ===
 
-impl World {
+impl UpProcess {
     /// Starts `longboat up`, and waits until it prints how to continue.
     pub(crate) async fn start(manifest: &str) -> anyhow::Result<Self> {
         let mut child = Command::new(binary())

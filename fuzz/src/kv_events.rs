@@ -3,7 +3,7 @@
 
 use longboat_kv_events::{
     Batch, Index, Limits,
-    zmtp::{Bounds, Connection, Received, Socket},
+    zmtp::{Bounds, Connection, Socket, ZmtpEvent},
 };
 
 /// A target runs on one input.
@@ -39,7 +39,7 @@ pub(crate) fn kv_events(data: &[u8]) {
     }
 }
 
-fn receive<'a>(socket: Socket, pieces: impl Iterator<Item = &'a [u8]>) -> Option<Vec<Received>> {
+fn receive<'a>(socket: Socket, pieces: impl Iterator<Item = &'a [u8]>) -> Option<Vec<ZmtpEvent>> {
     let mut connection = Connection::new(socket, Bounds { message: 1024, frames: 4 });
     let mut received = Vec::new();
     for piece in pieces {

@@ -5,7 +5,7 @@ use tempfile::TempDir;
 
 use crate::{
     http,
-    world::{World, turn},
+    local_cluster::{LocalCluster, turn},
 };
 
 /// Two services: the base config of the first names its model, and the second has no router and causes an admission warning.
@@ -40,7 +40,7 @@ fn each_service_is_asked_where_it_answers_and_for_the_model_that_it_has() {
     let deep = folder.path().join("team/services");
     std::fs::create_dir_all(&deep).unwrap();
     std::fs::write(deep.join("services.yaml"), SERVICES).unwrap();
-    let world = World::start(&["-R", folder.path().to_str().unwrap(), "--prompt", "Why?"]);
+    let world = LocalCluster::start(&["-R", folder.path().to_str().unwrap(), "--prompt", "Why?"]);
     let answers = world.running.stdout();
     assert_eq!(answers.trim().lines().count(), 2, "{answers}");
 

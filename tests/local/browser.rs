@@ -5,9 +5,9 @@ use std::{path::Path, process::Command};
 
 use crate::{
     dashboard::Page,
+    local_cluster::{LocalCluster, turn},
     program::run,
     tools,
-    world::{World, turn},
 };
 
 /// Paths of Chromium and Chrome.
@@ -32,7 +32,7 @@ fn people_can_use_the_page() {
         return;
     }
     let _turn = turn();
-    let world = World::shared();
+    let world = LocalCluster::shared();
     let page = Page::of(world);
     for (theme, width) in [("light", "1280"), ("light", "390"), ("dark", "1280"), ("dark", "390")] {
         let mut node = script("browser.mjs").unwrap();

@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 use crate::{
     http::{self, Answer},
     load::Load,
+    local_cluster::{LocalCluster, turn},
     proof::says_of,
     tools,
     wait::until,
-    world::{World, turn},
 };
 
 const MEMBERS: [&str; 2] = ["chat", "chat-canary"];
@@ -34,21 +34,21 @@ fn answers(url: &str, requests: usize) -> BTreeMap<String, usize> {
 }
 
 /// Returns the shared address of the group, as `up` prints it.
-fn shared_url(world: &World) -> String {
+fn shared_url(world: &LocalCluster) -> String {
     let said = world.running.stderr();
     let line =
         said.lines().find(|line| line.starts_with("group default/chat shares ")).expect("the group's line");
     line.split_whitespace().find(|word| word.starts_with("http")).unwrap().trim_end_matches(':').to_owned()
 }
 
-fn weigh(world: &World, member: &str, weight: u32) {
+fn weigh(world: &LocalCluster, member: &str, weight: u32) {
     let patch = json!({"spec": {"router": {"route": {"weight": weight}}}}).to_string();
     world.ask(&["patch", "llmisvc", member, "--type=merge", "-p", &patch]);
 }
 
 /// Returns the weights in the rules that members share, and the route's generation, once the gateway has observed that
 /// generation.
-fn split(world: &World, member: &str) -> Option<(BTreeSet<String>, i64)> {
+fn split(world: &LocalCluster, member: &str) -> Option<(BTreeSet<String>, i64)> {
     let route = world.object(&["httproute", &format!("{member}-kserve-route")]);
     let generation = route["metadata"]["generation"].as_i64()?;
     let seen = route.pointer("/status/parents/0/conditions/0/observedGeneration")?.as_i64()?;
@@ -61,7 +61,7 @@ fn split(world: &World, member: &str) -> Option<(BTreeSet<String>, i64)> {
     (generation == seen).then(|| (shares.collect(), generation))
 }
 
-fn wait_for_split(world: &World, stable: u32, canary: u32) -> Vec<i64> {
+fn wait_for_split(world: &LocalCluster, stable: u32, canary: u32) -> Vec<i64> {
     let expected = format!("chat-inference-pool={stable} chat-canary-inference-pool={canary}");
     let wait = |member: &&str| {
         until("the split of a member", || {
@@ -78,7 +78,7 @@ fn requests_follow_the_weights_of_a_group_and_a_member_goes_without_a_failed_req
         return;
     }
     let _turn = turn();
-    let world = World::start(&[tools::root().join("examples/canary").to_str().unwrap()]);
+    let world = LocalCluster::start(&[tools::root().join("examples/canary").to_str().unwrap()]);
     let url = shared_url(&world);
     let generations = wait_for_split(&world, 90, 10);
     // Each member is proven at its own address, which leads to nobody else.

@@ -8,10 +8,10 @@ use tempfile::TempDir;
 
 use crate::{
     http,
+    local_cluster::{LocalCluster, turn},
     proof::counted,
     tools,
     wait::until,
-    world::{World, turn},
 };
 
 const MODEL: &str = "Qwen/Qwen2.5-7B-Instruct";
@@ -81,7 +81,7 @@ fn all(storage: &Path, argument: &str) -> String {
 }
 
 /// Waits until the condition KVTransferObserved has this status and reason, and returns its message.
-fn transfer(world: &World, service: &str, status: &str, reason: &str) -> String {
+fn transfer(world: &LocalCluster, service: &str, status: &str, reason: &str) -> String {
     until(&format!("{service}: KVTransferObserved={status} {reason}"), || {
         let live = world.object(&["llmisvc", service]);
         let mut conditions = live["status"]["conditions"].as_array()?.iter();
@@ -114,7 +114,7 @@ fn every_connector_brings_the_cache_of_another_pod_or_does_not_and_the_condition
     let storage = shared.path().join("kv");
     let manifest = folder.path().join("services.json");
     fs::write(&manifest, all(&storage, "")).unwrap();
-    let world = World::start(&[manifest.to_str().unwrap()]);
+    let world = LocalCluster::start(&[manifest.to_str().unwrap()]);
     let (root, _) = world.url.rsplit_once('/').unwrap();
 
     for Case { name, .. } in &CASES {

@@ -8,10 +8,10 @@ use tokio::time::timeout;
 
 use crate::{
     http::{self, Answer, block},
+    local_cluster::{LocalCluster, turn},
     program::run,
     tools,
     wait::{LIMIT, until},
-    world::{World, turn},
 };
 
 /// The dashboard's address and token.
@@ -23,7 +23,7 @@ pub(crate) struct Page {
 // === impl Page ===
 
 impl Page {
-    pub(crate) fn of(world: &World) -> Self {
+    pub(crate) fn of(world: &LocalCluster) -> Self {
         let said = world.running.stderr();
         let line = said.lines().find_map(|line| line.strip_prefix("dashboard: ")).unwrap();
         let (address, token) = line.trim().split_once("/#token=").unwrap();
@@ -79,7 +79,7 @@ impl Feed {
 #[test]
 fn only_the_page_itself_gets_anything() {
     let _turn = turn();
-    let page = Page::of(World::shared());
+    let page = Page::of(LocalCluster::shared());
     let port = page.address.rsplit(':').next().unwrap();
     let asked = |path: &str, headers: &[(&str, &str)]| {
         let mut request = http::client().get(format!("{}{path}", page.address));
@@ -123,7 +123,7 @@ fn only_the_page_itself_gets_anything() {
 #[test]
 fn questions_that_make_no_sense_are_refused_with_a_sentence() {
     let _turn = turn();
-    let page = Page::of(World::shared());
+    let page = Page::of(LocalCluster::shared());
     let long = "x".repeat(2 << 20);
     for (method, path, body, status) in [
         ("GET", "/api/feed?service=../secrets", "", 400),
@@ -153,7 +153,7 @@ fn questions_that_make_no_sense_are_refused_with_a_sentence() {
 #[test]
 fn an_answer_leads_to_its_decision_on_the_page_and_on_the_terminal() {
     let _turn = turn();
-    let world = World::shared();
+    let world = LocalCluster::shared();
     let page = Page::of(world);
     let chat = json!({
         "messages": [{"role": "user", "content": "Hello"}], "stream_options": {"include_usage": true},
@@ -192,7 +192,7 @@ fn an_edit_is_compared_applied_and_seen() {
         return;
     }
     let _turn = turn();
-    let world = World::start(&[crate::world::example().to_str().unwrap()]);
+    let world = LocalCluster::start(&[crate::local_cluster::example().to_str().unwrap()]);
     let page = Page::of(&world);
     let mut feed = Feed::open(&page, "default/qwen");
     let services = feed.until("services", |data| !data["set"].as_array().unwrap().is_empty());
@@ -227,7 +227,7 @@ fn an_edit_is_compared_applied_and_seen() {
 #[test]
 fn a_page_of_a_cluster_is_served_with_the_kubeconfig_alone() {
     let _turn = turn();
-    let world = World::shared();
+    let world = LocalCluster::shared();
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_longboat"));
     command.arg("dashboard").env("KUBECONFIG", &world.kubeconfig).stdin(std::process::Stdio::null());
     let running = crate::program::Running::start(&mut command);

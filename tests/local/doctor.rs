@@ -5,10 +5,10 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::{
+    local_cluster::{LocalCluster, turn},
     program::{Ended, run},
     tools,
     wait::until,
-    world::{World, turn},
 };
 
 const BROKEN: &str = r#"
@@ -34,7 +34,7 @@ spec:
   template: {containers: [{name: main, image: "example.com/none:1", command: ["/bin/sh", "-c", "exit 3"]}]}
 "#;
 
-fn longboat(world: &World, arguments: &[&str]) -> Ended {
+fn longboat(world: &LocalCluster, arguments: &[&str]) -> Ended {
     let mut command = Command::new(env!("CARGO_BIN_EXE_longboat"));
     run(command.env("KUBECONFIG", &world.kubeconfig).env_remove("RUST_LOG").args(arguments))
 }
@@ -45,7 +45,7 @@ fn what_is_well_is_told_and_what_is_not_is_followed_to_its_cause() {
         return;
     }
     let _turn = turn();
-    let world = World::shared();
+    let world = LocalCluster::shared();
     let well = longboat(world, &["doctor"]);
     assert!(well.status.success() && well.stderr.contains("No problems found."), "{well:#?}");
     let status = longboat(world, &["status", "qwen"]);

@@ -5,8 +5,8 @@ use std::process::Command;
 use tempfile::TempDir;
 
 use crate::{
+    local_cluster::{LocalCluster, run, turn},
     tools,
-    world::{World, run, turn},
 };
 
 #[test]
@@ -35,7 +35,7 @@ spec:
         folder.path().display()
     );
     std::fs::write(&manifest, text).unwrap();
-    let world = World::start(&["--engine", "cpu", manifest.to_str().unwrap()]);
+    let world = LocalCluster::start(&["--engine", "cpu", manifest.to_str().unwrap()]);
     let first = world.running.stderr().lines().next().unwrap_or_default().to_owned();
     assert!(first.contains("qwen3, for embeddings, 3 layers"), "{first}");
     let expected = folder.path().join("embeddings.json");

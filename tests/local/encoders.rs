@@ -11,11 +11,11 @@ use tempfile::TempDir;
 
 use crate::{
     http,
+    local_cluster::{LocalCluster, turn},
     program::Running,
     proof::{counted, says_of},
     tools,
     wait::until,
-    world::{World, turn},
 };
 
 fn free_port() -> u16 {
@@ -102,7 +102,7 @@ fn under_up_a_picture_goes_through_encoder_prefill_and_decode() {
     }
     let _turn = turn();
     let manifest = tools::root().join("tests/local/encoders.yaml");
-    let world = World::start(&[manifest.to_str().unwrap()]);
+    let world = LocalCluster::start(&[manifest.to_str().unwrap()]);
     says_of(&world, "pictures", "KVTransferObserved", "True", "KVTransferred");
     // Nothing waits for a Deployment of the user's.
     world.ask(&["rollout", "status", "deployment/pictures-encode", "--timeout=120s"]);

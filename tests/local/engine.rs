@@ -6,8 +6,9 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::{
-    http, tools,
-    world::{MODEL as MODEL_NAME, World, example, run, turn, up},
+    http,
+    local_cluster::{LocalCluster, MODEL as MODEL_NAME, example, run, turn, up},
+    tools,
 };
 
 const MODEL: &str = "SmolLM2-135M-Instruct.Q4_1.gguf";
@@ -40,7 +41,7 @@ fn a_model_that_is_here_is_computed_and_the_pod_says_so() {
     // `/tmp` is a volume of the pods, so a model below it would not be found there.
     let folder = TempDir::new_in(tools::root().join("target")).unwrap();
     let Some(manifest) = with_the_model(folder.path()) else { return };
-    let world = World::start(&["--engine", "auto", &manifest]);
+    let world = LocalCluster::start(&["--engine", "auto", &manifest]);
     let first = world.running.stderr().lines().next().unwrap_or_default().to_owned();
     assert!(first.starts_with("engine: cpu: runs file://") && first.contains("llama, 30 layers"), "{first}");
     let pods = world.object(&["pods"]);
@@ -74,7 +75,7 @@ fn conversations_go_back_to_the_replica_that_computed_their_beginning() {
     let text = std::fs::read_to_string(&manifest).unwrap();
     assert!(text.contains("replicas: 1"), "{text}");
     std::fs::write(&manifest, text.replace("replicas: 1", "replicas: 2")).unwrap();
-    let world = World::start(&["--engine", "cpu", &manifest]);
+    let world = LocalCluster::start(&["--engine", "cpu", &manifest]);
     let mut found = Vec::new();
     for name in ["Ann", "Bob", "Cyd"] {
         let words: Vec<_> = (0..40).map(|word| format!("{name} has {word} boats")).collect();

@@ -7,9 +7,9 @@ use tempfile::TempDir;
 
 use crate::{
     load::Load,
+    local_cluster::{LocalCluster, turn},
     processes, tools,
     wait::until,
-    world::{World, turn},
 };
 
 const MODEL: &str = "Qwen/Qwen2.5-7B-Instruct";
@@ -31,7 +31,7 @@ fn service() -> Value {
 }
 
 /// Waits for a process of the node whose command line contains `wanted`, in a prefill pod or not, except those in `but`.
-fn process(world: &World, wanted: &str, of_prefill: bool, but: &[u32]) -> u32 {
+fn process(world: &LocalCluster, wanted: &str, of_prefill: bool, but: &[u32]) -> u32 {
     let node = world.node_id();
     until(wanted, || {
         processes::with_variable(&node).into_iter().find(|pid| {
@@ -52,7 +52,7 @@ fn a_prefill_engine_that_dies_costs_no_request_and_one_that_decodes_only_those_t
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("pd.yaml");
     fs::write(&file, service().to_string()).unwrap();
-    let world = World::start(&[file.to_str().unwrap()]);
+    let world = LocalCluster::start(&[file.to_str().unwrap()]);
 
     let plain = Load::start(&world.url, MODEL);
     let streams = Load::streams(&world.url, MODEL);

@@ -6,13 +6,13 @@ use serde_json::{Value, json};
 
 use crate::{
     http::{self, Answer},
+    local_cluster::{LocalCluster, turn},
     processes, tools,
     wait::until,
-    world::{World, turn},
 };
 
-fn start(folder: &str) -> World {
-    World::start(&[tools::root().join("examples").join(folder).to_str().unwrap()])
+fn start(folder: &str) -> LocalCluster {
+    LocalCluster::start(&[tools::root().join("examples").join(folder).to_str().unwrap()])
 }
 
 fn chat(url: &str, model: &str, text: &str) -> Answer {
@@ -29,7 +29,7 @@ fn answered(answer: &Answer) -> Value {
 }
 
 /// Returns the environment variables of each engine process of this world.
-fn engines(world: &World) -> Vec<BTreeMap<String, String>> {
+fn engines(world: &LocalCluster) -> Vec<BTreeMap<String, String>> {
     let mine = processes::with_variable(&world.node_id());
     let serving = |pid: &&u32| processes::command_line(**pid).starts_with("vllm serve");
     mine.iter().filter(serving).map(|pid| processes::variables(*pid)).collect()
@@ -131,7 +131,7 @@ fn an_adapter_answers_to_its_own_name() {
 #[test]
 fn replicas_start_at_the_least_number_and_autoscalers_follow_their_metrics() {
     let _turn = turn();
-    let world = World::start(&[tools::root().join("examples/scaling").to_str().unwrap()]);
+    let world = LocalCluster::start(&[tools::root().join("examples/scaling").to_str().unwrap()]);
     let said = world.running.stderr();
     for (name, model) in
         [("qwen-scaled", "Qwen/Qwen2.5-0.5B-Instruct"), ("qwen-keda", "Qwen/Qwen2.5-0.5B-Instruct")]

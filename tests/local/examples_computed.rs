@@ -10,8 +10,9 @@ use tempfile::TempDir;
 
 use crate::{
     engine::small_model,
-    http, tools,
-    world::{World, turn},
+    http,
+    local_cluster::{LocalCluster, turn},
+    tools,
 };
 
 const FOLDERS: [&str; 5] = ["single-node", "prefill-decode", "precise-prefix", "canary", "scaling"];
@@ -73,7 +74,7 @@ fn streamed(url: &str, model: &str, prompt: &str) -> String {
 }
 
 /// Returns a metric of the decode engine of the disaggregated service.
-fn decoder(world: &World, series: &str) -> f64 {
+fn decoder(world: &LocalCluster, series: &str) -> f64 {
     let pods = world.object(&["pods", "-l", "app.kubernetes.io/name=qwen-pd,llm-d.ai/role=decode"]);
     let address =
         pods["items"][0]["status"]["podIP"].as_str().unwrap_or_else(|| panic!("no decode pod: {pods}"));
@@ -95,7 +96,7 @@ fn every_topology_computes_the_same_tokens() {
     let manifests = manifests(folder.path(), &uri);
     let mut arguments = vec!["--engine", "cpu"];
     arguments.extend(manifests.iter().map(String::as_str));
-    let world = World::start(&arguments);
+    let world = LocalCluster::start(&arguments);
     let said = world.running.stderr();
     let services = [
         ("/qwen-pd serves at", "Qwen/Qwen2.5-7B-Instruct"),

@@ -3,13 +3,13 @@
 use std::{collections::BTreeMap, thread, time::Duration};
 
 use crate::{
+    local_cluster::{LocalCluster, turn},
     tools,
     wait::until,
-    world::{World, turn},
 };
 
 /// Returns the resourceVersions of all objects except Leases and Events, which are renewed all the time.
-fn versions(world: &World) -> BTreeMap<String, String> {
+fn versions(world: &LocalCluster) -> BTreeMap<String, String> {
     let names = world.ask(&["api-resources", "--verbs=list", "-o", "name"]);
     let kinds: Vec<_> = names
         .lines()
@@ -32,7 +32,7 @@ fn a_world_at_rest_writes_nothing() {
         return;
     }
     let _turn = turn();
-    let world = World::shared();
+    let world = LocalCluster::shared();
     // Effects of an earlier test may still be in progress.
     let mut before = versions(world);
     until("a world at rest", || {

@@ -1,9 +1,9 @@
 //! Stock kubectl commands that read.
 
 use crate::{
+    local_cluster::{LocalCluster, Running, turn},
     tools,
     wait::until,
-    world::{Running, World, turn},
 };
 
 /// Splits the lines of a table into words.
@@ -17,7 +17,7 @@ fn get_llmisvc_has_the_printer_columns_and_every_output_format() {
         return;
     }
     let _turn = turn();
-    let world = World::shared();
+    let world = LocalCluster::shared();
     let table = world.ask(&["get", "llmisvc"]);
     let rows = words(&table);
     assert_eq!(rows[0], ["NAME", "URL", "READY", "REASON", "AGE"]);
@@ -44,7 +44,7 @@ fn get_shows_everything_that_the_service_is_made_of() {
         return;
     }
     let _turn = turn();
-    let world = World::shared();
+    let world = LocalCluster::shared();
     let table = world.ask(&["get", "deploy,rs,po,svc,httproute,inferencepool,events"]);
     for part in [
         "deployment.apps/qwen-kserve ",
@@ -72,7 +72,7 @@ fn describe_explain_and_api_resources_know_our_kinds() {
         return;
     }
     let _turn = turn();
-    let world = World::shared();
+    let world = LocalCluster::shared();
     let described = world.ask(&["describe", "llmisvc", "qwen"]);
     for part in ["API Version:  serving.kserve.io/v1alpha2", "PresetsCombined", "LLMInferenceServiceReady"] {
         assert!(described.contains(part), "{part:?} in {described}");
@@ -102,7 +102,7 @@ fn get_can_watch() {
         return;
     }
     let _turn = turn();
-    let world = World::shared();
+    let world = LocalCluster::shared();
     world.ask(&["create", "configmap", "first"]);
     let watch = Running::start(world.kubectl().args(["get", "configmap", "-w", "-o", "name"]));
     until("the first list", || watch.stdout().contains("configmap/first").then_some(()));

@@ -3,9 +3,9 @@
 use std::{fs, os::unix::fs::PermissionsExt};
 
 use crate::{
+    local_cluster::{Ended, LocalCluster, run, turn},
     tools,
     wait::until,
-    world::{Ended, World, run, turn},
 };
 
 /// Returns a service without a router, so that only the pods of its workload start.
@@ -16,7 +16,7 @@ fn manifest(name: &str, replicas: u32) -> String {
     )
 }
 
-fn replicas(world: &World, name: &str) -> String {
+fn replicas(world: &LocalCluster, name: &str) -> String {
     world.ask(&["get", "llmisvc", name, "-o", "jsonpath={.spec.replicas}"])
 }
 
@@ -30,7 +30,7 @@ fn the_objects_of_a_list_are_applied_and_checked_one_by_one() {
         return;
     }
     let _turn = turn();
-    let world = World::shared();
+    let world = LocalCluster::shared();
     let list = |name: &str, second: &str| {
         let item = |name: &str, data: &str| {
             format!(
@@ -55,7 +55,7 @@ fn apply_diff_edit_patch_label_and_annotate_change_a_service() {
         return;
     }
     let _turn = turn();
-    let world = World::shared();
+    let world = LocalCluster::shared();
     let one = world.file("one.yaml", &manifest("changing", 1));
     let zero = world.file("zero.yaml", &manifest("changing", 0));
     let object = "llminferenceservice.serving.kserve.io/changing";
@@ -121,7 +121,7 @@ fn wait_rollout_and_scale_follow_the_deployment() {
         return;
     }
     let _turn = turn();
-    let world = World::shared();
+    let world = LocalCluster::shared();
     // Without `replicas`, the controller leaves the Deployment's number of replicas to others.
     let text = manifest("scaling", 1).replace("  replicas: 1\n", "");
     let file = world.file("scaling.yaml", &text);
@@ -142,7 +142,7 @@ fn delete_takes_the_children_along_unless_they_shall_stay() {
         return;
     }
     let _turn = turn();
-    let world = World::shared();
+    let world = LocalCluster::shared();
     let children = |name: &str| {
         let selector = format!("app.kubernetes.io/name={name}");
         world.ask(&["get", "deploy,rs,po,svc,secret", "-l", &selector, "-o", "name"])
@@ -182,7 +182,7 @@ fn configs_are_checked_against_the_settings_of_this_world_as_they_are_now() {
         return;
     }
     let _turn = turn();
-    let world = World::shared();
+    let world = LocalCluster::shared();
     let config = world.file(
         "config.yaml",
         "apiVersion: serving.kserve.io/v1alpha2\nkind: LLMInferenceServiceConfig\nmetadata:\n  name: checked\n\
@@ -218,7 +218,7 @@ fn both_forms_of_apply_go_on_quietly_with_what_up_has_written() {
     let text = format!("{}---\n{config}", manifest("mine", 1));
     fs::write(&file, &text).unwrap();
     let path = file.to_str().unwrap();
-    let world = World::start(&[path]);
+    let world = LocalCluster::start(&[path]);
     let quiet = |arguments: &[&str], done: &str| {
         let ended = world.run(&[arguments, &["-f", path]].concat());
         let lines = format!("llminferenceservice.serving.kserve.io/mine {done}\nconfigmap/mine {done}\n");
@@ -245,7 +245,7 @@ fn a_rollout_of_the_controller_restarts_it_and_zero_replicas_stop_it() {
         return;
     }
     let _turn = turn();
-    let world = World::shared();
+    let world = LocalCluster::shared();
     let deployment = "deploy/llmisvc-controller-manager";
     let roll = |arguments: &[&str]| world.ask(&[&["-n", "kserve"][..], arguments].concat());
     let available = || roll(&["get", deployment, "-o", "jsonpath={.status.availableReplicas}"]);

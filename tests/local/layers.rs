@@ -6,8 +6,8 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::{
+    local_cluster::{Ended, LocalCluster, example, run, turn},
     tools,
-    world::{Ended, World, example, run, turn},
 };
 
 /// Runs the binary with these arguments. It finds no kubeconfig unless they name one.
@@ -142,7 +142,7 @@ fn a_world_that_runs_is_what_render_says_and_differs_by_what_is_changed() {
         return;
     }
     let _turn = turn();
-    let world = World::shared();
+    let world = LocalCluster::shared();
     let kubeconfig = world.kubeconfig.to_str().unwrap();
     let example = example();
     let example = example.to_str().unwrap();

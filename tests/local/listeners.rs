@@ -4,16 +4,16 @@ use std::{collections::BTreeMap, fs, net::SocketAddr, path::PathBuf, time::Durat
 
 use crate::{
     http::block,
+    local_cluster::{LocalCluster, turn},
     processes, tools,
     wait::until,
-    world::{World, turn},
 };
 
 /// The most time that a port gets to answer. Those that serve no web pages may stay silent.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Returns the listening addresses of the processes of a world, with the command line of each process.
-fn listeners(world: &World) -> BTreeMap<SocketAddr, String> {
+fn listeners(world: &LocalCluster) -> BTreeMap<SocketAddr, String> {
     let mut pids = processes::with_variable(&world.node_id());
     pids.push(world.running.pid());
     let mut sockets = BTreeMap::new();
@@ -71,7 +71,7 @@ fn status(url: &str, host: &str, origin: Option<&str>) -> Option<u16> {
 fn no_port_of_up_answers_a_page_of_another_site() {
     let _turn = turn();
     let example = tools::root().join("examples/prefill-decode");
-    let world = World::start(&[example.to_str().unwrap()]);
+    let world = LocalCluster::start(&[example.to_str().unwrap()]);
     // The gateway, the API server, the dashboard, two engines, a sidecar, three ports of a picker, and their Services.
     let all = until("all listeners", || Some(listeners(&world)).filter(|all| all.len() >= 12));
     let mut guarded = 0;

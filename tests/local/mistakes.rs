@@ -4,7 +4,7 @@ use std::{fs, net::TcpListener};
 
 use tempfile::TempDir;
 
-use crate::world::{Ended, example, turn, up_to_its_end};
+use crate::local_cluster::{Ended, example, turn, up_to_its_end};
 
 /// Runs `up` on the example with `from` replaced by `to`, or on the manifest `to` if `from` is empty.
 fn up_with(from: &str, to: &str, arguments: &[&str]) -> Ended {

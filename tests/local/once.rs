@@ -5,9 +5,9 @@ use std::{fs, net::TcpStream};
 use tempfile::TempDir;
 
 use crate::{
+    local_cluster::{Running, example, run, turn, up},
     processes, tools,
     wait::until,
-    world::{Running, example, run, turn, up},
 };
 
 #[test]

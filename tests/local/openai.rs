@@ -5,14 +5,15 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use crate::{
-    http, tools,
-    world::{MODEL, World, run, turn},
+    http,
+    local_cluster::{LocalCluster, MODEL, run, turn},
+    tools,
 };
 
 #[test]
 fn curl_gets_models_and_completions() {
     let _turn = turn();
-    let world = World::shared();
+    let world = LocalCluster::shared();
     let models = run(Command::new("curl").args(["-sSf", &format!("{}/v1/models", world.url)])).ok();
     let models: Value = serde_json::from_str(&models).unwrap();
     assert_eq!(models["object"], "list");
@@ -30,7 +31,7 @@ fn curl_gets_models_and_completions() {
 #[test]
 fn errors_have_a_status_and_a_message() {
     let _turn = turn();
-    let world = World::shared();
+    let world = LocalCluster::shared();
     let url = format!("{}/v1/chat/completions", world.url);
     let unknown = http::post(&url, &json!({"model": "nope", "messages": [{"role": "user", "content": "x"}]}));
     assert_eq!(unknown.status, 404, "{unknown:?}");
@@ -43,7 +44,7 @@ fn errors_have_a_status_and_a_message() {
 fn the_official_python_client_works_streaming_and_not() {
     let Some(python) = tools::python() else { return };
     let _turn = turn();
-    let world = World::shared();
+    let world = LocalCluster::shared();
     let script = tools::root().join("tests/local/openai_client.py");
     let said = run(Command::new(python).arg(script).arg(format!("{}/v1", world.url))).ok();
     assert_eq!(said.trim(), "fine");
@@ -53,7 +54,7 @@ fn the_official_python_client_works_streaming_and_not() {
 fn the_official_python_client_gets_tools_schemas_probabilities_and_responses() {
     let Some(python) = tools::python() else { return };
     let _turn = turn();
-    let world = World::shared();
+    let world = LocalCluster::shared();
     let script = tools::root().join("tests/local/openai_forms.py");
     let said = run(Command::new(python).arg(script).arg(format!("{}/v1", world.url))).ok();
     assert_eq!(said.trim(), "fine");

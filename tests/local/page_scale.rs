@@ -12,10 +12,10 @@ use tempfile::TempDir;
 use crate::{
     browser::script,
     http::{self, block},
+    local_cluster::turn,
     program::{Running, run},
     tools,
     wait::until,
-    world::turn,
 };
 
 const SERVICES: usize = 1000;

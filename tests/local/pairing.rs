@@ -9,9 +9,10 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::{
-    http, tools,
+    http,
+    local_cluster::{LocalCluster, turn},
+    tools,
     wait::until,
-    world::{World, turn},
 };
 
 const REVISION: &str = "longboat.dev/kv-revision";
@@ -24,13 +25,13 @@ fn manifest() -> Value {
     service
 }
 
-fn pods(world: &World, role: &str) -> Vec<Value> {
+fn pods(world: &LocalCluster, role: &str) -> Vec<Value> {
     let list = world.object(&["pods", "-l", &format!("llm-d.ai/role={role}")]);
     list["items"].as_array().unwrap().clone()
 }
 
 /// Creates a pod of another revision, as during a rollout. Returns its name.
-fn older(world: &World, role: &str) -> String {
+fn older(world: &LocalCluster, role: &str) -> String {
     let mut pod = pods(world, role).remove(0);
     let name = format!("older-{role}");
     let mut labels = pod["metadata"]["labels"].clone();
@@ -45,7 +46,7 @@ fn older(world: &World, role: &str) -> String {
 }
 
 /// Returns the revisions of pods, by name and by address.
-fn revisions(world: &World) -> BTreeMap<String, String> {
+fn revisions(world: &LocalCluster) -> BTreeMap<String, String> {
     let mut known = BTreeMap::new();
     for pod in pods(world, "decode").into_iter().chain(pods(world, "prefill")) {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -59,7 +60,7 @@ fn revisions(world: &World) -> BTreeMap<String, String> {
 
 /// Sends a request. Returns the revision of the decode pod, and that of the prefill pod whose KV cache it used, or `None` if it
 /// computed the prompt itself.
-fn pair(world: &World, known: &BTreeMap<String, String>, number: usize) -> (String, Option<String>) {
+fn pair(world: &LocalCluster, known: &BTreeMap<String, String>, number: usize) -> (String, Option<String>) {
     let prompt = format!("{number}: why is the sea salty, and the rain is not? ").repeat(20);
     let body = json!({"model": "Qwen/Qwen2.5-7B-Instruct", "max_tokens": 4,
         "messages": [{"role": "user", "content": prompt}]});
@@ -78,7 +79,7 @@ fn pods_of_two_revisions_serve_and_none_takes_the_cache_of_the_other() {
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("service.json");
     fs::write(&file, manifest().to_string()).unwrap();
-    let world = World::start(&[file.to_str().unwrap()]);
+    let world = LocalCluster::start(&[file.to_str().unwrap()]);
     let live = world.object(&["llmisvc", "qwen-pd"]);
     let conditions = live["status"]["conditions"].as_array().unwrap();
     let said = conditions.iter().find(|found| found["type"] == "KVPaired").unwrap();

@@ -6,9 +6,9 @@ use tempfile::TempDir;
 use crate::{
     http,
     load::Load,
+    local_cluster::{LocalCluster, MODEL, example, turn},
     processes, tools,
     wait::until,
-    world::{MODEL, World, example, turn},
 };
 
 /// Makes answers slow, so that many requests are in flight when a picker dies.
@@ -18,7 +18,7 @@ const SLOW: &str = "  template:\n    containers:\n    - name: main\n      env:\n
 const DEATHS: usize = 2;
 
 /// Waits for a picker process other than `but`.
-fn picker(world: &World, but: Option<u32>) -> u32 {
+fn picker(world: &LocalCluster, but: Option<u32>) -> u32 {
     let node = world.node_id();
     until("the picker's process", || {
         let all = processes::with_variable(&node);
@@ -36,7 +36,7 @@ fn a_picker_that_dies_costs_no_request_and_the_root_knows_what_is_served() {
     let file = folder.path().join("two.yaml");
     let manifest = std::fs::read_to_string(example()).unwrap().replace("replicas: 1", "replicas: 2") + SLOW;
     std::fs::write(&file, manifest).unwrap();
-    let world = World::start(&[file.to_str().unwrap(), "--cors-origin", "https://chat.example"]);
+    let world = LocalCluster::start(&[file.to_str().unwrap(), "--cors-origin", "https://chat.example"]);
     let root = world.url.strip_suffix("/default/qwen").expect("the service's path");
     front_door(&world, root);
 
@@ -63,7 +63,7 @@ fn a_picker_that_dies_costs_no_request_and_the_root_knows_what_is_served() {
 
 /// Waits for a picker process, other than `but`, that holds the lease of its pool. Returns its process id and its holder
 /// identity.
-fn active(world: &World, but: &str) -> (u32, String) {
+fn active(world: &LocalCluster, but: &str) -> (u32, String) {
     let node = world.node_id();
     until("a picker that holds the lease", || {
         let leases = world.object(&["leases"]);
@@ -92,7 +92,7 @@ fn the_active_one_of_two_pickers_dies_and_costs_no_request() {
     let manifest = std::fs::read_to_string(example()).unwrap().replace("replicas: 1", "replicas: 2");
     let manifest = manifest.replace("scheduler: {}", "scheduler: {replicas: 2}") + SLOW;
     std::fs::write(&file, manifest).unwrap();
-    let world = World::start(&[file.to_str().unwrap()]);
+    let world = LocalCluster::start(&[file.to_str().unwrap()]);
     let plain = Load::start(&world.url, MODEL);
     let streams = Load::streams(&world.url, MODEL);
     let mut holder = String::new();
@@ -115,7 +115,7 @@ fn the_active_one_of_two_pickers_dies_and_costs_no_request() {
     }
 }
 
-fn front_door(world: &World, root: &str) {
+fn front_door(world: &LocalCluster, root: &str) {
     let models = http::get(&format!("{root}/v1/models")).json();
     assert_eq!(models["data"][0]["id"], MODEL);
     let index = http::get(&format!("{root}/"));

@@ -10,9 +10,9 @@ use std::{
 use tempfile::TempDir;
 
 use crate::{
+    local_cluster::{LocalCluster, example, turn},
     program::{Ended, run},
     tools,
-    world::{World, example, turn},
 };
 
 const LONGBOAT: &str = env!("CARGO_BIN_EXE_longboat");
@@ -79,7 +79,7 @@ fn the_plugin_looks_at_the_cluster_that_kubectl_looks_at() {
         return;
     }
     let _turn = turn();
-    let world = World::shared();
+    let world = LocalCluster::shared();
     let folder = linked();
     let kubeconfig = world.kubeconfig.to_str().unwrap();
     let status = ["longboat", "status", "--kubeconfig", kubeconfig];

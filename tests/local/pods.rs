@@ -3,9 +3,9 @@
 use std::{fs, process::Command};
 
 use crate::{
+    local_cluster::{Ended, LocalCluster, run, turn},
     tools,
     wait::until,
-    world::{Ended, World, run, turn},
 };
 
 const WORKLOADS: &str = r#"
@@ -66,12 +66,12 @@ spec:
 /// A namespace of the shared world, which is deleted at the end.
 struct Namespace {
     name: &'static str,
-    world: &'static World,
+    world: &'static LocalCluster,
 }
 
 impl Namespace {
     fn new(name: &'static str) -> Self {
-        let world = World::shared();
+        let world = LocalCluster::shared();
         world.ask(&["create", "namespace", name]);
         Self { name, world }
     }

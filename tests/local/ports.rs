@@ -3,9 +3,10 @@
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 
 use crate::{
-    http, tools,
+    http,
+    local_cluster::{LocalCluster, turn},
+    tools,
     wait::until,
-    world::{World, turn},
 };
 
 /// Returns a Gateway with a free port and a taken one, and a route to the service of the example.
@@ -41,7 +42,7 @@ fn further_ports_of_gateways_are_served_where_they_are_free_and_said_to_be_taken
         return;
     }
     let _turn = turn();
-    let world = World::shared();
+    let world = LocalCluster::shared();
     let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let [taken_port, port] = [&taken, &free].map(|listener| listener.local_addr().unwrap().port());

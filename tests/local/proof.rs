@@ -7,10 +7,10 @@ use tempfile::TempDir;
 
 use crate::{
     http,
+    local_cluster::{LocalCluster, turn},
     program::run,
     tools,
     wait::until,
-    world::{World, turn},
 };
 
 /// A service whose prefill is apart, with these fields besides.
@@ -80,23 +80,29 @@ fn elsewhere() -> Value {
     })
 }
 
-fn apply(world: &World, manifest: &Value) {
+fn apply(world: &LocalCluster, manifest: &Value) {
     let file = world.file("service.json", &manifest.to_string());
     world.ask(&["apply", "-f", &file]);
 }
 
-fn condition(world: &World, service: &str, type_: &str) -> Option<Value> {
+fn condition(world: &LocalCluster, service: &str, type_: &str) -> Option<Value> {
     let live = world.object(&["llmisvc", service]);
     live["status"]["conditions"].as_array()?.iter().find(|found| found["type"] == type_).cloned()
 }
 
 /// Waits until a condition says this, and returns its message.
-fn says(world: &World, type_: &str, status: &str, reason: &str) -> String {
+fn says(world: &LocalCluster, type_: &str, status: &str, reason: &str) -> String {
     says_of(world, "llm", type_, status, reason)
 }
 
 /// The same of a service with this name.
-pub(crate) fn says_of(world: &World, service: &str, type_: &str, status: &str, reason: &str) -> String {
+pub(crate) fn says_of(
+    world: &LocalCluster,
+    service: &str,
+    type_: &str,
+    status: &str,
+    reason: &str,
+) -> String {
     until(&format!("{service}: {type_}={status} {reason}"), || {
         let found = condition(world, service, type_)?;
         (found["status"] == status && found["reason"].as_str().unwrap_or_default() == reason)
@@ -105,7 +111,7 @@ pub(crate) fn says_of(world: &World, service: &str, type_: &str, status: &str, r
 }
 
 /// The faults that `longboat doctor` finds.
-fn faults(world: &World) -> Vec<String> {
+fn faults(world: &LocalCluster) -> Vec<String> {
     let mut doctor = Command::new(env!("CARGO_BIN_EXE_longboat"));
     doctor.env("KUBECONFIG", &world.kubeconfig).env_remove("RUST_LOG");
     let ended = run(doctor.args(["doctor", "-n", "default", "llm", "-o", "json"]));
@@ -115,7 +121,7 @@ fn faults(world: &World) -> Vec<String> {
 }
 
 /// What the engines of a service's pods that do this counted.
-pub(crate) fn counted(world: &World, service: &str, role: &str, series: &str) -> f64 {
+pub(crate) fn counted(world: &LocalCluster, service: &str, role: &str, series: &str) -> f64 {
     let labels = format!("app.kubernetes.io/name={service},llm-d.ai/role={role}");
     let pods = world.object(&["pods", "-l", &labels]);
     let addresses = pods["items"].as_array().unwrap().iter();
@@ -144,9 +150,9 @@ fn each_link_that_breaks_flips_the_condition_with_its_name() {
         [gated, unrouted("alone", &json!({})), unrouted("apart", &json!({"prefill": {"replicas": 1}}))];
     let list = json!({"apiVersion": "v1", "kind": "List", "items": items});
     std::fs::write(&manifest, list.to_string()).unwrap();
-    let world = World::start(&[manifest.to_str().unwrap()]);
+    let world = LocalCluster::start(&[manifest.to_str().unwrap()]);
 
-    let proven = |world: &World| {
+    let proven = |world: &LocalCluster| {
         let token = says(world, "ServingProven", "True", "TokenReceived");
         assert!(token.contains("answered with a token of model org/model"), "{token}");
         let transfer = says(world, "KVTransferObserved", "True", "KVTransferred");
@@ -238,7 +244,7 @@ fn a_word_that_is_not_known_is_refused() {
     let mut wrong = service(&json!({}));
     wrong["metadata"]["annotations"]["longboat.dev/serving-proof"] = json!("always");
     std::fs::write(&manifest, wrong.to_string()).unwrap();
-    let ended = crate::world::up_to_its_end(&[manifest.to_str().unwrap()]);
+    let ended = crate::local_cluster::up_to_its_end(&[manifest.to_str().unwrap()]);
     assert_eq!(ended.status.code(), Some(1), "{ended:#?}");
     for part in ["longboat.dev/serving-proof", "\"always\"", "\"off\", \"report\", \"gate\""] {
         assert!(ended.stderr.contains(part), "{part}: {}", ended.stderr);

@@ -6,10 +6,10 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::{
+    local_cluster::turn,
     program::{Ended, Running, run},
     tools,
     wait::until,
-    world::turn,
 };
 
 const LONGBOAT: &str = env!("CARGO_BIN_EXE_longboat");

@@ -8,9 +8,9 @@ use tempfile::TempDir;
 use crate::{
     http::{self, Answer},
     load::Load,
+    local_cluster::{LocalCluster, MODEL, example, turn},
     processes, tools,
     wait::until,
-    world::{MODEL, World, example, turn},
 };
 
 fn complete(url: &str, prompt: &str) -> Answer {
@@ -26,7 +26,7 @@ fn book(number: usize) -> String {
 }
 
 /// Waits for the process of a pod's model server.
-fn engine(world: &World, address: &str) -> u32 {
+fn engine(world: &LocalCluster, address: &str) -> u32 {
     let variable = format!("LONGBOAT_POD_IP={address}");
     let node = world.node_id();
     until("the pod's process", || {
@@ -37,7 +37,7 @@ fn engine(world: &World, address: &str) -> u32 {
     })
 }
 
-fn main_status(world: &World, pod: &str) -> Value {
+fn main_status(world: &LocalCluster, pod: &str) -> Value {
     world.object(&["pod", pod])["status"]["containerStatuses"][0].clone()
 }
 
@@ -50,7 +50,7 @@ fn prefixes_stay_together_others_spread_and_a_killed_replica_costs_no_request() 
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("three.yaml");
     fs::write(&file, fs::read_to_string(example()).unwrap().replace("replicas: 1", "replicas: 3")).unwrap();
-    let world = World::start(&[file.to_str().unwrap()]);
+    let world = LocalCluster::start(&[file.to_str().unwrap()]);
     let url = world.url.as_str();
 
     for number in 0..3 {

@@ -15,10 +15,10 @@ use tempfile::TempDir;
 
 use crate::{
     http,
+    local_cluster::{turn, up},
     program::{Ended, Running, run},
     tools,
     wait::within,
-    world::{turn, up},
 };
 
 /// The model of most fragments.

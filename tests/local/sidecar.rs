@@ -9,7 +9,7 @@ use std::{
 
 use tempfile::TempDir;
 
-use crate::{program::run, world::turn};
+use crate::{local_cluster::turn, program::run};
 
 /// Fields that the replayer compares and that differ on purpose: step, field, id of `compatibility.yaml`. The
 /// test fails if another field differs, or if one of these is equal.

@@ -5,9 +5,9 @@ use std::fs;
 use tempfile::TempDir;
 
 use crate::{
+    local_cluster::{LocalCluster, example, turn},
     processes,
     wait::until,
-    world::{World, example, turn},
 };
 
 /// Waits until all processes with the node's id and all temporary files are gone.
@@ -19,7 +19,8 @@ fn gone(node: &str, folder: &TempDir) {
 }
 
 fn ends_cleanly(signal: &str) {
-    let World { running, folder, kubeconfig, .. } = World::start(&[example().to_str().unwrap()]);
+    let LocalCluster { running, folder, kubeconfig, .. } =
+        LocalCluster::start(&[example().to_str().unwrap()]);
     assert!(kubeconfig.starts_with(folder.path()), "{}", kubeconfig.display());
     let node = until("a child of `up`", || processes::node_id(running.pid()));
     processes::signal(signal, running.pid());
@@ -63,13 +64,13 @@ fn a_child_that_ignores_sigterm_does_not_keep_up_from_ending() {
     let elsewhere = TempDir::new().unwrap();
     let file = elsewhere.path().join("stubborn.yaml");
     fs::write(&file, STUBBORN).unwrap();
-    let world = World::start(&[example().to_str().unwrap(), file.to_str().unwrap()]);
+    let world = LocalCluster::start(&[example().to_str().unwrap(), file.to_str().unwrap()]);
     let node = world.node_id();
     until("the stubborn child", || {
         let all = processes::with_variable(&node);
         all.into_iter().find(|pid| processes::command_line(*pid).contains("trap"))
     });
-    let World { running, folder, .. } = world;
+    let LocalCluster { running, folder, .. } = world;
     processes::signal("TERM", running.pid());
     let ended = running.end();
     assert_eq!(ended.status.code(), Some(0), "{ended:#?}");
@@ -79,7 +80,7 @@ fn a_child_that_ignores_sigterm_does_not_keep_up_from_ending() {
 #[test]
 fn children_and_files_do_not_outlive_an_up_that_was_killed() {
     let _turn = turn();
-    let World { running, folder, .. } = World::start(&[example().to_str().unwrap()]);
+    let LocalCluster { running, folder, .. } = LocalCluster::start(&[example().to_str().unwrap()]);
     let node = until("a child of `up`", || processes::node_id(running.pid()));
     processes::signal("KILL", running.pid());
     assert_eq!(running.end().status.code(), None);

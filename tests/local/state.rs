@@ -3,8 +3,9 @@
 use tempfile::TempDir;
 
 use crate::{
-    http, tools,
-    world::{World, example, turn, up_to_its_end},
+    http,
+    local_cluster::{LocalCluster, example, turn, up_to_its_end},
+    tools,
 };
 
 #[test]
@@ -16,7 +17,7 @@ fn objects_outlive_up_and_a_second_one_is_kept_out() {
     let state = TempDir::new().unwrap();
     let folder = state.path().join("world").to_str().unwrap().to_owned();
     let example = example();
-    let world = World::start(&["--state", &folder, example.to_str().unwrap()]);
+    let world = LocalCluster::start(&["--state", &folder, example.to_str().unwrap()]);
     let uid = world.ask(&["get", "llmisvc", "qwen", "-o", "jsonpath={.metadata.uid}"]);
     world.ask(&["create", "configmap", "kept", "--from-literal=a=b"]);
 
@@ -26,10 +27,10 @@ fn objects_outlive_up_and_a_second_one_is_kept_out() {
     assert!(second.stderr.contains("--state"), "says what to do: {second:#?}");
 
     crate::processes::signal("TERM", world.running.pid());
-    let World { running, .. } = world;
+    let LocalCluster { running, .. } = world;
     assert_eq!(running.end().status.code(), Some(0));
 
-    let again = World::start(&["--state", &folder, example.to_str().unwrap()]);
+    let again = LocalCluster::start(&["--state", &folder, example.to_str().unwrap()]);
     assert_eq!(again.ask(&["get", "llmisvc", "qwen", "-o", "jsonpath={.metadata.uid}"]), uid);
     assert_eq!(again.ask(&["get", "configmap", "kept", "-o", "jsonpath={.data.a}"]), "b");
     assert_eq!(http::get(&format!("{}/v1/models", again.url)).status, 200);
@@ -44,7 +45,7 @@ fn others_of_this_machine_can_look_into_nothing() {
     std::fs::create_dir(&folder).unwrap();
     std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o755)).unwrap();
     let example = example();
-    let world = World::start(&["--state", folder.to_str().unwrap(), example.to_str().unwrap()]);
+    let world = LocalCluster::start(&["--state", folder.to_str().unwrap(), example.to_str().unwrap()]);
     let mut open = Vec::new();
     look(&folder, &mut open);
     assert!(open.is_empty(), "{open:#?}");

@@ -4,9 +4,10 @@ use futures::StreamExt;
 use serde_json::json;
 
 use crate::{
-    http, tools,
+    http,
+    local_cluster::{LocalCluster, MODEL, turn},
+    tools,
     wait::until,
-    world::{MODEL, World, turn},
 };
 
 #[test]
@@ -15,7 +16,7 @@ fn chunks_come_while_the_engine_still_works_and_a_client_that_goes_ends_its_work
         return;
     }
     let _turn = turn();
-    let world = World::shared();
+    let world = LocalCluster::shared();
     // The stream lasts far longer than the test. If a component buffered it, the first chunk would not arrive.
     let body = json!({
         "model": MODEL, "stream": true, "max_tokens": 20_000, "min_tokens": 20_000, "ignore_eos": true,

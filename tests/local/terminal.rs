@@ -15,9 +15,9 @@ use parking_lot::Mutex;
 use tempfile::TempDir;
 
 use crate::{
+    local_cluster::{example, turn, up},
     processes, tools,
     wait::LIMIT,
-    world::{example, turn, up},
 };
 
 /// An emulated terminal: the visible rows, and those that have scrolled off the top.
@@ -237,7 +237,7 @@ fn a_small_terminal_shows_one_live_tree_and_no_remains_of_it() {
             &before,
             "--wait=false",
         ]);
-        crate::world::run(&mut kubectl).ok();
+        crate::local_cluster::run(&mut kubectl).ok();
         terminal.until("another pod is ready in its place", || {
             let shown = lives()?;
             shown.iter().find(|row| row.starts_with("✓ default/qwen  Ready"))?;

@@ -1,9 +1,10 @@
 //! Runs each command of the troubleshooting section of KServe's status reference.
 
 use crate::{
-    http, tools,
+    http,
+    local_cluster::{LocalCluster, Running, turn},
+    tools,
     wait::until,
-    world::{Running, World, turn},
 };
 
 #[test]
@@ -12,7 +13,7 @@ fn every_command_of_the_troubleshooting_guide_answers() {
         return;
     }
     let _turn = turn();
-    let world = World::shared();
+    let world = LocalCluster::shared();
     let status = |path: &str| world.ask(&["get", "llmisvc", "qwen", "-o", &format!("jsonpath={path}")]);
 
     let conditions =
@@ -87,7 +88,7 @@ fn logs_can_be_followed() {
         return;
     }
     let _turn = turn();
-    let world = World::shared();
+    let world = LocalCluster::shared();
     let mut follow =
         Running::start(world.kubectl().args(["logs", "-f", "deploy/qwen-kserve", "-c", "main", "--tail=5"]));
     until("a line of the log", || follow.stdout().contains("simulated answers").then_some(()));

@@ -5,20 +5,20 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use crate::{
+    local_cluster::{LocalCluster, example, turn},
     program::{Ended, run},
     tools,
     wait::until,
-    world::{World, example, turn},
 };
 
 const IMAGE: &str = "/spec/template/spec/containers/0/image";
 
-fn plan(world: &World, arguments: &[&str]) -> Ended {
+fn plan(world: &LocalCluster, arguments: &[&str]) -> Ended {
     let mut command = Command::new(env!("CARGO_BIN_EXE_longboat"));
     run(command.args(["upgrade", "--plan"]).args(arguments).env("KUBECONFIG", &world.kubeconfig))
 }
 
-fn planned(world: &World) -> Value {
+fn planned(world: &LocalCluster) -> Value {
     serde_json::from_str(&plan(world, &["-o", "json"]).stdout).unwrap()
 }
 
@@ -28,7 +28,7 @@ fn an_older_preset_is_found_and_what_it_rolls_and_a_pin_keeps_the_service() {
     if tools::kubectl().is_none() {
         return;
     }
-    let world = World::start(&[example().to_str().unwrap()]);
+    let world = LocalCluster::start(&[example().to_str().unwrap()]);
 
     // With the presets of this build, nothing would change.
     let same = plan(&world, &[]);

@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::{
+    local_cluster::{Ended, run},
     tools,
-    world::{Ended, run},
 };
 
 fn validate(arguments: &[&str]) -> Ended {

@@ -164,7 +164,7 @@ fn a_request_whose_picker_is_killed_within_its_body_fails_and_reaches_no_endpoin
         let (head, tail) = body.split_at(200 << 10);
         let mut client = TcpStream::connect(&address).unwrap();
         let headers = format!(
-            "POST /v1/completions HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
+            "POST /v1/completions HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
             body.len()
         );
         client.write_all(headers.as_bytes()).unwrap();

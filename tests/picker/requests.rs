@@ -18,7 +18,7 @@ use crate::{
 const CHAT: &str = "/v1/chat/completions";
 
 /// The processes that these tests share.
-struct World {
+struct SharedProcesses {
     pool: Pool,
     envoy: Envoy,
     _pickers: Vec<Picker>,
@@ -31,8 +31,8 @@ const NOBODY: usize = 2;
 const TWO_OF_WHICH_ONE_IS_DEAD: usize = 3;
 const WITHOUT_PICKER: usize = 4;
 
-fn world() -> Option<&'static World> {
-    static WORLD: OnceLock<Option<World>> = OnceLock::new();
+fn world() -> Option<&'static SharedProcesses> {
+    static WORLD: OnceLock<Option<SharedProcesses>> = OnceLock::new();
     let world = WORLD.get_or_init(|| {
         let program = tools::tool("bin/envoy")?;
         let pool = Pool::start(3, "5ms");
@@ -60,7 +60,7 @@ fn world() -> Option<&'static World> {
         let envoy = Envoy::start(&program, &ports);
         // Keeps the other pool's engine alive as long as the shared world.
         std::mem::forget(half);
-        Some(World { pool, envoy, _pickers: vec![blend, two] })
+        Some(SharedProcesses { pool, envoy, _pickers: vec![blend, two] })
     });
     if world.is_none() {
         tools::tool("bin/envoy");
@@ -143,7 +143,7 @@ fn trailers_end_a_request() {
     let mut stream = std::net::TcpStream::connect(address.strip_prefix("http://").unwrap()).unwrap();
     let text = body("hello", 2);
     let request = format!(
-        "POST {CHAT} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\ntrailer: x-end\r\n\
+        "POST {CHAT} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\ntrailer: x-end\r\n\
          connection: close\r\n\r\n{:x}\r\n{text}\r\n0\r\nx-end: yes\r\n\r\n",
         text.len()
     );

@@ -16,15 +16,15 @@ pub struct Budget {
 
 /// A reserved part of a [`Budget`]. Dropping it releases the bytes.
 #[derive(Debug)]
-pub struct Held {
+pub struct MemoryReservation {
     budget: Arc<Budget>,
     bytes: usize,
 }
 
 /// Bytes together with their reservation.
-struct Counted {
+struct ReservedBytes {
     bytes: Bytes,
-    _held: Held,
+    _held: MemoryReservation,
 }
 
 // === impl Budget ===
@@ -46,9 +46,9 @@ impl Budget {
     }
 
     /// Reserves this many bytes. Returns `None` if fewer bytes are free.
-    pub fn hold(self: &Arc<Self>, bytes: usize) -> Option<Held> {
+    pub fn hold(self: &Arc<Self>, bytes: usize) -> Option<MemoryReservation> {
         self.take(bytes)?;
-        Some(Held { budget: Arc::clone(self), bytes })
+        Some(MemoryReservation { budget: Arc::clone(self), bytes })
     }
 
     fn take(&self, bytes: usize) -> Option<()> {
@@ -63,7 +63,7 @@ impl Budget {
     }
 }
 
-impl Held {
+impl MemoryReservation {
     /// Adds this many bytes to the reservation. Returns `None`, and changes nothing, if fewer bytes are free.
     pub fn grow(&mut self, bytes: usize) -> Option<()> {
         self.budget.take(bytes)?;
@@ -83,17 +83,17 @@ impl Held {
 
     /// Returns these bytes with this reservation, which ends when the last copy of the bytes is dropped.
     pub fn around(self, bytes: Bytes) -> Bytes {
-        Bytes::from_owner(Counted { bytes, _held: self })
+        Bytes::from_owner(ReservedBytes { bytes, _held: self })
     }
 }
 
-impl Drop for Held {
+impl Drop for MemoryReservation {
     fn drop(&mut self) {
         self.budget.held.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 
-impl AsRef<[u8]> for Counted {
+impl AsRef<[u8]> for ReservedBytes {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
     }

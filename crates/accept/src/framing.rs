@@ -1,7 +1,7 @@
 //! Detects HTTP/1 requests with ambiguous framing from their heads on the wire.
 //!
 //! hyper silently drops `Content-Length` if a request also has `Transfer-Encoding`. A server that decides otherwise sees a
-//! different request there, so attackers can smuggle requests past proxies. Therefore [`Framed`] reads the heads before
+//! different request there, so attackers can smuggle requests past proxies. Therefore [`FramingStream`] reads the heads before
 //! hyper does, and adds a header line to such a request. [`is_ambiguous`] finds the line, and the service refuses that
 //! request alone.
 
@@ -23,11 +23,11 @@ const MARK: &str = "x-longboat-ambiguous-length";
 /// The header line. A test compares it with `MARK`.
 const MARKED: &str = "x-longboat-ambiguous-length: 1\r\n";
 /// The longest head that is read, in bytes, unless a server sets another limit. hyper refuses longer heads.
-const LONGEST: usize = 512 * 1024;
+const MAX_HEAD_BYTES: usize = 512 * 1024;
 /// The most bytes of a body to read at once.
-const PIECE: usize = 64 * 1024;
+const READ_CHUNK_BYTES: usize = 64 * 1024;
 
-/// Whether a request on a [`Framed`] connection declares its length in two ways. Its end is uncertain, so the service must
+/// Whether a request on a [`FramingStream`] connection declares its length in two ways. Its end is uncertain, so the service must
 /// refuse it and close the connection.
 pub(crate) fn is_ambiguous(headers: &HeaderMap) -> bool {
     headers.contains_key(MARK)
@@ -35,9 +35,9 @@ pub(crate) fn is_ambiguous(headers: &HeaderMap) -> bool {
 
 /// A connection that marks requests with ambiguous framing.
 #[derive(Debug)]
-pub struct Framed<S> {
+pub struct FramingStream<S> {
     stream: S,
-    switched: Switched,
+    switched: ProtocolSwitch,
     longest: usize,
     state: State,
     /// The part of the current line that was read.
@@ -47,9 +47,9 @@ pub struct Framed<S> {
     passed: usize,
 }
 
-/// Tells a [`Framed`] connection that the following bytes are not requests.
+/// Tells a [`FramingStream`] connection that the following bytes are not requests.
 #[derive(Debug, Clone, Default)]
-pub struct Switched(Arc<AtomicBool>);
+pub struct ProtocolSwitch(Arc<AtomicBool>);
 
 /// The position in the sequence of requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,7 +79,7 @@ struct Head {
 
 // === impl Switched ===
 
-impl Switched {
+impl ProtocolSwitch {
     /// Must be called before a request is answered with 101: the connection then changes to another protocol.
     pub fn switch(&self) {
         self.0.store(true, Ordering::Release);
@@ -88,13 +88,13 @@ impl Switched {
 
 // === impl Framed ===
 
-impl<S> Framed<S> {
+impl<S> FramingStream<S> {
     /// Wraps `stream`, and reads the heads of its requests.
     pub fn new(stream: S) -> Self {
         Self {
             stream,
-            switched: Switched::default(),
-            longest: LONGEST,
+            switched: ProtocolSwitch::default(),
+            longest: MAX_HEAD_BYTES,
             state: State::Head(Head::default()),
             line: Vec::new(),
             ready: Vec::new(),
@@ -110,7 +110,7 @@ impl<S> Framed<S> {
     }
 
     /// Returns the switch for a service that may answer 101.
-    pub fn switched(&self) -> Switched {
+    pub fn switched(&self) -> ProtocolSwitch {
         self.switched.clone()
     }
 
@@ -189,7 +189,7 @@ impl<S> Framed<S> {
     where
         S: AsyncRead + Unpin,
     {
-        let most = out.remaining().min(usize::try_from(left).unwrap_or(usize::MAX)).min(PIECE);
+        let most = out.remaining().min(usize::try_from(left).unwrap_or(usize::MAX)).min(READ_CHUNK_BYTES);
         let mut part = ReadBuf::new(out.initialize_unfilled_to(most));
         std::task::ready!(Pin::new(&mut self.stream).poll_read(context, &mut part))?;
         let read = part.filled().len();
@@ -250,7 +250,7 @@ impl Head {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Framed<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for FramingStream<S> {
     fn poll_read(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -300,7 +300,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Framed<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Framed<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for FramingStream<S> {
     fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.get_mut().stream).poll_write(context, bytes)
     }
@@ -332,7 +332,7 @@ mod tests {
 
     /// Returns the bytes that hyper gets if the input comes in pieces of `size`.
     fn passed(sent: &str, size: usize) -> String {
-        let mut marked = Framed::new(());
+        let mut marked = FramingStream::new(());
         for piece in sent.as_bytes().chunks(size) {
             marked.take(piece);
         }
@@ -342,7 +342,7 @@ mod tests {
 
     #[test]
     fn a_head_that_is_too_long_to_be_looked_at_is_marked() {
-        let mut framed = Framed::new(()).heads_up_to(30);
+        let mut framed = FramingStream::new(()).heads_up_to(30);
         let (head, rest) =
             ("GET / HTTP/1.1\r\nA: 123456789012345\r\n", "Content-Length: 1\r\nTransfer-Encoding: x\r\n\r\n");
         framed.take([head, rest].concat().as_bytes());
@@ -353,7 +353,7 @@ mod tests {
     async fn bodies_are_followed_by_heads_again_however_they_are_read() {
         use tokio::io::AsyncReadExt as _;
 
-        let body = "x".repeat(3 * PIECE);
+        let body = "x".repeat(3 * READ_CHUNK_BYTES);
         let long = format!("POST / HTTP/1.1\r\nContent-Length: {}\r\n\r\n{body}", body.len());
         let chunked = format!(
             "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n{:x}\r\n{body}\r\n0\r\n\r\n",
@@ -362,7 +362,7 @@ mod tests {
         let head = "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\nContent-Length: 5\r\n";
         let sent = [&long, &chunked, &long, head, "\r\n"].concat();
         let mut read = String::new();
-        Framed::new(sent.as_bytes()).read_to_string(&mut read).await.unwrap();
+        FramingStream::new(sent.as_bytes()).read_to_string(&mut read).await.unwrap();
         assert!(
             read == [&long, &chunked, &long, head, MARKED, "\r\n"].concat(),
             "{} bytes of {}",

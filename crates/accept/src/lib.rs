@@ -17,8 +17,8 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-pub use budget::{Budget, Held};
-pub use framing::{Framed, Switched};
+pub use budget::{Budget, MemoryReservation};
+pub use framing::{FramingStream, ProtocolSwitch};
 pub use guard::{Guard, Pages, Refusal, Sender, host_matches, mark_forwarded};
 pub use hop_by_hop::remove_hop_by_hop;
 pub use meaning::{Ambiguity, host};
@@ -26,7 +26,7 @@ pub use signals::shutdown_token;
 
 /// The pause after a connection could not be accepted. The process is probably out of file descriptors until other
 /// connections end.
-const PAUSE: Duration = Duration::from_millis(50);
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
 
 /// Accepts connections until `end`, at most `limit` at a time; further connections wait in the system's queue. Returns the
 /// connections that are still open: dropping them closes them. The port is already closed then.
@@ -56,7 +56,7 @@ where
             Err(error) => {
                 let port = listener.local_addr().map(|address| address.port()).unwrap_or_default();
                 tracing::debug!(%error, port, "Cannot accept a connection.");
-                tokio::time::sleep(PAUSE).await;
+                tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
             }
         }
     }

@@ -24,7 +24,7 @@ pub enum Ambiguity {
     Host(String),
 }
 
-/// Returns the one host of a request that came over a [`Framed`](crate::Framed) connection. Returns `None` for an HTTP/1.0
+/// Returns the one host of a request that came over a [`FramingStream`](crate::FramingStream) connection. Returns `None` for an HTTP/1.0
 /// request without a host, which is valid.
 pub fn host(version: Version, target: &Uri, headers: &HeaderMap) -> Result<Option<Authority>, Ambiguity> {
     if is_ambiguous(headers) {

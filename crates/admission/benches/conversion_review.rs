@@ -8,13 +8,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use longboat_admission::{Malformed, Version, conversion_review};
+use longboat_admission::{MalformedReview, Version, conversion_review};
 use serde_json::{Value, json};
 
 const OBJECTS: usize = 500;
 const ROUNDS: usize = 40;
 
-fn main() -> Result<(), Malformed> {
+fn main() -> Result<(), MalformedReview> {
     let newer: Vec<Value> = (0..OBJECTS).map(service).collect();
     let older = converted(&conversion_review(&review(Version::V1Alpha1, &newer))?);
     for (target, objects) in [(Version::V1Alpha1, newer), (Version::V1Alpha2, older)] {

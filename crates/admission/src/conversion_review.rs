@@ -4,7 +4,7 @@ use longboat_api::conversion::{self, Version};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::{Malformed, sparse::Sparse};
+use crate::{MalformedReview, sparse::SparseObject};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -12,12 +12,12 @@ struct Review<'a> {
     api_version: Option<String>,
     kind: Option<String>,
     #[serde(borrow)]
-    request: Option<Asked<'a>>,
+    request: Option<ConversionRequest<'a>>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Asked<'a> {
+struct ConversionRequest<'a> {
     #[serde(default)]
     uid: String,
     #[serde(default, rename = "desiredAPIVersion")]
@@ -39,7 +39,7 @@ struct Reply<'a> {
 struct Response<'a> {
     uid: String,
     result: Outcome,
-    converted_objects: Vec<Sparse<'a>>,
+    converted_objects: Vec<SparseObject<'a>>,
 }
 
 #[derive(Serialize)]
@@ -58,24 +58,24 @@ const REVIEW_GROUP: &str = "apiextensions.k8s.io";
 ///
 /// # Errors
 ///
-/// [`Malformed`] if the body is not a `ConversionReview` of version `v1` or `v1beta1`, because then there is no review to
+/// [`MalformedReview`] if the body is not a `ConversionReview` of version `v1` or `v1beta1`, because then there is no review to
 /// respond to.
-pub fn conversion_review(body: &[u8]) -> Result<Vec<u8>, Malformed> {
+pub fn conversion_review(body: &[u8]) -> Result<Vec<u8>, MalformedReview> {
     let review: Review = serde_json::from_slice(body)
-        .map_err(|error| Malformed(format!("the body is not a ConversionReview: {error}")))?;
+        .map_err(|error| MalformedReview(format!("the body is not a ConversionReview: {error}")))?;
     let api_version = review.api_version.unwrap_or_default();
     let kind = review.kind.unwrap_or_default();
     let known = api_version
         .split_once('/')
         .is_some_and(|(group, version)| group == REVIEW_GROUP && matches!(version, "v1" | "v1beta1"));
     if kind != "ConversionReview" || !known {
-        return Err(Malformed(format!(
+        return Err(MalformedReview(format!(
             "expected a ConversionReview of {REVIEW_GROUP}/v1 or {REVIEW_GROUP}/v1beta1, got kind {kind:?} of \
              apiVersion {api_version:?}"
         )));
     }
     let Some(asked) = review.request else {
-        return Err(Malformed("the ConversionReview has no request".to_owned()));
+        return Err(MalformedReview("the ConversionReview has no request".to_owned()));
     };
     let (result, converted_objects) = match convert(&asked.objects, &asked.desired_api_version) {
         Ok(objects) => (Outcome { status: "Success", reason: None, message: None }, objects),
@@ -90,7 +90,7 @@ pub fn conversion_review(body: &[u8]) -> Result<Vec<u8>, Malformed> {
     Ok(text)
 }
 
-fn convert<'a>(objects: &[&'a RawValue], desired: &str) -> Result<Vec<Sparse<'a>>, String> {
+fn convert<'a>(objects: &[&'a RawValue], desired: &str) -> Result<Vec<SparseObject<'a>>, String> {
     let Some(target) = Version::of_api_version(desired) else {
         return Err(format!(
             "desiredAPIVersion `{desired}` is not supported; expected {} or {}",
@@ -99,8 +99,8 @@ fn convert<'a>(objects: &[&'a RawValue], desired: &str) -> Result<Vec<Sparse<'a>
         ));
     };
     let converted = objects.iter().enumerate().map(|(at, object)| {
-        let mut object =
-            Sparse::read(object).map_err(|error| format!("request.objects[{at}] cannot be read: {error}"))?;
+        let mut object = SparseObject::read(object)
+            .map_err(|error| format!("request.objects[{at}] cannot be read: {error}"))?;
         conversion::convert(&mut object.tree, target)
             .map_err(|error| format!("request.objects[{at}]: {error}"))?;
         Ok(object)

@@ -32,5 +32,5 @@ pub use model::unfetchable;
 pub use mutate::{Mutation, mutate};
 pub use patch::difference;
 pub use request::{Request, Subject};
-pub use review::{Action, Hook, Malformed, review};
+pub use review::{Action, Hook, MalformedReview, review};
 pub use validate::validate;

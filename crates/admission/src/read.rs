@@ -1,6 +1,6 @@
 //! Decodes JSON into the types of the API.
 
-use longboat_compose::go::{self, Misfit};
+use longboat_compose::go::{self, TypeMismatch};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -16,7 +16,7 @@ pub(crate) fn read<K: DeserializeOwned>(object: &Value, version: Version) -> Res
     K::deserialize(object).map_err(|error| Denial::bad_request(error.to_string()))
 }
 
-fn refused(misfit: Misfit, version: Version) -> Denial {
+fn refused(misfit: TypeMismatch, version: Version) -> Denial {
     let mut denial = Denial::bad_request(match version {
         Version::V1Alpha1 => misfit.message.replace("v1alpha2.", "v1alpha1."),
         Version::V1Alpha2 => misfit.message,

@@ -31,19 +31,19 @@ pub enum Action {
 /// A body that is not a review. The HTTP response is 400 with this text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct Malformed(pub(crate) String);
+pub struct MalformedReview(pub(crate) String);
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Review {
     api_version: Option<String>,
     kind: Option<String>,
-    request: Option<Asked>,
+    request: Option<AdmissionRequest>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Asked {
+struct AdmissionRequest {
     #[serde(default)]
     uid: String,
     #[serde(default)]
@@ -76,24 +76,24 @@ const REVIEW_GROUP: &str = "admission.k8s.io";
 ///
 /// # Errors
 ///
-/// [`Malformed`] if the body is not an `AdmissionReview` of version `v1` or `v1beta1`, because then there is no review to
+/// [`MalformedReview`] if the body is not an `AdmissionReview` of version `v1` or `v1beta1`, because then there is no review to
 /// respond to.
-pub fn review(hook: Hook, body: &[u8], facts: &Facts) -> Result<Vec<u8>, Malformed> {
+pub fn review(hook: Hook, body: &[u8], facts: &Facts) -> Result<Vec<u8>, MalformedReview> {
     let review: Review = serde_json::from_slice(body)
-        .map_err(|error| Malformed(format!("the body is not an AdmissionReview: {error}")))?;
+        .map_err(|error| MalformedReview(format!("the body is not an AdmissionReview: {error}")))?;
     let api_version = review.api_version.unwrap_or_default();
     let kind = review.kind.unwrap_or_default();
     let known = api_version
         .split_once('/')
         .is_some_and(|(group, version)| group == REVIEW_GROUP && matches!(version, "v1" | "v1beta1"));
     if kind != "AdmissionReview" || !known {
-        return Err(Malformed(format!(
+        return Err(MalformedReview(format!(
             "expected an AdmissionReview of {REVIEW_GROUP}/v1 or {REVIEW_GROUP}/v1beta1, got kind {kind:?} of \
              apiVersion {api_version:?}"
         )));
     }
     let Some(asked) = review.request else {
-        return Err(Malformed("the AdmissionReview has no request".to_owned()));
+        return Err(MalformedReview("the AdmissionReview has no request".to_owned()));
     };
     let mut response = match misdirected(hook, &asked) {
         Some(why) => denied(&Denial::bad_request(why)),
@@ -105,7 +105,7 @@ pub fn review(hook: Hook, body: &[u8], facts: &Facts) -> Result<Vec<u8>, Malform
 }
 
 /// Returns why a request is not for this webhook, or `None` if it is.
-fn misdirected(hook: Hook, asked: &Asked) -> Option<String> {
+fn misdirected(hook: Hook, asked: &AdmissionRequest) -> Option<String> {
     let Resource { group, version, plural } = &asked.resource;
     let (expected, name) = (hook.subject.resource(), hook.version.name());
     if group != GROUP || plural != expected || version != name {
@@ -125,7 +125,7 @@ fn misdirected(hook: Hook, asked: &Asked) -> Option<String> {
     Some(format!("the request to {} has no {missing}", asked.operation))
 }
 
-fn answer(hook: Hook, asked: &Asked, facts: &Facts) -> Value {
+fn answer(hook: Hook, asked: &AdmissionRequest, facts: &Facts) -> Value {
     let present = |value| Some(value).filter(|value: &&Value| !value.is_null());
     let request = Request {
         version: hook.version,

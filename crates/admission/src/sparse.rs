@@ -55,18 +55,18 @@ const OBJECT: Plan = Plan::Into(&[
 
 /// An object without its large parts.
 #[derive(Debug)]
-pub(crate) struct Sparse<'a> {
+pub(crate) struct SparseObject<'a> {
     /// The tree. In place of a part that was cut out, it has the index of the part.
     pub(crate) tree: Value,
     parts: Vec<&'a RawValue>,
 }
 
-struct Cut<'p, 'a> {
+struct SparseSeed<'p, 'a> {
     plan: &'static Plan,
     parts: &'p mut Vec<&'a RawValue>,
 }
 
-struct Whole<'p, 'a> {
+struct CompleteObject<'p, 'a> {
     plan: Option<&'static Plan>,
     tree: &'p Value,
     parts: &'p [&'a RawValue],
@@ -74,7 +74,7 @@ struct Whole<'p, 'a> {
 
 // === impl Sparse ===
 
-impl<'a> Sparse<'a> {
+impl<'a> SparseObject<'a> {
     /// Parses an object.
     ///
     /// # Errors
@@ -82,15 +82,15 @@ impl<'a> Sparse<'a> {
     /// If a part that is parsed is nested too deeply. The syntax was already checked.
     pub(crate) fn read(object: &'a RawValue) -> Result<Self, serde_json::Error> {
         let mut parts = Vec::new();
-        let seed = Cut { plan: &OBJECT, parts: &mut parts };
+        let seed = SparseSeed { plan: &OBJECT, parts: &mut parts };
         let tree = seed.deserialize(&mut serde_json::Deserializer::from_str(object.get()))?;
         Ok(Self { tree, parts })
     }
 }
 
-impl Serialize for Sparse<'_> {
+impl Serialize for SparseObject<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        Whole { plan: Some(&OBJECT), tree: &self.tree, parts: &self.parts }.serialize(serializer)
+        CompleteObject { plan: Some(&OBJECT), tree: &self.tree, parts: &self.parts }.serialize(serializer)
     }
 }
 
@@ -105,7 +105,7 @@ impl Plan {
 
 // === impl Cut ===
 
-impl<'a> DeserializeSeed<'a> for Cut<'_, 'a> {
+impl<'a> DeserializeSeed<'a> for SparseSeed<'_, 'a> {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'a>>(self, deserializer: D) -> Result<Value, D::Error> {
@@ -113,7 +113,7 @@ impl<'a> DeserializeSeed<'a> for Cut<'_, 'a> {
     }
 }
 
-impl<'a> Visitor<'a> for Cut<'_, 'a> {
+impl<'a> Visitor<'a> for SparseSeed<'_, 'a> {
     type Value = Value;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -129,7 +129,7 @@ impl<'a> Visitor<'a> for Cut<'_, 'a> {
                     self.parts.push(entries.next_value()?);
                     Value::from(self.parts.len() - 1)
                 }
-                Some(plan) => entries.next_value_seed(Cut { plan, parts: &mut *self.parts })?,
+                Some(plan) => entries.next_value_seed(SparseSeed { plan, parts: &mut *self.parts })?,
             };
             map.insert(key, value);
         }
@@ -171,18 +171,21 @@ impl<'a> Visitor<'a> for Cut<'_, 'a> {
 
 // === impl Whole ===
 
-impl Serialize for Whole<'_, '_> {
+impl Serialize for CompleteObject<'_, '_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match (self.plan, self.tree) {
             (Some(Plan::Cut), Value::Number(at)) => {
-                // Only [`Sparse::read`] puts values where the plan cuts, and these are indexes of parts.
+                // Only [`SparseObject::read`] puts values where the plan cuts, and these are indexes of parts.
                 let part = at.as_u64().and_then(|at| self.parts.get(usize::try_from(at).ok()?));
                 part.serialize(serializer)
             }
             (Some(plan), Value::Object(fields)) => {
                 let mut map = serializer.serialize_map(Some(fields.len()))?;
                 for (key, tree) in fields {
-                    map.serialize_entry(key, &Whole { plan: plan.of(key), tree, parts: self.parts })?;
+                    map.serialize_entry(
+                        key,
+                        &CompleteObject { plan: plan.of(key), tree, parts: self.parts },
+                    )?;
                 }
                 map.end()
             }
@@ -209,13 +212,16 @@ mod tests {
             "true",
         ] {
             let raw: &RawValue = serde_json::from_str(text).unwrap();
-            assert_eq!(serde_json::to_string(&Sparse::read(raw).unwrap()).unwrap(), text);
+            assert_eq!(serde_json::to_string(&SparseObject::read(raw).unwrap()).unwrap(), text);
         }
     }
 
     #[test]
     fn of_a_field_that_is_there_twice_the_last_one_counts() {
         let raw: &RawValue = serde_json::from_str(r#"{"spec":{"template":1,"template":2}}"#).unwrap();
-        assert_eq!(serde_json::to_string(&Sparse::read(raw).unwrap()).unwrap(), r#"{"spec":{"template":2}}"#);
+        assert_eq!(
+            serde_json::to_string(&SparseObject::read(raw).unwrap()).unwrap(),
+            r#"{"spec":{"template":2}}"#
+        );
     }
 }

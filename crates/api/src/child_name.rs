@@ -3,16 +3,16 @@
 use md5::{Digest, Md5};
 
 /// The longest name of a child: that of a DNS label.
-const LONGEST: usize = 63;
+const MAX_NAME_LENGTH: usize = 63;
 /// Length of an MD5 hash in hexadecimal.
 const HASH: usize = 32;
 /// The length that remains beside the hash.
-const HEAD: usize = LONGEST - HASH;
+const HEAD: usize = MAX_NAME_LENGTH - HASH;
 
 /// Returns the name of a child of `parent` with this `suffix`. If both together do not fit a DNS label (63 bytes), the name
 /// is shortened, with an MD5 hash of the part that was cut.
 pub fn child_name(parent: &str, suffix: &str) -> String {
-    if parent.len() + suffix.len() <= LONGEST {
+    if parent.len() + suffix.len() <= MAX_NAME_LENGTH {
         return format!("{parent}{suffix}");
     }
     if suffix.len() < HEAD {
@@ -20,7 +20,7 @@ pub fn child_name(parent: &str, suffix: &str) -> String {
         return format!("{head}{}{suffix}", hash(parent));
     }
     let mut name = format!("{}{}", head(parent, HEAD), hash(&format!("{parent}{suffix}")));
-    let room = LONGEST - name.len();
+    let room = MAX_NAME_LENGTH - name.len();
     name.push_str(head(suffix, room));
     let end = name.trim_end_matches(|c: char| !c.is_ascii_alphanumeric()).len();
     name.truncate(end);

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::{
     request::User,
     server::State,
-    store::{Key, Stored},
+    store::{Key, StoredObject},
 };
 
 /// The audience of this server, which tokens have unless their request names others. It is the issuer, too.
@@ -32,7 +32,7 @@ pub(crate) struct Grant {
 
 /// A user who has proved who they are.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Authenticated {
+pub(crate) struct TokenIdentity {
     pub(crate) user: User,
     /// Those of the requested audiences that the token is for.
     pub(crate) audiences: Vec<String>,
@@ -103,7 +103,7 @@ impl Grant {
             return Err("service account token has expired".to_owned());
         }
         let uid_of =
-            |stored: &Stored| stored.value["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
+            |stored: &StoredObject| stored.value["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
         let account = find(state, "serviceaccounts", &self.account)?;
         if uid_of(&account) != self.uid {
             return Err(format!(
@@ -126,14 +126,14 @@ impl Grant {
 }
 
 /// Returns an object of the core group that a token is bound to.
-pub(crate) fn find(state: &State, plural: &str, key: &Key) -> Result<std::sync::Arc<Stored>, String> {
+pub(crate) fn find(state: &State, plural: &str, key: &Key) -> Result<std::sync::Arc<StoredObject>, String> {
     let found =
         state.registry.find("", "v1", plural).and_then(|resource| state.store.get(&resource.table, key));
     found.ok_or_else(|| format!("{plural} {} not found", gofmt::quoted(&key.name)))
 }
 
 /// Returns the user of a token that is for one of the audiences. The error has kube-apiserver's text.
-pub(crate) fn authenticate(state: &State, token: &str, audiences: &[&str]) -> Result<Authenticated, String> {
+pub(crate) fn authenticate(state: &State, token: &str, audiences: &[&str]) -> Result<TokenIdentity, String> {
     let unknown = || "invalid bearer token".to_owned();
     let common = |of_token: &[String]| -> Vec<String> {
         of_token.iter().filter(|audience| audiences.contains(&audience.as_str())).cloned().collect()
@@ -143,7 +143,7 @@ pub(crate) fn authenticate(state: &State, token: &str, audiences: &[&str]) -> Re
     {
         let audiences = common(&[OWN_AUDIENCE.to_owned()]);
         let user = User::administrator();
-        return if audiences.is_empty() { Err(unknown()) } else { Ok(Authenticated { user, audiences }) };
+        return if audiences.is_empty() { Err(unknown()) } else { Ok(TokenIdentity { user, audiences }) };
     }
     let grant = state.issuer.read(token).ok_or_else(unknown)?;
     let common = common(&grant.audiences);
@@ -160,7 +160,7 @@ pub(crate) fn authenticate(state: &State, token: &str, audiences: &[&str]) -> Re
     }
     grant.check(state, Timestamp::now())?;
     let user = User::account(&grant.account.namespace, &grant.account.name);
-    Ok(Authenticated { user, audiences: common })
+    Ok(TokenIdentity { user, audiences: common })
 }
 
 /// Returns the audiences of a list in a request, or this server's if the list is empty.

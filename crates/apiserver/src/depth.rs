@@ -6,7 +6,7 @@
 use serde_json::Value;
 
 /// The most levels of maps and lists in an object, `metadata.managedFields` included.
-pub(crate) const DEEPEST: usize = 100;
+pub(crate) const MAX_DEPTH: usize = 100;
 
 /// The most path segments that a message shows.
 const SHOWN: usize = 8;
@@ -14,22 +14,22 @@ const SHOWN: usize = 8;
 /// The error for an object that is nested too deeply.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{path} is nested too deeply: expected at most {DEEPEST} levels of maps and lists, including \
+    "{path} is nested too deeply: expected at most {MAX_DEPTH} levels of maps and lists, including \
      managedFields"
 )]
-pub struct TooDeep {
+pub struct DepthError {
     /// The path to the place, truncated for a message.
     pub path: String,
 }
 
 /// Checks the depth of a parsed value.
-pub(crate) fn check(value: &Value) -> Result<(), TooDeep> {
+pub(crate) fn check(value: &Value) -> Result<(), DepthError> {
     let mut path = Vec::new();
-    if fits(value, DEEPEST, &mut path) {
+    if fits(value, MAX_DEPTH, &mut path) {
         return Ok(());
     }
     path.reverse();
-    Err(TooDeep { path: shown(&path) })
+    Err(DepthError { path: shown(&path) })
 }
 
 /// Returns the number of levels of a value, or `None` if there are more than `most`. Counts the visited values in `steps`.
@@ -84,7 +84,7 @@ fn shown(path: &[String]) -> String {
 }
 
 /// Checks the depth of a JSON text before it is parsed. Does not judge whether the text is valid JSON.
-pub(crate) fn check_text(text: &[u8]) -> Result<(), TooDeep> {
+pub(crate) fn check_text(text: &[u8]) -> Result<(), DepthError> {
     let mut levels = 0_usize;
     let mut scan = Scan { text, at: 0 };
     while let Some(token) = scan.next_token() {
@@ -93,8 +93,8 @@ pub(crate) fn check_text(text: &[u8]) -> Result<(), TooDeep> {
             Token::Close => levels = levels.saturating_sub(1),
             Token::Text(_) | Token::Comma | Token::Colon => {}
         }
-        if levels > DEEPEST {
-            return Err(TooDeep { path: way_down(text) });
+        if levels > MAX_DEPTH {
+            return Err(DepthError { path: way_down(text) });
         }
     }
     Ok(())
@@ -127,7 +127,7 @@ fn way_down(text: &[u8]) -> String {
                 }
             }
         }
-        if steps.len() > DEEPEST {
+        if steps.len() > MAX_DEPTH {
             break;
         }
     }
@@ -201,17 +201,17 @@ mod tests {
 
     #[test]
     fn text_and_value_are_judged_alike() {
-        for levels in [1, DEEPEST - 1, DEEPEST, DEEPEST + 1, DEEPEST + 20] {
+        for levels in [1, MAX_DEPTH - 1, MAX_DEPTH, MAX_DEPTH + 1, MAX_DEPTH + 20] {
             let value = nested(levels);
-            assert_eq!(check(&value).is_ok(), levels <= DEEPEST, "{levels}");
+            assert_eq!(check(&value).is_ok(), levels <= MAX_DEPTH, "{levels}");
             assert_eq!(check_text(value.to_string().as_bytes()), check(&value), "{levels}");
-            assert_eq!(super::levels(&value, DEEPEST, &mut 0), (levels <= DEEPEST).then_some(levels));
+            assert_eq!(super::levels(&value, MAX_DEPTH, &mut 0), (levels <= MAX_DEPTH).then_some(levels));
         }
     }
 
     #[test]
     fn the_way_down_is_named() {
-        let object = json!({"kind": "Thing, {[", "spec": {"b\"[": [1, [2], nested(DEEPEST)]}});
+        let object = json!({"kind": "Thing, {[", "spec": {"b\"[": [1, [2], nested(MAX_DEPTH)]}});
         let told = check_text(object.to_string().as_bytes()).unwrap_err().to_string();
         assert!(
             told.starts_with("spec.b\\\"[[2].a.a.a.a.a … is nested too deeply: expected at most 100 levels"),

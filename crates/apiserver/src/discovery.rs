@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 use crate::kinds::{Registry, Resource};
 
 /// A subresource: name, kind, group and version of another API if it has one, verbs.
-struct Sub {
+struct Subresource {
     name: &'static str,
     kind: Option<&'static str>,
     api: Option<(&'static str, &'static str)>,
@@ -18,20 +18,25 @@ const CHANGE: &[&str] = &["get", "patch", "update"];
 const CONNECT: &[&str] = &["create", "get"];
 const CREATE: &[&str] = &["create"];
 
-const SUBRESOURCES: &[Sub] = &[
-    Sub { name: "attach", kind: Some("PodAttachOptions"), api: None, verbs: CONNECT },
-    Sub { name: "binding", kind: Some("Binding"), api: None, verbs: CREATE },
-    Sub { name: "ephemeralcontainers", kind: None, api: None, verbs: CHANGE },
-    Sub { name: "eviction", kind: Some("Eviction"), api: Some(("policy", "v1")), verbs: CREATE },
-    Sub { name: "exec", kind: Some("PodExecOptions"), api: None, verbs: CONNECT },
-    Sub { name: "finalize", kind: None, api: None, verbs: &["update"] },
-    Sub { name: "log", kind: None, api: None, verbs: &["get"] },
-    Sub { name: "portforward", kind: Some("PodPortForwardOptions"), api: None, verbs: CONNECT },
-    Sub { name: "proxy", kind: None, api: None, verbs: &["create", "delete", "get", "patch", "update"] },
-    Sub { name: "resize", kind: None, api: None, verbs: CHANGE },
-    Sub { name: "scale", kind: Some("Scale"), api: Some(("autoscaling", "v1")), verbs: CHANGE },
-    Sub { name: "status", kind: None, api: None, verbs: CHANGE },
-    Sub {
+const SUBRESOURCES: &[Subresource] = &[
+    Subresource { name: "attach", kind: Some("PodAttachOptions"), api: None, verbs: CONNECT },
+    Subresource { name: "binding", kind: Some("Binding"), api: None, verbs: CREATE },
+    Subresource { name: "ephemeralcontainers", kind: None, api: None, verbs: CHANGE },
+    Subresource { name: "eviction", kind: Some("Eviction"), api: Some(("policy", "v1")), verbs: CREATE },
+    Subresource { name: "exec", kind: Some("PodExecOptions"), api: None, verbs: CONNECT },
+    Subresource { name: "finalize", kind: None, api: None, verbs: &["update"] },
+    Subresource { name: "log", kind: None, api: None, verbs: &["get"] },
+    Subresource { name: "portforward", kind: Some("PodPortForwardOptions"), api: None, verbs: CONNECT },
+    Subresource {
+        name: "proxy",
+        kind: None,
+        api: None,
+        verbs: &["create", "delete", "get", "patch", "update"],
+    },
+    Subresource { name: "resize", kind: None, api: None, verbs: CHANGE },
+    Subresource { name: "scale", kind: Some("Scale"), api: Some(("autoscaling", "v1")), verbs: CHANGE },
+    Subresource { name: "status", kind: None, api: None, verbs: CHANGE },
+    Subresource {
         name: "token",
         kind: Some("TokenRequest"),
         api: Some(("authentication.k8s.io", "v1")),
@@ -200,7 +205,7 @@ fn verbs(resource: &Resource) -> Value {
     }
 }
 
-fn subresources(resource: &Resource) -> impl Iterator<Item = &'static Sub> {
+fn subresources(resource: &Resource) -> impl Iterator<Item = &'static Subresource> {
     let names: Vec<&'static str> = match resource.built_in() {
         Some(row) => row.subresources.to_vec(),
         None => [("scale", resource.has_scale()), ("status", resource.has_status())]
@@ -211,7 +216,7 @@ fn subresources(resource: &Resource) -> impl Iterator<Item = &'static Sub> {
     SUBRESOURCES.iter().filter(move |sub| names.contains(&sub.name))
 }
 
-fn kind_of(resource: &Resource, sub: &Sub) -> String {
+fn kind_of(resource: &Resource, sub: &Subresource) -> String {
     match (sub.kind, sub.name, resource.plural.as_str()) {
         (Some(kind), _, _) => kind.to_owned(),
         (None, "proxy", _) => format!("{}ProxyOptions", resource.kind),

@@ -9,22 +9,22 @@ use crate::{
     kinds::{Conversion, Custom, Origin, Resource, views},
     server::State,
     status::ApiError,
-    store::{Stored, fragment},
+    store::{StoredObject, fragment},
     webhook,
 };
 
 /// An object in the version of the request.
 #[derive(Debug, Clone)]
-pub(crate) enum Shown {
+pub(crate) enum RequestedObject {
     /// The stored object, unchanged.
-    Stored(Arc<Stored>),
+    Stored(Arc<StoredObject>),
     /// A converted object, or one that is not stored.
     Other(Arc<Value>),
 }
 
 // === impl Shown ===
 
-impl Shown {
+impl RequestedObject {
     pub(crate) fn new(value: Value) -> Self {
         Self::Other(Arc::new(value))
     }
@@ -80,13 +80,14 @@ impl Shown {
 pub(crate) async fn show_all(
     state: &State,
     resource: &Resource,
-    stored: Vec<Arc<Stored>>,
-) -> Result<Vec<Shown>, ApiError> {
+    stored: Vec<Arc<StoredObject>>,
+) -> Result<Vec<RequestedObject>, ApiError> {
     let Origin::Custom(custom) = &resource.origin else {
         return Ok(stored.into_iter().map(|s| show_built_in(resource, s)).collect());
     };
     let api_version = resource.api_version();
-    let mut shown: Vec<Shown> = stored.into_iter().map(|stored| with_defaults(custom, stored)).collect();
+    let mut shown: Vec<RequestedObject> =
+        stored.into_iter().map(|stored| with_defaults(custom, stored)).collect();
     let other: Vec<usize> = shown
         .iter()
         .enumerate()
@@ -97,16 +98,16 @@ pub(crate) async fn show_all(
         let values = other.iter().map(|index| shown[*index].value().clone()).collect();
         let converted = convert_custom(state, resource, values, &api_version).await?;
         for (index, value) in other.into_iter().zip(converted) {
-            shown[index] = Shown::new(value);
+            shown[index] = RequestedObject::new(value);
         }
     }
     Ok(shown)
 }
 
 /// Adds the defaults that the schema has gained since the object was written.
-fn with_defaults(custom: &Custom, stored: Arc<Stored>) -> Shown {
+fn with_defaults(custom: &Custom, stored: Arc<StoredObject>) -> RequestedObject {
     if stored.has_defaults_of(custom.stamp) {
-        return Shown::Stored(stored);
+        return RequestedObject::Stored(stored);
     }
     let mut value = stored.value.clone();
     if let Some(schema) = custom.schema_of(value["apiVersion"].as_str().unwrap_or_default()) {
@@ -114,13 +115,17 @@ fn with_defaults(custom: &Custom, stored: Arc<Stored>) -> Shown {
     }
     if value == *stored.value {
         stored.mark_defaults_of(custom.stamp);
-        return Shown::Stored(stored);
+        return RequestedObject::Stored(stored);
     }
-    Shown::new(value)
+    RequestedObject::new(value)
 }
 
 /// Converts one stored object to the version of `resource`.
-pub(crate) async fn show(state: &State, resource: &Resource, stored: Arc<Stored>) -> Result<Shown, ApiError> {
+pub(crate) async fn show(
+    state: &State,
+    resource: &Resource,
+    stored: Arc<StoredObject>,
+) -> Result<RequestedObject, ApiError> {
     let mut shown = show_all(state, resource, vec![stored]).await?;
     shown.pop().ok_or_else(|| ApiError::internal("a conversion lost its object"))
 }
@@ -140,11 +145,11 @@ pub(crate) async fn to_storage(state: &State, resource: &Resource, value: Value)
     }
 }
 
-fn show_built_in(resource: &Resource, stored: Arc<Stored>) -> Shown {
+fn show_built_in(resource: &Resource, stored: Arc<StoredObject>) -> RequestedObject {
     if views::is_hub(resource) {
-        Shown::Stored(stored)
+        RequestedObject::Stored(stored)
     } else {
-        Shown::new(views::from_hub(resource, &stored.value))
+        RequestedObject::new(views::from_hub(resource, &stored.value))
     }
 }
 

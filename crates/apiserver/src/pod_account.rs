@@ -9,16 +9,16 @@ use crate::{
     admit::Review,
     server::State,
     status::ApiError,
-    store::{Key, Stored},
+    store::{Key, StoredObject},
     strategy::names::{self, NameRule},
 };
 
 /// The account of pods that name no account.
 const DEFAULT: &str = "default";
 /// How often the admission looks for the default account, which appears soon after its namespace.
-const TRIES: u32 = 10;
+const MAX_ATTEMPTS: u32 = 10;
 /// The time between two attempts.
-const PERIOD: Duration = Duration::from_millis(100);
+const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Sets the account of a new pod, and refuses a pod whose account does not exist.
 pub(crate) async fn admit(state: &State, review: &Review<'_>, pod: &mut Value) -> Result<(), ApiError> {
@@ -48,7 +48,7 @@ pub(crate) async fn admit(state: &State, review: &Review<'_>, pod: &mut Value) -
     Ok(())
 }
 
-async fn find(state: &State, namespace: &str, name: &str) -> Result<Arc<Stored>, String> {
+async fn find(state: &State, namespace: &str, name: &str) -> Result<Arc<StoredObject>, String> {
     let problems = names::problems(NameRule::PathSegment, name);
     if !problems.is_empty() {
         return Err(format!("invalid resource name {}: [{}]", gofmt::quoted(name), problems.join(" ")));
@@ -56,13 +56,13 @@ async fn find(state: &State, namespace: &str, name: &str) -> Result<Arc<Stored>,
     let missing = || format!("serviceaccount {} not found", gofmt::quoted(name));
     let accounts = state.registry.find("", "v1", "serviceaccounts").ok_or_else(missing)?;
     let key = Key::new(namespace, name);
-    let tries = if name == DEFAULT { TRIES } else { 1 };
+    let tries = if name == DEFAULT { MAX_ATTEMPTS } else { 1 };
     for attempt in 1..=tries {
         if let Some(account) = state.store.get(&accounts.table, &key) {
             return Ok(account);
         }
         if attempt < tries {
-            tokio::time::sleep(PERIOD).await;
+            tokio::time::sleep(RETRY_INTERVAL).await;
         }
     }
     Err(missing())
@@ -103,7 +103,7 @@ mod tests {
 
         let new = pod("b", None);
         let soon = async {
-            tokio::time::sleep(super::PERIOD).await;
+            tokio::time::sleep(super::RETRY_INTERVAL).await;
             accounts.create(&with, &account("default")).await
         };
         let (created, made) = tokio::join!(pods.create(&with, &new), soon);

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::{
     answer::{self, Answer},
-    form::Shown,
+    form::RequestedObject,
     kinds::Resource,
     request::{
         Request,
@@ -25,7 +25,7 @@ const GZIP_FROM: usize = 128 * 1024;
 #[derive(Debug)]
 pub(crate) struct Listing {
     pub(crate) revision: u64,
-    pub(crate) items: Vec<Shown>,
+    pub(crate) items: Vec<RequestedObject>,
     pub(crate) continues: Option<String>,
     pub(crate) remaining: Option<usize>,
 }
@@ -35,7 +35,7 @@ pub(crate) fn object(
     request: &Request,
     resource: &Resource,
     code: u16,
-    shown: &Shown,
+    shown: &RequestedObject,
 ) -> Result<Answer, ApiError> {
     let form = request.accept.object(pretty(request))?;
     let body = match &form.shape {
@@ -70,7 +70,7 @@ pub(crate) fn document(request: &Request, code: u16, value: &Value) -> Answer {
     answer::value(code, value, form.encoding)
 }
 
-fn itself(request: &Request, code: u16, shown: &Shown, encoding: Encoding) -> Answer {
+fn itself(request: &Request, code: u16, shown: &RequestedObject, encoding: Encoding) -> Answer {
     if encoding != Encoding::Json {
         return answer::value(code, shown.value(), encoding);
     }
@@ -148,7 +148,7 @@ fn json_list(resource: &Resource, listing: &Listing, metadata: &Value) -> Vec<u8
     body
 }
 
-fn list_item(resource: &Resource, shown: &Shown) -> Value {
+fn list_item(resource: &Resource, shown: &RequestedObject) -> Value {
     let mut item = shown.value().clone();
     if resource.custom().is_none()
         && let Some(fields) = item.as_object_mut()

@@ -9,12 +9,12 @@ use crate::{
     accounts::Issuer,
     addresses::Addresses,
     admission::Admission,
-    front::unsent::Unsent,
+    front::send_queue::UnsentBytes,
     kinds::{Convert, Registry},
     pod_access::PodAccess,
     store::{JournalError, Store},
     verbs::crds,
-    webhook::Outgoing,
+    webhook::WebhookClients,
 };
 
 /// Options of a server.
@@ -60,9 +60,9 @@ pub(crate) struct State {
     pub(crate) addresses: Mutex<Addresses>,
     pub(crate) pods: RwLock<Option<Arc<dyn PodAccess>>>,
     pub(crate) admission: RwLock<Vec<Arc<dyn Admission>>>,
-    pub(crate) outgoing: Outgoing,
+    pub(crate) outgoing: WebhookClients,
     pub(crate) sessions: Sessions,
-    pub(crate) unsent: Arc<Unsent>,
+    pub(crate) unsent: Arc<UnsentBytes>,
 }
 
 /// Connections that have changed their protocol and outlive their request.
@@ -101,9 +101,9 @@ impl ApiServer {
             store,
             pods: RwLock::default(),
             admission: RwLock::default(),
-            outgoing: Outgoing::default(),
+            outgoing: WebhookClients::default(),
             sessions: Sessions::default(),
-            unsent: Arc::new(Unsent::new(options.unsent_limit)),
+            unsent: Arc::new(UnsentBytes::new(options.unsent_limit)),
             options,
         });
         crate::bootstrap::fill(&state);

@@ -1,6 +1,6 @@
 //! Errors in the form of `Status` objects, which Kubernetes clients understand.
 
-pub use longboat_strategy::{Cause, kinds::About};
+pub use longboat_strategy::{Cause, kinds::StatusDetails};
 use serde_json::{Map, Value, json};
 
 /// An error answer: HTTP code, reason, message and details.
@@ -48,7 +48,7 @@ impl ApiError {
     }
 
     /// 404 for an object that does not exist.
-    pub fn not_found(about: About<'_>) -> Self {
+    pub fn not_found(about: StatusDetails<'_>) -> Self {
         let mut error =
             Self::new(404, "NotFound", format!("{} \"{}\" not found", about.qualified(), about.name));
         error.details = Some(about.details());
@@ -74,7 +74,7 @@ impl ApiError {
     }
 
     /// 409 AlreadyExists.
-    pub fn already_exists(about: About<'_>) -> Self {
+    pub fn already_exists(about: StatusDetails<'_>) -> Self {
         let mut error = Self::new(
             409,
             "AlreadyExists",
@@ -85,7 +85,7 @@ impl ApiError {
     }
 
     /// 409 Conflict.
-    pub fn conflict(about: About<'_>, why: impl AsRef<str>) -> Self {
+    pub fn conflict(about: StatusDetails<'_>, why: impl AsRef<str>) -> Self {
         let mut error = Self::new(
             409,
             "Conflict",
@@ -101,7 +101,7 @@ impl ApiError {
     }
 
     /// 403 Forbidden for an operation on an object.
-    pub fn forbidden(about: About<'_>, why: impl AsRef<str>) -> Self {
+    pub fn forbidden(about: StatusDetails<'_>, why: impl AsRef<str>) -> Self {
         let mut error = Self::new(
             403,
             "Forbidden",
@@ -112,7 +112,7 @@ impl ApiError {
     }
 
     /// 422 Invalid with its causes; `about.kind` is the kind here, not the plural.
-    pub fn invalid(about: About<'_>, causes: &[Cause]) -> Self {
+    pub fn invalid(about: StatusDetails<'_>, causes: &[Cause]) -> Self {
         let mut texts: Vec<String> = Vec::new();
         for cause in causes {
             let text = format!("{}: {}", cause.field, cause.message);

@@ -12,12 +12,12 @@ use crate::{
     answer::Answer,
     clock,
     pod_access::{PodUsage, Resources},
-    rbac::{self, Wish},
+    rbac::{self, AccessRequest},
     request::Request,
     respond,
     selector::label::LabelSelector,
     server::State,
-    status::{About, ApiError},
+    status::{ApiError, StatusDetails},
     store::Key,
 };
 
@@ -85,9 +85,15 @@ fn check(
     name: Option<&str>,
 ) -> Result<(), ApiError> {
     let verb = if name.is_some() { "get" } else { "list" };
-    let wish =
-        Wish { verb, group: GROUP, resource, namespace, name: name.unwrap_or_default(), ..Wish::default() };
-    rbac::check_wish(&state.store, &request.user, &wish)
+    let wish = AccessRequest {
+        verb,
+        group: GROUP,
+        resource,
+        namespace,
+        name: name.unwrap_or_default(),
+        ..AccessRequest::default()
+    };
+    rbac::check_access(&state.store, &request.user, &wish)
 }
 
 async fn nodes(state: &Arc<State>, request: &Request, name: Option<&str>) -> Result<Value, ApiError> {
@@ -105,9 +111,9 @@ async fn nodes(state: &Arc<State>, request: &Request, name: Option<&str>) -> Res
         item
     });
     match name {
-        Some(name) => {
-            items.next().ok_or_else(|| ApiError::not_found(About { group: GROUP, kind: "nodes", name }))
-        }
+        Some(name) => items
+            .next()
+            .ok_or_else(|| ApiError::not_found(StatusDetails { group: GROUP, kind: "nodes", name })),
         None => Ok(list("NodeMetricsList", &items.collect::<Vec<_>>())),
     }
 }
@@ -139,7 +145,7 @@ async fn pods(
     }
     match name {
         Some(name) => {
-            items.pop().ok_or_else(|| ApiError::not_found(About { group: GROUP, kind: "pods", name }))
+            items.pop().ok_or_else(|| ApiError::not_found(StatusDetails { group: GROUP, kind: "pods", name }))
         }
         None => Ok(list("PodMetricsList", &items)),
     }

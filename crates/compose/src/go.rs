@@ -7,7 +7,7 @@ use crate::{codec, schema};
 
 /// A value that does not fit its type.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Misfit {
+pub struct TypeMismatch {
     /// The message of Go's decoder: `json: cannot unmarshal string into Go struct field …`.
     pub message: String,
     /// The path of the value: `spec.template.containers[0].name`.
@@ -20,7 +20,7 @@ pub struct Misfit {
 
 /// Returns the first value of a service that Go's decoder refuses. The object may also be a config, which has the same types
 /// in its metadata and spec.
-pub fn misfit(object: &Value) -> Option<Misfit> {
+pub fn misfit(object: &Value) -> Option<TypeMismatch> {
     if fits(schema::service(), object) {
         debug_assert_eq!(find(schema::service(), object, &mut String::new()), None, "it fits");
         return None;
@@ -28,7 +28,7 @@ pub fn misfit(object: &Value) -> Option<Misfit> {
     let mut field = String::new();
     let (found, expected) = find(schema::service(), object, &mut field)?;
     let message = codec::normalise(schema::service(), object.clone()).err()?;
-    Some(Misfit { message, field, found, expected })
+    Some(TypeMismatch { message, field, found, expected })
 }
 
 /// Returns a service or config as a program of the reference would write it after reading it: without unknown fields and most

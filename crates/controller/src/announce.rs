@@ -5,19 +5,19 @@ use std::collections::BTreeSet;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use longboat_key::Key;
 use longboat_plan::ObjectKey;
-use longboat_store::Sent;
+use longboat_store::DeletionMark;
 
 use crate::{
     config,
     context::{Change, Context},
     observe,
-    watch::{Watched, related},
+    watch::{WatchedKind, related},
 };
 
 /// Stores the response to our own status write. The response contains everything that others have changed by then. The watch
 /// will not report those changes as new, because the cache already has this version, so they are announced here. A change of
 /// only the status concerns only the services that depend on a part of it.
-pub(crate) fn reported<K: Watched>(context: &Context, answer: &K, sent: Sent) {
+pub(crate) fn reported<K: WatchedKind>(context: &Context, answer: &K, sent: DeletionMark) {
     let cache = K::cache(&context.caches);
     let known = cache.metadata(&Key::of(answer));
     let Some(change) = cache.set_response(answer, sent) else { return };
@@ -41,7 +41,7 @@ pub(crate) fn reported<K: Watched>(context: &Context, answer: &K, sent: Sent) {
 }
 
 /// Enqueues the services that a change concerns.
-pub(crate) fn announce<K: Watched>(context: &Context, change: &Change<'_, K>) {
+pub(crate) fn announce<K: WatchedKind>(context: &Context, change: &Change<'_, K>) {
     let (old, new) = (change.old.as_deref(), change.new);
     if let (Some(old), Some(new)) = (old, new)
         && !K::matters(old, new)
@@ -64,16 +64,16 @@ pub(crate) fn announce<K: Watched>(context: &Context, change: &Change<'_, K>) {
     }
     let mut names: BTreeSet<ObjectKey> = old.into_iter().chain(new).flat_map(K::aliases).collect();
     names.extend(aliases(&key, change));
-    names.insert(key.of_kind(<K as Watched>::KIND));
+    names.insert(key.of_kind(<K as WatchedKind>::KIND));
     context.enqueue_dependents(context.index.record(names));
 }
 
 /// Enqueues the services that depend on an object that cannot be decoded, and the service that its metadata names.
-pub(crate) fn announce_unreadable<K: Watched>(context: &Context, key: &Key, metadata: &ObjectMeta) {
+pub(crate) fn announce_unreadable<K: WatchedKind>(context: &Context, key: &Key, metadata: &ObjectMeta) {
     if let Some(service) = related(metadata) {
         context.services.add(service);
     }
-    context.enqueue_dependents(context.index.record([key.clone().of_kind(<K as Watched>::KIND)]));
+    context.enqueue_dependents(context.index.record([key.clone().of_kind(<K as WatchedKind>::KIND)]));
 }
 
 /// The keys of the indexes that list an object before or after a change. When a service leaves a group, that concerns the

@@ -19,13 +19,13 @@ use longboat_key::Key;
 use longboat_plan::{
     Applied, CertificateRequest, Child, Children, ObjectRef, Phase, Planned, Problem, Snapshot, Wave, kinds,
 };
-use longboat_store::Sent;
+use longboat_store::DeletionMark;
 use longboat_tls::{LeafRequest, self_signed};
 use longboat_watch::{has_code, text_of};
 use serde::Serialize;
 use tokio::sync::watch;
 
-use crate::{announce::announce, context::Context, events::Subject, settled, watch::Watched};
+use crate::{announce::announce, apply_cache, context::Context, events::Subject, watch::WatchedKind};
 
 /// How often a write is tried in a row when others write the same object. After that, the next reconcile makes a new plan.
 const ATTEMPTS: usize = 4;
@@ -190,20 +190,24 @@ struct Writer<'a> {
 
 /// Children as the API server holds them, and the first failure to write one.
 #[derive(Default)]
-struct Written<C> {
+struct WriteOutcome<C> {
     children: C,
     failure: Option<Failure>,
 }
 
 /// Why one child was not written.
-struct Refused {
+struct ApplyRefusal {
     message: String,
     transient: bool,
 }
 
 impl Writer<'_> {
     /// Writes the children of one wave, each kind beside the others. Those that run pods wait for the gate.
-    async fn wave(&self, planned: Children<Planned>, gate: Option<&Gate<'_>>) -> Written<Children<Applied>> {
+    async fn wave(
+        &self,
+        planned: Children<Planned>,
+        gate: Option<&Gate<'_>>,
+    ) -> WriteOutcome<Children<Applied>> {
         macro_rules! each {
             ($($(#[$doc:meta])* $field:ident: $kind:ident $child:tt $observed:tt;)*) => {{
                 $(let $field = self.kind(planned.$field, gate);)*
@@ -211,7 +215,7 @@ impl Writer<'_> {
                 let mut failure = None;
                 $(failure = failure.or($field.failure);)*
                 let children = Children { $($field: $field.children,)* ..Children::default() };
-                Written { children, failure }
+                WriteOutcome { children, failure }
             }};
         }
         kinds!(children each)
@@ -219,12 +223,12 @@ impl Writer<'_> {
 
     /// Writes the children of one kind in order, and stops at the first failure: if the model server's Deployment cannot be
     /// written, the picker's is not written either.
-    async fn kind<K: Child + Watched + Serialize>(
+    async fn kind<K: Child + WatchedKind + Serialize>(
         &self,
         planned: Vec<K>,
         gate: Option<&Gate<'_>>,
-    ) -> Written<Vec<K>> {
-        let mut written = Written { children: Vec::with_capacity(planned.len()), failure: None };
+    ) -> WriteOutcome<Vec<K>> {
+        let mut written = WriteOutcome { children: Vec::with_capacity(planned.len()), failure: None };
         for child in planned {
             let reference = child.reference();
             let may_be_written = match gate {
@@ -246,12 +250,12 @@ impl Writer<'_> {
         written
     }
 
-    fn keep(&mut self, part: Written<Children<Applied>>, written: &mut Children<Applied>) {
+    fn keep(&mut self, part: WriteOutcome<Children<Applied>>, written: &mut Children<Applied>) {
         self.failure = self.failure.take().or(part.failure);
         written.append(part.children);
     }
 
-    async fn child<K: Child + Watched + Serialize>(
+    async fn child<K: Child + WatchedKind + Serialize>(
         &self,
         reference: &ObjectRef,
         child: K,
@@ -264,11 +268,11 @@ impl Writer<'_> {
     }
 
     /// Writes one child as planned. Returns it as the API server stores it.
-    async fn one<K: Child + Watched + Serialize>(
+    async fn one<K: Child + WatchedKind + Serialize>(
         &self,
         reference: &ObjectRef,
         mut desired: K,
-    ) -> Result<K, Refused> {
+    ) -> Result<K, ApplyRefusal> {
         let Key { namespace, name } = &reference.key;
         let within = (!namespace.is_empty()).then_some(namespace.as_deref());
         let api = K::api(&self.context.client, within);
@@ -296,7 +300,7 @@ impl Writer<'_> {
                 let message = format!(
                     "{reference} is being deleted; the controller creates it again after the deletion"
                 );
-                return Err(Refused { message, transient: true });
+                return Err(ApplyRefusal { message, transient: true });
             }
             if !desired.differs(&live)
                 || self.context.settled.holds(&self.subject.key, reference, &desired, &live)
@@ -312,13 +316,13 @@ impl Writer<'_> {
                     }
                 }
             }
-            let asked = settled::fingerprint(&desired);
+            let asked = apply_cache::fingerprint(&desired);
             desired.carry_over(&live);
             match api.replace(&reference.key.name, &PostParams::default(), &desired).await {
                 Ok(updated) => return Ok(self.updated(reference, asked, &desired, &live, updated, sent)),
                 Err(error) if has_code(&error, 409) => {
                     let present = self.read(&api, reference, &error).await?;
-                    if settled::fingerprint(&present) != settled::fingerprint(&live) {
+                    if apply_cache::fingerprint(&present) != apply_cache::fingerprint(&live) {
                         return Err(self.outdated(reference, &present, sent, "has changed in the meantime"));
                     }
                     live = present;
@@ -327,12 +331,12 @@ impl Writer<'_> {
                     cache.remove(live.metadata());
                     let message =
                         format!("{reference} was deleted in the meantime; the controller creates it again");
-                    return Err(Refused { message, transient: true });
+                    return Err(ApplyRefusal { message, transient: true });
                 }
                 Err(error) => return Err(refused("update", reference, &error)),
             }
         }
-        Err(Refused {
+        Err(ApplyRefusal {
             message: format!("failed to update {reference}: other clients keep changing it"),
             transient: true,
         })
@@ -340,45 +344,45 @@ impl Writer<'_> {
 
     /// Handles a plan that is based on an outdated object, or that did not know the object. For instance, an autoscaler has
     /// changed the replicas, and only a new plan keeps them.
-    fn outdated<K: Child + Watched>(
+    fn outdated<K: Child + WatchedKind>(
         &self,
         reference: &ObjectRef,
         present: &K,
-        sent: Sent,
+        sent: DeletionMark,
         why: &str,
-    ) -> Refused {
+    ) -> ApplyRefusal {
         self.accept(present, sent);
-        Refused {
+        ApplyRefusal {
             message: format!("{reference} {why}; the controller reconciles the service again"),
             transient: true,
         }
     }
 
-    async fn create<K: Child + Watched + Serialize>(
+    async fn create<K: Child + WatchedKind + Serialize>(
         &self,
         api: &Api<K>,
         reference: &ObjectRef,
         desired: &K,
-        sent: Sent,
-    ) -> Result<K, Refused> {
+        sent: DeletionMark,
+    ) -> Result<K, ApplyRefusal> {
         match api.create(&PostParams::default(), desired).await {
             Ok(created) => Ok(self.created(reference, desired, created, sent)),
             Err(error) => {
                 // The deleted object still exists for a moment. The watch reports when it is gone.
                 let transient = has_code(&error, 409);
-                Err(Refused { transient, ..refused("create", reference, &error) })
+                Err(ApplyRefusal { transient, ..refused("create", reference, &error) })
             }
         }
     }
 
     /// Deletes a live object that differs in an immutable field. If its successor adopts its pods, they are orphaned and go
     /// on serving. Returns the live object if it has changed meanwhile.
-    async fn make_way<K: Child + Watched>(
+    async fn make_way<K: Child + WatchedKind>(
         &self,
         api: &Api<K>,
         reference: &ObjectRef,
         live: &K,
-    ) -> Result<Option<K>, Refused> {
+    ) -> Result<Option<K>, ApplyRefusal> {
         let metadata = live.metadata();
         let preconditions =
             Preconditions { uid: metadata.uid.clone(), resource_version: metadata.resource_version.clone() };
@@ -400,16 +404,16 @@ impl Writer<'_> {
     }
 
     /// Reads the live object, which must be controlled by the service.
-    async fn read<K: Child + Watched>(
+    async fn read<K: Child + WatchedKind>(
         &self,
         api: &Api<K>,
         reference: &ObjectRef,
         cause: &kube::Error,
-    ) -> Result<K, Refused> {
+    ) -> Result<K, ApplyRefusal> {
         let found =
             api.get_opt(&reference.key.name).await.map_err(|error| refused("get", reference, &error))?;
         let Some(found) = found else {
-            return Err(Refused { message: text_of(cause), transient: true });
+            return Err(ApplyRefusal { message: text_of(cause), transient: true });
         };
         let owners = found.metadata().owner_references.iter().flatten();
         let ours =
@@ -419,20 +423,20 @@ impl Writer<'_> {
                 "failed to update {reference}: it is not controlled by v1alpha2.LLMInferenceService {}",
                 self.subject.key
             );
-            return Err(Refused { message, transient: false });
+            return Err(ApplyRefusal { message, transient: false });
         }
         Ok(found)
     }
 
-    fn created<K: Child + Watched + Serialize>(
+    fn created<K: Child + WatchedKind + Serialize>(
         &self,
         reference: &ObjectRef,
         desired: &K,
         created: K,
-        sent: Sent,
+        sent: DeletionMark,
     ) -> K {
         if desired.differs(&created) {
-            let asked = settled::fingerprint(desired);
+            let asked = apply_cache::fingerprint(desired);
             self.context.settled.note(&self.subject.key, reference, asked, &created);
         }
         self.written(reference, created, sent, event::CREATED)
@@ -440,14 +444,14 @@ impl Writer<'_> {
 
     /// Stores the updated object. `asked` is the fingerprint of the planned object, before values of the live object were
     /// copied to it.
-    fn updated<K: Child + Watched + Serialize>(
+    fn updated<K: Child + WatchedKind + Serialize>(
         &self,
         reference: &ObjectRef,
         asked: u64,
         desired: &K,
         live: &K,
         updated: K,
-        sent: Sent,
+        sent: DeletionMark,
     ) -> K {
         if desired.differs(&updated) {
             self.context.settled.note(&self.subject.key, reference, asked, &updated);
@@ -460,18 +464,18 @@ impl Writer<'_> {
     }
 
     /// Stores an object and announces the change. The watch will not report this version as a change.
-    fn accept<K: Watched>(&self, object: &K, sent: Sent) {
+    fn accept<K: WatchedKind>(&self, object: &K, sent: DeletionMark) {
         if let Some(change) = K::cache(&self.context.caches).set_response(object, sent) {
             announce(self.context, &change);
         }
     }
 
     /// Stores what the server returned, so that the next reconcile has it before the watch reports it.
-    fn written<K: Child + Watched>(
+    fn written<K: Child + WatchedKind>(
         &self,
         reference: &ObjectRef,
         object: K,
-        sent: Sent,
+        sent: DeletionMark,
         reason: &'static str,
     ) -> K {
         self.accept(&object, sent);
@@ -483,6 +487,6 @@ impl Writer<'_> {
     }
 }
 
-fn refused(verb: &str, reference: &ObjectRef, error: &kube::Error) -> Refused {
-    Refused { message: format!("failed to {verb} {reference}: {}", text_of(error)), transient: false }
+fn refused(verb: &str, reference: &ObjectRef, error: &kube::Error) -> ApplyRefusal {
+    ApplyRefusal { message: format!("failed to {verb} {reference}: {}", text_of(error)), transient: false }
 }

@@ -13,7 +13,7 @@ use kube::runtime::watcher::{self, Event};
 use longboat_api::v1alpha2::{LLMInferenceService, LLMInferenceServiceConfig};
 use longboat_key::Namespace;
 use longboat_plan::{Kind, kinds, types};
-use longboat_watch::{Received, Selection, has_code};
+use longboat_watch::{ReceivedObject, Selection, has_code};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -21,11 +21,11 @@ use crate::{
     context::Context,
     reader,
     run::Startup,
-    watch::{Capability, FirstList, Served, Watched, forget_others, list, scopes, watch},
+    watch::{Availability, Capability, FirstList, WatchedKind, forget_others, list, scopes, watch},
 };
 
 /// The time between two discoveries of the served APIs, for a controller that may not watch CRDs.
-const PERIOD: Duration = Duration::from_secs(15);
+const DISCOVERY_INTERVAL: Duration = Duration::from_secs(15);
 /// The time between two discoveries until the first one has succeeded.
 const RETRY: Duration = Duration::from_secs(1);
 
@@ -33,7 +33,7 @@ const RETRY: Duration = Duration::from_secs(1);
 #[derive(Clone, Copy)]
 struct Optional {
     kind: Kind,
-    served: Served,
+    served: Availability,
     capability: Option<Capability>,
     /// The plural name of the kind in requests.
     plural: fn() -> String,
@@ -94,7 +94,7 @@ pub(crate) async fn follow(context: Arc<Context>, startup: Startup, cancel: Canc
                     match optional.served {
                         // Such a kind changes only with the version of the API server, whose restart ends all watches. So
                         // discovery is repeated each time the CRDs are listed again.
-                        Served::ByVersion(_) => {
+                        Availability::ByVersion(_) => {
                             if let Some(served) = is_served(&follower.context, optional).await {
                                 follower.set(optional, served);
                             }
@@ -150,7 +150,7 @@ async fn discover(follower: &mut Follower) {
         if served.values().all(Option::is_some) {
             follower.startup = None;
         }
-        let wait = if follower.startup.is_some() { RETRY } else { PERIOD };
+        let wait = if follower.startup.is_some() { RETRY } else { DISCOVERY_INTERVAL };
         tokio::time::sleep(wait).await;
     }
 }
@@ -174,9 +174,12 @@ async fn is_served(context: &Context, optional: Optional) -> Option<bool> {
 }
 
 /// The optional kind that a CRD defines.
-fn of_crd(kinds: &[Optional], crd: &Received) -> Option<Optional> {
+fn of_crd(kinds: &[Optional], crd: &ReceivedObject) -> Option<Optional> {
     let name = crd.metadata.name.as_deref()?;
-    kinds.iter().copied().find(|optional| matches!(optional.served, Served::ByCrd(crd, _) if crd == name))
+    kinds
+        .iter()
+        .copied()
+        .find(|optional| matches!(optional.served, Availability::ByCrd(crd, _) if crd == name))
 }
 
 fn is_forbidden(error: &watcher::Error) -> bool {
@@ -196,10 +199,12 @@ struct Follower {
 
 impl Optional {
     /// Returns `None` if every cluster serves the kind.
-    fn of<K: Watched>() -> Option<Self> {
-        let (Served::ByCrd(_, capability) | Served::ByVersion(capability)) = K::SERVED else { return None };
+    fn of<K: WatchedKind>() -> Option<Self> {
+        let (Availability::ByCrd(_, capability) | Availability::ByVersion(capability)) = K::SERVED else {
+            return None;
+        };
         Some(Self {
-            kind: <K as Watched>::KIND,
+            kind: <K as WatchedKind>::KIND,
             served: K::SERVED,
             capability,
             plural: || K::plural(&()).into_owned(),
@@ -234,7 +239,7 @@ impl Follower {
         }
     }
 
-    fn start<K: Watched>(&mut self, optional: Optional) {
+    fn start<K: WatchedKind>(&mut self, optional: Optional) {
         let cancel = self.cancel.child_token();
         self.watches.insert(optional.kind, cancel.clone());
         for scope in scopes::<K>(&self.context.args) {

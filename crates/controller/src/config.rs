@@ -16,7 +16,9 @@ use longboat_plan::{Peer, UsedConfigs};
 use longboat_watch::has_code;
 use serde_json::json;
 
-use crate::{announce, context::Context, error::ReconcileError, events::Subject, finalizer, watch::Watched};
+use crate::{
+    announce, context::Context, error::ReconcileError, events::Subject, finalizer, watch::WatchedKind,
+};
 
 /// Keeps the finalizer and the status of one config up to date.
 pub(crate) async fn reconcile(context: &Context, key: &Key) -> Result<(), ReconcileError> {

@@ -14,21 +14,21 @@ use longboat_store::{Index, Layout};
 use parking_lot::RwLock;
 
 use crate::{
+    apply_cache::ApplyCache,
     args::Args,
     downloads::Downloads,
     events::EventSink,
     hash,
-    merged::Judge,
+    merged::MergedSpecValidator,
     metrics::{Metrics, Worker},
     proof::Proofs,
     queue::Queue,
     secrets::{SecretContents, SecretMetadata},
-    settled::Settled,
-    watch::Watched,
+    watch::WatchedKind,
 };
 
 /// If more services than this depend on a changed object, they are enqueued with background priority.
-const MANY: usize = 32;
+const BACKGROUND_THRESHOLD: usize = 32;
 
 /// The state that all reconciles share.
 pub(crate) struct Context {
@@ -43,9 +43,9 @@ pub(crate) struct Context {
     pub(crate) events: EventSink,
     pub(crate) metrics: Metrics,
     pub(crate) composer: Composer,
-    pub(crate) judge: Judge,
+    pub(crate) judge: MergedSpecValidator,
     /// Children that other parties' webhooks change.
-    pub(crate) settled: Settled,
+    pub(crate) settled: ApplyCache,
     /// The proof requests.
     pub(crate) proofs: Proofs,
     /// The progress of running downloads.
@@ -58,7 +58,7 @@ pub(crate) struct Context {
     /// The configs, parsed and ready to merge.
     layers: RwLock<HashMap<Key, Arc<Layer>>>,
     /// What each service was last composed from. While that stays the same, its warnings stay the same.
-    composed: parking_lot::Mutex<HashMap<Key, Composed>>,
+    composed: parking_lot::Mutex<HashMap<Key, CompositionInputs>>,
     /// The error of each service's last reconcile, so that a repeated error does not become another event.
     errors: parking_lot::Mutex<HashMap<Key, String>>,
 }
@@ -69,7 +69,7 @@ pub(crate) type Cache<K> = longboat_store::Cache<K, Peer>;
 /// A change of an object.
 pub(crate) type Change<'a, K> = longboat_store::Change<'a, K, Peer>;
 
-fn empty<K: Watched>() -> Cache<K> {
+fn empty<K: WatchedKind>() -> Cache<K> {
     Cache::new(Layout {
         is_compressed: K::is_compressed,
         is_typical: K::is_typical,
@@ -79,7 +79,7 @@ fn empty<K: Watched>() -> Cache<K> {
 }
 
 /// The input from which a service was composed.
-struct Composed {
+struct CompositionInputs {
     /// A hash of the service's own spec.
     own: u64,
     layers: Box<[Arc<Layer>]>,
@@ -132,8 +132,8 @@ impl Context {
             events,
             metrics,
             composer: Composer::default(),
-            judge: Judge::default(),
-            settled: Settled::default(),
+            judge: MergedSpecValidator::default(),
+            settled: ApplyCache::default(),
             proofs: Proofs::default(),
             downloads: Downloads::default(),
             secret_contents: SecretContents::default(),
@@ -203,7 +203,7 @@ impl Context {
     /// Enqueues the services that depend on a changed object. If they are many, they get background priority, so that other
     /// services need not wait.
     pub(crate) fn enqueue_dependents(&self, services: Vec<Key>) {
-        let are_many = services.len() > MANY;
+        let are_many = services.len() > BACKGROUND_THRESHOLD;
         for service in services {
             if are_many {
                 self.services.add_background(service);
@@ -217,9 +217,9 @@ impl Context {
     /// about layers takes longer than merging, so it is done only when the layers change.
     pub(crate) fn has_new_layers(&self, service: &Key, effective: &Effective) -> bool {
         let Some(own) = hash::of(effective.own()) else { return true };
-        let now = Composed { own, layers: effective.layers().into() };
+        let now = CompositionInputs { own, layers: effective.layers().into() };
         let mut composed = self.composed.lock();
-        let same = |known: &Composed| {
+        let same = |known: &CompositionInputs| {
             known.own == now.own
                 && known.layers.len() == now.layers.len()
                 && known.layers.iter().zip(&now.layers).all(|(a, b)| Arc::ptr_eq(a, b))

@@ -29,19 +29,19 @@ use crate::ending::TerminatingNamespaces;
 
 /// The most events that wait to be written: those of a thousand services at once. Further events are dropped. Events only
 /// inform people, and nothing depends on them.
-const WAITING: usize = 16 * 1024;
+const MAX_QUEUED_EVENTS: usize = 16 * 1024;
 /// The longest time that an event waits for running reconciles. If reconciles never stop, one event per second is written.
-const POLITENESS: Duration = Duration::from_secs(1);
+const MAX_EVENT_DELAY: Duration = Duration::from_secs(1);
 /// The attempts to write an event while the API server is unreachable or overloaded, for about half a minute.
 const ATTEMPTS: u32 = 32;
 /// The pause after the first attempt, and the longest pause between later ones.
 const PAUSES: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(1)];
 /// The time limit for the last events when the process ends.
-pub(crate) const FAREWELL: Duration = Duration::from_secs(3);
+pub(crate) const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(3);
 /// The number of events that are remembered, so that a repetition increases a count instead of creating an event.
-const REMEMBERED: usize = 4096;
+const MAX_CACHED_EVENTS: usize = 4096;
 /// The longest part of an object's name in an event's name, which also contains a hash.
-const LONGEST_NAME: usize = 200;
+const MAX_NAME_BYTES: usize = 200;
 
 /// The object of an event.
 #[derive(Clone, Debug)]
@@ -56,7 +56,7 @@ pub(crate) struct Subject {
 /// Queues events for [`write_all`].
 #[derive(Clone, Debug)]
 pub(crate) struct EventSink {
-    sender: mpsc::Sender<Note>,
+    sender: mpsc::Sender<EventRequest>,
     /// How many reconciles are running.
     running: watch::Sender<usize>,
     /// Namespaces in which no event can be written.
@@ -64,18 +64,18 @@ pub(crate) struct EventSink {
 }
 
 /// The receiving end of the event queue.
-pub(crate) struct Notes {
-    receiver: mpsc::Receiver<Note>,
+pub(crate) struct EventQueue {
+    receiver: mpsc::Receiver<EventRequest>,
     running: watch::Receiver<usize>,
     ending: TerminatingNamespaces,
 }
 
 /// Held while a reconcile runs. Half of the requests for a new service are events: they wait until its children are
 /// there.
-pub(crate) struct Reconciling<'a>(&'a EventSink);
+pub(crate) struct ReconcileGuard<'a>(&'a EventSink);
 
 #[derive(Debug)]
-pub(crate) struct Note {
+pub(crate) struct EventRequest {
     subject: Subject,
     type_: &'static str,
     reason: &'static str,
@@ -85,11 +85,14 @@ pub(crate) struct Note {
 }
 
 /// Creates a sink and its receiving end.
-pub(crate) fn channel() -> (EventSink, Notes) {
-    let (sender, receiver) = mpsc::channel(WAITING);
+pub(crate) fn channel() -> (EventSink, EventQueue) {
+    let (sender, receiver) = mpsc::channel(MAX_QUEUED_EVENTS);
     let (running, under_way) = watch::channel(0);
     let ending = TerminatingNamespaces::default();
-    (EventSink { sender, running, ending: ending.clone() }, Notes { receiver, running: under_way, ending })
+    (
+        EventSink { sender, running, ending: ending.clone() },
+        EventQueue { receiver, running: under_way, ending },
+    )
 }
 
 // === impl EventSink ===
@@ -97,26 +100,26 @@ pub(crate) fn channel() -> (EventSink, Notes) {
 impl EventSink {
     /// Records something that happened.
     pub(crate) fn normal(&self, subject: &Subject, reason: &'static str, message: String) {
-        self.send(Note { subject: subject.clone(), type_: "Normal", reason, message, once: false });
+        self.send(EventRequest { subject: subject.clone(), type_: "Normal", reason, message, once: false });
     }
 
     /// Records something that the user should act on.
     pub(crate) fn warning(&self, subject: &Subject, reason: &'static str, message: String) {
-        self.send(Note { subject: subject.clone(), type_: "Warning", reason, message, once: false });
+        self.send(EventRequest { subject: subject.clone(), type_: "Warning", reason, message, once: false });
     }
 
     /// Records an event once, even if many reconciles report it.
     pub(crate) fn once(&self, subject: &Subject, type_: &'static str, reason: &'static str, message: String) {
-        self.send(Note { subject: subject.clone(), type_, reason, message, once: true });
+        self.send(EventRequest { subject: subject.clone(), type_, reason, message, once: true });
     }
 
     /// A reconcile begins.
-    pub(crate) fn reconciling(&self) -> Reconciling<'_> {
+    pub(crate) fn reconciling(&self) -> ReconcileGuard<'_> {
         self.running.send_modify(|running| *running += 1);
-        Reconciling(self)
+        ReconcileGuard(self)
     }
 
-    fn send(&self, note: Note) {
+    fn send(&self, note: EventRequest) {
         if let Err(mpsc::error::TrySendError::Full(note)) = self.sender.try_send(note) {
             tracing::debug!(
                 object = %note.subject.key,
@@ -129,23 +132,23 @@ impl EventSink {
 
 // === impl Reconciling ===
 
-impl Drop for Reconciling<'_> {
+impl Drop for ReconcileGuard<'_> {
     fn drop(&mut self) {
         self.0.running.send_modify(|running| *running -= 1);
     }
 }
 
 /// Writes events while no reconcile is running. Returns when the last sink is dropped.
-pub(crate) async fn write_all(client: Client, mut notes: Notes) {
+pub(crate) async fn write_all(client: Client, mut notes: EventQueue) {
     let mut counts: HashMap<String, i32> = HashMap::new();
     while let Some(note) = notes.receiver.recv().await {
         // Without sinks no reconcile runs.
-        let _ = timeout(POLITENESS, notes.running.wait_for(|running| *running == 0)).await;
+        let _ = timeout(MAX_EVENT_DELAY, notes.running.wait_for(|running| *running == 0)).await;
         // Asked only now, because the namespace may have been deleted while the event waited.
         if notes.ending.contains(note.subject.key.namespace.as_deref()) {
             continue;
         }
-        if counts.len() >= REMEMBERED {
+        if counts.len() >= MAX_CACHED_EVENTS {
             counts.clear();
         }
         write(&client, &note, &mut counts).await;
@@ -153,7 +156,7 @@ pub(crate) async fn write_all(client: Client, mut notes: Notes) {
 }
 
 /// Writes one event. Later events wait until this one is written or given up.
-async fn write(client: &Client, note: &Note, counts: &mut HashMap<String, i32>) {
+async fn write(client: &Client, note: &EventRequest, counts: &mut HashMap<String, i32>) {
     let name = name_of(note);
     let place = format!("{}/{name}", note.subject.key.namespace);
     if note.once && counts.contains_key(&place) {
@@ -185,7 +188,7 @@ async fn write(client: &Client, note: &Note, counts: &mut HashMap<String, i32>) 
 /// happened.
 async fn attempt_to_write(
     api: &Api<Event>,
-    note: &Note,
+    note: &EventRequest,
     name: &str,
     count: Option<i32>,
     again: bool,
@@ -227,7 +230,7 @@ async fn count_on(api: &Api<Event>, name: &str, count: i32) -> Result<i32, kube:
     api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await.map(|_| count)
 }
 
-fn event_of(note: &Note, name: &str) -> Event {
+fn event_of(note: &EventRequest, name: &str) -> Event {
     let subject = &note.subject;
     let at = Some(Time(now()));
     Event {
@@ -257,11 +260,11 @@ fn event_of(note: &Note, name: &str) -> Event {
 }
 
 /// The same event about the same object always has the same name, even after a restart.
-fn name_of(note: &Note) -> String {
+fn name_of(note: &EventRequest) -> String {
     let mut hasher = DefaultHasher::new();
     (&note.subject.uid, note.type_, note.reason, &note.message).hash(&mut hasher);
     let name = &note.subject.key.name;
-    let head = &name[..name.len().min(LONGEST_NAME)];
+    let head = &name[..name.len().min(MAX_NAME_BYTES)];
     format!("{head}.{:016x}", hasher.finish())
 }
 

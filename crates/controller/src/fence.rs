@@ -17,7 +17,7 @@ pub(crate) struct Fence {
 /// A write was blocked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("request not sent: this replica does not hold the lease")]
-pub(crate) struct Closed;
+pub(crate) struct FenceClosed;
 
 // === impl Fence ===
 
@@ -33,9 +33,9 @@ impl Fence {
     }
 
     /// Whether a write may go through now.
-    pub(crate) fn check(&self) -> Result<(), Closed> {
+    pub(crate) fn check(&self) -> Result<(), FenceClosed> {
         let open = *self.open.read();
-        if open.is_some_and(|end| Instant::now() < end) { Ok(()) } else { Err(Closed) }
+        if open.is_some_and(|end| Instant::now() < end) { Ok(()) } else { Err(FenceClosed) }
     }
 }
 
@@ -48,13 +48,13 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn writes_pass_while_the_lease_lasts_and_not_a_moment_longer() {
         let fence = Fence::closed();
-        assert_eq!(fence.check(), Err(Closed));
+        assert_eq!(fence.check(), Err(FenceClosed));
         fence.set(Some(Instant::now() + Duration::from_secs(10)));
         assert_eq!(fence.clone().check(), Ok(()));
         tokio::time::advance(Duration::from_secs(10)).await;
-        assert_eq!(fence.check(), Err(Closed));
+        assert_eq!(fence.check(), Err(FenceClosed));
         fence.set(Some(Instant::now() + Duration::from_secs(10)));
         fence.set(None);
-        assert_eq!(fence.check(), Err(Closed));
+        assert_eq!(fence.check(), Err(FenceClosed));
     }
 }

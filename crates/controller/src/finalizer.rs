@@ -6,15 +6,15 @@ use serde_json::json;
 use longboat_key::Key;
 use longboat_watch::has_code;
 
-use crate::{context::Context, error::ReconcileError, watch::Watched};
+use crate::{context::Context, error::ReconcileError, watch::WatchedKind};
 
 /// Whether an object has a finalizer.
-pub(crate) fn has<K: Watched>(object: &K, finalizer: &str) -> bool {
+pub(crate) fn has<K: WatchedKind>(object: &K, finalizer: &str) -> bool {
     object.metadata().finalizers.iter().flatten().any(|f| f == finalizer)
 }
 
 /// Adds a finalizer.
-pub(crate) async fn add<K: Watched>(
+pub(crate) async fn add<K: WatchedKind>(
     context: &Context,
     object: &K,
     finalizer: &str,
@@ -25,7 +25,7 @@ pub(crate) async fn add<K: Watched>(
 }
 
 /// Removes a finalizer, so that the API server can delete the object.
-pub(crate) async fn remove<K: Watched>(
+pub(crate) async fn remove<K: WatchedKind>(
     context: &Context,
     object: &K,
     finalizer: &str,
@@ -35,7 +35,7 @@ pub(crate) async fn remove<K: Watched>(
     write(context, object, &finalizers).await
 }
 
-async fn write<K: Watched>(
+async fn write<K: WatchedKind>(
     context: &Context,
     object: &K,
     finalizers: &[String],

@@ -15,10 +15,10 @@ use crate::{context::Context, error::Error, queue::Queue, readiness::Readiness};
 /// The most concurrent probes; the kubelet sends one at a time.
 const CONNECTIONS: usize = 64;
 /// The time limit for a probe's request.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PROBE_TIMEOUT: Duration = Duration::from_secs(10);
 /// A reconcile that takes longer than this is stuck: each request times out after 70 seconds, and the first failed request
 /// ends the reconcile.
-const LONGEST_PASS: Duration = Duration::from_mins(30);
+const MAX_RECONCILE_DURATION: Duration = Duration::from_mins(30);
 
 /// The address to listen on, in the syntax of Go's flags: `:8081`, `127.0.0.1:8081`, or `0` to not listen.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,7 +90,7 @@ pub(crate) async fn serve(
                 async move { Ok::<_, Infallible>(answer) }
             });
             let mut builder = http1::Builder::new();
-            builder.timer(TokioTimer::new()).header_read_timeout(PATIENCE);
+            builder.timer(TokioTimer::new()).header_read_timeout(PROBE_TIMEOUT);
             if let Err(error) = builder.serve_connection(TokioIo::new(stream), service).await {
                 tracing::debug!(%error, "A connection of a probe ended.");
             }
@@ -104,7 +104,7 @@ pub(crate) async fn serve(
 /// While the API server is unreachable, requests fail and reconciles are retried, so no reconcile is stuck.
 fn stuck<K: Clone + Eq + Hash + fmt::Display>(queue: &Queue<K>) -> Option<String> {
     let (key, running) = queue.longest()?;
-    if running < LONGEST_PASS {
+    if running < MAX_RECONCILE_DURATION {
         return None;
     }
     tracing::error!(object = %key, minutes = running.as_secs() / 60, "A reconcile takes too long.");
@@ -143,21 +143,21 @@ mod tests {
     use super::*;
     use crate::{
         metrics::{Metrics, Worker},
-        queue::Ended,
+        queue::ReconcileOutcome,
     };
 
     #[tokio::test(start_paused = true)]
     async fn a_pass_that_does_not_end_is_told_and_one_that_waits_is_not() {
         let queue = Queue::new(Metrics::new().queue(Worker::Services));
         queue.add("ns/llm");
-        tokio::time::advance(LONGEST_PASS).await;
+        tokio::time::advance(MAX_RECONCILE_DURATION).await;
         assert_eq!(stuck(&queue), None, "nobody works on it, a follower for instance");
         let key = queue.next().await;
-        tokio::time::advance(LONGEST_PASS / 2).await;
+        tokio::time::advance(MAX_RECONCILE_DURATION / 2).await;
         assert_eq!(stuck(&queue), None);
-        tokio::time::advance(LONGEST_PASS / 2).await;
+        tokio::time::advance(MAX_RECONCILE_DURATION / 2).await;
         assert!(stuck(&queue).is_some_and(|why| why.contains("30 minutes")));
-        queue.done(key, Ended::Failed, 0.0);
+        queue.done(key, ReconcileOutcome::Failed, 0.0);
         assert_eq!(stuck(&queue), None);
     }
 

@@ -6,6 +6,7 @@
 
 mod announce;
 mod apply;
+mod apply_cache;
 mod args;
 mod capabilities;
 mod config;
@@ -35,7 +36,6 @@ mod remove;
 mod run;
 mod secrets;
 mod service;
-mod settled;
 mod spans;
 mod status;
 mod upstream;

@@ -14,7 +14,7 @@ use crate::hash;
 /// The results of validating the merged spec of each service. No request is sent, because the schema and its rules are
 /// compiled into the program.
 #[derive(Debug, Default)]
-pub(crate) struct Judge {
+pub(crate) struct MergedSpecValidator {
     specs: MergedSpecs,
     /// A hash of the spec, and the result.
     known: Mutex<HashMap<Key, (u64, Option<Rejection>)>>,
@@ -22,7 +22,7 @@ pub(crate) struct Judge {
 
 // === impl Judge ===
 
-impl Judge {
+impl MergedSpecValidator {
     /// Returns why an API server would refuse a service with this spec, or `None` if it would accept the spec.
     pub(crate) fn rejection(&self, service: &Key, spec: &LLMInferenceServiceSpec) -> Option<Rejection> {
         // A spec that cannot be serialized is refused for that reason.

@@ -28,7 +28,7 @@ const PAGE: u32 = 500;
 /// Wait after the first failure. Each further failure makes it half as long again.
 const FIRST_WAIT: Duration = Duration::from_secs(2);
 /// Failures after which the wait stops growing.
-const STEPS: u32 = 10;
+const MAX_BACKOFF_STEPS: u32 = 10;
 /// A wait is longer by up to this part of itself, so that several controllers do not retry at the same moment.
 const JITTER: f64 = 0.1;
 /// The most failed objects that a report names.
@@ -121,7 +121,7 @@ impl Migration {
     /// The wait after this many failures in a row. `chance` is a random number in 0..1.
     fn wait(&self, failures: u32, chance: f64) -> Duration {
         let (_, interval) = self.limits();
-        if failures > STEPS {
+        if failures > MAX_BACKOFF_STEPS {
             return interval;
         }
         let steps = i32::try_from(failures.saturating_sub(1)).unwrap_or_default();

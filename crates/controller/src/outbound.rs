@@ -9,18 +9,18 @@ use tracing::Instrument;
 
 use crate::{
     fence::Fence,
-    metrics::{Asked, Metrics},
+    metrics::{ApiRequest, Metrics},
     spans,
 };
 
 /// The time limit for a whole response. It is longer than the time limit of API servers, which is a minute by default. After
 /// it, the connection counts as dead.
-const PATIENCE: Duration = Duration::from_secs(70);
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(70);
 
 /// No response came in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the API server has not answered for {PATIENCE:?}")]
-struct Silence;
+#[error("the API server has not answered for {RESPONSE_TIMEOUT:?}")]
+struct ResponseTimeout;
 
 /// Wraps a client: counts requests, limits their time, and sends writes only while the fence is open.
 pub(crate) fn watched(client: Client, metrics: Metrics, host: Arc<str>, fence: Option<Fence>) -> Client {
@@ -28,7 +28,7 @@ pub(crate) fn watched(client: Client, metrics: Metrics, host: Arc<str>, fence: O
     let service = tower::service_fn(move |request: Request<Body>| {
         let (client, metrics, host, fence) = (client.clone(), metrics.clone(), host.clone(), fence.clone());
         async move {
-            let asked = Asked::new(request.method(), request.uri());
+            let asked = ApiRequest::new(request.method(), request.uri());
             if let Some(fence) = fence.filter(|_| asked.is_write()) {
                 fence.check().map_err(|closed| kube::Error::Service(closed.into()))?;
             }
@@ -66,5 +66,7 @@ async fn in_time(
         head.headers.remove(CONTENT_LENGTH);
         Ok(Response::from_parts(head, Body::from(object.into_bytes())))
     };
-    timeout(PATIENCE, whole).await.unwrap_or_else(|_| Err(kube::Error::Service(Silence.into())))
+    timeout(RESPONSE_TIMEOUT, whole)
+        .await
+        .unwrap_or_else(|_| Err(kube::Error::Service(ResponseTimeout.into())))
 }

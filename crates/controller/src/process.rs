@@ -196,7 +196,7 @@ impl Process {
         }
         // The last sink is dropped with the context: the writer writes the remaining events, then ends.
         drop(context);
-        let _ = tokio::time::timeout(events::FAREWELL, writer).await;
+        let _ = tokio::time::timeout(events::SHUTDOWN_TIMEOUT, writer).await;
         result
     }
 }

@@ -12,12 +12,12 @@ pub(crate) enum Check {
     /// The webhooks are served with a certificate.
     Webhooks,
     /// A webhook configuration or CRD contains our CA, or need not contain it.
-    Trust(Trusting),
+    Trust(CaConsumer),
 }
 
 /// An object that tells API servers which CA to trust.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Trusting {
+pub(crate) enum CaConsumer {
     /// Defaulting of services.
     MutatingService,
     /// Validation of services.

@@ -11,7 +11,7 @@ use longboat_plan::{Child, Children, ObjectRef, Plan, Planned, Problem, Refusal,
 use longboat_watch::{has_code, text_of};
 use serde::Serialize;
 
-use crate::{context::Context, watch::Watched};
+use crate::{context::Context, watch::WatchedKind};
 
 /// Returns the problem of the first planned child that the API server refuses.
 pub(crate) async fn find(
@@ -42,7 +42,7 @@ async fn ask(
     macro_rules! each {
         ($($(#[$doc:meta])* $field:ident: $kind:ident $child:tt $observed:tt;)*) => {{
             $(if let Some(child) = children.$field.iter().find(|child| child.reference() == refusal.child) {
-                return Box::pin(try_out(context, seen, child, refusal)).await;
+                return Box::pin(dry_run_refusal(context, seen, child, refusal)).await;
             })*
             None
         }};
@@ -50,7 +50,7 @@ async fn ask(
     kinds!(children each)
 }
 
-async fn try_out<K: Child + Watched + Serialize>(
+async fn dry_run_refusal<K: Child + WatchedKind + Serialize>(
     context: &Context,
     seen: &Snapshot,
     child: &K,

@@ -5,7 +5,7 @@ use longboat_api::reasons::event;
 use longboat_plan::{ChildKind, ObjectRef, types};
 use longboat_watch::has_code;
 
-use crate::{context::Context, error::ReconcileError, events::Subject, watch::Watched};
+use crate::{context::Context, error::ReconcileError, events::Subject, watch::WatchedKind};
 
 /// Deletes one child, if it is still the object that was planned against.
 pub(crate) async fn one(
@@ -23,7 +23,7 @@ pub(crate) async fn one(
     longboat_plan::kinds!(children each)
 }
 
-async fn delete<K: Watched>(
+async fn delete<K: WatchedKind>(
     context: &Context,
     subject: &Subject,
     object: &ObjectRef,

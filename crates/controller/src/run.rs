@@ -22,11 +22,11 @@ use crate::{
     events,
     metrics::{Metrics, Worker},
     migration, outbound, proof,
-    queue::{Ended, Queue},
+    queue::{Queue, ReconcileOutcome},
     readiness::{Check, Readiness},
     secrets::SecretMetadata,
     service, spans,
-    watch::{self, FirstList, Rules, Served, Watched, scopes},
+    watch::{self, Availability, FirstList, Rules, WatchedKind, scopes},
 };
 
 /// The time that running reconciles get at shutdown. It fits into the grace period of a pod.
@@ -64,7 +64,7 @@ pub async fn run(args: Args, client: Client, shutdown: CancellationToken) -> Res
     let result = supervise(&context, &Readiness::default(), None, &shutdown).await;
     // The last sink is dropped with the context: the writer writes the remaining events, then ends.
     drop(context);
-    let _ = tokio::time::timeout(events::FAREWELL, writer).await;
+    let _ = tokio::time::timeout(events::SHUTDOWN_TIMEOUT, writer).await;
     result
 }
 
@@ -173,7 +173,7 @@ async fn lead(
 fn watch_all(context: &Arc<Context>, startup: &Startup, stop: &CancellationToken, tasks: &mut JoinSet<()>) {
     macro_rules! each {
         ($($(#[$doc:meta])* $field:ident: $kind:ident $child:tt $observed:tt;)*) => {
-            $(if matches!(types::$kind::SERVED, Served::Always) {
+            $(if matches!(types::$kind::SERVED, Availability::Always) {
                 start::<types::$kind>(context, startup, stop, tasks);
             })*
         };
@@ -183,7 +183,7 @@ fn watch_all(context: &Arc<Context>, startup: &Startup, stop: &CancellationToken
     start::<SecretMetadata>(context, startup, stop, tasks);
 }
 
-fn start<K: Watched>(
+fn start<K: WatchedKind>(
     context: &Arc<Context>,
     startup: &Startup,
     stop: &CancellationToken,
@@ -293,10 +293,14 @@ async fn work<F: Future<Output = Result<(), ReconcileError>>>(
         spans::ended(&span, &result);
         measured(&result);
         let ended = match result {
-            Ok(()) => Ended::Settled,
+            Ok(()) => ReconcileOutcome::Settled,
             Err(error) => {
                 report(&key, &error);
-                if matches!(error, ReconcileError::Conflict { .. }) { Ended::Conflict } else { Ended::Failed }
+                if matches!(error, ReconcileError::Conflict { .. }) {
+                    ReconcileOutcome::Conflict
+                } else {
+                    ReconcileOutcome::Failed
+                }
             }
         };
         queue.done(key, ended, rand::random());

@@ -22,7 +22,7 @@ use crate::{
     args::Args,
     context::Context,
     error::ReconcileError,
-    watch::{Rules, Watched},
+    watch::{Rules, WatchedKind},
 };
 
 /// The time between two sweeps of contents that no service refers to any more. Contents are kept at least this long, because
@@ -56,14 +56,14 @@ struct Content {
 
 /// Why a service cannot be planned: a Secret that it needs could not be read.
 #[derive(Debug)]
-pub(crate) enum Unread {
+pub(crate) enum SecretError {
     /// The controller has no right to read the Secret. A retry would not help.
     Denied(Problem),
     /// The request failed.
     Failed(ReconcileError),
 }
 
-impl From<ReconcileError> for Unread {
+impl From<ReconcileError> for SecretError {
     fn from(error: ReconcileError) -> Self {
         Self::Failed(error)
     }
@@ -73,7 +73,11 @@ impl From<ReconcileError> for Unread {
 ///
 /// # Errors
 /// If a Secret exists and cannot be read.
-pub(crate) async fn add(context: &Context, missed: &[Key], snapshot: &mut Snapshot) -> Result<bool, Unread> {
+pub(crate) async fn add(
+    context: &Context,
+    missed: &[Key],
+    snapshot: &mut Snapshot,
+) -> Result<bool, SecretError> {
     let mut found = false;
     for key in missed {
         if let Some(secret) = content_of(context, key).await? {
@@ -88,9 +92,9 @@ pub(crate) async fn add(context: &Context, missed: &[Key], snapshot: &mut Snapsh
 ///
 /// # Errors
 /// If it may not.
-pub(crate) fn check(context: &Context, namespace: Namespace<&str>) -> Result<(), Unread> {
+pub(crate) fn check(context: &Context, namespace: Namespace<&str>) -> Result<(), SecretError> {
     match denial(&context.args, namespace) {
-        Some(reason) => Err(Unread::Denied(problem(reason))),
+        Some(reason) => Err(SecretError::Denied(problem(reason))),
         None => Ok(()),
     }
 }
@@ -117,7 +121,7 @@ fn problem(message: String) -> Problem {
 }
 
 /// Returns the Secret of that name, or `None` if it does not exist. Uses the cached content unless the Secret has changed.
-async fn content_of(context: &Context, key: &Key) -> Result<Option<Arc<Secret>>, Unread> {
+async fn content_of(context: &Context, key: &Key) -> Result<Option<Arc<Secret>>, SecretError> {
     let Some(metadata) = context.caches.secret_metadata.metadata(key) else { return Ok(None) };
     if let Some(known) = context.secret_contents.get(key, &Version::of(&metadata)) {
         return Ok(Some(known));
@@ -125,9 +129,9 @@ async fn content_of(context: &Context, key: &Key) -> Result<Option<Arc<Secret>>,
     let api = Secret::api(&context.client, Some(key.namespace.as_deref()));
     let found = api.get_opt(&key.name).await.map_err(|error| {
         if has_code(&error, 403) {
-            Unread::Denied(problem(format!("failed to read Secret {key}: {}", text_of(&error))))
+            SecretError::Denied(problem(format!("failed to read Secret {key}: {}", text_of(&error))))
         } else {
-            Unread::Failed(ReconcileError::request(format!("read Secret {key}"), error))
+            SecretError::Failed(ReconcileError::request(format!("read Secret {key}"), error))
         }
     })?;
     let Some(mut found) = found else { return Ok(None) };

@@ -7,7 +7,7 @@ use longboat_key::Key;
 
 use crate::{
     error::ReconcileError,
-    metrics::{Asked, Phase, Worker},
+    metrics::{ApiRequest, Phase, Worker},
 };
 
 /// A reconcile of an object.
@@ -33,7 +33,7 @@ pub(crate) fn phase(phase: Phase) -> Span {
 }
 
 /// A write during a reconcile. Other writes, of leases and events, belong to no trace.
-pub(crate) fn write(asked: &Asked) -> Span {
+pub(crate) fn write(asked: &ApiRequest) -> Span {
     match asked.write() {
         Some((resource, verb)) if !Span::current().is_none() => tracing::trace_span!(
             target: SPANS, "write",

@@ -20,7 +20,7 @@ use crate::{
     events,
     metrics::Metrics,
     observe, reader,
-    watch::{Served, Watched, list, list_every},
+    watch::{Availability, WatchedKind, list, list_every},
 };
 
 /// A snapshot as the controller would take it now.
@@ -82,7 +82,7 @@ pub async fn view(args: Args, client: Client) -> Result<View, ViewError> {
         needed::<LLMInferenceServiceConfig>(&context, scope).await?;
         macro_rules! each {
             ($($(#[$doc:meta])* $field:ident: $kind:ident $child:tt $observed:tt;)*) => {
-                $(if matches!(types::$kind::SERVED, Served::Always) && !types::$kind::OF_CLUSTER {
+                $(if matches!(types::$kind::SERVED, Availability::Always) && !types::$kind::OF_CLUSTER {
                     built_in::<types::$kind>(&context, scope, &mut hidden).await?;
                 })*
             };
@@ -119,12 +119,12 @@ pub async fn view(args: Args, client: Client) -> Result<View, ViewError> {
 }
 
 /// Lists a kind that every cluster serves.
-async fn built_in<K: Watched>(
+async fn built_in<K: WatchedKind>(
     context: &Context,
     scope: Option<Namespace<&str>>,
     hidden: &mut Vec<String>,
 ) -> Result<(), ViewError> {
-    match <K as Watched>::KIND {
+    match <K as WatchedKind>::KIND {
         // The platform settings are in a ConfigMap.
         Kind::ConfigMap => needed::<K>(context, scope).await,
         // All Secrets, not only ours: manifests that are compared with a cluster may refer to any of them.
@@ -133,7 +133,7 @@ async fn built_in<K: Watched>(
     }
 }
 
-async fn needed<K: Watched>(context: &Context, scope: Option<Namespace<&str>>) -> Result<(), ViewError> {
+async fn needed<K: WatchedKind>(context: &Context, scope: Option<Namespace<&str>>) -> Result<(), ViewError> {
     list::<K>(context, scope).await.map_err(|source| {
         let what = what::<K>(scope);
         if reader::is_missing(&source) {
@@ -145,7 +145,7 @@ async fn needed<K: Watched>(context: &Context, scope: Option<Namespace<&str>>) -
 }
 
 /// Lists a kind that only improves the result, so a refusal is not an error.
-async fn wanted<K: Watched>(
+async fn wanted<K: WatchedKind>(
     context: &Context,
     scope: Option<Namespace<&str>>,
     hidden: &mut Vec<String>,
@@ -154,7 +154,7 @@ async fn wanted<K: Watched>(
 }
 
 /// Notes a list that was refused, so that the others go on.
-fn note<K: Watched>(
+fn note<K: WatchedKind>(
     listed: Result<(), kube::Error>,
     scope: Option<Namespace<&str>>,
     hidden: &mut Vec<String>,
@@ -170,7 +170,7 @@ fn note<K: Watched>(
     }
 }
 
-fn what<K: Watched>(scope: Option<Namespace<&str>>) -> String {
+fn what<K: WatchedKind>(scope: Option<Namespace<&str>>) -> String {
     let kind = K::plural(&());
     scope.map_or_else(|| kind.to_string(), |scope| format!("{kind} of namespace {scope}"))
 }

@@ -1,7 +1,7 @@
 //! The stream of server-sent events that an open page receives.
 //!
 //! The cost of an open page depends on what it shows: watches of the list of services and of one service and, once per
-//! [`PERIOD`], one request to each replica of that service. Each event contains what has changed since the last event.
+//! [`POLL_INTERVAL`], one request to each replica of that service. Each event contains what has changed since the last event.
 
 use std::{collections::BTreeMap, convert::Infallible, sync::Arc, time::Duration};
 
@@ -23,7 +23,7 @@ use longboat_key::Key;
 use crate::{Head, Picture, replicas, server::Page};
 
 /// The interval of requests to a replica.
-const PERIOD: Duration = Duration::from_secs(2);
+const POLL_INTERVAL: Duration = Duration::from_secs(2);
 /// The number of periods after which the replicas are listed again.
 const LISTING: u32 = 5;
 /// The least time between two events about changes: a person cannot read faster.
@@ -68,7 +68,7 @@ async fn send(page: &Page, service: Option<Key>, events: &mpsc::Sender<Bytes>) {
 
 /// Sends the changes between successive pictures.
 async fn changes(mut pictures: BoxStream<'static, Picture>, events: &mpsc::Sender<Bytes>) {
-    let mut sent = Sent::default();
+    let mut sent = FeedState::default();
     while let Some(picture) = pictures.next().await {
         for frame in sent.changes(picture) {
             if events.send(frame).await.is_err() {
@@ -81,14 +81,14 @@ async fn changes(mut pictures: BoxStream<'static, Picture>, events: &mpsc::Sende
 
 /// The state that the page has received so far.
 #[derive(Default)]
-struct Sent {
+struct FeedState {
     services: BTreeMap<String, Head>,
     rest: Option<(Option<Value>, Option<String>)>,
 }
 
 // === impl Sent ===
 
-impl Sent {
+impl FeedState {
     /// Returns the events that update the page to this picture.
     fn changes(&mut self, picture: Picture) -> Vec<Bytes> {
         let Picture { services, tree, trouble } = picture;
@@ -114,7 +114,7 @@ impl Sent {
 
 /// Sends the metrics of a service's replicas.
 async fn samples(page: &Page, service: &Key, events: &mpsc::Sender<Bytes>) {
-    let mut ticks = tokio::time::interval_at(Instant::now(), PERIOD);
+    let mut ticks = tokio::time::interval_at(Instant::now(), POLL_INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut pods = Vec::new();
     for round in 0_u32.. {
@@ -163,8 +163,8 @@ mod tests {
 
     #[test]
     fn only_what_changed_is_sent() {
-        let mut sent = Sent::default();
-        let changes = |sent: &mut Sent, picture| -> Vec<String> {
+        let mut sent = FeedState::default();
+        let changes = |sent: &mut FeedState, picture| -> Vec<String> {
             let frames = sent.changes(picture).into_iter();
             frames.map(|frame| String::from_utf8(frame.to_vec()).unwrap()).collect()
         };

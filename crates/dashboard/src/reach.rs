@@ -14,9 +14,9 @@ use serde_json::Value;
 use crate::tokens::Tokens;
 
 /// The largest response to read, in bytes.
-const LONGEST: usize = 4 << 20;
+const MAX_RESPONSE_BYTES: usize = 4 << 20;
 /// The timeout of requests to a pod.
-const PATIENCE: Duration = Duration::from_secs(5);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How to reach pods.
 #[derive(Debug, Clone)]
@@ -46,7 +46,7 @@ impl Reach {
             .no_proxy()
             .danger_accept_invalid_certs(true)
             .redirect(reqwest::redirect::Policy::none())
-            .connect_timeout(PATIENCE)
+            .connect_timeout(REQUEST_TIMEOUT)
             .build()?;
         Ok(Self::Direct(client))
     }
@@ -102,8 +102,8 @@ impl Reach {
 }
 
 async fn in_time<T>(answered: impl Future<Output = Result<T, String>>) -> Result<T, String> {
-    let late = || format!("no answer within {} s", PATIENCE.as_secs());
-    tokio::time::timeout(PATIENCE, answered).await.map_err(|_| late())?
+    let late = || format!("no answer within {} s", REQUEST_TIMEOUT.as_secs());
+    tokio::time::timeout(REQUEST_TIMEOUT, answered).await.map_err(|_| late())?
 }
 
 async fn direct(
@@ -119,7 +119,7 @@ async fn direct(
     let url = format!("{scheme}://{host}:{}{path}", port.number);
     let response = http.get(url).send().await.map_err(|error| innermost(&error))?;
     let status = response.status();
-    let body = Limited::new(reqwest::Body::from(response), LONGEST);
+    let body = Limited::new(reqwest::Body::from(response), MAX_RESPONSE_BYTES);
     Ok((status, text(body).await?))
 }
 
@@ -140,7 +140,7 @@ async fn proxied(
     request.headers_mut().extend(headers);
     let response = client.send(request).await.map_err(|error| reader::sentence(&error))?;
     let status = response.status();
-    let text = text(Limited::new(response.into_body(), LONGEST)).await?;
+    let text = text(Limited::new(response.into_body(), MAX_RESPONSE_BYTES)).await?;
     match refusal(status, &text) {
         Some(sentence) => Err(sentence),
         None => Ok((status, text)),

@@ -15,9 +15,9 @@ use crate::{
 };
 
 /// The most replicas to query, sorted by name.
-const ASKED: usize = 100;
+const MAX_REPLICAS: usize = 100;
 /// How many replicas to query at the same time.
-const AT_ONCE: usize = 8;
+const MAX_CONCURRENT_REQUESTS: usize = 8;
 /// The port of a model server, unless its pod declares another.
 const SERVES: Port = Port { number: 8000, tls: false };
 /// The container of the model server.
@@ -47,14 +47,14 @@ pub(crate) async fn pods(client: &Client, service: &Key) -> Result<Vec<Pod>, Str
         component.starts_with(labels::component::WORKLOAD) && !component.contains("worker")
     });
     pods.sort_by(|one, other| one.metadata.name.cmp(&other.metadata.name));
-    pods.truncate(ASKED);
+    pods.truncate(MAX_REPLICAS);
     Ok(pods)
 }
 
 /// Queries all replicas.
 pub(crate) async fn ask(client: &Client, reach: &Reach, pods: &[Pod]) -> Vec<Replica> {
     let asked: Vec<_> = pods.iter().map(|pod| one(client, reach, pod)).collect();
-    stream::iter(asked).buffered(AT_ONCE).collect().await
+    stream::iter(asked).buffered(MAX_CONCURRENT_REQUESTS).collect().await
 }
 
 async fn one(client: &Client, reach: &Reach, pod: &Pod) -> Replica {

@@ -46,7 +46,7 @@ const WORK: usize = 8;
 /// The longest request body, in bytes: a chat or a manifest.
 const BODY: usize = 1 << 20;
 /// How long a client may take to send the head of a request.
-const PATIENCE: Duration = Duration::from_secs(10);
+const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The port is not available.
 #[derive(Debug, thiserror::Error)]
@@ -129,7 +129,7 @@ async fn serve(router: Router, stream: TcpStream) {
     let service = hyper_util::service::TowerToHyperService::new(router.into_service());
     let mut builder =
         hyper_util::server::conn::auto::Builder::new(hyper_util::rt::TokioExecutor::new()).http1_only();
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(PATIENCE);
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
     if let Err(error) = builder.serve_connection(TokioIo::new(stream), service).await {
         tracing::debug!(%error, "A connection of the dashboard ended.");
     }
@@ -185,7 +185,7 @@ async fn asset(request: Request) -> Response {
 // === what is asked ===
 
 #[derive(Deserialize)]
-struct Asked {
+struct QueryParameters {
     service: Option<String>,
     path: Option<String>,
     id: Option<String>,
@@ -194,12 +194,12 @@ struct Asked {
     container: Option<String>,
 }
 
-type Question = Query<Asked>;
+type Question = Query<QueryParameters>;
 type Answer = Result<Json<Value>, Problem>;
 
 // === impl Asked ===
 
-impl Asked {
+impl QueryParameters {
     /// Returns the service, if the request names one.
     fn named(&self) -> Result<Option<Key>, Problem> {
         let name = self.service.as_deref().filter(|name| !name.is_empty());

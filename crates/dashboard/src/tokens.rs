@@ -19,7 +19,7 @@ const VALID: i64 = 600;
 /// How long a token is used. This is shorter than its validity, so that it does not expire during a request.
 const USED: Duration = Duration::from_mins(8);
 /// The most tokens to cache.
-const REMEMBERED: usize = 256;
+const MAX_CACHED_TOKENS: usize = 256;
 
 /// The tokens of recently queried pickers, by the uid of the pod.
 #[derive(Debug, Default)]
@@ -67,7 +67,7 @@ impl Tokens {
         })?;
         let token = answered.status.ok_or("the API server issued no token")?.token;
         let mut tokens = self.0.lock();
-        if tokens.len() >= REMEMBERED {
+        if tokens.len() >= MAX_CACHED_TOKENS {
             tokens.clear();
         }
         tokens.insert(uid, (Instant::now(), token.clone()));

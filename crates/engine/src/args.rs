@@ -53,9 +53,9 @@ Example:
 pub(crate) const DEFAULT_CACHE_BYTES: usize = 512 << 20;
 
 /// The most waiting answers: the queue has a place for each from the start.
-const MOST_WAITING: usize = 1 << 16;
+const MAX_QUEUED_REQUESTS: usize = 1 << 16;
 /// The most tokens in a block of the KV cache.
-const LARGEST_BLOCK: usize = 1 << 12;
+const MAX_BLOCK_TOKENS: usize = 1 << 12;
 
 /// All settings of the engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -182,8 +182,10 @@ impl Args {
                 "max-model-len" => args.max_model_len = Some(flag.positive()?),
                 "max-num-seqs" => args.max_num_seqs = flag.positive()?,
                 "max-num-batched-tokens" => args.max_batched_tokens = flag.positive()?,
-                "max-waiting-queue-length" => args.max_waiting = at_most(flag, flag.value()?, MOST_WAITING)?,
-                "block-size" => args.block_size = at_most(flag, flag.positive()?, LARGEST_BLOCK)?,
+                "max-waiting-queue-length" => {
+                    args.max_waiting = at_most(flag, flag.value()?, MAX_QUEUED_REQUESTS)?
+                }
+                "block-size" => args.block_size = at_most(flag, flag.positive()?, MAX_BLOCK_TOKENS)?,
                 "kv-cache-memory-bytes" => args.cache_bytes = flag.positive()?,
                 "enable-prefix-caching" => args.caches_prefixes = true,
                 "no-enable-prefix-caching" => args.caches_prefixes = false,

@@ -25,7 +25,7 @@ pub(crate) struct Batch {
 
 /// A sequence that has just started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Started {
+pub(crate) struct SequenceStart {
     /// Its index among the running sequences.
     pub(crate) index: usize,
     /// The tokens of its prompt.
@@ -71,7 +71,7 @@ impl Batch {
     }
 
     /// Releases the blocks that no other engine needs any more. Returns the number of prompts that were not fetched in time.
-    pub(crate) fn take_back(&mut self) -> usize {
+    pub(crate) fn release_expired(&mut self) -> usize {
         let (unwanted, expired) = self.shelf.unwanted(Instant::now());
         // The last block first: the block that is free for the longest time is taken first, and the beginning of a prompt
         // is shared most often.
@@ -143,7 +143,7 @@ impl Batch {
     }
 
     /// Starts the sequences that have waited longest, while the cache has blocks for their tokens.
-    pub(crate) fn start(&mut self) -> Vec<Started> {
+    pub(crate) fn start(&mut self) -> Vec<SequenceStart> {
         let mut started = Vec::new();
         while self.running.len() < self.most_sequences
             && let Some(place) = self
@@ -182,7 +182,12 @@ impl Batch {
             let imported = self.import(index);
             let sequence = &mut self.running[index];
             if let Some(taken) = sequence.taken.take() {
-                started.push(Started { index, prompt: sequence.prompt, cached: cached_tokens, imported });
+                started.push(SequenceStart {
+                    index,
+                    prompt: sequence.prompt,
+                    cached: cached_tokens,
+                    imported,
+                });
                 // The send fails if the client has left.
                 let _ = taken.send(sequence.computed);
             }
@@ -210,7 +215,7 @@ impl Batch {
     /// Releases the blocks of the oldest prompt that is kept for another engine. Returns whether there was one.
     fn make_room(&mut self) -> bool {
         let found = self.shelf.forget_oldest();
-        self.take_back();
+        self.release_expired();
         found
     }
 

@@ -7,7 +7,7 @@ use crate::{
     args::DEFAULT_CACHE_BYTES,
     memory,
     model::Config,
-    pooling::Made,
+    pooling::PoolingConfig,
     weights::{Safetensors, Weights},
 };
 
@@ -20,7 +20,7 @@ pub fn check(path: &Path, weights: Option<u64>) -> Result<String, LoadError> {
     };
     let config = Config::of(&opened)?;
     let folder = if path.is_file() { path.parent().unwrap_or(path) } else { path };
-    let purpose = if Made::of(folder, &opened)?.is_some() { ", for embeddings" } else { "" };
+    let purpose = if PoolingConfig::of(folder, &opened)?.is_some() { ", for embeddings" } else { "" };
     let weights = weights.unwrap_or_else(|| opened.memory(false));
     memory::check(weights, DEFAULT_CACHE_BYTES as u64)?;
     Ok(format!(

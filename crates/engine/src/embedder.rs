@@ -11,7 +11,7 @@ use std::{
 };
 
 use futures::{FutureExt, future::BoxFuture};
-use longboat_serving::{Adapter, Card, Job, Layout, Metrics, Model, Refusal, Started, Vectors};
+use longboat_serving::{Adapter, Card, Job, JobStart, Layout, Metrics, Model, Refusal, Vectors};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use tokio::sync::oneshot;
 
@@ -21,7 +21,7 @@ use crate::{
     engine::{card, context},
     memory,
     model::{Config, Span, Transformer},
-    pooling::{Made, Pooling},
+    pooling::{Pooling, PoolingConfig},
     text::Tokenizer,
     weights::Weights,
 };
@@ -51,7 +51,7 @@ struct Request {
 /// The thread that computes one text after another.
 struct Worker {
     transformer: Transformer,
-    made: Made,
+    made: PoolingConfig,
     kv: Kv,
     /// All blocks of the cache. Each text uses them alone.
     blocks: Vec<Block>,
@@ -65,7 +65,12 @@ struct Worker {
 
 impl Embedder {
     /// Loads a model and starts the computing thread.
-    pub(crate) fn load(args: &Args, folder: &Path, weights: &Weights, made: Made) -> Result<Self, LoadError> {
+    pub(crate) fn load(
+        args: &Args,
+        folder: &Path,
+        weights: &Weights,
+        made: PoolingConfig,
+    ) -> Result<Self, LoadError> {
         for (flag, is_set) in [
             ("--enable-lora", args.lora.enabled),
             ("--kv-transfer-config", args.exchange.is_some()),
@@ -234,7 +239,7 @@ impl Model for Embedder {
         .boxed()
     }
 
-    fn start(self: Arc<Self>, _: Job) -> BoxFuture<'static, Result<Started, Refusal>> {
+    fn start(self: Arc<Self>, _: Job) -> BoxFuture<'static, Result<JobStart, Refusal>> {
         async { Err(Refusal::not_found("Not Found")) }.boxed()
     }
 

@@ -13,7 +13,7 @@ use std::{
 use futures::{FutureExt, StreamExt, future::BoxFuture};
 use http::HeaderMap;
 use longboat_serving::{
-    Adapter as AdapterCard, Card, Choice, Job, Layout, Metrics, Model, Refusal, Started, Tools,
+    Adapter as AdapterCard, Card, Choice, Job, JobStart, Layout, Metrics, Model, Refusal, Tools,
     kv_events::Publisher,
 };
 use parking_lot::RwLock;
@@ -33,8 +33,8 @@ use crate::{
     memory,
     model::{Config, Transformer},
     sample::{BadWords, Sampler},
-    sequence::{Sequence, Shared},
-    shape::{Form, Words},
+    sequence::{Sequence, SharedForm},
+    shape::{Form, SortedVocabulary},
     text::{Calls, Patterns, Pieces, Stops, Template, Tokenizer},
     transfer::{self, Exchange, Share, Shelf},
     weights::Weights,
@@ -64,7 +64,7 @@ pub struct Engine {
     lends_adapters: bool,
     /// The bytes of every token, computed at the first request with a fixed form. `None` inside if the tokens do not consist
     /// of bytes.
-    words: OnceLock<Option<Arc<Words>>>,
+    words: OnceLock<Option<Arc<SortedVocabulary>>>,
     /// KiB that the forms of all requests may take.
     room: Arc<Semaphore>,
     /// Whether calls of tools are read from answers.
@@ -203,10 +203,10 @@ impl Engine {
     fn take(
         &self,
         job: &Job,
-        form: Option<&Shared>,
+        form: Option<&SharedForm>,
         adapter: Option<&Arc<Adapter>>,
         share: &mut Share,
-    ) -> Result<Taken, Refusal> {
+    ) -> Result<ActiveCalls, Refusal> {
         for prompt in &job.prompts {
             if let Some(token) = prompt.tokens.iter().find(|token| **token as usize >= self.vocabulary) {
                 return Err(Refusal::field("prompt", format!("Token id {token} is out of vocabulary")));
@@ -265,7 +265,7 @@ impl Engine {
                 }
             }
         }
-        Ok(Taken { running: taken, events: receiver })
+        Ok(ActiveCalls { running: taken, events: receiver })
     }
 }
 
@@ -292,7 +292,7 @@ impl Engine {
     }
 
     /// The form that answers must have, before their first token.
-    fn form(&self, job: &Job) -> Result<Option<Shared>, Refusal> {
+    fn form(&self, job: &Job) -> Result<Option<SharedForm>, Refusal> {
         let forced = job.tools.as_ref().and_then(Tools::forced);
         let field = match (&job.shape, &forced) {
             (None, None) => return Ok(None),
@@ -307,7 +307,7 @@ impl Engine {
             }
         };
         let refuse = |reason: &str| Refusal::field(field, format!("{field}: {reason}"));
-        let words = self.words.get_or_init(|| Some(Arc::new(Words::new(self.tokenizer.words()?))));
+        let words = self.words.get_or_init(|| Some(Arc::new(SortedVocabulary::new(self.tokenizer.words()?))));
         let words = words.as_ref().ok_or_else(|| refuse("the tokens of this model are not made of bytes"))?;
         let words = Arc::clone(words);
         let form = match (&job.shape, forced) {
@@ -323,7 +323,7 @@ impl Engine {
                  smaller schema."
             ))
         })?;
-        Ok(Some(Shared { form, _room: Arc::new(room) }))
+        Ok(Some(SharedForm { form, _room: Arc::new(room) }))
     }
 }
 
@@ -334,7 +334,7 @@ pub(crate) fn open(args: &Args) -> Result<(&Path, Weights), LoadError> {
     Ok((folder, Weights::open(path)?))
 }
 
-struct Taken {
+struct ActiveCalls {
     running: Vec<oneshot::Receiver<usize>>,
     events: mpsc::Receiver<longboat_serving::Event>,
 }
@@ -371,7 +371,7 @@ impl Model for Engine {
         lay_out(&self.tokenizer, self.template.as_ref(), layout)
     }
 
-    fn start(self: Arc<Self>, job: Job) -> BoxFuture<'static, Result<Started, Refusal>> {
+    fn start(self: Arc<Self>, job: Job) -> BoxFuture<'static, Result<JobStart, Refusal>> {
         async move {
             refuse(&job, self.reads_calls)?;
             let adapter = self.adapter(&job.model).await?;
@@ -382,13 +382,14 @@ impl Model for Engine {
                 forming.await.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()));
             let form = form?;
             let mut share = transfer::share(self.exchange.as_deref(), &job).await?;
-            let Taken { running, events } = self.take(&job, form.as_ref(), adapter.as_ref(), &mut share)?;
+            let ActiveCalls { running, events } =
+                self.take(&job, form.as_ref(), adapter.as_ref(), &mut share)?;
             let mut cached_tokens = 0;
             for running in running {
                 cached_tokens +=
                     running.await.map_err(|_| Refusal::overloaded("The engine has dropped the request."))?;
             }
-            Ok(Started {
+            Ok(JobStart {
                 cached_tokens,
                 kv_transfer_params: share.params().await,
                 ec_transfer_params: None,

@@ -19,12 +19,12 @@ pub(crate) enum Pooling {
 
 /// The pooling of an embedding model.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Made {
+pub(crate) struct PoolingConfig {
     pub(crate) pooling: Pooling,
     pub(crate) normalises: bool,
 }
 
-impl Made {
+impl PoolingConfig {
     /// vLLM's default for a model that does not define its pooling.
     pub(crate) const DEFAULT: Self = Self { pooling: Pooling::Last, normalises: true };
 

@@ -4,7 +4,7 @@
 use std::{path::Path, sync::Arc};
 
 use futures::{FutureExt, future::BoxFuture};
-use longboat_serving::{Card, Job, Layout, Model, Refusal, Started};
+use longboat_serving::{Card, Job, JobStart, Layout, Model, Refusal};
 
 use crate::{
     Args, LoadError,
@@ -59,7 +59,7 @@ impl Model for Renderer {
         lay_out(&self.tokenizer, self.template.as_ref(), layout)
     }
 
-    fn start(self: Arc<Self>, _: Job) -> BoxFuture<'static, Result<Started, Refusal>> {
+    fn start(self: Arc<Self>, _: Job) -> BoxFuture<'static, Result<JobStart, Refusal>> {
         let refusal = "This server only renders prompts: send this request to a server that was started with `vllm \
              serve`.";
         async move { Err(Refusal::not_found(refusal)) }.boxed()

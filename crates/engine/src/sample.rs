@@ -18,7 +18,7 @@ pub(crate) struct Sampler {
 
 /// A chosen token.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Chosen {
+pub(crate) struct SampledToken {
     pub(crate) token: u32,
     /// Its log probability from the model, before any sampling.
     pub(crate) logprob: f64,
@@ -95,7 +95,7 @@ impl Sampler {
         sampling: &Sampling,
         mut weights: Vec<f32>,
         restrict: impl FnOnce(&mut [f32]),
-    ) -> Chosen {
+    ) -> SampledToken {
         let (normal, top) = match sampling.logprobs {
             None => (0.0, Vec::new()),
             Some(count) => {
@@ -124,7 +124,7 @@ impl Sampler {
         };
         *self.counts.entry(token).or_default() += 1;
         let logprob = raw.map_or(0.0, |raw| f64::from(raw[token as usize]) - normal);
-        Chosen { token, logprob, top }
+        SampledToken { token, logprob, top }
     }
 
     #[expect(clippy::cast_possible_truncation, reason = "weights are f32")]

@@ -7,11 +7,11 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 
 use crate::{
     cache::{Block, Hash},
-    lora::Used,
+    lora::AdapterLease,
     sample::{BadWords, Sampler, keep},
     shape::Form,
-    text::{Calls, Pieces, Said, Stops, Tokenizer},
-    transfer::{Handing, Imported},
+    text::{AnswerPart, Calls, Pieces, Stops, Tokenizer},
+    transfer::{ImportedBlocks, PrefillHandoff},
 };
 
 /// One answer that is being generated.
@@ -27,7 +27,7 @@ pub(crate) struct Sequence {
     pub(crate) pieces: Pieces,
     pub(crate) stops: Stops,
     /// The form that the answer has, if the request sets one.
-    pub(crate) form: Option<Shared>,
+    pub(crate) form: Option<SharedForm>,
     /// Reads calls of tools, where the answer may have some.
     pub(crate) calls: Option<Calls>,
     /// The index of this answer in its request.
@@ -37,7 +37,7 @@ pub(crate) struct Sequence {
     /// Receives the number of cached tokens when the sequence starts.
     pub(crate) taken: Option<oneshot::Sender<usize>>,
     /// The adapter, if the request names one.
-    pub(crate) adapter: Option<Used>,
+    pub(crate) adapter: Option<AdapterLease>,
     /// The blocks with the keys and values of the computed tokens.
     pub(crate) blocks: Vec<Block>,
     /// The number of tokens whose keys and values are stored.
@@ -45,16 +45,16 @@ pub(crate) struct Sequence {
     /// The hash of the last full block.
     pub(crate) hash: Option<Hash>,
     /// Keeps the prompt's blocks for another engine, which continues the request.
-    pub(crate) handing: Option<Handing>,
+    pub(crate) handing: Option<PrefillHandoff>,
     /// The prompt's blocks, if another engine has computed them.
-    pub(crate) given: Option<Arc<Imported>>,
+    pub(crate) given: Option<Arc<ImportedBlocks>>,
     pub(crate) arrived: Instant,
     pub(crate) last_token: Option<Instant>,
 }
 
 /// The form of an answer, and the room that it takes together with those of the same request.
 #[derive(Clone)]
-pub(crate) struct Shared {
+pub(crate) struct SharedForm {
     pub(crate) form: Form,
     pub(crate) _room: Arc<OwnedSemaphorePermit>,
 }
@@ -138,18 +138,18 @@ impl Sequence {
         };
         if self.sampling.stop_tokens.contains(&chosen.token) {
             let rest = self.stops.rest();
-            self.tell(rest);
+            self.send_tokens(rest);
             if self.sampling.keeps_stop {
-                self.tell(vec![token]);
+                self.send_tokens(vec![token]);
             }
             return Some(self.finish("stop", Some(Stop::Token(chosen.token))));
         }
         if self.generated() < self.sampling.least {
             // A stop text that comes too early is a part of the answer.
-            self.tell(vec![token]);
+            self.send_tokens(vec![token]);
         } else {
             let ending = self.stops.push(token);
-            self.tell(ending.tokens);
+            self.send_tokens(ending.tokens);
             if ending.stop.is_some() {
                 return Some(self.finish("stop", ending.stop.map(Stop::Text)));
             }
@@ -167,10 +167,10 @@ impl Sequence {
 
     fn tell_rest(&mut self) {
         let rest = self.stops.rest();
-        self.tell(rest);
+        self.send_tokens(rest);
     }
 
-    fn tell(&mut self, tokens: Vec<Token>) {
+    fn send_tokens(&mut self, tokens: Vec<Token>) {
         for token in tokens {
             match &mut self.calls {
                 None => self.send(Event::Text { choice: self.choice, token }),
@@ -182,12 +182,12 @@ impl Sequence {
         }
     }
 
-    fn say(&self, said: Vec<Said>) {
+    fn say(&self, said: Vec<AnswerPart>) {
         let choice = self.choice;
         for said in said {
             match said {
-                Said::Text(token) => self.send(Event::Text { choice, token }),
-                Said::Call { index, name, arguments } => {
+                AnswerPart::Text(token) => self.send(Event::Text { choice, token }),
+                AnswerPart::Call { index, name, arguments } => {
                     self.send(Event::Call { choice, index, name });
                     self.send(Event::Arguments { choice, index, token: arguments });
                 }

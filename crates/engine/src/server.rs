@@ -2,13 +2,13 @@
 
 use std::{path::Path, sync::Arc};
 
-use longboat_serving::{Listening, Purpose, RunError};
+use longboat_serving::{ListenOptions, Purpose, RunError};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Args, Engine, LoadError, embedder::Embedder, engine::open, pooling::Made, render::Renderer, transfer,
-    weights::Weights,
+    Args, Engine, LoadError, embedder::Embedder, engine::open, pooling::PoolingConfig, render::Renderer,
+    transfer, weights::Weights,
 };
 
 /// Why the engine cannot serve.
@@ -32,7 +32,7 @@ pub async fn run(args: Args, shutdown: CancellationToken) -> Result<(), EngineEr
 pub async fn render(args: Args, shutdown: CancellationToken) -> Result<(), EngineError> {
     let listener = longboat_serving::listen(args.address()).await?;
     say_ignored(&args);
-    let listening = Listening { certificate: args.certificate.clone(), patience: args.shutdown_timeout };
+    let listening = ListenOptions { certificate: args.certificate.clone(), patience: args.shutdown_timeout };
     let loading = tokio::task::spawn_blocking(move || Renderer::load(&args));
     let renderer = loading.await.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))?;
     tracing::info!(address = listener.local_addr().map(tracing::field::display).ok(), "Rendering prompts.");
@@ -42,25 +42,25 @@ pub async fn render(args: Args, shutdown: CancellationToken) -> Result<(), Engin
 }
 
 /// Returns the pooling of an embedding model. Returns `None` for a generation model.
-fn made(args: &Args, folder: &Path, weights: &Weights) -> Result<Option<Made>, LoadError> {
+fn made(args: &Args, folder: &Path, weights: &Weights) -> Result<Option<PoolingConfig>, LoadError> {
     match args.purpose {
-        Purpose::Auto => Made::of(folder, weights),
+        Purpose::Auto => PoolingConfig::of(folder, weights),
         Purpose::Answers => Ok(None),
-        Purpose::Vectors => Ok(Some(Made::of(folder, weights)?.unwrap_or(Made::DEFAULT))),
+        Purpose::Vectors => Ok(Some(PoolingConfig::of(folder, weights)?.unwrap_or(PoolingConfig::DEFAULT))),
     }
 }
 
 /// A loaded model, by its use.
-enum Loaded {
+enum LoadedModel {
     Answers(Box<Engine>),
     Embeds(Box<Embedder>),
 }
 
-fn load(args: &Args) -> Result<Loaded, LoadError> {
+fn load(args: &Args) -> Result<LoadedModel, LoadError> {
     let (folder, weights) = open(args)?;
     Ok(match made(args, folder, &weights)? {
-        None => Loaded::Answers(Box::new(Engine::load_from(args, folder, &weights)?)),
-        Some(made) => Loaded::Embeds(Box::new(Embedder::load(args, folder, &weights, made)?)),
+        None => LoadedModel::Answers(Box::new(Engine::load_from(args, folder, &weights)?)),
+        Some(made) => LoadedModel::Embeds(Box::new(Embedder::load(args, folder, &weights, made)?)),
     })
 }
 
@@ -77,13 +77,13 @@ pub async fn serve(
     shutdown: CancellationToken,
 ) -> Result<(), EngineError> {
     say_ignored(&args);
-    let listening = Listening { certificate: args.certificate.clone(), patience: args.shutdown_timeout };
+    let listening = ListenOptions { certificate: args.certificate.clone(), patience: args.shutdown_timeout };
     let host = args.host;
     let loading = tokio::task::spawn_blocking(move || load(&args));
     let loaded = loading.await.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))?;
     let engine = match loaded {
-        Loaded::Answers(engine) => *engine,
-        Loaded::Embeds(embedder) => {
+        LoadedModel::Answers(engine) => *engine,
+        LoadedModel::Embeds(embedder) => {
             tracing::info!(address = listener.local_addr().map(tracing::field::display).ok(), "Serving.");
             let router = longboat_serving::router(Arc::new(*embedder));
             return Ok(longboat_serving::serve(router, listener, listening, shutdown).await?);

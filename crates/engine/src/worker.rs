@@ -13,7 +13,7 @@ use longboat_serving::Metrics;
 use parking_lot::{RwLock, RwLockWriteGuard};
 
 use crate::{
-    batch::{Batch, Started, Step},
+    batch::{Batch, SequenceStart, Step},
     cache::{Kv, Table},
     model::{Span, Transformer},
     sequence::{Finish, Sequence},
@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// How often an idle thread checks whether other engines have fetched the blocks that are kept for them.
-const LOOK: Duration = Duration::from_millis(50);
+const SHELF_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Values that the thread publishes while it computes.
 pub(crate) struct Gauges {
@@ -52,18 +52,18 @@ impl Worker {
     pub(crate) fn run(mut self, inbox: &Receiver<Sequence>) {
         loop {
             if self.batch.is_empty() {
-                self.tell();
+                self.update_gauges();
                 // Nothing wakes this thread when another engine has fetched its blocks or has given up, so it looks from
                 // time to time.
                 let next = if self.batch.keeps_nothing() {
                     inbox.recv().map_err(|_| RecvTimeoutError::Disconnected)
                 } else {
-                    inbox.recv_timeout(LOOK)
+                    inbox.recv_timeout(SHELF_POLL_INTERVAL)
                 };
                 match next {
                     Ok(sequence) => self.batch.push(sequence),
                     Err(RecvTimeoutError::Timeout) => {
-                        self.take_back();
+                        self.release_expired();
                         continue;
                     }
                     Err(RecvTimeoutError::Disconnected) => return,
@@ -81,14 +81,14 @@ impl Worker {
     fn pass(&mut self) {
         // Before new sequences start, so that these find the blocks of clients that have left.
         self.batch.drop_abandoned();
-        self.take_back();
+        self.release_expired();
         for started in self.batch.start() {
             self.gauges.waiting.fetch_sub(1, Ordering::Relaxed);
             self.metrics.prefix(started.prompt, started.cached);
             self.import(started);
         }
         let steps = self.batch.plan();
-        self.tell();
+        self.update_gauges();
         let weights = match self.compute(&steps) {
             Ok(weights) => weights,
             Err(error) => {
@@ -127,7 +127,7 @@ impl Worker {
     }
 
     /// Writes the blocks that another engine has computed into the cache.
-    fn import(&mut self, Started { index, prompt, cached, imported }: Started) {
+    fn import(&mut self, SequenceStart { index, prompt, cached, imported }: SequenceStart) {
         let sequence = &mut self.batch.running_mut()[index];
         let Some(given) = sequence.given.take() else { return };
         self.metrics.external(prompt - cached, imported);
@@ -141,8 +141,8 @@ impl Worker {
         }
     }
 
-    fn take_back(&mut self) {
-        let expired = self.batch.take_back();
+    fn release_expired(&mut self) {
+        let expired = self.batch.release_expired();
         self.expired(expired);
     }
 
@@ -177,7 +177,7 @@ impl Worker {
     }
 
     #[expect(clippy::cast_possible_truncation, reason = "a share of the cache")]
-    fn tell(&self) {
+    fn update_gauges(&self) {
         let running = i64::try_from(self.batch.running().len()).unwrap_or(i64::MAX);
         self.gauges.running.store(running, Ordering::Relaxed);
         self.gauges.cache.store((self.batch.blocks().usage() * 1e6) as i64, Ordering::Relaxed);

@@ -13,7 +13,7 @@ use server::Server;
 use tempfile::TempDir;
 
 #[derive(Deserialize)]
-struct Said {
+struct AnswerPart {
     formats: BTreeMap<String, Vec<Answer>>,
     embedders: BTreeMap<String, Embedded>,
 }
@@ -32,7 +32,7 @@ struct Embedded {
     vector: Vec<f64>,
 }
 
-fn models() -> Option<(TempDir, Said)> {
+fn models() -> Option<(TempDir, AnswerPart)> {
     let folder = tempfile::tempdir().unwrap();
     let said = server::script("gguf_reference.py", &[folder.path()])?;
     Some((folder, serde_json::from_slice(&said).unwrap()))

@@ -20,13 +20,13 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     answer::{Code, Refusal},
     core::Core,
-    gate::{Gate, Next, Refused},
+    gate::{EnqueueError, Gate, Next},
 };
 
 pub(crate) use crate::gate::Permit;
 
 /// How often the dispatcher checks the saturation while requests wait.
-const TICK: Duration = Duration::from_millis(1);
+const SATURATION_POLL_INTERVAL: Duration = Duration::from_millis(1);
 
 /// The queue of waiting requests, and the state that decides which of them go on.
 #[derive(Debug)]
@@ -132,8 +132,10 @@ impl Admission {
         let (sender, verdict) = oneshot::channel();
         let pushed = self.gate.push(arrival, sender, core.now_ms());
         let ticket = pushed.map_err(|refused| match refused {
-            Refused::Closed => shutting_down(),
-            Refused::Full => dropped(core, SATURATED, format!("request rejected from queue: {}", flow::Full)),
+            EnqueueError::Closed => shutting_down(),
+            EnqueueError::Full => {
+                dropped(core, SATURATED, format!("request rejected from queue: {}", flow::QueueFull))
+            }
         })?;
         let mut queued = QueuePlace { gate: Arc::clone(&self.gate), ticket, verdict };
         // If the pool has room, the request goes on at once and does not wait for the dispatcher.
@@ -150,7 +152,11 @@ impl Admission {
         loop {
             let waiting = !self.gate.is_empty();
             let next = async {
-                if waiting { tokio::time::sleep(TICK).await } else { self.arrived.notified().await }
+                if waiting {
+                    tokio::time::sleep(SATURATION_POLL_INTERVAL).await
+                } else {
+                    self.arrived.notified().await
+                }
             };
             tokio::select! {
                 () = stop.cancelled() => return,
@@ -250,7 +256,7 @@ impl Admission {
     }
 
     /// Returns the service that each flow has received. Empty if no fairness policy counts it.
-    pub(crate) fn service(&self, core: &Core) -> Vec<(Arc<str>, flow::Served)> {
+    pub(crate) fn service(&self, core: &Core) -> Vec<(Arc<str>, flow::FlowService)> {
         self.gate.with(|queue| queue.service(core.now_ms()))
     }
 

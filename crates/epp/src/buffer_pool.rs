@@ -6,11 +6,11 @@
 use parking_lot::Mutex;
 
 /// The allocator keeps smaller buffers itself.
-const SMALLEST: usize = 128 << 10;
+const MIN_BUFFER_BYTES: usize = 128 << 10;
 /// Larger buffers are rare, and would take the place of many others.
-const LARGEST: usize = 2 << 20;
+const MAX_BUFFER_BYTES: usize = 2 << 20;
 /// The most bytes in the pool.
-const KEPT: usize = 4 << 20;
+const POOL_LIMIT_BYTES: usize = 4 << 20;
 
 /// The free buffers, the oldest first.
 #[derive(Debug)]
@@ -34,9 +34,9 @@ impl BufferPool {
     }
 
     fn take(&self, capacity: usize) -> Vec<u8> {
-        if capacity >= SMALLEST {
+        if capacity >= MIN_BUFFER_BYTES {
             let mut kept = self.0.lock();
-            if capacity > LARGEST {
+            if capacity > MAX_BUFFER_BYTES {
                 // A request this large needs the memory of the pool, too.
                 kept.clear();
             }
@@ -49,14 +49,14 @@ impl BufferPool {
     }
 
     fn give(&self, mut buffer: Vec<u8>) {
-        if !(SMALLEST..=LARGEST).contains(&buffer.capacity()) {
+        if !(MIN_BUFFER_BYTES..=MAX_BUFFER_BYTES).contains(&buffer.capacity()) {
             return;
         }
         buffer.clear();
         let mut kept = self.0.lock();
         kept.push(buffer);
         let mut bytes: usize = kept.iter().map(Vec::capacity).sum();
-        while bytes > KEPT {
+        while bytes > POOL_LIMIT_BYTES {
             bytes -= kept.remove(0).capacity();
         }
     }
@@ -73,20 +73,20 @@ mod tests {
         buffer.push(1);
         let place = buffer.as_ptr();
         pool.give(buffer);
-        let (smaller, larger) = (pool.take(SMALLEST), pool.take(301 << 10));
+        let (smaller, larger) = (pool.take(MIN_BUFFER_BYTES), pool.take(301 << 10));
         assert!(smaller.as_ptr() != place && larger.as_ptr() != place, "too large, and too small");
         let again = pool.take(200 << 10);
         assert_eq!((again.as_ptr(), again.len()), (place, 0));
         assert!(pool.0.lock().is_empty());
-        for size in [SMALLEST - 1, LARGEST + 1] {
+        for size in [MIN_BUFFER_BYTES - 1, MAX_BUFFER_BYTES + 1] {
             pool.give(Vec::with_capacity(size));
             assert!(pool.0.lock().is_empty(), "{size}");
         }
         for _ in 0..10 {
             pool.give(Vec::with_capacity(1 << 20));
         }
-        assert_eq!(pool.0.lock().len(), KEPT >> 20);
-        pool.take(LARGEST + 1);
+        assert_eq!(pool.0.lock().len(), POOL_LIMIT_BYTES >> 20);
+        pool.take(MAX_BUFFER_BYTES + 1);
         assert!(pool.0.lock().is_empty());
     }
 }

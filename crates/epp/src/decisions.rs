@@ -22,8 +22,8 @@ const LISTED: usize = 64;
 /// The most bytes that are kept of a name that the client chose.
 const NAME: usize = 256;
 /// The most records in an answer, and the default without a limit in the query.
-const ANSWERED: usize = 100;
-const USUAL: usize = 50;
+const MAX_LIMIT: usize = 100;
+const DEFAULT_LIMIT: usize = 50;
 
 /// The newest decisions, up to the capacity.
 #[derive(Debug)]
@@ -180,7 +180,7 @@ impl Decisions {
     /// Returns the answer to a query as JSON.
     pub(crate) fn answer(&self, query: &Query) -> String {
         let is_meant = |record: &&Arc<Record>| query.id.as_ref().is_none_or(|id| record.id == *id);
-        let limit = query.limit.unwrap_or(USUAL).min(ANSWERED);
+        let limit = query.limit.unwrap_or(DEFAULT_LIMIT).min(MAX_LIMIT);
         let found: Vec<_> = self.recent.lock().iter().rev().filter(is_meant).take(limit).cloned().collect();
         let decisions = found.iter().map(AsRef::as_ref).collect();
         let answer = Answer { capacity: self.capacity, decisions };

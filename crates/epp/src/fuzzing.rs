@@ -144,7 +144,7 @@ pub fn metrics_reply(answer: &[u8]) {
     let mut buffer = Vec::new();
     for (index, part) in answer.chunks(answer.len() / 3 + 1).enumerate() {
         buffer.extend_from_slice(part);
-        match reply.look(&mut buffer, index == 2, 1 << 16) {
+        match reply.examine(&mut buffer, index == 2, 1 << 16) {
             Ok(Some(page)) => return assert!(buffer.get(page).is_some(), "the page is somewhere else"),
             Ok(None) => {}
             Err(_) => return,

@@ -21,7 +21,7 @@ pub(crate) struct Permit(Arc<AtomicU64>);
 
 /// The reason why a request cannot wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Refused {
+pub(crate) enum EnqueueError {
     /// The gate is closed.
     Closed,
     /// A limit is reached.
@@ -72,13 +72,13 @@ impl<T> Gate<T> {
     }
 
     /// Adds a request.
-    pub(crate) fn push(&self, arrival: Arrival<'_>, item: T, now: u64) -> Result<Ticket, Refused> {
+    pub(crate) fn push(&self, arrival: Arrival<'_>, item: T, now: u64) -> Result<Ticket, EnqueueError> {
         let mut queue = self.queue.lock();
         // This check is made under the lock, so no request is added after `close` has emptied the queue.
         if self.closed.load(Ordering::Acquire) {
-            return Err(Refused::Closed);
+            return Err(EnqueueError::Closed);
         }
-        queue.push(arrival, item, now).map_err(|_| Refused::Full)
+        queue.push(arrival, item, now).map_err(|_| EnqueueError::Full)
     }
 
     /// Takes the next request for which there is room. `saturation` is called under the lock, and the request counts as admitted before the

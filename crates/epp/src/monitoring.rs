@@ -16,7 +16,7 @@ use crate::{core::Core, decisions::Query, readers::Readers};
 /// The most connections at once.
 const CONNECTIONS: usize = 64;
 /// How long a handshake or a request's head may take. A connection is closed if it idles longer between two scrapes.
-const PATIENCE: Duration = Duration::from_secs(10);
+const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What the metrics port serves.
 pub(crate) struct Monitoring {
@@ -60,7 +60,8 @@ impl Monitoring {
                     None => this.connection(TokioIo::new(stream), guard.as_deref()).await,
                     Some(tls) => {
                         let acceptor = tokio_rustls::TlsAcceptor::from(Arc::clone(tls));
-                        if let Ok(Ok(stream)) = tokio::time::timeout(PATIENCE, acceptor.accept(stream)).await
+                        if let Ok(Ok(stream)) =
+                            tokio::time::timeout(HEAD_TIMEOUT, acceptor.accept(stream)).await
                         {
                             this.connection(TokioIo::new(stream), guard.as_deref()).await;
                         }
@@ -84,7 +85,7 @@ impl Monitoring {
             })
         });
         let mut builder = http1::Builder::new();
-        builder.timer(TokioTimer::new()).header_read_timeout(PATIENCE);
+        builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
         if let Err(error) = builder.serve_connection(io, service).await {
             tracing::debug!(%error, "Metrics connection ended.");
         }

@@ -75,9 +75,9 @@ mod tests {
     use super::*;
 
     /// Models, and their targets with weights.
-    type Rewritten<'a> = (&'a [&'a str], &'a [(&'a str, Option<u32>)]);
+    type RewriteRow<'a> = (&'a [&'a str], &'a [(&'a str, Option<u32>)]);
 
-    fn rewrite(name: &str, created: i64, rules: &[Rewritten<'_>]) -> ModelRewrite {
+    fn rewrite(name: &str, created: i64, rules: &[RewriteRow<'_>]) -> ModelRewrite {
         let rules = rules.iter().map(|(models, targets)| Rule {
             models: models.iter().map(|model| (*model).to_owned()).collect(),
             targets: targets

@@ -13,10 +13,10 @@ use longboat_key::{Key, Name, Namespace};
 use longboat_lease::Timing;
 use longboat_scheduler::{
     Options,
-    config::{DataLayer, EndpointPickerConfig, Loaded, load},
+    config::{DataLayer, EndpointPickerConfig, LoadedConfig, load},
     flow, quantity,
 };
-use longboat_tls::{KeyPair, LeafRequest, Reloading, Replaceable};
+use longboat_tls::{KeyPair, LeafRequest, ReloadingConfig, ReplaceableConfig};
 use tokio::{net::TcpListener, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
@@ -103,7 +103,7 @@ impl Server {
         };
         let decisions = args.kept_decisions()?;
         let options = Options { allow_experimental: args.allow_experimental_plugins, trace: decisions > 0 };
-        let Loaded { config, layer, scheduler, flow, parsers } = load(&text, options)?;
+        let LoadedConfig { config, layer, scheduler, flow, parsers } = load(&text, options)?;
         let layer = with_flags(layer, &config, &args)?;
         args.check(layer.discovery_file.is_some())?;
         for warning in config.warnings() {
@@ -353,7 +353,7 @@ async fn serving_tls(
     };
     let options = longboat_tls::ServerOptions { client_ca, ..longboat_tls::ServerOptions::with_alpn(H2) };
     if let Some(folder) = args.certificate_folder() {
-        let reloading = Reloading::watch(&folder, &options, stop.clone()).await.map_err(Error::Tls)?;
+        let reloading = ReloadingConfig::watch(&folder, &options, stop.clone()).await.map_err(Error::Tls)?;
         return Ok(Some(reloading.config()));
     }
     let pair = longboat_tls::self_signed(&LeafRequest {
@@ -364,7 +364,7 @@ async fn serving_tls(
         ..LeafRequest::default()
     })
     .map_err(Error::Tls)?;
-    Replaceable::new(&pair, &options).map(|served| Some(served.config())).map_err(Error::Tls)
+    ReplaceableConfig::new(&pair, &options).map(|served| Some(served.config())).map_err(Error::Tls)
 }
 
 async fn metrics_tls(
@@ -375,7 +375,8 @@ async fn metrics_tls(
         return Ok(None);
     }
     let options = longboat_tls::ServerOptions::with_alpn(&[b"http/1.1"]);
-    let reloading = Reloading::watch(Path::new(folder), &options, stop.clone()).await.map_err(Error::Tls)?;
+    let reloading =
+        ReloadingConfig::watch(Path::new(folder), &options, stop.clone()).await.map_err(Error::Tls)?;
     Ok(Some(reloading.config()))
 }
 

@@ -26,7 +26,7 @@ mod sync {
     }
 }
 
-use gate::{Gate, Next, Permit, Refused};
+use gate::{EnqueueError, Gate, Next, Permit};
 use longboat_scheduler::{
     config::EndpointPickerConfig,
     flow::{Arrival, Settings},
@@ -142,7 +142,7 @@ fn a_request_that_comes_while_the_gate_closes_is_refused_or_handed_over() {
         let waits = match pool.gate.push(ARRIVAL, 0, 0) {
             Ok(_) => 1,
             Err(refused) => {
-                assert_eq!(refused, Refused::Closed);
+                assert_eq!(refused, EnqueueError::Closed);
                 0
             }
         };

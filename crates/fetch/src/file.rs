@@ -22,7 +22,7 @@ use crate::{
     progress::Counters,
     ranges::Ranges,
     retry::{RetryPolicy, pause},
-    source::{ByteRange, Placement, Remote, Source},
+    source::{ByteRange, Placement, RemoteFile, Source},
     target::Target,
     transfer::{Transfer, blocking},
     writer::{DigestTask, FileWriter, WriteState},
@@ -40,7 +40,7 @@ pub(crate) struct FileDownload {
     connections: Arc<Connections>,
     retries: RetryPolicy,
     revision: Option<Arc<str>>,
-    file: Remote,
+    file: RemoteFile,
     /// Set when the file's size has been added to the total.
     counted: OnceLock<u64>,
 }
@@ -58,7 +58,7 @@ pub(crate) enum AttemptError {
 impl FileDownload {
     pub(crate) fn new(
         transfer: &Transfer,
-        file: Remote,
+        file: RemoteFile,
         revision: Option<Arc<str>>,
         retries: RetryPolicy,
         connections: Arc<Connections>,
@@ -77,7 +77,7 @@ impl FileDownload {
     }
 
     /// Downloads the file and moves it to its place. An archive stays a private file, whose name is returned.
-    pub(crate) async fn run(mut self) -> Result<Option<(Remote, String)>, FetchError> {
+    pub(crate) async fn run(mut self) -> Result<Option<(RemoteFile, String)>, FetchError> {
         let mut attempts = 0;
         let mut start_over = false;
         loop {

@@ -43,7 +43,7 @@ pub(crate) struct Limits {
 
 /// Which redirects are followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Follow {
+pub(crate) enum RedirectPolicy {
     /// All.
     All,
     /// Redirects to the same host.
@@ -60,7 +60,7 @@ pub(crate) struct Request {
     pub(crate) headers: HeaderMap,
     /// Headers that are sent only to the host and port of the address.
     pub(crate) secrets: HeaderMap,
-    pub(crate) follow: Follow,
+    pub(crate) follow: RedirectPolicy,
     pub(crate) body: Option<Bytes>,
 }
 
@@ -96,7 +96,7 @@ impl Request {
     pub(crate) fn new(method: Method, url: Url) -> Self {
         let mut headers = HeaderMap::new();
         headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-        Self { method, url, headers, secrets: HeaderMap::new(), follow: Follow::All, body: None }
+        Self { method, url, headers, secrets: HeaderMap::new(), follow: RedirectPolicy::All, body: None }
     }
 
     pub(crate) fn get(url: Url) -> Self {
@@ -288,9 +288,9 @@ impl Client {
             let answer = Response { response, read: self.read };
             let Some(next) = answer.location()? else { return Ok(answer) };
             let follow = match request.follow {
-                Follow::All => true,
-                Follow::SameHost => same_host(&next),
-                Follow::None => false,
+                RedirectPolicy::All => true,
+                RedirectPolicy::SameHost => same_host(&next),
+                RedirectPolicy::None => false,
             };
             if !follow {
                 return Ok(answer);

@@ -13,7 +13,7 @@ const OFFLINE_VARIABLE: &str = "LONGBOAT_FETCH_OFFLINE";
 /// Only set internally: the seconds that a host has for its first answer.
 const FIRST_ANSWER_VARIABLE: &str = "LONGBOAT_FETCH_FIRST_ANSWER";
 
-const PATIENCE: u64 = 300;
+const STALL_TIMEOUT_SECONDS: u64 = 300;
 const FIRST_ANSWER: u64 = 5;
 const MAX_ATTEMPTS: u32 = 12;
 
@@ -115,7 +115,7 @@ impl Settings {
         };
         Ok(RetryPolicy {
             attempts: MAX_ATTEMPTS,
-            time: self.seconds(PATIENCE_VARIABLE, PATIENCE)?,
+            time: self.seconds(PATIENCE_VARIABLE, STALL_TIMEOUT_SECONDS)?,
             first_answer,
         })
     }

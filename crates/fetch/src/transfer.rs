@@ -22,7 +22,7 @@ use crate::{
     names,
     progress::Counters,
     retry::RetryPolicy,
-    source::{Listing, Placement, Remote, Source},
+    source::{Listing, Placement, RemoteFile, Source},
     target::Target,
 };
 
@@ -45,7 +45,7 @@ pub(crate) struct Transfer {
 
 /// The files of a source, and which of them are present. There may be very many, so they stay in the list that the source has created.
 struct FileSet {
-    files: Vec<Remote>,
+    files: Vec<RemoteFile>,
     /// Whether each file is already in the folder.
     present: Vec<bool>,
 }
@@ -53,7 +53,7 @@ struct FileSet {
 // === impl FileSet ===
 
 impl FileSet {
-    fn missing(&self) -> impl Iterator<Item = &Remote> {
+    fn missing(&self) -> impl Iterator<Item = &RemoteFile> {
         self.files.iter().zip(&self.present).filter(|(_, here)| !**here).map(|(file, _)| file)
     }
 }
@@ -126,7 +126,7 @@ impl Transfer {
             .buffer_unordered(parallel.files)
             .try_filter_map(|archive| async { Ok(archive) })
             .try_collect();
-        let fetched: Vec<(Remote, String)> = tokio::select! {
+        let fetched: Vec<(RemoteFile, String)> = tokio::select! {
             fetched = fetching => fetched?,
             never = connections.widen(&self.counters) => match never {},
         };
@@ -147,12 +147,12 @@ impl Transfer {
     /// Finds the files that are already in the folder.
     async fn compare(
         self: Arc<Self>,
-        files: Vec<Remote>,
+        files: Vec<RemoteFile>,
         revision: Option<Arc<str>>,
     ) -> Result<FileSet, FetchError> {
         blocking(move || {
             let archives = self.present_archives(&files, revision.as_deref())?;
-            let is_present = |file: &Remote| match file.placement {
+            let is_present = |file: &RemoteFile| match file.placement {
                 Placement::File => self.is_present(file, revision.as_deref()),
                 Placement::Archive(_) => archives.contains(&*file.locator),
             };
@@ -163,13 +163,13 @@ impl Transfer {
     }
 
     /// Whether a file is unchanged since its download, and the source still has the same content.
-    fn is_present(&self, file: &Remote, revision: Option<&str>) -> bool {
+    fn is_present(&self, file: &RemoteFile, revision: Option<&str>) -> bool {
         self.ledger
             .done(&file.path)
             .is_some_and(|done| done.archive.is_none() && self.is_same(file, revision, &done))
     }
 
-    fn is_same(&self, file: &Remote, revision: Option<&str>, done: &FileRecord) -> bool {
+    fn is_same(&self, file: &RemoteFile, revision: Option<&str>, done: &FileRecord) -> bool {
         let identity = done.identity.is_some() && file.identity() == done.identity;
         let revision = revision.is_some() && revision == done.revision.as_deref();
         let stat = self.target.stat(&done.path);
@@ -180,12 +180,12 @@ impl Transfer {
     /// Returns the archives whose members are all unchanged since their download.
     fn present_archives(
         &self,
-        files: &[Remote],
+        files: &[RemoteFile],
         revision: Option<&str>,
     ) -> Result<BTreeSet<Arc<str>>, FetchError> {
         let archives = files.iter().filter(|file| file.placement != Placement::File);
         // For each archive: whether any of its members is known, and whether all known members are unchanged.
-        let mut archives: BTreeMap<&str, (&Remote, bool, bool)> =
+        let mut archives: BTreeMap<&str, (&RemoteFile, bool, bool)> =
             archives.map(|file| (&*file.locator, (file, false, true))).collect();
         let is_complete = self.ledger.complete().is_some_and(|(_, filter)| filter == self.filter.key());
         if archives.is_empty() || !is_complete {
@@ -199,7 +199,7 @@ impl Transfer {
             }
             Ok(())
         })?;
-        let is_present = |(file, known, here): (&Remote, bool, bool)| {
+        let is_present = |(file, known, here): (&RemoteFile, bool, bool)| {
             // A layer without wanted files leaves no files behind.
             let is_layer = matches!(&file.placement, Placement::Archive(members) if members.whiteouts);
             ((known || is_layer) && here).then(|| file.locator.clone())
@@ -256,7 +256,7 @@ impl Transfer {
     }
 
     /// Adopts a file that another program has downloaded, if its digest is that of the source.
-    fn adopt(&self, file: &Remote, revision: Option<&Arc<str>>) -> Result<bool, FetchError> {
+    fn adopt(&self, file: &RemoteFile, revision: Option<&Arc<str>>) -> Result<bool, FetchError> {
         let (Some(digest), Some(size), Placement::File) = (&file.digest, file.size, &file.placement) else {
             return Ok(false);
         };
@@ -282,7 +282,7 @@ impl Transfer {
     }
 
     fn count(&self, wanted: &FileSet) {
-        let sum = |sizes: &mut dyn Iterator<Item = &Remote>| -> (u64, u64) {
+        let sum = |sizes: &mut dyn Iterator<Item = &RemoteFile>| -> (u64, u64) {
             sizes.fold((0, 0), |(files, bytes), file| {
                 (files + 1, bytes.saturating_add(file.size.unwrap_or(0)))
             })
@@ -322,8 +322,8 @@ impl Transfer {
     /// paths.
     fn unpack(
         &self,
-        wanted: &[Remote],
-        mut fetched: Vec<(Remote, String)>,
+        wanted: &[RemoteFile],
+        mut fetched: Vec<(RemoteFile, String)>,
         revision: Option<&Arc<str>>,
     ) -> Result<BTreeSet<Arc<str>>, FetchError> {
         if fetched.is_empty() {
@@ -340,7 +340,7 @@ impl Transfer {
             }
             return Ok(paths);
         }
-        let order = |file: &Remote| wanted.iter().position(|other| other.locator == file.locator);
+        let order = |file: &RemoteFile| wanted.iter().position(|other| other.locator == file.locator);
         fetched.sort_by_key(|(file, _)| order(file));
         let staging = format!("{}-unpacked", self.ledger.key);
         let at = self.target.private_path(&staging);
@@ -390,7 +390,7 @@ impl Transfer {
         &self,
         staging: &std::path::Path,
         member: &archive::Member,
-        fetched: &[(Remote, String)],
+        fetched: &[(RemoteFile, String)],
         revision: Option<&Arc<str>>,
     ) -> io::Result<()> {
         if member.is_folder {
@@ -415,7 +415,7 @@ impl Transfer {
 
     /// Removes files that an earlier download made and the source no longer has. Other files stay. `wanted` is sorted by
     /// path.
-    fn remove_gone(&self, wanted: &[Remote], unpacked: &BTreeSet<Arc<str>>) -> Result<(), FetchError> {
+    fn remove_gone(&self, wanted: &[RemoteFile], unpacked: &BTreeSet<Arc<str>>) -> Result<(), FetchError> {
         let is_wanted = |path: &str| wanted.binary_search_by(|file| (*file.path).cmp(path)).is_ok();
         self.ledger.each_done(|done| {
             if is_wanted(&done.path) || unpacked.contains(&done.path) {

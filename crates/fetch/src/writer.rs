@@ -18,7 +18,7 @@ use crate::{
     ledger::Ledger,
     progress::Counters,
     ranges::Ranges,
-    source::Remote,
+    source::RemoteFile,
 };
 
 /// A file up to this size, in bytes, has no journal records. After a failure, the whole file is fetched again.
@@ -55,7 +55,7 @@ pub(crate) struct WriteState {
 
 impl FileWriter {
     /// Records the start of the file in the journal, once the source has named its content.
-    pub(crate) fn record(&self, file: &Remote) -> io::Result<()> {
+    pub(crate) fn record(&self, file: &RemoteFile) -> io::Result<()> {
         let size = self.size.get().copied();
         let identity = self.identity.get().cloned().flatten().or_else(|| file.identity());
         let mut result = Ok(());

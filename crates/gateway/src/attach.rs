@@ -11,7 +11,7 @@ use longboat_api::foreign::{
 use longboat_key::{Key, Name, Namespace};
 
 use crate::{
-    CONTROLLER_NAME, Observed,
+    CONTROLLER_NAME, RoutingInputs,
     observed::{is_of, selects},
     ports::Ports,
 };
@@ -31,7 +31,7 @@ pub(crate) enum Attachment {
 }
 
 /// Whether the Gateway's class belongs to this controller.
-pub(crate) fn is_ours(observed: &Observed, gateway: &Gateway) -> bool {
+pub(crate) fn is_ours(observed: &RoutingInputs, gateway: &Gateway) -> bool {
     observed.classes.iter().any(|class| {
         class.metadata.name.as_ref() == Some(&gateway.spec.gateway_class_name)
             && class.spec.controller_name == CONTROLLER_NAME
@@ -49,7 +49,7 @@ pub(crate) fn unusable(listener: &Listener, ports: &Ports) -> Option<(&'static s
 
 /// Decides for one `parentRefs` entry.
 pub(crate) fn attach(
-    observed: &Observed,
+    observed: &RoutingInputs,
     ports: &Ports,
     route: &HTTPRoute,
     parent: &ParentReference,
@@ -106,7 +106,7 @@ pub(crate) fn attach(
     Attachment::Attached(attached)
 }
 
-fn allows(observed: &Observed, gateway: &Key, listener: &Listener, route: &Key) -> bool {
+fn allows(observed: &RoutingInputs, gateway: &Key, listener: &Listener, route: &Key) -> bool {
     let Some(allowed) = &listener.allowed_routes else {
         return route.namespace == gateway.namespace;
     };

@@ -15,7 +15,7 @@ const PUBLISHER: &str = "publishers/";
 
 /// A service as clients see it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Served {
+pub(crate) struct PublishedService {
     pub(crate) name: Key,
     pub(crate) ready: bool,
     /// Seconds since 1970.
@@ -31,12 +31,12 @@ pub(crate) struct Served {
 /// All services, by name.
 #[derive(Debug, Default)]
 pub(crate) struct Directory {
-    services: Vec<Served>,
+    services: Vec<PublishedService>,
 }
 
 // === impl Served ===
 
-impl Served {
+impl PublishedService {
     pub(crate) fn new(service: &LLMInferenceService) -> Self {
         let status = service.status.clone().unwrap_or_default();
         let url = status.url.as_deref().and_then(|url| url.parse().ok());
@@ -86,15 +86,16 @@ impl Served {
 
 impl Directory {
     pub(crate) fn new<'a>(services: impl IntoIterator<Item = &'a LLMInferenceService>) -> Self {
-        let mut services: Vec<_> = services.into_iter().map(Served::new).collect();
+        let mut services: Vec<_> = services.into_iter().map(PublishedService::new).collect();
         services.sort_by(|a, b| a.name.cmp(&b.name));
         Self { services }
     }
 
     /// Returns a service for a model. Prefers a ready service if there are several.
-    pub(crate) fn service(&self, model: &str) -> Option<&Served> {
-        let has =
-            |service: &&Served| service.url.is_some() && service.models.iter().any(|name| name == model);
+    pub(crate) fn service(&self, model: &str) -> Option<&PublishedService> {
+        let has = |service: &&PublishedService| {
+            service.url.is_some() && service.models.iter().any(|name| name == model)
+        };
         let mut found: Vec<_> = self.services.iter().filter(has).collect();
         found.sort_by_key(|service| !service.ready);
         found.first().copied()
@@ -102,13 +103,13 @@ impl Directory {
 
     /// Returns all models by the name that clients should use: the short name, and in addition the long names if several
     /// services have the same short name.
-    fn models(&self) -> BTreeMap<&str, &Served> {
-        let mut all: BTreeMap<&str, &Served> = BTreeMap::new();
+    fn models(&self) -> BTreeMap<&str, &PublishedService> {
+        let mut all: BTreeMap<&str, &PublishedService> = BTreeMap::new();
         for service in self.services.iter().filter(|service| service.url.is_some()) {
             let short = service.models.iter().filter(|name| !name.starts_with(PUBLISHER));
             for name in short {
                 if let Some(other) = all.insert(name, service) {
-                    let long = |service: &'_ Served| {
+                    let long = |service: &'_ PublishedService| {
                         let end = format!("/models/{name}");
                         service
                             .models
@@ -194,7 +195,7 @@ impl Directory {
     }
 }
 
-fn entry(name: &str, service: &Served) -> Value {
+fn entry(name: &str, service: &PublishedService) -> Value {
     json!({"id": name, "object": "model", "created": service.created, "owned_by": service.name.to_string()})
 }
 

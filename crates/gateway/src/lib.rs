@@ -1,7 +1,7 @@
 //! The gateway: serves HTTPRoutes and InferencePools on one port, and calls endpoint pickers as Envoy does.
 //!
 //! This is a Gateway API implementation for one machine. [`start`] watches the objects, computes the routing table and the
-//! statuses with pure functions of [`Observed`], writes the statuses, and proxies requests. Back ends are Services and
+//! statuses with pure functions of [`RoutingInputs`], writes the statuses, and proxies requests. Back ends are Services and
 //! InferencePools. Each request to a pool goes through the picker's ext_proc stream, so the picker behaves as behind Envoy.
 //! Requests to the first port that no route matches are answered from a directory of the models of all services.
 
@@ -23,7 +23,7 @@ use tokio::{net::TcpListener, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
 pub use longboat_accept::Guard;
-pub use observed::Observed;
+pub use observed::RoutingInputs;
 pub use route::{Entrance, Routes};
 
 /// `spec.controllerName` of the GatewayClasses that this gateway serves.

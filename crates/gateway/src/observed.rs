@@ -22,7 +22,7 @@ const ROLE: (&str, &str) = ("llm-d.ai/role", "prefill");
 
 /// The input for routing and status.
 #[derive(Debug, Clone, Default)]
-pub struct Observed {
+pub struct RoutingInputs {
     /// GatewayClasses of any controller.
     pub classes: Vec<Arc<GatewayClass>>,
     /// Gateways of any class.
@@ -50,7 +50,7 @@ pub(crate) fn is_of(metadata: &ObjectMeta, key: &Key) -> bool {
 
 // === impl Observed ===
 
-impl Observed {
+impl RoutingInputs {
     /// Returns the ready addresses behind a port of a Service, or `None` if the Service or the port does not exist.
     pub(crate) fn service_endpoints(&self, name: &Key, port: i32) -> Option<Vec<SocketAddr>> {
         let service = self.services.iter().find(|service| is_of(&service.metadata, name))?;

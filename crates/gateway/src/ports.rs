@@ -10,7 +10,7 @@ use tokio::{net::TcpListener, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Observed,
+    RoutingInputs,
     attach::{PROTOCOL, is_ours},
     proxy::Proxy,
     server,
@@ -43,7 +43,7 @@ pub(crate) struct Listeners {
 }
 
 /// Returns the ports of every HTTP listener of this controller's Gateways.
-pub(crate) fn wanted(observed: &Observed) -> BTreeSet<u16> {
+pub(crate) fn wanted(observed: &RoutingInputs) -> BTreeSet<u16> {
     let ours = observed.gateways.iter().filter(|gateway| is_ours(observed, gateway));
     let listeners = ours.flat_map(|gateway| &gateway.spec.listeners);
     let http = listeners.filter(|listener| listener.protocol == PROTOCOL);

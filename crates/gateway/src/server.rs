@@ -7,7 +7,7 @@ use hyper_util::{
     rt::{TokioExecutor, TokioIo, TokioTimer},
     server::{conn::auto::Builder, graceful::GracefulShutdown},
 };
-use longboat_accept::Framed;
+use longboat_accept::FramingStream;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -36,7 +36,7 @@ pub(crate) async fn run(listener: TcpListener, proxy: Arc<Proxy>, shutdown: Canc
             async move { Ok::<_, Infallible>(proxy.handle(request, &arrival).await) }
         });
         let connection = connections
-            .watch(builder.serve_connection(TokioIo::new(Framed::new(stream)), service).into_owned());
+            .watch(builder.serve_connection(TokioIo::new(FramingStream::new(stream)), service).into_owned());
         async move {
             if let Err(error) = connection.await {
                 tracing::debug!(error, "A client connection ended early.");

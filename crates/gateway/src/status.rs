@@ -13,7 +13,7 @@ use longboat_api::foreign::{
 use longboat_key::{Key, Name, Namespace};
 
 use crate::{
-    CONTROLLER_NAME, Observed,
+    CONTROLLER_NAME, RoutingInputs,
     attach::{Attachment, attach, is_ours, unusable},
     ports::Ports,
     route::{POOL_GROUP, picker_missing, unresolved, unsupported},
@@ -29,7 +29,7 @@ pub(crate) struct Updates {
 }
 
 /// Computes every status that differs from the current one.
-pub(crate) fn updates(observed: &Observed, ports: &Ports, now: &Time) -> Updates {
+pub(crate) fn updates(observed: &RoutingInputs, ports: &Ports, now: &Time) -> Updates {
     let reporter = Reporter { observed, ports, now };
     let mut updates = Updates::default();
     for class in observed.classes.iter().filter(|class| class.spec.controller_name == CONTROLLER_NAME) {
@@ -65,7 +65,7 @@ pub(crate) fn updates(observed: &Observed, ports: &Ports, now: &Time) -> Updates
 }
 
 struct Reporter<'a> {
-    observed: &'a Observed,
+    observed: &'a RoutingInputs,
     ports: &'a Ports,
     now: &'a Time,
 }

@@ -30,7 +30,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Observed,
+    RoutingInputs,
     ports::{Listeners, wanted},
     route::Tables,
     status::{self, Updates},
@@ -38,7 +38,7 @@ use crate::{
 
 /// How long to collect changes. They come in bursts (a rollout changes pods, slices and routes at once), and one computation
 /// handles a whole burst.
-const SETTLE: Duration = Duration::from_millis(5);
+const DEBOUNCE: Duration = Duration::from_millis(5);
 
 /// The wait after a failed status write. The next change usually comes first.
 const RETRY: Duration = Duration::from_secs(1);
@@ -80,7 +80,7 @@ pub(crate) async fn run(
         futures::future::join_all(watches.into_iter().map(|stream| stream.for_each(|()| future::ready(()))));
     let reconcile = async {
         while wake.recv().await.is_some() {
-            tokio::time::sleep(SETTLE).await;
+            tokio::time::sleep(DEBOUNCE).await;
             let observed = stores.observed();
             listeners.follow(&wanted(&observed)).await;
             let ports = listeners.ports();
@@ -176,8 +176,8 @@ where
 // === impl Stores ===
 
 impl Stores {
-    fn observed(&self) -> Observed {
-        Observed {
+    fn observed(&self) -> RoutingInputs {
+        RoutingInputs {
             classes: self.classes.state(),
             gateways: self.gateways.state(),
             routes: self.routes.state(),

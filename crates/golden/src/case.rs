@@ -35,7 +35,7 @@ pub struct Stage {
     /// Whether a request was refused.
     pub denied: bool,
     /// All children by file name. Unchanged files come from the previous stage.
-    pub children: BTreeMap<String, Rc<Recorded>>,
+    pub children: BTreeMap<String, Rc<RecordedChild>>,
     /// The statuses by the name of the service. The only service of a case has an empty name.
     pub statuses: BTreeMap<String, Value>,
     /// Facts about the certificate in each secret.
@@ -46,12 +46,12 @@ pub struct Stage {
 
 /// A recorded child, which is parsed on demand.
 #[derive(Debug)]
-pub struct Recorded {
+pub struct RecordedChild {
     file: Entry,
     value: OnceCell<Value>,
 }
 
-impl Recorded {
+impl RecordedChild {
     /// The object.
     pub fn get(&self) -> &Value {
         self.value.get_or_init(|| documents(&self.file).remove(0))
@@ -190,7 +190,7 @@ impl Stage {
         let mut children = before.map(|stage| stage.children.clone()).unwrap_or_default();
         let mut statuses = before.map(|stage| stage.statuses.clone()).unwrap_or_default();
         for file in folder.join("children").entries() {
-            children.insert(file.name().to_owned(), Rc::new(Recorded { file, value: OnceCell::new() }));
+            children.insert(file.name().to_owned(), Rc::new(RecordedChild { file, value: OnceCell::new() }));
         }
         for line in read("changes.txt").lines() {
             if let Some(name) = line.strip_prefix("deleted: children/") {

@@ -19,7 +19,7 @@ pub struct Difference {
 
 /// An intended difference.
 #[derive(Debug)]
-struct Meant {
+struct IntendedDifference {
     /// The line in the list.
     line: &'static str,
     used: Cell<bool>,
@@ -32,7 +32,7 @@ struct Meant {
 
 /// The list of intended differences.
 #[derive(Debug)]
-pub struct MeantDifferences(Vec<Meant>);
+pub struct IntendedDifferences(Vec<IntendedDifference>);
 
 /// Intended differences of planning, which the controller therefore has, too.
 const PLANNED: &str = include_str!("planned.txt");
@@ -41,7 +41,7 @@ const SERVED: &str = include_str!("served.txt");
 
 // === impl MeantDifferences ===
 
-impl MeantDifferences {
+impl IntendedDifferences {
     /// Returns the intended differences of planning: `planned.txt`, with lines of the form `case | place | part of the
     /// recorded value | id`. `*` stands for any text.
     pub fn of_planning() -> Self {
@@ -62,7 +62,7 @@ impl MeantDifferences {
                     let parts: Vec<&str> = line.split(" | ").map(str::trim).collect();
                     let [case, place, recorded, reason] = parts[..] else { panic!("four parts: {line}") };
                     compatibility::deviation(reason);
-                    Meant { line, used: Cell::new(false), case, place, recorded, reason }
+                    IntendedDifference { line, used: Cell::new(false), case, place, recorded, reason }
                 })
                 .collect(),
         )

@@ -21,9 +21,9 @@ mod report;
 mod transcript;
 
 pub use archive::parts;
-pub use case::{Case, Recorded, Stage, documents, folders};
+pub use case::{Case, RecordedChild, Stage, documents, folders};
 pub use entry::{Entry, golden, part};
-pub use judge::{Difference, MeantDifferences, differences, normal_child, normal_status};
-pub use pack::{Packed, pack};
+pub use judge::{Difference, IntendedDifferences, differences, normal_child, normal_status};
+pub use pack::{PackReport, pack};
 pub use report::Report;
 pub use transcript::{answer_causes, transcript};

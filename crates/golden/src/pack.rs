@@ -17,7 +17,7 @@ use sha2::{Digest, Sha256};
 use crate::archive::{self, Files};
 
 /// Shorter lines are words of the shell, and are kept.
-const SHORTEST: usize = 10;
+const MIN_LINE_BYTES: usize = 10;
 /// Parts with prose in their descriptions.
 const DESCRIBED: [&str; 2] = ["apiserver", "crds"];
 /// The replacement of a description.
@@ -25,7 +25,7 @@ const DESCRIPTION: &str = "<text>";
 
 /// An archived part.
 #[derive(Debug)]
-pub struct Packed {
+pub struct PackReport {
     /// The part's name.
     pub part: String,
     /// The number of its files.
@@ -40,7 +40,7 @@ pub struct Packed {
 struct StandIns(BTreeMap<String, String>);
 
 /// Archives each folder in `folder` as a part of this crate's recordings. Other parts stay unchanged.
-pub fn pack(folder: &Path) -> Vec<Packed> {
+pub fn pack(folder: &Path) -> Vec<PackReport> {
     let presets = fs::read_to_string(folder.join("base/presets-stored.yaml"));
     let stand_ins = StandIns::of(&presets.unwrap_or_default());
     let mut packed = Vec::new();
@@ -63,7 +63,7 @@ pub fn pack(folder: &Path) -> Vec<Packed> {
         let bytes = archive::write(&files);
         fs::create_dir_all(archive::place(&part).parent().unwrap()).unwrap();
         fs::write(archive::place(&part), &bytes).unwrap();
-        packed.push(Packed { part, files: files.len(), bytes: bytes.len(), replaced });
+        packed.push(PackReport { part, files: files.len(), bytes: bytes.len(), replaced });
     }
     packed.sort_by(|a, b| a.part.cmp(&b.part));
     packed
@@ -132,7 +132,7 @@ fn literals(line: &str) -> Vec<String> {
 fn may_render_to(literals: &[String], line: &str) -> bool {
     let (first, last) = (literals.first(), literals.last());
     let own: usize = literals.iter().map(String::len).sum();
-    own >= SHORTEST
+    own >= MIN_LINE_BYTES
         && first.is_some_and(|first| line.starts_with(first.as_str()))
         && last.is_some_and(|last| line.ends_with(last.as_str()))
         && literals.iter().all(|literal| line.contains(literal.as_str()))
@@ -174,7 +174,7 @@ impl StandIns {
             let preset: Value = serde_saphyr::from_str(document).unwrap();
             texts(&preset, &mut |text| {
                 let script = text.lines().filter(|_| text.lines().count() > 2);
-                for line in script.map(core).filter(|line| line.len() >= SHORTEST) {
+                for line in script.map(core).filter(|line| line.len() >= MIN_LINE_BYTES) {
                     if line.contains("{{") {
                         templates.push(literals(line));
                     } else if !line.starts_with('-') {

@@ -35,8 +35,8 @@ pub(crate) fn prove(folder: &Path, only: Option<&str>) -> ExitCode {
             continue;
         }
         ran += 1;
-        let of_folder = said(package, target, filter, Some(&folder));
-        let of_packed = said(package, target, filter, None);
+        let of_folder = test_results(package, target, filter, Some(&folder));
+        let of_packed = test_results(package, target, filter, None);
         let different: Vec<&String> = of_folder.symmetric_difference(&of_packed).collect();
         let tests = of_packed.iter().filter(|line| line.starts_with("test ")).count();
         println!(
@@ -56,7 +56,7 @@ pub(crate) fn prove(folder: &Path, only: Option<&str>) -> ExitCode {
 }
 
 /// Returns the output of a test run, without the parts that differ between any two runs.
-fn said(package: &str, target: &str, filter: &str, folder: Option<&Path>) -> BTreeSet<String> {
+fn test_results(package: &str, target: &str, filter: &str, folder: Option<&Path>) -> BTreeSet<String> {
     let mut command = Command::new(env!("CARGO"));
     command.args(["test", "-p", package, target, "--", "--nocapture"]);
     command.args(Some(filter).filter(|filter| !filter.is_empty()));

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::judge::{Difference, MeantDifferences};
+use crate::judge::{Difference, IntendedDifferences};
 
 /// The results of all cases.
 #[derive(Debug, Default)]
@@ -16,7 +16,7 @@ pub struct Report {
 impl Report {
     /// Adds the differences of a case, and prints those without a reason.
     #[expect(clippy::print_stdout, reason = "there are hundreds of cases, and people wait for them")]
-    pub fn add(&mut self, case: &str, differences: Vec<Difference>, meant: &MeantDifferences) {
+    pub fn add(&mut self, case: &str, differences: Vec<Difference>, meant: &IntendedDifferences) {
         if differences.is_empty() {
             self.equal.push(case.to_owned());
         }

@@ -9,7 +9,7 @@ use crate::keys::BlockKey;
 
 /// The endpoints that are expected to hold each block, with an expiry.
 #[derive(Debug, Clone)]
-pub struct Expected {
+pub struct ExpectedBlocks {
     limit: usize,
     /// Endpoints with their expiry, by block.
     by_key: AHashMap<BlockKey, Vec<(u32, u64)>>,
@@ -17,7 +17,7 @@ pub struct Expected {
     order: VecDeque<(BlockKey, u32, u64)>,
 }
 
-impl Expected {
+impl ExpectedBlocks {
     /// Creates an empty set of at most `limit` blocks over all endpoints. Beyond that, the oldest are removed first.
     pub fn new(limit: usize) -> Self {
         Self { limit, by_key: AHashMap::new(), order: VecDeque::new() }
@@ -91,7 +91,7 @@ mod tests {
         fn what_is_expected_equals_a_list_of_notes(
             steps in prop::collection::vec((0..3_u32, prop::collection::vec(0..6_u64, 0..5), 0..4_u64, any::<bool>()), 0..40),
         ) {
-            let mut expected = Expected::new(1000);
+            let mut expected = ExpectedBlocks::new(1000);
             let mut list: Vec<(u32, u64, u64)> = Vec::new();
             let mut now = 0;
             for (holder, keys, passed, forget) in steps {
@@ -116,7 +116,7 @@ mod tests {
 
         #[test]
         fn the_number_of_notes_is_bounded(notes in prop::collection::vec((0..3_u32, 0..9_u64), 0..60), limit in 0..5_usize) {
-            let mut expected = Expected::new(limit);
+            let mut expected = ExpectedBlocks::new(limit);
             for (holder, key) in notes {
                 expected.note(holder, &[key], 0, 5);
                 prop_assert!(expected.len() <= limit);

@@ -9,7 +9,7 @@
 //! * [`Batch`] and [`Event`]: the contents of a payload, in vLLM's array form and its map form;
 //! * [`Follower`]: decides whether a message is the next one, repeated, or follows a gap;
 //! * [`Index`]: which endpoints hold a block, and how much of a prompt each endpoint holds;
-//! * [`Expected`]: which endpoints will soon hold a block, because a request was just sent to them.
+//! * [`ExpectedBlocks`]: which endpoints will soon hold a block, because a request was just sent to them.
 
 mod event;
 mod expected;
@@ -21,7 +21,7 @@ mod parts;
 pub mod zmtp;
 
 pub use event::{Batch, BatchError, Event, ExtraKey, Stored};
-pub use expected::Expected;
+pub use expected::ExpectedBlocks;
 pub use follower::{Follower, Step};
 pub use index::{Index, Limits, Outcome, Removals};
 pub use keys::{BlockKey, Chain};

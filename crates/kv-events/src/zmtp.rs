@@ -7,7 +7,7 @@
 /// The length of the greeting: signature, version, mechanism, role and filler.
 const GREETING: usize = 64;
 /// The memory for input that a connection keeps between messages.
-const SPARE: usize = 64 << 10;
+const RETAINED_INPUT_BYTES: usize = 64 << 10;
 const MORE: u8 = 1;
 const LONG: u8 = 2;
 const COMMAND: u8 = 4;
@@ -93,7 +93,7 @@ pub enum ZmtpError {
 
 /// Something that was received from the peer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Received {
+pub enum ZmtpEvent {
     /// The handshake is complete.
     Ready,
     /// A message, frame by frame.
@@ -167,7 +167,7 @@ impl Connection {
     }
 
     /// Handles bytes from the peer, which may come in pieces of any size. After an error the connection must be closed.
-    pub fn receive(&mut self, bytes: &[u8]) -> Result<Vec<Received>, ZmtpError> {
+    pub fn receive(&mut self, bytes: &[u8]) -> Result<Vec<ZmtpEvent>, ZmtpError> {
         self.input.extend_from_slice(bytes);
         let mut input = std::mem::take(&mut self.input);
         let mut rest = input.as_slice();
@@ -202,8 +202,8 @@ impl Connection {
         let used = input.len() - rest.len();
         input.drain(..used);
         // A long message must not keep its memory after it was read.
-        if input.capacity() > SPARE && input.len() < SPARE {
-            input.shrink_to(SPARE);
+        if input.capacity() > RETAINED_INPUT_BYTES && input.len() < RETAINED_INPUT_BYTES {
+            input.shrink_to(RETAINED_INPUT_BYTES);
         }
         self.input = input;
         Ok(received)
@@ -228,7 +228,7 @@ impl Connection {
         Ok(rest.split_at_checked(size).map(|(body, after)| (flags, body, after)))
     }
 
-    fn take(&mut self, flags: u8, body: &[u8]) -> Result<Option<Received>, ZmtpError> {
+    fn take(&mut self, flags: u8, body: &[u8]) -> Result<Option<ZmtpEvent>, ZmtpError> {
         if flags & COMMAND != 0 {
             return self.command(body);
         }
@@ -246,15 +246,15 @@ impl Connection {
         if self.socket == Socket::Pub {
             // A subscriber only sends subscriptions; a publisher ignores everything else.
             return Ok(match frames.first().and_then(|frame| frame.split_first()) {
-                Some((1, topic)) => Some(Received::Subscribe(topic.to_vec())),
-                Some((0, topic)) => Some(Received::Unsubscribe(topic.to_vec())),
+                Some((1, topic)) => Some(ZmtpEvent::Subscribe(topic.to_vec())),
+                Some((0, topic)) => Some(ZmtpEvent::Unsubscribe(topic.to_vec())),
                 _ => None,
             });
         }
-        Ok(Some(Received::Message(frames)))
+        Ok(Some(ZmtpEvent::Message(frames)))
     }
 
-    fn command(&mut self, body: &[u8]) -> Result<Option<Received>, ZmtpError> {
+    fn command(&mut self, body: &[u8]) -> Result<Option<ZmtpEvent>, ZmtpError> {
         let malformed = ZmtpError::Malformed("command");
         let (name, data) = short(body).ok_or(malformed)?;
         match (name, self.state) {
@@ -264,17 +264,17 @@ impl Connection {
                     return Err(ZmtpError::Incompatible { peer, own: self.socket.name() });
                 }
                 self.state = State::Ready;
-                Ok(Some(Received::Ready))
+                Ok(Some(ZmtpEvent::Ready))
             }
             (b"ERROR", _) => {
                 let reason = short(data).map(|(reason, _)| reason).unwrap_or_default();
                 Err(ZmtpError::Refused(String::from_utf8_lossy(reason).into_owned()))
             }
             (b"SUBSCRIBE", State::Ready) if self.socket == Socket::Pub => {
-                Ok(Some(Received::Subscribe(data.to_vec())))
+                Ok(Some(ZmtpEvent::Subscribe(data.to_vec())))
             }
             (b"CANCEL", State::Ready) if self.socket == Socket::Pub => {
-                Ok(Some(Received::Unsubscribe(data.to_vec())))
+                Ok(Some(ZmtpEvent::Unsubscribe(data.to_vec())))
             }
             (b"PING", State::Ready) => {
                 let mut pong = b"\x04PONG".to_vec();
@@ -337,7 +337,7 @@ mod tests {
     use super::*;
 
     /// Exchanges bytes between two connections, in pieces of `piece` bytes, until both have no more output.
-    fn exchange(left: &mut Connection, right: &mut Connection, piece: usize) -> [Vec<Received>; 2] {
+    fn exchange(left: &mut Connection, right: &mut Connection, piece: usize) -> [Vec<ZmtpEvent>; 2] {
         let mut said = [Vec::new(), Vec::new()];
         while !left.output.is_empty() || !right.output.is_empty() {
             for bytes in std::mem::take(&mut left.output).chunks(piece) {
@@ -355,12 +355,12 @@ mod tests {
         for piece in [1, 7, 64, 100_000] {
             let mut sub = Connection::new(Socket::Sub, Bounds::default());
             let mut publisher = Connection::new(Socket::Pub, Bounds::default());
-            assert_eq!(exchange(&mut sub, &mut publisher, piece), [[Received::Ready], [Received::Ready]]);
+            assert_eq!(exchange(&mut sub, &mut publisher, piece), [[ZmtpEvent::Ready], [ZmtpEvent::Ready]]);
             sub.subscribe(b"kv@");
             publisher.send(&[b"kv@a".to_vec(), vec![0; 8], vec![7; 70_000]]);
             let said = exchange(&mut sub, &mut publisher, piece);
-            assert_eq!(said[1], [Received::Subscribe(b"kv@".to_vec())]);
-            assert_eq!(said[0], [Received::Message(vec![b"kv@a".to_vec(), vec![0; 8], vec![7; 70_000]])]);
+            assert_eq!(said[1], [ZmtpEvent::Subscribe(b"kv@".to_vec())]);
+            assert_eq!(said[0], [ZmtpEvent::Message(vec![b"kv@a".to_vec(), vec![0; 8], vec![7; 70_000]])]);
         }
     }
 
@@ -393,7 +393,7 @@ mod tests {
         sub.receive(most).unwrap();
         assert!(sub.buffered() >= 1 << 20, "{}", sub.buffered());
         assert_eq!(sub.receive(rest).unwrap().len(), 1);
-        assert!(sub.buffered() <= SPARE, "{}", sub.buffered());
+        assert!(sub.buffered() <= RETAINED_INPUT_BYTES, "{}", sub.buffered());
     }
 
     #[test]

@@ -11,7 +11,7 @@ use std::{
 
 use longboat_kv_events::{
     Batch, Event, ExtraKey, Stored,
-    zmtp::{Bounds, Connection, Received, Socket},
+    zmtp::{Bounds, Connection, Socket, ZmtpEvent},
 };
 
 const PYTHON: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../.cache/python/bin/python3");
@@ -53,7 +53,7 @@ fn line(lines: &mut impl BufRead) -> String {
 struct Peer {
     connection: Connection,
     stream: TcpStream,
-    said: Vec<Received>,
+    said: Vec<ZmtpEvent>,
 }
 
 impl Peer {
@@ -66,7 +66,7 @@ impl Peer {
         self.stream.write_all(&std::mem::take(&mut self.connection.output)).unwrap();
     }
 
-    fn next(&mut self) -> Received {
+    fn next(&mut self) -> ZmtpEvent {
         let mut bytes = [0; 4096];
         loop {
             self.flush();
@@ -107,9 +107,9 @@ pub.recv()
     let mut ports =
         ports.split(' ').map(|port| TcpStream::connect(("127.0.0.1", port.parse().unwrap())).unwrap());
     let mut sub = Peer::new(Socket::Sub, ports.next().unwrap());
-    assert_eq!(sub.next(), Received::Ready);
+    assert_eq!(sub.next(), ZmtpEvent::Ready);
     sub.connection.subscribe(b"kv@");
-    let Received::Message(frames) = sub.next() else { unreachable!("a subscriber gets messages") };
+    let ZmtpEvent::Message(frames) = sub.next() else { unreachable!("a subscriber gets messages") };
     assert_eq!(frames[..2], [b"kv@pod@model".to_vec(), 9_u64.to_be_bytes().to_vec()]);
     let tokens: Vec<u32> = (99_990..100_006).collect();
     let stored = Stored {
@@ -127,13 +127,13 @@ pub.recv()
     assert_eq!(Batch::decode(&frames[2]), Ok(Batch { timestamp: 1.25, events, rank: Some(1), unknown: 0 }));
 
     let mut dealer = Peer::new(Socket::Dealer, ports.next().unwrap());
-    assert_eq!(dealer.next(), Received::Ready);
+    assert_eq!(dealer.next(), ZmtpEvent::Ready);
     dealer.connection.send(&[&[][..], &7_u64.to_be_bytes()]);
     for sequence in [7_u64, 8] {
         let expected = vec![vec![], sequence.to_be_bytes().to_vec(), frames[2].clone()];
-        assert_eq!(dealer.next(), Received::Message(expected));
+        assert_eq!(dealer.next(), ZmtpEvent::Message(expected));
     }
-    assert_eq!(dealer.next(), Received::Message(vec![vec![], vec![0xff; 8], vec![]]));
+    assert_eq!(dealer.next(), ZmtpEvent::Message(vec![vec![], vec![0xff; 8], vec![]]));
 }
 
 #[test]
@@ -154,8 +154,8 @@ print(dealer.recv_multipart(), flush=True)
     let ports = [0, 1].map(|place: usize| listeners[place].local_addr().unwrap().port().to_string());
     let Some((_python, mut lines)) = python(program, &[&ports[0], &ports[1]]) else { return };
     let mut publisher = Peer::new(Socket::Pub, listeners[0].accept().unwrap().0);
-    assert_eq!(publisher.next(), Received::Ready);
-    assert_eq!(publisher.next(), Received::Subscribe(b"kv@".to_vec()));
+    assert_eq!(publisher.next(), ZmtpEvent::Ready);
+    assert_eq!(publisher.next(), ZmtpEvent::Subscribe(b"kv@".to_vec()));
     let stored = Stored {
         hashes: vec![u64::MAX, 1],
         tokens: vec![1, 70_000],
@@ -179,8 +179,8 @@ print(dealer.recv_multipart(), flush=True)
          ['AllBlocksCleared']]]"
     );
     let mut router = Peer::new(Socket::Router, listeners[1].accept().unwrap().0);
-    assert_eq!(router.next(), Received::Ready);
-    assert_eq!(router.next(), Received::Message(vec![vec![], 3_u64.to_be_bytes().to_vec()]));
+    assert_eq!(router.next(), ZmtpEvent::Ready);
+    assert_eq!(router.next(), ZmtpEvent::Message(vec![vec![], 3_u64.to_be_bytes().to_vec()]));
     router.connection.send(&[vec![], vec![0, 1], vec![7; 300]]);
     router.flush();
     assert!(line(&mut lines).starts_with(r"[b'', b'\x00\x01', b'\x07\x07"));

@@ -14,13 +14,13 @@ use longboat_watch::{Selection, has_code, text_of};
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
-use crate::rules::{Move, Seen, Timing, released};
+use crate::rules::{LeaseObservation, Move, Timing, released};
 
 /// The time limit for releasing the lease. The process cannot exit before.
-const FAREWELL: Duration = Duration::from_secs(3);
+const RELEASE_TIMEOUT: Duration = Duration::from_secs(3);
 /// The part of the retry period after which a failed renewal is retried. client-go waits for the whole period, so it has at
 /// most four attempts before it loses the lease.
-const SOONER: f64 = 0.25;
+const RENEW_RETRY_FRACTION: f64 = 0.25;
 /// A wait is longer by up to this part of itself, so that candidates do not retry at the same moment.
 const JITTER: f64 = 0.2;
 
@@ -33,7 +33,7 @@ pub struct Candidate {
     timing: Timing,
     /// Called with the time until which this replica leads, and with `None` once it no longer leads.
     told: Box<dyn Fn(Option<Instant>) + Send + Sync>,
-    seen: Option<Seen>,
+    seen: Option<LeaseObservation>,
     /// The lease as this replica wrote it last. `None` after any sign that another replica has changed it.
     held: Option<Lease>,
     /// When the last successful renewal was sent.
@@ -43,7 +43,7 @@ pub struct Candidate {
 /// The lease is lost, and another replica may lead by now.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct Lost(String);
+pub struct LeaseLost(String);
 
 // === impl Candidate ===
 
@@ -116,7 +116,7 @@ impl Candidate {
                     "The API server did not return the lease in time."
                 ),
             }
-            let again = self.next_look();
+            let again = self.next_poll();
             loop {
                 let event = tokio::select! {
                     () = stop.cancelled() => return false,
@@ -143,10 +143,10 @@ impl Candidate {
     }
 
     /// Renews the lease until it is lost, and returns why.
-    pub async fn keep(&mut self) -> Lost {
+    pub async fn keep(&mut self) -> LeaseLost {
         let mut pause = self.timing.retry;
         loop {
-            let Some(renewed) = self.renewed else { return Lost("this replica never held it".into()) };
+            let Some(renewed) = self.renewed else { return LeaseLost("this replica never held it".into()) };
             let end = self.timing.ends(renewed);
             sleep_until(end.min(Instant::now() + pause)).await;
             // One request without an answer must not use up the whole renewal deadline.
@@ -156,19 +156,19 @@ impl Candidate {
                 Ok(Ok(false)) => {
                     (self.told)(None);
                     let holder = self.holder().unwrap_or_else(|| "another replica".into());
-                    return Lost(format!("{holder} holds it"));
+                    return LeaseLost(format!("{holder} holds it"));
                 }
                 // Another client changed or deleted the lease: read it at once.
                 Ok(Err(error)) if has_code(&error, 409) || has_code(&error, 404) => Duration::ZERO,
                 Ok(Err(error)) => {
                     self.complain(&error);
-                    self.timing.retry.mul_f64(SOONER)
+                    self.timing.retry.mul_f64(RENEW_RETRY_FRACTION)
                 }
                 Err(_) if Instant::now() < end => Duration::ZERO,
                 Err(_) => {
                     (self.told)(None);
                     let seconds = self.timing.deadline.as_secs_f64();
-                    return Lost(format!("it was not renewed for {seconds} s"));
+                    return LeaseLost(format!("it was not renewed for {seconds} s"));
                 }
             };
         }
@@ -180,7 +180,7 @@ impl Candidate {
         if self.renewed.is_none() {
             return;
         }
-        match timeout(FAREWELL, self.give_back()).await {
+        match timeout(RELEASE_TIMEOUT, self.release_lease()).await {
             Ok(Ok(())) => {
                 tracing::info!(
                     lease = &*self.lease.name,
@@ -198,7 +198,7 @@ impl Candidate {
         }
     }
 
-    async fn give_back(&mut self) -> Result<(), kube::Error> {
+    async fn release_lease(&mut self) -> Result<(), kube::Error> {
         loop {
             let mut lease = match self.held.take() {
                 Some(lease) => lease,
@@ -252,14 +252,14 @@ impl Candidate {
 
     fn notice(&mut self, spec: LeaseSpec) -> Move {
         let now = Instant::now();
-        let seen = Seen::update(self.seen.take(), spec, now);
+        let seen = LeaseObservation::update(self.seen.take(), spec, now);
         let next = seen.next(&self.identity, now);
         self.seen = Some(seen);
         next
     }
 
     /// When to read the lease again without a watch event: after the retry period, or earlier if the lease expires.
-    fn next_look(&self) -> Instant {
+    fn next_poll(&self) -> Instant {
         let now = Instant::now();
         let usual = now + self.timing.retry.mul_f64(1.0 + JITTER * rand::random::<f64>());
         let over = self.seen.as_ref().map(|seen| seen.since + seen.lasts() + Duration::from_millis(1));

@@ -7,5 +7,5 @@
 mod candidate;
 mod rules;
 
-pub use candidate::{Candidate, Lost};
+pub use candidate::{Candidate, LeaseLost};
 pub use rules::Timing;

@@ -36,7 +36,7 @@ pub(crate) enum Move {
 
 /// The last observed state of the lease.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Seen {
+pub(crate) struct LeaseObservation {
     pub(crate) spec: LeaseSpec,
     /// When the lease was first observed in this state, by the local clock.
     pub(crate) since: Instant,
@@ -80,7 +80,7 @@ impl Timing {
 
 // === impl Seen ===
 
-impl Seen {
+impl LeaseObservation {
     /// Records the state of the lease at `now`. If the lease has not changed, `since` stays as it was.
     pub(crate) fn update(known: Option<Self>, spec: LeaseSpec, now: Instant) -> Self {
         match known {
@@ -143,7 +143,8 @@ mod tests {
     #[test]
     fn a_lease_is_renewed_by_its_holder_and_taken_by_others_when_it_is_free_or_has_run_out() {
         let since = Instant::now();
-        let next = |spec: LeaseSpec, after: u64| Seen { spec, since }.next("me", since + seconds(after));
+        let next =
+            |spec: LeaseSpec, after: u64| LeaseObservation { spec, since }.next("me", since + seconds(after));
         assert_eq!(next(held("me"), 0), Move::Renew);
         assert_eq!(next(held("me"), 1000), Move::Renew);
         assert_eq!(next(held(""), 0), Move::Take);
@@ -159,12 +160,12 @@ mod tests {
     fn only_our_clock_counts_and_it_starts_anew_with_each_change() {
         let start = Instant::now();
         // The times in the lease are long past or far in the future, and must not matter.
-        let mut seen = Seen::update(None, held("other"), start);
+        let mut seen = LeaseObservation::update(None, held("other"), start);
         assert_eq!(seen.next("me", start + seconds(10)), Move::Wait);
-        seen = Seen::update(Some(seen), held("other"), start + seconds(10));
+        seen = LeaseObservation::update(Some(seen), held("other"), start + seconds(10));
         assert_eq!(seen.since, start);
         let renewed = LeaseSpec { renew_time: Some(MicroTime(at(201))), ..held("other") };
-        seen = Seen::update(Some(seen), renewed, start + seconds(14));
+        seen = LeaseObservation::update(Some(seen), renewed, start + seconds(14));
         assert_eq!(seen.next("me", start + seconds(29)), Move::Wait);
         assert_eq!(seen.next("me", start + seconds(30)), Move::Take);
     }
@@ -187,6 +188,6 @@ mod tests {
         let back = released(&held("me"), at(300));
         assert_eq!((back.lease_transitions, back.lease_duration_seconds), (Some(3), Some(1)));
         let now = Instant::now();
-        assert_eq!(Seen { spec: back, since: now }.next("other", now), Move::Take);
+        assert_eq!(LeaseObservation { spec: back, since: now }.next("other", now), Move::Take);
     }
 }

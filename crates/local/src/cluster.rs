@@ -26,9 +26,9 @@ use crate::{
     bootstrap::{self, BootstrapError},
     controller,
     kubeconfig::kubeconfig,
-    stand_in::{self, StandInError, StoodIn},
+    stand_in::{self, StandInError, Substitution},
     state::{StateDir, StateError, create_private, write_private},
-    unrun::Unrun,
+    unsupported::UnsupportedKinds,
 };
 
 /// Options of a local cluster.
@@ -134,7 +134,7 @@ impl Local {
             ..longboat_apiserver::Options::default()
         })?;
         server.add_admission(Arc::new(OwnKinds::new(server.client(apply::DEFAULT_NAMESPACE))));
-        server.add_admission(Arc::new(Unrun));
+        server.add_admission(Arc::new(UnsupportedKinds));
         server.convert_with(GROUP, |object, version| {
             conversion::convert_to(object, version).map_err(|error| error.to_string())
         });
@@ -193,7 +193,7 @@ impl Local {
     }
 
     /// Creates substitutes for missing platform objects to which the user's objects refer, such as Gateways.
-    pub async fn stand_in(&self, documents: &[Document]) -> Result<StoodIn, StandInError> {
+    pub async fn stand_in(&self, documents: &[Document]) -> Result<Substitution, StandInError> {
         stand_in::make(&self.client, documents, self.gateway_address).await
     }
 

@@ -15,12 +15,12 @@ mod kubeconfig;
 mod schema_hint;
 mod stand_in;
 mod state;
-mod unrun;
+mod unsupported;
 mod warnings;
 
 pub use apply::{AppliedDocument, ApplyError};
 pub use bootstrap::BootstrapError;
 pub use cluster::{Local, Options, StartError};
 pub use longboat_gateway::{Entrance, Guard, Routes};
-pub use stand_in::{StandInError, StoodIn};
+pub use stand_in::{StandInError, Substitution};
 pub use state::StateError;

@@ -5,13 +5,13 @@
 //! `kubectl-longboat`, it is a plugin of kubectl. Data goes to stdout, everything else to stderr. Exit codes: 0 for success,
 //! 1 for wrong input or a broken service, 2 for wrong usage.
 
-mod called;
 mod cli;
 mod command;
 mod dashboard;
 mod engine_program;
 mod installer;
 mod printer;
+mod program_name;
 mod role;
 mod tree;
 mod up;

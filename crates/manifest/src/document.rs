@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::{
-    Located, Position, block,
+    FieldLocation, Position, block,
     node::{Node, Parts},
     path,
 };
@@ -36,7 +36,7 @@ impl Document {
 
     /// Returns the position of a field by its path (`spec.template.containers[0].image`). If the field does not exist,
     /// returns the position of its nearest existing parent.
-    pub fn locate(&self, path: &str) -> Located {
+    pub fn locate(&self, path: &str) -> FieldLocation {
         path::locate(&self.places, path)
     }
 

@@ -1,7 +1,7 @@
 //! Suggestions for misspelt names.
 
 /// The most edits between two names for which a typing mistake is assumed.
-const NEAR: usize = 3;
+const MAX_EDITS: usize = 3;
 
 /// Returns the known name that is most similar to `name`, if it is similar enough.
 pub fn nearest<'a>(known: impl IntoIterator<Item = &'a str>, name: &str) -> Option<&'a str> {
@@ -10,5 +10,5 @@ pub fn nearest<'a>(known: impl IntoIterator<Item = &'a str>, name: &str) -> Opti
         .into_iter()
         .map(|candidate| (strsim::damerau_levenshtein(&candidate.to_lowercase(), &lower), candidate));
     let (distance, best) = measured.min_by_key(|(distance, _)| *distance)?;
-    (distance <= NEAR.min(name.len() / 2)).then_some(best)
+    (distance <= MAX_EDITS.min(name.len() / 2)).then_some(best)
 }

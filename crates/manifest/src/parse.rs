@@ -14,7 +14,7 @@ use crate::{
 
 /// The result of reading inputs.
 #[derive(Debug, Default)]
-pub struct Reading {
+pub struct ParseOutput {
     /// The objects, in order.
     pub documents: Vec<Document>,
     /// Documents, files and folders that could not be read, in order.
@@ -30,8 +30,8 @@ pub fn parse(source: &str, text: &str) -> Result<Vec<Document>, ManifestError> {
 }
 
 /// Parses a text. If a document is invalid, continues with the next one.
-pub fn parse_all(source: &str, text: &str) -> Reading {
-    let mut reading = Reading::default();
+pub fn parse_all(source: &str, text: &str) -> ParseOutput {
+    let mut reading = ParseOutput::default();
     let too_much = |what: String, most| ManifestError::TooMuch { source_name: source.to_owned(), what, most };
     if text.len() > MAX_BYTES {
         reading.problems.push(too_much(format!("{} bytes", text.len()), MAX_BYTES));
@@ -196,7 +196,7 @@ impl Chunk<'_> {
 
 // === impl Reading ===
 
-impl Reading {
+impl ParseOutput {
     /// Returns the documents, or the first problem.
     ///
     /// # Errors

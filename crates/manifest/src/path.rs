@@ -5,20 +5,20 @@
 //! names match, the longest is meant.
 
 use crate::{
-    Located, Position,
+    FieldLocation, Position,
     node::{Node, Parts},
 };
 
 /// Follows the path from `root`.
-pub(crate) fn locate(root: &Node, path: &str) -> Located {
-    let mut found = Located { key: root.at, value: root.at, exists: true };
+pub(crate) fn locate(root: &Node, path: &str) -> FieldLocation {
+    let mut found = FieldLocation { key: root.at, value: root.at, exists: true };
     let (mut node, mut rest) = (root, path.trim_start_matches('.'));
     while !rest.is_empty() {
         let Some((key, next, after)) = step(node, rest) else {
             found.exists = false;
             return found;
         };
-        found = Located { key: key.unwrap_or(next.at), value: next.at, exists: true };
+        found = FieldLocation { key: key.unwrap_or(next.at), value: next.at, exists: true };
         (node, rest) = (next, after.trim_start_matches('.'));
     }
     found

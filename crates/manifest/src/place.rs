@@ -13,7 +13,7 @@ pub struct Position {
 
 /// The position of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Located {
+pub struct FieldLocation {
     /// The position of the field's name. For an item of a list, the position of the item.
     pub key: Position,
     /// The position of the field's value.

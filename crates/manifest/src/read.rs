@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::{Document, ManifestError, Position, Reading, limits::MAX_BYTES, parse::parse_all};
+use crate::{Document, ManifestError, ParseOutput, Position, limits::MAX_BYTES, parse::parse_all};
 
 /// Reads all inputs in order. In folders, reads the `.yaml`, `.yml` and `.json` files by name, except Kustomize's own files.
 /// `-` is standard input.
@@ -19,9 +19,9 @@ pub fn read(inputs: &[PathBuf]) -> Result<Vec<Document>, ManifestError> {
 }
 
 /// Like [`read`], but skips inputs that cannot be read.
-pub fn read_all(inputs: &[PathBuf]) -> Reading {
-    let mut reading = Reading::default();
-    let mut add = |more: Reading| {
+pub fn read_all(inputs: &[PathBuf]) -> ParseOutput {
+    let mut reading = ParseOutput::default();
+    let mut add = |more: ParseOutput| {
         reading.documents.extend(more.documents);
         reading.problems.extend(more.problems);
     };
@@ -66,14 +66,14 @@ fn has_folder_of_files(folder: &Path) -> bool {
     below.any(|entry| files_of(&entry.path()).is_ok_and(|files| !files.is_empty()))
 }
 
-fn read_file(path: &Path) -> Reading {
+fn read_file(path: &Path) -> ParseOutput {
     match File::open(path) {
         Ok(mut file) => read_from(&path.display().to_string(), path, &mut file),
         Err(source) => failed(path, source),
     }
 }
 
-fn read_from(name: &str, path: &Path, input: &mut dyn Read) -> Reading {
+fn read_from(name: &str, path: &Path, input: &mut dyn Read) -> ParseOutput {
     let mut bytes = Vec::new();
     // One byte more than allowed shows that the input is too large.
     if let Err(source) = input.take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes) {
@@ -98,10 +98,10 @@ fn place_in(before: &[u8]) -> Position {
     Position { line: number(line), column: number(column) }
 }
 
-fn failed(path: &Path, source: io::Error) -> Reading {
+fn failed(path: &Path, source: io::Error) -> ParseOutput {
     problem(ManifestError::Read { path: path.to_owned(), source })
 }
 
-fn problem(problem: ManifestError) -> Reading {
-    Reading { documents: Vec::new(), problems: vec![problem] }
+fn problem(problem: ManifestError) -> ParseOutput {
+    ParseOutput { documents: Vec::new(), problems: vec![problem] }
 }

@@ -4,7 +4,7 @@
 use crate::Position;
 
 /// The most lines before the parser's place that are searched for the beginning of a mistake.
-const MOST_LINES: usize = 1000;
+const MAX_LINES: usize = 1000;
 
 /// Returns the place and the description of a mistake. `at` is where the parser stopped, and `message` is what it says.
 pub(crate) fn explain(text: &str, at: Position, message: String) -> (Position, String) {
@@ -185,7 +185,7 @@ fn open_bracket(lines: &[&str], stopped: usize, message: &str) -> Option<(Positi
 
 /// The lines up to this one, the nearest first.
 fn search(last: usize) -> impl Iterator<Item = usize> {
-    (0..=last).rev().take(MOST_LINES)
+    (0..=last).rev().take(MAX_LINES)
 }
 
 fn has_key(text: &str) -> bool {

@@ -18,7 +18,7 @@ use tokio::sync::mpsc;
 const QUEUED: usize = 256;
 
 /// How many events to remember for counting. Beyond that, all are forgotten, and repeated events are written as new ones.
-const REMEMBERED: usize = 1024;
+const MAX_CACHED_EVENTS: usize = 1024;
 
 /// The component that reports an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -63,7 +63,7 @@ pub(crate) enum Severity {
 
 /// An event to write.
 #[derive(Debug, Clone, PartialEq)]
-struct Saying {
+struct EventRequest {
     about: ObjectReference,
     component: Component,
     severity: Severity,
@@ -75,7 +75,7 @@ struct Saying {
 /// Records events. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct Recorder {
-    queue: mpsc::Sender<Saying>,
+    queue: mpsc::Sender<EventRequest>,
 }
 
 impl Recorder {
@@ -95,8 +95,14 @@ impl Recorder {
         reason: &'static str,
         message: impl Into<String>,
     ) {
-        let saying =
-            Saying { about, component, severity, reason, message: message.into(), at: Timestamp::now() };
+        let saying = EventRequest {
+            about,
+            component,
+            severity,
+            reason,
+            message: message.into(),
+            at: Timestamp::now(),
+        };
         if self.queue.try_send(saying).is_err() {
             tracing::debug!(reason, "Dropped an event.");
         }
@@ -127,7 +133,7 @@ struct Key {
     message: String,
 }
 
-async fn write(client: Client, node: String, mut queue: mpsc::Receiver<Saying>) {
+async fn write(client: Client, node: String, mut queue: mpsc::Receiver<EventRequest>) {
     let mut written: HashMap<Key, (String, i32)> = HashMap::new();
     while let Some(saying) = queue.recv().await {
         let namespace = saying.about.namespace.clone().unwrap_or_else(|| "default".to_owned());
@@ -151,7 +157,7 @@ async fn write(client: Client, node: String, mut queue: mpsc::Receiver<Saying>) 
         let name = format!("{}.{:x}", saying.about.name.as_deref().unwrap_or_default(), unique(saying.at));
         match api.create(&PostParams::default(), &event(saying, &node, name.clone(), namespace)).await {
             Ok(_) => {
-                if written.len() >= REMEMBERED {
+                if written.len() >= MAX_CACHED_EVENTS {
                     written.clear();
                 }
                 written.insert(key, (name, 1));
@@ -166,7 +172,7 @@ fn unique(at: Timestamp) -> i128 {
     at.as_nanosecond()
 }
 
-fn event(saying: Saying, node: &str, name: String, namespace: String) -> Event {
+fn event(saying: EventRequest, node: &str, name: String, namespace: String) -> Event {
     let host = (saying.component == Component::Kubelet).then(|| node.to_owned());
     Event {
         metadata: ObjectMeta { name: Some(name), namespace: Some(namespace), ..ObjectMeta::default() },

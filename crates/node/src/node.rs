@@ -37,7 +37,7 @@ use crate::registration;
 const REAPING: Duration = Duration::from_secs(5);
 
 /// How long the node waits for its tasks after it has killed their processes.
-const SETTLING: Duration = Duration::from_secs(1);
+const TASK_EXIT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The entry point of the crate: [`Node::start`].
 #[derive(Debug, Clone, Copy)]
@@ -108,7 +108,7 @@ impl Node {
 
         let cancel = CancellationToken::new();
         let mut tasks = JoinSet::new();
-        let mut watched = Watched { client: &client, cancel: &cancel, tasks: &mut tasks };
+        let mut watched = WatchSpawner { client: &client, cancel: &cancel, tasks: &mut tasks };
         let caches = Caches {
             pods: watched.cache::<Pod>(),
             replica_sets: watched.cache::<ReplicaSet>(),
@@ -181,7 +181,7 @@ impl NodeHandle {
         self.cancel.cancel();
         let at = Instant::now() + deadline;
         self.shutdown.send_replace(Some(at));
-        if tokio::time::timeout_at(at + SETTLING, &mut self.kubelet).await.is_err() {
+        if tokio::time::timeout_at(at + TASK_EXIT_TIMEOUT, &mut self.kubelet).await.is_err() {
             tracing::warn!("Killing pods that did not end in time.");
             self.kubelet.abort();
         }
@@ -200,13 +200,13 @@ impl Drop for NodeHandle {
 }
 
 /// Spawns watches in `tasks`.
-struct Watched<'a> {
+struct WatchSpawner<'a> {
     client: &'a Client,
     cancel: &'a CancellationToken,
     tasks: &'a mut JoinSet<()>,
 }
 
-impl Watched<'_> {
+impl WatchSpawner<'_> {
     fn cache<K>(&mut self) -> Cache<K>
     where
         K: kube::Resource<DynamicType = ()>

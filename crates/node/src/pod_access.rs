@@ -29,7 +29,7 @@ pub(crate) struct PodEntry {
     /// The logs of all containers, by name.
     pub(crate) logs: Vec<(String, ContainerLog)>,
     /// The running containers, by name.
-    pub(crate) running: Mutex<HashMap<String, Live>>,
+    pub(crate) running: Mutex<HashMap<String, LiveContainer>>,
     /// The names of `spec.containers`.
     pub(crate) main: Vec<String>,
     /// The container that the pod's annotation names as the default for requests.
@@ -38,7 +38,7 @@ pub(crate) struct PodEntry {
 
 /// A running container.
 #[derive(Debug, Clone)]
-pub(crate) struct Live {
+pub(crate) struct LiveContainer {
     pub(crate) target: Target,
     /// The process group of the container.
     pub(crate) group: Option<i32>,
@@ -46,15 +46,15 @@ pub(crate) struct Live {
 
 /// Registers a pod until this is dropped.
 #[derive(Debug)]
-pub(crate) struct Registered {
+pub(crate) struct PodRegistration {
     registry: Registry,
     pod: PodRef,
     entry: Arc<PodEntry>,
 }
 
-impl Registered {
+impl PodRegistration {
     /// Makes this container available for commands.
-    pub(crate) fn runs(&self, container: &str, live: Live) {
+    pub(crate) fn runs(&self, container: &str, live: LiveContainer) {
         self.entry.running.lock().insert(container.to_owned(), live);
     }
 
@@ -65,11 +65,11 @@ impl Registered {
 }
 
 impl Registry {
-    pub(crate) fn add(&self, namespace: &str, name: &str, entry: PodEntry) -> Registered {
+    pub(crate) fn add(&self, namespace: &str, name: &str, entry: PodEntry) -> PodRegistration {
         let pod = PodRef { namespace: namespace.to_owned(), name: name.to_owned() };
         let entry = Arc::new(entry);
         self.0.lock().insert(pod.clone(), Arc::clone(&entry));
-        Registered { registry: self.clone(), pod, entry }
+        PodRegistration { registry: self.clone(), pod, entry }
     }
 
     fn get(&self, pod: &PodRef) -> Result<Arc<PodEntry>, PodAccessError> {
@@ -82,7 +82,7 @@ impl Registry {
     }
 }
 
-impl Drop for Registered {
+impl Drop for PodRegistration {
     fn drop(&mut self) {
         let mut pods = self.registry.0.lock();
         // A new pod with the same name may have replaced the entry.

@@ -10,10 +10,10 @@ use tokio::time::Instant;
 use crate::registration;
 
 /// The time between the two readings. Times have a resolution of 10 ms, so a shorter time would be inaccurate.
-const MOMENT: Duration = Duration::from_millis(500);
+const SAMPLE_INTERVAL: Duration = Duration::from_millis(500);
 
 /// The length of a tick of `/proc` in nanoseconds: every Linux has 100 ticks per second.
-const TICK: u64 = 10_000_000;
+const TICK_NANOS: u64 = 10_000_000;
 
 /// A process in a reading.
 struct Process {
@@ -26,7 +26,7 @@ struct Process {
 /// Returns the usage of each process group, by its number.
 pub(crate) async fn of_groups() -> HashMap<i32, Resources> {
     let (before, began) = (processes(), Instant::now());
-    tokio::time::sleep(MOMENT).await;
+    tokio::time::sleep(SAMPLE_INTERVAL).await;
     let (after, elapsed) = (processes(), began.elapsed());
     let mut groups: HashMap<i32, Resources> = HashMap::new();
     for (pid, process) in after {
@@ -42,7 +42,7 @@ pub(crate) async fn of_groups() -> HashMap<i32, Resources> {
 /// Returns the usage of the machine.
 pub(crate) async fn of_machine() -> Resources {
     let (before, began) = (busy(), Instant::now());
-    tokio::time::sleep(MOMENT).await;
+    tokio::time::sleep(SAMPLE_INTERVAL).await;
     let ticks = busy().saturating_sub(before);
     let info = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let available = info.lines().find_map(|line| line.strip_prefix("MemAvailable:")).map_or(0, kib);
@@ -55,7 +55,7 @@ pub(crate) async fn of_machine() -> Resources {
 /// Converts ticks within a time to nanocores.
 fn rate(ticks: u64, elapsed: Duration) -> u64 {
     let elapsed = elapsed.as_nanos().max(1);
-    u64::try_from(u128::from(ticks) * u128::from(TICK) * 1_000_000_000 / elapsed).unwrap_or(u64::MAX)
+    u64::try_from(u128::from(ticks) * u128::from(TICK_NANOS) * 1_000_000_000 / elapsed).unwrap_or(u64::MAX)
 }
 
 fn processes() -> HashMap<i32, Process> {

@@ -8,7 +8,7 @@ use longboat_plan::{Refusal, paths, refusals};
 use longboat_strategy::Cause;
 
 use crate::{
-    scene::{Planned, Scene},
+    scene::{PlannedService, Scene},
     validate::{Finding, ObjectName, Severity, Source},
 };
 
@@ -17,7 +17,7 @@ const MAIN: &str = "main";
 
 /// Returns a finding for each reason why an API server would refuse a planned child of a service, at the field of the service
 /// from which the refused field comes.
-pub fn findings(scene: &Scene, service: &LLMInferenceService, planned: &Planned) -> Vec<Finding> {
+pub fn findings(scene: &Scene, service: &LLMInferenceService, planned: &PlannedService) -> Vec<Finding> {
     let mut all: Vec<Finding> = Vec::new();
     for refusal in refusals(&planned.plan, &planned.snapshot) {
         let spec = planned.effective.as_ref().map_or(&service.spec, |effective| &*effective.spec);
@@ -34,7 +34,11 @@ pub fn findings(scene: &Scene, service: &LLMInferenceService, planned: &Planned)
 }
 
 /// Returns the sentences of [`findings`] as one message, or `None` if all children would be accepted.
-pub(crate) fn message(scene: &Scene, service: &LLMInferenceService, planned: &Planned) -> Option<String> {
+pub(crate) fn message(
+    scene: &Scene,
+    service: &LLMInferenceService,
+    planned: &PlannedService,
+) -> Option<String> {
     let found = findings(scene, service, planned);
     let sentences: Vec<String> = found.iter().map(Finding::what).collect();
     (!sentences.is_empty()).then(|| sentences.join("; "))

@@ -12,13 +12,13 @@ use crate::{
 };
 
 /// The placeholder for a certificate or key that the controller issues when it writes the Secret.
-pub const ISSUED: &str = "<issued when the Secret is written>";
+pub const CERTIFICATE_PLACEHOLDER: &str = "<issued when the Secret is written>";
 /// The placeholder for a time that the controller would write.
-pub const LATER: &str = "<time>";
+pub const TIME_PLACEHOLDER: &str = "<time>";
 
 /// The writes and deletions that the controller would make for one service.
 #[derive(Debug)]
-pub struct Rendered<T = Vec<Object>> {
+pub struct ServiceRendering<T = Vec<Object>> {
     /// The children, in the order in which they are written.
     pub objects: T,
     /// Live children that would be deleted.
@@ -55,7 +55,7 @@ pub enum Severity {
 ///
 /// # Errors
 /// If the service cannot be composed.
-pub fn children(scene: &Scene, service: &LLMInferenceService) -> Result<Rendered, PlanningError> {
+pub fn children(scene: &Scene, service: &LLMInferenceService) -> Result<ServiceRendering, PlanningError> {
     rendered(scene, service, finished)
 }
 
@@ -63,7 +63,10 @@ pub fn children(scene: &Scene, service: &LLMInferenceService) -> Result<Rendered
 ///
 /// # Errors
 /// If the service cannot be composed.
-pub fn documents(scene: &Scene, service: &LLMInferenceService) -> Result<Rendered<String>, PlanningError> {
+pub fn documents(
+    scene: &Scene,
+    service: &LLMInferenceService,
+) -> Result<ServiceRendering<String>, PlanningError> {
     rendered(scene, service, |plan| objects::documents(&plan.children, |secret| fill_in(plan, secret)))
 }
 
@@ -71,7 +74,7 @@ fn rendered<T>(
     scene: &Scene,
     service: &LLMInferenceService,
     objects: impl FnOnce(&Plan) -> T,
-) -> Result<Rendered<T>, PlanningError> {
+) -> Result<ServiceRendering<T>, PlanningError> {
     let planned = scene.plan(service)?;
     let mut notes = Vec::new();
     let mut note = |severity, message: String| notes.push(Note { severity, message });
@@ -97,7 +100,7 @@ fn rendered<T>(
     for sentence in planned.assumed {
         note(Severity::Assumed, sentence);
     }
-    Ok(Rendered {
+    Ok(ServiceRendering {
         objects: objects(&planned.plan),
         removed: planned.plan.remove,
         notes,
@@ -109,8 +112,8 @@ fn rendered<T>(
 pub fn all<T: Send>(
     scene: &Scene,
     services: &[&LLMInferenceService],
-    one: impl Fn(&Scene, &LLMInferenceService) -> Result<Rendered<T>, PlanningError> + Sync,
-) -> Vec<Result<Rendered<T>, PlanningError>> {
+    one: impl Fn(&Scene, &LLMInferenceService) -> Result<ServiceRendering<T>, PlanningError> + Sync,
+) -> Vec<Result<ServiceRendering<T>, PlanningError>> {
     longboat_parallel::map(services, |service| one(scene, service))
 }
 
@@ -128,9 +131,9 @@ pub(crate) fn finished(plan: &Plan) -> Vec<Object> {
 /// Sets placeholders in a Secret whose certificate is not issued yet.
 fn fill_in(plan: &Plan, secret: &mut Value) {
     if plan.certificates.iter().any(|request| secret["metadata"]["name"] == request.secret.as_str()) {
-        secret["data"] = json!({ "ca.crt": ISSUED, "tls.crt": ISSUED, "tls.key": ISSUED });
+        secret["data"] = json!({ "ca.crt": CERTIFICATE_PLACEHOLDER, "tls.crt": CERTIFICATE_PLACEHOLDER, "tls.key": CERTIFICATE_PLACEHOLDER });
         if let Some(Value::Object(annotations)) = secret.pointer_mut("/metadata/annotations") {
-            annotations.values_mut().for_each(|value| *value = json!(LATER));
+            annotations.values_mut().for_each(|value| *value = json!(TIME_PLACEHOLDER));
         }
     }
 }

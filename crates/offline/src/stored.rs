@@ -19,14 +19,14 @@ use crate::{
     Settings,
     validate::{
         Finding, ObjectName, Severity, Source,
-        kinds::{Kinds, Known},
+        kinds::{KindLookup, Kinds},
         object::Examination,
     },
 };
 
 /// An object in its stored form, with the manifest from which it comes.
 #[derive(Clone, Debug)]
-pub(crate) struct Stored {
+pub(crate) struct StoredManifest {
     /// The manifest, with the positions of its fields.
     pub(crate) document: Document,
     /// Its namespace; empty for a cluster-scoped kind.
@@ -36,13 +36,13 @@ pub(crate) struct Stored {
 }
 
 /// The result of processing one manifest.
-pub(crate) struct Judged {
+pub(crate) struct AdmissionOutcome {
     /// The group and the name of the object, if its kind is known.
     pub(crate) checked: Option<(String, ObjectName)>,
     /// The findings about it.
     pub(crate) findings: Vec<Finding>,
     /// The stored object; `None` if it is refused.
-    pub(crate) stored: Option<Stored>,
+    pub(crate) stored: Option<StoredManifest>,
 }
 
 /// The API server and the webhooks, as pure functions.
@@ -54,7 +54,7 @@ pub(crate) struct Cluster {
 
 // === impl Stored ===
 
-impl Stored {
+impl StoredManifest {
     /// The object's name, which is generated if the manifest has none.
     pub(crate) fn name(&self) -> &str {
         self.object.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default()
@@ -84,23 +84,23 @@ impl Cluster {
     }
 
     /// Processes one manifest. An object of a namespaced kind without a namespace gets `namespace`.
-    pub(crate) fn judge(&self, document: &Document, namespace: Option<Namespace<&str>>) -> Judged {
+    pub(crate) fn judge(&self, document: &Document, namespace: Option<Namespace<&str>>) -> AdmissionOutcome {
         let resource = match self.kinds.find(document) {
-            Known::Yes(resource) => resource,
-            Known::Misspelt(problem, hint) => {
+            KindLookup::Yes(resource) => resource,
+            KindLookup::Misspelt(problem, hint) => {
                 let name = ObjectName::of(document, Namespace(document.namespace()));
                 let mut finding = Finding::at(document, &name, "kind", Source::Schema);
                 "NoMatch".clone_into(&mut finding.reason);
                 finding.code = Some(404);
                 finding.message = problem;
                 finding.hint = Some(hint);
-                return Judged {
+                return AdmissionOutcome {
                     checked: Some((String::new(), name)),
                     findings: vec![finding],
                     stored: None,
                 };
             }
-            Known::No => return self.not_known(document),
+            KindLookup::No => return self.not_known(document),
         };
         let own = document.namespace();
         let namespace = match (resource.namespaced, own.is_empty()) {
@@ -112,12 +112,12 @@ impl Cluster {
         let examination = Examination { document, name: &name, resource: &resource, facts: &self.facts };
         let (findings, accepted) = examination.run(placed(document, namespace));
         let refused = findings.iter().any(|finding| finding.severity == Severity::Error);
-        let stored = accepted.filter(|_| !refused).map(|object| Stored {
+        let stored = accepted.filter(|_| !refused).map(|object| StoredManifest {
             document: document.clone(),
             namespace: namespace.to_shared(),
             object: self.in_stored_version(&resource, document, object),
         });
-        Judged { checked: Some((resource.group.clone(), name)), findings, stored }
+        AdmissionOutcome { checked: Some((resource.group.clone(), name)), findings, stored }
     }
 
     /// Returns the stored form of an object without a manifest. Used for presets of this build, which have their own tests.
@@ -130,7 +130,7 @@ impl Cluster {
     }
 
     /// Accepts an object of an unknown kind as it is.
-    fn not_known(&self, document: &Document) -> Judged {
+    fn not_known(&self, document: &Document) -> AdmissionOutcome {
         let namespace = match document.namespace() {
             "" => self.namespace.as_deref(),
             own => Namespace(own),
@@ -140,12 +140,12 @@ impl Cluster {
         finding.severity = Severity::Note;
         "NotChecked".clone_into(&mut finding.reason);
         finding.message = format!("unknown kind {} in {}; not checked", name.kind, name.api_version);
-        let stored = Stored {
+        let stored = StoredManifest {
             document: document.clone(),
             namespace: namespace.to_shared(),
             object: document.object.clone(),
         };
-        Judged { checked: None, findings: vec![finding], stored: Some(stored) }
+        AdmissionOutcome { checked: None, findings: vec![finding], stored: Some(stored) }
     }
 
     /// Converts an object of our own kinds to the storage version, and drops a status that users have written. A generated

@@ -10,7 +10,7 @@ use crate::{
     diff,
     explain::{self, Explanation, SetterKind, Source},
     render::{self, Severity},
-    scene::{NO_UID, Observed, Scene},
+    scene::{NO_UID, ObservedCluster, Scene},
     settings::{Presets, Settings},
 };
 
@@ -100,7 +100,7 @@ fn a_service_renders_to_all_of_its_children_the_same_bytes_every_time() {
     };
     assert_eq!(text(&scene), text(&self::scene()));
     let secret = &rendered.objects[0].value;
-    assert_eq!(secret["data"]["tls.key"], render::ISSUED);
+    assert_eq!(secret["data"]["tls.key"], render::CERTIFICATE_PLACEHOLDER);
     assert_eq!(secret["metadata"]["ownerReferences"][0]["uid"], NO_UID);
     let documents = render::documents(&scene, &scene.subjects[0].service).unwrap();
     assert_eq!(documents.objects, text(&scene));
@@ -306,7 +306,7 @@ fn a_config_that_would_be_applied_tells_of_the_services_of_the_cluster_that_it_c
         config.metadata.namespace.get_or_insert_with(|| "default".to_owned());
         config
     }));
-    let observed = Observed {
+    let observed = ObservedCluster {
         services: given.subjects.iter().map(|subject| subject.service.clone()).collect(),
         configs: configs.into_iter().map(Arc::new).collect(),
         snapshot: given.snapshot().clone(),

@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::{
-    diff::{self, Difference, Unplannable},
+    diff::{self, Difference, PlanFailure},
     explain::{SetterKind, short},
     scene::Scene,
 };
@@ -28,12 +28,12 @@ pub struct ServiceChange {
     #[serde(flatten)]
     pub difference: Difference,
     /// Fields to set in the spec to keep the service as it is, because presets change them.
-    pub pins: Vec<Pin>,
+    pub pins: Vec<FieldPin>,
 }
 
 /// A field and its current value.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Pin {
+pub struct FieldPin {
     /// Its path in a service, or in a config to which the service refers in `baseRefs`.
     pub path: String,
     /// Its value before the upgrade.
@@ -42,7 +42,7 @@ pub struct Pin {
 
 /// Compares the children in a cluster with those that this build would plan. `before` is the cluster as it is, and `after`
 /// the same cluster after the upgrade ([`Scene::upgraded`]). Also returns the services that cannot be planned.
-pub fn plan(before: &Scene, after: &Scene) -> (Upgrade, Vec<Unplannable>) {
+pub fn plan(before: &Scene, after: &Scene) -> (Upgrade, Vec<PlanFailure>) {
     let (differences, failed) = diff::diff(before, after, true);
     let all = differences.len();
     let changed = differences.into_iter().filter(|difference| !difference.is_empty());
@@ -59,13 +59,13 @@ pub fn plan(before: &Scene, after: &Scene) -> (Upgrade, Vec<Unplannable>) {
 
 /// Returns the fields that presets change, because a higher layer can set them. They include fields that a preset no longer
 /// sets.
-fn pins(difference: &Difference) -> Vec<Pin> {
+fn pins(difference: &Difference) -> Vec<FieldPin> {
     let of_presets = difference
         .effective
         .iter()
         .filter(|change| change.set_by.as_ref().is_none_or(|setter| setter.kind == SetterKind::Preset));
     of_presets
-        .filter_map(|change| Some(Pin { path: change.path.clone(), value: change.before.clone()? }))
+        .filter_map(|change| Some(FieldPin { path: change.path.clone(), value: change.before.clone()? }))
         .collect()
 }
 

@@ -7,16 +7,16 @@ use parking_lot::Mutex;
 /// Stack of a worker: schemas and templates nest deeply, and debug builds have large frames.
 const STACK: usize = 8 << 20;
 /// Fewer things than this are done at once: starting a worker takes as long as two or three of them.
-const FEW: usize = 16;
+const SEQUENTIAL_LIMIT: usize = 16;
 
 /// Returns the results of `work` for `items`, in their order. A panic of a worker continues in the caller.
 pub fn map<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
-    let workers = thread::available_parallelism().map_or(1, NonZero::get).min(items.len() / FEW);
+    let workers = thread::available_parallelism().map_or(1, NonZero::get).min(items.len() / SEQUENTIAL_LIMIT);
     if workers < 2 {
         return items.iter().map(work).collect();
     }
     // Things differ in size: each worker takes a few at a time.
-    let chunks = Mutex::new(items.chunks(FEW).enumerate());
+    let chunks = Mutex::new(items.chunks(SEQUENTIAL_LIMIT).enumerate());
     let take = || chunks.lock().next();
     let worker = || {
         let mut done = Vec::new();
@@ -45,11 +45,11 @@ pub fn map<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<
 
 #[cfg(test)]
 mod tests {
-    use super::{FEW, map};
+    use super::{SEQUENTIAL_LIMIT, map};
 
     #[test]
     fn results_come_in_the_order_of_the_things() {
-        for count in [0, 1, FEW, 10 * FEW + 3] {
+        for count in [0, 1, SEQUENTIAL_LIMIT, 10 * SEQUENTIAL_LIMIT + 3] {
             let things: Vec<usize> = (0..count).collect();
             assert_eq!(map(&things, |thing| thing * 2), things.iter().map(|t| t * 2).collect::<Vec<_>>());
         }

@@ -33,7 +33,7 @@ pub(crate) fn config_text_position(args: &[String]) -> Option<usize> {
 
 /// Whether the flag is among `args`, with or without `=`.
 pub(crate) fn has(args: &[String], name: &str) -> bool {
-    args.iter().any(|arg| !matches!(look(arg, name), Found::Other))
+    args.iter().any(|arg| !matches!(match_flag(arg, name), FlagMatch::Other))
 }
 
 /// Returns the value of a flag that has one, in either form. The last one counts, as in the picker.
@@ -41,10 +41,10 @@ pub(crate) fn value<'a>(words: &'a [&str], names: &[&str]) -> Option<&'a str> {
     let mut last = None;
     for (at, word) in words.iter().enumerate() {
         for name in names {
-            last = match look(word, name) {
-                Found::Other => last,
-                Found::With(value) => Some(value),
-                Found::Bare => words.get(at + 1).copied().or(last),
+            last = match match_flag(word, name) {
+                FlagMatch::Other => last,
+                FlagMatch::With(value) => Some(value),
+                FlagMatch::Bare => words.get(at + 1).copied().or(last),
             };
         }
     }
@@ -53,10 +53,10 @@ pub(crate) fn value<'a>(words: &'a [&str], names: &[&str]) -> Option<&'a str> {
 
 /// Whether a boolean flag is on. It takes its value only with `=`.
 pub(crate) fn is_on(words: &[&str], name: &str) -> bool {
-    let mut settings = words.iter().rev().filter_map(|word| match look(word, name) {
-        Found::Other => None,
-        Found::Bare => Some(true),
-        Found::With(value) => Some(value == "true"),
+    let mut settings = words.iter().rev().filter_map(|word| match match_flag(word, name) {
+        FlagMatch::Other => None,
+        FlagMatch::Bare => Some(true),
+        FlagMatch::With(value) => Some(value == "true"),
     });
     settings.next().unwrap_or_default()
 }
@@ -69,10 +69,10 @@ pub(crate) fn take(args: &mut Vec<String>, name: &str) -> Option<String> {
     let mut kept = Vec::with_capacity(args.len());
     let mut rest = std::mem::take(args).into_iter().peekable();
     while let Some(arg) = rest.next() {
-        match look(&arg, name) {
-            Found::Other => kept.push(arg),
-            Found::With(inline) => value = Some(inline.to_owned()),
-            Found::Bare => value = Some(rest.next_if(|next| !next.starts_with('-')).unwrap_or_default()),
+        match match_flag(&arg, name) {
+            FlagMatch::Other => kept.push(arg),
+            FlagMatch::With(inline) => value = Some(inline.to_owned()),
+            FlagMatch::Bare => value = Some(rest.next_if(|next| !next.starts_with('-')).unwrap_or_default()),
         }
     }
     *args = kept;
@@ -80,18 +80,18 @@ pub(crate) fn take(args: &mut Vec<String>, name: &str) -> Option<String> {
 }
 
 /// How an argument relates to a flag.
-enum Found<'a> {
+enum FlagMatch<'a> {
     Other,
     Bare,
     With(&'a str),
 }
 
-fn look<'a>(arg: &'a str, name: &str) -> Found<'a> {
+fn match_flag<'a>(arg: &'a str, name: &str) -> FlagMatch<'a> {
     let flag = arg.strip_prefix("--").or_else(|| arg.strip_prefix('-'));
     match flag.and_then(|flag| flag.strip_prefix(name)) {
-        Some("") => Found::Bare,
-        Some(rest) => rest.strip_prefix('=').map_or(Found::Other, Found::With),
-        None => Found::Other,
+        Some("") => FlagMatch::Bare,
+        Some(rest) => rest.strip_prefix('=').map_or(FlagMatch::Other, FlagMatch::With),
+        None => FlagMatch::Other,
     }
 }
 

@@ -8,7 +8,7 @@ use crate::{
     children::{ChildKind, Children, ObjectRef},
     compare::Compare,
     context::Context,
-    observed::Observed,
+    observed::ObservedObjects,
     problem::Phase,
     prune,
     snapshot::Snapshot,
@@ -122,7 +122,7 @@ pub trait Child: Compare + Metadata<Ty = ObjectMeta> + Clone + PartialEq {
     const WAVE: Wave;
 
     /// The live objects of this kind.
-    fn observed(snapshot: &Snapshot) -> &Observed<Self>;
+    fn observed(snapshot: &Snapshot) -> &ObservedObjects<Self>;
 
     /// The children of this kind.
     fn of<S>(children: &Children<S>) -> &Vec<Self>;
@@ -145,7 +145,7 @@ macro_rules! children {
             const CHILD_KIND: ChildKind = ChildKind::$kind;
             const WAVE: Wave = Wave::$wave;
 
-            fn observed(snapshot: &Snapshot) -> &Observed<Self> {
+            fn observed(snapshot: &Snapshot) -> &ObservedObjects<Self> {
                 &snapshot.$field
             }
 

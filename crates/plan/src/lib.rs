@@ -48,7 +48,7 @@ pub use event::{EventType, PlannedEvent};
 pub use key::{Kind, ObjectKey};
 pub use kinds::{Child, types};
 pub use longboat_store::Objects;
-pub use observed::Observed;
+pub use observed::ObservedObjects;
 pub use peer::{Peer, Peers, UsedConfigs, add_peers};
 pub use plan::{Finalization, Plan, children, finalization};
 pub use problem::{Phase, PlanError, Problem};

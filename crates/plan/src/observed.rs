@@ -20,20 +20,20 @@ use crate::{
 /// [`Self::get`] records the name, whether or not the object exists: the service depends on every object that planning looked
 /// up, and is enqueued when the object appears, changes or disappears. If planning finds an object in another way, the change
 /// must reach the service in another way: by an owner reference or a label of the object, or by the key of an index, which
-/// [`Reads`] records.
+/// [`IndexReads`] records.
 #[derive(Debug)]
-pub struct Observed<K> {
+pub struct ObservedObjects<K> {
     objects: Objects<K>,
     asked: Mutex<BTreeSet<Key>>,
 }
 
 /// Keys of indexes that planning looked up.
 #[derive(Debug, Default)]
-pub(crate) struct Reads(Mutex<BTreeSet<ObjectKey>>);
+pub(crate) struct IndexReads(Mutex<BTreeSet<ObjectKey>>);
 
 // === impl Observed ===
 
-impl<K> Observed<K> {
+impl<K> ObservedObjects<K> {
     /// Returns the object of that name and records the lookup. Returns `None` if the snapshot does not have it.
     pub fn get(&self, namespace: Namespace<&str>, name: Name<&str>) -> Option<&K> {
         self.asked.lock().insert(Key::new(namespace, name));
@@ -49,7 +49,7 @@ impl<K> Observed<K> {
     }
 }
 
-impl<K: Metadata<Ty = ObjectMeta>> Observed<K> {
+impl<K: Metadata<Ty = ObjectMeta>> ObservedObjects<K> {
     /// Adds the objects that were looked up and cannot be decoded, with the reason.
     pub(crate) fn add_unreadable(&self, kind: Kind, unreadable: &mut Vec<(ObjectKey, String)>) {
         unreadable.extend(self.objects.unreadable().into_iter().map(|(key, why)| (key.of_kind(kind), why)));
@@ -67,26 +67,26 @@ impl<K: Metadata<Ty = ObjectMeta>> Observed<K> {
     }
 }
 
-impl<K> Default for Observed<K> {
+impl<K> Default for ObservedObjects<K> {
     fn default() -> Self {
         Objects::default().into()
     }
 }
 
 /// The copy starts without recorded lookups.
-impl<K> Clone for Observed<K> {
+impl<K> Clone for ObservedObjects<K> {
     fn clone(&self) -> Self {
         self.objects.clone().into()
     }
 }
 
-impl<K> From<Objects<K>> for Observed<K> {
+impl<K> From<Objects<K>> for ObservedObjects<K> {
     fn from(objects: Objects<K>) -> Self {
         Self { objects, asked: Mutex::default() }
     }
 }
 
-impl<K> Deref for Observed<K> {
+impl<K> Deref for ObservedObjects<K> {
     type Target = Objects<K>;
 
     fn deref(&self) -> &Objects<K> {
@@ -94,7 +94,7 @@ impl<K> Deref for Observed<K> {
     }
 }
 
-impl<K> DerefMut for Observed<K> {
+impl<K> DerefMut for ObservedObjects<K> {
     fn deref_mut(&mut self) -> &mut Objects<K> {
         &mut self.objects
     }
@@ -102,7 +102,7 @@ impl<K> DerefMut for Observed<K> {
 
 // === impl Reads ===
 
-impl Reads {
+impl IndexReads {
     pub(crate) fn record(&self, kind: Kind, namespace: Namespace<&str>, name: Name<&str>) {
         self.0.lock().insert(Key::new(namespace, name).of_kind(kind));
     }
@@ -113,7 +113,7 @@ impl Reads {
 }
 
 /// The copy starts without recorded lookups.
-impl Clone for Reads {
+impl Clone for IndexReads {
     fn clone(&self) -> Self {
         Self::default()
     }

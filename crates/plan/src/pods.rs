@@ -39,7 +39,7 @@ pub enum Fault {
 
 /// Why a pod is not ready.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Trouble {
+pub struct PodFailure {
     /// The kind.
     pub fault: Fault,
     /// The container, unless the whole pod is in trouble.
@@ -50,7 +50,7 @@ pub struct Trouble {
 
 // === impl Trouble ===
 
-impl Trouble {
+impl PodFailure {
     fn of(fault: Fault, container: &ContainerStatus, text: String) -> Self {
         Self { fault, container: Some(container.name.clone()), text }
     }
@@ -80,7 +80,7 @@ pub fn selected<'a>(
 }
 
 /// Returns the first trouble of these pods, by the names of the pods.
-pub fn first<'a>(pods: impl IntoIterator<Item = &'a Pod>) -> Option<(&'a Pod, Trouble)> {
+pub fn first<'a>(pods: impl IntoIterator<Item = &'a Pod>) -> Option<(&'a Pod, PodFailure)> {
     let found = pods.into_iter().filter_map(|pod| Some((pod, trouble(pod)?)));
     found.min_by_key(|(pod, _)| pod.metadata.name.as_deref())
 }
@@ -93,14 +93,14 @@ pub fn refusal(deployment: &Deployment) -> Option<&str> {
 }
 
 /// Returns why a pod is not ready, or `None` if it is ready, starts, or does not tell.
-pub fn trouble(pod: &Pod) -> Option<Trouble> {
+pub fn trouble(pod: &Pod) -> Option<PodFailure> {
     if pod.metadata.deletion_timestamp.is_some() || is_ready(pod) {
         return None;
     }
     let unscheduled = conditions(pod).find(|found| is_unscheduled(found));
     if let Some(found) = unscheduled {
         let text = found.message.as_deref().unwrap_or("the scheduler has not chosen a node").to_owned();
-        return Some(Trouble { fault: Fault::Unschedulable, container: None, text });
+        return Some(PodFailure { fault: Fault::Unschedulable, container: None, text });
     }
     let status = pod.status.as_ref()?;
     let initial = status.init_container_statuses.iter().flatten();
@@ -132,7 +132,7 @@ fn is_unscheduled(condition: &PodCondition) -> bool {
     condition.type_ == "PodScheduled" && condition.status == "False"
 }
 
-fn of_container(container: &ContainerStatus) -> Option<Trouble> {
+fn of_container(container: &ContainerStatus) -> Option<PodFailure> {
     let (name, image) = (&container.name, &container.image);
     let state = container.state.as_ref()?;
     let last = container.last_state.as_ref();
@@ -153,7 +153,7 @@ fn of_container(container: &ContainerStatus) -> Option<Trouble> {
             "NoLocalRole" => (Fault::NoLocalProgram, message.to_owned()),
             reason => (Fault::ContainerWaits, format!("{reason}: {message}")),
         };
-        return Some(Trouble::of(fault, container, format!("container {name}: {text}")));
+        return Some(PodFailure::of(fault, container, format!("container {name}: {text}")));
     }
     if state.terminated.is_some() {
         return failed(Some(state)).then(|| crash(container, Some(state)));
@@ -166,14 +166,14 @@ fn failed(state: Option<&ContainerState>) -> bool {
 }
 
 /// Returns the trouble of a container that ended in this state.
-fn crash(container: &ContainerStatus, state: Option<&ContainerState>) -> Trouble {
+fn crash(container: &ContainerStatus, state: Option<&ContainerState>) -> PodFailure {
     let name = &container.name;
     let ended = state.and_then(|state| state.terminated.as_ref());
     let code = ended.map_or(0, |ended| ended.exit_code);
     let reason = ended.and_then(|ended| ended.reason.as_deref()).unwrap_or_default();
     if reason == "OOMKilled" || (code == KILLED && reason.is_empty()) {
         let text = format!("container {name} needs more memory than its limit");
-        return Trouble::of(Fault::OutOfMemory, container, text);
+        return PodFailure::of(Fault::OutOfMemory, container, text);
     }
     let restarts = match container.restart_count {
         0 => String::new(),
@@ -184,7 +184,7 @@ fn crash(container: &ContainerStatus, state: Option<&ContainerState>) -> Trouble
     let last = words.lines().rev().map(str::trim).find(|line| !line.is_empty());
     let last = last.map(|line| format!(": {}", cut(line))).unwrap_or_default();
     let text = format!("container {name} ended with exit code {code}{restarts}{last}");
-    Trouble::of(Fault::ContainerCrashes, container, text)
+    PodFailure::of(Fault::ContainerCrashes, container, text)
 }
 
 /// Returns the beginning of a long line.

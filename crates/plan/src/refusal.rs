@@ -45,7 +45,7 @@ static CUSTOM: LazyLock<Registry> = LazyLock::new(|| {
 const GROUP_TEMPLATES: [&str; 2] = ["leaderTemplate", "workerTemplate"];
 
 /// The most fields of a child that are traced for one cause.
-const MOST_TRACED: usize = 32;
+const MAX_TRACED_FIELDS: usize = 32;
 
 /// A child that an API server would refuse, or whose pods it would refuse.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -207,7 +207,7 @@ impl Place {
         let below = |pointer: &String| {
             pointer.strip_prefix(&known).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         };
-        let leaves = all.filter(below).take(MOST_TRACED).collect();
+        let leaves = all.filter(below).take(MAX_TRACED_FIELDS).collect();
         Some(Self { field, known, leaves })
     }
 

@@ -11,7 +11,7 @@ use longboat_store::Objects;
 use crate::{
     key::{Kind, ObjectKey},
     kinds::types,
-    observed::{Observed, Reads},
+    observed::{IndexReads, ObservedObjects},
     peer::{Peer, Peers},
 };
 
@@ -41,8 +41,8 @@ macro_rules! snapshot {
             /// The services of the namespace, to find those that share traffic or the name of a model.
             pub peers: Peers,
             /// The keys of indexes that planning looked up.
-            reads: Reads,
-            $($(#[$doc])* pub $field: Observed<types::$kind>,)*
+            reads: IndexReads,
+            $($(#[$doc])* pub $field: ObservedObjects<types::$kind>,)*
         }
 
         impl Snapshot {
@@ -55,8 +55,8 @@ macro_rules! snapshot {
                     system_namespace,
                     cluster_domain: "cluster.local".into(),
                     peers: Peers::default(),
-                    reads: Reads::default(),
-                    $($field: Observed::default(),)*
+                    reads: IndexReads::default(),
+                    $($field: ObservedObjects::default(),)*
                 }
             }
 

@@ -48,7 +48,7 @@ struct Edit {
 
 /// The changes on which a field of a child was found to depend, by number.
 #[derive(Clone, Default)]
-struct Found {
+struct FieldDependencies {
     copied: Option<usize>,
     inputs: Vec<usize>,
 }
@@ -69,8 +69,8 @@ impl Probe<'_> {
     /// Finds the origins of these fields with changes in this number of groups.
     pub fn traces(&self, fields: &[Target], groups: usize) -> Traces {
         let changes = changes(self.spec);
-        let mut found: BTreeMap<Target, Found> =
-            fields.iter().map(|field| (field.clone(), Found::default())).collect();
+        let mut found: BTreeMap<Target, FieldDependencies> =
+            fields.iter().map(|field| (field.clone(), FieldDependencies::default())).collect();
         for first in 0..groups {
             let group: Vec<&Edit> = changes.iter().skip(first).step_by(groups).collect();
             self.within(&group, fields.to_vec(), &mut found);
@@ -91,7 +91,12 @@ impl Probe<'_> {
     /// Finds the origins of these fields among some changes. All changes are made at once: a field that stays the same
     /// depends on none of them, and a field that has the value of a change is a copy. For the remaining fields, each half of
     /// the changes is tried. So explaining a field takes a few plans instead of one for each field of the spec.
-    fn within(&self, changes: &[&Edit], fields: Vec<Target>, found: &mut BTreeMap<Target, Found>) {
+    fn within(
+        &self,
+        changes: &[&Edit],
+        fields: Vec<Target>,
+        found: &mut BTreeMap<Target, FieldDependencies>,
+    ) {
         if changes.is_empty() || fields.is_empty() {
             return;
         }
@@ -121,7 +126,7 @@ impl Probe<'_> {
         planned: &[Value],
         changes: &[&Edit],
         mut fields: Vec<Target>,
-        found: &mut BTreeMap<Target, Found>,
+        found: &mut BTreeMap<Target, FieldDependencies>,
     ) -> Vec<Target> {
         fields.retain(|field| {
             let before = self.objects[field.0].pointer(&field.1);

@@ -10,7 +10,7 @@ pub const PATTERN_MISMATCH: &str =
 const NANO: i128 = 1_000_000_000;
 const NANOS_PER_MILLI: i128 = 1_000_000;
 /// More digits than a value that fits has.
-const MOST_DIGITS: usize = 40;
+const MAX_DIGITS: usize = 40;
 /// Suffixes by their power of two.
 const BINARY: [(&str, u32); 6] = [("Ki", 10), ("Mi", 20), ("Gi", 30), ("Ti", 40), ("Pi", 50), ("Ei", 60)];
 /// Suffixes by their power of ten.
@@ -56,7 +56,7 @@ impl Quantity {
         let (number, suffix) = rest.split_at(end);
         let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
         let digits = whole.len() + fraction.len();
-        if digits == 0 || digits > MOST_DIGITS || fraction.contains('.') {
+        if digits == 0 || digits > MAX_DIGITS || fraction.contains('.') {
             return None;
         }
         let digits: i128 = format!("{whole}{fraction}").parse().ok()?;

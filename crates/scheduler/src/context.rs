@@ -6,7 +6,7 @@ use rand::RngCore;
 
 use crate::{
     endpoint::{Endpoint, Metrics, Snapshot},
-    latency::Outlook,
+    latency::LatencyHeadroom,
     prefix::Matches,
     producer::Finding,
     request::Request,
@@ -24,7 +24,7 @@ pub(crate) struct Context<'a> {
     /// What each producer has found about the request.
     pub(crate) findings: &'a [Finding],
     /// The outlook of each candidate. `None` if the predictor did not answer about the candidate.
-    pub(crate) outlooks: &'a [Option<Outlook>],
+    pub(crate) outlooks: &'a [Option<LatencyHeadroom>],
     /// The endpoint that an earlier profile picked, for plugins that prefer endpoints near it.
     pub(crate) peer: Cell<Option<Candidate>>,
     /// The current time in milliseconds since any fixed moment. Used for expiry.
@@ -48,7 +48,7 @@ impl Context<'_> {
     }
 
     /// Returns the predicted latency of a candidate.
-    pub(crate) fn outlook(&self, candidate: Candidate) -> Option<&Outlook> {
+    pub(crate) fn outlook(&self, candidate: Candidate) -> Option<&LatencyHeadroom> {
         self.outlooks.get(candidate)?.as_ref()
     }
 

@@ -131,7 +131,7 @@ impl InFlight {
             // The prefiller is done with the request. The decoder keeps it, but has no prompt left to compute.
             let requests = if held.prefill { std::mem::take(&mut held.requests) } else { 0 };
             let tokens = std::mem::take(&mut held.tokens);
-            self.give_back(held, flow.as_ref(), Load { requests, tokens });
+            self.subtract_load(held, flow.as_ref(), Load { requests, tokens });
         }
     }
 
@@ -148,11 +148,11 @@ impl InFlight {
         }
         for held in reservation.held {
             let load = Load { requests: held.requests, tokens: held.tokens };
-            self.give_back(&held, reservation.flow.as_ref(), load);
+            self.subtract_load(&held, reservation.flow.as_ref(), load);
         }
     }
 
-    fn give_back(&mut self, held: &LoadShare, flow: Option<&Arc<Flow>>, load: Load) {
+    fn subtract_load(&mut self, held: &LoadShare, flow: Option<&Arc<Flow>>, load: Load) {
         if let Some(counted) = self.by_slot.get_mut(held.slot.0 as usize)
             && counted.owner == held.owner
         {

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use crate::{
     endpoint::{Metrics, Slot, Snapshot},
-    media::EncoderCaches,
     prefix::Matches,
     producers::encoder_cache::EncoderCaches,
     request::{HeaderLookup, Request},
@@ -100,7 +99,7 @@ impl LatencyObjective {
 
 /// A prediction compared with the times that a request asks for.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Outlook {
+pub(crate) struct LatencyHeadroom {
     /// Milliseconds until the first token.
     pub(crate) ttft_ms: f64,
     /// The requested time to the first token minus the predicted one, in milliseconds.
@@ -132,7 +131,7 @@ impl LatencySettings {
     ) -> Vec<Features> {
         let input_tokens = request.tokens() as u64;
         let caches = self.encoder_cache.and_then(|producer| state.producer::<EncoderCaches>(producer));
-        let encoded = caches.map(|caches| caches.look(request.media, candidates));
+        let encoded = caches.map(|caches| caches.lookup(request.media, candidates));
         let each = candidates.iter().enumerate().map(|(index, snapshot)| {
             let (running, prefill_tokens) = state.in_flight(snapshot.endpoint.slot);
             Features {
@@ -160,7 +159,7 @@ impl LatencySettings {
         state: &State,
         request: &Request<'_>,
         candidates: &[Snapshot],
-    ) -> Vec<Option<Outlook>> {
+    ) -> Vec<Option<LatencyHeadroom>> {
         let wanted = LatencyObjective::of(request.headers);
         let each = candidates.iter().map(|snapshot| {
             let slot = snapshot.endpoint.slot;
@@ -177,7 +176,7 @@ impl LatencySettings {
             } else {
                 (0.0, true)
             };
-            Some(Outlook {
+            Some(LatencyHeadroom {
                 ttft_ms: prediction.ttft_ms,
                 ttft_headroom: wanted.ttft_ms - prediction.ttft_ms,
                 tpot_headroom,

@@ -15,12 +15,12 @@ use crate::config::nearest::hint;
 
 /// Reads a value.
 pub(crate) fn read<T: de::DeserializeOwned>(value: &Value) -> Result<T, ParameterError> {
-    T::deserialize(At { value, path: &Path::Top })
+    T::deserialize(ValueAt { value, path: &Path::Top })
 }
 
 /// Reads the value of this field of a document.
 pub(crate) fn read_at<T: de::DeserializeOwned>(field: &str, value: &Value) -> Result<T, ParameterError> {
-    T::deserialize(At { value, path: &Path::Field(&Path::Top, field) })
+    T::deserialize(ValueAt { value, path: &Path::Field(&Path::Top, field) })
 }
 
 /// Why a value cannot be read.
@@ -166,12 +166,12 @@ impl fmt::Display for Path<'_> {
 
 /// A value with its path.
 #[derive(Clone, Copy)]
-struct At<'a> {
+struct ValueAt<'a> {
     value: &'a Value,
     path: &'a Path<'a>,
 }
 
-impl<'de> Deserializer<'de> for At<'_> {
+impl<'de> Deserializer<'de> for ValueAt<'_> {
     type Error = ParameterError;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ParameterError> {
@@ -257,7 +257,7 @@ impl<'de> SeqAccess<'de> for Entries<'_> {
         seed: T,
     ) -> Result<Option<T::Value>, ParameterError> {
         let Some((index, value)) = self.entries.next() else { return Ok(None) };
-        seed.deserialize(At { value, path: &Path::Entry(self.path, index) }).map(Some)
+        seed.deserialize(ValueAt { value, path: &Path::Entry(self.path, index) }).map(Some)
     }
 }
 
@@ -283,7 +283,7 @@ impl<'de> MapAccess<'de> for Fields<'_> {
         let Some((name, value)) = self.next.take() else {
             return Err(de::Error::custom("a value without a name"));
         };
-        seed.deserialize(At { value, path: &Path::Field(self.path, name) })
+        seed.deserialize(ValueAt { value, path: &Path::Field(self.path, name) })
     }
 }
 
@@ -311,11 +311,11 @@ impl<'de> VariantAccess<'de> for Variant<'_> {
     }
 
     fn newtype_variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Result<T::Value, ParameterError> {
-        seed.deserialize(At { value: self.value, path: &Path::Field(self.path, self.name) })
+        seed.deserialize(ValueAt { value: self.value, path: &Path::Field(self.path, self.name) })
     }
 
     fn tuple_variant<V: Visitor<'de>>(self, _: usize, visitor: V) -> Result<V::Value, ParameterError> {
-        At { value: self.value, path: &Path::Field(self.path, self.name) }.deserialize_any(visitor)
+        ValueAt { value: self.value, path: &Path::Field(self.path, self.name) }.deserialize_any(visitor)
     }
 
     fn struct_variant<V: Visitor<'de>>(
@@ -323,7 +323,7 @@ impl<'de> VariantAccess<'de> for Variant<'_> {
         _: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, ParameterError> {
-        At { value: self.value, path: &Path::Field(self.path, self.name) }.deserialize_any(visitor)
+        ValueAt { value: self.value, path: &Path::Field(self.path, self.name) }.deserialize_any(visitor)
     }
 }
 

@@ -116,7 +116,7 @@ pub(crate) fn coerce(object: &mut Value, schema: &Node, keeps_nulls: bool) -> Op
         if let Some(why) = mistyped_metadata(metadata) {
             return Some(why);
         }
-        tidy(metadata);
+        normalise_metadata(metadata);
     }
     let mut wrong = None;
     each_embedded(object, schema, "", &mut |resource, path| {
@@ -133,7 +133,7 @@ pub(crate) fn coerce(object: &mut Value, schema: &Node, keeps_nulls: bool) -> Op
                 let path = join(path, "metadata");
                 wrong.get_or_insert_with(|| format!("{path}: Invalid value: {metadata}: {why}"));
             }
-            None => tidy(metadata),
+            None => normalise_metadata(metadata),
         }
     });
     wrong
@@ -141,7 +141,7 @@ pub(crate) fn coerce(object: &mut Value, schema: &Node, keeps_nulls: bool) -> Op
 
 /// Drops nulls and empty values, which typed metadata does not write. A null in a map or list of strings becomes an empty
 /// string.
-fn tidy(metadata: &mut Value) {
+fn normalise_metadata(metadata: &mut Value) {
     if metadata.is_null() {
         *metadata = Value::Object(Map::new());
     }

@@ -16,7 +16,7 @@ use super::{
 
 /// The deepest nesting that is compiled. Below it, a schema accepts anything. The reference has no limit, but its limit on
 /// the size of requests keeps schemas far shallower, and the walks here are recursive.
-const DEEPEST: usize = 100;
+const MAX_DEPTH: usize = 100;
 
 /// One node of a structural schema.
 #[derive(Debug, Default)]
@@ -40,13 +40,13 @@ pub(crate) struct Node {
     pub(crate) logic: Option<Box<Logic>>,
     pub(crate) rules: Rules,
     /// The features at this node or below it, so that walks can skip subtrees.
-    pub(crate) below: Below,
+    pub(crate) below: SubtreeFeatures,
 }
 
 /// The more expensive features that a subtree has.
 #[derive(Debug, Default, Clone, Copy)]
 #[expect(clippy::struct_excessive_bools, reason = "a set of features")]
-pub(crate) struct Below {
+pub(crate) struct SubtreeFeatures {
     pub(crate) rules: bool,
     pub(crate) defaults: bool,
     /// Lists of type set and map, whose items must be unique.
@@ -116,13 +116,13 @@ pub(crate) struct Logic {
 /// five times, and each of these has a container's schema three times.
 #[derive(Default)]
 struct Compiler<'a> {
-    known: HashMap<&'a str, Compiled, ahash::RandomState>,
+    known: HashMap<&'a str, CompiledNode, ahash::RandomState>,
 }
 
 #[derive(Clone)]
-struct Compiled {
+struct CompiledNode {
     node: Arc<Node>,
-    /// The number of levels below it, limited to [`DEEPEST`].
+    /// The number of levels below it, limited to [`MAX_DEPTH`].
     height: usize,
 }
 
@@ -206,8 +206,8 @@ impl Node {
         }
     }
 
-    fn summary(&self) -> Below {
-        let mut below = Below {
+    fn summary(&self) -> SubtreeFeatures {
+        let mut below = SubtreeFeatures {
             rules: !self.rules.is_empty(),
             defaults: self.default.is_some(),
             lists: self.list != ListType::Atomic,
@@ -250,18 +250,18 @@ impl Node {
 // === impl Compiler ===
 
 impl<'a> Compiler<'a> {
-    fn at(&mut self, schema: &'a str, depth: usize) -> Compiled {
-        if let Some(known) = self.known.get(schema).filter(|known| depth + known.height < DEEPEST) {
+    fn at(&mut self, schema: &'a str, depth: usize) -> CompiledNode {
+        if let Some(known) = self.known.get(schema).filter(|known| depth + known.height < MAX_DEPTH) {
             return known.clone();
         }
-        let Some(keys) = serde_json::from_str::<Keys<'_>>(schema).ok().filter(|_| depth < DEEPEST) else {
-            let cut = depth >= DEEPEST;
+        let Some(keys) = serde_json::from_str::<Keys<'_>>(schema).ok().filter(|_| depth < MAX_DEPTH) else {
+            let cut = depth >= MAX_DEPTH;
             let node = Arc::new(Node { preserve: cut, ..Node::default() });
-            return Compiled { node, height: if cut { DEEPEST } else { 0 } };
+            return CompiledNode { node, height: if cut { MAX_DEPTH } else { 0 } };
         };
         let mut parts = Parts { compiler: self, depth, height: 0 };
         let node = Arc::new(parts.node(&keys));
-        let compiled = Compiled { node, height: parts.height };
+        let compiled = CompiledNode { node, height: parts.height };
         self.known.insert(schema, compiled.clone());
         compiled
     }
@@ -280,8 +280,8 @@ struct Parts<'c, 'a> {
 
 impl<'a> Parts<'_, 'a> {
     fn schema(&mut self, schema: &'a RawValue) -> Arc<Node> {
-        let Compiled { node, height } = self.compiler.at(schema.get(), self.depth + 1);
-        self.height = self.height.max((height + 1).min(DEEPEST));
+        let CompiledNode { node, height } = self.compiler.at(schema.get(), self.depth + 1);
+        self.height = self.height.max((height + 1).min(MAX_DEPTH));
         node
     }
 

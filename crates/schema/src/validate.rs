@@ -13,7 +13,7 @@ use crate::Cause;
 /// The result of a validation, with the number of checks: if all alternatives fail, the reference reports the one that made
 /// the most checks.
 #[derive(Default)]
-struct Found {
+struct ValidationOutcome {
     causes: Vec<Cause>,
     checks: u32,
 }
@@ -21,7 +21,7 @@ struct Found {
 /// Returns all errors of `value` at `path`. With `old`, the corresponding stored value, unchanged parts are not validated
 /// again (ratcheting).
 pub(crate) fn check(value: &Value, old: Option<&Value>, schema: &Node, path: &str) -> Vec<Cause> {
-    let mut found = Found::default();
+    let mut found = ValidationOutcome::default();
     found.node(value, old, schema, &mut Path::at(path));
     found.causes
 }
@@ -78,7 +78,7 @@ fn number(value: f64) -> String {
 
 // === impl Found ===
 
-impl Found {
+impl ValidationOutcome {
     fn node(&mut self, value: &Value, old: Option<&Value>, schema: &Node, path: &mut Path) {
         if old == Some(value) {
             return;
@@ -353,7 +353,7 @@ impl Found {
     }
 }
 
-fn better(best: &mut Option<Found>, found: Found) {
+fn better(best: &mut Option<ValidationOutcome>, found: ValidationOutcome) {
     if best.as_ref().is_none_or(|best| found.checks > best.checks) {
         *best = Some(found);
     }

@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// The most texts in one request, as in OpenAI's API.
-const MOST_TEXTS: usize = 2048;
+const MAX_TEXTS: usize = 2048;
 
 /// The properties of a model's vectors.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -106,14 +106,14 @@ fn prompts(model: &Arc<dyn Model>, input: Option<PromptField>) -> Result<Vec<Vec
     let prompts: Vec<Vec<u32>> = match input {
         None => return Err(Refusal::field("input", "input: Field required.")),
         Some(PromptField::Text(text)) => vec![tokens(&text)?],
-        Some(PromptField::Texts(texts)) if texts.len() <= MOST_TEXTS => {
+        Some(PromptField::Texts(texts)) if texts.len() <= MAX_TEXTS => {
             texts.iter().map(|text| tokens(text)).collect::<Result<_, Refusal>>()?
         }
         Some(PromptField::Texts(_)) => return Err(too_many()),
         Some(PromptField::Tokens(tokens)) => vec![tokens],
         Some(PromptField::TokenLists(lists)) => lists,
     };
-    if prompts.len() > MOST_TEXTS {
+    if prompts.len() > MAX_TEXTS {
         return Err(too_many());
     }
     if prompts.is_empty() || prompts.iter().any(Vec::is_empty) {
@@ -133,7 +133,7 @@ fn prompts(model: &Arc<dyn Model>, input: Option<PromptField>) -> Result<Vec<Vec
 }
 
 fn too_many() -> Refusal {
-    Refusal::field("input", format!("input: at most {MOST_TEXTS} are taken at once."))
+    Refusal::field("input", format!("input: at most {MAX_TEXTS} are taken at once."))
 }
 
 fn refuse(fields: &Fields) -> Result<(), Refusal> {

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::{
-    layout::Wishes,
+    layout::LayoutOptions,
     messages::MessageField,
     transfer::{Embeddings, Handover, Part, Transfer},
 };
@@ -139,8 +139,8 @@ pub(crate) struct Tokenize {
 
 impl Tokenize {
     /// The request's options for the chat template.
-    pub(crate) fn wishes(&self) -> Wishes<'_> {
-        Wishes {
+    pub(crate) fn layout_options(&self) -> LayoutOptions<'_> {
+        LayoutOptions {
             add_generation_prompt: self.add_generation_prompt,
             continue_final_message: self.continue_final_message,
             variables: self.chat_template_kwargs.as_ref(),
@@ -151,8 +151,8 @@ impl Tokenize {
 
 impl Fields {
     /// The request's options for the chat template.
-    pub(crate) fn wishes(&self) -> Wishes<'_> {
-        Wishes {
+    pub(crate) fn layout_options(&self) -> LayoutOptions<'_> {
+        LayoutOptions {
             add_generation_prompt: self.add_generation_prompt,
             continue_final_message: self.continue_final_message,
             variables: self.chat_template_kwargs.as_ref(),

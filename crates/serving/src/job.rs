@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::{
     Card, Handover, Item, Job, Message, Model, Part, Prompt, Refusal, Role, Sampling, Shape, Tools,
     fields::{Fields, PromptField},
-    layout::{Wishes, lay_out},
+    layout::{LayoutOptions, lay_out},
     media,
     messages::Reader,
     sampling, shape, tools,
@@ -17,7 +17,7 @@ use crate::{
 const COMPLETION_LIMIT: usize = 16;
 
 /// A checked request, with the form of its response.
-pub(crate) struct Asked {
+pub(crate) struct ParsedRequest {
     pub(crate) job: Job,
     pub(crate) output: Output,
 }
@@ -41,7 +41,7 @@ pub(crate) struct Conversation<'a> {
     /// The tools that the model is told about, even if it may not call them.
     pub(crate) known_tools: Vec<crate::Tool>,
     /// The client's options for the chat template.
-    pub(crate) wishes: Wishes<'a>,
+    pub(crate) wishes: LayoutOptions<'a>,
     pub(crate) sampling: Sampling,
     pub(crate) copies: usize,
     pub(crate) limit: Option<usize>,
@@ -68,7 +68,7 @@ pub(crate) fn known_model(model: &Arc<dyn Model>, asked: Option<&str>) -> Result
 }
 
 /// Checks a chat request.
-pub(crate) fn chat(model: &Arc<dyn Model>, fields: &Fields) -> Result<Asked, Refusal> {
+pub(crate) fn chat(model: &Arc<dyn Model>, fields: &Fields) -> Result<ParsedRequest, Refusal> {
     let name = known_model(model, fields.model.as_deref())?;
     unsupported(fields)?;
     for (name, is_asked) in
@@ -89,7 +89,7 @@ pub(crate) fn chat(model: &Arc<dyn Model>, fields: &Fields) -> Result<Asked, Ref
         items: reader.items(),
         tools: tools::choose(known_tools.clone(), fields.tool_choice.as_ref(), fields.parallel_tool_calls)?,
         known_tools,
-        wishes: fields.wishes(),
+        wishes: fields.layout_options(),
         sampling: sampling::read(fields)?,
         copies: sampling::copies(fields)?,
         limit: sampling::limit(fields)?,
@@ -97,7 +97,7 @@ pub(crate) fn chat(model: &Arc<dyn Model>, fields: &Fields) -> Result<Asked, Ref
         part: fields.part(),
         handover: fields.handover(),
     };
-    Ok(Asked { output: output(fields)?, job: converse(model, name, conversation)? })
+    Ok(ParsedRequest { output: output(fields)?, job: converse(model, name, conversation)? })
 }
 
 /// Converts a conversation to a job.
@@ -144,7 +144,7 @@ pub(crate) fn converse(
 }
 
 /// Checks a completion request.
-pub(crate) fn completion(model: &Arc<dyn Model>, fields: &Fields) -> Result<Asked, Refusal> {
+pub(crate) fn completion(model: &Arc<dyn Model>, fields: &Fields) -> Result<ParsedRequest, Refusal> {
     let name = known_model(model, fields.model.as_deref())?;
     unsupported(fields)?;
     for (name, is_there) in [("messages", fields.messages.is_some()), ("tools", fields.tools.is_some())] {
@@ -182,7 +182,7 @@ pub(crate) fn completion(model: &Arc<dyn Model>, fields: &Fields) -> Result<Aske
         part,
         handover: fields.handover(),
     };
-    Ok(Asked { job, output: output(fields)? })
+    Ok(ParsedRequest { job, output: output(fields)? })
 }
 
 fn texts(model: &Arc<dyn Model>, fields: &Fields) -> Result<Vec<(String, Vec<u32>)>, Refusal> {

@@ -12,7 +12,7 @@ use std::{
 
 use longboat_kv_events::{
     Batch, Event,
-    zmtp::{Bounds, Connection, Received, Socket},
+    zmtp::{Bounds, Connection, Socket, ZmtpEvent},
 };
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -35,7 +35,7 @@ const TOPICS: usize = 64;
 /// The limits of incoming messages, which are short.
 const BOUNDS: Bounds = Bounds { message: 4096, frames: 4 };
 /// How long a handshake may take.
-const PATIENCE: Duration = Duration::from_secs(30);
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(30);
 /// The wait before the connection to an unreachable subscriber is tried again.
 const REDIAL: Duration = Duration::from_secs(1);
 /// The value in place of a sequence number that ends a replay.
@@ -124,7 +124,7 @@ impl FromStr for Settings {
 type Message = Arc<[Vec<u8>; 3]>;
 
 #[derive(Debug, Default)]
-struct Said {
+struct MessageLog {
     next: u64,
     kept: VecDeque<Message>,
 }
@@ -133,7 +133,7 @@ struct Said {
 #[derive(Debug)]
 pub struct Publisher {
     settings: Settings,
-    said: Mutex<Said>,
+    said: Mutex<MessageLog>,
     live: broadcast::Sender<Message>,
 }
 
@@ -218,7 +218,7 @@ impl Publisher {
     async fn connection(&self, socket: Socket, mut stream: TcpStream) {
         let served = match socket {
             Socket::Router => self.repeat(&mut stream).await,
-            _ => self.tell(&mut stream).await,
+            _ => self.serve_subscriber(&mut stream).await,
         };
         if let Err(error) = served {
             tracing::debug!(%error, "A connection for KV cache events ended.");
@@ -226,11 +226,11 @@ impl Publisher {
     }
 
     /// Serves a subscriber.
-    async fn tell(&self, stream: &mut TcpStream) -> io::Result<()> {
+    async fn serve_subscriber(&self, stream: &mut TcpStream) -> io::Result<()> {
         let mut connection = Connection::new(Socket::Pub, BOUNDS);
         let mut live = self.live.subscribe();
         let mut topics: Vec<Vec<u8>> = Vec::new();
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + HANDSHAKE_TIMEOUT;
         let mut bytes = [0; 4096];
         loop {
             stream.write_all(&std::mem::take(&mut connection.output)).await?;
@@ -242,20 +242,20 @@ impl Publisher {
                     }
                     for received in connection.receive(&bytes[..length]).map_err(io::Error::other)? {
                         match received {
-                            Received::Subscribe(topic) if topics.len() < TOPICS => {
+                            ZmtpEvent::Subscribe(topic) if topics.len() < TOPICS => {
                                 if topics.is_empty() {
                                     // The subscriber does not get earlier messages.
                                     live = self.live.subscribe();
                                 }
                                 topics.push(topic);
                             }
-                            Received::Subscribe(_) => return Err(io::Error::other("too many topics")),
-                            Received::Unsubscribe(topic) => {
+                            ZmtpEvent::Subscribe(_) => return Err(io::Error::other("too many topics")),
+                            ZmtpEvent::Unsubscribe(topic) => {
                                 if let Some(place) = topics.iter().position(|known| *known == topic) {
                                     topics.swap_remove(place);
                                 }
                             }
-                            Received::Ready | Received::Message(_) => {}
+                            ZmtpEvent::Ready | ZmtpEvent::Message(_) => {}
                         }
                     }
                 }
@@ -282,13 +282,13 @@ impl Publisher {
             let length = if connection.is_ready() {
                 stream.read(&mut bytes).await?
             } else {
-                tokio::time::timeout(PATIENCE, stream.read(&mut bytes)).await??
+                tokio::time::timeout(HANDSHAKE_TIMEOUT, stream.read(&mut bytes)).await??
             };
             if length == 0 {
                 return Ok(());
             }
             for received in connection.receive(&bytes[..length]).map_err(io::Error::other)? {
-                let Received::Message(frames) = received else { continue };
+                let ZmtpEvent::Message(frames) = received else { continue };
                 let Some(start) = frames.last().and_then(|frame| frame.as_slice().try_into().ok()) else {
                     return Err(io::Error::other("a replay is asked for with a number of eight bytes"));
                 };

@@ -30,7 +30,7 @@ pub struct Layout<'a> {
 
 /// A request's options for the layout of its conversation.
 #[derive(Debug, Default)]
-pub(crate) struct Wishes<'a> {
+pub(crate) struct LayoutOptions<'a> {
     pub(crate) add_generation_prompt: Option<bool>,
     pub(crate) continue_final_message: Option<bool>,
     pub(crate) variables: Option<&'a Map<String, Value>>,
@@ -43,7 +43,7 @@ pub(crate) fn lay_out(
     model: &dyn Model,
     messages: &[Message],
     tools: &[Tool],
-    wishes: &Wishes<'_>,
+    wishes: &LayoutOptions<'_>,
 ) -> Result<String, Refusal> {
     let opens_answer = wishes.add_generation_prompt.unwrap_or(true);
     let continues = wishes.continue_final_message == Some(true);

@@ -11,7 +11,7 @@ use prometheus_client::{
 use crate::{Encodings, Transfers};
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct Finished {
+struct FinishLabels {
     finished_reason: &'static str,
 }
 
@@ -40,7 +40,7 @@ pub struct Metrics {
     external_hits: Counter,
     prompt_tokens: Counter,
     generation_tokens: Counter,
-    success: Family<Finished, Counter>,
+    success: Family<FinishLabels, Counter>,
     adapters: Family<AdaptersInUse, Gauge<f64, std::sync::atomic::AtomicU64>>,
     /// The time before a request joins the batch.
     pub queue_time: Histogram,
@@ -153,7 +153,7 @@ impl Metrics {
     pub fn finished(&self, prompt: usize, generated: usize, reason: &'static str, time: Duration) {
         self.prompt_tokens.inc_by(prompt as u64);
         self.generation_tokens.inc_by(generated as u64);
-        self.success.get_or_create(&Finished { finished_reason: reason }).inc();
+        self.success.get_or_create(&FinishLabels { finished_reason: reason }).inc();
         self.end_to_end.observe(time.as_secs_f64());
     }
 

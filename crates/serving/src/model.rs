@@ -43,7 +43,7 @@ pub trait Model: Send + Sync + 'static {
     }
 
     /// Starts a job. The future resolves when the model has accepted the job. Dropping the events cancels the job.
-    fn start(self: Arc<Self>, job: Job) -> BoxFuture<'static, Result<Started, Refusal>>;
+    fn start(self: Arc<Self>, job: Job) -> BoxFuture<'static, Result<JobStart, Refusal>>;
 
     /// Returns the model's adapters, which requests select by name.
     fn adapters(&self) -> Vec<Adapter>;
@@ -140,7 +140,7 @@ pub struct Job {
 }
 
 /// A job that a model has accepted.
-pub struct Started {
+pub struct JobStart {
     /// The number of prompt tokens in the prefix cache.
     pub cached_tokens: usize,
     /// The parameters with which another engine continues after a prefill.

@@ -115,7 +115,7 @@ async fn tokenize(
             let mut reader = Reader::new(model.as_ref(), &name);
             let messages = reader.read(&request.messages)?;
             let known_tools = tools::list(request.tools.as_deref().unwrap_or_default())?;
-            let text = layout::lay_out(model.as_ref(), &messages, &known_tools, &request.wishes())?;
+            let text = layout::lay_out(model.as_ref(), &messages, &known_tools, &request.layout_options())?;
             job::fits(model.as_ref(), &text)?;
             media::tokens(model.as_ref(), &text, &reader.items())
         }
@@ -144,7 +144,7 @@ async fn render_completion(
     Ok(Json(rendered(&job::completion(&model, &fields)?).into()))
 }
 
-fn rendered(asked: &job::Asked) -> Vec<Value> {
+fn rendered(asked: &job::ParsedRequest) -> Vec<Value> {
     let model = &asked.job.model;
     asked.job.prompts.iter().map(|prompt| json!({"model": model, "token_ids": prompt.tokens})).collect()
 }

@@ -32,7 +32,7 @@ const ALPN: &[&[u8]] = &[b"h2", b"http/1.1"];
 /// The most connections: far more than an engine can serve.
 const CONNECTIONS: usize = 8192;
 /// How long a client may take for the handshake, and how long it may stay silent after connecting.
-const PATIENCE: Duration = Duration::from_mins(2);
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_mins(2);
 
 /// Why a model server cannot serve.
 #[derive(Debug, thiserror::Error)]
@@ -62,7 +62,7 @@ pub enum RunError {
 
 /// How a server listens, and how it shuts down.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Listening {
+pub struct ListenOptions {
     /// The certificate file and the key file; plain HTTP without them.
     pub certificate: Option<(PathBuf, PathBuf)>,
     /// How long running requests may take after the shutdown.
@@ -78,7 +78,7 @@ pub async fn listen(address: SocketAddr) -> Result<TcpListener, RunError> {
 pub async fn serve(
     router: Router,
     listener: TcpListener,
-    listening: Listening,
+    listening: ListenOptions,
     shutdown: CancellationToken,
 ) -> Result<(), RunError> {
     let tls = match &listening.certificate {
@@ -102,7 +102,7 @@ pub async fn serve(
         async move {
             match tls {
                 None => connection(stream, service, watcher).await,
-                Some(tls) => match tokio::time::timeout(PATIENCE, tls.accept(stream)).await {
+                Some(tls) => match tokio::time::timeout(HANDSHAKE_TIMEOUT, tls.accept(stream)).await {
                     Ok(Ok(stream)) => connection(stream, service, watcher).await,
                     Ok(Err(error)) => tracing::debug!(%error, "A TLS handshake failed."),
                     Err(_) => tracing::debug!("A TLS handshake took too long."),
@@ -136,7 +136,7 @@ async fn connection(
     watcher: hyper_util::server::graceful::Watcher,
 ) {
     let mut builder = Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(PATIENCE);
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(HANDSHAKE_TIMEOUT);
     let connection = builder.serve_connection(TokioIo::new(stream), service).into_owned();
     if let Err(error) = watcher.watch(connection).await {
         tracing::debug!(error, "A connection ended early.");

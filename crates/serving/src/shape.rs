@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::{Refusal, fields::Fields};
 
 /// The most choices in one request.
-const MOST_CHOICES: usize = 1024;
+const MAX_ENUM_CHOICES: usize = 1024;
 
 /// The required form of an answer.
 #[derive(Debug, Clone, PartialEq)]
@@ -92,14 +92,14 @@ fn constraint(key: &str, value: &Value, place: &str) -> Result<Option<Shape>, Re
         "json_object" => Ok((value == true).then_some(Shape::JsonObject)),
         "regex" => Ok(Some(Shape::Regex(text()?.to_owned()))),
         "choice" => {
-            let list = value.as_array().filter(|list| !list.is_empty() && list.len() <= MOST_CHOICES);
+            let list = value.as_array().filter(|list| !list.is_empty() && list.len() <= MAX_ENUM_CHOICES);
             let texts =
                 list.map(|list| list.iter().map(|choice| choice.as_str().map(str::to_owned)).collect());
             match texts {
                 Some(Some(texts)) => Ok(Some(Shape::Choice(texts))),
                 _ => Err(Refusal::field(
                     place,
-                    format!("{place} must be a list of 1 to {MOST_CHOICES} strings."),
+                    format!("{place} must be a list of 1 to {MAX_ENUM_CHOICES} strings."),
                 )),
             }
         }

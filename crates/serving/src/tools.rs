@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::Refusal;
 
 /// The most tools in one request.
-const MOST: usize = 128;
+const MAX_TOOLS: usize = 128;
 
 /// A function that the client can run.
 #[derive(Debug, Clone, PartialEq)]
@@ -57,8 +57,8 @@ impl Tools {
 /// Reads tools in the form of chat requests (`{"type": "function", "function": {…}}`) or of responses (`{"type": "function",
 /// "name": …}`).
 pub(crate) fn list(values: &[Value]) -> Result<Vec<Tool>, Refusal> {
-    if values.len() > MOST {
-        return Err(Refusal::field("tools", format!("tools: at most {MOST} are taken at once.")));
+    if values.len() > MAX_TOOLS {
+        return Err(Refusal::field("tools", format!("tools: at most {MAX_TOOLS} are taken at once.")));
     }
     let mut tools: Vec<Tool> = Vec::with_capacity(values.len());
     for (index, value) in values.iter().enumerate() {

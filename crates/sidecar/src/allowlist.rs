@@ -33,7 +33,7 @@ type Ports = BTreeSet<u16>;
 
 /// How much of the pool has been read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Known {
+pub(crate) enum PoolKnowledge {
     Nothing,
     Pool,
     Pods,
@@ -99,7 +99,7 @@ pub(crate) async fn follow(
     client: Client,
     pool: Pool,
     allowlist: Allowlist,
-    known: watch::Sender<Known>,
+    known: watch::Sender<PoolKnowledge>,
     shutdown: CancellationToken,
 ) {
     let Some(pool) = shutdown.run_until_cancelled(served(&client, pool)).await else { return };
@@ -129,21 +129,21 @@ pub(crate) async fn follow(
 }
 
 /// The names of a pod, and the ports that it declares.
-type Listed = (Vec<String>, Ports);
+type PodAddresses = (Vec<String>, Ports);
 
 struct Follower {
     client: Client,
     pool: Pool,
     allowlist: Allowlist,
-    known: watch::Sender<Known>,
+    known: watch::Sender<PoolKnowledge>,
     selector: Option<String>,
     /// The ports of the pool.
     ports: Ports,
     events: Events<Pod>,
     /// The list entry of each pod.
-    pods: BTreeMap<String, Listed>,
+    pods: BTreeMap<String, PodAddresses>,
     /// The list entries of a list that is not complete yet.
-    listing: BTreeMap<String, Listed>,
+    listing: BTreeMap<String, PodAddresses>,
     pool_listed: bool,
 }
 
@@ -162,7 +162,7 @@ impl Follower {
                     self.list();
                 }
             }
-            Ok(Event::InitDone) if self.pool_listed => self.knows(Known::Pool),
+            Ok(Event::InitDone) if self.pool_listed => self.knows(PoolKnowledge::Pool),
             Ok(Event::InitDone) => {
                 tracing::warn!(
                     namespace = self.pool.namespace,
@@ -221,14 +221,14 @@ impl Follower {
 
     fn publish(&self) {
         self.list();
-        self.knows(Known::Pods);
+        self.knows(PoolKnowledge::Pods);
     }
 
     fn list(&self) {
         list(&self.allowlist, self.pods.values(), &self.ports);
     }
 
-    fn knows(&self, more: Known) {
+    fn knows(&self, more: PoolKnowledge) {
         self.known.send_if_modified(|known| {
             let news = *known < more;
             *known = more.max(*known);
@@ -238,7 +238,7 @@ impl Follower {
 }
 
 /// Replaces the allow-list by these pods.
-fn list<'a>(allowlist: &Allowlist, pods: impl IntoIterator<Item = &'a Listed>, pool: &Ports) {
+fn list<'a>(allowlist: &Allowlist, pods: impl IntoIterator<Item = &'a PodAddresses>, pool: &Ports) {
     let mut allowed: BTreeMap<String, Ports> = BTreeMap::new();
     for (names, declared) in pods {
         let ports: Ports =
@@ -250,7 +250,7 @@ fn list<'a>(allowlist: &Allowlist, pods: impl IntoIterator<Item = &'a Listed>, p
 
 /// Returns the list entry of a pod. The header may name the pod by its address or by its name. A pod without an address is
 /// not listed.
-fn listed(pod: &Pod) -> Listed {
+fn listed(pod: &Pod) -> PodAddresses {
     let ip = pod.status.as_ref().and_then(|status| status.pod_ip.clone()).filter(|ip| !ip.is_empty());
     let name = Some(pod.name_any()).filter(|name| !is_number(name));
     let names = ip.map(|ip| std::iter::once(ip).chain(name).collect()).unwrap_or_default();

@@ -32,7 +32,7 @@ pub(crate) enum ReadError<E> {
 }
 
 /// The most memory that is reserved for a body before its bytes arrive.
-const PROMISED: usize = 1 << 20;
+const MAX_PREALLOCATED_BYTES: usize = 1 << 20;
 
 /// Creates a body from bytes in memory.
 pub(crate) fn full(bytes: impl Into<Bytes>) -> ProxyBody {
@@ -51,19 +51,19 @@ where
     B::Error: Into<BodyError>,
 {
     let body = Box::pin(body.map_err(Into::into));
-    Flushed { body, error: None }.boxed_unsync()
+    DelayedErrorBody { body, error: None }.boxed_unsync()
 }
 
 /// A body that delays its error by one poll. The server closes the connection at an error, and would lose the data that it
 /// has not written yet.
-struct Flushed<B> {
+struct DelayedErrorBody<B> {
     body: Pin<Box<B>>,
     error: Option<BodyError>,
 }
 
 // === impl Flushed ===
 
-impl<B: Body<Data = Bytes, Error = BodyError>> Body for Flushed<B> {
+impl<B: Body<Data = Bytes, Error = BodyError>> Body for DelayedErrorBody<B> {
     type Data = Bytes;
     type Error = BodyError;
 
@@ -114,7 +114,7 @@ where
         return Err(ReadError::TooLong(limit));
     }
     // The length is only announced: memory for more than this is reserved when the bytes arrive.
-    let promised = usize::try_from(body.size_hint().lower()).unwrap_or(limit).min(PROMISED);
+    let promised = usize::try_from(body.size_hint().lower()).unwrap_or(limit).min(MAX_PREALLOCATED_BYTES);
     let mut body = std::pin::pin!(body);
     let mut first = Bytes::new();
     let mut whole = BytesMut::new();

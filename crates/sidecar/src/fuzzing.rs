@@ -6,7 +6,9 @@ use uuid::Uuid;
 use crate::{
     api::Api,
     chunks::Chunks,
-    connectors::{Ask, Nixl, Offloading, Part, Plan, Sglang, encoder, mooncake, p2p, shared_storage},
+    connectors::{
+        Nixl, Offloading, Part, Plan, Sglang, SplitRequest, encoder, mooncake, p2p, shared_storage,
+    },
     object::Object,
     target::{self, Target},
     usage::{self, Events},
@@ -73,7 +75,8 @@ fn parts(bytes: &[u8]) {
     let ports = p2p::Ports { base: 7777, first_listener: 8000, ranks: 2 };
     let engine = mooncake::engines(bytes).ok().and_then(|engines| engines.into_iter().next());
     for api in [Api::Completions, Api::Responses, Api::Generate] {
-        let ask = Ask { api, request: &request, prefiller: &prefiller, id: Uuid::nil(), source: None };
+        let ask =
+            SplitRequest { api, request: &request, prefiller: &prefiller, id: Uuid::nil(), source: None };
         let mut asked = Vec::new();
         for plan in [
             Nixl { ports: Some(ports), moriio: None }.read(ask),

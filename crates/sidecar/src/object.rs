@@ -13,7 +13,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use crate::pieces::Pieces;
 
 /// Longer values are shared instead of copied.
-const LONG: usize = 16 << 10;
+const SHARE_THRESHOLD_BYTES: usize = 16 << 10;
 
 /// An object's entries in their order. If several entries have the same name, the last one counts.
 #[derive(Debug, Clone, Default)]
@@ -91,7 +91,7 @@ impl<'a> Object<'a> {
     }
 
     fn shared(&self, value: &str) -> Option<Bytes> {
-        let source = self.source.filter(|_| value.len() > LONG)?;
+        let source = self.source.filter(|_| value.len() > SHARE_THRESHOLD_BYTES)?;
         let (whole, part) = (source.as_ptr_range(), value.as_bytes().as_ptr_range());
         (whole.start <= part.start && part.end <= whole.end).then(|| source.slice_ref(value.as_bytes()))
     }
@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn a_long_value_is_shared_and_the_text_is_the_same() {
-        let long = "x".repeat(LONG);
+        let long = "x".repeat(SHARE_THRESHOLD_BYTES);
         let text = Bytes::from(format!(r#"{{"a\"b":1,"long":["{long}"],"c":[]}}"#));
         for object in [Object::parse(&text).unwrap(), Object::of(&text).unwrap()] {
             let mut object = object.clone();

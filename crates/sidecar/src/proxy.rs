@@ -5,7 +5,7 @@ use std::{net::SocketAddr, sync::Arc};
 use http::{HeaderMap, Method, Request, Response, StatusCode, request::Parts, uri::Authority};
 use hyper::body::Incoming;
 use longboat_accept::{Budget, Guard};
-use longboat_tls::FollowedRoots;
+use longboat_tls::ReloadingRoots;
 use rand::seq::IndexedRandom;
 
 use crate::{
@@ -41,7 +41,7 @@ pub(crate) struct Proxy {
 }
 
 /// The prefiller of a request, or the refusal of the request.
-enum Chosen {
+enum PrefillerChoice {
     Prefiller(Target),
     None,
     Refused(Response<ProxyBody>),
@@ -54,7 +54,7 @@ impl Proxy {
     pub(crate) fn new(
         settings: Settings,
         allowlist: Option<Allowlist>,
-        trusted: Option<&FollowedRoots>,
+        trusted: Option<&ReloadingRoots>,
     ) -> Self {
         let engine = |rank: &crate::settings::Rank| {
             Authority::try_from(format!("localhost:{}", rank.engine)).expect("a host name and a port")
@@ -109,12 +109,12 @@ impl Proxy {
             return self.pass(head, body, rank, peer).await;
         };
         let target = match self.choose(&head.headers) {
-            Chosen::None => None,
-            Chosen::Refused(answer) => {
+            PrefillerChoice::None => None,
+            PrefillerChoice::Refused(answer) => {
                 self.metrics.count(Outcome::Refused);
                 return answer;
             }
-            Chosen::Prefiller(target) => Some(target),
+            PrefillerChoice::Prefiller(target) => Some(target),
         };
         let by_header = target.is_none() || self.connector.is_ranked_by_header();
         let Some(rank) = (if by_header { self.rank(&head.headers, rank) } else { Some(rank) }) else {
@@ -177,7 +177,7 @@ impl Proxy {
         self.settings.ranks.iter().position(|rank| rank.port == port)
     }
 
-    fn choose(&self, headers: &HeaderMap) -> Chosen {
+    fn choose(&self, headers: &HeaderMap) -> PrefillerChoice {
         let lines = lines(headers, &headers::PREFILLER);
         let entry = if self.settings.sampling {
             target::entries(&lines).choose(&mut rand::rng()).copied()
@@ -185,7 +185,7 @@ impl Proxy {
             target::first(&lines)
         };
         let Some(entry) = entry else {
-            return Chosen::None;
+            return PrefillerChoice::None;
         };
         let target = Target::parse(entry);
         if let Some(allowlist) = &self.allowlist {
@@ -195,15 +195,15 @@ impl Proxy {
             };
             if !named.is_some_and(|(host, port)| allowlist.allows(host, port)) {
                 tracing::warn!(entry, "The prefill endpoint of a request is not a pod of the pool.");
-                return Chosen::Refused(answer::forbidden());
+                return PrefillerChoice::Refused(answer::forbidden());
             }
         }
         target.map_or_else(
             || {
                 let message = format!("x-prefiller-host-port: `{entry}` is not HOST:PORT");
-                Chosen::Refused(answer::error(StatusCode::BAD_GATEWAY, &message))
+                PrefillerChoice::Refused(answer::error(StatusCode::BAD_GATEWAY, &message))
             },
-            Chosen::Prefiller,
+            PrefillerChoice::Prefiller,
         )
     }
 
@@ -304,9 +304,9 @@ mod tests {
             headers.append(headers::PREFILLER, HeaderValue::from_bytes(line.as_bytes()).unwrap());
         }
         match proxy.choose(&headers) {
-            Chosen::Prefiller(target) => Ok(Some(target.authority().to_string())),
-            Chosen::None => Ok(None),
-            Chosen::Refused(answer) => Err(answer.status().as_u16()),
+            PrefillerChoice::Prefiller(target) => Ok(Some(target.authority().to_string())),
+            PrefillerChoice::None => Ok(None),
+            PrefillerChoice::Refused(answer) => Err(answer.status().as_u16()),
         }
     }
 

@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// A longer response is passed on unchanged, because it is not held.
-const LONGEST_ANSWER: usize = 16 << 20;
+const MAX_RESPONSE_BYTES: usize = 16 << 20;
 
 /// Replaces the cached token count in a response, if its content type can contain one.
 pub(crate) fn with_cached_tokens(response: Response<Incoming>, cached_tokens: u64) -> Response<ProxyBody> {
@@ -25,7 +25,7 @@ pub(crate) fn with_cached_tokens(response: Response<Incoming>, cached_tokens: u6
         return Response::from_parts(head, passed(body));
     };
     head.headers.remove(header::CONTENT_LENGTH);
-    Response::from_parts(head, passed(Rewriting { body, kind, trailers: None, ended: false }))
+    Response::from_parts(head, passed(RewritingBody { body, kind, trailers: None, ended: false }))
 }
 
 enum Kind {
@@ -33,7 +33,7 @@ enum Kind {
     Json { held: BytesMut, cached_tokens: u64, passing: bool },
 }
 
-struct Rewriting {
+struct RewritingBody {
     body: Incoming,
     kind: Kind,
     trailers: Option<HeaderMap>,
@@ -66,7 +66,7 @@ impl Kind {
             Self::Json { passing: true, .. } => piece,
             Self::Json { held, passing, .. } => {
                 held.extend_from_slice(&piece);
-                if held.len() <= LONGEST_ANSWER {
+                if held.len() <= MAX_RESPONSE_BYTES {
                     return Bytes::new();
                 }
                 *passing = true;
@@ -88,7 +88,7 @@ impl Kind {
 
 // === impl Rewriting ===
 
-impl Body for Rewriting {
+impl Body for RewritingBody {
     type Data = Bytes;
     type Error = BodyError;
 

@@ -17,8 +17,8 @@ use hyper_util::{
     },
 };
 use kube::Client;
-use longboat_accept::{Framed, Guard};
-use longboat_tls::{FollowedRoots, LeafRequest, Reloading};
+use longboat_accept::{FramingStream, Guard};
+use longboat_tls::{LeafRequest, ReloadingConfig, ReloadingRoots};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpListener,
@@ -29,7 +29,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    allowlist::{self, Allowlist, Known},
+    allowlist::{self, Allowlist, PoolKnowledge},
     args::Args,
     body::{ProxyBody, full},
     error::Error,
@@ -52,7 +52,7 @@ const DRAIN: Duration = Duration::from_mins(1);
 const PODS: Duration = Duration::from_secs(2);
 
 /// The longest head of a request. Agents send long cookies and traces.
-const LONGEST_HEAD: usize = 1 << 20;
+const MAX_HEAD_BYTES: usize = 1 << 20;
 
 /// The lifetime of the self-signed certificate in days. No client checks it.
 const SELF_SIGNED_DAYS: u32 = 3650;
@@ -67,15 +67,15 @@ pub async fn run(args: Args, shutdown: CancellationToken) -> Result<(), Error> {
         Some(pool) => {
             let client = Client::try_default().await.map_err(Error::Cluster)?;
             let allowlist = Allowlist::default();
-            let (publish, mut known) = watch::channel(Known::Nothing);
+            let (publish, mut known) = watch::channel(PoolKnowledge::Nothing);
             let following =
                 allowlist::follow(client, pool, allowlist.clone(), publish, shutdown.child_token());
             background.spawn(following);
             // Until the pods have been read, every target is forbidden. Reading may take long, for example without the
             // permission to read pods. Then the engine beside the sidecar is served all the same.
             let reading = async {
-                let _ = known.wait_for(|known| *known >= Known::Pool).await;
-                let pods = known.wait_for(|known| *known >= Known::Pods);
+                let _ = known.wait_for(|known| *known >= PoolKnowledge::Pool).await;
+                let pods = known.wait_for(|known| *known >= PoolKnowledge::Pods);
                 if tokio::time::timeout(PODS, pods).await.is_err() {
                     tracing::warn!(
                         "The pods of the pool are not known yet, so no prefill target is allowed."
@@ -98,7 +98,7 @@ pub async fn run(args: Args, shutdown: CancellationToken) -> Result<(), Error> {
     };
     let ports: Vec<u16> = settings.ranks.iter().map(|rank| rank.port).collect();
     tracing::info!(?ports, "Forwarding requests to the engine of this pod.");
-    let trusted = settings.verifies().then(FollowedRoots::of_environment);
+    let trusted = settings.verifies().then(ReloadingRoots::of_environment);
     if let Some(trusted) = trusted.clone() {
         background.spawn(trusted.follow(shutdown.child_token()));
     }
@@ -129,7 +129,7 @@ async fn acceptor(settings: &Settings, shutdown: &CancellationToken) -> Result<O
         }
         Serving::Folder(folder) => {
             let options = longboat_tls::ServerOptions::with_alpn(ALPN);
-            Reloading::watch(folder, &options, shutdown.child_token()).await?.config()
+            ReloadingConfig::watch(folder, &options, shutdown.child_token()).await?.config()
         }
     };
     Ok(Some(TlsAcceptor::from(config)))
@@ -203,7 +203,7 @@ async fn connection(
         .http1()
         .timer(TokioTimer::new())
         .header_read_timeout(HEADER_TIMEOUT)
-        .max_buf_size(LONGEST_HEAD)
+        .max_buf_size(MAX_HEAD_BYTES)
         .preserve_header_case(false);
     let service = service_fn(move |request: Request<Incoming>| {
         let Handler { proxy, part, guard } = handler.clone();
@@ -218,7 +218,7 @@ async fn connection(
             })
         }
     });
-    let stream = Framed::new(stream).heads_up_to(LONGEST_HEAD);
+    let stream = FramingStream::new(stream).heads_up_to(MAX_HEAD_BYTES);
     let connection = builder.serve_connection(TokioIo::new(stream), service).into_owned();
     if let Err(error) = watcher.watch(connection).await {
         tracing::debug!(error, "A connection ended early.");

@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// How long the sidecar waits in total for the parts of one body. A client has the same time for a request's head.
-const PATIENCE: Duration = Duration::from_mins(2);
+const BODY_TIMEOUT: Duration = Duration::from_mins(2);
 
 /// The additional time for each byte. Slow lines (64 KiB per second) are served, but a client that sends one byte per second
 /// is not.
@@ -94,7 +94,7 @@ impl Fault {
 
 impl<B> Upload<B> {
     pub(crate) fn new(body: B) -> Self {
-        Self { body, left: PATIENCE, timer: None }
+        Self { body, left: BODY_TIMEOUT, timer: None }
     }
 }
 
@@ -157,7 +157,7 @@ mod tests {
         let started = Instant::now();
         let fault = held(Upload::new(slow(1, 100_000)), 1 << 20, &budget).await.unwrap_err();
         assert!(matches!(fault, Fault::Late), "{fault}");
-        assert_eq!(started.elapsed().as_secs(), PATIENCE.as_secs());
+        assert_eq!(started.elapsed().as_secs(), BODY_TIMEOUT.as_secs());
         assert_eq!(budget.held(), 0);
         let whole = held(Upload::new(slow(64 << 10, 600)), 64 << 20, &budget).await.unwrap();
         assert_eq!((whole.len(), budget.held()), (600 << 16, 600 << 16));
@@ -167,7 +167,7 @@ mod tests {
     async fn time_in_which_nobody_reads_is_not_the_clients() {
         let mut body = Upload::new(slow(1, 3));
         for _ in 0..3 {
-            tokio::time::sleep(2 * PATIENCE).await;
+            tokio::time::sleep(2 * BODY_TIMEOUT).await;
             let frame = http_body_util::BodyExt::frame(&mut body).await.unwrap();
             assert!(frame.is_ok());
         }

@@ -21,7 +21,7 @@ use hyper_util::{
     },
     rt::{TokioExecutor, TokioTimer},
 };
-use longboat_tls::FollowedRoots;
+use longboat_tls::ReloadingRoots;
 use tower_service::Service;
 
 use crate::{
@@ -53,7 +53,7 @@ pub(crate) enum SendError {
 /// A connection pool for one stage.
 #[derive(Clone)]
 pub(crate) struct Upstream {
-    client: Client<Timed<HttpsConnector<HttpConnector<Resolver>>>, ProxyBody>,
+    client: Client<TimedConnector<HttpsConnector<HttpConnector<Resolver>>>, ProxyBody>,
     scheme: &'static str,
 }
 
@@ -61,12 +61,12 @@ pub(crate) struct Upstream {
 
 impl Upstream {
     /// Creates the client for prefillers.
-    pub(crate) fn prefiller(settings: &Settings, trusted: Option<&FollowedRoots>) -> Self {
+    pub(crate) fn prefiller(settings: &Settings, trusted: Option<&ReloadingRoots>) -> Self {
         Self::new(settings.prefiller, settings, trusted, None)
     }
 
     /// Creates the client for encoders.
-    pub(crate) fn encoder(settings: &Settings, trusted: Option<&FollowedRoots>) -> Self {
+    pub(crate) fn encoder(settings: &Settings, trusted: Option<&ReloadingRoots>) -> Self {
         Self::new(settings.encoders, settings, trusted, None)
     }
 
@@ -76,14 +76,14 @@ impl Upstream {
     }
 
     /// Creates the client for the engines beside the sidecar.
-    pub(crate) fn decoder(settings: &Settings, trusted: Option<&FollowedRoots>) -> Self {
+    pub(crate) fn decoder(settings: &Settings, trusted: Option<&ReloadingRoots>) -> Self {
         Self::new(settings.decoder, settings, trusted, settings.address)
     }
 
     fn new(
         leg: Leg,
         settings: &Settings,
-        trusted: Option<&FollowedRoots>,
+        trusted: Option<&ReloadingRoots>,
         localhost: Option<IpAddr>,
     ) -> Self {
         let mut connector =
@@ -93,7 +93,7 @@ impl Upstream {
         connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
         let tls = match trusted {
             Some(trusted) if leg.is_verified() => trusted.client_config(),
-            None if leg.is_verified() => FollowedRoots::of_environment().client_config(),
+            None if leg.is_verified() => ReloadingRoots::of_environment().client_config(),
             _ => Arc::unwrap_or_clone(longboat_tls::insecure_client_config(&[])),
         };
         let connector = HttpsConnectorBuilder::new()
@@ -102,7 +102,7 @@ impl Upstream {
             .enable_http1()
             .wrap_connector(connector);
         let patience = if leg.tls { HANDSHAKE_TIMEOUT } else { CONNECT_TIMEOUT };
-        let connector = Timed { connector, patience };
+        let connector = TimedConnector { connector, patience };
         let client = Client::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(IDLE)
@@ -132,14 +132,14 @@ impl Upstream {
 
 /// A connector with a time limit.
 #[derive(Clone)]
-struct Timed<C> {
+struct TimedConnector<C> {
     connector: C,
     patience: Duration,
 }
 
 // === impl Timed ===
 
-impl<C> Service<Uri> for Timed<C>
+impl<C> Service<Uri> for TimedConnector<C>
 where
     C: Service<Uri, Error = BodyError, Future: Send + 'static>,
 {

@@ -22,17 +22,19 @@ const MESSAGES_CACHED: &str = "cache_read_input_tokens";
 const INNER: [&str; 2] = ["response", "message"];
 
 /// A longer line of a stream cannot be a usage report, so it is passed on instead of held.
-const LONGEST_LINE: usize = 1 << 20;
+const MAX_LINE_BYTES: usize = 1 << 20;
 
 /// Replaces the cached token count in a response. Returns `None` if the response has no usage object.
 pub(crate) fn rewritten(answer: &[u8], cached_tokens: u64) -> Option<Vec<u8>> {
     let mut object = Object::parse(answer).ok()?;
     let (name, value) = if let Some(usage) = object.get(USAGE) {
-        (USAGE, told(Object::parse(usage.get().as_bytes()).ok()?, cached_tokens)?.to_vec())
+        (USAGE, with_cached_tokens(Object::parse(usage.get().as_bytes()).ok()?, cached_tokens)?.to_vec())
     } else {
         let (name, inner) = INNER.into_iter().find_map(|name| Some((name, object.get(name)?)))?;
         let mut inner = Object::parse(inner.get().as_bytes()).ok()?;
-        let usage = told(Object::parse(inner.get(USAGE)?.get().as_bytes()).ok()?, cached_tokens)?.to_vec();
+        let usage =
+            with_cached_tokens(Object::parse(inner.get(USAGE)?.get().as_bytes()).ok()?, cached_tokens)?
+                .to_vec();
         inner.set(USAGE, raw(usage)?);
         (name, inner.to_vec())
     };
@@ -41,7 +43,7 @@ pub(crate) fn rewritten(answer: &[u8], cached_tokens: u64) -> Option<Vec<u8>> {
 }
 
 /// Sets the count in a usage object. Returns `None` if the object has no place for it.
-fn told(mut usage: Object<'_>, cached_tokens: u64) -> Option<Object<'_>> {
+fn with_cached_tokens(mut usage: Object<'_>, cached_tokens: u64) -> Option<Object<'_>> {
     let has = |name: &str| usage.get(name).is_some();
     let place = if has("prompt_tokens") || has(DETAILS) {
         DETAILS
@@ -117,7 +119,7 @@ impl Events {
             out.extend_from_slice(rest);
         } else {
             self.partial.extend_from_slice(rest);
-            if self.partial.len() > LONGEST_LINE {
+            if self.partial.len() > MAX_LINE_BYTES {
                 self.passing = true;
                 out.extend_from_slice(&std::mem::take(&mut self.partial));
             }
@@ -227,7 +229,7 @@ mod tests {
     #[test]
     fn a_line_that_is_too_long_to_hold_is_passed_on() {
         let long =
-            format!("data: {}\"usage\":{{}}\ndata: {{\"usage\":{{}}}}\n", "x".repeat(LONGEST_LINE + 1));
+            format!("data: {}\"usage\":{{}}\ndata: {{\"usage\":{{}}}}\n", "x".repeat(MAX_LINE_BYTES + 1));
         let mut pieces: Vec<&[u8]> = long.as_bytes().chunks(1000).collect();
         pieces.push(b"");
         let out = String::from_utf8(through(&pieces)).unwrap();

@@ -17,7 +17,7 @@ use crate::{
 pub const VERSION: &str = "0.22.0";
 
 /// The most numbers of a vector.
-const MOST_WIDE: usize = 16_384;
+const MAX_EMBEDDING_WIDTH: usize = 16_384;
 
 /// How answers come about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -232,10 +232,10 @@ fn factor(flag: &Flag) -> Result<f64, ArgsError> {
 
 fn width(flag: &Flag) -> Result<usize, ArgsError> {
     let value = flag.positive()?;
-    if value <= MOST_WIDE {
+    if value <= MAX_EMBEDDING_WIDTH {
         Ok(value)
     } else {
-        Err(flag.invalid(format!("`{value}`: expected at most {MOST_WIDE}")))
+        Err(flag.invalid(format!("`{value}`: expected at most {MAX_EMBEDDING_WIDTH}")))
     }
 }
 

@@ -6,13 +6,13 @@ use futures::{Stream, StreamExt, stream};
 use longboat_serving::{Event, Job, Refusal, Stop};
 
 use crate::{
-    engine::{Engine, Running, encoder::Encoded},
+    engine::{Engine, RunningRequest, encoder::EncoderOutcome},
     handover::Caches,
-    made::{self, Answer},
+    structured_output::{self, Answer},
 };
 
 /// The finish reason of an answer if too little of the prompt is cached.
-const MISSED: &str = "cache_threshold";
+const CACHE_MISS_REASON: &str = "cache_threshold";
 
 struct Choice {
     answer: Answer,
@@ -23,13 +23,13 @@ struct Choice {
 
 /// The answers that are being generated. Dropping this cancels them.
 pub(crate) struct Generation {
-    running: Vec<Running>,
+    running: Vec<RunningRequest>,
     choices: Vec<Choice>,
     ready: VecDeque<Event>,
     started: bool,
     /// Whether another engine has computed the prompt and its KV cache was received.
     is_prefilled: bool,
-    encoded: Encoded,
+    encoded: EncoderOutcome,
     cached_tokens: usize,
 }
 
@@ -52,7 +52,7 @@ pub(crate) async fn start(
     let mut running = Vec::with_capacity(job.prompts.len());
     for prompt in &job.prompts {
         for copy in 0..job.copies {
-            let answer = made::answer(args, job, prompt, copy)?;
+            let answer = structured_output::answer(args, job, prompt, copy)?;
             let generated = answer.tokens.len();
             choices.push(Choice { answer, generated, has_called: false, is_finished: false });
         }
@@ -74,11 +74,11 @@ pub(crate) async fn start(
     // If the prompt's KV cache was received, no embeddings are needed.
     let encoded = match &engine.encoder {
         Some(encoder) if !is_prefilled => encoder.embed(args, job).await,
-        _ => Encoded::default(),
+        _ => EncoderOutcome::default(),
     };
     Ok(Generation {
         encoded,
-        cached_tokens: running.iter().map(Running::cached_tokens).sum(),
+        cached_tokens: running.iter().map(RunningRequest::cached_tokens).sum(),
         running,
         choices,
         ready: VecDeque::new(),
@@ -93,14 +93,15 @@ impl Generation {
     /// A generation in which every answer ends at once, because too little of the prompt is cached.
     fn refused(job: &Job) -> Self {
         let answers = job.prompts.len() * job.copies;
-        let ready = (0..answers).map(|choice| Event::Finished { choice, reason: MISSED, stop: None });
+        let ready =
+            (0..answers).map(|choice| Event::Finished { choice, reason: CACHE_MISS_REASON, stop: None });
         Self {
             running: Vec::new(),
             choices: Vec::new(),
             ready: ready.collect(),
             started: true,
             is_prefilled: false,
-            encoded: Encoded::default(),
+            encoded: EncoderOutcome::default(),
             cached_tokens: 0,
         }
     }

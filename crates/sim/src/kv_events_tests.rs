@@ -4,7 +4,7 @@ use std::{collections::VecDeque, net::IpAddr, sync::Arc, time::Duration};
 
 use longboat_kv_events::{
     Batch, Event, Follower, Index, Limits, Step,
-    zmtp::{Bounds, Connection, Received, Socket},
+    zmtp::{Bounds, Connection, Socket, ZmtpEvent},
 };
 use serde_json::json;
 use tokio::{
@@ -22,18 +22,18 @@ const HOST: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
 struct Peer {
     connection: Connection,
     stream: TcpStream,
-    said: VecDeque<Received>,
+    said: VecDeque<ZmtpEvent>,
 }
 
 impl Peer {
     async fn new(socket: Socket, stream: TcpStream) -> Self {
         let connection = Connection::new(socket, Bounds::default());
         let mut peer = Self { connection, stream, said: VecDeque::new() };
-        assert_eq!(peer.next().await, Received::Ready);
+        assert_eq!(peer.next().await, ZmtpEvent::Ready);
         peer
     }
 
-    async fn next(&mut self) -> Received {
+    async fn next(&mut self) -> ZmtpEvent {
         let mut bytes = [0; 4096];
         loop {
             self.stream.write_all(&std::mem::take(&mut self.connection.output)).await.unwrap();
@@ -48,7 +48,7 @@ impl Peer {
 
     /// Returns the sequence number and the payload of the next message, which are its last two frames.
     async fn message(&mut self) -> ([u8; 8], Vec<u8>) {
-        let Received::Message(mut frames) = self.next().await else { panic!("no message") };
+        let ZmtpEvent::Message(mut frames) = self.next().await else { panic!("no message") };
         let payload = frames.pop().unwrap();
         (frames.pop().unwrap().try_into().unwrap(), payload)
     }
@@ -70,14 +70,14 @@ async fn work(engine: &Arc<Engine>, tokens: &[u32]) {
 }
 
 /// An engine with a subscriber.
-struct Followed {
+struct FollowedEngine {
     engine: Arc<Engine>,
     subscriber: Peer,
     follower: Follower,
     _tasks: JoinSet<()>,
 }
 
-impl Followed {
+impl FollowedEngine {
     async fn new() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let engine = engine(listener.local_addr().unwrap().port(), 0);
@@ -114,7 +114,7 @@ impl Followed {
 
 #[tokio::test]
 async fn the_engine_that_holds_a_prompt_is_known_until_it_drops_it() {
-    let (mut first, mut second) = (Followed::new().await, Followed::new().await);
+    let (mut first, mut second) = (FollowedEngine::new().await, FollowedEngine::new().await);
     let mut index = Index::new(Limits::default());
     let prompt: Vec<u32> = (0..80).collect();
     let longer: Vec<u32> = (0..100).collect();

@@ -15,10 +15,10 @@ mod help;
 mod identity;
 #[cfg(test)]
 mod kv_events_tests;
-mod made;
 mod media;
 mod model;
 mod server;
+mod structured_output;
 mod text;
 mod vectors;
 

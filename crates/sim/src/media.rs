@@ -8,7 +8,7 @@ use serde::Deserialize;
 use crate::engine::storage::Storage;
 
 /// The most items in a prompt, if `--limit-mm-per-prompt` sets no limit. The number is vLLM's.
-const MOST_ITEMS: usize = 999;
+const MAX_ITEMS: usize = 999;
 
 /// The settings for images, sounds and videos.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,7 +56,7 @@ impl Default for MediaArgs {
 impl MediaArgs {
     /// Returns the media that the model accepts. Returns `None` if the model is not multimodal.
     pub(crate) fn media(&self) -> Option<Media> {
-        let limit = |kind: &Modality| (*kind, self.limits.get(kind).copied().unwrap_or(MOST_ITEMS));
+        let limit = |kind: &Modality| (*kind, self.limits.get(kind).copied().unwrap_or(MAX_ITEMS));
         let limits: BTreeMap<_, _> = self.modalities.iter().map(limit).collect();
         (!limits.is_empty()).then_some(Media { limits, tokens: self.tokens })
     }

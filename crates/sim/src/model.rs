@@ -9,7 +9,7 @@ use std::{
 
 use futures::{FutureExt, StreamExt, future::BoxFuture};
 use http::{HeaderMap, HeaderName, HeaderValue};
-use longboat_serving::{Adapter, Card, Job, Layout, Media, Model, Part, Refusal, Started, Tool, Vectors};
+use longboat_serving::{Adapter, Card, Job, JobStart, Layout, Media, Model, Part, Refusal, Tool, Vectors};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -124,7 +124,7 @@ impl Model for Simulator {
         async move { vectors::embed(&self.engine, self.engine.args.vector_width, prompts).await }.boxed()
     }
 
-    fn start(self: Arc<Self>, mut job: Job) -> BoxFuture<'static, Result<Started, Refusal>> {
+    fn start(self: Arc<Self>, mut job: Job) -> BoxFuture<'static, Result<JobStart, Refusal>> {
         async move {
             let args = &self.engine.args;
             if let Some(refusal) = args.faults.refusal() {
@@ -157,7 +157,7 @@ impl Model for Simulator {
             {
                 headers.insert(EMBEDDINGS_SOURCE, host);
             }
-            Ok(Started {
+            Ok(JobStart {
                 ec_transfer_params: encoder::params(args, &job),
                 cached_tokens: generation.cached_tokens(),
                 kv_transfer_params: (job.part == Part::Prefill).then(|| transfer(&self.engine, prompt)),

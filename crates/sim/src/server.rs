@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, sync::Arc};
 
 use axum::{Json, middleware, routing::get};
-use longboat_serving::{Listening, RunError};
+use longboat_serving::{ListenOptions, RunError};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -28,7 +28,7 @@ pub async fn serve(args: Args, listener: TcpListener, shutdown: CancellationToke
         "Serving simulated answers: no model is loaded and no weights are read.",
     );
     let identity = Identity::from_env(args.port());
-    let listening = Listening { certificate: args.certificate.clone(), patience: args.shutdown_timeout };
+    let listening = ListenOptions { certificate: args.certificate.clone(), patience: args.shutdown_timeout };
     let simulator = Arc::new(Simulator::new(args));
     let _events = simulator
         .publish(&shutdown)

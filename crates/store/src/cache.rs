@@ -11,12 +11,12 @@ use parking_lot::RwLock;
 use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
-    compressed::Dictionary, objects::Objects, stored::Stored, summaries::Summaries, version::Version,
+    compressed::Dictionary, objects::Objects, stored::StoredObject, summaries::Summaries, version::Version,
 };
 
 /// The number of deletions that are remembered for pending responses. After more deletions, it is unknown whether the object
 /// of an older response was deleted.
-const REMEMBERED: usize = 1024;
+const DELETION_LOG_LIMIT: usize = 1024;
 
 /// The objects of one kind by namespace and name, and for each a summary `S` on which other objects depend.
 #[derive(Debug)]
@@ -52,15 +52,15 @@ struct Content<K, S> {
 }
 
 /// A removed object. It is decoded after the lock is released.
-struct Taken<K, S> {
+struct RemovedObject<K, S> {
     key: Key,
-    object: Stored<K>,
+    object: StoredObject<K>,
     summary: Option<Arc<S>>,
 }
 
 /// When a request was sent, expressed as the number of deletions until then.
 #[derive(Clone, Copy, Debug)]
-pub struct Sent(u64);
+pub struct DeletionMark(u64);
 
 /// A change of an object.
 #[derive(Debug)]
@@ -114,7 +114,7 @@ where
         Some(self.stored(key)?.metadata().ok()?.into_owned())
     }
 
-    fn stored(&self, key: &Key) -> Option<Stored<K>> {
+    fn stored(&self, key: &Key) -> Option<StoredObject<K>> {
         self.content.read().objects.stored(key.namespace.as_deref(), key.name.as_deref()).cloned()
     }
 
@@ -182,13 +182,13 @@ where
     }
 
     /// Returns a mark for [`Self::set_response`]. The caller gets it before it sends the request.
-    pub fn sending(&self) -> Sent {
-        Sent(self.content.read().removals)
+    pub fn sending(&self) -> DeletionMark {
+        DeletionMark(self.content.read().removals)
     }
 
     /// Like [`Self::set`], for the response to a request that was sent at `sent`. Also returns `None` if the object was
     /// deleted since then: the watch was faster than the response, and will not report the deletion again.
-    pub fn set_response<'a>(&self, object: &'a K, sent: Sent) -> Option<Change<'a, K, S>> {
+    pub fn set_response<'a>(&self, object: &'a K, sent: DeletionMark) -> Option<Change<'a, K, S>> {
         self.take_over(object, None, Some(sent))
     }
 
@@ -196,7 +196,7 @@ where
         &self,
         object: &'a K,
         text: Option<&str>,
-        sent: Option<Sent>,
+        sent: Option<DeletionMark>,
     ) -> Option<Change<'a, K, S>> {
         let metadata = object.metadata();
         let (namespace, name) = (Namespace::of(metadata), Name::of(metadata));
@@ -212,8 +212,8 @@ where
             return None;
         }
         let old = old.and_then(|old| match old {
-            Stored::Decoded(old) => Some(Arc::clone(old)),
-            Stored::Compressed(_) | Stored::Unreadable(_) => None,
+            StoredObject::Decoded(old) => Some(Arc::clone(old)),
+            StoredObject::Compressed(_) | StoredObject::Unreadable(_) => None,
         });
         objects.store(metadata, self.to_store(object, text));
         let before = summary.as_ref().and_then(|now| summaries.insert(namespace, name, Arc::clone(now)));
@@ -237,7 +237,7 @@ where
         if known.is_some_and(|known| !Version::of(metadata).is_newer(&known.version())) {
             return false;
         }
-        content.objects.store(metadata, Stored::unreadable(metadata, reason));
+        content.objects.store(metadata, StoredObject::unreadable(metadata, reason));
         true
     }
 
@@ -253,7 +253,7 @@ where
             }
             content.take_out(&key)
         };
-        taken.map(Taken::into_change)
+        taken.map(RemovedObject::into_change)
     }
 
     /// Removes all objects (of one namespace, if given) except those that are `present` in a new list. A list does not show
@@ -272,17 +272,17 @@ where
             keys.filter(|key| !present.contains(key)).collect()
         };
         let take_out = |key: &Key| self.content.write().take_out(key);
-        gone.iter().filter_map(|key| take_out(key).map(Taken::into_change)).collect()
+        gone.iter().filter_map(|key| take_out(key).map(RemovedObject::into_change)).collect()
     }
 
     /// Returns an object in its stored form. The decoded object is copied, because its own vectors have spare capacity.
-    fn to_store(&self, object: &K, text: Option<&str>) -> Stored<K> {
+    fn to_store(&self, object: &K, text: Option<&str>) -> StoredObject<K> {
         if (self.layout.is_compressed)(object) && object.metadata().managed_fields.is_none() {
             let [written, received] = &self.dictionaries;
             let is_typical = (self.layout.is_typical)(object);
             let compressed = match text {
-                Some(text) => Ok(Stored::of_text(object.metadata(), text, received, is_typical)),
-                None => Stored::compress(object, written, is_typical),
+                Some(text) => Ok(StoredObject::of_text(object.metadata(), text, received, is_typical)),
+                None => StoredObject::compress(object, written, is_typical),
             };
             // This program received the object as JSON, so it can always be serialized.
             if let Ok(compressed) = compressed {
@@ -292,11 +292,11 @@ where
         }
         let mut object = object.clone();
         object.metadata_mut().managed_fields = None;
-        Stored::Decoded(Arc::new(object))
+        StoredObject::Decoded(Arc::new(object))
     }
 
     /// Whether the compressed text matches the decoded object. If only metadata was decoded, the rest may be unreadable.
-    fn says(&self, compressed: &Stored<K>, object: &K) -> bool {
+    fn says(&self, compressed: &StoredObject<K>, object: &K) -> bool {
         match (compressed.read(), self.layout.from_metadata) {
             (Ok(read), Some(make)) => *read == *object || make(read.metadata().clone()) == *object,
             (Ok(read), None) => *read == *object,
@@ -313,9 +313,9 @@ fn shared(namespace: &Namespace, name: &Name) -> Key {
 // === impl Content ===
 
 impl<K, S> Content<K, S> {
-    fn take_out(&mut self, key: &Key) -> Option<Taken<K, S>> {
+    fn take_out(&mut self, key: &Key) -> Option<RemovedObject<K, S>> {
         let object = self.objects.remove(key.namespace.as_deref(), key.name.as_deref())?;
-        Some(Taken {
+        Some(RemovedObject {
             key: key.clone(),
             object,
             summary: self.summaries.remove(key.namespace.as_deref(), key.name.as_deref()),
@@ -323,7 +323,7 @@ impl<K, S> Content<K, S> {
     }
 
     fn note_removal(&mut self, gone: Version) {
-        if self.removed.len() == REMEMBERED {
+        if self.removed.len() == DELETION_LOG_LIMIT {
             self.removed.pop_front();
         }
         self.removed.push_back(gone);
@@ -337,7 +337,7 @@ impl<K, S> Content<K, S> {
     }
 
     /// Whether an object was deleted after a request was sent, or may have been.
-    fn was_removed(&self, object: &Version, sent: Sent) -> bool {
+    fn was_removed(&self, object: &Version, sent: DeletionMark) -> bool {
         let since = usize::try_from(self.removals - sent.0).unwrap_or(usize::MAX);
         since > self.removed.len()
             || self.removed.iter().rev().take(since).any(|gone| gone.is_same_object(object))
@@ -346,7 +346,7 @@ impl<K, S> Content<K, S> {
 
 // === impl Taken ===
 
-impl<K: Metadata<Ty = ObjectMeta>, S> Taken<K, S> {
+impl<K: Metadata<Ty = ObjectMeta>, S> RemovedObject<K, S> {
     fn into_change(self) -> Change<'static, K, S> {
         Change { key: self.key, old: self.object.read().ok(), new: None, summaries: [self.summary, None] }
     }
@@ -359,7 +359,7 @@ mod tests {
     use k8s_openapi::{api::core::v1::ConfigMap, apimachinery::pkg::apis::meta::v1::ObjectMeta};
     use longboat_key::{Name, Namespace};
 
-    use super::{Cache, Key, Layout, REMEMBERED};
+    use super::{Cache, DELETION_LOG_LIMIT, Key, Layout};
 
     fn object(name: &str, uid: &str, version: &str) -> ConfigMap {
         let metadata = ObjectMeta {
@@ -453,7 +453,7 @@ mod tests {
     fn after_more_deletions_than_are_remembered_no_response_is_stored() {
         let cache = cache();
         let sent = cache.sending();
-        for number in 0..REMEMBERED {
+        for number in 0..DELETION_LOG_LIMIT {
             cache.remove(&object("b", &format!("uid-{number}"), "5").metadata);
         }
         assert!(cache.set_response(&object("a", "1", "11"), sent).is_some());

@@ -27,8 +27,8 @@ pub struct Index<K> {
 
 #[derive(Debug)]
 struct State<K> {
-    services: Numbered<Key, Box<[u32]>>,
-    objects: Numbered<ObjectKey<K>, Vec<u32>>,
+    services: SlotMap<Key, Box<[u32]>>,
+    objects: SlotMap<ObjectKey<K>, Vec<u32>>,
     /// The last changed objects.
     recent: VecDeque<ObjectKey<K>>,
     /// The number of changes so far.
@@ -41,7 +41,7 @@ pub struct Moment(u64);
 
 /// Values by key and by number. The number of a removed key is reused.
 #[derive(Debug)]
-struct Numbered<K, V> {
+struct SlotMap<K, V> {
     numbers: HashMap<K, u32>,
     slots: Vec<Option<(K, V)>>,
     free: Vec<u32>,
@@ -52,8 +52,8 @@ struct Numbered<K, V> {
 impl<K> Default for Index<K> {
     fn default() -> Self {
         let state = State {
-            services: Numbered::default(),
-            objects: Numbered::default(),
+            services: SlotMap::default(),
+            objects: SlotMap::default(),
             recent: VecDeque::new(),
             changes: 0,
         };
@@ -171,13 +171,13 @@ impl<K: Clone + Ord + Hash> State<K> {
 
 // === impl Numbered ===
 
-impl<K, V> Default for Numbered<K, V> {
+impl<K, V> Default for SlotMap<K, V> {
     fn default() -> Self {
         Self { numbers: HashMap::new(), slots: Vec::new(), free: Vec::new() }
     }
 }
 
-impl<K: Clone + Eq + Hash, V: Default> Numbered<K, V> {
+impl<K: Clone + Eq + Hash, V: Default> SlotMap<K, V> {
     /// Returns the number of a key. Assigns one if the key has none.
     fn number(&mut self, key: &K) -> u32 {
         if let Some(number) = self.numbers.get(key) {

@@ -30,9 +30,9 @@ mod stored;
 mod summaries;
 mod version;
 
-pub use cache::{Cache, Change, Layout, Sent};
+pub use cache::{Cache, Change, DeletionMark, Layout};
 pub use index::{Index, Moment};
 pub use objects::Objects;
-pub use stored::Stored;
+pub use stored::StoredObject;
 pub use summaries::Summaries;
 pub use version::Version;

@@ -9,7 +9,7 @@ use rpds::RedBlackTreeMapSync;
 
 use longboat_key::{Key, Name, Namespace, Uid};
 
-use crate::{stored::Stored, version::hash};
+use crate::{stored::StoredObject, version::hash};
 
 /// The objects of one kind by namespace and name. Cluster-scoped objects have the empty namespace.
 ///
@@ -20,7 +20,7 @@ use crate::{stored::Stored, version::hash};
 /// An object that cannot be decoded looks absent. Code that decides based on absent objects checks [`Self::unreadable`]
 /// first.
 pub struct Objects<K> {
-    named: BTreeMap<Namespace, Named<K>>,
+    named: BTreeMap<Namespace, ByName<K>>,
     /// Decoded objects, by the address of their compressed text.
     opened: FrozenMap<usize, Arc<K>>,
     /// Objects that were read and cannot be decoded, with the reason.
@@ -28,12 +28,12 @@ pub struct Objects<K> {
 }
 
 /// The objects of a namespace by name.
-type Named<K> = RedBlackTreeMapSync<Name, Entry<K>>;
+type ByName<K> = RedBlackTreeMapSync<Name, Entry<K>>;
 
 struct Entry<K> {
     /// A hash of the uid of the object's controller.
     owner: u64,
-    stored: Stored<K>,
+    stored: StoredObject<K>,
 }
 
 // === impl Objects ===
@@ -58,7 +58,7 @@ impl<K> fmt::Debug for Objects<K> {
 }
 
 impl<K> Objects<K> {
-    fn of(named: BTreeMap<Namespace, Named<K>>) -> Self {
+    fn of(named: BTreeMap<Namespace, ByName<K>>) -> Self {
         Self { named, opened: FrozenMap::new(), unreadable: Mutex::default() }
     }
 
@@ -68,7 +68,7 @@ impl<K> Objects<K> {
     }
 
     /// Like [`Self::get`], in its stored form.
-    pub fn stored(&self, namespace: Namespace<&str>, name: Name<&str>) -> Option<&Stored<K>> {
+    pub fn stored(&self, namespace: Namespace<&str>, name: Name<&str>) -> Option<&StoredObject<K>> {
         Some(&self.named.get(namespace.as_str())?.get(name.as_str())?.stored)
     }
 
@@ -90,8 +90,8 @@ impl<K> Objects<K> {
     /// The objects of a namespace that are stored decoded, by name. Compressed objects are not decoded.
     pub fn decoded_in_namespace(&self, namespace: Namespace<&str>) -> impl Iterator<Item = &K> {
         self.entries(namespace).filter_map(|(_, _, entry)| match &entry.stored {
-            Stored::Decoded(object) => Some(object.as_ref()),
-            Stored::Compressed(_) | Stored::Unreadable(_) => None,
+            StoredObject::Decoded(object) => Some(object.as_ref()),
+            StoredObject::Compressed(_) | StoredObject::Unreadable(_) => None,
         })
     }
 
@@ -101,7 +101,7 @@ impl<K> Objects<K> {
     }
 
     /// Like [`Self::iter`], in their stored form.
-    pub fn stored_iter(&self) -> impl Iterator<Item = &Stored<K>> {
+    pub fn stored_iter(&self) -> impl Iterator<Item = &StoredObject<K>> {
         self.named.values().flat_map(|named| named.values()).map(|entry| &entry.stored)
     }
 
@@ -133,7 +133,7 @@ impl<K> Objects<K> {
     }
 
     /// Removes an object. Returns it, if it was there.
-    pub fn remove(&mut self, namespace: Namespace<&str>, name: Name<&str>) -> Option<Stored<K>> {
+    pub fn remove(&mut self, namespace: Namespace<&str>, name: Name<&str>) -> Option<StoredObject<K>> {
         self.opened.as_mut().clear();
         let named = self.named.get_mut(namespace.as_str())?;
         let removed = named.get(name.as_str())?.stored.clone();
@@ -161,15 +161,15 @@ impl<K> Objects<K> {
         &'a self,
         namespace: Namespace<&str>,
         name: Name<&str>,
-        stored: &'a Stored<K>,
+        stored: &'a StoredObject<K>,
     ) -> Option<&'a K> {
         let object = match stored {
-            Stored::Decoded(object) => return Some(object),
-            Stored::Unreadable(why) => {
+            StoredObject::Decoded(object) => return Some(object),
+            StoredObject::Unreadable(why) => {
                 self.note_unreadable(namespace, name, why.reason.clone());
                 return None;
             }
-            Stored::Compressed(object) => object,
+            StoredObject::Compressed(object) => object,
         };
         let place = Arc::as_ptr(object).addr();
         if let Some(known) = self.opened.get(&place) {
@@ -193,13 +193,13 @@ impl<K: Metadata<Ty = ObjectMeta>> Objects<K> {
     /// Adds an object, or replaces the one with the same name.
     pub fn insert(&mut self, object: Arc<K>) {
         let metadata = object.metadata().clone();
-        self.store(&metadata, Stored::Decoded(object));
+        self.store(&metadata, StoredObject::Decoded(object));
     }
 }
 
 impl<K> Objects<K> {
     /// Adds an object with this metadata, or replaces the one with the same name.
-    pub fn store(&mut self, metadata: &ObjectMeta, stored: Stored<K>) {
+    pub fn store(&mut self, metadata: &ObjectMeta, stored: StoredObject<K>) {
         self.opened.as_mut().clear();
         let (namespace, name) = (Namespace::of(metadata), Name::of(metadata));
         let owners = metadata.owner_references.iter().flatten();
@@ -212,7 +212,7 @@ impl<K> Objects<K> {
         if let Some(named) = self.named.get_mut(namespace.as_str()) {
             named.insert_mut(name, entry);
         } else {
-            self.named.insert(namespace.to_shared(), Named::default().insert(name, entry));
+            self.named.insert(namespace.to_shared(), ByName::default().insert(name, entry));
         }
     }
 }
@@ -249,7 +249,7 @@ mod tests {
     };
 
     use super::{Key, Name, Namespace, Objects, Uid};
-    use crate::{compressed::Dictionary, stored::Stored};
+    use crate::{compressed::Dictionary, stored::StoredObject};
 
     fn object(namespace: &str, name: &str, version: &str) -> Arc<ConfigMap> {
         let metadata = ObjectMeta {
@@ -291,7 +291,7 @@ mod tests {
     fn compressed_text_says_what_was_stored_and_is_read_once() {
         let object = object("ns", "a", "1");
         let dictionary = Dictionary::default();
-        let compressed = |object: &ConfigMap| Stored::compress(object, &dictionary, true).unwrap();
+        let compressed = |object: &ConfigMap| StoredObject::compress(object, &dictionary, true).unwrap();
         let mut objects: Objects<ConfigMap> = Objects::default();
         objects.store(&object.metadata, compressed(&object));
         let copy = objects.clone();
@@ -316,7 +316,7 @@ mod tests {
         // The first object is the dictionary for the second.
         for name in ["a", "b"] {
             let metadata = ObjectMeta { name: Some(name.into()), ..object.metadata.clone() };
-            objects.store(&metadata, Stored::of_text(&metadata, text, &dictionary, true));
+            objects.store(&metadata, StoredObject::of_text(&metadata, text, &dictionary, true));
             assert_eq!(objects.get(Namespace("ns"), Name(name)), Some(&object));
         }
     }
@@ -344,7 +344,7 @@ mod tests {
         let text = r#"{"metadata": {"name": "a", "namespace": "ns"}, "data": "no map"}"#;
         let metadata = object("ns", "a", "1").metadata.clone();
         let mut objects: Objects<ConfigMap> = [object("ns", "b", "1")].into_iter().collect();
-        objects.store(&metadata, Stored::of_text(&metadata, text, &Dictionary::default(), true));
+        objects.store(&metadata, StoredObject::of_text(&metadata, text, &Dictionary::default(), true));
         assert_eq!(objects.unreadable(), []);
         assert!(objects.get(Namespace("ns"), Name("a")).is_none());
         assert_eq!(objects.in_namespace(Namespace("ns")).count(), 1);
@@ -352,7 +352,7 @@ mod tests {
         assert_eq!(unreadable.len(), 1);
         assert_eq!(unreadable[0].0, Key::new(Namespace("ns"), Name("a")));
         assert!(unreadable[0].1.contains("no map"), "{}", unreadable[0].1);
-        objects.store(&metadata, Stored::unreadable(&metadata, "it is too large".into()));
+        objects.store(&metadata, StoredObject::unreadable(&metadata, "it is too large".into()));
         assert!(objects.clone().unreadable().is_empty());
         assert!(objects.get(Namespace("ns"), Name("a")).is_none());
         assert_eq!(objects.unreadable()[0].1, "it is too large");

@@ -11,30 +11,30 @@ use crate::{
 };
 
 /// An object in its stored form.
-pub enum Stored<K> {
+pub enum StoredObject<K> {
     /// Decoded, for objects that are read often.
     Decoded(Arc<K>),
     /// As text, for objects that are rarely read.
-    Compressed(Arc<AsText<K>>),
+    Compressed(Arc<CompressedObject<K>>),
     /// Only the reason why the object cannot be decoded.
-    Unreadable(Arc<Unreadable>),
+    Unreadable(Arc<UndecodableObject>),
 }
 
 /// An object as text.
-pub struct AsText<K> {
+pub struct CompressedObject<K> {
     version: Version,
     pub(crate) text: Compressed<K>,
 }
 
 /// An object that exists and cannot be decoded.
-pub struct Unreadable {
+pub struct UndecodableObject {
     version: Version,
     pub(crate) reason: String,
 }
 
 // === impl Stored ===
 
-impl<K> Clone for Stored<K> {
+impl<K> Clone for StoredObject<K> {
     fn clone(&self) -> Self {
         match self {
             Self::Decoded(object) => Self::Decoded(Arc::clone(object)),
@@ -44,7 +44,7 @@ impl<K> Clone for Stored<K> {
     }
 }
 
-impl<K> fmt::Debug for Stored<K> {
+impl<K> fmt::Debug for StoredObject<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Decoded(_) => "Decoded(..)",
@@ -54,14 +54,14 @@ impl<K> fmt::Debug for Stored<K> {
     }
 }
 
-impl<K> Stored<K> {
+impl<K> StoredObject<K> {
     /// Creates the stored form of an object that cannot be decoded for this reason.
     pub(crate) fn unreadable(metadata: &ObjectMeta, reason: String) -> Self {
-        Self::Unreadable(Arc::new(Unreadable { version: Version::of(metadata), reason }))
+        Self::Unreadable(Arc::new(UndecodableObject { version: Version::of(metadata), reason }))
     }
 }
 
-impl<K: Serialize + DeserializeOwned + Metadata<Ty = ObjectMeta>> Stored<K> {
+impl<K: Serialize + DeserializeOwned + Metadata<Ty = ObjectMeta>> StoredObject<K> {
     /// Stores an object as text.
     ///
     /// # Errors
@@ -75,7 +75,7 @@ impl<K: Serialize + DeserializeOwned + Metadata<Ty = ObjectMeta>> Stored<K> {
     }
 }
 
-impl<K: DeserializeOwned> Stored<K> {
+impl<K: DeserializeOwned> StoredObject<K> {
     /// Like [`Self::compress`], for an object that was decoded from this text, so that it need not be serialized.
     pub(crate) fn of_text(
         metadata: &ObjectMeta,
@@ -83,14 +83,14 @@ impl<K: DeserializeOwned> Stored<K> {
         dictionary: &Dictionary,
         is_typical: bool,
     ) -> Self {
-        Self::Compressed(Arc::new(AsText {
+        Self::Compressed(Arc::new(CompressedObject {
             version: Version::of(metadata),
             text: Compressed::new(text, dictionary, is_typical),
         }))
     }
 }
 
-impl<K: Metadata<Ty = ObjectMeta>> Stored<K> {
+impl<K: Metadata<Ty = ObjectMeta>> StoredObject<K> {
     /// Decodes the object.
     ///
     /// # Errors

@@ -6,9 +6,9 @@ use longboat_key::{Name, Namespace};
 use rpds::RedBlackTreeMapSync;
 
 /// A summary of each object of a kind, by namespace and name. Clones share memory, like those of [`Objects`](crate::Objects).
-pub struct Summaries<S>(BTreeMap<Namespace, Named<S>>);
+pub struct Summaries<S>(BTreeMap<Namespace, ByName<S>>);
 
-type Named<S> = RedBlackTreeMapSync<Name, Arc<S>>;
+type ByName<S> = RedBlackTreeMapSync<Name, Arc<S>>;
 
 // === impl Summaries ===
 
@@ -59,7 +59,7 @@ impl<S: PartialEq> Summaries<S> {
         summary: Arc<S>,
     ) -> Option<Arc<S>> {
         let Some(named) = self.0.get_mut(namespace.as_str()) else {
-            self.0.insert(namespace.to_shared(), Named::default().insert(name.to_shared(), summary));
+            self.0.insert(namespace.to_shared(), ByName::default().insert(name.to_shared(), summary));
             return None;
         };
         let known = named.get_key_value(name.as_str());

@@ -192,10 +192,10 @@ fn selector(spec: &Value, causes: &mut Vec<Cause>) {
 /// Validates the fields of a CronJob's schedule, and the length of its name.
 fn validate_schedule(value: &Value, causes: &mut Vec<Cause>) {
     /// The longest name: the controller appends eleven characters for each Job.
-    const LONGEST: usize = 52;
+    const MAX_NAME_LENGTH: usize = 52;
     let spec = &value["spec"];
-    if value["metadata"]["name"].as_str().is_some_and(|name| name.len() > LONGEST) {
-        let detail = format!("must be no more than {LONGEST} characters");
+    if value["metadata"]["name"].as_str().is_some_and(|name| name.len() > MAX_NAME_LENGTH) {
+        let detail = format!("must be no more than {MAX_NAME_LENGTH} characters");
         causes.push(Cause::invalid("metadata.name", &value["metadata"]["name"], detail));
     }
     let schedule = spec["schedule"].as_str().unwrap_or_default();

@@ -7,7 +7,7 @@ use super::{Strategy, names};
 use crate::Cause;
 
 /// The most bytes of data in one object.
-const MOST: usize = 1024 * 1024;
+const MAX_DATA_BYTES: usize = 1024 * 1024;
 
 /// ConfigMaps and Secrets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,9 +76,9 @@ fn validate(kind: Config, value: &Value, live: Option<&Value>) -> Vec<Cause> {
             }
         }
     }
-    if size > MOST {
+    if size > MAX_DATA_BYTES {
         let field = if kind == Config::Secret { "data" } else { "[]" };
-        causes.push(Cause::too_long(field, MOST));
+        causes.push(Cause::too_long(field, MAX_DATA_BYTES));
     }
     if kind == Config::Secret {
         let required: &[&str] = match value["type"].as_str() {

@@ -12,7 +12,7 @@ use super::{
 use crate::Cause;
 
 /// The longest expression of a selector, in bytes.
-const LONGEST: usize = 10 * 1024;
+const MAX_SELECTOR_BYTES: usize = 10 * 1024;
 
 /// The schema of the variable `device` in selectors.
 static DEVICE: LazyLock<StructuralSchema> = LazyLock::new(|| {
@@ -75,8 +75,8 @@ fn selectors(owner: &Value, path: &str, causes: &mut Vec<Cause>) {
         }
         let path = format!("{path}.expression");
         let source = text(&selector["cel"], "expression");
-        if source.len() > LONGEST {
-            causes.push(Cause::too_long(path, LONGEST));
+        if source.len() > MAX_SELECTOR_BYTES {
+            causes.push(Cause::too_long(path, MAX_SELECTOR_BYTES));
         } else if let Err(why) = check_condition(source, &variable) {
             causes.push(Cause::invalid(path, &Value::from(source), why));
         }

@@ -9,7 +9,7 @@ use crate::{Cause, fields, kinds::Resource};
 
 /// The result of decoding.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Decoded {
+pub struct DecodeReport {
     /// Why the object cannot be decoded at all, in the words of kube-apiserver's decoder.
     pub mistyped: Option<String>,
     /// Paths of fields that the kind does not have. They fail a request with strict validation; other requests lose them.
@@ -18,7 +18,7 @@ pub struct Decoded {
 
 /// The result of validation.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Judgement {
+pub struct ValidationReport {
     /// Violations of the schema, of the rules for metadata, and of the rules of built-in kinds.
     pub causes: Vec<Cause>,
     /// Violations of the CEL rules of a custom resource. The rules only run on values of the right shape.
@@ -28,17 +28,17 @@ pub struct Judgement {
 }
 
 /// Drops unknown fields and fills in defaults.
-pub fn decode(resource: &Resource, value: &mut Value) -> Decoded {
+pub fn decode(resource: &Resource, value: &mut Value) -> DecodeReport {
     let mistyped = match resource.custom() {
         Some(custom) => custom.schema.coerce_metadata(value),
         None => fields::mistyped_builtin_field(resource, value),
     };
     if mistyped.is_some() {
-        return Decoded { mistyped, unknown: Vec::new() };
+        return DecodeReport { mistyped, unknown: Vec::new() };
     }
     let unknown = crate::prune(resource, value);
     crate::default(resource, value);
-    Decoded { mistyped, unknown }
+    DecodeReport { mistyped, unknown }
 }
 
 /// Prunes and defaults an object again after admission has changed it.
@@ -48,7 +48,7 @@ pub fn complete(resource: &Resource, value: &mut Value) {
 }
 
 /// Validates a decoded object that is to be created. Fields that the server itself fills in do not count as missing.
-pub fn judge(resource: &Resource, value: &Value) -> Judgement {
+pub fn judge(resource: &Resource, value: &Value) -> ValidationReport {
     let mut value = value.clone();
     let text = |field: &str| value["metadata"][field].as_str().unwrap_or_default();
     if text("name").is_empty() && !text("generateName").is_empty() {
@@ -66,5 +66,5 @@ pub fn judge(resource: &Resource, value: &Value) -> Judgement {
         causes.extend(verdict.causes);
         warnings.extend(verdict.warnings);
     }
-    Judgement { causes, rules, warnings }
+    ValidationReport { causes, rules, warnings }
 }

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::Cause;
 
-const HIGHEST_PRIORITY: i64 = 1_000_000_000;
+const MAX_USER_PRIORITY: i64 = 1_000_000_000;
 
 /// PodDisruptionBudgets.
 #[derive(Debug)]
@@ -118,10 +118,10 @@ fn validate_priority(value: &Value, live: Option<&Value>) -> Vec<Cause> {
                  known system priority class"
             ),
         ));
-    } else if value["value"].as_i64().unwrap_or(0) > HIGHEST_PRIORITY && !name.starts_with("system-") {
+    } else if value["value"].as_i64().unwrap_or(0) > MAX_USER_PRIORITY && !name.starts_with("system-") {
         causes.push(Cause::forbidden(
             "value",
-            format!("maximum allowed value of a user defined priority is {HIGHEST_PRIORITY}"),
+            format!("maximum allowed value of a user defined priority is {MAX_USER_PRIORITY}"),
         ));
     }
     one_of(&value["preemptionPolicy"], "preemptionPolicy", &["PreemptLowerPriority", "Never"], &mut causes);

@@ -31,7 +31,7 @@ const BATCH: usize = 512;
 /// How long spans wait for others, to be sent together.
 const COLLECT: Duration = Duration::from_secs(2);
 /// The time limit for sending the last spans.
-const FAREWELL: Duration = Duration::from_secs(3);
+const EXPORT_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Destination of traces, from OpenTelemetry's environment variables or from flags.
 #[derive(Debug, Clone, Default, PartialEq, Eq, clap::Args)]
@@ -98,16 +98,16 @@ pub struct Traces {
     ended: mpsc::Receiver<SpanData>,
 }
 
-/// Sends spans until [`Sending::end`].
+/// Sends spans until [`ExportTask::end`].
 #[derive(Debug)]
-pub struct Sending {
+pub struct ExportTask {
     stop: CancellationToken,
     task: JoinHandle<()>,
 }
 
 /// The numbers of sent and dropped spans in this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Counts {
+pub struct SpanCounts {
     /// Spans that a collector has accepted.
     pub sent: u64,
     /// Spans for which the queue had no space, or that the collector did not accept.
@@ -118,8 +118,8 @@ static SENT: AtomicU64 = AtomicU64::new(0);
 static DROPPED: AtomicU64 = AtomicU64::new(0);
 
 /// Returns the numbers of spans in this process. Like logging, tracing is set up once per process.
-pub fn counts() -> Counts {
-    Counts { sent: SENT.load(Ordering::Relaxed), dropped: DROPPED.load(Ordering::Relaxed) }
+pub fn counts() -> SpanCounts {
+    SpanCounts { sent: SENT.load(Ordering::Relaxed), dropped: DROPPED.load(Ordering::Relaxed) }
 }
 
 /// Puts ended spans into the queue.
@@ -168,7 +168,7 @@ impl Traces {
     /// # Errors
     ///
     /// If the collector's address is invalid.
-    pub fn start(self) -> Result<Sending, TracesError> {
+    pub fn start(self) -> Result<ExportTask, TracesError> {
         let Self { endpoint, resource, provider, ended } = self;
         let mut builder = SpanExporter::builder().with_tonic();
         if let Some(endpoint) = &endpoint {
@@ -199,7 +199,7 @@ impl Traces {
             // Spans are recorded as long as they can be sent.
             drop(provider);
         });
-        Ok(Sending { stop, task })
+        Ok(ExportTask { stop, task })
     }
 }
 
@@ -221,16 +221,16 @@ fn resource(service: &'static str) -> Resource {
 
 // === impl Sending ===
 
-impl Sending {
+impl ExportTask {
     /// Sends the remaining spans, for a few seconds at most, and logs how many were dropped.
     pub async fn end(self) {
         let Self { stop, mut task } = self;
         stop.cancel();
-        if tokio::time::timeout(FAREWELL, &mut task).await.is_err() {
+        if tokio::time::timeout(EXPORT_TIMEOUT, &mut task).await.is_err() {
             task.abort();
-            tracing::warn!("Could not send the last spans within {FAREWELL:?}.");
+            tracing::warn!("Could not send the last spans within {EXPORT_TIMEOUT:?}.");
         }
-        let Counts { sent, dropped } = counts();
+        let SpanCounts { sent, dropped } = counts();
         if dropped > 0 {
             tracing::warn!(dropped, sent, "Dropped spans.");
         }

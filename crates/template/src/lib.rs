@@ -8,13 +8,13 @@
 //! Anyone who may create a service can provide a template. So evaluation is limited in output, depth and steps ([`Limits`]),
 //! and no input makes it panic.
 
+mod arena;
 mod call;
 mod escape;
 mod exec;
 mod format;
 mod functions;
 mod lexer;
-mod made;
 mod method;
 mod node;
 mod number;

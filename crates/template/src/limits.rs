@@ -62,11 +62,11 @@ fn loops_are_bounded() {
 }
 
 /// The limit of steps in tests of the cost per step. It makes the difference between milliseconds and hours.
-const FEW: usize = 50_000;
+const TEST_STEP_LIMIT: usize = 50_000;
 
 /// Checks that rendering ends after a few steps, each of which would be expensive if the size of values were not counted.
 fn counted(text: &str, data: &Json) {
-    let message = within(Limits { steps: FEW, ..Limits::default() }, text, data);
+    let message = within(Limits { steps: TEST_STEP_LIMIT, ..Limits::default() }, text, data);
     assert!(
         message.contains("exceeded the limit of 50000 evaluation steps"),
         "{}",

@@ -7,9 +7,9 @@
 )]
 
 mod faults;
+mod test_cluster;
 mod watching;
-mod world;
 
 pub use faults::{Fault, Faults, Write, faulty};
+pub use test_cluster::TestCluster;
 pub use watching::Watching;
-pub use world::World;

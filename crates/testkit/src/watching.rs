@@ -11,7 +11,7 @@ use kube::client::Body;
 use serde_json::{Value, json};
 
 /// The longest delay of an event.
-const LONGEST_DELAY: u64 = 3000;
+const MAX_DELAY_MS: u64 = 3000;
 /// How long an event waits for another event with which it is swapped.
 const SWAP_WITHIN: Duration = Duration::from_millis(200);
 /// The number of events between two losses.
@@ -111,7 +111,7 @@ impl State {
         self.count += 1;
         match self.how {
             Watching::Delayed => {
-                let delay = self.random() % LONGEST_DELAY;
+                let delay = self.random() % MAX_DELAY_MS;
                 tokio::time::sleep(Duration::from_millis(delay)).await;
             }
             Watching::Lost if self.count.is_multiple_of(LOST_EVERY) => {

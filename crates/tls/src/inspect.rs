@@ -9,7 +9,7 @@ use crate::{TlsError, Validity};
 
 /// A certificate of a PEM text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Inspected {
+pub struct CertificateInfo {
     /// The certificate alone as PEM.
     pub pem: String,
     /// The period of validity.
@@ -25,7 +25,7 @@ pub struct Inspected {
 /// # Errors
 ///
 /// If a block cannot be read.
-pub fn certificates(pem: &str) -> Result<Vec<Inspected>, TlsError> {
+pub fn certificates(pem: &str) -> Result<Vec<CertificateInfo>, TlsError> {
     let unusable = TlsError::Pem { what: "certificate" };
     let mut all = Vec::new();
     for block in Pem::iter_from_buffer(pem.as_bytes()) {
@@ -43,7 +43,7 @@ pub fn certificates(pem: &str) -> Result<Vec<Inspected>, TlsError> {
                 SystemTime::UNIX_EPOCH + seconds
             }
         };
-        all.push(Inspected {
+        all.push(CertificateInfo {
             pem: printed(&block.contents),
             validity: Validity {
                 not_before: moment(validity.not_before),

@@ -4,20 +4,20 @@
 
 mod config;
 mod error;
-mod followed;
 mod inspect;
 mod issue;
 mod options;
 mod reload;
+mod reloading_roots;
 mod roots;
 
 pub use config::{client_config, insecure_client_config, server_config, with_client_certificate};
 pub use error::TlsError;
-pub use followed::FollowedRoots;
-pub use inspect::{Inspected, certificates};
+pub use inspect::{CertificateInfo, certificates};
 pub use issue::{CertificateAuthority, KeyPair, LeafRequest, Validity, self_signed};
 pub use options::{MinVersion, ServerOptions, Suite, UnknownName};
-pub use reload::{Reloading, Replaceable};
+pub use reload::{ReloadingConfig, ReplaceableConfig};
+pub use reloading_roots::ReloadingRoots;
 pub use roots::{environment_client_config, extended_client_config};
 
 /// Makes ring the process-wide rustls provider. Later calls do nothing.

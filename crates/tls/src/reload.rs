@@ -22,23 +22,23 @@ const INTERVAL: Duration = Duration::from_secs(2);
 
 /// A server configuration whose certificate can be replaced at run time.
 #[derive(Debug)]
-pub struct Replaceable {
+pub struct ReplaceableConfig {
     config: Arc<ServerConfig>,
-    current: Arc<Current>,
+    current: Arc<CurrentCertificate>,
 }
 
 /// A server configuration with `tls.crt` and `tls.key` of a folder. It reloads both when they change.
 #[derive(Debug)]
-pub struct Reloading {
+pub struct ReloadingConfig {
     config: Arc<ServerConfig>,
 }
 
 // === impl Replaceable ===
 
-impl Replaceable {
+impl ReplaceableConfig {
     /// Creates a configuration with `pair`.
     pub fn new(pair: &KeyPair, options: &ServerOptions) -> Result<Self, TlsError> {
-        let current = Arc::new(Current(ArcSwap::from_pointee(certified_key(pair)?)));
+        let current = Arc::new(CurrentCertificate(ArcSwap::from_pointee(certified_key(pair)?)));
         Ok(Self { config: options.config(current.clone())?, current })
     }
 
@@ -56,7 +56,7 @@ impl Replaceable {
 
 // === impl Reloading ===
 
-impl Reloading {
+impl ReloadingConfig {
     /// Reads the pair now, and again whenever it changes, until `cancel`. An unusable pair is an error now. Later it is
     /// logged, and the last usable pair stays.
     pub async fn watch(
@@ -76,7 +76,7 @@ impl Reloading {
     ) -> Result<Self, TlsError> {
         let dir = dir.to_owned();
         let first = read(&dir).await?;
-        let served = Replaceable::new(&first, options)?;
+        let served = ReplaceableConfig::new(&first, options)?;
         let config = served.config();
         tokio::spawn(follow(dir, first, served, interval, cancel));
         Ok(Self { config })
@@ -91,7 +91,7 @@ impl Reloading {
 async fn follow(
     dir: PathBuf,
     mut seen: KeyPair,
-    served: Replaceable,
+    served: ReplaceableConfig,
     interval: Duration,
     cancel: CancellationToken,
 ) {
@@ -122,9 +122,9 @@ async fn read(dir: &Path) -> Result<KeyPair, TlsError> {
 }
 
 #[derive(Debug)]
-struct Current(ArcSwap<CertifiedKey>);
+struct CurrentCertificate(ArcSwap<CertifiedKey>);
 
-impl ResolvesServerCert for Current {
+impl ResolvesServerCert for CurrentCertificate {
     fn resolve(&self, _client_hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         Some(self.0.load_full())
     }
@@ -192,7 +192,7 @@ mod tests {
         write(dir.path(), &first.issue(&localhost()).unwrap());
         let cancel = CancellationToken::new();
         let reloading =
-            Reloading::watch(dir.path(), &ServerOptions::default(), cancel.clone()).await.unwrap();
+            ReloadingConfig::watch(dir.path(), &ServerOptions::default(), cancel.clone()).await.unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let trust_first = client_config(Some(&first.pem()), &[]).unwrap();
         let trust_second = client_config(Some(&second.pem()), &[]).unwrap();
@@ -232,7 +232,7 @@ mod tests {
         let (ours, other) =
             (CertificateAuthority::new("ours").unwrap(), CertificateAuthority::new("other").unwrap());
         let options = ServerOptions { client_ca: Some(ours.pem()), ..ServerOptions::default() };
-        let server = Replaceable::new(&crate::self_signed(&localhost()).unwrap(), &options).unwrap();
+        let server = ReplaceableConfig::new(&crate::self_signed(&localhost()).unwrap(), &options).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let stranger = insecure_client_config(&[]);
         let caller = |ca: &CertificateAuthority| {
@@ -243,7 +243,7 @@ mod tests {
         assert!(greet(&listener, server.config(), caller(&other)).await.is_err());
         assert!(greet(&listener, server.config(), stranger).await.is_err());
         let unusable = ServerOptions { client_ca: Some("no certificate".to_owned()), ..options };
-        assert!(Replaceable::new(&crate::self_signed(&localhost()).unwrap(), &unusable).is_err());
+        assert!(ReplaceableConfig::new(&crate::self_signed(&localhost()).unwrap(), &unusable).is_err());
     }
 
     #[test]

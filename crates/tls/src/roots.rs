@@ -20,13 +20,13 @@ const SYSTEM: [&str; 3] = [
 /// neither is set, trusts the system's certificates. As in Go, every file of a folder is read, whatever its name, and files
 /// without a certificate are ignored. Without any certificate, every server is refused.
 pub fn environment_client_config() -> Arc<ClientConfig> {
-    Arc::new(trusting(Named::by_environment().read()))
+    Arc::new(trusting(TrustPaths::by_environment().read()))
 }
 
 /// Creates a client configuration that trusts the certificates of [`environment_client_config`] and of further PEM texts,
 /// each of which must contain at least one.
 pub fn extended_client_config(pems: &[String]) -> Result<Arc<ClientConfig>, TlsError> {
-    let mut roots = Named::by_environment().read();
+    let mut roots = TrustPaths::by_environment().read();
     for pem in pems {
         let (added, _) = roots
             .add_parsable_certificates(CertificateDer::pem_slice_iter(pem.as_bytes()).filter_map(Result::ok));
@@ -43,14 +43,14 @@ fn trusting(roots: RootCertStore) -> ClientConfig {
 
 /// The locations of trusted certificates, from the two variables.
 #[derive(Debug, Clone)]
-pub(crate) struct Named {
+pub(crate) struct TrustPaths {
     pub(crate) file: Option<String>,
     pub(crate) folders: Option<String>,
 }
 
 // === impl Named ===
 
-impl Named {
+impl TrustPaths {
     pub(crate) fn by_environment() -> Self {
         Self { file: std::env::var("SSL_CERT_FILE").ok(), folders: std::env::var("SSL_CERT_DIR").ok() }
     }

@@ -3,7 +3,7 @@
 //! kube's watcher and client are generic over the kind, so a program that watches twenty kinds contains twenty copies of
 //! them. Decoding an event in them also needs a second decoder for every type, because the type of an event precedes its
 //! object only by convention. So this crate delivers objects of every kind as text, and the caller decodes those that it
-//! needs: [`Received`].
+//! needs: [`ReceivedObject`].
 
 mod error;
 mod received;
@@ -21,13 +21,13 @@ use kube::{
 use serde::de::DeserializeOwned;
 
 pub use error::{has_code, text_of};
-pub use received::{Received, without_managed_fields};
+pub use received::{ReceivedObject, without_managed_fields};
 pub use selection::Selection;
 
 use received::MetadataOnly;
 
 /// The events of a watch. The stream never ends: after an error and a growing delay, it restarts with a list.
-pub type Events<K = Received> = BoxStream<'static, watcher::Result<Event<K>>>;
+pub type Events<K = ReceivedObject> = BoxStream<'static, watcher::Result<Event<K>>>;
 
 /// Watches objects.
 pub fn events(client: &Client, selection: &Selection) -> Events {
@@ -37,14 +37,14 @@ pub fn events(client: &Client, selection: &Selection) -> Events {
         let events = watcher(api, config).default_backoff();
         return events.map(|event| event.map(without_mark)).boxed();
     }
-    let api: Api<Received> = selection.api(client);
+    let api: Api<ReceivedObject> = selection.api(client);
     watcher(api, config).default_backoff().boxed()
 }
 
 /// Watches objects and decodes each. An object that cannot be decoded is logged and skipped.
 pub fn decoded<K: DeserializeOwned + Send + 'static>(client: &Client, selection: &Selection) -> Events<K> {
     let kind = selection.kind().to_owned();
-    let decode = move |event: watcher::Result<Event<Received>>| {
+    let decode = move |event: watcher::Result<Event<ReceivedObject>>| {
         future::ready(event.map(|event| decode(event, &kind)).transpose())
     };
     events(client, selection).filter_map(decode).boxed()
@@ -58,16 +58,16 @@ pub async fn page(
     client: &Client,
     selection: &Selection,
     mut params: ListParams,
-) -> Result<ObjectList<Received>, kube::Error> {
+) -> Result<ObjectList<ReceivedObject>, kube::Error> {
     params = selection.restrict(params);
     if !selection.is_metadata_only() {
-        return selection.api::<Received>(client).list(&params).await;
+        return selection.api::<ReceivedObject>(client).list(&params).await;
     }
     let ObjectList { types, metadata, items } = selection.api::<MetadataOnly>(client).list(&params).await?;
     Ok(ObjectList { types, metadata, items: items.into_iter().map(|object| object.0).collect() })
 }
 
-fn without_mark(event: Event<MetadataOnly>) -> Event<Received> {
+fn without_mark(event: Event<MetadataOnly>) -> Event<ReceivedObject> {
     match event {
         Event::Init => Event::Init,
         Event::InitDone => Event::InitDone,
@@ -77,8 +77,8 @@ fn without_mark(event: Event<MetadataOnly>) -> Event<Received> {
     }
 }
 
-fn decode<K: DeserializeOwned>(event: Event<Received>, kind: &str) -> Option<Event<K>> {
-    let read = |object: Received| match object.read() {
+fn decode<K: DeserializeOwned>(event: Event<ReceivedObject>, kind: &str) -> Option<Event<K>> {
+    let read = |object: ReceivedObject| match object.read() {
         Ok(read) => Some(read),
         Err(error) => {
             let (namespace, name) = (&object.metadata.namespace, &object.metadata.name);

@@ -17,7 +17,7 @@ use serde_json::value::RawValue;
 /// It can only be deserialized directly from JSON text: in a watch event, `type` must precede `object`, as in all events that
 /// Kubernetes writes.
 #[derive(Clone)]
-pub struct Received {
+pub struct ReceivedObject {
     /// Its name and version only.
     pub metadata: ObjectMeta,
     /// Without managed fields.
@@ -27,7 +27,7 @@ pub struct Received {
 /// An object for which only the metadata was requested.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(transparent)]
-pub(crate) struct MetadataOnly(pub(crate) Received);
+pub(crate) struct MetadataOnly(pub(crate) ReceivedObject);
 
 /// The start of an object's text, up to its metadata. The rest, which is most of the text, is not parsed.
 #[derive(Default)]
@@ -102,7 +102,7 @@ impl<'de> Visitor<'de> for &mut Head<'de> {
 
 // === impl Received ===
 
-impl Received {
+impl ReceivedObject {
     /// Decodes the object.
     ///
     /// # Errors
@@ -125,14 +125,14 @@ impl Received {
     }
 }
 
-impl fmt::Debug for Received {
+impl fmt::Debug for ReceivedObject {
     /// Leaves out the content, because it may be that of a Secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Received").field("metadata", &self.metadata).finish_non_exhaustive()
     }
 }
 
-impl<'de> Deserialize<'de> for Received {
+impl<'de> Deserialize<'de> for ReceivedObject {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = <&'de RawValue>::deserialize(deserializer)?.get();
         let found: Outline<'_> = metadata_of(text).map_err(D::Error::custom)?;
@@ -189,7 +189,7 @@ macro_rules! resource {
     };
 }
 
-resource!(Received, false, metadata);
+resource!(ReceivedObject, false, metadata);
 resource!(MetadataOnly, true, 0.metadata);
 
 #[cfg(test)]
@@ -234,7 +234,7 @@ mod tests {
             "kind": "ConfigMapList", "apiVersion": "v1", "metadata": {"resourceVersion": "9"},
             "items": [config_map(&json!({"k": "v"})), config_map(&json!("nonsense"))],
         });
-        let list: ObjectList<Received> = serde_json::from_str(&list.to_string()).unwrap();
+        let list: ObjectList<ReceivedObject> = serde_json::from_str(&list.to_string()).unwrap();
         let read = list.items[0].read::<ConfigMap>().unwrap();
         assert_eq!(read.data.as_ref().unwrap()["k"], "v");
         assert_eq!(read.metadata.managed_fields, None);
@@ -247,27 +247,27 @@ mod tests {
     #[test]
     fn of_an_object_as_much_is_read_as_is_asked_for() {
         let object = config_map(&json!("nonsense"));
-        let received: Received = serde_json::from_str(&object.to_string()).unwrap();
+        let received: ReceivedObject = serde_json::from_str(&object.to_string()).unwrap();
         let metadata = received.read_metadata().unwrap();
         assert_eq!((metadata.name.as_deref(), metadata.managed_fields), (Some("a"), None));
         assert!(received.read::<ConfigMap>().is_err());
         for none in [r#"{"kind":"ConfigMap"}"#, r#"{"kind":"ConfigMap","metadata":null}"#] {
-            let received: Received = serde_json::from_str(none).unwrap();
+            let received: ReceivedObject = serde_json::from_str(none).unwrap();
             assert_eq!(received.metadata, ObjectMeta::default(), "{none}");
         }
-        assert!(serde_json::from_str::<Received>(r#"{"metadata":3}"#).is_err());
+        assert!(serde_json::from_str::<ReceivedObject>(r#"{"metadata":3}"#).is_err());
     }
 
     #[test]
     fn what_a_watch_says_is_read() {
         let line = format!(r#"{{"type":"MODIFIED","object":{}}}"#, config_map(&json!({"k": "hush"})));
-        let event: WatchEvent<Received> = serde_json::from_str(&line).unwrap();
+        let event: WatchEvent<ReceivedObject> = serde_json::from_str(&line).unwrap();
         let WatchEvent::Modified(object) = event else { unreachable!("{event:?}") };
         assert_eq!(object.metadata.name.as_deref(), Some("a"));
         assert_eq!(object.read::<ConfigMap>().unwrap().data.unwrap()["k"], "hush");
         assert!(!format!("{object:?}").contains("hush"), "{object:?}");
         let line = r#"{"type":"BOOKMARK","object":{"kind":"ConfigMap","apiVersion":"v1","metadata":{"resourceVersion":"12"}}}"#;
-        let event: WatchEvent<Received> = serde_json::from_str(line).unwrap();
+        let event: WatchEvent<ReceivedObject> = serde_json::from_str(line).unwrap();
         assert!(
             matches!(event, WatchEvent::Bookmark(bookmark) if bookmark.metadata.resource_version == "12")
         );

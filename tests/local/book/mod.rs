@@ -14,8 +14,8 @@ use blocks::{Block, Step, said};
 use tempfile::TempDir;
 
 use crate::{
+    local_cluster::{LocalCluster, turn},
     program, tools,
-    world::{World, turn},
 };
 
 /// Returns paths (below `docs`) and texts of the pages, in the order of the summary.
@@ -70,7 +70,7 @@ fn the_console_blocks_print_what_the_book_says() {
     let served: BTreeSet<&str> = steps.iter().filter_map(|(_, step)| step.served()).collect();
     let served: Vec<String> =
         served.iter().map(|path| reader.folder.path().join(path).to_str().unwrap().to_owned()).collect();
-    let world = World::start(&served.iter().map(String::as_str).collect::<Vec<_>>());
+    let world = LocalCluster::start(&served.iter().map(String::as_str).collect::<Vec<_>>());
     let gateway = world.url.split("/default/").next().unwrap().to_owned();
     let mut wrong = Vec::new();
     for (page, step) in &steps {
@@ -139,7 +139,7 @@ impl Reader {
 }
 
 /// Returns the series of model servers and pickers that the metrics page lacks or gives another type.
-fn untold_metrics(world: &World) -> Vec<String> {
+fn untold_metrics(world: &LocalCluster) -> Vec<String> {
     let page = fs::read_to_string(tools::root().join("docs/reference/metrics.md")).unwrap();
     let mut told: BTreeMap<&str, &str> = BTreeMap::new();
     for line in page.lines().filter(|line| line.starts_with("| `")) {

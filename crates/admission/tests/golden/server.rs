@@ -10,7 +10,7 @@ use longboat_apiserver::{
     admission::{Admission, AdmissionAnswer, AdmissionRequest},
     status::ApiError,
 };
-use longboat_testkit::World;
+use longboat_testkit::TestCluster;
 use parking_lot::RwLock;
 use serde_json::{Value, json};
 
@@ -21,7 +21,7 @@ struct Hook(Shared);
 
 /// A world in which our own kinds go through our admission.
 pub(crate) struct Server {
-    world: World,
+    world: TestCluster,
     client: Client,
     facts: Shared,
 }
@@ -38,7 +38,7 @@ pub(crate) struct Reply {
 impl Server {
     pub(crate) async fn start(facts: Facts) -> Self {
         let facts = Arc::new(RwLock::new(Arc::new(facts)));
-        let world = World::bare(Arc::new(Hook(Arc::clone(&facts)))).await;
+        let world = TestCluster::bare(Arc::new(Hook(Arc::clone(&facts)))).await;
         let client = world.client();
         Self { world, client, facts }
     }

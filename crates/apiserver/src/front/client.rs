@@ -18,7 +18,7 @@ use crate::{
 pub(crate) const BODY_LIMIT: usize = 3 * 1024 * 1024;
 
 /// How long a body may take to arrive.
-const BODY_PATIENCE: Duration = Duration::from_mins(1);
+const BODY_TIMEOUT: Duration = Duration::from_mins(1);
 
 // === impl ApiServer ===
 
@@ -46,7 +46,7 @@ where
     let (parts, body) = request.into_parts();
     let accept = Accept::parse(&header(&parts.headers, "accept"));
     let reading = http_body_util::Limited::new(body, BODY_LIMIT).collect();
-    let body = match tokio::time::timeout(BODY_PATIENCE, reading).await {
+    let body = match tokio::time::timeout(BODY_TIMEOUT, reading).await {
         Ok(Ok(collected)) => collected.to_bytes(),
         Err(_) => {
             let error = ApiError::new(408, "Timeout", "the body of the request did not arrive in time");

@@ -8,7 +8,7 @@ use hyper_util::{
     rt::{TokioExecutor, TokioIo, TokioTimer},
     server::{conn::auto, graceful::GracefulShutdown},
 };
-use longboat_accept::Framed;
+use longboat_accept::FramingStream;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpListener,
@@ -28,7 +28,7 @@ use crate::{
 };
 
 /// How long a client may take to send the head of a request or to complete a TLS handshake.
-const PATIENCE: Duration = Duration::from_secs(30);
+const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long open requests may continue after the shutdown starts.
 const GRACE: Duration = Duration::from_secs(5);
 /// The most open connections: far more than the clients of one machine open, and far fewer than its file descriptors.
@@ -80,12 +80,13 @@ impl ApiServer {
                 let connection = async {
                     match acceptor {
                         None => connection(state, hosts, stream, watcher).await,
-                        Some(acceptor) => match tokio::time::timeout(PATIENCE, acceptor.accept(stream)).await
-                        {
-                            Ok(Ok(stream)) => connection(state, hosts, stream, watcher).await,
-                            Ok(Err(error)) => tracing::debug!(%error, %peer, "The TLS handshake failed."),
-                            Err(_) => tracing::debug!(%peer, "The TLS handshake took too long."),
-                        },
+                        Some(acceptor) => {
+                            match tokio::time::timeout(HEAD_TIMEOUT, acceptor.accept(stream)).await {
+                                Ok(Ok(stream)) => connection(state, hosts, stream, watcher).await,
+                                Ok(Err(error)) => tracing::debug!(%error, %peer, "The TLS handshake failed."),
+                                Err(_) => tracing::debug!(%peer, "The TLS handshake took too long."),
+                            }
+                        }
                     }
                 };
                 tokio::select! {
@@ -113,7 +114,7 @@ async fn connection<S>(
 ) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let stream = Framed::new(stream);
+    let stream = FramingStream::new(stream);
     let switched = stream.switched();
     let slow = CancellationToken::new();
     let closing = slow.clone();
@@ -134,8 +135,8 @@ async fn connection<S>(
         }
     });
     let mut builder = auto::Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(PATIENCE);
-    builder.http2().timer(TokioTimer::new()).max_concurrent_streams(1000).keep_alive_interval(PATIENCE);
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
+    builder.http2().timer(TokioTimer::new()).max_concurrent_streams(1000).keep_alive_interval(HEAD_TIMEOUT);
     let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
     tokio::select! {
         ended = watcher.watch(connection) => if let Err(error) = ended {

@@ -3,4 +3,4 @@
 pub(crate) mod client;
 mod hosts;
 pub(crate) mod listen;
-pub(crate) mod unsent;
+pub(crate) mod send_queue;

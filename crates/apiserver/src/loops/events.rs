@@ -9,9 +9,9 @@ use tokio_util::sync::CancellationToken;
 use crate::server::State;
 
 /// How long an event lives after it was last seen, in seconds, as in kube-apiserver.
-const KEPT: i64 = 3600;
+const EVENT_TTL_SECONDS: i64 = 3600;
 /// The interval between searches for expired events.
-const PERIOD: Duration = Duration::from_mins(1);
+const EXPIRY_INTERVAL: Duration = Duration::from_mins(1);
 
 /// Runs until `shutdown`.
 pub(super) async fn run(state: &Arc<State>, shutdown: &CancellationToken) {
@@ -21,11 +21,11 @@ pub(super) async fn run(state: &Arc<State>, shutdown: &CancellationToken) {
     loop {
         tokio::select! {
             () = shutdown.cancelled() => return,
-            () = tokio::time::sleep(PERIOD) => {}
+            () = tokio::time::sleep(EXPIRY_INTERVAL) => {}
         }
         let now = Timestamp::now().as_second();
         for (key, stored) in state.store.list(&resource.table, None).objects {
-            if now - last_seen(&stored.value) > KEPT {
+            if now - last_seen(&stored.value) > EVENT_TTL_SECONDS {
                 // an event that was updated in the meantime has not expired, and this deletion fails
                 let _ = state.store.delete(&resource.table, key, stored.revision);
             }

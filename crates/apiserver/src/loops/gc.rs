@@ -15,12 +15,12 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     kinds::Resource,
     server::State,
-    store::{Key, Stored},
+    store::{Key, StoredObject},
     verbs::{internal, update::edit_stored},
 };
 
 /// The interval between checks of the store's revision. A collection only runs if the revision has changed.
-const PERIOD: Duration = Duration::from_millis(100);
+const COLLECTION_INTERVAL: Duration = Duration::from_millis(100);
 const FOREGROUND: &str = "foregroundDeletion";
 const ORPHAN: &str = "orphan";
 
@@ -32,7 +32,7 @@ pub(super) async fn run(state: &Arc<State>, shutdown: &CancellationToken) {
     loop {
         tokio::select! {
             () = shutdown.cancelled() => return,
-            () = tokio::time::sleep(PERIOD) => {}
+            () = tokio::time::sleep(COLLECTION_INTERVAL) => {}
         }
         let revision = state.store.revision();
         if revision == seen && suspects.is_empty() {
@@ -43,16 +43,16 @@ pub(super) async fn run(state: &Arc<State>, shutdown: &CancellationToken) {
     }
 }
 
-struct Seen {
+struct CollectedObject {
     resource: Arc<Resource>,
-    stored: Arc<Stored>,
+    stored: Arc<StoredObject>,
 }
 
 /// Runs one collection. Returns the uids of objects whose owners are missing; the next collection deletes them if this is
 /// still so.
 async fn pass(state: &Arc<State>, suspects: &HashSet<String>) -> HashSet<String> {
-    let mut owned: Vec<Seen> = Vec::new();
-    let mut finishing: Vec<Seen> = Vec::new();
+    let mut owned: Vec<CollectedObject> = Vec::new();
+    let mut finishing: Vec<CollectedObject> = Vec::new();
     let mut alive: HashMap<String, bool> = HashMap::new();
     for resource in state.registry.tables() {
         for (_, stored) in state.store.list(&resource.table, None).objects {
@@ -63,7 +63,8 @@ async fn pass(state: &Arc<State>, suspects: &HashSet<String>) -> HashSet<String>
             if let Some(uid) = metadata["uid"].as_str() {
                 alive.insert(uid.to_owned(), foreground);
             }
-            let seen = |stored: Arc<Stored>| Seen { resource: Arc::clone(&resource), stored };
+            let seen =
+                |stored: Arc<StoredObject>| CollectedObject { resource: Arc::clone(&resource), stored };
             if metadata["ownerReferences"].as_array().is_some_and(|o| !o.is_empty()) {
                 owned.push(seen(Arc::clone(&stored)));
             }
@@ -98,7 +99,7 @@ async fn pass(state: &Arc<State>, suspects: &HashSet<String>) -> HashSet<String>
 /// Decides about one object that has owners: orphans it, deletes it, or leaves it.
 async fn judge(
     state: &Arc<State>,
-    seen: &Seen,
+    seen: &CollectedObject,
     alive: &HashMap<String, bool>,
     orphaning: &HashSet<&str>,
     suspects: &HashSet<String>,
@@ -168,7 +169,7 @@ fn has_finalizer(value: &Value, name: &str) -> bool {
     value["metadata"]["finalizers"].as_array().is_some_and(|f| f.iter().any(|f| f == name))
 }
 
-fn drop_finalizer(state: &Arc<State>, seen: &Seen, finalizer: &str) {
+fn drop_finalizer(state: &Arc<State>, seen: &CollectedObject, finalizer: &str) {
     let before = seen.stored.value.clone();
     let edited = edit_stored(state, &seen.resource, &seen.stored, |value| {
         let mut finalizers = value["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();

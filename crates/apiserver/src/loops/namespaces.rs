@@ -7,12 +7,12 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     server::State,
-    store::Stored,
+    store::StoredObject,
     verbs::{internal, update::edit_stored},
 };
 
 /// How often a namespace is checked again while objects in it have finalizers or are terminating.
-const AGAIN: Duration = Duration::from_millis(200);
+const RECHECK_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Runs until `shutdown`.
 pub(super) async fn run(state: &Arc<State>, shutdown: &CancellationToken) {
@@ -30,7 +30,7 @@ pub(super) async fn run(state: &Arc<State>, shutdown: &CancellationToken) {
         }
         let again = async {
             if waiting {
-                tokio::time::sleep(AGAIN).await;
+                tokio::time::sleep(RECHECK_INTERVAL).await;
             } else {
                 std::future::pending::<()>().await;
             }
@@ -44,7 +44,7 @@ pub(super) async fn run(state: &Arc<State>, shutdown: &CancellationToken) {
 }
 
 /// Deletes the objects of a namespace, then the namespace once it is empty. Returns whether the namespace is gone.
-async fn empty(state: &Arc<State>, namespace: &Arc<Stored>) -> bool {
+async fn empty(state: &Arc<State>, namespace: &Arc<StoredObject>) -> bool {
     let name = namespace.value["metadata"]["name"].as_str().unwrap_or_default();
     let mut left = false;
     for resource in state.registry.tables() {

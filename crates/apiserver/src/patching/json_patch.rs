@@ -9,18 +9,18 @@ use std::io;
 
 use serde_json::Value;
 
-use crate::depth::{self, DEEPEST};
+use crate::depth::{self, MAX_DEPTH};
 
 /// The most operations of one patch, as in kube-apiserver.
-pub(crate) const MOST_OPERATIONS: usize = 10_000;
+pub(crate) const MAX_OPERATIONS: usize = 10_000;
 /// The most bytes that all `copy` operations of a patch may add, counted as JSON, as in kube-apiserver.
-const MOST_COPIED: usize = 3 * 1024 * 1024;
+const MAX_COPIED_BYTES: usize = 3 * 1024 * 1024;
 /// The most list elements to shift and values to visit, in total: about a second of work.
-const MOST_STEPS: u64 = 100_000_000;
+const MAX_STEPS: u64 = 100_000_000;
 
 /// Why a patch was not applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Refused {
+pub(crate) enum JsonPatchError {
     /// An operation does not fit the document, or exceeds a limit.
     Unprocessable {
         /// The position of the operation in the patch.
@@ -33,10 +33,10 @@ pub(crate) enum Refused {
 }
 
 /// Applies all operations, or returns an error.
-pub(crate) fn apply(mut document: Value, operations: &Value) -> Result<Value, Refused> {
-    let operations = operations.as_array().ok_or(Refused::Unprocessable { operation: 0 })?;
-    if operations.len() > MOST_OPERATIONS {
-        return Err(Refused::TooMany(operations.len()));
+pub(crate) fn apply(mut document: Value, operations: &Value) -> Result<Value, JsonPatchError> {
+    let operations = operations.as_array().ok_or(JsonPatchError::Unprocessable { operation: 0 })?;
+    if operations.len() > MAX_OPERATIONS {
+        return Err(JsonPatchError::TooMany(operations.len()));
     }
     let mut patch = Patch { copied: 0, steps: 0, at: 0 };
     for (at, operation) in operations.iter().enumerate() {
@@ -57,7 +57,7 @@ struct Patch {
 // === impl Patch ===
 
 impl Patch {
-    fn step(&mut self, document: &mut Value, operation: &Value) -> Result<(), Refused> {
+    fn step(&mut self, document: &mut Value, operation: &Value) -> Result<(), JsonPatchError> {
         let unfit = self.unfit();
         let path = operation["path"].as_str().ok_or(unfit)?;
         let value = || operation.get("value").cloned().unwrap_or_default();
@@ -76,7 +76,7 @@ impl Patch {
             }
             Some("copy") => {
                 let copied = get_or_null(document, &from()?).ok_or(unfit)?;
-                self.copied += size(copied, MOST_COPIED - self.copied).ok_or(unfit)?;
+                self.copied += size(copied, MAX_COPIED_BYTES - self.copied).ok_or(unfit)?;
                 let copied = copied.clone();
                 self.put(document, &path, copied, true)
             }
@@ -91,20 +91,20 @@ impl Patch {
         }
     }
 
-    fn spend(&mut self, steps: u64) -> Result<(), Refused> {
+    fn spend(&mut self, steps: u64) -> Result<(), JsonPatchError> {
         self.steps += steps;
-        if self.steps > MOST_STEPS { Err(self.unfit()) } else { Ok(()) }
+        if self.steps > MAX_STEPS { Err(self.unfit()) } else { Ok(()) }
     }
 
-    fn unfit(&self) -> Refused {
-        Refused::Unprocessable { operation: self.at }
+    fn unfit(&self) -> JsonPatchError {
+        JsonPatchError::Unprocessable { operation: self.at }
     }
 
     /// Replaces the whole document. Like kube-apiserver, this leaves the document as it is if the new value is neither an
     /// object nor a list.
-    fn replace_document(&mut self, document: &mut Value, value: Value) -> Result<(), Refused> {
+    fn replace_document(&mut self, document: &mut Value, value: Value) -> Result<(), JsonPatchError> {
         let mut looked_at = 0;
-        depth::levels(&value, DEEPEST, &mut looked_at).ok_or(Refused::TooDeep)?;
+        depth::levels(&value, MAX_DEPTH, &mut looked_at).ok_or(JsonPatchError::TooDeep)?;
         self.spend(looked_at)?;
         if value.is_object() || value.is_array() {
             *document = value;
@@ -118,11 +118,11 @@ impl Patch {
         path: &[String],
         value: Value,
         insert: bool,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), JsonPatchError> {
         let unfit = self.unfit();
-        let room = DEEPEST.checked_sub(path.len()).ok_or(Refused::TooDeep)?;
+        let room = MAX_DEPTH.checked_sub(path.len()).ok_or(JsonPatchError::TooDeep)?;
         let mut looked_at = 0;
-        depth::levels(&value, room, &mut looked_at).ok_or(Refused::TooDeep)?;
+        depth::levels(&value, room, &mut looked_at).ok_or(JsonPatchError::TooDeep)?;
         self.spend(looked_at)?;
         let (name, parents) = path.split_last().ok_or(unfit)?;
         match get_mut(document, parents).ok_or(unfit)? {
@@ -150,7 +150,7 @@ impl Patch {
         }
     }
 
-    fn take(&mut self, document: &mut Value, path: &[String]) -> Result<Value, Refused> {
+    fn take(&mut self, document: &mut Value, path: &[String]) -> Result<Value, JsonPatchError> {
         let unfit = self.unfit();
         let (name, parents) = path.split_last().ok_or(unfit)?;
         match get_mut(document, parents).ok_or(unfit)? {
@@ -242,7 +242,7 @@ mod tests {
         let doubling: Vec<Value> =
             (0..22).map(|i| json!({"op": "copy", "from": "/data", "path": format!("/data/c{i}")})).collect();
         let refused = apply(document.clone(), &json!(doubling));
-        assert!(matches!(refused, Err(Refused::Unprocessable { operation: 11.. })), "{refused:?}");
+        assert!(matches!(refused, Err(JsonPatchError::Unprocessable { operation: 11.. })), "{refused:?}");
         assert!(apply(document, &json!(doubling[..8])).is_ok());
     }
 
@@ -252,15 +252,15 @@ mod tests {
         let nesting: Vec<Value> = (0..1000)
             .map(|i| json!({"op": "add", "path": format!("/a{}", "/a".repeat(i)), "value": {"a": {}}}))
             .collect();
-        assert_eq!(apply(document.clone(), &json!(nesting)), Err(Refused::TooDeep));
+        assert_eq!(apply(document.clone(), &json!(nesting)), Err(JsonPatchError::TooDeep));
         let result = apply(document, &json!(nesting[..90])).unwrap();
         assert!(depth::check(&result).is_ok());
     }
 
     #[test]
     fn operations_are_counted() {
-        let patch = vec![json!({"op": "test", "path": "/a", "value": 1}); MOST_OPERATIONS + 1];
-        assert_eq!(apply(json!({"a": 1}), &json!(patch)), Err(Refused::TooMany(10_001)));
+        let patch = vec![json!({"op": "test", "path": "/a", "value": 1}); MAX_OPERATIONS + 1];
+        assert_eq!(apply(json!({"a": 1}), &json!(patch)), Err(JsonPatchError::TooMany(10_001)));
         assert!(apply(json!({"a": 1}), &json!(patch[1..])).is_ok());
     }
 
@@ -268,6 +268,6 @@ mod tests {
     fn the_front_of_a_long_list_is_not_shifted_for_ever() {
         let document = json!({"a": vec![0; 500_000]});
         let patch = vec![json!({"op": "add", "path": "/a/0", "value": 1}); 1000];
-        assert!(matches!(apply(document, &json!(patch)), Err(Refused::Unprocessable { .. })));
+        assert!(matches!(apply(document, &json!(patch)), Err(JsonPatchError::Unprocessable { .. })));
     }
 }

@@ -12,20 +12,20 @@ use serde_json::{Value, json};
 
 use crate::{
     clock,
-    depth::DEEPEST,
+    depth::MAX_DEPTH,
     kinds::{Registry, Resource},
     request::decode::Document,
-    status::{About, ApiError, Cause},
+    status::{ApiError, Cause, StatusDetails},
 };
 
-use json_patch::{MOST_OPERATIONS, Refused};
+use json_patch::{JsonPatchError, MAX_OPERATIONS};
 use kinds::Kinds;
 pub(crate) use scale::apply_scale;
 
 /// The longest name of a field manager, in bytes.
-const LONGEST_MANAGER: usize = 128;
+const MAX_MANAGER_BYTES: usize = 128;
 /// Errors about patches do not name the object.
-const NOTHING: About<'static> = About { group: "", kind: "", name: "" };
+const NOTHING: StatusDetails<'static> = StatusDetails { group: "", kind: "", name: "" };
 
 /// The media types of PATCH.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,7 +59,7 @@ pub struct Write<'a> {
 
 /// The result of a patch.
 #[derive(Debug, Clone)]
-pub struct Patched {
+pub struct PatchOutcome {
     /// The patched object in the version of the request. After an apply, its managedFields are up to date.
     pub object: Value,
     /// Texts for `Warning` headers.
@@ -77,7 +77,7 @@ pub fn patch(
     kind: PatchKind,
     body: &[u8],
     live: Option<&Value>,
-) -> Result<Patched, ApiError> {
+) -> Result<PatchOutcome, ApiError> {
     let before = live.cloned().unwrap_or_else(|| json!({}));
     let text = || String::from_utf8_lossy(body).into_owned();
     match kind {
@@ -145,8 +145,8 @@ fn without_entries(object: &Value) -> Value {
 
 /// Validates the name of a field manager.
 pub(crate) fn check_manager(manager: &str) -> Vec<Cause> {
-    if manager.len() > LONGEST_MANAGER {
-        return vec![Cause::too_long("fieldManager", LONGEST_MANAGER)];
+    if manager.len() > MAX_MANAGER_BYTES {
+        return vec![Cause::too_long("fieldManager", MAX_MANAGER_BYTES)];
     }
     manager
         .chars()
@@ -164,27 +164,27 @@ pub(crate) fn check_manager(manager: &str) -> Vec<Cause> {
         .collect()
 }
 
-fn patched(object: Value, duplicates: Vec<String>, shown: String) -> Patched {
+fn patched(object: Value, duplicates: Vec<String>, shown: String) -> PatchOutcome {
     let field_problems = duplicates.into_iter().map(|path| format!("duplicate field \"{path}\"")).collect();
-    Patched { object, warnings: Vec::new(), field_problems, shown }
+    PatchOutcome { object, warnings: Vec::new(), field_problems, shown }
 }
 
-fn unpatchable(refused: Refused) -> ApiError {
+fn unpatchable(refused: JsonPatchError) -> ApiError {
     match refused {
-        Refused::Unprocessable { .. } => unprocessable(),
-        Refused::TooMany(operations) => ApiError::new(
+        JsonPatchError::Unprocessable { .. } => unprocessable(),
+        JsonPatchError::TooMany(operations) => ApiError::new(
             413,
             "RequestEntityTooLarge",
             format!(
-                "Request entity too large: The allowed maximum operations in a JSON patch is {MOST_OPERATIONS}, got \
+                "Request entity too large: The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got \
                  {operations}"
             ),
         ),
-        Refused::TooDeep => ApiError::new(
+        JsonPatchError::TooDeep => ApiError::new(
             422,
             "Invalid",
             format!(
-                "the patched object is nested too deeply: expected at most {DEEPEST} levels of maps and \
+                "the patched object is nested too deeply: expected at most {MAX_DEPTH} levels of maps and \
                  lists"
             ),
         ),
@@ -230,7 +230,7 @@ fn prune_nulls(value: &mut Value) {
     }
 }
 
-fn strategically(write: &Write<'_>, before: Value, document: Document) -> Result<Patched, ApiError> {
+fn strategically(write: &Write<'_>, before: Value, document: Document) -> Result<PatchOutcome, ApiError> {
     let resource = write.resource;
     let def = type_of_kind(&resource.api_version(), &resource.kind)
         .or_else(|| type_of_kind("autoscaling/v1", &resource.kind))

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{clock, kinds::Resource, status::ApiError};
 
-use super::{Patched, Write, body, refusal};
+use super::{PatchOutcome, Write, body, refusal};
 
 /// The only version of a Scale.
 struct ScaleOnly;
@@ -30,7 +30,7 @@ pub(crate) fn apply_scale(
     body: &[u8],
     parent: &Value,
     scale: &Value,
-) -> Result<Patched, ApiError> {
+) -> Result<PatchOutcome, ApiError> {
     let document = body::apply_patch(body)?;
     let replicas = |api_version: &str| {
         let at = if api_version == resource.api_version() {

@@ -24,13 +24,13 @@ const CHUNK: usize = 32 * 1024;
 
 /// The requested operation: start a new process, or attach to the container's main process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Asked {
+pub(crate) enum ExecMode {
     Exec,
     Attach,
 }
 
 /// Opens a session.
-pub(crate) async fn open(call: &Call<'_>, asked: Asked) -> Result<Answer, ApiError> {
+pub(crate) async fn open(call: &Call<'_>, asked: ExecMode) -> Result<Answer, ApiError> {
     let node = pods::connect(call)?;
     let access = pods::access(call, &node)?;
     let options = options(call, asked)?;
@@ -95,10 +95,10 @@ fn spoken(request: &crate::request::Request, is_websocket: bool, offered: &str, 
     headers.filter_map(|value| value.to_str().ok()).any(|value| offers(value, known))
 }
 
-fn options(call: &Call<'_>, asked: Asked) -> Result<ExecOptions, ApiError> {
+fn options(call: &Call<'_>, asked: ExecMode) -> Result<ExecOptions, ApiError> {
     let query = &call.request.query;
     let command: Vec<String> = query.all("command").map(str::to_owned).collect();
-    if asked == Asked::Exec && command.is_empty() {
+    if asked == ExecMode::Exec && command.is_empty() {
         return Err(ApiError::bad_request("you must specify at least 1 command for the exec operation"));
     }
     let options = ExecOptions {
@@ -120,11 +120,11 @@ async fn start(
     access: &Arc<dyn PodAccess>,
     pod: PodRef,
     options: ExecOptions,
-    asked: Asked,
+    asked: ExecMode,
 ) -> Result<Execution, ApiError> {
     let started = match asked {
-        Asked::Exec => access.exec(pod, options).await,
-        Asked::Attach => access.attach(pod, options).await,
+        ExecMode::Exec => access.exec(pod, options).await,
+        ExecMode::Attach => access.attach(pod, options).await,
     };
     started.map_err(pods::refusal)
 }

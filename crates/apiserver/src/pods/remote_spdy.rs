@@ -10,7 +10,7 @@ use tokio::{
 
 use super::{
     exec::{copy_out, ending, size},
-    spdy::{Frame, Outgoing, Reader, Writer},
+    spdy::{Frame, OutboundFrame, Reader, Writer},
 };
 use crate::pod_access::{ExecOptions, Execution};
 
@@ -19,7 +19,7 @@ const OUTGOING: usize = 32;
 /// How long a client may take to open its streams, as the kubelet's default.
 const OPENING: Duration = Duration::from_secs(30);
 /// How long a client may take to close the connection after the session's end.
-const GOODBYE: Duration = Duration::from_secs(5);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Serves a session until the process ends or the client leaves. If the client leaves, the process ends.
 pub(super) async fn serve<R, W>(
@@ -48,7 +48,7 @@ where
 
 async fn session<R: AsyncRead + Unpin>(
     mut reader: Reader<R>,
-    sender: mpsc::Sender<Outgoing>,
+    sender: mpsc::Sender<OutboundFrame>,
     execution: Execution,
     options: &ExecOptions,
 ) -> io::Result<()> {
@@ -67,7 +67,10 @@ async fn session<R: AsyncRead + Unpin>(
                 let sender = sender.clone();
                 async move {
                     let Some(stream) = stream else { return true };
-                    sender.send(Outgoing::Data { stream, data: Bytes::from(data), last: false }).await.is_ok()
+                    sender
+                        .send(OutboundFrame::Data { stream, data: Bytes::from(data), last: false })
+                        .await
+                        .is_ok()
                 }
             }
         };
@@ -77,9 +80,9 @@ async fn session<R: AsyncRead + Unpin>(
         for (stream, data) in
             outputs.map(|stream| (stream, Bytes::new())).chain(stream("error").map(|s| (s, status)))
         {
-            sender.send(Outgoing::Data { stream, data, last: true }).await.map_err(gone)?;
+            sender.send(OutboundFrame::Data { stream, data, last: true }).await.map_err(gone)?;
         }
-        tokio::time::sleep(GOODBYE).await;
+        tokio::time::sleep(CLOSE_TIMEOUT).await;
         Ok(())
     };
     let inward = async {
@@ -101,9 +104,11 @@ async fn session<R: AsyncRead + Unpin>(
                     }
                 }
                 Frame::Reset { stream: from } if Some(from) == stream("stdin") => stdin = None,
-                Frame::Ping(id) => sender.send(Outgoing::Pong(id)).await.map_err(gone)?,
+                Frame::Ping(id) => sender.send(OutboundFrame::Pong(id)).await.map_err(gone)?,
                 Frame::GoAway => break,
-                Frame::Open { stream, .. } => sender.send(Outgoing::Reset { stream }).await.map_err(gone)?,
+                Frame::Open { stream, .. } => {
+                    sender.send(OutboundFrame::Reset { stream }).await.map_err(gone)?
+                }
                 Frame::Data { .. } | Frame::Reset { .. } | Frame::Other => {}
             }
         }
@@ -118,7 +123,7 @@ async fn session<R: AsyncRead + Unpin>(
 /// Waits for the streams that the client opens. Returns them by name.
 async fn opened<R: AsyncRead + Unpin>(
     reader: &mut Reader<R>,
-    sender: &mpsc::Sender<Outgoing>,
+    sender: &mpsc::Sender<OutboundFrame>,
     options: &ExecOptions,
 ) -> io::Result<HashMap<String, u32>> {
     let gone = |_| io::Error::from(io::ErrorKind::BrokenPipe);
@@ -132,12 +137,12 @@ async fn opened<R: AsyncRead + Unpin>(
                 match kind.as_deref() {
                     Some("error" | "stdin" | "stdout" | "stderr" | "resize") => {
                         streams.insert(kind.unwrap_or_default(), stream);
-                        sender.send(Outgoing::Accept { stream }).await.map_err(gone)?;
+                        sender.send(OutboundFrame::Accept { stream }).await.map_err(gone)?;
                     }
-                    _ => sender.send(Outgoing::Reset { stream }).await.map_err(gone)?,
+                    _ => sender.send(OutboundFrame::Reset { stream }).await.map_err(gone)?,
                 }
             }
-            Some(Frame::Ping(id)) => sender.send(Outgoing::Pong(id)).await.map_err(gone)?,
+            Some(Frame::Ping(id)) => sender.send(OutboundFrame::Pong(id)).await.map_err(gone)?,
             Some(Frame::GoAway) | None => return Err(io::ErrorKind::UnexpectedEof.into()),
             Some(Frame::Data { .. } | Frame::Reset { .. } | Frame::Other) => {}
         }

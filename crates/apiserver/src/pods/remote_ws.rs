@@ -28,7 +28,7 @@ const RESIZE: u8 = 4;
 const CLOSE: u8 = 255;
 
 /// The largest message in bytes: kubectl sends 32 KiB at a time.
-const LARGEST: usize = 1 << 20;
+const MAX_MESSAGE_BYTES: usize = 1 << 20;
 /// The most messages that wait for the socket.
 const OUTGOING: usize = 16;
 
@@ -37,7 +37,9 @@ pub(super) async fn serve<S>(socket: S, execution: Execution) -> io::Result<()>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    let config = WebSocketConfig::default().max_message_size(Some(LARGEST)).max_frame_size(Some(LARGEST));
+    let config = WebSocketConfig::default()
+        .max_message_size(Some(MAX_MESSAGE_BYTES))
+        .max_frame_size(Some(MAX_MESSAGE_BYTES));
     let socket = WebSocketStream::from_raw_socket(socket, Role::Server, Some(config)).await;
     let (mut outgoing, mut incoming) = socket.split();
     let Execution { mut stdin, stdout, stderr, resize, exit } = execution;

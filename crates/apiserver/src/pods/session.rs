@@ -9,7 +9,7 @@ use tokio::{
     task::{AbortHandle, JoinSet},
 };
 
-use super::spdy::{Frame, Outgoing, Reader, Writer};
+use super::spdy::{Frame, OutboundFrame, Reader, Writer};
 use crate::pod_access::{PodAccess, PodRef};
 
 /// The most frames that wait for the socket: enough to keep it busy, and few enough to slow down the pod when the client is
@@ -62,7 +62,7 @@ where
 
 async fn read<R: AsyncRead + Unpin>(
     mut reader: Reader<R>,
-    sender: mpsc::Sender<Outgoing>,
+    sender: mpsc::Sender<OutboundFrame>,
     access: Arc<dyn PodAccess>,
     pod: PodRef,
 ) -> io::Result<()> {
@@ -82,16 +82,16 @@ async fn read<R: AsyncRead + Unpin>(
                 let port = header("port").and_then(|p| p.parse::<u16>().ok()).filter(|p| *p > 0);
                 let id = header("requestid").unwrap_or_default().to_owned();
                 let (Some(port), true) = (port, pairs.len() + connections.len() < CONNECTIONS) else {
-                    sender.send(Outgoing::Reset { stream }).await.map_err(gone)?;
+                    sender.send(OutboundFrame::Reset { stream }).await.map_err(gone)?;
                     continue;
                 };
-                sender.send(Outgoing::Accept { stream }).await.map_err(gone)?;
+                sender.send(OutboundFrame::Accept { stream }).await.map_err(gone)?;
                 let pair = pairs.entry(id.clone()).or_default();
                 match header("streamtype") {
                     Some("error") => pair.error = Some(stream),
                     Some("data") => pair.data = Some(stream),
                     _ => {
-                        sender.send(Outgoing::Reset { stream }).await.map_err(gone)?;
+                        sender.send(OutboundFrame::Reset { stream }).await.map_err(gone)?;
                         continue;
                     }
                 }
@@ -130,7 +130,7 @@ async fn read<R: AsyncRead + Unpin>(
                     connection.abort.abort();
                 }
             }
-            Frame::Ping(id) => sender.send(Outgoing::Pong(id)).await.map_err(gone)?,
+            Frame::Ping(id) => sender.send(OutboundFrame::Pong(id)).await.map_err(gone)?,
             Frame::GoAway => break,
             Frame::Other => {}
         }
@@ -147,7 +147,7 @@ async fn connect(
     data: u32,
     error: u32,
     mut input: mpsc::Receiver<Bytes>,
-    output: mpsc::Sender<Outgoing>,
+    output: mpsc::Sender<OutboundFrame>,
 ) -> u32 {
     let mut problem = Bytes::new();
     match access.connect(pod.clone(), port).await {
@@ -172,7 +172,7 @@ async fn connect(
                     match from_pod.read(&mut buffer).await {
                         Ok(0) | Err(_) => return,
                         Ok(read) => {
-                            let frame = Outgoing::Data {
+                            let frame = OutboundFrame::Data {
                                 stream: data,
                                 data: Bytes::copy_from_slice(&buffer[..read]),
                                 last: false,
@@ -196,7 +196,7 @@ async fn connect(
     }
     for (stream, data) in [(data, Bytes::new()), (error, problem)] {
         // an error means that the session is over
-        let _ = output.send(Outgoing::Data { stream, data, last: true }).await;
+        let _ = output.send(OutboundFrame::Data { stream, data, last: true }).await;
     }
     data
 }

@@ -9,7 +9,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 use super::dictionary::dictionary;
 
 /// The largest frame in bytes: kubectl sends 32 KiB at a time.
-const LARGEST: usize = 1 << 20;
+const MAX_FRAME_BYTES: usize = 1 << 20;
 /// The most bytes of headers after decompression.
 const HEADERS: usize = 64 * 1024;
 
@@ -44,7 +44,7 @@ pub(super) enum Frame {
 
 /// A frame to the peer.
 #[derive(Debug)]
-pub(super) enum Outgoing {
+pub(super) enum OutboundFrame {
     Accept { stream: u32 },
     Data { stream: u32, data: Bytes, last: bool },
     Reset { stream: u32 },
@@ -82,7 +82,7 @@ impl<R: AsyncRead + Unpin> Reader<R> {
         let flags = head[4];
         let length = u32::from_be_bytes([0, head[5], head[6], head[7]]);
         let length = usize::try_from(length).unwrap_or(usize::MAX);
-        if length > LARGEST {
+        if length > MAX_FRAME_BYTES {
             return Err(invalid("a frame is too large"));
         }
         let mut payload = vec![0; length];
@@ -160,27 +160,27 @@ impl<W: AsyncWrite + Unpin> Writer<W> {
         Self { output, headers }
     }
 
-    pub(super) async fn write(&mut self, frame: Outgoing) -> io::Result<()> {
+    pub(super) async fn write(&mut self, frame: OutboundFrame) -> io::Result<()> {
         let mut out = BytesMut::new();
         match frame {
-            Outgoing::Accept { stream } => {
+            OutboundFrame::Accept { stream } => {
                 let block = self.no_headers()?;
                 control(&mut out, SYN_REPLY, 0, 4 + block.len());
                 out.put_u32(stream);
                 out.put_slice(&block);
             }
-            Outgoing::Data { stream, data, last } => {
+            OutboundFrame::Data { stream, data, last } => {
                 out.put_u32(stream & 0x7fff_ffff);
                 put_length(&mut out, if last { FIN } else { 0 }, data.len());
                 out.put_slice(&data);
             }
-            Outgoing::Reset { stream } => {
+            OutboundFrame::Reset { stream } => {
                 const CANCEL: u32 = 5;
                 control(&mut out, RST_STREAM, 0, 8);
                 out.put_u32(stream);
                 out.put_u32(CANCEL);
             }
-            Outgoing::Pong(id) => {
+            OutboundFrame::Pong(id) => {
                 control(&mut out, PING, 0, 4);
                 out.put_u32(id);
             }

@@ -14,7 +14,7 @@ use tokio_tungstenite::{
 };
 
 /// The largest message in bytes: kubectl sends frames of at most 32 KiB.
-const LARGEST: usize = 1 << 20;
+const MAX_MESSAGE_BYTES: usize = 1 << 20;
 
 /// Copies bytes between a WebSocket and `inner`, in both directions, until one of them ends.
 pub(super) async fn carry<S, T>(socket: S, inner: T) -> io::Result<()>
@@ -22,7 +22,9 @@ where
     S: AsyncRead + AsyncWrite + Unpin,
     T: AsyncRead + AsyncWrite,
 {
-    let config = WebSocketConfig::default().max_message_size(Some(LARGEST)).max_frame_size(Some(LARGEST));
+    let config = WebSocketConfig::default()
+        .max_message_size(Some(MAX_MESSAGE_BYTES))
+        .max_frame_size(Some(MAX_MESSAGE_BYTES));
     let socket = WebSocketStream::from_raw_socket(socket, Role::Server, Some(config)).await;
     let (mut outgoing, mut incoming) = socket.split();
     let (mut from_inner, mut to_inner) = tokio::io::split(inner);

@@ -15,13 +15,13 @@ use wire::{Fields, Wire};
 
 const MAGIC: &[u8] = b"k8s\0";
 /// The deepest nesting that is decoded. kube-apiserver has the same limit, and no kind comes near it.
-const DEEPEST: usize = 100;
+const MAX_DEPTH: usize = 100;
 
-type Decoded<T> = Result<T, String>;
+type DecodeResult<T> = Result<T, String>;
 
 /// Why a body cannot be decoded.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Undecodable {
+pub(crate) struct DecodeError {
     /// The apiVersion and the kind of the object, if the envelope is readable.
     pub(crate) kind: Option<(String, String)>,
     /// A text for people.
@@ -29,9 +29,9 @@ pub(crate) struct Undecodable {
 }
 
 /// Decodes a body into its object, which has this apiVersion and kind if it names none.
-pub(crate) fn decode(body: &[u8], api_version: &str, kind: &str) -> Result<Value, Undecodable> {
+pub(crate) fn decode(body: &[u8], api_version: &str, kind: &str) -> Result<Value, DecodeError> {
     let Envelope { api_version: given_version, kind: given_kind, raw } =
-        envelope(body).map_err(|why| Undecodable { kind: None, why })?;
+        envelope(body).map_err(|why| DecodeError { kind: None, why })?;
     let or = |given: String, default: &str| if given.is_empty() { default.to_owned() } else { given };
     let (api_version, kind) = (or(given_version, api_version), or(given_kind, kind));
     let decoded = type_of_kind(&api_version, &kind)
@@ -47,7 +47,7 @@ pub(crate) fn decode(body: &[u8], api_version: &str, kind: &str) -> Result<Value
             object.insert("kind".to_owned(), Value::from(kind));
             Ok(Value::Object(object))
         }
-        Err(why) => Err(Undecodable { kind: Some((api_version, kind)), why }),
+        Err(why) => Err(DecodeError { kind: Some((api_version, kind)), why }),
     }
 }
 
@@ -58,7 +58,7 @@ struct Envelope<'b> {
     raw: &'b [u8],
 }
 
-fn envelope(body: &[u8]) -> Decoded<Envelope<'_>> {
+fn envelope(body: &[u8]) -> DecodeResult<Envelope<'_>> {
     let envelope = body
         .strip_prefix(MAGIC)
         .ok_or("provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]")?;
@@ -81,12 +81,12 @@ fn envelope(body: &[u8]) -> Decoded<Envelope<'_>> {
     Ok(Envelope { api_version, kind, raw })
 }
 
-fn text(bytes: &[u8]) -> Decoded<String> {
+fn text(bytes: &[u8]) -> DecodeResult<String> {
     String::from_utf8(bytes.to_vec()).map_err(|_| "proto: a string is not UTF-8".to_owned())
 }
 
-fn message(def: &'static TypeDef, bytes: &[u8], depth: usize) -> Decoded<Map<String, Value>> {
-    if depth > DEEPEST {
+fn message(def: &'static TypeDef, bytes: &[u8], depth: usize) -> DecodeResult<Map<String, Value>> {
+    if depth > MAX_DEPTH {
         return Err("proto: nested too deep".to_owned());
     }
     let mut object = Map::new();
@@ -105,7 +105,12 @@ fn message(def: &'static TypeDef, bytes: &[u8], depth: usize) -> Decoded<Map<Str
 }
 
 /// Adds a field from the wire. A repeated field arrives once for each element.
-fn set(object: &mut Map<String, Value>, field: &'static Field, wire: &Wire<'_>, depth: usize) -> Decoded<()> {
+fn set(
+    object: &mut Map<String, Value>,
+    field: &'static Field,
+    wire: &Wire<'_>,
+    depth: usize,
+) -> DecodeResult<()> {
     match (&field.shape, wire) {
         (Shape::List { element, .. }, wire) => {
             let entry = object.entry(field.name).or_insert_with(|| json!([]));
@@ -149,7 +154,7 @@ fn set(object: &mut Map<String, Value>, field: &'static Field, wire: &Wire<'_>, 
 }
 
 /// Decodes an entry of a map: a message of key and value.
-fn entry(shape: &'static Shape, bytes: &[u8], depth: usize) -> Decoded<(String, Value)> {
+fn entry(shape: &'static Shape, bytes: &[u8], depth: usize) -> DecodeResult<(String, Value)> {
     let mut key = String::new();
     let mut found = None;
     for field in Fields::new(bytes) {
@@ -173,7 +178,7 @@ fn empty(shape: &Shape) -> Value {
     }
 }
 
-fn value(shape: &'static Shape, wire: &Wire<'_>, depth: usize) -> Decoded<Value> {
+fn value(shape: &'static Shape, wire: &Wire<'_>, depth: usize) -> DecodeResult<Value> {
     Ok(match (shape, wire) {
         (Shape::String, Wire::Bytes(bytes)) => Value::from(text(bytes)?),
         (Shape::Bytes, Wire::Bytes(bytes)) => Value::from(BASE64_STANDARD.encode(bytes)),
@@ -208,7 +213,7 @@ fn value(shape: &'static Shape, wire: &Wire<'_>, depth: usize) -> Decoded<Value>
 }
 
 /// Returns the string in field 1.
-fn inner_text(bytes: &[u8]) -> Decoded<String> {
+fn inner_text(bytes: &[u8]) -> DecodeResult<String> {
     let mut found = String::new();
     for field in Fields::new(bytes) {
         if let (1, Wire::Bytes(bytes)) = field? {
@@ -219,7 +224,7 @@ fn inner_text(bytes: &[u8]) -> Decoded<String> {
 }
 
 /// Returns the JSON document in field 1.
-fn json_in(bytes: &[u8]) -> Decoded<Value> {
+fn json_in(bytes: &[u8]) -> DecodeResult<Value> {
     for field in Fields::new(bytes) {
         if let (1, Wire::Bytes(bytes)) = field? {
             return serde_json::from_slice(bytes).map_err(|error| error.to_string());
@@ -229,7 +234,7 @@ fn json_in(bytes: &[u8]) -> Decoded<Value> {
 }
 
 /// Decodes a time from seconds and nanoseconds. Returns `None` if both are missing.
-fn time(bytes: &[u8]) -> Decoded<Option<Timestamp>> {
+fn time(bytes: &[u8]) -> DecodeResult<Option<Timestamp>> {
     let (mut seconds, mut nanos) = (None, 0);
     for field in Fields::new(bytes) {
         match field? {
@@ -241,7 +246,7 @@ fn time(bytes: &[u8]) -> Decoded<Option<Timestamp>> {
     seconds.map(|seconds| Timestamp::new(seconds, nanos).map_err(|error| error.to_string())).transpose()
 }
 
-fn int_or_string(bytes: &[u8]) -> Decoded<Value> {
+fn int_or_string(bytes: &[u8]) -> DecodeResult<Value> {
     let (mut is_text, mut number, mut string) = (false, 0, String::new());
     for field in Fields::new(bytes) {
         match field? {

@@ -7,11 +7,11 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::{GROUP, Wish, allows, grants_path, rules};
+use super::{AccessRequest, GROUP, allows, grants_path, rules};
 use crate::{
     kinds::Resource,
     request::User,
-    status::{About, ApiError},
+    status::{ApiError, StatusDetails},
     store::{Key, Store},
 };
 
@@ -30,13 +30,13 @@ pub(crate) fn check(
     let namespace = value["metadata"]["namespace"].as_str().filter(|_| resource.namespaced);
     match resource.plural.as_str() {
         "roles" | "clusterroles" => {
-            let escalates = Wish {
+            let escalates = AccessRequest {
                 verb: "escalate",
                 group: GROUP,
                 resource: &resource.plural,
                 name,
                 namespace,
-                ..Wish::default()
+                ..AccessRequest::default()
             };
             if allows(store, user, &escalates) {
                 return Ok(());
@@ -64,20 +64,20 @@ pub(crate) fn check(
                 // validation refuses this
                 _ => return Ok(()),
             };
-            let binds = Wish {
+            let binds = AccessRequest {
                 verb: "bind",
                 group: GROUP,
                 resource: plural,
                 name: role,
                 namespace,
-                ..Wish::default()
+                ..AccessRequest::default()
             };
             if allows(store, user, &binds) {
                 return Ok(());
             }
             let found = store
                 .get(&format!("{GROUP}/{plural}"), &Key::new(of, role))
-                .ok_or_else(|| ApiError::not_found(About { name: role, ..resource.about(name) }))?;
+                .ok_or_else(|| ApiError::not_found(StatusDetails { name: role, ..resource.about(name) }))?;
             confirm(store, user, namespace, &found.value["rules"])
                 .map_err(|why| ApiError::forbidden(resource.about(name), why))
         }

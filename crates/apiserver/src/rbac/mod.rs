@@ -18,7 +18,7 @@ const GROUP: &str = "rbac.authorization.k8s.io";
 
 /// An operation that needs authorization.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Wish<'a> {
+pub(crate) struct AccessRequest<'a> {
     pub(crate) verb: &'a str,
     pub(crate) group: &'a str,
     pub(crate) resource: &'a str,
@@ -49,7 +49,7 @@ pub(crate) fn check(call: &Call<'_>) -> Result<(), ApiError> {
         (&Method::DELETE, true) => "deletecollection",
         _ => "unknown",
     };
-    let wish = Wish {
+    let wish = AccessRequest {
         verb,
         group: &resource.group,
         resource: &resource.plural,
@@ -57,16 +57,16 @@ pub(crate) fn check(call: &Call<'_>) -> Result<(), ApiError> {
         name,
         namespace: call.path.namespace.as_deref(),
     };
-    check_wish(&call.state.store, user, &wish)
+    check_access(&call.state.store, user, &wish)
 }
 
 /// Refuses an operation that the user is not authorized for.
-pub(crate) fn check_wish(store: &Store, user: &User, wish: &Wish<'_>) -> Result<(), ApiError> {
+pub(crate) fn check_access(store: &Store, user: &User, wish: &AccessRequest<'_>) -> Result<(), ApiError> {
     if allows(store, user, wish) { Ok(()) } else { Err(forbidden(user, wish)) }
 }
 
 /// Whether a user may perform this operation.
-pub(crate) fn allows(store: &Store, user: &User, wish: &Wish<'_>) -> bool {
+pub(crate) fn allows(store: &Store, user: &User, wish: &AccessRequest<'_>) -> bool {
     user.is_master() || rules(store, user, wish.namespace).iter().any(|rule| grants(rule, wish))
 }
 
@@ -134,11 +134,11 @@ fn is_bound(subjects: &Value, user: &User, namespace: &str) -> bool {
     })
 }
 
-fn grants(rule: &Value, wish: &Wish<'_>) -> bool {
+fn grants(rule: &Value, wish: &AccessRequest<'_>) -> bool {
     let lists = |field: &str, fits: &dyn Fn(&str) -> bool| {
         rule[field].as_array().into_iter().flatten().filter_map(Value::as_str).any(fits)
     };
-    let Wish { verb, group, resource, subresource, name, .. } = *wish;
+    let AccessRequest { verb, group, resource, subresource, name, .. } = *wish;
     let full = if subresource.is_empty() { resource.to_owned() } else { format!("{resource}/{subresource}") };
     let names = rule["resourceNames"].as_array().is_some_and(|names| !names.is_empty());
     lists("verbs", &|listed| listed == "*" || listed == verb)
@@ -151,8 +151,8 @@ fn grants(rule: &Value, wish: &Wish<'_>) -> bool {
         && (!names || lists("resourceNames", &|listed| listed == name))
 }
 
-fn forbidden(user: &User, wish: &Wish<'_>) -> ApiError {
-    let Wish { verb, group, resource, subresource, name, namespace } = *wish;
+fn forbidden(user: &User, wish: &AccessRequest<'_>) -> ApiError {
+    let AccessRequest { verb, group, resource, subresource, name, namespace } = *wish;
     let full = if subresource.is_empty() { resource.to_owned() } else { format!("{resource}/{subresource}") };
     let kind = if group.is_empty() { full.clone() } else { format!("{full}.{group}") };
     let about = if name.is_empty() { kind } else { format!("{kind} \"{name}\"") };
@@ -185,16 +185,21 @@ mod tests {
     #[test]
     fn a_rule_grants_what_it_lists_and_nothing_else() {
         let rule = json!({"verbs": ["get", "list"], "apiGroups": [""], "resources": ["pods", "pods/log", "*/scale"]});
-        let wish = |verb, resource, subresource| Wish { verb, resource, subresource, ..Wish::default() };
+        let wish = |verb, resource, subresource| AccessRequest {
+            verb,
+            resource,
+            subresource,
+            ..AccessRequest::default()
+        };
         assert!(grants(&rule, &wish("get", "pods", "")));
         assert!(grants(&rule, &wish("get", "pods", "log")));
         assert!(grants(&rule, &wish("get", "deployments", "scale")));
         assert!(!grants(&rule, &wish("get", "pods", "exec")));
         assert!(!grants(&rule, &wish("delete", "pods", "")));
         assert!(!grants(&rule, &wish("get", "secrets", "")));
-        assert!(!grants(&rule, &Wish { group: "apps", ..wish("get", "pods", "") }));
+        assert!(!grants(&rule, &AccessRequest { group: "apps", ..wish("get", "pods", "") }));
         let named = json!({"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"], "resourceNames": ["a"]});
-        assert!(grants(&named, &Wish { name: "a", ..wish("get", "secrets", "") }));
+        assert!(grants(&named, &AccessRequest { name: "a", ..wish("get", "secrets", "") }));
         assert!(!grants(&named, &wish("list", "secrets", "")));
     }
 }

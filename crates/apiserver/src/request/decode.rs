@@ -39,7 +39,7 @@ pub(crate) fn yaml(bytes: &[u8]) -> Result<Document, String> {
     let mut options = serde_saphyr::Options::default();
     if let Some(budget) = &mut options.budget {
         // A little more than the limit, so that the check of the value reports the error, with the path.
-        budget.max_depth = depth::DEEPEST + 10;
+        budget.max_depth = depth::MAX_DEPTH + 10;
     }
     let strict: Result<Value, _> = serde_saphyr::from_str_with_options(text, options.clone());
     if let Ok(value) = strict {

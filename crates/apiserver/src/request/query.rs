@@ -2,7 +2,7 @@
 
 use url::form_urlencoded;
 
-use crate::status::{About, ApiError, Cause};
+use crate::status::{ApiError, Cause, StatusDetails};
 use serde_json::Value;
 
 /// Decoded parameters in their order. If several have the same name, the first counts.
@@ -101,7 +101,9 @@ fn duration_problem(text: &str) -> Option<&'static str> {
 pub(crate) fn check_dry_run(given: &[&str], kind: &str) -> Result<bool, ApiError> {
     match dry_run_problem(given) {
         None => Ok(!given.is_empty()),
-        Some(cause) => Err(ApiError::invalid(About { group: "meta.k8s.io", kind, name: "" }, &[cause])),
+        Some(cause) => {
+            Err(ApiError::invalid(StatusDetails { group: "meta.k8s.io", kind, name: "" }, &[cause]))
+        }
     }
 }
 
@@ -127,7 +129,7 @@ impl FieldValidation {
             Some("Ignore") => Ok(Self::Ignore),
             Some("Strict") => Ok(Self::Strict),
             Some(other) => Err(ApiError::invalid(
-                About { group: "meta.k8s.io", kind, name: "" },
+                StatusDetails { group: "meta.k8s.io", kind, name: "" },
                 &[Cause::unsupported(
                     "fieldValidation",
                     &Value::from(other),

@@ -8,7 +8,7 @@ use std::{
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 /// The most duplicates to report, as in kube-apiserver.
-const MOST: usize = 100;
+const MAX_DUPLICATES: usize = 100;
 
 /// Returns the dotted paths of the fields that `body`, a JSON text, contains more than once, in the order of the second
 /// occurrences. Returns no paths for a text that is not JSON.
@@ -51,7 +51,7 @@ impl<'de> Visitor<'de> for Walk<'_> {
                 self.path.push('.');
             }
             self.path.push_str(&key);
-            if !seen.insert(key) && self.found.len() < MOST && !self.found.contains(self.path) {
+            if !seen.insert(key) && self.found.len() < MAX_DUPLICATES && !self.found.contains(self.path) {
                 self.found.push(self.path.clone());
             }
             map.next_value_seed(Walk { path: self.path, found: self.found })?;

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use redb::{Database, DatabaseError, ReadableDatabase, ReadableTable, TableDefinition};
 use serde_json::Value;
 
-use super::{Key, Stored, damage::caught};
+use super::{Key, StoredObject, damage::caught};
 
 /// `table \0 namespace \0 name` → revision (8 bytes, big endian) and the object as JSON.
 const OBJECTS: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("objects");
@@ -51,12 +51,12 @@ pub enum JournalError {
 }
 
 /// Opens the file. Tests replace the backend by a disk that can be full.
-pub(super) type Open = fn(&Path) -> Result<Database, DatabaseError>;
+pub(super) type OpenDatabase = fn(&Path) -> Result<Database, DatabaseError>;
 
 #[derive(Debug)]
 pub(super) struct Journal {
     path: PathBuf,
-    open: Open,
+    open: OpenDatabase,
     /// `None` after a failed write.
     database: Option<Database>,
     /// The previous row of the object whose write failed. That write may have reached the disk all the same.
@@ -75,7 +75,7 @@ struct Row {
 
 /// A stored object.
 #[derive(Debug)]
-pub(super) struct Kept {
+pub(super) struct JournalRecord {
     pub(super) table: String,
     pub(super) key: Key,
     pub(super) object: Value,
@@ -85,11 +85,14 @@ pub(super) struct Kept {
 // === impl Journal ===
 
 impl Journal {
-    pub(super) fn open(directory: &Path) -> Result<(Self, u64, Vec<Kept>), JournalError> {
+    pub(super) fn open(directory: &Path) -> Result<(Self, u64, Vec<JournalRecord>), JournalError> {
         Self::open_with(directory, |path| Database::create(path))
     }
 
-    pub(super) fn open_with(directory: &Path, open: Open) -> Result<(Self, u64, Vec<Kept>), JournalError> {
+    pub(super) fn open_with(
+        directory: &Path,
+        open: OpenDatabase,
+    ) -> Result<(Self, u64, Vec<JournalRecord>), JournalError> {
         std::fs::create_dir_all(directory)
             .map_err(|source| JournalError::Directory { path: directory.to_owned(), source })?;
         let path = directory.join("apiserver.redb");
@@ -124,7 +127,7 @@ impl Journal {
         &mut self,
         table: &str,
         key: &Key,
-        (before, after): (Option<&Stored>, Option<&Stored>),
+        (before, after): (Option<&StoredObject>, Option<&StoredObject>),
         revision: u64,
     ) -> Result<(), redb::Error> {
         let key = [table, &key.namespace, &key.name].join("\0").into_bytes();
@@ -166,7 +169,7 @@ impl Journal {
 
 /// Makes the file of a new store. It gets its name only when it is a database, so an empty file of this name is not what a
 /// store that was killed has left: it is damage, and must not open as a store without objects.
-fn create(path: &Path, open: Open) -> Result<(), redb::Error> {
+fn create(path: &Path, open: OpenDatabase) -> Result<(), redb::Error> {
     match std::fs::metadata(path) {
         Ok(metadata) if metadata.len() == 0 => {
             return Err(redb::Error::Corrupted("it has 0 bytes".to_owned()));
@@ -204,7 +207,7 @@ fn read(database: &Database) -> Result<(u64, Vec<(Vec<u8>, Vec<u8>)>), redb::Err
 }
 
 /// Parses a row. Returns an error that says why the row is unreadable.
-pub(super) fn row(key: &[u8], value: &[u8]) -> Result<Kept, String> {
+pub(super) fn row(key: &[u8], value: &[u8]) -> Result<JournalRecord, String> {
     let key = std::str::from_utf8(key).map_err(|_| "its name is not UTF-8".to_owned())?;
     let mut parts = key.split('\0');
     let (Some(table), Some(namespace), Some(name), None) =
@@ -218,10 +221,10 @@ pub(super) fn row(key: &[u8], value: &[u8]) -> Result<Kept, String> {
     if Key::of(&object) != key {
         return Err("its metadata belongs to another object".to_owned());
     }
-    Ok(Kept { table: table.to_owned(), key, object, revision: u64::from_be_bytes(*head) })
+    Ok(JournalRecord { table: table.to_owned(), key, object, revision: u64::from_be_bytes(*head) })
 }
 
-fn encoded(stored: &Stored, revision: u64) -> Vec<u8> {
+fn encoded(stored: &StoredObject, revision: u64) -> Vec<u8> {
     let mut value = revision.to_be_bytes().to_vec();
     // a JSON value can always be written as JSON
     let _ = serde_json::to_writer(&mut value, &*stored.value);
@@ -290,8 +293,8 @@ mod tests {
         redb::Builder::new().create_with_backend(Disk(FileBackend::new(file)?))
     }
 
-    fn stored(name: &str, revision: u64) -> Stored {
-        Stored::new(json!({"metadata": {"name": name, "namespace": "n"}, "at": revision}), revision)
+    fn stored(name: &str, revision: u64) -> StoredObject {
+        StoredObject::new(json!({"metadata": {"name": name, "namespace": "n"}, "at": revision}), revision)
     }
 
     #[test]

@@ -23,7 +23,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::watch;
 
-use crate::depth::{self, TooDeep};
+use crate::depth::{self, DepthError};
 use journal::Journal;
 pub use journal::JournalError;
 use table::Table;
@@ -45,7 +45,7 @@ pub struct Key {
 
 /// A stored object: immutable, shared by lists and watches.
 #[derive(Debug)]
-pub struct Stored {
+pub struct StoredObject {
     /// The object in its storage version, `metadata.resourceVersion` included.
     pub value: Tree,
     /// Revision of its last write.
@@ -63,9 +63,9 @@ pub struct Change {
     /// The object's key.
     pub key: Key,
     /// The object before the change; `None` if the change created it.
-    pub before: Option<Arc<Stored>>,
+    pub before: Option<Arc<StoredObject>>,
     /// The object after the change. For a deletion, this is the last state, with the revision of the deletion.
-    pub after: Arc<Stored>,
+    pub after: Arc<StoredObject>,
     /// Whether this was a deletion.
     pub deleted: bool,
 }
@@ -84,7 +84,7 @@ pub enum WriteError {
     Changed,
     /// The object is nested too deeply to be read back.
     #[error(transparent)]
-    TooDeep(#[from] TooDeep),
+    TooDeep(#[from] DepthError),
     /// The journal could not be written.
     #[error("the journal could not be written: {0}")]
     Journal(String),
@@ -93,7 +93,7 @@ pub enum WriteError {
 /// The requested revision is older than the window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("too old resource version: {asked} ({oldest})")]
-pub struct TooOld {
+pub struct RevisionExpired {
     /// The requested revision.
     pub asked: u64,
     /// The oldest revision that a watch can start from.
@@ -106,7 +106,7 @@ pub struct Snapshot {
     /// The store's revision at the time of the view.
     pub revision: u64,
     /// The objects, ordered by namespace and name.
-    pub objects: Vec<(Key, Arc<Stored>)>,
+    pub objects: Vec<(Key, Arc<StoredObject>)>,
 }
 
 /// The store of all objects.
@@ -145,7 +145,7 @@ impl Key {
 
 // === impl Stored ===
 
-impl Stored {
+impl StoredObject {
     fn new(mut value: Value, revision: u64) -> Self {
         if let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut) {
             metadata.insert("resourceVersion".to_owned(), Value::from(revision.to_string()));
@@ -183,7 +183,7 @@ impl Stored {
     }
 }
 
-/// Like [`Stored::fragment`], for any value.
+/// Like [`StoredObject::fragment`], for any value.
 pub fn fragment(value: &Value) -> Bytes {
     let mut out = Vec::new();
     for (key, value) in value.as_object().into_iter().flatten() {
@@ -225,7 +225,7 @@ impl Store {
         // The window begins at this revision: a watch from before the restart is too old, and its client lists again.
         for kept in objects {
             let table = tables.entry(Arc::from(kept.table)).or_insert_with(|| Table::new(revision));
-            table.objects.insert(kept.key, Arc::new(Stored::new(kept.object, kept.revision)));
+            table.objects.insert(kept.key, Arc::new(StoredObject::new(kept.object, kept.revision)));
         }
         Ok(Self { inner: Mutex::new(Inner { revision, tables, journal: Some(journal) }), window })
     }
@@ -236,7 +236,7 @@ impl Store {
     }
 
     /// Returns one object.
-    pub fn get(&self, table: &str, key: &Key) -> Option<Arc<Stored>> {
+    pub fn get(&self, table: &str, key: &Key) -> Option<Arc<StoredObject>> {
         self.inner.lock().tables.get(table)?.objects.get(key).cloned()
     }
 
@@ -250,7 +250,12 @@ impl Store {
     }
 
     /// Returns the objects as they were at `revision`, if the window reaches back that far.
-    pub fn list_at(&self, table: &str, namespace: Option<&str>, revision: u64) -> Result<Snapshot, TooOld> {
+    pub fn list_at(
+        &self,
+        table: &str,
+        namespace: Option<&str>,
+        revision: u64,
+    ) -> Result<Snapshot, RevisionExpired> {
         let inner = self.inner.lock();
         let objects = match inner.tables.get(table) {
             Some(t) => t.range_at(namespace, revision)?,
@@ -272,7 +277,7 @@ impl Store {
     }
 
     /// Stores a new object.
-    pub fn create(&self, table: &Arc<str>, key: Key, value: Value) -> Result<Arc<Stored>, WriteError> {
+    pub fn create(&self, table: &Arc<str>, key: Key, value: Value) -> Result<Arc<StoredObject>, WriteError> {
         let mut inner = self.inner.lock();
         if inner.tables.get(table).is_some_and(|t| t.objects.contains_key(&key)) {
             return Err(WriteError::Exists);
@@ -287,14 +292,14 @@ impl Store {
         key: Key,
         expected: u64,
         value: Value,
-    ) -> Result<Arc<Stored>, WriteError> {
+    ) -> Result<Arc<StoredObject>, WriteError> {
         let mut inner = self.inner.lock();
         inner.check(table, &key, expected)?;
         self.write(&mut inner, table, key, Write::Put(value))
     }
 
     /// Removes the object if it is at revision `expected`. Returns its last state.
-    pub fn delete(&self, table: &Arc<str>, key: Key, expected: u64) -> Result<Arc<Stored>, WriteError> {
+    pub fn delete(&self, table: &Arc<str>, key: Key, expected: u64) -> Result<Arc<StoredObject>, WriteError> {
         let mut inner = self.inner.lock();
         inner.check(table, &key, expected)?;
         self.write(&mut inner, table, key, Write::Remove)
@@ -309,7 +314,12 @@ impl Store {
     }
 
     /// Returns up to `most` changes of a table after `cursor`, and the cursor for the next call.
-    pub fn changes(&self, table: &str, cursor: u64, most: usize) -> Result<(Vec<Change>, u64), TooOld> {
+    pub fn changes(
+        &self,
+        table: &str,
+        cursor: u64,
+        most: usize,
+    ) -> Result<(Vec<Change>, u64), RevisionExpired> {
         let inner = self.inner.lock();
         let Some(table) = inner.tables.get(table) else {
             return Ok((Vec::new(), cursor));
@@ -335,7 +345,7 @@ impl Store {
         table: &Arc<str>,
         key: Key,
         write: Write,
-    ) -> Result<Arc<Stored>, WriteError> {
+    ) -> Result<Arc<StoredObject>, WriteError> {
         if let Write::Put(value) = &write {
             depth::check(value)?;
         }
@@ -343,9 +353,9 @@ impl Store {
         let before = inner.tables.get(table).and_then(|t| t.objects.get(&key)).cloned();
         let deleted = matches!(write, Write::Remove);
         let after = match (write, &before) {
-            (Write::Put(value), _) => Arc::new(Stored::new(value, revision)),
+            (Write::Put(value), _) => Arc::new(StoredObject::new(value, revision)),
             // A deletion has a revision of its own, from which watches go on.
-            (Write::Remove, Some(before)) => Arc::new(Stored::new(before.value.clone(), revision)),
+            (Write::Remove, Some(before)) => Arc::new(StoredObject::new(before.value.clone(), revision)),
             (Write::Remove, None) => return Err(WriteError::Missing),
         };
         // Before memory changes, so that a change that cannot be stored was never visible to anybody.

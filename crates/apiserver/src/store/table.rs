@@ -8,11 +8,11 @@ use std::{
 
 use tokio::sync::watch;
 
-use super::{Change, Key, Stored, TooOld};
+use super::{Change, Key, RevisionExpired, StoredObject};
 
 #[derive(Debug)]
 pub(super) struct Table {
-    pub(super) objects: BTreeMap<Key, Arc<Stored>>,
+    pub(super) objects: BTreeMap<Key, Arc<StoredObject>>,
     pub(super) signal: watch::Sender<u64>,
     history: VecDeque<Change>,
     /// The last revision that has fallen out of the window.
@@ -31,8 +31,8 @@ impl Table {
         }
     }
 
-    pub(super) fn range(&self, namespace: Option<&str>) -> Vec<(Key, Arc<Stored>)> {
-        let copy = |(key, stored): (&Key, &Arc<Stored>)| (key.clone(), Arc::clone(stored));
+    pub(super) fn range(&self, namespace: Option<&str>) -> Vec<(Key, Arc<StoredObject>)> {
+        let copy = |(key, stored): (&Key, &Arc<StoredObject>)| (key.clone(), Arc::clone(stored));
         match namespace {
             None => self.objects.iter().map(copy).collect(),
             Some(namespace) => self
@@ -49,9 +49,9 @@ impl Table {
         &self,
         namespace: Option<&str>,
         revision: u64,
-    ) -> Result<Vec<(Key, Arc<Stored>)>, TooOld> {
+    ) -> Result<Vec<(Key, Arc<StoredObject>)>, RevisionExpired> {
         self.check(revision)?;
-        let mut objects: BTreeMap<Key, Arc<Stored>> = self.range(namespace).into_iter().collect();
+        let mut objects: BTreeMap<Key, Arc<StoredObject>> = self.range(namespace).into_iter().collect();
         for change in self.history.iter().rev().take_while(|c| c.revision > revision) {
             if namespace.is_some_and(|n| n != change.key.namespace) {
                 continue;
@@ -64,7 +64,7 @@ impl Table {
         Ok(objects.into_iter().collect())
     }
 
-    pub(super) fn since(&self, cursor: u64, most: usize) -> Result<Vec<Change>, TooOld> {
+    pub(super) fn since(&self, cursor: u64, most: usize) -> Result<Vec<Change>, RevisionExpired> {
         self.check(cursor)?;
         let start = self.history.partition_point(|c| c.revision <= cursor);
         Ok(self.history.range(start..).take(most).cloned().collect())
@@ -72,7 +72,7 @@ impl Table {
 
     /// Returns the form in which the window keeps a replaced object: as text if it is large, else unchanged. The earlier
     /// change that stored the object gets the same form, so that the tree is freed.
-    pub(super) fn pack(&mut self, replaced: Arc<Stored>) -> Arc<Stored> {
+    pub(super) fn pack(&mut self, replaced: Arc<StoredObject>) -> Arc<StoredObject> {
         let Some(packed) = replaced.packed() else { return replaced };
         let packed = Arc::new(packed);
         let brought = self.history.iter_mut().rev().find(|change| Arc::ptr_eq(&change.after, &replaced));
@@ -93,9 +93,9 @@ impl Table {
         self.signal.send_replace(revision);
     }
 
-    fn check(&self, revision: u64) -> Result<(), TooOld> {
+    fn check(&self, revision: u64) -> Result<(), RevisionExpired> {
         if revision < self.forgotten {
-            Err(TooOld { asked: revision, oldest: self.forgotten })
+            Err(RevisionExpired { asked: revision, oldest: self.forgotten })
         } else {
             Ok(())
         }

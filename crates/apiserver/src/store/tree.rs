@@ -5,7 +5,7 @@ use std::{ops::Deref, sync::OnceLock};
 use serde_json::Value;
 
 /// The number of nodes from which an object counts as large: as a tree, such an object takes a megabyte or more.
-const LARGE: usize = 5_000;
+const LARGE_OBJECT_NODES: usize = 5_000;
 
 /// The JSON of an object.
 #[derive(Debug)]
@@ -19,7 +19,7 @@ pub struct Tree {
 impl Tree {
     /// Returns the same object as text, if it is large: replaced objects are rarely read.
     pub(super) fn packed(&self) -> Option<Self> {
-        let mut left = LARGE;
+        let mut left = LARGE_OBJECT_NODES;
         if !self.text.is_empty() || count(self, &mut left) {
             return None;
         }
@@ -65,7 +65,7 @@ mod tests {
     fn a_large_object_is_packed_and_read_again() {
         let small = json!({"a": [1, 2, {"b": null}]});
         assert!(Tree::from(small).packed().is_none());
-        let large = json!({"a": (0..LARGE).collect::<Vec<_>>()});
+        let large = json!({"a": (0..LARGE_OBJECT_NODES).collect::<Vec<_>>()});
         let packed = Tree::from(large.clone()).packed().unwrap();
         assert_eq!(*packed, large);
         assert!(packed.packed().is_none());

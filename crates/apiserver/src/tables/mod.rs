@@ -25,7 +25,7 @@ pub(crate) use workloads::{
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::{form::Shown, kinds::Resource, respond};
+use crate::{form::RequestedObject, kinds::Resource, respond};
 
 /// The part of the object that a row includes beside its cells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,7 +66,7 @@ const AGE: Column = text("Age");
 type Cells = fn(&Value, Timestamp) -> Vec<Value>;
 
 /// Returns reason and message if the object has ended.
-type Finished = fn(&Value) -> Option<(&'static str, &'static str)>;
+type EndReason = fn(&Value) -> Option<(&'static str, &'static str)>;
 
 /// How a built-in kind is printed.
 #[derive(Debug)]
@@ -74,7 +74,7 @@ pub(crate) struct Printer {
     columns: &'static [Column],
     cells: Cells,
     /// Says how an object has ended, for kinds whose rows show it.
-    finished: Option<Finished>,
+    finished: Option<EndReason>,
 }
 
 /// The printer of kinds with only a name and an age.
@@ -131,7 +131,7 @@ fn printer_of(resource: &Resource) -> &'static Printer {
 }
 
 /// Renders objects as a table. The caller adds `apiVersion` and `metadata`.
-pub(crate) fn render(resource: &Resource, items: &[Shown], include: Include) -> Value {
+pub(crate) fn render(resource: &Resource, items: &[RequestedObject], include: Include) -> Value {
     let now = Timestamp::now();
     let printer = printer_of(resource);
     let (columns, cells): (Vec<Value>, Vec<Vec<Value>>) = if let Some(custom) = resource.custom() {
@@ -158,7 +158,7 @@ fn hub(resource: &Resource, value: &Value) -> Value {
     crate::kinds::views::to_hub(resource, value.clone())
 }
 
-fn row(printer: &Printer, item: &Shown, cells: &[Value], include: Include) -> Value {
+fn row(printer: &Printer, item: &RequestedObject, cells: &[Value], include: Include) -> Value {
     let mut row = json!({"cells": cells});
     if let Some((reason, message)) = printer.finished.and_then(|finished| finished(item.value())) {
         row["conditions"] =

@@ -9,7 +9,7 @@ use crate::{
     clock,
     kinds::custom,
     server::State,
-    store::{Key, Stored},
+    store::{Key, StoredObject},
 };
 
 const TABLE: &str = "apiextensions.k8s.io/customresourcedefinitions";
@@ -61,7 +61,7 @@ fn reconsider(state: &State, name: &str) {
     let Some(stored) = state.store.get(TABLE, &Key::new("", name)) else {
         return;
     };
-    let others: Vec<Arc<Stored>> = state
+    let others: Vec<Arc<StoredObject>> = state
         .store
         .list(TABLE, None)
         .objects

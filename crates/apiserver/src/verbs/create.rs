@@ -10,10 +10,10 @@ use crate::{
     allocation,
     answer::Answer,
     clock, depth, effects,
-    form::{self, Shown},
+    form::{self, RequestedObject},
     kinds::Resource,
     patching, rbac, respond,
-    status::{About, ApiError, Cause},
+    status::{ApiError, Cause, StatusDetails},
     store::{Key, WriteError},
     strategy,
 };
@@ -21,7 +21,7 @@ use crate::{
 /// Characters of generated names. Without vowels, they do not form words.
 const SUFFIX: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 /// How many suffixes to try if a generated name is taken.
-const TRIES: usize = 8;
+const MAX_ATTEMPTS: usize = 8;
 
 /// `POST …/<plural>`.
 pub(crate) async fn create(call: &mut Call<'_>) -> Result<Answer, ApiError> {
@@ -37,7 +37,7 @@ pub(crate) async fn object(
     mut value: Value,
     dry_run: bool,
     track: bool,
-) -> Result<Shown, ApiError> {
+) -> Result<RequestedObject, ApiError> {
     let resource = std::sync::Arc::clone(&call.resource);
     check_namespace(call, &mut value)?;
     // kube-apiserver's storage layer refuses the revision, and a dry run does not reach the storage
@@ -50,7 +50,7 @@ pub(crate) async fn object(
     loop {
         let result = attempt(call, &resource, value.clone(), dry_run, track).await;
         match result {
-            Err(error) if generated && error.reason == "AlreadyExists" && tries < TRIES => tries += 1,
+            Err(error) if generated && error.reason == "AlreadyExists" && tries < MAX_ATTEMPTS => tries += 1,
             other => return other,
         }
     }
@@ -62,7 +62,7 @@ async fn attempt(
     value: Value,
     dry_run: bool,
     track: bool,
-) -> Result<Shown, ApiError> {
+) -> Result<RequestedObject, ApiError> {
     let namespace = call.path.namespace.clone().unwrap_or_default();
     check_namespace_exists(call, &namespace, value["metadata"]["name"].as_str().unwrap_or_default())?;
     let user = call.request.user.info();
@@ -129,7 +129,7 @@ async fn attempt(
         if call.state.store.get(&resource.table, &key).is_some() {
             return Err(exists(call));
         }
-        return Ok(Shown::new(value));
+        return Ok(RequestedObject::new(value));
     }
     let stored = form::to_storage(call.state, resource, value).await?;
     check_namespace_exists(call, &namespace, &name)?;
@@ -150,7 +150,7 @@ pub(crate) fn refuse_deep(resource: &Resource, value: &Value) -> Result<(), ApiE
         let name = value["metadata"]["name"].as_str().unwrap_or_default();
         let message = format!(
             "Too deep: may have at most {} levels of maps and lists, managedFields included",
-            depth::DEEPEST
+            depth::MAX_DEPTH
         );
         let cause = Cause { reason: "FieldValueTooLong", message, field: error.path };
         ApiError::invalid(resource.about_kind(name), &[cause])
@@ -186,11 +186,9 @@ fn check_namespace_exists(call: &Call<'_>, namespace: &str, name: &str) -> Resul
     if namespace.is_empty() {
         return Ok(());
     }
-    let found = call
-        .state
-        .store
-        .get("/namespaces", &Key::new("", namespace))
-        .ok_or_else(|| ApiError::not_found(About { group: "", kind: "namespaces", name: namespace }))?;
+    let found = call.state.store.get("/namespaces", &Key::new("", namespace)).ok_or_else(|| {
+        ApiError::not_found(StatusDetails { group: "", kind: "namespaces", name: namespace })
+    })?;
     if found.value["metadata"]["deletionTimestamp"].is_null() {
         return Ok(());
     }

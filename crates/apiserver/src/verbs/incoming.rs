@@ -13,7 +13,7 @@ use crate::{
         decode::{self, Document},
         query::FieldValidation,
     },
-    status::{About, ApiError, Cause},
+    status::{ApiError, Cause, StatusDetails},
     strategy,
 };
 
@@ -27,7 +27,7 @@ pub(crate) fn object(call: &mut Call<'_>, options_kind: &str) -> Result<Value, A
     let validation = FieldValidation::of(&call.request.query, options_kind)?;
     let manager = patching::check_manager(call.request.query.get("fieldManager").unwrap_or_default());
     if !manager.is_empty() {
-        let about = About { group: "meta.k8s.io", kind: options_kind, name: "" };
+        let about = StatusDetails { group: "meta.k8s.io", kind: options_kind, name: "" };
         return Err(ApiError::invalid(about, &manager));
     }
     let document = document(call, &resource)?;
@@ -114,7 +114,7 @@ pub(crate) fn identify(resource: &Resource, mut value: Value, body: &[u8]) -> Re
             return Err(wrong_version(&api_version, &expected));
         }
         if kind != resource.kind {
-            let about = crate::status::About {
+            let about = crate::status::StatusDetails {
                 group: &resource.group,
                 kind: &kind,
                 name: value["metadata"]["name"].as_str().unwrap_or_default(),
@@ -217,11 +217,12 @@ fn unreadable(resource: &Resource, why: &str) -> ApiError {
 
 /// Returns the start of a body as kube-apiserver shows it: as text if it is printable JSON, else in hexadecimal.
 fn excerpt(body: &[u8]) -> String {
-    const MOST: usize = 30;
+    const MAX_EXCERPT_BYTES: usize = 30;
     if body.is_empty() {
         return "<empty>".to_owned();
     }
-    let (head, more) = if body.len() > MOST { (&body[..MOST], " ...") } else { (body, "") };
+    let (head, more) =
+        if body.len() > MAX_EXCERPT_BYTES { (&body[..MAX_EXCERPT_BYTES], " ...") } else { (body, "") };
     match std::str::from_utf8(head) {
         Ok(text) if body.first() == Some(&b'{') => format!("{text}{more}"),
         _ => {

@@ -11,14 +11,14 @@ use crate::{
     request::{Request, User, accept::Accept, path::ResourcePath, query::Query},
     server::State,
     status::ApiError,
-    store::{Key, Stored},
+    store::{Key, StoredObject},
 };
 
 /// Deletes an object in the background, if the object with that name still has the same uid.
 pub(crate) async fn delete(
     state: &Arc<State>,
     resource: &Arc<Resource>,
-    stored: &Stored,
+    stored: &StoredObject,
 ) -> Result<(), ApiError> {
     let key = Key::of(&stored.value);
     let request = Request {

@@ -12,8 +12,8 @@ use crate::{
     pod_access::{LogOptions, PodAccessError, PodRef},
     request::decode,
     respond,
-    status::{About, ApiError},
-    store::Stored,
+    status::{ApiError, StatusDetails},
+    store::StoredObject,
     strategy,
 };
 
@@ -43,8 +43,9 @@ pub(crate) async fn bind(call: &mut Call<'_>) -> Result<Answer, ApiError> {
         return Err(ApiError::unforeseen("target.name: Required value"));
     }
     let stored = pod(call)?;
-    let conflict =
-        |why: String| Err(ApiError::conflict(About { group: "", kind: "pods/binding", name: &name }, why));
+    let conflict = |why: String| {
+        Err(ApiError::conflict(StatusDetails { group: "", kind: "pods/binding", name: &name }, why))
+    };
     if stored.value["metadata"]["deletionTimestamp"].is_string() {
         return conflict(format!("pod {name} is being deleted, cannot be assigned to a host"));
     }
@@ -167,7 +168,7 @@ pub(crate) async fn log(call: &Call<'_>) -> Result<Answer, ApiError> {
 }
 
 /// Returns the pod of the path.
-pub(crate) fn pod(call: &Call<'_>) -> Result<std::sync::Arc<Stored>, ApiError> {
+pub(crate) fn pod(call: &Call<'_>) -> Result<std::sync::Arc<StoredObject>, ApiError> {
     call.state.store.get(&call.resource.table, &call.key()).ok_or_else(|| call.not_found())
 }
 
@@ -180,7 +181,7 @@ pub(crate) fn access(
         return Ok(access);
     }
     // kube-apiserver looks for the kubelet of a node that does not exist, and answers with this error
-    Err(ApiError::not_found(About { group: "", kind: "pods", name: node }))
+    Err(ApiError::not_found(StatusDetails { group: "", kind: "pods", name: node }))
 }
 
 /// Returns the pod of the path in the form that the node expects.

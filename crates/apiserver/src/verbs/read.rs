@@ -12,7 +12,7 @@ use crate::{
     form, respond,
     respond::Listing,
     selector::{Selector, field::FieldSelector, label::LabelSelector},
-    status::{About, ApiError, Cause},
+    status::{ApiError, Cause, StatusDetails},
     store::{Key, Snapshot},
 };
 
@@ -187,7 +187,7 @@ fn check_options(call: &Call<'_>, continues: bool, watch: bool) -> Result<(), Ap
     if causes.is_empty() {
         return Ok(());
     }
-    let about = About { group: "meta.k8s.io", kind: "ListOptions", name: "" };
+    let about = StatusDetails { group: "meta.k8s.io", kind: "ListOptions", name: "" };
     Err(ApiError::invalid(about, &causes))
 }
 

@@ -7,10 +7,10 @@ use crate::{
     accounts,
     answer::Answer,
     clock,
-    rbac::{self, Wish},
+    rbac::{self, AccessRequest},
     request::User,
     respond,
-    status::{About, ApiError, Cause},
+    status::{ApiError, Cause, StatusDetails},
 };
 
 /// `POST …/<reviews>`.
@@ -22,7 +22,7 @@ pub(crate) fn review(call: &mut Call<'_>) -> Result<Answer, ApiError> {
     let user = &call.request.user;
     let refuse = |causes: &[Cause]| {
         // kube-apiserver does not name the kind here
-        Err(ApiError::invalid(About { group: &call.resource.group, kind: "", name: "" }, causes))
+        Err(ApiError::invalid(StatusDetails { group: &call.resource.group, kind: "", name: "" }, causes))
     };
     match call.resource.plural.as_str() {
         "selfsubjectreviews" => {
@@ -73,7 +73,7 @@ pub(crate) fn review(call: &mut Call<'_>) -> Result<Answer, ApiError> {
                 }
             };
             let text = |field: &str| spec["resourceAttributes"][field].as_str().unwrap_or_default();
-            let wish = Wish {
+            let wish = AccessRequest {
                 verb: text("verb"),
                 group: text("group"),
                 resource: text("resource"),

@@ -15,7 +15,7 @@ use crate::{
     patching,
     request::query::FieldValidation,
     respond,
-    status::{About, ApiError, Cause},
+    status::{ApiError, Cause, StatusDetails},
     strategy,
 };
 
@@ -126,7 +126,7 @@ async fn write(call: &mut Call<'_>, scale: Value, applied: bool, dry_run: bool) 
     let name = call.path.name.clone().unwrap_or_default();
     let replicas = &scale["spec"]["replicas"];
     if let Some(replicas) = replicas.as_i64().filter(|r| *r < 0 && call.resource.custom().is_none()) {
-        let about = About { group: "autoscaling", kind: "Scale", name: &name };
+        let about = StatusDetails { group: "autoscaling", kind: "Scale", name: &name };
         return Err(ApiError::invalid(
             about,
             &[Cause::invalid("spec.replicas", &Value::from(replicas), "must be greater than or equal to 0")],

@@ -12,8 +12,8 @@ use crate::{
     clock,
     kinds::Resource,
     respond,
-    status::{About, ApiError, Cause},
-    store::{Key, Stored},
+    status::{ApiError, Cause, StatusDetails},
+    store::{Key, StoredObject},
 };
 
 /// The lifetime of a token whose request names none, and the shortest and longest, in seconds.
@@ -38,7 +38,7 @@ pub(crate) fn request(call: &Call<'_>) -> Result<Answer, ApiError> {
         _ => Some("may not specify a duration larger than 2^32 seconds"),
     };
     if let Some(detail) = detail {
-        let about = About { group: &asked.group, kind: &asked.kind, name: "" };
+        let about = StatusDetails { group: &asked.group, kind: &asked.kind, name: "" };
         let cause = Cause::invalid("spec.expirationSeconds", &spec["expirationSeconds"], detail);
         return Err(ApiError::invalid(about, &[cause]));
     }
@@ -75,7 +75,7 @@ pub(crate) fn request(call: &Call<'_>) -> Result<Answer, ApiError> {
 /// Returns the name and the uid of the pod to which the token is to be bound.
 fn bound_pod(
     call: &Call<'_>,
-    account: &Arc<Stored>,
+    account: &Arc<StoredObject>,
     reference: &Value,
 ) -> Result<Option<(String, String)>, ApiError> {
     let text = |field: &str| reference[field].as_str().unwrap_or_default();
@@ -90,7 +90,7 @@ fn bound_pod(
         )));
     }
     let (name, account) = (text("name"), Key::of(&account.value));
-    let about = About { group: "", kind: "pods", name };
+    let about = StatusDetails { group: "", kind: "pods", name };
     let pod = accounts::find(call.state, "pods", &Key::new(account.namespace.as_str(), name))
         .map_err(|_| ApiError::not_found(about))?;
     let own = pod.value["spec"]["serviceAccountName"].as_str().filter(|name| !name.is_empty());

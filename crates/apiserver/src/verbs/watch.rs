@@ -14,14 +14,14 @@ use tokio_util::sync::CancellationToken;
 use super::{Call, read};
 use crate::{
     answer::{self, Answer},
-    form::{self, Shown},
+    form::{self, RequestedObject},
     kinds::Resource,
     request::accept::{Form, Shape},
     respond,
     selector::Selector,
     server::State,
     status::ApiError,
-    store::{Change, Stored, TooOld},
+    store::{Change, RevisionExpired, StoredObject},
     tables,
 };
 
@@ -31,7 +31,7 @@ const BATCH: usize = 256;
 /// The interval of bookmarks for watches that ask for them.
 const BOOKMARKS: Duration = Duration::from_mins(1);
 /// The longest lifetime in seconds of a watch without a timeout. Clients then open a new watch.
-const LONGEST: u64 = 1800;
+const MAX_WATCH_SECONDS: u64 = 1800;
 
 /// Opens a watch.
 pub(crate) fn open(call: &Call<'_>) -> Result<Answer, ApiError> {
@@ -84,7 +84,7 @@ pub(crate) fn open(call: &Call<'_>) -> Result<Answer, ApiError> {
     let seconds = timeout
         .and_then(|t| u64::try_from(t).ok())
         .filter(|t| *t > 0)
-        .map_or(LONGEST, |t| t.min(LONGEST * 24));
+        .map_or(MAX_WATCH_SECONDS, |t| t.min(MAX_WATCH_SECONDS * 24));
     let mut bookmarks = tokio::time::interval_at(Instant::now() + BOOKMARKS, BOOKMARKS);
     bookmarks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let watcher = Watcher {
@@ -113,14 +113,14 @@ pub(crate) fn open(call: &Call<'_>) -> Result<Answer, ApiError> {
 }
 
 enum Event {
-    Object { kind: &'static str, object: Arc<Stored> },
+    Object { kind: &'static str, object: Arc<StoredObject> },
     Bookmark { revision: u64, initial_end: bool },
 }
 
 // === impl Event ===
 
 impl Event {
-    fn added(object: Arc<Stored>) -> Self {
+    fn added(object: Arc<StoredObject>) -> Self {
         Self::Object { kind: "ADDED", object }
     }
 
@@ -212,7 +212,7 @@ impl Watcher {
     }
 
     /// Takes the next changes from the window.
-    fn advance(&mut self) -> Result<(), TooOld> {
+    fn advance(&mut self) -> Result<(), RevisionExpired> {
         let (changes, next) = self.state.store.changes(&self.resource.table, self.cursor, BATCH)?;
         self.cursor = next;
         let namespace = self.namespace.as_deref();
@@ -261,7 +261,7 @@ impl Watcher {
         }
     }
 
-    fn write(&mut self, kind: &str, shown: &Shown, out: &mut Vec<u8>) {
+    fn write(&mut self, kind: &str, shown: &RequestedObject, out: &mut Vec<u8>) {
         match &self.form.shape {
             Shape::Table(version) => {
                 let mut table = tables::render(&self.resource, std::slice::from_ref(shown), self.include);

@@ -10,10 +10,10 @@ use super::{
     hooks::{Hook, Kind, current},
 };
 use crate::{
-    depth::DEEPEST,
+    depth::MAX_DEPTH,
     form,
     kinds::Resource,
-    patching::json_patch::{self, MOST_OPERATIONS, Refused},
+    patching::json_patch::{self, JsonPatchError, MAX_OPERATIONS},
     server::State,
     status::ApiError,
     strategy,
@@ -58,14 +58,14 @@ pub(crate) async fn mutate(
     // changed the object.
     let mut again: Vec<(&Hook, Option<Value>)> = Vec::new();
     for hook in hooks.iter() {
-        let asked = ask_to_change(state, hook, review, &mut object, warnings).await?;
+        let asked = call_mutating(state, hook, review, &mut object, warnings).await?;
         if asked && hook.reinvoke {
             again.push((hook, object.clone()));
         }
     }
     for (hook, left) in again {
         if left != object {
-            ask_to_change(state, hook, review, &mut object, warnings).await?;
+            call_mutating(state, hook, review, &mut object, warnings).await?;
         }
     }
     Ok(object)
@@ -112,7 +112,7 @@ struct Answer {
 }
 
 /// Calls one mutating webhook and applies its patch to `object`. Returns whether the webhook was called.
-async fn ask_to_change(
+async fn call_mutating(
     state: &State,
     hook: &Hook,
     review: &Review<'_>,
@@ -137,20 +137,22 @@ async fn ask_to_change(
 }
 
 /// Returns the error for a patch of a webhook that could not be applied, in the words of kube-apiserver.
-fn unpatchable(operations: &Value, refused: Refused) -> ApiError {
+fn unpatchable(operations: &Value, refused: JsonPatchError) -> ApiError {
     ApiError::internal(match refused {
-        Refused::Unprocessable { operation } => {
+        JsonPatchError::Unprocessable { operation } => {
             let operation = &operations[operation];
             let name = operation["op"].as_str().unwrap_or("patch");
             let path = operation["path"].as_str().unwrap_or_default();
             format!("{name} operation does not apply: doc is missing path: {path:?}: missing value")
         }
-        Refused::TooMany(operations) => {
+        JsonPatchError::TooMany(operations) => {
             format!(
-                "the patch of a webhook has {operations} operations, at most {MOST_OPERATIONS} are carried out"
+                "the patch of a webhook has {operations} operations, at most {MAX_OPERATIONS} are carried out"
             )
         }
-        Refused::TooDeep => format!("the object that a webhook patched has more than {DEEPEST} levels"),
+        JsonPatchError::TooDeep => {
+            format!("the object that a webhook patched has more than {MAX_DEPTH} levels")
+        }
     })
 }
 

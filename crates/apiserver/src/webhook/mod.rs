@@ -3,16 +3,16 @@
 mod admission;
 #[cfg(test)]
 mod calls;
+mod clients;
 mod conversion;
 mod hooks;
-mod outgoing;
 mod trust;
 
 use serde_json::Value;
 
 pub(crate) use admission::{mutate, validate};
+pub(crate) use clients::WebhookClients;
 pub(crate) use conversion::convert;
-pub(crate) use outgoing::Outgoing;
 
 use crate::kinds::Resource;
 

@@ -8,7 +8,7 @@ use reqwest::Client;
 /// The time limit for a response, which is a small page from the same cluster.
 const ANSWER: Duration = Duration::from_secs(2);
 /// The most bytes of a response that are read.
-const LONGEST: usize = 4 << 10;
+const MAX_RESPONSE_BYTES: usize = 4 << 10;
 
 /// The client sends no credentials, follows no redirects and uses no proxy.
 static CLIENT: LazyLock<Result<Client, String>> = LazyLock::new(|| {
@@ -37,7 +37,7 @@ pub(super) async fn progress(url: &str) -> Result<Progress, String> {
     let mut body = Vec::new();
     while let Some(piece) = response.chunk().await.map_err(|error| cause(&error))? {
         body.extend_from_slice(&piece);
-        if body.len() > LONGEST {
+        if body.len() > MAX_RESPONSE_BYTES {
             break;
         }
     }

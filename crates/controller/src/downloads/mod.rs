@@ -25,9 +25,9 @@ use tokio::time::{MissedTickBehavior, interval};
 use crate::{context::Context, watch::labelled};
 
 /// The time between two checks, and so between two status writes because of a download.
-const PERIOD: Duration = Duration::from_secs(5);
+const POLL_INTERVAL: Duration = Duration::from_secs(5);
 /// The number of pods that are asked concurrently.
-const AT_ONCE: usize = 8;
+const MAX_CONCURRENT_REQUESTS: usize = 8;
 
 /// The last known state of each service's download.
 #[derive(Debug, Default)]
@@ -37,14 +37,14 @@ pub(crate) struct Downloads {
 
 /// A pod that downloads.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Downloading {
+struct DownloadPod {
     pod: String,
-    said: Said,
+    said: ProgressSource,
 }
 
 /// The source of the progress.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Said {
+enum ProgressSource {
     /// A condition from the pod's node, with this message.
     Here(String),
     /// The pod itself, at this URL.
@@ -77,17 +77,17 @@ impl Downloads {
 
 /// Checks downloads until this future is dropped.
 pub(crate) async fn run(context: &Arc<Context>) {
-    let mut ticks = interval(PERIOD);
+    let mut ticks = interval(POLL_INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
         let found = running(context.caches.pods.all());
         let found = stream::iter(found)
             .map(|(service, pods)| async move {
-                let download = tell(&pods).await?;
+                let download = report_progress(&pods).await?;
                 Some((service, download))
             })
-            .buffer_unordered(AT_ONCE)
+            .buffer_unordered(MAX_CONCURRENT_REQUESTS)
             .filter_map(std::future::ready)
             .collect()
             .await;
@@ -100,13 +100,13 @@ pub(crate) async fn run(context: &Arc<Context>) {
 }
 
 /// The pods that download, grouped by service and sorted by name.
-fn running(pods: impl Iterator<Item = Arc<Pod>>) -> BTreeMap<Key, Vec<Downloading>> {
-    let mut found: BTreeMap<Key, Vec<Downloading>> = BTreeMap::new();
+fn running(pods: impl Iterator<Item = Arc<Pod>>) -> BTreeMap<Key, Vec<DownloadPod>> {
+    let mut found: BTreeMap<Key, Vec<DownloadPod>> = BTreeMap::new();
     for pod in pods.filter(|pod| pod.metadata.deletion_timestamp.is_none()) {
-        let Some(said) = said(&pod) else { continue };
+        let Some(said) = progress_source(&pod) else { continue };
         let Some(service) = labelled(&pod.metadata, Namespace::of(&pod.metadata)) else { continue };
         let pod = pod.metadata.name.clone().unwrap_or_default();
-        found.entry(service).or_default().push(Downloading { pod, said });
+        found.entry(service).or_default().push(DownloadPod { pod, said });
     }
     for pods in found.values_mut() {
         pods.sort_by(|a, b| a.pod.cmp(&b.pod));
@@ -115,29 +115,29 @@ fn running(pods: impl Iterator<Item = Arc<Pod>>) -> BTreeMap<Key, Vec<Downloadin
 }
 
 /// Returns the source of the pod's progress, or `None` if no init container is downloading.
-fn said(pod: &Pod) -> Option<Said> {
+fn progress_source(pod: &Pod) -> Option<ProgressSource> {
     let status = pod.status.as_ref()?;
     let condition = status.conditions.iter().flatten().find(|found| found.type_ == PROGRESS_CONDITION);
     if let Some(condition) = condition.filter(|condition| condition.status == "False") {
-        return Some(Said::Here(condition.message.clone().unwrap_or_default()));
+        return Some(ProgressSource::Here(condition.message.clone().unwrap_or_default()));
     }
     let container = pod.spec.as_ref()?.init_containers.as_ref()?.first()?;
     let port = container.ports.as_ref()?.first()?.container_port;
     let ip = status.pod_ip.as_deref()?;
     let host = if ip.contains(':') { format!("[{ip}]") } else { ip.to_owned() };
-    Some(Said::At(format!("http://{host}:{port}/")))
+    Some(ProgressSource::At(format!("http://{host}:{port}/")))
 }
 
 /// Returns the progress of the first pod. The other pods download the same model.
-async fn tell(pods: &[Downloading]) -> Option<Download> {
+async fn report_progress(pods: &[DownloadPod]) -> Option<Download> {
     let first = pods.first()?;
     let others = match pods.len() {
         1 => String::new(),
         count => format!(" (pod {}, and {} more)", first.pod, count - 1),
     };
     Some(match &first.said {
-        Said::Here(text) => Download::Progress(format!("{text}{others}")),
-        Said::At(url) => match ask::progress(url).await {
+        ProgressSource::Here(text) => Download::Progress(format!("{text}{others}")),
+        ProgressSource::At(url) => match ask::progress(url).await {
             Ok(progress) => Download::Progress(format!("{progress}{others}")),
             Err(why) => Download::Silent(format!(
                 "{STORAGE_INITIALIZER} of pod {} runs, but reports no progress at {url}: {why}",
@@ -221,10 +221,10 @@ mod tests {
             pod("d", &json!({"waiting": {"reason": "PodInitializing"}}), &other),
         ];
         let found = running(pods.into_iter().map(Arc::new));
-        let of = |pod: &str, said| Downloading { pod: pod.into(), said };
+        let of = |pod: &str, said| DownloadPod { pod: pod.into(), said };
         let all = vec![
-            of("a", Said::Here("downloading 1/2 B".into())),
-            of("b", Said::At("http://[fd00::7]:9418/".into())),
+            of("a", ProgressSource::Here("downloading 1/2 B".into())),
+            of("b", ProgressSource::At("http://[fd00::7]:9418/".into())),
         ];
         assert_eq!(found, BTreeMap::from([(Key::new(Namespace("ns"), Name("llm")), all)]));
     }

@@ -19,11 +19,11 @@ const ALLOWED: Duration = Duration::from_mins(1);
 /// How long a denied answer is cached. Short, so that new rights take effect soon.
 const DENIED: Duration = Duration::from_secs(10);
 /// Most answers in the cache. Scrapers are few; a client with many tokens only causes more requests to the API server.
-const KEPT: usize = 256;
+const MAX_CACHED_ANSWERS: usize = 256;
 /// How long the API server may take. Scrapers give up after ten seconds.
-const PATIENCE: Duration = Duration::from_secs(8);
+const REVIEW_TIMEOUT: Duration = Duration::from_secs(8);
 /// Longest token that is accepted, in bytes. A service account's token has about a thousand.
-const LONGEST: usize = 16 << 10;
+const MAX_TOKEN_BYTES: usize = 16 << 10;
 
 /// Checks whether a token's user may `get` the path `/metrics`, as controller-runtime does.
 pub(super) struct Access {
@@ -45,7 +45,7 @@ impl Access {
             .and_then(|value| value.split_once(' '))
             .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))
             .map(|(_, token)| token.trim())
-            .filter(|token| !token.is_empty() && token.len() <= LONGEST)
+            .filter(|token| !token.is_empty() && token.len() <= MAX_TOKEN_BYTES)
             .ok_or(StatusCode::UNAUTHORIZED)?;
         let hash: [u8; 32] = Sha256::digest(token).into();
         let now = Instant::now();
@@ -53,7 +53,7 @@ impl Access {
         if let Some((_, verdict)) = known.filter(|(until, _)| now < *until) {
             return verdict;
         }
-        let asked = tokio::time::timeout(PATIENCE, self.ask(token)).await;
+        let asked = tokio::time::timeout(REVIEW_TIMEOUT, self.ask(token)).await;
         let verdict = match asked {
             Ok(Ok(verdict)) => verdict,
             Ok(Err(error)) => {
@@ -67,10 +67,10 @@ impl Access {
         };
         let until = now + if verdict.is_ok() { ALLOWED } else { DENIED };
         let mut answers = self.answers.lock();
-        if answers.len() >= KEPT {
+        if answers.len() >= MAX_CACHED_ANSWERS {
             answers.retain(|_, (until, _)| now < *until);
         }
-        if answers.len() < KEPT {
+        if answers.len() < MAX_CACHED_ANSWERS {
             answers.insert(hash, (until, verdict));
         }
         verdict

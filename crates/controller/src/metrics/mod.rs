@@ -24,7 +24,7 @@ use prometheus_client::{
     registry::Registry,
 };
 
-pub(crate) use request::Asked;
+pub(crate) use request::ApiRequest;
 pub(crate) use serve::Monitoring;
 pub use settings::MetricsSettings;
 
@@ -286,7 +286,7 @@ impl Metrics {
     }
 
     /// Records a request to the API server and its status code, or that it had no answer.
-    pub(crate) fn asked(&self, asked: &Asked, host: &str, code: Option<u16>) {
+    pub(crate) fn asked(&self, asked: &ApiRequest, host: &str, code: Option<u16>) {
         let code = code.map_or_else(|| "<error>".to_owned(), |code| code.to_string());
         let labels = RequestLabels { code, host: host.to_owned(), method: asked.method.clone() };
         self.requests.get_or_create(&labels).inc();

@@ -3,7 +3,7 @@
 use std::fs;
 
 /// Clock ticks per second in `/proc/self/stat`. Linux uses 100 on every architecture that we build for.
-const TICKS: f64 = 100.0;
+const TICKS_PER_SECOND: f64 = 100.0;
 
 /// The values from `/proc`. A value that cannot be read is `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -41,7 +41,7 @@ impl Usage {
             .map(|(_, rest)| rest.split_whitespace().map(|field| field.parse().unwrap_or_default()).collect())
             .unwrap_or_default();
         // Indexes count from the state, the third field in proc(5).
-        let ticks = |field: usize| fields.get(field - 3).map(|ticks| *ticks as f64 / TICKS);
+        let ticks = |field: usize| fields.get(field - 3).map(|ticks| *ticks as f64 / TICKS_PER_SECOND);
         let kilobytes = |name: &str| number(status, name).map(|kilobytes| kilobytes * 1024);
         let boot = number(system, "btime").map(|seconds| seconds as f64);
         Self {

@@ -4,13 +4,13 @@ use http::{Method, Uri};
 
 /// A request to the API server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Asked {
+pub(crate) struct ApiRequest {
     pub(super) method: String,
     /// Resource and verb of a write.
     pub(super) write: Option<(String, &'static str)>,
 }
 
-impl Asked {
+impl ApiRequest {
     pub(crate) fn new(method: &Method, uri: &Uri) -> Self {
         Self { method: method.as_str().to_owned(), write: write(method, uri) }
     }
@@ -56,7 +56,7 @@ mod tests {
 
     #[test]
     fn a_write_is_told_by_resource_and_verb() {
-        let found = |method: Method, uri: &str| Asked::new(&method, &uri.parse().unwrap()).write;
+        let found = |method: Method, uri: &str| ApiRequest::new(&method, &uri.parse().unwrap()).write;
         let write = |resource: &str, verb| Some((resource.to_owned(), verb));
         assert_eq!(found(Method::GET, "/api/v1/namespaces/ns/secrets/a"), None);
         assert_eq!(

@@ -9,7 +9,7 @@ use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use kube::Client;
 use longboat_key::Namespace;
-use longboat_tls::{LeafRequest, Replaceable, ServerOptions, self_signed};
+use longboat_tls::{LeafRequest, ReplaceableConfig, ServerOptions, self_signed};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
@@ -20,7 +20,7 @@ use crate::{context::Context, error::Error};
 /// Concurrent connections.
 const CONNECTIONS: usize = 64;
 /// How long a TLS handshake or the head of a request may take. An idle connection is closed after it.
-const PATIENCE: Duration = Duration::from_secs(10);
+const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 /// Name of the Service in front of the port.
 const SERVICE: &str = "llmisvc-controller-manager-service";
 /// Validity of the self-signed certificate. Scrapers do not verify it, as with KServe's; it outlives any process.
@@ -33,7 +33,7 @@ pub(crate) struct Monitoring {
     tls: Option<Arc<rustls::ServerConfig>>,
 }
 
-struct Served {
+struct MetricsServer {
     context: Arc<Context>,
     /// Decides who may read. `None` allows everybody.
     access: Option<Access>,
@@ -58,7 +58,7 @@ impl Monitoring {
                 days: DAYS,
                 ..LeafRequest::default()
             };
-            Some(Replaceable::new(&self_signed(&request)?, options)?.config())
+            Some(ReplaceableConfig::new(&self_signed(&request)?, options)?.config())
         } else {
             if listener.local_addr().is_ok_and(|address| !address.ip().is_loopback()) {
                 tracing::warn!(
@@ -79,13 +79,13 @@ impl Monitoring {
     /// Serves until `end`.
     pub(crate) async fn serve(self, context: Arc<Context>, client: Client, end: CancellationToken) {
         let Self { listener, tls } = self;
-        let served = Arc::new(Served { context, access: tls.is_some().then(|| Access::new(client)) });
+        let served = Arc::new(MetricsServer { context, access: tls.is_some().then(|| Access::new(client)) });
         let acceptor = tls.map(TlsAcceptor::from);
         let connection = |stream, _| {
             let (served, acceptor) = (served.clone(), acceptor.clone());
             async move {
                 let Some(acceptor) = acceptor else { return served.connection(TokioIo::new(stream)).await };
-                if let Ok(Ok(stream)) = tokio::time::timeout(PATIENCE, acceptor.accept(stream)).await {
+                if let Ok(Ok(stream)) = tokio::time::timeout(HEAD_TIMEOUT, acceptor.accept(stream)).await {
                     served.connection(TokioIo::new(stream)).await;
                 }
             }
@@ -96,14 +96,14 @@ impl Monitoring {
 
 // === impl Served ===
 
-impl Served {
+impl MetricsServer {
     async fn connection<I>(&self, io: I)
     where
         I: hyper::rt::Read + hyper::rt::Write + Unpin,
     {
         let service = service_fn(|request| async move { Ok::<_, Infallible>(self.answer(&request).await) });
         let mut builder = http1::Builder::new();
-        builder.timer(TokioTimer::new()).header_read_timeout(PATIENCE);
+        builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
         if let Err(error) = builder.serve_connection(io, service).await {
             tracing::debug!(%error, "A metrics connection ended.");
         }

@@ -5,7 +5,9 @@ use std::{error::Error, sync::Arc, time::Duration};
 use bytes::Bytes;
 use futures::{StreamExt, stream};
 use jiff::Timestamp;
-use longboat_plan::proof::{Answer, Counters, PodMetrics, Probe, Seen, Unreached, is_conclusive};
+use longboat_plan::proof::{
+    Answer, Counters, PodMetrics, Probe, ProbeError, ProbeObservation, is_conclusive,
+};
 use reqwest::{Client, Response, header};
 use rustls::{ClientConfig, RootCertStore};
 use tokio::time::timeout;
@@ -17,41 +19,41 @@ const ANSWER: Duration = Duration::from_secs(30);
 /// The time limit for a metrics page.
 const METRICS: Duration = Duration::from_secs(3);
 /// The most bytes of a response that are read.
-const LONGEST_ANSWER: usize = 256 << 10;
+const MAX_RESPONSE_BYTES: usize = 256 << 10;
 /// The most bytes of a metrics page that are read.
-const LONGEST_PAGE: usize = 4 << 20;
+const MAX_METRICS_BYTES: usize = 4 << 20;
 /// The number of metrics pages that are read concurrently.
-const AT_ONCE: usize = 8;
+const MAX_CONCURRENT_PAGES: usize = 8;
 /// How often the metrics are read until they are conclusive: engines update their counters at the end of a step.
-const LOOKS: u32 = 3;
+const MAX_METRICS_READS: u32 = 3;
 /// The time between two reads.
-const BETWEEN_LOOKS: Duration = Duration::from_secs(1);
+const METRICS_READ_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Sends the request, and reads the metrics that show what the engines did.
-pub(super) async fn see(probe: &Probe) -> Seen {
+pub(super) async fn see(probe: &Probe) -> ProbeObservation {
     let pods = pod_client(probe);
     let before = if probe.disaggregated { metrics(&pods, probe).await } else { Vec::new() };
     let answer = ask(probe).await;
     let at = Timestamp::now().as_second();
     let is_fine = answer.as_ref().is_ok_and(|answer| answer.code == 200);
-    let mut seen = Seen { answer, pods: Vec::new(), at };
+    let mut seen = ProbeObservation { answer, pods: Vec::new(), at };
     if is_fine && !probe.disaggregated {
         return seen;
     }
-    for look in 1..=LOOKS {
+    for look in 1..=MAX_METRICS_READS {
         let after = metrics(&pods, probe).await;
         let mut before = before.iter().map(|page| page.as_ref().ok().copied());
         seen.pods =
             after.into_iter().map(|after| PodMetrics { before: before.next().flatten(), after }).collect();
-        if !is_fine || look == LOOKS || is_conclusive(probe, &seen) {
+        if !is_fine || look == MAX_METRICS_READS || is_conclusive(probe, &seen) {
             break;
         }
-        tokio::time::sleep(BETWEEN_LOOKS).await;
+        tokio::time::sleep(METRICS_READ_INTERVAL).await;
     }
     seen
 }
 
-async fn ask(probe: &Probe) -> Result<Answer, Unreached> {
+async fn ask(probe: &Probe) -> Result<Answer, ProbeError> {
     let client = gateway_client(probe).await?;
     let mut request = client
         .post(&probe.url)
@@ -63,21 +65,22 @@ async fn ask(probe: &Probe) -> Result<Answer, Unreached> {
     let answered = timeout(ANSWER, async {
         let response = request.send().await.map_err(|error| unreached(&error))?;
         let code = response.status().as_u16();
-        let body = read(response, LONGEST_ANSWER).await.map_err(|error| Unreached::Broken(cause(&error)))?;
+        let body =
+            read(response, MAX_RESPONSE_BYTES).await.map_err(|error| ProbeError::Broken(cause(&error)))?;
         Ok(Answer { code, body })
     });
-    answered.await.unwrap_or(Err(Unreached::Silence(ANSWER.as_secs())))
+    answered.await.unwrap_or(Err(ProbeError::Silence(ANSWER.as_secs())))
 }
 
 /// Classifies why there is no response.
-fn unreached(error: &reqwest::Error) -> Unreached {
+fn unreached(error: &reqwest::Error) -> ProbeError {
     if let Some(refused) = error.source().and_then(tls) {
-        return Unreached::Certificate(refused.to_string());
+        return ProbeError::Certificate(refused.to_string());
     }
     if error.is_connect() || error.is_builder() {
-        return Unreached::Connection(cause(error));
+        return ProbeError::Connection(cause(error));
     }
-    Unreached::Broken(cause(error))
+    ProbeError::Broken(cause(error))
 }
 
 /// Returns the TLS error that caused an error, if there is one. `source` skips the error that an I/O error wraps, and I/O
@@ -132,7 +135,7 @@ async fn metrics(client: &Result<Client, String>, probe: &Probe) -> Vec<Result<C
                 Ok(Counters::read(&page))
             }
         })
-        .buffered(AT_ONCE)
+        .buffered(MAX_CONCURRENT_PAGES)
         .collect()
         .await
 }
@@ -143,21 +146,21 @@ async fn page(client: &Client, url: &str) -> Result<Vec<u8>, String> {
     if code != 200 {
         return Err(format!("{url} answered {code}"));
     }
-    read(response, LONGEST_PAGE).await.map_err(|error| cause(&error))
+    read(response, MAX_METRICS_BYTES).await.map_err(|error| cause(&error))
 }
 
 /// A client that trusts the certificates that the environment trusts, and those in the platform's settings. It sends no
 /// credentials, follows no redirects and uses no proxy.
-async fn gateway_client(probe: &Probe) -> Result<Client, Unreached> {
+async fn gateway_client(probe: &Probe) -> Result<Client, ProbeError> {
     let tls = if probe.url.starts_with("https:") {
         let trusted = probe.trusted.clone();
         let made = tokio::task::spawn_blocking(move || longboat_tls::extended_client_config(&trusted)).await;
-        made.map_err(|error| Unreached::Trust(error.to_string()))?
-            .map_err(|error| Unreached::Trust(error.to_string()))?
+        made.map_err(|error| ProbeError::Trust(error.to_string()))?
+            .map_err(|error| ProbeError::Trust(error.to_string()))?
     } else {
         trusting_nobody()
     };
-    client(tls).map_err(Unreached::Connection)
+    client(tls).map_err(ProbeError::Connection)
 }
 
 /// A client that trusts only the certificate of the service's pods.
@@ -219,11 +222,11 @@ mod tests {
         let client = client(longboat_tls::extended_client_config(&[]).unwrap()).unwrap();
         let error = client.get(&url).send().await.unwrap_err();
         let seen = unreached(&error);
-        assert!(matches!(&seen, Unreached::Certificate(why) if why.contains("certificate")), "{seen:?}");
+        assert!(matches!(&seen, ProbeError::Certificate(why) if why.contains("certificate")), "{seen:?}");
         server.abort();
         let _ = server.await;
         let error = client.get(&url).send().await.unwrap_err();
         let seen = unreached(&error);
-        assert!(matches!(seen, Unreached::Connection(_)), "{seen:?}");
+        assert!(matches!(seen, ProbeError::Connection(_)), "{seen:?}");
     }
 }

@@ -26,7 +26,7 @@ use longboat_key::Key;
 use crate::context::Context;
 
 /// The most concurrent requests over all services.
-const AT_ONCE: usize = 8;
+const MAX_CONCURRENT_PROBES: usize = 8;
 
 /// Requests that are due, running or completed. There is at most one per service.
 #[derive(Debug, Default)]
@@ -38,14 +38,14 @@ pub(crate) struct Proofs {
 #[derive(Debug, Default)]
 struct State {
     due: HashMap<Key, Probe>,
-    under_way: HashMap<Key, UnderWay>,
+    under_way: HashMap<Key, ProbeTask>,
     /// Outcomes that are not in a status yet.
     outcomes: HashMap<Key, Arc<Outcome>>,
 }
 
 /// A task that waits to send a request, or has sent it.
 #[derive(Debug)]
-struct UnderWay {
+struct ProbeTask {
     probe: Probe,
     sent: Arc<AtomicBool>,
     task: AbortHandle,
@@ -117,7 +117,7 @@ impl Proofs {
 
 /// Sends due requests until this future is dropped, which ends all requests.
 pub(crate) async fn run(context: &Arc<Context>) {
-    let permits = Arc::new(Semaphore::new(AT_ONCE));
+    let permits = Arc::new(Semaphore::new(MAX_CONCURRENT_PROBES));
     let mut tasks = JoinSet::new();
     loop {
         {
@@ -128,7 +128,7 @@ pub(crate) async fn run(context: &Arc<Context>) {
                 let one =
                     send(context.clone(), permits.clone(), service.clone(), probe.clone(), sent.clone());
                 let task = tasks.spawn(one);
-                state.under_way.insert(service, UnderWay { probe, sent, task });
+                state.under_way.insert(service, ProbeTask { probe, sent, task });
             }
         }
         tokio::select! {

@@ -15,7 +15,7 @@ use state::{Failures, Priority, State};
 /// The delay before the first retry. A conflict is over as soon as the watch has caught up.
 const FIRST_DELAY: Duration = Duration::from_millis(20);
 /// The longest delay between two retries.
-const LONGEST_DELAY: Duration = Duration::from_mins(5);
+const MAX_RETRY_DELAY: Duration = Duration::from_mins(5);
 
 /// The keys to reconcile. A key that is added several times is reconciled once, and never by two workers at the same time. If
 /// it is added while it is reconciled, it is reconciled again. The queue never holds a key twice, so its size is bounded.
@@ -55,7 +55,7 @@ pub(crate) struct Load {
 
 /// The result of a reconcile, for the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ended {
+pub(crate) enum ReconcileOutcome {
     /// Complete, until something changes.
     Settled,
     /// Another writer changed an object at the same time. The key is retried soon, with the same priority.
@@ -163,7 +163,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
     }
 
     /// Records the result of a reconcile. `jitter` in 0..1 spreads retries.
-    pub(crate) fn done(&self, key: K, ended: Ended, jitter: f64) {
+    pub(crate) fn done(&self, key: K, ended: ReconcileOutcome, jitter: f64) {
         let mut state = self.state.lock();
         let now = Instant::now();
         if let Some(since) = state.running.remove(&key) {
@@ -172,14 +172,14 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         // The reconcile may have read the caches before that change, so the key must run again.
         let again = state.again.remove(&key);
         match ended {
-            Ended::Settled => {
+            ReconcileOutcome::Settled => {
                 state.failures.remove(&key);
                 if let Some(priority) = again {
                     state.add(key, priority);
                 }
             }
-            Ended::Conflict | Ended::Failed => {
-                let is_conflict = ended == Ended::Conflict;
+            ReconcileOutcome::Conflict | ReconcileOutcome::Failed => {
+                let is_conflict = ended == ReconcileOutcome::Conflict;
                 let count = state.failures.get(&key).map_or(1, |failures| failures.count.saturating_add(1));
                 state.failures.insert(key.clone(), Failures { count, is_conflict });
                 self.stats.retries.inc();
@@ -205,5 +205,5 @@ impl<K: Clone + Eq + Hash> Queue<K> {
 /// Returns the delay, which doubles with each failure in a row. The jitter shortens it by up to a quarter.
 fn delay_after(failures: u32, jitter: f64) -> Duration {
     let doubled = FIRST_DELAY.saturating_mul(1_u32.checked_shl(failures - 1).unwrap_or(u32::MAX));
-    doubled.min(LONGEST_DELAY).mul_f64(1.0 - 0.25 * jitter.clamp(0.0, 1.0))
+    doubled.min(MAX_RETRY_DELAY).mul_f64(1.0 - 0.25 * jitter.clamp(0.0, 1.0))
 }

@@ -23,7 +23,7 @@ pub(super) enum Priority {
 
 /// A key that is ready.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Waiting {
+pub(super) struct ReadyKey {
     since: Instant,
     priority: Priority,
     /// Its position among the keys of its priority.
@@ -47,7 +47,7 @@ pub(super) struct State<K> {
     /// Keys of the priority [`Priority::Background`], likewise.
     background: BTreeMap<u64, K>,
     /// The keys in `changes` and `background`.
-    pub(super) waiting: HashMap<K, Waiting>,
+    pub(super) waiting: HashMap<K, ReadyKey>,
     /// The keys that are being reconciled, and since when.
     pub(super) running: HashMap<K, Instant>,
     /// Keys that were added while they were running.
@@ -112,7 +112,7 @@ impl<K: Clone + Eq + Hash> State<K> {
         self.sequence += 1;
         let ticket = self.sequence;
         let since = known.map_or_else(Instant::now, |known| known.since);
-        self.waiting.insert(key.clone(), Waiting { since, priority, ticket });
+        self.waiting.insert(key.clone(), ReadyKey { since, priority, ticket });
         self.of_priority(priority).insert(ticket, key);
         known.is_none()
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
 
-use super::{Ended, Load, Queue};
+use super::{Load, Queue, ReconcileOutcome};
 use crate::metrics::{Metrics, Worker};
 
 fn queue<K: Clone + Eq + std::hash::Hash>() -> Queue<K> {
@@ -22,7 +22,7 @@ async fn others_before(queue: &Queue<u32>, wanted: u32) -> usize {
             return others;
         }
         others += 1;
-        queue.done(key, Ended::Failed, 0.0);
+        queue.done(key, ReconcileOutcome::Failed, 0.0);
     }
 }
 
@@ -34,16 +34,16 @@ async fn a_new_key_does_not_wait_for_thousands_that_are_looked_at_again_or_that_
     }
     queue.add(0);
     assert!(others_before(&queue, 0).await <= 1, "after a start");
-    queue.done(0, Ended::Settled, 0.0);
+    queue.done(0, ReconcileOutcome::Settled, 0.0);
     // All of them fail, and are due to be tried again at the same time.
     for _ in 0..2800 {
         let key = queue.next().await;
-        queue.done(key, Ended::Failed, 0.0);
+        queue.done(key, ReconcileOutcome::Failed, 0.0);
     }
     tokio::time::advance(Duration::from_hours(1)).await;
     queue.add(0);
     assert!(others_before(&queue, 0).await <= 1, "among retries");
-    queue.done(0, Ended::Settled, 0.0);
+    queue.done(0, ReconcileOutcome::Settled, 0.0);
     // A change event of a key that fails does not move it ahead, unless the object itself was changed.
     tokio::time::advance(Duration::from_hours(1)).await;
     for key in 1..=2800 {
@@ -51,7 +51,7 @@ async fn a_new_key_does_not_wait_for_thousands_that_are_looked_at_again_or_that_
     }
     queue.add(0);
     assert!(others_before(&queue, 0).await <= 1, "among change events of failing keys");
-    queue.done(0, Ended::Settled, 0.0);
+    queue.done(0, ReconcileOutcome::Settled, 0.0);
     queue.add_changed(2800);
     assert!(others_before(&queue, 2800).await <= 1, "the one that was mended");
 }
@@ -64,7 +64,7 @@ async fn a_conflict_leaves_a_key_among_the_changes() {
     }
     queue.add(0);
     others_before(&queue, 0).await;
-    queue.done(0, Ended::Conflict, 0.0);
+    queue.done(0, ReconcileOutcome::Conflict, 0.0);
     tokio::time::advance(Duration::from_secs(1)).await;
     assert!(others_before(&queue, 0).await <= 1);
 }
@@ -103,8 +103,8 @@ async fn what_waits_runs_and_fails_is_counted() {
     tokio::time::advance(Duration::from_secs(1)).await;
     let (unfinished, longest) = (Duration::from_secs(4), Duration::from_secs(3));
     assert_eq!(queue.load(), Load { waiting: 1, unfinished, longest });
-    queue.done("a", Ended::Settled, 0.0);
-    queue.done("b", Ended::Failed, 0.0);
+    queue.done("a", ReconcileOutcome::Settled, 0.0);
+    queue.done("b", ReconcileOutcome::Failed, 0.0);
     assert_eq!(queue.load(), Load { waiting: 1, unfinished: Duration::ZERO, longest: Duration::ZERO });
     assert_eq!(queue.stats.retries.get(), 1);
 }
@@ -127,7 +127,7 @@ async fn a_key_added_while_it_is_worked_on_comes_again_afterwards() {
     assert_eq!(queue.next().await, "a");
     queue.add("a");
     assert!(timeout(Duration::from_millis(10), queue.next()).await.is_err());
-    queue.done("a", Ended::Settled, 0.0);
+    queue.done("a", ReconcileOutcome::Settled, 0.0);
     assert_eq!(queue.next().await, "a");
 }
 
@@ -145,7 +145,7 @@ async fn a_burst_of_changes_is_one_pass_and_one_more_for_what_came_during_it_and
         if during {
             burst();
         }
-        queue.done("a", Ended::Settled, 0.0);
+        queue.done("a", ReconcileOutcome::Settled, 0.0);
     }
     assert!(timeout(Duration::from_hours(10_000), queue.next()).await.is_err());
 }
@@ -170,7 +170,7 @@ async fn failures_in_a_row_wait_longer_and_longer() {
         let before = Instant::now();
         queue.next().await;
         waits.push(before.elapsed().as_millis());
-        queue.done("a", Ended::Failed, 0.0);
+        queue.done("a", ReconcileOutcome::Failed, 0.0);
     }
     assert_eq!(waits, [0, 20, 40, 80]);
 }
@@ -181,7 +181,7 @@ async fn a_change_ends_the_wait_of_a_failed_key() {
     queue.add("a");
     for _ in 0..8 {
         queue.next().await;
-        queue.done("a", Ended::Failed, 0.0);
+        queue.done("a", ReconcileOutcome::Failed, 0.0);
     }
     let before = Instant::now();
     queue.add("a");
@@ -195,13 +195,13 @@ async fn success_starts_the_count_of_failures_anew() {
     queue.add("a");
     for _ in 0..5 {
         queue.next().await;
-        queue.done("a", Ended::Failed, 0.0);
+        queue.done("a", ReconcileOutcome::Failed, 0.0);
     }
     queue.next().await;
-    queue.done("a", Ended::Settled, 0.0);
+    queue.done("a", ReconcileOutcome::Settled, 0.0);
     queue.add("a");
     queue.next().await;
-    queue.done("a", Ended::Failed, 0.0);
+    queue.done("a", ReconcileOutcome::Failed, 0.0);
     let before = Instant::now();
     queue.next().await;
     assert_eq!(before.elapsed(), Duration::from_millis(20));

@@ -30,7 +30,7 @@ use crate::{
     lookups::Lookups,
     metrics::{Phase, Phases},
     observe, refusal, remove,
-    secrets::{self, Unread},
+    secrets::{self, SecretError},
     spans, status,
 };
 
@@ -191,8 +191,8 @@ impl<'a> Reconcile<'a> {
         let planning = self.plan_with_secrets(spec, &mut observation.snapshot);
         let planned = match planning.instrument(spans::phase(Phase::Plan)).await {
             Ok(planned) => planned,
-            Err(Unread::Denied(problem)) => Plan { problem: Some(problem), ..Plan::default() },
-            Err(Unread::Failed(error)) => return Err(error),
+            Err(SecretError::Denied(problem)) => Plan { problem: Some(problem), ..Plan::default() },
+            Err(SecretError::Failed(error)) => return Err(error),
         };
         self.dependencies.extend(planned.reads.iter().cloned());
         // The dependencies are recorded before the writes, so that a change during the writes enqueues the service.
@@ -207,7 +207,7 @@ impl<'a> Reconcile<'a> {
         &self,
         spec: &LLMInferenceServiceSpec,
         snapshot: &mut Snapshot,
-    ) -> Result<Plan, Unread> {
+    ) -> Result<Plan, SecretError> {
         // Stopping a service needs no Secret.
         if !annotations::is_stopped(self.service.metadata.annotations.as_ref()) {
             secrets::check(self.context, self.subject.key.namespace.as_deref())?;

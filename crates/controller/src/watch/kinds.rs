@@ -36,7 +36,7 @@ const SEALED: [&str; 5] = [
 ];
 
 /// A kind that is watched, as described by the [table of kinds](longboat_plan::kinds!).
-pub(crate) trait Watched:
+pub(crate) trait WatchedKind:
     Rules + Resource<DynamicType = ()> + Debug + Serialize + DeserializeOwned + PartialEq + Send + Sync + 'static
 {
     const KIND: Kind;
@@ -45,7 +45,7 @@ pub(crate) trait Watched:
     /// Whether the kind is cluster-scoped.
     const OF_CLUSTER: bool;
     /// Which clusters serve the kind.
-    const SERVED: Served;
+    const SERVED: Availability;
     /// Creates an object that has only metadata. Set for built-in kinds whose metadata determines which services a change
     /// concerns and how the object is stored. The rest is decoded only when a reconcile reads the object.
     const FROM_METADATA: Option<fn(ObjectMeta) -> Self> = None;
@@ -62,7 +62,7 @@ pub(crate) trait Watched:
 
 /// Which clusters serve a kind.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Served {
+pub(crate) enum Availability {
     /// All clusters.
     Always,
     /// Clusters that have this CRD.
@@ -164,9 +164,9 @@ macro_rules! watched {
     };
     (@kind $type:ty, $kind:ident, $field:ident,
         ($scope:ident, $stored:ident, $watched:ident, $rules:ident, $($served:tt)+)) => {
-        impl Watched for $type {
+        impl WatchedKind for $type {
             const KIND: Kind = Kind::$kind;
-            const SERVED: Served = watched!(@served $($served)+);
+            const SERVED: Availability = watched!(@served $($served)+);
 
             fn cache(caches: &Caches) -> &Cache<Self> {
                 &caches.$field
@@ -179,11 +179,11 @@ macro_rules! watched {
 
         watched!(@rules $rules $type);
     };
-    (@served built_in) => { Served::Always };
-    (@served discovered) => { Served::ByVersion(None) };
-    (@served discovered $capability:ident) => { Served::ByVersion(Some(|all| &mut all.$capability)) };
-    (@served $crd:literal) => { Served::ByCrd($crd, None) };
-    (@served $crd:literal $capability:ident) => { Served::ByCrd($crd, Some(|all| &mut all.$capability)) };
+    (@served built_in) => { Availability::Always };
+    (@served discovered) => { Availability::ByVersion(None) };
+    (@served discovered $capability:ident) => { Availability::ByVersion(Some(|all| &mut all.$capability)) };
+    (@served $crd:literal) => { Availability::ByCrd($crd, None) };
+    (@served $crd:literal $capability:ident) => { Availability::ByCrd($crd, Some(|all| &mut all.$capability)) };
     (@watched all) => { const LABELLED: bool = false; };
     (@watched labelled) => { const LABELLED: bool = true; };
     (@rules ruled $type:ty) => {};

@@ -13,7 +13,7 @@ use kube::{
 use longboat_api::labels;
 use longboat_key::Key;
 use longboat_key::Namespace;
-use longboat_watch::{Received, Selection, has_code};
+use longboat_watch::{ReceivedObject, Selection, has_code};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -22,11 +22,11 @@ use crate::{
     context::Context,
 };
 
-pub(crate) use kinds::{Capability, Rules, Served, Watched, labelled, related};
+pub(crate) use kinds::{Availability, Capability, Rules, WatchedKind, labelled, related};
 
 /// The namespaces in which a kind is watched; `None` is the whole cluster. A controller that is limited to namespaces does
 /// not watch cluster-scoped kinds.
-pub(crate) fn scopes<K: Watched>(args: &Args) -> Vec<Option<Namespace>> {
+pub(crate) fn scopes<K: WatchedKind>(args: &Args) -> Vec<Option<Namespace>> {
     if args.namespaces.is_empty() {
         if K::OF_SECRETS && !args.secret_namespaces.is_empty() {
             return args.secret_namespaces.iter().cloned().map(Some).collect();
@@ -42,7 +42,7 @@ pub(crate) fn scopes<K: Watched>(args: &Args) -> Vec<Option<Namespace>> {
 }
 
 /// Selects the objects of a kind that are watched.
-fn selection<K: Watched>(namespace: Option<Namespace<&str>>) -> Selection {
+fn selection<K: WatchedKind>(namespace: Option<Namespace<&str>>) -> Selection {
     let all = every::<K>(namespace);
     let operator = match (K::LABELLED, K::METADATA_ONLY) {
         (true, _) => "=",
@@ -52,7 +52,7 @@ fn selection<K: Watched>(namespace: Option<Namespace<&str>>) -> Selection {
     all.labelled(format!("{}{operator}{}", labels::PART_OF, labels::PART_OF_VALUE))
 }
 
-fn every<K: Watched>(namespace: Option<Namespace<&str>>) -> Selection {
+fn every<K: WatchedKind>(namespace: Option<Namespace<&str>>) -> Selection {
     let all = Selection::of::<K>().within(namespace);
     if K::METADATA_ONLY { all.metadata_only() } else { all }
 }
@@ -61,7 +61,7 @@ fn every<K: Watched>(namespace: Option<Namespace<&str>>) -> Selection {
 #[derive(Clone, Copy)]
 struct Sink {
     kind: fn() -> String,
-    store: fn(&Context, &Received) -> Key,
+    store: fn(&Context, &ReceivedObject) -> Key,
     remove: fn(&Context, &ObjectMeta),
     forget_others: fn(&Context, Option<Namespace<&str>>, &BTreeSet<Key>),
 }
@@ -77,7 +77,7 @@ pub(crate) enum FirstList {
 
 /// Watches a kind until cancelled. Calls `first` with the result of the first list, and again when a kind that was
 /// unavailable becomes available.
-pub(crate) async fn watch<K: Watched>(
+pub(crate) async fn watch<K: WatchedKind>(
     context: Arc<Context>,
     namespace: Option<Namespace>,
     cancel: CancellationToken,
@@ -160,7 +160,7 @@ fn refused_with(error: &watcher::Error, code: u16) -> bool {
 }
 
 /// Stores an object, whether or not it can be decoded, and announces the change. Returns its key.
-fn store<K: Watched>(context: &Context, object: &Received) -> Key {
+fn store<K: WatchedKind>(context: &Context, object: &ReceivedObject) -> Key {
     let key = Key::of_metadata(&object.metadata);
     let cache = K::cache(&context.caches);
     if cache.knows(&object.metadata) {
@@ -184,20 +184,20 @@ fn store<K: Watched>(context: &Context, object: &Received) -> Key {
 }
 
 /// Removes a deleted object from the cache.
-fn remove<K: Watched>(context: &Context, metadata: &ObjectMeta) {
+fn remove<K: WatchedKind>(context: &Context, metadata: &ObjectMeta) {
     if let Some(change) = K::cache(&context.caches).remove(metadata) {
         announce(context, &change);
     }
 }
 
 /// Returns the object with metadata only, if that is enough to store it.
-fn metadata_only<K: Watched>(object: &Received) -> Option<K> {
+fn metadata_only<K: WatchedKind>(object: &ReceivedObject) -> Option<K> {
     let make = K::FROM_METADATA?;
     Some(make(object.read_metadata().ok()?)).filter(K::is_compressed)
 }
 
 /// Removes objects from the cache that no longer exist.
-pub(crate) fn forget_others<K: Watched>(
+pub(crate) fn forget_others<K: WatchedKind>(
     context: &Context,
     namespace: Option<Namespace<&str>>,
     present: &BTreeSet<Key>,
@@ -208,7 +208,7 @@ pub(crate) fn forget_others<K: Watched>(
 }
 
 /// Fills the cache of a kind once, without watching it.
-pub(crate) async fn list<K: Watched>(
+pub(crate) async fn list<K: WatchedKind>(
     context: &Context,
     namespace: Option<Namespace<&str>>,
 ) -> Result<(), kube::Error> {
@@ -216,7 +216,7 @@ pub(crate) async fn list<K: Watched>(
 }
 
 /// Like [`list`], with all objects of the kind, including those that are not watched.
-pub(crate) async fn list_every<K: Watched>(
+pub(crate) async fn list_every<K: WatchedKind>(
     context: &Context,
     namespace: Option<Namespace<&str>>,
 ) -> Result<(), kube::Error> {
@@ -246,7 +246,7 @@ async fn fill(
 // === impl Sink ===
 
 impl Sink {
-    fn of<K: Watched>() -> Self {
+    fn of<K: WatchedKind>() -> Self {
         Self {
             kind: || K::kind(&()).into_owned(),
             store: store::<K>,

@@ -21,10 +21,10 @@ use longboat_api::{
 use longboat_apiserver::admission::{Admission, AdmissionAnswer, AdmissionRequest};
 use longboat_compose::{PresetNames, presets};
 use longboat_key::{Key, Name, Namespace, Uid};
-use longboat_testkit::World;
+use longboat_testkit::TestCluster;
 use serde_json::{Value, json};
 
-use super::{Rules, Watched, list};
+use super::{Rules, WatchedKind, list};
 
 use crate::{
     announce::announce,
@@ -34,15 +34,15 @@ use crate::{
     error::ReconcileError,
     events,
     metrics::Metrics,
-    queue::Ended,
+    queue::ReconcileOutcome,
     secrets::SecretMetadata,
     service,
 };
 
 /// No webhook runs: reconciles fill in what is missing themselves.
-struct Nobody;
+struct NoWebhook;
 
-impl Admission for Nobody {
+impl Admission for NoWebhook {
     fn handles(&self, _group: &str, _resource: &str) -> bool {
         false
     }
@@ -145,17 +145,17 @@ fn surroundings() -> Vec<Value> {
     objects
 }
 
-struct Scene {
-    world: World,
+struct WatchFixture {
+    world: TestCluster,
     context: Context,
 }
 
 // === impl Scene ===
 
-impl Scene {
+impl WatchFixture {
     /// A scene in which the controller has reconciled all services as far as possible, so that it knows their dependencies.
     async fn settled() -> Self {
-        let world = World::new(Arc::new(Nobody)).await;
+        let world = TestCluster::new(Arc::new(NoWebhook)).await;
         for preset in presets::builtin(&PresetNames::default(), Namespace("kserve")).unwrap() {
             world.apply(serde_json::to_value(preset).unwrap()).await;
         }
@@ -174,19 +174,19 @@ impl Scene {
     /// Reconciles every service as far as possible. Afterwards none is enqueued.
     async fn settle(&self) {
         for _ in 0..6 {
-            self.look().await;
+            self.refresh().await;
             self.context.load_platform();
             for service in self.context.caches.inference_services.all() {
                 let result = Box::pin(service::reconcile(&self.context, &Key::of(service.as_ref()))).await;
                 assert!(matches!(result, Ok(()) | Err(ReconcileError::Conflict { .. })), "{result:?}");
             }
         }
-        self.look().await;
+        self.refresh().await;
         self.woken().await;
     }
 
     /// Fills the caches with the current objects.
-    async fn look(&self) {
+    async fn refresh(&self) {
         let context = &self.context;
         list::<LLMInferenceService>(context, None).await.unwrap();
         list::<LLMInferenceServiceConfig>(context, None).await.unwrap();
@@ -209,13 +209,13 @@ impl Scene {
         let mut woken = BTreeSet::new();
         while let Ok(key) = tokio::time::timeout(Duration::from_mins(1), self.context.services.next()).await {
             woken.insert(key.name.to_string());
-            self.context.services.done(key, Ended::Settled, 0.0);
+            self.context.services.done(key, ReconcileOutcome::Settled, 0.0);
         }
         woken
     }
 
     /// Changes an object, `namespace/name`, and passes the change to the controller.
-    async fn change<K: Watched>(&self, key: &str, patch: Value) -> BTreeSet<String> {
+    async fn change<K: WatchedKind>(&self, key: &str, patch: Value) -> BTreeSet<String> {
         let (namespace, name) = key.split_once('/').unwrap();
         let api = K::api(&self.context.client, Some(Namespace(namespace)));
         let patched = if patch["status"].is_null() {
@@ -225,17 +225,17 @@ impl Scene {
         };
         let object = patched.unwrap();
         let change = K::cache(&self.context.caches).set(&object).expect("a change");
-        self.hear(&change).await
+        self.apply_change(&change).await
     }
 
     /// Deletes an object, `namespace/name`, and passes the deletion to the controller.
-    async fn delete<K: Watched>(&self, key: &str) -> BTreeSet<String> {
+    async fn delete<K: WatchedKind>(&self, key: &str) -> BTreeSet<String> {
         let (namespace, name) = key.split_once('/').unwrap();
         let api = K::api(&self.context.client, Some(Namespace(namespace)));
         let object = api.get(name).await.unwrap();
         api.delete(name, &DeleteParams::default()).await.unwrap();
         let change = K::cache(&self.context.caches).remove(object.metadata()).expect("a change");
-        self.hear(&change).await
+        self.apply_change(&change).await
     }
 
     /// Adds a service, and passes it to the controller.
@@ -245,10 +245,10 @@ impl Scene {
         let added =
             LLMInferenceService::api(&self.context.client, Some(Namespace("ns"))).get(&name).await.unwrap();
         let change = self.context.caches.inference_services.set(&added).expect("a change");
-        self.hear(&change).await
+        self.apply_change(&change).await
     }
 
-    async fn hear<K: Watched>(&self, change: &Change<'_, K>) -> BTreeSet<String> {
+    async fn apply_change<K: WatchedKind>(&self, change: &Change<'_, K>) -> BTreeSet<String> {
         announce(&self.context, change);
         self.woken().await
     }
@@ -266,7 +266,7 @@ const ALL: [&str; 7] = ["blue", "external", "full", "green", "plain", "referring
 
 #[tokio::test(start_paused = true)]
 async fn what_services_refer_to_wakes_those_that_refer_to_it() {
-    let scene = Box::pin(Scene::settled()).await;
+    let scene = Box::pin(WatchFixture::settled()).await;
     let data = json!({"stringData": {"HF_TOKEN": "b"}});
     assert_eq!(scene.change::<SecretMetadata>("ns/keys", data.clone()).await, only(&["full"]));
     assert_eq!(scene.change::<SecretMetadata>("ns/nobodys", data).await, only(&[]));
@@ -313,7 +313,7 @@ async fn what_services_refer_to_wakes_those_that_refer_to_it() {
 
 #[tokio::test(start_paused = true)]
 async fn what_belongs_to_a_service_wakes_that_service() {
-    let scene = Box::pin(Scene::settled()).await;
+    let scene = Box::pin(WatchFixture::settled()).await;
     let available = json!({"status": {"replicas": 1}});
     let full = only(&["full"]);
     assert_eq!(scene.change::<Deployment>("ns/full-kserve", available.clone()).await, full);
@@ -346,7 +346,7 @@ async fn what_belongs_to_a_service_wakes_that_service() {
 
 #[tokio::test(start_paused = true)]
 async fn a_service_wakes_itself_and_the_members_of_its_group_and_settings_wake_all() {
-    let scene = Box::pin(Scene::settled()).await;
+    let scene = Box::pin(WatchFixture::settled()).await;
     let group = only(&["blue", "green"]);
     let weight = json!({"spec": {"router": {"route": {"weight": 5}}}});
     assert_eq!(scene.change::<LLMInferenceService>("ns/blue", weight).await, group);
@@ -371,7 +371,7 @@ async fn a_service_wakes_itself_and_the_members_of_its_group_and_settings_wake_a
 /// The watch will not report the change, because the cache knows it from the response.
 #[tokio::test(start_paused = true)]
 async fn an_edit_that_comes_with_the_answer_to_a_status_is_heard() {
-    let scene = Box::pin(Scene::settled()).await;
+    let scene = Box::pin(WatchFixture::settled()).await;
     let (context, params) = (&scene.context, PatchParams::default());
     let replicas = Patch::Merge(json!({"spec": {"replicas": 2}}));
 
@@ -400,7 +400,7 @@ async fn an_edit_that_comes_with_the_answer_to_a_status_is_heard() {
 /// If a whole namespace shares one model name, another service with that name must not enqueue all of them.
 #[tokio::test(start_paused = true)]
 async fn of_those_with_the_name_of_its_model_a_service_hears_of_one() {
-    let scene = Box::pin(Scene::settled()).await;
+    let scene = Box::pin(WatchFixture::settled()).await;
     let namesake = |name: &str| {
         json!({
             "apiVersion": "serving.kserve.io/v1alpha2", "kind": "LLMInferenceService",
@@ -442,7 +442,7 @@ fn of_what_is_cached_only_what_is_looked_at_is_kept() {
 
 #[tokio::test(start_paused = true)]
 async fn nothing_is_created_in_a_namespace_that_is_being_deleted_and_services_leave_it_at_once() {
-    let scene = Box::pin(Scene::settled()).await;
+    let scene = Box::pin(WatchFixture::settled()).await;
     let context = &scene.context;
     let reconcile = |name: &'static str| {
         let key = Key::new(Namespace("ns"), Name(name));
@@ -465,7 +465,7 @@ async fn nothing_is_created_in_a_namespace_that_is_being_deleted_and_services_le
     scene.change::<HTTPRoute>("ns/green-kserve-route", sends).await;
     let services = LLMInferenceService::api(&context.client, Some(Namespace("ns")));
     services.delete("blue", &DeleteParams::default()).await.unwrap();
-    scene.look().await;
+    scene.refresh().await;
     reconcile("blue").await;
     assert!(services.get_opt("blue").await.unwrap().is_some());
 
@@ -482,7 +482,7 @@ async fn nothing_is_created_in_a_namespace_that_is_being_deleted_and_services_le
 
 #[tokio::test]
 async fn no_event_is_written_into_a_namespace_that_is_being_deleted() {
-    let world = World::empty().await;
+    let world = TestCluster::empty().await;
     let (sink, notes) = events::channel();
     let context = Context::new(world.client(), Args::default(), sink, Metrics::new());
     for name in ["staying", "leaving"] {

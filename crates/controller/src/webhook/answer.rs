@@ -6,20 +6,20 @@ use bytes::Bytes;
 use http::{HeaderValue, Method, Request, Response, StatusCode, Version, header};
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::{Body, Incoming};
-use longboat_admission::{Hook, Malformed, conversion_review, review};
+use longboat_admission::{Hook, MalformedReview, conversion_review, review};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tracing::{Instrument, Span};
 
-use super::{CONVERT, facts::Source, patience::Unread, settings::Limits};
+use super::{CONVERT, facts::Source, read_retry::ReadError, settings::Limits};
 use crate::{metrics::Metrics, spans};
 
 /// Bodies from this size on are handled on blocking threads: parsing them takes milliseconds, and connections must not wait.
-const LARGE: usize = 64 << 10;
+const BLOCKING_THRESHOLD_BYTES: usize = 64 << 10;
 /// Bytes per permit of the body budget. A semaphore has at most 2^29 permits on 32-bit machines.
 const UNIT: usize = 1 << 10;
 
 /// Answers requests.
-pub(super) struct Answering {
+pub(super) struct WebhookHandler {
     facts: Source,
     metrics: Metrics,
     limits: Limits,
@@ -38,7 +38,7 @@ enum Endpoint {
 
 /// Why a request is refused before its review.
 #[derive(Debug, thiserror::Error)]
-enum Refused {
+enum RequestRejection {
     #[error("no webhook at `{path}`; expected one of {}", paths().join(", "))]
     NotFound { path: String },
     #[error("expected POST, got {0}")]
@@ -52,16 +52,16 @@ enum Refused {
     #[error("cannot read the body: {0}")]
     Broken(String),
     #[error(transparent)]
-    Malformed(#[from] Malformed),
+    Malformed(#[from] MalformedReview),
     #[error("cannot read the objects that admission needs, such as the platform's settings: {0}")]
-    Facts(#[from] Unread),
+    Facts(#[from] ReadError),
     #[error("cannot answer the review: internal error")]
     Internal,
 }
 
 // === impl Answering ===
 
-impl Answering {
+impl WebhookHandler {
     pub(super) fn new(facts: Source, metrics: Metrics, limits: Limits) -> Self {
         let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         Self {
@@ -91,7 +91,7 @@ impl Answering {
 
     async fn reply(
         &self,
-        endpoint: Result<Endpoint, Refused>,
+        endpoint: Result<Endpoint, RequestRejection>,
         request: Request<Incoming>,
         version: Version,
     ) -> Response<Full<Bytes>> {
@@ -108,22 +108,26 @@ impl Answering {
         }
     }
 
-    async fn review(&self, endpoint: Endpoint, request: Request<Incoming>) -> Result<Vec<u8>, Refused> {
+    async fn review(
+        &self,
+        endpoint: Endpoint,
+        request: Request<Incoming>,
+    ) -> Result<Vec<u8>, RequestRejection> {
         if request.method() != Method::POST {
-            return Err(Refused::Method(request.method().clone()));
+            return Err(RequestRejection::Method(request.method().clone()));
         }
         let content_type = request.headers().get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);
         let content_type = String::from_utf8_lossy(content_type.unwrap_or_default());
         let mime = content_type.split(';').next().unwrap_or_default().trim();
         if !mime.eq_ignore_ascii_case("application/json") {
-            return Err(Refused::ContentType(content_type.into_owned()));
+            return Err(RequestRejection::ContentType(content_type.into_owned()));
         }
         let limit = match endpoint {
             Endpoint::Admission(_) => self.limits.admission_body,
             Endpoint::Conversion => self.limits.conversion_body,
         };
         let arriving = tokio::time::timeout(self.limits.patience, self.body(request.into_body(), limit));
-        let (body, _room) = arriving.await.map_err(|_| Refused::Slow)??;
+        let (body, _room) = arriving.await.map_err(|_| RequestRejection::Slow)??;
         match endpoint {
             Endpoint::Admission(hook) => {
                 let facts = self.facts.facts(hook, &body).await?;
@@ -134,21 +138,25 @@ impl Answering {
     }
 
     /// Reads a body, after waiting for its share of the body budget.
-    async fn body(&self, body: Incoming, limit: usize) -> Result<(Bytes, SemaphorePermit<'_>), Refused> {
+    async fn body(
+        &self,
+        body: Incoming,
+        limit: usize,
+    ) -> Result<(Bytes, SemaphorePermit<'_>), RequestRejection> {
         // A body without a length may be as large as the limit.
         let announced =
             body.size_hint().upper().map_or(limit, |length| usize::try_from(length).unwrap_or(usize::MAX));
         if announced > limit {
-            return Err(Refused::TooLarge { limit });
+            return Err(RequestRejection::TooLarge { limit });
         }
         let units =
             u32::try_from(announced.div_ceil(UNIT).max(1).min(self.limits.bodies / UNIT)).unwrap_or(u32::MAX);
-        let room = self.room.acquire_many(units).await.map_err(|_| Refused::Internal)?;
+        let room = self.room.acquire_many(units).await.map_err(|_| RequestRejection::Internal)?;
         let read = Limited::new(body, limit).collect().await.map_err(|error| {
             if error.is::<LengthLimitError>() {
-                Refused::TooLarge { limit }
+                RequestRejection::TooLarge { limit }
             } else {
-                Refused::Broken(error.to_string())
+                RequestRejection::Broken(error.to_string())
             }
         })?;
         Ok((read.to_bytes(), room))
@@ -158,20 +166,22 @@ impl Answering {
         &self,
         body: Bytes,
         answer: impl FnOnce(&[u8]) -> T + Send + 'static,
-    ) -> Result<T, Refused> {
+    ) -> Result<T, RequestRejection> {
         // A panic in one request must not end the other requests of its connection.
         let answer = move |body: Bytes| {
-            std::panic::catch_unwind(AssertUnwindSafe(|| answer(&body))).map_err(|_| Refused::Internal)
+            std::panic::catch_unwind(AssertUnwindSafe(|| answer(&body)))
+                .map_err(|_| RequestRejection::Internal)
         };
-        if body.len() < LARGE {
+        if body.len() < BLOCKING_THRESHOLD_BYTES {
             return answer(body);
         }
-        let thread = Arc::clone(&self.threads).acquire_owned().await.map_err(|_| Refused::Internal)?;
+        let thread =
+            Arc::clone(&self.threads).acquire_owned().await.map_err(|_| RequestRejection::Internal)?;
         let answered = tokio::task::spawn_blocking(move || {
             let _thread = thread;
             answer(body)
         });
-        answered.await.map_err(|_| Refused::Internal)?
+        answered.await.map_err(|_| RequestRejection::Internal)?
     }
 }
 
@@ -184,13 +194,15 @@ impl Endpoint {
     }
 }
 
-fn endpoint(path: &str) -> Result<Endpoint, Refused> {
+fn endpoint(path: &str) -> Result<Endpoint, RequestRejection> {
     // A Service reference whose path begins with a slash makes API servers send two.
     let normal = format!("/{}", path.trim_start_matches('/'));
     if normal == CONVERT {
         return Ok(Endpoint::Conversion);
     }
-    Hook::at(&normal).map(Endpoint::Admission).ok_or_else(|| Refused::NotFound { path: path.to_owned() })
+    Hook::at(&normal)
+        .map(Endpoint::Admission)
+        .ok_or_else(|| RequestRejection::NotFound { path: path.to_owned() })
 }
 
 fn paths() -> Vec<String> {
@@ -205,7 +217,7 @@ fn json(body: Vec<u8>) -> Response<Full<Bytes>> {
 
 // === impl Refused ===
 
-impl Refused {
+impl RequestRejection {
     fn status(&self) -> StatusCode {
         match self {
             Self::NotFound { .. } => StatusCode::NOT_FOUND,

@@ -12,7 +12,9 @@ use std::{
 };
 
 use k8s_openapi::ByteString;
-use longboat_tls::{CertificateAuthority, Inspected, KeyPair, LeafRequest, TlsError, Validity, certificates};
+use longboat_tls::{
+    CertificateAuthority, CertificateInfo, KeyPair, LeafRequest, TlsError, Validity, certificates,
+};
 
 /// How long certificates are valid, and when they are replaced.
 #[derive(Clone, Copy, Debug)]
@@ -36,12 +38,12 @@ pub(crate) struct Authority {
     /// The next CA: in the bundle, and signing after the overlap.
     next: Option<CertificateAuthority>,
     /// Certificates that API servers trust, newest first.
-    trusted: Vec<Inspected>,
+    trusted: Vec<CertificateInfo>,
 }
 
 /// Why the stored CA cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Unusable {
+pub(crate) enum InvalidCa {
     /// A key of the Secret is missing.
     #[error("`{0}` is missing")]
     Missing(&'static str),
@@ -79,10 +81,10 @@ impl Authority {
     }
 
     /// Reads the state from a Secret's data.
-    pub(crate) fn read(data: &BTreeMap<String, ByteString>) -> Result<Self, Unusable> {
-        let text = |key: &'static str| -> Result<&str, Unusable> {
-            let bytes = data.get(key).ok_or(Unusable::Missing(key))?;
-            std::str::from_utf8(&bytes.0).map_err(|_| Unusable::NotText(key))
+    pub(crate) fn read(data: &BTreeMap<String, ByteString>) -> Result<Self, InvalidCa> {
+        let text = |key: &'static str| -> Result<&str, InvalidCa> {
+            let bytes = data.get(key).ok_or(InvalidCa::Missing(key))?;
+            std::str::from_utf8(&bytes.0).map_err(|_| InvalidCa::NotText(key))
         };
         let signing = CertificateAuthority::load(text(SIGNING.0)?, text(SIGNING.1)?)?;
         let next = match data.get(NEXT.0) {
@@ -270,7 +272,7 @@ mod tests {
         data.insert("tls.key".to_owned(), other["tls.key"].clone());
         assert!(Authority::read(&data).is_err());
         data.remove("tls.key");
-        assert!(matches!(Authority::read(&data), Err(Unusable::Missing("tls.key"))));
+        assert!(matches!(Authority::read(&data), Err(InvalidCa::Missing("tls.key"))));
     }
 
     #[test]

@@ -15,7 +15,7 @@ use longboat_key::Namespace;
 use longboat_watch::has_code;
 use serde::Deserialize;
 
-use super::patience::{Unread, patiently};
+use super::read_retry::{ReadError, patiently};
 use crate::{args::Args, context::Context};
 
 /// Most LocalModelCaches that are read. There is one per model, not one per service.
@@ -40,7 +40,7 @@ impl Source {
     ///
     /// Configs are checked against the live settings, not the cached ones: an installation writes both within milliseconds,
     /// and the cache may be behind.
-    pub(super) async fn facts(&self, hook: Hook, body: &[u8]) -> Result<Facts, Unread> {
+    pub(super) async fn facts(&self, hook: Hook, body: &[u8]) -> Result<Facts, ReadError> {
         patiently(|| self.at_once(hook, body)).await
     }
 

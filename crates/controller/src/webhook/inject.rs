@@ -24,22 +24,22 @@ use longboat_watch::{has_code, text_of};
 use tokio::{sync::watch, time::Instant};
 use tokio_util::sync::CancellationToken;
 
-use super::stanza::{Stanza, StanzaChange};
-use crate::readiness::{Check, Readiness, Trusting};
+use super::ca_bundle::{CaBundleChange, CaBundleTarget};
+use crate::readiness::{CaConsumer, Check, Readiness};
 
 /// The bundle that API servers trust, as PEM. `None` until the CA is known.
 pub(super) type Bundle = Option<Arc<str>>;
 
-/// Writes to one object within [`CALM`] that are made without a wait. More of them mean that another writer undoes ours.
-const FREE_WRITES: u32 = 5;
+/// Writes to one object within [`WRITE_COUNT_WINDOW`] that are made without a wait. More of them mean that another writer undoes ours.
+const UNTHROTTLED_WRITES: u32 = 5;
 /// Writes are counted from zero again when an object was not written for this long.
-const CALM: Duration = Duration::from_mins(1);
+const WRITE_COUNT_WINDOW: Duration = Duration::from_mins(1);
 /// Longest wait before a write or a new attempt.
-const LONGEST_WAIT: Duration = Duration::from_mins(1);
+const MAX_BACKOFF: Duration = Duration::from_mins(1);
 
 /// Keeps the bundle of one object up to date.
 pub(super) struct Injector {
-    api: Api<Stanza>,
+    api: Api<CaBundleTarget>,
     name: String,
     kind: String,
     check: Check,
@@ -59,12 +59,12 @@ enum State {
     Unknown,
     Absent,
     Invisible,
-    Present(Box<Stanza>),
+    Present(Box<CaBundleTarget>),
 }
 
 // === impl Trusting ===
 
-impl Trusting {
+impl CaConsumer {
     /// All such objects.
     pub(crate) const ALL: [Self; 5] = [
         Self::MutatingService,
@@ -94,7 +94,7 @@ impl Trusting {
     }
 }
 
-impl std::fmt::Display for Trusting {
+impl std::fmt::Display for CaConsumer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let kind = match self {
             Self::MutatingService => MutatingWebhookConfiguration::KIND,
@@ -110,7 +110,7 @@ impl std::fmt::Display for Trusting {
 impl Injector {
     pub(super) fn new(
         client: &Client,
-        trusting: Trusting,
+        trusting: CaConsumer,
         readiness: Readiness,
         bundle: watch::Receiver<Bundle>,
     ) -> Self {
@@ -185,11 +185,11 @@ impl Injector {
         };
         let Some(bundle) = bundle else { return };
         match stanza.change(&BASE64_STANDARD.encode(bundle.as_bytes())) {
-            StanzaChange::None => {
+            CaBundleChange::None => {
                 self.said = None;
                 self.readiness.done(self.check);
             }
-            StanzaChange::Foreign(annotation) => {
+            CaBundleChange::Foreign(annotation) => {
                 self.say(&format!(
                     "Cert-manager writes the caBundle of this object, because of annotation {annotation}: \
                      set --webhook-cert-dir to serve cert-manager's certificate, or remove the annotation."
@@ -199,18 +199,18 @@ impl Injector {
                     format!("is written by cert-manager, because of annotation {annotation}"),
                 );
             }
-            StanzaChange::Patch(patch) => self.write(patch).await,
+            CaBundleChange::Patch(patch) => self.write(patch).await,
         }
     }
 
     async fn write(&mut self, patch: serde_json::Value) {
         let now = Instant::now();
-        if self.last_write.is_none_or(|last| now - last > CALM) {
+        if self.last_write.is_none_or(|last| now - last > WRITE_COUNT_WINDOW) {
             self.writes = 0;
         }
-        let over = self.writes.saturating_sub(FREE_WRITES);
+        let over = self.writes.saturating_sub(UNTHROTTLED_WRITES);
         let wait =
-            if over == 0 { Duration::ZERO } else { LONGEST_WAIT.min(Duration::from_secs(1 << over.min(6))) };
+            if over == 0 { Duration::ZERO } else { MAX_BACKOFF.min(Duration::from_secs(1 << over.min(6))) };
         if let Some(last) = self.last_write
             && now < last + wait
         {
@@ -244,7 +244,7 @@ impl Injector {
                 let text = text_of(&error);
                 self.say(&format!("Cannot write the CA of the webhooks into this object: {text}"));
                 self.readiness.fail(self.check, format!("cannot be written: {text}"));
-                self.retry = Some(now + LONGEST_WAIT.min(Duration::from_secs(1 << self.writes.min(6))));
+                self.retry = Some(now + MAX_BACKOFF.min(Duration::from_secs(1 << self.writes.min(6))));
             }
         }
     }

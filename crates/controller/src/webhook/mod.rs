@@ -19,13 +19,13 @@
 
 mod answer;
 mod authority;
+mod ca_bundle;
 mod facts;
 mod inject;
-mod keep;
-mod patience;
+mod read_retry;
+mod rotation;
 mod serve;
 mod settings;
-mod stanza;
 
 use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
@@ -39,19 +39,22 @@ pub use settings::{Limits, Settings, SettingsError};
 
 use kube::Client;
 use longboat_key::Namespace;
-use longboat_tls::{LeafRequest, Reloading};
+use longboat_tls::{LeafRequest, ReloadingConfig};
 use tokio::{net::TcpListener, sync::watch, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
-use self::{answer::Answering, authority::Lifetimes, facts::Source, inject::Injector, keep::Keeper};
+use self::{
+    answer::WebhookHandler, authority::Lifetimes, facts::Source, inject::Injector,
+    rotation::CertificateRotator,
+};
 use crate::{
     args::Args,
     context::Context,
     error::Error,
-    readiness::{Check, Readiness, Trusting},
+    readiness::{CaConsumer, Check, Readiness},
 };
 
-pub use keep::Clock;
+pub use rotation::Clock;
 
 /// The webhook server, listening but not serving yet.
 pub(crate) struct Webhooks {
@@ -105,12 +108,12 @@ impl Webhooks {
         let tls = match &self.settings.webhook_cert_dir {
             Some(dir) => {
                 let interval = self.settings.limits.reload;
-                Reloading::watch_with(dir, &self.tls, interval, shutdown.child_token()).await?.config()
+                ReloadingConfig::watch_with(dir, &self.tls, interval, shutdown.child_token()).await?.config()
             }
             None => self.own_certificate(&client, &context.args, &readiness, &shutdown, &mut tasks)?,
         };
         let answering =
-            Answering::new(Source::new(context.clone()), context.metrics.clone(), self.settings.limits);
+            WebhookHandler::new(Source::new(context.clone()), context.metrics.clone(), self.settings.limits);
         tracing::info!(address = %self.address, "Serving the webhooks.");
         readiness.done(Check::Webhooks);
         serve::serve(self.listener, tls, answering, self.settings.limits, shutdown).await;
@@ -127,7 +130,7 @@ impl Webhooks {
         tasks: &mut JoinSet<()>,
     ) -> Result<Arc<rustls::ServerConfig>, Error> {
         let (sender, bundle) = watch::channel(None);
-        let keeper = Keeper::new(
+        let keeper = CertificateRotator::new(
             client,
             args.system_namespace.as_deref(),
             self.names(args.system_namespace.as_deref(), &args.cluster_domain),
@@ -142,12 +145,12 @@ impl Webhooks {
         if confined {
             tracing::info!(
                 namespace = &*args.system_namespace,
-                secret = keep::SECRET,
+                secret = rotation::SECRET,
                 "This controller watches only some namespaces, so it does not write caBundles; copy the CA \
                  from the Secret into the webhook configurations."
             );
         }
-        for trusting in Trusting::ALL.into_iter().filter(|_| !confined) {
+        for trusting in CaConsumer::ALL.into_iter().filter(|_| !confined) {
             let injector = Injector::new(client, trusting, readiness.clone(), bundle.clone());
             tasks.spawn(injector.run(shutdown.clone()));
         }

@@ -27,7 +27,7 @@ use tokio::{
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 use tokio_util::sync::CancellationToken;
 
-use super::{answer::Answering, settings::Limits};
+use super::{answer::WebhookHandler, settings::Limits};
 
 /// Concurrent requests per connection. Go's clients open another connection above it.
 const STREAMS: u32 = 250;
@@ -36,7 +36,7 @@ const STREAMS: u32 = 250;
 pub(super) async fn serve(
     listener: TcpListener,
     tls: Arc<rustls::ServerConfig>,
-    answering: Answering,
+    answering: WebhookHandler,
     limits: Limits,
     shutdown: CancellationToken,
 ) {
@@ -92,7 +92,7 @@ pub(super) async fn serve(
 
 async fn connection(
     stream: TlsStream<TcpStream>,
-    answering: Arc<Answering>,
+    answering: Arc<WebhookHandler>,
     limits: Limits,
     watcher: Watcher,
 ) {
@@ -101,7 +101,7 @@ async fn connection(
     let activity = Arc::new(Activity { open: AtomicUsize::new(0), last: Mutex::new(Instant::now()) });
     let seen = activity.clone();
     let service = service_fn(move |request| {
-        let (answering, open) = (answering.clone(), Open::new(&seen));
+        let (answering, open) = (answering.clone(), OpenRequest::new(&seen));
         async move {
             let _open = open;
             Ok::<_, Infallible>(answering.answer(request).await)
@@ -139,7 +139,7 @@ struct Activity {
 }
 
 /// A request without an answer yet. Dropping it records the end.
-struct Open(Arc<Activity>);
+struct OpenRequest(Arc<Activity>);
 
 // === impl Activity ===
 
@@ -159,7 +159,7 @@ impl Activity {
 
 // === impl Open ===
 
-impl Open {
+impl OpenRequest {
     fn new(activity: &Arc<Activity>) -> Self {
         activity.open.fetch_add(1, Ordering::Relaxed);
         *activity.last.lock() = Instant::now();
@@ -167,7 +167,7 @@ impl Open {
     }
 }
 
-impl Drop for Open {
+impl Drop for OpenRequest {
     fn drop(&mut self) {
         *self.0.last.lock() = Instant::now();
         self.0.open.fetch_sub(1, Ordering::Relaxed);

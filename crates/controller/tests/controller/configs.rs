@@ -44,7 +44,7 @@ async fn a_config_that_appears_later_is_found() {
 
 #[tokio::test]
 async fn presets_that_appear_later_are_found() {
-    let world = longboat_testkit::World::new(std::sync::Arc::new(crate::setup::Hook)).await;
+    let world = longboat_testkit::TestCluster::new(std::sync::Arc::new(crate::setup::Hook)).await;
     world.namespace("ns").await;
     let _running = Running::start(&world);
     world.apply(service("llm", json!({}))).await;
@@ -128,7 +128,7 @@ async fn a_config_says_who_uses_it_and_stays_until_nobody_does() {
 }
 
 /// Waits until the condition about the use of a config has the reason `wanted`.
-async fn use_of(world: &longboat_testkit::World, name: &str, wanted: &str) {
+async fn use_of(world: &longboat_testkit::TestCluster, name: &str, wanted: &str) {
     let api = configs(world.client(), "ns");
     world
         .eventually(wanted, async || {
@@ -142,7 +142,7 @@ async fn use_of(world: &longboat_testkit::World, name: &str, wanted: &str) {
         .await;
 }
 
-async fn is_gone(world: &longboat_testkit::World, name: &str) {
+async fn is_gone(world: &longboat_testkit::TestCluster, name: &str) {
     let api = configs(world.client(), "ns");
     world.eventually("it is gone", async || api.get_opt(name).await.unwrap().is_none().then_some(())).await;
 }

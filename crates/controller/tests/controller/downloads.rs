@@ -11,7 +11,7 @@ use kube::{
     api::{Patch, PatchParams, PostParams},
 };
 use longboat_api::conditions::Condition;
-use longboat_testkit::World;
+use longboat_testkit::TestCluster;
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -53,7 +53,7 @@ async fn initializer(talks: bool) -> (u16, Arc<AtomicU64>) {
 }
 
 /// A pod of a service in which the storage initializer runs and listens at this port of the machine.
-async fn pod(world: &World, service: &str, port: u16) {
+async fn pod(world: &TestCluster, service: &str, port: u16) {
     let api: Api<Pod> = Api::namespaced(world.client(), "ns");
     let labels = json!({
         "app.kubernetes.io/part-of": "llminferenceservice", "app.kubernetes.io/name": service,
@@ -72,7 +72,7 @@ async fn pod(world: &World, service: &str, port: u16) {
     state(world, service, json!({"running": {}})).await;
 }
 
-async fn state(world: &World, service: &str, state: Value) {
+async fn state(world: &TestCluster, service: &str, state: Value) {
     let api: Api<Pod> = Api::namespaced(world.client(), "ns");
     let status = json!({"status": {
         "phase": "Pending", "podIP": "127.0.0.1", "podIPs": [{"ip": "127.0.0.1"}],

@@ -9,7 +9,7 @@ use k8s_openapi::{
 };
 use kube::{Api, api::PostParams};
 use longboat_controller::{Args, Election, Error, Listen, Process, ProcessArgs, Upstream, webhook::Settings};
-use longboat_testkit::{Faults, World, faulty};
+use longboat_testkit::{Faults, TestCluster, faulty};
 use serde_json::json;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -42,7 +42,7 @@ struct Replica {
 }
 
 impl Replica {
-    async fn start(world: &World, election: Election) -> Self {
+    async fn start(world: &TestCluster, election: Election) -> Self {
         longboat_tls::install_default_provider();
         let args = ProcessArgs {
             kubeconfig: None,
@@ -66,7 +66,7 @@ impl Replica {
         Self { faults, probes, stop, task: tokio::spawn(process.run(client, ends)) }
     }
 
-    async fn ready(&self, world: &World) {
+    async fn ready(&self, world: &TestCluster) {
         world
             .eventually("the replica is ready", async || {
                 let answer = reqwest::get(format!("http://{}/readyz", self.probes)).await.ok()?;
@@ -95,16 +95,16 @@ impl Replica {
     }
 }
 
-fn leases(world: &World) -> Api<Lease> {
+fn leases(world: &TestCluster) -> Api<Lease> {
     Api::namespaced(world.client(), "kserve")
 }
 
-async fn lease(world: &World) -> LeaseSpec {
+async fn lease(world: &TestCluster) -> LeaseSpec {
     leases(world).get(LEASE).await.unwrap().spec.unwrap()
 }
 
 /// Waits for a leader other than `but`, and returns its name.
-async fn leader(world: &World, but: &str) -> String {
+async fn leader(world: &TestCluster, but: &str) -> String {
     let api = leases(world);
     world
         .eventually("a leader", async || {
@@ -114,7 +114,7 @@ async fn leader(world: &World, but: &str) -> String {
         .await
 }
 
-async fn served(world: &World, name: &str) {
+async fn served(world: &TestCluster, name: &str) {
     let (api, child) = (deployments(world.client()), format!("{name}-kserve"));
     world.eventually("the Deployment", async || api.get_opt(&child).await.unwrap()).await;
 }

@@ -10,12 +10,12 @@ use kube::{
     api::{Patch, PatchParams, PostParams},
 };
 use longboat_api::annotations::{DRA_DEVICE_CLASS, DRA_DEVICES};
-use longboat_testkit::World;
+use longboat_testkit::TestCluster;
 use serde_json::{Value, json};
 
 use crate::setup::{QUIET, Running, deployments, service, world};
 
-async fn live(world: &World, namespace: &str) -> Deployment {
+async fn live(world: &TestCluster, namespace: &str) -> Deployment {
     let api: Api<Deployment> = Api::namespaced(world.client(), namespace);
     world.eventually("the Deployment", async || api.get_opt("llm-kserve").await.unwrap()).await
 }
@@ -24,7 +24,7 @@ fn pods(deployment: Deployment) -> PodTemplateSpec {
     deployment.spec.unwrap().template
 }
 
-async fn patch(world: &World, patch: Value) {
+async fn patch(world: &TestCluster, patch: Value) {
     let api = deployments(world.client());
     api.patch("llm-kserve", &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
 }

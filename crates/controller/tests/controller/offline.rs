@@ -14,7 +14,7 @@ use longboat_golden::{Difference, differences, normal_child};
 use longboat_key::Namespace;
 use longboat_manifest::Document;
 use longboat_offline::{Settings, render, scene::Scene};
-use longboat_testkit::World;
+use longboat_testkit::TestCluster;
 use serde_json::{Value, json};
 
 use crate::{
@@ -34,7 +34,7 @@ pub(crate) struct Compared {
 }
 
 /// Renders manifests, and compares each child with the one that the controller has written.
-pub(crate) async fn compare(world: &World, documents: &[Document], settings: &Settings) -> Compared {
+pub(crate) async fn compare(world: &TestCluster, documents: &[Document], settings: &Settings) -> Compared {
     let mut compared = Compared::default();
     let Ok(scene) = Scene::new(documents, settings) else { return compared };
     let mut rendered = BTreeSet::new();
@@ -75,7 +75,13 @@ fn place_of(object: &Value) -> String {
 }
 
 /// Compares one child in the form in which the server would store it.
-async fn one(world: &World, mut ours: Value, namespace: &str, place: &str, found: &mut Vec<Difference>) {
+async fn one(
+    world: &TestCluster,
+    mut ours: Value,
+    namespace: &str,
+    place: &str,
+    found: &mut Vec<Difference>,
+) {
     let api = api_of(world, &ours, namespace);
     let name = ours["metadata"]["name"].as_str().unwrap().to_owned();
     let Some(live) = api.get_opt(&name).await.unwrap() else {
@@ -106,7 +112,7 @@ async fn one(world: &World, mut ours: Value, namespace: &str, place: &str, found
 }
 
 /// Returns the children of services in a namespace. Skips kinds that the cluster does not serve.
-async fn written(world: &World, namespace: &str, owners: &BTreeSet<String>) -> Vec<Value> {
+async fn written(world: &TestCluster, namespace: &str, owners: &BTreeSet<String>) -> Vec<Value> {
     const KINDS: [(&str, &str); 12] = [
         ("v1", "Secret"),
         ("v1", "ServiceAccount"),
@@ -139,7 +145,7 @@ async fn written(world: &World, namespace: &str, owners: &BTreeSet<String>) -> V
     all
 }
 
-fn api_of(world: &World, object: &Value, namespace: &str) -> Api<DynamicObject> {
+fn api_of(world: &TestCluster, object: &Value, namespace: &str) -> Api<DynamicObject> {
     let (version, kind) = (object["apiVersion"].as_str().unwrap(), object["kind"].as_str().unwrap());
     let (group, version) = version.split_once('/').unwrap_or(("", version));
     let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));

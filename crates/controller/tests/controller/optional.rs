@@ -8,13 +8,13 @@ use longboat_api::conditions::Condition;
 use longboat_api::foreign::{
     httproute::HTTPRoute, leaderworkerset::LeaderWorkerSet, scaledobject::ScaledObject,
 };
-use longboat_testkit::World;
+use longboat_testkit::TestCluster;
 use serde_json::json;
 
 use crate::setup::{Hook, Running, condition, deployments, full, install_presets, service};
 
-async fn without_optional_apis() -> World {
-    let world = World::bare(Arc::new(Hook)).await;
+async fn without_optional_apis() -> TestCluster {
+    let world = TestCluster::bare(Arc::new(Hook)).await;
     install_presets(&world).await;
     world.namespace("ns").await;
     world

@@ -7,7 +7,7 @@ use std::sync::{
 
 use kube::api::{Patch, PatchParams};
 use longboat_api::conditions::ConditionStatus;
-use longboat_testkit::World;
+use longboat_testkit::TestCluster;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::{
@@ -35,7 +35,7 @@ struct Gateway {
 }
 
 impl Gateway {
-    async fn start(world: &World, does: Does) -> Self {
+    async fn start(world: &TestCluster, does: Does) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let gateway = json!({
@@ -112,7 +112,7 @@ async fn answer(mut stream: TcpStream, does: &Mutex<Does>, asked: &AtomicUsize) 
 }
 
 /// Creates a service that is ready except for the proof, and whose requests go to the gateway.
-async fn prepare(world: &World) {
+async fn prepare(world: &TestCluster) {
     let refs = json!([{"name": "gw", "namespace": "ns"}]);
     let mut object = service("llm", json!({"router": {"route": {}, "gateway": {"refs": refs}}}));
     object["metadata"]["annotations"] = json!({"longboat.dev/serving-proof": "gate"});
@@ -129,11 +129,11 @@ async fn prepare(world: &World) {
         .await;
 }
 
-async fn says(world: &World, reason: &str) -> String {
+async fn says(world: &TestCluster, reason: &str) -> String {
     condition(world, "llm", "ServingProven", |found| found.reason == reason).await.message
 }
 
-async fn record(world: &World) -> Option<String> {
+async fn record(world: &TestCluster) -> Option<String> {
     let status = services(world.client()).get("llm").await.unwrap().status.unwrap();
     status.annotations.get("longboat.dev/serving-proof-record").cloned()
 }

@@ -9,12 +9,13 @@ use crate::{
     tap::Tap,
 };
 
-/// The requests that wrote something other than services and events. A dry run writes nothing.
+/// The requests that wrote something other than services, configs and events. A dry run writes nothing.
 fn writes(tap: &Tap) -> Vec<String> {
     let asked = tap.log().into_iter().filter(|asked| {
         asked.method != "GET"
             && !asked.uri.contains("dryRun=All")
             && !asked.uri.contains("/llminferenceservices/")
+            && !asked.uri.contains("/llminferenceserviceconfigs/")
             && !asked.uri.contains("/events")
     });
     asked.map(|asked| format!("{} {}", asked.method, asked.uri)).collect()
@@ -55,6 +56,7 @@ async fn a_running_service_keeps_its_children_when_a_change_is_refused() {
     let world = world().await;
     let running = Running::start(&world);
     world.apply(service("llm", full())).await;
+    world.settle(QUIET).await;
     world.make_available("ns").await;
     condition(&world, "llm", "MainWorkloadReady", Condition::is_true).await;
     world.settle(QUIET).await;

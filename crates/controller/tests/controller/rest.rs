@@ -6,12 +6,12 @@ use kube::{
     api::{Patch, PatchParams},
 };
 use longboat_api::conditions::Condition;
-use longboat_testkit::{Faults, World};
+use longboat_testkit::{Faults, TestCluster};
 use serde_json::json;
 
 use crate::setup::{QUIET, Running, condition, deployments, full, service, services, world};
 
-async fn converged(world: &World) {
+async fn converged(world: &TestCluster) {
     world.apply(service("llm", full())).await;
     world.apply(service("plain", json!({}))).await;
     let api = deployments(world.client());

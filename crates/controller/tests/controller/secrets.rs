@@ -8,7 +8,7 @@ use kube::{
 use longboat_api::conditions::Condition;
 use longboat_controller::Args;
 use longboat_key::Namespace;
-use longboat_testkit::World;
+use longboat_testkit::TestCluster;
 use serde_json::{Value, json};
 
 use crate::{
@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// Creates an account whose Secret has a token for the hub, and another Secret.
-async fn credentials(world: &World) {
+async fn credentials(world: &TestCluster) {
     for name in ["hub", "others"] {
         world
             .apply(json!({
@@ -42,7 +42,7 @@ fn reads(log: &[SentRequest], name: &str) -> usize {
         .count()
 }
 
-async fn token_is_set(world: &World, service: &str) {
+async fn token_is_set(world: &TestCluster, service: &str) {
     let api = deployments(world.client());
     let name = format!("{service}-kserve");
     world

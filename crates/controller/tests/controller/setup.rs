@@ -17,7 +17,7 @@ use longboat_apiserver::{
 use longboat_compose::{PresetNames, presets};
 use longboat_controller::Args;
 use longboat_key::Namespace;
-use longboat_testkit::{Faults, World, faulty};
+use longboat_testkit::{Faults, TestCluster, faulty};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -83,11 +83,11 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    pub(crate) fn start(world: &World) -> Self {
+    pub(crate) fn start(world: &TestCluster) -> Self {
         Self::with(world, Faults::default())
     }
 
-    pub(crate) fn with(world: &World, faults: Faults) -> Self {
+    pub(crate) fn with(world: &TestCluster, faults: Faults) -> Self {
         let client = faulty(&world.server, &faults);
         Self { faults, ..Self::with_client(Args::default(), client) }
     }
@@ -116,14 +116,14 @@ impl Running {
 }
 
 /// Creates a world with presets and a namespace `ns`.
-pub(crate) async fn world() -> World {
-    let world = World::new(Arc::new(Hook)).await;
+pub(crate) async fn world() -> TestCluster {
+    let world = TestCluster::new(Arc::new(Hook)).await;
     install_presets(&world).await;
     world.namespace("ns").await;
     world
 }
 
-pub(crate) async fn install_presets(world: &World) {
+pub(crate) async fn install_presets(world: &TestCluster) {
     for preset in presets::builtin(&PresetNames::default(), Namespace("kserve")).unwrap() {
         world.apply(serde_json::to_value(preset).unwrap()).await;
     }
@@ -162,7 +162,7 @@ pub(crate) fn deployments(client: Client) -> Api<Deployment> {
 
 /// Waits until a condition of a service satisfies `wanted`, and returns it.
 pub(crate) async fn condition(
-    world: &World,
+    world: &TestCluster,
     name: &str,
     type_: &str,
     wanted: impl Fn(&Condition) -> bool,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use http::{Method, Request, header::ACCEPT};
 use kube::{Client, client::Body};
-use longboat_testkit::World;
+use longboat_testkit::TestCluster;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
@@ -49,7 +49,7 @@ impl Tap {
     }
 
     /// Returns a client with all rights, whose requests are recorded here.
-    pub(crate) fn client(&self, world: &World) -> Client {
+    pub(crate) fn client(&self, world: &TestCluster) -> Client {
         let (tap, server) = (self.clone(), world.server.clone());
         let service = tower::service_fn(move |request: Request<Body>| {
             let (tap, server) = (tap.clone(), server.clone());

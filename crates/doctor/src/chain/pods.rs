@@ -6,7 +6,7 @@ use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
 use longboat_api::names::STORAGE_INITIALIZER;
 use longboat_key::{Name, Namespace};
 pub(crate) use longboat_plan::pods::is_ready;
-use longboat_plan::pods::{self, Fault, SET_NAME, Trouble};
+use longboat_plan::pods::{self, Fault, PodFailure, SET_NAME};
 
 use crate::{facts::Facts, finding::Cause};
 
@@ -163,50 +163,51 @@ fn unschedulable(facts: &Facts, pod: &Pod, message: &str) -> Cause {
 }
 
 /// Returns the cause of a pod's trouble, with what to do.
-fn explained(facts: &Facts, pod: &Pod, trouble: Trouble) -> Cause {
+fn explained(facts: &Facts, pod: &Pod, trouble: PodFailure) -> Cause {
     let namespace = Namespace::of(&pod.metadata);
     let name = Name::of(&pod.metadata);
-    let Trouble { fault, container, text } = trouble;
+    let PodFailure { fault, container, text } = trouble;
     let container = container.unwrap_or_default();
     let logs = format!("kubectl logs -n {namespace} {name} -c {container} --previous");
-    let (word, fix) = match fault {
-        Fault::Unschedulable => return unschedulable(facts, pod, &text),
+    match fault {
+        Fault::Unschedulable => unschedulable(facts, pod, &text),
         Fault::ImageNotPulled => {
             let fix = "correct the image in the pod template, or set imagePullSecrets of the pod or its \
                        service account";
-            ("ImageNotPulled", fix.to_owned())
+            Cause::new("ImageNotPulled", text, fix.to_owned())
         }
         Fault::ContainerNotCreated => {
             let fix = format!(
                 "create the Secret or ConfigMap that the container's environment names in namespace \
                  {namespace}, or correct the reference"
             );
-            ("ContainerNotCreated", fix)
+            Cause::new("ContainerNotCreated", text, fix)
         }
         // A local cluster reports this for images and commands for which the machine has no program.
         Fault::NoLocalProgram => {
             let fix = "set a command that exists on this machine in the pod template, or run the service on \
                        a cluster";
-            ("NoLocalProgram", fix.to_owned())
+            Cause::new("NoLocalProgram", text, fix.to_owned())
         }
-        Fault::ContainerWaits => ("ContainerWaits", format!("kubectl describe pod -n {namespace} {name}")),
+        Fault::ContainerWaits => {
+            Cause::new("ContainerWaits", text, format!("kubectl describe pod -n {namespace} {name}"))
+        }
         Fault::OutOfMemory => {
             let fix = format!("raise resources.limits.memory of container {container} in the pod template");
-            ("OutOfMemory", fix)
+            Cause::new("OutOfMemory", text, fix)
         }
         Fault::ContainerCrashes if container == STORAGE_INITIALIZER && facts.local => {
             let fix = "use a model on this machine (`spec.model.uri: file:///FOLDER`), or `--engine sim`: the \
                        simulator needs no model";
-            ("ModelNotFetched", fix.to_owned())
+            Cause::new("ModelNotFetched", text, fix.to_owned())
         }
         Fault::ContainerCrashes if container == STORAGE_INITIALIZER => {
             let fix = format!(
                 "run `{logs}`; check the address in spec.model.uri, its credentials, and the network \
                  connection to the hub or store"
             );
-            ("ModelNotFetched", fix)
+            Cause::new("ModelNotFetched", text, fix)
         }
-        Fault::ContainerCrashes => ("ContainerCrashes", logs),
-    };
-    Cause::new(word, text, fix)
+        Fault::ContainerCrashes => Cause::new("ContainerCrashes", text, logs),
+    }
 }

@@ -11,7 +11,7 @@ use crate::{
 pub(crate) const LEASE: &str = "llminferenceservice-kserve-controller-manager";
 
 /// If a lease expired longer ago than this, no controller is about to take it. Clocks may differ by this much.
-const PATIENCE: Duration = Duration::from_mins(2);
+const EXPIRY_TOLERANCE: Duration = Duration::from_mins(2);
 
 pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
     let Some(spec) = facts.lease.as_ref().and_then(|lease| lease.spec.as_ref()) else { return };
@@ -25,7 +25,7 @@ pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
     let lasts = Duration::from_secs(spec.lease_duration_seconds.unwrap_or(15).unsigned_abs().into());
     let silent = renewed.is_none_or(|renewed| {
         let age = facts.snapshot.now.duration_since(renewed);
-        age.is_positive() && age.unsigned_abs() > lasts + PATIENCE
+        age.is_positive() && age.unsigned_abs() > lasts + EXPIRY_TOLERANCE
     });
     if !silent {
         return;

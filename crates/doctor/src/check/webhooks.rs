@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// Certificates that expire sooner are reported.
-const SOON: Duration = Duration::from_hours(7 * 24);
+const EXPIRY_WARNING: Duration = Duration::from_hours(7 * 24);
 const INSTALL: &str =
     "run `longboat install`: it registers the webhooks, and the controller then writes its CA into them";
 
@@ -84,7 +84,7 @@ fn ending(client: &WebhookClientConfig) -> Option<Cause> {
     let Some(last) = all.iter().map(|found| found.validity.not_after).max() else {
         return Some(Cause::new("WebhookUntrusted", "caBundle holds no certificate", fix));
     };
-    (last < SystemTime::now() + SOON).then(|| {
+    (last < SystemTime::now() + EXPIRY_WARNING).then(|| {
         Cause::new("CertificateEnds", "the CA of the webhooks expires within a week, or has expired", fix)
     })
 }

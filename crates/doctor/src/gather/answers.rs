@@ -6,7 +6,7 @@ use longboat_controller::reader;
 use longboat_key::{Name, Namespace};
 use longboat_plan::names;
 
-use super::{AT_ONCE, PATIENCE};
+use super::{MAX_CONCURRENT_REQUESTS, MODELS_TIMEOUT};
 use crate::facts::{Answers, Facts};
 
 /// Requests the models of services that report Ready, at their URLs and, through the API server, at their workloads.
@@ -32,8 +32,12 @@ where
                 let at_url = match url {
                     Some(url) => {
                         let models = format!("{}/v1/models", url.trim_end_matches('/'));
-                        let late = || Err(format!("no answer within {} s", PATIENCE.as_secs()));
-                        Some(tokio::time::timeout(PATIENCE, ask(models)).await.unwrap_or_else(|_| late()))
+                        let late = || Err(format!("no answer within {} s", MODELS_TIMEOUT.as_secs()));
+                        Some(
+                            tokio::time::timeout(MODELS_TIMEOUT, ask(models))
+                                .await
+                                .unwrap_or_else(|_| late()),
+                        )
                     }
                     None => None,
                 };
@@ -42,7 +46,7 @@ where
                 (format!("{namespace}/{name}"), Answers { at_url, at_workload })
             }
         })
-        .buffered(AT_ONCE);
+        .buffered(MAX_CONCURRENT_REQUESTS);
     facts.answers = asked.collect().await;
 }
 
@@ -57,7 +61,7 @@ async fn at_workload(
     for scheme in ["https", "http"] {
         let path = format!("/api/v1/namespaces/{namespace}/services/{scheme}:{service}:8000/proxy/v1/models");
         let request = http::Request::get(path).body(Vec::new()).ok()?;
-        let answer = tokio::time::timeout(PATIENCE, client.request_text(request)).await;
+        let answer = tokio::time::timeout(MODELS_TIMEOUT, client.request_text(request)).await;
         match answer {
             Ok(Ok(_)) => return Some(Ok(200)),
             // The server uses the other scheme.
@@ -65,7 +69,7 @@ async fn at_workload(
             Ok(Err(kube::Error::Api(status))) if [403, 404, 405, 501].contains(&status.code) => return None,
             Ok(Err(kube::Error::Api(status))) => return Some(Ok(status.code)),
             Ok(Err(error)) => return Some(Err(reader::sentence(&error))),
-            Err(_) => return Some(Err(format!("no answer within {} s", PATIENCE.as_secs()))),
+            Err(_) => return Some(Err(format!("no answer within {} s", MODELS_TIMEOUT.as_secs()))),
         }
     }
     Some(Err("the API server cannot reach it".to_owned()))

@@ -9,16 +9,16 @@ use longboat_api::labels::{NAME, ROLE};
 use longboat_key::Namespace;
 use serde_json::Value;
 
-use super::{AT_ONCE, PATIENCE};
+use super::{MAX_CONCURRENT_REQUESTS, MODELS_TIMEOUT};
 use crate::{
     chain,
     facts::{Engine, Facts},
 };
 
 /// The number of engines of each role that are asked. All engines of a Deployment report the same.
-const MOST: usize = 2;
+const MAX_ENGINES_PER_ROLE: usize = 2;
 /// The most bytes of a response that are read.
-const LONGEST: usize = 1 << 20;
+const MAX_RESPONSE_BYTES: usize = 1 << 20;
 
 /// Asks the ready engines of services for their version and models, through the API server. If the API server does not
 /// forward requests, nothing is known.
@@ -29,7 +29,7 @@ pub(super) async fn gather(client: &Client, facts: &mut Facts) {
         let Some((namespace, name, group)) = engine_of(pod) else { continue };
         let count = counts.entry(group).or_default();
         *count += 1;
-        if *count <= MOST {
+        if *count <= MAX_ENGINES_PER_ROLE {
             asked.push((namespace, name));
         }
     }
@@ -41,7 +41,7 @@ pub(super) async fn gather(client: &Client, facts: &mut Facts) {
                 Some((format!("{namespace}/{name}"), engine))
             }
         })
-        .buffered(AT_ONCE);
+        .buffered(MAX_CONCURRENT_REQUESTS);
     facts.engines = engines.filter_map(std::future::ready).collect().await;
 }
 
@@ -75,8 +75,8 @@ async fn get(
 ) -> Option<Value> {
     let path = format!("/api/v1/namespaces/{namespace}/pods/{scheme}:{pod}:8000/proxy/{path}");
     let request = http::Request::get(path).body(Vec::new()).ok()?;
-    let text = tokio::time::timeout(PATIENCE, client.request_text(request)).await.ok()?.ok()?;
-    if text.len() > LONGEST {
+    let text = tokio::time::timeout(MODELS_TIMEOUT, client.request_text(request)).await.ok()?.ok()?;
+    if text.len() > MAX_RESPONSE_BYTES {
         return None;
     }
     serde_json::from_str(&text).ok()

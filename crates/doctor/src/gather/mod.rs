@@ -38,10 +38,10 @@ mod webhooks;
 const OF_SERVICES: &str = "app.kubernetes.io/part-of=llminferenceservice";
 
 /// The number of concurrent requests.
-const AT_ONCE: usize = 16;
+const MAX_CONCURRENT_REQUESTS: usize = 16;
 
 /// How long a service may take to respond to a request for its models.
-const PATIENCE: Duration = Duration::from_secs(5);
+const MODELS_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The scope of the examination.
 #[derive(Clone, Debug)]
@@ -136,7 +136,7 @@ async fn definitions(client: &Client, facts: &mut Facts) {
             let api = api.clone();
             async move { (name, api.get_opt(name).await) }
         })
-        .buffered(AT_ONCE);
+        .buffered(MAX_CONCURRENT_REQUESTS);
     let mut found = std::pin::pin!(found);
     while let Some((name, answer)) = found.next().await {
         match answer {

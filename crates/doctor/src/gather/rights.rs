@@ -10,7 +10,7 @@ use longboat_controller::reader;
 use longboat_key::Namespace;
 use serde_json::Value;
 
-use super::AT_ONCE;
+use super::MAX_CONCURRENT_REQUESTS;
 use crate::{check, facts::Facts};
 
 /// The rights that the controller needs, as shipped: for the whole cluster, or for each namespace to which it is limited.
@@ -52,7 +52,7 @@ pub(super) async fn denied(client: &Client, facts: &mut Facts) {
                 (attributes, answer.map(|review| review.status.is_some_and(|status| status.allowed)))
             }
         })
-        .buffered(AT_ONCE);
+        .buffered(MAX_CONCURRENT_REQUESTS);
     let mut asked = std::pin::pin!(asked);
     while let Some((attributes, answer)) = asked.next().await {
         match answer {

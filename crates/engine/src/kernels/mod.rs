@@ -24,7 +24,7 @@ mod packed;
 #[cfg(target_arch = "x86_64")]
 mod packed;
 
-pub(crate) use self::packed::Packed;
+pub(crate) use self::packed::PackedMatrix;
 
 /// The GGUF formats that the kernels support.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

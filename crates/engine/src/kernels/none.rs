@@ -3,11 +3,11 @@
 use super::Format;
 
 /// A matrix of weights. It cannot be created on this processor.
-pub(crate) enum Packed {}
+pub(crate) enum PackedMatrix {}
 
 // === impl Packed ===
 
-impl Packed {
+impl PackedMatrix {
     /// Whether the kernels can be used.
     pub(crate) fn is_available() -> bool {
         false

@@ -9,12 +9,12 @@ use rayon::prelude::*;
 use super::{BLOCK, Format, ROWS, activations, eight, four};
 
 /// The rows of activations that are multiplied with a block of weights at once.
-const TOGETHER: usize = 4;
+const ROWS_PER_TILE: usize = 4;
 /// With fewer products of blocks than this, threads would wait for each other longer than they compute.
-const WORTH_SHARING: usize = 8192;
+const MIN_PARALLEL_PRODUCTS: usize = 8192;
 
 /// A matrix of weights.
-pub(crate) struct Packed {
+pub(crate) struct PackedMatrix {
     simd: V3,
     blocks: Blocks,
     inputs: usize,
@@ -56,7 +56,7 @@ impl Format {
 
 // === impl Packed ===
 
-impl Packed {
+impl PackedMatrix {
     /// Whether the kernels can be used, which need AVX2.
     pub(crate) fn is_available() -> bool {
         V3::is_available()
@@ -123,7 +123,7 @@ impl Packed {
             self.simd.vectorize(Group { simd: self.simd, weights, rows: &rows, products });
         };
         let threads = rayon::current_num_threads();
-        if threads == 1 || count * groups * blocks < WORTH_SHARING {
+        if threads == 1 || count * groups * blocks < MIN_PARALLEL_PRODUCTS {
             weights.chunks_exact(blocks).zip(products.chunks_exact_mut(count * ROWS)).for_each(one);
         } else {
             weights
@@ -187,12 +187,12 @@ impl<K: Kernel> pulp::NullaryFnOnce for Group<'_, K> {
     fn call(self) {
         let Self { simd, weights, rows, products } = self;
         let blocks = weights.len();
-        let (many, rest) = products.as_chunks_mut::<{ TOGETHER * ROWS }>();
-        let (many_rows, rest_rows) = rows.split_at(many.len() * TOGETHER * blocks);
-        for (rows, products) in many_rows.chunks_exact(TOGETHER * blocks).zip(many) {
+        let (many, rest) = products.as_chunks_mut::<{ ROWS_PER_TILE * ROWS }>();
+        let (many_rows, rest_rows) = rows.split_at(many.len() * ROWS_PER_TILE * blocks);
+        for (rows, products) in many_rows.chunks_exact(ROWS_PER_TILE * blocks).zip(many) {
             let (first, second) = rows.split_at(2 * blocks);
             let ((a, b), (c, d)) = (first.split_at(blocks), second.split_at(blocks));
-            let mut sums = [simd.avx._mm256_setzero_ps(); TOGETHER];
+            let mut sums = [simd.avx._mm256_setzero_ps(); ROWS_PER_TILE];
             for ((((weights, a), b), c), d) in weights.iter().zip(a).zip(b).zip(c).zip(d) {
                 weights.multiply(simd, [a, b, c, d], &mut sums);
             }
@@ -254,7 +254,7 @@ mod tests {
     }
 
     /// A random matrix in this format, both in the interleaved layout and as plain numbers.
-    fn matrix(random: &mut StdRng, format: Format) -> Option<(Packed, Vec<f32>)> {
+    fn matrix(random: &mut StdRng, format: Format) -> Option<(PackedMatrix, Vec<f32>)> {
         let kind = match format {
             Format::Q4_0 => GgmlDType::Q4_0,
             Format::Q4_1 => GgmlDType::Q4_1,
@@ -264,7 +264,7 @@ mod tests {
         let plain = Tensor::from_vec(plain, (OUTPUTS, INPUTS), &Device::Cpu).unwrap();
         let tensor = QTensor::quantize(&plain, kind).unwrap();
         let data = tensor.data().unwrap();
-        let packed = Packed::new(format, &data, OUTPUTS, INPUTS)?;
+        let packed = PackedMatrix::new(format, &data, OUTPUTS, INPUTS)?;
         let read = qtensor_from_ggml(kind, &data, vec![OUTPUTS * INPUTS], &Device::Cpu).unwrap();
         Some((packed, read.dequantize(&Device::Cpu).unwrap().to_vec1().unwrap()))
     }
@@ -319,7 +319,7 @@ mod tests {
             (Format::Q8_0, &[0x00, 0x3c][..], 0x80, -128.0),
         ] {
             let block = [head, &vec![byte; format.block_bytes() - head.len()]].concat();
-            let Some(packed) = Packed::new(format, &block, 1, BLOCK) else {
+            let Some(packed) = PackedMatrix::new(format, &block, 1, BLOCK) else {
                 longboat_untested::skipped("the processor has no AVX2");
                 return;
             };

@@ -9,5 +9,5 @@ pub(crate) use self::{
     adapter::{Adapter, Target},
     registry::{AdapterError, Adapters},
     settings::probe,
-    usage::{Usage, Used},
+    usage::{AdapterLease, Usage},
 };

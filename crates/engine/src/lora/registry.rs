@@ -9,7 +9,7 @@ use super::Adapter;
 use crate::{LoadError, model::Config};
 
 /// The most adapters that are loaded at once.
-const MOST: usize = 256;
+const MAX_LOADED_ADAPTERS: usize = 256;
 
 /// The loaded adapters.
 pub(crate) struct Adapters {
@@ -17,13 +17,13 @@ pub(crate) struct Adapters {
     most_rank: usize,
     /// The most adapters whose matrices stay in memory while no request uses them.
     most_kept: usize,
-    loaded: Mutex<Loaded>,
+    loaded: Mutex<AdapterSlots>,
     /// The number of the next adapter. The lock also makes sure that only one adapter is read at a time.
     next: Mutex<u64>,
 }
 
 #[derive(Default)]
-struct Loaded {
+struct AdapterSlots {
     entries: Vec<Entry>,
     /// A counter that orders uses.
     clock: u64,
@@ -47,7 +47,7 @@ pub(crate) enum AdapterError {
     Loaded(String),
     #[error("Loading lora {name} failed: No adapter found for {path}")]
     Missing { name: String, path: String },
-    #[error("{MOST} LoRA adapters are loaded, which is the maximum: unload one first.")]
+    #[error("{MAX_LOADED_ADAPTERS} LoRA adapters are loaded, which is the maximum: unload one first.")]
     TooMany,
     #[error(transparent)]
     Unusable(#[from] LoadError),
@@ -58,7 +58,7 @@ pub(crate) enum AdapterError {
 impl Adapters {
     /// Creates an empty registry for a model of this shape. Without `most_kept`, all adapters stay in memory.
     pub(crate) fn new(config: Config, most_rank: usize, most_kept: Option<usize>) -> Self {
-        let most_kept = most_kept.unwrap_or(MOST);
+        let most_kept = most_kept.unwrap_or(MAX_LOADED_ADAPTERS);
         Self { config, most_rank, most_kept, loaded: Mutex::default(), next: Mutex::new(1) }
     }
 
@@ -101,7 +101,7 @@ impl Adapters {
         if is_known && !in_place {
             return Err(AdapterError::Loaded(card.name));
         }
-        if !is_known && cards.len() >= MOST {
+        if !is_known && cards.len() >= MAX_LOADED_ADAPTERS {
             return Err(AdapterError::TooMany);
         }
         let adapter = Some(self.read(&card, &mut next)?);
@@ -139,7 +139,7 @@ impl Adapters {
 
 // === impl Loaded ===
 
-impl Loaded {
+impl AdapterSlots {
     /// Returns the adapter with this name if it is in memory, and records the use.
     fn take(&mut self, name: &str) -> Option<Arc<Adapter>> {
         let entry = self.entries.iter_mut().find(|entry| entry.card.name == name)?;

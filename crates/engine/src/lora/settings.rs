@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::LoadError;
 
 /// The longest file, in bytes. Usual files have about one thousand.
-const LONGEST: u64 = 1 << 20;
+const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// The settings of an adapter.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -47,7 +47,7 @@ struct Fields {
     trainable_token_indices: Value,
 }
 
-enum Wrong {
+enum SettingsError {
     Malformed(String),
     Unsupported(String),
 }
@@ -56,10 +56,10 @@ impl Settings {
     pub(super) fn open(path: &Path) -> Result<Self, LoadError> {
         let failed = |source| LoadError::Read { path: path.to_owned(), source };
         let mut bytes = Vec::new();
-        File::open(path).map_err(failed)?.take(LONGEST).read_to_end(&mut bytes).map_err(failed)?;
+        File::open(path).map_err(failed)?.take(MAX_FILE_BYTES).read_to_end(&mut bytes).map_err(failed)?;
         Self::read(&bytes).map_err(|wrong| match wrong {
-            Wrong::Malformed(reason) => LoadError::Malformed { path: path.to_owned(), reason },
-            Wrong::Unsupported(what) => LoadError::Unsupported { path: path.to_owned(), what },
+            SettingsError::Malformed(reason) => LoadError::Malformed { path: path.to_owned(), reason },
+            SettingsError::Unsupported(what) => LoadError::Unsupported { path: path.to_owned(), what },
         })
     }
 
@@ -68,11 +68,11 @@ impl Settings {
         clippy::cast_precision_loss,
         reason = "the model computes in f32"
     )]
-    fn read(bytes: &[u8]) -> Result<Self, Wrong> {
+    fn read(bytes: &[u8]) -> Result<Self, SettingsError> {
         let fields: Fields =
-            serde_json::from_slice(bytes).map_err(|error| Wrong::Malformed(error.to_string()))?;
+            serde_json::from_slice(bytes).map_err(|error| SettingsError::Malformed(error.to_string()))?;
         if let Some(kind) = fields.peft_type.as_deref().filter(|kind| *kind != "LORA") {
-            return Err(Wrong::Unsupported(format!("`peft_type` {kind} (LORA is)")));
+            return Err(SettingsError::Unsupported(format!("`peft_type` {kind} (LORA is)")));
         }
         let empty = |value: &Value| match value {
             Value::Null => true,
@@ -92,13 +92,13 @@ impl Settings {
             ("`trainable_token_indices`", !empty(&fields.trainable_token_indices)),
         ];
         if let Some((what, _)) = lacking.into_iter().find(|(_, asked)| *asked) {
-            return Err(Wrong::Unsupported(what.to_owned()));
+            return Err(SettingsError::Unsupported(what.to_owned()));
         }
         if fields.r == 0 {
-            return Err(Wrong::Malformed("`r` is 0, expected at least 1".into()));
+            return Err(SettingsError::Malformed("`r` is 0, expected at least 1".into()));
         }
         if !fields.lora_alpha.is_finite() {
-            return Err(Wrong::Malformed("`lora_alpha` is not a number".into()));
+            return Err(SettingsError::Malformed("`lora_alpha` is not a number".into()));
         }
         let rank = fields.r as f64;
         let scale = fields.lora_alpha / if fields.use_rslora { rank.sqrt() } else { rank };
@@ -118,7 +118,7 @@ mod tests {
     fn read(text: &str) -> Result<(usize, f32), String> {
         match Settings::read(text.as_bytes()) {
             Ok(Settings { rank, scale }) => Ok((rank, scale)),
-            Err(Wrong::Malformed(reason) | Wrong::Unsupported(reason)) => Err(reason),
+            Err(SettingsError::Malformed(reason) | SettingsError::Unsupported(reason)) => Err(reason),
         }
     }
 

@@ -11,7 +11,7 @@ use super::Adapter;
 pub(crate) struct Usage(Mutex<BTreeMap<String, [usize; 2]>>);
 
 /// An adapter that a sequence uses.
-pub(crate) struct Used {
+pub(crate) struct AdapterLease {
     pub(crate) adapter: Arc<Adapter>,
     runs: bool,
     usage: Arc<Usage>,
@@ -21,9 +21,9 @@ pub(crate) struct Used {
 
 impl Usage {
     /// Counts an adapter for a waiting sequence.
-    pub(crate) fn wait(self: &Arc<Self>, adapter: Arc<Adapter>) -> Used {
+    pub(crate) fn wait(self: &Arc<Self>, adapter: Arc<Adapter>) -> AdapterLease {
         self.0.lock().entry(adapter.name.clone()).or_default()[0] += 1;
-        Used { adapter, runs: false, usage: Arc::clone(self) }
+        AdapterLease { adapter, runs: false, usage: Arc::clone(self) }
     }
 
     /// Returns the comma-separated names of the running and of the waiting adapters.
@@ -38,7 +38,7 @@ impl Usage {
 
 // === impl Used ===
 
-impl Used {
+impl AdapterLease {
     /// Records whether the sequence runs.
     pub(crate) fn runs(&mut self, runs: bool) {
         if let Some(counts) = self.usage.0.lock().get_mut(&self.adapter.name) {
@@ -49,7 +49,7 @@ impl Used {
     }
 }
 
-impl Drop for Used {
+impl Drop for AdapterLease {
     fn drop(&mut self) {
         let mut usage = self.usage.0.lock();
         if let Some(counts) = usage.get_mut(&self.adapter.name) {

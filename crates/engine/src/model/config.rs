@@ -9,8 +9,8 @@ use crate::{
 };
 
 /// Limits of the dimensions. They bound all allocations that are made before a tensor has been read.
-const WIDEST: usize = 1 << 16;
-const DEEPEST: usize = 1 << 10;
+const MAX_DIMENSION: usize = 1 << 16;
+const MAX_LAYERS: usize = 1 << 10;
 
 /// The pairs of numbers that a rotary embedding rotates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,35 +57,36 @@ impl Config {
             },
         );
         let config = read.map_err(|wrong| match wrong {
-            Wrong::Malformed(reason) => LoadError::Malformed { path: path.to_owned(), reason },
-            Wrong::Unsupported(what) => LoadError::Unsupported { path: path.to_owned(), what },
+            ConfigError::Malformed(reason) => LoadError::Malformed { path: path.to_owned(), reason },
+            ConfigError::Unsupported(what) => LoadError::Unsupported { path: path.to_owned(), what },
         })?;
         config.check().map_err(|reason| LoadError::Malformed { path: path.to_owned(), reason })?;
         Ok(config)
     }
 
-    fn of_gguf(file: &Gguf) -> Result<Self, Wrong> {
+    fn of_gguf(file: &Gguf) -> Result<Self, ConfigError> {
         let text = |key: &str| file.get(key).and_then(Value::text);
-        let architecture =
-            text("general.architecture").ok_or_else(|| Wrong::missing("general.architecture"))?.to_owned();
+        let architecture = text("general.architecture")
+            .ok_or_else(|| ConfigError::missing("general.architecture"))?
+            .to_owned();
         let (rope_pairs, normalises_heads) = match architecture.as_str() {
             "llama" => (Pairs::Neighbours, false),
             "qwen2" => (Pairs::Halves, false),
             "qwen3" => (Pairs::Halves, true),
             other => {
-                return Err(Wrong::Unsupported(format!(
+                return Err(ConfigError::Unsupported(format!(
                     "the architecture `{other}` (llama, qwen2 and qwen3 are)"
                 )));
             }
         };
         let key = |name: &str| format!("{architecture}.{name}");
         let optional = |name: &str| file.get(&key(name)).and_then(Value::size);
-        let size = |name: &str| optional(name).ok_or_else(|| Wrong::missing(&key(name)));
+        let size = |name: &str| optional(name).ok_or_else(|| ConfigError::missing(&key(name)));
         if optional("expert_count").is_some_and(|experts| experts > 0) {
-            return Err(Wrong::Unsupported("a mixture of experts".into()));
+            return Err(ConfigError::Unsupported("a mixture of experts".into()));
         }
         if let Some(scaling) = text(&key("rope.scaling.type")).filter(|scaling| *scaling != "none") {
-            return Err(Wrong::Unsupported(format!("the context extension `{scaling}`")));
+            return Err(ConfigError::Unsupported(format!("the context extension `{scaling}`")));
         }
         let number = |name: &str| file.get(&key(name)).and_then(Value::number);
         let tokens = file.get("tokenizer.ggml.tokens").and_then(Value::list);
@@ -98,7 +99,9 @@ impl Config {
             head_width: optional("attention.key_length")
                 .unwrap_or_else(|| width.checked_div(heads).unwrap_or(0)),
             feed_forward: size("feed_forward_length")?,
-            vocabulary: tokens.map(<[Value]>::len).ok_or_else(|| Wrong::missing("tokenizer.ggml.tokens"))?,
+            vocabulary: tokens
+                .map(<[Value]>::len)
+                .ok_or_else(|| ConfigError::missing("tokenizer.ggml.tokens"))?,
             context: size("context_length")?,
             rope_base: number("rope.freq_base").unwrap_or(10_000.0),
             rope_pairs,
@@ -110,39 +113,39 @@ impl Config {
         })
     }
 
-    fn of_json(files: &Safetensors) -> Result<Self, Wrong> {
+    fn of_json(files: &Safetensors) -> Result<Self, ConfigError> {
         let config = files.config();
-        let architecture = config["model_type"].as_str().ok_or_else(|| Wrong::missing("model_type"))?;
+        let architecture = config["model_type"].as_str().ok_or_else(|| ConfigError::missing("model_type"))?;
         let normalises_heads = match architecture {
             "llama" | "qwen2" => false,
             "qwen3" => true,
             other => {
-                return Err(Wrong::Unsupported(format!(
+                return Err(ConfigError::Unsupported(format!(
                     "the architecture `{other}` (llama, qwen2 and qwen3 are)"
                 )));
             }
         };
         if config["quantization_config"].is_object() {
-            return Err(Wrong::Unsupported("a `quantization_config`".into()));
+            return Err(ConfigError::Unsupported("a `quantization_config`".into()));
         }
         if config["use_sliding_window"].as_bool() == Some(true) {
-            return Err(Wrong::Unsupported("`use_sliding_window`".into()));
+            return Err(ConfigError::Unsupported("`use_sliding_window`".into()));
         }
         let activation = config["hidden_act"].as_str().unwrap_or("silu");
         if activation != "silu" {
-            return Err(Wrong::Unsupported(format!("the activation `{activation}`")));
+            return Err(ConfigError::Unsupported(format!("the activation `{activation}`")));
         }
         let optional = |name: &str| match &config[name] {
             Json::Null => Ok(None),
             value => {
                 let size = value.as_u64().and_then(|value| usize::try_from(value).ok());
-                size.map(Some).ok_or_else(|| Wrong::missing(name))
+                size.map(Some).ok_or_else(|| ConfigError::missing(name))
             }
         };
-        let size = |name: &str| optional(name)?.ok_or_else(|| Wrong::missing(name));
+        let size = |name: &str| optional(name)?.ok_or_else(|| ConfigError::missing(name));
         let number = |name: &str, value: &Json, default: f64| match value {
             Json::Null => Ok(default),
-            value => value.as_f64().ok_or_else(|| Wrong::missing(name)),
+            value => value.as_f64().ok_or_else(|| ConfigError::missing(name)),
         };
         let (width, heads) = (size("hidden_size")?, size("num_attention_heads")?);
         Ok(Self {
@@ -165,12 +168,12 @@ impl Config {
 
     fn check(&self) -> Result<(), String> {
         for (name, value, most) in [
-            ("the width", self.width, WIDEST),
-            ("the number of layers", self.layers, DEEPEST),
-            ("the number of heads", self.heads, DEEPEST),
-            ("the number of KV heads", self.kv_heads, DEEPEST),
-            ("the width of a head", self.head_width, WIDEST),
-            ("the width of the feed-forward layer", self.feed_forward, WIDEST * 4),
+            ("the width", self.width, MAX_DIMENSION),
+            ("the number of layers", self.layers, MAX_LAYERS),
+            ("the number of heads", self.heads, MAX_LAYERS),
+            ("the number of KV heads", self.kv_heads, MAX_LAYERS),
+            ("the width of a head", self.head_width, MAX_DIMENSION),
+            ("the width of the feed-forward layer", self.feed_forward, MAX_DIMENSION * 4),
             ("the vocabulary", self.vocabulary, 1 << 22),
             ("the context", self.context, 1 << 24),
         ] {
@@ -212,12 +215,12 @@ impl Config {
     }
 }
 
-enum Wrong {
+enum ConfigError {
     Malformed(String),
     Unsupported(String),
 }
 
-impl Wrong {
+impl ConfigError {
     fn missing(key: &str) -> Self {
         Self::Malformed(format!("`{key}` is missing or has the wrong type"))
     }
@@ -236,20 +239,20 @@ fn rope<'a>(config: &'a Json, name: &str) -> &'a Json {
     }
 }
 
-fn scaling(config: &Json) -> Result<Scaling, Wrong> {
+fn scaling(config: &Json) -> Result<Scaling, ConfigError> {
     let scaling = match &config["rope_scaling"] {
         Json::Null => &config["rope_parameters"],
         scaling => scaling,
     };
     if !scaling.is_null() && !scaling.is_object() {
-        return Err(Wrong::missing("rope_scaling"));
+        return Err(ConfigError::missing("rope_scaling"));
     }
     let kind = scaling["rope_type"].as_str().or(scaling["type"].as_str()).unwrap_or("default");
     let number = |name: &str| {
         scaling[name]
             .as_f64()
             .filter(|value| *value > 0.0)
-            .ok_or_else(|| Wrong::missing(&format!("rope_scaling.{name}")))
+            .ok_or_else(|| ConfigError::missing(&format!("rope_scaling.{name}")))
     };
     match kind {
         "default" => Ok(Scaling::None),
@@ -259,7 +262,7 @@ fn scaling(config: &Json) -> Result<Scaling, Wrong> {
             high: number("high_freq_factor")?,
             context: number("original_max_position_embeddings")?,
         }),
-        other => Err(Wrong::Unsupported(format!("the context extension `{other}`"))),
+        other => Err(ConfigError::Unsupported(format!("the context extension `{other}`"))),
     }
 }
 

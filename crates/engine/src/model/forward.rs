@@ -7,7 +7,7 @@ use rayon::prelude::*;
 use super::{
     attention::attend,
     config::Config,
-    layer::{Adapted, Layer, Reader, add, normalise, normalised},
+    layer::{Layer, LayerAdapters, Reader, add, normalise, normalised},
     names::Part,
     rope::Rope,
 };
@@ -136,7 +136,7 @@ impl Transformer {
         let Config { heads, kv_heads, head_width, epsilon, .. } = self.config;
         let layer = &self.layers[number];
         let input = normalised(rows, &layer.attention_norm, epsilon);
-        let adapted = Adapted { layer: number, spans };
+        let adapted = LayerAdapters { layer: number, spans };
         let mut queries = layer.query.apply(&input, &adapted, Target::Query)?;
         let mut keys = layer.key.apply(&input, &adapted, Target::Key)?;
         let values = layer.value.apply(&input, &adapted, Target::Value)?;

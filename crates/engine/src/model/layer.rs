@@ -36,7 +36,7 @@ pub(super) struct Layer {
 }
 
 /// The spans of a forward pass in one layer, each with its adapter.
-pub(super) struct Adapted<'a> {
+pub(super) struct LayerAdapters<'a> {
     pub(super) layer: usize,
     pub(super) spans: &'a [Span<'a>],
 }
@@ -100,7 +100,7 @@ impl Reader<'_> {
 
 // === impl Adapted ===
 
-impl Adapted<'_> {
+impl LayerAdapters<'_> {
     /// Adds the products of each span's adapter to `products`.
     fn add(&self, target: Target, rows: &[f32], products: &mut [f32]) {
         let tokens: usize = self.spans.iter().map(|span| span.tokens.len()).sum();
@@ -124,7 +124,7 @@ impl Linear {
     pub(super) fn apply(
         &self,
         rows: &[f32],
-        adapted: &Adapted<'_>,
+        adapted: &LayerAdapters<'_>,
         target: Target,
     ) -> candle_core::Result<Vec<f32>> {
         let mut products = self.matrix.apply(rows)?;
@@ -149,7 +149,11 @@ impl Layer {
     }
 
     /// Computes the feed-forward part for normalized rows. The caller adds the result to the residual.
-    pub(super) fn feed_forward(&self, rows: &[f32], adapted: &Adapted<'_>) -> candle_core::Result<Vec<f32>> {
+    pub(super) fn feed_forward(
+        &self,
+        rows: &[f32],
+        adapted: &LayerAdapters<'_>,
+    ) -> candle_core::Result<Vec<f32>> {
         let mut gate = self.gate.apply(rows, adapted, Target::Gate)?;
         let up = self.up.apply(rows, adapted, Target::Up)?;
         Arch::new().dispatch(|| {

@@ -9,15 +9,15 @@ use super::schema::{Id, Node, Nodes};
 
 /// The most stacks of a state. Beyond this number, some valid answers can no longer be produced, but no invalid answer
 /// becomes possible.
-const MOST_STACKS: usize = 256;
+const MAX_STACKS: usize = 256;
 /// The depth of nested values, times the symbols per level.
-const DEEPEST: usize = 256;
+const MAX_DEPTH: usize = 256;
 /// The most expansion steps without a byte. The limit is needed for a schema that only refers to itself.
-const MOST_STEPS: usize = 4096;
+const MAX_EXPANSION_STEPS: usize = 4096;
 /// The most white space in one place, so that an answer cannot consist of white space only.
-const MOST_SPACE: u8 = 20;
+const MAX_WHITESPACE: u8 = 20;
 /// The most digits in each part of a number.
-const MOST_DIGITS: u8 = 18;
+const MAX_DIGITS: u8 = 18;
 
 /// The state of an answer.
 #[derive(Debug, Clone)]
@@ -135,11 +135,11 @@ impl State {
         let mut steps = 0;
         while let Some(stack) = open.pop() {
             steps += 1;
-            if closed.len() >= MOST_STACKS || steps > MOST_STEPS {
+            if closed.len() >= MAX_STACKS || steps > MAX_EXPANSION_STEPS {
                 break;
             }
             match &stack {
-                Some(cell) if cell.depth > DEEPEST => {}
+                Some(cell) if cell.depth > MAX_DEPTH => {}
                 Some(cell) => {
                     if expand(nodes, cell, &mut open) {
                         closed.push(stack);
@@ -155,7 +155,7 @@ impl State {
 /// Adds the expansions of a stack that need no byte. Returns whether the stack itself can also consume a byte.
 fn expand(nodes: &Nodes, cell: &Cell, open: &mut Vec<Stack>) -> bool {
     let below = &cell.below;
-    let comma = [Symbol::Byte(b','), Symbol::Space(MOST_SPACE)];
+    let comma = [Symbol::Byte(b','), Symbol::Space(MAX_WHITESPACE)];
     match &cell.top {
         Symbol::Value(id) => {
             match nodes.get(*id) {
@@ -178,15 +178,15 @@ fn expand(nodes: &Nodes, cell: &Cell, open: &mut Vec<Stack>) -> bool {
                 }
                 Node::List { .. } => {
                     let rest = Symbol::List { node: *id, count: 0 };
-                    open.push(push_all(below, [Symbol::Byte(b'['), Symbol::Space(MOST_SPACE), rest]));
+                    open.push(push_all(below, [Symbol::Byte(b'['), Symbol::Space(MAX_WHITESPACE), rest]));
                 }
                 Node::Map { .. } => {
                     let rest = Symbol::Map { node: *id, is_first: true };
-                    open.push(push_all(below, [Symbol::Byte(b'{'), Symbol::Space(MOST_SPACE), rest]));
+                    open.push(push_all(below, [Symbol::Byte(b'{'), Symbol::Space(MAX_WHITESPACE), rest]));
                 }
                 Node::Object { .. } => {
                     let rest = Symbol::Object { node: *id, used: 0 };
-                    open.push(push_all(below, [Symbol::Byte(b'{'), Symbol::Space(MOST_SPACE), rest]));
+                    open.push(push_all(below, [Symbol::Byte(b'{'), Symbol::Space(MAX_WHITESPACE), rest]));
                 }
             }
             false
@@ -198,7 +198,7 @@ fn expand(nodes: &Nodes, cell: &Cell, open: &mut Vec<Stack>) -> bool {
             }
             if count < most {
                 let rest = Symbol::List { node: *node, count: count + 1 };
-                let member = [Symbol::Value(*items), Symbol::Space(MOST_SPACE), rest];
+                let member = [Symbol::Value(*items), Symbol::Space(MAX_WHITESPACE), rest];
                 let member = push_all(below, member);
                 open.push(if *count == 0 { member } else { push_all(&member, comma.clone()) });
             }
@@ -213,11 +213,11 @@ fn expand(nodes: &Nodes, cell: &Cell, open: &mut Vec<Stack>) -> bool {
                 [
                     Symbol::Byte(b'"'),
                     Symbol::Text { least: 0, most: usize::MAX },
-                    Symbol::Space(MOST_SPACE),
+                    Symbol::Space(MAX_WHITESPACE),
                     Symbol::Byte(b':'),
-                    Symbol::Space(MOST_SPACE),
+                    Symbol::Space(MAX_WHITESPACE),
                     Symbol::Value(*values),
-                    Symbol::Space(MOST_SPACE),
+                    Symbol::Space(MAX_WHITESPACE),
                     rest,
                 ],
             );
@@ -238,11 +238,11 @@ fn expand(nodes: &Nodes, cell: &Cell, open: &mut Vec<Stack>) -> bool {
                     below,
                     [
                         Symbol::Name(*node, number, 0),
-                        Symbol::Space(MOST_SPACE),
+                        Symbol::Space(MAX_WHITESPACE),
                         Symbol::Byte(b':'),
-                        Symbol::Space(MOST_SPACE),
+                        Symbol::Space(MAX_WHITESPACE),
                         Symbol::Value(*value),
-                        Symbol::Space(MOST_SPACE),
+                        Symbol::Space(MAX_WHITESPACE),
                         Symbol::Object { node: *node, used: used | (1 << number) },
                     ],
                 );
@@ -315,7 +315,7 @@ fn step(nodes: &Nodes, cell: &Cell, byte: u8) -> Option<Stack> {
         Symbol::Number { whole, part, digits } => {
             let (part, counts) = number(*part, *whole, byte)?;
             let digits = if counts { digits + 1 } else { 0 };
-            if digits > MOST_DIGITS || (part == Part::Power && digits > 2) {
+            if digits > MAX_DIGITS || (part == Part::Power && digits > 2) {
                 return None;
             }
             again(Symbol::Number { whole: *whole, part, digits })

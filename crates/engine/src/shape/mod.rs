@@ -12,7 +12,7 @@
 mod automaton;
 mod pattern;
 mod schema;
-mod words;
+mod sorted_vocabulary;
 
 use std::sync::Arc;
 
@@ -23,13 +23,13 @@ use self::{
     pattern::{Pattern, Place},
     schema::Nodes,
 };
-pub(crate) use self::{pattern::probe, words::Words};
+pub(crate) use self::{pattern::probe, sorted_vocabulary::SortedVocabulary};
 
 /// An answer that grows in a form.
 #[derive(Clone)]
 pub(crate) struct Form {
     machine: Machine,
-    words: Arc<Words>,
+    words: Arc<SortedVocabulary>,
 }
 
 /// A form, and where in it an answer is.
@@ -43,7 +43,7 @@ enum Machine {
 
 impl Form {
     /// Creates the form of an answer. The error names the part of the form that is not supported.
-    pub(crate) fn new(shape: &Shape, words: Arc<Words>) -> Result<Self, String> {
+    pub(crate) fn new(shape: &Shape, words: Arc<SortedVocabulary>) -> Result<Self, String> {
         let nodes = match shape {
             Shape::JsonObject => Nodes::object()?,
             Shape::Json(schema) => Nodes::schema(schema)?,
@@ -58,11 +58,11 @@ impl Form {
     }
 
     /// Creates the form of a call of one of these tools. The error names the tool whose arguments are not supported.
-    pub(crate) fn call(tools: &[&Tool], words: Arc<Words>) -> Result<Self, String> {
+    pub(crate) fn call(tools: &[&Tool], words: Arc<SortedVocabulary>) -> Result<Self, String> {
         Nodes::call(tools).map(|nodes| Self::begin(nodes, words))
     }
 
-    fn begin(nodes: Nodes, words: Arc<Words>) -> Self {
+    fn begin(nodes: Nodes, words: Arc<SortedVocabulary>) -> Self {
         let state = State::start(&nodes);
         Self { machine: Machine::Nodes(Arc::new(nodes), state), words }
     }

@@ -8,10 +8,10 @@ use regex_automata::{
 };
 
 /// Bytes of a regular expression.
-const LONGEST: usize = 16 << 10;
+const MAX_PATTERN_BYTES: usize = 16 << 10;
 /// Bytes of its automaton, and of what building it takes.
-const LARGEST: usize = 8 << 20;
-const LARGEST_BUILDING: usize = 32 << 20;
+const MAX_AUTOMATON_BYTES: usize = 8 << 20;
+const MAX_BUILD_BYTES: usize = 32 << 20;
 
 /// A regular expression.
 pub(super) struct Pattern {
@@ -42,9 +42,9 @@ pub(crate) fn probe(text: &[u8]) {
 impl Pattern {
     /// The error says why no answer can be made to match.
     pub(super) fn new(text: &str) -> Result<Self, String> {
-        if text.len() > LONGEST {
+        if text.len() > MAX_PATTERN_BYTES {
             return Err(format!(
-                "the regular expression has {} bytes, expected {LONGEST} at most",
+                "the regular expression has {} bytes, expected {MAX_PATTERN_BYTES} at most",
                 text.len()
             ));
         }
@@ -63,12 +63,15 @@ impl Pattern {
             .match_kind(MatchKind::All)
             .start_kind(StartKind::Anchored)
             .accelerate(false)
-            .dfa_size_limit(Some(LARGEST))
-            .determinize_size_limit(Some(LARGEST_BUILDING));
-        let too_large =
-            || format!("the regular expression `{shown}` needs an automaton of more than {LARGEST} bytes");
+            .dfa_size_limit(Some(MAX_AUTOMATON_BYTES))
+            .determinize_size_limit(Some(MAX_BUILD_BYTES));
+        let too_large = || {
+            format!(
+                "the regular expression `{shown}` needs an automaton of more than {MAX_AUTOMATON_BYTES} bytes"
+            )
+        };
         let nfa = thompson::Compiler::new()
-            .configure(thompson::Config::new().nfa_size_limit(Some(LARGEST)))
+            .configure(thompson::Config::new().nfa_size_limit(Some(MAX_AUTOMATON_BYTES)))
             .build(text)
             .map_err(|_| too_large())?;
         let automaton = dense::Builder::new().configure(config).build_from_nfa(&nfa).map_err(|error| {
@@ -246,6 +249,6 @@ mod tests {
         }
         let error = Pattern::new(&"(".repeat(300)).map(|_| ()).unwrap_err();
         assert!(!error.is_empty());
-        assert!(Pattern::new(&"a".repeat(LONGEST + 1)).is_err());
+        assert!(Pattern::new(&"a".repeat(MAX_PATTERN_BYTES + 1)).is_err());
     }
 }

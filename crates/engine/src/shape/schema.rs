@@ -52,11 +52,11 @@ pub(super) struct Nodes {
 }
 
 /// The most nodes of a schema.
-const MOST_NODES: usize = 4096;
+const MAX_NODES: usize = 4096;
 /// The most properties of an object, because the used ones are bits of a word.
-const MOST_PROPERTIES: usize = 64;
+const MAX_PROPERTIES: usize = 64;
 /// The most alternatives in one place.
-const MOST_ALTERNATIVES: usize = 1024;
+const MAX_ALTERNATIVES: usize = 1024;
 /// Keywords without an effect on validation.
 const ANNOTATIONS: [&str; 12] = [
     "title",
@@ -138,8 +138,8 @@ struct Builder<'a> {
 
 impl<'a> Builder<'a> {
     fn add(&mut self, node: Node) -> Result<Id, String> {
-        if self.all.len() >= MOST_NODES {
-            return Err(format!("the schema has more than {MOST_NODES} parts"));
+        if self.all.len() >= MAX_NODES {
+            return Err(format!("the schema has more than {MAX_NODES} parts"));
         }
         self.all.push(node);
         Ok(Id(self.all.len() - 1))
@@ -214,8 +214,8 @@ impl<'a> Builder<'a> {
             other.map_or(Ok(()), |key| Err(format!("{place}: `{key}` is not supported by this engine here")))
         };
         let bounded = |count: usize| {
-            if count == 0 || count > MOST_ALTERNATIVES {
-                return Err(format!("{place}: {count} alternatives, expected 1 to {MOST_ALTERNATIVES}"));
+            if count == 0 || count > MAX_ALTERNATIVES {
+                return Err(format!("{place}: {count} alternatives, expected 1 to {MAX_ALTERNATIVES}"));
             }
             Ok(())
         };
@@ -353,8 +353,8 @@ impl<'a> Builder<'a> {
         if let Some(name) = required.iter().find(|name| !is_known(name)) {
             return Err(format!("{place}/required: `{name}` is not one of the properties"));
         }
-        if declared.is_some_and(|declared| declared.len() > MOST_PROPERTIES) {
-            return Err(format!("{place}: more than {MOST_PROPERTIES} properties"));
+        if declared.is_some_and(|declared| declared.len() > MAX_PROPERTIES) {
+            return Err(format!("{place}: more than {MAX_PROPERTIES} properties"));
         }
         match (declared, get("additionalProperties")) {
             // Objects without additional properties satisfy the schema too.

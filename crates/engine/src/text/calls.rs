@@ -19,7 +19,7 @@ pub(crate) struct Calls {
     /// Their texts as one text.
     text: String,
     /// The progress within the current call. `None` outside of calls.
-    call: Option<Reading>,
+    call: Option<CallCursor>,
     count: usize,
     /// Whether further calls are left out.
     one_at_most: bool,
@@ -31,7 +31,7 @@ pub(crate) struct Calls {
 
 /// A call that is being read.
 #[derive(Debug, Default)]
-struct Reading {
+struct CallCursor {
     /// The number of held bytes that were read.
     read: usize,
     /// Whether the next byte belongs to a JSON string, and whether a backslash is before it.
@@ -43,7 +43,7 @@ struct Reading {
 
 /// A part of an answer.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Said {
+pub(crate) enum AnswerPart {
     Text(Token),
     /// A complete call.
     Call {
@@ -57,7 +57,7 @@ pub(crate) enum Said {
 }
 
 #[derive(Deserialize)]
-struct Written<'a> {
+struct ToolCallJson<'a> {
     name: String,
     #[serde(borrow)]
     arguments: &'a RawValue,
@@ -80,7 +80,7 @@ impl Calls {
     }
 
     /// Adds the next token. Each token is returned again later. Within a call, its text is empty.
-    pub(crate) fn push(&mut self, token: Token) -> Vec<Said> {
+    pub(crate) fn push(&mut self, token: Token) -> Vec<AnswerPart> {
         self.text.push_str(&token.text);
         self.held.push_back(token);
         let mut said = Vec::new();
@@ -90,7 +90,7 @@ impl Calls {
                 let in_string = call.in_string;
                 let written = self.text[OPEN.len()..end].trim();
                 let (name, arguments) = match serde_json::from_str(written) {
-                    Ok(Written { name, arguments }) => (name, arguments.get().to_owned()),
+                    Ok(ToolCallJson { name, arguments }) => (name, arguments.get().to_owned()),
                     // The end marker is inside a string, so the call continues after it.
                     Err(error) if in_string && error.is_eof() && !written.is_empty() => {
                         call.suspected = 2 * end;
@@ -100,7 +100,7 @@ impl Calls {
                         // This is not a call, so the text stays unchanged.
                         self.call = None;
                         self.text.clear();
-                        said.extend(self.held.drain(..).map(Said::Text));
+                        said.extend(self.held.drain(..).map(AnswerPart::Text));
                         return said;
                     }
                 };
@@ -110,13 +110,13 @@ impl Calls {
                 let last = written.pop();
                 said.extend(written.into_iter().map(|token| self.outside(token)));
                 if let Some(last) = last.clone().filter(|_| self.one_at_most && index > 0) {
-                    said.push(Said::Text(Token { text: String::new(), ..last }));
+                    said.push(AnswerPart::Text(Token { text: String::new(), ..last }));
                 } else if let Some(last) = last {
-                    said.push(Said::Call { index, name, arguments: Token { text: arguments, ..last } });
+                    said.push(AnswerPart::Call { index, name, arguments: Token { text: arguments, ..last } });
                 }
             } else if let Some(start) = self.text.find(OPEN) {
                 said.extend(self.cut(start).into_iter().map(|token| self.outside(token)));
-                self.call = Some(Reading { read: OPEN.len(), ..Reading::default() });
+                self.call = Some(CallCursor { read: OPEN.len(), ..CallCursor::default() });
             } else {
                 let text = &self.text;
                 let open = (1..OPEN.len()).rev().find(|length| text.ends_with(&OPEN[..*length])).unwrap_or(0);
@@ -128,25 +128,27 @@ impl Calls {
 
     /// Returns the held tokens at the end of the answer. An incomplete call becomes text, unless the answer had to be a call:
     /// then its existing part is returned as a call.
-    pub(crate) fn rest(&mut self) -> Vec<Said> {
+    pub(crate) fn rest(&mut self) -> Vec<AnswerPart> {
         let held: Vec<Token> = self.held.drain(..).collect();
         self.text.clear();
         if self.is_forced && self.count == 0 {
             return self.unfinished(held);
         }
         let inside = self.call.take().is_some();
-        held.into_iter().map(|token| if inside { Said::Text(token) } else { self.outside(token) }).collect()
+        held.into_iter()
+            .map(|token| if inside { AnswerPart::Text(token) } else { self.outside(token) })
+            .collect()
     }
 
-    fn unfinished(&mut self, mut held: Vec<Token>) -> Vec<Said> {
+    fn unfinished(&mut self, mut held: Vec<Token>) -> Vec<AnswerPart> {
         let text: String = held.iter().map(|token| token.text.as_str()).collect();
         let last = held.pop();
-        let silent = |token| Said::Text(Token { text: String::new(), ..token });
-        let mut said: Vec<Said> = held.into_iter().map(silent).collect();
-        said.extend(last.map(|last| match begun(&text) {
+        let silent = |token| AnswerPart::Text(Token { text: String::new(), ..token });
+        let mut said: Vec<AnswerPart> = held.into_iter().map(silent).collect();
+        said.extend(last.map(|last| match call_prefix(&text) {
             Some((name, arguments)) => {
                 self.count = 1;
-                Said::Call { index: 0, name, arguments: Token { text: arguments, ..last } }
+                AnswerPart::Call { index: 0, name, arguments: Token { text: arguments, ..last } }
             }
             None => silent(last),
         }));
@@ -155,8 +157,8 @@ impl Calls {
 
     /// Returns text outside of calls. The text before the first call is a part of the answer. vLLM drops the text after a
     /// call.
-    fn outside(&self, token: Token) -> Said {
-        Said::Text(if self.count == 0 { token } else { Token { text: String::new(), ..token } })
+    fn outside(&self, token: Token) -> AnswerPart {
+        AnswerPart::Text(if self.count == 0 { token } else { Token { text: String::new(), ..token } })
     }
 
     /// Removes this many bytes from the held tokens. A token on the boundary is divided, and counts with the first part.
@@ -179,7 +181,7 @@ impl Calls {
 
 // === impl Reading ===
 
-impl Reading {
+impl CallCursor {
     /// Reads on to the next end marker, and returns where it begins: one outside of strings, or the first one within a
     /// string after so many bytes that the call is suspected to be no JSON. Returns `None` if more of the answer must come
     /// first.
@@ -207,7 +209,7 @@ impl Reading {
 
 /// Returns the name and the available arguments of an incomplete forced call. Returns `None` if the name is incomplete. The
 /// call has the form of `shape::Form::call`.
-fn begun(text: &str) -> Option<(String, String)> {
+fn call_prefix(text: &str) -> Option<(String, String)> {
     let call = text.strip_prefix(OPEN)?.trim_start().strip_prefix("{\"name\": ")?;
     let mut names = Deserializer::from_str(call).into_iter::<String>();
     let name = names.next()?.ok()?;
@@ -227,13 +229,13 @@ mod tests {
 
     fn read_by(mut calls: Calls, pieces: &[&str]) -> (String, Vec<(String, String)>) {
         let token = |text: &&str| Token { text: (*text).to_owned(), logprob: 0.0, top: Vec::new() };
-        let mut said: Vec<Said> = pieces.iter().flat_map(|text| calls.push(token(text))).collect();
+        let mut said: Vec<AnswerPart> = pieces.iter().flat_map(|text| calls.push(token(text))).collect();
         said.extend(calls.rest());
         let (mut text, mut found) = (String::new(), Vec::new());
         for said in said {
             match said {
-                Said::Text(token) => text += &token.text,
-                Said::Call { index, name, arguments } => {
+                AnswerPart::Text(token) => text += &token.text,
+                AnswerPart::Call { index, name, arguments } => {
                     assert_eq!(index, found.len());
                     found.push((name, arguments.text));
                 }
@@ -289,7 +291,7 @@ mod tests {
         let said = calls.push(token(end));
         let arguments = format!("{{\"a\": \"{}\"}}", CLOSE.repeat(endings));
         let last = said.last().unwrap();
-        assert!(matches!(last, Said::Call { arguments: found, .. } if found.text == arguments));
+        assert!(matches!(last, AnswerPart::Call { arguments: found, .. } if found.text == arguments));
         assert_eq!(said.len(), endings + 2);
     }
 

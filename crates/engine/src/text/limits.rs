@@ -6,24 +6,24 @@ use serde::Deserialize;
 use serde_json::Value;
 
 /// Steps of a tokenizer within steps. Reading more of them would take a time that doubles with each level.
-const DEEPEST: usize = 6;
+const MAX_DEPTH: usize = 6;
 /// Steps of one kind.
-const MOST_STEPS: usize = 64;
+const MAX_STEPS: usize = 64;
 /// How many times longer a text may become.
 const GROWTH: usize = 256;
 /// Bytes of a regular expression, and of a text that is added.
-const LONGEST_PATTERN: usize = 4096;
-const LONGEST_ADDED: usize = 256;
+const MAX_PATTERN_BYTES: usize = 4096;
+const MAX_ADDED_BYTES: usize = 256;
 /// Tokens that are added to each text.
-const MOST_ADDED: usize = 64;
+const MAX_ADDED_TOKENS: usize = 64;
 
 /// Bytes of the texts on which regular expressions are tried.
 const PROBE: usize = 1000;
 /// Steps back that finding the next part of such a text takes: usually, and at most.
-const FEW: usize = 100;
-const MANY: usize = 50_000;
+const BACKTRACK_SOFT_LIMIT: usize = 100;
+const BACKTRACK_LIMIT: usize = 50_000;
 /// Parts of such a text that may take more than a few.
-const MOST_SLOW: usize = 16;
+const MAX_SLOW_PARTS: usize = 16;
 
 /// The parts of a file that are small. What else there is, the vocabulary above all, is passed over.
 #[derive(Deserialize)]
@@ -67,7 +67,7 @@ pub(super) fn check(file: &[u8]) -> Result<(), String> {
         ("decoder", &outline.decoder, "decoders"),
     ] {
         let mut steps = Vec::new();
-        flatten(part, inner, DEEPEST, &mut steps).map_err(|reason| format!("`{name}` {reason}"))?;
+        flatten(part, inner, MAX_DEPTH, &mut steps).map_err(|reason| format!("`{name}` {reason}"))?;
         let mut growth = 1_usize;
         for step in steps {
             growth = growth.saturating_mul(judge(step).map_err(|reason| format!("`{name}`: {reason}"))?);
@@ -83,13 +83,13 @@ pub(super) fn check(file: &[u8]) -> Result<(), String> {
 fn flatten<'a>(part: &'a Value, inner: &str, depth: usize, steps: &mut Vec<&'a Value>) -> Result<(), String> {
     match part[inner].as_array() {
         Some(parts) if depth > 0 => parts.iter().try_for_each(|part| flatten(part, inner, depth - 1, steps)),
-        Some(_) => Err(format!("is nested more than {DEEPEST} levels deep")),
+        Some(_) => Err(format!("is nested more than {MAX_DEPTH} levels deep")),
         None if part.is_null() => Ok(()),
-        None if steps.len() < MOST_STEPS => {
+        None if steps.len() < MAX_STEPS => {
             steps.push(part);
             Ok(())
         }
-        None => Err(format!("has more than {MOST_STEPS} steps")),
+        None => Err(format!("has more than {MAX_STEPS} steps")),
     }
 }
 
@@ -105,17 +105,18 @@ fn judge(step: &Value) -> Result<usize, String> {
             let replaced = step["pattern"]["String"].as_str().map_or(1, str::len).max(1);
             Ok(length("content").div_ceil(replaced).max(1))
         }
-        "Prepend" if length("prepend") > LONGEST_ADDED => {
-            Err(format!("it adds {} bytes to each text, expected {LONGEST_ADDED} at most", length("prepend")))
-        }
+        "Prepend" if length("prepend") > MAX_ADDED_BYTES => Err(format!(
+            "it adds {} bytes to each text, expected {MAX_ADDED_BYTES} at most",
+            length("prepend")
+        )),
         "TemplateProcessing" => {
             let pieces = ["single", "pair"].map(|side| step[side].as_array().map_or(0, Vec::len));
             let tokens = step["special_tokens"].as_object().into_iter().flatten();
             let longest = tokens.filter_map(|(_, token)| Some(token["ids"].as_array()?.len())).max();
             let added = pieces[0].max(pieces[1]).saturating_mul(longest.unwrap_or(1).max(1));
-            if added > MOST_ADDED {
+            if added > MAX_ADDED_TOKENS {
                 return Err(format!(
-                    "it adds up to {added} tokens to each text, expected {MOST_ADDED} at most"
+                    "it adds up to {added} tokens to each text, expected {MAX_ADDED_TOKENS} at most"
                 ));
             }
             Ok(1)
@@ -128,15 +129,15 @@ fn judge(step: &Value) -> Result<usize, String> {
 
 /// Refuses a regular expression that takes far more steps than a text has bytes.
 fn judge_pattern(pattern: &str) -> Result<(), String> {
-    if pattern.len() > LONGEST_PATTERN {
+    if pattern.len() > MAX_PATTERN_BYTES {
         return Err(format!(
-            "a regular expression of {} bytes, expected {LONGEST_PATTERN} at most",
+            "a regular expression of {} bytes, expected {MAX_PATTERN_BYTES} at most",
             pattern.len()
         ));
     }
     let built = |limit: usize| RegexBuilder::new(pattern).backtrack_limit(limit).build();
     let refuse = |what: &str| Err(format!("the regular expression `{}` {what}", short(pattern)));
-    let (Ok(few), Ok(many)) = (built(FEW), built(MANY)) else {
+    let (Ok(few), Ok(many)) = (built(BACKTRACK_SOFT_LIMIT), built(BACKTRACK_LIMIT)) else {
         return refuse("cannot be read, or is too large");
     };
     let pieces = [
@@ -159,7 +160,7 @@ fn is_slow(few: &Regex, many: &Regex, text: &str) -> bool {
         } else {
             slow += 1;
             match many.find_from_pos(text, at) {
-                Ok(found) if slow <= MOST_SLOW => found,
+                Ok(found) if slow <= MAX_SLOW_PARTS => found,
                 _ => return true,
             }
         };

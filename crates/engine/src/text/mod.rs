@@ -11,7 +11,7 @@ mod vocabulary;
 
 pub use self::template_process::{ROLE as TEMPLATE_ROLE, render_template};
 pub(crate) use self::{
-    calls::{CLOSE, Calls, OPEN, Said},
+    calls::{AnswerPart, CLOSE, Calls, OPEN},
     pieces::Pieces,
     stops::{Patterns, Stops},
     template::{Template, probe as template_probe},

@@ -30,7 +30,7 @@ pub(crate) struct Stops {
 
 /// The result of a token.
 #[derive(Debug, Default, PartialEq)]
-pub(crate) struct Ending {
+pub(crate) struct StopOutcome {
     /// Tokens that certainly belong to the answer.
     pub(crate) tokens: Vec<Token>,
     /// The stop text that ended the answer.
@@ -80,7 +80,7 @@ impl Stops {
         Self { patterns, matched, keeps, held: VecDeque::new(), length: 0 }
     }
 
-    pub(crate) fn push(&mut self, token: Token) -> Ending {
+    pub(crate) fn push(&mut self, token: Token) -> StopOutcome {
         let before = self.length;
         self.length += token.text.len();
         let mut first: Option<(usize, &Pattern)> = None;
@@ -104,10 +104,10 @@ impl Stops {
         self.held.push_back(token);
         if let Some((at, stop)) = ended {
             let end = if self.keeps { at + stop.len() } else { at };
-            return Ending { tokens: self.release(end, true), stop: Some(stop) };
+            return StopOutcome { tokens: self.release(end, true), stop: Some(stop) };
         }
         let open = self.matched.iter().copied().max().unwrap_or(0);
-        Ending { tokens: self.release(self.length - open, false), stop: None }
+        StopOutcome { tokens: self.release(self.length - open, false), stop: None }
     }
 
     /// Returns the held tokens when the answer ends for another reason.
@@ -187,7 +187,7 @@ mod tests {
         let long = "a".repeat(1 << 18) + "b";
         let mut stops = Stops::new(Patterns::new(std::slice::from_ref(&long)), false);
         for _ in 0..1 << 18 {
-            assert_eq!(stops.push(token("a")), Ending::default());
+            assert_eq!(stops.push(token("a")), StopOutcome::default());
         }
         for _ in 0..1000 {
             assert_eq!(stops.push(token("a")).tokens.len(), 1);

@@ -31,12 +31,12 @@ const BYTES: usize = 64;
 /// Bytes of an element of a list.
 const ELEMENT: usize = 32;
 /// Bytes of a conversation's text.
-const LONGEST: usize = 32 << 20;
+const MAX_TEXT_BYTES: usize = 32 << 20;
 /// Characters of what a template says about a conversation that it refuses.
-const LONGEST_REASON: usize = 500;
+const MAX_REASON_CHARS: usize = 500;
 
 /// Why a template ended early.
-pub(super) const TOO_MUCH: &str = "it needs more time or memory than the limit of a conversation";
+pub(super) const LIMIT_EXCEEDED: &str = "it needs more time or memory than the limit of a conversation";
 
 /// The chat template of a model.
 pub(crate) struct Template {
@@ -65,7 +65,7 @@ pub(super) struct Conversation {
 }
 
 /// A conversation as one text, or why there is none.
-pub(super) type Rendered = Result<String, String>;
+pub(super) type RenderResult = Result<String, String>;
 
 // === impl Template ===
 
@@ -119,7 +119,7 @@ impl Template {
     }
 
     /// The same with these special tokens at the beginning and the end of texts.
-    fn render_between(&self, begin: &str, end: &str, layout: &Layout<'_>) -> Rendered {
+    fn render_between(&self, begin: &str, end: &str, layout: &Layout<'_>) -> RenderResult {
         let tool = |tool: &Tool| {
             json!({"type": "function", "function": {
                 "name": tool.name, "description": tool.description, "parameters": tool.parameters,
@@ -164,7 +164,7 @@ pub(super) fn compiled(source: String) -> Result<Environment<'static>, String> {
 
 impl Conversation {
     /// The text that the template of this environment makes.
-    pub(super) fn rendered(&self, environment: &Environment<'static>) -> Rendered {
+    pub(super) fn rendered(&self, environment: &Environment<'static>) -> RenderResult {
         let tools = if self.tools.is_empty() { Value::UNDEFINED } else { Value::from(Serde(&self.tools)) };
         let values = context! {
             messages => Value::from(Serde(&self.messages)),
@@ -176,12 +176,12 @@ impl Conversation {
             ..Value::from(Serde(&self.variables))
         };
         let template = environment.get_template(NAME).map_err(|error| error.to_string())?;
-        let mut text = Bounded(Vec::new());
+        let mut text = BoundedText(Vec::new());
         template.render_captured_to(values, &mut text).map(drop).map_err(|error| match error.kind() {
-            ErrorKind::OutOfFuel | ErrorKind::WriteFailure => TOO_MUCH.to_owned(),
+            ErrorKind::OutOfFuel | ErrorKind::WriteFailure => LIMIT_EXCEEDED.to_owned(),
             kind => {
                 let reason = error.detail().map_or_else(|| kind.to_string(), str::to_owned);
-                reason.chars().take(LONGEST_REASON).collect()
+                reason.chars().take(MAX_REASON_CHARS).collect()
             }
         })?;
         String::from_utf8(text.0).map_err(|error| error.to_string())
@@ -189,11 +189,11 @@ impl Conversation {
 }
 
 /// A text that does not grow beyond its limit.
-struct Bounded(Vec<u8>);
+struct BoundedText(Vec<u8>);
 
-impl io::Write for Bounded {
+impl io::Write for BoundedText {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if self.0.len() + bytes.len() > LONGEST {
+        if self.0.len() + bytes.len() > MAX_TEXT_BYTES {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
         self.0.extend_from_slice(bytes);
@@ -415,7 +415,7 @@ mod tests {
             "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}".to_owned(),
         ] {
             let error = rendered(&source).map(|text| text.len()).unwrap_err();
-            assert!(!error.is_empty() && error.len() <= 4 * LONGEST_REASON, "{source}: {error}");
+            assert!(!error.is_empty() && error.len() <= 4 * MAX_REASON_CHARS, "{source}: {error}");
             let grown = peak() - before;
             assert!(grown < 300, "{source}: {grown} MiB");
         }
@@ -425,7 +425,7 @@ mod tests {
     fn a_reason_is_told_in_a_few_words() {
         assert_eq!(rendered("{{ raise_exception('no') }}").unwrap_err(), "no");
         let long = rendered("{{ raise_exception('no' * 100000) }}").unwrap_err();
-        assert_eq!(long.len(), LONGEST_REASON);
+        assert_eq!(long.len(), MAX_REASON_CHARS);
     }
 
     #[test]

@@ -15,7 +15,7 @@ use std::{
 use parking_lot::Mutex;
 use rustix::process::{Resource, Rlimit, setrlimit};
 
-use super::template::{Conversation, Rendered, TOO_MUCH, compiled};
+use super::template::{Conversation, LIMIT_EXCEEDED, RenderResult, compiled};
 
 /// The first argument of the program, which makes it such a process.
 pub const ROLE: &str = "render-template";
@@ -24,16 +24,16 @@ const MEMORY: u64 = 1 << 30;
 /// Seconds of CPU time in all. A process that has used them is replaced.
 const CPU_SECONDS: u64 = 600;
 /// How long one conversation may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+const RENDER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The process that renders one template.
 pub(super) struct TemplateProcess {
     program: PathBuf,
     source: String,
-    running: Mutex<Option<Running>>,
+    running: Mutex<Option<TemplateChild>>,
 }
 
-struct Running {
+struct TemplateChild {
     child: Child,
     requests: ChildStdin,
     /// The lines that it answers. They end with the process.
@@ -51,7 +51,7 @@ impl TemplateProcess {
         Ok(process)
     }
 
-    pub(super) fn render(&self, conversation: &Conversation) -> Rendered {
+    pub(super) fn render(&self, conversation: &Conversation) -> RenderResult {
         let request = serde_json::to_string(conversation).map_err(|error| error.to_string())?;
         let mut current = self.running.lock();
         let known = current.take();
@@ -66,12 +66,12 @@ impl TemplateProcess {
             running = self.start()?;
             answer = running.ask(&request);
         }
-        let answer = answer.map_err(|_| TOO_MUCH.to_owned())?;
+        let answer = answer.map_err(|_| LIMIT_EXCEEDED.to_owned())?;
         *current = Some(running);
         serde_json::from_str(&answer).map_err(|error| error.to_string())?
     }
 
-    fn start(&self) -> Result<Running, String> {
+    fn start(&self) -> Result<TemplateChild, String> {
         let failed = |error: io::Error| {
             format!("the process that renders the chat template cannot be started: {error}")
         };
@@ -92,7 +92,7 @@ impl TemplateProcess {
                 }
             }
         });
-        let mut running = Running { child, requests, answers };
+        let mut running = TemplateChild { child, requests, answers };
         let source = serde_json::to_string(&self.source).map_err(|error| error.to_string())?;
         let read = running
             .ask(&source)
@@ -104,15 +104,15 @@ impl TemplateProcess {
 
 // === impl Running ===
 
-impl Running {
+impl TemplateChild {
     fn ask(&mut self, request: &str) -> Result<String, RecvTimeoutError> {
         // If the process has ended, no answer comes.
         let _ = self.requests.write_all(format!("{request}\n").as_bytes());
-        self.answers.recv_timeout(PATIENCE)
+        self.answers.recv_timeout(RENDER_TIMEOUT)
     }
 }
 
-impl Drop for Running {
+impl Drop for TemplateChild {
     fn drop(&mut self) {
         // It has ended already, or must.
         let _ = self.child.kill();

@@ -30,8 +30,8 @@ const QWEN2: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N
 const LLAMA3: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 
 /// Tokens of these types. Known models have some hundreds, of some dozens of bytes.
-const MOST_WRITTEN_OUT: usize = 1 << 16;
-const LONGEST_WRITTEN_OUT: usize = 1024;
+const MAX_LITERAL_TOKENS: usize = 1 << 16;
+const MAX_LITERAL_BYTES: usize = 1024;
 
 /// Makes the tokenizer of a file.
 pub(super) fn tokenizer(file: &Gguf) -> Result<Tokenizer, LoadError> {
@@ -85,10 +85,10 @@ fn make<'a>(path: &Path, get: &dyn Fn(&str) -> Option<&'a Value>) -> Result<Toke
         let (count, longest) = of_kind
             .clone()
             .fold((0, 0), |(count, longest), (_, token)| (count + 1, token.len().max(longest)));
-        if count > MOST_WRITTEN_OUT || longest > LONGEST_WRITTEN_OUT {
+        if count > MAX_LITERAL_TOKENS || longest > MAX_LITERAL_BYTES {
             return Err(malformed(format!(
-                "{count} tokens of the type {kind}, of up to {longest} bytes: expected {MOST_WRITTEN_OUT} of \
-                 {LONGEST_WRITTEN_OUT} bytes at most"
+                "{count} tokens of the type {kind}, of up to {longest} bytes: expected {MAX_LITERAL_TOKENS} of \
+                 {MAX_LITERAL_BYTES} bytes at most"
             )));
         }
         let added: Vec<AddedToken> =

@@ -11,11 +11,11 @@ const CONNECTOR: &str = "NixlConnector";
 const HOST: &str = "VLLM_NIXL_SIDE_CHANNEL_HOST";
 const PORT: &str = "VLLM_NIXL_SIDE_CHANNEL_PORT";
 /// vLLM's variable for the seconds that blocks are kept for a decoder.
-const PATIENCE: &str = "VLLM_NIXL_ABORT_REQUEST_TIMEOUT";
+const ABORT_TIMEOUT_VARIABLE: &str = "VLLM_NIXL_ABORT_REQUEST_TIMEOUT";
 /// The variable with a secret that the engines share. A local node sets it.
 const TOKEN: &str = "LONGBOAT_KV_TOKEN";
 /// The shortest allowed secret. A shorter one could be guessed.
-const SHORTEST_TOKEN: usize = 16;
+const MIN_TOKEN_BYTES: usize = 16;
 
 /// The halves of a request that an engine may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -157,10 +157,10 @@ impl Settings {
         }
         let port = number(PORT, 5600)?;
         let port = u16::try_from(port).map_err(|_| invalid(PORT, format!("`{port}` is not a port")))?;
-        let token = set(TOKEN).filter(|token| token.len() >= SHORTEST_TOKEN).ok_or_else(|| {
+        let token = set(TOKEN).filter(|token| token.len() >= MIN_TOKEN_BYTES).ok_or_else(|| {
             let reason = format!(
                 "engines that exchange KV caches need a shared secret: set the variable {TOKEN} of all \
-                 engines to the same random text of at least {SHORTEST_TOKEN} characters"
+                 engines to the same random text of at least {MIN_TOKEN_BYTES} characters"
             );
             invalid("--kv-transfer-config", reason)
         })?;
@@ -168,7 +168,7 @@ impl Settings {
             connector,
             address: SocketAddr::new(host, port),
             token: Token(token),
-            patience: Duration::from_secs(number(PATIENCE, 480)?),
+            patience: Duration::from_secs(number(ABORT_TIMEOUT_VARIABLE, 480)?),
         })
     }
 }
@@ -217,7 +217,7 @@ mod tests {
             Settings::new(both.clone(), host.parse().unwrap(), &variable).map_err(|error| error.to_string())
         };
         let secret = (TOKEN, "0123456789abcdef");
-        let taken = settings("127.0.0.9", &[secret, (PORT, "7"), (PATIENCE, "3")]).unwrap();
+        let taken = settings("127.0.0.9", &[secret, (PORT, "7"), (ABORT_TIMEOUT_VARIABLE, "3")]).unwrap();
         assert_eq!(taken.address, "127.0.0.9:7".parse().unwrap());
         assert_eq!(taken.patience, Duration::from_secs(3));
         assert_eq!(settings("127.0.0.1", &[secret]).unwrap().address.port(), 5600);

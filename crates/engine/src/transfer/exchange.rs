@@ -11,7 +11,7 @@ use xxhash_rust::xxh64::xxh64;
 use super::{
     Settings,
     config::OnFailure,
-    fetch::{FetchError, Fetched, Wanted, fetch},
+    fetch::{FetchError, FetchSpec, FetchedBlocks, fetch},
     serve::Host,
     shelf::{Name, Shelf},
     wire::Key,
@@ -36,7 +36,7 @@ pub(crate) struct Exchange {
 }
 
 /// A prompt that is computed for another engine.
-pub(crate) struct Handing {
+pub(crate) struct PrefillHandoff {
     name: Name,
     prompt: u64,
     /// Receives the numbers of the blocks when they are kept.
@@ -44,7 +44,7 @@ pub(crate) struct Handing {
 }
 
 /// The blocks of a prompt that another engine has computed.
-pub(crate) struct Imported {
+pub(crate) struct ImportedBlocks {
     pub(crate) numbers: Vec<f32>,
     _room: OwnedSemaphorePermit,
 }
@@ -53,9 +53,9 @@ pub(crate) struct Imported {
 #[derive(Default)]
 pub(crate) struct Share {
     /// Moves to the first sequence.
-    pub(crate) handing: Option<Handing>,
+    pub(crate) handing: Option<PrefillHandoff>,
     /// Is cloned for every sequence.
-    pub(crate) given: Option<Arc<Imported>>,
+    pub(crate) given: Option<Arc<ImportedBlocks>>,
     /// The transfer parameters, and the receiver of the kept blocks.
     kept: Option<(Value, oneshot::Receiver<Vec<usize>>)>,
 }
@@ -88,7 +88,7 @@ impl Share {
 
 // === impl Handing ===
 
-impl Handing {
+impl PrefillHandoff {
     /// Keeps the blocks for the other engine. Returns the number of older prompts that were dropped.
     pub(crate) fn keep(self, on: &Shelf, blocks: Vec<Block>) -> usize {
         let numbers = blocks.iter().map(|block| block.index()).collect();
@@ -161,7 +161,7 @@ impl Exchange {
             Part::Prefill => {
                 let (sender, kept) = oneshot::channel();
                 let name = Name::new();
-                let handing = Handing { name, prompt: digest(job), kept: sender };
+                let handing = PrefillHandoff { name, prompt: digest(job), kept: sender };
                 Ok(Share { handing: Some(handing), given: None, kept: Some((self.params(name), kept)) })
             }
             Part::Decode => self.decode(job).await,
@@ -197,7 +197,7 @@ impl Exchange {
         }
     }
 
-    async fn fetch(&self, job: &Job, remote: &Remote) -> Result<Imported, FetchError> {
+    async fn fetch(&self, job: &Job, remote: &Remote) -> Result<ImportedBlocks, FetchError> {
         let tokens = job.prompts.iter().map(|prompt| prompt.tokens.len()).sum::<usize>();
         let blocks = tokens.div_ceil(self.block_tokens);
         let bytes = blocks * self.block_numbers * size_of::<f32>();
@@ -205,18 +205,18 @@ impl Exchange {
         // The permits live as long as the fetched blocks: until the worker has copied them into its cache.
         let room = Arc::clone(&self.room).acquire_many_owned(permits).await;
         let room = room.expect("the semaphore is never closed");
-        let wanted = Wanted {
+        let wanted = FetchSpec {
             shape: self.host.shape.clone(),
             prompt: digest(job),
             blocks,
             block_numbers: self.block_numbers,
         };
-        let Fetched { numbers, agreed, moved, told } = fetch(remote, &self.host.key, wanted).await?;
+        let FetchedBlocks { numbers, agreed, moved, told } = fetch(remote, &self.host.key, wanted).await?;
         self.transfers.moved(agreed, moved, bytes, blocks);
         if !told {
             self.transfers.failed_notifications.inc();
         }
-        Ok(Imported { numbers, _room: room })
+        Ok(ImportedBlocks { numbers, _room: room })
     }
 
     /// Returns the transfer parameters of a kept prompt, without its blocks.

@@ -11,7 +11,7 @@ use tokio::{io::AsyncReadExt, net::TcpStream};
 
 use super::{
     serve::patiently,
-    wire::{Answer, Hello, Key, Shape, Thanks, receive, send},
+    wire::{Answer, Hello, Key, Shape, TransferAck, receive, send},
 };
 
 /// Why blocks cannot be fetched.
@@ -34,7 +34,7 @@ pub(super) enum FetchError {
 }
 
 /// The blocks to fetch.
-pub(super) struct Wanted {
+pub(super) struct FetchSpec {
     pub(super) shape: Shape,
     /// The hash of the prompt's tokens.
     pub(super) prompt: u64,
@@ -44,7 +44,7 @@ pub(super) struct Wanted {
 }
 
 /// The fetched blocks.
-pub(super) struct Fetched {
+pub(super) struct FetchedBlocks {
     pub(super) numbers: Vec<f32>,
     /// The time until the other engine agreed.
     pub(super) agreed: Duration,
@@ -55,7 +55,11 @@ pub(super) struct Fetched {
 }
 
 /// Fetches the blocks of a prompt.
-pub(super) async fn fetch(remote: &Remote, key: &Key, wanted: Wanted) -> Result<Fetched, FetchError> {
+pub(super) async fn fetch(
+    remote: &Remote,
+    key: &Key,
+    wanted: FetchSpec,
+) -> Result<FetchedBlocks, FetchError> {
     let host: IpAddr = remote
         .host
         .parse()
@@ -74,7 +78,7 @@ pub(super) async fn fetch(remote: &Remote, key: &Key, wanted: Wanted) -> Result<
     if hello.engine != remote.engine {
         return Err(FetchError::OtherEngine(place));
     }
-    let Wanted { shape, prompt, blocks: expected, block_numbers } = wanted;
+    let FetchSpec { shape, prompt, blocks: expected, block_numbers } = wanted;
     let ask = key.ask(&hello, shape, remote.request.clone(), prompt);
     patiently(send(&mut stream, &ask)).await.map_err(broken)?;
     let found = match patiently(receive(&mut stream)).await.map_err(broken)? {
@@ -95,6 +99,6 @@ pub(super) async fn fetch(remote: &Remote, key: &Key, wanted: Wanted) -> Result<
     }
     let moved = began.elapsed().saturating_sub(agreed);
     // All blocks have arrived, so a failure here only means that the other engine keeps them until they expire.
-    let told = patiently(send(&mut stream, &Thanks { blocks: found })).await.is_ok();
-    Ok(Fetched { numbers, agreed, moved, told })
+    let told = patiently(send(&mut stream, &TransferAck { blocks: found })).await.is_ok();
+    Ok(FetchedBlocks { numbers, agreed, moved, told })
 }

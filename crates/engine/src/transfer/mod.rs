@@ -14,7 +14,7 @@ mod wire;
 
 pub(crate) use self::{
     config::{Connector, Settings},
-    exchange::{Exchange, Handing, Imported, Share, share},
+    exchange::{Exchange, ImportedBlocks, PrefillHandoff, Share, share},
     serve::serve,
     shelf::Shelf,
     wire::{Shape, probe as wire_probe},

@@ -14,12 +14,12 @@ use tokio_util::sync::CancellationToken;
 use super::{
     Exchange,
     shelf::{Name, Shelf},
-    wire::{Answer, Ask, Hello, Key, Shape, Thanks, receive, send},
+    wire::{Answer, Hello, Key, Shape, TransferAck, TransferRequest, receive, send},
 };
 use crate::cache::{Block, Kv};
 
 /// How long a peer may neither send nor receive.
-pub(super) const PATIENCE: Duration = Duration::from_secs(30);
+pub(super) const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 /// The most peers at once.
 const CONNECTIONS: usize = 64;
 /// The bytes that are copied at once. The engine cannot compute during a copy.
@@ -65,7 +65,7 @@ impl Host {
     async fn serve(self: &Arc<Self>, stream: &mut TcpStream) -> io::Result<()> {
         let hello = Hello::new(&self.engine);
         patiently(send(stream, &hello)).await?;
-        let ask: Ask = patiently(receive(stream)).await?;
+        let ask: TransferRequest = patiently(receive(stream)).await?;
         let (name, blocks) = match self.judge(&hello, &ask) {
             Ok(found) => found,
             Err(reason) => {
@@ -83,7 +83,7 @@ impl Host {
                 bytes.ok_or_else(|| io::Error::other("it was removed to make room for other prompts"))?;
             patiently(stream.write_all(&bytes)).await?;
         }
-        let Thanks { blocks: taken } = patiently(receive(stream)).await?;
+        let TransferAck { blocks: taken } = patiently(receive(stream)).await?;
         // Without this message the blocks stay until they expire, so an engine whose connection broke can fetch them again.
         if taken == blocks.len() {
             self.shelf.forget(name);
@@ -91,7 +91,7 @@ impl Host {
         Ok(())
     }
 
-    fn judge(&self, hello: &Hello, ask: &Ask) -> Result<(Name, Vec<Block>), String> {
+    fn judge(&self, hello: &Hello, ask: &TransferRequest) -> Result<(Name, Vec<Block>), String> {
         if !self.key.trusts_ask(hello, ask) {
             return Err("the other engine has another secret (LONGBOAT_KV_TOKEN)".to_owned());
         }
@@ -120,7 +120,7 @@ impl Host {
     }
 }
 
-/// Waits for a peer, for at most [`PATIENCE`].
+/// Waits for a peer, for at most [`IDLE_TIMEOUT`].
 pub(super) async fn patiently<T>(waiting: impl Future<Output = io::Result<T>>) -> io::Result<T> {
-    timeout(PATIENCE, waiting).await.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
+    timeout(IDLE_TIMEOUT, waiting).await.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
 }

@@ -16,7 +16,7 @@ use crate::cache::Block;
 pub(crate) struct Name(u128);
 
 #[derive(Debug)]
-struct Kept {
+struct ShelfEntry {
     name: Name,
     /// The hash of the prompt's tokens.
     prompt: u64,
@@ -27,7 +27,7 @@ struct Kept {
 #[derive(Debug, Default)]
 struct Contents {
     /// The oldest comes first.
-    kept: VecDeque<Kept>,
+    kept: VecDeque<ShelfEntry>,
     /// Blocks that can be released.
     unwanted: Vec<Block>,
 }
@@ -81,7 +81,7 @@ impl Shelf {
     /// prompts.
     pub(crate) fn keep(&self, name: Name, prompt: u64, blocks: Vec<Block>, now: Instant) -> usize {
         let contents = &mut *self.contents.lock();
-        contents.kept.push_back(Kept { name, prompt, blocks, until: now + self.patience });
+        contents.kept.push_back(ShelfEntry { name, prompt, blocks, until: now + self.patience });
         let mut forgotten = 0;
         while contents.kept.iter().map(|kept| kept.blocks.len()).sum::<usize>() > self.most {
             let Some(oldest) = contents.kept.pop_front() else { break };

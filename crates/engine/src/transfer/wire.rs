@@ -1,7 +1,7 @@
 //! The handshake of two engines before blocks are transferred.
 //!
-//! The engine that has the blocks sends `Hello`. The other engine sends `Ask` with a proof that it knows the secret. The
-//! first engine sends `Answer` with its own proof, and then the numbers of the blocks. The other engine sends `Thanks` when
+//! The engine that has the blocks sends `Hello`. The other engine sends `TransferRequest` with a proof that it knows the secret. The
+//! first engine sends `Answer` with its own proof, and then the numbers of the blocks. The other engine sends `TransferAck` when
 //! it has received them. Each message is JSON after its length in four bytes.
 
 use std::io;
@@ -15,7 +15,7 @@ use super::config::Token;
 /// The version of this protocol.
 const PROTOCOL: u32 = 1;
 /// The longest message, in bytes.
-const LONGEST: usize = 4096;
+const MAX_MESSAGE_BYTES: usize = 4096;
 
 /// The shape of an engine's blocks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,7 +41,7 @@ pub(super) struct Hello {
 
 /// The request for blocks.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Ask {
+pub(super) struct TransferRequest {
     nonce: String,
     proof: String,
     pub(super) shape: Shape,
@@ -62,7 +62,7 @@ pub(super) enum Answer {
 
 /// The last message: the blocks have arrived.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Thanks {
+pub(super) struct TransferAck {
     pub(super) blocks: usize,
 }
 
@@ -115,19 +115,19 @@ impl Key {
     }
 
     /// Creates a request for blocks.
-    pub(super) fn ask(&self, hello: &Hello, shape: Shape, request: String, prompt: u64) -> Ask {
+    pub(super) fn ask(&self, hello: &Hello, shape: Shape, request: String, prompt: u64) -> TransferRequest {
         let nonce = nonce();
         let proof = self.proof("ask", &hello.nonce, &nonce);
-        Ask { nonce, proof, shape, request, prompt }
+        TransferRequest { nonce, proof, shape, request, prompt }
     }
 
     /// Whether the sender of the request knows the secret.
-    pub(super) fn trusts_ask(&self, hello: &Hello, ask: &Ask) -> bool {
+    pub(super) fn trusts_ask(&self, hello: &Hello, ask: &TransferRequest) -> bool {
         self.proves(&ask.proof, "ask", &hello.nonce, &ask.nonce)
     }
 
     /// Creates the answer that grants a request.
-    pub(super) fn grant(&self, hello: &Hello, ask: &Ask, blocks: usize) -> Answer {
+    pub(super) fn grant(&self, hello: &Hello, ask: &TransferRequest, blocks: usize) -> Answer {
         Answer::Granted { proof: self.proof("grant", &ask.nonce, &hello.nonce), blocks }
     }
 
@@ -156,7 +156,7 @@ impl Hello {
 
 // === impl Ask ===
 
-impl Ask {
+impl TransferRequest {
     pub(super) fn nonce(&self) -> &str {
         &self.nonce
     }
@@ -174,8 +174,8 @@ pub(super) async fn send(stream: &mut (impl AsyncWrite + Unpin), message: &impl 
 /// Reads a message.
 pub(super) async fn receive<T: DeserializeOwned>(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<T> {
     let length = stream.read_u32_le().await? as usize;
-    if length > LONGEST {
-        return Err(io::Error::other(format!("a message of {length} bytes, more than {LONGEST}")));
+    if length > MAX_MESSAGE_BYTES {
+        return Err(io::Error::other(format!("a message of {length} bytes, more than {MAX_MESSAGE_BYTES}")));
     }
     let mut text = vec![0; length];
     stream.read_exact(&mut text).await?;
@@ -191,11 +191,11 @@ pub(crate) fn probe(bytes: &[u8]) {
     let key = Key::new(&Token("a secret for nothing".into()));
     let hello = read::<Hello>(bytes).unwrap_or_else(|_| Hello::new("e"));
     let _ = hello.misfit();
-    if let Ok(ask) = read::<Ask>(bytes) {
+    if let Ok(ask) = read::<TransferRequest>(bytes) {
         assert!(!key.trusts_ask(&hello, &ask), "a proof was made without the secret");
         let _ = ask.shape.misfit(&ask.shape);
     }
-    let _ = (read::<Answer>(bytes), read::<Thanks>(bytes));
+    let _ = (read::<Answer>(bytes), read::<TransferAck>(bytes));
     let _ = String::from_utf8_lossy(bytes).parse::<super::Connector>();
 }
 
@@ -257,9 +257,9 @@ mod tests {
     #[tokio::test]
     async fn a_message_has_a_length_that_is_kept() {
         let mut bytes = Vec::new();
-        send(&mut bytes, &Thanks { blocks: 3 }).await.unwrap();
-        assert_eq!(receive::<Thanks>(&mut bytes.as_slice()).await.unwrap().blocks, 3);
-        let error = receive::<Thanks>(&mut [0xff; 8].as_slice()).await.unwrap_err().to_string();
+        send(&mut bytes, &TransferAck { blocks: 3 }).await.unwrap();
+        assert_eq!(receive::<TransferAck>(&mut bytes.as_slice()).await.unwrap().blocks, 3);
+        let error = receive::<TransferAck>(&mut [0xff; 8].as_slice()).await.unwrap_err().to_string();
         assert!(error.contains("more than 4096"), "{error}");
     }
 }

@@ -14,7 +14,7 @@ const ELEMENTS: usize = 1 << 23;
 
 /// Why a header cannot be read.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Broken {
+pub(super) enum HeaderError {
     /// The bytes end too early.
     Truncated,
     /// The content is invalid.
@@ -35,66 +35,69 @@ impl<'a> Cursor<'a> {
         self.bytes.len() - self.at
     }
 
-    pub(super) fn take(&mut self, length: usize) -> Result<&'a [u8], Broken> {
-        let end =
-            self.at.checked_add(length).filter(|end| *end <= self.bytes.len()).ok_or(Broken::Truncated)?;
+    pub(super) fn take(&mut self, length: usize) -> Result<&'a [u8], HeaderError> {
+        let end = self
+            .at
+            .checked_add(length)
+            .filter(|end| *end <= self.bytes.len())
+            .ok_or(HeaderError::Truncated)?;
         let taken = &self.bytes[self.at..end];
         self.at = end;
         Ok(taken)
     }
 
-    fn array<const N: usize>(&mut self) -> Result<[u8; N], Broken> {
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], HeaderError> {
         let mut array = [0; N];
         array.copy_from_slice(self.take(N)?);
         Ok(array)
     }
 
-    pub(super) fn u8(&mut self) -> Result<u8, Broken> {
+    pub(super) fn u8(&mut self) -> Result<u8, HeaderError> {
         Ok(self.array::<1>()?[0])
     }
 
-    pub(super) fn u16(&mut self) -> Result<u16, Broken> {
+    pub(super) fn u16(&mut self) -> Result<u16, HeaderError> {
         Ok(u16::from_le_bytes(self.array()?))
     }
 
-    pub(super) fn u32(&mut self) -> Result<u32, Broken> {
+    pub(super) fn u32(&mut self) -> Result<u32, HeaderError> {
         Ok(u32::from_le_bytes(self.array()?))
     }
 
-    pub(super) fn u64(&mut self) -> Result<u64, Broken> {
+    pub(super) fn u64(&mut self) -> Result<u64, HeaderError> {
         Ok(u64::from_le_bytes(self.array()?))
     }
 
-    pub(super) fn f32(&mut self) -> Result<f32, Broken> {
+    pub(super) fn f32(&mut self) -> Result<f32, HeaderError> {
         Ok(f32::from_le_bytes(self.array()?))
     }
 
-    pub(super) fn f64(&mut self) -> Result<f64, Broken> {
+    pub(super) fn f64(&mut self) -> Result<f64, HeaderError> {
         Ok(f64::from_le_bytes(self.array()?))
     }
 
     /// Reads a count of items that have at least `least` bytes each. Fails if so many items cannot follow in the header.
-    pub(super) fn count(&mut self, least: usize) -> Result<usize, Broken> {
+    pub(super) fn count(&mut self, least: usize) -> Result<usize, HeaderError> {
         let count = self.u64()?;
         usize::try_from(count)
             .ok()
             .filter(|count| count.checked_mul(least).is_some_and(|bytes| bytes <= self.left()))
-            .ok_or(Broken::Truncated)
+            .ok_or(HeaderError::Truncated)
     }
 
     /// Reads the number of elements of a list.
-    pub(super) fn elements(&mut self) -> Result<usize, Broken> {
+    pub(super) fn elements(&mut self) -> Result<usize, HeaderError> {
         let count = self.count(1)?;
         self.elements = self
             .elements
             .checked_sub(count)
-            .ok_or_else(|| Broken::Invalid(format!("its lists have more than {ELEMENTS} elements")))?;
+            .ok_or_else(|| HeaderError::Invalid(format!("its lists have more than {ELEMENTS} elements")))?;
         Ok(count)
     }
 
     /// Reads a text with its length before it. Vocabularies contain bytes that are not UTF-8. These become replacement
     /// characters.
-    pub(super) fn text(&mut self) -> Result<String, Broken> {
+    pub(super) fn text(&mut self) -> Result<String, HeaderError> {
         let length = self.count(1)?;
         Ok(String::from_utf8_lossy(self.take(length)?).into_owned())
     }

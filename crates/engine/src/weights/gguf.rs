@@ -11,7 +11,7 @@ use candle_core::quantized::GgmlDType;
 
 use super::{
     Raw,
-    bytes::{Broken, Cursor},
+    bytes::{Cursor, HeaderError},
 };
 use crate::LoadError;
 
@@ -70,7 +70,7 @@ impl Value {
         if let Self::List(list) = self { Some(list) } else { None }
     }
 
-    fn read(cursor: &mut Cursor<'_>, kind: u32, depth: usize) -> Result<Self, Broken> {
+    fn read(cursor: &mut Cursor<'_>, kind: u32, depth: usize) -> Result<Self, HeaderError> {
         Ok(match kind {
             0 => Self::Integer(cursor.u8()?.into()),
             1 => Self::Integer(i8::from_le_bytes([cursor.u8()?]).into()),
@@ -90,7 +90,7 @@ impl Value {
             10 => Self::Integer(cursor.u64()?.into()),
             11 => Self::Integer(i64::from_le_bytes(cursor.u64()?.to_le_bytes()).into()),
             12 => Self::Number(cursor.f64()?),
-            kind => return Err(Broken::Invalid(format!("metadata of the unknown type {kind}"))),
+            kind => return Err(HeaderError::Invalid(format!("metadata of the unknown type {kind}"))),
         })
     }
 }
@@ -112,16 +112,16 @@ impl Gguf {
                     return Ok(Self { path: path.to_owned(), file, metadata, tensors });
                 }
                 // The header is longer than the part that was read.
-                Err(Broken::Truncated) if (length as u64) < size && length < HEADER => {
+                Err(HeaderError::Truncated) if (length as u64) < size && length < HEADER => {
                     length =
                         length.saturating_mul(8).min(HEADER).min(usize::try_from(size).unwrap_or(HEADER));
                 }
                 Err(broken) => {
                     let reason = match broken {
-                        Broken::Truncated => {
+                        HeaderError::Truncated => {
                             "the file ends within its header, or the header is too long".to_owned()
                         }
-                        Broken::Invalid(reason) => reason,
+                        HeaderError::Invalid(reason) => reason,
                     };
                     return Err(LoadError::Malformed { path: path.to_owned(), reason });
                 }
@@ -180,14 +180,14 @@ struct Header {
 
 impl Header {
     /// Reads the header of a file of `size` bytes. Each tensor must be within the file.
-    fn read(bytes: &[u8], size: u64) -> Result<Self, Broken> {
+    fn read(bytes: &[u8], size: u64) -> Result<Self, HeaderError> {
         let mut cursor = Cursor::new(bytes);
         if cursor.take(4)? != b"GGUF" {
-            return Err(Broken::Invalid("not a GGUF file: it does not begin with `GGUF`".into()));
+            return Err(HeaderError::Invalid("not a GGUF file: it does not begin with `GGUF`".into()));
         }
         let version = cursor.u32()?;
         if !(2..=3).contains(&version) {
-            return Err(Broken::Invalid(format!("GGUF version {version}; expected 2 or 3")));
+            return Err(HeaderError::Invalid(format!("GGUF version {version}; expected 2 or 3")));
         }
         // The smallest tensor needs 24 bytes in the table, and the smallest metadata value 13.
         let (tensor_count, value_count) = (cursor.count(24)?, cursor.count(13)?);
@@ -204,7 +204,7 @@ impl Header {
         }
         let alignment = metadata.get("general.alignment").and_then(Value::size).unwrap_or(32);
         if !alignment.is_power_of_two() || alignment > 1 << 20 {
-            return Err(Broken::Invalid(format!(
+            return Err(HeaderError::Invalid(format!(
                 "general.alignment is {alignment}: expected a power of two up to 1048576"
             )));
         }
@@ -215,7 +215,7 @@ impl Header {
                 offset.checked_add(place.length as u64)
             });
             if end.is_none_or(|end| end > size) {
-                return Err(Broken::Invalid(format!(
+                return Err(HeaderError::Invalid(format!(
                     "tensor `{name}` is outside of the file, which may be cut off"
                 )));
             }
@@ -225,9 +225,9 @@ impl Header {
 }
 
 impl TensorInfo {
-    fn read(cursor: &mut Cursor<'_>) -> Result<(String, Self), Broken> {
+    fn read(cursor: &mut Cursor<'_>) -> Result<(String, Self), HeaderError> {
         let name = cursor.text()?;
-        let invalid = |reason: String| Broken::Invalid(format!("tensor `{name}`: {reason}"));
+        let invalid = |reason: String| HeaderError::Invalid(format!("tensor `{name}`: {reason}"));
         let dimensions = cursor.u32()?;
         if !(1..=4).contains(&dimensions) {
             return Err(invalid(format!("{dimensions} dimensions; expected 1 to 4")));
@@ -298,8 +298,8 @@ mod tests {
     fn message(bytes: &[u8]) -> String {
         match Header::read(bytes, bytes.len() as u64) {
             Ok(_) => "fine".into(),
-            Err(Broken::Truncated) => "truncated".into(),
-            Err(Broken::Invalid(reason)) => reason,
+            Err(HeaderError::Truncated) => "truncated".into(),
+            Err(HeaderError::Invalid(reason)) => reason,
         }
     }
 

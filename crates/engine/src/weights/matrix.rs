@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::Raw;
 use crate::{
     LoadError,
-    kernels::{Format, Packed},
+    kernels::{Format, PackedMatrix},
 };
 use candle_core::{
     Device, Module, Tensor,
@@ -30,14 +30,14 @@ pub(crate) struct Embedding {
 /// Weights for multiplication.
 enum Weights {
     /// By the crate's own kernels.
-    Packed(Arc<Packed>),
+    Packed(Arc<PackedMatrix>),
     /// By candle.
     Blocks(QMatMul),
 }
 
 /// Weights that can be read row by row, and also multiplied.
 enum Table {
-    Packed(Arc<Packed>),
+    Packed(Arc<PackedMatrix>),
     Blocks(Arc<QTensor>),
 }
 
@@ -82,15 +82,15 @@ impl Raw {
     /// Converts the tensor to the format in which it is multiplied.
     fn table(&self, shape: [usize; 2], as_shipped: bool) -> Result<Table, LoadError> {
         let wanted = multiplied_as(self.format, as_shipped);
-        if let Some(format) = packable(wanted).filter(|_| Packed::is_available()) {
+        if let Some(format) = packable(wanted).filter(|_| PackedMatrix::is_available()) {
             let [outputs, inputs] = shape;
             let packed = if wanted == self.format {
                 self.expect(&shape)?;
-                Packed::new(format, &self.data, outputs, inputs)
+                PackedMatrix::new(format, &self.data, outputs, inputs)
             } else {
                 let converted = self.quantized(&shape, wanted)?;
                 let data = converted.data().map_err(|error| self.malformed(error))?;
-                Packed::new(format, &data, outputs, inputs)
+                PackedMatrix::new(format, &data, outputs, inputs)
             };
             if let Some(packed) = packed {
                 return Ok(Table::Packed(packed.into()));
@@ -105,7 +105,7 @@ fn multiplied_as(format: GgmlDType, as_shipped: bool) -> GgmlDType {
     use GgmlDType::{Q2K, Q3K, Q4_0, Q4_1, Q4K, Q5K, Q6K, Q8_0};
     match format {
         Q8_0 | Q4_0 | Q2K | Q3K | Q4K | Q5K | Q6K => format,
-        Q4_1 if Packed::is_available() => format,
+        Q4_1 if PackedMatrix::is_available() => format,
         format if as_shipped => format,
         _ => Q8_0,
     }
@@ -115,7 +115,7 @@ fn multiplied_as(format: GgmlDType, as_shipped: bool) -> GgmlDType {
 pub(super) fn kept_as(format: GgmlDType, as_shipped: bool) -> GgmlDType {
     match multiplied_as(format, as_shipped) {
         // In the interleaved layout, a block of Q4_0 also has a minimum.
-        GgmlDType::Q4_0 if Packed::is_available() => GgmlDType::Q4_1,
+        GgmlDType::Q4_0 if PackedMatrix::is_available() => GgmlDType::Q4_1,
         // Candle multiplies these as whole numbers.
         GgmlDType::F16 | GgmlDType::BF16 => GgmlDType::F32,
         format => format,

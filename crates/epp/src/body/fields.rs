@@ -12,8 +12,8 @@ use serde_json::value::RawValue;
 
 use super::{
     MAX_ELEMENTS,
+    prompt_text::{PromptBuffer, Words},
     scalars::{Flag, Number, Text, skip_map, skip_null, skip_scalars},
-    words::{PromptBuffer, Words},
 };
 
 /// The top-level fields of all APIs.

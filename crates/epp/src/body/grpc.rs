@@ -3,13 +3,13 @@
 use longboat_scheduler::Prompt;
 
 use super::{
-    Api, BodyError, Parsed, parse,
+    Api, BodyError, ParsedBody, parse,
     protobuf::{Fields, ProtobufError, Value, append_numbers, message},
 };
 use crate::metrics::Usage;
 
 /// Reads a body of a gRPC API. A body without a model gives an empty model name: the server has only one model.
-pub(super) fn read(api: Api, body: &[u8], limit: usize) -> Result<Parsed, BodyError> {
+pub(super) fn read(api: Api, body: &[u8], limit: usize) -> Result<ParsedBody, BodyError> {
     let message = message(body)?;
     match api {
         Api::VllmEmbed => embed(message),
@@ -20,8 +20,8 @@ pub(super) fn read(api: Api, body: &[u8], limit: usize) -> Result<Parsed, BodyEr
 }
 
 /// `GenerateRequest`. Its prompt is text or tokens; if both are there, the last one counts.
-fn generate(message: &[u8]) -> Result<Parsed, BodyError> {
-    let mut parsed = Parsed::default();
+fn generate(message: &[u8]) -> Result<ParsedBody, BodyError> {
+    let mut parsed = ParsedBody::default();
     let mut prompt = None;
     for field in Fields::of(message) {
         match field? {
@@ -40,7 +40,7 @@ fn generate(message: &[u8]) -> Result<Parsed, BodyError> {
 }
 
 /// `EmbedRequest`. Embeddings leave nothing in a prefix cache for other requests, so this returns no prompts.
-fn embed(message: &[u8]) -> Result<Parsed, BodyError> {
+fn embed(message: &[u8]) -> Result<ParsedBody, BodyError> {
     let mut found = false;
     for field in Fields::of(message) {
         if let (2, value) = field? {
@@ -49,7 +49,7 @@ fn embed(message: &[u8]) -> Result<Parsed, BodyError> {
         }
     }
     if found {
-        Ok(Parsed::default())
+        Ok(ParsedBody::default())
     } else {
         Err(BodyError::Grpc("missing tokenized input in EmbedRequest"))
     }
@@ -75,7 +75,7 @@ fn has_placeholders(value: Value<'_>) -> Result<bool, ProtobufError> {
 }
 
 /// Reads a message with an `HttpBody`, whose data is a JSON request.
-fn wrapped(message: &[u8], api: Api, limit: usize) -> Result<Parsed, BodyError> {
+fn wrapped(message: &[u8], api: Api, limit: usize) -> Result<ParsedBody, BodyError> {
     let mut json = None;
     for field in Fields::of(message) {
         if let (2, value) = field? {
@@ -89,8 +89,8 @@ fn wrapped(message: &[u8], api: Api, limit: usize) -> Result<Parsed, BodyError> 
     let json = json.ok_or(BodyError::Grpc("the message has no HttpBody"))?;
     match parse(api, json, limit) {
         // The model's name serves metrics only. The message is sent on unchanged, so the name has no place to be replaced at.
-        Ok(parsed) => Ok(Parsed { model_at: 0..0, ..parsed }),
-        Err(BodyError::NoModel) => Ok(Parsed::default()),
+        Ok(parsed) => Ok(ParsedBody { model_at: 0..0, ..parsed }),
+        Err(BodyError::NoModel) => Ok(ParsedBody::default()),
         Err(error) => Err(error),
     }
 }

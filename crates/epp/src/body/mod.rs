@@ -9,15 +9,15 @@ use longboat_scheduler::{Media, Prompt, config::Parser};
 mod fields;
 mod grpc;
 mod media;
+mod prompt_text;
 mod protobuf;
 mod scalars;
-mod words;
 
 use fields::{Fields, MessageList, PromptField};
 pub(crate) use grpc::usage as grpc_usage;
 pub(crate) use media::{media, rendered};
+use prompt_text::PromptBuffer;
 pub(crate) use protobuf::{HEADER, ProtobufError, length};
-use words::PromptBuffer;
 
 /// The API that a path belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,7 +89,7 @@ const MAX_ELEMENTS: usize = 1 << 16;
 
 /// The result of reading a body.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Parsed {
+pub(crate) struct ParsedBody {
     /// The requested model. Empty if bodies are not read.
     pub(crate) model: String,
     /// The range of the model's JSON value in the body.
@@ -126,9 +126,9 @@ pub(crate) enum BodyError {
 }
 
 /// Reads a body of this API. Of each text, at most `limit` bytes are kept.
-pub(crate) fn parse(api: Api, body: &[u8], limit: usize) -> Result<Parsed, BodyError> {
+pub(crate) fn parse(api: Api, body: &[u8], limit: usize) -> Result<ParsedBody, BodyError> {
     if api == Api::Opaque {
-        return Ok(Parsed::default());
+        return Ok(ParsedBody::default());
     }
     if api.is_grpc() {
         return grpc::read(api, body, limit);
@@ -148,7 +148,7 @@ pub(crate) fn parse(api: Api, body: &[u8], limit: usize) -> Result<Parsed, BodyE
         Api::Generate => fields.token_ids.as_ref(),
         _ => None,
     };
-    Ok(Parsed {
+    Ok(ParsedBody {
         model,
         model_at,
         stream: fields.stream,

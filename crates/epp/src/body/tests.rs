@@ -2,7 +2,7 @@ use longboat_scheduler::{Prompt, config::Parser};
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::{Api, BodyError, MAX_ELEMENTS, MAX_MODEL, Parsed, parse};
+use super::{Api, BodyError, MAX_ELEMENTS, MAX_MODEL, ParsedBody, parse};
 
 fn text(api: Api, body: &str) -> Vec<String> {
     parse(api, body.as_bytes(), usize::MAX)
@@ -152,17 +152,17 @@ fn requests_over_grpc_are_read() {
     ]
     .concat();
     let parsed = parse(Api::VllmGenerate, &frame(&message), usize::MAX).unwrap();
-    let expected = Parsed {
+    let expected = ParsedBody {
         stream: true,
         exact: true,
         multimodal: true,
         prompts: vec![Prompt::from(vec![1, 0, 0, 0, 0x2c, 1, 0, 0, 7, 0, 0, 0])],
-        ..Parsed::default()
+        ..ParsedBody::default()
     };
     assert_eq!(parsed, expected);
     let text = parse(Api::VllmGenerate, &frame(&field(3, b"hello")), usize::MAX).unwrap();
     assert_eq!((text.exact, text.prompts), (false, vec![Prompt::from(b"hello".to_vec())]));
-    assert_eq!(parse(Api::VllmEmbed, &frame(&tokens), usize::MAX).unwrap(), Parsed::default());
+    assert_eq!(parse(Api::VllmEmbed, &frame(&tokens), usize::MAX).unwrap(), ParsedBody::default());
     let json = br#"{"model":"m","messages":[{"role":"user","content":"hi"}],"stream":true}"#;
     let chat = field(2, &[field(1, b"application/json"), field(2, json)].concat());
     let chat = parse(Api::VertexChat, &frame(&[field(1, b"endpoint"), chat].concat()), usize::MAX).unwrap();

@@ -22,7 +22,7 @@ use names::Names;
 /// Failures in a row after which the picker pauses its calls to a companion.
 pub(crate) const FAILURES: u32 = 3;
 /// The length of this pause.
-const PAUSE: Duration = Duration::from_secs(2);
+const RETRY_DELAY: Duration = Duration::from_secs(2);
 
 /// The HTTP client for companions. Over TLS, it trusts the certificates that the environment names.
 pub(crate) type CompanionClient = Client<HttpsConnector<HttpConnector<Names>>, Full<Bytes>>;
@@ -70,13 +70,13 @@ impl Health {
     }
 
     /// Whether the companion may be called now. After a pause, one call at a time tests whether the companion is healthy again.
-    pub(crate) fn may_ask(&self) -> bool {
+    pub(crate) fn may_send(&self) -> bool {
         let mut state = self.state.lock();
         let now = Instant::now();
         match state.rests_until {
             Some(until) if until > now => false,
             Some(_) => {
-                state.rests_until = Some(now + PAUSE);
+                state.rests_until = Some(now + RETRY_DELAY);
                 true
             }
             None => true,
@@ -100,7 +100,7 @@ impl Health {
             if state.failures == FAILURES {
                 tracing::warn!("{}", self.warning);
             }
-            state.rests_until = Some(Instant::now() + PAUSE);
+            state.rests_until = Some(Instant::now() + RETRY_DELAY);
         }
     }
 

@@ -6,7 +6,7 @@ use crate::{
 };
 
 /// A longer message is skipped unread. Messages with token counts are far shorter.
-const LONGEST: usize = 1 << 20;
+const MAX_MESSAGE_BYTES: usize = 1 << 20;
 
 /// Keeps the incomplete message and the last usage.
 #[derive(Debug)]
@@ -40,7 +40,7 @@ impl Frames {
                     self.lost = true;
                     return;
                 };
-                if length > LONGEST {
+                if length > MAX_MESSAGE_BYTES {
                     self.kept.clear();
                     self.skip = length;
                     continue;
@@ -113,7 +113,7 @@ mod tests {
     #[test]
     fn long_messages_are_skipped_and_compressed_ones_end_it() {
         let mut frames = Frames::of(Api::VllmGenerate).unwrap();
-        let long = frame(&vec![0; LONGEST + 1]);
+        let long = frame(&vec![0; MAX_MESSAGE_BYTES + 1]);
         long.chunks(1000).for_each(|chunk| frames.push(chunk));
         assert!(frames.kept.is_empty());
         frames.push(&frame(&[0x0a, 2, 0x10, 7]));

@@ -49,13 +49,13 @@ pub(super) fn fairness(headers: &Headers) -> Option<&str> {
 }
 
 /// The longest flow name that is kept. The limit exists because fairness policies keep names longer than the request.
-const LONGEST_FLOW: usize = 256;
+const MAX_FLOW_NAME_BYTES: usize = 256;
 
 /// Returns a short name unchanged. A long name is replaced by its beginning and a hash, so that different flows stay different.
 pub(super) fn short(flow: Cow<'_, str>) -> Cow<'_, str> {
     use std::hash::{BuildHasher as _, RandomState};
     static HASHER: LazyLock<RandomState> = LazyLock::new(RandomState::new);
-    if flow.len() <= LONGEST_FLOW {
+    if flow.len() <= MAX_FLOW_NAME_BYTES {
         return flow;
     }
     let beginning: String = flow.chars().take(32).collect();

@@ -7,7 +7,7 @@
 use std::{mem, sync::Arc, task::Context, time::Duration};
 
 use bytes::Bytes;
-use longboat_accept::Held;
+use longboat_accept::MemoryReservation;
 use longboat_extproc::{Event, Headers, Incoming, Metadata, Outbox, Processor, ProcessorExchange};
 use longboat_scheduler::{Reservation, Slot, config::Parser};
 use tokio::time::Instant;
@@ -15,12 +15,13 @@ use tokio::time::Instant;
 use crate::{
     admission::{InFlight, QueuePlace},
     answer::{Code, Refusal},
-    body::{Api, Parsed},
+    body::{Api, ParsedBody},
     core::Core,
     decisions::Record,
-    metrics::{ExtProcMetrics, Gaps, OpenStream, RequestLabels, Waiting},
+    metrics::{ExtProcMetrics, InterChunkTimer, OpenStream, RequestLabels, WaitingGuard},
 };
 
+mod body_buffer;
 mod forecast;
 mod frames;
 mod headers;
@@ -30,13 +31,12 @@ mod response;
 pub(crate) mod rewrite;
 mod send;
 mod usage;
-mod whole;
 
+use body_buffer::Body;
 use forecast::{Forecast, LatencyMeasurement};
 use prepare::Preparation;
 use rewrite::Rewrite;
 pub(crate) use usage::UsageScan;
-use whole::Body;
 
 /// Creates an [`Exchange`] per stream.
 #[derive(Debug)]
@@ -47,7 +47,7 @@ impl Processor for Picker {
 
     fn open(&self) -> Exchange {
         let stream = self.0.metrics.extproc.as_ref().map(ExtProcMetrics::opened);
-        Exchange { core: Arc::clone(&self.0), phase: Phase::Headers, stream }
+        Exchange { core: Arc::clone(&self.0), phase: RequestPhase::Headers, stream }
     }
 
     /// A picker that has just started knows no endpoints, and would refuse requests that another picker can serve.
@@ -59,13 +59,13 @@ impl Processor for Picker {
 /// The state of one request.
 pub(crate) struct Exchange {
     core: Arc<Core>,
-    phase: Phase,
+    phase: RequestPhase,
     /// Counts the stream as open. `None` if streams are not counted.
     stream: Option<OpenStream>,
 }
 
 /// Everything that is true of a request in each phase.
-enum Phase {
+enum RequestPhase {
     /// Waits for the request's headers.
     Headers,
     /// Receives the request's body.
@@ -90,7 +90,7 @@ struct PendingRequest {
     bytes: usize,
     since: Instant,
     /// The memory of the request's headers.
-    _held: Held,
+    _held: MemoryReservation,
 }
 
 /// A request whose body was read.
@@ -99,15 +99,15 @@ struct ParsedRequest {
     body: Bytes,
     trailers: bool,
     api: Api,
-    parsed: Parsed,
+    parsed: ParsedBody,
     target: String,
     flow: String,
     labels: RequestLabels,
     request_id: String,
     /// The memory of the copies that were made from the body.
-    _held: Held,
+    _held: MemoryReservation,
     /// The memory of the prompt's tokens, if they were requested.
-    tokens_held: Option<Held>,
+    tokens_held: Option<MemoryReservation>,
     /// The endpoint that was chosen together with other requests with the same prompt.
     together: Option<Slot>,
     /// The predicted latency on each endpoint, if a predictor is used.
@@ -119,7 +119,7 @@ struct QueuedRequest {
     request: ParsedRequest,
     queued: QueuePlace,
     /// Counts the request as waiting. `None` if flow control is off.
-    waiting: Option<Waiting>,
+    waiting: Option<WaitingGuard>,
 }
 
 /// A request that was sent to an endpoint.
@@ -144,7 +144,7 @@ struct RoutedRequest {
     /// The registration for eviction. `None` if eviction is off.
     in_flight: Option<InFlight>,
     /// Measures the times between the chunks of a stream.
-    gaps: Option<Gaps>,
+    gaps: Option<InterChunkTimer>,
     /// Measures the request for the latency predictor.
     measurement: Option<LatencyMeasurement>,
     /// The endpoint.
@@ -199,8 +199,8 @@ impl ProcessorExchange for Exchange {
 
     fn waits(&self) -> bool {
         match &self.phase {
-            Phase::Queued(_) | Phase::Preparing(_) => true,
-            Phase::Response(routed) => routed.in_flight.as_ref().is_some_and(InFlight::waits),
+            RequestPhase::Queued(_) | RequestPhase::Preparing(_) => true,
+            RequestPhase::Response(routed) => routed.in_flight.as_ref().is_some_and(InFlight::waits),
             _ => false,
         }
     }
@@ -220,7 +220,7 @@ impl Exchange {
 
     /// Checks whether the request in flight must make room for others, and then refuses it.
     fn poll_in_flight(&mut self, context: &mut Context<'_>, out: &mut Outbox) {
-        let Phase::Response(routed) = &mut self.phase else { return };
+        let RequestPhase::Response(routed) = &mut self.phase else { return };
         let Some(in_flight) = &mut routed.in_flight else { return };
         if in_flight.poll(context).is_ready() {
             let labels = routed.labels.clone();
@@ -235,12 +235,12 @@ impl Exchange {
         self.core.metrics.failed(&labels, refusal.code.name());
         out.push(refusal.action());
         out.finish();
-        self.end(Phase::Refused);
+        self.end(RequestPhase::Refused);
     }
 
     /// Goes to a phase in which the picker does nothing more. A request in flight no longer counts as such.
-    fn end(&mut self, phase: Phase) {
-        if let Phase::Response(routed) = mem::replace(&mut self.phase, phase) {
+    fn end(&mut self, phase: RequestPhase) {
+        if let RequestPhase::Response(routed) = mem::replace(&mut self.phase, phase) {
             self.release(*routed);
         }
     }
@@ -250,9 +250,9 @@ impl Drop for Exchange {
     /// Nothing may stay counted as in flight after the stream has ended, with or without a response.
     fn drop(&mut self) {
         // A client that left while its request waited gets no answer, but its request counts as failed.
-        if let Phase::Queued(queued) = &self.phase {
+        if let RequestPhase::Queued(queued) = &self.phase {
             self.core.metrics.failed(&queued.request.labels, Code::ServiceUnavailable.name());
         }
-        self.end(Phase::Passing);
+        self.end(RequestPhase::Passing);
     }
 }

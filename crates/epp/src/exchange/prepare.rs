@@ -16,7 +16,7 @@ use longboat_extproc::Outbox;
 use longboat_scheduler::{Prediction, Slot};
 use tokio::time::{Instant, Timeout, error::Elapsed};
 
-use super::{Exchange, ParsedRequest, Phase, QueuedRequest};
+use super::{Exchange, ParsedRequest, QueuedRequest, RequestPhase};
 use crate::{
     admission::Permit,
     burst::Seat,
@@ -87,7 +87,7 @@ impl Exchange {
         if let (Some(predictor), Some(settings)) = (&self.core.predictor, self.core.scheduler.latency()) {
             request.forecast.features = self.features(&request);
             let features = &request.forecast.features;
-            if settings.predict && !features.is_empty() && predictor.may_ask() {
+            if settings.predict && !features.is_empty() && predictor.may_send() {
                 let features = features.iter().map(|(_, features)| features.clone()).collect();
                 let predictor = Arc::clone(predictor);
                 let answer = async move { predictor.predict(features).await };
@@ -99,13 +99,15 @@ impl Exchange {
 
     fn wait(&mut self, request: ParsedRequest, permit: Permit, wait: Wait) {
         let preparing = Preparation { request, permit, wait, since: Instant::now() };
-        self.phase = Phase::Preparing(Box::new(preparing));
+        self.phase = RequestPhase::Preparing(Box::new(preparing));
     }
 
     pub(super) fn poll_queued(&mut self, context: &mut Context<'_>, out: &mut Outbox) {
-        let Phase::Queued(queued) = &mut self.phase else { return };
+        let RequestPhase::Queued(queued) = &mut self.phase else { return };
         let Poll::Ready(admitted) = queued.queued.poll(context) else { return };
-        let Phase::Queued(queued) = mem::replace(&mut self.phase, Phase::Refused) else { return };
+        let RequestPhase::Queued(queued) = mem::replace(&mut self.phase, RequestPhase::Refused) else {
+            return;
+        };
         let QueuedRequest { request, waiting, .. } = *queued;
         match (&admitted, waiting) {
             (Ok(_), Some(waiting)) => waiting.dispatched(),
@@ -120,14 +122,16 @@ impl Exchange {
 
     /// Goes on with the tokens. If the tokens fail or do not come in time, the request goes on without them.
     pub(super) fn poll_preparing(&mut self, context: &mut Context<'_>, out: &mut Outbox) {
-        let Phase::Preparing(preparing) = &mut self.phase else { return };
+        let RequestPhase::Preparing(preparing) = &mut self.phase else { return };
         let answer = match &mut preparing.wait {
             Wait::Tokens(answer) => answer.as_mut().poll(context).map(WaitResult::Tokens),
             Wait::Burst(seat) => seat.poll(context).map(WaitResult::Burst),
             Wait::Latency(answer) => answer.as_mut().poll(context).map(WaitResult::Latency),
         };
         let Poll::Ready(answer) = answer else { return };
-        let Phase::Preparing(preparing) = mem::replace(&mut self.phase, Phase::Refused) else { return };
+        let RequestPhase::Preparing(preparing) = mem::replace(&mut self.phase, RequestPhase::Refused) else {
+            return;
+        };
         let Preparation { mut request, permit, since, .. } = *preparing;
         let took = since.elapsed();
         let work = match &answer {
@@ -135,7 +139,7 @@ impl Exchange {
             WaitResult::Burst(_) => Work::Burst,
             WaitResult::Latency(_) => Work::Prediction,
         };
-        self.core.metrics.plugins.took(work, took);
+        self.core.metrics.plugins.observe_duration(work, took);
         match answer {
             WaitResult::Tokens(answer) => self.with_tokens(request, permit, answer, out),
             WaitResult::Burst(together) => {

@@ -8,13 +8,13 @@ use longboat_scheduler::flow;
 use tokio::time::Instant;
 
 use super::{
-    Exchange, Forecast, ParsedRequest, PendingRequest, Phase, QueuedRequest, headers, send::Lookup,
-    whole::Body,
+    Exchange, Forecast, ParsedRequest, PendingRequest, QueuedRequest, RequestPhase, body_buffer::Body,
+    headers, send::Lookup,
 };
 use crate::{
     admission::AdmissionResult,
     answer::{Code, Refusal},
-    body::{self, Api, Parsed},
+    body::{self, Api, ParsedBody},
     metrics::Work,
 };
 
@@ -29,7 +29,7 @@ impl Exchange {
         metadata: Option<Metadata>,
         out: &mut Outbox,
     ) {
-        if !matches!(self.phase, Phase::Headers) {
+        if !matches!(self.phase, RequestPhase::Headers) {
             return;
         }
         if end_of_stream {
@@ -45,7 +45,8 @@ impl Exchange {
         };
         let body = Body::new(headers::content_length(&headers).min(self.core.settings.max_body));
         let since = Instant::now();
-        self.phase = Phase::Body(PendingRequest { headers, metadata, body, bytes: 0, since, _held: held });
+        self.phase =
+            RequestPhase::Body(PendingRequest { headers, metadata, body, bytes: 0, since, _held: held });
     }
 
     /// Sends a request without a body to any endpoint of the pool, as the reference does: there is nothing to schedule by.
@@ -66,7 +67,7 @@ impl Exchange {
                     }),
                     metadata,
                 });
-                self.phase = Phase::Passing;
+                self.phase = RequestPhase::Passing;
             }
         }
     }
@@ -79,7 +80,7 @@ impl Exchange {
         out: &mut Outbox,
     ) {
         // Envoy may send another end of the body. The request was answered already.
-        let Phase::Body(pending) = &mut self.phase else {
+        let RequestPhase::Body(pending) = &mut self.phase else {
             return;
         };
         pending.bytes += body.len();
@@ -102,7 +103,7 @@ impl Exchange {
 
     /// Trailers end a body too. The reference hangs here.
     pub(super) fn request_trailers(&mut self, metadata: Option<Metadata>, out: &mut Outbox) {
-        if let Phase::Body(pending) = &mut self.phase {
+        if let RequestPhase::Body(pending) = &mut self.phase {
             if metadata.is_some() {
                 pending.metadata = metadata;
             }
@@ -112,7 +113,7 @@ impl Exchange {
 
     /// Handles the complete request: picks an endpoint and sends the request on.
     fn complete(&mut self, trailers: bool, out: &mut Outbox) {
-        let Phase::Body(pending) = mem::replace(&mut self.phase, Phase::Refused) else {
+        let RequestPhase::Body(pending) = mem::replace(&mut self.phase, RequestPhase::Refused) else {
             return;
         };
         match self.parse(pending, trailers) {
@@ -123,7 +124,7 @@ impl Exchange {
 
     /// Returns the model for the endpoint. A rewrite rule for the model in the body wins over the header. A body that is not
     /// read keeps its model.
-    fn target(&self, pending: &PendingRequest, api: Api, parsed: &Parsed) -> String {
+    fn target(&self, pending: &PendingRequest, api: Api, parsed: &ParsedBody) -> String {
         if api == Api::Opaque || api.is_grpc() {
             return parsed.model.clone();
         }
@@ -161,7 +162,7 @@ impl Exchange {
         if self.core.scheduler.looks_at_media() {
             parsed.media = body::media(api, &body);
         }
-        self.core.metrics.plugins.took(Work::ReadRequest(api.parser()), began.elapsed());
+        self.core.metrics.plugins.observe_duration(Work::ReadRequest(api.parser()), began.elapsed());
         // A body that is not read keeps its model.
         let target = self.target(&pending, api, &parsed);
         let flow = self.flow(&pending.headers).into_owned();
@@ -214,7 +215,7 @@ impl Exchange {
                 if let Some(waiting) = &waiting {
                     waiting.enqueued("NotYetFinalized");
                 }
-                self.phase = Phase::Queued(Box::new(QueuedRequest { request, queued, waiting }));
+                self.phase = RequestPhase::Queued(Box::new(QueuedRequest { request, queued, waiting }));
             }
         }
     }

@@ -7,7 +7,7 @@ use longboat_extproc::{Action, Header, HeaderChanges, Headers, Metadata, Outbox,
 use longboat_scheduler::{Report, Tokens};
 use tokio::time::Instant;
 
-use super::{Exchange, LatencyMeasurement, Phase, ResponseTimes, RoutedRequest, UsageScan, headers};
+use super::{Exchange, LatencyMeasurement, RequestPhase, ResponseTimes, RoutedRequest, UsageScan, headers};
 use crate::metrics::{RequestSummary, Work};
 
 impl Exchange {
@@ -18,11 +18,11 @@ impl Exchange {
         metadata: Option<&Metadata>,
         out: &mut Outbox,
     ) {
-        if matches!(self.phase, Phase::Refused) {
+        if matches!(self.phase, RequestPhase::Refused) {
             return;
         }
         let extra = match &mut self.phase {
-            Phase::Response(routed) => {
+            RequestPhase::Response(routed) => {
                 let status: u16 =
                     headers.get(":status").and_then(|status| status.parse().ok()).unwrap_or(200);
                 if status >= 400 {
@@ -48,10 +48,10 @@ impl Exchange {
     }
 
     pub(super) fn response_body(&mut self, body: Bytes, end_of_stream: bool, out: &mut Outbox) {
-        if matches!(self.phase, Phase::Refused) {
+        if matches!(self.phase, RequestPhase::Refused) {
             return;
         }
-        let Phase::Response(routed) = &mut self.phase else {
+        let RequestPhase::Response(routed) = &mut self.phase else {
             out.push(Action::ResponseBody { body, end_of_stream });
             return;
         };
@@ -100,12 +100,12 @@ impl Exchange {
     }
 
     pub(super) fn response_trailers(&mut self, out: &mut Outbox) {
-        if matches!(self.phase, Phase::Refused) {
+        if matches!(self.phase, RequestPhase::Refused) {
             return;
         }
         let reports = self.core.scheduler.reports();
         let mut metadata = Metadata::default();
-        if let Phase::Response(routed) = &mut self.phase {
+        if let RequestPhase::Response(routed) = &mut self.phase {
             metadata = reported(reports, &routed.usage);
             if let Some(rewrite) = &routed.rewrite
                 && !routed.held.is_empty()
@@ -121,7 +121,7 @@ impl Exchange {
 
     /// Records that a part of the response has arrived.
     pub(super) fn part_begins(&mut self) {
-        let Phase::Response(routed) = &mut self.phase else { return };
+        let RequestPhase::Response(routed) = &mut self.phase else { return };
         let now = Instant::now();
         let begins = ResponseTimes { since: now, part: now, spent: Duration::ZERO };
         routed.response.get_or_insert(begins).part = now;
@@ -129,7 +129,7 @@ impl Exchange {
 
     /// Records that the part is done and is not the last.
     pub(super) fn part_ends(&mut self) {
-        if let Phase::Response(routed) = &mut self.phase
+        if let RequestPhase::Response(routed) = &mut self.phase
             && let Some(response) = &mut routed.response
         {
             response.spent += response.part.elapsed();
@@ -138,7 +138,9 @@ impl Exchange {
 
     /// Records that the response is complete.
     fn finish(&mut self) {
-        let Phase::Response(mut routed) = mem::replace(&mut self.phase, Phase::Passing) else { return };
+        let RequestPhase::Response(mut routed) = mem::replace(&mut self.phase, RequestPhase::Passing) else {
+            return;
+        };
         if let Some(ResponseTimes { since, part, spent }) = routed.response {
             // In a stream, the time between parts belongs to the model server, not to the picker.
             let took = if routed.stream { spent + part.elapsed() } else { since.elapsed() };
@@ -165,7 +167,7 @@ impl Exchange {
         metrics.running(&routed.labels, -1);
         let began = Instant::now();
         let usage = routed.usage.usage();
-        metrics.plugins.took(Work::ReadResponse(routed.parser), began.elapsed());
+        metrics.plugins.observe_duration(Work::ReadResponse(routed.parser), began.elapsed());
         if let (Some(flow), Some(usage)) = (&routed.flow, usage) {
             self.core.admission.served(&self.core, flow, (usage.input, usage.output));
         }

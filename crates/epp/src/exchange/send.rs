@@ -10,7 +10,7 @@ use longboat_scheduler::{
 use tokio::time::Instant;
 
 use super::{
-    Exchange, LatencyMeasurement, ParsedRequest, PendingRequest, Phase, RoutedRequest, headers,
+    Exchange, LatencyMeasurement, ParsedRequest, PendingRequest, RequestPhase, RoutedRequest, headers,
     rewrite::{self, Rewrite},
     usage::UsageScan,
 };
@@ -87,7 +87,7 @@ impl Exchange {
         for prompt in parsed.prompts {
             buffer_pool::give(prompt.bytes);
         }
-        self.phase = Phase::Response(Box::new(RoutedRequest {
+        self.phase = RequestPhase::Response(Box::new(RoutedRequest {
             reservation,
             labels,
             flow: self.core.admission.asks_for_service().then_some(flow),
@@ -136,7 +136,11 @@ impl Exchange {
             }
         };
         core.metrics.prefixes.matched(decision.prefix_hits());
-        core.metrics.encoder_cache.looked_up(&parsed.parsed.media, decision.encoder_lookups(), &candidates);
+        core.metrics.encoder_cache.record_lookups(
+            &parsed.parsed.media,
+            decision.encoder_lookups(),
+            &candidates,
+        );
         if let Some(stages) = decision.disaggregation() {
             core.metrics.disagg.decided(core.scheduler.handler(), &parsed.labels.model_name, stages);
         }

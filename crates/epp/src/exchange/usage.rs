@@ -6,7 +6,7 @@ use super::frames::Frames;
 use crate::{body::Api, metrics::Usage};
 
 /// The bytes that are kept of the response's end. The usage object and the text after it are shorter.
-const KEPT: usize = 4096;
+const TAIL_BYTES: usize = 4096;
 
 /// Keeps the end of the response, or reads its gRPC messages.
 #[derive(Debug)]
@@ -28,15 +28,15 @@ impl UsageScan {
         if let Some(frames) = &mut self.frames {
             return frames.push(chunk);
         }
-        if chunk.len() >= KEPT {
+        if chunk.len() >= TAIL_BYTES {
             self.tail.clear();
-            self.tail.extend_from_slice(&chunk[chunk.len() - KEPT..]);
+            self.tail.extend_from_slice(&chunk[chunk.len() - TAIL_BYTES..]);
             return;
         }
         self.tail.extend_from_slice(chunk);
         // Bytes are moved only when the buffer has twice the kept length, so each byte is moved once.
-        if self.tail.len() > 2 * KEPT {
-            self.tail.drain(..self.tail.len() - KEPT);
+        if self.tail.len() > 2 * TAIL_BYTES {
+            self.tail.drain(..self.tail.len() - TAIL_BYTES);
         }
     }
 

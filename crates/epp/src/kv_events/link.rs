@@ -2,8 +2,8 @@
 
 use std::{collections::VecDeque, io, net::SocketAddr, sync::Arc, time::Duration};
 
-use longboat_accept::{Budget, Held};
-use longboat_kv_events::zmtp::{Bounds, Connection, Received, Socket};
+use longboat_accept::{Budget, MemoryReservation};
+use longboat_kv_events::zmtp::{Bounds, Connection, Socket, ZmtpEvent};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
@@ -11,20 +11,20 @@ use tokio::{
 };
 
 /// How long a connection and its handshake may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Limits for messages. The events of one engine step are far shorter.
 const BOUNDS: Bounds = Bounds { message: 16 << 20, frames: 8 };
 /// The memory of a connection that does not count.
-const FREE: usize = 128 << 10;
+const UNCOUNTED_BYTES: usize = 128 << 10;
 
 pub(super) struct Link {
     stream: TcpStream,
     connection: Connection,
-    received: VecDeque<Received>,
+    received: VecDeque<ZmtpEvent>,
     bytes: Box<[u8; 16 << 10]>,
     /// The memory for unfinished messages of all connections, and the part of this connection.
     memory: Arc<Budget>,
-    held: Option<Held>,
+    held: Option<MemoryReservation>,
     counted: usize,
 }
 
@@ -35,7 +35,7 @@ impl Link {
         address: SocketAddr,
         memory: &Arc<Budget>,
     ) -> io::Result<Self> {
-        let connected = timeout(PATIENCE, TcpStream::connect(address)).await??;
+        let connected = timeout(HANDSHAKE_TIMEOUT, TcpStream::connect(address)).await??;
         Self::accept(socket, connected, memory).await
     }
 
@@ -51,7 +51,7 @@ impl Link {
             held: None,
             counted: 0,
         };
-        timeout(PATIENCE, async {
+        timeout(HANDSHAKE_TIMEOUT, async {
             while !link.connection.is_ready() {
                 link.read().await?;
             }
@@ -73,7 +73,7 @@ impl Link {
     pub(super) async fn message(&mut self) -> io::Result<Vec<Vec<u8>>> {
         loop {
             match self.received.pop_front() {
-                Some(Received::Message(frames)) => return Ok(frames),
+                Some(ZmtpEvent::Message(frames)) => return Ok(frames),
                 Some(_) => {}
                 None => self.read().await?,
             }
@@ -96,7 +96,7 @@ impl Link {
     /// Counts the memory of the unfinished message.
     fn count(&mut self) -> io::Result<()> {
         let buffered = self.connection.buffered();
-        if buffered <= FREE {
+        if buffered <= UNCOUNTED_BYTES {
             (self.held, self.counted) = (None, 0);
             return Ok(());
         }

@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 
-use super::{Complaints, Message, apply, link::Link};
+use super::{LoggedWarnings, Message, apply, link::Link};
 use crate::{core::Core, error::Error, pool::Member};
 
 /// The most connections at once.
@@ -37,7 +37,7 @@ pub(crate) struct EventListener {
 #[derive(Default)]
 struct Topic {
     follower: Follower,
-    said: Complaints,
+    said: LoggedWarnings,
 }
 
 impl EventListener {
@@ -54,7 +54,7 @@ impl EventListener {
     /// Receives events until shutdown.
     pub(crate) async fn run(self, core: Arc<Core>, shutdown: CancellationToken) {
         let holdings = self.holdings;
-        let guests = Guests::default();
+        let guests = PeerRegistry::default();
         let accepted = |stream, peer: SocketAddr| {
             let (holdings, core, guests) = (Arc::clone(&holdings), Arc::clone(&core), guests.clone());
             async move {
@@ -77,21 +77,21 @@ impl EventListener {
 /// The connected peers. Only addresses of endpoints may connect, because reading a message needs memory before its topic is
 /// known.
 #[derive(Debug, Clone, Default)]
-struct Guests(Arc<Mutex<BTreeMap<IpAddr, usize>>>);
+struct PeerRegistry(Arc<Mutex<BTreeMap<IpAddr, usize>>>);
 
 /// A connected peer. Dropping it ends the registration.
 #[derive(Debug)]
-struct Guest(Guests, IpAddr);
+struct PeerRegistration(PeerRegistry, IpAddr);
 
-impl Guests {
-    fn enter(&self, core: &Core, peer: IpAddr) -> Option<Guest> {
+impl PeerRegistry {
+    fn enter(&self, core: &Core, peer: IpAddr) -> Option<PeerRegistration> {
         let members = core.pool.members();
         let known = members.iter().any(|member| may_speak(peer, member.endpoint.address.ip()));
         let mut guests = self.0.lock();
         let count = guests.entry(peer).or_default();
         if (known || peer.is_loopback()) && (*count < OF_ONE_ADDRESS || peer.is_loopback()) {
             *count += 1;
-            return Some(Guest(self.clone(), peer));
+            return Some(PeerRegistration(self.clone(), peer));
         }
         if *count == 0 {
             guests.remove(&peer);
@@ -100,7 +100,7 @@ impl Guests {
     }
 }
 
-impl Drop for Guest {
+impl Drop for PeerRegistration {
     fn drop(&mut self) {
         let mut guests = self.0.0.lock();
         if let Some(count) = guests.get_mut(&self.1) {
@@ -212,7 +212,7 @@ mod tests {
     fn only_endpoints_may_connect_and_not_without_end() {
         let core = support::core("");
         core.set_endpoints(vec![support::desired("a", ([10, 0, 0, 1], 8000).into(), &[])]);
-        let guests = Guests::default();
+        let guests = PeerRegistry::default();
         let enter = |address: [u8; 4]| guests.enter(&core, IpAddr::from(address));
         assert!(enter([10, 0, 0, 9]).is_none(), "it is no endpoint");
         let mut all: Vec<_> = (0..OF_ONE_ADDRESS).map(|_| enter([10, 0, 0, 1]).unwrap()).collect();

@@ -104,14 +104,14 @@ impl Message {
 
 /// The warnings that were already logged about a publisher, so that each is logged once.
 #[derive(Debug, Default)]
-struct Complaints {
+struct LoggedWarnings {
     malformed: bool,
     unusable: bool,
     nameless: bool,
 }
 
 /// Applies the events of a payload to the index entries of an endpoint.
-fn apply(holdings: &Holdings, member: &Member, model: &str, payload: &[u8], said: &mut Complaints) {
+fn apply(holdings: &Holdings, member: &Member, model: &str, payload: &[u8], said: &mut LoggedWarnings) {
     let endpoint = &member.endpoint.host_port;
     let batch = match Batch::decode(payload) {
         Ok(batch) => batch,

@@ -17,9 +17,9 @@ use tokio::time::timeout;
 use crate::companion::{self, AnswerError};
 
 /// How long an endpoint may take to answer.
-const PATIENCE: Duration = Duration::from_secs(2);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 /// The longest list of models. Real lists are far shorter.
-const LONGEST: usize = 1 << 20;
+const MAX_RESPONSE_BYTES: usize = 1 << 20;
 
 /// Asks endpoints for their models, over the same scheme as for their metrics.
 #[derive(Debug)]
@@ -43,8 +43,9 @@ impl Models {
     pub(super) async fn of(&self, host_port: &str) -> Option<String> {
         let uri = format!("{}://{host_port}/v1/models", self.scheme);
         let request = Request::get(uri).body(Empty::new()).ok()?;
-        let asked = companion::read::<AnswerError>(self.client.request(request), LONGEST, |_| Ok(()));
-        let answer = timeout(PATIENCE, asked).await.ok()?.ok()?;
+        let asked =
+            companion::read::<AnswerError>(self.client.request(request), MAX_RESPONSE_BYTES, |_| Ok(()));
+        let answer = timeout(REQUEST_TIMEOUT, asked).await.ok()?.ok()?;
         only(&answer)
     }
 }

@@ -10,7 +10,7 @@ use tokio::{
 };
 use xxhash_rust::xxh64::xxh64;
 
-use super::{Complaints, Message, Models, apply, link::Link};
+use super::{LoggedWarnings, Message, Models, apply, link::Link};
 use crate::{core::Core, metrics::KvEventMetrics, pool::Member};
 
 /// The wait before the next attempt to connect. The wait grows with each failure, up to the maximum.
@@ -86,7 +86,7 @@ pub(super) struct Publisher {
     pace: Pace,
     /// The earliest time for the next replay.
     cooled: Instant,
-    said: Complaints,
+    said: LoggedWarnings,
 }
 
 impl Publisher {
@@ -109,7 +109,7 @@ impl Publisher {
             models,
             cooled: Instant::now(),
             pace,
-            said: Complaints::default(),
+            said: LoggedWarnings::default(),
             core,
             member,
             holdings,

@@ -13,7 +13,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{PATIENCE, PredictError, Predictor, wire};
+use super::{PREDICTION_TIMEOUT, PredictError, Predictor, wire};
 use crate::companion::{self, AnswerError};
 
 /// The rows of one request, and the channel for the answer.
@@ -103,9 +103,9 @@ async fn answer(predictor: &Predictor, mut batch: Vec<Question>) {
         }
         return;
     };
-    let trial = health.ask(PATIENCE);
+    let trial = health.ask(PREDICTION_TIMEOUT);
     // Requests wait at most this long, so the call ends then too.
-    let asked = timeout(PATIENCE, call(predictor, url, &batch)).await;
+    let asked = timeout(PREDICTION_TIMEOUT, call(predictor, url, &batch)).await;
     match asked.unwrap_or(Err(PredictError::Late)) {
         Ok(mut predictions) => {
             trial.answered();

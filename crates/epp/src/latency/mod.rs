@@ -1,7 +1,7 @@
 //! The client of a latency predictor, as llm-d deploys it beside the picker. Prediction servers predict how long a request
 //! would take on an endpoint. A training server receives the measured times.
 //!
-//! Requests do not wait long for predictions. A request goes on without them if they do not come within [`PATIENCE`] or if no
+//! Requests do not wait long for predictions. A request goes on without them if they do not come within [`PREDICTION_TIMEOUT`] or if no
 //! server can be asked now.
 
 use std::{fmt, sync::Arc, time::Duration};
@@ -35,9 +35,9 @@ use batch::Question;
 use training::TrainingBuffer;
 
 /// How long a request waits for its predictions. The reference gives every producer this time.
-pub(crate) const PATIENCE: Duration = Duration::from_millis(400);
+pub(crate) const PREDICTION_TIMEOUT: Duration = Duration::from_millis(400);
 /// The most questions that wait to be sent. Further requests go on without predictions.
-const WAITING: usize = 1024;
+const MAX_QUEUED_QUERIES: usize = 1024;
 
 /// The predictor.
 pub(crate) struct Predictor {
@@ -74,7 +74,7 @@ pub(crate) enum PredictError {
 impl Predictor {
     /// Creates a predictor that is called from a pod of this namespace.
     pub(crate) fn new(settings: LatencyServers, namespace: &str, metrics: LatencyMetrics) -> Arc<Self> {
-        let (questions, waiting) = mpsc::channel(WAITING);
+        let (questions, waiting) = mpsc::channel(MAX_QUEUED_QUERIES);
         let warning = "The latency predictor does not answer, so requests are scheduled without predictions.";
         Arc::new(Self {
             client: companion::client(namespace),
@@ -98,7 +98,7 @@ impl Predictor {
         while tasks.join_next().await.is_some() {}
     }
 
-    /// Returns the predictions for these features, in the same order, within [`PATIENCE`].
+    /// Returns the predictions for these features, in the same order, within [`PREDICTION_TIMEOUT`].
     pub(crate) async fn predict(&self, features: Vec<Features>) -> Result<Vec<Prediction>, PredictError> {
         let mut answers = Vec::new();
         for rows in features.chunks(self.settings.max_bulk) {
@@ -107,12 +107,13 @@ impl Predictor {
             self.questions.try_send(question).map_err(|_| PredictError::Busy)?;
             answers.push(async { answered.await.unwrap_or(Err(PredictError::Busy)) });
         }
-        let all = timeout(PATIENCE, try_join_all(answers)).await.map_err(|_| PredictError::Late)??;
+        let all =
+            timeout(PREDICTION_TIMEOUT, try_join_all(answers)).await.map_err(|_| PredictError::Late)??;
         Ok(all.concat())
     }
 
     /// Whether any server may be asked now. If not, requests do not wait at all.
-    pub(crate) fn may_ask(&self) -> bool {
+    pub(crate) fn may_send(&self) -> bool {
         self.servers.iter().any(|(_, health)| !health.rests())
     }
 
@@ -120,7 +121,7 @@ impl Predictor {
     fn server(&self) -> Option<&(String, Arc<Health>)> {
         let well: Vec<_> = self.servers.iter().filter(|(_, health)| !health.rests()).collect();
         let chosen = well.choose(&mut rand::rng())?;
-        chosen.1.may_ask().then_some(*chosen)
+        chosen.1.may_send().then_some(*chosen)
     }
 
     /// Keeps the measurements of a response until they are sent.

@@ -28,11 +28,11 @@ pub(crate) struct LatencyServers {
 }
 
 /// The most rows that a prediction server accepts in one call.
-const MOST_ROWS: usize = 10_000;
+const MAX_BATCH_ROWS: usize = 10_000;
 /// The limit of `max_samples`. More would need too much memory and time.
-const MOST_SAMPLES: usize = 100_000;
+const MAX_SAMPLES: usize = 100_000;
 /// The limit of all times, in seconds.
-const LONGEST: u64 = 3600;
+const MAX_TIME_SECONDS: u64 = 3600;
 
 impl LatencyServers {
     /// Reads the settings from variables.
@@ -56,22 +56,22 @@ impl LatencyServers {
             }
         };
         let seconds = |name: &'static str, usual: u64| {
-            let most = usize::try_from(LONGEST).unwrap_or(usize::MAX);
+            let most = usize::try_from(MAX_TIME_SECONDS).unwrap_or(usize::MAX);
             let usual = usize::try_from(usual).unwrap_or(usize::MAX);
             number(name, usual, 1, most).map(|count| Duration::from_secs(count as u64))
         };
-        let max_rows = number("LATENCY_MAX_COALESCED_ROWS", 0, 0, MOST_ROWS)?;
+        let max_rows = number("LATENCY_MAX_COALESCED_ROWS", 0, 0, MAX_BATCH_ROWS)?;
         Ok(Self {
             training: url("TRAINING_SERVER_URL", &training)?,
             predictions: predictions
                 .map(|part| url("PREDICTION_SERVER_URL", part))
                 .collect::<Result<_, _>>()?,
-            max_samples: number("LATENCY_MAX_SAMPLE_SIZE", 1000, 1, MOST_SAMPLES)?,
+            max_samples: number("LATENCY_MAX_SAMPLE_SIZE", 1000, 1, MAX_SAMPLES)?,
             flush: seconds("LATENCY_FLUSH_INTERVAL_SEC", 1)?,
             patience: seconds("LATENCY_HTTP_TIMEOUT_SEC", 10)?,
             max_bulk: number("LATENCY_MAX_BULK_SIZE", 100, 1, 100)?,
             window: Duration::from_millis(number("LATENCY_COALESCE_WINDOW_MS", 1, 0, 100)? as u64),
-            max_rows: if max_rows == 0 { MOST_ROWS } else { max_rows },
+            max_rows: if max_rows == 0 { MAX_BATCH_ROWS } else { max_rows },
             at_once: number("LATENCY_MAX_CONCURRENT_DISPATCHES", 36, 1, 1024)?,
         })
     }

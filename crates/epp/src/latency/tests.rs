@@ -193,7 +193,7 @@ async fn a_server_that_is_away_is_left_alone_and_another_is_asked() {
             assert!(alone.predict(rows(&[1])).await.is_err(), "{behaviour:?}");
         }
         // The last call ends a moment after the requests that waited for it.
-        while alone.may_ask() {
+        while alone.may_send() {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         assert!(matches!(alone.predict(rows(&[1])).await, Err(PredictError::Busy)));

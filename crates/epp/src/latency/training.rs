@@ -77,9 +77,9 @@ pub(super) async fn run(predictor: Arc<Predictor>, stop: CancellationToken) {
             _ = turns.tick() => false,
         };
         let samples = predictor.samples.take();
-        if !samples.is_empty() && health.may_ask() {
+        if !samples.is_empty() && health.may_send() {
             let patience = predictor.settings.patience.min(if stopping {
-                super::PATIENCE
+                super::PREDICTION_TIMEOUT
             } else {
                 predictor.settings.patience
             });

@@ -66,7 +66,7 @@ impl EncoderCacheMetrics {
     }
 
     /// Counts the lookups of a request's media.
-    pub(crate) fn looked_up<'l>(
+    pub(crate) fn record_lookups<'l>(
         &self,
         media: &[Media],
         lookups: impl Iterator<Item = &'l EncoderLookup>,

@@ -9,7 +9,7 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use super::buckets::{Buckets, GOING};
+use super::buckets::{Buckets, EVICTION_DURATION};
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct DemandLabels {
@@ -50,7 +50,7 @@ impl EvictionMetrics {
             ended: Family::default(),
             target: Family::default(),
             pending: Family::default(),
-            confirmed: Family::new_with_constructor(Buckets(GOING)),
+            confirmed: Family::new_with_constructor(Buckets(EVICTION_DURATION)),
         };
         let name = |name: &str| format!("llm_d_epp_flow_control_{name}");
         let help = "Evicted requests, by the priority of the waiting requests for which they were evicted";

@@ -109,7 +109,7 @@ impl FlowMetrics {
     }
 
     /// Counts a request that comes to the queue.
-    pub(crate) fn arrived(&self, labels: &RequestLabels, bytes: u64) -> Waiting {
+    pub(crate) fn arrived(&self, labels: &RequestLabels, bytes: u64) -> WaitingGuard {
         let labels = WaitingLabels {
             fairness_id: labels.fairness_id.clone(),
             priority: labels.priority,
@@ -120,7 +120,7 @@ impl FlowMetrics {
         let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
         self.size.get_or_create(&labels).inc();
         self.bytes.get_or_create(&labels).inc_by(bytes);
-        Waiting {
+        WaitingGuard {
             metrics: self.clone(),
             labels,
             bytes,
@@ -143,7 +143,7 @@ impl FlowMetrics {
 
 /// Counts a request as waiting until this is dropped. The default outcome is that the client has left.
 #[derive(Debug)]
-pub(crate) struct Waiting {
+pub(crate) struct WaitingGuard {
     metrics: FlowMetrics,
     labels: WaitingLabels,
     bytes: i64,
@@ -151,7 +151,7 @@ pub(crate) struct Waiting {
     outcome: &'static str,
 }
 
-impl Waiting {
+impl WaitingGuard {
     /// Records that the queue accepted the request, or that the request went on at once.
     pub(crate) fn enqueued(&self, outcome: &'static str) {
         let labels = EnqueuedLabels {
@@ -187,7 +187,7 @@ impl Waiting {
     }
 }
 
-impl Drop for Waiting {
+impl Drop for WaitingGuard {
     fn drop(&mut self) {
         let Self { metrics, labels, bytes, since, outcome } = self;
         metrics.size.get_or_create(labels).dec();

@@ -6,7 +6,7 @@ use std::{
     sync::{Arc, atomic::AtomicU64},
 };
 
-use longboat_scheduler::flow::{Served, Share, Shares};
+use longboat_scheduler::flow::{FlowService, Share, Shares};
 use prometheus_client::{
     encoding::EncodeLabelSet,
     metrics::{family::Family, gauge::Gauge},
@@ -120,15 +120,15 @@ impl LimitMetrics {
     }
 
     /// Sets the service that flows have received. `label` bounds the number of label values.
-    pub(super) fn served(&self, flows: &[(Arc<str>, Served)], label: impl Fn(&str) -> String) {
+    pub(super) fn served(&self, flows: &[(Arc<str>, FlowService)], label: impl Fn(&str) -> String) {
         self.attained.clear();
         self.waits.clear();
-        let mut programs = BTreeMap::<String, Served>::new();
+        let mut programs = BTreeMap::<String, FlowService>::new();
         let (mut sum, mut squares) = (0.0, 0.0);
         for (flow, served) in flows {
             sum += served.tokens;
             squares += served.tokens * served.tokens;
-            let nothing = Served { tokens: 0.0, requests: 0, waited_ms: 0 };
+            let nothing = FlowService { tokens: 0.0, requests: 0, waited_ms: 0 };
             let program = programs.entry(label(flow)).or_insert(nothing);
             program.tokens += served.tokens;
             program.requests += served.requests;

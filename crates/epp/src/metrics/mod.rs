@@ -53,14 +53,14 @@ pub(crate) use self::{
     encoder_cache::EncoderCacheMetrics,
     eviction::EvictionMetrics,
     extproc::{ExtProcMetrics, OpenStream},
-    flow::{FlowMetrics, Waiting},
+    flow::{FlowMetrics, WaitingGuard},
     kv_cache::KvCacheMetrics,
     kv_events::KvEventMetrics,
     labels::RequestLabels,
     latency::{LatencyMetrics, Time},
     plugins::{PluginMetrics, Work},
     prefixes::PrefixMetrics,
-    stream::{Gaps, StreamMetrics},
+    stream::{InterChunkTimer, StreamMetrics},
 };
 
 type Decimal = Gauge<f64, AtomicU64>;

@@ -100,7 +100,7 @@ impl PluginMetrics {
     }
 
     /// Measures work that no stopwatch measures.
-    pub(crate) fn took(&self, work: Work, time: Duration) {
+    pub(crate) fn observe_duration(&self, work: Work, time: Duration) {
         let (place, extension_point, types) = work.series();
         let series = self.series.0[place].get_or_init(|| {
             let declared = types.iter().find_map(|known| Some((*known, self.names.get(*known)?.as_str())));

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use longboat_scheduler::{
     State,
-    flow::{Served, Shares},
+    flow::{FlowService, Shares},
 };
 
 use super::{
@@ -56,7 +56,7 @@ impl PickerMetrics {
         &self,
         shares: &Shares,
         stale: Option<usize>,
-        served: Option<&[(Arc<str>, Served)]>,
+        served: Option<&[(Arc<str>, FlowService)]>,
     ) {
         self.limits.shares(shares);
         if let Some(stale) = stale {

@@ -21,7 +21,7 @@ pub(crate) struct StreamMetrics {
 
 /// Measures the times between the chunks of one response.
 #[derive(Debug)]
-pub(crate) struct Gaps {
+pub(crate) struct InterChunkTimer {
     /// The histogram for the response's labels. Looking it up for each chunk would cost more than the observation.
     histogram: Histogram,
     last: Instant,
@@ -39,12 +39,12 @@ impl StreamMetrics {
     }
 
     /// Records the first chunk of a stream.
-    pub(crate) fn began(&self, labels: &RequestLabels) -> Gaps {
-        Gaps { histogram: self.gaps.get_or_create(labels).clone(), last: Instant::now() }
+    pub(crate) fn began(&self, labels: &RequestLabels) -> InterChunkTimer {
+        InterChunkTimer { histogram: self.gaps.get_or_create(labels).clone(), last: Instant::now() }
     }
 }
 
-impl Gaps {
+impl InterChunkTimer {
     /// Records a further chunk.
     pub(crate) fn next(&mut self) {
         let now = Instant::now();

@@ -38,9 +38,9 @@ const TIMEOUT: Duration = Duration::from_secs(1);
 /// The longest page. Real pages are far shorter.
 const MAX_PAGE: usize = 4 << 20;
 /// The largest buffer that a connection keeps for its next page. A larger one is released.
-const KEPT: usize = 512 << 10;
+const RETAINED_BUFFER_BYTES: usize = 512 << 10;
 /// The space for one read.
-const PIECE: usize = 32 << 10;
+const READ_CHUNK_BYTES: usize = 32 << 10;
 /// Endpoints that are read at the same time.
 const GROUP: u32 = 16;
 /// Into so many parts the interval is divided.
@@ -244,7 +244,7 @@ impl Connection {
     /// Extracts the metrics from the page in this range of the buffer.
     fn read(&mut self, page: Range<usize>, engine: &EngineConfig, metrics: &mut Metrics) -> bool {
         let complete = extract(&self.buffer[page], engine, metrics);
-        if self.buffer.capacity() > KEPT {
+        if self.buffer.capacity() > RETAINED_BUFFER_BYTES {
             self.buffer = Vec::new();
         }
         complete
@@ -259,11 +259,11 @@ impl Connection {
         self.stream.flush().await?;
         let mut reply = Reply::default();
         loop {
-            if self.buffer.capacity() - self.buffer.len() < PIECE / 2 {
-                self.buffer.reserve(PIECE);
+            if self.buffer.capacity() - self.buffer.len() < READ_CHUNK_BYTES / 2 {
+                self.buffer.reserve(READ_CHUNK_BYTES);
             }
             let ended = self.stream.read_buf(&mut self.buffer).await? == 0;
-            if let Some(page) = reply.look(&mut self.buffer, ended, MAX_PAGE)? {
+            if let Some(page) = reply.examine(&mut self.buffer, ended, MAX_PAGE)? {
                 self.keeps = reply.keeps();
                 return Ok(page);
             }

@@ -49,7 +49,7 @@ enum State {
 impl Reply {
     /// Examines the new bytes in the buffer. Returns the page's range once the page is complete. `ended` says that no more
     /// bytes come.
-    pub(crate) fn look(
+    pub(crate) fn examine(
         &mut self,
         buffer: &mut [u8],
         ended: bool,
@@ -184,18 +184,18 @@ mod tests {
         let mut buffer = Vec::new();
         for byte in answer.bytes() {
             buffer.push(byte);
-            if let Some(page) = reply.look(&mut buffer, false, 100)? {
+            if let Some(page) = reply.examine(&mut buffer, false, 100)? {
                 return Ok((String::from_utf8(buffer[page].to_vec()).unwrap(), reply.keeps()));
             }
         }
-        let page = reply.look(&mut buffer, true, 100)?.unwrap();
+        let page = reply.examine(&mut buffer, true, 100)?.unwrap();
         Ok((String::from_utf8(buffer[page].to_vec()).unwrap(), reply.keeps()))
     }
 
     fn at_once(answer: &str) -> Result<(String, bool), ReplyError> {
         let mut reply = Reply::default();
         let mut buffer = answer.as_bytes().to_vec();
-        let page = reply.look(&mut buffer, true, 100)?.unwrap();
+        let page = reply.examine(&mut buffer, true, 100)?.unwrap();
         Ok((String::from_utf8(buffer[page].to_vec()).unwrap(), reply.keeps()))
     }
 
@@ -225,7 +225,7 @@ mod tests {
             let mut buffer = head.as_bytes().to_vec();
             let error = (0..100).find_map(|_| {
                 buffer.extend_from_slice(endless.as_bytes());
-                reply.look(&mut buffer, false, 100).err()
+                reply.examine(&mut buffer, false, 100).err()
             });
             assert_eq!(error, Some(ReplyError::TooLong(100)));
         }

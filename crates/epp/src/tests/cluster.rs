@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
-    service::{Running, start},
+    service::{PickerFixture, start},
     support,
 };
 
@@ -129,7 +129,7 @@ async fn a_pool_of_the_former_group_is_followed() {
 }
 
 /// A picker of the pool `mine`. Its only endpoint is never scraped, so it counts as full.
-async fn picker_of_a_full_pool(cluster: &Cluster) -> Running {
+async fn picker_of_a_full_pool(cluster: &Cluster) -> PickerFixture {
     cluster.create(pool("mine")).await;
     cluster.ready_pod("a", "127.0.0.1").await;
     let flags = ["--pool-name=mine", "--pool-namespace", NAMESPACE, "--secure-serving=false"];
@@ -140,7 +140,7 @@ async fn picker_of_a_full_pool(cluster: &Cluster) -> Running {
 }
 
 /// Returns the model in the forwarded request, or the status of a refusal.
-async fn sent(picker: &Running, model: &str, header: (&str, &str)) -> String {
+async fn sent(picker: &PickerFixture, model: &str, header: (&str, &str)) -> String {
     let mut exchange = picker.client.open().await.unwrap();
     let headers = support::request_headers("POST", "/v1/completions", &[header]);
     exchange.send(Event::RequestHeaders { headers, end_of_stream: false }).await.unwrap();
@@ -158,7 +158,7 @@ async fn sent(picker: &Running, model: &str, header: (&str, &str)) -> String {
     }
 }
 
-async fn until_sent(picker: &Running, model: &str, header: (&str, &str), expected: &str) {
+async fn until_sent(picker: &PickerFixture, model: &str, header: (&str, &str), expected: &str) {
     let reached = tokio::time::timeout(std::time::Duration::from_secs(20), async {
         while sent(picker, model, header).await != expected {
             tokio::time::sleep(std::time::Duration::from_millis(5)).await;

@@ -147,7 +147,7 @@ async fn requests_go_on_while_the_predictor_is_away() {
             let (_stream, replies) = ask(&core, &[("x-slo-ttft-ms", "1")]);
             assert_eq!(destination(&replies), "127.0.1.2:18300", "the one whose queue is empty");
         }
-        assert!(!core.predictor.as_ref().unwrap().may_ask(), "it is asked no more");
+        assert!(!core.predictor.as_ref().unwrap().may_send(), "it is asked no more");
     }
     let core = picker(WHOLE, "http://127.0.0.1:1", &train);
     let (mut stream, _) = ask(&core, &[]);

@@ -15,11 +15,11 @@ use tokio::{net::TcpListener, task::JoinHandle, time::timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
-    service::{Running, start},
+    service::{PickerFixture, start},
     support,
 };
 
-const SOON: Duration = Duration::from_secs(20);
+const TEST_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A model server with a cache of eight blocks, so that it evicts.
 struct Engine {
@@ -102,7 +102,7 @@ fn at(last: u8) -> SocketAddr {
 }
 
 /// A picker of two engines that scores by prefixes only.
-async fn picker(folder: &std::path::Path, engines: [&Engine; 2], events: &str) -> Running {
+async fn picker(folder: &std::path::Path, engines: [&Engine; 2], events: &str) -> PickerFixture {
     let (endpoints, config) = (folder.join("endpoints.yaml"), folder.join("config.yaml"));
     let [a, b] = engines.map(|engine| engine.address);
     let list = json!({"endpoints": [
@@ -130,25 +130,25 @@ dataLayer: {{injectDefaults: false, discovery: {{pluginRef: file-discovery}}}}
 }
 
 /// Returns the destination of a prompt, and each endpoint's score, which is the share of the prompt that it holds.
-async fn pick(picker: &Running, body: &Value) -> (String, Value) {
+async fn pick(picker: &PickerFixture, body: &Value) -> (String, Value) {
     let mut exchange = picker.client.open().await.unwrap();
     let path = if body.get("messages").is_some() { "/v1/chat/completions" } else { "/v1/completions" };
     let headers = support::request_headers("POST", path, &[]);
     exchange.send(Event::RequestHeaders { headers, end_of_stream: false }).await.unwrap();
     let body = Bytes::from(body.to_string());
     exchange.send(Event::RequestBody { body, end_of_stream: true }).await.unwrap();
-    let reply = timeout(SOON, exchange.receive()).await.unwrap().unwrap().unwrap();
+    let reply = timeout(TEST_TIMEOUT, exchange.receive()).await.unwrap().unwrap().unwrap();
     let Action::RequestHeaders(changes) = &reply.action else { panic!("{reply:?}") };
     let scores = reply.metadata.get(names::LB_NAMESPACE, names::DESTINATION_SCORES).unwrap().clone();
     (changes.get(names::DESTINATION).unwrap().to_owned(), scores)
 }
 
 /// Waits until the index says that the first engine holds the share `a` of a prompt, and the second the share `b`.
-async fn until(picker: &Running, engines: [&Engine; 2], prompt: &str, expected: [f64; 2]) {
+async fn until(picker: &PickerFixture, engines: [&Engine; 2], prompt: &str, expected: [f64; 2]) {
     let [a, b] = engines.map(|engine| engine.address.to_string());
     let wanted = json!({a.as_str(): expected[0], b.as_str(): expected[1]});
     let mut last = Value::Null;
-    let reached = timeout(SOON, async {
+    let reached = timeout(TEST_TIMEOUT, async {
         loop {
             let (destination, scores) = pick(picker, &json!({"model": "m", "prompt": prompt})).await;
             if scores == wanted {
@@ -180,7 +180,7 @@ async fn a_prompt_goes_to_the_engine_that_holds_it_until_it_is_evicted() {
     let events = format!("{{podDiscoveryConfig: {{socketPort: {live}, replaySocketPort: {replay}}}}}");
     let picker = picker(folder.path(), [&a, &b], &events).await;
     let mut number = 0;
-    timeout(SOON, async {
+    timeout(TEST_TIMEOUT, async {
         while pick(&picker, &json!({"model": "m", "prompt": one})).await.1[b.address.to_string()]
             != json!(1.0)
         {
@@ -207,7 +207,7 @@ async fn a_prompt_goes_to_the_engine_that_holds_it_until_it_is_evicted() {
     b.complete(&third).await;
     until(&picker, [&a, &b], &third, [0.0, 1.0]).await;
     until(&picker, [&a, &b], &other, [1.0, 0.0]).await;
-    timeout(SOON, async {
+    timeout(TEST_TIMEOUT, async {
         while pick(&picker, &json!({"model": "m", "prompt": one})).await.1[b.address.to_string()]
             == json!(1.0)
         {
@@ -228,7 +228,7 @@ async fn a_prompt_goes_to_the_engine_that_holds_it_until_it_is_evicted() {
     }
     let b = Engine::start(address, &publish, Some(replay), "kv@b@m").await;
     let fresh = prompt("fresh", 16);
-    timeout(SOON, async {
+    timeout(TEST_TIMEOUT, async {
         while pick(&picker, &json!({"model": "m", "prompt": fresh})).await.1[b.address.to_string()]
             != json!(1.0)
         {
@@ -271,7 +271,7 @@ async fn engines_may_connect_to_the_picker() {
     let picker = picker(folder.path(), [&a, &b], &events).await;
     let one = prompt("one", 32);
     let mut number = 0;
-    timeout(SOON, async {
+    timeout(TEST_TIMEOUT, async {
         while pick(&picker, &json!({"model": "m", "prompt": one})).await.1[b.address.to_string()]
             != json!(1.0)
         {

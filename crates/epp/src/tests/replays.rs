@@ -11,7 +11,7 @@ use std::{
 
 use longboat_kv_events::{
     Batch, Event, Stored,
-    zmtp::{Bounds, Connection, Received, Socket},
+    zmtp::{Bounds, Connection, Socket, ZmtpEvent},
 };
 use longboat_scheduler::{EndpointEvents, Holdings};
 use tokio::{
@@ -28,7 +28,7 @@ use crate::{
     kv_events::{Models, Pace, follow},
 };
 
-const SOON: Duration = Duration::from_secs(30);
+const TEST_TIMEOUT: Duration = Duration::from_secs(30);
 const PRECISE: &str = "
 apiVersion: llm-d.ai/v1alpha1
 kind: EndpointPickerConfig
@@ -88,7 +88,7 @@ impl Peer {
         self.stream.write_all(&output).await.ok()
     }
 
-    async fn receive(&mut self) -> Option<Vec<Received>> {
+    async fn receive(&mut self) -> Option<Vec<ZmtpEvent>> {
         self.flush().await?;
         let mut bytes = [0; 4096];
         let length = self.stream.read(&mut bytes).await.ok().filter(|length| *length > 0)?;
@@ -102,8 +102,8 @@ impl Peer {
         loop {
             for received in self.receive().await? {
                 match received {
-                    Received::Subscribe(_) => return Some(0),
-                    Received::Message(frames) => {
+                    ZmtpEvent::Subscribe(_) => return Some(0),
+                    ZmtpEvent::Message(frames) => {
                         return Some(u64::from_be_bytes(frames.last()?[..].try_into().ok()?));
                     }
                     _ => {}
@@ -197,14 +197,14 @@ async fn ports(ips: &[IpAddr]) -> (u16, u16) {
     }
 }
 
-struct Following {
+struct FollowerFixture {
     core: Arc<Core>,
     holdings: Arc<Holdings>,
     engines: Vec<Engine>,
     _stop: DropGuard,
 }
 
-impl Following {
+impl FollowerFixture {
     async fn start(pace: Pace, engines: Vec<(Replays, Vec<u64>)>) -> Self {
         longboat_tls::install_default_provider();
         let ips: Vec<IpAddr> = (0..engines.len())
@@ -234,7 +234,7 @@ impl Following {
     async fn until_held(&self, engine: usize, number: u64) {
         let tokens = [u32::try_from(number % 1_000_000).unwrap(); 16];
         let holder = u32::try_from(engine).unwrap();
-        let held = timeout(SOON, async {
+        let held = timeout(TEST_TIMEOUT, async {
             loop {
                 let held = self.holdings.update(|index| {
                     let keys = index.keys("m", &tokens, "");
@@ -271,7 +271,7 @@ async fn engines_with_endless_replays_leave_room_for_the_others() {
     let numbers = vec![1_000_000, 1_000_001];
     let mut engines: Vec<_> = faulty.iter().map(|&replays| (replays, numbers.clone())).collect();
     engines.push((Replays::Well, (0..300).filter(|number| number % 7 == 6).collect()));
-    let following = Following::start(pace(), engines).await;
+    let following = FollowerFixture::start(pace(), engines).await;
     let well = following.engines.len() - 1;
     // Message 0 came before the picker had subscribed, and is known from a replay only. So are those of later gaps.
     for number in [0, 1, 150, 292, 293] {
@@ -294,7 +294,7 @@ async fn engines_with_endless_replays_leave_room_for_the_others() {
 async fn an_engine_whose_gaps_stay_is_not_asked_for_each_of_them() {
     let gaps: Vec<u64> = (1..400).map(|number| number * 2).collect();
     let following =
-        Following::start(pace(), vec![(Replays::Nothing, gaps.clone()), (Replays::Well, gaps)]).await;
+        FollowerFixture::start(pace(), vec![(Replays::Nothing, gaps.clone()), (Replays::Well, gaps)]).await;
     for engine in [0, 1] {
         following.until_held(engine, 798).await;
         following.until_held(engine, 400).await;
@@ -307,7 +307,7 @@ async fn an_engine_whose_gaps_stay_is_not_asked_for_each_of_them() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_engines_that_come_back_at_once_all_get_their_replays() {
     let engines = vec![(Replays::Well, vec![499, 500]); 60];
-    let following = Following::start(Pace::default(), engines).await;
+    let following = FollowerFixture::start(Pace::default(), engines).await;
     for engine in 0..60 {
         for number in [0, 250, 498, 500] {
             following.until_held(engine, number).await;

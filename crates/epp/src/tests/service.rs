@@ -24,10 +24,10 @@ use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
 use super::{arguments, support};
 use crate::{Error, Server};
 
-const SOON: Duration = Duration::from_secs(10);
+const TEST_TIMEOUT: Duration = Duration::from_secs(10);
 const BODY: &[u8] = br#"{"model":"m","messages":[{"role":"user","content":"hi"}]}"#;
 
-pub(super) struct Running {
+pub(super) struct PickerFixture {
     pub(super) client: Client,
     health: SocketAddr,
     metrics: SocketAddr,
@@ -35,7 +35,7 @@ pub(super) struct Running {
     serving: JoinHandle<Result<(), Error>>,
 }
 
-pub(super) async fn start(arguments: &[&str], kubernetes: Option<kube::Client>) -> Running {
+pub(super) async fn start(arguments: &[&str], kubernetes: Option<kube::Client>) -> PickerFixture {
     longboat_tls::install_default_provider();
     let mut all = vec!["--grpc-port=0", "--grpc-health-port=0", "--metrics-port=0"];
     all.extend_from_slice(arguments);
@@ -48,10 +48,10 @@ pub(super) async fn start(arguments: &[&str], kubernetes: Option<kube::Client>) 
     let stop = shutdown.clone().drop_guard();
     let serving = tokio::spawn(server.run(kubernetes, shutdown));
     let tls = secure.then(|| longboat_tls::insecure_client_config(&[b"h2"]));
-    Running { client: Client::new(grpc, tls), health, metrics, stop, serving }
+    PickerFixture { client: Client::new(grpc, tls), health, metrics, stop, serving }
 }
 
-impl Running {
+impl PickerFixture {
     /// Whether a health check says that it serves.
     pub(super) async fn serves(&self, service: &str) -> bool {
         let channel = tonic::transport::Endpoint::from_shared(format!("http://{}", self.health))
@@ -70,7 +70,7 @@ impl Running {
                 tokio::time::sleep(Duration::from_millis(2)).await;
             }
         };
-        timeout(SOON, all).await.unwrap();
+        timeout(TEST_TIMEOUT, all).await.unwrap();
     }
 
     /// Sends a request and returns where it should go.
@@ -105,7 +105,7 @@ impl Running {
 }
 
 async fn next(exchange: &mut Exchange) -> Reply {
-    timeout(SOON, exchange.receive()).await.unwrap().unwrap().unwrap()
+    timeout(TEST_TIMEOUT, exchange.receive()).await.unwrap().unwrap().unwrap()
 }
 
 /// A model server that only has a metrics page.
@@ -199,7 +199,7 @@ async fn requests_follow_scraped_load_over_tls() {
 }
 
 async fn wait_until(condition: impl Fn() -> bool) {
-    timeout(SOON, async {
+    timeout(TEST_TIMEOUT, async {
         while !condition() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
@@ -227,11 +227,11 @@ async fn with_a_file_it_drains_for_as_long_as_it_was_told_and_says_what_plugins_
     let blocks = &state["plugins"]["approx-prefix-cache-producer"];
     assert_eq!((&blocks["blocks"]["default/one"], &blocks["totalBlocks"]), (&json!(1), &json!(1)), "{state}");
 
-    let Running { client, stop, serving, health, .. } = picker;
+    let PickerFixture { client, stop, serving, health, .. } = picker;
     drop(stop);
     let channel = tonic::transport::Endpoint::from_shared(format!("http://{health}")).unwrap();
     let mut checks = HealthClient::new(channel.connect().await.unwrap());
-    timeout(SOON, async {
+    timeout(TEST_TIMEOUT, async {
         let asked = || HealthCheckRequest { service: "readiness".to_owned() };
         while checks.check(asked()).await.unwrap().into_inner().status == 1 {}
     })
@@ -248,7 +248,7 @@ async fn with_a_file_it_drains_for_as_long_as_it_was_told_and_says_what_plugins_
         .unwrap();
     assert!(matches!(next(&mut exchange).await.action, Action::RequestHeaders(_)));
     drop((exchange, client));
-    timeout(SOON, serving).await.unwrap().unwrap().unwrap();
+    timeout(TEST_TIMEOUT, serving).await.unwrap().unwrap().unwrap();
 }
 
 /// A page of the metrics port.
@@ -322,18 +322,18 @@ async fn pods_of_the_pool_become_endpoints_as_they_come_and_go() {
     picker.until("503").await;
     assert!(picker.serves("").await, "an empty pool is known all the same");
     api.pool_event("DELETED", &pool()).await;
-    timeout(SOON, async { while picker.serves("").await {} }).await.unwrap();
+    timeout(TEST_TIMEOUT, async { while picker.serves("").await {} }).await.unwrap();
 }
 
-impl Running {
+impl PickerFixture {
     /// Asks it to stop, and waits.
     pub(super) async fn stop(self) {
         drop(self.stop);
-        timeout(SOON, self.serving).await.unwrap().unwrap().unwrap();
+        timeout(TEST_TIMEOUT, self.serving).await.unwrap().unwrap().unwrap();
     }
 
     pub(super) async fn until(&self, destination: &str) {
-        timeout(SOON, async {
+        timeout(TEST_TIMEOUT, async {
             while self.pick().await != destination {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
@@ -403,7 +403,7 @@ impl Api {
             if let Some(index) = waiting {
                 return self.waiting.remove(index);
             }
-            let asked = timeout(SOON, self.asked.recv()).await.unwrap().unwrap();
+            let asked = timeout(TEST_TIMEOUT, self.asked.recv()).await.unwrap().unwrap();
             self.waiting.push(asked);
         }
     }

@@ -15,7 +15,7 @@ use super::support::{self, Stream};
 const THREADS: usize = 8;
 const REQUESTS: usize = 150;
 /// What the pool has room for.
-const ROOM: u64 = 3;
+const POOL_CAPACITY: u64 = 3;
 
 const CONFIG: &str = "
 apiVersion: llm-d.ai/v1alpha1
@@ -56,7 +56,7 @@ fn threads_lose_no_request_and_pass_no_limit() {
                         "{replies:?}"
                     );
                     let (in_flight, _) = core.state.read().in_flight(Slot(0));
-                    assert!((1..=ROOM).contains(&in_flight), "{in_flight} in flight");
+                    assert!((1..=POOL_CAPACITY).contains(&in_flight), "{in_flight} in flight");
                     let mut headers = Headers::new();
                     headers.push(":status", "200");
                     stream.feed(Event::ResponseHeaders { headers, end_of_stream: true });
@@ -103,6 +103,6 @@ fn threads_that_come_while_the_picker_shuts_down_are_all_answered() {
         });
         let sent = sent.into_inner().len();
         assert_eq!(gone.into_inner() + sent, THREADS);
-        assert!(sent <= usize::try_from(ROOM).unwrap());
+        assert!(sent <= usize::try_from(POOL_CAPACITY).unwrap());
     }
 }

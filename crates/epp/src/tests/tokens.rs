@@ -23,12 +23,12 @@ type Reply = oneshot::Sender<Result<Tokens, TokenError>>;
 
 /// A source that has no tokens for completions, and returns the tokens of chats when the test sends them.
 #[derive(Debug)]
-struct Slow {
+struct DelayedTokenSource {
     patience: Duration,
     asked: Mutex<Vec<Reply>>,
 }
 
-impl TokenSource for Slow {
+impl TokenSource for DelayedTokenSource {
     fn ask(&self, question: &Question<'_>) -> Option<Lookup> {
         if question.api != Api::ChatCompletions {
             return None;
@@ -40,8 +40,8 @@ impl TokenSource for Slow {
     }
 }
 
-fn picker(patience: Duration) -> (Arc<Core>, Arc<Slow>) {
-    let source = Arc::new(Slow { patience, asked: Mutex::default() });
+fn picker(patience: Duration) -> (Arc<Core>, Arc<DelayedTokenSource>) {
+    let source = Arc::new(DelayedTokenSource { patience, asked: Mutex::default() });
     let core = Arc::new(support::core_of("").with_tokens(Some(Arc::clone(&source) as _)));
     support::with_endpoints(&core, 2);
     (core, source)

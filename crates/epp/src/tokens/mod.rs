@@ -4,11 +4,11 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
-use longboat_accept::{Budget, Held};
+use longboat_accept::{Budget, MemoryReservation};
 use longboat_scheduler::{Media, Prompt};
 
 use crate::{
-    body::{Api, Parsed},
+    body::{Api, ParsedBody},
     companion::AnswerError,
 };
 
@@ -27,7 +27,7 @@ pub(crate) trait TokenSource: Send + Sync + fmt::Debug {
 #[derive(Debug)]
 pub(crate) struct Question<'a> {
     pub(crate) api: Api,
-    pub(crate) parsed: &'a Parsed,
+    pub(crate) parsed: &'a ParsedBody,
     /// The model after any rewrite.
     pub(crate) target: &'a str,
     /// The request's body.
@@ -53,7 +53,7 @@ pub(crate) struct Tokens {
     /// The request's images, audio and videos, by the tokenizer's hashes.
     pub(crate) media: Vec<Media>,
     /// The memory of the prompts.
-    pub(crate) held: Held,
+    pub(crate) held: MemoryReservation,
 }
 
 /// Why there are no tokens.

@@ -17,15 +17,15 @@ use crate::{
     wire::ProcessingResponse,
 };
 
-mod homes;
 mod http2;
 mod limits;
+mod runtimes;
 mod tonic;
 
-use homes::Homes;
 pub(crate) use http2::fuzzing;
 pub use limits::Limits;
 pub(crate) use limits::{CountedStream, StreamCount};
+use runtimes::ConnectionRuntimes;
 
 pub(crate) const PATH: &str = "/envoy.service.ext_proc.v3.ExternalProcessor/Process";
 
@@ -40,7 +40,7 @@ pub(crate) const MAX_STREAMS: u32 = 256;
 const MEMORY: usize = 256 << 20;
 
 /// The message of the status for a stream beyond the limit.
-const TOO_MANY: &str = "too many streams";
+const TOO_MANY_STREAMS: &str = "too many streams";
 
 /// The most bytes of fields in the headers of a stream, counted as in the standard of HPACK. A proxy's stream has a few
 /// hundred.
@@ -48,7 +48,7 @@ const MAX_FIELDS: u32 = 64 << 10;
 
 /// The most bytes to read from a socket at once. A TLS session reads 4 KiB at a time, which would mean a hundred system
 /// calls for a long prompt.
-const PIECE: usize = 64 << 10;
+const READ_CHUNK_BYTES: usize = 64 << 10;
 
 /// The most bytes that a TLS session encrypts before it writes them: all that the connection writes at once. The usual limit
 /// of 64 KiB means three system calls instead of one.
@@ -241,7 +241,7 @@ pub async fn serve<P: Processor>(
 ) -> Result<(), ServeError> {
     let threads = options.threads;
     let shared = Arc::new(Shared::new(processor, options));
-    let homes = Homes::start(threads, &shared, &shutdown)?;
+    let homes = ConnectionRuntimes::start(threads, &shared, &shutdown)?;
     let room = Arc::new(Semaphore::new(shared.options.limits.connections));
     let accepted = accept(&listener, &homes, &room, &shutdown).await;
     drop(listener);
@@ -281,7 +281,7 @@ impl Exchange for NoProcessor {
 
 async fn accept<P: Processor>(
     listener: &TcpListener,
-    homes: &Homes<P>,
+    homes: &ConnectionRuntimes<P>,
     room: &Arc<Semaphore>,
     shutdown: &CancellationToken,
 ) -> Result<(), ServeError> {
@@ -325,7 +325,7 @@ async fn connection<P: Processor>(stream: TcpStream, shared: Arc<Shared<P>>, shu
     let handshake = tokio::select! {
         handshake = tokio::time::timeout(
             HANDSHAKE,
-            acceptor.accept(BufReader::with_capacity(PIECE, stream)),
+            acceptor.accept(BufReader::with_capacity(READ_CHUNK_BYTES, stream)),
         ) => handshake,
         () = shutdown.cancelled() => return,
     };

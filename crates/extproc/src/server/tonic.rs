@@ -15,7 +15,7 @@ use std::{
 use futures::{Stream, future::BoxFuture};
 use hyper::body::{Body, Frame, SizeHint};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use longboat_accept::{Budget, Held};
+use longboat_accept::{Budget, MemoryReservation};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     time,
@@ -25,7 +25,7 @@ use tonic::{Code, Status, Streaming, codec::CompressionEncoding, server::Grpc};
 use tonic_prost::ProstCodec;
 
 use super::{
-    Exchange, MAX_FIELDS, MAX_STREAMS, Outbox, PATH, Processor, Shared, TOO_MANY,
+    Exchange, MAX_FIELDS, MAX_STREAMS, Outbox, PATH, Processor, Shared, TOO_MANY_STREAMS,
     limits::{Activity, CountedStream, Timers, Verdict},
 };
 use crate::{
@@ -91,13 +91,13 @@ struct Streams {
 
 /// An open stream of a connection.
 #[derive(Debug)]
-struct Open(Arc<Streams>);
+struct StreamGuard(Arc<Streams>);
 
 impl Streams {
-    fn open(self: &Arc<Self>) -> Open {
+    fn open(self: &Arc<Self>) -> StreamGuard {
         self.open.fetch_add(1, Relaxed);
         self.opened.fetch_add(1, Relaxed);
-        Open(Arc::clone(self))
+        StreamGuard(Arc::clone(self))
     }
 
     fn seen(&self) -> Activity {
@@ -105,7 +105,7 @@ impl Streams {
     }
 }
 
-impl Drop for Open {
+impl Drop for StreamGuard {
     fn drop(&mut self) {
         self.0.open.fetch_sub(1, Relaxed);
     }
@@ -149,7 +149,7 @@ impl<P: Processor> hyper::service::Service<http::Request<hyper::body::Incoming>>
 
 struct Start<P> {
     shared: Arc<Shared<P>>,
-    stream: Option<Open>,
+    stream: Option<StreamGuard>,
 }
 
 impl<P: Processor> tower_service::Service<tonic::Request<Streaming<ProcessingRequest>>> for Start<P> {
@@ -167,7 +167,7 @@ impl<P: Processor> tower_service::Service<tonic::Request<Streaming<ProcessingReq
             return ready(Err(Status::unavailable("not ready yet")));
         }
         let Some(counted) = stream_count.take(options.limits.streams) else {
-            return ready(Err(Status::unavailable(TOO_MANY)));
+            return ready(Err(Status::unavailable(TOO_MANY_STREAMS)));
         };
         ready(Ok(tonic::Response::new(Replies {
             incoming: request.into_inner(),
@@ -191,7 +191,7 @@ struct Replies<E> {
     /// The time limit for the first message. `None` after the first message.
     first: Option<Pin<Box<time::Sleep>>>,
     _counted: CountedStream,
-    _stream: Option<Open>,
+    _stream: Option<StreamGuard>,
 }
 
 impl<E: Exchange> Replies<E> {
@@ -263,7 +263,7 @@ impl<E: Exchange> Stream for Replies<E> {
 struct MeteredBody {
     body: hyper::body::Incoming,
     partial: Arc<Budget>,
-    held: Option<Held>,
+    held: Option<MemoryReservation>,
     message: PartialMessage,
 }
 
@@ -356,7 +356,7 @@ impl PartialMessage {
 /// The body of a response of another service, whose stream counts until it ends.
 struct CountedBody {
     body: tonic::body::Body,
-    _stream: Open,
+    _stream: StreamGuard,
 }
 
 impl Body for CountedBody {

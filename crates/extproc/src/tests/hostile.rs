@@ -9,7 +9,7 @@ use tokio::{
     time::timeout,
 };
 
-use super::socket::{Running, SOON, chunk, echo, next, request};
+use super::socket::{ServerFixture, TEST_TIMEOUT, chunk, echo, next, request};
 use crate::{Client, ClientError, Limits, ServerOptions, Transport};
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -27,7 +27,7 @@ fn soon() -> Duration {
 }
 
 /// Runs a test against both transports.
-async fn both<F: Future<Output = ()>>(limits: Limits, test: impl Fn(Running) -> F) {
+async fn both<F: Future<Output = ()>>(limits: Limits, test: impl Fn(ServerFixture) -> F) {
     for transport in [Transport::Lean, Transport::Tonic] {
         test(echo(ServerOptions { limits, transport, ..ServerOptions::default() }).await).await;
     }
@@ -37,10 +37,10 @@ async fn both<F: Future<Output = ()>>(limits: Limits, test: impl Fn(Running) -> 
 async fn closed(stream: &mut TcpStream) {
     let mut rest = [0; 1024];
     let read = async { while stream.read(&mut rest).await.is_ok_and(|length| length > 0) {} };
-    assert!(timeout(SOON, read).await.is_ok(), "the connection is still open");
+    assert!(timeout(TEST_TIMEOUT, read).await.is_ok(), "the connection is still open");
 }
 
-async fn connect(running: &Running) -> TcpStream {
+async fn connect(running: &ServerFixture) -> TcpStream {
     TcpStream::connect(running.address).await.unwrap()
 }
 
@@ -55,7 +55,7 @@ fn headers(stream: u8) -> Vec<u8> {
     frame
 }
 
-fn client(running: &Running) -> Client {
+fn client(running: &ServerFixture) -> Client {
     Client::new(running.address, None)
 }
 
@@ -79,7 +79,7 @@ async fn a_connection_that_says_nothing_or_drips_is_closed() {
         };
         let mut rest = [0; 64];
         let read = async { while reads.read(&mut rest).await.is_ok_and(|length| length > 0) {} };
-        timeout(SOON, async {
+        timeout(TEST_TIMEOUT, async {
             tokio::select! {
                 () = drip => {}
                 () = read => {}
@@ -101,7 +101,7 @@ async fn a_stream_without_a_message_ends() {
         caller.write_all(PREFACE).await.unwrap();
         caller.write_all(&SETTINGS).await.unwrap();
         caller.write_all(&headers(1)).await.unwrap();
-        timeout(SOON, running.closed.notified()).await.unwrap();
+        timeout(TEST_TIMEOUT, running.closed.notified()).await.unwrap();
         assert_eq!(*running.ended.lock(), [4], "DEADLINE_EXCEEDED");
     })
     .await;
@@ -145,7 +145,7 @@ async fn a_peer_that_is_gone_leaves_no_stream_behind() {
         gone.write_all(&SETTINGS).await.unwrap();
         gone.write_all(&headers(1)).await.unwrap();
         // It answers no ping, as a machine without power.
-        timeout(SOON, running.closed.notified()).await.unwrap();
+        timeout(TEST_TIMEOUT, running.closed.notified()).await.unwrap();
         closed(&mut gone).await;
         let client = client(&running);
         let mut exchange = client.open().await.unwrap();
@@ -175,13 +175,13 @@ async fn streams_beyond_the_limit_are_unavailable_until_others_end() {
             third.send(request("/x")).await?;
             third.receive().await
         };
-        let refused = timeout(SOON, refused).await.unwrap();
+        let refused = timeout(TEST_TIMEOUT, refused).await.unwrap();
         assert!(
             matches!(&refused, Err(ClientError::Status { message, .. }) if message == "too many streams"),
             "{refused:?}"
         );
         held.clear();
-        timeout(SOON, running.closed.notified()).await.unwrap();
+        timeout(TEST_TIMEOUT, running.closed.notified()).await.unwrap();
         let mut next_one = one.open().await.unwrap();
         next_one.send(request("/x")).await.unwrap();
         next(&mut next_one).await;
@@ -210,7 +210,7 @@ async fn connections_beyond_the_limit_wait_until_others_are_closed() {
 
 #[tokio::test]
 async fn messages_that_do_not_end_share_one_memory() {
-    let test = |running: Running| async move {
+    let test = |running: ServerFixture| async move {
         let piece = vec![7; 16 << 10];
         let mut callers = Vec::new();
         for _ in 0..8 {
@@ -229,7 +229,7 @@ async fn messages_that_do_not_end_share_one_memory() {
             }
             callers.push(caller);
         }
-        timeout(SOON, running.closed.notified()).await.unwrap();
+        timeout(TEST_TIMEOUT, running.closed.notified()).await.unwrap();
         assert!(running.ended.lock().iter().all(|status| *status == 2), "UNKNOWN");
         drop(callers);
         let mut exchange = client(&running).open().await.unwrap();

@@ -19,7 +19,7 @@ use crate::{
     Outbox, Processor, ProcessorExchange, Reply, ServerOptions, Transport, serve,
 };
 
-pub(super) const SOON: Duration = Duration::from_secs(5);
+pub(super) const TEST_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A processor that sends everything back, and counts its open exchanges.
 #[derive(Default)]
@@ -91,7 +91,7 @@ impl ProcessorExchange for EchoExchange {
     }
 }
 
-pub(super) struct Running {
+pub(super) struct ServerFixture {
     pub(super) address: SocketAddr,
     open: Arc<AtomicUsize>,
     pub(super) closed: Arc<Notify>,
@@ -100,7 +100,7 @@ pub(super) struct Running {
     serving: JoinHandle<()>,
 }
 
-pub(super) async fn echo(options: ServerOptions) -> Running {
+pub(super) async fn echo(options: ServerOptions) -> ServerFixture {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let processor = Echo::default();
@@ -111,7 +111,7 @@ pub(super) async fn echo(options: ServerOptions) -> Running {
     let serving = tokio::spawn(async move {
         serve(listener, Arc::new(processor), options, stop).await.unwrap();
     });
-    Running { address, open, closed, ended, shutdown, serving }
+    ServerFixture { address, open, closed, ended, shutdown, serving }
 }
 
 pub(super) fn request(path: &'static str) -> Event {
@@ -125,7 +125,7 @@ pub(super) fn chunk(body: &[u8], end_of_stream: bool) -> Event {
 }
 
 pub(super) async fn next(exchange: &mut crate::Exchange) -> Action {
-    let reply: Reply = timeout(SOON, exchange.receive()).await.unwrap().unwrap().unwrap();
+    let reply: Reply = timeout(TEST_TIMEOUT, exchange.receive()).await.unwrap().unwrap().unwrap();
     reply.action
 }
 
@@ -179,7 +179,7 @@ async fn dropping_an_exchange_drops_it_at_the_processor() {
     }
     assert_eq!(server.open.load(Ordering::SeqCst), 2);
     drop(first);
-    timeout(SOON, server.closed.notified()).await.unwrap();
+    timeout(TEST_TIMEOUT, server.closed.notified()).await.unwrap();
     assert_eq!(server.open.load(Ordering::SeqCst), 1);
     // The other stream of the same connection continues.
     second.send(chunk(b"x", true)).await.unwrap();
@@ -225,7 +225,7 @@ async fn a_processor_may_end_the_stream_without_error() {
     let server = echo(ServerOptions::default()).await;
     let mut exchange = Client::new(server.address, None).open().await.unwrap();
     exchange.send(request("/close")).await.unwrap();
-    assert!(timeout(SOON, exchange.receive()).await.unwrap().unwrap().is_none());
+    assert!(timeout(TEST_TIMEOUT, exchange.receive()).await.unwrap().unwrap().is_none());
 }
 
 #[tokio::test]
@@ -251,7 +251,7 @@ async fn a_message_over_the_limit_ends_the_stream_with_an_error() {
     let server = echo(ServerOptions { max_receive_bytes: 1000, ..ServerOptions::default() }).await;
     let mut exchange = Client::new(server.address, None).open().await.unwrap();
     exchange.send(chunk(&[0; 2000], true)).await.unwrap();
-    let ended = timeout(SOON, exchange.receive()).await.unwrap();
+    let ended = timeout(TEST_TIMEOUT, exchange.receive()).await.unwrap();
     assert!(matches!(ended, Err(ClientError::Status { .. })), "{ended:?}");
 }
 
@@ -265,13 +265,13 @@ async fn a_processor_is_told_how_a_stream_ends_unless_the_proxy_gives_it_up() {
         exchange.send(request("/")).await.unwrap();
         next(&mut exchange).await;
         drop(exchange);
-        timeout(SOON, server.closed.notified()).await.unwrap();
+        timeout(TEST_TIMEOUT, server.closed.notified()).await.unwrap();
         assert!(server.ended.lock().is_empty(), "{transport:?}");
         for event in [request("/close"), chunk(&[0; 2000], true)] {
             let mut exchange = client.open().await.unwrap();
             exchange.send(event).await.unwrap();
-            timeout(SOON, exchange.receive()).await.unwrap().ok();
-            timeout(SOON, server.closed.notified()).await.unwrap();
+            timeout(TEST_TIMEOUT, exchange.receive()).await.unwrap().ok();
+            timeout(TEST_TIMEOUT, server.closed.notified()).await.unwrap();
         }
         assert_eq!(*server.ended.lock(), [0, 2], "{transport:?}");
     }
@@ -279,7 +279,7 @@ async fn a_processor_is_told_how_a_stream_ends_unless_the_proxy_gives_it_up() {
 
 #[tokio::test]
 async fn shutdown_lets_a_stream_in_flight_end() {
-    let server = echo(ServerOptions { grace: SOON, ..ServerOptions::default() }).await;
+    let server = echo(ServerOptions { grace: TEST_TIMEOUT, ..ServerOptions::default() }).await;
     let client = Client::new(server.address, None);
     let mut exchange = client.open().await.unwrap();
     exchange.send(request("/")).await.unwrap();
@@ -290,11 +290,11 @@ async fn shutdown_lets_a_stream_in_flight_end() {
     assert!(matches!(next(&mut exchange).await, Action::RequestBody { .. }));
     // The server takes no new streams. The client sees this when it opens a stream, or at the first reply.
     if let Ok(mut refused) = client.open().await {
-        assert!(timeout(SOON, refused.receive()).await.unwrap().is_err());
+        assert!(timeout(TEST_TIMEOUT, refused.receive()).await.unwrap().is_err());
         assert!(client.open().await.is_err(), "the port is closed");
     }
     drop(exchange);
-    timeout(SOON, server.serving).await.unwrap().unwrap();
+    timeout(TEST_TIMEOUT, server.serving).await.unwrap().unwrap();
 }
 
 #[tokio::test]
@@ -304,7 +304,7 @@ async fn a_killed_server_is_seen_as_a_broken_stream() {
     exchange.send(request("/")).await.unwrap();
     next(&mut exchange).await;
     server.shutdown.cancel();
-    timeout(SOON, server.serving).await.unwrap().unwrap();
-    let ended = timeout(SOON, exchange.receive()).await.unwrap();
+    timeout(TEST_TIMEOUT, server.serving).await.unwrap().unwrap();
+    let ended = timeout(TEST_TIMEOUT, exchange.receive()).await.unwrap();
     assert!(ended.is_err(), "{ended:?}");
 }

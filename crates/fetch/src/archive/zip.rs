@@ -34,7 +34,7 @@ pub struct Entry {
 
 const END: usize = 22;
 const MAX_COMMENT: u64 = 65_535;
-const LARGE_32: u64 = 0xFFFF_FFFF;
+const ZIP64_MARKER: u64 = 0xFFFF_FFFF;
 /// Longest directory that is read, in bytes.
 const MAX_DIRECTORY: u64 = 8 << 20;
 
@@ -94,7 +94,7 @@ fn entry(bytes: &[u8]) -> Result<(Entry, usize), Problem> {
         (u64::from(u32_at(bytes, 20)?), u64::from(u32_at(bytes, 24)?), u64::from(u32_at(bytes, 42)?));
     if let Some(mut large) = field(fields, 1) {
         for value in [&mut size, &mut packed, &mut offset] {
-            if *value == LARGE_32 {
+            if *value == ZIP64_MARKER {
                 *value = u64_at(large, 0)?;
                 large = &large[8..];
             }

@@ -8,7 +8,7 @@ use reqwest::Url;
 use serde::Deserialize;
 
 use super::{
-    ByteRange, FileResponse, Identity, Listing, Remote, Source, bucket_and_path,
+    ByteRange, FileResponse, Identity, Listing, RemoteFile, Source, bucket_and_path,
     gcs_credentials::Credentials, pages::Pages,
 };
 use crate::{
@@ -103,7 +103,7 @@ impl Gcs {
     }
 
     /// Returns the objects below the path. If there are none, returns the object with this name.
-    async fn objects(&self, filter: &Filter) -> Result<Vec<Remote>, Failure> {
+    async fn objects(&self, filter: &Filter) -> Result<Vec<RemoteFile>, Failure> {
         let prefix = if self.path.is_empty() { String::new() } else { format!("{}/", self.path) };
         let mut files = Vec::new();
         let mut is_folder = false;
@@ -153,14 +153,14 @@ impl Gcs {
 // === impl Object ===
 
 impl Object {
-    fn into_file(self, path: String) -> Result<Remote, Failure> {
+    fn into_file(self, path: String) -> Result<RemoteFile, Failure> {
         if self.content_encoding.is_some_and(|encoding| encoding.eq_ignore_ascii_case("gzip")) {
             let name = crate::names::shown(&self.name);
             return Err(Failure::last(format!(
                 "`{name}` is stored with Content-Encoding gzip, which is not supported"
             )));
         }
-        let mut file = Remote::new(path, self.name);
+        let mut file = RemoteFile::new(path, self.name);
         let size = self.size.as_deref().and_then(|size| size.parse().ok());
         file.size = Some(size.ok_or_else(|| Failure::last("the server reports no size of an object"))?);
         file.identity =
@@ -193,7 +193,7 @@ impl Source for Gcs {
 
     fn open<'a>(
         &'a self,
-        file: &'a Remote,
+        file: &'a RemoteFile,
         range: &'a ByteRange,
     ) -> BoxFuture<'a, Result<FileResponse, Failure>> {
         async move {

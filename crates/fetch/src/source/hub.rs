@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use reqwest::Url;
 
 use super::{
-    ByteRange, FileResponse, Identity, Listing, Remote, Source,
+    ByteRange, FileResponse, Identity, Listing, RemoteFile, Source,
     hub_cache::HubCache,
     hub_wire::{Headers, Model, Tree, digest, next_page},
     pages::Pages,
@@ -19,7 +19,7 @@ use crate::{
     FetchError, encode,
     error::Protocol,
     filter::Filter,
-    http::{Client, Failure, Follow, Limits, Request, origin},
+    http::{Client, Failure, Limits, RedirectPolicy, Request, origin},
     settings::Settings,
     trust,
 };
@@ -108,7 +108,7 @@ impl Hub {
         Ok(request)
     }
 
-    fn resolve(&self, file: &Remote) -> Result<Url, Failure> {
+    fn resolve(&self, file: &RemoteFile) -> Result<Url, Failure> {
         let commit = self.commit.lock().clone();
         let revision = commit.as_ref().unwrap_or(&self.revision);
         self.url(&format!(
@@ -119,7 +119,7 @@ impl Hub {
         ))
     }
 
-    async fn model(&self) -> Result<(String, Vec<Remote>), Failure> {
+    async fn model(&self) -> Result<(String, Vec<RemoteFile>), Failure> {
         let Self { repository, revision, .. } = self;
         // A hub that does not know `blobs` lists only names. Then each file is described by its own request.
         let path = format!("api/models/{repository}/revision/{}?blobs=true", encode::part(revision));
@@ -142,7 +142,7 @@ impl Hub {
         Ok((commit, files))
     }
 
-    async fn tree(&self, commit: &str) -> Result<Vec<Remote>, Failure> {
+    async fn tree(&self, commit: &str) -> Result<Vec<RemoteFile>, Failure> {
         let first = format!("api/models/{}/tree/{commit}?recursive=true", self.repository);
         let mut url = self.url(&first)?;
         let (mut files, mut pages) = (Vec::new(), Pages::default());
@@ -187,7 +187,7 @@ impl Hub {
     }
 
     /// Remembers the download address of a file. The number is limited, because the hub can be asked again.
-    fn remember(&self, file: &Remote, location: Url) {
+    fn remember(&self, file: &RemoteFile, location: Url) {
         let mut locations = self.locations.lock();
         if locations.len() >= MAX_LOCATIONS {
             locations.clear();
@@ -233,17 +233,17 @@ impl Source for Hub {
         .boxed()
     }
 
-    fn describe<'a>(&'a self, file: &'a Remote) -> BoxFuture<'a, Result<Remote, FetchError>> {
+    fn describe<'a>(&'a self, file: &'a RemoteFile) -> BoxFuture<'a, Result<RemoteFile, FetchError>> {
         async move {
             let described = async {
                 let mut request = self.request(Method::HEAD, self.resolve(file)?)?;
-                request.follow = Follow::SameHost;
+                request.follow = RedirectPolicy::SameHost;
                 let answer = self.client.send_with_retries(&request).await?;
                 let headers = Headers::read(answer.headers()).map_err(Failure::broken)?;
                 if let Some(location) = answer.location()? {
                     self.remember(file, location);
                 }
-                Ok(Remote {
+                Ok(RemoteFile {
                     size: Some(headers.size),
                     digest: digest(&headers.identity),
                     identity: Identity::Text(headers.identity.into()),
@@ -258,7 +258,7 @@ impl Source for Hub {
 
     fn open<'a>(
         &'a self,
-        file: &'a Remote,
+        file: &'a RemoteFile,
         range: &'a ByteRange,
     ) -> BoxFuture<'a, Result<FileResponse, Failure>> {
         async move {
@@ -284,7 +284,7 @@ impl Source for Hub {
         .boxed()
     }
 
-    fn local_copy(&self, file: &Remote) -> Option<PathBuf> {
+    fn local_copy(&self, file: &RemoteFile) -> Option<PathBuf> {
         self.cache.as_ref()?.find(file)
     }
 

@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{
-    Identity, Remote,
+    Identity, RemoteFile,
     hub_wire::{digest, is_commit},
 };
 use crate::settings::Settings;
@@ -41,7 +41,7 @@ impl HubCache {
     }
 
     /// Returns the cached content of a file if it has the right size. The caller must check its digest.
-    pub(super) fn find(&self, file: &Remote) -> Option<PathBuf> {
+    pub(super) fn find(&self, file: &RemoteFile) -> Option<PathBuf> {
         let digest = file.digest.as_ref()?;
         let blob = self.folder.join("blobs").join(digest.hex());
         let size = blob.metadata().ok().filter(fs::Metadata::is_file)?.len();
@@ -50,7 +50,7 @@ impl HubCache {
 
     /// Returns the commit and the cached files of a revision. The cache does not show whether all files are there. Returns
     /// `None` while a file is being downloaded, because the files are then incomplete.
-    pub(super) fn list(&self, revision: &str) -> Option<(String, Vec<Remote>)> {
+    pub(super) fn list(&self, revision: &str) -> Option<(String, Vec<RemoteFile>)> {
         let is_unfinished =
             |entry: fs::DirEntry| entry.file_name().to_string_lossy().ends_with(".incomplete");
         if fs::read_dir(self.folder.join("blobs")).ok()?.filter_map(Result::ok).any(is_unfinished) {
@@ -68,7 +68,7 @@ impl HubCache {
     }
 }
 
-fn walk(folder: &Path, below: &str, depth: usize, files: &mut Vec<Remote>) -> Option<()> {
+fn walk(folder: &Path, below: &str, depth: usize, files: &mut Vec<RemoteFile>) -> Option<()> {
     for entry in fs::read_dir(folder).ok()? {
         let entry = entry.ok()?;
         let name = entry.file_name().into_string().ok()?;
@@ -79,7 +79,7 @@ fn walk(folder: &Path, below: &str, depth: usize, files: &mut Vec<Remote>) -> Op
             continue;
         }
         let target = fs::canonicalize(entry.path()).ok()?;
-        let mut file = Remote::new(&path, &path);
+        let mut file = RemoteFile::new(&path, &path);
         file.size = Some(target.metadata().ok()?.len());
         file.digest = Some(digest(&target.file_name()?.to_string_lossy())?);
         file.identity = Identity::Digest;

@@ -10,7 +10,7 @@ use serde::{
 
 use crate::{
     digest::{Algorithm, Digest},
-    source::{Identity, Remote},
+    source::{Identity, RemoteFile},
 };
 
 /// A model at a revision.
@@ -18,7 +18,7 @@ use crate::{
 pub struct Model {
     sha: Option<String>,
     #[serde(default = "no_files", deserialize_with = "files")]
-    siblings: Option<Vec<Remote>>,
+    siblings: Option<Vec<RemoteFile>>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -71,22 +71,22 @@ impl Model {
     }
 
     /// Returns the files. Returns `None` if the response may be incomplete.
-    pub(crate) fn into_files(self) -> Option<Vec<Remote>> {
+    pub(crate) fn into_files(self) -> Option<Vec<RemoteFile>> {
         self.siblings
     }
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "none are too many files")]
-fn no_files() -> Option<Vec<Remote>> {
+fn no_files() -> Option<Vec<RemoteFile>> {
     Some(Vec::new())
 }
 
 /// Reads the files one by one, so that the list is held only once. Returns `None` if there are too many.
-fn files<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<Remote>>, D::Error> {
+fn files<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<RemoteFile>>, D::Error> {
     struct Files;
 
     impl<'de> Visitor<'de> for Files {
-        type Value = Option<Vec<Remote>>;
+        type Value = Option<Vec<RemoteFile>>;
 
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             f.write_str("a list of files")
@@ -112,14 +112,14 @@ fn files<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<Remote
 
 impl Tree {
     /// Returns the files of this page.
-    pub(crate) fn into_files(self) -> Vec<Remote> {
+    pub(crate) fn into_files(self) -> Vec<RemoteFile> {
         let files = self.0.into_iter().filter(|node| node.kind == "file");
         files.map(|file| remote(&file.path, file.size, file.oid, file.lfs)).collect()
     }
 }
 
-fn remote(path: &str, size: Option<u64>, blob: Option<String>, lfs: Option<Lfs>) -> Remote {
-    let mut file = Remote::new(path, path);
+fn remote(path: &str, size: Option<u64>, blob: Option<String>, lfs: Option<Lfs>) -> RemoteFile {
+    let mut file = RemoteFile::new(path, path);
     let identity;
     (file.size, identity) = lfs.map_or((size, blob), |lfs| (lfs.size.or(size), lfs.sha256));
     file.digest = identity.as_deref().and_then(digest);

@@ -41,10 +41,10 @@ use crate::{
 };
 
 /// Creates a source from an address.
-type Start = fn(&Address, &Settings) -> Result<Arc<dyn Source>, FetchError>;
+type SourceFactory = fn(&Address, &Settings) -> Result<Arc<dyn Source>, FetchError>;
 
 /// The schemes of addresses, and the function that creates the source of each.
-const SOURCES: [(Scheme, Start); 6] = [
+const SOURCES: [(Scheme, SourceFactory); 6] = [
     (Scheme::HuggingFace, hub::start),
     (Scheme::S3, s3::start),
     (Scheme::Gcs, gcs::start),
@@ -87,19 +87,19 @@ pub(crate) trait Source: Send + Sync {
     fn list<'a>(&'a self, filter: &'a Filter) -> BoxFuture<'a, Result<Listing, FetchError>>;
 
     /// Returns size, identity and digest of a file that the listing did not describe.
-    fn describe<'a>(&'a self, file: &'a Remote) -> BoxFuture<'a, Result<Remote, FetchError>> {
+    fn describe<'a>(&'a self, file: &'a RemoteFile) -> BoxFuture<'a, Result<RemoteFile, FetchError>> {
         Box::pin(async { Ok(file.clone()) })
     }
 
     /// Starts to read a range of a file.
     fn open<'a>(
         &'a self,
-        file: &'a Remote,
+        file: &'a RemoteFile,
         range: &'a ByteRange,
     ) -> BoxFuture<'a, Result<FileResponse, Failure>>;
 
     /// Returns the path of a copy on this machine, if there is one.
-    fn local_copy(&self, _file: &Remote) -> Option<PathBuf> {
+    fn local_copy(&self, _file: &RemoteFile) -> Option<PathBuf> {
         None
     }
 
@@ -114,14 +114,14 @@ pub(crate) trait Source: Send + Sync {
     }
 
     /// The limits of parallel requests.
-    fn parallel(&self) -> Parallel {
-        Parallel::default()
+    fn parallel(&self) -> Parallelism {
+        Parallelism::default()
     }
 }
 
 /// The limits of parallel work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Parallel {
+pub(crate) struct Parallelism {
     /// The maximum number of unfinished files at a time.
     pub(crate) files: usize,
     /// The maximum number of connections at a time.
@@ -130,7 +130,7 @@ pub(crate) struct Parallel {
     pub(crate) attempts: Option<u32>,
 }
 
-impl Default for Parallel {
+impl Default for Parallelism {
     fn default() -> Self {
         Self { files: 8, connections: 8, attempts: None }
     }
@@ -142,12 +142,12 @@ pub(crate) struct Listing {
     /// The source's name for its whole state: a commit, or the digest of a manifest.
     pub(crate) revision: Option<String>,
     /// The wanted files.
-    pub(crate) files: Vec<Remote>,
+    pub(crate) files: Vec<RemoteFile>,
 }
 
 /// A file of a source. There may be very many files, so their texts are shared.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Remote {
+pub(crate) struct RemoteFile {
     /// The path below the target.
     pub(crate) path: Arc<str>,
     /// The name at the source.
@@ -225,7 +225,7 @@ pub(crate) struct FileResponse {
 
 // === impl Remote ===
 
-impl Remote {
+impl RemoteFile {
     /// Creates a file of which only the name is known.
     pub(crate) fn new(path: impl AsRef<str>, locator: impl AsRef<str>) -> Self {
         let (path, locator) = (path.as_ref(), locator.as_ref());

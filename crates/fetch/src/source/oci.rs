@@ -10,7 +10,7 @@ use reqwest::Url;
 use serde::Deserialize;
 
 use super::{
-    ByteRange, FileResponse, Listing, Placement, Remote, Source,
+    ByteRange, FileResponse, Listing, Placement, RemoteFile, Source,
     oci_auth::{Challenge, Login, login},
     oci_manifest::Manifest,
 };
@@ -294,7 +294,7 @@ impl Source for Oci {
 
     fn open<'a>(
         &'a self,
-        file: &'a Remote,
+        file: &'a RemoteFile,
         range: &'a ByteRange,
     ) -> BoxFuture<'a, Result<FileResponse, Failure>> {
         async move {

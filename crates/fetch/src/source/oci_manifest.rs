@@ -7,7 +7,7 @@ use serde::Deserialize;
 use crate::{
     digest::{Algorithm, Digest},
     filter::Filter,
-    source::{Identity, Members, Placement, Remote},
+    source::{Identity, Members, Placement, RemoteFile},
 };
 
 /// Most layers of a model.
@@ -54,7 +54,7 @@ enum Layout {
 
 /// The wanted layers of a model.
 #[derive(Debug)]
-pub struct Layers(pub(crate) Vec<Remote>);
+pub struct Layers(pub(crate) Vec<RemoteFile>);
 
 // === impl Manifest ===
 
@@ -129,10 +129,10 @@ impl Manifest {
             let shown = crate::names::shown(&layer.digest);
             let digest =
                 digest.ok_or_else(|| format!("a layer has the digest `{shown}`; expected sha256"))?;
-            let mut file = Remote::new(path, &layer.digest);
+            let mut file = RemoteFile::new(path, &layer.digest);
             // The same blob under two names counts as two files.
             let place = &placement;
-            if files.iter().any(|other: &Remote| {
+            if files.iter().any(|other: &RemoteFile| {
                 other.locator == file.locator && other.placement == *place && other.path == file.path
             }) {
                 continue;

@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use reqwest::Url;
 
 use super::{
-    ByteRange, FileResponse, Identity, Listing, Parallel, Remote, Source, bucket_and_path,
+    ByteRange, FileResponse, Identity, Listing, Parallelism, RemoteFile, Source, bucket_and_path,
     pages::Pages,
     s3_checksum::{ObjectDigest, object_digest},
     s3_credentials::Credentials,
@@ -28,7 +28,7 @@ use crate::{
     error::Protocol,
     file::SINGLE_REQUEST_LIMIT,
     filter::Filter,
-    http::{Client, Failure, Follow, Limits, Request, Response, ascii, origin, with_retries},
+    http::{Client, Failure, Limits, RedirectPolicy, Request, Response, ascii, origin, with_retries},
     settings::Settings,
     trust,
 };
@@ -39,7 +39,7 @@ const MAX_PAGE: usize = 8 << 20;
 struct S3 {
     client: Client,
     credentials: Credentials,
-    style: Style,
+    style: BucketStyle,
     bucket: String,
     /// The key or prefix, without leading slashes.
     key: String,
@@ -49,7 +49,7 @@ struct S3 {
 }
 
 /// The place of the bucket's name in URLs.
-enum Style {
+enum BucketStyle {
     /// In the path of this endpoint.
     Path(Url),
     /// In the host name of this endpoint.
@@ -87,7 +87,7 @@ pub fn bucket(address: &Address) -> Result<(&str, &str), FetchError> {
     Ok((bucket, key.trim_start_matches('/')))
 }
 
-fn style(bucket: &str, region: &str, settings: &Settings) -> Result<Style, FetchError> {
+fn style(bucket: &str, region: &str, settings: &Settings) -> Result<BucketStyle, FetchError> {
     let with_scheme = |host: &str| {
         let scheme = if settings.is_off("S3_USE_HTTPS") { "http" } else { "https" };
         if host.contains("://") { host.to_owned() } else { format!("{scheme}://{host}") }
@@ -107,21 +107,21 @@ fn style(bucket: &str, region: &str, settings: &Settings) -> Result<Style, Fetch
     };
     let by_host = settings.is_on("S3_USER_VIRTUAL_BUCKET");
     if settings.is_on("S3_USE_ACCELERATE") {
-        return Ok(Style::Host(parse("https://s3-accelerate.amazonaws.com")?));
+        return Ok(BucketStyle::Host(parse("https://s3-accelerate.amazonaws.com")?));
     }
     let Some(endpoint) = endpoint else {
         return if bucket.contains('.') {
             // AWS's certificate does not cover host names with further dots.
-            Ok(Style::Path(parse(&format!("https://s3.{region}.amazonaws.com"))?))
+            Ok(BucketStyle::Path(parse(&format!("https://s3.{region}.amazonaws.com"))?))
         } else {
-            Ok(Style::Aws)
+            Ok(BucketStyle::Aws)
         };
     };
     let url = parse(&endpoint)?;
     if url.as_str() == "https://s3.amazonaws.com/" && region != "us-east-1" && !bucket.contains('.') {
-        return Ok(Style::Aws);
+        return Ok(BucketStyle::Aws);
     }
-    Ok(if by_host { Style::Host(url) } else { Style::Path(url) })
+    Ok(if by_host { BucketStyle::Host(url) } else { BucketStyle::Path(url) })
 }
 
 /// Returns the path of an object below the target. Returns `None` if the object is not below the requested key. A key is a
@@ -146,15 +146,15 @@ impl S3 {
         let key = encode::path(key.unwrap_or_default());
         let base = |url: &Url| url.as_str().trim_end_matches('/').to_owned();
         let address = match &self.style {
-            Style::Path(url) => {
+            BucketStyle::Path(url) => {
                 let slash = if key.is_empty() { "" } else { "/" };
                 format!("{}/{}{slash}{key}", base(url), self.bucket)
             }
-            Style::Host(url) => {
+            BucketStyle::Host(url) => {
                 let host = format!("://{}.", self.bucket);
                 format!("{}/{key}", base(url).replacen("://", &host, 1))
             }
-            Style::Aws => {
+            BucketStyle::Aws => {
                 format!("https://{}.s3.{}.amazonaws.com/{key}", self.bucket, self.region.lock())
             }
         };
@@ -173,7 +173,7 @@ impl S3 {
         let once = || async {
             let mut request = Request::new(method.clone(), self.url(key, query)?);
             request.headers.extend(headers.clone());
-            request.follow = Follow::None;
+            request.follow = RedirectPolicy::None;
             if let Some(keys) = self.credentials.keys().await? {
                 let region = self.region.lock().clone();
                 let url = request.url.clone();
@@ -191,7 +191,7 @@ impl S3 {
         let region = failure.header("x-amz-bucket-region").filter(|region| region.chars().all(taken));
         let region = region.map(str::to_owned);
         match region.filter(|region| *region != *self.region.lock()) {
-            Some(region) if matches!(self.style, Style::Aws) => {
+            Some(region) if matches!(self.style, BucketStyle::Aws) => {
                 *self.region.lock() = region;
                 once().await
             }
@@ -221,7 +221,7 @@ impl S3 {
         crate::retry::RetryPolicy { attempts: self.attempts, ..self.client.retry_policy() }
     }
 
-    async fn objects(&self, filter: &Filter) -> Result<Vec<Remote>, Failure> {
+    async fn objects(&self, filter: &Filter) -> Result<Vec<RemoteFile>, Failure> {
         let mut files = Vec::new();
         let (mut pages, server) = (Pages::default(), origin(&self.url(None, "")?));
         let mut token = None;
@@ -245,7 +245,7 @@ impl S3 {
     }
 
     /// Asks for the headers of an object.
-    async fn head(&self, file: &Remote, query: &str) -> Result<Response, Failure> {
+    async fn head(&self, file: &RemoteFile, query: &str) -> Result<Response, Failure> {
         let mut headers = HeaderMap::new();
         headers.insert("x-amz-checksum-mode", ascii("ENABLED"));
         with_retries(self.retry_policy(), || {
@@ -256,7 +256,7 @@ impl S3 {
 
     /// Completes the digest of the digests of an object's parts with the size of the parts. Returns `None` if the parts have
     /// different sizes, or if the server does not report them: then the digest cannot be checked.
-    async fn of_parts(&self, file: &Remote, digest: Digest, count: u64) -> Option<Digest> {
+    async fn of_parts(&self, file: &RemoteFile, digest: Digest, count: u64) -> Option<Digest> {
         let size = file.size?;
         if count == 1 {
             return Some(digest.of_parts(size));
@@ -325,13 +325,13 @@ impl S3 {
 }
 
 /// Whether an object was uploaded in several parts, judged by its ETag.
-fn is_in_parts(file: &Remote) -> bool {
+fn is_in_parts(file: &RemoteFile) -> bool {
     let Identity::Text(etag) = &file.identity else { return false };
     etag.rsplit_once('-').is_some_and(|(_, count)| count.parse::<u32>().is_ok_and(|count| count > 1))
 }
 
-fn remote(path: String, object: Object) -> Remote {
-    let mut file = Remote::new(path, object.key);
+fn remote(path: String, object: Object) -> RemoteFile {
+    let mut file = RemoteFile::new(path, object.key);
     file.size = Some(object.size);
     if !object.etag.is_empty() {
         file.identity = Identity::Text(object.etag.into());
@@ -369,7 +369,7 @@ impl Source for S3 {
         .boxed()
     }
 
-    fn describe<'a>(&'a self, file: &'a Remote) -> BoxFuture<'a, Result<Remote, FetchError>> {
+    fn describe<'a>(&'a self, file: &'a RemoteFile) -> BoxFuture<'a, Result<RemoteFile, FetchError>> {
         async move {
             let answer = self.head(file, "").await.map_err(|failure| self.error_of(failure))?;
             let digest = match object_digest(|name| answer.header(name)) {
@@ -377,14 +377,14 @@ impl Source for S3 {
                 Some(ObjectDigest::Parts { digest, count }) => self.of_parts(file, digest, count).await,
                 None => None,
             };
-            Ok(Remote { digest, described: true, ..file.clone() })
+            Ok(RemoteFile { digest, described: true, ..file.clone() })
         }
         .boxed()
     }
 
     fn open<'a>(
         &'a self,
-        file: &'a Remote,
+        file: &'a RemoteFile,
         range: &'a ByteRange,
     ) -> BoxFuture<'a, Result<FileResponse, Failure>> {
         async move {
@@ -419,8 +419,8 @@ impl Source for S3 {
         self.error_of(failure)
     }
 
-    fn parallel(&self) -> Parallel {
-        Parallel { files: self.files, attempts: Some(self.attempts), ..Parallel::default() }
+    fn parallel(&self) -> Parallelism {
+        Parallelism { files: self.files, attempts: Some(self.attempts), ..Parallelism::default() }
     }
 }
 

@@ -9,7 +9,7 @@ use percent_encoding::percent_decode_str;
 use reqwest::Url;
 use serde_json::Value;
 
-use super::{ByteRange, FileResponse, Listing, Parallel, Placement, Remote, Source};
+use super::{ByteRange, FileResponse, Listing, Parallelism, Placement, RemoteFile, Source};
 use crate::{
     FetchError,
     digest::{Algorithm, Digest},
@@ -123,7 +123,7 @@ impl Source for Web {
 
     fn list<'a>(&'a self, _filter: &'a Filter) -> BoxFuture<'a, Result<Listing, FetchError>> {
         async move {
-            let mut file = Remote::new(&self.name, &self.shown);
+            let mut file = RemoteFile::new(&self.name, &self.shown);
             file.ranged = false;
             if self.is_archive {
                 file.placement = Placement::Archive(Box::default());
@@ -135,7 +135,7 @@ impl Source for Web {
 
     fn open<'a>(
         &'a self,
-        _file: &'a Remote,
+        _file: &'a RemoteFile,
         range: &'a ByteRange,
     ) -> BoxFuture<'a, Result<FileResponse, Failure>> {
         async move {
@@ -187,8 +187,8 @@ impl Source for Web {
         }
     }
 
-    fn parallel(&self) -> Parallel {
-        Parallel { files: 1, connections: 1, attempts: None }
+    fn parallel(&self) -> Parallelism {
+        Parallelism { files: 1, connections: 1, attempts: None }
     }
 }
 

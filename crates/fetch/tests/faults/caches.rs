@@ -5,7 +5,7 @@ use std::{os::unix::fs::MetadataExt, sync::atomic::Ordering::Relaxed};
 use longboat_download::Progress;
 use longboat_fetch::{Cache, FetchError};
 
-use super::{COMMIT, World};
+use super::{COMMIT, HubFixture};
 use crate::servers::{
     Effect,
     contents::{git_blob, recipe, sha256},
@@ -14,7 +14,7 @@ use crate::servers::{
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cached_model_is_shared_listed_used_offline_and_removed() {
     let large = recipe("large", 3 << 20);
-    let world = World::with_model(large.clone()).await;
+    let world = HubFixture::with_model(large.clone()).await;
     let root = world.folder.path().join("cache").display().to_string();
     let cached = [("LONGBOAT_CACHE", root.as_str())];
     world.fetch("first", &cached).await.unwrap();
@@ -57,7 +57,7 @@ async fn a_cached_model_is_shared_listed_used_offline_and_removed() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_the_hubs_own_cache_has_is_not_sent() {
     let large = recipe("large", 3 << 20);
-    let world = World::with_model(large.clone()).await;
+    let world = HubFixture::with_model(large.clone()).await;
     let cache = world.folder.path().join("hub");
     let model = cache.join("models--org--m");
     std::fs::create_dir_all(model.join("blobs")).unwrap();
@@ -91,7 +91,7 @@ async fn what_the_hubs_own_cache_has_is_not_sent() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn progress_is_in_a_file_that_others_can_read() {
-    let world = World::with_model(recipe("large", 3 << 20)).await;
+    let world = HubFixture::with_model(recipe("large", 3 << 20)).await;
     let file = world.folder.path().join("progress");
     let name = file.display().to_string();
     world.fetch("m", &[("LONGBOAT_FETCH_PROGRESS", &name)]).await.unwrap();

@@ -8,7 +8,7 @@ use std::{
 use serde_json::json;
 
 use crate::{
-    COMMIT, World, fetch, process,
+    COMMIT, HubFixture, fetch, process,
     servers::{Answer, Request, Servers, contents::git_blob},
 };
 
@@ -187,7 +187,7 @@ async fn tokens_for_the_hub_come_from_the_environment_before_files() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_proxy_of_the_environment_is_used() {
-    let world = World::with_model(vec![1; 10]).await;
+    let world = HubFixture::with_model(vec![1; 10]).await;
     let content = Arc::new(b"weights".to_vec());
     let proxy = serve(&world.servers, "proxy", move |request| match request.target.as_str() {
         "http://models.invalid/w.bin" => Answer::file(&content),

@@ -11,7 +11,7 @@ use longboat_fetch::FetchError;
 use serde_json::json;
 
 use crate::{
-    COMMIT, World, fault, fetch, has_files,
+    COMMIT, HubFixture, fault, fetch, has_files,
     servers::{
         Answer, Effect, Request, Servers,
         contents::{git_blob, sha256},
@@ -208,7 +208,7 @@ async fn an_error_that_trickles_in_is_not_waited_for() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn links_in_the_target_are_not_followed() {
-    let world = World::with_model(b"weights".to_vec()).await;
+    let world = HubFixture::with_model(b"weights".to_vec()).await;
     let outside = world.folder.path().join("outside");
     std::fs::create_dir(&outside).unwrap();
     std::fs::write(outside.join("config.json"), "theirs").unwrap();

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use super::{World, fault, process};
+use super::{HubFixture, fault, process};
 use crate::servers::{Effect, Fault, contents::recipe, hub::File};
 
 const SIZE: usize = 64 << 20;
@@ -16,7 +16,7 @@ const MAX_RESIDENT: u64 = 64 << 10;
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_download_goes_on_where_it_was() {
     let large = recipe("large", SIZE);
-    let world = World::with_model(large.clone()).await;
+    let world = HubFixture::with_model(large.clone()).await;
     world.fault("cdn", u64::MAX, Effect { throttle: Some(30 << 20), ..Effect::default() });
     let to = world.folder.path().join("m");
     let pairs = ["hf://org/m".to_owned(), to.display().to_string()];
@@ -46,7 +46,7 @@ async fn a_killed_download_goes_on_where_it_was() {
 #[tokio::test(flavor = "multi_thread")]
 async fn bytes_that_changed_on_the_disk_are_fetched_again() {
     let large = recipe("large", SIZE);
-    let world = World::with_model(large.clone()).await;
+    let world = HubFixture::with_model(large.clone()).await;
     world.fault("cdn", u64::MAX, Effect { throttle: Some(30 << 20), ..Effect::default() });
     let to = world.folder.path().join("m");
     let mut child = process(&["hf://org/m".to_owned(), to.display().to_string()], world.variables(&[]), None)
@@ -73,7 +73,7 @@ async fn bytes_that_changed_on_the_disk_are_fetched_again() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn memory_does_not_grow_with_the_file() {
-    let world = World::with_model(vec![7; 400 << 20]).await;
+    let world = HubFixture::with_model(vec![7; 400 << 20]).await;
     let to = world.folder.path().join("m");
     let pairs = ["hf://org/m".to_owned(), to.display().to_string()];
     let output = process(&pairs, world.variables(&[]), None).output().unwrap();
@@ -90,7 +90,7 @@ async fn memory_does_not_grow_with_the_number_of_files() {
         content: content.clone(),
         lfs: false,
     };
-    let world = World::with_files((0..100_000).map(file).collect()).await;
+    let world = HubFixture::with_files((0..100_000).map(file).collect()).await;
     // The memory is at its peak when all files have been compared with the folder. Downloading so many files would take
     // minutes, so the requests for files are refused.
     let refused = Effect { status: Some(403), ..Effect::default() };

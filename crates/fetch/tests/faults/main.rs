@@ -35,7 +35,7 @@ use servers::{
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// A hub with one model, and its CDN.
-pub(crate) struct World {
+pub(crate) struct HubFixture {
     pub(crate) servers: Arc<Servers>,
     pub(crate) hub: Arc<Hub>,
     pub(crate) endpoint: String,
@@ -46,7 +46,7 @@ pub(crate) const COMMIT: &str = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
 
 // === impl World ===
 
-impl World {
+impl HubFixture {
     /// Creates a hub with the model `org/m`: a small file, and a large file with this content.
     pub(crate) async fn with_model(large: Vec<u8>) -> Self {
         let file =
@@ -177,7 +177,7 @@ pub(crate) fn has_files(folder: &Path) -> bool {
 #[tokio::test(flavor = "multi_thread")]
 async fn large_files_come_in_parts_and_a_complete_folder_costs_one_request() {
     let large = recipe("large", 100 << 20);
-    let world = World::with_model(large.clone()).await;
+    let world = HubFixture::with_model(large.clone()).await;
     // Some parts break off, and one request fails.
     world.fault("cdn", 2, Effect { reset_after: Some(3 << 20), ..Effect::default() });
     world.fault("cdn", 1, Effect { status: Some(503), ..Effect::default() });
@@ -201,7 +201,7 @@ async fn large_files_come_in_parts_and_a_complete_folder_costs_one_request() {
     assert_eq!(world.requests().len(), 1);
 }
 
-fn requests_of_the_list(world: &World) -> u64 {
+fn requests_of_the_list(world: &HubFixture) -> u64 {
     let request =
         Request { target: "/api/models/org/m/revision/main?blobs=true".into(), ..Request::default() };
     world.hub.answer(&request).body.len() as u64

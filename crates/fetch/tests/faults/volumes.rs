@@ -2,7 +2,7 @@
 
 use std::{process::Command, sync::Arc};
 
-use super::{World, fault, process};
+use super::{HubFixture, fault, process};
 use crate::servers::{Answer, Effect, Request, contents::recipe};
 
 fn can_mount() -> bool {
@@ -59,7 +59,7 @@ async fn too_little_space_is_said_before_the_first_byte() {
     if !can_mount() {
         return;
     }
-    let world = World::with_model(recipe("large", 20 << 20)).await;
+    let world = HubFixture::with_model(recipe("large", 20 << 20)).await;
     let to = world.folder.path().join("m").display().to_string();
     let (message, left) = onto(["hf://org/m".into(), to], world.variables(&[]), "size=8m").await;
     assert!(message.starts_with("not enough space in "), "{message}");
@@ -100,7 +100,7 @@ async fn a_volume_that_fills_up_leaves_nothing_under_a_final_name() {
     if !can_mount() {
         return;
     }
-    let world = World::with_model(recipe("large", 12 << 20)).await;
+    let world = HubFixture::with_model(recipe("large", 12 << 20)).await;
     world.fault("cdn", u64::MAX, Effect { throttle: Some(4 << 20), ..Effect::default() });
     let to = world.folder.path().join("m").display().to_string();
     let meanwhile = "sleep 1; head -c 10000000 /dev/zero > other";
@@ -115,7 +115,7 @@ async fn a_volume_that_cannot_be_written_to_is_named() {
     if !can_mount() {
         return;
     }
-    let world = World::with_model(vec![1; 10]).await;
+    let world = HubFixture::with_model(vec![1; 10]).await;
     let to = world.folder.path().join("m").display().to_string();
     let (message, _) = onto(["hf://org/m".into(), to.clone()], world.variables(&[]), "ro,size=8m").await;
     assert!(message.contains("Read-only file system") && message.contains(&to), "{message}");

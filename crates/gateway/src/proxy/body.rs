@@ -25,13 +25,13 @@ pub(crate) struct ProxyBody {
 enum Source {
     Full(Option<Bytes>),
     Incoming(Incoming),
-    Lent(Arc<Lent>),
+    Lent(Arc<RetryableBody>),
     Chunks(std::collections::VecDeque<Bytes>),
     Stream(BoxStream<'static, Result<Frame<Bytes>, BodyError>>),
 }
 
 /// A request body that is offered to several attempts, until one of them starts to read it.
-pub(crate) struct Lent {
+pub(crate) struct RetryableBody {
     body: Mutex<Option<Incoming>>,
     ended: bool,
     hint: SizeHint,
@@ -39,7 +39,7 @@ pub(crate) struct Lent {
 
 // === impl Lent ===
 
-impl Lent {
+impl RetryableBody {
     pub(crate) fn new(body: Incoming) -> Arc<Self> {
         Arc::new(Self { ended: body.is_end_stream(), hint: body.size_hint(), body: Mutex::new(Some(body)) })
     }
@@ -66,7 +66,7 @@ impl ProxyBody {
     }
 
     /// Creates a body for one attempt.
-    pub(crate) fn lent(body: &Arc<Lent>) -> Self {
+    pub(crate) fn lent(body: &Arc<RetryableBody>) -> Self {
         Source::Lent(body.clone()).into()
     }
 

@@ -20,7 +20,7 @@ use tokio::time::Instant;
 
 pub(crate) use self::body::ProxyBody;
 use self::{answer::refuse, inference::Pickers, root::Root, upload::Upload, upstream::Upstream};
-use crate::route::{Backend, Filters, Found, Redirect, Table, Tables};
+use crate::route::{Backend, Filters, Redirect, RouteMatch, Table, Tables};
 
 /// The most bytes of buffered request bodies: eight of the largest.
 const BODIES: usize = 512 << 20;
@@ -116,7 +116,7 @@ impl Proxy {
         }
     }
 
-    async fn route(&self, mut head: Parts, upload: Upload, found: &Found) -> Response<ProxyBody> {
+    async fn route(&self, mut head: Parts, upload: Upload, found: &RouteMatch) -> Response<ProxyBody> {
         let rule = &found.rule;
         if let Some(redirect) = &rule.filters.redirect {
             return redirected(redirect, &head, found.prefix.as_deref());

@@ -14,7 +14,7 @@ use longboat_accept::Budget;
 pub(crate) const LIMIT: usize = 64 << 20;
 
 /// How long to read the rest of a refused body, so that the client reads the response.
-const PATIENCE: Duration = Duration::from_secs(2);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A request body that is being received.
 pub(crate) struct Upload {
@@ -124,6 +124,6 @@ impl Upload {
                 left = rest;
             }
         };
-        let _ = tokio::time::timeout(PATIENCE, reading).await;
+        let _ = tokio::time::timeout(DRAIN_TIMEOUT, reading).await;
     }
 }

@@ -11,7 +11,7 @@ use hyper_util::{
 use rand::seq::SliceRandom;
 
 use super::{
-    body::{Lent, ProxyBody},
+    body::{ProxyBody, RetryableBody},
     upload::{Upload, UploadError},
 };
 
@@ -71,7 +71,7 @@ impl Upstream {
             let sent = self.send_replayable(&head, upload.chunks(), &order, timeout).await?;
             return Ok(sent.1);
         };
-        let body = Lent::new(body);
+        let body = RetryableBody::new(body);
         let mut last = SendError::NoEndpoint;
         for endpoint in order {
             match self.attempt(head.clone(), ProxyBody::lent(&body), endpoint, timeout).await {

@@ -6,7 +6,7 @@ use longboat_api::foreign::{inferencepool::InferencePool, reference::BackendObje
 
 use longboat_key::{Key, Name, Namespace};
 
-use crate::{Observed, observed::is_of};
+use crate::{RoutingInputs, observed::is_of};
 
 /// API group of the InferencePools that are served.
 pub(crate) const POOL_GROUP: &str = "inference.networking.k8s.io";
@@ -34,7 +34,7 @@ pub(crate) struct Pool {
 
 /// The reason why a back end cannot be resolved, in the Gateway API's terms.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Unresolved {
+pub(crate) struct BackendError {
     pub(crate) reason: &'static str,
     pub(crate) message: String,
 }
@@ -43,21 +43,21 @@ pub(crate) struct Unresolved {
 
 impl Backend {
     pub(crate) fn resolve(
-        observed: &Observed,
+        observed: &RoutingInputs,
         namespace: Namespace<&str>,
         reference: &BackendObjectReference,
-    ) -> Result<Self, Unresolved> {
+    ) -> Result<Self, BackendError> {
         let within = reference.namespace.as_deref().map_or(namespace, Namespace);
         let name = Key::new(within, Name(&reference.name));
         if within != namespace {
             // The gateway does not read ReferenceGrants, so nothing can permit this reference.
             let message =
                 format!("{name} is in another namespace, and this gateway does not support ReferenceGrant");
-            return Err(Unresolved { reason: "RefNotPermitted", message });
+            return Err(BackendError { reason: "RefNotPermitted", message });
         }
         let group = reference.group.as_deref().unwrap_or_default();
         let kind = reference.kind.as_deref().unwrap_or("Service");
-        let missing = |message| Unresolved { reason: "BackendNotFound", message };
+        let missing = |message| BackendError { reason: "BackendNotFound", message };
         match (group, kind) {
             ("", "Service") => {
                 let port = reference.port.unwrap_or_default();
@@ -73,7 +73,7 @@ impl Backend {
             }
             _ => {
                 let message = format!("back ends of kind {kind} in group \"{group}\" are not supported");
-                Err(Unresolved { reason: "InvalidKind", message })
+                Err(BackendError { reason: "InvalidKind", message })
             }
         }
     }
@@ -82,7 +82,7 @@ impl Backend {
 // === impl Pool ===
 
 impl Pool {
-    fn new(observed: &Observed, name: Key, pool: &InferencePool) -> Self {
+    fn new(observed: &RoutingInputs, name: Key, pool: &InferencePool) -> Self {
         let picker = &pool.spec.endpoint_picker_ref;
         let service = Key::new(name.namespace.as_deref(), Name(&picker.name));
         let port = picker.port.as_ref().map_or(9002, |port| port.number);
@@ -96,7 +96,7 @@ impl Pool {
 }
 
 /// Returns why a pool's picker cannot be found, or `None` if it can.
-pub(crate) fn picker_missing(observed: &Observed, pool: &InferencePool) -> Option<String> {
+pub(crate) fn picker_missing(observed: &RoutingInputs, pool: &InferencePool) -> Option<String> {
     let picker = &pool.spec.endpoint_picker_ref;
     let service = Key::new(Namespace::of(&pool.metadata), Name(&picker.name));
     let port = picker.port.as_ref().map_or(9002, |port| port.number);

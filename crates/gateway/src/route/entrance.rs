@@ -11,7 +11,7 @@ use super::{
     filter::PathChange,
     matching::{Matcher, Path},
 };
-use crate::front::Served;
+use crate::front::PublishedService;
 
 /// Replaces the star of a wildcard host name, as in the addresses of services.
 const WILDCARD: &str = "inference";
@@ -33,7 +33,7 @@ pub struct Entrance {
 
 impl Tables {
     /// Returns a POST request that a route of the service sends to `api`, a path such as `/v1/chat/completions`.
-    fn entrance(&self, service: &Served, api: &str) -> Option<Entrance> {
+    fn entrance(&self, service: &PublishedService, api: &str) -> Option<Entrance> {
         let stated = service.url.as_ref().and_then(http::Uri::port_u16);
         let mut ports = stated.into_iter().chain(self.by_port.keys().copied());
         ports.find_map(|port| self.on(port).entrance(port, service, api))
@@ -44,7 +44,7 @@ impl Tables {
 
 impl Table {
     /// Like [`Tables::entrance`], on one port. Prefers the request that the URL of the service describes.
-    pub(crate) fn entrance(&self, port: u16, service: &Served, api: &str) -> Option<Entrance> {
+    pub(crate) fn entrance(&self, port: u16, service: &PublishedService, api: &str) -> Option<Entrance> {
         let leads = |entrance: &Entrance| self.leads_to(entrance, &service.routes, api);
         let stated = service.stated(port, api).filter(leads);
         stated.or_else(|| {
@@ -136,7 +136,7 @@ pub struct Routes(pub(crate) Arc<arc_swap::ArcSwap<Tables>>);
 impl Routes {
     /// Returns a POST request that a route of the service sends to `api`, a path such as `/v1/chat/completions`.
     pub fn entrance(&self, service: &LLMInferenceService, api: &str) -> Option<Entrance> {
-        self.0.load().entrance(&Served::new(service), api)
+        self.0.load().entrance(&PublishedService::new(service), api)
     }
 }
 
@@ -168,7 +168,7 @@ mod tests {
             "status": {"url": url, "router": {"gateways": gateways}},
         }))
         .unwrap();
-        Tables::new(&observed, &Ports::only(address, 8080)).entrance(&Served::new(&service), api)
+        Tables::new(&observed, &Ports::only(address, 8080)).entrance(&PublishedService::new(&service), api)
     }
 
     fn path(rules: &Value, api: &str) -> Option<String> {

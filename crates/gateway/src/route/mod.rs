@@ -14,12 +14,12 @@ use longboat_key::{Key, Namespace};
 
 pub use self::entrance::{Entrance, Routes};
 pub(crate) use self::{
-    backend::{Backend, POOL_GROUP, Pool, Unresolved, picker_missing},
+    backend::{Backend, BackendError, POOL_GROUP, Pool, picker_missing},
     filter::{Filters, Redirect},
     matching::Matcher,
 };
 use crate::{
-    Observed,
+    RoutingInputs,
     attach::{Attachment, attach},
     front::Directory,
     ports::Ports,
@@ -66,13 +66,13 @@ pub(crate) struct Rule {
 #[derive(Debug, PartialEq)]
 pub(crate) struct Weighted {
     pub(crate) weight: u32,
-    pub(crate) backend: Result<Backend, Unresolved>,
+    pub(crate) backend: Result<Backend, BackendError>,
     pub(crate) filters: Filters,
 }
 
 /// A matching rule, and the path prefix that a rewrite may replace.
 #[derive(Debug)]
-pub(crate) struct Found {
+pub(crate) struct RouteMatch {
     pub(crate) rule: Arc<Rule>,
     pub(crate) prefix: Option<String>,
 }
@@ -81,7 +81,7 @@ pub(crate) struct Found {
 
 impl Tables {
     /// Compiles the tables of these ports.
-    pub(crate) fn new(observed: &Observed, ports: &Ports) -> Self {
+    pub(crate) fn new(observed: &RoutingInputs, ports: &Ports) -> Self {
         let table = |port: &u16| (*port, Table::new(observed, &Ports::only(ports.address, *port)));
         Self {
             by_port: ports.open.iter().map(table).collect(),
@@ -105,7 +105,7 @@ impl Tables {
 
 impl Table {
     /// Compiles every route that is attached to a listener on one of these ports.
-    pub(crate) fn new(observed: &Observed, ports: &Ports) -> Self {
+    pub(crate) fn new(observed: &RoutingInputs, ports: &Ports) -> Self {
         let mut entries = Vec::new();
         let mut routes: Vec<_> = observed.routes.iter().collect();
         // Among equal matches the oldest route wins, then the first by name.
@@ -157,13 +157,13 @@ impl Table {
     }
 
     /// Finds the rule for a request.
-    pub(crate) fn find(&self, head: &http::request::Parts) -> Option<Found> {
+    pub(crate) fn find(&self, head: &http::request::Parts) -> Option<RouteMatch> {
         let host = host(head);
         let entry = self.entries.iter().find(|entry| {
             entry.host.as_ref().is_none_or(|pattern| host_matches(pattern, host))
                 && entry.matcher.matches(head)
         })?;
-        Some(Found { rule: entry.rule.clone(), prefix: entry.matcher.prefix().map(Into::into) })
+        Some(RouteMatch { rule: entry.rule.clone(), prefix: entry.matcher.prefix().map(Into::into) })
     }
 }
 
@@ -181,7 +181,7 @@ fn host(head: &http::request::Parts) -> &str {
 // === impl Rule ===
 
 impl Rule {
-    fn new(observed: &Observed, route: &HTTPRoute, rule: &HTTPRouteRule) -> Self {
+    fn new(observed: &RoutingInputs, route: &HTTPRoute, rule: &HTTPRouteRule) -> Self {
         let namespace = route.metadata.namespace.clone().unwrap_or_default();
         let timeout = |text: Option<&String>| {
             text.and_then(|text| duration::parse(text)).filter(|time| !time.is_zero())
@@ -253,7 +253,7 @@ pub(crate) fn unsupported(route: &HTTPRoute) -> Vec<String> {
 }
 
 /// Returns the back ends of a route that cannot be resolved, without duplicates.
-pub(crate) fn unresolved(observed: &Observed, route: &HTTPRoute) -> BTreeMap<&'static str, Vec<String>> {
+pub(crate) fn unresolved(observed: &RoutingInputs, route: &HTTPRoute) -> BTreeMap<&'static str, Vec<String>> {
     let namespace = route.metadata.namespace.clone().unwrap_or_default();
     let mut found: BTreeMap<&'static str, Vec<String>> = BTreeMap::new();
     for reference in route.spec.rules.iter().flat_map(|rule| &rule.backend_refs) {

@@ -3,11 +3,11 @@ use serde_json::{Value, json};
 
 use super::{filter::PathChange, *};
 
-pub(super) fn observed(rules: &Value) -> Observed {
+pub(super) fn observed(rules: &Value) -> RoutingInputs {
     fn object<T: serde::de::DeserializeOwned>(value: Value) -> Arc<T> {
         Arc::new(serde_json::from_value(value).unwrap())
     }
-    Observed {
+    RoutingInputs {
         classes: vec![object::<GatewayClass>(json!({
             "metadata": {"name": "longboat"}, "spec": {"controllerName": crate::CONTROLLER_NAME},
         }))],
@@ -47,7 +47,7 @@ pub(super) fn observed(rules: &Value) -> Observed {
             "status": {"podIP": "127.0.1.1", "conditions": [{"type": "Ready", "status": "True"}]},
         }))],
         namespaces: Vec::new(),
-        ..Observed::default()
+        ..RoutingInputs::default()
     }
 }
 
@@ -59,7 +59,7 @@ fn request(uri: &str, headers: &[(&str, &str)]) -> http::request::Parts {
     request.body(()).unwrap().into_parts().0
 }
 
-fn compiled(observed: &Observed, port: u16) -> Table {
+fn compiled(observed: &RoutingInputs, port: u16) -> Table {
     Table::new(observed, &Ports::only("127.0.0.1".parse().unwrap(), port))
 }
 

@@ -11,7 +11,7 @@ const MAX_TOKENS: usize = 1 << 22;
 const MAX_EVENTS: usize = 1 << 16;
 
 /// The number of blocks and tokens of a payload that may still be read.
-struct Room {
+struct DecodeBudget {
     blocks: usize,
     tokens: usize,
 }
@@ -21,7 +21,7 @@ impl Batch {
     pub fn decode(payload: &[u8]) -> Result<Self, BatchError> {
         let mut reader = Reader::new(payload);
         let mut batch = Self::default();
-        let mut room = Room { blocks: MAX_BLOCKS, tokens: MAX_TOKENS };
+        let mut room = DecodeBudget { blocks: MAX_BLOCKS, tokens: MAX_TOKENS };
         let names = ["ts", "events", "data_parallel_rank"];
         let mut has_events = false;
         fields(&mut reader, &names, 0, |field, reader| {
@@ -93,7 +93,7 @@ fn tag<'a>(reader: &Reader<'a>) -> Result<&'a str, BatchError> {
 }
 
 /// Reads an event. Returns `None` for an event of an unknown kind.
-fn event(reader: &mut Reader<'_>, room: &mut Room) -> Result<Option<Event>, BatchError> {
+fn event(reader: &mut Reader<'_>, room: &mut DecodeBudget) -> Result<Option<Event>, BatchError> {
     match tag(reader)? {
         "BlockStored" => stored(reader, room).map(Some),
         "BlockRemoved" => {
@@ -123,7 +123,7 @@ fn event(reader: &mut Reader<'_>, room: &mut Room) -> Result<Option<Event>, Batc
 /// The medium if the engine does not name one.
 const GPU: &str = "gpu";
 
-fn stored(reader: &mut Reader<'_>, room: &mut Room) -> Result<Event, BatchError> {
+fn stored(reader: &mut Reader<'_>, room: &mut DecodeBudget) -> Result<Event, BatchError> {
     const NAMES: [&str; 8] = [
         "block_hashes",
         "parent_block_hash",
@@ -193,7 +193,7 @@ fn optional<'a, T>(
     if reader.nil() { Ok(None) } else { read(reader).map(Some) }
 }
 
-fn hash_list(reader: &mut Reader<'_>, room: &mut Room) -> Result<Vec<u64>, BatchError> {
+fn hash_list(reader: &mut Reader<'_>, room: &mut DecodeBudget) -> Result<Vec<u64>, BatchError> {
     let count = reader.array()?;
     within("blocks", count, room.blocks)?;
     room.blocks -= count;
@@ -213,7 +213,7 @@ fn hash(reader: &mut Reader<'_>) -> Result<u64, MsgpackError> {
     Ok(last.iter().fold(0, |value, &byte| value << 8 | u64::from(byte)))
 }
 
-fn extra_keys(reader: &mut Reader<'_>, room: &mut Room) -> Result<Vec<Vec<ExtraKey>>, BatchError> {
+fn extra_keys(reader: &mut Reader<'_>, room: &mut DecodeBudget) -> Result<Vec<Vec<ExtraKey>>, BatchError> {
     if reader.nil() {
         return Ok(Vec::new());
     }

@@ -8,7 +8,7 @@ use ahash::AHashMap;
 
 use crate::{
     event::{Event, Stored},
-    expected::Expected,
+    expected::ExpectedBlocks,
     keys::{BlockKey, Chain},
 };
 
@@ -196,7 +196,7 @@ impl Index {
     /// Returns how much of a prompt each endpoint holds: the total weight of its blocks, from the first block to the first
     /// gap. If several tiers have a block, the best tier counts.
     pub fn held(&self, keys: &[BlockKey], holders: &[u32]) -> Vec<f64> {
-        self.held_or_expected(keys, holders, &Expected::new(0), 0)
+        self.held_or_expected(keys, holders, &ExpectedBlocks::new(0), 0)
     }
 
     /// Like [`Self::held`], but a block that an endpoint is expected to hold counts like a block on its GPU.
@@ -204,7 +204,7 @@ impl Index {
         &self,
         keys: &[BlockKey],
         holders: &[u32],
-        expected: &Expected,
+        expected: &ExpectedBlocks,
         now: u64,
     ) -> Vec<f64> {
         let mut sums = vec![0.0; holders.len()];

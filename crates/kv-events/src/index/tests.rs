@@ -106,7 +106,7 @@ fn what_was_used_longest_ago_makes_room() {
 #[test]
 fn a_block_that_is_expected_counts_until_its_time_is_over() {
     let mut index = index(100);
-    let mut expected = Expected::new(100);
+    let mut expected = ExpectedBlocks::new(100);
     let prompt = index.keys(MODEL, &[1, 2, 3, 4, 5, 6], "");
     apply(&mut index, 0, stored(&[1], None, &[1, 2]));
     expected.note(0, &prompt[..2], 10, 20);

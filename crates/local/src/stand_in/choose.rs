@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{
     StandInError,
-    held::{Held, namespace_of},
+    inventory::{ObjectInventory, namespace_of},
     references::{self, Reference, To},
 };
 
@@ -17,7 +17,7 @@ const PROTOCOL: &str = "HTTP";
 
 /// The result: the changed manifests and the objects to create.
 #[derive(Debug, Default)]
-pub(super) struct Chosen {
+pub(super) struct Substitutes {
     /// The manifests, with ports on which the gateway can listen.
     pub(super) documents: Vec<Document>,
     /// The objects to write before the manifests, in this order.
@@ -28,13 +28,13 @@ pub(super) struct Chosen {
 /// Chooses the substitutes. The gateway listens on `port`. `can_listen` says whether it could listen on another port.
 pub(super) fn all(
     documents: &[Document],
-    mut held: Held,
+    mut held: ObjectInventory,
     port: u16,
     can_listen: &dyn Fn(u16) -> bool,
-) -> Result<Chosen, StandInError> {
+) -> Result<Substitutes, StandInError> {
     held.add_documents(documents);
-    let mut chosen = Chosen { documents: documents.to_vec(), ..Chosen::default() };
-    let mut wanted = Wanted { held, port, chosen: &mut chosen };
+    let mut chosen = Substitutes { documents: documents.to_vec(), ..Substitutes::default() };
+    let mut wanted = SubstituteBuilder { held, port, chosen: &mut chosen };
     for document in documents {
         wanted.namespace(namespace_of(document));
     }
@@ -50,15 +50,15 @@ pub(super) fn all(
 }
 
 /// The substitutes that were chosen so far.
-struct Wanted<'a> {
-    held: Held,
+struct SubstituteBuilder<'a> {
+    held: ObjectInventory,
     port: u16,
-    chosen: &'a mut Chosen,
+    chosen: &'a mut Substitutes,
 }
 
 // === impl Wanted ===
 
-impl Wanted<'_> {
+impl SubstituteBuilder<'_> {
     fn namespace(&mut self, name: &str) {
         if name.is_empty() || self.held.has("Namespace", "", name) {
             return;
@@ -211,8 +211,8 @@ mod tests {
         longboat_manifest::parse("m.yaml", text).unwrap()
     }
 
-    fn chosen(text: &str) -> Result<Chosen, StandInError> {
-        let mut held = Held::default();
+    fn chosen(text: &str) -> Result<Substitutes, StandInError> {
+        let mut held = ObjectInventory::default();
         held.add("Namespace", "", "default");
         held.add_class(CLASS, CONTROLLER_NAME);
         all(&documents(text), held, 8080, &|port| port > 1024)
@@ -225,7 +225,7 @@ mod tests {
         )
     }
 
-    fn names(chosen: &Chosen) -> Vec<String> {
+    fn names(chosen: &Substitutes) -> Vec<String> {
         let name = |object: &Value| {
             let part = |pointer| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
             format!("{} {}/{}", part("/kind"), part("/metadata/namespace"), part("/metadata/name"))

@@ -6,7 +6,7 @@
 //! before it writes anything.
 
 mod choose;
-mod held;
+mod inventory;
 mod references;
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -16,11 +16,11 @@ use longboat_manifest::Document;
 use serde_json::Value;
 
 use crate::apply::{self, ApplyError, Owner};
-use held::Held;
+use inventory::ObjectInventory;
 
 /// The manifests, together with the substitutes.
 #[derive(Debug)]
-pub struct StoodIn {
+pub struct Substitution {
     /// The manifests to apply.
     pub documents: Vec<Document>,
     /// One sentence for each substitute, and for each port that was changed.
@@ -52,13 +52,13 @@ pub(crate) async fn make(
     client: &Client,
     documents: &[Document],
     address: SocketAddr,
-) -> Result<StoodIn, StandInError> {
-    let held = Held::read(client).await?;
+) -> Result<Substitution, StandInError> {
+    let held = ObjectInventory::read(client).await?;
     let chosen = choose::all(documents, held, address.port(), &can_listen)?;
     for object in chosen.objects {
         apply::one(client, Owner::Up, None, object).await?;
     }
-    Ok(StoodIn { documents: chosen.documents, notes: chosen.notes })
+    Ok(Substitution { documents: chosen.documents, notes: chosen.notes })
 }
 
 /// Whether this process may listen on a port of this machine that nobody else uses.

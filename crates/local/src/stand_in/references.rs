@@ -3,7 +3,7 @@
 use longboat_manifest::Document;
 use serde_json::Value;
 
-use super::{held::namespace_of, text};
+use super::{inventory::namespace_of, text};
 
 /// Group of Gateways and routes.
 const GATEWAY_GROUP: &str = "gateway.networking.k8s.io";

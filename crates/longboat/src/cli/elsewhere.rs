@@ -72,7 +72,7 @@ pub(super) fn advise(mut error: clap::Error, name: &str) -> clap::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{called::Called, cli};
+    use crate::{cli, program_name::ProgramName};
 
     fn said(arguments: &[&str]) -> String {
         cli::parse(arguments.iter().map(Into::into).collect()).unwrap_err().render().to_string()
@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn no_verb_of_this_program_is_taken_for_one_of_another() {
-        let command = cli::command(Called::Longboat);
+        let command = cli::command(ProgramName::Longboat);
         for verb in VERBS.iter().flat_map(|(verbs, _)| *verbs) {
             assert!(command.find_subcommand(verb).is_none(), "{verb}");
         }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use clap::Command;
 
-use crate::called::Called;
+use crate::program_name::ProgramName;
 
 /// The width of the list of verbs, in columns.
 const WIDTH: usize = 92;
@@ -112,13 +112,13 @@ longboat install -f values.yaml --dry-run            print the objects, without 
 ];
 
 /// Groups the verbs of the whole command line, and adds the examples.
-pub(super) fn dressed(command: Command, called: Called, roles: &[&str]) -> Command {
+pub(super) fn dressed(command: Command, called: ProgramName, roles: &[&str]) -> Command {
     let name = called.typed();
     let mut list = String::new();
     for (heading, verbs) in GROUPS {
         group(&mut list, heading, verbs, &command);
     }
-    if called == Called::Longboat {
+    if called == ProgramName::Longboat {
         group(&mut list, "Roles (programs of a cluster)", roles, &command);
     }
     let examples = |page: &str| {
@@ -169,11 +169,11 @@ fn indented(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use crate::{called::Called, cli};
+    use crate::{cli, program_name::ProgramName};
 
     #[test]
     fn every_verb_and_role_that_is_not_hidden_stands_in_one_group() {
-        let command = cli::command(Called::Longboat);
+        let command = cli::command(ProgramName::Longboat);
         let page = command.clone().render_help().to_string();
         for verb in command.get_subcommands().filter(|verb| !verb.is_hide_set()) {
             let name = verb.get_name();
@@ -187,7 +187,7 @@ mod tests {
     /// Parses each example up to the description that follows it, and up to its prompt.
     #[test]
     fn every_example_is_understood() {
-        let command = cli::command(Called::Longboat);
+        let command = cli::command(ProgramName::Longboat);
         let pages = std::iter::once(&command).chain(command.get_subcommands());
         let mut count = 0;
         for page in pages.filter(|page| page.get_name() != "sim") {

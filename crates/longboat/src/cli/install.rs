@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum, ValueHint};
 use longboat_key::Namespace;
 
-use super::{ClusterArgs, Format, Shown};
+use super::{ClusterArgs, Format, OutputFormat};
 
 /// Arguments of `install`.
 #[derive(Debug, Args)]
@@ -50,8 +50,8 @@ pub(crate) struct UpgradeArgs {
     #[command(flatten)]
     pub(crate) cluster: ClusterArgs,
     /// Output format
-    #[arg(short, long, value_enum, default_value_t = Shown::Text)]
-    pub(crate) output: Shown,
+    #[arg(short, long, value_enum, default_value_t = OutputFormat::Text)]
+    pub(crate) output: OutputFormat,
 }
 
 /// Arguments of `uninstall`.

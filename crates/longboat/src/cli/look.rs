@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueHint};
 use longboat_key::{Name, Namespace};
 
-use super::Shown;
+use super::OutputFormat;
 
 /// Which cluster to look at.
 #[derive(Debug, Args)]
@@ -36,8 +36,8 @@ pub(crate) struct StatusArgs {
     #[command(flatten)]
     pub(crate) cluster: ClusterArgs,
     /// Output format
-    #[arg(short, long, value_enum, default_value_t = Shown::Text)]
-    pub(crate) output: Shown,
+    #[arg(short, long, value_enum, default_value_t = OutputFormat::Text)]
+    pub(crate) output: OutputFormat,
 }
 
 /// Arguments of `doctor`.
@@ -61,8 +61,8 @@ pub(crate) struct DoctorArgs {
     #[command(flatten)]
     pub(crate) cluster: ClusterArgs,
     /// Output format
-    #[arg(short, long, value_enum, default_value_t = Shown::Text)]
-    pub(crate) output: Shown,
+    #[arg(short, long, value_enum, default_value_t = OutputFormat::Text)]
+    pub(crate) output: OutputFormat,
 }
 
 /// Arguments of `why`.
@@ -77,8 +77,8 @@ pub(crate) struct WhyArgs {
     #[command(flatten)]
     pub(crate) cluster: ClusterArgs,
     /// Output format
-    #[arg(short, long, value_enum, default_value_t = Shown::Text)]
-    pub(crate) output: Shown,
+    #[arg(short, long, value_enum, default_value_t = OutputFormat::Text)]
+    pub(crate) output: OutputFormat,
 }
 
 /// Arguments of `dashboard`.

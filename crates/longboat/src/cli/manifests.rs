@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum, ValueHint};
 use longboat_key::Namespace;
 
-use super::{Format, Shown, folders, look::ClusterArgs};
+use super::{Format, OutputFormat, folders, look::ClusterArgs};
 
 /// The manifests that a verb is about.
 #[derive(Debug, Args)]
@@ -79,8 +79,8 @@ pub(crate) struct ValidateArgs {
     #[command(flatten)]
     pub(crate) platform: PlatformArgs,
     /// Output format: text, or a JSON array of findings
-    #[arg(short, long, value_enum, default_value_t = Shown::Text)]
-    pub(crate) output: Shown,
+    #[arg(short, long, value_enum, default_value_t = OutputFormat::Text)]
+    pub(crate) output: OutputFormat,
 }
 
 /// Arguments of `render`.
@@ -127,8 +127,8 @@ pub(crate) struct ExplainArgs {
     #[command(flatten)]
     pub(crate) cluster: ClusterArgs,
     /// Output format
-    #[arg(short, long, value_enum, default_value_t = Shown::Text)]
-    pub(crate) output: Shown,
+    #[arg(short, long, value_enum, default_value_t = OutputFormat::Text)]
+    pub(crate) output: OutputFormat,
 }
 
 /// Arguments of `diff`.
@@ -147,8 +147,8 @@ pub(crate) struct DiffArgs {
     #[command(flatten)]
     pub(crate) cluster: ClusterArgs,
     /// Output format
-    #[arg(short, long, value_enum, default_value_t = Shown::Text)]
-    pub(crate) output: Shown,
+    #[arg(short, long, value_enum, default_value_t = OutputFormat::Text)]
+    pub(crate) output: OutputFormat,
 }
 
 // === impl ExplainArgs ===

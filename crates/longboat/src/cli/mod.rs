@@ -24,7 +24,7 @@ pub(crate) use self::{
     manifests::{Api, DiffArgs, EnvironmentArgs, ExplainArgs, ManifestArgs, RenderArgs, ValidateArgs},
     up::UpArgs,
 };
-use crate::called::Called;
+use crate::program_name::ProgramName;
 
 /// KServe's LLMInferenceService stack in one binary.
 #[derive(Debug, Parser)]
@@ -101,7 +101,7 @@ pub(crate) enum Command {
 
 /// Formats of answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Shown {
+pub(crate) enum OutputFormat {
     /// For people.
     Text,
     /// One JSON document.
@@ -123,8 +123,8 @@ pub(crate) enum ModelsCommand {
 #[derive(Debug, Args)]
 pub(crate) struct ModelsListArgs {
     /// Output format
-    #[arg(short, long, value_enum, default_value_t = Shown::Text)]
-    pub(crate) output: Shown,
+    #[arg(short, long, value_enum, default_value_t = OutputFormat::Text)]
+    pub(crate) output: OutputFormat,
 }
 
 /// Arguments of `models rm`.
@@ -179,7 +179,7 @@ const ROLES: [&str; 9] =
     ["controller", "epp", "sidecar", "fetch", "apiserver", "sim", "engine", "vllm", "reaper"];
 
 /// Returns the command line of an executable with this name.
-pub(crate) fn command(called: Called) -> clap::Command {
+pub(crate) fn command(called: ProgramName) -> clap::Command {
     let command = Cli::command().mut_subcommands(|verb| match verb.get_name() {
         "sim" => verb.after_help(longboat_sim::HELP),
         "validate" | "render" | "diff" => must_name_manifests(verb),
@@ -187,8 +187,8 @@ pub(crate) fn command(called: Called) -> clap::Command {
     });
     let command = help::dressed(command, called, &ROLES);
     match called {
-        Called::Longboat => command,
-        Called::Plugin => command.bin_name("kubectl longboat").mut_subcommands(|verb| {
+        ProgramName::Longboat => command,
+        ProgramName::Plugin => command.bin_name("kubectl longboat").mut_subcommands(|verb| {
             let hidden = verb.is_hide_set() || ROLES.contains(&verb.get_name());
             verb.hide(hidden)
         }),
@@ -218,7 +218,7 @@ pub(crate) fn parse(mut arguments: Vec<OsString>) -> Result<Command, clap::Error
             clap::Error::raw(clap::error::ErrorKind::ValueValidation, format!("{error}\n"))
         })?;
     }
-    let called = Called::by(&program);
+    let called = ProgramName::by(&program);
     let mut command = command(called);
     if let Some(role) = role {
         command = command.mut_subcommand(role, |verb| under_its_own_name(verb, &program));

@@ -9,7 +9,7 @@ use std::{
 
 use serde_json::Value;
 
-use crate::{called::Called, cli};
+use crate::{cli, program_name::ProgramName};
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
@@ -136,7 +136,7 @@ fn metadata() -> Value {
 
 #[test]
 fn every_command_that_people_are_told_to_type_exists() {
-    let (metadata, known) = (metadata(), cli::command(Called::Longboat));
+    let (metadata, known) = (metadata(), cli::command(ProgramName::Longboat));
     let (mut count, mut problems) = (0, Vec::new());
     for file in files() {
         let text = fs::read_to_string(&file).unwrap();
@@ -161,7 +161,7 @@ fn every_command_that_people_are_told_to_type_exists() {
 
 #[test]
 fn wrong_commands_are_found() {
-    let (metadata, known) = (metadata(), cli::command(Called::Longboat));
+    let (metadata, known) = (metadata(), cli::command(ProgramName::Longboat));
     for wrong in
         ["cargo build --bin longboat-engine", "cargo run -p longboat-nothing", "cargo test --test nothing"]
     {

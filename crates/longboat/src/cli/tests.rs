@@ -20,13 +20,13 @@ fn a_program_of_the_image_is_helped_with_under_its_name() {
 
 #[test]
 fn the_definition_is_consistent() {
-    command(Called::Longboat).debug_assert();
-    command(Called::Plugin).debug_assert();
+    command(ProgramName::Longboat).debug_assert();
+    command(ProgramName::Plugin).debug_assert();
 }
 
 #[test]
 fn roles_are_what_says_so() {
-    for verb in command(Called::Longboat).get_subcommands() {
+    for verb in command(ProgramName::Longboat).get_subcommands() {
         let says_so = verb.get_about().is_some_and(|about| about.to_string().starts_with("Role: "));
         assert_eq!(ROLES.contains(&verb.get_name()), says_so, "{}", verb.get_name());
     }

@@ -6,9 +6,9 @@ use std::{ffi::OsString, path::Path, process::ExitCode};
 use clap_complete::{CompletionCandidate, engine};
 
 use crate::{
-    called::Called,
     cli::{self, CompletionArgs},
     printer,
+    program_name::ProgramName,
 };
 
 /// The name of the executable that kubectl runs.
@@ -20,7 +20,7 @@ const NO_FILES: u8 = 4;
 
 /// Prints the script.
 pub(crate) fn run(args: &CompletionArgs) -> ExitCode {
-    let called = Called::now();
+    let called = ProgramName::now();
     // The script for bash treats a dash in the name like the space before a verb.
     let name = called.program().replace('-', "_");
     let mut script = Vec::new();
@@ -46,7 +46,7 @@ pub(crate) fn for_kubectl(arguments: Vec<OsString>) -> ExitCode {
 /// Returns one line per candidate, with its description after a tab, and a last line with the directives for the shell.
 fn answer(arguments: Vec<OsString>, folder: Option<&Path>) -> String {
     let last = arguments.len().saturating_sub(1).max(1);
-    let found = engine::complete(&mut cli::command(Called::Plugin), arguments, last, folder);
+    let found = engine::complete(&mut cli::command(ProgramName::Plugin), arguments, last, folder);
     let found: Vec<String> = found.unwrap_or_default().iter().filter_map(line).collect();
     let in_folders = !found.is_empty() && found.iter().all(|line| line.ends_with('/'));
     let directive = NO_FILES | if in_folders { NO_SPACE } else { 0 };

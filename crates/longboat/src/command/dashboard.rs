@@ -13,7 +13,7 @@ use tempfile::NamedTempFile;
 use super::{cluster, runtime};
 use crate::{
     cli::DashboardArgs,
-    dashboard::{self, Here},
+    dashboard::{self, ClusterBackend},
     printer,
     tree::Scope,
 };
@@ -31,7 +31,7 @@ async fn serve(args: &DashboardArgs) -> anyhow::Result<()> {
     printer::note(&format!("{} {url}", "dashboard:".bold()));
     printer::note("It uses the rights of your kubeconfig. Press Ctrl-C to stop it.");
     let scope = args.namespace.clone().map_or(Scope::Everywhere, Scope::Namespace);
-    let here = Here::new(cluster.client, cluster.environment, scope, None);
+    let here = ClusterBackend::new(cluster.client, cluster.environment, scope, None);
     let page = dashboard::serve(server, here, shutdown)?;
     let _file = if args.open { Some(open(&url)?) } else { None };
     page.await;

@@ -6,7 +6,7 @@ use longboat_offline::{Settings, diff, scene::Scene};
 
 use super::{input, runtime};
 use crate::{
-    cli::{DiffArgs, Shown},
+    cli::{DiffArgs, OutputFormat},
     printer,
 };
 
@@ -54,8 +54,8 @@ fn differs(args: &DiffArgs) -> anyhow::Result<ExitCode> {
     let (differences, failed) = diff::diff(&before, &after, live);
     let any = differences.iter().any(|difference| !difference.is_empty());
     match args.output {
-        Shown::Json | Shown::Yaml => printer::data(&differences, args.output)?,
-        Shown::Text => {
+        OutputFormat::Json | OutputFormat::Yaml => printer::data(&differences, args.output)?,
+        OutputFormat::Text => {
             printer::piece(&diff::to_text(&differences));
         }
     }

@@ -12,26 +12,26 @@ use owo_colors::OwoColorize;
 
 use super::{cluster, runtime};
 use crate::{
-    cli::{DoctorArgs, Shown},
+    cli::{DoctorArgs, OutputFormat},
     printer,
 };
 
 /// Runs `doctor`.
 pub(crate) fn run(args: DoctorArgs) -> ExitCode {
     let output = args.output;
-    match runtime().and_then(|runtime| runtime.block_on(look(args))) {
+    match runtime().and_then(|runtime| runtime.block_on(run_checks(args))) {
         Ok((findings, missing)) => {
             let broken = findings.iter().any(|finding| finding.severity == Severity::Broken);
             match output {
-                Shown::Json | Shown::Yaml => {
+                OutputFormat::Json | OutputFormat::Yaml => {
                     if let Err(error) = printer::data(&findings, output) {
                         return super::report(Err(error));
                     }
                 }
-                Shown::Text if findings.is_empty() && missing.is_empty() => {
+                OutputFormat::Text if findings.is_empty() && missing.is_empty() => {
                     printer::note("No problems found.");
                 }
-                Shown::Text => {
+                OutputFormat::Text => {
                     printer::piece(&to_text(&findings));
                 }
             }
@@ -49,7 +49,7 @@ pub(crate) fn run(args: DoctorArgs) -> ExitCode {
 }
 
 /// Returns the findings, and the requested services that do not exist.
-async fn look(args: DoctorArgs) -> anyhow::Result<(Vec<Finding>, Vec<String>)> {
+async fn run_checks(args: DoctorArgs) -> anyhow::Result<(Vec<Finding>, Vec<String>)> {
     let client = cluster::connect(&args.cluster).await?.client;
     // As in kubectl, a name without a namespace refers to the context's namespace.
     let named = (!args.services.is_empty()).then(|| Namespace(client.default_namespace()).to_shared());

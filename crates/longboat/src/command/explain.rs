@@ -11,7 +11,7 @@ use longboat_offline::{
 
 use super::{input, runtime};
 use crate::{
-    cli::{ExplainArgs, Shown},
+    cli::{ExplainArgs, OutputFormat},
     printer,
 };
 
@@ -84,8 +84,8 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<()> {
     Err(last)
 }
 
-fn print(answers: &[Explanation], format: Shown) -> anyhow::Result<()> {
-    if format != Shown::Text {
+fn print(answers: &[Explanation], format: OutputFormat) -> anyhow::Result<()> {
+    if format != OutputFormat::Text {
         return match answers {
             [one] => printer::data(one, format),
             several => printer::data(&several, format),

@@ -8,11 +8,11 @@ use longboat_api::v1alpha2::LLMInferenceService;
 use longboat_compose::PresetNames;
 use longboat_controller::{Args as ControllerArgs, view};
 use longboat_key::Namespace;
-use longboat_manifest::{Document, Reading, nearest};
+use longboat_manifest::{Document, ParseOutput, nearest};
 use longboat_offline::{
     Presets, Settings, refusal,
     render::{Note, Severity},
-    scene::{Observed, Scene},
+    scene::{ObservedCluster, Scene},
     validate::{Finding, PICKER_CONFIG, Severity as Gravity, picker_findings, validate},
 };
 use owo_colors::OwoColorize;
@@ -92,7 +92,7 @@ pub(crate) async fn observe(
     cluster: &ClusterArgs,
     settings: &Settings,
     namespaces: Vec<Namespace>,
-) -> anyhow::Result<Observed> {
+) -> anyhow::Result<ObservedCluster> {
     let client = cluster::connect(cluster).await?.client;
     let (observed, hidden) = observe_with(client, settings, namespaces).await?;
     for sentence in &hidden {
@@ -106,7 +106,7 @@ pub(crate) async fn observe_with(
     client: Client,
     settings: &Settings,
     namespaces: Vec<Namespace>,
-) -> anyhow::Result<(Observed, Vec<String>)> {
+) -> anyhow::Result<(ObservedCluster, Vec<String>)> {
     let args = ControllerArgs {
         system_namespace: settings.system_namespace.clone(),
         preset_prefix: settings.preset_names.prefix.clone(),
@@ -117,7 +117,7 @@ pub(crate) async fn observe_with(
     if let Some(error) = seen.platform_error {
         return Err(error.into());
     }
-    let observed = Observed {
+    let observed = ObservedCluster {
         services: seen.services,
         configs: seen.configs,
         snapshot: seen.snapshot,
@@ -148,7 +148,7 @@ pub(crate) fn namespaces(documents: &[Document], settings: &Settings) -> Vec<Nam
 /// If a manifest cannot be read or used. The error has the problems of each.
 pub(crate) fn accepted_documents(inputs: &[PathBuf]) -> anyhow::Result<Vec<Document>> {
     let documents = longboat_manifest::read(inputs)?;
-    let reading = Reading { documents: documents.clone(), problems: Vec::new() };
+    let reading = ParseOutput { documents: documents.clone(), problems: Vec::new() };
     let report = validate(reading, &Settings::default());
     // This machine has no other picker than this build's, whatever the image.
     let is_error = |finding: &&Finding| finding.severity == Gravity::Error || finding.reason == PICKER_CONFIG;
@@ -193,7 +193,7 @@ pub(crate) fn refused() -> anyhow::Error {
 
 /// Returns the scene of manifests on top of a cluster.
 pub(crate) fn on_top(
-    observed: Observed,
+    observed: ObservedCluster,
     documents: &[Document],
     settings: &Settings,
 ) -> anyhow::Result<Scene> {
@@ -203,7 +203,7 @@ pub(crate) fn on_top(
 }
 
 /// Prints the notes about a service.
-pub(crate) fn tell(service: &str, notes: &[Note]) {
+pub(crate) fn print_notes(service: &str, notes: &[Note]) {
     for note in notes {
         let word = match note.severity {
             Severity::Problem => "not rendered:".red().bold().to_string(),

@@ -5,7 +5,7 @@ use longboat_fetch::{Cache, CachedModel};
 use serde_json::json;
 
 use crate::{
-    cli::{ModelsCommand, Shown},
+    cli::{ModelsCommand, OutputFormat},
     printer,
 };
 
@@ -26,9 +26,9 @@ fn folder(model: &CachedModel) -> String {
     model.folder.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-fn list(cache: &Cache, output: Shown) -> anyhow::Result<()> {
+fn list(cache: &Cache, output: OutputFormat) -> anyhow::Result<()> {
     let models = cache.list()?;
-    if output == Shown::Json {
+    if output == OutputFormat::Json {
         let models: Vec<_> = models
             .iter()
             .map(|model| {

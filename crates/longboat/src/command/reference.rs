@@ -4,7 +4,7 @@ use std::{fmt::Write as _, process::ExitCode};
 
 use clap::{Arg, ArgAction, Command};
 
-use crate::{called::Called, cli, printer};
+use crate::{cli, printer, program_name::ProgramName};
 
 const HEAD: &str = r#"# The command line
 
@@ -29,7 +29,7 @@ pub(crate) fn run() -> ExitCode {
 }
 
 fn document() -> String {
-    let mut command = cli::command(Called::Longboat);
+    let mut command = cli::command(ProgramName::Longboat);
     command.build();
     let mut text = HEAD.to_owned();
     for verb in command.get_subcommands().filter(|verb| is_shown(verb)) {
@@ -160,7 +160,7 @@ mod tests {
     #[test]
     fn every_flag_of_every_verb_and_role_is_in_it() {
         let document = document();
-        let mut command = cli::command(Called::Longboat);
+        let mut command = cli::command(ProgramName::Longboat);
         command.build();
         for verb in command.get_subcommands().filter(|verb| is_shown(verb)) {
             for flag in verb.get_arguments().filter(|flag| !flag.is_hide_set() && flag.get_id() != "help") {

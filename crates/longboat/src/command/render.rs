@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use longboat_api::v1alpha2::LLMInferenceService;
 use longboat_offline::{
-    render::{self, Rendered},
+    render::{self, ServiceRendering},
     scene::{PlanningError, Scene, Subject},
 };
 use serde_json::Value;
@@ -54,7 +54,7 @@ fn render(args: &RenderArgs) -> anyhow::Result<bool> {
         for (service, effective) in services.iter().zip(specs) {
             match effective {
                 Ok((value, notes)) => {
-                    input::tell(&name(service), &notes);
+                    input::print_notes(&name(service), &notes);
                     values.push(value);
                 }
                 Err(error) => complete = failed(service, error),
@@ -71,13 +71,14 @@ fn render(args: &RenderArgs) -> anyhow::Result<bool> {
     match args.output {
         Format::Yaml => {
             let all = render::all(&scene, &services, render::documents);
-            for rendered in services.iter().zip(all).filter_map(|(s, r)| told(s, r, &mut complete)) {
+            for rendered in services.iter().zip(all).filter_map(|(s, r)| reported(s, r, &mut complete)) {
                 printer::piece(&rendered);
             }
         }
         Format::Json => {
             let all = render::all(&scene, &services, render::children);
-            let objects = services.iter().zip(all).filter_map(|(s, r)| told(s, r, &mut complete)).flatten();
+            let objects =
+                services.iter().zip(all).filter_map(|(s, r)| reported(s, r, &mut complete)).flatten();
             let values: Vec<Value> = objects.map(|object| object.value).collect();
             printer::line(&render::to_json(&values));
         }
@@ -86,15 +87,15 @@ fn render(args: &RenderArgs) -> anyhow::Result<bool> {
 }
 
 /// Returns the objects of a service after printing the notes about them.
-fn told<T>(
+fn reported<T>(
     service: &LLMInferenceService,
-    rendered: Result<Rendered<T>, PlanningError>,
+    rendered: Result<ServiceRendering<T>, PlanningError>,
     complete: &mut bool,
 ) -> Option<T> {
     match rendered {
         Ok(rendered) => {
             let name = name(service);
-            input::tell(&name, &rendered.notes);
+            input::print_notes(&name, &rendered.notes);
             for gone in &rendered.removed {
                 printer::note(&format!("{name}: the controller would remove {gone}"));
             }

@@ -14,16 +14,16 @@ use super::{
     runtime,
 };
 use crate::{
-    cli::{Shown, StatusArgs},
+    cli::{OutputFormat, StatusArgs},
     printer::{self, Stream},
-    tree::{self, Environment, Follow, Line, Mark, Scope, Screen, Seen, data, lines},
+    tree::{self, Environment, Follow, Line, Mark, Scope, Screen, TreeObjects, data, lines},
 };
 
 /// The interval of redraws while something is waiting: times are shown in seconds.
-const TICK: Duration = Duration::from_secs(1);
+const REDRAW_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The interval of redraws without changes, when there is nothing to draw.
-const LONG: Duration = Duration::from_hours(1);
+const IDLE_REDRAW_INTERVAL: Duration = Duration::from_hours(1);
 
 /// Runs `status`.
 pub(crate) fn run(args: &StatusArgs) -> ExitCode {
@@ -45,7 +45,7 @@ async fn status(args: &StatusArgs) -> anyhow::Result<bool> {
         Some(namespace) => Scope::Namespace(namespace.clone()),
         None => Scope::Namespace(Namespace(client.default_namespace()).to_shared()),
     };
-    let seen = tree::look(&client, &scope).await?;
+    let seen = tree::list_objects(&client, &scope).await?;
     if args.watch {
         // If the first list fails, the user gets its error. A watch alone would only retry.
         drop(seen);
@@ -56,9 +56,9 @@ async fn status(args: &StatusArgs) -> anyhow::Result<bool> {
     let (missing, found): (Vec<_>, Vec<_>) = names.iter().partition(is_missing);
     let found: Vec<_> = found.into_iter().cloned().collect();
     match args.output {
-        Shown::Json | Shown::Yaml => printer::data(&data::list(&seen, &found), args.output)?,
-        Shown::Text if names.is_empty() => printer::note(&nothing(&scope)),
-        Shown::Text => {
+        OutputFormat::Json | OutputFormat::Yaml => printer::data(&data::list(&seen, &found), args.output)?,
+        OutputFormat::Text if names.is_empty() => printer::note(&nothing(&scope)),
+        OutputFormat::Text => {
             printer::piece(&tree::text(&lines::all(&seen, &found, environment)));
         }
     }
@@ -94,7 +94,7 @@ async fn follow(
         screen.show(&all);
         let waits = screen.is_live && all.iter().any(|line| line.mark != Mark::Good);
         tokio::select! {
-            _ = follow.changed_by(Instant::now() + if waits { TICK } else { LONG }) => {}
+            _ = follow.changed_by(Instant::now() + if waits { REDRAW_INTERVAL } else { IDLE_REDRAW_INTERVAL }) => {}
             _ = resized.recv() => {}
         }
         seen = follow.seen();
@@ -102,7 +102,7 @@ async fn follow(
 }
 
 /// Returns the keys of the requested services, in order.
-fn names(args: &StatusArgs, scope: &Scope, seen: &Seen) -> Vec<Key> {
+fn names(args: &StatusArgs, scope: &Scope, seen: &TreeObjects) -> Vec<Key> {
     if let (Scope::Namespace(namespace), false) = (scope, args.services.is_empty()) {
         let key = |name: &Name| Key { namespace: namespace.clone(), name: name.clone() };
         return args.services.iter().map(key).collect();

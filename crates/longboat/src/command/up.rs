@@ -14,10 +14,10 @@ use tokio_util::sync::CancellationToken;
 use super::input;
 use crate::{
     cli::UpArgs,
-    dashboard::{self, Here},
+    dashboard::{self, ClusterBackend},
     printer,
     tree::{Environment, Scope, age},
-    up::{engine, farewell, guide, node, prompt, service::Gateway, watch::Watch},
+    up::{engine, guide, node, prompt, service::Gateway, shutdown_message, watch::Watch},
 };
 
 /// Runs `up`.
@@ -88,7 +88,8 @@ async fn up(args: UpArgs, shutdown: CancellationToken) -> anyhow::Result<()> {
     printer::note(&format!("{} {}", "dashboard:".bold(), dashboard.url()));
     let closing = shutdown.child_token();
     let gateway = Gateway { address: local.gateway_address(), routes: local.routes() };
-    let here = Here::new(local.client(), Environment::Laptop, Scope::Everywhere, Some(gateway.clone()));
+    let here =
+        ClusterBackend::new(local.client(), Environment::Laptop, Scope::Everywhere, Some(gateway.clone()));
     let page = dashboard::serve(dashboard, here, closing.clone())?;
     let page = tokio::spawn(page);
     // The services that are known when a signal arrives.
@@ -101,7 +102,7 @@ async fn up(args: UpArgs, shutdown: CancellationToken) -> anyhow::Result<()> {
     let asked_to_stop = shutdown.is_cancelled();
     if asked_to_stop {
         let services = services.lock().clone();
-        let sentence = farewell::stopping(&local.client(), &services).await;
+        let sentence = shutdown_message::stopping(&local.client(), &services).await;
         printer::erase();
         printer::note(&sentence);
     }
@@ -110,7 +111,7 @@ async fn up(args: UpArgs, shutdown: CancellationToken) -> anyhow::Result<()> {
     // A second signal does not wait for the shutdown.
     local.shutdown().await;
     if asked_to_stop {
-        printer::note(&farewell::stopped(args.state.as_deref()));
+        printer::note(&shutdown_message::stopped(args.state.as_deref()));
     }
     result
 }

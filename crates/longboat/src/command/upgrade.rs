@@ -7,7 +7,7 @@ use longboat_offline::{Settings, scene::Scene, upgrade};
 
 use super::{input, runtime};
 use crate::{
-    cli::{Shown, UpgradeArgs},
+    cli::{OutputFormat, UpgradeArgs},
     printer,
 };
 
@@ -37,8 +37,8 @@ fn planned(args: &UpgradeArgs) -> anyhow::Result<ExitCode> {
     let after = Scene::upgraded(observed, &settings)?;
     let (upgrade, failed) = upgrade::plan(&before, &after);
     match args.output {
-        Shown::Json | Shown::Yaml => printer::data(&upgrade, args.output)?,
-        Shown::Text => {
+        OutputFormat::Json | OutputFormat::Yaml => printer::data(&upgrade, args.output)?,
+        OutputFormat::Text => {
             printer::piece(&upgrade.to_text());
         }
     }

@@ -27,8 +27,8 @@ pub(crate) fn run(args: ValidateArgs) -> ExitCode {
         Err(error) => return super::report(Err(error.into())),
     };
     match output {
-        cli::Shown::Text => print(&report),
-        cli::Shown::Json | cli::Shown::Yaml => {
+        cli::OutputFormat::Text => print(&report),
+        cli::OutputFormat::Json | cli::OutputFormat::Yaml => {
             if let Err(error) = printer::data(&report.findings, output) {
                 return super::report(Err(error));
             }

@@ -11,14 +11,14 @@ use unicode_width::UnicodeWidthStr;
 
 use super::{cluster, runtime};
 use crate::{
-    cli::{Shown, WhyArgs},
+    cli::{OutputFormat, WhyArgs},
     dashboard, printer,
 };
 
 /// Queries every picker, and prints its records about the request.
 pub(crate) fn run(args: &WhyArgs) -> anyhow::Result<()> {
     let records = runtime()?.block_on(records(args))?;
-    if args.output != Shown::Text {
+    if args.output != OutputFormat::Text {
         return printer::data(&records, args.output);
     }
     let texts: Vec<String> = records.iter().map(text).collect();

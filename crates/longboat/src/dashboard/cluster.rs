@@ -23,7 +23,7 @@ use tokio::{runtime::Handle, time::Instant};
 
 use crate::{
     command::input,
-    tree::{Environment, Follow, Line, Mark, Scope, Seen, Time, age, data, lines},
+    tree::{Environment, Follow, Line, Mark, Scope, Time, TreeObjects, age, data, lines},
     up::{
         cause,
         question::{Api, Question},
@@ -32,10 +32,10 @@ use crate::{
 };
 
 /// The interval of redraws without changes, when there is nothing to draw.
-const LONG: Duration = Duration::from_hours(1);
+const IDLE_REDRAW_INTERVAL: Duration = Duration::from_hours(1);
 
 /// The cluster or local cluster of the dashboard.
-pub(crate) struct Here {
+pub(crate) struct ClusterBackend {
     pub(super) client: Client,
     pub(super) environment: Environment,
     scope: Scope,
@@ -45,7 +45,7 @@ pub(crate) struct Here {
 
 // === impl Here ===
 
-impl Here {
+impl ClusterBackend {
     pub(crate) fn new(
         client: Client,
         environment: Environment,
@@ -56,14 +56,14 @@ impl Here {
     }
 }
 
-impl Cluster for Here {
+impl Cluster for ClusterBackend {
     fn pictures(&self, service: Option<Key>) -> BoxStream<'static, Picture> {
         let follow = Follow::start(&self.client, &self.scope);
         let environment = self.environment;
         let state = (follow, service, false);
         let pictures = stream::unfold(state, move |(mut follow, service, shown)| async move {
             if shown {
-                follow.changed_by(Instant::now() + LONG).await;
+                follow.changed_by(Instant::now() + IDLE_REDRAW_INTERVAL).await;
             } else {
                 follow.synced().await;
             }
@@ -168,7 +168,12 @@ where
     .boxed()
 }
 
-fn picture(seen: &Seen, trouble: Option<String>, service: Option<&Key>, environment: Environment) -> Picture {
+fn picture(
+    seen: &TreeObjects,
+    trouble: Option<String>,
+    service: Option<&Key>,
+    environment: Environment,
+) -> Picture {
     let mut names: Vec<Key> = seen.services.iter().map(|service| Key::of(service.as_ref())).collect();
     names.sort();
     let heads = lines::heads(seen, &names, environment).into_iter();
@@ -176,13 +181,13 @@ fn picture(seen: &Seen, trouble: Option<String>, service: Option<&Key>, environm
     let tree = service.and_then(|service| {
         lines::find(seen, service)?;
         let name = std::slice::from_ref(service);
-        let lines: Vec<Value> = lines::all(seen, name, environment).iter().map(told).collect();
+        let lines: Vec<Value> = lines::all(seen, name, environment).iter().map(line_json).collect();
         Some(json!({"lines": lines, "object": data::list(seen, name)["items"][0]}))
     });
     Picture { services: services.collect(), tree, trouble }
 }
 
-fn told(line: &Line) -> Value {
+fn line_json(line: &Line) -> Value {
     let (since, took) = match line.time {
         Some(Time::Since(since)) => (Some(since.to_string()), None),
         Some(Time::Took(took)) => (None, Some(age(took))),

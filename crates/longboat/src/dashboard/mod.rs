@@ -7,7 +7,7 @@ use std::sync::Arc;
 use longboat_dashboard::{Reach, Server};
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use self::cluster::Here;
+pub(crate) use self::cluster::ClusterBackend;
 use crate::{tree::Environment, up::service};
 
 /// Serves the page until shutdown.
@@ -17,14 +17,16 @@ use crate::{tree::Environment, up::service};
 /// If no HTTP client can be created.
 pub(crate) fn serve(
     server: Server,
-    here: Here,
+    here: ClusterBackend,
     shutdown: CancellationToken,
 ) -> anyhow::Result<impl Future<Output = ()> + Send + 'static> {
     let reach = reach(here.environment)?;
     let http = match here.environment {
         Environment::Laptop => service::http()?,
         // Certificates are verified outside of local mode.
-        Environment::Cluster => reqwest::Client::builder().connect_timeout(service::PATIENCE).build()?,
+        Environment::Cluster => {
+            reqwest::Client::builder().connect_timeout(service::CONNECT_TIMEOUT).build()?
+        }
     };
     let client = here.client.clone();
     Ok(server.run(Arc::new(here), client, reach, http, shutdown))

@@ -49,7 +49,8 @@ impl Applier {
     pub(super) async fn write(&mut self, wanted: &Value) -> anyhow::Result<()> {
         let title = object::title(wanted);
         let api = object::api_of(&self.client, wanted)?;
-        let before = object::look(&self.client, wanted).await?.and_then(|found| found.resource_version());
+        let before =
+            object::read_live(&self.client, wanted).await?.and_then(|found| found.resource_version());
         let mut params = PatchParams::apply(MANAGER);
         params.force = self.force;
         let after = loop {

@@ -64,7 +64,7 @@ pub(super) fn api_of(client: &Client, object: &Value) -> anyhow::Result<Api<Dyna
 
 /// Reads the metadata of an object on the cluster. Returns `None` if the object does not exist, or if the server does not
 /// know its kind.
-pub(super) async fn look(
+pub(super) async fn read_live(
     client: &Client,
     object: &Value,
 ) -> anyhow::Result<Option<PartialObjectMeta<DynamicObject>>> {

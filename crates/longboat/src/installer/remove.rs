@@ -114,13 +114,13 @@ struct Remover {
     dry_run: bool,
 }
 
-type Found = PartialObjectMeta<DynamicObject>;
+type PartialObject = PartialObjectMeta<DynamicObject>;
 
 // === impl Remover ===
 
 impl Remover {
     /// Lists the objects of a kind. Returns an empty list if the server does not know the kind.
-    async fn list(&self, kind: &Kind, labelled: bool) -> anyhow::Result<Vec<Found>> {
+    async fn list(&self, kind: &Kind, labelled: bool) -> anyhow::Result<Vec<PartialObject>> {
         let mut params = ListParams::default();
         if labelled {
             params = params.labels(&format!("{LABEL}={LABEL_VALUE}"));
@@ -173,7 +173,7 @@ impl Remover {
         }
     }
 
-    async fn remove(&self, kind: &Kind, found: &Found) -> anyhow::Result<()> {
+    async fn remove(&self, kind: &Kind, found: &PartialObject) -> anyhow::Result<()> {
         let (namespace, name) = (found.namespace(), found.name_any());
         let title = object::named(kind.kind, namespace.as_deref(), &name);
         if self.dry_run {
@@ -199,7 +199,7 @@ impl Remover {
     }
 
     /// Waits until these objects are gone.
-    async fn gone(&self, kind: &Kind, objects: &[Found]) -> anyhow::Result<()> {
+    async fn gone(&self, kind: &Kind, objects: &[PartialObject]) -> anyhow::Result<()> {
         if self.dry_run {
             return Ok(());
         }
@@ -229,7 +229,7 @@ impl Remover {
     }
 
     /// Waits until no controller runs any more.
-    async fn stopped(&self, deployments: &[Found]) -> anyhow::Result<()> {
+    async fn stopped(&self, deployments: &[PartialObject]) -> anyhow::Result<()> {
         if self.dry_run {
             return Ok(());
         }
@@ -254,7 +254,7 @@ impl Remover {
 
     /// Removes what the controllers created for themselves: their CA, and the Lease of their leader election. Returns the
     /// number of removed objects.
-    async fn traces(&self, deployments: &[Found]) -> anyhow::Result<usize> {
+    async fn traces(&self, deployments: &[PartialObject]) -> anyhow::Result<usize> {
         let mut count = 0;
         for namespace in deployments.iter().filter_map(ResourceExt::namespace) {
             for (kind, name) in &TRACES {

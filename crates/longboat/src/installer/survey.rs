@@ -47,7 +47,7 @@ impl Survey {
 /// # Errors
 ///
 /// If others have written some of the objects, and `force` does not allow to take them over.
-pub(super) async fn look(
+pub(super) async fn read_live(
     client: &Client,
     installation: &Installation,
     force: bool,
@@ -56,7 +56,7 @@ pub(super) async fn look(
     let mut foreign = Vec::new();
     let mut in_the_way = None;
     for wanted in installation.objects() {
-        let Some(found) = object::look(client, wanted).await? else { continue };
+        let Some(found) = object::read_live(client, wanted).await? else { continue };
         if is_ours(&found) {
             continue;
         }

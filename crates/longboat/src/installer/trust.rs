@@ -97,7 +97,7 @@ pub(super) async fn release(
     }
     let webhooks = installation.controller.iter().filter(|object| object.get("webhooks").is_some());
     for wanted in installation.definitions.iter().chain(webhooks) {
-        let found = object::look(client, wanted).await?;
+        let found = object::read_live(client, wanted).await?;
         let annotations = found.and_then(|found| found.metadata.annotations).unwrap_or_default();
         if annotations.contains_key(INJECT_CA) {
             let change = json!({"metadata": {"annotations": {INJECT_CA: null}}});

@@ -16,7 +16,7 @@ use serde::Serialize;
 
 use self::picture::Picture;
 pub(crate) use self::picture::{Row, Size};
-use crate::cli::Shown;
+use crate::cli::OutputFormat;
 
 /// The picture at the bottom of the terminal.
 static PICTURE: Mutex<Option<(Stream, Picture)>> = Mutex::new(None);
@@ -40,10 +40,10 @@ pub(crate) fn piece(text: &str) -> bool {
 /// # Errors
 ///
 /// If the value cannot be written in that format.
-pub(crate) fn data(value: &impl Serialize, format: Shown) -> anyhow::Result<()> {
+pub(crate) fn data(value: &impl Serialize, format: OutputFormat) -> anyhow::Result<()> {
     match format {
-        Shown::Yaml => _ = piece(&serde_saphyr::to_string(value)?),
-        Shown::Json | Shown::Text => line(&serde_json::to_string_pretty(value)?),
+        OutputFormat::Yaml => _ = piece(&serde_saphyr::to_string(value)?),
+        OutputFormat::Json | OutputFormat::Text => line(&serde_json::to_string_pretty(value)?),
     }
     Ok(())
 }
@@ -136,10 +136,10 @@ impl Drop for LogLine {
 
 /// Reports an error with its causes and a hint.
 pub(crate) fn error(error: &anyhow::Error, hint: Option<&str>) {
-    note(&told(error, hint));
+    note(&format_error(error, hint));
 }
 
-fn told(error: &anyhow::Error, hint: Option<&str>) -> String {
+fn format_error(error: &anyhow::Error, hint: Option<&str>) -> String {
     let mut causes = causes(error).into_iter();
     let mut text = format!("{} {}", "error:".red().bold(), causes.next().unwrap_or_default());
     for cause in causes {
@@ -200,7 +200,8 @@ mod tests {
     fn what_an_api_server_answered_is_told_in_its_own_words() {
         let answer =
             || kube::Error::Api(Status::failure("pods is forbidden", "Forbidden").with_code(403).boxed());
-        let plain = |error: anyhow::Error| anstream::adapter::strip_str(&told(&error, None)).to_string();
+        let plain =
+            |error: anyhow::Error| anstream::adapter::strip_str(&format_error(&error, None)).to_string();
         assert_eq!(plain(answer().into()), "error: pods is forbidden");
         let expected = "error: cannot look\n  caused by: pods is forbidden";
         assert_eq!(plain(anyhow::Error::new(answer()).context("cannot look")), expected);

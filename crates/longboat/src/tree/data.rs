@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::{
-    Seen, lines,
+    TreeObjects, lines,
     workloads::{self, Owner},
 };
 
@@ -14,7 +14,7 @@ const METADATA: [&str; 5] = ["namespace", "name", "uid", "generation", "creation
 
 /// Returns a `List` of these services. Each has its metadata and status as in the API server, and its
 /// workloads as `children`. Each workload has its pods as `children`.
-pub(crate) fn list(seen: &Seen, names: &[Key]) -> Value {
+pub(crate) fn list(seen: &TreeObjects, names: &[Key]) -> Value {
     let found = names.iter().filter_map(|key| lines::find(seen, key));
     let items = found.map(|service| {
         let children = workloads::of(seen, service).into_iter().map(|workload| {
@@ -66,7 +66,7 @@ mod tests {
             "name": "llm-kserve", "namespace": "ns", "labels": {labels::PART_OF: "x"},
             "ownerReferences": [{"apiVersion": "x", "kind": "y", "name": "llm", "uid": "u"}],
         });
-        let seen = Seen {
+        let seen = TreeObjects {
             services: vec![Arc::new(
                 serde_json::from_value(json!({
                     "metadata": {"name": "llm", "namespace": "ns", "uid": "u", "generation": 2},

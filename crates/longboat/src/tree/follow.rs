@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use tokio::{sync::mpsc, time::Instant};
 
-use super::{PART_OF_A_SERVICE, Scope, Seen};
+use super::{PART_OF_A_SERVICE, Scope, TreeObjects};
 
 /// How long to wait after a change before redrawing: a person cannot read faster, and further changes are drawn together.
 const FRAME: Duration = Duration::from_millis(30);
@@ -60,8 +60,8 @@ impl Follow {
     }
 
     /// Returns the current objects.
-    pub(crate) fn seen(&self) -> Seen {
-        Seen {
+    pub(crate) fn seen(&self) -> TreeObjects {
+        TreeObjects {
             services: self.services.store.state(),
             deployments: self.deployments.store.state(),
             sets: self.sets.store.state(),
@@ -76,7 +76,7 @@ impl Follow {
     }
 
     /// Returns the objects once all first lists are complete or have failed.
-    pub(crate) async fn synced(&mut self) -> Seen {
+    pub(crate) async fn synced(&mut self) -> TreeObjects {
         loop {
             let states = [&self.services.state, &self.deployments.state, &self.sets.state, &self.pods.state];
             let is_known = |state: &Arc<Mutex<State>>| {
@@ -125,7 +125,7 @@ where
     let (changed, says) = (changed.clone(), state.clone());
     let events = longboat_watch::decoded::<K>(client, selection).reflect(writer);
     let stream = events.map(move |event| {
-        says.lock().hear(&event);
+        says.lock().apply_event(&event);
         let _ = changed.try_send(());
     });
     (Watch { store, state }, stream.boxed())
@@ -134,7 +134,7 @@ where
 // === impl State ===
 
 impl State {
-    fn hear<K>(&mut self, event: &Result<watcher::Event<K>, watcher::Error>) {
+    fn apply_event<K>(&mut self, event: &Result<watcher::Event<K>, watcher::Error>) {
         match event {
             Ok(event) => {
                 self.trouble = None;
@@ -162,21 +162,21 @@ mod tests {
 
     #[test]
     fn a_kind_that_is_not_served_counts_as_known_and_a_refused_one_as_trouble() {
-        type Heard = Result<watcher::Event<Pod>, watcher::Error>;
-        let failed = |message: &str, code: u16| -> Heard {
+        type PodWatchResult = Result<watcher::Event<Pod>, watcher::Error>;
+        let failed = |message: &str, code: u16| -> PodWatchResult {
             let status = Status::failure(message, "x").with_code(code).boxed();
             Err(watcher::Error::InitialListFailed(kube::Error::Api(status)))
         };
         let mut state = State::default();
-        state.hear(&failed("404 page not found", 404));
+        state.apply_event(&failed("404 page not found", 404));
         assert!(state.known && state.trouble.is_none());
 
         let mut state = State::default();
-        state.hear(&failed("pods is forbidden", 403));
+        state.apply_event(&failed("pods is forbidden", 403));
         assert_eq!((state.known, state.trouble.as_deref()), (false, Some("pods is forbidden")));
-        state.hear(&Heard::Ok(watcher::Event::Init));
+        state.apply_event(&PodWatchResult::Ok(watcher::Event::Init));
         assert_eq!((state.known, state.trouble.as_deref()), (false, None));
-        state.hear(&Heard::Ok(watcher::Event::InitDone));
+        state.apply_event(&PodWatchResult::Ok(watcher::Event::InitDone));
         assert!(state.known);
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use longboat_api::v1alpha2::{GroupStatus, LLMInferenceService};
 use longboat_key::Key;
 
-use super::Seen;
+use super::TreeObjects;
 
 /// A group whose members share an address.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,7 +35,7 @@ pub(crate) fn shares(group: &GroupStatus) -> String {
 
 /// Returns the groups of these services. A group whose members serve different models has one entry per
 /// model.
-pub(crate) fn all(seen: &Seen, names: &[Key]) -> Vec<Group> {
+pub(crate) fn all(seen: &TreeObjects, names: &[Key]) -> Vec<Group> {
     let mut groups = BTreeMap::new();
     for service in &seen.services {
         let Key { namespace, name } = Key::of(service.as_ref());
@@ -96,7 +96,10 @@ mod tests {
                 .unwrap(),
             )
         };
-        let seen = Seen { services: vec![member("a"), member("b"), member("foreign")], ..Seen::default() };
+        let seen = TreeObjects {
+            services: vec![member("a"), member("b"), member("foreign")],
+            ..TreeObjects::default()
+        };
         let names = ["a", "b"].map(|name| Key::new(Namespace("ns"), Name(name)));
         let expected = Group {
             name: "ns/g".into(),

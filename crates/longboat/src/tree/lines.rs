@@ -10,7 +10,7 @@ use longboat_key::{Key, Name, Namespace};
 use longboat_plan::pods::{first, refusal};
 
 use super::{
-    Environment, Line, Mark, Seen, Time, group, pods,
+    Environment, Line, Mark, Time, TreeObjects, group, pods,
     workloads::{self, Owner, Workload},
 };
 
@@ -43,7 +43,7 @@ fn is_beyond_a_laptop(condition: &Condition) -> bool {
 
 /// Returns the lines of these services, in their order: one line for each object, and another for each
 /// further reason why a service is not ready.
-pub(crate) fn all(seen: &Seen, names: &[Key], environment: Environment) -> Vec<Line> {
+pub(crate) fn all(seen: &TreeObjects, names: &[Key], environment: Environment) -> Vec<Line> {
     let mut lines = Vec::new();
     for key in names {
         let subject = format!("{}/{}", key.namespace, key.name);
@@ -84,7 +84,7 @@ pub(crate) fn all(seen: &Seen, names: &[Key], environment: Environment) -> Vec<L
 }
 
 /// Returns the lines of these services without the lines below them.
-pub(crate) fn heads(seen: &Seen, names: &[Key], environment: Environment) -> Vec<Line> {
+pub(crate) fn heads(seen: &TreeObjects, names: &[Key], environment: Environment) -> Vec<Line> {
     let by_name: BTreeMap<_, _> =
         seen.services.iter().map(|found| (Key::of(found.as_ref()), found)).collect();
     let line = |key: &Key| {
@@ -230,7 +230,7 @@ pub(crate) fn serves(service: &LLMInferenceService) -> bool {
     })
 }
 
-pub(crate) fn find<'a>(seen: &'a Seen, key: &Key) -> Option<&'a LLMInferenceService> {
+pub(crate) fn find<'a>(seen: &'a TreeObjects, key: &Key) -> Option<&'a LLMInferenceService> {
     let found = seen.services.iter().find(|service| {
         let metadata = &service.metadata;
         Namespace::of(metadata) == key.namespace.as_deref() && Name::of(metadata) == key.name.as_deref()
@@ -305,9 +305,9 @@ mod tests {
 
     use super::*;
 
-    fn seen() -> Seen {
+    fn seen() -> TreeObjects {
         let object = |value| serde_json::from_value(value).unwrap();
-        Seen {
+        TreeObjects {
             services: vec![Arc::new(serde_json::from_value(json!({
                 "metadata": {"name": "qwen", "namespace": "default", "uid": "u", "generation": 2},
                 "spec": {"model": {"uri": "hf://a/b"}},
@@ -380,7 +380,8 @@ mod tests {
         assert!(!serves(&with(conditions.clone())));
         let marked = |conditions: &serde_json::Value| {
             // A crashed pod would be the cause.
-            let seen = Seen { services: vec![with(conditions.clone())], pods: Vec::new(), ..self::seen() };
+            let seen =
+                TreeObjects { services: vec![with(conditions.clone())], pods: Vec::new(), ..self::seen() };
             all(&seen, &[Key::new(Namespace("default"), Name("qwen"))], Environment::Laptop)[0].mark
         };
         assert_eq!(marked(&conditions), Mark::Waiting);
@@ -429,7 +430,8 @@ mod tests {
                 "spec": {"model": {"uri": "hf://a/b"}}, "status": status,
             });
             let services = vec![Arc::new(serde_json::from_value(service).unwrap())];
-            let lines = all(&Seen { services, ..Seen::default() }, &names, Environment::Cluster);
+            let lines =
+                all(&TreeObjects { services, ..TreeObjects::default() }, &names, Environment::Cluster);
             lines.into_iter().map(|line| (line.depth, line.text, line.mark)).collect::<Vec<_>>()
         };
         let mut status = json!({
@@ -468,7 +470,7 @@ mod tests {
             "status": {"observedGeneration": 1, "conditions": conditions},
         });
         let services = vec![Arc::new(serde_json::from_value(service).unwrap())];
-        let seen = Seen { services, ..Seen::default() };
+        let seen = TreeObjects { services, ..TreeObjects::default() };
         let lines = all(&seen, &[Key::new(Namespace("default"), Name("qwen"))], Environment::Cluster);
         let told: Vec<_> = lines.iter().map(|line| format!("{}: {}", line.subject, line.text)).collect();
         assert_eq!(

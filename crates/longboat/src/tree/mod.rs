@@ -5,7 +5,7 @@ pub(crate) mod data;
 mod follow;
 pub(crate) mod group;
 pub(crate) mod lines;
-mod look;
+mod list;
 mod pods;
 mod screen;
 mod workloads;
@@ -21,10 +21,10 @@ use k8s_openapi::{
     jiff::Timestamp,
 };
 use kube::{Api, Client, Resource};
+pub(crate) use list::list_objects;
 use longboat_api::{foreign::leaderworkerset::LeaderWorkerSet, v1alpha2::LLMInferenceService};
 use longboat_key::Namespace;
 use longboat_watch::Selection;
-pub(crate) use look::look;
 pub(crate) use screen::{Screen, text};
 
 /// The label selector of objects that belong to services.
@@ -35,7 +35,7 @@ pub(crate) const CLUSTER: &str = "cluster";
 
 /// The objects of the tree.
 #[derive(Debug, Default)]
-pub(crate) struct Seen {
+pub(crate) struct TreeObjects {
     pub(crate) services: Vec<Arc<LLMInferenceService>>,
     pub(crate) deployments: Vec<Arc<Deployment>>,
     pub(crate) sets: Vec<Arc<LeaderWorkerSet>>,

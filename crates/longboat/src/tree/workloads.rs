@@ -10,7 +10,7 @@ use k8s_openapi::{
 use longboat_api::{foreign::leaderworkerset::LeaderWorkerSet, labels, v1alpha2::LLMInferenceService};
 use longboat_plan::pods::SET_NAME;
 
-use super::Seen;
+use super::TreeObjects;
 
 /// The controller of pods.
 pub(super) enum Owner<'a> {
@@ -37,7 +37,7 @@ impl Workload<'_> {
 }
 
 /// Returns the workloads that a service owns, each kind sorted by name.
-pub(super) fn of<'a>(seen: &'a Seen, service: &LLMInferenceService) -> Vec<Workload<'a>> {
+pub(super) fn of<'a>(seen: &'a TreeObjects, service: &LLMInferenceService) -> Vec<Workload<'a>> {
     let mut deployments: Vec<_> =
         seen.deployments.iter().filter(|found| owned(&found.metadata, service)).collect();
     deployments.sort_by_key(|found| &found.metadata.name);
@@ -55,7 +55,11 @@ pub(super) fn of<'a>(seen: &'a Seen, service: &LLMInferenceService) -> Vec<Workl
     deployments.chain(sets).collect()
 }
 
-fn pods<'a>(seen: &'a Seen, owner: &ObjectMeta, selector: Option<&BTreeMap<String, String>>) -> Vec<&'a Pod> {
+fn pods<'a>(
+    seen: &'a TreeObjects,
+    owner: &ObjectMeta,
+    selector: Option<&BTreeMap<String, String>>,
+) -> Vec<&'a Pod> {
     let mut pods: Vec<&Pod> = seen
         .pods
         .iter()

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::Pod;
 use longboat_download::PROGRESS_CONDITION;
 use tokio::time::Instant;
 
-use crate::tree::Seen;
+use crate::tree::TreeObjects;
 
 /// The deadline for services that are not ready.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ impl Deadline {
     }
 
     /// Restarts the timeout if a download has made progress. A stalled download repeats the same message.
-    pub(super) fn look(&mut self, seen: &Seen) {
+    pub(super) fn observe(&mut self, seen: &TreeObjects) {
         let said: Vec<String> = seen.pods.iter().filter_map(|pod| progress(pod)).collect();
         if said != self.said {
             self.at = Instant::now() + self.patience;
@@ -63,10 +63,10 @@ mod tests {
 
     use super::*;
 
-    fn seen(said: Option<&str>) -> Seen {
+    fn seen(said: Option<&str>) -> TreeObjects {
         let said = said.map(|text| json!([{"type": PROGRESS_CONDITION, "status": "False", "message": text}]));
         let pod = json!({"metadata": {"name": "p"}, "status": {"conditions": said}});
-        Seen { pods: vec![Arc::new(serde_json::from_value(pod).unwrap())], ..Seen::default() }
+        TreeObjects { pods: vec![Arc::new(serde_json::from_value(pod).unwrap())], ..TreeObjects::default() }
     }
 
     #[tokio::test(start_paused = true)]
@@ -81,12 +81,12 @@ mod tests {
             (9, Some("downloading 2/9 GB"), 26),
         ] {
             tokio::time::advance(after * second).await;
-            deadline.look(&seen(said));
+            deadline.observe(&seen(said));
             assert_eq!(deadline.at() - start, ends * second, "{said:?}");
         }
         assert!(deadline.missed().contains("made no progress for 10 s"));
         // After the download, the timeout starts again.
-        deadline.look(&seen(None));
+        deadline.observe(&seen(None));
         assert_eq!(deadline.at(), Instant::now() + 10 * second);
         assert_eq!(deadline.missed(), "did not become ready within 10 s");
     }

@@ -19,7 +19,7 @@ use super::engine_command;
 use crate::{cli::UpArgs, engine_program, printer};
 
 /// The timeout of requests to model sources, all together.
-const PATIENCE: Duration = Duration::from_secs(2);
+const SOURCE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The value of `--engine`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,7 +35,7 @@ pub(crate) enum EngineChoice {
 }
 
 /// The chosen engine.
-pub(crate) struct Chosen {
+pub(crate) struct EngineSelection {
     pub(crate) engine: Engine,
     /// The reason in a few words.
     pub(crate) reason: String,
@@ -43,7 +43,7 @@ pub(crate) struct Chosen {
 
 /// A model that a service serves, or an adapter.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Wanted {
+struct RequestedModel {
     service: String,
     address: Address,
     is_adapter: bool,
@@ -76,7 +76,7 @@ impl FromStr for EngineChoice {
 
 // === impl Chosen ===
 
-impl Chosen {
+impl EngineSelection {
     /// Formats the choice as one line for a person.
     pub(crate) fn line(&self) -> String {
         match &self.engine {
@@ -96,8 +96,8 @@ impl Chosen {
 /// # Errors
 ///
 /// With `--engine cpu`, if that is not possible, and with a command that does not exist; the error says why.
-pub(crate) async fn choose(args: &UpArgs, documents: &[Document]) -> anyhow::Result<Chosen> {
-    let chosen = |engine, reason: &str| Ok(Chosen { engine, reason: reason.to_owned() });
+pub(crate) async fn choose(args: &UpArgs, documents: &[Document]) -> anyhow::Result<EngineSelection> {
+    let chosen = |engine, reason: &str| Ok(EngineSelection { engine, reason: reason.to_owned() });
     match &args.engine {
         EngineChoice::Simulator => return chosen(Engine::Simulator, "--engine selects it"),
         EngineChoice::Command(command) => {
@@ -131,9 +131,9 @@ async fn cpu(documents: &[Document], offline: bool, limit: Option<u64>) -> anyho
         bail!("{}", engine_program::missing());
     }
     let asked = futures::future::try_join_all(wanted.iter().map(|model| source(model, &settings)));
-    let sources = timeout(PATIENCE, asked)
+    let sources = timeout(SOURCE_TIMEOUT, asked)
         .await
-        .map_err(|_| anyhow::anyhow!("the source of a model did not answer within {PATIENCE:?}"))??;
+        .map_err(|_| anyhow::anyhow!("the source of a model did not answer within {SOURCE_TIMEOUT:?}"))??;
     let download = sources.iter().map(|source| if let Source::Remote(bytes) = source { *bytes } else { 0 });
     let download: u64 = download.sum();
     if let Some(limit) = limit.filter(|limit| download > *limit) {
@@ -174,9 +174,9 @@ async fn cpu(documents: &[Document], offline: bool, limit: Option<u64>) -> anyho
 /// # Errors
 ///
 /// If a service needs a feature that the CPU engine does not have.
-fn models(documents: &[Document]) -> anyhow::Result<Vec<Wanted>> {
+fn models(documents: &[Document]) -> anyhow::Result<Vec<RequestedModel>> {
     let scene = Scene::new(documents, &Settings::default())?;
-    let mut wanted: Vec<Wanted> = Vec::new();
+    let mut wanted: Vec<RequestedModel> = Vec::new();
     for subject in scene.subjects.iter().filter(|subject| subject.given) {
         let metadata = &subject.service.metadata;
         let service = metadata.name.clone().unwrap_or_default();
@@ -197,7 +197,7 @@ fn models(documents: &[Document]) -> anyhow::Result<Vec<Wanted>> {
         for (address, is_adapter) in std::iter::once(model).chain(adapters) {
             let service = service.clone();
             if !wanted.iter().any(|known| known.address == address) {
-                wanted.push(Wanted { service, address, is_adapter });
+                wanted.push(RequestedModel { service, address, is_adapter });
             }
         }
     }
@@ -205,8 +205,8 @@ fn models(documents: &[Document]) -> anyhow::Result<Vec<Wanted>> {
 }
 
 /// Returns the source of a model.
-async fn source(model: &Wanted, settings: &FetchSettings) -> anyhow::Result<Source> {
-    let Wanted { service, address, is_adapter } = model;
+async fn source(model: &RequestedModel, settings: &FetchSettings) -> anyhow::Result<Source> {
+    let RequestedModel { service, address, is_adapter } = model;
     if address.scheme() == Scheme::Claim {
         let what = if *is_adapter { "an adapter" } else { "the model" };
         bail!("{what} of {service} is on a PersistentVolumeClaim, which is empty on this machine");
@@ -237,7 +237,7 @@ async fn source(model: &Wanted, settings: &FetchSettings) -> anyhow::Result<Sour
 /// Returns the engine's verdict about a model, from its headers or, before the download, from its `config.json`.
 async fn judged(
     program: &Path,
-    model: &Wanted,
+    model: &RequestedModel,
     source: &Source,
     settings: &FetchSettings,
 ) -> anyhow::Result<String> {
@@ -254,12 +254,12 @@ async fn judged(
     let only =
         settings.with("STORAGE_ALLOW_PATTERNS", "config.json").with(longboat_download::CACHE_VARIABLE, "");
     let fetched = longboat_fetch::run_with(FetchArgs { pairs, mode: None }, &only, None);
-    match timeout(PATIENCE, fetched).await {
+    match timeout(SOURCE_TIMEOUT, fetched).await {
         Ok(Ok(())) => check(program, folder.path(), Some(bytes)).await,
         // A GGUF file describes the model in its own header.
         Ok(Err(longboat_fetch::FetchError::Empty { .. })) => Ok(format!("GGUF, {}", size(bytes))),
         Ok(Err(error)) => Err(error.into()),
-        Err(_) => bail!("the source of {} did not answer within {PATIENCE:?}", model.address),
+        Err(_) => bail!("the source of {} did not answer within {SOURCE_TIMEOUT:?}", model.address),
     }
 }
 
@@ -303,7 +303,7 @@ mod tests {
         let wanted = models(&service("")).unwrap();
         assert_eq!(
             wanted,
-            [Wanted { service: "a".into(), address: Address::parse("hf://o/m"), is_adapter: false }]
+            [RequestedModel { service: "a".into(), address: Address::parse("hf://o/m"), is_adapter: false }]
         );
         assert_eq!(models(&service("  prefill: {replicas: 1}\n")).unwrap(), wanted);
         let offloading = "  prefill: {replicas: 1, kvCacheOffloading: {cpu: 1Gi}}\n";

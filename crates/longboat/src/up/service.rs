@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::question::Question;
 
 /// How long a server may take to accept a connection.
-pub(crate) const PATIENCE: std::time::Duration = std::time::Duration::from_secs(5);
+pub(crate) const CONNECT_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(5);
 
 /// A service that is ready to answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -109,7 +109,11 @@ async fn known_model(url: &str, stated: &str) -> Option<String> {
 /// Creates a client for addresses of this machine. It ignores the proxy settings of the environment, and it does not verify
 /// certificates, because nobody issues certificates for addresses that change with each start.
 pub(crate) fn http() -> reqwest::Result<reqwest::Client> {
-    reqwest::Client::builder().no_proxy().danger_accept_invalid_certs(true).connect_timeout(PATIENCE).build()
+    reqwest::Client::builder()
+        .no_proxy()
+        .danger_accept_invalid_certs(true)
+        .connect_timeout(CONNECT_TIMEOUT)
+        .build()
 }
 
 #[cfg(test)]

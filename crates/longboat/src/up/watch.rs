@@ -19,18 +19,18 @@ use super::{
 use crate::{
     printer::{self, Stream},
     tree::{
-        Environment, Follow, Line, Mark, Scope, Screen, Seen,
+        Environment, Follow, Line, Mark, Scope, Screen, TreeObjects,
         group::{self, Group},
         lines,
     },
 };
 
 /// The interval of redraws while something is waiting: times are shown in seconds.
-const TICK: Duration = Duration::from_secs(1);
+const REDRAW_INTERVAL: Duration = Duration::from_secs(1);
 /// The interval of redraws while all services are ready.
-const LONG: Duration = Duration::from_hours(1);
+const IDLE_REDRAW_INTERVAL: Duration = Duration::from_hours(1);
 /// How long a lasting cause must persist before it counts, because some causes only appear for a moment.
-const SETTLED: Duration = Duration::from_secs(2);
+const LASTING_CAUSE_DELAY: Duration = Duration::from_secs(2);
 
 /// Services of a local cluster, and the tree that shows them.
 pub(crate) struct Watch {
@@ -86,14 +86,14 @@ impl Watch {
                 return Ok((services, group::all(&seen, &self.names)));
             }
             let stuck: Vec<_> = self.names.iter().filter(|name| !ready.contains(name)).cloned().collect();
-            deadline.look(&seen);
+            deadline.observe(&seen);
             if Instant::now() >= deadline.at() {
                 let findings = cause::findings(&self.client, &stuck).await;
                 printer::leave();
                 return Err(failure(&stuck, &deadline.missed(), &findings, &lines));
             }
             let is_bad = lines.iter().any(|line| line.mark == Mark::Bad);
-            let is_due = looked.is_none_or(|looked| looked.elapsed() >= TICK);
+            let is_due = looked.is_none_or(|looked| looked.elapsed() >= REDRAW_INTERVAL);
             verdict = match (is_bad, is_due) {
                 (false, _) => None,
                 (true, false) => verdict,
@@ -102,12 +102,14 @@ impl Watch {
                     self.judge(&stuck, verdict).await
                 }
             };
-            if let Some(verdict) = verdict.as_ref().filter(|verdict| verdict.since.elapsed() >= SETTLED) {
+            if let Some(verdict) =
+                verdict.as_ref().filter(|verdict| verdict.since.elapsed() >= LASTING_CAUSE_DELAY)
+            {
                 printer::leave();
                 return Err(failure(&stuck, "cannot become ready", &verdict.findings, &lines));
             }
             let tick = self.screen.is_live || is_bad;
-            let next = if tick { deadline.at().min(Instant::now() + TICK) } else { deadline.at() };
+            let next = if tick { deadline.at().min(Instant::now() + REDRAW_INTERVAL) } else { deadline.at() };
             self.changed_by(next).await;
         }
     }
@@ -133,7 +135,8 @@ impl Watch {
             let lines = lines::all(&self.follow.seen(), &self.names, Environment::Laptop);
             self.screen.show(&lines);
             let waits = self.screen.is_live && lines.iter().any(|line| line.mark != Mark::Good);
-            self.changed_by(Instant::now() + if waits { TICK } else { LONG }).await;
+            self.changed_by(Instant::now() + if waits { REDRAW_INTERVAL } else { IDLE_REDRAW_INTERVAL })
+                .await;
         }
     }
 
@@ -144,7 +147,7 @@ impl Watch {
         }
     }
 
-    fn is_ready(&self, seen: &Seen, key: &Key) -> bool {
+    fn is_ready(&self, seen: &TreeObjects, key: &Key) -> bool {
         let found = lines::find(seen, key).filter(|service| lines::serves(service));
         let url = found.map(|service| {
             service.status.as_ref().and_then(|status| status.url.as_deref()).unwrap_or_default()

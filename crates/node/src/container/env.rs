@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::{Container, EnvVarSource, Pod, ResourceFieldSele
 use longboat_quantity::Quantity;
 
 use super::expand::expand;
-use super::sources::{Sources, Wanted};
+use super::sources::{SourceNames, Sources};
 
 /// Facts about a running pod that its API object does not have yet.
 #[derive(Debug, Clone)]
@@ -35,8 +35,8 @@ pub(crate) enum EnvError {
 }
 
 /// Returns the names of the ConfigMaps and Secrets that the container's environment needs.
-pub(crate) fn wanted(container: &Container) -> Wanted {
-    let mut wanted = Wanted::default();
+pub(crate) fn wanted(container: &Container) -> SourceNames {
+    let mut wanted = SourceNames::default();
     for from in container.env_from.iter().flatten() {
         wanted.config_maps.extend(from.config_map_ref.iter().map(|r| r.name.clone()));
         wanted.secrets.extend(from.secret_ref.iter().map(|r| r.name.clone()));

@@ -12,7 +12,7 @@ use super::process::{Exit, Process};
 use crate::probe::Target;
 
 /// The least time that a process gets to end after its preStop hook, even if the grace period is over, as in the kubelet.
-const LEAST_GRACE: Duration = Duration::from_secs(2);
+const MIN_GRACE: Duration = Duration::from_secs(2);
 
 /// How long to wait for the end of a killed process. A process that hangs in the kernel may never end.
 const GONE_AFTER_KILL: Duration = Duration::from_secs(5);
@@ -86,7 +86,7 @@ pub(crate) async fn run<F>(
                     }
                     request = stop.borrow().unwrap_or(request);
                     if request.pre_stop {
-                        request.deadline = request.deadline.max(Instant::now() + LEAST_GRACE);
+                        request.deadline = request.deadline.max(Instant::now() + MIN_GRACE);
                     }
                 }
                 match early {

@@ -118,13 +118,14 @@ pub(crate) struct ExecOutput {
 
 /// Runs a command of an exec probe or hook to its end. Dropping the future kills its process group.
 pub(crate) async fn exec(launch: &Launch, reaper: Option<&Reaper>) -> io::Result<ExecOutput> {
-    const KEPT: u64 = 10 * 1024;
+    const MAX_OUTPUT_BYTES: u64 = 10 * 1024;
     let mut child = command(launch).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
     let pid = child.id().and_then(|pid| Pid::from_raw(pid.cast_signed()));
     let _registration = reaper.zip(pid).map(|(reaper, pid)| reaper.register(pid));
     let _guard = KillOnDrop(Group(pid));
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-    let (exit, out, err) = tokio::join!(child.wait(), read_some(stdout, KEPT), read_some(stderr, KEPT));
+    let (exit, out, err) =
+        tokio::join!(child.wait(), read_some(stdout, MAX_OUTPUT_BYTES), read_some(stderr, MAX_OUTPUT_BYTES));
     let mut output = String::from_utf8_lossy(&out).into_owned();
     output.push_str(&String::from_utf8_lossy(&err));
     Ok(ExecOutput { exit: exit?.into(), output })

@@ -15,7 +15,7 @@ pub(crate) struct Sources {
 
 /// The names to read.
 #[derive(Debug, Default)]
-pub(crate) struct Wanted {
+pub(crate) struct SourceNames {
     pub(crate) config_maps: Vec<String>,
     pub(crate) secrets: Vec<String>,
 }
@@ -26,7 +26,7 @@ impl Sources {
         &mut self,
         client: &Client,
         namespace: &str,
-        wanted: Wanted,
+        wanted: SourceNames,
     ) -> Result<(), kube::Error> {
         for name in wanted.config_maps {
             if let Entry::Vacant(entry) = self.config_maps.entry(name) {

@@ -19,7 +19,7 @@ mod scheduler;
 mod selector;
 mod service_proxy;
 mod stateful_set;
-mod unrun;
+mod unsupported;
 
 use std::path::Path;
 
@@ -85,7 +85,7 @@ pub(crate) fn spawn(
     tasks.spawn(replicaset::run(client.clone(), caches.clone(), recorder.clone(), cancel.clone()));
     tasks.spawn(job::run(client.clone(), caches.clone(), recorder.clone(), cancel.clone()));
     tasks.spawn(stateful_set::run(client.clone(), caches.clone(), recorder.clone(), cancel.clone()));
-    tasks.spawn(unrun::run(client.clone(), recorder.clone(), cancel.clone()));
+    tasks.spawn(unsupported::run(client.clone(), recorder.clone(), cancel.clone()));
     tasks.spawn(claims::run(
         client.clone(),
         caches.clone(),

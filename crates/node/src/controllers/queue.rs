@@ -8,9 +8,9 @@ use futures::{Stream, StreamExt};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// The first wait after a failure. It doubles up to [`LONGEST_RETRY`].
+/// The first wait after a failure. It doubles up to [`MAX_RETRY_DELAY`].
 const FIRST_RETRY: Duration = Duration::from_millis(5);
-const LONGEST_RETRY: Duration = Duration::from_secs(30);
+const MAX_RETRY_DELAY: Duration = Duration::from_secs(30);
 
 /// The key of an object to reconcile.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -72,7 +72,7 @@ pub(super) async fn run<R: Reconcile>(
                         }
                     }
                     Err(error) => {
-                        let wait = retries.get(&key).map_or(FIRST_RETRY, |wait| (*wait * 2).min(LONGEST_RETRY));
+                        let wait = retries.get(&key).map_or(FIRST_RETRY, |wait| (*wait * 2).min(MAX_RETRY_DELAY));
                         // A conflict means that the cache was old; the next change resolves it.
                         tracing::debug!(
                             %error,
@@ -107,12 +107,12 @@ mod tests {
 
     use super::*;
 
-    struct Failing {
+    struct FailureLog {
         seen: Arc<Mutex<Vec<String>>>,
         failures: u32,
     }
 
-    impl Reconcile for Failing {
+    impl Reconcile for FailureLog {
         const NAME: &'static str = "failing";
 
         fn all(&self) -> Vec<Key> {
@@ -136,7 +136,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn objects_are_looked_at_once_for_many_changes_and_again_after_failures() {
         let seen = Arc::default();
-        let controller = Failing { seen: Arc::clone(&seen), failures: 2 };
+        let controller = FailureLog { seen: Arc::clone(&seen), failures: 2 };
         let (sender, receiver) = mpsc::channel(10);
         for trigger in [Trigger::All, Trigger::One(key("a")), Trigger::One(key("a"))] {
             sender.send(trigger).await.unwrap();

@@ -23,7 +23,7 @@ use super::{Caches, control_by, controller_of, key_of, now, owner_key, ready_sin
 use crate::events::{Component, Recorder, Severity, reference};
 
 /// How long the cache may take to show a write. After that, the write counts as lost.
-const PATIENCE: Duration = Duration::from_secs(30);
+const EXPECTATION_TIMEOUT: Duration = Duration::from_secs(30);
 
 struct ReplicaSets {
     client: Client,
@@ -31,11 +31,11 @@ struct ReplicaSets {
     recorder: Recorder,
     /// Pods that were created or deleted but that the cache does not show yet, by the uid of their set. Without this, a set
     /// that is reconciled twice before the watch catches up would get its pods twice.
-    unseen: HashMap<String, Unseen>,
+    unseen: HashMap<String, Expectations>,
 }
 
 #[derive(Debug, Default)]
-struct Unseen {
+struct Expectations {
     created: HashMap<String, Instant>,
     deleted: HashMap<String, Instant>,
 }
@@ -100,21 +100,21 @@ impl Reconcile for ReplicaSets {
             .write_status(&set, &pods, failure.as_ref().map(|(reason, error)| (*reason, error.to_string())))
             .await?;
         // Otherwise each set that ever existed would leave an entry.
-        if self.unseen.get(&uid).is_some_and(Unseen::is_empty) {
+        if self.unseen.get(&uid).is_some_and(Expectations::is_empty) {
             self.unseen.remove(&uid);
         }
         match failure {
             Some((_, error)) => Err(error),
-            None => Ok(again.into_iter().chain(waiting.then_some(PATIENCE)).min()),
+            None => Ok(again.into_iter().chain(waiting.then_some(EXPECTATION_TIMEOUT)).min()),
         }
     }
 }
 
-impl Unseen {
+impl Expectations {
     /// Removes the entries that the cache now shows. Returns `true` while entries are left.
     fn settle(&mut self, pods: &[Arc<Pod>]) -> bool {
         let present: HashMap<&str, bool> = pods.iter().map(|pod| (pod_uid(pod), is_active(pod))).collect();
-        let fresh = |since: &Instant| since.elapsed() < PATIENCE;
+        let fresh = |since: &Instant| since.elapsed() < EXPECTATION_TIMEOUT;
         self.created.retain(|uid, since| fresh(since) && !present.contains_key(uid.as_str()));
         self.deleted.retain(|uid, since| fresh(since) && present.get(uid.as_str()) == Some(&true));
         !self.is_empty()
@@ -400,7 +400,7 @@ mod tests {
 
     #[test]
     fn writes_that_the_cache_does_not_show_are_counted() {
-        let mut unseen = Unseen::default();
+        let mut unseen = Expectations::default();
         unseen.created.insert("new".into(), Instant::now());
         unseen.deleted.insert("old".into(), Instant::now());
         let old = Arc::new(pod("old", json!({})));

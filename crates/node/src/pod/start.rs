@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use super::machine::State;
 use super::services;
-use super::worker::{Credentials, Message, Running, Worker};
+use super::worker::{Credentials, Message, RunningInstance, Worker};
 use crate::container::env::{self, EnvError};
 use crate::container::instance;
 use crate::container::launch::{self, Launch, LaunchError, PodSite};
@@ -23,7 +23,7 @@ use crate::container::process::Process;
 use crate::container::sources::Sources;
 use crate::events::{Component, Severity, reference};
 use crate::options::{ENGINE_ANNOTATION, Engine};
-use crate::pod_access::Live;
+use crate::pod_access::LiveContainer;
 use crate::private;
 use crate::probe::Target;
 use crate::volume::{self, VolumeError};
@@ -234,7 +234,7 @@ impl Worker {
             reaper: Some(self.shared.reaper.clone()),
         };
         if let Some(registered) = &self.registered {
-            registered.runs(name, Live { target: target.clone(), group });
+            registered.runs(name, LiveContainer { target: target.clone(), group });
         }
         let (stop, stop_asked) = watch::channel(None);
         let messages = self.messages.clone();
@@ -248,7 +248,8 @@ impl Worker {
         let grace = self.grace();
         while self.instances.try_join_next().is_some() {}
         self.instances.spawn(instance::run(process, log, target.clone(), grace, stop_asked, report));
-        self.running[index] = Some(Running { number, stop, target, started: now, probers: JoinSet::new() });
+        self.running[index] =
+            Some(RunningInstance { number, stop, target, started: now, probers: JoinSet::new() });
         Ok(())
     }
 

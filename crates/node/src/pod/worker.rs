@@ -25,7 +25,7 @@ use crate::container::env::PodFacts;
 use crate::container::instance::{InstanceEvent, Stop};
 use crate::container::log::ContainerLog;
 use crate::events::{Component, Severity, reference};
-use crate::pod_access::{PodEntry, Registered};
+use crate::pod_access::{PodEntry, PodRegistration};
 use crate::private;
 use crate::probe::{Kind, Report, Target};
 use crate::registration::HOST_IP;
@@ -54,7 +54,7 @@ pub(super) enum Message {
 
 /// A running instance.
 #[derive(Debug)]
-pub(super) struct Running {
+pub(super) struct RunningInstance {
     pub(super) number: u32,
     pub(super) stop: watch::Sender<Option<Stop>>,
     pub(super) target: Target,
@@ -65,7 +65,7 @@ pub(super) struct Running {
 
 /// The request to end the pod.
 #[derive(Debug, Clone, Copy)]
-struct Ending {
+struct TerminationRequest {
     stop: Stop,
     /// Whether the worker still reports the status to the API server.
     report: bool,
@@ -86,7 +86,7 @@ pub(super) struct Worker {
     pub(super) pod: Arc<Pod>,
     pub(super) members: Vec<Member>,
     pub(super) records: Vec<Record>,
-    pub(super) running: Vec<Option<Running>>,
+    pub(super) running: Vec<Option<RunningInstance>>,
     pub(super) logs: Vec<ContainerLog>,
     pub(super) directory: PodDirectory,
     /// The folders of the volumes, once they are mounted.
@@ -99,11 +99,11 @@ pub(super) struct Worker {
     pub(super) download: Download,
     inbox: mpsc::Receiver<Message>,
     address: Option<AddressLease>,
-    pub(super) registered: Option<Registered>,
+    pub(super) registered: Option<PodRegistration>,
     policy: RestartPolicy,
     started_at: Timestamp,
     published: PodStatus,
-    ending: Option<Ending>,
+    ending: Option<TerminationRequest>,
 }
 
 /// Runs a pod to its end.
@@ -301,12 +301,12 @@ impl Worker {
             self.pod = Arc::clone(&view.pod);
         }
         if let Some(deadline) = shutdown {
-            self.end(Ending { stop: Stop { deadline, pre_stop: false }, report: false });
+            self.end(TerminationRequest { stop: Stop { deadline, pre_stop: false }, report: false });
         } else if view.gone {
-            self.end(Ending { stop: Stop { deadline: now, pre_stop: false }, report: false });
+            self.end(TerminationRequest { stop: Stop { deadline: now, pre_stop: false }, report: false });
         } else if self.pod.metadata.deletion_timestamp.is_some() {
             let grace = self.grace();
-            self.end(Ending {
+            self.end(TerminationRequest {
                 stop: Stop { deadline: now + grace, pre_stop: !grace.is_zero() },
                 report: true,
             });
@@ -325,11 +325,11 @@ impl Worker {
     }
 
     /// Starts the end of the pod, or moves its deadline forward.
-    fn end(&mut self, wanted: Ending) {
+    fn end(&mut self, wanted: TerminationRequest) {
         // Several requests add up to the strictest one: they never lengthen the time that is left.
         let ending = match self.ending {
             None => wanted,
-            Some(current) => Ending {
+            Some(current) => TerminationRequest {
                 stop: Stop {
                     deadline: current.stop.deadline.min(wanted.stop.deadline),
                     pre_stop: current.stop.pre_stop && wanted.stop.pre_stop,

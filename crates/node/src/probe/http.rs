@@ -14,7 +14,7 @@ use tokio::net::TcpStream;
 use super::port_number;
 
 /// The most bytes of a response body to read. The body is only shown to people.
-const BODY_KEPT: usize = 10 * 1024;
+const MAX_BODY_BYTES: usize = 10 * 1024;
 
 /// Sends the request. Returns an error in the kubelet's words unless the response is 2xx or 3xx.
 pub(crate) async fn get(
@@ -29,7 +29,7 @@ pub(crate) async fn get(
     let path = action.path.as_deref().filter(|path| !path.is_empty()).unwrap_or("/");
     let slash = if path.starts_with('/') { "" } else { "/" };
     let url = format!("{}://{host}:{port}{slash}{path}", if https { "https" } else { "http" });
-    match tokio::time::timeout(limit, request(action, &url, host, port, https, BODY_KEPT)).await {
+    match tokio::time::timeout(limit, request(action, &url, host, port, https, MAX_BODY_BYTES)).await {
         Ok(Ok((status, _))) if (200..400).contains(&status.as_u16()) => Ok(()),
         Ok(Ok((status, _))) => Err(format!("HTTP probe failed with statuscode: {}", status.as_u16())),
         Ok(Err(error)) => Err(format!("Get {url:?}: {error}")),

@@ -19,14 +19,14 @@ pub(crate) struct Schedule {
     failure_threshold: u32,
     /// The time of the next regular probe, whose success and failure both count.
     regular: Instant,
-    early: Option<Early>,
+    early: Option<EarlyProbe>,
     successes: u32,
     failures: u32,
     verdict: Option<bool>,
 }
 
 #[derive(Debug, Clone)]
-struct Early {
+struct EarlyProbe {
     next: Instant,
     wait: Duration,
 }
@@ -54,7 +54,7 @@ impl Schedule {
             success_threshold: threshold(probe.success_threshold, 1),
             failure_threshold: threshold(probe.failure_threshold, 3),
             regular: started + seconds(probe.initial_delay_seconds, 0),
-            early: early.map(|wait| Early { next: started + wait, wait }),
+            early: early.map(|wait| EarlyProbe { next: started + wait, wait }),
             successes: 0,
             failures: 0,
             verdict: None,

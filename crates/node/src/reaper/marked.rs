@@ -2,7 +2,7 @@
 
 /// The result of a scan of all processes.
 #[derive(Debug, Default)]
-struct Found {
+struct ProcessScan {
     marked: Vec<rustix::process::Pid>,
     /// Processes in the middle of `execve`, whose environment is not visible yet.
     starting: usize,
@@ -13,7 +13,7 @@ struct Found {
 ///
 /// Only Linux shows the environment of other processes. On other systems the result is always 0.
 pub(super) fn kill(key: &str, value: &str) -> usize {
-    let Found { marked, starting } = find(key, value);
+    let ProcessScan { marked, starting } = find(key, value);
     let killed = |pid: &&rustix::process::Pid| {
         rustix::process::kill_process(**pid, rustix::process::Signal::KILL).is_ok()
     };
@@ -21,10 +21,10 @@ pub(super) fn kill(key: &str, value: &str) -> usize {
 }
 
 #[cfg(target_os = "linux")]
-fn find(key: &str, value: &str) -> Found {
+fn find(key: &str, value: &str) -> ProcessScan {
     let wanted = format!("{key}={value}");
     let own = rustix::process::getpid();
-    let mut found = Found::default();
+    let mut found = ProcessScan::default();
     let Ok(entries) = std::fs::read_dir("/proc") else { return found };
     for entry in entries.flatten() {
         let pid = entry.file_name().to_str().and_then(|name| name.parse().ok());
@@ -52,6 +52,6 @@ fn is_starting(process: &std::path::Path) -> bool {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn find(_key: &str, _value: &str) -> Found {
-    Found::default()
+fn find(_key: &str, _value: &str) -> ProcessScan {
+    ProcessScan::default()
 }

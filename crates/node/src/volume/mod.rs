@@ -19,7 +19,7 @@ use k8s_openapi::api::core::v1::{Container, Pod, Volume};
 use crate::container::env::{EnvError, PodFacts};
 use crate::container::expand::expand;
 use crate::container::paths::PathMap;
-use crate::container::sources::{Sources, Wanted};
+use crate::container::sources::{SourceNames, Sources};
 use crate::private;
 
 /// The folder where Kubernetes puts the API credentials of every container.
@@ -67,8 +67,8 @@ pub(crate) struct Site {
 }
 
 /// Returns the names of the ConfigMaps and Secrets that the pod's volumes need.
-pub(crate) fn wanted(pod: &Pod) -> Wanted {
-    let mut wanted = Wanted::default();
+pub(crate) fn wanted(pod: &Pod) -> SourceNames {
+    let mut wanted = SourceNames::default();
     for volume in volumes(pod) {
         wanted.config_maps.extend(volume.config_map.iter().map(|source| source.name.clone()));
         wanted.secrets.extend(volume.secret.iter().filter_map(|source| source.secret_name.clone()));

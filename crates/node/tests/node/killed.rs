@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::world::{World, eventually, is_alive, number_in};
+use crate::test_node::{TestNode, eventually, is_alive, number_in};
 
 /// Runs a node with one pod until it is killed.
 #[tokio::test(flavor = "multi_thread")]
@@ -13,7 +13,7 @@ use crate::world::{World, eventually, is_alive, number_in};
 async fn a_node_with_a_pod() {
     let dir = std::path::PathBuf::from(std::env::var_os("KILLED_TEST_DIR").unwrap());
     let state = dir.join("state");
-    let world = World::with(|options| {
+    let world = TestNode::with(|options| {
         options.state_dir.clone_from(&state);
         options.remove_state_dir = true;
     })

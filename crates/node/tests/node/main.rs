@@ -8,5 +8,5 @@ mod probes;
 mod recorded;
 mod roles;
 mod shutdown;
+mod test_node;
 mod workloads;
-mod world;

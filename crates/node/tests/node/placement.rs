@@ -5,7 +5,7 @@ use kube::api::{Patch, PatchParams};
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 
-use crate::world::World;
+use crate::test_node::TestNode;
 
 fn selecting(placement: &Value) -> Value {
     let mut spec = json!({"terminationGracePeriodSeconds": 1, "containers": [{
@@ -27,7 +27,7 @@ fn waits(pod: &Pod) -> bool {
     })
 }
 
-async fn label(world: &World, labels: &Value) {
+async fn label(world: &TestNode, labels: &Value) {
     let nodes: Api<Node> = Api::all(world.client.clone());
     let patch = Patch::Merge(json!({"metadata": {"labels": labels}}));
     nodes.patch("longboat-local", &PatchParams::default(), &patch).await.unwrap();
@@ -35,7 +35,7 @@ async fn label(world: &World, labels: &Value) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_node_stands_in_for_every_node_that_pods_ask_for() {
-    let world = World::with(|options| {
+    let world = TestNode::with(|options| {
         options.labels.insert("zone".to_owned(), "a".to_owned());
     })
     .await;
@@ -79,7 +79,7 @@ async fn the_node_stands_in_for_every_node_that_pods_ask_for() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn strict_scheduling_lets_pods_wait_for_the_labels_that_they_select() {
-    let world = World::with(|options| options.strict_scheduling = true).await;
+    let world = TestNode::with(|options| options.strict_scheduling = true).await;
     world.pod("p", selecting(&json!({"nodeSelector": {"gpu": "H100"}}))).await;
     world.until_pod("p", "waiting", waits).await;
     label(&world, &json!({"gpu": "H100"})).await;

@@ -8,11 +8,11 @@ use kube::api::{Patch, PatchParams};
 use longboat_apiserver::pod_access::{LogOptions, PodRef};
 use serde_json::json;
 
-use crate::world::{World, condition, eventually, is_alive, main_container, number_in, pod_ip};
+use crate::test_node::{TestNode, condition, eventually, is_alive, main_container, number_in, pod_ip};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pod_runs_on_its_own_address_with_its_environment_and_volumes() {
-    let world = World::start().await;
+    let world = TestNode::start().await;
     world
         .create::<ConfigMap>(
             json!({"metadata": {"name": "c"}, "data": {"key": "from config", "MODE": "fast"}}),
@@ -87,7 +87,7 @@ async fn a_pod_runs_on_its_own_address_with_its_environment_and_volumes() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_container_that_fails_restarts_and_backs_off() {
-    let world = World::start().await;
+    let world = TestNode::start().await;
     let script = "echo attempt; echo why > /dev/termination-log; exit 3";
     world.pod("p", json!({"containers": [{"name": "main", "command": ["sh", "-c", script]}]})).await;
     let pod = world
@@ -117,7 +117,7 @@ async fn a_container_that_fails_restarts_and_backs_off() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn init_containers_and_sidecars_go_first_and_jobs_end() {
-    let world = World::start().await;
+    let world = TestNode::start().await;
     let order = world.file("order");
     let note =
         |text: &str, then: &str| json!(["sh", "-c", format!("echo {text} >> {}; {then}", order.display())]);
@@ -151,7 +151,7 @@ async fn init_containers_and_sidecars_go_first_and_jobs_end() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn deletion_runs_the_hook_then_terminates_then_kills_the_whole_group() {
-    let world = World::start().await;
+    let world = TestNode::start().await;
     let (hook, child) = (world.file("hook"), world.file("child"));
     // Neither the shell nor its child reacts to SIGTERM.
     let script =
@@ -180,7 +180,7 @@ async fn deletion_runs_the_hook_then_terminates_then_kills_the_whole_group() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_second_deletion_without_grace_ends_the_waiting() {
-    let world = World::start().await;
+    let world = TestNode::start().await;
     world
         .pod("p", json!({"terminationGracePeriodSeconds": 600, "containers": [{"name": "main", "command": ["sh", "-c", "trap '' TERM; while :; do sleep 1; done"]}]}))
         .await;
@@ -199,7 +199,7 @@ async fn a_second_deletion_without_grace_ends_the_waiting() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn logs_are_followed_while_they_are_written() {
-    let world = World::start().await;
+    let world = TestNode::start().await;
     let script = "for i in 1 2 3 4 5; do echo line $i; sleep 0.1; done";
     world.pod("p", json!({"restartPolicy": "Never", "containers": [{"name": "main", "command": ["sh", "-c", script]}]})).await;
     world
@@ -221,7 +221,7 @@ async fn logs_are_followed_while_they_are_written() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_container_waits_for_what_it_refers_to() {
-    let world = World::start().await;
+    let world = TestNode::start().await;
     world
         .pod(
             "p",
@@ -261,7 +261,7 @@ async fn a_container_waits_for_what_it_refers_to() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_run_here_says_so() {
-    let world = World::start().await;
+    let world = TestNode::start().await;
     world.pod("p", json!({"containers": [{"name": "main", "image": "docker.io/library/redis:7"}]})).await;
     let pod = world
         .until_pod("p", "refused", |pod| {
@@ -284,7 +284,7 @@ async fn what_cannot_run_here_says_so() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn how_far_a_download_is_stands_in_the_status_until_it_is_over() {
-    let world = World::with(|options| options.timing.progress = Duration::from_millis(100)).await;
+    let world = TestNode::with(|options| options.timing.progress = Duration::from_millis(100)).await;
     let arrived = world.file("arrived");
     world
         .pod(
@@ -319,7 +319,7 @@ async fn how_far_a_download_is_stands_in_the_status_until_it_is_over() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn ports_of_pods_can_be_reached() {
-    let world = World::start().await;
+    let world = TestNode::start().await;
     world
         .pod(
             "p",

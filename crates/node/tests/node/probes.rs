@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::world::{World, condition, main_container};
+use crate::test_node::{TestNode, condition, main_container};
 
 fn server(env: &[(&str, &str)], probes: &serde_json::Value) -> serde_json::Value {
     let env: Vec<_> =
@@ -17,7 +17,7 @@ fn server(env: &[(&str, &str)], probes: &serde_json::Value) -> serde_json::Value
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pod_is_ready_long_before_its_probes_would_be_due() {
-    let world = World::start().await;
+    let world = TestNode::start().await;
     let probe = json!({"httpGet": {"path": "/health", "port": "http"}, "initialDelaySeconds": 300, "periodSeconds": 300});
     let began = Instant::now();
     world
@@ -38,7 +38,7 @@ async fn a_pod_is_ready_long_before_its_probes_would_be_due() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failing_liveness_probe_restarts_the_container() {
-    let world = World::start().await;
+    let world = TestNode::start().await;
     let broken = world.file("broken");
     let probes = json!({
         "readinessProbe": {"httpGet": {"path": "/health", "port": 8000}, "periodSeconds": 1, "failureThreshold": 1},
@@ -64,7 +64,7 @@ async fn a_failing_liveness_probe_restarts_the_container() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn exec_tcp_and_startup_probes_work_and_a_startup_that_fails_restarts() {
-    let world = World::start().await;
+    let world = TestNode::start().await;
     let flag = world.file("flag");
     let probes = json!({
         "startupProbe": {"tcpSocket": {"port": 8000}},

@@ -8,7 +8,7 @@ use kube::api::ListParams;
 use longboat_apiserver::pod_access::LogOptions;
 use serde_json::{Value, json};
 
-use crate::world::{World, http_get, pod_ip};
+use crate::test_node::{TestNode, http_get, pod_ip};
 
 /// Returns the start script of Longboat's preset: the recordings do not contain KServe's.
 fn script() -> Value {
@@ -33,7 +33,7 @@ async fn the_recorded_single_node_deployment_serves() {
     object["spec"]["template"]["spec"]["containers"][0]["livenessProbe"]["httpGet"]["scheme"] = json!("HTTP");
     object["spec"]["replicas"] = json!(2);
 
-    let world = World::start().await;
+    let world = TestNode::start().await;
     let secret = object["spec"]["template"]["spec"]["volumes"]
         .as_array()
         .unwrap()

@@ -4,11 +4,11 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::world::{World, is_alive, number_in};
+use crate::test_node::{TestNode, is_alive, number_in};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn shutdown_ends_everything_in_time_without_hooks() {
-    let mut world = World::with(|options| options.remove_state_dir = true).await;
+    let mut world = TestNode::with(|options| options.remove_state_dir = true).await;
     let (polite, stubborn, daemon, hook) =
         (world.file("polite"), world.file("stubborn"), world.file("daemon"), world.file("hook"));
     let command = |script: String| json!(["bash", "-c", script]);

@@ -11,7 +11,7 @@ use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 
-use crate::world::{World, condition, http_get, uid};
+use crate::test_node::{TestNode, condition, http_get, uid};
 
 fn deployment(name: &str, replicas: i32, answer: &str, strategy: &Value) -> Value {
     json!({"metadata": {"name": name}, "spec": {"replicas": replicas, "strategy": strategy,
@@ -40,7 +40,7 @@ fn is_complete(deployment: &Deployment) -> bool {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rolling_update_never_loses_availability() {
-    let world = World::start().await;
+    let world = TestNode::start().await;
     let strategy = json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}});
     world.create::<Deployment>(deployment("d", 2, "old", &strategy)).await;
     let service: Service = world
@@ -117,7 +117,7 @@ async fn a_rolling_update_never_loses_availability() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn recreate_never_runs_two_templates_at_once() {
-    let world = World::start().await;
+    let world = TestNode::start().await;
     world.create::<Deployment>(deployment("d", 1, "old", &json!({"type": "Recreate"}))).await;
     let before: Deployment = world.until("d", "complete", is_complete).await;
     world.api::<Deployment>().patch("d", &PatchParams::default(), &answer_patch("new")).await.unwrap();
@@ -143,7 +143,7 @@ async fn recreate_never_runs_two_templates_at_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_unchanged_world_is_not_written_to_also_after_a_restart() {
-    let mut world = World::start().await;
+    let mut world = TestNode::start().await;
     world.create::<Deployment>(deployment("d", 2, "x", &Value::Null)).await;
     world.create::<Service>(json!({"metadata": {"name": "d"}, "spec": {"selector": {"app": "d"}, "ports": [{"port": 80, "targetPort": 8000}]}})).await;
     world.until::<Deployment>("d", "complete", is_complete).await;
@@ -152,7 +152,7 @@ async fn an_unchanged_world_is_not_written_to_also_after_a_restart() {
     tokio::time::sleep(Duration::from_secs(2)).await;
     assert_eq!(world.server.revision(), settled, "something is written all the time");
 
-    let objects = async |world: &World| {
+    let objects = async |world: &TestNode| {
         let mut uids = Vec::new();
         uids.extend(
             world
@@ -191,7 +191,7 @@ async fn an_unchanged_world_is_not_written_to_also_after_a_restart() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn scaling_and_deleting_follow_the_deployment() {
-    let world = World::start().await;
+    let world = TestNode::start().await;
     world.create::<Deployment>(deployment("d", 1, "x", &Value::Null)).await;
     world.until::<Deployment>("d", "complete", is_complete).await;
     for replicas in [3, 0, 2] {
@@ -219,7 +219,7 @@ async fn scaling_and_deleting_follow_the_deployment() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_namespace_has_its_defaults_and_gets_them_back() {
-    let world = World::start().await;
+    let world = TestNode::start().await;
     let namespace: Namespace = serde_json::from_value(json!({"metadata": {"name": "team"}})).unwrap();
     Api::all(world.client.clone()).create(&PostParams::default(), &namespace).await.unwrap();
     let accounts: Api<ServiceAccount> = Api::namespaced(world.client.clone(), "team");

@@ -19,7 +19,7 @@ const REFERABLE: [&str; 6] = [
 ];
 
 /// A child's name as it would be without hashing, and its real name.
-struct Hashed {
+struct HashedName {
     written: String,
     real: String,
     suffix: &'static str,
@@ -36,9 +36,13 @@ pub(super) fn check(
         snapshot.services.get(namespace, Name(written)).is_some()
             || snapshot.inference_pools.get(namespace, Name(written)).is_some()
     };
-    let hashed: Vec<Hashed> = REFERABLE
+    let hashed: Vec<HashedName> = REFERABLE
         .into_iter()
-        .map(|suffix| Hashed { written: format!("{name}{suffix}"), real: child_name(&name, suffix), suffix })
+        .map(|suffix| HashedName {
+            written: format!("{name}{suffix}"),
+            real: child_name(&name, suffix),
+            suffix,
+        })
         .filter(|child| child.written != child.real && !exists(&child.written))
         .collect();
     // Only long names are hashed, and computing provenance is expensive.
@@ -48,7 +52,9 @@ pub(super) fn check(
     let mut all = Vec::new();
     for (path, leaf) in effective.provenance().iter() {
         let Value::String(text) = &leaf.value else { continue };
-        for Hashed { written, real, suffix } in hashed.iter().filter(|child| mentions(text, &child.written)) {
+        for HashedName { written, real, suffix } in
+            hashed.iter().filter(|child| mentions(text, &child.written))
+        {
             let expression = format!("{{{{ ChildName .ObjectMeta.Name `{suffix}` }}}}");
             let hint = match leaf.origin {
                 Origin::Config(_) => format!("write `{expression}`"),

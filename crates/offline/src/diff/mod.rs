@@ -125,7 +125,7 @@ impl Difference {
 /// A service that cannot be planned, so its difference is unknown.
 #[derive(Debug, Error)]
 #[error("cannot compute the objects of {service}")]
-pub struct Unplannable {
+pub struct PlanFailure {
     /// `namespace/name`.
     pub service: String,
     /// The reason.
@@ -137,7 +137,7 @@ pub struct Unplannable {
 /// given. Also returns the services for which this is unknown because they cannot be planned. If `live` is set, the children
 /// of `before` are those in a cluster, not planned ones. Then other services are compared too, and included if a given config
 /// changes their composed spec.
-pub fn diff(before: &Scene, after: &Scene, live: bool) -> (Vec<Difference>, Vec<Unplannable>) {
+pub fn diff(before: &Scene, after: &Scene, live: bool) -> (Vec<Difference>, Vec<PlanFailure>) {
     let (mut all, mut failed) = (Vec::new(), Vec::new());
     for subject in &after.subjects {
         let old = find(before, &subject.service);
@@ -162,8 +162,8 @@ pub fn diff(before: &Scene, after: &Scene, live: bool) -> (Vec<Difference>, Vec<
     (all, failed)
 }
 
-fn unplannable(service: &LLMInferenceService, source: PlanningError) -> Unplannable {
-    Unplannable { service: explain::full_name(service), source }
+fn unplannable(service: &LLMInferenceService, source: PlanningError) -> PlanFailure {
+    PlanFailure { service: explain::full_name(service), source }
 }
 
 fn find<'a>(scene: &'a Scene, service: &LLMInferenceService) -> Option<&'a LLMInferenceService> {
@@ -198,7 +198,7 @@ fn one(
         for (write, object) in
             objects::writes(&planned.plan.children, &planned.snapshot).into_iter().zip(finished)
         {
-            let issued = object.value["data"]["tls.crt"] == render::ISSUED;
+            let issued = object.value["data"]["tls.crt"] == render::CERTIFICATE_PLACEHOLDER;
             let shown = if issued { object.value } else { write.after };
             pairs.push((name_of(&shown), write.live, Some(shown)));
         }

@@ -30,16 +30,16 @@ use crate::scene::{PlanningError, Scene};
 #[serde(rename_all = "camelCase", untagged)]
 pub enum Explanation {
     /// The layers in order, with the fields that each one sets.
-    Layers(LayersOf),
+    Layers(ServiceLayers),
     /// Fields of the composed spec.
-    Fields(FieldsOf),
+    Fields(ServiceFields),
     /// Fields of children.
-    Children(ChildrenOf),
+    Children(ServiceChildren),
 }
 
 /// The layers of a service.
 #[derive(Clone, Debug, Serialize)]
-pub struct LayersOf {
+pub struct ServiceLayers {
     /// `namespace/name` of the service.
     pub service: String,
     /// The layers, lowest first.
@@ -48,7 +48,7 @@ pub struct LayersOf {
 
 /// Fields of a composed spec.
 #[derive(Clone, Debug, Serialize)]
-pub struct FieldsOf {
+pub struct ServiceFields {
     /// `namespace/name` of the service.
     pub service: String,
     /// The fields, by path.
@@ -57,7 +57,7 @@ pub struct FieldsOf {
 
 /// Fields of children.
 #[derive(Clone, Debug, Serialize)]
-pub struct ChildrenOf {
+pub struct ServiceChildren {
     /// `namespace/name` of the service.
     pub service: String,
     /// The fields, by object and path.
@@ -117,7 +117,7 @@ pub fn explain(
     let name = full_name(service);
     let effective = scene.compose(service).map_err(PlanningError::from)?;
     let Some(path) = path.filter(|path| !path.is_empty()) else {
-        return Ok(Explanation::Layers(LayersOf {
+        return Ok(Explanation::Layers(ServiceLayers {
             service: name,
             layers: layers::of(scene, service, &effective),
         }));
@@ -129,7 +129,10 @@ pub fn explain(
             let nearest = unknown.iter().map(|near| format!("{}.{near}", path_prefix(path))).collect();
             return Err(ExplainError::Unknown { service: name, path: path.to_owned(), nearest });
         }
-        return Ok(Explanation::Children(ChildrenOf { service: name, fields: fields.unwrap_or_default() }));
+        return Ok(Explanation::Children(ServiceChildren {
+            service: name,
+            fields: fields.unwrap_or_default(),
+        }));
     }
     let inner = match path.strip_prefix("spec") {
         Some("") => "",
@@ -145,7 +148,7 @@ pub fn explain(
         let nearest = near(&effective_paths(&effective).iter().map(String::as_str), inner, "spec.");
         return Err(ExplainError::Unknown { service: name, path: path.to_owned(), nearest });
     }
-    Ok(Explanation::Fields(FieldsOf { service: name, fields }))
+    Ok(Explanation::Fields(ServiceFields { service: name, fields }))
 }
 
 /// Returns the layer that set each field of a service's composed spec, by JSON pointer into `{"spec": …}`. Empty if the
@@ -226,13 +229,13 @@ pub(crate) fn near<'a>(
         if let Some(name) = nearest(below.iter().map(String::as_str), wanted[cut]) {
             return vec![whole(name)];
         }
-        return below.iter().take(MOST_NEAREST).map(|name| whole(name)).collect();
+        return below.iter().take(MAX_SUGGESTIONS).map(|name| whole(name)).collect();
     }
     Vec::new()
 }
 
 /// The most names to suggest for an unknown name.
-const MOST_NEAREST: usize = 8;
+const MAX_SUGGESTIONS: usize = 8;
 
 /// The parts of a path between dots. Dots in brackets do not separate parts.
 fn parts(path: &str) -> Vec<&str> {

@@ -6,21 +6,21 @@ use owo_colors::OwoColorize;
 use serde_json::Value;
 
 use super::{
-    ChildrenOf, FieldsOf, LayersOf,
+    ServiceChildren, ServiceFields, ServiceLayers,
     child::Source,
     field::{Field, Setter, SetterKind},
     layers::{LayerView, Setting},
 };
 
 /// The longest value that is printed on a line, in characters.
-const LONGEST: usize = 100;
+const MAX_VALUE_CHARS: usize = 100;
 /// The characters that are printed before the first difference of two long texts.
 const CONTEXT: usize = 20;
 /// The most fields of one part of a spec that are listed individually.
 const LISTED: usize = 4;
 
 /// Formats the layers in order.
-pub fn of_layers(explained: &LayersOf) -> String {
+pub fn of_layers(explained: &ServiceLayers) -> String {
     let mut text = format!("{}: {} layers, lowest first\n", explained.service.bold(), explained.layers.len());
     for (number, layer) in explained.layers.iter().enumerate() {
         // Writing to a String cannot fail.
@@ -84,7 +84,7 @@ fn part(path: &str) -> String {
 }
 
 /// Formats fields with their history.
-pub fn of_fields(explained: &FieldsOf) -> String {
+pub fn of_fields(explained: &ServiceFields) -> String {
     let single = explained.fields.len() == 1;
     let mut text = String::new();
     for field in &explained.fields {
@@ -94,7 +94,7 @@ pub fn of_fields(explained: &FieldsOf) -> String {
 }
 
 /// Formats fields of children.
-pub fn of_children(explained: &ChildrenOf) -> String {
+pub fn of_children(explained: &ServiceChildren) -> String {
     let single = explained.fields.len() == 1;
     let mut text = String::new();
     let mut object = "";
@@ -205,10 +205,10 @@ fn value(value: &Value, whole: bool) -> String {
 /// Formats a value on one line, truncated if it is long.
 pub(crate) fn short(value: &Value) -> String {
     let text = value.to_string();
-    if text.chars().count() <= LONGEST {
+    if text.chars().count() <= MAX_VALUE_CHARS {
         return text;
     }
-    let head: String = text.chars().take(LONGEST).collect();
+    let head: String = text.chars().take(MAX_VALUE_CHARS).collect();
     format!("{head}…")
 }
 
@@ -218,7 +218,7 @@ pub(crate) fn around(before: &Value, after: &Value) -> (String, String) {
         return (short(before), short(after));
     };
     let common = old.chars().zip(new.chars()).take_while(|(a, b)| a == b).count();
-    if common <= CONTEXT || old.len().max(new.len()) <= LONGEST {
+    if common <= CONTEXT || old.len().max(new.len()) <= MAX_VALUE_CHARS {
         return (short(before), short(after));
     }
     let from = |text: &str| {

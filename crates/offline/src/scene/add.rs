@@ -11,10 +11,10 @@ use longboat_key::{Key, Name};
 use serde::de::DeserializeOwned;
 
 use super::{NO_UID, Scene, SceneError, Subject};
-use crate::stored::Stored;
+use crate::stored::StoredManifest;
 
 impl Scene {
-    pub(super) fn add(&mut self, stored: Stored) -> Result<(), SceneError> {
+    pub(super) fn add(&mut self, stored: StoredManifest) -> Result<(), SceneError> {
         let key = || {
             let key = Key::new(stored.namespace.as_deref(), Name(stored.name()));
             (stored.document.kind().to_owned(), key)
@@ -52,7 +52,7 @@ impl Scene {
         }
     }
 
-    fn add_other(&mut self, stored: &Stored) -> Result<(), SceneError> {
+    fn add_other(&mut self, stored: &StoredManifest) -> Result<(), SceneError> {
         let snapshot = &mut self.snapshot;
         let group = stored.document.api_version().split_once('/').map_or("", |(group, _)| group);
         macro_rules! into {
@@ -85,7 +85,7 @@ pub(super) fn completed(mut service: LLMInferenceService) -> LLMInferenceService
 }
 
 /// Decodes a stored object.
-fn read<K: DeserializeOwned>(stored: &Stored) -> Result<K, SceneError> {
+fn read<K: DeserializeOwned>(stored: &StoredManifest) -> Result<K, SceneError> {
     K::deserialize(&stored.object).map_err(|error| SceneError::Object {
         place: stored.document.place(""),
         kind: stored.document.kind().to_owned(),

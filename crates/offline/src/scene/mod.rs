@@ -23,7 +23,7 @@ use serde_json::json;
 use crate::{
     assume,
     settings::{DEFAULT_PLATFORM, Presets, Settings},
-    stored::{Cluster, Stored},
+    stored::{Cluster, StoredManifest},
     validate::{Finding, Severity},
 };
 
@@ -62,7 +62,7 @@ pub struct Scene {
 
 /// The controller's plan for a service.
 #[derive(Debug)]
-pub struct Planned {
+pub struct PlannedService {
     /// The composed spec with its history. `None` for a stopped service that cannot be composed.
     pub effective: Option<Effective>,
     /// The children to write and those to delete.
@@ -75,7 +75,7 @@ pub struct Planned {
 
 /// The state of a cluster.
 #[derive(Clone, Debug)]
-pub struct Observed {
+pub struct ObservedCluster {
     /// Its services.
     pub services: Vec<Arc<LLMInferenceService>>,
     /// Its configs.
@@ -157,8 +157,8 @@ impl Scene {
     ///
     /// # Errors
     /// If a config cannot be used as a layer.
-    pub fn observed(observed: Observed) -> Result<Self, SceneError> {
-        let Observed { services, configs, snapshot, preset_names } = observed;
+    pub fn observed(observed: ObservedCluster) -> Result<Self, SceneError> {
+        let ObservedCluster { services, configs, snapshot, preset_names } = observed;
         let mut set = ConfigSet::default();
         for config in configs {
             set.insert(Layer::new(&config)?);
@@ -203,7 +203,7 @@ impl Scene {
     ///
     /// # Errors
     /// If a preset of this build is broken, or a config cannot be used as a layer.
-    pub fn upgraded(observed: Observed, settings: &Settings) -> Result<Self, SceneError> {
+    pub fn upgraded(observed: ObservedCluster, settings: &Settings) -> Result<Self, SceneError> {
         let mut scene = Self::observed(observed)?;
         scene.bring_presets(settings)?;
         for subject in &mut scene.subjects {
@@ -224,7 +224,11 @@ impl Scene {
     }
 
     /// Adds stored objects.
-    pub(crate) fn hold(&mut self, stored: Vec<Stored>, settings: &Settings) -> Result<(), SceneError> {
+    pub(crate) fn hold(
+        &mut self,
+        stored: Vec<StoredManifest>,
+        settings: &Settings,
+    ) -> Result<(), SceneError> {
         for one in stored {
             self.add(one)?;
         }
@@ -339,7 +343,7 @@ impl Scene {
     ///
     /// # Errors
     /// If the service cannot be composed, or an API server would refuse the composed spec.
-    pub fn plan(&self, service: &LLMInferenceService) -> Result<Planned, PlanningError> {
+    pub fn plan(&self, service: &LLMInferenceService) -> Result<PlannedService, PlanningError> {
         // A stopped service is removed even if it cannot be composed.
         let stopped = annotations::is_stopped(service.metadata.annotations.as_ref());
         let effective = match self.compose(service) {
@@ -361,7 +365,7 @@ impl Scene {
         };
         let spec = effective.as_ref().map_or(&service.spec, |effective| &effective.spec);
         let (plan, snapshot, assumed) = self.plan_spec(service, spec)?;
-        Ok(Planned { effective, plan, snapshot, assumed })
+        Ok(PlannedService { effective, plan, snapshot, assumed })
     }
 
     /// Plans a composed spec.

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 /// Fields from documents and other tools that this API has at another path: the last names of the path, the version (`None`
 /// for all), and the advice. The first match is used.
-const ELSEWHERE: &[(&[&str], Option<&str>, &str)] = &[
+const RELOCATED_FIELDS: &[(&[&str], Option<&str>, &str)] = &[
     (
         &["workerSpec"],
         None,
@@ -76,7 +76,7 @@ const ELSEWHERE: &[(&[&str], Option<&str>, &str)] = &[
 ];
 
 /// Advice about our own kinds for messages that contain a text.
-const SAID: &[(&str, &str)] = &[
+const MESSAGE_ADVICE: &[(&str, &str)] = &[
     (
         "replicas and scaling are mutually exclusive",
         "remove `replicas`: with `scaling` the autoscaler sets the number of replicas",
@@ -109,7 +109,7 @@ pub(super) fn unknown_field(version: &str, resource: &Resource, path: &str) -> O
     let fits = |(tail, only, _): &&(&[&str], Option<&str>, &str)| {
         names.ends_with(tail) && only.is_none_or(|only| only == version)
     };
-    ELSEWHERE.iter().find(fits).map(|(_, _, advice)| (*advice).to_owned())
+    RELOCATED_FIELDS.iter().find(fits).map(|(_, _, advice)| (*advice).to_owned())
 }
 
 /// Returns advice for a selector in the form of the wrong version: the selector of a pool is flat in v1alpha1 and has
@@ -125,7 +125,7 @@ fn flat_selector(version: &str, path: &str) -> Option<String> {
 /// Advice for a message about a field.
 pub(super) fn of(resource: &Resource, document: &Document, path: &str, message: &str) -> Option<String> {
     if resource.group == GROUP
-        && let Some((_, advice)) = SAID.iter().find(|(text, _)| message.contains(text))
+        && let Some((_, advice)) = MESSAGE_ADVICE.iter().find(|(text, _)| message.contains(text))
     {
         return Some((*advice).to_owned());
     }

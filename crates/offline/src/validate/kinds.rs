@@ -33,7 +33,7 @@ fn registry(definitions: impl IntoIterator<Item = Value>) -> Registry {
 }
 
 /// The result of looking up a kind.
-pub(crate) enum Known {
+pub(crate) enum KindLookup {
     /// A known kind.
     Yes(Arc<Resource>),
     /// One of our kinds, but misspelt or in an unknown version: the problem and a hint.
@@ -56,13 +56,13 @@ impl Kinds {
     }
 
     /// Looks up the kind of a manifest.
-    pub(crate) fn find(self, document: &Document) -> Known {
+    pub(crate) fn find(self, document: &Document) -> KindLookup {
         let (api_version, kind) = (document.api_version(), document.kind());
         if let Some(resource) = self.registry.find_kind(api_version, kind) {
-            return Known::Yes(resource);
+            return KindLookup::Yes(resource);
         }
         if group_of(api_version) != GROUP {
-            return Known::No;
+            return KindLookup::No;
         }
         let served = self.own();
         let versions = |kind: &str| -> Vec<&str> {
@@ -71,7 +71,7 @@ impl Kinds {
         let known = versions(kind);
         if !known.is_empty() {
             let problem = format!("no version {api_version:?} of kind {kind:?}");
-            return Known::Misspelt(
+            return KindLookup::Misspelt(
                 problem,
                 format!("write `{GROUP}/{}`", known.join(&format!("` or `{GROUP}/"))),
             );
@@ -79,10 +79,10 @@ impl Kinds {
         match nearest(served.iter().map(|own| own.kind.as_str()), kind) {
             Some(meant) => {
                 let problem = format!("no kind {kind:?} in {api_version:?}");
-                Known::Misspelt(problem, format!("did you mean `{meant}`?"))
+                KindLookup::Misspelt(problem, format!("did you mean `{meant}`?"))
             }
             // KServe also has kinds that Longboat does not implement.
-            None => Known::No,
+            None => KindLookup::No,
         }
     }
 

@@ -15,7 +15,7 @@ mod unknown;
 use std::collections::{BTreeSet, HashMap};
 
 use longboat_key::{Key, Name};
-use longboat_manifest::{Document, Reading};
+use longboat_manifest::{Document, ParseOutput};
 
 pub use finding::{Finding, ObjectName, Severity, Source};
 pub use picker::{PICKER_CONFIG, picker_findings};
@@ -23,7 +23,7 @@ pub use picker::{PICKER_CONFIG, picker_findings};
 use crate::{
     Settings,
     scene::{Scene, settings_among},
-    stored::{Cluster, Stored},
+    stored::{Cluster, StoredManifest},
 };
 use layers::{Layers, key_of};
 
@@ -51,8 +51,8 @@ impl Report {
 }
 
 /// Validates manifests: each object on its own, all of them together, and services with their layers.
-pub fn validate(reading: Reading, settings: &Settings) -> Report {
-    let Reading { documents, problems } = reading;
+pub fn validate(reading: ParseOutput, settings: &Settings) -> Report {
+    let ParseOutput { documents, problems } = reading;
     let order: HashMap<String, usize> = {
         let sources = documents.iter().map(|document| document.source.to_string());
         let broken = problems.iter().filter_map(|problem| problem.place().0);
@@ -105,12 +105,13 @@ fn all(documents: Vec<Document>, settings: &Settings, report: &mut Report) {
 /// Validates services with their layers.
 fn together(
     cluster: &Cluster,
-    sound: &[Stored],
+    sound: &[StoredManifest],
     broken: BTreeSet<Key>,
     settings: &Settings,
     report: &mut Report,
 ) {
-    let services: Vec<&Stored> = sound.iter().filter(|one| one.is_ours("LLMInferenceService")).collect();
+    let services: Vec<&StoredManifest> =
+        sound.iter().filter(|one| one.is_ours("LLMInferenceService")).collect();
     let Some(first) = services.first() else { return };
     let configs = sound.iter().filter(|one| one.is_ours("LLMInferenceServiceConfig"));
     let scene = Scene::fresh(settings).and_then(|mut scene| {

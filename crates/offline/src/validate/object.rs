@@ -4,7 +4,7 @@ use longboat_admission::{Denial, Facts, Request, Subject, Version, mutate, valid
 use longboat_manifest::Document;
 use longboat_strategy::{
     Cause,
-    examine::{self, Decoded},
+    examine::{self, DecodeReport},
     kinds::Resource,
 };
 use serde_json::Value;
@@ -30,7 +30,7 @@ impl Examination<'_> {
     /// that still makes sense runs.
     pub(crate) fn run(&self, mut value: Value) -> (Vec<Finding>, Option<Value>) {
         let mut findings = Vec::new();
-        let Decoded { mistyped, unknown } = examine::decode(self.resource, &mut value);
+        let DecodeReport { mistyped, unknown } = examine::decode(self.resource, &mut value);
         if let Some(why) = mistyped {
             let resource = self.resource;
             let message = format!(

@@ -8,7 +8,7 @@ use longboat_plan::{ConfigOrigin, PickerRefusal, names};
 use serde_json::Value;
 
 use super::finding::{Finding, ObjectName, Severity, Source};
-use crate::scene::{Planned, Scene};
+use crate::scene::{PlannedService, Scene};
 
 /// The reason of findings about the configuration of a picker.
 pub const PICKER_CONFIG: &str = "PickerConfigRefused";
@@ -34,7 +34,7 @@ pub(crate) fn finding(
     scene: &Scene,
     document: &Document,
     service: &LLMInferenceService,
-    planned: &Planned,
+    planned: &PlannedService,
 ) -> Option<Finding> {
     let own = Name::of(&service.metadata);
     let picker = planned.plan.children.deployment(&names::scheduler(own))?;
@@ -50,8 +50,8 @@ pub(crate) fn finding(
             if refusal.image.is_empty() { "another picker" } else { &refusal.image }
         ));
     }
-    let written = Written::find(scene, document, service, planned, &refusal);
-    if let Some(Written { document, path, text, is_text }) = written {
+    let written = PickerConfigText::find(scene, document, service, planned, &refusal);
+    if let Some(PickerConfigText { document, path, text, is_text }) = written {
         let inner = refusal.place(&text);
         let place = if is_text {
             document.locate_within(&path, &text, &inner)
@@ -67,7 +67,7 @@ pub(crate) fn finding(
 }
 
 /// The configuration as a user wrote it.
-struct Written<'a> {
+struct PickerConfigText<'a> {
     /// The manifest that has it.
     document: &'a Document,
     /// Its field there.
@@ -80,13 +80,13 @@ struct Written<'a> {
 
 // === impl Written ===
 
-impl<'a> Written<'a> {
+impl<'a> PickerConfigText<'a> {
     /// Finds the configuration in the manifests. Returns `None` if it is in none of them, such as one of a cluster.
     fn find(
         scene: &'a Scene,
         document: &'a Document,
         service: &LLMInferenceService,
-        planned: &Planned,
+        planned: &PlannedService,
         refusal: &PickerRefusal,
     ) -> Option<Self> {
         if let ConfigOrigin::ConfigMap { map, key } = &refusal.origin {

@@ -48,7 +48,7 @@ pub(crate) struct Admitted {
     service: LLMInferenceService,
     pub(crate) warnings: Vec<String>,
     /// The plan for the service without live children, or why there is none.
-    planned: Result<scene::Planned, String>,
+    planned: Result<scene::PlannedService, String>,
 }
 
 macro_rules! by_kind {
@@ -227,6 +227,6 @@ impl Admitted {
 }
 
 /// Returns the composed spec of a plan. Only stopped services may have a plan without one.
-fn composed(planned: &scene::Planned) -> &Effective {
+fn composed(planned: &scene::PlannedService) -> &Effective {
     planned.effective.as_ref().unwrap()
 }

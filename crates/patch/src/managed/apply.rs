@@ -13,9 +13,9 @@ use crate::{
 
 use super::{
     ManagedError, Versions, Write,
-    entries::{self, Manager, Owned, Ownership},
+    entries::{self, Manager, OwnedFields, Ownership},
     last_applied, update,
-    updater::{Converted, Seen, reconcile, strip, take_over},
+    updater::{ConversionOutcome, VersionedObject, reconcile, strip, take_over},
 };
 
 /// The manager of fields that existed before ownership was tracked.
@@ -108,7 +108,7 @@ fn merged(
     typed::validate(config, node, false).map_err(|error| {
         ManagedError::Failed(format!("failed to create typed patch object ({}): {error}", named(config)))
     })?;
-    let live_seen = Seen::new(live.clone(), write.api_version, node).map_err(|error| {
+    let live_seen = VersionedObject::new(live.clone(), write.api_version, node).map_err(|error| {
         ManagedError::Failed(format!("failed to create typed live object ({}): {error}", named(live)))
     })?;
     let mut owners = reconcile(&live_seen, owners, versions)?;
@@ -128,10 +128,10 @@ fn merged(
     }
     let last = owners.get(&me).cloned();
     let time = last.as_ref().and_then(|last| last.time.clone());
-    let owned = Owned { set, api_version: write.api_version.to_owned(), applied: true, time };
+    let owned = OwnedFields { set, api_version: write.api_version.to_owned(), applied: true, time };
     owners.insert(me.clone(), owned);
 
-    let merged = Seen { value: Arc::new(merged), api_version: write.api_version.to_owned(), node };
+    let merged = VersionedObject { value: Arc::new(merged), api_version: write.api_version.to_owned(), node };
     let new = match last.filter(|last| !last.set.is_empty()) {
         Some(last) => prune(&merged, &owners, &me, &last, versions)?,
         None => merged,
@@ -194,13 +194,13 @@ fn drop_nulls(value: &mut Value, node: Option<Node<'_>>) {
 
 /// Removes the fields that the manager applied last time and no longer applies, unless somebody else owns them.
 fn prune<'a>(
-    merged: &Seen<'a>,
+    merged: &VersionedObject<'a>,
     owners: &Ownership,
     me: &Manager,
-    last: &Owned,
+    last: &OwnedFields,
     versions: &'a dyn Versions,
-) -> Result<Seen<'a>, ManagedError> {
-    let Converted::Yes(merged_then) = merged.convert(versions, &last.api_version)? else {
+) -> Result<VersionedObject<'a>, ManagedError> {
+    let ConversionOutcome::Yes(merged_then) = merged.convert(versions, &last.api_version)? else {
         return Ok(merged.clone());
     };
     let last_set = with_named_members(&last.set, Some(merged_then.node));
@@ -210,7 +210,7 @@ fn prune<'a>(
     let pruned = add_back_owned(&merged_then, pruned, &last.api_version, owners, versions)?;
 
     // Only fields that this manager applied may be removed. Fields without an owner stay.
-    let Converted::Yes(pruned) = pruned.convert(versions, &last.api_version)? else {
+    let ConversionOutcome::Yes(pruned) = pruned.convert(versions, &last.api_version)? else {
         return Ok(merged.clone());
     };
     let of_pruned = named_set(&pruned);
@@ -220,23 +220,23 @@ fn prune<'a>(
     result.value = Arc::new(typed::remove(&merged_then.value, &gone, merged_then.node));
     let to = owners.get(me).map_or(merged.api_version.as_str(), |owned| owned.api_version.as_str());
     match result.convert(versions, to)? {
-        Converted::Yes(result) => Ok(result),
-        Converted::Gone => Ok(merged.clone()),
+        ConversionOutcome::Yes(result) => Ok(result),
+        ConversionOutcome::Gone => Ok(merged.clone()),
     }
 }
 
-fn named_set(seen: &Seen<'_>) -> Set {
+fn named_set(seen: &VersionedObject<'_>) -> Set {
     with_named_members(&typed::field_set(&seen.value, seen.node), Some(seen.node))
 }
 
 /// Restores removed fields that somebody owns, version by version. The version of the pruned object comes first.
 fn add_back_owned<'a>(
-    merged: &Seen<'a>,
-    pruned: Seen<'a>,
+    merged: &VersionedObject<'a>,
+    pruned: VersionedObject<'a>,
     pruned_version: &str,
     owners: &Ownership,
     versions: &'a dyn Versions,
-) -> Result<Seen<'a>, ManagedError> {
+) -> Result<VersionedObject<'a>, ManagedError> {
     let mut by_version: BTreeMap<&str, Set> = BTreeMap::new();
     for owned in owners.values() {
         by_version.entry(&owned.api_version).or_default().absorb(&owned.set);
@@ -244,7 +244,7 @@ fn add_back_owned<'a>(
     let first = by_version.remove_entry(pruned_version);
     let (mut merged, mut pruned) = (merged.clone(), pruned);
     for (version, owned) in first.into_iter().chain(by_version) {
-        let (Converted::Yes(merged_now), Converted::Yes(pruned_now)) =
+        let (ConversionOutcome::Yes(merged_now), ConversionOutcome::Yes(pruned_now)) =
             (merged.convert(versions, version)?, pruned.convert(versions, version)?)
         else {
             continue;

@@ -21,7 +21,7 @@ pub(super) struct Manager {
 
 /// The fields that a manager owns.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Owned {
+pub(super) struct OwnedFields {
     pub(super) set: Set,
     /// The API version to which the paths refer.
     pub(super) api_version: String,
@@ -30,7 +30,7 @@ pub(super) struct Owned {
 }
 
 /// All managers and their fields.
-pub(super) type Ownership = BTreeMap<Manager, Owned>;
+pub(super) type Ownership = BTreeMap<Manager, OwnedFields>;
 
 /// Whether a list of managed fields requests a reset: it is empty, or has one empty entry.
 pub fn is_reset(managed_fields: Option<&Value>) -> bool {
@@ -73,7 +73,7 @@ pub(super) fn decode(object: &Value) -> Result<Ownership, String> {
             time: None,
         };
         let time = entry["time"].as_str().map(str::to_owned);
-        owners.insert(manager, Owned { set, api_version, applied, time });
+        owners.insert(manager, OwnedFields { set, api_version, applied, time });
     }
     Ok(owners)
 }
@@ -87,7 +87,7 @@ pub(super) fn encode(object: &mut Value, owners: &Ownership) {
         }
         return;
     }
-    let mut entries: Vec<(&Manager, &Owned)> = owners.iter().collect();
+    let mut entries: Vec<(&Manager, &OwnedFields)> = owners.iter().collect();
     entries.sort_by_key(|(manager, owned)| {
         (
             manager.operation.as_str(),
@@ -104,7 +104,7 @@ pub(super) fn encode(object: &mut Value, owners: &Ownership) {
     }
 }
 
-fn entry(manager: &Manager, owned: &Owned) -> Value {
+fn entry(manager: &Manager, owned: &OwnedFields) -> Value {
     let mut entry = Map::new();
     if !manager.name.is_empty() {
         entry.insert("manager".to_owned(), json!(manager.name));

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::{fields::Set, typed};
 
-use super::{Conflicts, ManagedError, Versions, Write, updater::Seen};
+use super::{Conflicts, ManagedError, Versions, Write, updater::VersionedObject};
 
 /// The manager to which these rules apply.
 pub(super) const KUBECTL: &str = "kubectl";
@@ -28,7 +28,7 @@ pub(super) fn left_over(
 fn unchanged_since(write: &Write<'_>, versions: &dyn Versions, live: &Value) -> Option<Set> {
     let text = annotation(live)?;
     let node = versions.schema(write.api_version)?;
-    let live = Seen::new(live.clone(), write.api_version, node).ok()?;
+    let live = VersionedObject::new(live.clone(), write.api_version, node).ok()?;
     let last: Value = serde_json::from_str(text).ok()?;
     if last["apiVersion"] != write.api_version || typed::validate(&last, node, false).is_err() {
         return None;

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::fields::{Path, Set};
 
-use super::entries::{self, Manager, Owned, Ownership};
+use super::entries::{self, Manager, OwnedFields, Ownership};
 
 /// The version of the Scale kind.
 const SCALE: &str = "autoscaling/v1";
@@ -20,7 +20,7 @@ pub fn scale_to_subresource(parent: &Value, replicas: &dyn Fn(&str) -> Option<Pa
     for (manager, owned) in entries::decode(parent).unwrap_or_default() {
         if replicas(&owned.api_version).is_some_and(|path| owned.set.has(&path.0)) {
             let set = Set::of(&[replicas_in_scale()]);
-            scale.insert(manager, Owned { set, api_version: SCALE.to_owned(), ..owned });
+            scale.insert(manager, OwnedFields { set, api_version: SCALE.to_owned(), ..owned });
         }
     }
     let mut holder = json!({});
@@ -64,7 +64,8 @@ pub fn scale_to_parent(
             api_version.clone_into(&mut manager.api_version);
         }
         // Upstream takes the time from the object's entries, in which a new manager has none.
-        let entry = Owned { set: Set::of(&[path]), api_version: api_version.to_owned(), time: None, ..owned };
+        let entry =
+            OwnedFields { set: Set::of(&[path]), api_version: api_version.to_owned(), time: None, ..owned };
         merged.insert(manager, entry);
     }
     entries::encode(parent, &merged);

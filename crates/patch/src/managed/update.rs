@@ -8,8 +8,8 @@ use crate::fields::Set;
 
 use super::{
     ManagedError, Versions, Write,
-    entries::{self, Manager, Owned, Ownership},
-    updater::{Seen, reconcile, strip, take_over},
+    entries::{self, Manager, OwnedFields, Ownership},
+    updater::{VersionedObject, reconcile, strip, take_over},
 };
 
 /// The most update managers of an object. Beyond that, the oldest are merged into one.
@@ -82,8 +82,8 @@ pub(super) fn owned_by_update(
     let node = versions
         .schema(write.api_version)
         .ok_or_else(|| ManagedError::Failed(format!("no schema for {}", write.api_version)))?;
-    let new = Seen::new(new, write.api_version, node).map_err(failed)?;
-    let live = Seen::new(live, write.api_version, node).map_err(failed)?;
+    let new = VersionedObject::new(new, write.api_version, node).map_err(failed)?;
+    let live = VersionedObject::new(live, write.api_version, node).map_err(failed)?;
     let mut owners = reconcile(&live, owners, versions)?;
     let nobody = Manager::default();
     let changed = take_over(&live, &new, &mut owners, versions, &nobody, true, write.ignored)?;
@@ -101,7 +101,7 @@ pub(super) fn owned_by_update(
             time: None,
         };
         let before = owners.get(&manager).map_or_else(Set::default, |owned| owned.set.clone());
-        let owned = Owned {
+        let owned = OwnedFields {
             set: set.union(&before),
             api_version: write.api_version.to_owned(),
             applied: false,
@@ -146,7 +146,7 @@ fn cap(owners: &mut Ownership) {
         }
         let before = owners.get(&bucket).map_or_else(Set::default, |bucket| bucket.set.clone());
         owners.remove(&manager);
-        owners.insert(bucket, Owned { set: owned.set.union(&before), ..owned });
+        owners.insert(bucket, OwnedFields { set: owned.set.union(&before), ..owned });
         left -= 1;
     }
 }

@@ -12,24 +12,24 @@ use crate::{
 
 use super::{
     Conflicts, ManagedError, Versions, conflict,
-    entries::{Manager, Owned, Ownership},
+    entries::{Manager, OwnedFields, Ownership},
 };
 
 /// An object in a version, with its schema. Cheap to clone.
 #[derive(Debug, Clone)]
-pub(super) struct Seen<'a> {
+pub(super) struct VersionedObject<'a> {
     pub(super) value: Arc<Value>,
     pub(super) api_version: String,
     pub(super) node: Node<'a>,
 }
 
-pub(super) enum Converted<'a> {
-    Yes(Seen<'a>),
+pub(super) enum ConversionOutcome<'a> {
+    Yes(VersionedObject<'a>),
     /// The version is no longer served.
     Gone,
 }
 
-impl<'a> Seen<'a> {
+impl<'a> VersionedObject<'a> {
     /// Combines an object with its schema. Objects of built-in kinds get the zero values that Go always writes.
     pub(super) fn new(
         mut value: Value,
@@ -47,27 +47,27 @@ impl<'a> Seen<'a> {
         &self,
         versions: &'a dyn Versions,
         to: &str,
-    ) -> Result<Converted<'a>, ManagedError> {
+    ) -> Result<ConversionOutcome<'a>, ManagedError> {
         if to == self.api_version {
-            return Ok(Converted::Yes(self.clone()));
+            return Ok(ConversionOutcome::Yes(self.clone()));
         }
-        let Some(node) = versions.schema(to) else { return Ok(Converted::Gone) };
+        let Some(node) = versions.schema(to) else { return Ok(ConversionOutcome::Gone) };
         let value = versions.convert(&self.value, to).map_err(ManagedError::Failed)?;
         Self::new(value, to, node)
-            .map(Converted::Yes)
+            .map(ConversionOutcome::Yes)
             .map_err(|error| ManagedError::Failed(error.to_string()))
     }
 }
 
 /// Migrates field sets that were recorded with an older schema. Drops entries of versions that are no longer served.
 pub(super) fn reconcile(
-    live: &Seen<'_>,
+    live: &VersionedObject<'_>,
     owners: Ownership,
     versions: &dyn Versions,
 ) -> Result<Ownership, ManagedError> {
     let mut result = Ownership::new();
     for (manager, mut owned) in owners {
-        if let Converted::Yes(seen) = live.convert(versions, &owned.api_version)? {
+        if let ConversionOutcome::Yes(seen) = live.convert(versions, &owned.api_version)? {
             if let Some(set) = typed::reconcile(&owned.set, seen.node) {
                 owned.set = set;
             }
@@ -80,8 +80,8 @@ pub(super) fn reconcile(
 /// Removes the changed fields from other owners, and returns what changed. Returns `Err` with the conflicts unless `force` is
 /// set.
 pub(super) fn take_over(
-    old: &Seen<'_>,
-    new: &Seen<'_>,
+    old: &VersionedObject<'_>,
+    new: &VersionedObject<'_>,
     owners: &mut Ownership,
     versions: &dyn Versions,
     except: &Manager,
@@ -106,7 +106,7 @@ pub(super) fn take_over(
             let both =
                 (old.convert(versions, &owned.api_version)?, new.convert(versions, &owned.api_version)?);
             let comparison = match both {
-                (Converted::Yes(old), Converted::Yes(new)) => {
+                (ConversionOutcome::Yes(old), ConversionOutcome::Yes(new)) => {
                     Some(typed::compare(&old.value, &new.value, old.node))
                 }
                 _ => None,
@@ -119,7 +119,7 @@ pub(super) fn take_over(
         };
         let taken = owned.set.intersection(&comparison.modified.union(&comparison.added));
         if !taken.is_empty() {
-            conflicts.insert(manager.clone(), Owned { set: taken, ..owned.clone() });
+            conflicts.insert(manager.clone(), OwnedFields { set: taken, ..owned.clone() });
         }
         if !comparison.removed.is_empty() {
             removed.push((manager.clone(), comparison.removed.clone()));

@@ -2,7 +2,7 @@
 
 use longboat_types::{ListKind, Shape, TypeDef, type_def};
 
-use super::{Atom, Declared, List, Map, Node, Relation, Scalar};
+use super::{Atom, FieldDeclaration, List, Map, Node, Relation, Scalar};
 
 pub(super) fn type_atom<'a>(def: &'static TypeDef) -> Atom<'a> {
     Atom { scalar: None, list: None, map: Some(Map { atomic: def.atomic, place: Node::Type(def) }) }
@@ -44,9 +44,11 @@ pub(super) fn shape_atom<'a>(shape: &'static Shape) -> Atom<'a> {
     }
 }
 
-pub(super) fn field<'a>(def: &'static TypeDef, name: &str) -> Option<Declared<'a>> {
-    def.field(name)
-        .map(|field| Declared { node: Node::Shape(&field.shape), default: field.key_default.as_ref() })
+pub(super) fn field<'a>(def: &'static TypeDef, name: &str) -> Option<FieldDeclaration<'a>> {
+    def.field(name).map(|field| FieldDeclaration {
+        node: Node::Shape(&field.shape),
+        default: field.key_default.as_ref(),
+    })
 }
 
 pub(super) fn entries<'a>(shape: &'static Shape) -> Option<Node<'a>> {

@@ -85,7 +85,7 @@ pub struct Map<'a> {
 
 /// A field that a struct declares.
 #[derive(Debug, Clone, Copy)]
-pub struct Declared<'a> {
+pub struct FieldDeclaration<'a> {
     /// The schema of its value.
     pub node: Node<'a>,
     /// The default value of the field if it is a list key that was omitted.
@@ -118,7 +118,7 @@ fn any(place: Node<'_>, atomic: bool) -> Atom<'_> {
 
 impl<'a> Map<'a> {
     /// The field of this name, if the struct declares one.
-    pub fn field(&self, name: &str) -> Option<Declared<'a>> {
+    pub fn field(&self, name: &str) -> Option<FieldDeclaration<'a>> {
         match self.place {
             Node::Type(def) => builtin::field(def, name),
             Node::CustomRoot { schema } => structural::root_field(schema, name),

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use longboat_types::type_def;
 
-use super::{Atom, Declared, List, Map, Node, Relation, Scalar};
+use super::{Atom, FieldDeclaration, List, Map, Node, Relation, Scalar};
 
 pub(super) fn atom(schema: &Value, keeps_unknown: bool) -> Atom<'_> {
     let keeps_unknown = keeps_unknown || flag(schema, "x-kubernetes-preserve-unknown-fields");
@@ -44,7 +44,7 @@ fn list(schema: &Value, keeps_unknown: bool) -> List<'_> {
 }
 
 /// A field of the root. Metadata, kind and apiVersion are those of every object, whatever the schema declares.
-pub(super) fn root_field<'a>(schema: &'a Value, name: &str) -> Option<Declared<'a>> {
+pub(super) fn root_field<'a>(schema: &'a Value, name: &str) -> Option<FieldDeclaration<'a>> {
     match name {
         "metadata" | "apiVersion" | "kind" => object_field(name),
         _ => field(schema, flag(schema, "x-kubernetes-preserve-unknown-fields"), name),
@@ -52,25 +52,24 @@ pub(super) fn root_field<'a>(schema: &'a Value, name: &str) -> Option<Declared<'
 }
 
 /// A field that every object has.
-fn object_field<'a>(name: &str) -> Option<Declared<'a>> {
+fn object_field<'a>(name: &str) -> Option<FieldDeclaration<'a>> {
     match name {
-        "metadata" => {
-            type_def("meta.v1.ObjectMeta").map(|def| Declared { node: Node::Type(def), default: None })
-        }
+        "metadata" => type_def("meta.v1.ObjectMeta")
+            .map(|def| FieldDeclaration { node: Node::Type(def), default: None }),
         _ => type_def("meta.v1.TypeMeta")?
             .field(name)
-            .map(|field| Declared { node: Node::Shape(&field.shape), default: None }),
+            .map(|field| FieldDeclaration { node: Node::Shape(&field.shape), default: None }),
     }
 }
 
-pub(super) fn field<'a>(schema: &'a Value, keeps_unknown: bool, name: &str) -> Option<Declared<'a>> {
+pub(super) fn field<'a>(schema: &'a Value, keeps_unknown: bool, name: &str) -> Option<FieldDeclaration<'a>> {
     if flag(schema, "x-kubernetes-embedded-resource")
         && let "metadata" | "apiVersion" | "kind" = name
     {
         return object_field(name);
     }
     let schema = schema.get("properties")?.get(name)?;
-    Some(Declared { node: Node::Custom { schema, keeps_unknown }, default: schema.get("default") })
+    Some(FieldDeclaration { node: Node::Custom { schema, keeps_unknown }, default: schema.get("default") })
 }
 
 pub(super) fn entries(schema: &Value, keeps_unknown: bool) -> Option<Node<'_>> {

@@ -17,9 +17,9 @@ pub fn merge(base: &Value, over: &Value, node: Node<'_>) -> Result<Value, Schema
     Ok(visit(Some(base), Some(over), node)?.unwrap_or(Value::Null))
 }
 
-type Merged = Result<Option<Value>, SchemaError>;
+type MergeResult = Result<Option<Value>, SchemaError>;
 
-fn visit(base: Option<&Value>, over: Option<&Value>, node: Node<'_>) -> Merged {
+fn visit(base: Option<&Value>, over: Option<&Value>, node: Node<'_>) -> MergeResult {
     let atom = node.atom();
     match form(&atom, over.or(base)) {
         Form::Scalar => Ok(keep_over(base, over)),
@@ -32,7 +32,7 @@ fn keep_over(base: Option<&Value>, over: Option<&Value>) -> Option<Value> {
     over.or(base).cloned()
 }
 
-fn maps(map: &Map<'_>, base: Option<&Value>, over: Option<&Value>) -> Merged {
+fn maps(map: &Map<'_>, base: Option<&Value>, over: Option<&Value>) -> MergeResult {
     let base_map = base.and_then(Value::as_object);
     let over_map = over.and_then(Value::as_object);
     if map.atomic
@@ -65,7 +65,7 @@ fn maps(map: &Map<'_>, base: Option<&Value>, over: Option<&Value>) -> Merged {
 }
 
 /// The elements of a list by path element, in order.
-struct Indexed<'v> {
+struct ElementIndex<'v> {
     order: Vec<Element>,
     /// `None` if several elements share the key.
     values: BTreeMap<Element, Option<&'v Value>>,
@@ -77,8 +77,8 @@ fn index<'v>(
     list: &List<'_>,
     value: Option<&'v Value>,
     allow_duplicates: bool,
-) -> Result<Indexed<'v>, SchemaError> {
-    let mut indexed = Indexed { order: Vec::new(), values: BTreeMap::new(), all: Vec::new() };
+) -> Result<ElementIndex<'v>, SchemaError> {
+    let mut indexed = ElementIndex { order: Vec::new(), values: BTreeMap::new(), all: Vec::new() };
     let mut results = Vec::new();
     for (at, child) in value.and_then(Value::as_array).into_iter().flatten().enumerate() {
         let element = match element_of(list, child) {
@@ -101,7 +101,7 @@ fn index<'v>(
     Ok(indexed)
 }
 
-fn lists(list: &List<'_>, base: Option<&Value>, over: Option<&Value>) -> Merged {
+fn lists(list: &List<'_>, base: Option<&Value>, over: Option<&Value>) -> MergeResult {
     let empty = |value: Option<&Value>| value.and_then(Value::as_array).is_none_or(Vec::is_empty);
     if list.relation == Relation::Atomic || empty(base) && empty(over) {
         return Ok(keep_over(base, over));

@@ -2,11 +2,14 @@
 
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 
-use super::{Compare, carry_over_metadata, metadata_differs, same};
+use super::{Compare, carry_over_metadata, metadata_differs, stored};
 
 impl Compare for NetworkPolicy {
+    const SPEC: &'static str = "networking.v1.NetworkPolicySpec";
+
     fn differs(&self, live: &Self) -> bool {
-        metadata_differs(&self.metadata, &live.metadata) || !same(&self.spec, &live.spec)
+        metadata_differs(&self.metadata, &live.metadata)
+            || stored(Self::SPEC, &self.spec) != stored(Self::SPEC, &live.spec)
     }
 
     fn carry_over(&mut self, live: &Self) {

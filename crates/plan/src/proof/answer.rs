@@ -6,9 +6,9 @@ use serde_json::Value;
 use super::{probe::Probe, report::Verdict};
 
 /// The most bytes of a response that are read.
-pub(super) const LONGEST_ANSWER: usize = 256 << 10;
+pub(super) const MAX_RESPONSE_BYTES: usize = 256 << 10;
 /// The most characters of a response that a condition quotes.
-const LONGEST_QUOTE: usize = 200;
+const MAX_QUOTE_CHARS: usize = 200;
 
 /// A response, with any status code.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub struct Answer {
 
 /// Why there is no response. Each variant has the details.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Unreached {
+pub enum ProbeError {
     /// The connection is refused or fails.
     Connection(String),
     /// The certificate of the server is not trusted.
@@ -35,7 +35,7 @@ pub enum Unreached {
 }
 
 /// A response with a token.
-pub(super) struct Received {
+pub(super) struct TokenResponse {
     pub(super) verdict: Verdict,
     pub(super) prompt_tokens: u64,
     pub(super) cached_tokens: u64,
@@ -55,36 +55,36 @@ pub(super) enum Engines {
 /// Returns the received token, or the verdict that says what broke.
 pub(super) fn judge(
     probe: &Probe,
-    answer: &Result<Answer, Unreached>,
+    answer: &Result<Answer, ProbeError>,
     engines: Engines,
-) -> Result<Received, Verdict> {
+) -> Result<TokenResponse, Verdict> {
     let answer = match answer {
         Ok(answer) => answer,
         Err(unreached) => return Err(unreachable(probe, unreached, engines)),
     };
-    let body = &answer.body[..answer.body.len().min(LONGEST_ANSWER)];
+    let body = &answer.body[..answer.body.len().min(MAX_RESPONSE_BYTES)];
     if answer.code == 200 { completion(probe, body) } else { Err(refusal(probe, answer.code, body, engines)) }
 }
 
-fn unreachable(probe: &Probe, why: &Unreached, engines: Engines) -> Verdict {
+fn unreachable(probe: &Probe, why: &ProbeError, engines: Engines) -> Verdict {
     let url = &probe.url;
     match why {
-        Unreached::Connection(why) => Verdict::no(
+        ProbeError::Connection(why) => Verdict::no(
             reason::GATEWAY_UNREACHABLE,
             format!(
                 "the gateway does not answer at {url}: {why}. Check the pods, the Service and the address \
                  of the Gateway, and whether the controller can reach it"
             ),
         ),
-        Unreached::Certificate(why) => Verdict::no(
+        ProbeError::Certificate(why) => Verdict::no(
             reason::GATEWAY_NOT_TRUSTED,
             format!("the certificate of the gateway at {url} is not trusted: {why}. {}", probe.trust_hint),
         ),
-        Unreached::Trust(why) => Verdict::no(
+        ProbeError::Trust(why) => Verdict::no(
             reason::GATEWAY_NOT_TRUSTED,
             format!("the CA certificates for {url} are invalid: {why}. {}", probe.trust_hint),
         ),
-        Unreached::Silence(seconds) => {
+        ProbeError::Silence(seconds) => {
             let who = match engines {
                 Engines::Silent => {
                     "the engines do not answer at their pods either: check their logs and devices"
@@ -102,7 +102,7 @@ fn unreachable(probe: &Probe, why: &Unreached, engines: Engines) -> Verdict {
                 ),
             )
         }
-        Unreached::Broken(why) => Verdict::no(
+        ProbeError::Broken(why) => Verdict::no(
             reason::NO_ANSWER,
             format!(
                 "the response from {url} was cut off: {why}. Check the logs of the gateway and of the \
@@ -179,7 +179,7 @@ fn engine(url: &str, code: u16, said: &str) -> Verdict {
 }
 
 /// Judges a response with status 200.
-fn completion(probe: &Probe, body: &[u8]) -> Result<Received, Verdict> {
+fn completion(probe: &Probe, body: &[u8]) -> Result<TokenResponse, Verdict> {
     let url = &probe.url;
     let Ok(Value::Object(answer)) = serde_json::from_slice(body) else {
         let said = quote(&String::from_utf8_lossy(body));
@@ -214,7 +214,7 @@ fn completion(probe: &Probe, body: &[u8]) -> Result<Received, Verdict> {
             format!("{url} answered 200 without a token: check the logs of container main"),
         ));
     }
-    Ok(Received {
+    Ok(TokenResponse {
         verdict: Verdict::yes(
             reason::TOKEN_RECEIVED,
             format!("{url} answered with a token of model {named}"),
@@ -231,7 +231,7 @@ pub(super) fn quote(text: &str) -> String {
     let words: Vec<&str> =
         text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty()).collect();
     let line = words.join(" ");
-    match line.char_indices().nth(LONGEST_QUOTE) {
+    match line.char_indices().nth(MAX_QUOTE_CHARS) {
         Some((end, _)) => format!("{}…", &line[..end]),
         None => line,
     }

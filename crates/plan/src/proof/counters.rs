@@ -1,7 +1,7 @@
 //! The series of an engine's metrics that show what the engine did with a request.
 
 /// The most bytes of a metrics page that are read.
-const LONGEST_PAGE: usize = 4 << 20;
+const MAX_METRICS_BYTES: usize = 4 << 20;
 
 /// What one engine has counted since it started, summed over all labels.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -24,7 +24,7 @@ impl Counters {
     /// Reads a page in the Prometheus text format. Ignores lines that it does not understand.
     pub fn read(page: &[u8]) -> Self {
         let mut counters = Self::default();
-        for line in page[..page.len().min(LONGEST_PAGE)].split(|byte| *byte == b'\n') {
+        for line in page[..page.len().min(MAX_METRICS_BYTES)].split(|byte| *byte == b'\n') {
             let Some((name, labels, value)) = std::str::from_utf8(line).ok().and_then(series) else {
                 continue;
             };

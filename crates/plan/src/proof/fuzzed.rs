@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Answer, Counters, Id, Outcome, PodAddress, PodMetrics, Probe, Role, Seen, judge};
+use super::{Answer, Counters, Id, Outcome, PodAddress, PodMetrics, Probe, ProbeObservation, Role, judge};
 
 /// Returns the outcome for a response with this status and body, and engines that show this metrics page after the request.
 pub fn probe_bytes(code: u16, body: &[u8], page: &[u8]) -> Outcome {
@@ -30,5 +30,5 @@ pub fn probe_bytes(code: u16, body: &[u8], page: &[u8]) -> Outcome {
     };
     let metrics = PodMetrics { before: Some(Counters::default()), after: Ok(Counters::read(page)) };
     let answer = Ok(Answer { code, body: body.to_vec() });
-    judge(&probe, &Seen { answer, pods: vec![metrics.clone(), metrics], at: 0 })
+    judge(&probe, &ProbeObservation { answer, pods: vec![metrics.clone(), metrics], at: 0 })
 }

@@ -3,7 +3,7 @@
 use longboat_api::reasons::condition as reason;
 
 use super::{
-    answer::{self, Answer, Engines, Received, Unreached},
+    answer::{self, Answer, Engines, ProbeError, TokenResponse},
     counters::Counters,
     probe::{PodAddress, Probe, Role},
     report::{Outcome, Verdict},
@@ -20,9 +20,9 @@ pub struct PodMetrics {
 
 /// Everything that the controller observed of one request.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Seen {
+pub struct ProbeObservation {
     /// The response.
-    pub answer: Result<Answer, Unreached>,
+    pub answer: Result<Answer, ProbeError>,
     /// The metrics of [`Probe::pods`] in the same order; empty if they were not read.
     pub pods: Vec<PodMetrics>,
     /// When the response came, in seconds since 1970.
@@ -30,7 +30,7 @@ pub struct Seen {
 }
 
 /// Judges what the controller observed.
-pub fn judge(probe: &Probe, seen: &Seen) -> Outcome {
+pub fn judge(probe: &Probe, seen: &ProbeObservation) -> Outcome {
     let verdict = answer::judge(probe, &seen.answer, engines(probe, seen));
     let transfer = probe.disaggregated.then(|| match &verdict {
         Ok(received) => transfer(probe, seen, received),
@@ -45,12 +45,12 @@ pub fn judge(probe: &Probe, seen: &Seen) -> Outcome {
 }
 
 /// Whether reading the metrics again cannot change the conditions. Engines update their counters at the end of a step.
-pub fn is_conclusive(probe: &Probe, seen: &Seen) -> bool {
+pub fn is_conclusive(probe: &Probe, seen: &ProbeObservation) -> bool {
     !probe.disaggregated || judge(probe, seen).transfer.is_none_or(|verdict| verdict.is_true())
 }
 
 /// Whether the pods that answer requests respond at their own addresses.
-fn engines(probe: &Probe, seen: &Seen) -> Engines {
+fn engines(probe: &Probe, seen: &ProbeObservation) -> Engines {
     let asked = || of_role(probe, seen, Role::Decode);
     if asked().any(|(_, pod)| pod.after.is_ok()) {
         Engines::Answer
@@ -63,7 +63,7 @@ fn engines(probe: &Probe, seen: &Seen) -> Engines {
 
 fn of_role<'a>(
     probe: &'a Probe,
-    seen: &'a Seen,
+    seen: &'a ProbeObservation,
     role: Role,
 ) -> impl Iterator<Item = (&'a PodAddress, &'a PodMetrics)> {
     probe.pods.iter().zip(&seen.pods).filter(move |(pod, _)| pod.role == role)
@@ -79,7 +79,7 @@ struct Totals {
 }
 
 impl Totals {
-    fn of(probe: &Probe, seen: &Seen, role: Role) -> Self {
+    fn of(probe: &Probe, seen: &ProbeObservation, role: Role) -> Self {
         let mut totals = Self::default();
         for (address, pod) in of_role(probe, seen, role) {
             match (&pod.before, &pod.after) {
@@ -111,7 +111,7 @@ impl Totals {
 }
 
 /// Whether the decode side used what prefill computed, and which metric shows it.
-fn transfer(probe: &Probe, seen: &Seen, received: &Received) -> Verdict {
+fn transfer(probe: &Probe, seen: &ProbeObservation, received: &TokenResponse) -> Verdict {
     let (prompt, cached) = (received.prompt_tokens, received.cached_tokens);
     // No cache holds any of the prompt, so only a transfer can have brought most of it.
     if prompt > 0 && cached * 2 >= prompt {

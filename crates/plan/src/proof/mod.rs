@@ -12,12 +12,12 @@ mod next;
 mod probe;
 mod record;
 mod report;
-mod wanted;
+mod subject;
 
-pub use answer::{Answer, Unreached};
+pub use answer::{Answer, ProbeError};
 pub use counters::Counters;
 pub use fuzzed::probe_bytes;
-pub use judge::{PodMetrics, Seen, is_conclusive, judge};
+pub use judge::{PodMetrics, ProbeObservation, is_conclusive, judge};
 pub use next::next;
 pub use probe::{Id, PodAddress, Probe, Role};
 pub use report::{Outcome, Verdict};

@@ -12,14 +12,14 @@ use super::{
     probe::{Id, Probe, make},
     record::Record,
     report,
-    wanted::Wanted,
+    subject::ProofSubject,
 };
 use crate::{
     children::{Applied, Children},
     context::Context,
     problem::PlanError,
     snapshot::Snapshot,
-    status::Reconciled,
+    status::StatusContext,
 };
 
 /// Seconds before each further attempt. A gateway may start to use a route a moment after it has accepted it.
@@ -49,8 +49,8 @@ pub fn next(
     let holds = |type_: &str| {
         status.conditions.iter().any(|condition| condition.type_ == type_ && condition.is_true())
     };
-    let reconciled = Reconciled { context, applied };
-    let wanted = Wanted::new(&reconciled, status, holds);
+    let reconciled = StatusContext { context, applied };
+    let wanted = ProofSubject::new(&reconciled, status, holds);
     if wanted.waiting.is_some() {
         return Ok(None);
     }

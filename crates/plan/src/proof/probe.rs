@@ -9,11 +9,11 @@ use longboat_api::{
 use longboat_key::Name;
 use serde_json::json;
 
-use super::wanted::{address, pods};
+use super::subject::{address, pods};
 use crate::{
     context::Context,
     kv_connector, names, scheduler,
-    status::Reconciled,
+    status::StatusContext,
     workload::{self, Half},
 };
 
@@ -84,11 +84,11 @@ pub struct Probe {
 }
 
 /// The most pods of one role whose metrics are read.
-pub(crate) const MOST_PODS: usize = 32;
+pub(crate) const MAX_PROBED_PODS: usize = 32;
 /// The words of a prompt that is prefilled in one pod and decoded in another: several blocks of any engine's KV cache.
-pub(crate) const LONG_PROMPT: usize = 512;
+pub(crate) const TRANSFER_PROMPT_WORDS: usize = 512;
 /// The most words of a prompt. If a picker's threshold needs more, the prompt stays below it.
-pub(crate) const LONGEST_PROMPT: usize = 8192;
+pub(crate) const MAX_PROMPT_WORDS: usize = 8192;
 
 // === impl Probe ===
 
@@ -139,12 +139,12 @@ fn authority(host: &str, port: i32) -> String {
 
 /// Returns the request for `id`, or `None` if the service has no address.
 pub(super) fn make(
-    reconciled: &Reconciled,
+    reconciled: &StatusContext,
     status: &LLMInferenceServiceStatus,
     id: Id,
     delay: Duration,
 ) -> Option<Probe> {
-    let Reconciled { context, applied } = reconciled;
+    let StatusContext { context, applied } = reconciled;
     let Target { url, by_header } = target(context, status)?;
     let name = context.model_name();
     let published = context.published_name(name);
@@ -152,7 +152,7 @@ pub(super) fn make(
     let disaggregated = context.spec.prefill.is_some();
     let picker = applied.deployment(&names::scheduler(context.name));
     let threshold = picker.map(scheduler::prefill_threshold).unwrap_or_default();
-    let words = if disaggregated { LONG_PROMPT.max(threshold).min(LONGEST_PROMPT) } else { 0 };
+    let words = if disaggregated { TRANSFER_PROMPT_WORDS.max(threshold).min(MAX_PROMPT_WORDS) } else { 0 };
     let (pods, left_out) = pod_addresses(reconciled);
     let system = context.snapshot.system_namespace.as_deref();
     let bundle = platform.serving_proof.ca_config_map.as_str();
@@ -185,8 +185,8 @@ pub(super) fn make(
 }
 
 /// The connectors that each half names.
-fn connectors(reconciled: &Reconciled) -> String {
-    let Reconciled { context, applied } = reconciled;
+fn connectors(reconciled: &StatusContext) -> String {
+    let StatusContext { context, applied } = reconciled;
     let named = |half: Half| {
         let template = if half.is_group() {
             let set = applied.leader_worker_set(&half.group_name(context.name))?;
@@ -222,7 +222,7 @@ fn certificate(context: &Context) -> Option<String> {
 }
 
 /// The metrics URLs of the endpoints, and how many endpoints were left out.
-fn pod_addresses(reconciled: &Reconciled) -> (Vec<PodAddress>, usize) {
+fn pod_addresses(reconciled: &StatusContext) -> (Vec<PodAddress>, usize) {
     let context = &reconciled.context;
     let ports = reconciled.applied.inference_pools.iter().flat_map(|pool| &pool.spec.target_ports);
     let port = ports.map(|port| port.number).next().unwrap_or(workload::PORT);
@@ -242,7 +242,7 @@ fn pod_addresses(reconciled: &Reconciled) -> (Vec<PodAddress>, usize) {
         };
         let count = &mut counts[usize::from(role == Role::Prefill)];
         *count += 1;
-        if *count > MOST_PODS {
+        if *count > MAX_PROBED_PODS {
             left_out += 1;
             continue;
         }

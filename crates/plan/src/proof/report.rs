@@ -11,8 +11,8 @@ use longboat_api::{
     v1alpha2::LLMInferenceServiceStatus,
 };
 
-use super::{ATTEMPTS, mode, probe::Id, record::Record, wanted::Wanted};
-use crate::{context::Context, status::Reconciled};
+use super::{ATTEMPTS, mode, probe::Id, record::Record, subject::ProofSubject};
+use crate::{context::Context, status::StatusContext};
 
 /// The outcome of a proof request.
 #[derive(Clone, Debug, PartialEq)]
@@ -128,7 +128,7 @@ pub(crate) fn prepare(
 /// Sets the conditions from the outcome of a new request, if there is one. Otherwise the earlier conditions stay as long as
 /// the proof still applies to the service.
 pub(crate) fn report(
-    reconciled: &Reconciled,
+    reconciled: &StatusContext,
     outcome: Option<&Outcome>,
     status: &mut LLMInferenceServiceStatus,
     conditions: &mut Conditions,
@@ -143,7 +143,7 @@ pub(crate) fn report(
         return;
     }
     let is_true = |type_: &str| conditions.get(type_).is_some_and(Condition::is_true);
-    let wanted = Wanted::new(reconciled, status, is_true);
+    let wanted = ProofSubject::new(reconciled, status, is_true);
     if let Some(outcome) = outcome.filter(|outcome| outcome.id.subject == wanted.subject) {
         let Id { subject, reconciled, attempt } = outcome.id.clone();
         Record { subject, reconciled, attempt, at: outcome.at }.write(&mut status.annotations);

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::{
-    Answer, Counters, Id, Outcome, PodAddress, PodMetrics, Probe, Role, Seen, Unreached, is_conclusive, judge,
+    Answer, Counters, Id, Outcome, PodAddress, PodMetrics, Probe, ProbeError, ProbeObservation, Role,
+    is_conclusive, judge,
 };
 
 fn probe(disaggregated: bool) -> Probe {
@@ -36,7 +37,7 @@ fn probe(disaggregated: bool) -> Probe {
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "it stands beside answers that did not come")]
-fn answer(code: u16, body: &str) -> Result<Answer, Unreached> {
+fn answer(code: u16, body: &str) -> Result<Answer, ProbeError> {
     Ok(Answer { code, body: body.as_bytes().to_vec() })
 }
 
@@ -44,12 +45,12 @@ const TOKEN: &str = r#"{"model": "llm", "choices": [{"text": " a"}],
     "usage": {"prompt_tokens": 1000, "completion_tokens": 1, "prompt_tokens_details": {"cached_tokens": 0}}}"#;
 
 /// Returns the outcome for a response. `engines` is whether engines respond at their pods; `None` if they were not asked.
-fn said(answer: Result<Answer, Unreached>, engines: Option<bool>) -> Outcome {
+fn said(answer: Result<Answer, ProbeError>, engines: Option<bool>) -> Outcome {
     let pods = engines.map(|fine| PodMetrics {
         before: None,
         after: if fine { Ok(Counters::default()) } else { Err("connection refused".into()) },
     });
-    judge(&probe(false), &Seen { answer, pods: pods.into_iter().collect(), at: 7 })
+    judge(&probe(false), &ProbeObservation { answer, pods: pods.into_iter().collect(), at: 7 })
 }
 
 #[test]
@@ -74,31 +75,31 @@ fn a_token_of_this_model_proves_and_everything_else_names_the_link_that_broke() 
     let none = TOKEN.replace("\"completion_tokens\": 1", "\"completion_tokens\": 0").replace(" a", "");
     for (seen, engines, reason, words) in [
         (
-            Err(Unreached::Connection(broken("Connection refused"))),
+            Err(ProbeError::Connection(broken("Connection refused"))),
             None,
             "GatewayUnreachable",
             "refused. Check the pods, the Service",
         ),
         (
-            Err(Unreached::Certificate(broken("UnknownIssuer"))),
+            Err(ProbeError::Certificate(broken("UnknownIssuer"))),
             None,
             "GatewayNotTrusted",
             "UnknownIssuer. Put the certificate somewhere",
         ),
         (
-            Err(Unreached::Trust(broken("no certificate"))),
+            Err(ProbeError::Trust(broken("no certificate"))),
             None,
             "GatewayNotTrusted",
             "are invalid: no certificate",
         ),
         (
-            Err(Unreached::Silence(30)),
+            Err(ProbeError::Silence(30)),
             Some(true),
             "NoAnswer",
             "within 30 s; the engines answer other requests at their pods",
         ),
-        (Err(Unreached::Silence(30)), Some(false), "NoAnswer", "do not answer at their pods either"),
-        (Err(Unreached::Broken(broken("reset"))), None, "NoAnswer", "was cut off: reset"),
+        (Err(ProbeError::Silence(30)), Some(false), "NoAnswer", "do not answer at their pods either"),
+        (Err(ProbeError::Broken(broken("reset"))), None, "NoAnswer", "was cut off: reset"),
         (
             answer(404, "no HTTPRoute matches /x\n"),
             Some(true),
@@ -152,7 +153,8 @@ fn transfer(decode: (&str, &str), prefill: (&str, &str), body: &str) -> (Outcome
         before: Some(Counters::read(before.as_bytes())),
         after: Ok(Counters::read(after.as_bytes())),
     };
-    let seen = Seen { answer: answer(200, body), pods: vec![pages(decode), pages(prefill)], at: 7 };
+    let seen =
+        ProbeObservation { answer: answer(200, body), pods: vec![pages(decode), pages(prefill)], at: 7 };
     (judge(&probe(true), &seen), is_conclusive(&probe(true), &seen))
 }
 
@@ -210,7 +212,8 @@ fn where_there_is_no_picker_prefill_is_used_by_nobody_and_the_message_says_why()
     };
     let pods = vec![page("vllm:external_prefix_cache_hits_total 0"), page("vllm:prompt_tokens_total 0")];
     let probe = Probe { has_picker: false, ..probe(true) };
-    let verdict = judge(&probe, &Seen { answer: answer(200, TOKEN), pods, at: 7 }).transfer.unwrap();
+    let verdict =
+        judge(&probe, &ProbeObservation { answer: answer(200, TOKEN), pods, at: 7 }).transfer.unwrap();
     assert_eq!(verdict.reason(), "PrefillNotUsed");
     assert!(verdict.message().contains("no picker to choose one"), "{}", verdict.message());
 }
@@ -218,11 +221,12 @@ fn where_there_is_no_picker_prefill_is_used_by_nobody_and_the_message_says_why()
 #[test]
 fn without_metrics_or_without_an_answer_nothing_is_claimed_of_a_transfer() {
     let unreadable = PodMetrics { before: None, after: Err("no metrics within 3 s".into()) };
-    let seen = |answer| Seen { answer, pods: vec![unreadable.clone(), unreadable.clone()], at: 7 };
+    let seen =
+        |answer| ProbeObservation { answer, pods: vec![unreadable.clone(), unreadable.clone()], at: 7 };
     let verdict = judge(&probe(true), &seen(answer(200, TOKEN))).transfer.unwrap();
     assert_eq!(verdict.reason(), "MetricsUnreadable");
     assert!(verdict.message().contains("no metrics within 3 s"), "{}", verdict.message());
-    let outcome = judge(&probe(true), &seen(Err(Unreached::Silence(30))));
+    let outcome = judge(&probe(true), &seen(Err(ProbeError::Silence(30))));
     assert_eq!(outcome.serving.reason(), "NoAnswer");
     assert!(outcome.transfer.unwrap().message().contains("see condition ServingProven"));
 }

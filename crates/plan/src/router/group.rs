@@ -27,7 +27,7 @@ const POOL: &str = "InferencePool";
 const PORT: i32 = 8000;
 
 /// The members of a group that serve the same models as this service.
-pub(crate) struct Split {
+pub(crate) struct TrafficSplit {
     name: String,
     /// Sorted by name; the service itself is among them.
     members: Vec<GroupMember>,
@@ -41,7 +41,7 @@ pub(crate) fn name_of(spec: &LLMInferenceServiceSpec) -> Option<&str> {
 }
 
 /// Returns the split of this service's route, or `None` if the service is in no group.
-pub(crate) fn split(context: &Context) -> Option<Split> {
+pub(crate) fn split(context: &Context) -> Option<TrafficSplit> {
     let name = name_of(context.spec)?;
     let own_models = models_of_spec(context.spec, context.name);
     let mut members = vec![GroupMember {
@@ -77,7 +77,7 @@ pub(crate) fn split(context: &Context) -> Option<Split> {
     if !divergent.is_empty() {
         divergent.insert(own_models.into_iter().collect::<Vec<_>>().join("+"));
     }
-    Some(Split { name: name.to_owned(), members, divergent: divergent.into_iter().collect() })
+    Some(TrafficSplit { name: name.to_owned(), members, divergent: divergent.into_iter().collect() })
 }
 
 /// The other members of the group, by name.
@@ -162,7 +162,7 @@ impl Backend {
 
 // === impl Split ===
 
-impl Split {
+impl TrafficSplit {
     /// Divides the traffic of every rule that leads to this service and is not for this service alone.
     pub(super) fn apply(&self, context: &Context, spec: &mut HTTPRouteSpec) {
         let own_path = format!("/{}/{}", context.namespace, context.name);

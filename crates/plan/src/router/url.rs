@@ -16,7 +16,7 @@ const WILDCARD: &str = "inference";
 
 /// A URL and the Gateway behind it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Discovered {
+pub(crate) struct GatewayUrl {
     pub(crate) scheme: &'static str,
     pub(crate) host: String,
     pub(crate) path: String,
@@ -28,7 +28,7 @@ pub(crate) struct Discovered {
 ///
 /// # Errors
 /// If a route names a Gateway or a listener that does not exist.
-pub(crate) fn discover(context: &Context, routes: &[&HTTPRoute]) -> Result<Vec<Discovered>, String> {
+pub(crate) fn discover(context: &Context, routes: &[&HTTPRoute]) -> Result<Vec<GatewayUrl>, String> {
     let mut found = Vec::new();
     for route in routes {
         of_route(context, route, &mut found).map_err(|error| {
@@ -44,7 +44,7 @@ pub(crate) fn discover(context: &Context, routes: &[&HTTPRoute]) -> Result<Vec<D
     Ok(found)
 }
 
-fn of_route(context: &Context, route: &HTTPRoute, found: &mut Vec<Discovered>) -> Result<(), String> {
+fn of_route(context: &Context, route: &HTTPRoute, found: &mut Vec<GatewayUrl>) -> Result<(), String> {
     let ingress = &context.snapshot.platform.ingress;
     let paths = paths(route, &ingress.model_header);
     for parent in &route.spec.parent_refs {
@@ -76,7 +76,7 @@ fn of_route(context: &Context, route: &HTTPRoute, found: &mut Vec<Discovered>) -
             for (scheme, host, port) in &places {
                 let url = format!("{scheme}://{}{path}", authority(scheme, host, *port));
                 if seen.insert(url.clone()) {
-                    found.push(Discovered {
+                    found.push(GatewayUrl {
                         scheme,
                         host: host.clone(),
                         path: path.clone(),
@@ -201,7 +201,7 @@ fn has_service_backend(rule: &HTTPRouteRule) -> bool {
 
 // === impl Discovered ===
 
-impl Discovered {
+impl GatewayUrl {
     /// Whether only clients in the cluster, or in the private network, can use it.
     pub(crate) fn is_internal(&self, cluster_domain: &str) -> bool {
         if let Ok(address) = self.host.parse::<IpAddr>() {
@@ -235,7 +235,7 @@ impl Discovered {
 }
 
 /// The URL to show to users: preferably one outside of the cluster, and preferably below the service's own path.
-pub(crate) fn preferred<'a>(context: &Context, found: &'a [Discovered]) -> Option<&'a Discovered> {
+pub(crate) fn preferred<'a>(context: &Context, found: &'a [GatewayUrl]) -> Option<&'a GatewayUrl> {
     let own_path = format!("/{}/{}", context.namespace, context.name);
     let domain = &context.snapshot.cluster_domain;
     let mut external = found.iter().filter(|entry| !entry.is_internal(domain)).peekable();

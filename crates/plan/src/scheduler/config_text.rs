@@ -12,9 +12,9 @@ use parking_lot::Mutex;
 use serde_json::{Map, Value};
 
 /// The most texts in the cache. When it is full, it is cleared.
-const MOST: usize = 32;
+const MAX_CACHED_TEXTS: usize = 32;
 /// The longest text that is cached, in bytes.
-const LONGEST: usize = 16 << 10;
+const MAX_CACHED_TEXT_BYTES: usize = 16 << 10;
 
 type Configs = HashMap<Box<str>, Arc<Map<String, Value>>>;
 
@@ -29,9 +29,9 @@ pub(super) fn parse(text: &str) -> Arc<Map<String, Value>> {
         Ok(Value::Object(map)) => map,
         _ => Map::new(),
     });
-    if text.len() <= LONGEST {
+    if text.len() <= MAX_CACHED_TEXT_BYTES {
         let mut known = READ.lock();
-        if known.len() >= MOST {
+        if known.len() >= MAX_CACHED_TEXTS {
             known.clear();
         }
         known.insert(text.into(), config.clone());
@@ -41,12 +41,12 @@ pub(super) fn parse(text: &str) -> Arc<Map<String, Value>> {
 
 #[cfg(test)]
 mod tests {
-    use super::{MOST, parse};
+    use super::{MAX_CACHED_TEXTS, parse};
 
     #[test]
     fn more_texts_than_are_remembered_are_each_read_for_what_they_are() {
         for round in 0..2 {
-            for number in 0..=MOST {
+            for number in 0..=MAX_CACHED_TEXTS {
                 let config = parse(&format!("kind: number-{number}"));
                 assert_eq!(config["kind"], format!("number-{number}"), "in round {round}");
             }

@@ -5,17 +5,17 @@ use longboat_api::{
     v1alpha2::{Address, LLMInferenceServiceStatus, ModelReference, ObjectReference, ServiceAddress},
 };
 
-use super::Reconciled;
+use super::StatusContext;
 use crate::{
     context::Context,
     names,
-    router::url::{self, Discovered},
+    router::url::{self, GatewayUrl},
 };
 
 /// Writes the addresses of the service. Without a route, the only address is the workload Service, which is reachable only in
 /// the cluster, so `status.url` stays empty.
 pub(super) fn report(
-    reconciled: &Reconciled,
+    reconciled: &StatusContext,
     routes: &[&HTTPRoute],
     status: &mut LLMInferenceServiceStatus,
 ) -> Result<(), String> {
@@ -37,7 +37,7 @@ pub(super) fn report(
     Ok(())
 }
 
-fn address(context: &Context, entry: &Discovered) -> ServiceAddress {
+fn address(context: &Context, entry: &GatewayUrl) -> ServiceAddress {
     ServiceAddress {
         address: Address {
             name: Some(entry.kind(&context.snapshot.cluster_domain)),

@@ -9,12 +9,12 @@ use longboat_api::{
 };
 use longboat_key::Key;
 
-use super::Reconciled;
+use super::StatusContext;
 use crate::router::gateway::is_programmed;
 
 /// Clears the condition if the service names no Gateway. The default Gateway belongs to the platform.
 pub(super) fn report(
-    reconciled: &Reconciled,
+    reconciled: &StatusContext,
     gateways: &BTreeMap<Key, &Gateway>,
     conditions: &mut Conditions,
 ) {
@@ -40,7 +40,7 @@ pub(super) fn forget(conditions: &mut Conditions) {
     conditions.clear(types::GATEWAYS_READY);
 }
 
-fn names_gateways(reconciled: &Reconciled) -> bool {
+fn names_gateways(reconciled: &StatusContext) -> bool {
     let router = reconciled.context.spec.router.as_ref();
     router.and_then(|router| router.gateway.as_ref()).is_some_and(|gateway| !gateway.refs.is_empty())
 }

@@ -6,12 +6,12 @@ use longboat_api::{
     v1alpha2::LLMInferenceServiceStatus,
 };
 
-use super::Reconciled;
+use super::StatusContext;
 use crate::router::group;
 
 /// Reports the group that the route was written for. Clears it if there is no group.
 pub(super) fn report(
-    reconciled: &Reconciled,
+    reconciled: &StatusContext,
     status: &mut LLMInferenceServiceStatus,
     conditions: &mut Conditions,
 ) {

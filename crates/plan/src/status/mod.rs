@@ -91,7 +91,7 @@ pub fn status(
         if context.stopped() {
             stopped::report(&mut status, &mut conditions);
         } else {
-            let reconciled = Reconciled { context, applied };
+            let reconciled = StatusContext { context, applied };
             report(&reconciled, progress.problem, &mut status, &mut conditions);
             pairing::report(&reconciled, &mut conditions);
             proof::report(&reconciled, progress.proof, &mut status, &mut conditions);
@@ -131,13 +131,13 @@ pub fn leaving(service: &LLMInferenceService, message: &str, now: Timestamp) -> 
 }
 
 /// The service and the children that the server returned.
-pub(crate) struct Reconciled<'a> {
+pub(crate) struct StatusContext<'a> {
     pub(crate) context: Context<'a>,
     pub(crate) applied: &'a Children<Applied>,
 }
 
 fn report(
-    reconciled: &Reconciled,
+    reconciled: &StatusContext,
     problem: Option<&Problem>,
     status: &mut LLMInferenceServiceStatus,
     conditions: &mut Conditions,
@@ -156,8 +156,8 @@ fn report(
         Some(problem) => {
             gateways::forget(conditions);
             routes::forget(reconciled, conditions);
-            scheduler::look_on(reconciled, conditions);
-            pool::look_on(reconciled, conditions);
+            scheduler::keep_condition(reconciled, conditions);
+            pool::keep_condition(reconciled, conditions);
             conditions.mark_false(problem.condition, problem.reason, &problem.message);
             false
         }
@@ -170,7 +170,7 @@ fn report(
 
 /// Reports everything about the router. Returns false if an object could not be read.
 fn router(
-    reconciled: &Reconciled,
+    reconciled: &StatusContext,
     status: &mut LLMInferenceServiceStatus,
     conditions: &mut Conditions,
 ) -> bool {

@@ -5,7 +5,7 @@ use longboat_api::{
     reasons::condition as reason,
 };
 
-use super::{Reconciled, rollout};
+use super::{StatusContext, rollout};
 use crate::{
     context::Context,
     workload::{Half, revision},
@@ -19,8 +19,8 @@ pub(super) fn prepare(context: &Context, conditions: &mut Conditions) {
 }
 
 /// Reports pairing, if pods of different revisions are kept apart. `Ready` does not depend on it.
-pub(super) fn report(reconciled: &Reconciled, conditions: &mut Conditions) {
-    let Reconciled { context, applied } = reconciled;
+pub(super) fn report(reconciled: &StatusContext, conditions: &mut Conditions) {
+    let StatusContext { context, applied } = reconciled;
     if !revision::is_wanted(context) {
         return;
     }

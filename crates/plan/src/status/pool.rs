@@ -11,7 +11,7 @@ use longboat_api::{
 };
 use longboat_key::{Key, Name, Namespace};
 
-use super::Reconciled;
+use super::StatusContext;
 use crate::{names, scheduler};
 
 type Gateways<'a> = BTreeMap<Key, &'a Gateway>;
@@ -24,7 +24,7 @@ struct Pool<'a> {
 
 /// Reports the pool, which may be managed or the user's. Returns false if the user's pool is missing.
 pub(super) fn report(
-    reconciled: &Reconciled,
+    reconciled: &StatusContext,
     gateways: &Gateways,
     status: &mut LLMInferenceServiceStatus,
     conditions: &mut Conditions,
@@ -81,7 +81,7 @@ fn no_managed_pool(namespace: Namespace<&str>, name: Name<&str>) -> String {
 
 /// Updates the condition when a problem elsewhere kept the router from being planned: the earlier condition stays as long as
 /// the pool exists.
-pub(super) fn look_on(reconciled: &Reconciled, conditions: &mut Conditions) {
+pub(super) fn keep_condition(reconciled: &StatusContext, conditions: &mut Conditions) {
     let context = &reconciled.context;
     let Some(scheduler) = context.scheduler() else {
         conditions.clear(types::INFERENCE_POOL_READY);
@@ -105,7 +105,7 @@ pub(super) fn look_on(reconciled: &Reconciled, conditions: &mut Conditions) {
 }
 
 /// The managed pool is ready if it is ready in either API group. Otherwise the reason comes from the newer group.
-fn managed(reconciled: &Reconciled, name: &str, gateways: &Gateways) -> Option<(&'static str, String)> {
+fn managed(reconciled: &StatusContext, name: &str, gateways: &Gateways) -> Option<(&'static str, String)> {
     let newer = reconciled
         .applied
         .inference_pools

@@ -11,26 +11,30 @@ use longboat_api::{
 };
 use longboat_key::{Key, Name, Namespace};
 
-use super::Reconciled;
+use super::StatusContext;
 use crate::{names, workload::Half};
 
 const GATEWAY_GROUP: &str = "gateway.networking.k8s.io";
 
 /// What is attached to one Gateway.
 #[derive(Default)]
-struct Attached {
+struct GatewayAttachments {
     listeners: BTreeSet<String>,
     routes: BTreeMap<String, ObjectReference>,
 }
 
 /// Reports the Gateways that the routes name, whether they exist or not.
-pub(super) fn router(reconciled: &Reconciled, routes: &[&HTTPRoute], status: &mut LLMInferenceServiceStatus) {
+pub(super) fn router(
+    reconciled: &StatusContext,
+    routes: &[&HTTPRoute],
+    status: &mut LLMInferenceServiceStatus,
+) {
     let context = &reconciled.context;
     if context.spec.router.as_ref().is_none_or(|router| router.route.is_none()) {
         status.router = None;
         return;
     }
-    let mut gateways: BTreeMap<Key, Attached> = BTreeMap::new();
+    let mut gateways: BTreeMap<Key, GatewayAttachments> = BTreeMap::new();
     for route in routes {
         let namespace = route.metadata.namespace.as_deref().map_or(context.namespace, Namespace);
         let name = route.metadata.name.clone().unwrap_or_default();
@@ -60,7 +64,7 @@ pub(super) fn router(reconciled: &Reconciled, routes: &[&HTTPRoute], status: &mu
 }
 
 /// Reports the workloads with their ready replicas, and the Service.
-pub(super) fn workloads(reconciled: &Reconciled, status: &mut LLMInferenceServiceStatus) {
+pub(super) fn workloads(reconciled: &StatusContext, status: &mut LLMInferenceServiceStatus) {
     let context = &reconciled.context;
     let deployment = |name: String| {
         let observed = reconciled.applied.deployment(&name).and_then(|deployment| deployment.status.as_ref());

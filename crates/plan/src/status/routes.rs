@@ -8,14 +8,14 @@ use longboat_api::{
 };
 use longboat_key::Namespace;
 
-use super::Reconciled;
+use super::StatusContext;
 use crate::{
     names,
     router::{acceptance, route},
 };
 
 /// The routes that the user names, and the managed route as the server returned it.
-pub(super) fn in_play<'a>(reconciled: &Reconciled<'a>) -> Vec<&'a HTTPRoute> {
+pub(super) fn in_play<'a>(reconciled: &StatusContext<'a>) -> Vec<&'a HTTPRoute> {
     let name = names::route(reconciled.context.name);
     let applied: &'a [HTTPRoute] = &reconciled.applied.http_routes;
     let managed = applied.iter().find(|route| route.metadata.name.as_ref() == Some(&name));
@@ -23,7 +23,7 @@ pub(super) fn in_play<'a>(reconciled: &Reconciled<'a>) -> Vec<&'a HTTPRoute> {
 }
 
 /// Reports which route waits for what.
-pub(super) fn report(reconciled: &Reconciled, routes: &[&HTTPRoute], conditions: &mut Conditions) {
+pub(super) fn report(reconciled: &StatusContext, routes: &[&HTTPRoute], conditions: &mut Conditions) {
     if !has_route(reconciled) {
         conditions.clear(types::HTTP_ROUTES_READY);
         return;
@@ -46,7 +46,7 @@ pub(super) fn report(reconciled: &Reconciled, routes: &[&HTTPRoute], conditions:
 }
 
 /// Clears the condition if this reconcile knows nothing about the routes.
-pub(super) fn forget(reconciled: &Reconciled, conditions: &mut Conditions) {
+pub(super) fn forget(reconciled: &StatusContext, conditions: &mut Conditions) {
     let refs = reconciled
         .context
         .spec
@@ -63,7 +63,7 @@ pub(super) fn forget(reconciled: &Reconciled, conditions: &mut Conditions) {
     }
 }
 
-fn has_route(reconciled: &Reconciled) -> bool {
+fn has_route(reconciled: &StatusContext) -> bool {
     let router = reconciled.context.spec.router.as_ref();
     router.and_then(|router| router.route.as_ref()).is_some_and(|route| route.http.is_some())
 }

@@ -7,7 +7,7 @@ use longboat_api::{
     reasons::condition::{HPA_PROGRESSING, SCALED_OBJECT_PROGRESSING},
 };
 
-use super::Reconciled;
+use super::StatusContext;
 use crate::{
     names,
     workload::{Half, scaling},
@@ -16,7 +16,7 @@ use crate::{
 type Objection = (String, String);
 
 /// Reports both halves. A half that is not scaled has no condition.
-pub(super) fn report(reconciled: &Reconciled, conditions: &mut Conditions) {
+pub(super) fn report(reconciled: &StatusContext, conditions: &mut Conditions) {
     let spec = reconciled.context.spec;
     let halves =
         [(Some(Half::main(spec)), types::SCALING_READY), (Half::prefill(spec), types::PREFILL_SCALING_READY)];

@@ -7,11 +7,11 @@ use longboat_api::{
 };
 use longboat_key::Name;
 
-use super::{Reconciled, workload::first_cause};
+use super::{StatusContext, workload::first_cause};
 use crate::{context::Context, names, scheduler::tokenizer};
 
 /// One available picker is enough, and one available tokenizer.
-pub(super) fn report(reconciled: &Reconciled, conditions: &mut Conditions) {
+pub(super) fn report(reconciled: &StatusContext, conditions: &mut Conditions) {
     let context = &reconciled.context;
     let tokenizer = tokenizer::is_wanted(context).then(|| names::tokenizer(context.name));
     let picker = context.managed_scheduler().map(|_| names::scheduler(context.name));
@@ -29,7 +29,7 @@ pub(super) fn report(reconciled: &Reconciled, conditions: &mut Conditions) {
 
 /// Reports the running scheduler although a problem elsewhere kept it from being planned, because the condition of an earlier
 /// reconcile may be out of date.
-pub(super) fn look_on(reconciled: &Reconciled, conditions: &mut Conditions) {
+pub(super) fn keep_condition(reconciled: &StatusContext, conditions: &mut Conditions) {
     let context = &reconciled.context;
     let tokenizer = tokenizer::is_wanted(context).then(|| names::tokenizer(context.name));
     let picker = context.managed_scheduler().map(|_| names::scheduler(context.name));

@@ -10,11 +10,11 @@ use longboat_api::{
     reasons::condition::PROGRESSING,
 };
 
-use super::Reconciled;
+use super::StatusContext;
 use crate::{context::Context, pods, workload::Half};
 
 /// Reports the Deployments and LeaderWorkerSets. Clears the conditions of other topologies.
-pub(super) fn report(reconciled: &Reconciled, conditions: &mut Conditions) {
+pub(super) fn report(reconciled: &StatusContext, conditions: &mut Conditions) {
     let context = &reconciled.context;
     let present: Vec<&str> = Half::all(context.spec).map(|half| half.condition()).collect();
     let all = [

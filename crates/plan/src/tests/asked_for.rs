@@ -5,11 +5,11 @@ use longboat_key::{Name, Namespace};
 use serde_json::{Value, json};
 
 use super::{
+    cluster_model::ClusterModel,
     laws::{NAMESPACE, plain, presets_as_layers, with_prefill, world},
-    world::World,
 };
 
-fn settled(services: &[Value]) -> World {
+fn settled(services: &[Value]) -> ClusterModel {
     let mut world = world(&presets_as_layers(), false);
     for service in services {
         world.put(service.clone(), NAMESPACE);
@@ -24,20 +24,20 @@ fn with(pointer: &str, value: Value) -> Value {
     service
 }
 
-fn picker_args(world: &World) -> Vec<String> {
+fn picker_args(world: &ClusterModel) -> Vec<String> {
     let picker =
         world.snapshot.deployments.get(Namespace(NAMESPACE), Name("llm-kserve-router-scheduler")).unwrap();
     let pod = picker.spec.as_ref().unwrap().template.spec.as_ref().unwrap();
     pod.containers[0].args.clone().unwrap_or_default()
 }
 
-fn url(world: &World) -> Option<String> {
+fn url(world: &ClusterModel) -> Option<String> {
     let service = world.services.values().next().unwrap();
     service.status.as_ref().unwrap().url.clone()
 }
 
 /// Returns the reasons of the events that planning records about a live service.
-fn said(world: &World) -> Vec<&'static str> {
+fn said(world: &ClusterModel) -> Vec<&'static str> {
     let service = world.services.values().next().unwrap();
     let composed = super::composing::compose(world, service);
     let plan = crate::children(service, composed.spec.as_ref().unwrap(), &world.snapshot).unwrap();
@@ -86,7 +86,7 @@ fn a_picker_keeps_a_configuration_that_is_no_default_and_the_user_is_told() {
 #[test]
 fn a_new_picker_spreads_conversations_and_a_running_one_goes_on_as_it_does() {
     const SPREADS: &str = "- parameters:\n    sharedPrefixAfter: 5\n  type: approx-prefix-cache-producer\n";
-    let spreads = |world: &World| picker_args(world).iter().any(|arg| arg.contains(SPREADS));
+    let spreads = |world: &ClusterModel| picker_args(world).iter().any(|arg| arg.contains(SPREADS));
     let mut world = settled(&[plain()]);
     assert!(spreads(&world), "{:?}", picker_args(&world));
     world.put(with_prefill(), NAMESPACE);
@@ -112,7 +112,7 @@ fn a_new_picker_spreads_conversations_and_a_running_one_goes_on_as_it_does() {
 
 #[test]
 fn host_names_that_the_service_asked_for_go_with_it_and_those_of_others_stay() {
-    let names = |world: &World| {
+    let names = |world: &ClusterModel| {
         world
             .snapshot
             .http_routes
@@ -157,7 +157,7 @@ fn a_gateway_that_came_is_not_missed_any_more_while_something_else_is_missing() 
     let gateways = std::mem::take(&mut world.snapshot.gateways);
     world.put(plain(), NAMESPACE);
     world.settle();
-    let reason = |world: &World, type_: &str| {
+    let reason = |world: &ClusterModel, type_: &str| {
         let status = world.services.values().next().unwrap().status.clone().unwrap();
         status.conditions.into_iter().find(|found| found.type_ == type_).map(|found| found.reason)
     };
@@ -172,22 +172,22 @@ fn a_gateway_that_came_is_not_missed_any_more_while_something_else_is_missing() 
 }
 
 /// Removes APIs and their objects.
-fn without(world: &mut World, apis: &[&str]) {
+fn without(world: &mut ClusterModel, apis: &[&str]) {
     let snapshot = &mut world.snapshot;
     for api in apis {
         match *api {
             "pools" => {
                 snapshot.capabilities.inference_pool = false;
-                snapshot.inference_pools = crate::Observed::default();
+                snapshot.inference_pools = crate::ObservedObjects::default();
             }
             "older pools" => {
                 snapshot.capabilities.inference_pool_x = false;
-                snapshot.inference_pools_x = crate::Observed::default();
+                snapshot.inference_pools_x = crate::ObservedObjects::default();
             }
             _ => {
                 snapshot.capabilities.gateway_api = false;
-                snapshot.http_routes = crate::Observed::default();
-                snapshot.gateways = crate::Observed::default();
+                snapshot.http_routes = crate::ObservedObjects::default();
+                snapshot.gateways = crate::ObservedObjects::default();
             }
         }
     }

@@ -16,7 +16,7 @@ fn service(namespace: &str, name: &str) -> Value {
 #[test]
 fn two_services_never_share_a_cluster_role_binding_and_neither_overwrites_the_others() {
     let mut world = world(&presets_as_layers(), false);
-    let subjects = |world: &super::world::World| -> Vec<(String, String)> {
+    let subjects = |world: &super::cluster_model::ClusterModel| -> Vec<(String, String)> {
         let mut all: Vec<(String, String)> = (world.snapshot.cluster_role_bindings.iter())
             .map(|binding| {
                 let subject = &binding.subjects.as_ref().unwrap()[0];

@@ -10,12 +10,12 @@ use longboat_compose::{
 use longboat_key::Key;
 use serde_json::Value;
 
-use super::{SYSTEM_NAMESPACE, world::World};
+use super::{SYSTEM_NAMESPACE, cluster_model::ClusterModel};
 
 static MERGED: LazyLock<MergedSpecs> = LazyLock::new(MergedSpecs::default);
 
 /// The outcome of composition, and the spec to plan, if any.
-pub(super) struct Composed {
+pub(super) struct CompositionResult {
     pub(super) outcome: Outcome,
     pub(super) spec: Option<LLMInferenceServiceSpec>,
 }
@@ -35,7 +35,7 @@ pub(super) fn presets(golden: &longboat_golden::Entry) -> ConfigSet {
     presets.into_iter().map(|preset| Layer::new(&serde_json::from_value(preset).unwrap()).unwrap()).collect()
 }
 
-pub(super) fn compose(world: &World, service: &LLMInferenceService) -> Composed {
+pub(super) fn compose(world: &ClusterModel, service: &LLMInferenceService) -> CompositionResult {
     let config_maps: BTreeMap<Key, BTreeMap<String, String>> = world
         .snapshot
         .config_maps
@@ -60,12 +60,12 @@ pub(super) fn compose(world: &World, service: &LLMInferenceService) -> Composed 
                 (None, true) => Some(service.spec.clone()),
                 (None, false) => Some(*effective.spec),
             };
-            Composed { outcome, spec }
+            CompositionResult { outcome, spec }
         }
         Err(error) => {
             let outcome = Outcome::of_error(&error, stopped);
             let spec = outcome.use_own_spec.then(|| service.spec.clone());
-            Composed { outcome, spec }
+            CompositionResult { outcome, spec }
         }
     }
 }

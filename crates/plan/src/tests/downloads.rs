@@ -8,24 +8,24 @@ use longboat_key::{Name, Namespace};
 use serde_json::json;
 
 use super::{
+    cluster_model::ClusterModel,
     laws::{NAMESPACE, plain, presets_as_layers, world},
     simulate,
-    world::World,
 };
 use crate::Download;
 
-fn pod(world: &World) -> &PodSpec {
+fn pod(world: &ClusterModel) -> &PodSpec {
     let deployment = world.snapshot.deployments.get(Namespace(NAMESPACE), Name("llm-kserve")).unwrap();
     deployment.spec.as_ref().unwrap().template.spec.as_ref().unwrap()
 }
 
-fn initializer(world: &World) -> &Container {
+fn initializer(world: &ClusterModel) -> &Container {
     let mut all = pod(world).init_containers.iter().flatten();
     all.find(|container| container.name == "storage-initializer").unwrap()
 }
 
 /// The port of the container, and the port in its environment.
-fn ports(world: &World) -> (Option<i32>, Option<String>) {
+fn ports(world: &ClusterModel) -> (Option<i32>, Option<String>) {
     let container = initializer(world);
     let port = container.ports.iter().flatten().next().map(|port| port.container_port);
     let mut env = container.env.iter().flatten();
@@ -36,7 +36,7 @@ fn ports(world: &World) -> (Option<i32>, Option<String>) {
     )
 }
 
-fn set(world: &mut World, port: Option<u16>, ours: bool) {
+fn set(world: &mut ClusterModel, port: Option<u16>, ours: bool) {
     let platform = Arc::make_mut(&mut world.snapshot.platform);
     platform.download_progress_port = port;
     platform.storage.ours = ours;
@@ -72,7 +72,7 @@ fn a_download_is_told_while_it_runs_and_ready_does_not_depend_on_it() {
     world.settle();
     simulate::ready(&mut world, NAMESPACE, &json!({}));
     world.settle();
-    let found = |world: &World, type_: &str| -> Option<Condition> {
+    let found = |world: &ClusterModel, type_: &str| -> Option<Condition> {
         let status = world.services.values().next()?.status.as_ref()?;
         status.conditions.iter().find(|found| found.type_ == type_).cloned()
     };

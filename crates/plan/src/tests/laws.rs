@@ -8,7 +8,7 @@ use longboat_key::{Key, Name, Namespace};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{SYSTEM_NAMESPACE, simulate, world::World};
+use super::{SYSTEM_NAMESPACE, cluster_model::ClusterModel, simulate};
 use crate::Snapshot;
 
 pub(super) const NAMESPACE: &str = "team";
@@ -77,7 +77,7 @@ fn service() -> impl Strategy<Value = Value> {
     })
 }
 
-pub(super) fn world(configs: &ConfigSet, tls: bool) -> World {
+pub(super) fn world(configs: &ConfigSet, tls: bool) -> ClusterModel {
     let ingress = format!(
         r#"{{"ingressGateway": "x/y", "kserveIngressGateway": "kserve/gw", "enableLLMInferenceServiceTLS": {tls}}}"#
     );
@@ -86,7 +86,8 @@ pub(super) fn world(configs: &ConfigSet, tls: bool) -> World {
     let data: BTreeMap<String, String> = data.map(|(key, text)| (key.to_owned(), text.to_owned())).into();
     let platform = Arc::new(Platform::parse(&data, SYSTEM_NAMESPACE).unwrap());
     let now = "2026-11-20T00:00:00Z".parse().unwrap();
-    let mut world = World::new(Snapshot::empty(now, platform, SYSTEM_NAMESPACE.to_shared()), configs.clone());
+    let mut world =
+        ClusterModel::new(Snapshot::empty(now, platform, SYSTEM_NAMESPACE.to_shared()), configs.clone());
     world.put(
         json!({
             "apiVersion": "gateway.networking.k8s.io/v1", "kind": "Gateway", "metadata": {"name": "gw"},
@@ -98,7 +99,7 @@ pub(super) fn world(configs: &ConfigSet, tls: bool) -> World {
     world
 }
 
-pub(super) fn children(world: &World) -> Vec<String> {
+pub(super) fn children(world: &ClusterModel) -> Vec<String> {
     let mut found = BTreeMap::new();
     world.children(NAMESPACE, &mut found);
     found.into_keys().collect()
@@ -205,7 +206,7 @@ fn what_serves_stays_until_its_successor_serves() {
     grouped["spec"]["worker"] = json!({"containers": [{"name": "main"}]});
     grouped["spec"]["parallelism"] = json!({"data": 4, "dataLocal": 2});
     let (single, group) = ("deployment-llm-kserve.yaml", "leaderworkerset-llm-kserve-mn.yaml");
-    let has = |world: &World, name: &str| children(world).iter().any(|child| child == name);
+    let has = |world: &ClusterModel, name: &str| children(world).iter().any(|child| child == name);
     world.put(plain(), NAMESPACE);
     world.settle();
     for (service, before, after) in [(grouped, single, group), (plain(), group, single)] {
@@ -221,7 +222,7 @@ fn what_serves_stays_until_its_successor_serves() {
 #[test]
 fn workloads_of_several_replicas_get_a_budget_where_the_platform_says_so() {
     let mut world = world(&presets_as_layers(), false);
-    let budgets = |world: &World| {
+    let budgets = |world: &ClusterModel| {
         let all = world.snapshot.pod_disruption_budgets.iter();
         all.map(|budget| budget.metadata.name.clone().unwrap()).collect::<Vec<_>>()
     };
@@ -280,13 +281,13 @@ fn only_the_namespaces_that_the_platform_names_may_call_pickers() {
 #[test]
 fn our_initializer_names_its_role_and_a_running_one_keeps_its_image_command_and_memory() {
     const ENTRY_POINT: &str = "/storage-initializer/scripts/initializer-entrypoint";
-    let set = |world: &mut World, ours: bool| {
+    let set = |world: &mut ClusterModel, ours: bool| {
         let platform = Arc::make_mut(&mut world.snapshot.platform);
         platform.storage.ours = ours;
         platform.storage.image = if ours { "ours:1" } else { "theirs:1" }.to_owned();
         platform.storage.memory_limit = if ours { "100Mi" } else { "1Gi" }.to_owned();
     };
-    let made = |world: &World| {
+    let made = |world: &ClusterModel| {
         let deployment = world.snapshot.deployments.get(Namespace(NAMESPACE), Name("llm-kserve")).unwrap();
         let pod = deployment.spec.as_ref().unwrap().template.spec.as_ref().unwrap();
         let all = pod.init_containers.iter().flatten();

@@ -2,6 +2,7 @@
 //! are compared in the tests of the controller (`crates/controller/tests`).
 
 mod asked_for;
+mod cluster_model;
 mod collisions;
 mod composing;
 mod downloads;
@@ -13,7 +14,6 @@ mod reads;
 mod simulate;
 mod troubles;
 mod unreadable;
-mod world;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -25,9 +25,9 @@ use longboat_compose::ConfigSet;
 use longboat_key::{Name, Namespace};
 use serde_json::{Value, json};
 
-use longboat_golden::{self as golden, Case, Difference, Entry, MeantDifferences, Report, Stage};
+use longboat_golden::{self as golden, Case, Difference, Entry, IntendedDifferences, Report, Stage};
 
-use self::world::World;
+use self::cluster_model::ClusterModel;
 use crate::{Child, PickerRefusal, Snapshot, names, refusal_of_spec};
 
 const SYSTEM_NAMESPACE: Namespace<&str> = Namespace("kserve");
@@ -35,7 +35,7 @@ const SYSTEM_NAMESPACE: Namespace<&str> = Namespace("kserve");
 #[test]
 fn services_get_the_children_and_the_status_that_the_reference_gives_them() {
     let recordings = golden::golden();
-    let meant = MeantDifferences::of_planning();
+    let meant = IntendedDifferences::of_planning();
     let presets = composing::presets(&recordings);
     let only = std::env::var("LONGBOAT_CASE").ok();
     let mut report = Report::default();
@@ -66,7 +66,7 @@ fn services_get_the_children_and_the_status_that_the_reference_gives_them() {
 const REFUSED: [&str; 1] = ["sched-inline-strings-that-look-typed"];
 
 /// Collects the pickers that would not start. The webhook, which sees less, must not warn of others.
-fn collect_refused(world: &World, case: &Case, refused: &mut BTreeSet<String>) {
+fn collect_refused(world: &ClusterModel, case: &Case, refused: &mut BTreeSet<String>) {
     for service in world.services.values() {
         let namespace = Namespace::of(&service.metadata);
         let picker = names::scheduler(Name::of(&service.metadata));
@@ -79,7 +79,7 @@ fn collect_refused(world: &World, case: &Case, refused: &mut BTreeSet<String>) {
     }
 }
 
-fn judge(mut world: World, case: &Case, refused: &mut BTreeSet<String>) -> Vec<Difference> {
+fn judge(mut world: ClusterModel, case: &Case, refused: &mut BTreeSet<String>) -> Vec<Difference> {
     let mut found = Vec::new();
     for stage in &case.stages {
         act(&mut world, case, stage);
@@ -108,7 +108,7 @@ fn is_in_sample(case: &Case) -> bool {
 }
 
 /// Returns `None` if the settings of the case cannot be parsed.
-fn new_world(recordings: &Entry, presets: &ConfigSet, case: &Case) -> Option<World> {
+fn new_world(recordings: &Entry, presets: &ConfigSet, case: &Case) -> Option<ClusterModel> {
     let config_map = match &case.variant {
         Some(variant) => recordings.join(&format!("base/variants/{variant}.yaml")),
         None => recordings.join("base/configmap.yaml"),
@@ -129,7 +129,7 @@ fn new_world(recordings: &Entry, presets: &ConfigSet, case: &Case) -> Option<Wor
         Some("noxpool") => served.inference_pool_x = false,
         _ => {}
     }
-    let mut world = World::new(snapshot, presets.clone());
+    let mut world = ClusterModel::new(snapshot, presets.clone());
     if world.snapshot.capabilities.gateway_api {
         world.put(golden::documents(&recordings.join("base/gateway.yaml")).remove(0), &SYSTEM_NAMESPACE);
     }
@@ -146,7 +146,7 @@ fn new_world(recordings: &Entry, presets: &ConfigSet, case: &Case) -> Option<Wor
 }
 
 /// Executes the action of a stage.
-fn act(world: &mut World, case: &Case, stage: &Stage) {
+fn act(world: &mut ClusterModel, case: &Case, stage: &Stage) {
     for input in &stage.inputs {
         world.put(input.clone(), &case.name);
     }
@@ -169,7 +169,13 @@ fn act(world: &mut World, case: &Case, stage: &Stage) {
     }
 }
 
-fn patch_child(world: &mut World, kind: &str, namespace: Namespace<&str>, name: Name<&str>, patch: &Value) {
+fn patch_child(
+    world: &mut ClusterModel,
+    kind: &str,
+    namespace: Namespace<&str>,
+    name: Name<&str>,
+    patch: &Value,
+) {
     fn found<K: Child + serde::Serialize>(
         snapshot: &Snapshot,
         namespace: Namespace<&str>,
@@ -208,7 +214,7 @@ fn merge_patch(target: &mut Value, patch: &Value) {
     }
 }
 
-fn compare(world: &World, case: &Case, stage: &Stage, found: &mut Vec<Difference>) {
+fn compare(world: &ClusterModel, case: &Case, stage: &Stage, found: &mut Vec<Difference>) {
     let mut ours = BTreeMap::new();
     world.children(&case.name, &mut ours);
     let mut names: Vec<&String> = stage.children.keys().chain(ours.keys()).collect();

@@ -7,9 +7,9 @@ use longboat_key::{Name, Namespace};
 use serde_json::{Value, json};
 
 use super::{
+    cluster_model::ClusterModel,
     laws::{NAMESPACE, plain, presets_as_layers, with_prefill, world},
     proof::{condition, rolled_out},
-    world::World,
 };
 
 const HALVES: [&str; 2] = ["llm-kserve", "llm-kserve-prefill"];
@@ -19,7 +19,7 @@ fn paired(mut service: Value) -> Value {
     service
 }
 
-fn with(service: Value) -> World {
+fn with(service: Value) -> ClusterModel {
     let mut world = world(&presets_as_layers(), false);
     world.put(service, NAMESPACE);
     world.settle();
@@ -27,7 +27,7 @@ fn with(service: Value) -> World {
 }
 
 /// The label on the pods of each half that exists.
-fn labels(world: &World) -> Vec<Option<String>> {
+fn labels(world: &ClusterModel) -> Vec<Option<String>> {
     let template = |name: &str| {
         let found = world.snapshot.deployments.get(Namespace(NAMESPACE), Name(name))?;
         let labels = found.spec.as_ref()?.template.metadata.as_ref()?.labels.clone();
@@ -115,7 +115,7 @@ fn the_revision_follows_what_both_halves_must_agree_about_and_nothing_else() {
 fn the_status_says_what_a_roll_out_waits_for() {
     let mut world = with(paired(with_prefill()));
     rolled_out(&mut world);
-    let said = |world: &World| condition(world, "KVPaired").unwrap();
+    let said = |world: &ClusterModel| condition(world, "KVPaired").unwrap();
     let before = said(&world);
     assert!(before.is_true() && before.reason == "OneRevision", "{before:?}");
     let mut changed = paired(with_prefill());

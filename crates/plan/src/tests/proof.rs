@@ -8,11 +8,13 @@ use longboat_key::{Name, Namespace};
 use serde_json::{Value, json};
 
 use super::{
+    cluster_model::ClusterModel,
     laws::{NAMESPACE, plain, presets_as_layers, with_prefill, world},
     simulate,
-    world::World,
 };
-use crate::proof::{Answer, Counters, Outcome, PodMetrics, Probe, Role, Seen, Unreached, judge, next};
+use crate::proof::{
+    Answer, Counters, Outcome, PodMetrics, Probe, ProbeError, ProbeObservation, Role, judge, next,
+};
 
 const RECORD: &str = "longboat.dev/serving-proof-record";
 
@@ -33,7 +35,7 @@ fn pod(name: &str, address: &str, role: &str) -> Value {
 }
 
 /// Makes all pods of all Deployments have the newest revision.
-pub(super) fn rolled_out(world: &mut World) {
+pub(super) fn rolled_out(world: &mut ClusterModel) {
     simulate::ready(world, NAMESPACE, &json!({}));
     let all: Vec<_> = world.snapshot.deployments.in_namespace(Namespace(NAMESPACE)).cloned().collect();
     for mut deployment in all {
@@ -46,7 +48,7 @@ pub(super) fn rolled_out(world: &mut World) {
 }
 
 /// A world in which everything is ready and no request was sent.
-fn ready(service: Value) -> World {
+fn ready(service: Value) -> ClusterModel {
     let mut world = world(&presets_as_layers(), false);
     world.put(pod("a", "10.0.0.1", "decode"), NAMESPACE);
     world.put(pod("b", "10.0.0.2", "prefill"), NAMESPACE);
@@ -56,23 +58,23 @@ fn ready(service: Value) -> World {
     world
 }
 
-fn status(world: &World) -> LLMInferenceServiceStatus {
+fn status(world: &ClusterModel) -> LLMInferenceServiceStatus {
     world.services.values().next().unwrap().status.clone().unwrap()
 }
 
-pub(super) fn condition(world: &World, type_: &str) -> Option<Condition> {
+pub(super) fn condition(world: &ClusterModel, type_: &str) -> Option<Condition> {
     status(world).conditions.into_iter().find(|condition| condition.type_ == type_)
 }
 
 /// Status and reason of a condition.
-fn said(world: &World, type_: &str) -> String {
+fn said(world: &ClusterModel, type_: &str) -> String {
     condition(world, type_).map_or_else(String::new, |found| {
         let status = serde_json::to_value(found.status).unwrap();
         format!("{} {}", status.as_str().unwrap(), found.reason)
     })
 }
 
-fn due(world: &mut World) -> Option<Probe> {
+fn due(world: &mut ClusterModel) -> Option<Probe> {
     let children = world.live_children();
     let service = world.services.values().next().unwrap();
     let spec = super::composing::compose(world, service).spec.unwrap();
@@ -80,7 +82,7 @@ fn due(world: &mut World) -> Option<Probe> {
 }
 
 /// Simulates the due request: it gets this response, and the counters of the engines show a transfer or not.
-fn answered(world: &mut World, answer: Result<(u16, &str), Unreached>, transferred: bool) -> Outcome {
+fn answered(world: &mut ClusterModel, answer: Result<(u16, &str), ProbeError>, transferred: bool) -> Outcome {
     let probe = due(world).expect("a request is due");
     let page = |text: &str| Counters::read(text.as_bytes());
     let pods = probe.pods.iter().map(|pod| match pod.role {
@@ -95,7 +97,7 @@ fn answered(world: &mut World, answer: Result<(u16, &str), Unreached>, transferr
     });
     let pods = pods.collect();
     let answer = answer.map(|(code, body)| Answer { code, body: body.as_bytes().to_vec() });
-    let outcome = judge(&probe, &Seen { answer, pods, at: world.snapshot.now.as_second() });
+    let outcome = judge(&probe, &ProbeObservation { answer, pods, at: world.snapshot.now.as_second() });
     world.proof = Some(outcome.clone());
     world.settle();
     world.proof = None;
@@ -105,7 +107,7 @@ fn answered(world: &mut World, answer: Result<(u16, &str), Unreached>, transferr
 
 const TOKEN: &str = r#"{"model": "llm", "choices": [{"text": "a"}], "usage": {"prompt_tokens": 900, "completion_tokens": 1}}"#;
 
-fn later(world: &mut World, seconds: i64) {
+fn later(world: &mut ClusterModel, seconds: i64) {
     let now: Timestamp = world.snapshot.now;
     world.snapshot.now = now + SignedDuration::from_secs(seconds);
 }
@@ -149,7 +151,7 @@ fn one_request_proves_and_nothing_more_is_asked_until_something_changes() {
     world.put(pod("d", "10.0.0.4", "both"), NAMESPACE);
     world.settle();
     assert_eq!(due(&mut world).unwrap().delay.as_secs(), 10, "pods may come one after the other");
-    answered(&mut world, Err(Unreached::Connection("refused".into())), false);
+    answered(&mut world, Err(ProbeError::Connection("refused".into())), false);
     assert_eq!(said(&world, "ServingProven"), "False GatewayUnreachable");
 }
 

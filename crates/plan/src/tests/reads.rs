@@ -12,7 +12,7 @@ use longboat_key::{Key, Name, Namespace, Uid};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
-use super::{composing, world::World};
+use super::{cluster_model::ClusterModel, composing};
 use crate::{
     Applied, Child, Children, Kind, ObjectKey, Objects, Plan, Progress, Snapshot, kinds, owner, types,
 };
@@ -20,7 +20,7 @@ use crate::{
 /// One service, with the input of its reconcile.
 struct Subject<'a> {
     service: &'a LLMInferenceService,
-    composed: composing::Composed,
+    composed: composing::CompositionResult,
     applied: Children<Applied>,
 }
 
@@ -33,7 +33,7 @@ struct Outcome {
 
 /// Removes each object of a settled world in turn, and each part of it. Returns the changes that made a difference to a
 /// service and would not have enqueued it.
-pub(super) fn unnoticed(world: &World) -> Vec<String> {
+pub(super) fn unnoticed(world: &ClusterModel) -> Vec<String> {
     let mut found = Vec::new();
     for service in world.services.values() {
         let composed = composing::compose(world, service);

@@ -20,10 +20,10 @@ use longboat_api::foreign::{
 use longboat_key::Namespace;
 use serde_json::Value;
 
-use super::world::World;
+use super::cluster_model::ClusterModel;
 
 /// Makes everything in a namespace ready, except as `how` specifies.
-pub(super) fn ready(world: &mut World, namespace: &str, how: &Value) {
+pub(super) fn ready(world: &mut ClusterModel, namespace: &str, how: &Value) {
     let only = how["only"].as_array();
     let wanted = |kind: &str| only.is_none_or(|kinds| kinds.iter().any(|present| present == kind));
     if wanted("Deployment") {
@@ -56,7 +56,7 @@ fn words(how: &Value, type_: &str, reason: &str) -> [String; 3] {
     }
 }
 
-fn deployments(world: &mut World, namespace: &str, how: &Value) {
+fn deployments(world: &mut ClusterModel, namespace: &str, how: &Value) {
     let all: Vec<_> = world.snapshot.deployments.in_namespace(Namespace(namespace)).cloned().collect();
     for mut deployment in all {
         let wanted = deployment.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1);
@@ -84,7 +84,7 @@ fn deployments(world: &mut World, namespace: &str, how: &Value) {
     }
 }
 
-fn autoscalers(world: &mut World, namespace: &str, how: &Value) {
+fn autoscalers(world: &mut ClusterModel, namespace: &str, how: &Value) {
     let all: Vec<_> =
         world.snapshot.horizontal_pod_autoscalers.in_namespace(Namespace(namespace)).cloned().collect();
     for mut object in all {
@@ -107,7 +107,7 @@ fn autoscalers(world: &mut World, namespace: &str, how: &Value) {
     }
 }
 
-fn scaled_objects(world: &mut World, namespace: &str, how: &Value) {
+fn scaled_objects(world: &mut ClusterModel, namespace: &str, how: &Value) {
     let all: Vec<_> = world.snapshot.scaled_objects.in_namespace(Namespace(namespace)).cloned().collect();
     for mut object in all {
         let conditions = ["Ready", "Active", "Fallback", "Paused"].map(|type_| {
@@ -122,7 +122,7 @@ fn scaled_objects(world: &mut World, namespace: &str, how: &Value) {
     }
 }
 
-fn groups(world: &mut World, namespace: &str, how: &Value) {
+fn groups(world: &mut ClusterModel, namespace: &str, how: &Value) {
     let now = Time(world.snapshot.now);
     let all: Vec<_> = world.snapshot.leader_worker_sets.in_namespace(Namespace(namespace)).cloned().collect();
     for mut set in all {
@@ -154,7 +154,7 @@ fn condition(how: &Value, type_: &str, generation: Option<i64>, now: Time) -> Co
     }
 }
 
-fn routes(world: &mut World, namespace: &str, how: &Value) {
+fn routes(world: &mut ClusterModel, namespace: &str, how: &Value) {
     let now = Time(world.snapshot.now);
     let all: Vec<_> = world.snapshot.http_routes.in_namespace(Namespace(namespace)).cloned().collect();
     for mut route in all {
@@ -173,7 +173,7 @@ fn routes(world: &mut World, namespace: &str, how: &Value) {
     }
 }
 
-fn pools(world: &mut World, namespace: &str, how: &Value) {
+fn pools(world: &mut ClusterModel, namespace: &str, how: &Value) {
     let now = Time(world.snapshot.now);
     let mut gateways: Vec<ParentReference> = world
         .snapshot

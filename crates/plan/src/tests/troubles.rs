@@ -8,20 +8,20 @@ use longboat_key::{Name, Namespace};
 use serde_json::{Value, json};
 
 use super::{
+    cluster_model::ClusterModel,
     laws::{NAMESPACE, plain, presets_as_layers, world},
     reads, simulate,
-    world::World,
 };
 
 const UNAVAILABLE: &str = "Deployment does not have minimum availability.";
 
-fn found(world: &World, type_: &str) -> Condition {
+fn found(world: &ClusterModel, type_: &str) -> Condition {
     let status = world.services.values().next().unwrap().status.as_ref().unwrap();
     status.conditions.iter().find(|found| found.type_ == type_).unwrap().clone()
 }
 
 /// A crashed pod of the workload, as the controller's cache keeps it.
-fn pod(world: &World, labels: &Value) -> Value {
+fn pod(world: &ClusterModel, labels: &Value) -> Value {
     let deployment = world.snapshot.deployments.get(Namespace(NAMESPACE), Name("llm-kserve")).unwrap();
     let mut own = json!(deployment.spec.as_ref().unwrap().selector.match_labels);
     own.as_object_mut().unwrap().extend(labels.as_object().unwrap().clone());

@@ -56,7 +56,7 @@ pub(crate) fn restrict(context: &Context, pod: &mut PodSpec) {
         let kept: Vec<String> = added.into_iter().filter(|capability| capability == ALLOWED).collect();
         context.capabilities =
             Some(Capabilities { add: Some(kept).filter(|kept| !kept.is_empty()), ..drop_all() });
-        as_somebody_else(context);
+        require_non_root(context);
         let seccomp = context.seccomp_profile.as_ref().or(of_pod.as_ref());
         if seccomp.is_none_or(|profile| profile.type_ == "Unconfined") {
             context.seccomp_profile = Some(runtime_default());
@@ -69,7 +69,7 @@ pub(crate) fn restrict(context: &Context, pod: &mut PodSpec) {
 }
 
 /// Runs the container as a user other than root: the image's user, or the named one.
-fn as_somebody_else(context: &mut SecurityContext) {
+fn require_non_root(context: &mut SecurityContext) {
     context.run_as_non_root = Some(true);
     context.run_as_user = context.run_as_user.filter(|user| *user != 0);
 }

@@ -20,16 +20,16 @@ use super::{
 /// A value that this YAML cannot represent: an enum with data, or a key that is not a string.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("cannot be written as YAML: {0}")]
-pub struct NotYaml(String);
+pub struct YamlError(String);
 
-impl ser::Error for NotYaml {
+impl ser::Error for YamlError {
     fn custom<T: fmt::Display>(message: T) -> Self {
         Self(message.to_string())
     }
 }
 
 /// Writes a document. If it is an object, leaves out null and empty members as [`Omit`] says.
-pub(super) fn document<T: Serialize + ?Sized>(value: &T, is_object: bool) -> Result<String, NotYaml> {
+pub(super) fn document<T: Serialize + ?Sized>(value: &T, is_object: bool) -> Result<String, YamlError> {
     let mut emitter = Emitter::default();
     let omit = if is_object { Omit::Object } else { Omit::Nothing };
     value.serialize(Node { emitter: &mut emitter, at: At::Document, indent: 0, omit })?;
@@ -140,7 +140,7 @@ impl<'w> Node<'w> {
 
 macro_rules! numbers {
     ($($name:ident: $type:ty),*) => {
-        $(fn $name(self, value: $type) -> Result<(), NotYaml> {
+        $(fn $name(self, value: $type) -> Result<(), YamlError> {
             self.plain(&format_number(&Number::from(value)));
             Ok(())
         })*
@@ -149,30 +149,30 @@ macro_rules! numbers {
 
 impl<'w> Serializer for Node<'w> {
     type Ok = ();
-    type Error = NotYaml;
+    type Error = YamlError;
     type SerializeSeq = Collection<'w>;
     type SerializeTuple = Collection<'w>;
     type SerializeTupleStruct = Collection<'w>;
-    type SerializeTupleVariant = Impossible<(), NotYaml>;
+    type SerializeTupleVariant = Impossible<(), YamlError>;
     type SerializeMap = Collection<'w>;
     type SerializeStruct = Collection<'w>;
-    type SerializeStructVariant = Impossible<(), NotYaml>;
+    type SerializeStructVariant = Impossible<(), YamlError>;
 
     numbers! {
         serialize_i8: i8, serialize_i16: i16, serialize_i32: i32, serialize_i64: i64,
         serialize_u8: u8, serialize_u16: u16, serialize_u32: u32, serialize_u64: u64
     }
 
-    fn serialize_bool(self, value: bool) -> Result<(), NotYaml> {
+    fn serialize_bool(self, value: bool) -> Result<(), YamlError> {
         self.plain(if value { "true" } else { "false" });
         Ok(())
     }
 
-    fn serialize_f32(self, value: f32) -> Result<(), NotYaml> {
+    fn serialize_f32(self, value: f32) -> Result<(), YamlError> {
         self.serialize_f64(f64::from(value))
     }
 
-    fn serialize_f64(self, value: f64) -> Result<(), NotYaml> {
+    fn serialize_f64(self, value: f64) -> Result<(), YamlError> {
         match Number::from_f64(value) {
             Some(number) => self.plain(&format_number(&number)),
             None => return self.serialize_unit(),
@@ -180,37 +180,37 @@ impl<'w> Serializer for Node<'w> {
         Ok(())
     }
 
-    fn serialize_char(self, value: char) -> Result<(), NotYaml> {
+    fn serialize_char(self, value: char) -> Result<(), YamlError> {
         self.serialize_str(value.encode_utf8(&mut [0; 4]))
     }
 
-    fn serialize_str(self, text: &str) -> Result<(), NotYaml> {
+    fn serialize_str(self, text: &str) -> Result<(), YamlError> {
         self.scalar(Kind::Other, |writer, indent| writer.string(text, indent, Position::Value));
         Ok(())
     }
 
-    fn serialize_bytes(self, bytes: &[u8]) -> Result<(), NotYaml> {
+    fn serialize_bytes(self, bytes: &[u8]) -> Result<(), YamlError> {
         self.collect_seq(bytes)
     }
 
-    fn serialize_none(self) -> Result<(), NotYaml> {
+    fn serialize_none(self) -> Result<(), YamlError> {
         self.serialize_unit()
     }
 
-    fn serialize_some<T: Serialize + ?Sized>(self, value: &T) -> Result<(), NotYaml> {
+    fn serialize_some<T: Serialize + ?Sized>(self, value: &T) -> Result<(), YamlError> {
         value.serialize(self)
     }
 
-    fn serialize_unit(self) -> Result<(), NotYaml> {
+    fn serialize_unit(self) -> Result<(), YamlError> {
         self.scalar(Kind::Null, |writer, _| writer.text("null"));
         Ok(())
     }
 
-    fn serialize_unit_struct(self, _: &'static str) -> Result<(), NotYaml> {
+    fn serialize_unit_struct(self, _: &'static str) -> Result<(), YamlError> {
         self.serialize_unit()
     }
 
-    fn serialize_unit_variant(self, _: &'static str, _: u32, variant: &'static str) -> Result<(), NotYaml> {
+    fn serialize_unit_variant(self, _: &'static str, _: u32, variant: &'static str) -> Result<(), YamlError> {
         self.serialize_str(variant)
     }
 
@@ -218,7 +218,7 @@ impl<'w> Serializer for Node<'w> {
         self,
         _: &'static str,
         value: &T,
-    ) -> Result<(), NotYaml> {
+    ) -> Result<(), YamlError> {
         value.serialize(self)
     }
 
@@ -228,19 +228,19 @@ impl<'w> Serializer for Node<'w> {
         _: u32,
         _: &'static str,
         _: &T,
-    ) -> Result<(), NotYaml> {
+    ) -> Result<(), YamlError> {
         Err(with_content(name))
     }
 
-    fn serialize_seq(self, _: Option<usize>) -> Result<Collection<'w>, NotYaml> {
+    fn serialize_seq(self, _: Option<usize>) -> Result<Collection<'w>, YamlError> {
         Ok(self.sequence())
     }
 
-    fn serialize_tuple(self, _: usize) -> Result<Collection<'w>, NotYaml> {
+    fn serialize_tuple(self, _: usize) -> Result<Collection<'w>, YamlError> {
         Ok(self.sequence())
     }
 
-    fn serialize_tuple_struct(self, _: &'static str, _: usize) -> Result<Collection<'w>, NotYaml> {
+    fn serialize_tuple_struct(self, _: &'static str, _: usize) -> Result<Collection<'w>, YamlError> {
         Ok(self.sequence())
     }
 
@@ -250,15 +250,15 @@ impl<'w> Serializer for Node<'w> {
         _: u32,
         _: &'static str,
         _: usize,
-    ) -> Result<Impossible<(), NotYaml>, NotYaml> {
+    ) -> Result<Impossible<(), YamlError>, YamlError> {
         Err(with_content(name))
     }
 
-    fn serialize_map(self, _: Option<usize>) -> Result<Collection<'w>, NotYaml> {
+    fn serialize_map(self, _: Option<usize>) -> Result<Collection<'w>, YamlError> {
         Ok(self.mapping())
     }
 
-    fn serialize_struct(self, _: &'static str, _: usize) -> Result<Collection<'w>, NotYaml> {
+    fn serialize_struct(self, _: &'static str, _: usize) -> Result<Collection<'w>, YamlError> {
         Ok(self.mapping())
     }
 
@@ -268,13 +268,13 @@ impl<'w> Serializer for Node<'w> {
         _: u32,
         _: &'static str,
         _: usize,
-    ) -> Result<Impossible<(), NotYaml>, NotYaml> {
+    ) -> Result<Impossible<(), YamlError>, YamlError> {
         Err(with_content(name))
     }
 }
 
-fn with_content(name: &str) -> NotYaml {
-    NotYaml(format!("a variant of {name} that has content"))
+fn with_content(name: &str) -> YamlError {
+    YamlError(format!("a variant of {name} that has content"))
 }
 
 /// A sequence or a mapping that is being written.
@@ -308,7 +308,7 @@ impl Collection<'_> {
         self.count += 1;
     }
 
-    fn item<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), NotYaml> {
+    fn item<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), YamlError> {
         self.open();
         self.emitter.writer.text("- ");
         value.serialize(Node {
@@ -328,9 +328,9 @@ impl Collection<'_> {
         writer.put(':');
     }
 
-    fn member<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), NotYaml> {
+    fn member<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), YamlError> {
         let Some(entry) = self.emitter.entries.last().cloned() else {
-            return Err(NotYaml("a value without a key".to_owned()));
+            return Err(YamlError("a value without a key".to_owned()));
         };
         let omit = match self.omit {
             Omit::Object if &self.emitter.keys[entry.key.clone()] == "metadata" => Omit::Metadata,
@@ -343,13 +343,13 @@ impl Collection<'_> {
             Omit::Metadata => self.emitter.last != Kind::Other,
         };
         if says_nothing {
-            self.take_back(&entry);
+            self.rewind(&entry);
         }
         Ok(())
     }
 
     /// Removes the last entry and its output.
-    fn take_back(&mut self, entry: &Entry) {
+    fn rewind(&mut self, entry: &Entry) {
         let Emitter { writer, keys, entries, .. } = &mut *self.emitter;
         self.count -= 1;
         if self.count == 0 {
@@ -427,13 +427,13 @@ macro_rules! sequences {
     ($($trait:ident: $item:ident),*) => {
         $(impl ser::$trait for Collection<'_> {
             type Ok = ();
-            type Error = NotYaml;
+            type Error = YamlError;
 
-            fn $item<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), NotYaml> {
+            fn $item<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), YamlError> {
                 self.item(value)
             }
 
-            fn end(self) -> Result<(), NotYaml> {
+            fn end(self) -> Result<(), YamlError> {
                 self.close("[]");
                 Ok(())
             }
@@ -447,21 +447,21 @@ sequences! {
 
 impl ser::SerializeMap for Collection<'_> {
     type Ok = ();
-    type Error = NotYaml;
+    type Error = YamlError;
 
-    fn serialize_key<T: Serialize + ?Sized>(&mut self, key: &T) -> Result<(), NotYaml> {
+    fn serialize_key<T: Serialize + ?Sized>(&mut self, key: &T) -> Result<(), YamlError> {
         let from = self.emitter.keys.len();
         write!(self.emitter.keys, "{}", Key(key))
-            .map_err(|_| NotYaml("a key that is neither text nor a number".to_owned()))?;
+            .map_err(|_| YamlError("a key that is neither text nor a number".to_owned()))?;
         self.key(from);
         Ok(())
     }
 
-    fn serialize_value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), NotYaml> {
+    fn serialize_value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), YamlError> {
         self.member(value)
     }
 
-    fn end(self) -> Result<(), NotYaml> {
+    fn end(self) -> Result<(), YamlError> {
         self.close("{}");
         Ok(())
     }
@@ -469,20 +469,20 @@ impl ser::SerializeMap for Collection<'_> {
 
 impl ser::SerializeStruct for Collection<'_> {
     type Ok = ();
-    type Error = NotYaml;
+    type Error = YamlError;
 
     fn serialize_field<T: Serialize + ?Sized>(
         &mut self,
         key: &'static str,
         value: &T,
-    ) -> Result<(), NotYaml> {
+    ) -> Result<(), YamlError> {
         let from = self.emitter.keys.len();
         self.emitter.keys.push_str(key);
         self.key(from);
         self.member(value)
     }
 
-    fn end(self) -> Result<(), NotYaml> {
+    fn end(self) -> Result<(), YamlError> {
         self.close("{}");
         Ok(())
     }

@@ -12,7 +12,7 @@ mod text;
 use serde::Serialize;
 use serde_json::Value;
 
-pub use emit::NotYaml;
+pub use emit::YamlError;
 
 /// Renders a JSON value as a YAML document that ends with a newline.
 pub fn to_yaml(value: &Value) -> String {
@@ -24,8 +24,8 @@ pub fn to_yaml(value: &Value) -> String {
 /// empty members.
 ///
 /// # Errors
-/// [`NotYaml`] for types that no Kubernetes object has.
-pub fn object<T: Serialize>(object: &T) -> Result<String, NotYaml> {
+/// [`YamlError`] for types that no Kubernetes object has.
+pub fn object<T: Serialize>(object: &T) -> Result<String, YamlError> {
     emit::document(object, true)
 }
 

@@ -20,7 +20,7 @@ struct RawParameters {
 struct LatencySlo;
 
 /// Below this use of its KV cache, an endpoint has hardly worked yet, so predictions about it mean little.
-const COLD: f64 = 0.02;
+const COLD_CACHE_USAGE: f64 = 0.02;
 
 pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
     let given: RawParameters = parameters.read()?;
@@ -37,7 +37,8 @@ impl Admitter for LatencySlo {
         for (candidate, snapshot) in context.candidates.iter().enumerate() {
             let outlook = context.outlook(candidate);
             predicted |= outlook.is_some();
-            let (cold, idle) = (snapshot.metrics.kv_usage < COLD, snapshot.metrics.running <= 0.0);
+            let (cold, idle) =
+                (snapshot.metrics.kv_usage < COLD_CACHE_USAGE, snapshot.metrics.running <= 0.0);
             if cold || idle || outlook.is_some_and(|outlook| outlook.valid) {
                 return Ok(());
             }

@@ -5,7 +5,7 @@ use crate::{ConfigError, Options, Scheduler, flow};
 
 /// A configuration with which a picker starts, and the parts that are made of it.
 #[derive(Debug)]
-pub struct Loaded {
+pub struct LoadedConfig {
     /// The document.
     pub config: EndpointPickerConfig,
     /// The metrics to scrape.
@@ -23,11 +23,11 @@ pub struct Loaded {
 ///
 /// # Errors
 /// The first reason for which the picker does not start.
-pub fn load(text: &str, options: Options) -> Result<Loaded, ConfigError> {
+pub fn load(text: &str, options: Options) -> Result<LoadedConfig, ConfigError> {
     let config = EndpointPickerConfig::parse(text)?;
     let layer = DataLayer::from_config(&config)?;
     let scheduler = Scheduler::new(&config, options)?;
     let flow = flow::Settings::from_config(&config)?;
     let parsers = config.parsers()?;
-    Ok(Loaded { config, layer, scheduler, flow, parsers })
+    Ok(LoadedConfig { config, layer, scheduler, flow, parsers })
 }

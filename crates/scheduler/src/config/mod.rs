@@ -12,7 +12,7 @@ mod place;
 mod references;
 
 pub use data_layer::{CustomMetric, DataLayer, EngineConfig, MetricSpec, MetricsSource};
-pub use load::{Loaded, load};
+pub use load::{LoadedConfig, load};
 pub use place::place;
 pub use references::Parser;
 

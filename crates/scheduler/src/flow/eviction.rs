@@ -7,9 +7,9 @@
 use std::{cmp::Reverse, collections::BTreeMap};
 
 /// The most victims per decision.
-const AT_ONCE: usize = 2;
+const MAX_VICTIMS: usize = 2;
 /// How long a victim may take to end, in milliseconds. After that, it counts as ended.
-const PATIENCE_MS: u64 = 10_000;
+const VICTIM_TIMEOUT_MS: u64 = 10_000;
 
 /// Identifies a request in flight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -106,7 +106,7 @@ impl<T> Eviction<T> {
     /// Returns the victims that took too long to end. From now on they count as ended.
     pub fn late(&mut self, now: u64) -> Vec<EvictionOutcome> {
         let before = self.going.len();
-        self.going.retain(|_, since| now.saturating_sub(*since) < PATIENCE_MS);
+        self.going.retain(|_, since| now.saturating_sub(*since) < VICTIM_TIMEOUT_MS);
         let late = before - self.going.len();
         if late > 0 {
             self.settled_at = self.settled_at.max(now.saturating_add(self.grace_ms));
@@ -131,7 +131,7 @@ impl<T> Eviction<T> {
             clippy::cast_sign_loss,
             reason = "it is from 1 to AT_ONCE"
         )]
-        let wanted = wanted.clamp(1.0, count(AT_ONCE)) as usize;
+        let wanted = wanted.clamp(1.0, count(MAX_VICTIMS)) as usize;
         self.share = share;
         let mut evicted = Vec::new();
         while evicted.len() < wanted

@@ -12,8 +12,8 @@ mod settings;
 
 pub use eviction::{ClosedBand, Eviction, EvictionOutcome, Lease};
 pub use limits::UsageLimit;
-pub use queue::{Arrival, Full, Queue, Share, Shares, Ticket};
-pub use service::Served;
+pub use queue::{Arrival, Queue, QueueFull, Share, Shares, Ticket};
+pub use service::FlowService;
 pub use settings::{BandSettings, ConcurrencyMode, Detector, Fairness, LeastService, Ordering, Settings};
 pub(crate) use settings::{check_part, read_detector};
 

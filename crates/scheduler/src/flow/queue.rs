@@ -9,7 +9,7 @@ use std::{
 
 use super::{
     eviction::ClosedBand,
-    service::{FlowServices, Served},
+    service::{FlowService, FlowServices},
     settings::{Fairness, Ordering, Settings},
 };
 
@@ -33,7 +33,7 @@ pub struct Arrival<'a> {
 /// The queue is full: a limit of requests or bytes is reached, either of the band or of all bands together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("queue at capacity")]
-pub struct Full;
+pub struct QueueFull;
 
 /// The used share of the limits for requests and bytes, where 1 is full. `None` if there is no such limit.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -180,8 +180,8 @@ impl<T> Queue<T> {
     /// Adds a request to the queue.
     ///
     /// # Errors
-    /// [`Full`] if a limit is reached.
-    pub fn push(&mut self, arrival: Arrival<'_>, item: T, now: u64) -> Result<Ticket, Full> {
+    /// [`QueueFull`] if a limit is reached.
+    pub fn push(&mut self, arrival: Arrival<'_>, item: T, now: u64) -> Result<Ticket, QueueFull> {
         let known = self.bands.get(&Reverse(arrival.priority)).is_some_and(|band| band.wanted);
         // A priority that is not in use any more falls back to band 0, which always exists.
         let priority = if known { arrival.priority } else { 0 };
@@ -196,7 +196,7 @@ impl<T> Queue<T> {
             || over(band.requests, 1, settings.max_requests)
             || over(band.bytes, arrival.bytes, settings.max_bytes)
         {
-            return Err(Full);
+            return Err(QueueFull);
         }
         let ticket = Ticket(self.next);
         self.next += 1;
@@ -249,7 +249,7 @@ impl<T> Queue<T> {
                         .and_then(|flow| band.flows.get(flow)?.first_key_value())
                         .map(|((_, ticket), _)| *ticket);
                     if let Some(place) = ticket.and_then(|ticket| self.index.get(&ticket)) {
-                        self.attained.went_on(&place.flow, now.saturating_sub(place.since), now);
+                        self.attained.record_dispatch(&place.flow, now.saturating_sub(place.since), now);
                     }
                     ticket
                 }
@@ -282,7 +282,7 @@ impl<T> Queue<T> {
     }
 
     /// Returns the service of each flow. Empty if no fairness policy uses it.
-    pub fn service(&self, now: u64) -> Vec<(Arc<str>, Served)> {
+    pub fn service(&self, now: u64) -> Vec<(Arc<str>, FlowService)> {
         self.settings.least_service().map_or_else(Vec::new, |policy| self.attained.all(&policy, now))
     }
 

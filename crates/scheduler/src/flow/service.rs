@@ -26,7 +26,7 @@ struct Service {
 
 /// The service of a flow.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Served {
+pub struct FlowService {
     /// The tokens, with decay.
     pub tokens: f64,
     /// The number of dispatched requests.
@@ -65,7 +65,7 @@ impl FlowServices {
     }
 
     /// Records that a request of a flow was dispatched after this wait.
-    pub(super) fn went_on(&mut self, flow: &Arc<str>, waited_ms: u64, now: u64) {
+    pub(super) fn record_dispatch(&mut self, flow: &Arc<str>, waited_ms: u64, now: u64) {
         if let Some(service) = self.flows.get_mut(flow) {
             service.waits += 1;
             service.waited_ms = service.waited_ms.saturating_add(waited_ms);
@@ -75,8 +75,8 @@ impl FlowServices {
     }
 
     /// Returns the service of each flow.
-    pub(super) fn all(&self, policy: &LeastService, now: u64) -> Vec<(Arc<str>, Served)> {
-        let served = |service: &Service| Served {
+    pub(super) fn all(&self, policy: &LeastService, now: u64) -> Vec<(Arc<str>, FlowService)> {
+        let served = |service: &Service| FlowService {
             tokens: service.now(policy, now),
             requests: service.waits,
             waited_ms: service.waited_ms,

@@ -5,7 +5,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use longboat_kv_events::{Expected, Index, Limits, Removals};
+use longboat_kv_events::{ExpectedBlocks, Index, Limits, Removals};
 use parking_lot::RwLock;
 
 use crate::{
@@ -87,14 +87,14 @@ pub struct IndexCounts {
 #[derive(Debug)]
 struct BlockIndex {
     index: Index,
-    expected: Expected,
+    expected: ExpectedBlocks,
 }
 
 // === impl Holdings ===
 
 impl Holdings {
     pub(crate) fn new(settings: PreciseSettings) -> Self {
-        let expected = Expected::new(if settings.speculative_ms.is_some() { EXPECTED } else { 0 });
+        let expected = ExpectedBlocks::new(if settings.speculative_ms.is_some() { EXPECTED } else { 0 });
         let index = Index::new(settings.limits.clone());
         let known = RwLock::new(BlockIndex { index, expected });
         Self { settings, known, lookups: AtomicU64::new(0), hits: AtomicU64::new(0) }

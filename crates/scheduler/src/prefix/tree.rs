@@ -45,11 +45,11 @@ struct Order {
     blocks: usize,
 }
 
-const NOBODY: u32 = u32::MAX;
+const NIL: u32 = u32::MAX;
 
 impl Default for Order {
     fn default() -> Self {
-        Self { newest: NOBODY, oldest: NOBODY, blocks: 0 }
+        Self { newest: NIL, oldest: NIL, blocks: 0 }
     }
 }
 
@@ -253,7 +253,7 @@ impl Tree {
         let before = match node.find(slot) {
             Ok(at) => std::mem::replace(&mut node.shares[at].held, all),
             Err(at) => {
-                node.shares.insert(at, Share { slot, held: all, older: NOBODY, newer: NOBODY });
+                node.shares.insert(at, Share { slot, held: all, older: NIL, newer: NIL });
                 0
             }
         };
@@ -262,40 +262,40 @@ impl Tree {
             self.unlink(slot, id);
         }
         let newest = std::mem::replace(&mut self.orders[index].newest, id);
-        self.set(slot, id, |share| (share.older, share.newer) = (newest, NOBODY));
+        self.set(slot, id, |share| (share.older, share.newer) = (newest, NIL));
         self.set(slot, newest, |share| share.newer = id);
-        if newest == NOBODY {
+        if newest == NIL {
             self.orders[index].oldest = id;
         }
     }
 
     /// Puts a node into an endpoint's order of use, just before `newer`.
     fn link_before(&mut self, slot: Slot, id: u32, newer: u32) {
-        let mut older = NOBODY;
+        let mut older = NIL;
         self.set(slot, newer, |share| older = std::mem::replace(&mut share.older, id));
         self.set(slot, id, |share| (share.older, share.newer) = (older, newer));
         self.set(slot, older, |share| share.newer = id);
-        if older == NOBODY {
+        if older == NIL {
             self.orders[slot.0 as usize].oldest = id;
         }
     }
 
     /// Takes a node out of an endpoint's order of use.
     fn unlink(&mut self, slot: Slot, id: u32) {
-        let (mut older, mut newer) = (NOBODY, NOBODY);
+        let (mut older, mut newer) = (NIL, NIL);
         self.set(slot, id, |share| (older, newer) = (share.older, share.newer));
         self.set(slot, older, |share| share.newer = newer);
         self.set(slot, newer, |share| share.older = older);
         let ends = &mut self.orders[slot.0 as usize];
-        if older == NOBODY {
+        if older == NIL {
             ends.oldest = newer;
         }
-        if newer == NOBODY {
+        if newer == NIL {
             ends.newest = older;
         }
     }
 
-    /// Changes an endpoint's share of a node. Does nothing for [`NOBODY`].
+    /// Changes an endpoint's share of a node. Does nothing for [`NIL`].
     fn set(&mut self, slot: Slot, id: u32, change: impl FnOnce(&mut Share)) {
         if let Some(node) = self.nodes.get_mut(id as usize)
             && let Ok(at) = node.find(slot)
@@ -364,8 +364,8 @@ mod tests {
         fn check(&self) {
             let mut linked = 0;
             for (index, order) in self.orders.iter().enumerate() {
-                let (slot, mut at, mut newer, mut blocks) = (Slot(count(index)), order.newest, NOBODY, 0);
-                while at != NOBODY {
+                let (slot, mut at, mut newer, mut blocks) = (Slot(count(index)), order.newest, NIL, 0);
+                while at != NIL {
                     let node = &self.nodes[at as usize];
                     let share = node.shares[node.find(slot).unwrap()];
                     assert_eq!(share.newer, newer);

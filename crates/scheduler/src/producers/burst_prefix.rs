@@ -41,7 +41,7 @@ impl Default for RawParameters {
 
 const UNLIMITED: i64 = -1;
 /// The longest window. Every request waits for it.
-const LONGEST_WINDOW_MS: i64 = 10_000;
+const MAX_WINDOW_MS: i64 = 10_000;
 /// The most blocks that are compared, if no number of tokens is given.
 const BLOCKS: usize = 2048;
 
@@ -60,7 +60,7 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
         "windowDurationMs",
         given.window_duration_ms,
         1,
-        LONGEST_WINDOW_MS,
+        MAX_WINDOW_MS,
         "a number of milliseconds from 1 to 10000",
     )?;
     let block_tokens = within("blockSizeTokens", given.block_size_tokens, 1, most, "1 or more")?;

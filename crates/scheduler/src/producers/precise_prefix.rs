@@ -110,7 +110,7 @@ const ENTRY: usize = 256;
 /// The default number of entries: the blocks of a hundred large engines, about 1 GiB.
 const ENTRIES: usize = 1 << 22;
 /// The most entries, even if more are configured: 4 GiB.
-const MOST_ENTRIES: usize = 1 << 24;
+const MAX_ENTRIES: usize = 1 << 24;
 const MAX_BLOCK: usize = 1 << 16;
 
 pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
@@ -150,7 +150,7 @@ fn settings(given: RawParameters, parameters: &Parameters<'_>) -> Result<Precise
         ));
     }
     if let Some(index) = given.indexer_config.kv_block_index_config {
-        limits.entries = entries(index, parameters)?.unwrap_or(limits.entries).min(MOST_ENTRIES);
+        limits.entries = entries(index, parameters)?.unwrap_or(limits.entries).min(MAX_ENTRIES);
     }
     if let Some(backends) = given.indexer_config.kv_cache_backend_configs {
         for backend in &backends {

@@ -52,7 +52,7 @@ impl Default for RawParameters {
 }
 
 /// The longest response that is used for training.
-const LONGEST: Duration = Duration::from_mins(5);
+const MAX_RESPONSE_DURATION: Duration = Duration::from_mins(5);
 
 /// The producer that is created if one is needed and none is declared.
 pub(crate) fn usual(name: &str) -> LatencySettings {
@@ -60,7 +60,7 @@ pub(crate) fn usual(name: &str) -> LatencySettings {
         name: name.to_owned(),
         streaming: false,
         predict: true,
-        longest: LONGEST,
+        longest: MAX_RESPONSE_DURATION,
         slo_buffer: 1.0,
         role_label: None,
         prefix: 0,
@@ -105,7 +105,7 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
 fn time(parameters: &Parameters<'_>, value: Option<&Value>) -> Result<Duration, ConfigError> {
     let wrong = |message: String| parameters.invalid(format!("contextTTL: {message}"));
     let time = match value {
-        None | Some(Value::Null) => return Ok(LONGEST),
+        None | Some(Value::Null) => return Ok(MAX_RESPONSE_DURATION),
         Some(Value::String(text)) => longboat_duration::parse(text).map_err(wrong)?,
         Some(value) => Duration::from_nanos(
             value.as_u64().ok_or_else(|| wrong(format!("{value} is not a duration such as 5m")))?,

@@ -6,7 +6,6 @@ use serde::Deserialize;
 use crate::{
     context::{Candidate, Context},
     error::ConfigError,
-    media::EncoderLookup,
     parameters::Parameters,
     plugin::{Plugin, Scorer},
     producers::encoder_cache::EncoderLookup,

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use crate::{
     context::{Candidate, Context},
     error::ConfigError,
-    latency::Outlook,
+    latency::LatencyHeadroom,
     parameters::Parameters,
     plugin::{Plugin, Scorer},
     prefix::Settings,
@@ -92,7 +92,7 @@ impl Scorer for Latency {
         if outlooks.iter().all(Option::is_none) {
             return self.without_predictions(context, candidates, scores);
         }
-        let left = |place: usize, outlook: Option<&Outlook>| Headroom {
+        let left = |place: usize, outlook: Option<&LatencyHeadroom>| Headroom {
             place,
             ttft: outlook.map_or(0.0, |outlook| outlook.ttft_headroom),
             tpot: outlook.map_or(0.0, |outlook| outlook.tpot_headroom),

@@ -90,7 +90,7 @@ struct Engine {
 
 /// The prompt tokens that an endpoint computes per millisecond.
 const PREFILL_PER_MS: usize = 10;
-const AT_ONCE: usize = 32;
+const BURST_SIZE: usize = 32;
 
 fn simulate(plugins: &str, profile: &str, system_bytes: usize, seed: u64) -> Outcome {
     let text = format!(
@@ -147,7 +147,7 @@ fn simulate(plugins: &str, profile: &str, system_bytes: usize, seed: u64) -> Out
             }
         }
         for (index, engine) in engines.iter_mut().enumerate() {
-            while engine.running.len() < AT_ONCE
+            while engine.running.len() < BURST_SIZE
                 && let Some(next) = engine.waiting.pop_front()
             {
                 engine.running.push(next);
@@ -180,7 +180,7 @@ fn simulate(plugins: &str, profile: &str, system_bytes: usize, seed: u64) -> Out
                 let metrics = Metrics {
                     waiting: engine.waiting.len() as f64,
                     running: engine.running.len() as f64,
-                    kv_usage: engine.running.len() as f64 / AT_ONCE as f64 * 0.5,
+                    kv_usage: engine.running.len() as f64 / BURST_SIZE as f64 * 0.5,
                     block_size: 16,
                     num_blocks: u32::try_from(CACHE_BLOCKS).unwrap(),
                     ..Metrics::default()

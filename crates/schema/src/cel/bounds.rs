@@ -4,20 +4,20 @@
 //! expression that is deep enough would overflow the stack.
 
 /// The longest expression in characters, as in the reference.
-const LONGEST: usize = 100_000;
+const MAX_EXPRESSION_CHARS: usize = 100_000;
 /// The deepest nesting of brackets and chains together. The reference allows 250, on a stack that grows.
-const DEEPEST: usize = 100;
+const MAX_NESTING: usize = 100;
 
 /// Refuses expressions that are too long or too deep, worded like the reference.
 pub(super) fn check(source: &str) -> Result<(), String> {
     let length = source.chars().count();
-    if length > LONGEST {
+    if length > MAX_EXPRESSION_CHARS {
         return Err(format!(
-            "ERROR: <input>:-1:0: expression code point size exceeds limit: size: {length}, limit {LONGEST}"
+            "ERROR: <input>:-1:0: expression code point size exceeds limit: size: {length}, limit {MAX_EXPRESSION_CHARS}"
         ));
     }
-    if depth(source.as_bytes()) > DEEPEST {
-        return Err(format!("ERROR: <input>:-1:0: expression recursion limit exceeded: {DEEPEST}"));
+    if depth(source.as_bytes()) > MAX_NESTING {
+        return Err(format!("ERROR: <input>:-1:0: expression recursion limit exceeded: {MAX_NESTING}"));
     }
     Ok(())
 }

@@ -51,7 +51,7 @@ thread_local! {
 
 /// An expression that can be evaluated within a budget.
 #[derive(Debug, Clone)]
-pub(super) struct Budgeted {
+pub(super) struct MeteredExpression {
     plain: IdedExpr,
     watched: IdedExpr,
     nodes: u64,
@@ -100,10 +100,10 @@ pub(super) fn size(value: &Value, most: u64) -> u64 {
 
 // === impl Budgeted ===
 
-impl Budgeted {
+impl MeteredExpression {
     pub(super) fn new(plain: IdedExpr) -> Self {
         let mut watched = plain.clone();
-        let mut watch = Watch { names: Vec::new(), nodes: 0, loops: 0, grows: false };
+        let mut watch = CostInstrumenter { names: Vec::new(), nodes: 0, loops: 0, grows: false };
         watch.expression(&mut watched);
         Self { plain, watched, nodes: watch.nodes, loops: watch.loops, grows: watch.grows }
     }
@@ -131,7 +131,7 @@ impl Budgeted {
 }
 
 /// Rewrites an expression so that it charges for its steps.
-struct Watch {
+struct CostInstrumenter {
     /// The variables of the enclosing loops.
     names: Vec<String>,
     nodes: u64,
@@ -141,7 +141,7 @@ struct Watch {
 
 // === impl Watch ===
 
-impl Watch {
+impl CostInstrumenter {
     fn expression(&mut self, expression: &mut IdedExpr) {
         self.nodes += 1;
         let pays = match &mut expression.expr {

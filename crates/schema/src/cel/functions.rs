@@ -14,7 +14,7 @@ type Cel = kube_cel::cel::Value;
 type List = Arc<Vec<Cel>>;
 
 /// The most patterns in the cache. The patterns of definitions are few; rules may build others during evaluation.
-const PATTERNS_MOST: usize = 64;
+const MAX_CACHED_PATTERNS: usize = 64;
 /// The memory limit of a compiled pattern, in bytes.
 const PATTERN_SIZE: usize = 1 << 20;
 
@@ -108,7 +108,7 @@ fn matches(
             .build()
             .map_err(|error| call.error(format!("'{pattern}' not a valid regex:\n{error}")))?;
         let verdict = compiled.is_match(&text);
-        if patterns.len() >= PATTERNS_MOST {
+        if patterns.len() >= MAX_CACHED_PATTERNS {
             patterns.clear();
         }
         patterns.insert(pattern, compiled);

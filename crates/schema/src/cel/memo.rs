@@ -9,14 +9,14 @@ use parking_lot::Mutex;
 use serde_json::Value;
 
 use super::{
-    shape::{Look, Shape},
+    shape::{Shape, ValueAccess},
     value::escaped,
 };
 
 /// The most values that are remembered per rule.
-const MOST: usize = 64;
+const MAX_ENTRIES: usize = 64;
 /// The most bytes of a remembered value.
-const LONGEST: usize = 256;
+const MAX_ENTRY_BYTES: usize = 256;
 
 /// The values for which the rule held, reduced to the parts that the rule reads.
 #[derive(Debug, Default)]
@@ -35,7 +35,7 @@ impl Memo {
     /// Records that the rule held for a value with these parts.
     pub(super) fn note(&self, seen: &[u8]) {
         let mut held = self.held.lock();
-        if held.len() >= MOST {
+        if held.len() >= MAX_ENTRIES {
             held.clear();
         }
         held.insert(seen.into());
@@ -46,12 +46,12 @@ impl Memo {
 /// apart. Returns false if there would be too many bytes; then `bytes` is incomplete.
 pub(super) fn seen(value: &Value, shape: &Shape, bytes: &mut Vec<u8>) -> bool {
     bytes.clear();
-    write(value, Look::Into(shape), bytes)
+    write(value, ValueAccess::Into(shape), bytes)
 }
 
 /// Returns false if there are too many bytes.
-fn write(value: &Value, look: Look<'_>, bytes: &mut Vec<u8>) -> bool {
-    let Look::Into(shape) = look else {
+fn write(value: &Value, look: ValueAccess<'_>, bytes: &mut Vec<u8>) -> bool {
+    let ValueAccess::Into(shape) = look else {
         bytes.push(b'_');
         return true;
     };
@@ -70,7 +70,7 @@ fn write(value: &Value, look: Look<'_>, bytes: &mut Vec<u8>) -> bool {
             for (name, value) in map {
                 // The schema determines which of the two names a rule uses.
                 let field = shape.field([name, &escaped(name)]);
-                if matches!(field, Look::Away) {
+                if matches!(field, ValueAccess::Away) {
                     continue;
                 }
                 if !string(name, bytes) || !write(value, field, bytes) {
@@ -86,7 +86,7 @@ fn write(value: &Value, look: Look<'_>, bytes: &mut Vec<u8>) -> bool {
     }
     // Without a separator, two numbers in a list would read as one.
     bytes.push(b',');
-    bytes.len() <= LONGEST
+    bytes.len() <= MAX_ENTRY_BYTES
 }
 
 /// Writes a string with its length as a prefix, so that no string looks like something else.
@@ -94,7 +94,7 @@ fn string(text: &str, bytes: &mut Vec<u8>) -> bool {
     let Ok(length) = u8::try_from(text.len()) else { return false };
     bytes.extend_from_slice(&[b'"', length]);
     bytes.extend_from_slice(text.as_bytes());
-    bytes.len() <= LONGEST
+    bytes.len() <= MAX_ENTRY_BYTES
 }
 
 #[cfg(test)]

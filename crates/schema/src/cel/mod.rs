@@ -25,7 +25,7 @@ use kube_cel::{
 use serde_json::Value;
 
 use crate::{Cause, default::correlated, path::Path, structural::Node, validate::join};
-use budget::{Budgeted, EXCEEDED, OF_OBJECT};
+use budget::{EXCEEDED, MeteredExpression, OF_OBJECT};
 use memo::Memo;
 pub use program::Program;
 use shape::Shape;
@@ -42,14 +42,14 @@ pub(crate) struct Rule {
     reason: Box<str>,
     field_path: Box<str>,
     optional_old: bool,
-    compiled: OnceLock<Result<Compiled, String>>,
+    compiled: OnceLock<Result<CompiledRule, String>>,
 }
 
 #[derive(Debug)]
-struct Compiled {
+struct CompiledRule {
     program: Program,
-    runnable: Budgeted,
-    message: Option<Budgeted>,
+    runnable: MeteredExpression,
+    message: Option<MeteredExpression>,
     uses_old: bool,
     /// The parts of `self` and `oldSelf` that the rule reads.
     looks_at: [Shape; 2],
@@ -58,7 +58,7 @@ struct Compiled {
 
 /// The result of evaluating rules.
 #[derive(Debug, Default)]
-pub(crate) struct Judgement {
+pub(crate) struct RuleResults {
     pub(crate) causes: Vec<Cause>,
     /// Failures tolerated because the value did not change.
     pub(crate) warnings: Vec<String>,
@@ -84,8 +84,8 @@ fn library() -> Context<'static> {
 }
 
 /// Evaluates all rules of `schema` for `value`. `old` is the stored value on updates.
-pub(crate) fn check(value: &Value, old: Option<&Value>, schema: &Node) -> Judgement {
-    let mut judgement = Judgement { left: OF_OBJECT, ..Judgement::default() };
+pub(crate) fn check(value: &Value, old: Option<&Value>, schema: &Node) -> RuleResults {
+    let mut judgement = RuleResults { left: OF_OBJECT, ..RuleResults::default() };
     LIBRARY.with(|library| judgement.walk(library, value, old, schema, &mut Path::default()));
     judgement
 }
@@ -124,7 +124,7 @@ impl Rule {
             .map(|compiled| &compiled.looks_at[0])
     }
 
-    fn compiled(&self) -> &Result<Compiled, String> {
+    fn compiled(&self) -> &Result<CompiledRule, String> {
         self.compiled.get_or_init(|| {
             // The rule is kept as written for checks and messages. Only the copy for evaluation is rewritten.
             let program = Program::compile(&self.source)?;
@@ -136,13 +136,13 @@ impl Rule {
             let runnable = self.runnable(Program { expression: program.expression.clone(), budgeted: None });
             let uses_old = program.uses("oldSelf");
             let looks_at = shape::of(runnable.expression(), ["self", "oldSelf"]);
-            Ok(Compiled { program, runnable, message, uses_old, looks_at, memo: Memo::default() })
+            Ok(CompiledRule { program, runnable, message, uses_old, looks_at, memo: Memo::default() })
         })
     }
 
-    fn runnable(&self, mut program: Program) -> Budgeted {
+    fn runnable(&self, mut program: Program) -> MeteredExpression {
         optional::rewrite(&mut program.expression, self.optional_old.then_some("oldSelf"));
-        Budgeted::new(program.expression)
+        MeteredExpression::new(program.expression)
     }
 
     /// The name of the rule in messages about its evaluation.
@@ -155,7 +155,7 @@ impl Rule {
     fn failed<'a>(
         &self,
         scope: impl FnOnce() -> Context<'a>,
-        compiled: &'a Compiled,
+        compiled: &'a CompiledRule,
         size: u64,
         left: &mut u64,
     ) -> String {
@@ -188,7 +188,7 @@ impl Rule {
 
 // === impl Judgement ===
 
-impl Judgement {
+impl RuleResults {
     fn walk(
         &mut self,
         library: &Context<'_>,

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::{
     Cel, LIBRARY, bounds,
-    budget::{self, Budgeted, OF_OBJECT},
+    budget::{self, MeteredExpression, OF_OBJECT},
     optional, types,
     value::plain,
     worded,
@@ -18,11 +18,11 @@ use super::{
 #[derive(Debug)]
 pub struct Program {
     pub(crate) expression: IdedExpr,
-    pub(super) budgeted: Option<Budgeted>,
+    pub(super) budgeted: Option<MeteredExpression>,
 }
 
 /// The message of the reference's parser if an expression is missing.
-const NOTHING: &str = "Syntax error: mismatched input '<EOF>' expecting {'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}";
+const EMPTY_EXPRESSION_ERROR: &str = "Syntax error: mismatched input '<EOF>' expecting {'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}";
 
 /// The type name of the first message (`Name{…}`) in an expression. No rule has access to message types, and nothing
 /// evaluates them.
@@ -58,7 +58,7 @@ impl Program {
     pub fn compile(source: &str) -> Result<Self, String> {
         bounds::check(source)?;
         if source.is_empty() {
-            return Err(format!("ERROR: <input>:1:0: {NOTHING}"));
+            return Err(format!("ERROR: <input>:1:0: {EMPTY_EXPRESSION_ERROR}"));
         }
         // The parser may give up on nonsense by a panic; nothing of it is used afterwards.
         let parse = || Parser::new().enable_optional_syntax(true).parse(source);
@@ -82,7 +82,7 @@ impl Program {
     #[must_use]
     pub fn runnable(mut self) -> Self {
         optional::rewrite(&mut self.expression, None);
-        self.budgeted = Some(Budgeted::new(self.expression.clone()));
+        self.budgeted = Some(MeteredExpression::new(self.expression.clone()));
         self
     }
 
@@ -141,7 +141,7 @@ impl Program {
             }
             let resolved = match &self.budgeted {
                 Some(program) => program.resolve(&scope, size, &mut steps),
-                None => Budgeted::new(self.expression.clone()).resolve(&scope, size, &mut steps),
+                None => MeteredExpression::new(self.expression.clone()).resolve(&scope, size, &mut steps),
             };
             resolved.map_err(|error| worded(&error))
         })

@@ -15,12 +15,12 @@ use super::{
 #[derive(Debug, Default)]
 pub(crate) struct Rules {
     each: Vec<Rule>,
-    together: OnceLock<Option<Together>>,
+    together: OnceLock<Option<SharedMemo>>,
 }
 
 /// The parts of a value that all rules without `oldSelf` read together, and the values for which they held.
 #[derive(Debug, Default)]
-struct Together {
+struct SharedMemo {
     looks_at: Shape,
     memo: Memo,
 }
@@ -55,13 +55,13 @@ impl Rules {
         }
     }
 
-    fn together(&self) -> Option<&Together> {
+    fn together(&self) -> Option<&SharedMemo> {
         self.together
             .get_or_init(|| {
                 let shapes: Vec<&Shape> = self.each.iter().filter_map(Rule::looks_at).collect();
                 // A single rule has its own memo.
                 (shapes.len() > 1).then(|| {
-                    let mut together = Together::default();
+                    let mut together = SharedMemo::default();
                     for shape in shapes {
                         together.looks_at.add(shape);
                     }

@@ -22,7 +22,7 @@ pub(super) struct Shape {
 
 /// How a part of a value is read.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Look<'a> {
+pub(super) enum ValueAccess<'a> {
     /// The part is not read.
     Away,
     /// Only its presence is read.
@@ -32,7 +32,7 @@ pub(super) enum Look<'a> {
 }
 
 /// The path from a variable to the value of an expression.
-type Way = Vec<Step>;
+type AccessPath = Vec<Step>;
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -43,16 +43,16 @@ enum Step {
 /// Returns the parts of the free variables `names` that an expression reads, in that order.
 pub(super) fn of<const N: usize>(expression: &IdedExpr, names: [&str; N]) -> [Shape; N] {
     let variables = names.iter().enumerate();
-    let bound = variables.map(|(variable, name)| ((*name).to_owned(), Some((variable, Way::new()))));
-    let mut looking = Looking { shapes: names.map(|_| Shape::default()), bound: bound.collect() };
+    let bound = variables.map(|(variable, name)| ((*name).to_owned(), Some((variable, AccessPath::new()))));
+    let mut looking = AccessCollector { shapes: names.map(|_| Shape::default()), bound: bound.collect() };
     looking.all(expression);
     looking.shapes
 }
 
-struct Looking<const N: usize> {
+struct AccessCollector<const N: usize> {
     shapes: [Shape; N],
     /// The values of names, the innermost last. `None` for a name that is not part of a variable.
-    bound: Vec<(String, Option<(usize, Way)>)>,
+    bound: Vec<(String, Option<(usize, AccessPath)>)>,
 }
 
 // === impl Shape ===
@@ -76,23 +76,23 @@ impl Shape {
     }
 
     /// How a field is read. The expression may use either of `names`.
-    pub(super) fn field(&self, names: [&str; 2]) -> Look<'_> {
+    pub(super) fn field(&self, names: [&str; 2]) -> ValueAccess<'_> {
         if self.whole {
-            return Look::Into(self);
+            return ValueAccess::Into(self);
         }
         match names.iter().find_map(|name| self.fields.get(*name)) {
-            Some(shape) => Look::Into(shape),
-            None if self.keys => Look::Presence,
-            None => Look::Away,
+            Some(shape) => ValueAccess::Into(shape),
+            None if self.keys => ValueAccess::Presence,
+            None => ValueAccess::Away,
         }
     }
 
     /// How the elements are read.
-    pub(super) fn items(&self) -> Look<'_> {
+    pub(super) fn items(&self) -> ValueAccess<'_> {
         if self.whole {
-            return Look::Into(self);
+            return ValueAccess::Into(self);
         }
-        self.items.as_deref().map_or(Look::Presence, Look::Into)
+        self.items.as_deref().map_or(ValueAccess::Presence, ValueAccess::Into)
     }
 
     fn at(&mut self, way: &[Step]) -> &mut Self {
@@ -105,7 +105,7 @@ impl Shape {
 
 // === impl Looking ===
 
-impl<const N: usize> Looking<N> {
+impl<const N: usize> AccessCollector<N> {
     /// Handles an expression whose value is used in an unknown way, so that all of it counts as read.
     fn all(&mut self, expression: &IdedExpr) {
         if let Some((variable, way)) = self.denoted(expression) {
@@ -114,7 +114,7 @@ impl<const N: usize> Looking<N> {
     }
 
     /// Returns the part of a variable that the expression denotes, if it denotes one. Reading that part is not recorded yet.
-    fn denoted(&mut self, expression: &IdedExpr) -> Option<(usize, Way)> {
+    fn denoted(&mut self, expression: &IdedExpr) -> Option<(usize, AccessPath)> {
         match &expression.expr {
             Expr::Ident(name) => {
                 self.bound.iter().rev().find(|(bound, _)| bound == name).and_then(|(_, way)| way.clone())
@@ -178,7 +178,7 @@ impl<const N: usize> Looking<N> {
         }
     }
 
-    fn index(&mut self, operand: &IdedExpr, index: &IdedExpr) -> Option<(usize, Way)> {
+    fn index(&mut self, operand: &IdedExpr, index: &IdedExpr) -> Option<(usize, AccessPath)> {
         let step = match &index.expr {
             Expr::Literal(LiteralValue::Int(_)) => Step::Item,
             Expr::Literal(LiteralValue::String(name)) => Step::Field(name.inner().to_owned()),

@@ -9,7 +9,7 @@ use super::{Program, value::escaped};
 use crate::structural::{Additional, Node};
 
 /// The largest request in bytes. It limits lists without `maxItems`.
-const LARGEST_REQUEST: u64 = 3 * 1024 * 1024;
+const MAX_REQUEST_BYTES: u64 = 3 * 1024 * 1024;
 
 /// The budget of one rule, in steps.
 const RULE_BUDGET: u64 = 10_000_000;
@@ -307,7 +307,7 @@ fn range_of<'s>(expression: &IdedExpr, scope: &[(String, Option<&'s Node>)]) -> 
 
 /// The most items of `schema` that fit into a request.
 pub(crate) fn most_items(schema: &Node) -> u64 {
-    LARGEST_REQUEST / (smallest(schema) + 1)
+    MAX_REQUEST_BYTES / (smallest(schema) + 1)
 }
 
 /// The size of the smallest value, in bytes.

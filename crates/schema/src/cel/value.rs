@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::{
     Program,
-    shape::{Look, Shape},
+    shape::{Shape, ValueAccess},
 };
 use crate::structural::Node;
 
@@ -75,8 +75,8 @@ pub(super) fn convert(library: &Context<'_>, value: &Value, schema: Option<&Node
         Value::Array(items) => {
             let child = schema.items.as_deref();
             let converted = items.iter().map(|item| match shape.items() {
-                Look::Into(shape) => convert(library, item, child, shape),
-                Look::Presence | Look::Away => Cel::Null,
+                ValueAccess::Into(shape) => convert(library, item, child, shape),
+                ValueAccess::Presence | ValueAccess::Away => Cel::Null,
             });
             Cel::List(Arc::new(converted.collect()))
         }
@@ -84,9 +84,9 @@ pub(super) fn convert(library: &Context<'_>, value: &Value, schema: Option<&Node
             let known = schema.properties.has(name.as_str());
             let key = if known { escaped(name) } else { Cow::Borrowed(name.as_str()) };
             let value = match shape.field([&key; 2]) {
-                Look::Into(shape) => convert(library, value, schema.field(name), shape),
-                Look::Presence => Cel::Null,
-                Look::Away => return None,
+                ValueAccess::Into(shape) => convert(library, value, schema.field(name), shape),
+                ValueAccess::Presence => Cel::Null,
+                ValueAccess::Away => return None,
             };
             Some((key.into_owned(), value))
         })),

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 /// Names that are in use in a group.
 #[derive(Default)]
-struct Taken {
+struct NamesInUse {
     resources: Vec<String>,
     kinds: Vec<String>,
 }
@@ -14,7 +14,7 @@ struct Taken {
 pub fn names_status(crd: &Value, others: &[&Value], now: &str) -> Option<Value> {
     let spec = &crd["spec"];
     let own = &crd["metadata"]["name"];
-    let mut taken = Taken::default();
+    let mut taken = NamesInUse::default();
     for other in
         others.iter().filter(|o| o["spec"]["group"] == spec["group"] && o["metadata"]["name"] != *own)
     {

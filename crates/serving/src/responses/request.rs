@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use crate::{
     Call, Handover, Job, Message, Model, Part, Refusal, Role, fields,
     job::{Conversation, converse, known_model, unsupported},
-    layout::Wishes,
+    layout::LayoutOptions,
     messages::Reader,
     sampling, shape, tools,
 };
@@ -128,9 +128,9 @@ pub(super) fn read(model: &Arc<dyn Model>, fields: &mut Fields) -> Result<Job, R
         items: reader.items(),
         tools: tools::choose(known_tools.clone(), fields.tool_choice.as_ref(), fields.parallel_tool_calls)?,
         known_tools,
-        wishes: Wishes {
+        wishes: LayoutOptions {
             reasoning_effort: fields.reasoning.as_ref().map(|reasoning| &reasoning["effort"]),
-            ..Wishes::default()
+            ..LayoutOptions::default()
         },
         sampling: sampling::read(&as_chat)?,
         copies: 1,

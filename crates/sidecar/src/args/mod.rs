@@ -159,7 +159,7 @@ fn truth(word: &str) -> Result<bool, String> {
 }
 
 /// The longest configuration document. All flags together are far shorter.
-const LONGEST_DOCUMENT: u64 = 1 << 20;
+const MAX_DOCUMENT_BYTES: u64 = 1 << 20;
 
 /// Flags that hold lists. Repeated lists are merged.
 const LISTS: [&str; 4] =
@@ -216,10 +216,10 @@ pub fn expanded(arguments: impl IntoIterator<Item = OsString>) -> Result<Vec<OsS
 
 fn document(path: &str) -> std::io::Result<String> {
     let mut text = String::new();
-    let file = File::open(path)?.take(LONGEST_DOCUMENT + 1);
+    let file = File::open(path)?.take(MAX_DOCUMENT_BYTES + 1);
     BufReader::new(file).read_to_string(&mut text)?;
-    if text.len() as u64 > LONGEST_DOCUMENT {
-        let message = format!("it is longer than {LONGEST_DOCUMENT} bytes");
+    if text.len() as u64 > MAX_DOCUMENT_BYTES {
+        let message = format!("it is longer than {MAX_DOCUMENT_BYTES} bytes");
         return Err(std::io::Error::new(std::io::ErrorKind::FileTooLarge, message));
     }
     Ok(text)

@@ -27,20 +27,20 @@ pub(crate) enum Encoder {
 }
 
 /// The locations of embeddings, by the identifiers of their items.
-pub(crate) type Found = Vec<(String, Box<RawValue>)>;
+pub(crate) type EmbeddingLocations = Vec<(String, Box<RawValue>)>;
 
 // === impl Encoder ===
 
 impl Encoder {
     /// Reads the locations from an encoder's response. With a shared storage there are none. If the response has no
     /// parameters, the engine that computes the prompt encodes the item itself.
-    pub(crate) fn found(self, answer: &[u8]) -> Result<Found, serde_json::Error> {
+    pub(crate) fn found(self, answer: &[u8]) -> Result<EmbeddingLocations, serde_json::Error> {
         if self == Self::Example {
-            return Ok(Found::new());
+            return Ok(EmbeddingLocations::new());
         }
         let answer = Object::parse(answer)?;
         let transfer = answer.get(TRANSFER).map(|value| Object::parse(value.get().as_bytes()));
-        let Some(Ok(transfer)) = transfer else { return Ok(Found::new()) };
+        let Some(Ok(transfer)) = transfer else { return Ok(EmbeddingLocations::new()) };
         Ok(transfer.entries().map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
     }
 }
@@ -100,7 +100,7 @@ struct Message<'a> {
 }
 
 /// Adds the locations of the embeddings to a request, and makes the engine compute the prompt whatever is cached.
-pub(crate) fn tell(request: &mut Object<'_>, found: &Found) {
+pub(crate) fn add_locations(request: &mut Object<'_>, found: &EmbeddingLocations) {
     if !found.is_empty() {
         let mut transfer = Object::default();
         for (name, value) in found {

@@ -53,7 +53,7 @@ pub(crate) enum Connector {
 
 /// A request that is divided between two engines.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Ask<'a> {
+pub(crate) struct SplitRequest<'a> {
     pub(crate) api: Api,
     pub(crate) request: &'a Object<'a>,
     pub(crate) prefiller: &'a Target,
@@ -129,7 +129,7 @@ impl Connector {
     ///
     /// # Errors
     /// A message if the prefiller does not provide the data for the decoder.
-    pub(crate) async fn plan<'a>(&'a self, ask: Ask<'a>) -> Result<Plan<'a>, String> {
+    pub(crate) async fn plan<'a>(&'a self, ask: SplitRequest<'a>) -> Result<Plan<'a>, String> {
         match self {
             Self::Nixl(nixl) => nixl.plan(ask).await,
             Self::SharedStorage => Ok(shared_storage::plan(ask)),
@@ -162,7 +162,7 @@ impl Connector {
     }
 
     /// Whether the client receives the response of a failed prefill without its headers.
-    pub(crate) fn fails_barely(&self) -> bool {
+    pub(crate) fn strips_error_headers(&self) -> bool {
         matches!(self, Self::SharedStorage)
     }
 

@@ -16,7 +16,7 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::{Ask, Part, Plan, TRANSFER};
+use super::{Part, Plan, SplitRequest, TRANSFER};
 use crate::{
     api::{self, Api},
     body::{full, read},
@@ -27,13 +27,13 @@ use crate::{
 };
 
 /// How long a prefiller may take to list its engines.
-const PATIENCE: Duration = Duration::from_secs(5);
+const LIST_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The longest list of engines that is read.
-const LONGEST_LIST: usize = 1 << 20;
+const MAX_LIST_BYTES: usize = 1 << 20;
 
 /// How long a list stays in the cache. A restarted engine has another name.
-const BELIEVED: Duration = Duration::from_secs(10);
+const CACHE_TTL: Duration = Duration::from_secs(10);
 
 /// The most prefillers whose lists are cached.
 const KNOWN: usize = 1024;
@@ -75,7 +75,7 @@ impl Mooncake {
     ///
     /// # Errors
     /// A message if the prefiller does not list its engines.
-    pub(crate) async fn plan<'a>(&self, ask: Ask<'a>) -> Result<Plan<'a>, String> {
+    pub(crate) async fn plan<'a>(&self, ask: SplitRequest<'a>) -> Result<Plan<'a>, String> {
         let host = ask.prefiller.authority().host();
         let bootstrap = format!("{host}:{}", self.bootstrap_port);
         let engines = self.engines(ask.prefiller, &bootstrap).await.map_err(|why| {
@@ -93,8 +93,9 @@ impl Mooncake {
         if let Some(engines) = self.lists.get(prefiller.authority()) {
             return Ok(engines);
         }
-        let asking = tokio::time::timeout(PATIENCE, self.query(bootstrap));
-        let engines = asking.await.map_err(|_| format!("no answer within {} s", PATIENCE.as_secs()))??;
+        let asking = tokio::time::timeout(LIST_TIMEOUT, self.query(bootstrap));
+        let engines =
+            asking.await.map_err(|_| format!("no answer within {} s", LIST_TIMEOUT.as_secs()))??;
         self.lists.put(prefiller.authority(), engines.clone());
         Ok(engines)
     }
@@ -107,7 +108,7 @@ impl Mooncake {
         if !answer.status().is_success() {
             return Err(format!("it answers {}", answer.status()));
         }
-        let body = read(answer.into_body(), LONGEST_LIST).await.map_err(|error| chain(&error))?;
+        let body = read(answer.into_body(), MAX_LIST_BYTES).await.map_err(|error| chain(&error))?;
         engines(&body)
     }
 }
@@ -136,7 +137,7 @@ pub(crate) fn engines(list: &[u8]) -> Result<Vec<Engine>, String> {
 
 /// Builds the parts for the prefiller and the decoder. The prefill is limited by `max_tokens` for all APIs, because the
 /// engines of this connector read only this field.
-pub(crate) fn parts(ask: Ask<'_>, bootstrap: &str, engine: &Engine) -> (Part, Part) {
+pub(crate) fn parts(ask: SplitRequest<'_>, bootstrap: &str, engine: &Engine) -> (Part, Part) {
     let transfer = format!("xfer-{}", ask.id);
     let mut prefill = ask.request.clone();
     prefill.set_value(
@@ -186,7 +187,7 @@ impl Lists {
 
 impl List {
     fn is_believed(&self) -> bool {
-        self.since.elapsed() < BELIEVED
+        self.since.elapsed() < CACHE_TTL
     }
 }
 
@@ -210,7 +211,7 @@ mod tests {
         let list = vec![Engine { rank: 0, id: "a".into() }];
         lists.put(&prefiller, list.clone());
         assert_eq!(lists.get(&prefiller), Some(list.clone()));
-        tokio::time::advance(BELIEVED).await;
+        tokio::time::advance(CACHE_TTL).await;
         assert_eq!(lists.get(&prefiller), None);
         lists.put(&prefiller, list);
         lists.forget(&prefiller);
@@ -224,7 +225,7 @@ mod tests {
             lists.put(&format!("a{number}:1").parse().unwrap(), Vec::new());
         }
         assert_eq!(lists.0.lock().len(), KNOWN);
-        tokio::time::advance(BELIEVED).await;
+        tokio::time::advance(CACHE_TTL).await;
         let late = Authority::from_static("late:1");
         lists.put(&late, Vec::new());
         assert!(lists.get(&late).is_some());

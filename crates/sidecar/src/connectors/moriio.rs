@@ -9,7 +9,7 @@ use serde_json::{Value, json, value::RawValue};
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use super::{Ask, Part, Plan, TRANSFER, nixl::decode_body, number};
+use super::{Part, Plan, SplitRequest, TRANSFER, nixl::decode_body, number};
 use crate::{
     api::{self, Api},
     object::Object,
@@ -17,10 +17,10 @@ use crate::{
 };
 
 /// How long a looked-up address stays in the cache. A restarted pod has another address.
-const BELIEVED: Duration = Duration::from_secs(5);
+const CACHE_TTL: Duration = Duration::from_secs(5);
 
 /// The time limit of a lookup.
-const PATIENCE: Duration = Duration::from_secs(5);
+const LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The MoRI-IO mode of `nixlv2`.
 #[derive(Debug)]
@@ -80,7 +80,12 @@ impl Moriio {
     }
 
     /// Builds the decoder's part after the prefiller has answered. The values of the response take precedence.
-    pub(crate) fn after_prefill<'a>(&self, ask: Ask<'a>, pods: &Pods, answered: &'a RawValue) -> Part {
+    pub(crate) fn after_prefill<'a>(
+        &self,
+        ask: SplitRequest<'a>,
+        pods: &Pods,
+        answered: &'a RawValue,
+    ) -> Part {
         let Ok(mut transfer) = Object::parse(answered.get().as_bytes()) else {
             return Part::from(&decode_body(ask.api, ask.request, answered));
         };
@@ -112,7 +117,13 @@ impl Moriio {
 
     /// Divides a request into parts that are sent at the same time. The decoder's part contains the values that the prefiller
     /// would return.
-    pub(crate) fn at_once(&self, ask: Ask<'_>, pods: &Pods, prefill: Part, patience: Duration) -> Plan<'_> {
+    pub(crate) fn at_once(
+        &self,
+        ask: SplitRequest<'_>,
+        pods: &Pods,
+        prefill: Part,
+        patience: Duration,
+    ) -> Plan<'_> {
         let Settings { prefill: side, tp_size, dp_size, dp_size_local, .. } = &self.settings;
         let (host, rank) = (ask.prefiller.host(), self.rank(ask.id));
         let mut transfer = json!({
@@ -138,7 +149,7 @@ impl Moriio {
     }
 
     /// Builds the prefiller's part.
-    pub(crate) fn prefill_part(&self, ask: Ask<'_>, transfer: &Value) -> Part {
+    pub(crate) fn prefill_part(&self, ask: SplitRequest<'_>, transfer: &Value) -> Part {
         let mut body = ask.request.clone();
         body.set_value(TRANSFER, transfer);
         api::no_stream(&mut body);
@@ -192,10 +203,10 @@ impl Addresses {
         if let Some(address) = self.known(host) {
             return Ok(address);
         }
-        let looking = tokio::time::timeout(PATIENCE, tokio::net::lookup_host((host, 0)));
+        let looking = tokio::time::timeout(LOOKUP_TIMEOUT, tokio::net::lookup_host((host, 0)));
         let found = looking
             .await
-            .map_err(|_| format!("`{host}` has no address within {} s", PATIENCE.as_secs()))?
+            .map_err(|_| format!("`{host}` has no address within {} s", LOOKUP_TIMEOUT.as_secs()))?
             .map_err(|error| format!("`{host}` has no address: {error}"))?;
         // The engines of a service use the same address family. IPv4 comes first, because most clusters have only IPv4.
         let mut found: Vec<IpAddr> = found.map(|address| address.ip()).collect();
@@ -208,7 +219,7 @@ impl Addresses {
     fn known(&self, host: &str) -> Option<String> {
         let known = self.0.lock();
         let (since, address) = known.get(host)?;
-        (since.elapsed() < BELIEVED).then(|| address.clone())
+        (since.elapsed() < CACHE_TTL).then(|| address.clone())
     }
 }
 
@@ -241,7 +252,13 @@ mod tests {
         let request = Object::parse(text).unwrap();
         let prefiller = Target::parse("10.0.0.1:8000").unwrap();
         let id = Uuid::from_u128(7);
-        let ask = Ask { api: Api::Completions, request: &request, prefiller: &prefiller, id, source: None };
+        let ask = SplitRequest {
+            api: Api::Completions,
+            request: &request,
+            prefiller: &prefiller,
+            id,
+            source: None,
+        };
         let mut transfer = json!({});
         moriio.for_prefiller(id, &pods, &mut transfer);
         assert_eq!((&transfer["remote_dp_rank"], &transfer["remote_host"]), (&json!(3), &json!("10.0.0.7")));

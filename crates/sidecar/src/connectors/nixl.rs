@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use serde_json::{Value, json, value::RawValue};
 
 use super::{
-    Ask, Decode, Part, Plan, TRANSFER,
+    Decode, Part, Plan, SplitRequest, TRANSFER,
     moriio::{Moriio, Pods},
     p2p,
 };
@@ -27,7 +27,7 @@ pub(crate) struct Nixl {
 
 /// The data of the prefiller's response.
 #[derive(Debug, Clone)]
-pub(crate) struct Prefilled {
+pub(crate) struct PrefillResult {
     /// The location of the cache. The decoder receives this value unchanged.
     pub(crate) transfer: Box<RawValue>,
     /// The prompt tokens that the prefiller had cached.
@@ -41,7 +41,7 @@ impl Nixl {
     ///
     /// # Errors
     /// A message if the address of a pod is not known.
-    pub(crate) async fn plan<'a>(&'a self, ask: Ask<'a>) -> Result<Plan<'a>, String> {
+    pub(crate) async fn plan<'a>(&'a self, ask: SplitRequest<'a>) -> Result<Plan<'a>, String> {
         match &self.moriio {
             None => Ok(self.read(ask)),
             Some(moriio) => {
@@ -52,10 +52,10 @@ impl Nixl {
     }
 
     /// Divides a request for the mode in which the decoder reads the cache.
-    pub(crate) fn read<'a>(&self, ask: Ask<'a>) -> Plan<'a> {
+    pub(crate) fn read<'a>(&self, ask: SplitRequest<'a>) -> Plan<'a> {
         let prefill = Part::from(&self.prefill_body(ask));
         let decode = Box::new(move |answer: &[u8]| {
-            let Prefilled { transfer, cached_tokens } = Prefilled::read(answer)?;
+            let PrefillResult { transfer, cached_tokens } = PrefillResult::read(answer)?;
             let part = Part::from(&decode_body(ask.api, ask.request, &transfer));
             Ok(Decode { part, cached_tokens: Some(cached_tokens) })
         });
@@ -63,7 +63,7 @@ impl Nixl {
     }
 
     /// Divides a request for the mode in which the prefiller writes the cache.
-    pub(crate) fn write<'a>(&self, moriio: &'a Moriio, pods: Pods, ask: Ask<'a>) -> Plan<'a> {
+    pub(crate) fn write<'a>(&self, moriio: &'a Moriio, pods: Pods, ask: SplitRequest<'a>) -> Plan<'a> {
         let mut handover = self.handover(ask);
         moriio.for_prefiller(ask.id, &pods, &mut handover);
         let prefill = moriio.prefill_part(ask, &handover);
@@ -71,7 +71,7 @@ impl Nixl {
             return moriio.at_once(ask, &pods, prefill, patience);
         }
         let decode = Box::new(move |answer: &[u8]| {
-            let Prefilled { transfer, cached_tokens } = Prefilled::read(answer)?;
+            let PrefillResult { transfer, cached_tokens } = PrefillResult::read(answer)?;
             let part = moriio.after_prefill(ask, &pods, &transfer);
             Ok(Decode { part, cached_tokens: Some(cached_tokens) })
         });
@@ -79,7 +79,7 @@ impl Nixl {
     }
 
     /// Builds the prefiller's request: it computes the prompt and one token, and does not stream.
-    fn prefill_body<'a>(&self, ask: Ask<'a>) -> Object<'a> {
+    fn prefill_body<'a>(&self, ask: SplitRequest<'a>) -> Object<'a> {
         let mut body = ask.request.clone();
         body.set_value(TRANSFER, &self.handover(ask));
         api::no_stream(&mut body);
@@ -88,7 +88,7 @@ impl Nixl {
     }
 
     /// Returns the prefiller's transfer parameters. They say that another engine continues the request.
-    fn handover(&self, ask: Ask<'_>) -> Value {
+    fn handover(&self, ask: SplitRequest<'_>) -> Value {
         let mut handover = json!({
             "do_remote_decode": true,
             "do_remote_prefill": false,
@@ -117,7 +117,7 @@ pub(crate) fn decode_body<'a>(api: Api, request: &Object<'a>, transfer: &'a RawV
 
 // === impl Prefilled ===
 
-impl Prefilled {
+impl PrefillResult {
     /// Reads the prefiller's response. Without `kv_transfer_params`, the decoder receives `null` and computes the prompt
     /// itself.
     pub(crate) fn read(answer: &[u8]) -> Result<Self, serde_json::Error> {
@@ -142,12 +142,12 @@ mod tests {
 
     fn prefill(api: Api, request: &Object<'_>) -> Value {
         let prefiller = Target::parse("10.0.0.1:8000").unwrap();
-        let ask = Ask { api, request, prefiller: &prefiller, id: Uuid::nil(), source: None };
+        let ask = SplitRequest { api, request, prefiller: &prefiller, id: Uuid::nil(), source: None };
         value(&Nixl { ports: None, moriio: None }.prefill_body(ask))
     }
 
-    fn prefilled() -> Prefilled {
-        Prefilled::read(br#"{"kv_transfer_params":{"remote_port":5600},"usage":{"prompt_tokens_details":{"cached_tokens":4}}}"#)
+    fn prefilled() -> PrefillResult {
+        PrefillResult::read(br#"{"kv_transfer_params":{"remote_port":5600},"usage":{"prompt_tokens_details":{"cached_tokens":4}}}"#)
             .unwrap()
     }
 
@@ -168,10 +168,10 @@ mod tests {
 
     #[test]
     fn an_answer_without_parameters_gives_the_decoder_none() {
-        let prefilled = Prefilled::read(b"{}").unwrap();
+        let prefilled = PrefillResult::read(b"{}").unwrap();
         assert_eq!(prefilled.transfer.get(), "null");
         assert_eq!(prefilled.cached_tokens, 0);
-        assert!(Prefilled::read(b"[]").is_err());
+        assert!(PrefillResult::read(b"[]").is_err());
     }
 
     fn any_json() -> impl Strategy<Value = Value> {

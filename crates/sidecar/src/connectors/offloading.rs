@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{Ask, Part, Plan, TRANSFER, p2p};
+use super::{Part, Plan, SplitRequest, TRANSFER, p2p};
 use crate::{api, object::Object};
 
 /// The connector.
@@ -14,7 +14,7 @@ pub(crate) struct Offloading {
 // === impl Offloading ===
 
 impl Offloading {
-    pub(crate) fn plan(self, ask: Ask<'_>) -> Plan<'_> {
+    pub(crate) fn plan(self, ask: SplitRequest<'_>) -> Plan<'_> {
         Plan::AtOnce {
             prefill: Part::from(&self.prefill(ask)),
             decode: Part::from(&self.decode(ask)),
@@ -22,7 +22,7 @@ impl Offloading {
         }
     }
 
-    fn prefill(self, ask: Ask<'_>) -> Object<'_> {
+    fn prefill(self, ask: SplitRequest<'_>) -> Object<'_> {
         let mut transfer = json!({ "remote_decoder": { "kv_request_id": ask.id.to_string() } });
         if let Some(peer) = self.ports.pull(ask.source, ask.prefiller) {
             transfer[p2p::SOURCE] = json!(peer);
@@ -34,7 +34,7 @@ impl Offloading {
         body
     }
 
-    fn decode(self, ask: Ask<'_>) -> Object<'_> {
+    fn decode(self, ask: SplitRequest<'_>) -> Object<'_> {
         let peer = self.ports.peer(ask.prefiller, ask.id);
         let mut body = ask.request.clone();
         body.set_value(TRANSFER, &json!({ "remote_prefiller": peer }));

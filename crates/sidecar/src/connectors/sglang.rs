@@ -2,7 +2,7 @@
 
 use rand::Rng as _;
 
-use super::{Ask, Part, Plan};
+use super::{Part, Plan, SplitRequest};
 use crate::target::Target;
 
 /// Room numbers, which SGLang reads as signed 64-bit integers. They are random, so that no two requests use the same room.
@@ -18,12 +18,12 @@ pub(crate) struct Sglang {
 // === impl Sglang ===
 
 impl Sglang {
-    pub(crate) fn plan(self, ask: Ask<'_>) -> Plan<'_> {
+    pub(crate) fn plan(self, ask: SplitRequest<'_>) -> Plan<'_> {
         let part = self.part(ask, rand::rng().random_range(ROOMS));
         Plan::AtOnce { prefill: part.clone(), decode: part, failed: None }
     }
 
-    fn part(self, ask: Ask<'_>, room: i64) -> Part {
+    fn part(self, ask: SplitRequest<'_>, room: i64) -> Part {
         let mut body = ask.request.clone();
         body.set_value("bootstrap_host", &Target::host(ask.prefiller));
         body.set_value("bootstrap_port", &self.bootstrap_port);

@@ -3,14 +3,14 @@
 
 use serde_json::value::RawValue;
 
-use super::{Ask, Decode, Part, Plan};
+use super::{Decode, Part, Plan, SplitRequest};
 use crate::{api::Api, object::Object};
 
 /// The share of the prompt that must be cached, 0 to 1, for the decoder to continue with a request.
 const THRESHOLD: &str = "cache_hit_threshold";
 
 /// The decoder's finish reason if a smaller share is cached.
-const MISSED: &str = "cache_threshold";
+const CACHE_MISS_REASON: &str = "cache_threshold";
 
 /// The result of the threshold, as far as a response or an event shows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,7 +34,7 @@ pub(crate) fn regardless(request: &mut Object<'_>) {
 }
 
 /// Divides a request.
-pub(crate) fn plan(ask: Ask<'_>) -> Plan<'_> {
+pub(crate) fn plan(ask: SplitRequest<'_>) -> Plan<'_> {
     let mut prefill = ask.request.clone();
     ask.api.at_most_one_token(&mut prefill);
     if ask.api == Api::Completions {
@@ -59,7 +59,9 @@ pub(crate) fn verdict(answer: &Object<'_>) -> Verdict {
     let Ok(choice) = Object::parse(choice.get().as_bytes()) else { return Verdict::Met };
     match choice.get("finish_reason").map(RawValue::get) {
         None | Some("null") => {}
-        Some(reason) if serde_json::from_str(reason).is_ok_and(|reason: String| reason == MISSED) => {
+        Some(reason)
+            if serde_json::from_str(reason).is_ok_and(|reason: String| reason == CACHE_MISS_REASON) =>
+        {
             return Verdict::Missed;
         }
         Some(_) => return Verdict::Met,

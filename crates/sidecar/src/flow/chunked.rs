@@ -9,7 +9,7 @@ use http_body::Frame;
 use http_body_util::{BodyExt, Collected, StreamBody};
 use serde_json::{Value, json};
 
-use super::{Head, chain, prefill::LONGEST_ANSWER, unreachable_decoder};
+use super::{Head, chain, prefill::MAX_RESPONSE_BYTES, unreachable_decoder};
 use crate::{
     answer,
     body::{ProxyBody, full, passed, read},
@@ -72,7 +72,7 @@ impl Chunked {
         let sent = self.upstream.send(&self.engine, request).await;
         let (mut head, body) = sent.map_err(|error| Box::new(unreachable_decoder(&error)))?.into_parts();
         let bad = |status, why: &str| Box::new(answer::error(status, &format!("the engine's answer {why}")));
-        let body = read(body, LONGEST_ANSWER)
+        let body = read(body, MAX_RESPONSE_BYTES)
             .await
             .map_err(|error| bad(StatusCode::BAD_GATEWAY, &format!("is unusable: {}", chain(&error))))?;
         if !head.status.is_success() {
@@ -93,7 +93,7 @@ impl Chunked {
                 State::Next(mut chunked) => match chunked.step().await {
                     Ok(true) => (event(&chunked.chunks.event()), State::Next(chunked)),
                     Ok(false) => (event(&chunked.chunks.usage_event()) + DONE, State::Ended),
-                    Err(refused) => (event(&told(*refused).await), State::Ended),
+                    Err(refused) => (event(&error_event(*refused).await), State::Ended),
                 },
                 State::Ended => return None,
             };
@@ -112,7 +112,7 @@ fn event(event: &Value) -> String {
 }
 
 /// Reads an engine's error in the middle of a stream, when the status has already been sent.
-async fn told(refused: Response<ProxyBody>) -> Value {
+async fn error_event(refused: Response<ProxyBody>) -> Value {
     let body = refused.into_body().collect().await.map(Collected::to_bytes).unwrap_or_default();
     serde_json::from_slice(&body).unwrap_or_else(|_| json!({ "error": String::from_utf8_lossy(&body) }))
 }

@@ -11,7 +11,7 @@ use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 
-use super::{Flow, Head, Route, chain, prefill::LONGEST_ANSWER, unreachable_decoder};
+use super::{Flow, Head, Route, chain, prefill::MAX_RESPONSE_BYTES, unreachable_decoder};
 use crate::{
     answer,
     body::{BodyError, ProxyBody, full, passed, read},
@@ -68,7 +68,7 @@ impl Flow<'_> {
             Ok(Verdict::Missed) => None,
             Ok(_) => {
                 headers::for_client(&mut head.headers);
-                let body = passed(Resumed { held: reader.into_held(), rest: body });
+                let body = passed(ResumedBody { held: reader.into_held(), rest: body });
                 Some(Response::from_parts(head, body))
             }
             Err(error) => {
@@ -82,7 +82,7 @@ impl Flow<'_> {
 /// Returns the decoder's refusal to the client, without its headers.
 async fn refused(answer: Response<Incoming>) -> Response<ProxyBody> {
     let (head, body) = answer.into_parts();
-    match read(body, LONGEST_ANSWER).await {
+    match read(body, MAX_RESPONSE_BYTES).await {
         Ok(body) => {
             let mut response = Response::from_parts(head, full(body));
             answer::bare(&mut response);
@@ -116,7 +116,7 @@ impl Reader {
     fn push(&mut self, piece: &Bytes) -> Verdict {
         self.held.extend_from_slice(piece);
         let verdict = if self.is_stream { self.lines() } else { Verdict::Unknown };
-        if verdict == Verdict::Unknown && self.held.len() > LONGEST_ANSWER {
+        if verdict == Verdict::Unknown && self.held.len() > MAX_RESPONSE_BYTES {
             return Verdict::Met;
         }
         verdict
@@ -152,14 +152,14 @@ impl Reader {
 }
 
 /// A response body of which a part has already been read.
-struct Resumed {
+struct ResumedBody {
     held: Bytes,
     rest: Incoming,
 }
 
 // === impl Resumed ===
 
-impl Body for Resumed {
+impl Body for ResumedBody {
     type Data = Bytes;
     type Error = BodyError;
 

@@ -5,13 +5,13 @@ use http::{HeaderMap, HeaderValue, Response, StatusCode, Uri, header};
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
-use super::{Flow, Head, chain, prefill::LONGEST_ANSWER};
+use super::{Flow, Head, chain, prefill::MAX_RESPONSE_BYTES};
 use crate::{
     answer, api,
     body::{ProxyBody, read},
     connectors::{
         Part,
-        encoder::{self, Encoder, Found},
+        encoder::{self, EmbeddingLocations, Encoder},
     },
     headers,
     object::Object,
@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// The most items of one request that are encoded at the same time.
-const AT_ONCE: usize = 64;
+const MAX_CONCURRENT_ITEMS: usize = 64;
 
 // === impl Flow ===
 
@@ -31,14 +31,14 @@ impl Flow<'_> {
         request: &Object<'_>,
         encoders: &[Target],
         id: Uuid,
-    ) -> Result<Found, Box<Response<ProxyBody>>> {
+    ) -> Result<EmbeddingLocations, Box<Response<ProxyBody>>> {
         let items = encoder::items(request);
         let mut waiting = items.into_iter().enumerate().zip(encoders.iter().cycle());
-        let mut running: FuturesUnordered<BoxFuture<'_, Result<(usize, Found), String>>> =
+        let mut running: FuturesUnordered<BoxFuture<'_, Result<(usize, EmbeddingLocations), String>>> =
             FuturesUnordered::new();
         let mut found = Vec::new();
         loop {
-            while running.len() < AT_ONCE
+            while running.len() < MAX_CONCURRENT_ITEMS
                 && let Some(((index, item), target)) = waiting.next()
             {
                 let id = format!("{id}-enc-{index}");
@@ -77,7 +77,7 @@ impl Flow<'_> {
         (index, item): (usize, &RawValue),
         target: &Target,
         id: String,
-    ) -> Result<(usize, Found), String> {
+    ) -> Result<(usize, EmbeddingLocations), String> {
         let endpoint = target.authority();
         // An encoder receives only the item and the other fields of the body, and none of the client's headers.
         let mut headers = HeaderMap::new();
@@ -96,7 +96,7 @@ impl Flow<'_> {
         if !status.is_success() {
             return Err(format!("encoder {endpoint} answered {status}"));
         }
-        let body = read(answer.into_body(), LONGEST_ANSWER)
+        let body = read(answer.into_body(), MAX_RESPONSE_BYTES)
             .await
             .map_err(|error| format!("the answer of encoder {endpoint} is unusable: {}", chain(&error)))?;
         let found = encoder.found(&body);

@@ -1,12 +1,12 @@
 //! Sends a request through two engines. Each order of the engines is one module.
 
-mod at_once;
+mod buffered;
 mod chunked;
+mod concurrent;
 mod decode_first;
 mod encode;
-mod held;
-mod in_turn;
 mod prefill;
+mod sequential;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, header, uri::Authority};
@@ -17,7 +17,7 @@ use crate::{
     api::{self, Api},
     body::{ProxyBody, pieces},
     chunks::Chunks,
-    connectors::{Ask, Connector, Identity, Part, Plan, TRANSFER, encoder, p2p},
+    connectors::{Connector, Identity, Part, Plan, SplitRequest, TRANSFER, encoder, p2p},
     headers,
     metrics::{Metrics, Outcome},
     object::Object,
@@ -84,7 +84,7 @@ impl Flow<'_> {
         if let Some(encoder) = encoder {
             headers::identify(&mut head.headers, id);
             match self.encode(encoder, &request, &route.encoders, id).await {
-                Ok(found) => encoder::tell(&mut request, &found),
+                Ok(found) => encoder::add_locations(&mut request, &found),
                 Err(failed) => {
                     self.metrics.count(Outcome::EncodeFailed);
                     return *failed;
@@ -107,7 +107,7 @@ impl Flow<'_> {
             Identity::Own => headers::name(&mut head.headers, id),
             Identity::Untouched => {}
         }
-        let ask = Ask { api, request: &request, prefiller, id, source: route.source };
+        let ask = SplitRequest { api, request: &request, prefiller, id, source: route.source };
         match self.connector.plan(ask).await {
             Ok(Plan::InTurn { prefill, decode }) => {
                 self.in_turn(&head, &body, prefill, decode, &route, prefiller).await
@@ -163,7 +163,7 @@ impl Flow<'_> {
         }
         self.metrics.count(Outcome::PrefillFailed);
         let mut answer = failure.answer;
-        if self.connector.fails_barely() {
+        if self.connector.strips_error_headers() {
             answer::bare(&mut answer);
         }
         answer

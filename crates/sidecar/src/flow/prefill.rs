@@ -18,7 +18,7 @@ use crate::{
 
 /// The longest response of a prefiller or an encoder. A prefill's response contains only one token and the location of the
 /// cache.
-pub(super) const LONGEST_ANSWER: usize = 16 << 20;
+pub(super) const MAX_RESPONSE_BYTES: usize = 16 << 20;
 
 /// Statuses after which another attempt may succeed.
 const TRANSIENT: [StatusCode; 3] =
@@ -83,7 +83,7 @@ impl Prefiller {
 
 async fn understood(answer: Response<Incoming>, target: &Target) -> Result<Bytes, Box<Failure>> {
     let (mut head, body) = answer.into_parts();
-    let body = match read(body, LONGEST_ANSWER).await {
+    let body = match read(body, MAX_RESPONSE_BYTES).await {
         Ok(body) => body,
         Err(error) => return Err(unusable(target, &format!("is unusable: {}", chain(&error)))),
     };

@@ -9,7 +9,7 @@ const HANDSHAKE: u16 = 6301;
 const NOTIFY: u16 = 61005;
 
 /// How long a decoder waits for a cache by default.
-const PATIENCE: Duration = Duration::from_secs(30);
+const DEFAULT_CACHE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The mode in which prefillers write KV caches into the decoder's memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -102,7 +102,7 @@ pub(super) fn of(args: &Args) -> Result<Option<Moriio>, Error> {
         dp_size_local: flags.moriio_dp_size_local,
         parallel: flags
             .moriio_parallel_dispatch
-            .then(|| flags.moriio_parallel_decode_wait_timeout.unwrap_or(PATIENCE)),
+            .then(|| flags.moriio_parallel_decode_wait_timeout.unwrap_or(DEFAULT_CACHE_TIMEOUT)),
     }))
 }
 

@@ -8,7 +8,7 @@ use std::{
 
 use serde_json::json;
 
-use crate::world::{CHAT, Engine, SOURCE, Way, World, chat, way};
+use crate::fixture::{CHAT, Engine, SOURCE, SidecarFixture, Way, chat, way};
 
 /// The connectors whose decoders are told, or know, that the prompt is computed elsewhere.
 pub(crate) fn ways() -> Vec<Way> {
@@ -43,7 +43,7 @@ async fn until_computed(engine: &Engine, prompts: f64) {
 #[tokio::test]
 async fn one_engine_computes_the_prompt_and_the_other_decodes() {
     for way in ways() {
-        let world = World::start(&way, &[], &[]).await;
+        let world = SidecarFixture::start(&way, &[], &[]).await;
         let answer = world.ask(&chat()).await;
         assert_eq!(answer.status, 200, "{}: {}", way.name, answer.body);
         if !way.name.contains("chunks") {
@@ -59,7 +59,7 @@ async fn one_engine_computes_the_prompt_and_the_other_decodes() {
 #[tokio::test]
 async fn a_cache_that_does_not_come_costs_a_second_prefill_and_nobody_says_so() {
     for way in ways() {
-        let world = World::start(&way, &[], &["--kv-transfer-loss-rate", "100"]).await;
+        let world = SidecarFixture::start(&way, &[], &["--kv-transfer-loss-rate", "100"]).await;
         let answer = world.ask(&chat()).await;
         assert_eq!((answer.status, answer.source), (200, None), "{}", way.name);
         until_computed(&world.prefill, 1.0).await;
@@ -72,12 +72,15 @@ async fn without_a_prefiller_the_decoder_does_both_where_it_may() {
     for mut way in ways() {
         way.prefill.extend(["--failure-injection-rate", "100", "--failure-types", "server_error"]);
         // With this latency, decoders wait long for a cache.
-        let world =
-            World::start(&way, &["--decode-on-prefill-failure"], &["--kv-cache-transfer-latency", "2s"])
-                .await;
+        let world = SidecarFixture::start(
+            &way,
+            &["--decode-on-prefill-failure"],
+            &["--kv-cache-transfer-latency", "2s"],
+        )
+        .await;
         let answer = world.ask(&chat()).await;
         assert_eq!((answer.status, answer.source), (200, None), "{}: {}", way.name, answer.body);
-        let world = World::start(&way, &[], &[]).await;
+        let world = SidecarFixture::start(&way, &[], &[]).await;
         let answer = world.ask(&chat()).await;
         let is_told = matches!(way.name, "mooncake" | "offloading" | "sglang");
         assert_eq!(answer.status, if is_told { 200 } else { 503 }, "{}", way.name);
@@ -88,7 +91,7 @@ async fn without_a_prefiller_the_decoder_does_both_where_it_may() {
 async fn a_client_that_leaves_ends_both_legs() {
     for mut way in ways() {
         way.prefill.extend(["--time-to-first-token", "60s"]);
-        let world = World::start(&way, &[], &["--kv-cache-transfer-latency", "60s"]).await;
+        let world = SidecarFixture::start(&way, &[], &["--kv-cache-transfer-latency", "60s"]).await;
         let running = "vllm:num_requests_running";
         let asking = tokio::spawn(world.request(&chat()).send());
         for _ in 0..500 {
@@ -116,7 +119,7 @@ async fn the_first_piece_of_an_answer_leaves_when_it_arrives() {
     let mut all = ways();
     all.push(way("shared-storage", &["--kv-connector=shared-storage"]));
     for way in all.into_iter().filter(|way| !way.name.contains("chunks")) {
-        let world = World::start(&way, &[], &["--inter-token-latency", "300s"]).await;
+        let world = SidecarFixture::start(&way, &[], &["--inter-token-latency", "300s"]).await;
         let mut request = chat();
         request["stream"] = json!(true);
         let mut answer = world.request(&request).send().await.unwrap();
@@ -129,7 +132,7 @@ async fn the_first_piece_of_an_answer_leaves_when_it_arrives() {
 
 #[tokio::test]
 async fn a_body_that_has_to_be_held_has_a_limit_and_one_that_is_passed_on_has_none() {
-    let world = World::start(&way("nixlv2", &["--max-request-body-mib=1"]), &[], &[]).await;
+    let world = SidecarFixture::start(&way("nixlv2", &["--max-request-body-mib=1"]), &[], &[]).await;
     let mut request = chat();
     request["unknown"] = json!("x".repeat(1 << 20));
     let refused = world.ask(&request).await;
@@ -150,7 +153,7 @@ async fn a_body_that_has_to_be_held_has_a_limit_and_one_that_is_passed_on_has_no
 async fn an_unknown_rank_is_refused_before_any_engine_is_asked() {
     // A pod with one rank checks the header, too.
     for ranks in ["--data-parallel-size=1", "--data-parallel-size=2"] {
-        let world = World::start(&way("nixlv2", &[ranks]), &[], &[]).await;
+        let world = SidecarFixture::start(&way("nixlv2", &[ranks]), &[], &[]).await;
         for named in ["10.9.9.9:1", "garbage"] {
             let asked =
                 world.request(&chat()).header("x-data-parallel-host-port", named).send().await.unwrap();
@@ -178,7 +181,7 @@ fn sharing() -> (Way, PathBuf) {
 #[tokio::test]
 async fn what_is_in_a_shared_storage_and_does_not_come_is_computed_again() {
     let (way, folder) = sharing();
-    let world = World::start(&way, &[], &["--kv-transfer-loss-rate", "100"]).await;
+    let world = SidecarFixture::start(&way, &[], &["--kv-transfer-loss-rate", "100"]).await;
     for threshold in [None, Some(0.5)] {
         let mut request = chat();
         request["messages"][0]["content"] =
@@ -198,7 +201,7 @@ async fn what_is_in_a_shared_storage_and_does_not_come_is_computed_again() {
 #[tokio::test]
 async fn engines_that_share_a_storage_find_the_prompt_there() {
     let (way, folder) = sharing();
-    let world = World::start(&way, &[], &[]).await;
+    let world = SidecarFixture::start(&way, &[], &[]).await;
     let mut request = chat();
     request["cache_hit_threshold"] = json!(0.5);
     for prefills in [1.0, 1.0] {
@@ -228,7 +231,7 @@ fn remove(folder: &Path) {
 
 #[tokio::test]
 async fn a_decoder_pulls_from_where_the_prompt_is_cached() {
-    let world = World::start(&way("offloading", &["--kv-connector=offloading"]), &[], &[]).await;
+    let world = SidecarFixture::start(&way("offloading", &["--kv-connector=offloading"]), &[], &[]).await;
     let url = format!("http://127.0.0.1:{}{CHAT}", world.sidecar);
     let pulled = world.client.post(url).header("x-kv-cache-source-host-port", "10.9.9.9:8000").json(&chat());
     let pulled = pulled.send().await.unwrap();

@@ -8,13 +8,13 @@ use tokio::{
 
 use crate::{
     connectors::ways,
+    fixture::{CHAT, SidecarFixture, start, way},
     peer::{Peer, Then, asked, exchanged, json_answer, sent, until},
-    world::{CHAT, World, start, way},
 };
 
 #[tokio::test]
 async fn a_body_that_breaks_is_the_clients_fault_whether_it_is_held_or_passed_on() {
-    let world = World::start(&way("nixlv2", &[]), &[], &[]).await;
+    let world = SidecarFixture::start(&way("nixlv2", &[]), &[], &[]).await;
     let prefill = format!("x-prefiller-host-port: {}\r\n", world.prefill.address);
     let trailers = "a: b\r\n".repeat(2000);
     let long = "b".repeat(1 << 20);
@@ -174,7 +174,7 @@ async fn raw(port: u16, bytes: &str) -> Vec<String> {
 
 #[tokio::test]
 async fn a_request_with_several_meanings_is_refused_and_what_follows_it_is_not_read() {
-    let world = World::start(&way("nixlv2", &[]), &[], &[]).await;
+    let world = SidecarFixture::start(&way("nixlv2", &[]), &[], &[]).await;
     let smuggled = "0\r\n\r\nGET /v1/models HTTP/1.1\r\nHost: a\r\n\r\n";
     let (length, chunked) = (format!("Content-Length: {}", smuggled.len()), "Transfer-Encoding: chunked");
     let fine = "GET /health HTTP/1.1\r\nHost: a\r\n\r\n";

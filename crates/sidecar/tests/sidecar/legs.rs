@@ -4,8 +4,8 @@ use serde_json::json;
 use tokio::{io::AsyncWriteExt as _, net::TcpStream};
 
 use crate::{
+    fixture::{CHAT, Engine, chat, start},
     peer::{Peer, Then, asked, exchanged, json_answer, until},
-    world::{CHAT, Engine, chat, start},
 };
 
 fn flags(flags: &[&str]) -> Vec<String> {

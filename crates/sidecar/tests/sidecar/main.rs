@@ -2,7 +2,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on should stop")]
 
 mod connectors;
+mod fixture;
 mod hostile;
 mod legs;
 mod peer;
-mod world;

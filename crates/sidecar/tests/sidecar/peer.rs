@@ -15,7 +15,7 @@ use tokio::{
     net::{TcpListener, TcpStream},
 };
 
-use crate::world::CHAT;
+use crate::fixture::CHAT;
 
 /// What an engine that breaks the protocol does once it has read a request.
 #[derive(Clone)]

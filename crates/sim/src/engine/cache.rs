@@ -38,7 +38,7 @@ pub(crate) struct KvCache {
 
 /// The blocks of one running request.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Held {
+pub(crate) struct RequestBlocks {
     pub(crate) blocks: Vec<BlockHash>,
     private: usize,
     /// Prompt tokens that were found in this engine's cache.
@@ -49,7 +49,7 @@ pub(crate) struct Held {
 
 // === impl Held ===
 
-impl Held {
+impl RequestBlocks {
     /// Prompt tokens that were found in a cache.
     pub(crate) fn cached_tokens(&self) -> usize {
         self.own_tokens + self.stored_tokens
@@ -75,7 +75,7 @@ impl KvCache {
     /// little space; then the request has to wait.
     ///
     /// The first `stored` blocks of the prompt are in a storage, so they count as cached even if they are not in this cache.
-    pub(crate) fn take(&mut self, prompt: &[u32], generated: usize, stored: usize) -> Option<Held> {
+    pub(crate) fn take(&mut self, prompt: &[u32], generated: usize, stored: usize) -> Option<RequestBlocks> {
         let hashes = self.hashes(prompt);
         let hits = hashes.iter().take_while(|hash| self.blocks.contains_key(hash)).count();
         let private = (prompt.len() + generated).div_ceil(self.block_size) - hashes.len();
@@ -104,7 +104,7 @@ impl KvCache {
         self.private += private;
         // The new blocks are in use by now, so only blocks of other prompts are evicted.
         self.evict();
-        Some(Held { blocks: hashes, private, own_tokens, stored_tokens })
+        Some(RequestBlocks { blocks: hashes, private, own_tokens, stored_tokens })
     }
 
     /// Returns the number of leading blocks of a prompt that are in the cache.
@@ -113,7 +113,7 @@ impl KvCache {
     }
 
     /// Releases all blocks of a request. Blocks that can be shared stay cached until their space is needed.
-    pub(crate) fn release(&mut self, held: &Held) {
+    pub(crate) fn release(&mut self, held: &RequestBlocks) {
         self.private -= held.private;
         for hash in &held.blocks {
             self.clock += 1;

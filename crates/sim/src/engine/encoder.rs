@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// The most embeddings in the cache. The oldest is evicted first.
-const KEPT: usize = 1024;
+const MAX_CACHED_EMBEDDINGS: usize = 1024;
 
 /// The source of embeddings that were found in a shared folder.
 const FOLDER: &str = "storage";
@@ -20,18 +20,18 @@ const FOLDER: &str = "storage";
 /// The part of an engine that handles embeddings.
 pub(crate) struct Encoder {
     metrics: Encodings,
-    kept: Mutex<Kept>,
+    kept: Mutex<EmbeddingCache>,
 }
 
 #[derive(Default)]
-struct Kept {
+struct EmbeddingCache {
     order: VecDeque<u64>,
     known: HashSet<u64>,
 }
 
 /// The result for a request's items.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Encoded {
+pub(crate) struct EncoderOutcome {
     /// The number of items that were encoded here.
     pub(crate) computed: u32,
     /// The engine that had the other items, if there is one.
@@ -40,14 +40,14 @@ pub(crate) struct Encoded {
 
 // === impl Kept ===
 
-impl Kept {
+impl EmbeddingCache {
     /// Adds an item to the cache. Returns whether it was already there.
     fn insert(&mut self, id: u64) -> bool {
         if !self.known.insert(id) {
             return true;
         }
         self.order.push_back(id);
-        if self.order.len() > KEPT
+        if self.order.len() > MAX_CACHED_EMBEDDINGS
             && let Some(oldest) = self.order.pop_front()
         {
             self.known.remove(&oldest);
@@ -64,8 +64,8 @@ impl Encoder {
     }
 
     /// Gets the embeddings of a request's items: from the cache, from an encoder, or by encoding them.
-    pub(crate) async fn embed(&self, args: &Args, job: &Job) -> Encoded {
-        let mut encoded = Encoded::default();
+    pub(crate) async fn embed(&self, args: &Args, job: &Job) -> EncoderOutcome {
+        let mut encoded = EncoderOutcome::default();
         let transfer = args.media.transfer.as_ref();
         for item in &job.items {
             self.metrics.queried.inc();

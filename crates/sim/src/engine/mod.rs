@@ -19,7 +19,7 @@ use tokio::{
 };
 
 use self::{
-    cache::{Held, KvCache},
+    cache::{KvCache, RequestBlocks},
     encoder::Encoder,
     storage::Storage,
 };
@@ -44,12 +44,12 @@ pub(crate) struct Engine {
 
 /// The waiting queue is full.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Overloaded;
+pub(crate) struct QueueFull;
 
 /// A running request. Dropping it releases its slot and its blocks.
-pub(crate) struct Running {
+pub(crate) struct RunningRequest {
     engine: Arc<Engine>,
-    held: Held,
+    held: RequestBlocks,
     prompt_tokens: usize,
     admitted: Instant,
     _slot: OwnedSemaphorePermit,
@@ -81,14 +81,14 @@ impl Engine {
         prompt: &[u32],
         generated: usize,
         caches: Caches<'_>,
-    ) -> Result<Running, Overloaded> {
+    ) -> Result<RunningRequest, QueueFull> {
         let arrived = Instant::now();
         // Joined before the first `await`, so that requests that arrive together count each other, and the queue keeps its
         // limit.
-        let waiting = Waiting::join(self)?;
+        let waiting = WaitingGuard::join(self)?;
         let stored = self.stored(prompt, caches.storage).await;
         // The semaphore is never closed.
-        let slot = self.slots.clone().acquire_owned().await.map_err(|_| Overloaded)?;
+        let slot = self.slots.clone().acquire_owned().await.map_err(|_| QueueFull)?;
         let held = loop {
             // The future is created before the check, so that a release in between is not missed.
             let released = self.released.notified();
@@ -109,7 +109,7 @@ impl Engine {
         } else if caches.storage.is_some() {
             self.metrics.external(missing, held.stored_tokens);
         }
-        Ok(Running {
+        Ok(RunningRequest {
             engine: self.clone(),
             held,
             prompt_tokens: prompt.len(),
@@ -149,21 +149,21 @@ impl Engine {
     }
 }
 
-struct Waiting<'a>(&'a AtomicUsize);
+struct WaitingGuard<'a>(&'a AtomicUsize);
 
 // === impl Waiting ===
 
-impl<'a> Waiting<'a> {
-    fn join(engine: &'a Engine) -> Result<Self, Overloaded> {
+impl<'a> WaitingGuard<'a> {
+    fn join(engine: &'a Engine) -> Result<Self, QueueFull> {
         // A free slot is room too: a request that runs at once also passes through here.
         let room = engine.args.max_waiting.saturating_add(engine.slots.available_permits());
         // The guard exists before the count is raised: for a refusal, dropping it lowers the count again.
         let joined = Self(&engine.waiting);
-        if engine.waiting.fetch_add(1, Ordering::Relaxed) >= room { Err(Overloaded) } else { Ok(joined) }
+        if engine.waiting.fetch_add(1, Ordering::Relaxed) >= room { Err(QueueFull) } else { Ok(joined) }
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for WaitingGuard<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -171,7 +171,7 @@ impl Drop for Waiting<'_> {
 
 // === impl Running ===
 
-impl Running {
+impl RunningRequest {
     /// The prompt tokens that did not have to be computed.
     pub(crate) fn cached_tokens(&self) -> usize {
         self.held.cached_tokens()
@@ -223,7 +223,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningRequest {
     fn drop(&mut self) {
         self.engine.cache.lock().release(&self.held);
         self.engine.running.fetch_sub(1, Ordering::Relaxed);
@@ -273,7 +273,7 @@ mod tests {
         });
         tokio::task::yield_now().await;
         assert!(engine.page().contains("vllm:num_requests_waiting{model_name=\"model\",engine=\"0\"} 1"));
-        assert_eq!(engine.admit(&[3], 1, Caches::default()).await.map(drop), Err(Overloaded));
+        assert_eq!(engine.admit(&[3], 1, Caches::default()).await.map(drop), Err(QueueFull));
         drop(first);
         assert_eq!(second.await.unwrap(), Ok(()));
     }

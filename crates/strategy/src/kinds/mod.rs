@@ -45,7 +45,7 @@ pub struct Resource {
 
 /// The object or resource that an error names in its `details`.
 #[derive(Debug, Clone, Copy)]
-pub struct About<'a> {
+pub struct StatusDetails<'a> {
     /// API group, empty for core.
     pub group: &'a str,
     /// Plural resource name (or the kind, for validation).
@@ -65,7 +65,7 @@ pub enum Origin {
 
 // === impl About ===
 
-impl About<'_> {
+impl StatusDetails<'_> {
     /// The `details` of a Status about the object.
     pub fn details(&self) -> Map<String, Value> {
         let mut details = Map::new();
@@ -97,16 +97,16 @@ impl Resource {
     }
 
     /// Names an object in errors about the object (the plural in `details.kind`).
-    pub fn about<'a>(&'a self, name: &'a str) -> About<'a> {
-        About { group: &self.group, kind: &self.plural, name }
+    pub fn about<'a>(&'a self, name: &'a str) -> StatusDetails<'a> {
+        StatusDetails { group: &self.group, kind: &self.plural, name }
     }
 
     /// Names an object in errors about its content (the kind in `details.kind`).
     ///
     /// Events of both groups are validated as core events, so the errors name the core group.
-    pub fn about_kind<'a>(&'a self, name: &'a str) -> About<'a> {
+    pub fn about_kind<'a>(&'a self, name: &'a str) -> StatusDetails<'a> {
         let core = self.group == "events.k8s.io";
-        About { group: if core { "" } else { &self.group }, kind: &self.kind, name }
+        StatusDetails { group: if core { "" } else { &self.group }, kind: &self.kind, name }
     }
 
     /// Returns the definition if this is a custom resource.

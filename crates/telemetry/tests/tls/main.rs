@@ -10,7 +10,7 @@ use std::{path::Path, process::Command};
 use collector::Collector;
 use longboat_telemetry::{
     logging::{self, LogOptions},
-    traces::{Counts, Otlp, SPANS, counts},
+    traces::{Otlp, SPANS, SpanCounts, counts},
 };
 use longboat_tls::{CertificateAuthority, KeyPair, LeafRequest};
 use tonic::transport::{Certificate, Identity, ServerTlsConfig};
@@ -23,7 +23,7 @@ async fn one_span() {
     logging::init(&LogOptions { default_filter: "warn".to_owned(), ..LogOptions::default() }, Some(&traces));
     drop(tracing::trace_span!(target: SPANS, "one"));
     traces.start().unwrap().end().await;
-    assert_eq!(counts(), Counts { sent: 1, dropped: 0 });
+    assert_eq!(counts(), SpanCounts { sent: 1, dropped: 0 });
 }
 
 fn leaf(authority: &CertificateAuthority, name: &str) -> KeyPair {

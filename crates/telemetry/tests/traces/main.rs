@@ -7,7 +7,7 @@ mod collector;
 use collector::Collector;
 use longboat_telemetry::{
     logging::{self, LogOptions},
-    traces::{Counts, Exporter, Otlp, SPANS, counts},
+    traces::{Exporter, Otlp, SPANS, SpanCounts, counts},
 };
 
 /// There is only one test, because a process has only one destination of spans.
@@ -28,12 +28,12 @@ async fn spans_arrive_with_their_parents_and_what_there_is_no_room_for_is_counte
     for _ in 0..5000 {
         drop(tracing::trace_span!(target: SPANS, "flood"));
     }
-    let Counts { sent, dropped } = counts();
+    let SpanCounts { sent, dropped } = counts();
     assert_eq!(sent, 0);
     assert_eq!(dropped, 5002 - 4096);
     traces.start().unwrap().end().await;
 
-    assert_eq!(counts(), Counts { sent: 4096, dropped });
+    assert_eq!(counts(), SpanCounts { sent: 4096, dropped });
     let arrived = collector.arrived();
     assert_eq!(arrived.len(), 4096);
     assert!(arrived.iter().all(|found| found.service == "test"));

@@ -6,8 +6,8 @@ use std::borrow::Cow;
 
 use crate::{
     Limits, Template,
+    arena::{Arena, Slot},
     format::print,
-    made::{Made, Slot},
     node::{Branch, Command, Expr, Node, Number, Pipe, Pos},
     quote::quote,
     reflect::{Kind, Ty, Value},
@@ -41,7 +41,7 @@ pub(crate) fn execute<'a>(
     data: &Value<'a>,
     limits: Limits,
 ) -> Result<String, String> {
-    let made = Made::default();
+    let made = Arena::default();
     let mut state = State {
         template,
         made: made.first(),

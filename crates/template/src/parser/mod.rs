@@ -15,13 +15,17 @@ const MAX_NESTING: usize = 100;
 
 /// The bodies in a text: the template itself and its `{{define}}`s.
 #[derive(Debug)]
-pub(crate) struct Parsed {
+pub(crate) struct ParsedTemplate {
     pub(crate) root: Vec<Node>,
     pub(crate) defines: BTreeMap<Box<str>, Vec<Node>>,
 }
 
 /// Parses `text`. `Err` has the message with its `template: NAME:LINE:` prefix.
-pub(crate) fn parse(name: &str, text: &str, is_function: &dyn Fn(&str) -> bool) -> Result<Parsed, String> {
+pub(crate) fn parse(
+    name: &str,
+    text: &str,
+    is_function: &dyn Fn(&str) -> bool,
+) -> Result<ParsedTemplate, String> {
     let mut parser = Parser {
         name,
         lexer: Lexer::new(text),
@@ -35,7 +39,7 @@ pub(crate) fn parse(name: &str, text: &str, is_function: &dyn Fn(&str) -> bool) 
         defines: BTreeMap::new(),
     };
     let root = parser.root()?;
-    Ok(Parsed { root, defines: parser.defines })
+    Ok(ParsedTemplate { root, defines: parser.defines })
 }
 
 /// The next element of a node list: a node, or the `{{end}}` or `{{else}}` that ends the list.

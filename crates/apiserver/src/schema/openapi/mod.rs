@@ -23,7 +23,7 @@ use crate::kinds::{Origin, Registry, Resource};
 
 /// The most documents to cache: enough for a server with a few dozen definitions. Beyond that, older documents are built
 /// again.
-const KEPT: usize = 128;
+const MAX_CACHED_DOCUMENTS: usize = 128;
 
 /// Documents by their hash. All servers of a process share the cache: equal hashes mean equal documents.
 static DOCUMENTS: LazyLock<Mutex<HashMap<String, Bytes>>> = LazyLock::new(Mutex::default);
@@ -56,7 +56,7 @@ pub fn openapi_bytes(registry: &Registry, path: &str) -> Option<(String, Bytes)>
     }
     let bytes = Bytes::from(document(&group, &version, &resources).to_string());
     let mut documents = DOCUMENTS.lock();
-    if documents.len() >= KEPT {
+    if documents.len() >= MAX_CACHED_DOCUMENTS {
         documents.clear();
     }
     documents.insert(hash.clone(), bytes.clone());

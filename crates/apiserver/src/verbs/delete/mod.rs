@@ -13,16 +13,16 @@ use crate::{
     admit::{self, Review},
     answer::Answer,
     clock, effects, form,
-    form::Shown,
+    form::RequestedObject,
     kinds::Resource,
     respond::{self, Listing},
-    status::{About, ApiError},
-    store::{Key, Stored, WriteError},
+    status::{ApiError, StatusDetails},
+    store::{Key, StoredObject, WriteError},
     strategy,
 };
 
 /// How many times to try a deletion when other writes interfere.
-const TRIES: usize = 10;
+const MAX_ATTEMPTS: usize = 10;
 const FOREGROUND: &str = "foregroundDeletion";
 const ORPHAN: &str = "orphan";
 
@@ -31,8 +31,8 @@ pub(crate) async fn delete(call: &mut Call<'_>) -> Result<Answer, ApiError> {
     let options = options::read(call)?;
     let done = object(call, &call.key(), &options).await?;
     match done {
-        Done::Shown(shown) => respond::object(call.request, &call.resource, 200, &shown),
-        Done::Gone { name, uid } => {
+        DeletionOutcome::Shown(shown) => respond::object(call.request, &call.resource, 200, &shown),
+        DeletionOutcome::Gone { name, uid } => {
             Ok(respond::document(call.request, 200, &success(&call.resource, &name, &uid)))
         }
     }
@@ -55,7 +55,7 @@ pub(crate) async fn collection(call: &mut Call<'_>) -> Result<Answer, ApiError> 
     }
     let snapshot = call.state.store.list(&call.resource.table, call.path.namespace.as_deref());
     let limit = limit.filter(|limit| *limit > 0).unwrap_or(usize::MAX);
-    let mut chosen: Vec<(Key, Arc<Stored>)> = Vec::new();
+    let mut chosen: Vec<(Key, Arc<StoredObject>)> = Vec::new();
     let mut remaining = None;
     for (index, (key, stored)) in snapshot.objects.iter().enumerate() {
         if chosen.len() == limit {
@@ -87,17 +87,21 @@ pub(crate) async fn collection(call: &mut Call<'_>) -> Result<Answer, ApiError> 
 }
 
 /// The result of a deletion.
-pub(crate) enum Done {
+pub(crate) enum DeletionOutcome {
     /// The object: either it still exists, or this is its last state.
-    Shown(Shown),
+    Shown(RequestedObject),
     /// The object is gone, and the answer only names it.
     Gone { name: String, uid: Value },
 }
 
 /// Deletes one object.
-pub(crate) async fn object(call: &mut Call<'_>, key: &Key, options: &Options) -> Result<Done, ApiError> {
+pub(crate) async fn object(
+    call: &mut Call<'_>,
+    key: &Key,
+    options: &Options,
+) -> Result<DeletionOutcome, ApiError> {
     let resource = Arc::clone(&call.resource);
-    for _ in 0..TRIES {
+    for _ in 0..MAX_ATTEMPTS {
         let Some(stored) = call.state.store.get(&resource.table, key) else {
             return Err(ApiError::not_found(resource.about(&key.name)));
         };
@@ -166,7 +170,12 @@ pub(crate) async fn object(call: &mut Call<'_>, key: &Key, options: &Options) ->
 }
 
 /// Removes an object. If `last` differs from the stored object, writes `last` first, so that watches see both changes.
-fn remove(call: &Call<'_>, key: &Key, stored: &Arc<Stored>, last: &Value) -> Result<Arc<Stored>, WriteError> {
+fn remove(
+    call: &Call<'_>,
+    key: &Key,
+    stored: &Arc<StoredObject>,
+    last: &Value,
+) -> Result<Arc<StoredObject>, WriteError> {
     let table = &call.resource.table;
     let store = &call.state.store;
     let mut revision = stored.revision;
@@ -185,10 +194,10 @@ enum Plan {
 
 async fn finish(
     call: &Call<'_>,
-    stored: &Arc<Stored>,
-    written: Option<Arc<Stored>>,
+    stored: &Arc<StoredObject>,
+    written: Option<Arc<StoredObject>>,
     plan: Plan,
-) -> Result<Done, ApiError> {
+) -> Result<DeletionOutcome, ApiError> {
     let resource = &call.resource;
     match plan {
         Plan::Keep(value) => {
@@ -197,9 +206,9 @@ async fn finish(
                 None if value == *stored.value => {
                     form::show(call.state, resource, Arc::clone(stored)).await?
                 }
-                None => Shown::new(value),
+                None => RequestedObject::new(value),
             };
-            Ok(Done::Shown(shown))
+            Ok(DeletionOutcome::Shown(shown))
         }
         Plan::Remove(mut value) => {
             if strategy::shows_deleted(resource) {
@@ -207,10 +216,10 @@ async fn finish(
                     Some(written) => written.value["metadata"]["resourceVersion"].clone(),
                     None => stored.value["metadata"]["resourceVersion"].clone(),
                 };
-                return Ok(Done::Shown(Shown::new(value)));
+                return Ok(DeletionOutcome::Shown(RequestedObject::new(value)));
             }
             let metadata = &stored.value["metadata"];
-            Ok(Done::Gone {
+            Ok(DeletionOutcome::Gone {
                 name: metadata["name"].as_str().unwrap_or_default().to_owned(),
                 uid: metadata["uid"].clone(),
             })
@@ -303,11 +312,11 @@ fn shorten(value: &mut Value, old: i64, new: i64) {
 
 /// Names an object in an error about a precondition. Unlike other errors, this one has the kind in the place of the
 /// resource.
-fn about_kind<'a>(resource: &'a Resource, name: &'a str) -> About<'a> {
-    About { group: &resource.group, kind: &resource.kind, name }
+fn about_kind<'a>(resource: &'a Resource, name: &'a str) -> StatusDetails<'a> {
+    StatusDetails { group: &resource.group, kind: &resource.kind, name }
 }
 
-fn check_preconditions(call: &Call<'_>, options: &Options, stored: &Stored) -> Result<(), ApiError> {
+fn check_preconditions(call: &Call<'_>, options: &Options, stored: &StoredObject) -> Result<(), ApiError> {
     let metadata = &stored.value["metadata"];
     let name = metadata["name"].as_str().unwrap_or_default();
     let found = metadata["uid"].as_str().unwrap_or_default();

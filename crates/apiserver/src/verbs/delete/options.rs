@@ -9,7 +9,7 @@ use super::{
 use crate::{
     admit,
     request::{decode, query},
-    status::{About, ApiError, Cause},
+    status::{ApiError, Cause, StatusDetails},
 };
 
 /// `DeleteOptions`, from the body or the query.
@@ -68,7 +68,7 @@ impl Options {
 
 /// Reads the options of a request.
 pub(super) fn read(call: &Call<'_>) -> Result<Options, ApiError> {
-    let about = About { group: "meta.k8s.io", kind: "DeleteOptions", name: "" };
+    let about = StatusDetails { group: "meta.k8s.io", kind: "DeleteOptions", name: "" };
     let request = call.request;
     let body = if request.body.is_empty() {
         let mut given = json!({});

@@ -6,7 +6,7 @@ use super::{Change, MODIFIED};
 use crate::{
     kinds::{Resource, registry::split_api_version},
     patching::PatchKind,
-    status::{About, ApiError, Cause},
+    status::{ApiError, Cause, StatusDetails},
     verbs::{Call, create, incoming},
 };
 
@@ -84,7 +84,7 @@ fn is_version_of(group: &str, version: &str) -> bool {
 
 pub(in crate::verbs) fn refuse_patch(shown: &str, why: &str) -> ApiError {
     ApiError::invalid(
-        About { group: "", kind: "", name: "" },
+        StatusDetails { group: "", kind: "", name: "" },
         &[Cause::invalid("patch", &Value::from(shown), why)],
     )
 }

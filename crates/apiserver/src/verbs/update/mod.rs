@@ -15,19 +15,19 @@ use crate::{
     allocation,
     answer::Answer,
     effects,
-    form::{self, Shown},
+    form::{self, RequestedObject},
     kinds::Resource,
     patching::{self, PatchKind},
     rbac,
     request::query::FieldValidation,
     respond,
-    status::{About, ApiError, Cause},
-    store::{Stored, WriteError},
+    status::{ApiError, Cause, StatusDetails},
+    store::{StoredObject, WriteError},
     strategy,
 };
 
 /// How many times to try a change without a revision when other writes interfere.
-const TRIES: usize = 10;
+const MAX_ATTEMPTS: usize = 10;
 
 /// The message of a conflict.
 const MODIFIED: &str =
@@ -92,7 +92,7 @@ pub(crate) fn patch_kind(call: &Call<'_>) -> Result<PatchKind, ApiError> {
 pub(crate) fn check_patch_options(call: &Call<'_>, kind: PatchKind) -> Result<(), ApiError> {
     let query = &call.request.query;
     FieldValidation::of(query, "PatchOptions")?;
-    let about = About { group: "meta.k8s.io", kind: "PatchOptions", name: "" };
+    let about = StatusDetails { group: "meta.k8s.io", kind: "PatchOptions", name: "" };
     let manager = query.get("fieldManager").unwrap_or_default();
     let mut causes = Vec::new();
     if kind == PatchKind::Apply {
@@ -113,33 +113,33 @@ pub(crate) async fn change(
     subresource: Option<&'static str>,
     how: &Change,
     dry_run: bool,
-) -> Result<(u16, Shown), ApiError> {
+) -> Result<(u16, RequestedObject), ApiError> {
     let mut tries = 0;
     loop {
         let warnings = call.warnings.len();
         match attempt(call, subresource, how, dry_run).await {
-            Err(Failed::Raced) if tries < TRIES => {
+            Err(UpdateError::Raced) if tries < MAX_ATTEMPTS => {
                 tries += 1;
                 // The next attempt warns again.
                 call.warnings.truncate(warnings);
             }
-            Err(Failed::Raced) => {
+            Err(UpdateError::Raced) => {
                 let name = call.path.name.as_deref().unwrap_or_default();
                 return Err(ApiError::conflict(call.resource.about(name), MODIFIED));
             }
-            Err(Failed::Refused(error)) => return Err(error),
+            Err(UpdateError::Refused(error)) => return Err(error),
             Ok(done) => return Ok(done),
         }
     }
 }
 
-enum Failed {
+enum UpdateError {
     /// Another write interfered; the change can be tried again on the new state.
     Raced,
     Refused(ApiError),
 }
 
-impl From<ApiError> for Failed {
+impl From<ApiError> for UpdateError {
     fn from(error: ApiError) -> Self {
         Self::Refused(error)
     }
@@ -150,7 +150,7 @@ async fn attempt(
     subresource: Option<&'static str>,
     how: &Change,
     dry_run: bool,
-) -> Result<(u16, Shown), Failed> {
+) -> Result<(u16, RequestedObject), UpdateError> {
     let resource = Arc::clone(&call.resource);
     let key = call.key();
     let manager = call.request.field_manager();
@@ -233,7 +233,7 @@ async fn attempt(
         call.warnings.extend(verdict.warnings);
     }
     if !causes.is_empty() {
-        return Err(Failed::Refused(ApiError::invalid(resource.about_kind(&key.name), &causes)));
+        return Err(UpdateError::Refused(ApiError::invalid(resource.about_kind(&key.name), &causes)));
     }
     if subresource.is_none() {
         call.warnings.extend(strategy::warnings(&resource, &value, Some(&live)));
@@ -243,20 +243,20 @@ async fn attempt(
         return Ok((200, form::show(call.state, &resource, stored).await?));
     }
     if dry_run {
-        return Ok((200, Shown::new(value)));
+        return Ok((200, RequestedObject::new(value)));
     }
     let raced = |error: WriteError| match error {
         WriteError::Changed | WriteError::Missing if names_revision => {
-            Failed::Refused(ApiError::conflict(resource.about(&key.name), MODIFIED))
+            UpdateError::Refused(ApiError::conflict(resource.about(&key.name), MODIFIED))
         }
-        WriteError::Changed | WriteError::Missing => Failed::Raced,
-        other => Failed::Refused(ApiError::internal(other.to_string())),
+        WriteError::Changed | WriteError::Missing => UpdateError::Raced,
+        other => UpdateError::Refused(ApiError::internal(other.to_string())),
     };
     if is_finished(&value) {
         call.state.store.delete(&resource.table, key.clone(), stored.revision).map_err(raced)?;
         services.keep();
         effects::after_write(call.state, &resource, Some(&stored.value), None);
-        return Ok((200, Shown::new(value)));
+        return Ok((200, RequestedObject::new(value)));
     }
     let target = form::to_storage(call.state, &resource, value).await?;
     let written =
@@ -273,7 +273,7 @@ async fn create_instead(
     subresource: Option<&'static str>,
     how: &Change,
     dry_run: bool,
-) -> Result<(u16, Shown), Failed> {
+) -> Result<(u16, RequestedObject), UpdateError> {
     if subresource.is_some() {
         return Err(call.not_found().into());
     }
@@ -286,7 +286,7 @@ async fn create_instead(
                 let why = format!(
                     "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
                 );
-                return Err(Failed::Refused(ApiError::conflict(call.resource.about(name), why)));
+                return Err(UpdateError::Refused(ApiError::conflict(call.resource.about(name), why)));
             }
             if let Some(metadata) = value.pointer_mut("/metadata").and_then(Value::as_object_mut) {
                 metadata.remove("resourceVersion");
@@ -363,12 +363,12 @@ fn is_finished(value: &Value) -> bool {
 pub(crate) fn edit_stored(
     state: &crate::server::State,
     resource: &Resource,
-    stored: &Arc<Stored>,
+    stored: &Arc<StoredObject>,
     edit: impl Fn(&mut Value),
-) -> Result<Arc<Stored>, WriteError> {
+) -> Result<Arc<StoredObject>, WriteError> {
     let key = crate::store::Key::of(&stored.value);
     let mut stored = Arc::clone(stored);
-    for _ in 0..TRIES {
+    for _ in 0..MAX_ATTEMPTS {
         let mut value = stored.value.clone();
         edit(&mut value);
         if value == *stored.value {

@@ -6,7 +6,7 @@ use kube::{
     Api,
     api::{DeleteParams, DynamicObject, PostParams},
 };
-use longboat_testkit::{Faults, World};
+use longboat_testkit::{Faults, TestCluster};
 use serde_json::{Map, Value};
 
 use super::{
@@ -91,7 +91,7 @@ fn say(line: &str) {
     println!("{line}");
 }
 
-async fn delete(world: &World) {
+async fn delete(world: &TestCluster) {
     api(world).delete("llm", &DeleteParams::default()).await.unwrap();
     settle(world, "deleted").await;
 }
@@ -106,7 +106,7 @@ fn is_llm(object: &Value) -> bool {
 
 /// Applies the service of a topology, and checks that the old workload serves until the new one does. Returns the errors.
 /// Fails if the change is refused.
-async fn edit(world: &World, topology: &Topology, what: &str) -> Result<Vec<String>, String> {
+async fn edit(world: &TestCluster, topology: &Topology, what: &str) -> Result<Vec<String>, String> {
     let served = serving(world).await;
     put(world, topology).await.map_err(|error| error.to_string())?;
     settle(world, what).await;
@@ -124,7 +124,7 @@ async fn edit(world: &World, topology: &Topology, what: &str) -> Result<Vec<Stri
 }
 
 /// Replaces the complete service, like `kubectl edit`.
-async fn put(world: &World, topology: &Topology) -> kube::Result<DynamicObject> {
+async fn put(world: &TestCluster, topology: &Topology) -> kube::Result<DynamicObject> {
     let api = api(world);
     let service = topology.objects(NAMESPACE).into_iter().find(is_llm).unwrap();
     let mut service: DynamicObject = serde_json::from_value(service).unwrap();
@@ -138,12 +138,12 @@ async fn put(world: &World, topology: &Topology) -> kube::Result<DynamicObject> 
     }
 }
 
-fn api(world: &World) -> Api<DynamicObject> {
+fn api(world: &TestCluster) -> Api<DynamicObject> {
     scene::api(world, "serving.kserve.io/v1alpha2", "LLMInferenceService", NAMESPACE)
 }
 
 /// Whether a model server for decode is available.
-async fn serving(world: &World) -> bool {
+async fn serving(world: &TestCluster) -> bool {
     for (version, kind) in [("apps/v1", "Deployment"), ("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet")] {
         for object in of_kind(world, version, kind, NAMESPACE).await {
             let name = object["metadata"]["name"].as_str().unwrap();
@@ -159,7 +159,7 @@ async fn serving(world: &World) -> bool {
 
 /// The service and its children. The number of replicas is left out if the service does not set it, because it then stays as
 /// it was.
-async fn children(world: &World) -> Picture {
+async fn children(world: &TestCluster) -> Picture {
     let mut picture = scene::picture(world, NAMESPACE).await;
     picture.retain(|name, object| is_of_llm(name, object));
     for object in picture.values_mut() {
@@ -179,7 +179,7 @@ async fn children(world: &World) -> Picture {
 }
 
 /// All other objects.
-async fn others(world: &World) -> Picture {
+async fn others(world: &TestCluster) -> Picture {
     let mut picture = scene::picture(world, NAMESPACE).await;
     picture.retain(|name, object| !is_of_llm(name, object));
     picture

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use kube::api::{Patch, PatchParams};
-use longboat_testkit::{Faults, Watching, World, Write};
+use longboat_testkit::{Faults, TestCluster, Watching, Write};
 use serde_json::{Value, json};
 
 use super::{
@@ -47,7 +47,7 @@ async fn at_rest_nothing_that_means_nothing_leads_to_a_write() {
 }
 
 /// Changes an annotation of every watched object, one by one. Returns the changed objects.
-async fn touch_all(world: &World, namespace: &str, value: &str) -> Vec<String> {
+async fn touch_all(world: &TestCluster, namespace: &str, value: &str) -> Vec<String> {
     let mut touched = Vec::new();
     let here = KINDS.into_iter().map(|(version, kind)| (version, kind, namespace));
     let gateways = "gateway.networking.k8s.io/v1";

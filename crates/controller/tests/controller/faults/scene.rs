@@ -9,7 +9,7 @@ use kube::{
     api::{ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams},
     core::GroupVersionKind,
 };
-use longboat_testkit::{Faults, World};
+use longboat_testkit::{Faults, TestCluster};
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
@@ -48,7 +48,7 @@ pub(super) const KINDS: [(&str, &str); 16] = [
 pub(super) type Picture = BTreeMap<String, Value>;
 
 /// Creates a world with a ready Gateway, and with settings for every way to scale.
-pub(super) async fn stage() -> World {
+pub(super) async fn stage() -> TestCluster {
     let world = world().await;
     let settings: Api<k8s_openapi::api::core::v1::ConfigMap> = Api::namespaced(world.client(), "kserve");
     let prometheus = json!({"prometheus": {"url": "https://prometheus.example.com:9090"}}).to_string();
@@ -59,7 +59,7 @@ pub(super) async fn stage() -> World {
 }
 
 /// Waits until nothing was written for some time.
-pub(super) async fn settle(world: &World, what: &str) {
+pub(super) async fn settle(world: &TestCluster, what: &str) {
     let (began, mut since, mut revision) = (Instant::now(), Instant::now(), world.server.revision());
     while since.elapsed() < QUIET {
         tokio::time::sleep(PERIOD).await;
@@ -71,7 +71,7 @@ pub(super) async fn settle(world: &World, what: &str) {
     }
 }
 
-pub(super) fn api(world: &World, version: &str, kind: &str, namespace: &str) -> Api<DynamicObject> {
+pub(super) fn api(world: &TestCluster, version: &str, kind: &str, namespace: &str) -> Api<DynamicObject> {
     let (group, version) = version.split_once('/').unwrap_or(("", version));
     let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
     if namespace.is_empty() {
@@ -82,7 +82,7 @@ pub(super) fn api(world: &World, version: &str, kind: &str, namespace: &str) -> 
 }
 
 /// Returns all objects of one kind that belong to a namespace, unchanged.
-pub(super) async fn of_kind(world: &World, version: &str, kind: &str, namespace: &str) -> Vec<Value> {
+pub(super) async fn of_kind(world: &TestCluster, version: &str, kind: &str, namespace: &str) -> Vec<Value> {
     let cluster = kind == "ClusterRoleBinding";
     let api = api(world, version, kind, if cluster { "" } else { namespace });
     let listed = api.list(&ListParams::default()).await.unwrap().items;
@@ -96,7 +96,7 @@ pub(super) async fn of_kind(world: &World, version: &str, kind: &str, namespace:
 }
 
 /// Returns the objects in a namespace.
-pub(super) async fn picture(world: &World, namespace: &str) -> Picture {
+pub(super) async fn picture(world: &TestCluster, namespace: &str) -> Picture {
     let mut picture = Picture::new();
     for (version, kind) in KINDS {
         for object in of_kind(world, version, kind, namespace).await {
@@ -183,7 +183,7 @@ fn leaves(place: &str, found: &Value, wanted: &Value, differences: &mut Vec<Stri
 }
 
 /// Makes everything in a namespace ready at once. Returns whether anything changed.
-pub(super) async fn make_ready(world: &World, namespace: &str) -> bool {
+pub(super) async fn make_ready(world: &TestCluster, namespace: &str) -> bool {
     let before = world.server.revision();
     let condition = |type_: &str, status: &str, generation: &Value| {
         json!({
@@ -257,7 +257,7 @@ pub(super) async fn make_ready(world: &World, namespace: &str) -> bool {
 }
 
 /// Starts a controller, and waits until it is at rest.
-pub(super) async fn started(world: &World, faults: Faults) -> Running {
+pub(super) async fn started(world: &TestCluster, faults: Faults) -> Running {
     let running = Running::with(world, faults);
     settle(world, "the start").await;
     running
@@ -265,7 +265,7 @@ pub(super) async fn started(world: &World, faults: Faults) -> Running {
 
 /// A namespace with the services of a topology.
 pub(super) struct Trial<'a> {
-    pub(super) world: &'a World,
+    pub(super) world: &'a TestCluster,
     pub(super) topology: &'a Topology,
     pub(super) namespace: String,
     /// A description for error messages.
@@ -286,7 +286,7 @@ pub(super) struct Seen {
 
 impl<'a> Trial<'a> {
     pub(super) fn new(
-        world: &'a World,
+        world: &'a TestCluster,
         topology: &'a Topology,
         namespace: impl Into<String>,
         what: impl std::fmt::Display,

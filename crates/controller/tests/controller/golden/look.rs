@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use kube::{ResourceExt, api::ListParams};
 use longboat_golden::{Case, Difference, Stage, differences, normal_child, normal_status};
-use longboat_testkit::World;
+use longboat_testkit::TestCluster;
 use serde_json::{Value, json};
 use x509_parser::{extensions::GeneralName, pem::parse_x509_pem};
 
@@ -30,7 +30,7 @@ const CHILDREN: [(&str, &str, &str); 15] = [
 ];
 
 /// Compares children, statuses and certificates after a stage.
-pub(super) async fn compare(world: &World, case: &Case, stage: &Stage, found: &mut Vec<Difference>) {
+pub(super) async fn compare(world: &TestCluster, case: &Case, stage: &Stage, found: &mut Vec<Difference>) {
     let generated = generated_name(world, case).await;
     let as_recorded = |text: &str| match (&generated, recorded_name(stage)) {
         (Some(ours), Some(theirs)) => text.replace(ours.as_str(), &theirs),
@@ -101,7 +101,7 @@ fn is_wanted(stage: &Stage, child: &Value) -> bool {
 }
 
 /// Compares the events of a complete case.
-pub(super) async fn compare_events(world: &World, case: &Case, found: &mut Vec<Difference>) {
+pub(super) async fn compare_events(world: &TestCluster, case: &Case, found: &mut Vec<Difference>) {
     let ours = api(world, "v1", "Event", &case.name).list(&ListParams::default()).await.unwrap();
     let generated = generated_name(world, case).await;
     let theirs = case.stages.first().and_then(recorded_name);
@@ -122,7 +122,7 @@ pub(super) async fn compare_events(world: &World, case: &Case, found: &mut Vec<D
 }
 
 /// The name that the API server generated for the only service of a case without a name.
-async fn generated_name(world: &World, case: &Case) -> Option<String> {
+async fn generated_name(world: &TestCluster, case: &Case) -> Option<String> {
     let prefix = case.inputs.iter().find_map(|input| input["metadata"]["generateName"].as_str())?;
     statuses(world, &case.name).await.into_keys().find(|name| name.starts_with(prefix))
 }
@@ -134,7 +134,7 @@ fn recorded_name(stage: &Stage) -> Option<String> {
     main.map(str::to_owned)
 }
 
-async fn children(world: &World, namespace: &str) -> BTreeMap<String, Value> {
+async fn children(world: &TestCluster, namespace: &str) -> BTreeMap<String, Value> {
     let mut found = BTreeMap::new();
     for (version, kind, file) in CHILDREN {
         let Ok(all) = api(world, version, kind, namespace).list(&ListParams::default()).await else {
@@ -168,14 +168,14 @@ fn is_child(kind: &str, object: &Value, namespace: &str) -> bool {
 }
 
 /// The status of each service.
-async fn statuses(world: &World, namespace: &str) -> BTreeMap<String, Value> {
+async fn statuses(world: &TestCluster, namespace: &str) -> BTreeMap<String, Value> {
     let services = api(world, "serving.kserve.io/v1alpha2", "LLMInferenceService", namespace);
     let services = services.list(&ListParams::default()).await.unwrap();
     services.into_iter().map(|service| (service.name_any(), service.data["status"].clone())).collect()
 }
 
 /// The names in the certificate of a secret, sorted.
-async fn dns_names(world: &World, namespace: &str, secret: &str) -> Vec<String> {
+async fn dns_names(world: &TestCluster, namespace: &str, secret: &str) -> Vec<String> {
     let secret = api(world, "v1", "Secret", namespace).get_opt(secret).await.unwrap();
     let Some(secret) = secret else { return Vec::new() };
     let secret: k8s_openapi::api::core::v1::Secret =

@@ -14,7 +14,7 @@ mod platform;
 mod ready;
 pub(crate) mod run;
 
-use longboat_golden::{Case, Difference, MeantDifferences, Report};
+use longboat_golden::{Case, Difference, IntendedDifferences, Report};
 
 /// By default, one in this many of the cases that need only planning also runs here.
 const SAMPLE: usize = 8;
@@ -22,7 +22,7 @@ const SAMPLE: usize = 8;
 #[tokio::test(start_paused = true)]
 async fn services_become_what_the_reference_makes_of_them() {
     let recordings = longboat_golden::golden();
-    let meant = MeantDifferences::of_the_controller();
+    let meant = IntendedDifferences::of_the_controller();
     let only = std::env::var("LONGBOAT_CASE").ok();
     let all = only.as_deref() == Some("all");
     let mut report = Report::default();

@@ -7,7 +7,7 @@ use kube::{Api, api::DeleteParams};
 use longboat_golden::{Case, Difference, Entry, documents};
 use longboat_key::Namespace;
 use longboat_offline::{Presets, Settings};
-use longboat_testkit::{Faults, World};
+use longboat_testkit::{Faults, TestCluster};
 use serde_json::{Value, json};
 
 use super::run;
@@ -18,8 +18,8 @@ use crate::setup::{Hook, Running};
 const PERIOD: Duration = Duration::from_millis(500);
 
 /// Creates the default world.
-pub(super) async fn world(recordings: &Entry) -> World {
-    let world = World::bare(Arc::new(Hook)).await;
+pub(super) async fn world(recordings: &Entry) -> TestCluster {
+    let world = TestCluster::bare(Arc::new(Hook)).await;
     for crd in optional_apis() {
         world.install_crd(crd).await;
     }
@@ -32,7 +32,7 @@ pub(super) async fn world(recordings: &Entry) -> World {
 }
 
 /// Changes the world to the settings and APIs of a case.
-pub(super) async fn set_up_case(world: &World, recordings: &Entry, case: &Case) {
+pub(super) async fn set_up_case(world: &TestCluster, recordings: &Entry, case: &Case) {
     if case.variant.is_some() {
         settings(world, recordings, case.variant.as_deref()).await;
     }
@@ -51,7 +51,7 @@ pub(super) async fn set_up_case(world: &World, recordings: &Entry, case: &Case) 
 
 /// Returns the differences between what the controller wrote, and the output of `render` for the inputs of a case and the
 /// same platform.
-pub(super) async fn rendered(world: &World, recordings: &Entry, case: &Case) -> Vec<Difference> {
+pub(super) async fn rendered(world: &TestCluster, recordings: &Entry, case: &Case) -> Vec<Difference> {
     let read = |file: &str| {
         let file = recordings.join(file);
         if file.exists() { offline::documents(&documents(&file)) } else { Vec::new() }
@@ -90,7 +90,7 @@ pub(super) async fn rendered(world: &World, recordings: &Entry, case: &Case) -> 
 }
 
 /// Reverts [`set_up_case`].
-pub(super) async fn tear_down_case(world: &World, recordings: &Entry, case: &Case) {
+pub(super) async fn tear_down_case(world: &TestCluster, recordings: &Entry, case: &Case) {
     if case.variant.is_some() {
         settings(world, recordings, None).await;
     }
@@ -113,21 +113,21 @@ fn optional_apis() -> impl Iterator<Item = Value> {
     longboat_api::crd::foreign().into_iter().chain(longboat_api::crd::optional())
 }
 
-async fn gateway(world: &World, recordings: &Entry) {
+async fn gateway(world: &TestCluster, recordings: &Entry) {
     for gateway in documents(&recordings.join("base/gateway.yaml")) {
         run::put(world, gateway, "kserve").await.unwrap();
     }
 }
 
 /// Starts a controller, and waits until it is at rest.
-pub(super) async fn controller(world: &World) -> Running {
+pub(super) async fn controller(world: &TestCluster) -> Running {
     let running = Running::with(world, Faults::default());
     run::settle(world).await;
     running
 }
 
 /// Restores a preset. Does nothing for other objects.
-pub(super) async fn restore_preset(world: &World, recordings: &Entry, name: &str) {
+pub(super) async fn restore_preset(world: &TestCluster, recordings: &Entry, name: &str) {
     let presets = documents(&recordings.join("base/presets-stored.yaml"));
     for preset in presets.into_iter().filter(|preset| preset["metadata"]["name"] == name) {
         run::put(world, preset, "kserve").await.unwrap();
@@ -150,7 +150,7 @@ fn is_served(server: Option<&str>, crd: &Value) -> bool {
     }
 }
 
-async fn settings(world: &World, recordings: &Entry, variant: Option<&str>) {
+async fn settings(world: &TestCluster, recordings: &Entry, variant: Option<&str>) {
     let file = match variant {
         Some(variant) => recordings.join(&format!("base/variants/{variant}.yaml")),
         None => recordings.join("base/configmap.yaml"),

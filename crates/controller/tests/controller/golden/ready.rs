@@ -4,7 +4,7 @@ use kube::{
     ResourceExt,
     api::{ListParams, Patch, PatchParams},
 };
-use longboat_testkit::World;
+use longboat_testkit::TestCluster;
 use serde_json::{Value, json};
 
 use super::run::api;
@@ -22,7 +22,7 @@ const KINDS: [(&str, &str); 7] = [
 ];
 
 /// Makes everything in a namespace ready, except as `how` specifies.
-pub(super) async fn make(world: &World, namespace: &str, how: &Value) {
+pub(super) async fn make(world: &TestCluster, namespace: &str, how: &Value) {
     let only = how["only"].as_array();
     let parents = parents(world, namespace).await;
     for (version, kind) in KINDS {
@@ -43,7 +43,7 @@ pub(super) async fn make(world: &World, namespace: &str, how: &Value) {
 }
 
 /// The Gateways to which the routes of a namespace attach, without repetitions.
-async fn parents(world: &World, namespace: &str) -> Vec<Value> {
+async fn parents(world: &TestCluster, namespace: &str) -> Vec<Value> {
     let routes = api(world, "gateway.networking.k8s.io/v1", "HTTPRoute", namespace);
     let Ok(routes) = routes.list(&ListParams::default()).await else { return Vec::new() };
     let mut parents: Vec<Value> = routes

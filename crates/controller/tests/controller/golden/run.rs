@@ -9,7 +9,7 @@ use kube::{
     core::GroupVersionKind,
 };
 use longboat_golden::{Case, Difference, Entry, Stage};
-use longboat_testkit::World;
+use longboat_testkit::TestCluster;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -39,7 +39,7 @@ const VERSIONS: [(&str, &str); 12] = [
 ];
 
 /// Runs a case from its first object to its last stage. Returns the differences from the recording.
-pub(super) async fn case(world: &World, recordings: &Entry, case: &Case) -> Vec<Difference> {
+pub(super) async fn case(world: &TestCluster, recordings: &Entry, case: &Case) -> Vec<Difference> {
     let mut found = Vec::new();
     for namespace in namespaces(case) {
         world.namespace(&namespace).await;
@@ -80,7 +80,7 @@ fn namespaces(case: &Case) -> BTreeSet<String> {
 }
 
 /// Removes the objects of a case from the world, which all cases share.
-pub(super) async fn forget(world: &World, recordings: &Entry, case: &Case) {
+pub(super) async fn forget(world: &TestCluster, recordings: &Entry, case: &Case) {
     let all: Api<Namespace> = Api::all(world.client());
     for namespace in namespaces(case) {
         // No controller here removes the finalizer that protects claims.
@@ -105,7 +105,7 @@ pub(super) async fn forget(world: &World, recordings: &Entry, case: &Case) {
 }
 
 /// Waits until nothing is written, except by retries that always fail.
-pub(crate) async fn settle(world: &World) {
+pub(crate) async fn settle(world: &TestCluster) {
     let (began, mut since, mut revision) = (Instant::now(), Instant::now(), world.server.revision());
     while since.elapsed() < QUIET && began.elapsed() < LONG {
         tokio::time::sleep(PERIOD).await;
@@ -117,7 +117,7 @@ pub(crate) async fn settle(world: &World) {
 }
 
 /// The API of a kind in a namespace, or in the cluster if the kind is cluster-scoped.
-pub(super) fn api(world: &World, version: &str, kind: &str, namespace: &str) -> Api<DynamicObject> {
+pub(super) fn api(world: &TestCluster, version: &str, kind: &str, namespace: &str) -> Api<DynamicObject> {
     let (group, version) = version.split_once('/').unwrap_or(("", version));
     let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
     if ["ClusterRoleBinding", "GatewayClass"].contains(&kind) {
@@ -127,14 +127,14 @@ pub(super) fn api(world: &World, version: &str, kind: &str, namespace: &str) -> 
     }
 }
 
-fn api_of(world: &World, kind: &str, namespace: &str) -> Api<DynamicObject> {
+fn api_of(world: &TestCluster, kind: &str, namespace: &str) -> Api<DynamicObject> {
     let (kind, version) =
         VERSIONS.iter().find(|(known, _)| *known == kind).expect("a kind of the recordings");
     api(world, version, kind, namespace)
 }
 
 /// Creates an object, or replaces it like a user would. Its status is written as by its controller.
-pub(crate) async fn put(world: &World, mut object: Value, namespace: &str) -> Result<(), Error> {
+pub(crate) async fn put(world: &TestCluster, mut object: Value, namespace: &str) -> Result<(), Error> {
     let namespace = object["metadata"]["namespace"].as_str().unwrap_or(namespace).to_owned();
     let kind = object["kind"].as_str().unwrap_or_default().to_owned();
     let api = api(world, object["apiVersion"].as_str().unwrap_or_default(), &kind, &namespace);
@@ -166,7 +166,7 @@ pub(crate) async fn put(world: &World, mut object: Value, namespace: &str) -> Re
 }
 
 /// Deletes an object if it exists.
-pub(super) async fn delete(world: &World, kind: &str, namespace: &str, name: &str) {
+pub(super) async fn delete(world: &TestCluster, kind: &str, namespace: &str, name: &str) {
     match api_of(world, kind, namespace).delete(name, &DeleteParams::default()).await {
         Ok(_) => {}
         Err(Error::Api(status)) if status.code == 404 => {}
@@ -175,7 +175,7 @@ pub(super) async fn delete(world: &World, kind: &str, namespace: &str, name: &st
 }
 
 /// Executes the action of a stage, apart from its inputs.
-async fn act(world: &World, case: &Case, stage: &Stage) {
+async fn act(world: &TestCluster, case: &Case, stage: &Stage) {
     let action = stage.action.as_str();
     if action.is_empty() || action.starts_with("nothing done") {
         return;

@@ -12,7 +12,7 @@ use kube::{
     core::ObjectMeta,
 };
 use longboat_controller::webhook::{Clock, Settings, Target};
-use longboat_testkit::{Faults, World, faulty};
+use longboat_testkit::{Faults, TestCluster, faulty};
 use longboat_tls::{CertificateAuthority, LeafRequest, certificates};
 use parking_lot::Mutex;
 use serde_json::json;
@@ -87,7 +87,7 @@ async fn a_crd_that_converts_by_us_trusts_us() {
 
 #[tokio::test]
 async fn replicas_share_one_ca_and_each_is_trusted_by_it() {
-    let world = World::empty().await;
+    let world = TestCluster::empty().await;
     let (one, two) = tokio::join!(Replica::start(&world), Replica::start(&world));
     install(&world, &one).await;
     one.ready(&world).await;
@@ -110,7 +110,7 @@ async fn replicas_share_one_ca_and_each_is_trusted_by_it() {
 
 #[tokio::test]
 async fn a_secret_that_was_deleted_is_put_back_and_one_that_was_damaged_is_replaced() {
-    let world = World::empty().await;
+    let world = TestCluster::empty().await;
     let replica = Replica::called(&world).await;
     let before = secrets(&world).get(SECRET).await.unwrap();
     assert_eq!(before.type_.as_deref(), Some("kubernetes.io/tls"));
@@ -138,7 +138,7 @@ fn clock(behind: Duration) -> (Clock, Arc<Mutex<Duration>>) {
 }
 
 /// Makes every keeper read its clock.
-async fn nudge(world: &World, what: &str) {
+async fn nudge(world: &TestCluster, what: &str) {
     let patch = json!({"metadata": {"labels": {"nudged": what}}});
     secrets(world).patch(SECRET, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
 }
@@ -218,7 +218,7 @@ async fn without_the_right_to_the_secret_it_serves_and_keeps_the_ca_as_soon_as_i
 
 #[tokio::test]
 async fn what_cert_manager_writes_is_left_alone_and_said() {
-    let world = World::empty().await;
+    let world = TestCluster::empty().await;
     let replica = Replica::start(&world).await;
     replica.ready(&world).await;
     let base = format!("https://{}", replica.webhooks);
@@ -238,7 +238,7 @@ async fn what_cert_manager_writes_is_left_alone_and_said() {
 
 #[tokio::test]
 async fn a_mounted_certificate_is_served_reloaded_and_nobody_is_told_to_trust_it() {
-    let world = World::empty().await;
+    let world = TestCluster::empty().await;
     longboat_tls::install_default_provider();
     let mount = tempfile::tempdir().unwrap();
     // The kubelet mounts a Secret like this: the files are links into a folder to which another link points.

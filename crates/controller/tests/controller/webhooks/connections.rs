@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use http::Version;
 use longboat_controller::webhook::{Limits, Settings};
-use longboat_testkit::World;
+use longboat_testkit::TestCluster;
 use reqwest::{Body, Client, Method, Response};
 use serde_json::{Value, json};
 
@@ -12,8 +12,8 @@ use super::{MUTATE, Replica, VALIDATE, client, install, review, short, trusted};
 use crate::setup::service;
 
 /// Creates a replica with small limits, and a client that trusts it.
-async fn reached(settings: Settings) -> (World, Replica, Client) {
-    let world = World::empty().await;
+async fn reached(settings: Settings) -> (TestCluster, Replica, Client) {
+    let world = TestCluster::empty().await;
     let replica = Replica::with(&world, settings, None).await;
     install(&world, &replica).await;
     replica.ready(&world).await;

@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use longboat_testkit::World;
+use longboat_testkit::TestCluster;
 use serde_json::{Value, json};
 
 use super::{Replica, convert_by, world};
@@ -22,7 +22,7 @@ struct Query {
 }
 
 /// Starts a controller that the API server calls and that has reconciled a service.
-async fn busy(world: &World) -> Replica {
+async fn busy(world: &TestCluster) -> Replica {
     let replica = Replica::called(world).await;
     convert_by(world, &replica, "llminferenceservices.serving.kserve.io").await;
     install_presets(world).await;

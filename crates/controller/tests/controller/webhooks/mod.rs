@@ -19,7 +19,7 @@ use longboat_controller::{
     Listen, MetricsSettings, Process, ProcessArgs,
     webhook::{Clock, Limits, Settings, Target, configurations},
 };
-use longboat_testkit::World;
+use longboat_testkit::TestCluster;
 use reqwest::Client;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
@@ -37,11 +37,11 @@ struct Replica {
 // === impl Replica ===
 
 impl Replica {
-    async fn start(world: &World) -> Self {
+    async fn start(world: &TestCluster) -> Self {
         Self::with(world, Settings::default(), None).await
     }
 
-    async fn with(world: &World, settings: Settings, clock: Option<Clock>) -> Self {
+    async fn with(world: &TestCluster, settings: Settings, clock: Option<Clock>) -> Self {
         Self::by(world.client(), settings, clock).await
     }
 
@@ -87,7 +87,7 @@ impl Replica {
         answer.error_for_status().unwrap().text().await.unwrap()
     }
 
-    async fn ready(&self, world: &World) {
+    async fn ready(&self, world: &TestCluster) {
         let seen = parking_lot::Mutex::new(String::new());
         let ready = world
             .try_eventually(async || {
@@ -100,7 +100,7 @@ impl Replica {
     }
 
     /// Starts a replica to which an API server sends reviews.
-    async fn called(world: &World) -> Self {
+    async fn called(world: &TestCluster) -> Self {
         let replica = Self::start(world).await;
         install(world, &replica).await;
         replica.ready(world).await;
@@ -114,15 +114,15 @@ impl Replica {
 }
 
 /// Creates a world that calls no webhook yet.
-async fn world() -> World {
-    let world = World::empty().await;
+async fn world() -> TestCluster {
+    let world = TestCluster::empty().await;
     world.install_platform().await;
     world.namespace("ns").await;
     world
 }
 
 /// Makes the API server call a replica, like a user who applies manifests.
-async fn install(world: &World, replica: &Replica) {
+async fn install(world: &TestCluster, replica: &Replica) {
     let base = format!("https://{}", replica.webhooks);
     let all = configurations(&Target::Url { base });
     world.apply(serde_json::to_value(all.mutating).unwrap()).await;
@@ -132,7 +132,7 @@ async fn install(world: &World, replica: &Replica) {
 }
 
 /// Makes the API server use a replica for the conversion of a CRD's objects.
-async fn convert_by(world: &World, replica: &Replica, crd: &str) {
+async fn convert_by(world: &TestCluster, replica: &Replica, crd: &str) {
     let conversion = json!({
         "strategy": "Webhook",
         "webhook": {"clientConfig": {"url": replica.url("/convert")}, "conversionReviewVersions": ["v1", "v1beta1"]},
@@ -143,7 +143,7 @@ async fn convert_by(world: &World, replica: &Replica, crd: &str) {
 }
 
 /// The `clientConfig` for the conversion of a CRD's objects.
-async fn stanza(world: &World, crd: &str) -> Value {
+async fn stanza(world: &TestCluster, crd: &str) -> Value {
     let path = format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{crd}");
     let request = http::Request::get(path).body(Vec::new()).unwrap();
     let mut crd: Value = world.client().request(request).await.unwrap();
@@ -151,11 +151,11 @@ async fn stanza(world: &World, crd: &str) -> Value {
 }
 
 /// Waits for the CA bundle in the configuration of the defaulting webhook for services.
-async fn trusted(world: &World) -> String {
+async fn trusted(world: &TestCluster) -> String {
     world.eventually("a CA bundle", async || bundle(world).await).await
 }
 
-async fn bundle(world: &World) -> Option<String> {
+async fn bundle(world: &TestCluster) -> Option<String> {
     let api: Api<MutatingWebhookConfiguration> = Api::all(world.client());
     let webhooks = api.get_opt(CONFIGURATION).await.unwrap()?.webhooks.unwrap();
     let mut bundles = webhooks.into_iter().map(|webhook| webhook.client_config.ca_bundle);
@@ -166,7 +166,7 @@ async fn bundle(world: &World) -> Option<String> {
 
 const CONFIGURATION: &str = "llminferenceservice.serving.kserve.io";
 
-fn secrets(world: &World) -> Api<Secret> {
+fn secrets(world: &TestCluster) -> Api<Secret> {
     Api::namespaced(world.client(), "kserve")
 }
 

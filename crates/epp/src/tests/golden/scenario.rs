@@ -46,7 +46,7 @@ pub(super) struct LoraSpec {
 pub(super) struct Step {
     pub(super) id: String,
     pub(super) request: RequestSpec,
-    pub(super) observed: Observed,
+    pub(super) observed: Observation,
     #[serde(default)]
     pub(super) hold_open: bool,
     #[serde(default)]
@@ -77,7 +77,7 @@ pub(super) struct RequestSpec {
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Observed {
+pub(super) struct Observation {
     #[serde(default)]
     pub(super) picks: BTreeMap<String, usize>,
     /// The scores of each scorer (`type/name`) by endpoint, before clamping and weighting.

@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// The most lookups at once. Further requests go on without tokens.
-const AT_ONCE: usize = 256;
+const MAX_CONCURRENT_LOOKUPS: usize = 256;
 /// An answer may have this many bytes per byte of the request, plus a fixed number.
 const ANSWER_FACTOR: usize = 16;
 const ANSWER_SPARE: usize = 1 << 16;
@@ -53,7 +53,7 @@ impl Renderer {
         Ok(Self {
             settings,
             client: companion::client(namespace),
-            places: Arc::new(Semaphore::new(AT_ONCE)),
+            places: Arc::new(Semaphore::new(MAX_CONCURRENT_LOOKUPS)),
             health: Health::new(
                 "The tokenizer does not answer, so requests are scheduled without their tokens.",
             ),
@@ -75,7 +75,7 @@ impl TokenSource for Renderer {
         let length = question.body.len();
         // The body is copied to replace its model.
         let copy = question.bodies.hold(length)?;
-        if !self.health.may_ask() {
+        if !self.health.may_send() {
             return None;
         }
         let model = self.settings.model.as_deref().unwrap_or(question.target);

@@ -18,23 +18,26 @@ const LENGTHS: [u8; 257] = [
     27, 27, 26, 30,
 ];
 
-const SHORTEST: usize = 5;
-const LONGEST: usize = 30;
+const MIN_CODE_BITS: usize = 5;
+const MAX_CODE_BITS: usize = 30;
 const END: usize = 256;
 
 /// Two values for each code length. `after` is the first code after those of this length, aligned to the left of 32 bits. A
 /// code of this length plus `offset` is the position of its symbol in `symbols`.
 struct Codes {
-    after: [u64; LONGEST + 1],
-    offset: [i64; LONGEST + 1],
+    after: [u64; MAX_CODE_BITS + 1],
+    offset: [i64; MAX_CODE_BITS + 1],
     symbols: Vec<u16>,
 }
 
 static CODES: LazyLock<Codes> = LazyLock::new(|| {
-    let mut codes =
-        Codes { after: [0; LONGEST + 1], offset: [0; LONGEST + 1], symbols: Vec::with_capacity(257) };
+    let mut codes = Codes {
+        after: [0; MAX_CODE_BITS + 1],
+        offset: [0; MAX_CODE_BITS + 1],
+        symbols: Vec::with_capacity(257),
+    };
     let mut code: u64 = 0;
-    for length in SHORTEST..=LONGEST {
+    for length in MIN_CODE_BITS..=MAX_CODE_BITS {
         code <<= 1;
         codes.offset[length] = i64::try_from(codes.symbols.len()).unwrap_or_default() - code.cast_signed();
         for (symbol, bits) in (0..).zip(LENGTHS) {
@@ -62,7 +65,8 @@ pub(super) fn decode(coded: &[u8], into: &mut Vec<u8>) -> Option<()> {
         }
         // The padding of the last byte is the start of the end-of-string code: fewer than eight bits, all ones.
         let window = bits >> 32;
-        let Some(length) = (SHORTEST..=LONGEST).find(|length| window < table.after[*length]) else {
+        let Some(length) = (MIN_CODE_BITS..=MAX_CODE_BITS).find(|length| window < table.after[*length])
+        else {
             return (have < 8 && is_padding(bits, have)).then_some(());
         };
         if length > have {

@@ -13,7 +13,7 @@ use std::{
     task::{Context, Poll},
 };
 
-use longboat_accept::Held;
+use longboat_accept::MemoryReservation;
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     time,
@@ -40,7 +40,7 @@ const INPUT: usize = 64 << 10;
 /// How many reads may precede a write, so that one long body does not delay the answers to others.
 const READS: usize = 16;
 /// The capacity that the write buffer keeps.
-const KEPT: usize = 256 << 10;
+const RETAINED_BUFFER_BYTES: usize = 256 << 10;
 
 /// Serves a connection until it ends.
 pub(super) async fn connection<P: Processor>(
@@ -107,7 +107,7 @@ struct Connection<P: Processor, S> {
     /// Whether bytes have come since the last look.
     heard: bool,
     /// The memory of output that the peer does not read.
-    held: Option<Held>,
+    held: Option<MemoryReservation>,
 }
 
 impl<P: Processor, S> Connection<P, S> {
@@ -185,7 +185,7 @@ impl<P: Processor, S: AsyncRead + AsyncWrite + Unpin> Connection<P, S> {
         self.held = None;
         let output = self.core.output();
         output.clear();
-        output.shrink_to(KEPT);
+        output.shrink_to(RETAINED_BUFFER_BYTES);
         match Pin::new(&mut self.io).poll_flush(context) {
             Poll::Pending => Ok(false),
             Poll::Ready(flushed) => flushed.map(|()| true),

@@ -3,7 +3,7 @@
 use std::{io::Read, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use longboat_accept::{Budget, Held};
+use longboat_accept::{Budget, MemoryReservation};
 use prost::Message;
 
 use super::fields::Fields;
@@ -17,7 +17,7 @@ use crate::{
 const PREFIX: usize = 5;
 
 /// The most bytes to allocate for a message before they arrive. Proxies send bodies in smaller pieces.
-const TRUSTED: usize = 128 << 10;
+const MAX_PREALLOCATED_BYTES: usize = 128 << 10;
 
 /// What a queued answer takes in memory beside its bytes.
 const ANSWER: usize = size_of::<ProcessingResponse>() + 64;
@@ -68,7 +68,7 @@ pub(super) struct Call<E> {
     /// Whether the call is in a list of calls that have something to send.
     pub(super) listed: bool,
     /// The memory of answers that wait for the caller's window. `None` if none waits.
-    pub(super) waiting: Option<Held>,
+    pub(super) waiting: Option<MemoryReservation>,
     /// How many of the queued answers are weighed, and their weight.
     weighed: usize,
     weight: usize,
@@ -197,7 +197,7 @@ pub(super) struct Input {
     /// The payload so far, after the prefix is complete.
     message: Vec<u8>,
     /// The memory budget of a message that is not complete yet.
-    held: Option<Held>,
+    held: Option<MemoryReservation>,
     gzip: bool,
 }
 
@@ -223,7 +223,7 @@ impl Input {
                 if length > longest {
                     return Err(format!("a message of {length} bytes is longer than {longest}"));
                 }
-                self.message = Vec::with_capacity(length.min(TRUSTED));
+                self.message = Vec::with_capacity(length.min(MAX_PREALLOCATED_BYTES));
                 if bytes.len() < length {
                     self.held = Some(hold(memory, self.message.capacity())?);
                 }
@@ -263,7 +263,7 @@ impl Input {
     }
 }
 
-fn hold(memory: &Arc<Budget>, bytes: usize) -> Result<Held, String> {
+fn hold(memory: &Arc<Budget>, bytes: usize) -> Result<MemoryReservation, String> {
     let limit = memory.limit();
     memory.hold(bytes).ok_or_else(|| format!("more than {limit} bytes of messages are in flight"))
 }
@@ -285,33 +285,35 @@ fn unzip(message: &[u8], longest: usize) -> Result<Vec<u8>, String> {
 mod tests {
     use super::*;
 
-    const LONGEST: usize = 1 << 20;
+    const MAX_MESSAGE_BYTES: usize = 1 << 20;
 
     /// Starts a message of this length with its first bytes.
     fn begin(memory: &Arc<Budget>, length: usize, came: usize) -> Result<Input, String> {
         let mut input = Input::default();
         let prefix = [&[0][..], &u32::try_from(length).unwrap().to_be_bytes()].concat();
-        input.push(&prefix, LONGEST, memory, |_| panic!("nothing is complete"))?;
-        input.push(&vec![0; came], LONGEST, memory, |_| panic!("nothing is complete"))?;
+        input.push(&prefix, MAX_MESSAGE_BYTES, memory, |_| panic!("nothing is complete"))?;
+        input.push(&vec![0; came], MAX_MESSAGE_BYTES, memory, |_| panic!("nothing is complete"))?;
         Ok(input)
     }
 
     #[test]
     fn messages_that_never_end_do_not_fill_memory() {
-        let memory = Budget::new(LONGEST + 3 * TRUSTED);
-        let announced: Vec<_> = (0..3).map(|_| begin(&memory, LONGEST, 1).unwrap()).collect();
-        assert_eq!(memory.held(), 3 * TRUSTED, "what is announced is believed in part");
-        let long = begin(&memory, LONGEST, TRUSTED + 1).unwrap();
-        assert_eq!(memory.held(), LONGEST + 3 * TRUSTED);
+        let memory = Budget::new(MAX_MESSAGE_BYTES + 3 * MAX_PREALLOCATED_BYTES);
+        let announced: Vec<_> = (0..3).map(|_| begin(&memory, MAX_MESSAGE_BYTES, 1).unwrap()).collect();
+        assert_eq!(memory.held(), 3 * MAX_PREALLOCATED_BYTES, "what is announced is believed in part");
+        let long = begin(&memory, MAX_MESSAGE_BYTES, MAX_PREALLOCATED_BYTES + 1).unwrap();
+        assert_eq!(memory.held(), MAX_MESSAGE_BYTES + 3 * MAX_PREALLOCATED_BYTES);
         assert!(begin(&memory, 100, 1).unwrap_err().contains("in flight"));
         drop(announced);
         drop(long);
         // An unknown field in two parts.
         let mut short = Input::default();
         let mut complete = 0;
-        short.push(&[0, 0, 0, 0, 4, 0x7a], LONGEST, &memory, |_| panic!("nothing is complete")).unwrap();
+        short
+            .push(&[0, 0, 0, 0, 4, 0x7a], MAX_MESSAGE_BYTES, &memory, |_| panic!("nothing is complete"))
+            .unwrap();
         assert_eq!(memory.held(), 4);
-        short.push(&[2, 0, 0], LONGEST, &memory, |_| complete += 1).unwrap();
+        short.push(&[2, 0, 0], MAX_MESSAGE_BYTES, &memory, |_| complete += 1).unwrap();
         assert_eq!((complete, memory.held()), (1, 0), "what is complete is held by its reader");
     }
 }

@@ -14,7 +14,7 @@ use crate::proxy::upload::{Part, Upload};
 
 /// The picker's replies so far.
 #[derive(Default)]
-struct Heard {
+struct PickerReplies {
     /// Whether the request has no body.
     bodiless: bool,
     changes: Option<HeaderChanges>,
@@ -32,7 +32,7 @@ pub(super) async fn decide(
     head: &Parts,
     upload: &mut Upload,
 ) -> Result<Decision, PickError> {
-    let mut answer = Heard { bodiless: upload.is_absent(), ..Heard::default() };
+    let mut answer = PickerReplies { bodiless: upload.is_absent(), ..PickerReplies::default() };
     let sender = {
         let mut showing = pin!(show(sender, head, upload));
         loop {
@@ -51,7 +51,7 @@ pub(super) async fn decide(
         }
     };
     // Only now, because sending has borrowed the upload until here.
-    let mut sent = Sent::new(upload.chunks());
+    let mut sent = BodyCursor::new(upload.chunks());
     for chunk in &mut answer.body {
         sent.share(chunk);
     }
@@ -65,7 +65,7 @@ pub(super) async fn decide(
             sent.share(chunk);
         }
     }
-    let Heard { changes, endpoints, body, .. } = answer;
+    let PickerReplies { changes, endpoints, body, .. } = answer;
     let changes = changes.unwrap_or_default();
     Ok(Decision::Forward(Box::new(Forward { changes, body, endpoints, exchange: Some((sender, receiver)) })))
 }
@@ -101,7 +101,7 @@ async fn show(mut sender: Sender, head: &Parts, upload: &mut Upload) -> Result<S
 
 // === impl Heard ===
 
-impl Heard {
+impl PickerReplies {
     fn is_complete(&self) -> bool {
         self.complete && self.changes.is_some()
     }
@@ -130,7 +130,7 @@ impl Heard {
 }
 
 /// The client's body from the position up to which the picker has returned it.
-struct Sent<'a> {
+struct BodyCursor<'a> {
     chunks: &'a [Bytes],
     /// How many bytes of the first chunk have come back.
     at: usize,
@@ -138,7 +138,7 @@ struct Sent<'a> {
 
 // === impl Sent ===
 
-impl<'a> Sent<'a> {
+impl<'a> BodyCursor<'a> {
     fn new(chunks: &'a [Bytes]) -> Self {
         Self { chunks, at: 0 }
     }
@@ -168,7 +168,7 @@ mod tests {
     fn what_comes_back_as_it_was_sent_is_the_clients_copy() {
         let sent = [Bytes::from(b"abcdef".to_vec()), Bytes::from(b"gh".to_vec())];
         let mut back: Vec<_> = ["abc", "dXf", "gh"].map(|text| Bytes::from(text.as_bytes().to_vec())).into();
-        let mut shared = Sent::new(&sent);
+        let mut shared = BodyCursor::new(&sent);
         for chunk in &mut back {
             shared.share(chunk);
         }

@@ -16,26 +16,26 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use super::{bench, picker, simulator};
 
 /// A picker that ends every request with 429 on command.
-struct Evicting {
+struct EvictingPicker {
     destination: String,
     evict: CancellationToken,
 }
 
-impl Processor for Evicting {
-    type Exchange = Evicted;
+impl Processor for EvictingPicker {
+    type Exchange = EvictionExchange;
 
-    fn open(&self) -> Evicted {
+    fn open(&self) -> EvictionExchange {
         let evict = Box::pin(self.evict.clone().cancelled_owned());
-        Evicted { destination: self.destination.clone(), evict: Some(evict) }
+        EvictionExchange { destination: self.destination.clone(), evict: Some(evict) }
     }
 }
 
-struct Evicted {
+struct EvictionExchange {
     destination: String,
     evict: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
 }
 
-impl ProcessorExchange for Evicted {
+impl ProcessorExchange for EvictionExchange {
     fn handle(&mut self, incoming: Message, out: &mut Outbox) {
         match incoming.event {
             Event::RequestBody { body, end_of_stream } => {
@@ -92,7 +92,7 @@ async fn a_response_that_has_begun_is_cut_and_its_work_ends() {
     // Twelve tokens would take an hour.
     let simulator = simulator(&shutdown, &["--inter-token-latency", "300s"]).await;
     let evict = CancellationToken::new();
-    let script = Evicting { destination: simulator.to_string(), evict: evict.clone() };
+    let script = EvictingPicker { destination: simulator.to_string(), evict: evict.clone() };
     let picker = picker(&shutdown, script).await;
     let bench = bench(Some(picker), simulator, &[], "FailOpen").await;
     let response = bench.ask("/pool", true).await;
@@ -119,7 +119,7 @@ async fn a_request_that_nobody_has_answered_is_answered_by_the_picker_and_its_wo
     let shutdown = CancellationToken::new();
     let simulator = simulator(&shutdown, &["--time-to-first-token", "3600s"]).await;
     let evict = CancellationToken::new();
-    let script = Evicting { destination: simulator.to_string(), evict: evict.clone() };
+    let script = EvictingPicker { destination: simulator.to_string(), evict: evict.clone() };
     let picker = picker(&shutdown, script).await;
     let bench = bench(Some(picker), simulator, &[], "FailOpen").await;
     let evictor = async {

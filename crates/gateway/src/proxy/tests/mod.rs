@@ -23,7 +23,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::Proxy;
-use crate::{Guard, Observed, ports::Ports, route::Tables, server};
+use crate::{Guard, RoutingInputs, ports::Ports, route::Tables, server};
 
 /// The behaviour of a test's picker.
 #[derive(Clone, Default)]
@@ -190,7 +190,7 @@ async fn observed(
             "backendRefs": [backend],
         })
     };
-    let observed = Observed {
+    let observed = RoutingInputs {
         classes: vec![object(
             json!({"metadata": {"name": "c"}, "spec": {"controllerName": crate::CONTROLLER_NAME}}),
         )],
@@ -257,7 +257,7 @@ async fn observed(
                 },
             })),
         ],
-        ..Observed::default()
+        ..RoutingInputs::default()
     };
     let ports = Ports::only("127.0.0.1".parse().unwrap(), port);
     let tables = Arc::new(ArcSwap::from_pointee(Tables::new(&observed, &ports)));

@@ -25,14 +25,14 @@ pub(crate) use read::{LogError, open};
 const ROTATE_AT: u64 = 10 * 1024 * 1024;
 
 /// The largest record in bytes. As in container runtimes, a longer line is split into several records.
-const LONGEST_PIECE: usize = 16 * 1024;
+const MAX_RECORD_BYTES: usize = 16 * 1024;
 
 /// The most lines and bytes of a termination message from the log. Kubernetes has the same numbers.
 const MESSAGE_LINES: usize = 80;
 const MESSAGE_LIMIT: usize = 2048;
 
 /// Marks the end of a line that was cut.
-const CUT: &str = "…";
+const TRUNCATION_MARK: &str = "…";
 
 /// The stream that a line came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -110,12 +110,12 @@ impl ContainerLog {
             let left = MESSAGE_LIMIT - bytes;
             let fits = line.len() < left;
             if !fits {
-                let end = line.floor_char_boundary(left.saturating_sub(CUT.len() + 1));
+                let end = line.floor_char_boundary(left.saturating_sub(TRUNCATION_MARK.len() + 1));
                 if end == 0 {
                     break;
                 }
                 line.truncate(end);
-                line.push_str(CUT);
+                line.push_str(TRUNCATION_MARK);
             }
             line.push('\n');
             bytes += line.len();
@@ -250,9 +250,9 @@ impl LineWriter {
 
     /// Writes full records of a long line, and keeps the rest.
     fn cut(&mut self, out: &mut Vec<u8>, now: Timestamp, mut from: usize) {
-        while self.pending.len() - from > LONGEST_PIECE {
-            record(out, now, self.stream, 'P', &self.pending[from..from + LONGEST_PIECE]);
-            from += LONGEST_PIECE;
+        while self.pending.len() - from > MAX_RECORD_BYTES {
+            record(out, now, self.stream, 'P', &self.pending[from..from + MAX_RECORD_BYTES]);
+            from += MAX_RECORD_BYTES;
         }
         self.pending.drain(..from);
     }
@@ -331,7 +331,7 @@ mod tests {
         let (_dir, log) = log(ROTATE_AT);
         let writer = log.start(0).unwrap();
         let mut lines = writer.lines(Stream::Stderr);
-        let endless = "x".repeat(3 * LONGEST_PIECE + 5);
+        let endless = "x".repeat(3 * MAX_RECORD_BYTES + 5);
         lines.write(format!("{endless}\nend\n").as_bytes());
         assert_eq!(read(&log, LogOptions::default()).await, format!("{endless}\nend\n"));
         assert_eq!(
@@ -346,7 +346,7 @@ mod tests {
         let writer = log.start(0).unwrap();
         let mut lines = writer.lines(Stream::Stderr);
         let reason = "error: the picker will not start: ";
-        for length in [MESSAGE_LIMIT, 3 * LONGEST_PIECE] {
+        for length in [MESSAGE_LIMIT, 3 * MAX_RECORD_BYTES] {
             lines.write(format!("before\n{reason}{}\n", "ü".repeat(length)).as_bytes());
             let message = log.tail();
             assert!(message.starts_with(reason) && message.ends_with("ü…\n"), "{message}");

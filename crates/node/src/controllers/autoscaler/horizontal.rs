@@ -21,14 +21,14 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::query::{History, Query, Sample};
-use super::recommendation::{Goal, Recommendations};
+use super::recommendation::{MetricTarget, Recommendations};
 use super::{Scale, Target, metrics};
 use crate::controllers::queue::{self, Key, Reconcile};
 use crate::controllers::{Caches, key_of, now, triggers};
 use crate::events::{Component, Recorder, Severity, reference};
 
 /// The time between two looks at the metrics.
-const PERIOD: Duration = Duration::from_secs(15);
+const SYNC_INTERVAL: Duration = Duration::from_secs(15);
 
 struct Autoscalers {
     client: Client,
@@ -152,7 +152,7 @@ impl Reconcile for Autoscalers {
                 Err(error) => return Err(error),
             }
         }
-        Ok(matches!(outcome, Outcome::Scaled { .. }).then_some(PERIOD))
+        Ok(matches!(outcome, Outcome::Scaled { .. }).then_some(SYNC_INTERVAL))
     }
 }
 
@@ -198,8 +198,8 @@ impl Autoscalers {
             longboat_quantity::Quantity::parse(&quantity.0).map(longboat_quantity::Quantity::as_f64)
         };
         let goal = match (&source.target.value, &source.target.average_value) {
-            (Some(value), _) => number(value).map(Goal::Value),
-            (None, average) => average.as_ref().and_then(number).map(Goal::Average),
+            (Some(value), _) => number(value).map(MetricTarget::Value),
+            (None, average) => average.as_ref().and_then(number).map(MetricTarget::Average),
         };
         let goal =
             goal.ok_or_else(|| failed("its target has neither a value nor an average value".into()))?;
@@ -256,15 +256,22 @@ fn recommended(metrics: &[Result<Measurement, (&'static str, String)>]) -> Optio
     metrics.iter().flatten().map(|metric| metric.replicas).max()
 }
 
-fn external_status(source: &ExternalMetricSource, goal: Goal, value: f64, scale: Scale) -> MetricStatus {
+fn external_status(
+    source: &ExternalMetricSource,
+    goal: MetricTarget,
+    value: f64,
+    scale: Scale,
+) -> MetricStatus {
     #[expect(clippy::cast_possible_truncation, reason = "a float is cast to the nearest integer")]
     let quantity = |value: f64| {
         let parsed = longboat_quantity::Quantity::parse(&format!("{}m", (value * 1000.0).round() as i64))?;
         Some(Quantity(parsed.to_string()))
     };
     let current = match goal {
-        Goal::Value(_) => MetricValueStatus { value: quantity(value), ..MetricValueStatus::default() },
-        Goal::Average(_) => MetricValueStatus {
+        MetricTarget::Value(_) => {
+            MetricValueStatus { value: quantity(value), ..MetricValueStatus::default() }
+        }
+        MetricTarget::Average(_) => MetricValueStatus {
             average_value: quantity(value / f64::from(scale.current.max(1))),
             ..MetricValueStatus::default()
         },
@@ -433,7 +440,7 @@ mod tests {
         let measured = || Measurement {
             replicas: 7,
             words: "external metric m".into(),
-            status: external_status(&source, Goal::Value(1.0), 7.25, scale),
+            status: external_status(&source, MetricTarget::Value(1.0), 7.25, scale),
         };
         let scaled = |metrics| Outcome::Scaled { scale, recommended: 7, wanted: 3, metrics };
         let (found, status) = conditions(&scaled(vec![Ok(measured())]), Some(scale));

@@ -11,7 +11,7 @@ use kube::ResourceExt;
 use longboat_api::labels::{NAME, PART_OF, PART_OF_VALUE};
 
 use super::query::{Labels, Query, Sample};
-use super::recommendation::Goal;
+use super::recommendation::MetricTarget;
 use super::{Scale, Target};
 use crate::controllers::{Caches, ready_since, selector};
 use crate::probe::{http, port_number};
@@ -27,7 +27,7 @@ const MAX_SERIES: usize = 4096;
 /// The metric of the Workload Variant Autoscaler: how many replicas it wants.
 const DESIRED: &str = "wva_desired_replicas";
 /// The beginning of an annotation that gives a metric its value: `longboat.dev/metric.NAME`.
-const GIVEN: &str = "longboat.dev/metric.";
+const METRIC_ANNOTATION_PREFIX: &str = "longboat.dev/metric.";
 
 /// Where a pod has a page of metrics.
 struct Page {
@@ -71,7 +71,8 @@ pub(super) async fn read(caches: &Caches, target: &Target, names: &[&str]) -> Re
 /// The values that annotations of the autoscaler give.
 pub(super) fn given(annotations: &BTreeMap<String, String>) -> impl Iterator<Item = Sample> {
     let all = annotations.iter().filter_map(|(key, value)| {
-        let (name, value) = (key.strip_prefix(GIVEN)?.to_owned(), value.trim().parse().ok()?);
+        let (name, value) =
+            (key.strip_prefix(METRIC_ANNOTATION_PREFIX)?.to_owned(), value.trim().parse().ok()?);
         Some(Sample { name, labels: Labels::new(), value })
     });
     all.filter(|sample| sample.value.is_finite())
@@ -79,7 +80,7 @@ pub(super) fn given(annotations: &BTreeMap<String, String>) -> impl Iterator<Ite
 
 /// The result of a query for a metric of the Workload Variant Autoscaler, if no series has it. The autoscaler does not run
 /// here, so it wants what there is.
-pub(super) fn absent(query: &Query, goal: Goal, scale: Scale) -> Option<f64> {
+pub(super) fn absent(query: &Query, goal: MetricTarget, scale: Scale) -> Option<f64> {
     query.names().contains(&DESIRED).then(|| goal.neutral(scale))
 }
 

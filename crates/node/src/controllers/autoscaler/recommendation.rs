@@ -13,11 +13,11 @@ const TOLERANCE: f64 = 0.1;
 /// How long a lower recommendation must hold before it is followed.
 const SCALE_DOWN_WINDOW: Duration = Duration::from_mins(5);
 /// The most recommendations that are remembered.
-const MAX_REMEMBERED: usize = 1024;
+const MAX_RECOMMENDATIONS: usize = 1024;
 
 /// What a metric should be.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Goal {
+pub(super) enum MetricTarget {
     /// The value of the metric.
     Value(f64),
     /// The value divided by the number of replicas.
@@ -26,7 +26,7 @@ pub(super) enum Goal {
 
 // === impl Goal ===
 
-impl Goal {
+impl MetricTarget {
     /// Returns the replicas for which a metric with this value would be as wanted.
     pub(super) fn replicas(self, value: f64, scale: Scale) -> i32 {
         let (now, ratio, wanted) = match self {
@@ -82,7 +82,8 @@ impl Recommendations {
         let (up, down) = (window(true), window(false));
         let since = |at: Instant| now.saturating_duration_since(at);
         self.0.push_back((now, recommended));
-        while self.0.len() > MAX_REMEMBERED || self.0.front().is_some_and(|(at, _)| since(*at) > up.max(down))
+        while self.0.len() > MAX_RECOMMENDATIONS
+            || self.0.front().is_some_and(|(at, _)| since(*at) > up.max(down))
         {
             self.0.pop_front();
         }
@@ -115,13 +116,13 @@ mod tests {
 
     #[test]
     fn replicas_follow_a_value_in_proportion_and_an_average_by_division() {
-        assert_eq!(Goal::Value(5.0).replicas(20.0, scale(2)), 8);
+        assert_eq!(MetricTarget::Value(5.0).replicas(20.0, scale(2)), 8);
         let starting = Scale { wanted: 2, current: 2, ready: 0 };
-        assert_eq!(Goal::Value(5.0).replicas(5.4, starting), 2, "within the tolerance");
-        assert_eq!(Goal::Average(5.0).replicas(11.0, scale(1)), 3);
-        assert_eq!(Goal::Average(5.0).replicas(0.0, scale(3)), 0);
-        assert_eq!(Goal::Average(5.0).replicas(6.0, scale(0)), 2, "from zero");
-        for goal in [Goal::Value(3.0), Goal::Average(3.0)] {
+        assert_eq!(MetricTarget::Value(5.0).replicas(5.4, starting), 2, "within the tolerance");
+        assert_eq!(MetricTarget::Average(5.0).replicas(11.0, scale(1)), 3);
+        assert_eq!(MetricTarget::Average(5.0).replicas(0.0, scale(3)), 0);
+        assert_eq!(MetricTarget::Average(5.0).replicas(6.0, scale(0)), 2, "from zero");
+        for goal in [MetricTarget::Value(3.0), MetricTarget::Average(3.0)] {
             assert_eq!(goal.replicas(goal.neutral(scale(4)), scale(4)), 4);
         }
     }

@@ -19,14 +19,14 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::query::{History, Query};
-use super::recommendation::{Goal, Recommendations};
+use super::recommendation::{MetricTarget, Recommendations};
 use super::{Scale, Target, metrics};
 use crate::controllers::queue::{self, Key, Reconcile};
 use crate::controllers::{Caches, key_of, now, triggers};
 
 /// KEDA's default bounds and times.
-const LEAST: i32 = 0;
-const MOST: i32 = 100;
+const DEFAULT_MIN_REPLICAS: i32 = 0;
+const DEFAULT_MAX_REPLICAS: i32 = 100;
 const POLLING_SECONDS: i32 = 30;
 const COOLDOWN_SECONDS: i32 = 300;
 /// With this annotation, KEDA does not scale.
@@ -59,7 +59,7 @@ struct Demand {
 /// A trigger that can be evaluated.
 struct Trigger {
     query: Query,
-    goal: Goal,
+    goal: MetricTarget,
     /// The value above which the trigger is active.
     activation: f64,
 }
@@ -200,10 +200,10 @@ impl State {
     /// zero: nothing would scale up from there.
     fn wanted(&mut self, object: &ScaledObject, scale: Scale, demand: Option<&Demand>, age: Duration) -> i32 {
         let spec = &object.spec;
-        let least = spec.min_replica_count.unwrap_or(LEAST).max(0);
+        let least = spec.min_replica_count.unwrap_or(DEFAULT_MIN_REPLICAS).max(0);
         // While something is active, at least one replica serves.
         let busy = least.max(1);
-        let most = spec.max_replica_count.unwrap_or(MOST).max(busy);
+        let most = spec.max_replica_count.unwrap_or(DEFAULT_MAX_REPLICAS).max(busy);
         let Some(demand) = demand else {
             return if scale.wanted == 0 { 0 } else { scale.wanted.clamp(busy, most) };
         };
@@ -252,8 +252,8 @@ impl Trigger {
         Ok(Self {
             query: Query::parse(query).map_err(|error| error.to_string())?,
             goal: match trigger.metric_type.as_str() {
-                "" | "AverageValue" => Goal::Average(threshold),
-                "Value" => Goal::Value(threshold),
+                "" | "AverageValue" => MetricTarget::Average(threshold),
+                "Value" => MetricTarget::Value(threshold),
                 other => return Err(format!("metricType is {other}, but must be AverageValue or Value")),
             },
             activation: number("activationThreshold")?.unwrap_or(0.0),
@@ -295,8 +295,8 @@ fn status(
         Some(Err(why)) => {
             let message = format!(
                 "Triggers defined in ScaledObject are not working correctly: {why}; the replicas stay between {} and {}",
-                spec.min_replica_count.unwrap_or(LEAST).max(1),
-                spec.max_replica_count.unwrap_or(MOST)
+                spec.min_replica_count.unwrap_or(DEFAULT_MIN_REPLICAS).max(1),
+                spec.max_replica_count.unwrap_or(DEFAULT_MAX_REPLICAS)
             );
             [
                 condition("Ready", false, "TriggerError", message),

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::PodTemplateSpec;
 pub(super) const HASH_LABEL: &str = "pod-template-hash";
 
 /// The characters that Kubernetes uses in generated names: they form no words.
-const SAFE: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+const SAFE_ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 
 /// Whether a ReplicaSet's template is the Deployment's, apart from the hash label.
 pub(super) fn same(of_set: Option<&PodTemplateSpec>, of_deployment: &PodTemplateSpec) -> bool {
@@ -38,7 +38,11 @@ pub(super) fn hash(template: &PodTemplateSpec, collisions: Option<i32>) -> Strin
         .bytes()
         .chain(salt.bytes())
         .fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
-    digest.to_string().bytes().map(|digit| char::from(SAFE[usize::from(digit) % SAFE.len()])).collect()
+    digest
+        .to_string()
+        .bytes()
+        .map(|digit| char::from(SAFE_ALPHABET[usize::from(digit) % SAFE_ALPHABET.len()]))
+        .collect()
 }
 
 #[cfg(test)]
@@ -65,6 +69,6 @@ mod tests {
         assert_eq!(hash(&plain, None), hash(&labelled, None));
         assert_ne!(hash(&plain, None), hash(&other, None));
         assert_ne!(hash(&plain, None), hash(&plain, Some(1)));
-        assert!(hash(&plain, None).bytes().all(|byte| SAFE.contains(&byte)));
+        assert!(hash(&plain, None).bytes().all(|byte| SAFE_ALPHABET.contains(&byte)));
     }
 }

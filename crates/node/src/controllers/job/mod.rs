@@ -20,7 +20,7 @@ use super::queue::{self, Key, Reconcile};
 use super::{Caches, controller_of, key_of, owner_key, triggers};
 use crate::cache::Cache;
 use crate::events::{Component, Recorder, Severity, reference};
-use plan::{AT_ONCE, is_active, plan, pod_of, until};
+use plan::{MAX_POD_CREATIONS, is_active, plan, pod_of, until};
 
 struct Jobs {
     client: Client,
@@ -66,7 +66,7 @@ impl Reconcile for Jobs {
         });
         let plan = plan(&job, &pods, at);
         let api: Api<Pod> = Api::namespaced(self.client.clone(), &key.namespace);
-        for number in plan.create.iter().take(AT_ONCE) {
+        for number in plan.create.iter().take(MAX_POD_CREATIONS) {
             match api.create(&PostParams::default(), &pod_of(&job, *number)).await {
                 Ok(pod) => {
                     let message = format!("Created pod: {}", pod.name_any());
@@ -90,7 +90,7 @@ impl Reconcile for Jobs {
             }
         }
         self.write(&job, &plan.status).await?;
-        let more = (plan.create.len() > AT_ONCE).then_some(Duration::from_millis(100));
+        let more = (plan.create.len() > MAX_POD_CREATIONS).then_some(Duration::from_millis(100));
         Ok(plan.again.into_iter().chain(more).min())
     }
 }

@@ -15,9 +15,9 @@ use crate::controllers::{control_by, now, ready_since};
 
 /// The wait before a failed pod is replaced. It doubles with each failure.
 const FIRST_WAIT: Duration = Duration::from_secs(10);
-const LONGEST_WAIT: Duration = Duration::from_mins(6);
+const MAX_BACKOFF: Duration = Duration::from_mins(6);
 /// The most pods that one reconcile of a job creates.
-pub(super) const AT_ONCE: usize = 100;
+pub(super) const MAX_POD_CREATIONS: usize = 100;
 
 const INDEX: &str = "batch.kubernetes.io/job-completion-index";
 
@@ -180,9 +180,9 @@ fn missing(
             .filter(|index| !done.contains(index) && !taken.contains(index));
         return open.take(wanted).filter_map(|index| free(Some(index))).collect();
     }
-    let mut numbers = Vec::with_capacity(wanted.min(AT_ONCE));
+    let mut numbers = Vec::with_capacity(wanted.min(MAX_POD_CREATIONS));
     let mut attempt = 0;
-    while numbers.len() < wanted.min(AT_ONCE + 1) {
+    while numbers.len() < wanted.min(MAX_POD_CREATIONS + 1) {
         let number = Number { index: None, attempt };
         if !names.contains(&number.name(job)) {
             numbers.push(number);
@@ -196,7 +196,7 @@ fn missing(
 fn backoff(pods: &[Arc<Pod>], failed: usize, at: Timestamp) -> Option<Duration> {
     let ended = pods.iter().filter(|pod| phase(pod) == "Failed").filter_map(|pod| ended_at(pod)).max()?;
     let doublings = u32::try_from(failed.saturating_sub(1)).unwrap_or(u32::MAX).min(10);
-    let wait = (FIRST_WAIT * 2_u32.pow(doublings)).min(LONGEST_WAIT);
+    let wait = (FIRST_WAIT * 2_u32.pow(doublings)).min(MAX_BACKOFF);
     until(ended, i64::try_from(wait.as_secs()).unwrap_or(0), at)
 }
 

@@ -74,7 +74,7 @@ fn pod(
     let variables =
         [address, number("LWS_GROUP_SIZE", settings.size), number("LWS_WORKER_INDEX", member.worker)];
     for container in containers(&mut spec) {
-        tell(container, &variables);
+        add_variables(container, &variables);
     }
     Pod {
         metadata: ObjectMeta {
@@ -95,7 +95,7 @@ fn containers(spec: &mut PodSpec) -> impl Iterator<Item = &mut Container> {
 }
 
 /// Adds the variables of the group before those of the container, so that the container's variables can refer to them.
-fn tell(container: &mut Container, variables: &[EnvVar]) {
+fn add_variables(container: &mut Container, variables: &[EnvVar]) {
     let own = container.env.take().unwrap_or_default();
     let kept = own.into_iter().filter(|own| variables.iter().all(|variable| variable.name != own.name));
     container.env = Some(variables.iter().cloned().chain(kept).collect());

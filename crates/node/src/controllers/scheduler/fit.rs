@@ -14,7 +14,7 @@ const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
 
 /// Returns why the pod cannot run on the node, in the words of the scheduler, or `None` if it can. If the node stands in for
 /// others, only the labels that a person gave it decide whether the pod selects it.
-pub(super) fn hindrance(
+pub(super) fn unschedulable_reason(
     pod: &Pod,
     node: &Node,
     given_labels: Option<&BTreeMap<String, String>>,
@@ -141,14 +141,14 @@ mod tests {
     fn a_cordoned_or_tainted_node_takes_only_who_tolerates_it() {
         let cordoned = node(&json!({"unschedulable": true}));
         assert_eq!(
-            hindrance(&pod(json!({})), &cordoned, None).as_deref(),
+            unschedulable_reason(&pod(json!({})), &cordoned, None).as_deref(),
             Some("1 node(s) were unschedulable")
         );
         let everything = json!({"tolerations": [{"operator": "Exists"}]});
-        assert_eq!(hindrance(&pod(everything.clone()), &cordoned, None), None);
+        assert_eq!(unschedulable_reason(&pod(everything.clone()), &cordoned, None), None);
         let tainted = node(&json!({"taints": [{"key": "gpu", "value": "a", "effect": "NoSchedule"}]}));
         assert_eq!(
-            hindrance(&pod(json!({})), &tainted, None).as_deref(),
+            unschedulable_reason(&pod(json!({})), &tainted, None).as_deref(),
             Some("1 node(s) had untolerated taint {gpu: a}")
         );
         for (toleration, is_let_in) in [
@@ -158,10 +158,10 @@ mod tests {
             (json!({"key": "gpu", "operator": "Exists", "effect": "NoExecute"}), false),
         ] {
             let pod = pod(json!({"tolerations": [toleration]}));
-            assert_eq!(hindrance(&pod, &tainted, None).is_none(), is_let_in, "{toleration}");
+            assert_eq!(unschedulable_reason(&pod, &tainted, None).is_none(), is_let_in, "{toleration}");
         }
         let preferred = node(&json!({"taints": [{"key": "gpu", "effect": "PreferNoSchedule"}]}));
-        assert_eq!(hindrance(&pod(json!({})), &preferred, None), None);
+        assert_eq!(unschedulable_reason(&pod(json!({})), &preferred, None), None);
     }
 
     #[test]
@@ -190,7 +190,7 @@ mod tests {
             ),
             (affinity(json!({})), false),
         ] {
-            assert_eq!(hindrance(&pod(spec.clone()), &node, None).is_none(), fits, "{spec}");
+            assert_eq!(unschedulable_reason(&pod(spec.clone()), &node, None).is_none(), fits, "{spec}");
         }
     }
 

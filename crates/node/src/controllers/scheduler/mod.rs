@@ -94,7 +94,7 @@ impl Reconcile for Scheduler {
             return self.drive_out(&pod, &node).await;
         }
         let given = self.stand_ins.is_some().then(|| stand_in::given_labels(&node, &self.pretended));
-        if let Some(reason) = fit::hindrance(&pod, &node, given.as_ref()) {
+        if let Some(reason) = fit::unschedulable_reason(&pod, &node, given.as_ref()) {
             self.refuse(&pod, &reason).await?;
             return Ok(None);
         }

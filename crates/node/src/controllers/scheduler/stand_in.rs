@@ -18,7 +18,7 @@ use crate::registration::own_labels;
 type Labels = BTreeMap<String, String>;
 
 /// Tolerations that every pod has, for nodes in trouble.
-const TROUBLE: &str = "node.kubernetes.io/";
+const NODE_TAINT_PREFIX: &str = "node.kubernetes.io/";
 
 /// Returns the labels that a person gave the node: all but its own and those that it pretends to have.
 pub(super) fn given_labels(node: &Node, pretended: &Labels) -> Labels {
@@ -124,7 +124,7 @@ pub(super) fn tolerated_taints(pod: &Pod) -> BTreeSet<String> {
 
 fn taint(toleration: &Toleration) -> Option<String> {
     let text = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
-    let key = text(&toleration.key).filter(|key| !key.starts_with(TROUBLE))?;
+    let key = text(&toleration.key).filter(|key| !key.starts_with(NODE_TAINT_PREFIX))?;
     let value = text(&toleration.value).map(|value| format!("={value}")).unwrap_or_default();
     let effect = text(&toleration.effect).map(|effect| format!(":{effect}")).unwrap_or_default();
     Some(format!("{key}{value}{effect}"))

@@ -23,7 +23,7 @@ use sha2::{Digest, Sha256};
 use thiserror::Error;
 
 use super::lora;
-use crate::{context::Context, event::PlannedEvent, observed::Observed};
+use crate::{context::Context, event::PlannedEvent, observed::ObservedObjects};
 
 pub(crate) use ca_bundle::copy as ca_bundle_copy;
 
@@ -84,7 +84,7 @@ pub(crate) struct Attachment<'a> {
     pub(crate) system_namespace: Namespace<&'a str>,
     /// The account of the pods, or `default`; `None` if that does not exist.
     pub(crate) service_account: Option<&'a ServiceAccount>,
-    pub(crate) secrets: &'a Observed<Secret>,
+    pub(crate) secrets: &'a ObservedObjects<Secret>,
     /// The container that gets the model, and the path in it.
     pub(crate) container: &'static str,
     pub(crate) path: &'static str,

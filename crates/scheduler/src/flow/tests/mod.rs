@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 
-use super::{Arrival, Full, Queue, Settings};
+use super::{Arrival, Queue, QueueFull, Settings};
 use crate::config::EndpointPickerConfig;
 
 const HEAD: &str = "apiVersion: llm-d.ai/v1alpha1\nkind: EndpointPickerConfig\nfeatureGates: [flowControl]\n";
@@ -137,7 +137,7 @@ proptest! {
                             inside.insert(now);
                             tickets.push(ticket);
                         }
-                        Err(Full) => prop_assert!(!inside.is_empty() || bytes > 60),
+                        Err(QueueFull) => prop_assert!(!inside.is_empty() || bytes > 60),
                     }
                 }
                 Step::Pop(saturation) => {

@@ -95,7 +95,7 @@ impl EncoderCaches {
     }
 
     /// Looks for a request's items on each candidate.
-    pub(crate) fn look(&self, media: &[Media], candidates: &[Snapshot]) -> EncoderLookup {
+    pub(crate) fn lookup(&self, media: &[Media], candidates: &[Snapshot]) -> EncoderLookup {
         let width = media.len();
         let mut has = vec![false; width * candidates.len()];
         if width > 0 {
@@ -112,7 +112,7 @@ impl EncoderCaches {
 
 impl ProducerState for EncoderCaches {
     fn find(&self, request: &Request<'_>, candidates: &[Snapshot], _: u64) -> Finding {
-        Finding::new(self.look(request.media, candidates))
+        Finding::new(self.lookup(request.media, candidates))
     }
 
     /// Records that the endpoints that may receive the request were sent its items.

@@ -6,7 +6,7 @@ use super::{ConnectionError, Core, MAX_FILLED, lifecycle::Shutdown, unpadded};
 use crate::{
     client::STREAM_WINDOW,
     server::{
-        Exchange, MAX_STREAMS, Processor, TOO_MANY,
+        Exchange, MAX_STREAMS, Processor, TOO_MANY_STREAMS,
         http2::{
             fields::Fields,
             frame::{self, Code, Head},
@@ -36,7 +36,7 @@ impl<P: Processor> Core<P> {
         let longest = self.shared.options.max_receive_bytes;
         let Some(call) = self.calls.get_mut(&head.stream) else {
             if !self.is_locally_closed(head.stream, ends) {
-                self.idle(super::USEFUL + 1)?;
+                self.idle(super::IDLE_FRAMES_PER_CALL_FRAME + 1)?;
                 frame::reset(head.stream, Code::StreamClosed, &mut self.output);
             }
             return Ok(());
@@ -103,7 +103,7 @@ impl<P: Processor> Core<P> {
                 self.abort(stream, Code::Protocol, INTERNAL);
             }
         } else {
-            self.end(stream, false, ends, &Status::new(UNAVAILABLE, TOO_MANY));
+            self.end(stream, false, ends, &Status::new(UNAVAILABLE, TOO_MANY_STREAMS));
         }
         Ok(())
     }
@@ -187,7 +187,7 @@ impl<P: Processor> Core<P> {
         if sends && self.output.len() >= MAX_FILLED && !self.hold(stream) {
             return;
         }
-        self.give_back(stream);
+        self.release_window(stream);
     }
 
     /// Polls the calls whose wait is over, and registers the connection's waker for the next ones.

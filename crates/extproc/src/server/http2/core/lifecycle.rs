@@ -12,8 +12,8 @@ use crate::server::{
 };
 
 /// The payloads of pings: at the end of a connection, and to a silent peer.
-const LEAVING: [u8; 8] = [0; 8];
-const THERE: [u8; 8] = [1; 8];
+const SHUTDOWN_PING: [u8; 8] = [0; 8];
+const KEEPALIVE_PING: [u8; 8] = [1; 8];
 
 /// The progress of the connection's shutdown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,18 +32,18 @@ impl<P: Processor> Core<P> {
             self.shutdown = Shutdown::Announced;
             // Calls that the peer sends before it answers the ping are still accepted.
             frame::goaway(0x7fff_ffff, Code::None, &mut self.output);
-            frame::ping(0, &LEAVING, &mut self.output);
+            frame::ping(0, &SHUTDOWN_PING, &mut self.output);
         }
     }
 
     /// Asks the peer whether it is still there.
     pub(in crate::server::http2) fn ping(&mut self) {
-        frame::ping(0, &THERE, &mut self.output);
+        frame::ping(0, &KEEPALIVE_PING, &mut self.output);
     }
 
-    /// Handles the answer to a ping. Only the answer to [`LEAVING`] says that no more calls are on their way.
+    /// Handles the answer to a ping. Only the answer to [`SHUTDOWN_PING`] says that no more calls are on their way.
     pub(super) fn ping_answered(&mut self, payload: [u8; 8]) {
-        if payload == LEAVING && self.shutdown == Shutdown::Announced {
+        if payload == SHUTDOWN_PING && self.shutdown == Shutdown::Announced {
             self.shutdown = Shutdown::Refusing;
             frame::goaway(self.last, Code::None, &mut self.output);
         }

@@ -36,9 +36,9 @@ const MAX_FILLED: usize = 128 << 10;
 /// many.
 pub(super) const MAX_OUTPUT: usize = 1 << 20;
 /// The most frames between two looks at the timers that do not serve a call: settings, pings, resets, empty data. Each frame
-/// of a call outweighs `USEFUL` of them. A proxy sends a few, and one that only sends these is cut off.
+/// of a call outweighs `IDLE_FRAMES_PER_CALL_FRAME` of them. A proxy sends a few, and one that only sends these is cut off.
 const MAX_IDLE_FRAMES: u32 = 10_000;
-const USEFUL: u32 = 2;
+const IDLE_FRAMES_PER_CALL_FRAME: u32 = 2;
 /// How many idle frames a reset weighs: more than the headers that opened its call.
 const RESET: u32 = 3;
 /// The largest header block that spans several frames.
@@ -145,7 +145,7 @@ impl<P: Processor> Core<P> {
         }
         let serves = head.kind == frame::HEADERS || (head.kind == frame::DATA && !payload.is_empty());
         if serves || (head.kind == frame::DATA && head.has(frame::END_STREAM)) {
-            self.idle_frames = self.idle_frames.saturating_sub(USEFUL);
+            self.idle_frames = self.idle_frames.saturating_sub(IDLE_FRAMES_PER_CALL_FRAME);
         } else {
             self.idle(if head.kind == frame::RST_STREAM { RESET } else { 1 })?;
         }

@@ -43,7 +43,7 @@ impl<P: Processor> Core<P> {
                 let sent = i64::try_from(part).unwrap_or(i64::MAX);
                 call.window -= sent;
                 self.window -= sent;
-                self.idle_frames = self.idle_frames.saturating_sub(super::USEFUL);
+                self.idle_frames = self.idle_frames.saturating_sub(super::IDLE_FRAMES_PER_CALL_FRAME);
             }
             let done = call.out.queue.is_empty() && call.sent == call.sending.len();
             if done && let Some(status) = call.end.take() {
@@ -64,7 +64,7 @@ impl<P: Processor> Core<P> {
                 call.sending = Vec::new();
                 call.sent = 0;
             }
-            self.give_back(stream);
+            self.release_window(stream);
         }
     }
 

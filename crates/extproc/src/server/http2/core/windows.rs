@@ -29,7 +29,7 @@ impl<P: Processor> Core<P> {
     }
 
     /// Restores a call's receive window, unless its answers wait for its caller. So one call holds at most its window of them.
-    pub(super) fn give_back(&mut self, stream: u32) {
+    pub(super) fn release_window(&mut self, stream: u32) {
         let Some(call) = self.calls.get_mut(&stream) else { return };
         // Small requests end before half of the window is used, so they need no such frame at all.
         if call.owed > STREAM_WINDOW / 2 && !call.remote_closed && call.waiting.is_none() {

@@ -1,6 +1,6 @@
 //! Sends a response through the picker to the client. Without a picker, the client gets the response unchanged.
 
-mod shown;
+mod pending_chunks;
 
 use std::{collections::VecDeque, net::SocketAddr};
 
@@ -14,12 +14,12 @@ use longboat_extproc::{
     names,
 };
 
-use self::shown::Shown;
+use self::pending_chunks::PendingChunks;
 use super::wire::{answered, change, listed, response_headers};
 use crate::proxy::body::{BodyError, ProxyBody};
 
 /// The error of a response that the picker ends early.
-const CUT: &str = "the endpoint picker ended the response, to free capacity for another request";
+const EVICTION_ERROR: &str = "the endpoint picker ended the response, to free capacity for another request";
 
 /// Waits for the response of an endpoint while also reading the picker's replies: the picker may end a request that is not
 /// answered yet. Then the pending request to the endpoint is dropped, which also ends the work there.
@@ -82,7 +82,7 @@ pub(super) async fn respond(
     }
     // The picker may change the length of the body.
     head.headers.remove(header::CONTENT_LENGTH);
-    let link = Link { sender, receiver, shown: Shown::default(), next: None, closed: false };
+    let link = Link { sender, receiver, shown: PendingChunks::default(), next: None, closed: false };
     let relay = Relay { body, link: Some(link), rest: VecDeque::new(), end: None, done: false };
     let chunks = stream::unfold(relay, |mut relay| async move {
         let frame = relay.frame().await?;
@@ -106,7 +106,7 @@ struct Relay {
 struct Link {
     sender: Sender,
     receiver: Receiver,
-    shown: Shown,
+    shown: PendingChunks,
     /// The next event for the picker.
     next: Option<Message>,
     /// Whether the picker reads no more; its remaining replies say why.
@@ -152,7 +152,7 @@ impl Relay {
                     Ok(Some(Reply { action: Action::Immediate(immediate), .. })) => {
                         tracing::debug!(status = immediate.status, "The picker ended a response that had begun.");
                         self.done = true;
-                        return Some(Err(CUT.into()));
+                        return Some(Err(EVICTION_ERROR.into()));
                     }
                     Ok(Some(_)) => {}
                     gone => {

@@ -5,9 +5,9 @@ use std::cell::Cell;
 /// The most levels of nested schemas and references.
 pub(super) const DEPTH: usize = 48;
 /// From this level on, the simplest value is generated.
-pub(super) const DEEP: usize = 5;
+pub(super) const SIMPLE_VALUES_DEPTH: usize = 5;
 /// The most characters of a text, items of a list or fields of an object.
-pub(super) const LONGEST: usize = 4096;
+pub(super) const MAX_LENGTH: usize = 4096;
 
 /// The remaining steps.
 pub(super) struct Budget(Cell<usize>);

@@ -17,7 +17,7 @@ use serde_json::Value;
 
 /// The requested and the stored object of each such child of each service, as hashes.
 #[derive(Debug, Default)]
-pub(crate) struct Settled {
+pub(crate) struct ApplyCache {
     outcomes: Mutex<HashMap<Key, HashMap<ObjectRef, Outcome>>>,
 }
 
@@ -30,7 +30,7 @@ struct Outcome {
 
 // === impl Settled ===
 
-impl Settled {
+impl ApplyCache {
     /// Whether the live object is what the server stored when this object was requested before.
     pub(crate) fn holds<K: Serialize>(&self, service: &Key, child: &ObjectRef, asked: &K, live: &K) -> bool {
         let known = self.outcomes.lock().get(service).and_then(|children| children.get(child)).copied();

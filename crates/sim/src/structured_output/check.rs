@@ -9,11 +9,11 @@ use super::{
 };
 
 /// The most steps of one check.
-const STEPS: usize = 200_000;
+const MAX_STEPS: usize = 200_000;
 
 /// Whether the value matches. The error names the part of the schema that is not supported.
 pub(super) fn fits(schema: &Value, value: &Value) -> Result<bool, String> {
-    Checker { root: schema, budget: Budget::new(STEPS) }.fits(schema, value, 0)
+    Checker { root: schema, budget: Budget::new(MAX_STEPS) }.fits(schema, value, 0)
 }
 
 /// Whether a value has the type, or one of the types, that a schema names.

@@ -5,7 +5,7 @@ use crate::{
     context::Context,
     hash::PartsHash,
     names,
-    status::{Reconciled, rollout},
+    status::{StatusContext, rollout},
     workload::Half,
 };
 use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::ObjectMeta};
@@ -18,23 +18,23 @@ use longboat_api::{
 use longboat_key::Name;
 
 /// What a proof would be about now.
-pub(super) struct Wanted {
+pub(super) struct ProofSubject {
     /// A hash of what serves: the model and the templates of the pods. Another subject needs another proof.
     pub(super) subject: String,
     /// A hash of which replicas serve and how requests reach them. If it changes, another request is due; the last result
     /// counts until the response comes.
     pub(super) reconciled: String,
     /// Why no request can be sent now.
-    pub(super) waiting: Option<Waiting>,
+    pub(super) waiting: Option<ProofDelay>,
 }
 
 /// Why no request can be sent now.
-pub(super) struct Waiting {
+pub(super) struct ProofDelay {
     pub(super) reason: &'static str,
     pub(super) message: String,
 }
 
-impl Waiting {
+impl ProofDelay {
     fn new(reason: &'static str, message: impl Into<String>) -> Self {
         Self { reason, message: message.into() }
     }
@@ -42,14 +42,14 @@ impl Waiting {
 
 // === impl Wanted ===
 
-impl Wanted {
+impl ProofSubject {
     /// `holds` returns whether a condition of the service is True. The addresses in `status` must be set already.
     pub(super) fn new(
-        reconciled: &Reconciled,
+        reconciled: &StatusContext,
         status: &LLMInferenceServiceStatus,
         holds: impl Fn(&str) -> bool,
     ) -> Self {
-        let Reconciled { context, applied } = reconciled;
+        let StatusContext { context, applied } = reconciled;
         Self {
             subject: subject(context, applied),
             reconciled: surroundings(context, applied, status),
@@ -134,10 +134,10 @@ fn waiting(
     applied: &Children<Applied>,
     status: &LLMInferenceServiceStatus,
     holds: impl Fn(&str) -> bool,
-) -> Option<Waiting> {
+) -> Option<ProofDelay> {
     let needed = [types::PRESETS_COMBINED, types::WORKLOADS_READY, types::ROUTER_READY];
     if let Some(missing) = needed.into_iter().find(|type_| !holds(type_)) {
-        return Some(Waiting::new(
+        return Some(ProofDelay::new(
             reason::WAITING_FOR_READINESS,
             format!("the request for one token waits for {missing}"),
         ));
@@ -150,7 +150,7 @@ fn waiting(
         }
         if replicas == 0 {
             let message = format!("the {} workload is scaled to zero, so no pod can answer", half.label());
-            return Some(Waiting::new(reason::NOTHING_TO_ASK, message));
+            return Some(ProofDelay::new(reason::NOTHING_TO_ASK, message));
         }
         serving += replicas;
     }
@@ -165,22 +165,22 @@ fn waiting(
         let message = format!(
             "ConfigMap {system}/{bundle}, which servingProofCA of key longboat in inferenceservice-config names, does not exist"
         );
-        return Some(Waiting::new(reason::NOTHING_TO_ASK, message));
+        return Some(ProofDelay::new(reason::NOTHING_TO_ASK, message));
     }
     if serving == 0 || super::probe::target(context, status).is_none() {
         let message = "the service has no address, because the Gateway has no address";
-        return Some(Waiting::new(reason::NOTHING_TO_ASK, message));
+        return Some(ProofDelay::new(reason::NOTHING_TO_ASK, message));
     }
     None
 }
 
-fn roll_out(context: &Context, progress: &str) -> Waiting {
+fn roll_out(context: &Context, progress: &str) -> ProofDelay {
     let pairs = if context.spec.prefill.is_some() {
         "; prefill and decode pods of different revisions may not be able to exchange KV cache"
     } else {
         ""
     };
-    Waiting::new(
+    ProofDelay::new(
         reason::WAITING_FOR_ROLLOUT,
         format!("the request for one token waits for a roll-out: {progress}{pairs}"),
     )

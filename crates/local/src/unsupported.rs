@@ -7,11 +7,11 @@ use longboat_apiserver::{
 };
 
 /// Warns about DaemonSets and CronJobs, and refuses debug containers.
-pub(crate) struct Unrun;
+pub(crate) struct UnsupportedKinds;
 
 // === impl Unrun ===
 
-impl Admission for Unrun {
+impl Admission for UnsupportedKinds {
     fn handles(&self, group: &str, resource: &str) -> bool {
         matches!((group, resource), ("apps", "daemonsets") | ("batch", "cronjobs") | ("", "pods"))
     }

@@ -4,7 +4,7 @@ use std::{ffi::OsStr, path::Path};
 
 /// A name under which people start the executable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Called {
+pub(crate) enum ProgramName {
     /// `longboat`, or anything else.
     Longboat,
     /// `kubectl-longboat`, which kubectl runs for `kubectl longboat`.
@@ -13,7 +13,7 @@ pub(crate) enum Called {
 
 // === impl Called ===
 
-impl Called {
+impl ProgramName {
     /// Returns the name from the path with which the executable was started.
     pub(crate) fn by(program: &OsStr) -> Self {
         match Path::new(program).file_name() {

@@ -5,12 +5,12 @@ use serde_json::{Map, Number, Value};
 
 use super::{
     check,
-    limits::{Budget, DEEP, DEPTH, LONGEST},
+    limits::{Budget, DEPTH, MAX_LENGTH, SIMPLE_VALUES_DEPTH},
     merge, pattern,
 };
 
 /// The most steps for generating one value.
-const STEPS: usize = 20_000;
+const MAX_STEPS: usize = 20_000;
 /// The number of fields or items beyond those that a schema requires.
 const EXTRA: usize = 2;
 /// Keywords that restrict values and that are not supported.
@@ -33,11 +33,11 @@ const UNKNOWN: [&str; 15] = [
 ];
 
 /// The largest integer that every JSON reader keeps exactly.
-const LARGEST: f64 = 9_007_199_254_740_991.0;
+const MAX_SAFE_INTEGER: f64 = 9_007_199_254_740_991.0;
 
 /// Generates a value that matches the schema. The error names the part of the schema that is not supported.
 pub(super) fn make(schema: &Value, random: &mut StdRng) -> Result<Value, String> {
-    let mut maker = Maker { root: schema, random, budget: Budget::new(STEPS) };
+    let mut maker = JsonGenerator { root: schema, random, budget: Budget::new(MAX_STEPS) };
     let value = maker.value(schema, 0)?;
     // The generator may misinterpret a combination of keywords, so the checker verifies the value.
     if check::fits(schema, &value)? {
@@ -56,13 +56,13 @@ pub(super) fn resolve<'a>(root: &'a Value, reference: &str) -> Result<&'a Value,
     root.pointer(pointer).ok_or_else(|| format!("the target of the reference `{shown}` does not exist"))
 }
 
-struct Maker<'a, 'r> {
+struct JsonGenerator<'a, 'r> {
     root: &'a Value,
     random: &'r mut StdRng,
     budget: Budget,
 }
 
-impl Maker<'_, '_> {
+impl JsonGenerator<'_, '_> {
     fn value(&mut self, schema: &Value, depth: usize) -> Result<Value, String> {
         self.budget.step()?;
         if depth > DEPTH {
@@ -140,7 +140,7 @@ impl Maker<'_, '_> {
         let first = self.random.random_range(0..order.len());
         order.rotate_left(first);
         let ends = |part: &Value| !["$ref", "properties", "items"].iter().any(|key| part.get(*key).is_some());
-        if depth >= DEEP {
+        if depth >= SIMPLE_VALUES_DEPTH {
             order.sort_by_key(|part| !ends(part));
         } else {
             // `null` is tried last, because other values are more useful.
@@ -164,7 +164,7 @@ impl Maker<'_, '_> {
             Some(Value::String(kind)) => return Ok(kind.clone()),
             Some(Value::Array(kinds)) => {
                 let kinds: Vec<&str> = kinds.iter().filter_map(Value::as_str).collect();
-                if depth >= DEEP && kinds.contains(&"null") {
+                if depth >= SIMPLE_VALUES_DEPTH && kinds.contains(&"null") {
                     return Ok("null".to_owned());
                 }
                 let said: Vec<&str> = kinds.iter().copied().filter(|kind| *kind != "null").collect();
@@ -219,7 +219,7 @@ impl Maker<'_, '_> {
             (None, Some(high)) => (high - 100.0, high),
             (Some(low), Some(high)) => (low, high),
         };
-        if low > high || low.abs() > LARGEST || high.abs() > LARGEST {
+        if low > high || low.abs() > MAX_SAFE_INTEGER || high.abs() > MAX_SAFE_INTEGER {
             // Between close bounds, a number with more decimal places may match.
             let low = [bound("minimum"), bound("exclusiveMinimum")].into_iter().flatten().reduce(f64::max);
             let high = [bound("maximum"), bound("exclusiveMaximum")].into_iter().flatten().reduce(f64::min);
@@ -232,7 +232,7 @@ impl Maker<'_, '_> {
         let count = (low + (self.random.random_range(0.0..=1.0) * (high - low)).floor()).min(high);
         let number = count * step;
         #[expect(clippy::cast_possible_truncation, reason = "whole, and within 53 bits")]
-        let value = if whole || (number.fract() == 0.0 && number.abs() <= LARGEST) {
+        let value = if whole || (number.fract() == 0.0 && number.abs() <= MAX_SAFE_INTEGER) {
             Value::from(number as i64)
         } else {
             // 3 × 0.1 is not exactly 0.3, so the result is rounded. Six digits are enough for every step that people write.
@@ -314,14 +314,18 @@ impl Maker<'_, '_> {
             least
         } else {
             least
-                .max(if depth >= DEEP || !first.is_empty() { 0 } else { self.random.random_range(1..=EXTRA) })
+                .max(if depth >= SIMPLE_VALUES_DEPTH || !first.is_empty() {
+                    0
+                } else {
+                    self.random.random_range(1..=EXTRA)
+                })
                 .min(most)
         };
         let unique = fields.get("uniqueItems") == Some(&Value::Bool(true));
         let mut misses = 0;
         while items.len() < wanted {
             match self.value(rest, depth + 1) {
-                Ok(item) if unique && items.contains(&item) && misses < LONGEST => misses += 1,
+                Ok(item) if unique && items.contains(&item) && misses < MAX_LENGTH => misses += 1,
                 Ok(item) if unique && items.contains(&item) && items.len() >= least => {
                     drop(item);
                     break;
@@ -352,7 +356,8 @@ impl Maker<'_, '_> {
             object.insert((*name).to_owned(), value);
         }
         for (name, schema) in known.iter().filter(|(name, _)| !required.contains(&name.as_str())) {
-            let wanted = object.len() < least || (depth < DEEP && self.random.random_bool(0.75));
+            let wanted =
+                object.len() < least || (depth < SIMPLE_VALUES_DEPTH && self.random.random_bool(0.75));
             if wanted
                 && object.len() < most
                 && let Ok(value) = self.value(schema, depth + 1)
@@ -406,8 +411,8 @@ fn size(fields: &Map<String, Value>, keyword: &str) -> Result<Option<usize>, Str
     });
     let number = number.ok_or_else(|| format!("`{keyword}` must be a whole number of at least 0"))?;
     let number = usize::try_from(number).unwrap_or(usize::MAX);
-    if keyword.starts_with("min") && number > LONGEST {
-        return Err(format!("`{keyword}` is {number}, but the simulator supports at most {LONGEST}"));
+    if keyword.starts_with("min") && number > MAX_LENGTH {
+        return Err(format!("`{keyword}` is {number}, but the simulator supports at most {MAX_LENGTH}"));
     }
     Ok(Some(number))
 }

@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// How long a prefill may continue after the decoder's response is complete.
-const LINGER: Duration = Duration::from_mins(1);
+const PREFILL_DRAIN_TIMEOUT: Duration = Duration::from_mins(1);
 
 // === impl Flow ===
 
@@ -75,7 +75,7 @@ impl Flow<'_> {
                 () = over(&mut answered) => {}
             }
         });
-        answer.map(|body| Watched { body, client: Client(Some(client)) }.boxed_unsync())
+        answer.map(|body| WatchedBody { body, client: Client(Some(client)) }.boxed_unsync())
     }
 
     /// Starts a prefill whose response is discarded.
@@ -102,7 +102,7 @@ impl Flow<'_> {
 /// Completes when the client has left, or some time after its response was complete.
 async fn over(answered: &mut oneshot::Receiver<()>) {
     if answered.await.is_ok() {
-        tokio::time::sleep(LINGER).await;
+        tokio::time::sleep(PREFILL_DRAIN_TIMEOUT).await;
     }
 }
 
@@ -121,14 +121,14 @@ impl Client {
 }
 
 /// A response body that reports its end to the prefill.
-struct Watched {
+struct WatchedBody {
     body: ProxyBody,
     client: Client,
 }
 
 // === impl Watched ===
 
-impl Body for Watched {
+impl Body for WatchedBody {
     type Data = Bytes;
     type Error = BodyError;
 

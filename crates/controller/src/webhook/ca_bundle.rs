@@ -21,7 +21,7 @@ const INJECTED: [&str; 3] = [
 
 /// The fields of a webhook configuration or CRD that are needed. A CRD's schemas are megabytes and are skipped.
 #[derive(Clone, Debug, Deserialize)]
-pub(super) struct Stanza {
+pub(super) struct CaBundleTarget {
     metadata: ObjectMeta,
     #[serde(default)]
     webhooks: Vec<Webhook>,
@@ -67,7 +67,7 @@ struct Service {
 
 /// The decision about one object.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum StanzaChange {
+pub(super) enum CaBundleChange {
     /// Nothing: its bundle is current, or it calls none of our webhooks.
     None,
     /// Nothing: this annotation asks another writer to do it.
@@ -78,7 +78,7 @@ pub(super) enum StanzaChange {
 
 // === impl Stanza ===
 
-impl Stanza {
+impl CaBundleTarget {
     /// Drops fields that are not needed: a CRD's managed fields are a megabyte.
     pub(super) fn slim(mut self) -> Self {
         self.metadata.managed_fields = None;
@@ -86,7 +86,7 @@ impl Stanza {
     }
 
     /// Returns the change after which the object has `bundle` (base64 of PEM). The address in the object stays as it is.
-    pub(super) fn change(&self, bundle: &str) -> StanzaChange {
+    pub(super) fn change(&self, bundle: &str) -> CaBundleChange {
         let mut patch = Vec::new();
         for (index, webhook) in self.webhooks.iter().enumerate() {
             let ours = Hook::at(&webhook.client_config.path()).is_some();
@@ -108,17 +108,17 @@ impl Stanza {
             patch.push(json!({"op": "add", "path": field, "value": bundle}));
         }
         if patch.is_empty() {
-            return StanzaChange::None;
+            return CaBundleChange::None;
         }
         let annotations = self.metadata.annotations.as_ref();
         match INJECTED.into_iter().find(|key| annotations.is_some_and(|all| all.contains_key(*key))) {
-            Some(annotation) => StanzaChange::Foreign(annotation),
-            None => StanzaChange::Patch(Value::Array(patch)),
+            Some(annotation) => CaBundleChange::Foreign(annotation),
+            None => CaBundleChange::Patch(Value::Array(patch)),
         }
     }
 }
 
-impl Resource for Stanza {
+impl Resource for CaBundleTarget {
     type DynamicType = ApiResource;
     type Scope = DynamicResourceScope;
 
@@ -176,7 +176,7 @@ mod tests {
     use super::*;
     use crate::webhook::{Target, configurations};
 
-    fn read(value: impl serde::Serialize) -> Stanza {
+    fn read(value: impl serde::Serialize) -> CaBundleTarget {
         serde_json::from_value(serde_json::to_value(value).unwrap()).unwrap()
     }
 
@@ -191,7 +191,7 @@ mod tests {
     fn every_webhook_of_ours_gets_the_bundle_once() {
         for target in targets() {
             let configuration = configurations(&target).mutating;
-            let StanzaChange::Patch(patch) = read(&configuration).change("QQ==") else {
+            let CaBundleChange::Patch(patch) = read(&configuration).change("QQ==") else {
                 panic!("nothing to patch")
             };
             let mut patched = serde_json::to_value(&configuration).unwrap();
@@ -200,8 +200,8 @@ mod tests {
             let bundles: Vec<_> =
                 (0..2).map(|i| &patched["webhooks"][i]["clientConfig"]["caBundle"]).collect();
             assert_eq!(bundles, ["QQ==", "QQ=="]);
-            assert_eq!(read(&patched).change("QQ=="), StanzaChange::None);
-            assert_ne!(read(&patched).change("Qg=="), StanzaChange::None);
+            assert_eq!(read(&patched).change("QQ=="), CaBundleChange::None);
+            assert_ne!(read(&patched).change("Qg=="), CaBundleChange::None);
         }
     }
 
@@ -212,10 +212,10 @@ mod tests {
         for stanza in [shipped["spec"]["conversion"].take(), by_address] {
             let mut crd = json!({"metadata": {"name": "a"}, "spec": {"conversion": stanza}});
             let pointed = crd.clone();
-            let StanzaChange::Patch(patch) = read(&crd).change("QQ==") else { panic!("nothing to patch") };
+            let CaBundleChange::Patch(patch) = read(&crd).change("QQ==") else { panic!("nothing to patch") };
             json_patch::patch(&mut crd, &serde_json::from_value::<json_patch::Patch>(patch).unwrap())
                 .unwrap();
-            assert_eq!(read(&crd).change("QQ=="), StanzaChange::None);
+            assert_eq!(read(&crd).change("QQ=="), CaBundleChange::None);
             crd["spec"]["conversion"]["webhook"]["clientConfig"].as_object_mut().unwrap().remove("caBundle");
             assert_eq!(crd, pointed);
         }
@@ -224,12 +224,12 @@ mod tests {
     #[test]
     fn what_calls_others_is_left_alone() {
         let none = json!({"metadata": {"name": "a"}, "spec": {"conversion": {"strategy": "None"}}});
-        assert_eq!(read(none).change("QQ=="), StanzaChange::None);
+        assert_eq!(read(none).change("QQ=="), CaBundleChange::None);
         let mut other = serde_json::to_value(configurations(&targets()[1]).mutating).unwrap();
         for webhook in other["webhooks"].as_array_mut().unwrap() {
             webhook["clientConfig"]["url"] = json!("https://policies.example/validate");
         }
-        assert_eq!(read(other).change("QQ=="), StanzaChange::None);
+        assert_eq!(read(other).change("QQ=="), CaBundleChange::None);
     }
 
     #[test]
@@ -239,7 +239,7 @@ mod tests {
         configuration.metadata.annotations = Some(annotations.into());
         assert_eq!(
             read(configuration).change("QQ=="),
-            StanzaChange::Foreign("cert-manager.io/inject-ca-from")
+            CaBundleChange::Foreign("cert-manager.io/inject-ca-from")
         );
     }
 }

@@ -1,7 +1,7 @@
 //! The bytes of every token.
 
 /// The bytes of every token, in alphabetical order, so that tokens with the same beginning share the work for it.
-pub(crate) struct Words {
+pub(crate) struct SortedVocabulary {
     bytes: Vec<Vec<u8>>,
     /// The tokens sorted by their bytes, without tokens that have none.
     order: Vec<u32>,
@@ -9,7 +9,7 @@ pub(crate) struct Words {
 
 // === impl Words ===
 
-impl Words {
+impl SortedVocabulary {
     /// Creates the table from the bytes of each token. Special tokens have none.
     pub(crate) fn new(bytes: Vec<Vec<u8>>) -> Self {
         let mut order: Vec<u32> =
@@ -64,7 +64,7 @@ mod tests {
             .to_vec();
         let nodes = Nodes::choice(&["yes".into(), "no".into()]).unwrap();
         let mut allowed = vec![false; words.len()];
-        Words::new(words).following(
+        SortedVocabulary::new(words).following(
             State::start(&nodes),
             |state, byte| state.after(&nodes, byte),
             &mut allowed,

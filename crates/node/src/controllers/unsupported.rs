@@ -13,7 +13,7 @@ use super::{key_of, triggers};
 use crate::cache::Cache;
 use crate::events::{Component, Recorder, Severity, reference};
 
-struct Unrun<K: kube::Resource<DynamicType = ()> + 'static> {
+struct UnsupportedKind<K: kube::Resource<DynamicType = ()> + 'static> {
     cache: Cache<K>,
     recorder: Recorder,
 }
@@ -24,8 +24,8 @@ pub(super) async fn run(client: Client, recorder: Recorder, cancel: Cancellation
     let (crons, watch_crons) = Cache::<CronJob>::new(&client, cancel.clone());
     let daemon_changes = triggers(&daemons, |set: &DaemonSet| [key_of(set)]);
     let cron_changes = triggers(&crons, |job: &CronJob| [key_of(job)]);
-    let daemons = Unrun { cache: daemons, recorder: recorder.clone() };
-    let crons = Unrun { cache: crons, recorder };
+    let daemons = UnsupportedKind { cache: daemons, recorder: recorder.clone() };
+    let crons = UnsupportedKind { cache: crons, recorder };
     tokio::join!(
         watch_daemons,
         watch_crons,
@@ -34,7 +34,7 @@ pub(super) async fn run(client: Client, recorder: Recorder, cancel: Cancellation
     );
 }
 
-impl<K> Reconcile for Unrun<K>
+impl<K> Reconcile for UnsupportedKind<K>
 where
     K: kube::Resource<DynamicType = ()>
         + Clone

@@ -16,11 +16,11 @@ use super::{hooks::Hooks, trust};
 use crate::{server::State, store::Key};
 
 /// The largest answer that is read, in bytes.
-const LARGEST_ANSWER: usize = 16 * 1024 * 1024;
+const MAX_RESPONSE_BYTES: usize = 16 * 1024 * 1024;
 
 /// HTTP clients, and the webhooks of the current configuration objects.
 #[derive(Debug, Default)]
-pub(crate) struct Outgoing {
+pub(crate) struct WebhookClients {
     clients: Mutex<HashMap<Target, Client>>,
     pub(super) hooks: Mutex<Hooks>,
 }
@@ -36,7 +36,7 @@ struct Target {
 
 // === impl Outgoing ===
 
-impl Outgoing {
+impl WebhookClients {
     /// Posts `body` to the server of a `clientConfig`. Returns the answer, or an error in the words of kube-apiserver.
     pub(super) async fn call(
         &self,
@@ -63,8 +63,8 @@ impl Outgoing {
         let mut bytes = Vec::new();
         while let Some(chunk) = answer.chunk().await.map_err(|error| failed(&error))? {
             bytes.extend_from_slice(&chunk);
-            if bytes.len() > LARGEST_ANSWER {
-                return Err(format!("Post \"{url}\": the answer is larger than {LARGEST_ANSWER} bytes"));
+            if bytes.len() > MAX_RESPONSE_BYTES {
+                return Err(format!("Post \"{url}\": the answer is larger than {MAX_RESPONSE_BYTES} bytes"));
             }
         }
         if !status.is_success() {

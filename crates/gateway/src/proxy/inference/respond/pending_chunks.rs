@@ -10,7 +10,7 @@ const LIMIT: usize = 4 << 20;
 
 /// The chunks that have not come back.
 #[derive(Debug)]
-pub(super) struct Shown {
+pub(super) struct PendingChunks {
     chunks: VecDeque<Bytes>,
     bytes: usize,
     /// Whether a part of the first chunk has come back.
@@ -19,7 +19,7 @@ pub(super) struct Shown {
     known: bool,
 }
 
-impl Default for Shown {
+impl Default for PendingChunks {
     fn default() -> Self {
         Self { chunks: VecDeque::new(), bytes: 0, cut: false, known: true }
     }
@@ -27,7 +27,7 @@ impl Default for Shown {
 
 // === impl Shown ===
 
-impl Shown {
+impl PendingChunks {
     /// Adds a chunk that is sent to the picker next.
     pub(super) fn push(&mut self, chunk: Bytes) {
         if self.known && !chunk.is_empty() {
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     fn rest(sent: &[&'static str], back: &[&str]) -> Option<String> {
-        let mut shown = Shown::default();
+        let mut shown = PendingChunks::default();
         for chunk in sent {
             shown.push(Bytes::from_static(chunk.as_bytes()));
         }
@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn a_picker_that_holds_too_much_back_is_not_done_without() {
-        let mut shown = Shown::default();
+        let mut shown = PendingChunks::default();
         for _ in 0..5 {
             shown.push(Bytes::from(vec![0; 1 << 20]));
         }

@@ -23,13 +23,13 @@ use tokio_util::sync::CancellationToken;
 /// Namespace of the platform.
 const SYSTEM: &str = "kserve";
 /// How long a test waits for something that should take milliseconds: the machine may be busy with other tests.
-const PATIENCE: Duration = Duration::from_mins(3);
+const WAIT_TIMEOUT: Duration = Duration::from_mins(3);
 /// The interval between two checks.
-const PERIOD: Duration = Duration::from_millis(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// An API server in this process. The CRDs, the platform's settings and its default Gateway are installed, and garbage
 /// collection runs. The test itself installs presets and starts controllers.
-pub struct World {
+pub struct TestCluster {
     /// The server.
     pub server: ApiServer,
     stop: CancellationToken,
@@ -37,7 +37,7 @@ pub struct World {
 
 // === impl World ===
 
-impl World {
+impl TestCluster {
     /// Creates a world with every optional API.
     pub async fn new(admission: Arc<dyn Admission>) -> Self {
         let world = Self::bare(admission).await;
@@ -177,12 +177,12 @@ impl World {
 
     /// Waits until a condition returns a value. Returns `None` if it does not.
     pub async fn try_eventually<T, F: AsyncFn() -> Option<T>>(&self, condition: F) -> Option<T> {
-        let deadline = tokio::time::Instant::now() + PATIENCE;
+        let deadline = tokio::time::Instant::now() + WAIT_TIMEOUT;
         while tokio::time::Instant::now() < deadline {
             if let Some(value) = condition().await {
                 return Some(value);
             }
-            tokio::time::sleep(PERIOD).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
         None
     }
@@ -191,9 +191,9 @@ impl World {
     pub async fn settle(&self, quiet: Duration) {
         let mut revision = self.server.revision();
         let mut since = tokio::time::Instant::now();
-        let deadline = since + PATIENCE;
+        let deadline = since + WAIT_TIMEOUT;
         while since.elapsed() < quiet {
-            tokio::time::sleep(PERIOD).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
             let now = self.server.revision();
             if now != revision {
                 revision = now;
@@ -268,7 +268,7 @@ impl World {
     }
 }
 
-impl Drop for World {
+impl Drop for TestCluster {
     fn drop(&mut self) {
         self.stop.cancel();
     }

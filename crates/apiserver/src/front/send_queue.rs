@@ -10,13 +10,13 @@ use tokio_util::sync::CancellationToken;
 
 /// Counts the bytes that wait.
 #[derive(Debug)]
-pub(crate) struct Unsent {
+pub(crate) struct UnsentBytes {
     limit: usize,
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<UnsentQueue>,
 }
 
 #[derive(Debug, Default)]
-struct Waiting {
+struct UnsentQueue {
     bytes: usize,
     next: u64,
     /// By the order in which they were sent: the size of each chunk, and what closes its connection.
@@ -27,12 +27,12 @@ struct Waiting {
 struct Chunk {
     bytes: Vec<u8>,
     id: u64,
-    unsent: Arc<Unsent>,
+    unsent: Arc<UnsentBytes>,
 }
 
 // === impl Unsent ===
 
-impl Unsent {
+impl UnsentBytes {
     pub(crate) fn new(limit: usize) -> Self {
         Self { limit, waiting: Mutex::default() }
     }
@@ -88,7 +88,7 @@ mod tests {
 
     #[test]
     fn the_connection_that_waits_longest_is_closed_when_too_much_waits() {
-        let unsent = Arc::new(Unsent::new(100));
+        let unsent = Arc::new(UnsentBytes::new(100));
         let [slow, slower, fast] = [(); 3].map(|()| CancellationToken::new());
         let held = unsent.count(vec![0; 40], &slower);
         let other = unsent.count(vec![0; 40], &slow);

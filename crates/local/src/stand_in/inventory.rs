@@ -18,7 +18,7 @@ use crate::apply::DEFAULT_NAMESPACE;
 
 /// Objects by kind, namespace and name.
 #[derive(Debug, Default)]
-pub(super) struct Held {
+pub(super) struct ObjectInventory {
     objects: BTreeSet<(String, String, String)>,
     /// The controller of each GatewayClass.
     classes: BTreeMap<String, String>,
@@ -26,7 +26,7 @@ pub(super) struct Held {
 
 // === impl Held ===
 
-impl Held {
+impl ObjectInventory {
     /// Reads the existing objects of the cluster.
     pub(super) async fn read(client: &Client) -> Result<Self, kube::Error> {
         let all = ListParams::default();

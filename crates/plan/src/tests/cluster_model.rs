@@ -27,7 +27,7 @@ use crate::{
 };
 
 /// The cluster, with a record of what happened in it.
-pub(super) struct World {
+pub(super) struct ClusterModel {
     pub(super) snapshot: Snapshot,
     pub(super) services: BTreeMap<Key, LLMInferenceService>,
     pub(super) configs: ConfigSet,
@@ -44,7 +44,7 @@ pub(super) struct World {
 
 // === impl World ===
 
-impl World {
+impl ClusterModel {
     pub(super) fn new(snapshot: Snapshot, configs: ConfigSet) -> Self {
         Self {
             snapshot,
@@ -128,7 +128,7 @@ impl World {
     }
 
     /// Stores a child or another object of a child's kind, with the server's defaults.
-    pub(super) fn store<K: Child + Stored>(&mut self, mut object: K) {
+    pub(super) fn store<K: Child + StoreBehavior>(&mut self, mut object: K) {
         object.fill_in(self.serial + 1);
         let metadata = object.metadata().clone();
         let live = K::observed(&self.snapshot)
@@ -256,7 +256,11 @@ impl World {
         crate::kinds!(children each)
     }
 
-    fn apply_kind<K: Child + Stored, S>(&mut self, children: &Children<S>, applied: &mut Children<Applied>) {
+    fn apply_kind<K: Child + StoreBehavior, S>(
+        &mut self,
+        children: &Children<S>,
+        applied: &mut Children<Applied>,
+    ) {
         for desired in K::of(children) {
             let reference = desired.reference();
             let live = K::observed(&self.snapshot)
@@ -342,7 +346,7 @@ fn issue(request: &CertificateRequest, now: Timestamp) -> (String, String) {
 }
 
 /// What the server does when it stores objects of a kind.
-pub(super) trait Stored: Child {
+pub(super) trait StoreBehavior: Child {
     fn observed_mut(snapshot: &mut Snapshot) -> &mut Objects<Self>;
     fn fill_in(&mut self, _serial: u32) {}
     fn keep_status(&mut self, _live: &Self) {}
@@ -353,7 +357,7 @@ pub(super) trait Stored: Child {
 
 macro_rules! stored {
     ($($kind:ty, $field:ident $({ $($body:tt)* })?;)*) => {
-        $(impl Stored for $kind {
+        $(impl StoreBehavior for $kind {
             fn observed_mut(snapshot: &mut Snapshot) -> &mut Objects<Self> {
                 &mut snapshot.$field
             }
@@ -425,11 +429,11 @@ stored! {
     };
 }
 
-impl World {
+impl ClusterModel {
     /// The children in a namespace, by the names of their files in the recordings.
     pub(super) fn children(&self, namespace: &str, found: &mut BTreeMap<String, Value>) {
         fn of<K: Child + serde::Serialize>(
-            world: &World,
+            world: &ClusterModel,
             namespace: &str,
             kind: &str,
             found: &mut BTreeMap<String, Value>,

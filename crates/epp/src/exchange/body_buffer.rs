@@ -3,7 +3,7 @@
 use std::{mem, sync::Arc};
 
 use bytes::Bytes;
-use longboat_accept::{Budget, Held};
+use longboat_accept::{Budget, MemoryReservation};
 
 use crate::buffer_pool;
 
@@ -25,7 +25,7 @@ enum Content {
     /// One chunk, not copied. Most bodies are that short.
     One(Bytes),
     /// Several chunks, copied together, with the memory for the buffer's capacity.
-    More(Vec<u8>, Held),
+    More(Vec<u8>, MemoryReservation),
 }
 
 impl Body {
@@ -63,7 +63,12 @@ impl Body {
     }
 
     /// Allocates a buffer for `needed` bytes, and for the bytes that are expected to follow.
-    fn room(&self, needed: usize, before: usize, budget: &Arc<Budget>) -> Option<(Vec<u8>, Held)> {
+    fn room(
+        &self,
+        needed: usize,
+        before: usize,
+        budget: &Arc<Budget>,
+    ) -> Option<(Vec<u8>, MemoryReservation)> {
         let coming = self.announced.min(needed.saturating_mul(TRUST));
         let wanted = if coming >= needed { coming } else { needed.max(before.saturating_mul(2)) };
         // If the memory for the expected bytes is not available, this allocates only the needed bytes.
@@ -79,24 +84,24 @@ impl Body {
         match self.came {
             Content::Nothing => Bytes::new(),
             Content::One(chunk) => chunk,
-            Content::More(bytes, held) => Bytes::from_owner(Whole { bytes, _held: held }),
+            Content::More(bytes, held) => Bytes::from_owner(BodyBuffer { bytes, _held: held }),
         }
     }
 }
 
 /// The buffer of a whole body, which other bodies use when its last part is dropped.
-struct Whole {
+struct BodyBuffer {
     bytes: Vec<u8>,
-    _held: Held,
+    _held: MemoryReservation,
 }
 
-impl AsRef<[u8]> for Whole {
+impl AsRef<[u8]> for BodyBuffer {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
     }
 }
 
-impl Drop for Whole {
+impl Drop for BodyBuffer {
     fn drop(&mut self) {
         buffer_pool::give(mem::take(&mut self.bytes));
     }

@@ -19,7 +19,7 @@ const LIMIT: Duration = Duration::from_secs(8);
 
 /// Why a read failed after all attempts.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Unread {
+pub(super) enum ReadError {
     /// All attempts failed with errors that may be temporary; this is the last one.
     #[error("{} (attempts: {attempts}); try again", text_of(source))]
     Failed {
@@ -39,20 +39,20 @@ pub(super) enum Unread {
 /// Reads until there is an answer, an error that a retry cannot help, or no time left.
 pub(super) async fn patiently<T, F: Future<Output = Result<T, kube::Error>>>(
     mut read: impl FnMut() -> F,
-) -> Result<T, Unread> {
+) -> Result<T, ReadError> {
     let end = Instant::now() + LIMIT;
     let mut attempts = 0;
     loop {
-        let answer = timeout_at(end, read()).await.map_err(|_| Unread::Silence)?;
+        let answer = timeout_at(end, read()).await.map_err(|_| ReadError::Silence)?;
         attempts += 1;
         let source = match answer {
             Ok(found) => return Ok(found),
-            Err(error) if !may_pass(&error) => return Err(Unread::Refused(error)),
+            Err(error) if !may_pass(&error) => return Err(ReadError::Refused(error)),
             Err(error) => error,
         };
         match PAUSES.get(attempts - 1) {
             Some(pause) if Instant::now() + *pause < end => sleep(*pause).await,
-            _ => return Err(Unread::Failed { attempts, source }),
+            _ => return Err(ReadError::Failed { attempts, source }),
         }
     }
 }
@@ -87,8 +87,8 @@ mod tests {
         })
         .await;
         let result = result.map_err(|error| match error {
-            Unread::Failed { attempts, .. } => attempts,
-            Unread::Refused(_) | Unread::Silence => 0,
+            ReadError::Failed { attempts, .. } => attempts,
+            ReadError::Refused(_) | ReadError::Silence => 0,
         });
         (result, start.elapsed())
     }
@@ -108,13 +108,13 @@ mod tests {
     async fn silence_is_waited_out_for_less_than_the_caller_waits() {
         let start = Instant::now();
         let nothing = patiently(std::future::pending::<Result<(), kube::Error>>).await;
-        assert!(matches!(nothing, Err(Unread::Silence)), "{nothing:?}");
+        assert!(matches!(nothing, Err(ReadError::Silence)), "{nothing:?}");
         assert_eq!(start.elapsed(), LIMIT);
         // A slow answer leaves no time for another pause.
         let late = patiently(|| async {
             sleep(Duration::from_millis(7950)).await;
             Err::<(), _>(failure(500))
         });
-        assert!(matches!(late.await, Err(Unread::Failed { attempts: 1, .. })));
+        assert!(matches!(late.await, Err(ReadError::Failed { attempts: 1, .. })));
     }
 }

@@ -23,7 +23,7 @@ const PART: usize = 8 << 20;
 pub(crate) const FILE: &str = "w.safetensors";
 
 /// A hub with its CDN, S3 stores and a web server, all with the same large file. Hub and web server also have many small files.
-pub(crate) struct World {
+pub(crate) struct StoreFixture {
     servers: Arc<Servers>,
     content: Arc<Vec<u8>>,
     files: Vec<hub::File>,
@@ -39,7 +39,7 @@ pub(crate) struct World {
 
 // === impl World ===
 
-impl World {
+impl StoreFixture {
     pub(crate) async fn start(size: usize, files: usize) -> Self {
         // A repeated block: sending and hashing it cost as much as any other content.
         let block = recipe("bench", 1 << 20);

@@ -43,7 +43,7 @@ impl Engine {
     }
 }
 
-pub(crate) struct World {
+pub(crate) struct SidecarFixture {
     pub(crate) prefill: Engine,
     pub(crate) decode: Engine,
     pub(crate) sidecar: u16,
@@ -57,7 +57,7 @@ pub(crate) struct Answer {
     pub(crate) body: Value,
 }
 
-impl World {
+impl SidecarFixture {
     pub(crate) async fn start(way: &Way, sidecar: &[&str], decode: &[&str]) -> Self {
         let prefill = Engine::start(&way.prefill).await;
         let decode = Engine::start(&[&way.decode[..], decode].concat()).await;

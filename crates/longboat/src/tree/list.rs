@@ -7,10 +7,10 @@ use kube::{Api, Client, api::ListParams};
 use longboat_controller::reader;
 use serde::de::DeserializeOwned;
 
-use super::{PART_OF_A_SERVICE, Scope, Seen};
+use super::{PART_OF_A_SERVICE, Scope, TreeObjects};
 
 /// Lists all objects of the tree.
-pub(crate) async fn look(client: &Client, scope: &Scope) -> anyhow::Result<Seen> {
+pub(crate) async fn list_objects(client: &Client, scope: &Scope) -> anyhow::Result<TreeObjects> {
     let (any, ours) = (ListParams::default(), ListParams::default().labels(PART_OF_A_SERVICE));
     let (services, deployments, sets, pods) = tokio::try_join!(
         list(scope.api(client), &any, "LLMInferenceServices"),
@@ -19,7 +19,7 @@ pub(crate) async fn look(client: &Client, scope: &Scope) -> anyhow::Result<Seen>
         list(scope.api(client), &ours, "Pods"),
     )?;
     let not_installed = || anyhow!("the cluster does not serve LLMInferenceServices: run `longboat install`");
-    Ok(Seen {
+    Ok(TreeObjects {
         services: services.ok_or_else(not_installed)?,
         deployments: deployments.unwrap_or_default(),
         sets: sets.unwrap_or_default(),

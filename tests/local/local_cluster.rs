@@ -50,7 +50,7 @@ pub(crate) fn up_to_its_end(arguments: &[&str]) -> Ended {
 
 /// A running `longboat up` whose services are ready.
 #[derive(Debug)]
-pub(crate) struct World {
+pub(crate) struct LocalCluster {
     pub(crate) running: Running,
     /// The folder of temporary files.
     pub(crate) folder: TempDir,
@@ -61,7 +61,7 @@ pub(crate) struct World {
 
 // === impl World ===
 
-impl World {
+impl LocalCluster {
     /// Runs `longboat up` with these arguments, and waits until its services are ready.
     pub(crate) fn start(arguments: &[&str]) -> Self {
         let folder = TempDir::new().unwrap();
@@ -73,7 +73,7 @@ impl World {
     /// Returns the world that read-only tests share. Static variables are never dropped, so a shell ends the world: the shell
     /// waits for its standard input to close, which happens when this process ends.
     pub(crate) fn shared() -> &'static Self {
-        static SHARED: OnceLock<World> = OnceLock::new();
+        static SHARED: OnceLock<LocalCluster> = OnceLock::new();
         SHARED.get_or_init(|| {
             let folder = TempDir::new().unwrap();
             let mut command = Command::new("sh");

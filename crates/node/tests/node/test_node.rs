@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 /// A generous timeout for slow machines that run many tests at once.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-pub(crate) struct World {
+pub(crate) struct TestNode {
     pub(crate) server: ApiServer,
     pub(crate) client: Client,
     pub(crate) dir: tempfile::TempDir,
@@ -52,7 +52,7 @@ impl Network {
     }
 }
 
-impl World {
+impl TestNode {
     pub(crate) async fn start() -> Self {
         Self::with(|_| {}).await
     }

@@ -14,7 +14,7 @@ use rustls::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::roots::Named;
+use crate::roots::TrustPaths;
 
 /// How often the files are checked for changes.
 const INTERVAL: Duration = Duration::from_secs(2);
@@ -22,11 +22,11 @@ const INTERVAL: Duration = Duration::from_secs(2);
 /// The trusted certificates in the files that the environment names, like in [`crate::environment_client_config`], but
 /// always current.
 #[derive(Debug, Clone)]
-pub struct FollowedRoots(Arc<Followed>);
+pub struct ReloadingRoots(Arc<ReloadingVerifier>);
 
 #[derive(Debug)]
-struct Followed {
-    named: Named,
+struct ReloadingVerifier {
+    named: TrustPaths,
     provider: Arc<CryptoProvider>,
     /// The fingerprint of the files before they were first read.
     first: Fingerprint,
@@ -39,16 +39,16 @@ type Fingerprint = Vec<(PathBuf, u64, u64, i64, i64)>;
 
 // === impl FollowedRoots ===
 
-impl FollowedRoots {
+impl ReloadingRoots {
     /// Reads the files once.
     pub fn of_environment() -> Self {
-        Self::of(Named::by_environment())
+        Self::of(TrustPaths::by_environment())
     }
 
-    fn of(named: Named) -> Self {
+    fn of(named: TrustPaths) -> Self {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let first = fingerprint(&named);
-        let followed = Followed { named, provider, first, current: ArcSwapOption::empty() };
+        let followed = ReloadingVerifier { named, provider, first, current: ArcSwapOption::empty() };
         followed.read();
         Self(Arc::new(followed))
     }
@@ -83,7 +83,7 @@ impl FollowedRoots {
     }
 }
 
-fn fingerprint(named: &Named) -> Fingerprint {
+fn fingerprint(named: &TrustPaths) -> Fingerprint {
     let look = |path: PathBuf| {
         let found = std::fs::metadata(&path).ok()?;
         Some((path, found.ino(), found.size(), found.mtime(), found.mtime_nsec()))
@@ -95,7 +95,7 @@ fn fingerprint(named: &Named) -> Fingerprint {
 
 // === impl Followed ===
 
-impl Followed {
+impl ReloadingVerifier {
     fn read(&self) {
         let roots = Arc::new(self.named.read());
         // Without any certificate no verifier can be built: the previous one stays, or nobody is trusted.
@@ -107,7 +107,7 @@ impl Followed {
     }
 }
 
-impl ServerCertVerifier for Followed {
+impl ServerCertVerifier for ReloadingVerifier {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,
@@ -163,7 +163,7 @@ mod tests {
     use crate::{CertificateAuthority, LeafRequest, inspect, install_default_provider};
 
     /// Whether a certificate of this authority is accepted.
-    fn takes(roots: &FollowedRoots, authority: &CertificateAuthority) -> bool {
+    fn takes(roots: &ReloadingRoots, authority: &CertificateAuthority) -> bool {
         let request = LeafRequest { dns_names: vec!["localhost".into()], days: 1, ..LeafRequest::default() };
         let issued = authority.issue(&request).unwrap();
         let pem = inspect::certificates(&issued.certificate_pem).unwrap().remove(0).pem;
@@ -179,7 +179,7 @@ mod tests {
             (CertificateAuthority::new("one").unwrap(), CertificateAuthority::new("two").unwrap());
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("ca.crt");
-        let roots = FollowedRoots::of(Named { file: file.to_str().map(Into::into), folders: None });
+        let roots = ReloadingRoots::of(TrustPaths { file: file.to_str().map(Into::into), folders: None });
         assert!(!takes(&roots, &one), "nobody is trusted without a certificate");
         let cancel = CancellationToken::new();
         let following = tokio::spawn(roots.clone().follow(cancel.clone()));

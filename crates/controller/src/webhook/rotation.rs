@@ -13,7 +13,7 @@ use kube::{
     runtime::{WatchStreamExt, watcher},
 };
 use longboat_key::Namespace;
-use longboat_tls::{KeyPair, LeafRequest, Replaceable, ServerOptions, TlsError};
+use longboat_tls::{KeyPair, LeafRequest, ReplaceableConfig, ServerOptions, TlsError};
 use longboat_watch::{has_code, text_of};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -30,15 +30,15 @@ const TYPE: &str = "kubernetes.io/tls";
 /// Attempts at a write that conflicts.
 const ATTEMPTS: u32 = 10;
 /// Longest wait after a failure.
-const LONGEST_WAIT: Duration = Duration::from_mins(1);
+const MAX_BACKOFF: Duration = Duration::from_mins(1);
 /// Longest sleep until a date. A timer stops while a machine is suspended, so the clock is read at least this often.
-const NAP: Duration = Duration::from_hours(1);
+const MAX_SLEEP: Duration = Duration::from_hours(1);
 
 /// A clock that tests can replace.
 pub type Clock = Arc<dyn Fn() -> SystemTime + Send + Sync>;
 
 /// Keeps the CA and the serving certificate up to date.
-pub(super) struct Keeper {
+pub(super) struct CertificateRotator {
     api: Api<Secret>,
     namespace: Namespace,
     names: LeafRequest,
@@ -49,7 +49,7 @@ pub(super) struct Keeper {
     shared: bool,
     /// Whether no Secret can be written, because the namespace or the right is missing.
     alone: bool,
-    served: Replaceable,
+    served: ReplaceableConfig,
     /// The CA that signed the serving certificate, and when that certificate must be replaced.
     leaf: (String, SystemTime),
     bundle: watch::Sender<Bundle>,
@@ -57,7 +57,7 @@ pub(super) struct Keeper {
 }
 
 /// The result of reading and writing the Secret.
-enum Look {
+enum RotationOutcome {
     Settled,
     /// Another replica wrote it first.
     Again,
@@ -66,7 +66,7 @@ enum Look {
 
 // === impl Keeper ===
 
-impl Keeper {
+impl CertificateRotator {
     /// Starts with a new CA. The one in the Secret, if any, replaces it.
     pub(super) fn new(
         client: &Client,
@@ -90,7 +90,7 @@ impl Keeper {
             authority,
             shared: false,
             alone: false,
-            served: Replaceable::new(&pair, options)?,
+            served: ReplaceableConfig::new(&pair, options)?,
             bundle,
             failures: 0,
         })
@@ -110,7 +110,7 @@ impl Keeper {
                 Ok(wait) => wait,
                 Err(error) => {
                     tracing::error!(%error, "Cannot issue a certificate for the webhooks.");
-                    LONGEST_WAIT
+                    MAX_BACKOFF
                 }
             };
             let again = tokio::time::Instant::now() + wait;
@@ -137,11 +137,11 @@ impl Keeper {
         let mut attempts = 0;
         let failure = loop {
             attempts += 1;
-            match self.look().await? {
-                Look::Settled => break None,
-                Look::Again if attempts < ATTEMPTS => {}
-                Look::Again => break Some(None),
-                Look::Failed(error) => break Some(Some(error)),
+            match self.rotate().await? {
+                RotationOutcome::Settled => break None,
+                RotationOutcome::Again if attempts < ATTEMPTS => {}
+                RotationOutcome::Again => break Some(None),
+                RotationOutcome::Failed(error) => break Some(Some(error)),
             }
         };
         let mut retry = None;
@@ -151,7 +151,7 @@ impl Keeper {
                 self.alone = !self.shared && (has_code(&error, 403) || has_code(&error, 404));
                 self.report(&error);
             }
-            retry = Some(LONGEST_WAIT.min(Duration::from_secs(1 << (self.failures - 1).min(6))));
+            retry = Some(MAX_BACKOFF.min(Duration::from_secs(1 << (self.failures - 1).min(6))));
         } else {
             self.failures = 0;
         }
@@ -162,16 +162,16 @@ impl Keeper {
         self.serve(now)?;
         self.announce();
         let due = self.authority.due(&self.lifetimes)?.min(self.leaf.1);
-        let until = due.duration_since(now).unwrap_or(Duration::from_secs(1)).min(NAP);
+        let until = due.duration_since(now).unwrap_or(Duration::from_secs(1)).min(MAX_SLEEP);
         Ok(retry.map_or(until, |retry| retry.min(until)))
     }
 
     /// Reads the CA from the Secret, or writes ours there. If two replicas write at the same time, the API server refuses
     /// one of them; that one reads again and takes the other's CA.
-    async fn look(&mut self) -> Result<Look, TlsError> {
+    async fn rotate(&mut self) -> Result<RotationOutcome, TlsError> {
         let found = match self.api.get_opt(SECRET).await {
             Ok(found) => found,
-            Err(error) => return Ok(Look::Failed(error)),
+            Err(error) => return Ok(RotationOutcome::Failed(error)),
         };
         let Some(found) = found else {
             self.authority.advance((self.clock)(), &self.lifetimes)?;
@@ -192,7 +192,7 @@ impl Keeper {
         }
         if !self.authority.advance((self.clock)(), &self.lifetimes)? && !damaged {
             self.shared = true;
-            return Ok(Look::Settled);
+            return Ok(RotationOutcome::Settled);
         }
         // Labels and annotations that others have set stay.
         let secret = Secret { data: Some(self.authority.data()), ..found };
@@ -200,15 +200,15 @@ impl Keeper {
         Ok(self.written(written, "Renewed the CA of the webhooks."))
     }
 
-    fn written(&mut self, written: Result<Secret, kube::Error>, news: &str) -> Look {
+    fn written(&mut self, written: Result<Secret, kube::Error>, news: &str) -> RotationOutcome {
         match written {
             Ok(_) => {
                 tracing::info!(namespace = &*self.namespace, secret = SECRET, "{news}");
                 self.shared = true;
-                Look::Settled
+                RotationOutcome::Settled
             }
-            Err(error) if has_code(&error, 409) => Look::Again,
-            Err(error) => Look::Failed(error),
+            Err(error) if has_code(&error, 409) => RotationOutcome::Again,
+            Err(error) => RotationOutcome::Failed(error),
         }
     }
 

@@ -24,10 +24,10 @@ use super::{Processor, Shared, connection};
 use crate::error::ServeError;
 
 /// How many connections may wait for a thread. Each thread takes them at once; more connections wait in the system's queue.
-const ON_THE_WAY: usize = 16;
+const ACCEPT_QUEUE_LIMIT: usize = 16;
 
 /// The runtimes that serve connections.
-pub(super) struct Homes<P> {
+pub(super) struct ConnectionRuntimes<P> {
     kind: Kind<P>,
     /// Dropping this closes the connections that are still open.
     _cut: DropGuard,
@@ -35,7 +35,7 @@ pub(super) struct Homes<P> {
 
 enum Kind<P> {
     /// The caller's runtime.
-    Here(Box<Home<P>>),
+    Here(Box<ConnectionRuntime<P>>),
     Threads(Vec<Thread>),
 }
 
@@ -47,14 +47,14 @@ struct Thread {
 }
 
 /// The connections that one runtime serves.
-struct Home<P> {
+struct ConnectionRuntime<P> {
     shared: Arc<Shared<P>>,
     shutdown: CancellationToken,
     cut: CancellationToken,
     connections: Mutex<JoinSet<()>>,
 }
 
-impl<P: Processor> Home<P> {
+impl<P: Processor> ConnectionRuntime<P> {
     async fn take_in(&self, stream: TcpStream, place: OwnedSemaphorePermit, open: Option<OpenConnection>) {
         let served = connection(stream, Arc::clone(&self.shared), self.shutdown.clone());
         let mut connections = self.connections.lock().await;
@@ -86,14 +86,14 @@ impl Drop for OpenConnection {
     }
 }
 
-impl<P: Processor> Homes<P> {
+impl<P: Processor> ConnectionRuntimes<P> {
     pub(super) fn start(
         threads: usize,
         shared: &Arc<Shared<P>>,
         shutdown: &CancellationToken,
     ) -> Result<Self, ServeError> {
         let cut = CancellationToken::new();
-        let home = || Home {
+        let home = || ConnectionRuntime {
             shared: Arc::clone(shared),
             shutdown: shutdown.clone(),
             cut: cut.clone(),
@@ -143,9 +143,9 @@ impl<P: Processor> Homes<P> {
 }
 
 impl Thread {
-    fn start<P: Processor>(home: Home<P>) -> std::io::Result<Self> {
+    fn start<P: Processor>(home: ConnectionRuntime<P>) -> std::io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let (connections, mut coming) = mpsc::channel::<(std::net::TcpStream, _)>(ON_THE_WAY);
+        let (connections, mut coming) = mpsc::channel::<(std::net::TcpStream, _)>(ACCEPT_QUEUE_LIMIT);
         let (ending, ended) = oneshot::channel();
         let open = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&open);

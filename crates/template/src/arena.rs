@@ -6,29 +6,29 @@ use serde_json::Value as Json;
 
 /// All created values, in order.
 #[derive(Default)]
-pub(crate) struct Made {
+pub(crate) struct Arena {
     first: Slot,
 }
 
 /// Holds one value.
 #[derive(Default)]
-pub(crate) struct Slot(OnceCell<Box<Kept>>);
+pub(crate) struct Slot(OnceCell<Box<ArenaEntry>>);
 
-struct Kept {
+struct ArenaEntry {
     value: Json,
     next: Slot,
 }
 
 // === impl Made ===
 
-impl Made {
+impl Arena {
     /// The slot of the first value.
     pub(crate) fn first(&self) -> &Slot {
         &self.first
     }
 }
 
-impl Drop for Made {
+impl Drop for Arena {
     /// Drops the values in a loop: if each value dropped the next one recursively, the stack would grow with the list.
     fn drop(&mut self) {
         let mut next = self.first.0.take();
@@ -43,7 +43,7 @@ impl Drop for Made {
 impl Slot {
     /// Stores a value. Returns it, and the slot of the next value.
     pub(crate) fn keep(&self, value: Json) -> (&Json, &Self) {
-        let kept = self.0.get_or_init(|| Box::new(Kept { value, next: Self::default() }));
+        let kept = self.0.get_or_init(|| Box::new(ArenaEntry { value, next: Self::default() }));
         (&kept.value, &kept.next)
     }
 }

@@ -4,10 +4,10 @@ use rand::{Rng, rngs::StdRng, seq::IndexedRandom};
 use regex::Regex;
 use regex_syntax::hir::{Class, Hir, HirKind, Look};
 
-use super::limits::LONGEST;
+use super::limits::MAX_LENGTH;
 
 /// The most additional repetitions, if a pattern has no upper limit.
-const MORE: u32 = 3;
+const MAX_EXTRA_REPETITIONS: u32 = 3;
 
 /// Generates text that the pattern matches as a whole.
 pub(super) fn make(pattern: &str, random: &mut StdRng) -> Result<String, String> {
@@ -35,7 +35,7 @@ fn made(pattern: &str, judge: &str, random: &mut StdRng) -> Result<String, Strin
 
 /// Appends text for a part of the pattern. The recursion is bounded, because the parser limits the nesting.
 fn write(hir: &Hir, text: &mut String, random: &mut StdRng) -> Result<(), &'static str> {
-    if text.len() > LONGEST {
+    if text.len() > MAX_LENGTH {
         return Err("requires a text that is too long to be simulated");
     }
     match hir.kind() {
@@ -49,8 +49,8 @@ fn write(hir: &Hir, text: &mut String, random: &mut StdRng) -> Result<(), &'stat
         }
         HirKind::Class(class) => text.push(character(class, random).ok_or("has an empty character class")?),
         HirKind::Repetition(repetition) => {
-            let most = repetition.max.unwrap_or(repetition.min.saturating_add(MORE));
-            let most = most.min(repetition.min.saturating_add(MORE));
+            let most = repetition.max.unwrap_or(repetition.min.saturating_add(MAX_EXTRA_REPETITIONS));
+            let most = most.min(repetition.min.saturating_add(MAX_EXTRA_REPETITIONS));
             // An optional part is generated at least once if possible, to show more of the pattern.
             let least = repetition.min.max(most.min(1));
             for _ in 0..random.random_range(least..=most) {
