@@ -22,12 +22,14 @@ impl TerminatingNamespaces {
         self.0.read().contains(namespace.as_str())
     }
 
-    fn set(&self, namespace: Namespace<&str>, ends: bool) {
+    /// Returns whether the namespace was in the list and is not any more.
+    fn set(&self, namespace: Namespace<&str>, ends: bool) -> bool {
         let mut all = self.0.write();
         if ends {
             all.insert(namespace.to_shared());
+            false
         } else {
-            all.remove(namespace.as_str());
+            all.remove(namespace.as_str())
         }
     }
 }
@@ -43,7 +45,13 @@ impl Rules for v1::Namespace {
     fn changed(context: &Context, key: &Key, change: &Change<'_, Self>) {
         let ends = change.new.is_some_and(|new| new.metadata.deletion_timestamp.is_some());
         let Name(name) = key.name.as_deref();
-        context.events.ending.set(Namespace(name), ends);
+        if context.events.ending.set(Namespace(name), ends) {
+            // The watches are independent. If a namespace of the same name was created since, services of it may have been
+            // seen, and passed over, before its end was.
+            let mut services = context.caches.inference_services.keys();
+            services.retain(|service| service.namespace.as_deref() == Namespace(name));
+            context.enqueue_dependents(services);
+        }
     }
 
     fn concerns(&self) -> Vec<Key> {

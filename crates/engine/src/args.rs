@@ -183,7 +183,7 @@ impl Args {
                 "max-num-seqs" => args.max_num_seqs = flag.positive()?,
                 "max-num-batched-tokens" => args.max_batched_tokens = flag.positive()?,
                 "max-waiting-queue-length" => {
-                    args.max_waiting = at_most(flag, flag.value()?, MAX_QUEUED_REQUESTS)?
+                    args.max_waiting = at_most(flag, flag.value()?, MAX_QUEUED_REQUESTS)?;
                 }
                 "block-size" => args.block_size = at_most(flag, flag.positive()?, MAX_BLOCK_TOKENS)?,
                 "kv-cache-memory-bytes" => args.cache_bytes = flag.positive()?,

@@ -153,9 +153,9 @@ impl Admission {
             let waiting = !self.gate.is_empty();
             let next = async {
                 if waiting {
-                    tokio::time::sleep(SATURATION_POLL_INTERVAL).await
+                    tokio::time::sleep(SATURATION_POLL_INTERVAL).await;
                 } else {
-                    self.arrived.notified().await
+                    self.arrived.notified().await;
                 }
             };
             tokio::select! {

@@ -41,7 +41,7 @@ pub(crate) fn take_over() -> String {
          Other differences: [for authors of manifests, gateways and pickers](authors.md), [everything else](rest.md).\n",
         take_over_table()
     );
-    in_book(page)
+    in_book(&page)
 }
 
 /// The page for those who write manifests, or programs that talk to Longboat's objects and pickers.
@@ -93,7 +93,7 @@ fn tables(title: &str, about: &str, of: Page) -> String {
             refused(&mut page);
         }
     }
-    in_book(page)
+    in_book(&page)
 }
 
 fn entries(page: &mut String, area: &Area) {
@@ -127,7 +127,7 @@ fn row(table: &mut String, cells: &[&str]) {
 }
 
 /// Makes links relative to a folder of the book.
-fn in_book(page: String) -> String {
+fn in_book(page: &str) -> String {
     page.replace("](docs/", "](../")
 }
 

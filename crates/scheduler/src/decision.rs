@@ -172,13 +172,13 @@ impl Decision {
     /// Returns what each prefix producer knows about the primary target. Producers that plan, and do not know, are left out.
     pub fn prefix_hits(&self) -> impl Iterator<Item = PrefixHit> {
         let target = self.primary_run().targets.first().copied();
-        let matches = self.findings.iter().filter_map(Finding::get::<Matches>);
-        let known = matches.enumerate().filter(|(_, matches)| matches.tells());
-        known.zip(std::iter::repeat(target)).filter_map(|((producer, matches), target)| {
-            let matched = matches.matched(target?);
+        let lookups = self.findings.iter().filter_map(Finding::get::<Matches>);
+        let known = lookups.enumerate().filter(|(_, lookup)| lookup.tells());
+        known.zip(std::iter::repeat(target)).filter_map(|((producer, lookup), target)| {
+            let matched = lookup.matched(target?);
             // A token has about four bytes.
-            let bytes = matched.saturating_mul(matches.block_tokens()).saturating_mul(4);
-            Some(PrefixHit { producer, matched, total: matches.total(), bytes })
+            let bytes = matched.saturating_mul(lookup.block_tokens()).saturating_mul(4);
+            Some(PrefixHit { producer, matched, total: lookup.total(), bytes })
         })
     }
 }

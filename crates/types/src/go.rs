@@ -102,7 +102,7 @@ impl TypeDef {
         self.members.iter().map(|member| match member {
             Member::Embedded(_, name) => GoField {
                 json: "",
-                name: Cow::Borrowed(type_def(name).map_or(name, TypeDef::short_name)),
+                name: Cow::Borrowed(type_def(name).map_or(name, Self::short_name)),
                 ty: GoType::Struct(name),
                 omit: Omit::Empty,
                 embedded: true,
@@ -136,7 +136,7 @@ impl Field {
     /// to the innermost scalar, or else to the whole list or map.
     pub fn go_type_of(&self, shape: &Shape) -> GoType {
         let name = |plain| self.type_name.clone().unwrap_or(Cow::Borrowed(plain));
-        let container = || match (std::ptr::eq(shape, &self.shape), shape.leaf()) {
+        let container = || match (std::ptr::eq(shape, &raw const self.shape), shape.leaf()) {
             (true, leaf) if !leaf.is_scalar() => name(""),
             _ => Cow::Borrowed(""),
         };

@@ -17,12 +17,11 @@ const CUSTOM: [(&str, &str); 6] = [
 /// `rbac.authorization.k8s.io/v1` Role is `rbac.v1.Role`: the table names a group by its first label.
 pub fn type_of_object(api_version: &str, kind: &str) -> Option<&'static TypeDef> {
     let (group, version) = api_version.split_once('/').unwrap_or(("core", api_version));
-    let package = match CUSTOM.iter().find(|(name, _)| *name == group) {
-        Some((_, package)) => package,
-        None => {
-            let (label, domain) = group.split_once('.').unwrap_or((group, ""));
-            matches!(domain, "" | "k8s.io" | "authorization.k8s.io").then_some(label)?
-        }
+    let package = if let Some((_, package)) = CUSTOM.iter().find(|(name, _)| *name == group) {
+        package
+    } else {
+        let (label, domain) = group.split_once('.').unwrap_or((group, ""));
+        matches!(domain, "" | "k8s.io" | "authorization.k8s.io").then_some(label)?
     };
     type_def(&format!("{package}.{version}.{kind}"))
 }

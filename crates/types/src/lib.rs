@@ -350,6 +350,6 @@ mod tests {
         let probe = type_def("core.v1.Probe").unwrap();
         assert!(probe.field("httpGet").unwrap().embedded);
         assert!(!probe.field("periodSeconds").unwrap().embedded);
-        assert_eq!(Vec::from_iter(probe.embedded()), [(1, "core.v1.ProbeHandler")]);
+        assert_eq!(probe.embedded().collect::<Vec<_>>(), [(1, "core.v1.ProbeHandler")]);
     }
 }

@@ -238,10 +238,10 @@ mod tests {
         assert_eq!(errors, Vec::<String>::new());
         let a = &types["core.v1.A"];
         assert!(a.atomic && a.built_in);
-        assert_eq!(Vec::from_iter(a.embedded()), [(3, "core.v1.B")]);
+        assert_eq!(a.embedded().collect::<Vec<_>>(), [(3, "core.v1.B")]);
         let names = a.fields.iter().map(|field| (field.name, field.go.as_ref(), field.embedded));
         assert_eq!(
-            Vec::from_iter(names),
+            names.collect::<Vec<_>>(),
             [
                 ("four", "Four", true),
                 ("one", "One", false),

@@ -107,7 +107,7 @@ async fn session<R: AsyncRead + Unpin>(
                 Frame::Ping(id) => sender.send(OutboundFrame::Pong(id)).await.map_err(gone)?,
                 Frame::GoAway => break,
                 Frame::Open { stream, .. } => {
-                    sender.send(OutboundFrame::Reset { stream }).await.map_err(gone)?
+                    sender.send(OutboundFrame::Reset { stream }).await.map_err(gone)?;
                 }
                 Frame::Data { .. } | Frame::Reset { .. } | Frame::Other => {}
             }

@@ -91,10 +91,13 @@ fn needed(type_name: &str) -> Value {
         "core.v1.ContainerPort" => json!({"containerPort": 80}),
         "core.v1.DownwardAPIVolumeFile" => json!({"path": "p"}),
         "core.v1.EndpointAddress" => json!({"ip": "10.1.2.3"}),
-        "core.v1.EndpointPort" | "core.v1.ServicePort" | "discovery.v1.EndpointPort" => json!({"port": 80}),
+        "core.v1.EndpointPort"
+        | "core.v1.ServicePort"
+        | "discovery.v1.EndpointPort"
+        | "core.v1.GRPCAction"
+        | "core.v1.HTTPGetAction" => json!({"port": 80}),
         "core.v1.EndpointSubset" => json!({"addresses": [{"ip": "10.1.2.3"}]}),
         "core.v1.EnvVar" => json!({"name": "A"}),
-        "core.v1.GRPCAction" | "core.v1.HTTPGetAction" => json!({"port": 80}),
         "core.v1.HostPathVolumeSource" => json!({"path": "/x"}),
         "core.v1.ISCSIPersistentVolumeSource" | "core.v1.ISCSIVolumeSource" => {
             json!({"targetPortal": "10.1.2.3:3260", "iqn": "iqn.2001-04.com.example:storage", "lun": 0})

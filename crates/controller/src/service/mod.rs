@@ -91,7 +91,7 @@ async fn update(
         }
         None => ApplyOutcome::unplanned(&composition, observation),
     };
-    reconcile.report(composition, outcome).await
+    Box::pin(reconcile.report(composition, outcome)).await
 }
 
 /// Deletes the children that have no owner reference, then removes the finalizer.

@@ -125,12 +125,11 @@ fn head<'a>(
             let cause = causes.next();
             // A service that cannot be composed has no new pods, so the old ones are not the cause.
             let is_behind_pods = cause.is_none_or(|cause| mark(cause) != Mark::Bad);
-            match first_cause(workloads).filter(|_| is_behind_pods) {
-                Some(text) => (text, Mark::Bad, changed.or(created)),
-                None => {
-                    let text = cause.map_or_else(|| said(ready), |cause| progress(cause, workloads));
-                    (text, worst(conditions), changed.or(created))
-                }
+            if let Some(text) = first_cause(workloads).filter(|_| is_behind_pods) {
+                (text, Mark::Bad, changed.or(created))
+            } else {
+                let text = cause.map_or_else(|| said(ready), |cause| progress(cause, workloads));
+                (text, worst(conditions), changed.or(created))
             }
         }
         // There is no status yet, or the status describes an earlier generation.

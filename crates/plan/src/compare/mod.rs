@@ -96,7 +96,7 @@ pub fn same_value(of: Option<&TypeDef>, pointer: &str, a: Option<&Value>, b: Opt
             amount(a).is_some_and(|amount_of_a| amount(b) == Some(amount_of_a))
         }
         (_, Some(value), None) | (_, None, Some(value)) => {
-            std::ptr::eq(shape, &field.shape) && !field.pointer && is_zero(value)
+            std::ptr::eq(shape, &raw const field.shape) && !field.pointer && is_zero(value)
         }
         _ => false,
     }

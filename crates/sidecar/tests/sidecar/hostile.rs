@@ -29,7 +29,7 @@ async fn a_body_that_breaks_is_the_clients_fault_whether_it_is_held_or_passed_on
             ("Transfer-Encoding: chunked", "5\r\n{}", "ended early"),
             ("Content-Length: 10", "{}", "ended early"),
         ] {
-            let head = format!("POST {CHAT} HTTP/1.1\r\nHost: a\r\n{steering}{framing}\r\n\r\n");
+            let head = format!("POST {CHAT} HTTP/1.1\r\nHost: localhost\r\n{steering}{framing}\r\n\r\n");
             let answer = sent(world.sidecar, &format!("{head}{body}"), why == "ended early").await;
             let told = &answer[..answer.len().min(600)];
             assert!(answer.starts_with("HTTP/1.1 400 "), "{why}, {steering}: {told}");
@@ -112,8 +112,8 @@ async fn what_an_encoder_answers_costs_one_request_at_most() {
     ] {
         let encoder = Peer::start(answer, then).await;
         let head = asked(None, &body).replacen(
-            "Host: a",
-            &format!("Host: a\r\nx-encoder-hosts-ports: {}", encoder.address),
+            "Host: localhost",
+            &format!("Host: localhost\r\nx-encoder-hosts-ports: {}", encoder.address),
             1,
         );
         let answer = exchanged(sidecar, &head).await;
@@ -155,7 +155,7 @@ async fn an_engine_sees_that_a_client_leaves_in_the_midst_of_its_body() {
     let decode = Peer::start(String::new(), Then::Wait).await;
     let (sidecar, _end) = start(decode.address.port(), []).await;
     let mut client = TcpStream::connect(("127.0.0.1", sidecar)).await.unwrap();
-    let head = format!("POST {CHAT} HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n");
+    let head = format!("POST {CHAT} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n");
     client.write_all(format!("{head}{}", json!({})).as_bytes()).await.unwrap();
     until("the engine is asked", &decode.asked, 1).await;
     drop(client);
@@ -175,19 +175,19 @@ async fn raw(port: u16, bytes: &str) -> Vec<String> {
 #[tokio::test]
 async fn a_request_with_several_meanings_is_refused_and_what_follows_it_is_not_read() {
     let world = SidecarFixture::start(&way("nixlv2", &[]), &[], &[]).await;
-    let smuggled = "0\r\n\r\nGET /v1/models HTTP/1.1\r\nHost: a\r\n\r\n";
+    let smuggled = "0\r\n\r\nGET /v1/models HTTP/1.1\r\nHost: localhost\r\n\r\n";
     let (length, chunked) = (format!("Content-Length: {}", smuggled.len()), "Transfer-Encoding: chunked");
-    let fine = "GET /health HTTP/1.1\r\nHost: a\r\n\r\n";
+    let fine = "GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n";
     let last = "GET /v1/models HTTP/1.0\r\n\r\n";
     for path in [CHAT, "/v1/models", "/health"] {
         for lines in [
-            format!("Host: a\r\n{length}\r\n{chunked}"),
-            format!("Host: a\r\n{chunked}\r\n{length}"),
+            format!("Host: localhost\r\n{length}\r\n{chunked}"),
+            format!("Host: localhost\r\n{chunked}\r\n{length}"),
             // A head that is longer than the part that the gateway examines.
-            format!("Host: a\r\n{length}\r\nX: {}\r\n{chunked}", "x".repeat(700 << 10)),
-            "Host: a\r\nHost: b".to_owned(),
+            format!("Host: localhost\r\n{length}\r\nX: {}\r\n{chunked}", "x".repeat(700 << 10)),
+            "Host: localhost\r\nHost: b".to_owned(),
             "X: a".to_owned(),
-            "Host: a@b".to_owned(),
+            "Host: localhost@b".to_owned(),
         ] {
             let asked = format!("{fine}POST {path} HTTP/1.1\r\n{lines}\r\n\r\n{smuggled}{fine}");
             assert_eq!(
@@ -197,12 +197,13 @@ async fn a_request_with_several_meanings_is_refused_and_what_follows_it_is_not_r
                 &lines[..lines.len().min(60)]
             );
         }
-        let other = format!("GET http://b{path} HTTP/1.1\r\nHost: a\r\n\r\n{fine}");
+        let other = format!("GET http://b{path} HTTP/1.1\r\nHost: localhost\r\n\r\n{fine}");
         assert_eq!(raw(world.sidecar, &other).await, ["400"], "{path}");
     }
     assert!(world.prefill.computed().await < 1.0 && world.decode.computed().await < 1.0);
-    let asked =
-        format!("POST /v1/completions HTTP/1.1\r\nHost: a\r\n{chunked}\r\n\r\n2\r\n{{}}\r\n0\r\n\r\n{last}");
+    let asked = format!(
+        "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n{chunked}\r\n\r\n2\r\n{{}}\r\n0\r\n\r\n{last}"
+    );
     assert_eq!(
         raw(world.sidecar, &asked).await,
         ["400", "200"],

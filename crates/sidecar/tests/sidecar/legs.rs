@@ -22,7 +22,7 @@ async fn headers_that_steer_the_sidecar_reach_nobody_behind_it() {
         prefill.address
     );
     for (method, path) in [("GET", "/v1/models"), ("POST", "/v1/embeddings"), ("POST", CHAT)] {
-        let head = format!("{method} {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n{steering}");
+        let head = format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{steering}");
         let answer = exchanged(sidecar, &format!("{head}Content-Length: 2\r\n\r\n{{}}")).await;
         assert!(answer.starts_with("HTTP/1.1 200 "), "{path}: {answer}");
         let mut seen = vec![decode.last()];
@@ -45,7 +45,7 @@ async fn a_prefill_is_asked_for_what_the_sidecar_can_read() {
         let connector = format!("--kv-connector={connector}");
         let (sidecar, _end) = start(decode.address.port(), flags(&[&connector])).await;
         let request = asked(Some(prefill.address), &json!({"messages": [], "stream": true}).to_string());
-        let request = request.replacen("Host: a", "Host: a\r\nAccept-Encoding: gzip", 1);
+        let request = request.replacen("Host: localhost", "Host: localhost\r\nAccept-Encoding: gzip", 1);
         let before = prefill.asked();
         exchanged(sidecar, &request).await;
         until("the prefiller is asked", &prefill.asked, before + 1).await;

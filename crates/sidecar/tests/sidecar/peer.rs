@@ -144,6 +144,6 @@ pub(crate) fn asked(prefill: Option<SocketAddr>, body: &str) -> String {
     let prefill = prefill.map(|address| format!("x-prefiller-host-port: {address}\r\n")).unwrap_or_default();
     let length = body.len();
     format!(
-        "POST {CHAT} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n{prefill}Content-Length: {length}\r\n\r\n{body}"
+        "POST {CHAT} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{prefill}Content-Length: {length}\r\n\r\n{body}"
     )
 }

@@ -60,7 +60,9 @@ fn parts(value: &mut Value, shape: &'static Shape, form: Form) {
             }
         }
         (Shape::List { element, .. }, Value::Array(items)) => {
-            items.iter_mut().for_each(|item| parts(item, element, form));
+            for item in items.iter_mut() {
+                parts(item, element, form);
+            }
         }
         (Shape::Map { value: inner, .. }, Value::Object(map)) => {
             map.values_mut().for_each(|value| parts(value, inner, form));

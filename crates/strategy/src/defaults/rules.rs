@@ -13,8 +13,11 @@ pub(super) fn apply(rule: &str, object: &mut Object) {
     }
 }
 
+/// Fills in the defaults of an object that depend on its other fields.
+type Rule = fn(&mut Object);
+
 /// The rules by the names that the table uses.
-pub(super) const RULES: [(&str, fn(&mut Object)); 22] = [
+pub(super) const RULES: [(&str, Rule); 22] = [
     ("imagePullPolicy", |container| pull_policy(container, "image", "imagePullPolicy")),
     ("volumePullPolicy", |volume| pull_policy(volume, "reference", "pullPolicy")),
     ("emptyDir", empty_dir),

@@ -123,17 +123,17 @@ mod tests {
     #[test]
     fn a_request_has_each_pseudo_header_field_once_and_first() {
         assert!(read(&REQUEST).is_request() && read(&REQUEST).is_process);
-        for index in 0..3 {
+        for (index, (name, _)) in REQUEST.iter().enumerate().take(3) {
             let mut fields = REQUEST.to_vec();
             fields.remove(index);
-            assert!(!read(&fields).is_request(), "without {}", REQUEST[index].0);
+            assert!(!read(&fields).is_request(), "without {name}");
         }
-        for index in 0..4 {
+        for (index, field) in REQUEST.into_iter().enumerate().take(4) {
             let mut twice = REQUEST.to_vec();
-            twice.insert(4, REQUEST[index]);
-            assert!(!read(&twice).is_request(), "two of {}", REQUEST[index].0);
+            twice.insert(4, field);
+            assert!(!read(&twice).is_request(), "two of {}", field.0);
             let mut late = REQUEST.to_vec();
-            let field = late.remove(index);
+            late.remove(index);
             late.push(field);
             assert!(!read(&late).is_request(), "{} is last", field.0);
         }

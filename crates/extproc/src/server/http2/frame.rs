@@ -85,9 +85,9 @@ pub(super) fn window_update(stream: u32, bytes: u32, into: &mut Vec<u8>) {
     into.extend_from_slice(&bytes.to_be_bytes());
 }
 
-pub(super) fn ping(flags: u8, payload: &[u8; 8], into: &mut Vec<u8>) {
+pub(super) fn ping(flags: u8, payload: [u8; 8], into: &mut Vec<u8>) {
     head(payload.len(), PING, flags, 0, into);
-    into.extend_from_slice(payload);
+    into.extend_from_slice(&payload);
 }
 
 pub(super) fn reset(stream: u32, code: Code, into: &mut Vec<u8>) {

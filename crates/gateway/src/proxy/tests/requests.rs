@@ -112,7 +112,7 @@ async fn the_root_says_what_is_served_and_routes_by_the_model_of_the_body() {
     assert_eq!(response.status(), 404);
     let error: Value = response.json().await.unwrap();
     assert_eq!(error["error"]["code"], "model_not_found");
-    assert_eq!(error["error"]["message"], "The model `nobody` does not exist: there is `m`");
+    assert_eq!(error["error"]["message"], "The model `nobody` does not exist: there is `m`, `odd`");
     for model in [json!(null), json!(5)] {
         assert_eq!(ask(model).await.unwrap().status(), 400);
     }

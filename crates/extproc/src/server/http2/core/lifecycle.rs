@@ -32,13 +32,13 @@ impl<P: Processor> Core<P> {
             self.shutdown = Shutdown::Announced;
             // Calls that the peer sends before it answers the ping are still accepted.
             frame::goaway(0x7fff_ffff, Code::None, &mut self.output);
-            frame::ping(0, &SHUTDOWN_PING, &mut self.output);
+            frame::ping(0, SHUTDOWN_PING, &mut self.output);
         }
     }
 
     /// Asks the peer whether it is still there.
     pub(in crate::server::http2) fn ping(&mut self) {
-        frame::ping(0, &KEEPALIVE_PING, &mut self.output);
+        frame::ping(0, KEEPALIVE_PING, &mut self.output);
     }
 
     /// Handles the answer to a ping. Only the answer to [`SHUTDOWN_PING`] says that no more calls are on their way.

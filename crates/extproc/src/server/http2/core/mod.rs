@@ -166,7 +166,7 @@ impl<P: Processor> Core<P> {
                 if head.has(frame::ACK) {
                     self.ping_answered(payload);
                 } else {
-                    frame::ping(frame::ACK, &payload, &mut self.output);
+                    frame::ping(frame::ACK, payload, &mut self.output);
                 }
                 Ok(())
             }
