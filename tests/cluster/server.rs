@@ -190,8 +190,19 @@ impl Server {
         serde_json::from_slice(&BASE64_STANDARD.decode(value).ok()?).ok()
     }
 
-    /// Returns the controller's requests that RBAC or admission refused, as `verb path: message`.
+    /// Returns the controller's requests that RBAC or admission refused, as `verb path: message`. The controller learns of the
+    /// deletion of a namespace or a CRD a moment later than the API server, so what it then asks for in them is left out.
     pub(crate) fn refusals(&self) -> Vec<String> {
+        let mut refusals = self.all_refusals();
+        refusals.retain(|refusal| {
+            !refusal.contains("is being terminated")
+                && !refusal.contains("while custom resource definition is terminating")
+        });
+        refusals
+    }
+
+    /// Returns all of the controller's requests that RBAC or admission refused.
+    pub(crate) fn all_refusals(&self) -> Vec<String> {
         let log = fs::read_to_string(self.folder.join("audit.log")).unwrap_or_default();
         let events = log.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
         events
@@ -204,8 +215,6 @@ impl Server {
                 };
                 format!("{} {}: {reason}", text(&event["verb"]), text(&event["requestURI"]))
             })
-            // The controller learns of a CRD's deletion a moment later than the API server.
-            .filter(|refusal| !refusal.contains("while custom resource definition is terminating"))
             .collect()
     }
 }

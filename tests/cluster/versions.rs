@@ -160,6 +160,10 @@ fn a_namespace_with_services_can_be_deleted() {
     until("the namespace is gone", || {
         (api.get("/api/v1/namespaces/short-lived").status == 404).then_some(())
     });
+    // What was on its way when the namespace ended: at most each child, and an event for each.
+    let late = cluster.server.all_refusals().into_iter().filter(|refusal| refusal.contains("short-lived"));
+    let late: Vec<String> = late.collect();
+    assert!(late.len() <= 24, "{} requests into a namespace that is being deleted: {late:#?}", late.len());
 }
 
 #[test]

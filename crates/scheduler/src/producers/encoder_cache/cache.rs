@@ -10,7 +10,7 @@ pub(crate) struct Cache {
     /// The place of each hash in the list.
     places: AHashMap<u64, u32>,
     list: Vec<Link>,
-    /// The ends of the list. [`NOBODY`] if the list is empty.
+    /// The ends of the list. [`NO_LINK`] if the list is empty.
     newest: u32,
     oldest: u32,
     /// The first free place. Free places form a list through `older`.
@@ -24,11 +24,12 @@ struct Link {
     newer: u32,
 }
 
-const NOBODY: u32 = u32::MAX;
+/// The place of no link: the end of a list.
+const NO_LINK: u32 = u32::MAX;
 
 impl Default for Cache {
     fn default() -> Self {
-        Self { places: AHashMap::new(), list: Vec::new(), newest: NOBODY, oldest: NOBODY, free: NOBODY }
+        Self { places: AHashMap::new(), list: Vec::new(), newest: NO_LINK, oldest: NO_LINK, free: NO_LINK }
     }
 }
 
@@ -52,10 +53,10 @@ impl Cache {
                 }
             }
             Entry::Vacant(unknown) => {
-                let link = Link { hash, older: NOBODY, newer: NOBODY };
-                let place = if self.free == NOBODY {
+                let link = Link { hash, older: NO_LINK, newer: NO_LINK };
+                let place = if self.free == NO_LINK {
                     // 2³² items of one endpoint would need a list of 64 GB, so memory ends before `u32` does.
-                    let place = u32::try_from(self.list.len()).unwrap_or(NOBODY);
+                    let place = u32::try_from(self.list.len()).unwrap_or(NO_LINK);
                     self.list.push(link);
                     place
                 } else {
@@ -96,7 +97,7 @@ impl Cache {
     fn link(&mut self, place: u32) {
         let older = self.newest;
         self.list[place as usize].older = older;
-        self.list[place as usize].newer = NOBODY;
+        self.list[place as usize].newer = NO_LINK;
         match self.list.get_mut(older as usize) {
             Some(link) => link.newer = place,
             None => self.oldest = place,
