@@ -17,7 +17,7 @@ use crate::{
     dashboard::{self, ClusterBackend},
     printer,
     tree::{Environment, Scope, age},
-    up::{engine, guide, node, prompt, service::Gateway, shutdown_message, watch::Watch},
+    up::{engine, guide, node::StandInReport, prompt, service::Gateway, shutdown_message, watch::Watch},
 };
 
 /// Runs `up`.
@@ -94,11 +94,13 @@ async fn up(args: UpArgs, shutdown: CancellationToken) -> anyhow::Result<()> {
     let page = tokio::spawn(page);
     // The services that are known when a signal arrives.
     let services = Mutex::new(Vec::new());
+    let mut stand_ins = StandInReport::new(local.stood_in_for());
     let result = tokio::select! {
         result = serve(&args, &local, gateway, &documents, &services) => result,
-        never = node::report_stand_ins(local.stood_in_for()) => match never {},
+        never = stand_ins.run() => match never {},
         () = shutdown.cancelled() => Ok(()),
     };
+    stand_ins.print();
     let asked_to_stop = shutdown.is_cancelled();
     if asked_to_stop {
         let services = services.lock().clone();

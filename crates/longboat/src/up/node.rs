@@ -12,19 +12,36 @@ use crate::printer;
 const BURST: Duration = Duration::from_millis(500);
 
 /// Prints a line whenever pods ask for more than the node has.
-pub(crate) async fn report_stand_ins(mut stood_in_for: watch::Receiver<BTreeSet<String>>) -> Infallible {
-    let mut known = BTreeSet::new();
-    while stood_in_for.changed().await.is_ok() {
-        tokio::time::sleep(BURST).await;
-        let now = stood_in_for.borrow_and_update().clone();
-        let new: Vec<&str> = now.difference(&known).map(String::as_str).collect();
+pub(crate) struct StandInReport {
+    stood_in_for: watch::Receiver<BTreeSet<String>>,
+    known: BTreeSet<String>,
+}
+
+// === impl StandInReport ===
+
+impl StandInReport {
+    pub(crate) fn new(stood_in_for: watch::Receiver<BTreeSet<String>>) -> Self {
+        Self { stood_in_for, known: BTreeSet::new() }
+    }
+
+    pub(crate) async fn run(&mut self) -> Infallible {
+        while self.stood_in_for.changed().await.is_ok() {
+            tokio::time::sleep(BURST).await;
+            self.print();
+        }
+        // With strict scheduling, nothing is ever reported.
+        std::future::pending().await
+    }
+
+    /// Prints what is not printed yet. A service may be ready, and `up --once` at its end, before a burst is over.
+    pub(crate) fn print(&mut self) {
+        let now = self.stood_in_for.borrow_and_update().clone();
+        let new: Vec<&str> = now.difference(&self.known).map(String::as_str).collect();
         if !new.is_empty() {
             printer::note(&format!("{} {}", "node:".bold(), sentence(&new)));
         }
-        known = now;
+        self.known = now;
     }
-    // With strict scheduling, nothing is ever reported.
-    std::future::pending().await
 }
 
 fn sentence(new: &[&str]) -> String {
