@@ -1,7 +1,7 @@
 //! The webhook server: HTTPS in front of [`longboat_admission`].
 //!
 //! Every replica serves, not only the leader. With `--webhook-cert-dir` another program provides the certificate, usually
-//! cert-manager, and writes the CA bundle. Without it, [`keep`] makes a CA, shares it between replicas in a Secret and
+//! cert-manager, and writes the CA bundle. Without it, [`rotation`] makes a CA, shares it between replicas in a Secret and
 //! renews it, and [`inject`] writes its bundle into the webhook configurations and the conversion stanzas of both CRDs.
 //!
 //! Rights that this needs:
