@@ -83,24 +83,31 @@ impl SidecarFixture {
 /// Starts a sidecar before the engine on this port. Returns the port of the sidecar.
 pub(crate) async fn start(engine: u16, more: impl IntoIterator<Item = String>) -> (u16, DropGuard) {
     longboat_tls::install_default_provider();
-    let port = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port();
-    let mut flags = vec![
-        format!("--port={port}"),
-        format!("--model-server-port={engine}"),
-        "--secure-proxy=false".to_owned(),
-    ];
-    flags.extend(more);
-    let command = Args::augment_args(clap::Command::new("sidecar").no_binary_name(true));
-    let matches = command.try_get_matches_from(flags).unwrap();
-    let mut args = Args::from_arg_matches(&matches).unwrap();
-    args.address = Some([127, 0, 0, 1].into());
-    let end = CancellationToken::new();
-    tokio::spawn(run(args, end.clone()));
-    for _ in 0..500 {
-        if TcpStream::connect(("127.0.0.1", port)).await.is_ok() {
-            return (port, end.drop_guard());
+    let more: Vec<String> = more.into_iter().collect();
+    // Another test may take the free port first, or the port after it, which a second rank needs.
+    for _ in 0..20 {
+        let port = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port();
+        let mut flags = vec![
+            format!("--port={port}"),
+            format!("--model-server-port={engine}"),
+            "--secure-proxy=false".to_owned(),
+        ];
+        flags.extend_from_slice(&more);
+        let command = Args::augment_args(clap::Command::new("sidecar").no_binary_name(true));
+        let matches = command.try_get_matches_from(flags).unwrap();
+        let mut args = Args::from_arg_matches(&matches).unwrap();
+        args.address = Some([127, 0, 0, 1].into());
+        let end = CancellationToken::new();
+        let running = tokio::spawn(run(args, end.clone()));
+        for _ in 0..500 {
+            if running.is_finished() {
+                break;
+            }
+            if TcpStream::connect(("127.0.0.1", port)).await.is_ok() {
+                return (port, end.drop_guard());
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
         }
-        tokio::time::sleep(Duration::from_millis(10)).await;
     }
     panic!("the sidecar does not listen");
 }
