@@ -10,6 +10,11 @@ pub(crate) fn create_dir(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
+/// Creates a folder, which must not exist yet.
+pub(crate) fn create_new_dir(path: &Path) -> io::Result<()> {
+    DirBuilder::new().mode(0o700).create(path)
+}
+
 /// Creates a file, or empties an existing one.
 pub(crate) fn create_file(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)

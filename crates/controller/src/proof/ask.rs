@@ -6,7 +6,7 @@ use bytes::Bytes;
 use futures::{StreamExt, stream};
 use jiff::Timestamp;
 use longboat_plan::proof::{
-    Answer, Counters, PodMetrics, Probe, ProbeError, ProbeObservation, is_conclusive,
+    Answer, Counters, PodMetrics, Probe, ProbeError, ProbeObservation, Role, is_conclusive, max_model_len,
 };
 use reqwest::{Client, Response, header};
 use rustls::{ClientConfig, RootCertStore};
@@ -16,12 +16,16 @@ use tokio::time::timeout;
 const CONNECT: Duration = Duration::from_secs(5);
 /// The time limit for the response, which has one token.
 const ANSWER: Duration = Duration::from_secs(30);
-/// The time limit for a metrics page.
+/// The time limit for a page of a pod: its metrics, its models.
 const METRICS: Duration = Duration::from_secs(3);
 /// The most bytes of a response that are read.
 const MAX_RESPONSE_BYTES: usize = 256 << 10;
 /// The most bytes of a metrics page that are read.
 const MAX_METRICS_BYTES: usize = 4 << 20;
+/// The most bytes of a list of models that are read.
+const MAX_MODELS_BYTES: usize = 256 << 10;
+/// The context that every engine has, in tokens: for engines that do not report theirs, and refuse a longer prompt.
+const SHORT_CONTEXT: usize = 512;
 /// The number of metrics pages that are read concurrently.
 const MAX_CONCURRENT_PAGES: usize = 8;
 /// How often the metrics are read until they are conclusive: engines update their counters at the end of a step.
@@ -33,7 +37,11 @@ const METRICS_READ_INTERVAL: Duration = Duration::from_secs(1);
 pub(super) async fn see(probe: &Probe) -> ProbeObservation {
     let pods = pod_client(probe);
     let before = if probe.disaggregated { metrics(&pods, probe).await } else { Vec::new() };
-    let answer = ask(probe).await;
+    let context = if probe.disaggregated { context(&pods, probe).await } else { None };
+    let mut answer = ask(probe, context).await;
+    if probe.disaggregated && answer.as_ref().is_ok_and(|answer| answer.code == 400) {
+        answer = ask(probe, Some(SHORT_CONTEXT)).await;
+    }
     let at = Timestamp::now().as_second();
     let is_fine = answer.as_ref().is_ok_and(|answer| answer.code == 200);
     let mut seen = ProbeObservation { answer, pods: Vec::new(), at };
@@ -53,12 +61,21 @@ pub(super) async fn see(probe: &Probe) -> ProbeObservation {
     seen
 }
 
-async fn ask(probe: &Probe) -> Result<Answer, ProbeError> {
+/// The context of the engine that answers, in tokens, if it tells.
+async fn context(client: &Result<Client, String>, probe: &Probe) -> Option<usize> {
+    let client = client.as_ref().ok()?;
+    let engine = probe.pods.iter().find(|pod| pod.role == Role::Decode)?;
+    let url = format!("{}/v1/models", engine.url);
+    let list = timeout(METRICS, page(client, &url, MAX_MODELS_BYTES)).await.ok()?.ok()?;
+    max_model_len(&list)
+}
+
+async fn ask(probe: &Probe, context: Option<usize>) -> Result<Answer, ProbeError> {
     let client = gateway_client(probe).await?;
     let mut request = client
         .post(&probe.url)
         .header(header::CONTENT_TYPE, "application/json")
-        .body(probe.body(rand::random()));
+        .body(probe.body(rand::random(), context));
     if let Some((name, value)) = &probe.model_header {
         request = request.header(name, value);
     }
@@ -125,13 +142,15 @@ async fn metrics(client: &Result<Client, String>, probe: &Probe) -> Vec<Result<C
         Ok(client) => client,
         Err(why) => return probe.pods.iter().map(|_| Err(why.clone())).collect(),
     };
-    let urls: Vec<String> = probe.pods.iter().map(|pod| pod.metrics_url.clone()).collect();
+    let urls: Vec<String> = probe.pods.iter().map(|pod| format!("{}/metrics", pod.url)).collect();
     stream::iter(urls)
         .map(|url| {
             let client = client.clone();
             async move {
                 let late = || Err(format!("no metrics within {} s", METRICS.as_secs()));
-                let page = timeout(METRICS, page(&client, &url)).await.unwrap_or_else(|_| late())?;
+                let page = timeout(METRICS, page(&client, &url, MAX_METRICS_BYTES))
+                    .await
+                    .unwrap_or_else(|_| late())?;
                 Ok(Counters::read(&page))
             }
         })
@@ -140,13 +159,13 @@ async fn metrics(client: &Result<Client, String>, probe: &Probe) -> Vec<Result<C
         .await
 }
 
-async fn page(client: &Client, url: &str) -> Result<Vec<u8>, String> {
+async fn page(client: &Client, url: &str, most: usize) -> Result<Vec<u8>, String> {
     let response = client.get(url).send().await.map_err(|error| cause(&error))?;
     let code = response.status().as_u16();
     if code != 200 {
         return Err(format!("{url} answered {code}"));
     }
-    read(response, MAX_METRICS_BYTES).await.map_err(|error| cause(&error))
+    read(response, most).await.map_err(|error| cause(&error))
 }
 
 /// A client that trusts the certificates that the environment trusts, and those in the platform's settings. It sends no

@@ -9,16 +9,27 @@ use serde_json::json;
 use crate::options::ApiAccess;
 use crate::private;
 
-/// The folder `<state dir>/pods/<uid>`.
+/// The characters of a pod's uid that name its folder. Engines create Unix sockets in TMPDIR, which is a volume of the pod,
+/// and the path of a socket has at most 107 bytes.
+const SHORT_UID: usize = 8;
+
+/// The folder `<state dir>/pods/<beginning of the uid>`.
 #[derive(Debug, Clone)]
 pub(super) struct PodDirectory(PathBuf);
 
 impl PodDirectory {
     /// Creates the folder.
     pub(super) fn create(pods_dir: &Path, uid: &str) -> io::Result<Self> {
-        let dir = Self(pods_dir.join(uid));
-        private::create_dir(&dir.0)?;
-        Ok(dir)
+        let short = pods_dir.join(uid.get(..SHORT_UID).unwrap_or(uid));
+        match private::create_new_dir(&short) {
+            Ok(()) => Ok(Self(short)),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                let whole = pods_dir.join(uid);
+                private::create_dir(&whole)?;
+                Ok(Self(whole))
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// Writes the credentials with which the pod reaches the API server.
@@ -87,5 +98,21 @@ impl PodDirectory {
         {
             tracing::debug!(%error, path = %self.0.display(), "Cannot remove the files of a pod.");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pods_have_short_folders_of_their_own() {
+        let dir = tempfile::tempdir().unwrap();
+        let create = |uid: &str| PodDirectory::create(dir.path(), uid).unwrap().0;
+        let uids = ["01234567-89ab-4def-8123-456789abcdef", "01234567-0000-4def-8123-456789abcdef", "short"];
+        let folders = uids.map(create);
+        assert_eq!(folders[0], dir.path().join("01234567"));
+        assert_eq!(folders[1], dir.path().join(uids[1]));
+        assert_eq!(folders[2], dir.path().join("short"));
     }
 }

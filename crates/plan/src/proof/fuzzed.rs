@@ -9,7 +9,7 @@ pub fn probe_bytes(code: u16, body: &[u8], page: &[u8]) -> Outcome {
     let pods = [("decode", Role::Decode), ("prefill", Role::Prefill)].map(|(name, role)| PodAddress {
         name: name.to_owned(),
         role,
-        metrics_url: format!("http://{name}:8000/metrics"),
+        url: format!("http://{name}:8000"),
     });
     let probe = Probe {
         id: Id { subject: String::new(), reconciled: String::new(), attempt: 1 },

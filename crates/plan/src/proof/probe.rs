@@ -44,8 +44,8 @@ pub struct PodAddress {
     pub name: String,
     /// Its role.
     pub role: Role,
-    /// The URL of its metrics.
-    pub metrics_url: String,
+    /// Its base URL, without a slash at the end.
+    pub url: String,
 }
 
 /// A proof request that is due.
@@ -89,14 +89,20 @@ pub(crate) const MAX_PROBED_PODS: usize = 32;
 pub(crate) const TRANSFER_PROMPT_WORDS: usize = 512;
 /// The most words of a prompt. If a picker's threshold needs more, the prompt stays below it.
 pub(crate) const MAX_PROMPT_WORDS: usize = 8192;
+/// The most tokens of a word with the space before it: no tokenizer has more tokens than bytes.
+const MAX_WORD_TOKENS: usize = " w0000".len();
+/// The most tokens of everything else: the nonce, special tokens, the token of the response.
+const MAX_OTHER_TOKENS: usize = 32;
 
 // === impl Probe ===
 
 impl Probe {
     /// Returns the body of the request. The nonce comes first in the prompt, so that no cache holds any part of the prompt.
-    pub fn body(&self, nonce: u64) -> Vec<u8> {
+    /// Prompt and response have at most `max_model_len` tokens, if that is known and not absurdly small.
+    pub fn body(&self, nonce: u64, max_model_len: Option<usize>) -> Vec<u8> {
         let mut prompt = format!("{nonce:016x}");
-        for word in 0..self.words {
+        let room = max_model_len.map(|tokens| tokens.saturating_sub(MAX_OTHER_TOKENS) / MAX_WORD_TOKENS);
+        for word in 0..room.map_or(self.words, |words| words.min(self.words)) {
             let _ = write!(prompt, " w{word:04}");
         }
         let request = json!({"model": self.model, "prompt": prompt, "max_tokens": 1, "temperature": 0.0});
@@ -250,7 +256,7 @@ fn pod_addresses(reconciled: &StatusContext) -> (Vec<PodAddress>, usize) {
         found.push(PodAddress {
             name: pod.metadata.name.clone().unwrap_or_default(),
             role,
-            metrics_url: format!("{}://{}/metrics", scheme(context), authority(host, port)),
+            url: format!("{}://{}", scheme(context), authority(host, port)),
         });
     }
     (found, left_out)

@@ -4,15 +4,11 @@ use std::time::Duration;
 
 use super::{
     Answer, Counters, Id, Outcome, PodAddress, PodMetrics, Probe, ProbeError, ProbeObservation, Role,
-    is_conclusive, judge,
+    is_conclusive, judge, max_model_len,
 };
 
 fn probe(disaggregated: bool) -> Probe {
-    let pod = |name: &str, role| PodAddress {
-        name: name.into(),
-        role,
-        metrics_url: format!("http://{name}:8000/metrics"),
-    };
+    let pod = |name: &str, role| PodAddress { name: name.into(), role, url: format!("http://{name}:8000") };
     let mut pods = vec![pod("decode-1", Role::Decode)];
     if disaggregated {
         pods.push(pod("prefill-1", Role::Prefill));
@@ -234,11 +230,35 @@ fn without_metrics_or_without_an_answer_nothing_is_claimed_of_a_transfer() {
 #[test]
 fn a_prompt_is_new_to_every_cache_and_long_enough_where_it_has_to_cross() {
     let body =
-        |probe: &Probe, nonce| serde_json::from_slice::<serde_json::Value>(&probe.body(nonce)).unwrap();
+        |probe: &Probe, nonce| serde_json::from_slice::<serde_json::Value>(&probe.body(nonce, None)).unwrap();
     let (long, other) = (body(&probe(true), 1), body(&probe(true), 2));
     assert_eq!((&long["model"], &long["max_tokens"]), (&"llm".into(), &1.into()));
     let (long, other) = (long["prompt"].as_str().unwrap(), other["prompt"].as_str().unwrap());
     assert_ne!(long[..16], other[..16]);
     assert_eq!(long.split(' ').count(), 513);
     assert_eq!(body(&probe(false), 1)["prompt"], "0000000000000001");
+}
+
+#[test]
+fn a_prompt_fits_into_the_context_of_its_engine() {
+    let words = |max_model_len| {
+        let body: serde_json::Value = serde_json::from_slice(&probe(true).body(1, max_model_len)).unwrap();
+        let prompt = body["prompt"].as_str().unwrap();
+        assert!(max_model_len.is_none_or(|tokens| tokens < 32 || prompt.len() < tokens), "{max_model_len:?}");
+        prompt.split(' ').count() - 1
+    };
+    assert_eq!([None, Some(1 << 20), Some(2048), Some(40), Some(0)].map(words), [512, 512, 336, 1, 0]);
+}
+
+#[test]
+fn a_list_of_models_tells_the_shortest_context() {
+    for (page, expected) in [
+        (r#"{"data": [{"id": "a", "max_model_len": 4096}, {"id": "b", "max_model_len": 2048}]}"#, Some(2048)),
+        (r#"{"data": [{"id": "a", "max_model_len": null}, {"id": "lora"}]}"#, None),
+        (r#"{"data": [{"max_model_len": -1}]}"#, None),
+        (r#"{"data": {}}"#, None),
+        ("not found", None),
+    ] {
+        assert_eq!(max_model_len(page.as_bytes()), expected, "{page}");
+    }
 }

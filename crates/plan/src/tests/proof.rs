@@ -297,6 +297,6 @@ fn a_picker_that_spares_short_prompts_is_asked_with_a_long_one() {
         "schedulingProfiles": [{"name": "default", "plugins": [{"pluginRef": "max-score-picker"}]}],
     }}});
     let mut world = ready(service);
-    let body: Value = serde_json::from_slice(&due(&mut world).unwrap().body(0)).unwrap();
+    let body: Value = serde_json::from_slice(&due(&mut world).unwrap().body(0, None)).unwrap();
     assert_eq!(body["prompt"].as_str().unwrap().split(' ').count(), 2001);
 }
