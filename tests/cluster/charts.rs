@@ -34,8 +34,12 @@ fn helm(program: &Path, server: &Server, arguments: &[&str]) -> Command {
     command
 }
 
-fn chart(name: &str) -> String {
-    tools::root().join("deploy/helm").join(name).display().to_string()
+/// Puts the charts together. Returns the paths of the controller's and the presets'.
+fn charts(server: &Server) -> (String, String) {
+    let folder = server.folder.join("charts");
+    let folder = tools::charts(&folder);
+    let path = |name| folder.join(name).display().to_string();
+    (path("longboat"), path("longboat-presets"))
 }
 
 /// Creates the ReplicaSet of the controller's Deployment, as the Deployment controller would. `helm install --wait` looks at
@@ -113,7 +117,7 @@ fn the_charts_install_upgrade_and_go_in_the_order_that_is_told() {
     let helm = |arguments: &[&str]| helm(&program, &server, arguments);
     make_platform(&server);
 
-    let (longboat, presets) = (chart("longboat"), chart("longboat-presets"));
+    let (longboat, presets) = charts(&server);
     let url = format!("--set=webhookUrl=https://127.0.0.1:{}", ports.webhooks);
     let install =
         ["install", "longboat", &longboat, "--create-namespace", &url, "--set=metrics.enabled=false"];
@@ -183,7 +187,7 @@ fn confined_to_namespaces_the_chart_has_api_servers_trust_a_certificate_that_it_
     make_platform(&server);
     server.api.make_namespace("models");
 
-    let (longboat, presets) = (chart("longboat"), chart("longboat-presets"));
+    let (longboat, presets) = charts(&server);
     let url = format!("--set=webhookUrl=https://127.0.0.1:{}", ports.webhooks);
     let confined = ["--set=watchNamespaces={models}", "--set=metrics.enabled=false"];
     let install = [&["install", "longboat", &longboat, &url], &confined[..]].concat();

@@ -7,6 +7,7 @@
 //! Every reconcile of every service runs it. So layers are prepared once ([`Layer`]), and merged presets are cached
 //! ([`Composer`]).
 
+pub mod field_path;
 pub mod go;
 pub mod outcome;
 pub mod platform;

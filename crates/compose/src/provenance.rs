@@ -11,7 +11,7 @@ use longboat_key::Key;
 use longboat_template::reflect::{Struct, Ty};
 use serde_json::Value;
 
-use crate::{keys::list_key, layer::Layer, rules, schema};
+use crate::{field_path::FieldPath, keys::list_key, layer::Layer, rules, schema};
 
 /// Which layer set each leaf of a spec, and what it replaced.
 ///
@@ -107,13 +107,13 @@ impl Provenance {
 
         let mut rendered_leaves: HashMap<String, &Value> = HashMap::new();
         for_each_leaf(schema::spec(), rendered, &mut Cursor::default(), &mut |cursor, value| {
-            rendered_leaves.insert(cursor.path.clone(), value);
+            rendered_leaves.insert(cursor.place.path.clone(), value);
         });
         let mut leaves = BTreeMap::new();
         // A spec can always be serialized, because it has only string keys.
         let spec = serde_json::to_value(spec).unwrap_or_default();
         for_each_leaf(schema::spec(), &spec, &mut Cursor::default(), &mut |cursor, value| {
-            let Cursor { path, pointer, .. } = cursor;
+            let FieldPath { path, pointer } = &cursor.place;
             let mut entries = history.entries.remove(path).unwrap_or_default();
             // A leaf that the rendered spec lacks comes from a rewrite, even if a layer has a value at the same position of a
             // list.
@@ -157,7 +157,7 @@ fn below(entries: &BTreeMap<String, Vec<LayerValue>>, path: &str) -> bool {
 /// Calls `visit` with the path and the value of each leaf of a spec.
 pub(crate) fn for_each(spec: &Value, visit: &mut impl FnMut(&str, &Value)) {
     for_each_leaf(schema::spec(), spec, &mut Cursor::default(), &mut |cursor, value| {
-        visit(&cursor.path, value);
+        visit(&cursor.place.path, value);
     });
 }
 
@@ -190,7 +190,8 @@ impl History {
         let origin = self.origin.clone();
         let entries = &mut self.entries;
         let mut cursor = Cursor { known: std::mem::take(&mut self.lists), ..Cursor::default() };
-        for_each_leaf(ty, json, &mut cursor, &mut |Cursor { path, .. }, value| {
+        for_each_leaf(ty, json, &mut cursor, &mut |cursor, value| {
+            let path = &cursor.place.path;
             // An empty object adds nothing to an existing object, and an absent model URI is written as "".
             let known = entries.get(path).and_then(|known| known.last());
             let is_empty_object = |value: &Value| value.as_object().is_some_and(serde_json::Map::is_empty);
@@ -215,40 +216,12 @@ impl History {
 /// The position of a walk through a spec.
 #[derive(Default)]
 struct Cursor {
-    path: String,
-    pointer: String,
+    place: FieldPath,
     /// Lists of lower layers with which this layer's lists merge. Elements with the same key become one element there, but
     /// stay separate in a new list.
     known: BTreeSet<String>,
     /// Lists that merge, as far as the walk has passed them.
     lists: Vec<String>,
-}
-
-// === impl Cursor ===
-
-impl Cursor {
-    fn mark(&self) -> (usize, usize) {
-        (self.path.len(), self.pointer.len())
-    }
-
-    fn back_to(&mut self, (path, pointer): (usize, usize)) {
-        self.path.truncate(path);
-        self.pointer.truncate(pointer);
-    }
-
-    fn key(&mut self, key: &str) {
-        if key.contains(['.', '[', '/']) {
-            // Writing to a String cannot fail.
-            let _ = write!(self.path, "[{key:?}]");
-        } else {
-            if !self.path.is_empty() {
-                self.path.push('.');
-            }
-            self.path.push_str(key);
-        }
-        self.pointer.push('/');
-        self.pointer.push_str(&key.replace('~', "~0").replace('/', "~1"));
-    }
 }
 
 /// Calls `visit` for every scalar and every empty object or list.
@@ -258,18 +231,18 @@ fn for_each_leaf<'a>(
     cursor: &mut Cursor,
     visit: &mut impl FnMut(&Cursor, &'a Value),
 ) {
-    let mark = cursor.mark();
+    let mark = cursor.place.mark();
     match (ty, json) {
         (Ty::Ptr(inner), _) => for_each_leaf(*inner, json, cursor, visit),
         (_, Value::Object(map)) if !map.is_empty() => {
             for (key, value) in map {
-                cursor.key(key);
+                cursor.place.enter(key);
                 match ty {
                     Ty::Struct(s) => member(s, key, value, cursor, visit),
                     Ty::Map(_, inner) => for_each_leaf(*inner, value, cursor, visit),
                     _ => for_each_leaf(Ty::Any, value, cursor, visit),
                 }
-                cursor.back_to(mark);
+                cursor.place.back_to(mark);
             }
         }
         (_, Value::Array(items)) if !items.is_empty() => {
@@ -296,7 +269,7 @@ fn member<'a>(
     };
     let merge_key = list_key(holder.name, key);
     if merge_key.is_some() {
-        cursor.lists.push(cursor.path.clone());
+        cursor.lists.push(cursor.place.path.clone());
     }
     if items.is_empty() {
         for_each_leaf(ty, json, cursor, visit);
@@ -312,29 +285,26 @@ fn elements<'a>(
     cursor: &mut Cursor,
     visit: &mut impl FnMut(&Cursor, &'a Value),
 ) {
-    let mark = cursor.mark();
-    let merges = cursor.known.contains(&cursor.path);
+    let mark = cursor.place.mark();
+    let merges = cursor.known.contains(&cursor.place.path);
     let mut seen: HashMap<&Value, usize> = HashMap::new();
     for (i, item) in items.iter().enumerate() {
         let found = merge_key.and_then(|key| Some((key, item.get(key)?)));
-        let path = &mut cursor.path;
-        // Writing to a String cannot fail.
-        let _ = match found {
-            Some((key, Value::String(value))) => write!(path, "[{key}={value}"),
-            Some((key, value)) => write!(path, "[{key}={value}"),
-            None => write!(path, "[{i}"),
-        };
+        let mut name = found.map(|(key, value)| match value {
+            Value::String(value) => format!("{key}={value}"),
+            value => format!("{key}={value}"),
+        });
         if let Some((_, value)) = found.filter(|_| !merges) {
             // Keys can repeat, for instance two variables with one name. Later ones get a number.
             let nth = seen.entry(value).or_default();
             *nth += 1;
-            if *nth > 1 {
-                let _ = write!(path, "#{nth}");
+            if let Some(name) = name.as_mut().filter(|_| *nth > 1) {
+                // Writing to a String cannot fail.
+                let _ = write!(name, "#{nth}");
             }
         }
-        path.push(']');
-        let _ = write!(cursor.pointer, "/{i}");
+        cursor.place.enter_element(name.as_deref(), i);
         for_each_leaf(ty, item, cursor, visit);
-        cursor.back_to(mark);
+        cursor.place.back_to(mark);
     }
 }

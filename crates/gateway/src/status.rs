@@ -84,10 +84,7 @@ impl Reporter<'_> {
             generation,
             &old.conditions,
         )];
-        GatewayClassStatus {
-            conditions: merged(&old.conditions, conditions),
-            supported_features: old.supported_features,
-        }
+        GatewayClassStatus { conditions: merged(&old.conditions, conditions) }
     }
 
     fn gateway(&self, gateway: &Gateway) -> GatewayStatus {
@@ -150,7 +147,6 @@ impl Reporter<'_> {
             },
             conditions: merged(&old.conditions, conditions),
             listeners,
-            attached_listener_sets: old.attached_listener_sets,
         }
     }
 

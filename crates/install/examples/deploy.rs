@@ -13,12 +13,5 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
         std::fs::write(path, file.text)?;
     }
-    for (from, to) in longboat_install::files::copies() {
-        let to = folder.join(to);
-        if let Some(parent) = to.parent() {
-            std::fs::create_dir_all(parent)?;
-        }
-        std::fs::copy(folder.join(from), to)?;
-    }
     Ok(())
 }

@@ -1,9 +1,9 @@
 //! The installation as files: the part of `deploy/` that is generated.
 
-use longboat_api::names::{DEFAULT_SYSTEM_NAMESPACE, preset};
+use longboat_api::names::DEFAULT_SYSTEM_NAMESPACE;
 use serde_json::Value;
 
-use crate::{InstallError, Values, kustomize, rights};
+use crate::{InstallError, Values, kustomize};
 
 /// The first line of every generated file.
 pub(crate) const GENERATED: &str =
@@ -46,26 +46,6 @@ pub fn all() -> Result<Vec<File>, InstallError> {
         files.extend(kustomize::overlay(name, DEFAULT_SYSTEM_NAMESPACE, &values)?);
     }
     Ok(files)
-}
-
-/// Returns the files of which the Helm charts have copies: the path of each file and of its copy, below `deploy/`. Charts
-/// cannot refer to files outside of their own folders, and Helm warns about links.
-pub fn copies() -> Vec<(String, String)> {
-    let definitions = ["llminferenceserviceconfigs", "llminferenceservices"];
-    let definitions = definitions.map(|plural| format!("serving.kserve.io_{plural}.yaml"));
-    let definitions = definitions.iter().map(|name| ("crds", name.as_str(), "longboat/definitions"));
-    let base = kustomize::PARTS.iter().map(|(name, _)| ("kustomize/base", *name, "longboat/base"));
-    let rights = rights::FILES.iter().map(|(name, _)| ("rbac", *name, "longboat/rbac"));
-    let narrow = ["platform/role.yaml", "watched/role.yaml"];
-    let narrow = narrow.iter().map(|name| ("rbac-namespaced", *name, "longboat/rbac-namespaced"));
-    let secrets = ["namespace.yaml", "platform.yaml"];
-    let secrets = secrets.iter().map(|name| ("rbac-secrets", *name, "longboat/rbac-secrets"));
-    let presets: Vec<String> = preset::WELL_KNOWN.iter().map(|suffix| format!("{suffix}.yaml")).collect();
-    let presets = presets.iter().map(|name| ("../presets", name.as_str(), "longboat-presets/presets"));
-    // Helm creates the namespace itself.
-    let all = definitions.chain(base.filter(|(_, name, _)| *name != "namespace.yaml"));
-    let all = all.chain(rights).chain(narrow).chain(secrets).chain(presets);
-    all.map(|(from, name, to)| (format!("{from}/{name}"), format!("helm/{to}/{name}"))).collect()
 }
 
 /// Formats objects as YAML documents.

@@ -4,6 +4,8 @@
 //! items, which covers the output of `kustomize build` and `kubectl get -o yaml`. Lines and columns come from the YAML
 //! parser, so they are right in flow style, below aliases and in JSON too.
 
+pub mod parallel;
+
 mod block;
 mod document;
 mod error;

@@ -43,7 +43,7 @@ pub fn parse_all(source: &str, text: &str) -> ParseOutput {
     let chunks = split(text);
     let (chunks, rest) = chunks.split_at(chunks.len().min(MAX_DOCUMENTS));
     let mut too_many = !rest.is_empty();
-    for read in longboat_parallel::map(chunks, |chunk| chunk.read(source)) {
+    for read in crate::parallel::map(chunks, |chunk| chunk.read(source)) {
         // A list is one chunk with many objects.
         if reading.documents.len() >= MAX_DOCUMENTS {
             too_many = true;

@@ -1,6 +1,7 @@
 //! `render`: the objects that the controller would write.
 
 use longboat_api::v1alpha2::{API_VERSION, LLMInferenceService};
+use longboat_manifest::parallel;
 use longboat_plan::{ObjectRef, Plan, yaml};
 use serde_json::{Value, json};
 
@@ -114,7 +115,7 @@ pub fn all<T: Send>(
     services: &[&LLMInferenceService],
     one: impl Fn(&Scene, &LLMInferenceService) -> Result<ServiceRendering<T>, PlanningError> + Sync,
 ) -> Vec<Result<ServiceRendering<T>, PlanningError>> {
-    longboat_parallel::map(services, |service| one(scene, service))
+    parallel::map(services, |service| one(scene, service))
 }
 
 /// Returns the planned objects, with placeholders for values that are only known when the objects are written.
@@ -161,7 +162,7 @@ pub fn effective(scene: &Scene, service: &LLMInferenceService) -> Result<(Value,
 /// Formats objects as a stream of YAML documents.
 pub fn to_yaml<'a>(objects: impl IntoIterator<Item = &'a Value>) -> String {
     let objects: Vec<&Value> = objects.into_iter().collect();
-    longboat_parallel::map(&objects, |object| format!("---\n{}", yaml::to_yaml(object))).concat()
+    parallel::map(&objects, |object| format!("---\n{}", yaml::to_yaml(object))).concat()
 }
 
 /// Formats objects as one JSON document, a `List`.

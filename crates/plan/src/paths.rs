@@ -4,6 +4,7 @@
 
 use std::{borrow::Cow, fmt::Write as _};
 
+use longboat_compose::field_path::FieldPath;
 use serde_json::Value;
 
 /// One step of a path.
@@ -76,15 +77,6 @@ fn same(wanted: &Step, step: &Step, position: &str) -> bool {
     }
 }
 
-/// A path to a field, in canonical form and as a JSON pointer.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct FieldPath {
-    /// `a.containers[name=main].args[0]`.
-    pub path: String,
-    /// `/a/containers/0/args/0`.
-    pub pointer: String,
-}
-
 /// A field and its value.
 pub type Leaf<'a> = (FieldPath, &'a Value);
 
@@ -108,7 +100,7 @@ fn walk<'a>(value: &'a Value, place: FieldPath, found: &mut Vec<Leaf<'a>>) {
             let names = unique_names(items);
             for (i, item) in items.iter().enumerate() {
                 let mut inner = place.clone();
-                inner.enter_element(names.as_ref().map(|names| names[i]), i);
+                inner.enter_element(names.as_ref().map(|names| format!("name={}", names[i])).as_deref(), i);
                 walk(item, inner, found);
             }
         }
@@ -124,8 +116,8 @@ pub fn of_pointer(object: &Value, pointer: &str) -> String {
         let key = token.replace("~1", "/").replace("~0", "~");
         match (found, key.parse::<usize>()) {
             (Some(Value::Array(items)), Ok(at)) => {
-                let name = unique_names(items).and_then(|names| names.get(at).copied());
-                place.enter_element(name, at);
+                let name = unique_names(items).and_then(|names| Some(format!("name={}", names.get(at)?)));
+                place.enter_element(name.as_deref(), at);
             }
             _ => place.enter(&key),
         }
@@ -174,31 +166,6 @@ fn unique_names(items: &[Value]) -> Option<Vec<&str>> {
     let names: Vec<&str> = items.iter().map(|item| item.get("name")?.as_str()).collect::<Option<_>>()?;
     let is_unique = names.iter().enumerate().all(|(i, name)| !names[..i].contains(name));
     is_unique.then_some(names)
-}
-
-// === impl FieldPath ===
-
-impl FieldPath {
-    fn enter(&mut self, key: &str) {
-        if key.contains(['.', '[', '/']) {
-            // Writing to a String cannot fail.
-            let _ = write!(self.path, "[{key:?}]");
-        } else {
-            if !self.path.is_empty() {
-                self.path.push('.');
-            }
-            self.path.push_str(key);
-        }
-        let _ = write!(self.pointer, "/{}", key.replace('~', "~0").replace('/', "~1"));
-    }
-
-    fn enter_element(&mut self, name: Option<&str>, at: usize) {
-        let _ = match name {
-            Some(name) => write!(self.path, "[name={name}]"),
-            None => write!(self.path, "[{at}]"),
-        };
-        let _ = write!(self.pointer, "/{at}");
-    }
 }
 
 #[cfg(test)]

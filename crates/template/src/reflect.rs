@@ -7,6 +7,7 @@ use std::{borrow::Cow, fmt, sync::OnceLock};
 
 pub use crate::method::{Answer, Call, Method, Receiver, go::go_methods};
 
+use longboat_types::go::Omit;
 use serde_json::Value as Json;
 
 /// A Go struct type.
@@ -32,17 +33,6 @@ pub struct Field {
     pub omit: Omit,
     /// Whether it is an embedded struct, whose fields can be used like those of the outer struct.
     pub embedded: bool,
-}
-
-/// When Go omits a field in JSON.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Omit {
-    /// Never: a zero value is written.
-    Never,
-    /// `omitempty`: false, 0, "", nil, and empty lists and maps are omitted. Structs are not.
-    Empty,
-    /// `omitzero`: like `omitempty`, and a struct with only zero values is omitted too.
-    Zero,
 }
 
 /// A Go type. The strings are the names in Go. A list or map without a name has `""`.

@@ -1,11 +1,12 @@
 //! Tables of Go's behaviour, and laws.
 
+use longboat_types::go::Omit;
 use proptest::prelude::*;
 use serde_json::{Value as Json, json};
 
 use crate::{
     Limits, Template,
-    reflect::{Field, Method, Omit, Struct, Ty, Value},
+    reflect::{Field, Method, Struct, Ty, Value},
 };
 
 /// Renders with data without types, like `kubectl -o go-template`. Errors have no position.

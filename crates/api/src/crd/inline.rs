@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value};
 
-use super::core_types;
+use super::{core_types, vendored};
 
 /// The prefix of the schema names of core types.
 const CORE: &str = "io.k8s.";
@@ -33,7 +33,10 @@ struct Inliner {
 impl Inliner {
     /// Resolves a schema. `core` says that the schema is inside a core type, whose descriptions are dropped.
     fn resolve(&self, schema: Value, core: bool) -> Value {
-        let Value::Object(object) = schema else { return schema };
+        let Value::Object(mut object) = schema else { return schema };
+        if object.remove(vendored::COMPLETE).is_some() {
+            return Value::Object(object);
+        }
         let object = without_null(object);
         let Some(Value::String(reference)) = object.get("$ref") else {
             return Value::Object(self.finish(object, core, None));

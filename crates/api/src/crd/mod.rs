@@ -10,17 +10,18 @@ mod inline;
 mod minimal;
 mod older;
 mod relax;
+mod vendored;
 
 pub use conversion::{Conversion, WebhookService};
 pub use minimal::minimal;
+pub use vendored::foreign;
+pub(crate) use vendored::{backend_reference, pool_spec, route_spec};
 
 use k8s_openapi::{ListableResource, Resource};
 use schemars::JsonSchema;
 use serde_json::{Value, json};
 
-use crate::foreign::{
-    gateway, gatewayclass, httproute, inferencepool, inferencepool_x, leaderworkerset, scaledobject,
-};
+use crate::foreign::{leaderworkerset, scaledobject};
 use crate::v1alpha2;
 
 /// A version of a kind.
@@ -30,7 +31,6 @@ struct Version {
     status: Value,
     /// Whether an object without `spec` is refused.
     spec_required: bool,
-    status_default: Option<Value>,
 }
 
 /// A kind with all its versions; the last one is the storage version.
@@ -41,8 +41,6 @@ struct Definition {
     plural: &'static str,
     singular: &'static str,
     short_names: &'static [&'static str],
-    categories: &'static [&'static str],
-    cluster: bool,
     description: &'static str,
     columns: Value,
     annotations: Value,
@@ -75,17 +73,6 @@ pub fn service_spec() -> Value {
     let mut schema = json!({"type": "object", "properties": {"metadata": {"type": "object"}}});
     schema["properties"]["spec"] = spec;
     schema
-}
-
-/// Returns the CRDs of the foreign kinds that the embedded API server serves: Gateway API, and InferencePool in both groups.
-pub fn foreign() -> Vec<Value> {
-    vec![
-        gateway_class().document(),
-        gateway_().document(),
-        http_route().document(),
-        inference_pool().document(),
-        inference_pool_x().document(),
-    ]
 }
 
 /// Returns the CRDs of foreign kinds that the controller writes if a cluster serves them. Tests use them, and so does local
@@ -148,95 +135,12 @@ fn config(spec: &Value) -> Definition {
 fn own_versions(spec: &Value, status: &Value, relax: impl Fn(&mut Value)) -> Vec<Version> {
     let version = |name, mut spec: Value, status| {
         relax(&mut spec);
-        Version { name, spec, status, spec_required: false, status_default: None }
+        Version { name, spec, status, spec_required: false }
     };
     vec![
         version("v1alpha1", older::spec(spec), older::status(status)),
         version("v1alpha2", spec.clone(), status.clone()),
     ]
-}
-
-fn gateway_() -> Definition {
-    let mut version = Version::new::<gateway::GatewaySpec, gateway::GatewayStatus>("v1");
-    version.spec_required = true;
-    version.status_default = Some(json!({"conditions": crate::schema::pending_gateway()}));
-    Definition {
-        short_names: &["gtw"],
-        categories: &["gateway-api"],
-        description: "Listeners that routes attach to.",
-        columns: json!([
-            {"name": "Class", "type": "string", "jsonPath": ".spec.gatewayClassName"},
-            {"name": "Address", "type": "string", "jsonPath": ".status.addresses[*].value"},
-            {"name": "Programmed", "type": "string", "jsonPath": ".status.conditions[?(@.type==\"Programmed\")].status"},
-            age_column(),
-        ]),
-        annotations: gateway_api_annotations(),
-        ..Definition::new::<gateway::Gateway>(vec![version])
-    }
-}
-
-fn gateway_class() -> Definition {
-    let mut version = Version::new::<gatewayclass::GatewayClassSpec, gatewayclass::GatewayClassStatus>("v1");
-    version.spec_required = true;
-    version.status_default = Some(json!({"conditions": crate::schema::pending_gatewayclass()}));
-    Definition {
-        singular: "gatewayclass",
-        short_names: &["gc"],
-        categories: &["gateway-api"],
-        cluster: true,
-        description: "Who runs the Gateways that name this class.",
-        columns: json!([
-            {"name": "Controller", "type": "string", "jsonPath": ".spec.controllerName"},
-            {"name": "Accepted", "type": "string", "jsonPath": ".status.conditions[?(@.type==\"Accepted\")].status"},
-            age_column(),
-            {"name": "Description", "type": "string", "priority": 1, "jsonPath": ".spec.description"},
-        ]),
-        annotations: gateway_api_annotations(),
-        ..Definition::new::<gatewayclass::GatewayClass>(vec![version])
-    }
-}
-
-fn http_route() -> Definition {
-    let mut version = Version::new::<httproute::HTTPRouteSpec, httproute::HTTPRouteStatus>("v1");
-    version.spec_required = true;
-    Definition {
-        categories: &["gateway-api"],
-        description: "Which requests go to which back ends.",
-        columns: json!([
-            {"name": "Hostnames", "type": "string", "jsonPath": ".spec.hostnames"},
-            age_column(),
-        ]),
-        annotations: gateway_api_annotations(),
-        ..Definition::new::<httproute::HTTPRoute>(vec![version])
-    }
-}
-
-fn inference_pool() -> Definition {
-    let mut version =
-        Version::new::<inferencepool::InferencePoolSpec, inferencepool::InferencePoolStatus>("v1");
-    version.spec_required = true;
-    Definition {
-        short_names: &["infpool"],
-        description: "Model server pods, and the picker that chooses among them.",
-        annotations: json!({
-            "api-approved.kubernetes.io": "https://github.com/kubernetes-sigs/gateway-api-inference-extension/pull/1173",
-        }),
-        ..Definition::new::<inferencepool::InferencePool>(vec![version])
-    }
-}
-
-fn inference_pool_x() -> Definition {
-    let mut version =
-        Version::new::<inferencepool_x::InferencePoolSpec, inferencepool_x::InferencePoolStatus>("v1alpha2");
-    version.status_default = Some(json!({"parent": [{
-        "conditions": crate::schema::pending_pool(),
-        "parentRef": {"kind": "Status", "name": "default"},
-    }]}));
-    Definition {
-        short_names: &["xinfpool"],
-        description: "Model server pods, and the picker that chooses among them, in the older form.",
-        ..Definition::new::<inferencepool_x::InferencePool>(vec![version])
-    }
 }
 
 fn leader_worker_set() -> Definition {
@@ -275,15 +179,6 @@ fn age_column() -> Value {
     json!({"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"})
 }
 
-/// API servers refuse CRDs of `*.k8s.io` groups without the approval. Users look for the bundle version and the channel.
-fn gateway_api_annotations() -> Value {
-    json!({
-        "api-approved.kubernetes.io": "https://github.com/kubernetes-sigs/gateway-api/pull/3328",
-        "gateway.networking.k8s.io/bundle-version": "v1.5.1",
-        "gateway.networking.k8s.io/channel": "experimental",
-    })
-}
-
 // === impl Version ===
 
 impl Version {
@@ -293,15 +188,10 @@ impl Version {
             spec: inline::schema_of::<Spec>(),
             status: inline::schema_of::<Status>(),
             spec_required: false,
-            status_default: None,
         }
     }
 
     fn schema(self, description: &str) -> Value {
-        let mut status = self.status;
-        if let Some(default) = self.status_default {
-            status["default"] = default;
-        }
         let mut schema = json!({
             "description": description,
             "type": "object",
@@ -316,7 +206,7 @@ impl Version {
         });
         // Assigned instead of written within `json!`, which would copy the values.
         schema["properties"]["spec"] = self.spec;
-        schema["properties"]["status"] = status;
+        schema["properties"]["status"] = self.status;
         if self.spec_required {
             schema["required"] = json!(["spec"]);
         }
@@ -335,8 +225,6 @@ impl Definition {
             plural: K::URL_PATH_SEGMENT,
             singular: K::URL_PATH_SEGMENT.strip_suffix('s').unwrap_or(K::URL_PATH_SEGMENT),
             short_names: &[],
-            categories: &[],
-            cluster: false,
             description: "",
             columns: Value::Null,
             annotations: Value::Null,
@@ -354,9 +242,6 @@ impl Definition {
         });
         if !self.short_names.is_empty() {
             names["shortNames"] = json!(self.short_names);
-        }
-        if !self.categories.is_empty() {
-            names["categories"] = json!(self.categories);
         }
         let stored = self.versions.len() - 1;
         let versions = self.versions.into_iter().enumerate().map(|(i, version)| {
@@ -379,7 +264,7 @@ impl Definition {
             "spec": {
                 "group": self.group,
                 "names": names,
-                "scope": if self.cluster { "Cluster" } else { "Namespaced" },
+                "scope": "Namespaced",
             },
         });
         document["spec"]["versions"] = versions.collect();

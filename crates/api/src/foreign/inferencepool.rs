@@ -3,11 +3,10 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::resource::kind;
-use crate::{cel, schema, wire};
+use crate::wire;
 
 kind! {
     /// An InferencePool: model server pods, and the picker that chooses among them.
@@ -18,68 +17,58 @@ kind! {
 }
 
 /// Model server pods, and the picker that chooses among them.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct InferencePoolSpec {
     /// Which pods belong to the pool.
     #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
-    #[schemars(extend("x-required" = true))]
     pub selector: LabelSelector,
 
     /// Ports of the model servers.
     #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
-    #[schemars(schema_with = "schema::target_ports", extend("x-required" = true))]
     pub target_ports: Vec<PoolPort>,
 
     /// Protocol of the model servers.
     #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
-    #[schemars(extend("enum" = ["http", "kubernetes.io/h2c"], "x-default" = "http"))]
     pub app_protocol: String,
 
     /// The picker that chooses among the pods of the pool.
     #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
-    #[schemars(extend("x-required" = true))]
     pub endpoint_picker_ref: EndpointPickerRef,
 }
 
 /// Labels that pods have.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LabelSelector {
     /// Labels that a pod of the pool has; it needs all of them.
     #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
-    #[schemars(schema_with = "schema::match_labels", extend("x-required" = true))]
     pub match_labels: BTreeMap<String, String>,
 }
 
 /// A port by its number.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PoolPort {
     /// Number of the port, 1 to 65535.
     #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
-    #[schemars(schema_with = "schema::port", extend("x-required" = true))]
     pub number: i32,
 }
 
 /// A picker, and what happens without it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(extend("x-kubernetes-validations" = cel::picker_port()))]
 pub struct EndpointPickerRef {
     /// API group; empty for the core group.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "schema::group_min0", extend("x-default" = ""))]
     pub group: Option<String>,
 
     /// Kind of the picker.
     #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
-    #[schemars(schema_with = "schema::kind", extend("x-default" = "Service"))]
     pub kind: String,
 
     /// Name of the picker.
     #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
-    #[schemars(schema_with = "schema::object_name", extend("x-required" = true))]
     pub name: String,
 
     /// Port of the picker; needed for a Service.
@@ -88,61 +77,52 @@ pub struct EndpointPickerRef {
 
     /// What happens to requests when the picker does not answer.
     #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
-    #[schemars(extend("enum" = ["FailOpen", "FailClose"], "x-default" = "FailClose"))]
     pub failure_mode: String,
 }
 
 /// What was observed of a pool.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct InferencePoolStatus {
     /// What each Gateway says.
     #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
-    #[schemars(extend("x-kubernetes-list-type" = "atomic", "maxItems" = 32))]
     pub parents: Vec<PoolParentStatus>,
 }
 
 /// What one Gateway says of a pool.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PoolParentStatus {
     /// Accepted, ResolvedRefs.
     #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
-    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"], "maxItems" = 8))]
     pub conditions: Vec<Condition>,
 
     /// The Gateway.
     #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
-    #[schemars(extend("x-required" = true))]
     pub parent_ref: PoolParentReference,
 
     /// Who says so.
     #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
-    #[schemars(schema_with = "schema::controller_name")]
     pub controller_name: String,
 }
 
 /// A Gateway (or other parent) of a pool.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PoolParentReference {
     /// API group of the parent.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "schema::group_min0", extend("x-default" = "gateway.networking.k8s.io"))]
     pub group: Option<String>,
 
     /// Kind of the parent.
     #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
-    #[schemars(schema_with = "schema::kind", extend("x-default" = "Gateway"))]
     pub kind: String,
 
     /// Name of the parent.
     #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
-    #[schemars(schema_with = "schema::object_name", extend("x-required" = true))]
     pub name: String,
 
     /// Namespace of the parent. Absent means that of the pool.
     #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
-    #[schemars(schema_with = "schema::namespace")]
     pub namespace: String,
 }

@@ -1,7 +1,7 @@
 //! Kinds of other projects that we read or write: one file each.
 //!
-//! They are our own types because no published crate follows the versions of kube that we use,
-//! and because the CRDs of the embedded API server are made from them.
+//! They are our own types because no published crate follows the versions of kube that we use. The types of kinds that we only
+//! read have the fields that we read. What we write has all its fields, by name or as JSON.
 
 pub mod gateway;
 pub mod gatewayclass;

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::LocalReference;
 use crate::foreign::httproute::HTTPRouteSpec;
 use crate::foreign::inferencepool::InferencePoolSpec;
-use crate::{schema, wire};
+use crate::{crd, schema, wire};
 
 /// How clients reach the model: route, Gateway and picker. `{}` selects the default of a part.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -70,6 +70,7 @@ pub struct HttpRouteSource {
     /// Spec of the managed HTTPRoute, merged over that of the preset. A list replaces the whole list of the preset: `rules`
     /// replace all paths of the OpenAI API, and each rule needs its own `backendRefs`. Excludes `refs`.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "crd::route_spec")]
     pub spec: Option<Box<HTTPRouteSpec>>,
 }
 
@@ -179,6 +180,7 @@ pub struct InferencePoolSource {
 
     /// Spec of the managed InferencePool, merged over that of the preset. Without effect with `ref`.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "crd::pool_spec")]
     pub spec: Option<Box<InferencePoolSpec>>,
 }
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::conditions::Condition;
 use crate::foreign::reference::BackendObjectReference;
-use crate::{schema, wire};
+use crate::{crd, schema, wire};
 
 /// Observed state of a service.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -26,7 +26,8 @@ pub struct LLMInferenceServiceStatus {
     #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     pub conditions: Vec<Condition>,
 
-    /// Names of the presets that this service was created with. The service keeps them when the platform is upgraded.
+    /// Names of the presets that this service was created with, which it keeps when the platform is upgraded, and other facts
+    /// that tools read, such as the kind of accelerator.
     #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     pub annotations: BTreeMap<String, String>,
 
@@ -255,6 +256,7 @@ pub struct GroupMember {
 
     /// Backend for the traffic of the member.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "crd::backend_reference")]
     pub backend_ref: Option<BackendObjectReference>,
 }
 

@@ -2,7 +2,8 @@
 
 use longboat_api::uri::Uri;
 use longboat_quantity::{PATTERN_MISMATCH, Quantity};
-use longboat_template::reflect::{Field, Omit, Struct, Ty};
+use longboat_template::reflect::{Field, Struct, Ty};
+use longboat_types::go::Omit;
 use serde_json::{Map, Number, Value};
 
 /// Returns what Go would encode after decoding `json` into a value of type `ty`. Unknown keys disappear, and so do absent and

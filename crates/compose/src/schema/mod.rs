@@ -8,10 +8,10 @@ mod methods;
 
 use std::{borrow::Cow, collections::HashMap, sync::LazyLock};
 
-use longboat_template::reflect::{Field, Omit, Struct, Ty};
+use longboat_template::reflect::{Field, Struct, Ty};
 use longboat_types::{
     TypeDef,
-    go::{self, GoType},
+    go::{GoType, Omit},
     type_def,
 };
 
@@ -121,11 +121,7 @@ impl Structs {
             json: field.json,
             go: text(field.name),
             ty: self.ty(field.ty),
-            omit: match field.omit {
-                go::Omit::Never => Omit::Never,
-                go::Omit::Empty => Omit::Empty,
-                go::Omit::Zero => Omit::Zero,
-            },
+            omit: field.omit,
             embedded: field.embedded,
         });
         structure.declare(fields);

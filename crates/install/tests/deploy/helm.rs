@@ -32,7 +32,8 @@ fn rendered(chart: &str, values: &str) -> Option<Objects> {
     let helm = tools::tool("bin/helm")?;
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(values.as_bytes()).unwrap();
-    let chart = tools::root().join("deploy/helm").join(chart);
+    let folder = tempfile::tempdir().unwrap();
+    let chart = tools::charts(folder.path()).join(chart);
     let mut command = Command::new(helm);
     command.args(["template", "longboat", chart.to_str().unwrap(), "--namespace=kserve", "--values"]);
     let mut all = printed(command.arg(file.path()));
@@ -79,5 +80,40 @@ fn the_chart_of_the_presets_is_those_of_the_installation() {
     for values in ["presetPrefix: kserve-", "presetPrefix: v9-"] {
         let Some(chart) = rendered("longboat-presets", values) else { return };
         assert_same(values, &chart, &objects(&installation(values).presets));
+    }
+}
+
+#[test]
+fn the_repository_holds_only_what_a_chart_adds() {
+    let helm = tools::root().join("deploy/helm");
+    let mut folders = vec![helm.clone()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).unwrap() {
+            let entry = entry.unwrap();
+            let (path, kind) = (entry.path(), entry.file_type().unwrap());
+            assert!(!kind.is_symlink(), "{} is a link, about which Helm warns", path.display());
+            if kind.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let within = path.strip_prefix(&helm).unwrap().to_str().unwrap();
+            let is_own =
+                ["/templates/", "/Chart.yaml", "/values.yaml"].iter().any(|part| within.contains(part));
+            assert!(is_own, "{within} is a copy: `scripts/charts.sh` copies it when a chart is put together");
+        }
+    }
+}
+
+#[test]
+fn a_chart_that_is_not_put_together_is_refused() {
+    let Some(helm) = tools::tool("bin/helm") else { return };
+    for name in ["longboat", "longboat-presets"] {
+        let output = Command::new(&helm)
+            .args(["template", name])
+            .arg(tools::root().join("deploy/helm").join(name))
+            .output()
+            .unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && stderr.contains("run scripts/charts.sh"), "{name}: {stderr}");
     }
 }

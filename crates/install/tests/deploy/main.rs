@@ -57,35 +57,3 @@ fn the_generated_files_are_current() {
         );
     }
 }
-
-#[test]
-fn charts_hold_copies_that_are_current_and_no_links() {
-    let deploy = tools::root().join("deploy");
-    let copies = files::copies();
-    for (from, to) in &copies {
-        let (source, copy) = (std::fs::read(deploy.join(from)).unwrap(), std::fs::read(deploy.join(to)));
-        assert!(
-            copy.is_ok_and(|copy| copy == source),
-            "{to} is no copy of {from}: run `cargo run -p longboat-install --example deploy`"
-        );
-    }
-    // All other files in a chart are written by hand.
-    let mut folders = vec![deploy.join("helm")];
-    while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(&folder).unwrap() {
-            let entry = entry.unwrap();
-            let (path, kind) = (entry.path(), entry.file_type().unwrap());
-            assert!(!kind.is_symlink(), "{} is a link", path.display());
-            if kind.is_dir() {
-                folders.push(path);
-                continue;
-            }
-            let within = path.strip_prefix(&deploy).unwrap().to_str().unwrap().to_owned();
-            let is_copy = copies.iter().any(|(_, to)| *to == within);
-            let is_own = within.contains("/templates/")
-                || within.ends_with("/Chart.yaml")
-                || within.ends_with("/values.yaml");
-            assert!(is_copy || is_own, "{within} is a copy that nothing keeps current");
-        }
-    }
-}

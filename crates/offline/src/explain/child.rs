@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use longboat_api::v1alpha2::LLMInferenceService;
-use longboat_compose::Effective;
+use longboat_compose::{Effective, field_path::FieldPath};
 use longboat_plan::{
-    paths::{self, FieldPath, Step},
+    paths::{self, Step},
     trace::{Target, Traces},
 };
 use serde::Serialize;

@@ -16,7 +16,7 @@ use longboat_compose::{
     PresetNames, Warning, outcome::Outcome, presets,
 };
 use longboat_key::{Key, Name, Namespace};
-use longboat_manifest::Document;
+use longboat_manifest::{Document, parallel};
 use longboat_plan::{Objects, Plan, PlanError, Snapshot, add_peers};
 use serde_json::json;
 
@@ -189,7 +189,7 @@ impl Scene {
         let platform =
             settings_among(documents, settings).or_else(|| Some(self.snapshot.platform.as_ref().clone()));
         let cluster = Cluster::of(documents, settings, platform);
-        for judged in longboat_parallel::map(documents, |document| cluster.judge(document, None)) {
+        for judged in parallel::map(documents, |document| cluster.judge(document, None)) {
             self.findings.extend(judged.findings);
             if let Some(stored) = judged.stored {
                 self.add(stored)?;

@@ -15,7 +15,7 @@ mod unknown;
 use std::collections::{BTreeSet, HashMap};
 
 use longboat_key::{Key, Name};
-use longboat_manifest::{Document, ParseOutput};
+use longboat_manifest::{Document, ParseOutput, parallel};
 
 pub use finding::{Finding, ObjectName, Severity, Source};
 pub use picker::{PICKER_CONFIG, picker_findings};
@@ -78,7 +78,7 @@ fn all(documents: Vec<Document>, settings: &Settings, report: &mut Report) {
     let mut seen: HashMap<(String, String, String, String), String> = HashMap::new();
     let mut sound = Vec::with_capacity(documents.len());
     let mut broken = BTreeSet::new();
-    let judged = longboat_parallel::map(&documents, |document| cluster.judge(document, None));
+    let judged = parallel::map(&documents, |document| cluster.judge(document, None));
     for (document, judged) in documents.into_iter().zip(judged) {
         report.findings.extend(judged.findings);
         // An object of an unknown kind is neither valid nor invalid.
@@ -143,7 +143,7 @@ fn together(
             .collect(),
         broken,
     };
-    let checked = longboat_parallel::map(&services, |stored| {
+    let checked = parallel::map(&services, |stored| {
         let name = ObjectName::of(&stored.document, stored.namespace.as_deref());
         let subject = scene.subject(stored.namespace.as_deref(), Name(stored.name()));
         let findings = subject.map(|subject| layers.check(&stored.document, &subject.service, &name));

@@ -3,7 +3,7 @@
 use longboat_api::v1alpha2::LLMInferenceService;
 use longboat_compose::DEFAULT_CONFIG_KEY;
 use longboat_key::{Key, Name, Namespace};
-use longboat_manifest::Document;
+use longboat_manifest::{Document, parallel};
 use longboat_plan::{ConfigOrigin, PickerRefusal, names};
 use serde_json::Value;
 
@@ -19,7 +19,7 @@ const SCHEDULER: &str = "spec.router.scheduler";
 /// Returns the findings about the pickers of all services of a scene that come from manifests.
 pub fn picker_findings(scene: &Scene) -> Vec<Finding> {
     let given: Vec<_> = scene.subjects.iter().filter(|subject| subject.given).collect();
-    let of_each = longboat_parallel::map(&given, |subject| {
+    let of_each = parallel::map(&given, |subject| {
         let document = scene.document("LLMInferenceService", &Key::of(subject.service.as_ref()))?;
         // The verbs themselves report what cannot be planned.
         let planned = scene.plan(&subject.service).ok()?;

@@ -19,6 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use leaves::{Leaf, with};
 use longboat_admission::Facts;
 use longboat_api::crd;
+use longboat_manifest::parallel;
 use longboat_strategy::kinds::{Registry, custom};
 use serde_json::Value;
 use shape::{Admitted, Shape};
@@ -114,7 +115,7 @@ fn no_leaf_of_the_api_is_silent_in_any_shape() {
         }
     }
     let parts: Vec<_> = parts.into_values().enumerate().collect();
-    let reached = longboat_parallel::map(&parts, |(at, part)| {
+    let reached = parallel::map(&parts, |(at, part)| {
         let (mut all, mut left) = (Vec::new(), part.clone());
         for shape in shapes.iter().cycle().skip(*at).take(shapes.len()) {
             let crowd = if everywhere { part } else { &left };
@@ -138,7 +139,7 @@ fn no_leaf_of_the_api_is_silent_in_any_shape() {
         families.entry(parent).or_default().push((at, leaf));
     }
     let families: Vec<_> = families.into_values().collect();
-    let changed = longboat_parallel::map(&families, |family| {
+    let changed = parallel::map(&families, |family| {
         let mut all = Vec::new();
         let (first, leaf) = family[0];
         let mut left: Vec<&Leaf> = family.iter().map(|(_, leaf)| *leaf).collect();

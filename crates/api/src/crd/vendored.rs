@@ -1,0 +1,91 @@
+//! The CRDs of other projects, as `scripts/vendor-crds.sh` stores them, and the parts of them that our own CRDs contain.
+
+use std::sync::LazyLock;
+
+use schemars::{Schema, SchemaGenerator};
+use serde_json::{Value, json};
+
+macro_rules! files {
+    ($($name:literal),* $(,)?) => { [$(include_str!(concat!("../../../../deploy/crds/", $name))),*] };
+}
+
+static DOCUMENTS: LazyLock<[Value; 5]> = LazyLock::new(|| {
+    files![
+        "gateway.networking.k8s.io_gatewayclasses.yaml",
+        "gateway.networking.k8s.io_gateways.yaml",
+        "gateway.networking.k8s.io_httproutes.yaml",
+        "inference.networking.k8s.io_inferencepools.yaml",
+        "inference.networking.x-k8s.io_inferencepools.yaml",
+    ]
+    .map(|text| serde_saphyr::from_str(text).expect("a test reads the embedded files"))
+});
+
+/// Marks a schema that is complete: [`super::inline`] leaves it as it is.
+pub(super) const COMPLETE: &str = "x-complete";
+
+/// Checks that the Gateway API's own generator adds to the Go types. KServe's generator does not, so its CRDs accept more.
+const ADDED_RULES: [&str; 5] = [
+    "sectionName or port must be specified when parentRefs includes 2 or more references to the same parent",
+    "sectionName or port must be unique when parentRefs includes 2 or more references to the same parent",
+    "Rule name must be unique within the route",
+    "filter.externalAuth must be nil if the filter.type is not ExternalAuth",
+    "filter.externalAuth must be specified for ExternalAuth filter.type",
+];
+const ADDED_PATTERN: &str = r"^[!-~]+([\t ]?[!-~]+)*$";
+const ADDED_TYPE: &str = "ExternalAuth";
+
+/// Returns the CRDs of the foreign kinds that the embedded API server serves: Gateway API, and InferencePool in both groups.
+pub fn foreign() -> Vec<Value> {
+    DOCUMENTS.to_vec()
+}
+
+/// The spec of an HTTPRoute within a service.
+pub(crate) fn route_spec(_: &mut SchemaGenerator) -> Schema {
+    part(2, "", &|_| true)
+}
+
+/// The spec of an InferencePool within a service.
+pub(crate) fn pool_spec(_: &mut SchemaGenerator) -> Schema {
+    part(3, "", &|_| true)
+}
+
+/// A back end of a route, without what only routes say of it.
+pub(crate) fn backend_reference(_: &mut SchemaGenerator) -> Schema {
+    part(2, "/properties/rules/items/properties/backendRefs/items", &|name| {
+        !["filters", "weight"].contains(&name)
+    })
+}
+
+/// Returns the part at `pointer` of the spec of a document, with those of its fields that `keep` names.
+fn part(document: usize, pointer: &str, keep: &dyn Fn(&str) -> bool) -> Schema {
+    let place = format!("/spec/versions/0/schema/openAPIV3Schema/properties/spec{pointer}");
+    let mut schema = DOCUMENTS[document].pointer(&place).cloned().unwrap_or_default();
+    without_added(&mut schema);
+    if let Some(Value::Object(fields)) = schema.get_mut("properties") {
+        fields.retain(|name, _| keep(name));
+    }
+    schema[COMPLETE] = json!(true);
+    Schema::try_from(schema).expect("a test reads this place of the embedded files")
+}
+
+fn without_added(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            if fields.get("pattern").is_some_and(|pattern| pattern == ADDED_PATTERN) {
+                fields.remove("pattern");
+            }
+            for (key, added) in [("enum", &[ADDED_TYPE][..]), ("x-kubernetes-validations", &ADDED_RULES)] {
+                let Some(Value::Array(list)) = fields.get_mut(key) else { continue };
+                let text =
+                    |item: &Value| item.as_str().or_else(|| item["message"].as_str()).map(str::to_owned);
+                list.retain(|item| !text(item).is_some_and(|text| added.contains(&text.as_str())));
+                if list.is_empty() {
+                    fields.remove(key);
+                }
+            }
+            fields.values_mut().for_each(without_added);
+        }
+        Value::Array(items) => items.iter_mut().for_each(without_added),
+        _ => {}
+    }
+}
