@@ -11,7 +11,6 @@ use crate::{
     effective::{Effective, Warning},
     layer::Layer,
     provenance::{self, LayerValue, Origin},
-    render,
 };
 
 /// Reason: a base config changes nothing.
@@ -20,17 +19,6 @@ pub const CONFIG_WITHOUT_EFFECT: &str = "ConfigWithoutEffect";
 pub const PRESET_CONTAINER_REMOVED: &str = "PresetContainerRemoved";
 /// Reason: a layer replaces a list of a lower one as a whole.
 pub const FIELD_OVERRIDDEN: &str = "FieldOverridden";
-/// Reason: the templates of a preset do not see a field that only a base config sets.
-pub const FIELD_NOT_SEEN: &str = "FieldNotSeen";
-
-/// Fields by JSON pointer, and by the name that templates of presets use. Templates see only the service's own spec, not what
-/// base configs set.
-const SEEN_BY_TEMPLATES: [(&str, &str); 4] = [
-    ("/kvCacheOffloading", ".Spec.KVCacheOffloading"),
-    ("/parallelism", ".Spec.Parallelism"),
-    ("/prefill/kvCacheOffloading", ".Spec.Prefill.KVCacheOffloading"),
-    ("/prefill/parallelism", ".Spec.Prefill.Parallelism"),
-];
 
 /// The JSON pointers of pods in a spec.
 const PODS: [&str; 6] = [
@@ -44,8 +32,7 @@ const PODS: [&str; 6] = [
 
 impl Composer {
     /// Returns warnings about the layers of a service that composed to `effective`: base configs without any effect,
-    /// containers of presets that a layer removed, lists that a layer replaced as a whole, and fields of base configs that
-    /// templates do not see.
+    /// containers of presets that a layer removed, and lists that a layer replaced as a whole.
     ///
     /// This composes the service again without each base config, so the caller should call it only when the layers change.
     pub fn layer_warnings(&self, inputs: &Inputs<'_>, effective: &Effective) -> Vec<Warning> {
@@ -53,7 +40,6 @@ impl Composer {
         self.without_effect(inputs, effective, &mut warnings);
         removed_containers(effective, &mut warnings);
         overridden_lists(effective, &mut warnings);
-        not_seen(effective, &mut warnings);
         warnings
     }
 
@@ -135,32 +121,6 @@ fn removed_containers(effective: &Effective, warnings: &mut Vec<Warning>) {
 fn names<'a>(spec: &'a Value, pod: &str, list: &str) -> BTreeSet<&'a str> {
     let containers = spec.pointer(pod).and_then(|pod| pod.get(list)).and_then(Value::as_array);
     containers.into_iter().flatten().filter_map(|container| container.get("name")?.as_str()).collect()
-}
-
-/// Warns about fields that only a base config sets and that templates, which start the server, do not see.
-fn not_seen(effective: &Effective, warnings: &mut Vec<Warning>) {
-    let own = |pointer: &str| effective.own().pointer(pointer).is_some();
-    let is_read = |name: &str| {
-        let reads = |text: &str| text.contains(name);
-        effective.layers.iter().any(|layer| render::has_template(layer.spec(), &reads))
-    };
-    for (pointer, _) in SEEN_BY_TEMPLATES.iter().filter(|(pointer, name)| !own(pointer) && is_read(name)) {
-        let base = effective.layers.iter().zip(&effective.applied).rev().find(|(layer, config)| {
-            matches!(config.source, Source::UserRef) && layer.spec().pointer(pointer).is_some()
-        });
-        if let Some((layer, _)) = base {
-            warnings.push(Warning {
-                reason: FIELD_NOT_SEEN,
-                message: format!(
-                    "spec{} of LLMInferenceServiceConfig {}/{} does not change the arguments of the model \
-                     server, because templates see only fields of the service: set it in the service",
-                    pointer.replace('/', "."),
-                    layer.namespace(),
-                    layer.name()
-                ),
-            });
-        }
-    }
 }
 
 /// The layer above `layer` that has a field of the pod.

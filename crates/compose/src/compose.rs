@@ -117,10 +117,12 @@ impl Composer {
 
         let layers: Vec<_> = presets.into_iter().chain(bases).collect();
         let stack = self.stack(&layers)?;
-        let pool = pool_name(&own, &stack.merged, &name);
+        let lowest = (!stack.merged.is_null()).then_some(&stack.merged);
+        let mut merged = merge_layers(lowest.into_iter().chain([&own]))?.unwrap_or_default();
+        fill_scheduler(&mut merged, &name);
+        let pool = pool_name(&merged, &name);
         let global = inputs.platform.template_globals(inputs.system_namespace, namespace, &pool);
-        let data = template_data(service, own, global)?;
-        let rendered = rendered(&stack.merged, &data, &name)?;
+        let (rendered, data) = rendered(service, merged, global)?;
         let spec = LLMInferenceServiceSpec::deserialize(&rendered);
         let mut spec = Box::new(spec.map_err(|error| ComposeError::Rendered(error.to_string()))?);
 
@@ -144,6 +146,7 @@ impl Composer {
             scheduler_config_map,
             warnings,
             layers,
+            own: Arc::new(own),
             data: Arc::new(data),
             rendered: Arc::new(rendered),
         })
@@ -249,25 +252,31 @@ fn resolve(own: &Value, bases: &[Arc<Layer>]) -> Result<(Vec<&'static str>, Opti
     Ok((select::presets(&resolved), model_name))
 }
 
-/// The name of the pool that gets the service's requests. The topmost layer that names one decides.
-fn pool_name(own: &Value, below: &Value, service: &str) -> String {
-    [own, below]
-        .into_iter()
-        .filter_map(|spec| spec.pointer("/router/scheduler/pool/ref/name")?.as_str())
-        .find(|name| !name.is_empty())
+/// The name of the pool that gets the service's requests.
+fn pool_name(merged: &Value, service: &str) -> String {
+    let named = merged.pointer("/router/scheduler/pool/ref/name").and_then(Value::as_str);
+    named
+        .filter(|name| !name.is_empty())
         .map_or_else(|| child_name(service, suffix::INFERENCE_POOL), ToOwned::to_owned)
 }
 
-/// Merges the service's spec onto the layers below it, and renders the result.
-fn rendered(below: &Value, data: &Value, service: &str) -> Result<Value, ComposeError> {
-    let Value::Object(parts) = &data[schema::SERVICE_KEY] else { return Ok(Value::Null) };
-    let lowest = (!below.is_null()).then_some(below);
-    let mut spec = merge_layers(lowest.into_iter().chain(parts.get("spec")))?.unwrap_or_default();
-    fill_scheduler(&mut spec, service);
-    let metadata = parts.get("metadata").cloned().unwrap_or_default();
-    let status = Value::Object(Map::new());
-    let config = Value::from_iter([("metadata", metadata), ("spec", spec), ("status", status)]);
-    render::whole(&config, data)
+/// Renders the merged spec. Returns the data of its templates too: the service with the merged spec, and the platform settings.
+fn rendered(
+    service: &LLMInferenceService,
+    merged: Value,
+    global: Value,
+) -> Result<(Value, Value), ComposeError> {
+    let broken = |error: serde_json::Error| ComposeError::Rendered(error.to_string());
+    let metadata = serde_json::to_value(&service.metadata).map_err(broken)?;
+    let status = serde_json::to_value(&service.status).map_err(broken)?;
+    // The object is first the text of the template and then its data, because a copy would cost as much as merging. Only the
+    // data has a status: text in a status is never a template.
+    let mut object =
+        Value::from_iter([("metadata", metadata), ("spec", merged), ("status", Value::Object(Map::new()))]);
+    let template = render::template(&object)?;
+    object["status"] = status;
+    let data = Value::from_iter([(schema::SERVICE_KEY, object), (schema::GLOBAL_KEY, global)]);
+    Ok((render::execute(&template, &data)?, data))
 }
 
 /// Sets what a scheduler needs and no layer sets: which pods its pool has, and the account of its own pods.
@@ -287,14 +296,4 @@ fn fill_scheduler(spec: &mut Value, service: &str) {
         let account = child_name(service, suffix::EPP_SERVICE_ACCOUNT);
         pod.insert("serviceAccountName".to_owned(), Value::String(account));
     }
-}
-
-/// The data of templates: the service, with `own` as its spec, and the platform settings.
-fn template_data(service: &LLMInferenceService, own: Value, global: Value) -> Result<Value, ComposeError> {
-    let broken = |error: serde_json::Error| ComposeError::Rendered(error.to_string());
-    let metadata = serde_json::to_value(&service.metadata).map_err(broken)?;
-    let status = serde_json::to_value(&service.status).map_err(broken)?;
-    // The `json!` macro would copy the values.
-    let service = Value::from_iter([("metadata", metadata), ("spec", own), ("status", status)]);
-    Ok(Value::from_iter([(schema::SERVICE_KEY, service), (schema::GLOBAL_KEY, global)]))
 }

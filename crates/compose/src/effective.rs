@@ -14,7 +14,6 @@ use crate::{
     layer::Layer,
     lora::Adapter,
     provenance::Provenance,
-    schema,
 };
 
 /// The composed spec of a service, with everything that contributed to it.
@@ -33,7 +32,9 @@ pub struct Effective {
     /// Warnings for the user. Each becomes an event too.
     pub warnings: Vec<Warning>,
     pub(crate) layers: Vec<Arc<Layer>>,
-    /// The data of templates, which contains the service's own spec.
+    /// The service's own spec.
+    pub(crate) own: Arc<Value>,
+    /// The data of templates, which contains the merged spec.
     pub(crate) data: Arc<Value>,
     /// The merged spec with rendered templates, before the rewrites of [`crate::rewrite`] and [`crate::dra`].
     pub(crate) rendered: Arc<Value>,
@@ -53,7 +54,7 @@ impl Effective {
 
     /// The service's own spec as it was merged.
     pub fn own(&self) -> &Value {
-        &self.data[schema::SERVICE_KEY]["spec"]
+        &self.own
     }
 
     /// The fields that a template in a layer read.

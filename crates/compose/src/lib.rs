@@ -33,7 +33,7 @@ mod rules;
 mod schema;
 mod select;
 
-pub use advice::{CONFIG_WITHOUT_EFFECT, FIELD_NOT_SEEN, FIELD_OVERRIDDEN, PRESET_CONTAINER_REMOVED};
+pub use advice::{CONFIG_WITHOUT_EFFECT, FIELD_OVERRIDDEN, PRESET_CONTAINER_REMOVED};
 pub use compose::{Composer, Inputs, compose};
 pub use effective::{Effective, Warning};
 pub use error::{ComposeError, Retry};

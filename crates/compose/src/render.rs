@@ -18,11 +18,28 @@ const TEXT_CAPACITY: usize = 64 << 10;
 ///
 /// # Errors
 ///
-/// One of [`ComposeError::TemplateSyntax`], [`ComposeError::TemplateExecution`] and [`ComposeError::Rendered`].
+/// Those of [`template`] and [`execute`].
 pub(crate) fn whole(config: &Value, data: &Value) -> Result<Value, ComposeError> {
+    execute(&template(config)?, data)
+}
+
+/// Parses the text of `config` as a template.
+///
+/// # Errors
+///
+/// [`ComposeError::TemplateSyntax`].
+pub(crate) fn template(config: &Value) -> Result<Template, ComposeError> {
     let mut text = String::with_capacity(TEXT_CAPACITY);
     codec::encode(&mut text, schema::config(), config);
-    let template = parse(&text).map_err(|e| ComposeError::TemplateSyntax(e.to_string()))?;
+    parse(&text).map_err(|e| ComposeError::TemplateSyntax(e.to_string()))
+}
+
+/// Renders the template of a config over `data`, and returns the spec.
+///
+/// # Errors
+///
+/// One of [`ComposeError::TemplateSyntax`], [`ComposeError::TemplateExecution`] and [`ComposeError::Rendered`].
+pub(crate) fn execute(template: &Template, data: &Value) -> Result<Value, ComposeError> {
     let data = Data::typed(schema::template_data(), Some(data));
     let rendered = template.execute(&data, Limits::default()).map_err(|e| match e {
         TemplateError::Parse(message) => ComposeError::TemplateSyntax(message),

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::recordings::{config_set, service};
 use crate::{
-    Composer, FIELD_NOT_SEEN, Inputs, Layer, NoConfigMaps, PRESET_CONTAINER_REMOVED, Platform, PresetNames,
+    Composer, Inputs, Layer, NoConfigMaps, PRESET_CONTAINER_REMOVED, Platform, PresetNames,
     presets,
 };
 
@@ -42,15 +42,4 @@ fn a_layer_that_removes_a_presets_container_is_named() {
         ["LLMInferenceServiceConfig n/team removes container main of preset kserve-config-llm-tokenizer \
           from spec.router.scheduler.tokenizer.template.containers"]
     );
-}
-
-#[test]
-fn what_templates_look_for_in_the_service_and_only_a_base_config_sets_is_told() {
-    let team = json!({ "kvCacheOffloading": { "cpu": "10Gi" } });
-    assert_eq!(
-        said(FIELD_NOT_SEEN, team.clone(), json!({})),
-        ["spec.kvCacheOffloading of LLMInferenceServiceConfig n/team does not change the arguments of \
-             the model server, because templates see only fields of the service: set it in the service"]
-    );
-    assert_eq!(said(FIELD_NOT_SEEN, team.clone(), team), Vec::<String>::new());
 }

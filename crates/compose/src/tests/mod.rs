@@ -4,6 +4,7 @@ mod advice;
 mod cases;
 mod images;
 mod laws;
+mod merged;
 mod operator;
 mod ours;
 mod platform;

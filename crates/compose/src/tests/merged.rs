@@ -1,0 +1,79 @@
+//! Templates see the merged spec: what only a base config or a preset sets reaches the command line.
+
+use longboat_api::v1alpha2::LLMInferenceServiceSpec;
+use longboat_key::{Key, Name, Namespace};
+use serde_json::{Value, json};
+
+use super::recordings::{config_set, service};
+use crate::{
+    Composer, ConfigSet, Effective, Inputs, Layer, NoConfigMaps, Platform, PresetNames, presets,
+};
+
+/// This build's presets, and further configs.
+pub(super) fn configs<'a>(more: impl IntoIterator<Item = (&'a str, &'a str, Value)>) -> ConfigSet {
+    let mut configs = config_set(&presets::builtin(&PresetNames::default(), Namespace("kserve")).unwrap());
+    for (namespace, name, spec) in more {
+        configs.insert(Layer::from_spec(Key::new(Namespace(namespace), Name(name)), spec).unwrap());
+    }
+    configs
+}
+
+/// Composes service `s` of namespace `n`.
+pub(super) fn composed(configs: &ConfigSet, mut spec: Value) -> Effective {
+    if spec.get("model").is_none() {
+        spec["model"] = json!({ "uri": "hf://a/b" });
+    }
+    let service = service(json!({ "metadata": { "name": "s", "namespace": "n" }, "spec": spec }));
+    Composer::default()
+        .compose(&Inputs {
+            service: &service,
+            configs,
+            config_maps: &NoConfigMaps,
+            platform: &Platform::default(),
+            system_namespace: Namespace("kserve"),
+            preset_names: &PresetNames::default(),
+        })
+        .unwrap()
+}
+
+/// The start script of the main container of a pod.
+fn script(spec: &LLMInferenceServiceSpec, pod: &str) -> String {
+    let spec = serde_json::to_value(spec).unwrap();
+    let containers = spec.pointer(pod).and_then(|pod| pod["containers"].as_array()).unwrap();
+    let main = containers.iter().find(|container| container["name"] == "main").unwrap();
+    main["command"][2].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn what_only_a_base_config_sets_reaches_the_command_line() {
+    let team = json!({
+        "model": { "name": "renamed", "uri": "" },
+        "parallelism": { "tensor": 4 },
+        "prefill": { "parallelism": { "tensor": 2 } },
+        "template": { "containers": [], "terminationGracePeriodSeconds": 300 },
+    });
+    let spec = composed(&configs([("n", "team", team)]), json!({ "baseRefs": [{ "name": "team" }] })).spec;
+    let decode = script(&spec, "/template");
+    for part in ["--served-model-name renamed ", "--tensor-parallel-size 4 ", "--shutdown-timeout 280"] {
+        assert!(decode.contains(part), "{part}: {decode}");
+    }
+    let prefill = script(&spec, "/prefill/template");
+    assert!(prefill.contains("--tensor-parallel-size 2 "), "{prefill}");
+}
+
+#[test]
+fn the_service_wins_over_its_base_configs_on_the_command_line_too() {
+    let team = json!({ "parallelism": { "tensor": 4 } });
+    let own = json!({ "baseRefs": [{ "name": "team" }], "parallelism": { "tensor": 8 } });
+    let spec = composed(&configs([("n", "team", team)]), own).spec;
+    assert!(script(&spec, "/template").contains("--tensor-parallel-size 8 "));
+}
+
+/// A template in a field that other templates read is read as text, as in the reference.
+#[test]
+fn a_template_is_rendered_once() {
+    let team = json!({ "labels": { "a": "{{ .ObjectMeta.Name }}", "b": "{{ index .Spec.Labels `a` }}" } });
+    let spec = composed(&configs([("n", "team", team)]), json!({ "baseRefs": [{ "name": "team" }] })).spec;
+    let labels = serde_json::to_value(&spec).unwrap()["labels"].clone();
+    assert_eq!(labels, json!({ "a": "s", "b": "{{ .ObjectMeta.Name }}" }));
+}
