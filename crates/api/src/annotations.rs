@@ -24,6 +24,11 @@ pub const ASKED_FOR: &str = "internal.serving.kserve.io/asked-for";
 /// In `spec.annotations`: `"true"` lets routes match the model header for this service. On a Gateway: `"false"` turns this
 /// off for services that name the Gateway, unless the platform forces it.
 pub const MODEL_BASED_ROUTING: &str = "serving.kserve.io/model-based-routing-enabled";
+/// In `spec.annotations`: how the managed route matches the names of LoRA adapters, `exact` or `regex`. Overrides the setting
+/// of the platform.
+pub const LORA_MODEL_ROUTING_STRATEGY: &str = "serving.kserve.io/lora-model-routing-strategy";
+/// Keys of `spec.annotations` that are for the route, not for pods.
+pub const ROUTING: [&str; 2] = [MODEL_BASED_ROUTING, LORA_MODEL_ROUTING_STRATEGY];
 /// Source URI of the cached model.
 pub const LOCAL_MODEL_SOURCE_URI: &str = "internal.serving.kserve.io/localmodel-sourceuri";
 /// PersistentVolumeClaim that holds the cached model.

@@ -15,6 +15,7 @@ pub mod defaulting;
 pub mod fields;
 pub mod foreign;
 pub mod labels;
+pub mod lora_routing;
 pub mod names;
 pub mod pairing;
 pub mod proof;

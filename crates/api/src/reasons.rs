@@ -39,6 +39,8 @@ pub mod condition {
     pub const GATEWAY_PRECONDITION_NOT_MET: &str = "GatewayPreconditionNotMet";
     /// The route could not be made or written.
     pub const HTTP_ROUTE_RECONCILE_ERROR: &str = "HTTPRouteReconcileError";
+    /// The names of LoRA adapters cannot be matched as the service or the platform asks. The previous route stays.
+    pub const ROUTING_PRECONDITION_NOT_MET: &str = "RoutingPreconditionNotMet";
     /// The route could not be read.
     pub const HTTP_ROUTE_FETCH_ERROR: &str = "HTTPRouteFetchError";
     /// A Gateway does not accept a route.

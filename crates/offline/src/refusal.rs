@@ -1,10 +1,13 @@
 //! Findings about children that an API server would refuse. All commands report these.
 
-use longboat_api::v1alpha2::{API_VERSION, LLMInferenceService};
+use longboat_api::{
+    annotations::LORA_MODEL_ROUTING_STRATEGY,
+    v1alpha2::{API_VERSION, LLMInferenceService},
+};
 use longboat_compose::Effective;
 use longboat_key::{Key, Name, Namespace};
 use longboat_manifest::Document;
-use longboat_plan::{Refusal, paths, refusals};
+use longboat_plan::{ChildKind, Refusal, paths, refusals};
 use longboat_strategy::Cause;
 
 use crate::{
@@ -65,7 +68,8 @@ impl Layers<'_> {
             "{} (an API server would refuse {whose}{kind} {}{field})",
             cause.message, refusal.child.key.name
         );
-        finding.hint = self.advice(cause, path).or(finding.hint);
+        finding.hint =
+            self.routing_advice(refusal, cause).or_else(|| self.advice(cause, path)).or(finding.hint);
         finding
     }
 
@@ -113,6 +117,25 @@ impl Layers<'_> {
             format!("the field comes from LLMInferenceServiceConfig {}/{}", key.namespace, key.name)
         });
         finding
+    }
+
+    /// Advice for a route that has no room for the names of all adapters.
+    fn routing_advice(&self, refusal: &Refusal, cause: &Cause) -> Option<String> {
+        let adapters = self.effective?.spec.model.lora.as_ref().map_or(0, |lora| lora.adapters.len());
+        if refusal.child.kind != ChildKind::HTTPRoute || adapters == 0 {
+            return None;
+        }
+        if cause.reason == "FieldValueTooMany" && cause.field.ends_with(".matches") {
+            return Some(format!(
+                "each of the {adapters} LoRA adapters has exact matches of its own, so 7 fit into the route of the presets: set \
+                 spec.annotations[{LORA_MODEL_ROUTING_STRATEGY}] to \"regex\""
+            ));
+        }
+        (cause.reason == "FieldValueTooLong" && cause.field.contains(".headers[")).then(|| {
+            format!(
+                "the value names the base model and {adapters} LoRA adapters: shorten their names, or use several services"
+            )
+        })
     }
 
     /// Advice for a container without an image.
@@ -204,18 +227,34 @@ mod tests {
 
     #[test]
     fn a_route_that_grows_over_a_limit_is_an_error() {
+        let with_adapters = |count: usize, name: &str, annotation: &str| {
+            let adapters: Vec<String> =
+                (0..count).map(|at| format!("{{name: {name}{at}, uri: 'hf://a/adapter-{at}'}}")).collect();
+            let router = format!("  router: {{gateway: {{}}, route: {{}}, scheduler: {{}}}}\n{annotation}");
+            let text = service(&router).replace(
+                "model: {uri: 'hf://a/b'}",
+                &format!("model: {{uri: 'hf://a/b', lora: {{adapters: [{}]}}}}", adapters.join(", ")),
+            );
+            said(&text)
+        };
+        let regex = "  annotations: {serving.kserve.io/lora-model-routing-strategy: regex}\n";
         // The controller adds a match to each rule for each adapter.
-        let adapters: Vec<String> =
-            (0..70).map(|at| format!("{{name: a{at}, uri: 'hf://a/adapter-{at}'}}")).collect();
-        let text = service("  router: {gateway: {}, route: {}, scheduler: {}}\n").replace(
-            "model: {uri: 'hf://a/b'}",
-            &format!("model: {{uri: 'hf://a/b', lora: {{adapters: [{}]}}}}", adapters.join(", ")),
-        );
-        let found = said(&text);
+        assert_eq!(with_adapters(7, "a", ""), Vec::<String>::new());
+        let found = with_adapters(8, "a", "");
+        let [line] = found.as_slice() else { panic!("{found:#?}") };
         assert!(
-            found.iter().any(|line| line
-                .contains("error spec.router.route.http.spec.rules[name=v1-model-routing].matches")
-                && line.contains("must have at most 64 items")),
+            line.contains("error spec.router.route.http.spec.rules[name=v1-model-routing].matches"),
+            "{line}"
+        );
+        assert!(line.contains("must have at most 64 items"), "{line}");
+        let hint = "so 7 fit into the route of the presets: set \
+                    spec.annotations[serving.kserve.io/lora-model-routing-strategy] to \"regex\")";
+        assert!(line.ends_with(hint), "{line}");
+
+        assert_eq!(with_adapters(70, "a", regex), Vec::<String>::new());
+        let found = with_adapters(70, &"long".repeat(20), regex);
+        assert!(
+            found.iter().all(|line| line.contains("shorten their names")) && !found.is_empty(),
             "{found:#?}"
         );
     }

@@ -1,6 +1,6 @@
 //! A problem that stops planning or applying, and the condition that reports it.
 
-use longboat_api::labels::component;
+use longboat_api::{labels::component, reasons::condition::ROUTING_PRECONDITION_NOT_MET};
 use thiserror::Error;
 
 use crate::{
@@ -93,6 +93,12 @@ impl Problem {
     pub(crate) fn route(message: impl std::fmt::Display) -> Self {
         let message = format!("Failed to reconcile HTTPRoute: {message}");
         Self::router("HTTPRoutesReady", "HTTPRouteReconcileError", message)
+    }
+
+    /// A problem of the route that only a change of the service or of the platform ends.
+    pub(crate) fn routing_precondition(message: impl std::fmt::Display) -> Self {
+        let message = format!("Failed to reconcile HTTPRoute: precondition not met: {message}");
+        Self::router("HTTPRoutesReady", ROUTING_PRECONDITION_NOT_MET, message)
     }
 
     /// Returns the problem for a child that could not be written or deleted. `component` is the child's

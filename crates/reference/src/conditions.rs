@@ -50,6 +50,10 @@ const FIXES: &[(&str, &str)] = &[
         "HTTPRouteReconcileError",
         "Read the message. Usual causes: missing rights, or the Gateway API is not installed.",
     ),
+    (
+        "RoutingPreconditionNotMet",
+        "Correct the match or the value that the message names, or set `spec.annotations[serving.kserve.io/lora-model-routing-strategy]` to `exact`.",
+    ),
     ("HTTPRouteFetchError", "Check that the API server answers and that the controller may read routes."),
     (
         "HTTPRoutesNotReady",

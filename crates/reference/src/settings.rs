@@ -48,6 +48,10 @@ const SENTENCES: &[(&str, &str)] = &[
         "Whether routes match this header: `Enabled` (default) unless a Gateway opts out, `Forced` always, `Disabled` never. Only services with the annotation `serving.kserve.io/model-based-routing-enabled` are concerned.",
     ),
     (
+        "ingress.loraModelRoutingStrategy",
+        "How routes match the names of LoRA adapters in this header: `exact` (default) has one match for each, so at most 7 adapters fit into the route of the presets; `regex` has one regular expression for all. Services can override it with `spec.annotations[serving.kserve.io/lora-model-routing-strategy]`.",
+    ),
+    (
         "storageInitializer.image",
         "Image of the init container that downloads models. Default: the image of this build.",
     ),

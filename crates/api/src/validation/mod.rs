@@ -10,6 +10,7 @@ mod dra;
 mod immutability;
 mod kv_cache;
 mod lora;
+mod lora_routing;
 mod name;
 mod pairing;
 mod parallelism;
@@ -76,6 +77,7 @@ fn validate_spec(service: &LLMInferenceService, rules: Rules, report: &mut Repor
     for (path, workload) in workloads(service) {
         rollout::check(&path, workload, report);
     }
+    lora_routing::check(service, report);
     dra::check(service, report);
     pairing::check(service, report);
     proof::check(service, report);

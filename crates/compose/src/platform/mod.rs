@@ -4,7 +4,7 @@ mod longboat;
 
 use std::collections::BTreeMap;
 
-use longboat_api::annotations::CERTIFICATE_EXPIRATION;
+use longboat_api::{annotations::CERTIFICATE_EXPIRATION, lora_routing::LoRaRoutingStrategy};
 use longboat_key::{Key, Name, Namespace};
 use longboat_quantity::{PATTERN_MISMATCH, Quantity};
 use serde::Deserialize;
@@ -58,6 +58,8 @@ pub struct Ingress {
     pub model_header: String,
     /// Whether routes match the model header.
     pub model_routing: ModelRouting,
+    /// How routes match the names of LoRA adapters.
+    pub lora_routing: LoRaRoutingStrategy,
 }
 
 /// Whether routes match requests by model.
@@ -222,6 +224,7 @@ impl Default for Ingress {
             enable_tls: false,
             model_header: "X-Gateway-Model-Name".to_owned(),
             model_routing: ModelRouting::default(),
+            lora_routing: LoRaRoutingStrategy::default(),
         }
     }
 }
@@ -239,6 +242,7 @@ struct RawIngress {
     enable_tls: bool,
     model_based_routing_header_name: String,
     model_based_routing_mode: String,
+    lora_model_routing_strategy: String,
 }
 
 #[derive(Default, Deserialize)]
@@ -375,6 +379,8 @@ fn ingress(
         // A value without exactly two parts is a name in the controller's namespace.
         _ => Key::new(system_namespace, Name(&raw.kserve_ingress_gateway)),
     };
+    let lora_routing = LoRaRoutingStrategy::of_setting(&raw.lora_model_routing_strategy)
+        .map_err(|error| invalid(&format!("invalid ingress config - {error}")))?;
     let fallback = Ingress::default();
     let or = |given: String, fallback: String| if given.is_empty() { fallback } else { given };
     Ok(Ingress {
@@ -387,6 +393,7 @@ fn ingress(
             "disabled" => ModelRouting::Disabled,
             _ => ModelRouting::Enabled,
         },
+        lora_routing,
     })
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use longboat_api::lora_routing::LoRaRoutingStrategy;
 use longboat_key::Namespace;
 
 use crate::{
@@ -66,4 +67,31 @@ fn downloads_are_asked_at_a_port_that_anybody_may_listen_on_or_not_at_all() {
         let error = port(&format!(r#"{{"downloadProgressPort": {wrong}}}"#)).unwrap_err().to_string();
         assert!(error.contains("longboat") && error.contains(wrong.trim_matches('"')), "{error}");
     }
+}
+
+#[test]
+fn a_strategy_of_lora_routing_that_does_not_exist_fails_all_settings() {
+    let strategy = |value: &str| {
+        let storage = r#"{"cpuRequest": "1", "cpuLimit": "1", "memoryRequest": "1Mi"}"#;
+        let ingress = format!(r#"{{"ingressGateway": "a/b"{value}}}"#);
+        let data = [("ingress", ingress.as_str()), ("storageInitializer", storage)];
+        let data = data.map(|(key, text)| (key.to_owned(), text.to_owned())).into();
+        Platform::parse(&data, Namespace("kserve"))
+            .map(|platform| platform.ingress.lora_routing)
+            .map_err(|error| error.to_string())
+    };
+    for (value, expected) in [
+        ("", LoRaRoutingStrategy::Exact),
+        (r#", "loraModelRoutingStrategy": """#, LoRaRoutingStrategy::Exact),
+        (r#", "loraModelRoutingStrategy": "Exact""#, LoRaRoutingStrategy::Exact),
+        (r#", "loraModelRoutingStrategy": "REGEX""#, LoRaRoutingStrategy::Regex),
+    ] {
+        assert_eq!(strategy(value), Ok(expected), "{value}");
+    }
+    assert_eq!(
+        strategy(r#", "loraModelRoutingStrategy": "regexp""#).unwrap_err(),
+        "failed to load ingress config: failed to convert InferenceServiceConfigMap to IngressConfig: invalid ingress config - \
+         unsupported loraModelRoutingStrategy \"regexp\" from the inferenceservice-config ConfigMap: supported values are \
+         \"exact\" and \"regex\""
+    );
 }

@@ -9,7 +9,7 @@ use longboat_key::Key;
 use super::{
     Backend, Entry, Filters, Rule, Table, Tables, Weighted,
     filter::PathChange,
-    matching::{Matcher, Path},
+    matching::{HeaderValue, Matcher, Path},
 };
 use crate::front::PublishedService;
 
@@ -109,7 +109,12 @@ impl Entry {
         let query = pairs.finish();
         let path = if query.is_empty() { path } else { format!("{path}?{query}") };
         let host = self.host.as_ref().map(|host| host.replacen('*', WILDCARD, 1));
-        let headers = headers.iter().map(|(name, value)| (name.to_string(), value.clone())).collect();
+        // No single value stands for a regular expression: another entry has to serve.
+        let value = |(name, value): &(HeaderName, HeaderValue)| match value {
+            HeaderValue::Exact(value) => Some((name.to_string(), value.clone())),
+            HeaderValue::Regex(_) => None,
+        };
+        let headers = headers.iter().map(value).collect::<Option<_>>()?;
         Some(Entrance { port, host, path, headers })
     }
 }

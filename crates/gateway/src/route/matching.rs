@@ -1,7 +1,11 @@
 //! Matches a request against one `matches` entry, and orders entries by precedence.
 
 use http::{HeaderName, Method, request::Parts};
-use longboat_api::foreign::httproute::HTTPRouteMatch;
+use longboat_api::foreign::httproute::{HTTPHeaderMatch, HTTPRouteMatch};
+use regex::{Regex, RegexBuilder};
+
+/// The most bytes of a compiled regular expression, which depends on the route: 4,096 characters of names need a tenth of it.
+const MAX_REGEX_BYTES: usize = 4 << 20;
 
 /// The path of an entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -10,11 +14,19 @@ pub(super) enum Path {
     Prefix(String),
 }
 
+/// The accepted values of a header.
+#[derive(Debug, Clone)]
+pub(super) enum HeaderValue {
+    Exact(String),
+    /// Matches the whole value.
+    Regex(Regex),
+}
+
 /// A compiled `matches` entry. All of its parts must match.
 #[derive(Debug)]
 pub(crate) struct Matcher {
     pub(super) path: Path,
-    pub(super) headers: Vec<(HeaderName, String)>,
+    pub(super) headers: Vec<(HeaderName, HeaderValue)>,
     pub(super) query: Vec<(String, String)>,
     method: Option<Method>,
 }
@@ -22,7 +34,7 @@ pub(crate) struct Matcher {
 /// The specificity of an entry, in the Gateway API's order of precedence.
 pub(crate) type Rank = (bool, usize, bool, usize, usize);
 
-/// Returns the parts of an entry that are not implemented, such as matching by regular expression.
+/// Returns the parts of an entry that are not implemented, such as paths by regular expression.
 pub(crate) fn unsupported(matching: &HTTPRouteMatch, at: &str) -> Vec<String> {
     let odd =
         |kind: Option<&String>, known: &[&str]| kind.is_some_and(|kind| !known.contains(&kind.as_str()));
@@ -30,17 +42,38 @@ pub(crate) fn unsupported(matching: &HTTPRouteMatch, at: &str) -> Vec<String> {
     if matching.path.as_ref().is_some_and(|path| odd(path.type_.as_ref(), &["Exact", "PathPrefix"])) {
         fields.push(format!("{at}.path.type"));
     }
-    if matching
-        .headers
-        .iter()
-        .any(|header| odd(header.type_.as_ref(), &["Exact"]) || header.name.parse::<HeaderName>().is_err())
-    {
+    if matching.headers.iter().any(|header| compiled(header).is_none()) {
         fields.push(format!("{at}.headers"));
     }
     if matching.query_params.iter().any(|param| odd(param.type_.as_ref(), &["Exact"])) {
         fields.push(format!("{at}.queryParams"));
     }
     fields
+}
+
+/// Compiles a header of an entry. Returns `None` if this is not implemented, or not possible.
+fn compiled(header: &HTTPHeaderMatch) -> Option<(HeaderName, HeaderValue)> {
+    let value = match header.type_.as_deref() {
+        None | Some("Exact") => HeaderValue::Exact(header.value.clone()),
+        Some("RegularExpression") => {
+            // Envoy compares the whole value, with or without anchors.
+            let whole = format!("^(?:{})$", header.value);
+            HeaderValue::Regex(RegexBuilder::new(&whole).size_limit(MAX_REGEX_BYTES).build().ok()?)
+        }
+        Some(_) => return None,
+    };
+    Some((header.name.parse().ok()?, value))
+}
+
+// === impl HeaderValue ===
+
+impl HeaderValue {
+    fn accepts(&self, value: &http::HeaderValue) -> bool {
+        match self {
+            Self::Exact(exact) => value.as_bytes() == exact.as_bytes(),
+            Self::Regex(regex) => value.to_str().is_ok_and(|text| regex.is_match(text)),
+        }
+    }
 }
 
 // === impl Matcher ===
@@ -55,12 +88,12 @@ impl Matcher {
             Path::Prefix(value.trim_end_matches('/').into())
         };
         // If there are several entries for one header, only the first counts.
-        let mut headers: Vec<(HeaderName, String)> = Vec::new();
+        let mut headers: Vec<(HeaderName, HeaderValue)> = Vec::new();
         for header in &matching.headers {
-            if let Ok(name) = header.name.parse::<HeaderName>()
+            if let Some((name, value)) = compiled(header)
                 && headers.iter().all(|(seen, _)| *seen != name)
             {
-                headers.push((name, header.value.clone()));
+                headers.push((name, value));
             }
         }
         Self {
@@ -84,9 +117,10 @@ impl Matcher {
                 .strip_prefix(prefix.as_str())
                 .is_some_and(|rest| rest.is_empty() || rest.starts_with('/')),
         }) && self.method.as_ref().is_none_or(|method| *method == head.method)
-            && self.headers.iter().all(|(name, value)| {
-                head.headers.get(name).is_some_and(|header| header.as_bytes() == value.as_bytes())
-            })
+            && self
+                .headers
+                .iter()
+                .all(|(name, value)| head.headers.get(name).is_some_and(|header| value.accepts(header)))
             && self
                 .query
                 .iter()

@@ -106,6 +106,28 @@ fn the_most_specific_match_wins_and_prefixes_cover_whole_elements() {
 }
 
 #[test]
+fn a_header_may_be_matched_by_a_regular_expression_of_its_whole_value() {
+    let matching = |value: &str| {
+        let mut rule = rule("PathPrefix", "/", 8000);
+        rule["matches"][0]["headers"] =
+            json!([{"type": "RegularExpression", "name": "X-Model", "value": value}]);
+        observed(&json!([rule]))
+    };
+    let table = compiled(&matching("^publishers/ns/models/(m|a\\.b)$"), 8080);
+    let finds = |model: &str| found(&table, "/v1/models", &[("x-model", model)]).is_some();
+    assert!(finds("publishers/ns/models/m") && finds("publishers/ns/models/a.b"));
+    assert!(!finds("publishers/ns/models/axb") && !finds("publishers/ns/models/mm"));
+    assert!(!finds("x/publishers/ns/models/m") && found(&table, "/v1/models", &[]).is_none());
+    // Without anchors, it is the whole value all the same.
+    let table = compiled(&matching("a|b"), 8080);
+    assert_eq!(
+        ["a", "b", "ab", "ca"].map(|model| found(&table, "/", &[("x-model", model)])),
+        [Some(1), Some(1), None, None]
+    );
+    assert_eq!(unsupported(&matching("(").routes[0]), ["spec.rules[0].matches[0].headers"]);
+}
+
+#[test]
 fn back_ends_are_resolved_to_ready_endpoints_or_a_reason() {
     let pool = json!({"group": "inference.networking.k8s.io", "kind": "InferencePool", "name": "pool", "port": 8000});
     let observed = observed(&json!([{"backendRefs": [

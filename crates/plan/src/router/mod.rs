@@ -25,7 +25,7 @@ pub(crate) fn plan(context: &Context, draft: &mut Draft) -> Result<(), Problem> 
     references::check(context)?;
     scheduler::plan(context, draft)?;
     draft.events.extend(divergence(context));
-    match route::plan(context).map_err(Problem::route)? {
+    match route::plan(context)? {
         Some(route) => {
             draft.events.extend(collision::event(context));
             draft.add(context, route).map_err(Problem::route)

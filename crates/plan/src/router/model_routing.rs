@@ -1,42 +1,128 @@
 //! Routing by the model that a header names.
 
-use longboat_api::{annotations::MODEL_BASED_ROUTING, foreign::httproute::HTTPRouteSpec};
+use longboat_api::{
+    annotations::{LORA_MODEL_ROUTING_STRATEGY, MODEL_BASED_ROUTING},
+    foreign::httproute::{HTTPHeaderMatch, HTTPRouteMatch, HTTPRouteSpec},
+    lora_routing::LoRaRoutingStrategy,
+};
 use longboat_compose::platform::ModelRouting;
 use longboat_key::{Name, Namespace};
 
+use super::group::models_of_spec;
 use crate::context::Context;
 
-/// Adds matches on the model header for adapters. If routing by model name is off, removes all matches on the header.
+const EXACT: &str = "Exact";
+const REGULAR_EXPRESSION: &str = "RegularExpression";
+
+/// Lets the matches on the model header accept the names of adapters too. If routing by model name is off, removes all matches
+/// on the header.
 ///
 /// # Errors
-/// If the names of the adapters cannot be determined.
+/// If the matches cannot be changed as the service or the platform asks. Then nothing is changed.
 pub(super) fn apply(context: &Context, spec: &mut HTTPRouteSpec) -> Result<(), String> {
-    let header = &context.snapshot.platform.ingress.model_header;
-    if enabled(context) {
-        let adapters = context.adapters()?;
+    let header = context.snapshot.platform.ingress.model_header.as_str();
+    if !enabled(context) {
         for rule in &mut spec.rules {
-            let mut more = Vec::new();
-            for found in &rule.matches {
-                let Some(position) = found.headers.iter().position(|candidate| candidate.name == *header)
-                else {
-                    continue;
-                };
-                for adapter in &adapters {
-                    let mut copy = found.clone();
-                    copy.headers[position].value = context.published_name(&adapter.name);
-                    more.push(copy);
-                }
-            }
-            rule.matches.extend(more);
+            rule.matches.retain(|found| position(found, header).is_none());
         }
+        // A rule without matches matches everything.
+        spec.rules.retain(|rule| !rule.matches.is_empty());
         return Ok(());
     }
-    for rule in &mut spec.rules {
-        rule.matches.retain(|found| !found.headers.iter().any(|candidate| candidate.name == *header));
+    let base = context.model_name();
+    let adapters: Vec<&str> = models_of_spec(context.spec, context.name)
+        .into_iter()
+        .filter(|name| !name.is_empty() && *name != base)
+        .collect();
+    let mut matches = spec.rules.iter().flat_map(|rule| &rule.matches);
+    if adapters.is_empty() || matches.all(|found| position(found, header).is_none()) {
+        return Ok(());
     }
-    // A rule without matches matches everything.
-    spec.rules.retain(|rule| !rule.matches.is_empty());
+    let own = LoRaRoutingStrategy::of_annotations(&context.spec.workload.annotations);
+    match own.map_err(|error| error.to_string())?.unwrap_or(context.snapshot.platform.ingress.lora_routing) {
+        LoRaRoutingStrategy::Exact => add_exact(context, header, &adapters, spec),
+        LoRaRoutingStrategy::Regex => {
+            check_base_matches(context, header, spec)?;
+            let names = std::iter::once(base).chain(adapters).map(quoted).collect::<Vec<_>>().join("|");
+            let value = format!("^{}({names})$", quoted(&context.published_name("")));
+            let matches = spec.rules.iter_mut().flat_map(|rule| &mut rule.matches);
+            for found in matches.flat_map(|found| &mut found.headers).filter(|found| is(found, header)) {
+                found.type_ = Some(REGULAR_EXPRESSION.to_owned());
+                found.value.clone_from(&value);
+            }
+        }
+    }
     Ok(())
+}
+
+/// Adds a copy of each match for each adapter.
+fn add_exact(context: &Context, header: &str, adapters: &[&str], spec: &mut HTTPRouteSpec) {
+    for rule in &mut spec.rules {
+        let mut more = Vec::new();
+        for found in &rule.matches {
+            let Some(position) = position(found, header) else { continue };
+            for adapter in adapters {
+                let mut copy = found.clone();
+                copy.headers[position].value = context.published_name(adapter);
+                more.push(copy);
+            }
+        }
+        rule.matches.extend(more);
+    }
+}
+
+/// Refuses matches on the model header that are not those of the base model: nobody knows which adapters they are for.
+fn check_base_matches(context: &Context, header: &str, spec: &HTTPRouteSpec) -> Result<(), String> {
+    let base = context.published_name(context.model_name());
+    for (at, rule) in spec.rules.iter().enumerate() {
+        for (number, found) in rule.matches.iter().enumerate() {
+            let mut by_model = found.headers.iter().filter(|candidate| is(candidate, header));
+            let Some(first) = by_model.next() else { continue };
+            let type_ = first.type_.as_deref().unwrap_or(EXACT);
+            let problem = if by_model.next().is_some() {
+                format!(
+                    "carries multiple case-equivalent {header} headers; Gateway API only evaluates the first"
+                )
+            } else if type_ != EXACT || first.value != base {
+                format!(
+                    "has an unrecognized {header} match (type {type_}, value {:?}); expected an Exact match on the base model \
+                     identity {base:?}",
+                    first.value
+                )
+            } else {
+                continue;
+            };
+            let rule = rule.name.clone().unwrap_or_else(|| at.to_string());
+            return Err(format!(
+                "LoRA routing strategy \"regex\" cannot be applied: rule {rule:?} match {number} {problem}; set \
+                 spec.annotations[{LORA_MODEL_ROUTING_STRATEGY}] to \"exact\" to route this service with Exact matches \
+                 instead; any existing HTTPRoute keeps its previous matches"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// The position of the model header among the headers of a match.
+fn position(found: &HTTPRouteMatch, header: &str) -> Option<usize> {
+    found.headers.iter().position(|candidate| is(candidate, header))
+}
+
+/// Whether a match is on the header. The names of headers have no case.
+fn is(found: &HTTPHeaderMatch, header: &str) -> bool {
+    found.name.eq_ignore_ascii_case(header)
+}
+
+/// A regular expression that matches only this text, in the syntax that gateways have in common.
+fn quoted(text: &str) -> String {
+    let mut quoted = String::with_capacity(text.len());
+    for c in text.chars() {
+        if r"\.+*?()|[]{}^$".contains(c) {
+            quoted.push('\\');
+        }
+        quoted.push(c);
+    }
+    quoted
 }
 
 fn enabled(context: &Context) -> bool {

@@ -9,7 +9,7 @@ use longboat_api::{
 use longboat_key::Name;
 
 use super::{group, model_routing, pool_migration};
-use crate::{context::Context, labels, names, owner};
+use crate::{context::Context, labels, names, owner, problem::Problem};
 
 /// The composed spec of the managed route. Returns `None` if the user brings routes, or wants none.
 pub(crate) fn managed_spec<'a>(context: &Context<'a>) -> Option<&'a HTTPRouteSpec> {
@@ -22,10 +22,10 @@ pub(crate) fn managed_spec<'a>(context: &Context<'a>) -> Option<&'a HTTPRouteSpe
 
 /// Returns the desired route: the composed spec, with routing by model name if that is on, and with pools in the group that
 /// the gateway understands.
-pub(super) fn plan(context: &Context) -> Result<Option<HTTPRoute>, String> {
+pub(super) fn plan(context: &Context) -> Result<Option<HTTPRoute>, Problem> {
     let Some(spec) = managed_spec(context) else { return Ok(None) };
     let mut spec = spec.clone();
-    model_routing::apply(context, &mut spec)?;
+    model_routing::apply(context, &mut spec).map_err(Problem::routing_precondition)?;
     let name = names::route(context.name);
     let mut metadata = owner::child(context, name.clone(), labels::of(component::ROUTER, context.name));
     if !spec.hostnames.is_empty() {

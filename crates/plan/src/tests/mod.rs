@@ -8,6 +8,7 @@ mod composing;
 mod downloads;
 mod labels;
 mod laws;
+mod lora_routing;
 mod pairing;
 mod proof;
 mod reads;

@@ -22,18 +22,16 @@ pub(super) fn propagate_from_spec(labels: &Map, annotations: &Map, target: &mut 
     if !labels.is_empty() {
         target.labels.get_or_insert_default().extend(labels.clone());
     }
-    let annotations: Map = without_routing_mark(annotations);
+    let annotations: Map = without_routing_marks(annotations);
     if !annotations.is_empty() {
         target.annotations.get_or_insert_default().extend(annotations);
     }
 }
 
-/// Removes the annotation by which presets declare that they support routing by model name. It is for the route, not for
-/// pods.
-pub(super) fn without_routing_mark(annotations: &Map) -> Map {
-    annotations
-        .iter()
-        .filter(|(key, _)| *key != longboat_api::annotations::MODEL_BASED_ROUTING)
+/// Removes the annotations that are for the route, not for pods: a change of routing must not restart pods.
+pub(super) fn without_routing_marks(map: &Map) -> Map {
+    map.iter()
+        .filter(|(key, _)| !annotations::ROUTING.contains(&key.as_str()))
         .map(|(k, v)| (k.clone(), v.clone()))
         .collect()
 }

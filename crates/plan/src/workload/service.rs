@@ -19,7 +19,7 @@ pub(super) fn plan(context: &Context) -> Service {
     own_labels.extend(workload.labels.clone());
     let mut object = owner::child(context, names::workload_service(context.name), own_labels);
     object.annotations =
-        Some(metadata::without_routing_mark(&workload.annotations)).filter(|all| !all.is_empty());
+        Some(metadata::without_routing_marks(&workload.annotations)).filter(|all| !all.is_empty());
     let protocol = if context.tls() { "https" } else { "http" };
     Service {
         metadata: object,
