@@ -2,19 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
-use serde_json::Value;
-
 use super::{
     limits::UsageLimit,
     section::{Band, Section, count, time_to_live, wrong},
 };
 use crate::{
-    config::{EndpointPickerConfig, PluginReference},
+    config::EndpointPickerConfig,
     error::ConfigError,
     parameters::{NoParameters, Parameters},
     reading,
 };
+use serde::Deserialize;
 
 /// All settings of flow control.
 #[derive(Debug, Clone, PartialEq)]
@@ -221,9 +219,8 @@ impl Settings {
         let section = config.flow_control.as_ref().filter(|value| !value.is_null());
         let section: Section = match section {
             None => Section::default(),
-            Some(section) => {
-                reading::read_at("flowControl", section).map_err(|error| ConfigError::misread(&error))?
-            }
+            Some(section) => reading::read_at("flowControl", section)
+                .map_err(|error| config.as_written(ConfigError::misread(&error)))?,
         };
         let ttl_ms = time_to_live(section.default_request_ttl.as_ref())?;
         let mut bands = BTreeMap::new();
@@ -234,15 +231,6 @@ impl Settings {
                 return Err(wrong(&format!("{path}.priority"), format!("{priority} is listed twice")));
             }
         }
-        let former = config.saturation_detector.as_ref().filter(|value| !value.is_null());
-        let former: Option<PluginReference> = match former {
-            None => None,
-            value => Some(
-                reading::read_at("saturationDetector", value.unwrap_or(&Value::Null))
-                    .map_err(|error| ConfigError::misread(&error))?,
-            ),
-        };
-        let reference = section.saturation_detector.or(former);
         let default_band = band(config, "defaultPriorityBand", section.default_priority_band.as_ref())?;
         let negative = section.default_negative_priority_band.as_ref();
         Ok(Self {
@@ -258,7 +246,10 @@ impl Settings {
             },
             default_band,
             usage_limit: usage_limit(config, section.usage_limit_policy_plugin_ref.as_deref())?,
-            detector: detector(config, reference.as_ref().map(|reference| reference.plugin_ref.as_str()))?,
+            detector: detector(
+                config,
+                section.saturation_detector.as_ref().map(|detector| detector.plugin_ref.as_str()),
+            )?,
         })
     }
 
