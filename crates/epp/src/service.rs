@@ -119,6 +119,7 @@ impl Server {
             stale_after: (!layer.disabled).then_some(args.metrics_staleness_threshold),
             max_body: args.max_request_body_size,
             parsers,
+            propagate_priority: config.propagates_priority(),
             max_bodies: args.max_request_bytes_in_flight,
             settling: settling(&flow.detector, &args),
             flow,
@@ -295,11 +296,10 @@ impl Server {
 /// The time until the saturation shows that a request has ended. A load that the picker counts itself changes at once. A
 /// scraped load changes after the engine has freed its memory and was scraped again.
 fn settling(detector: &flow::Detector, args: &Args) -> Duration {
-    match detector {
-        flow::Detector::Concurrency { .. } => Duration::from_millis(10),
-        flow::Detector::Utilization { .. } => {
-            args.refresh_metrics_interval + args.metrics_staleness_threshold + Duration::from_millis(250)
-        }
+    if detector.leaves().any(|leaf| matches!(leaf, flow::Detector::Utilization { .. })) {
+        args.refresh_metrics_interval + args.metrics_staleness_threshold + Duration::from_millis(250)
+    } else {
+        Duration::from_millis(10)
     }
 }
 

@@ -118,8 +118,11 @@ pub struct PluginReference {
 
 /// `requestHandler`.
 #[derive(Debug, Clone, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RequestHandlerSpec {
+    /// Whether the priority of a request is written into its body.
+    #[serde(default)]
+    pub propagate_priority: Option<bool>,
     /// In the order in which they are tried.
     #[serde(default, deserialize_with = "nullable")]
     pub parsers: Vec<PluginReference>,
@@ -296,6 +299,11 @@ impl EndpointPickerConfig {
             "=false" => Some(false),
             _ => None,
         }) == Some(true)
+    }
+
+    /// Whether the priority of a request is written into its body.
+    pub fn propagates_priority(&self) -> bool {
+        self.request_handler.as_ref().and_then(|handler| handler.propagate_priority) == Some(true)
     }
 
     /// The names of the declared plugins.

@@ -43,7 +43,7 @@ const PARSERS: [(&str, Parser); 6] = [
 const DEFAULT_PARSERS: [Parser; 3] = [Parser::OpenAi, Parser::Anthropic, Parser::VllmHttp];
 
 /// The plugin types that each part of flow control may have. Each type can be named without being declared.
-const DETECTORS: &[&str] = &["utilization-detector", "concurrency-detector"];
+const DETECTORS: &[&str] = &["utilization-detector", "concurrency-detector", "max-saturation-detector"];
 const FAIRNESS: &[&str] =
     &["global-strict-fairness-policy", "round-robin-fairness-policy", "program-aware-fairness"];
 const ORDERING: &[&str] = &["fcfs-ordering-policy", "edf-ordering-policy", "slo-deadline-ordering-policy"];
@@ -88,6 +88,7 @@ impl EndpointPickerConfig {
         for plugin in &self.plugins {
             let parameters = Parameters { name: plugin.name(), value: plugin.parameters.as_ref() };
             crate::flow::check_part(&plugin.plugin_type, &parameters)?;
+            crate::flow::check_several(self, &plugin.plugin_type, &parameters)?;
         }
         let Some(flow) = &self.flow_control else { return Ok(()) };
         if let Some(detector) = flow.get("saturationDetector") {

@@ -468,7 +468,8 @@ fn what_is_wrong_is_told_with_its_place_its_value_and_what_was_meant() {
         (
             format!("{flow}{{defaultPriorityBand: {{maxRequest: 1}}}}"),
             "the endpoint picker configuration: flowControl.defaultPriorityBand: there is no field \"maxRequest\" here, only \
-             priority, maxBytes, maxRequests, fairnessPolicyRef, orderingPolicyRef; did you mean \"maxRequests\"?",
+             priority, maxBytes, maxRequests, fairnessPolicyRef, orderingPolicyRef, defaultRequestTTL, \
+             noEndpointRequestTTL; did you mean \"maxRequests\"?",
         ),
         (
             "plugins: [{type: utilization-detector, parameters: {queueDepthThreshold: -3}}]".to_owned(),
