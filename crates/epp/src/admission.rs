@@ -9,7 +9,7 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
-use longboat_scheduler::flow::{self, Arrival, ConcurrencyMode, Detector, Eviction, Lease, Ticket};
+use longboat_scheduler::flow::{self, Arrival, Detector, Eviction, Lease, Ticket};
 use parking_lot::Mutex;
 use tokio::{
     sync::{Notify, oneshot},
@@ -21,6 +21,7 @@ use crate::{
     answer::{Code, Refusal},
     core::Core,
     gate::{EnqueueError, Gate, Next},
+    saturation::{self, Reading},
 };
 
 pub(crate) use crate::gate::Permit;
@@ -168,7 +169,8 @@ impl Admission {
     /// Dispatches the requests that the pool has room for, and drops those that waited too long.
     pub(crate) fn turn(&self, core: &Core) {
         loop {
-            let Some(sender) = self.gate.expired(core.now_ms()) else { break };
+            let has_endpoints = !core.pool.members().is_empty();
+            let Some(sender) = self.gate.expired(core.now_ms(), has_endpoints) else { break };
             let message = "request timed out in queue: request evicted from queue: request TTL expired";
             let _ = sender.send(Err(dropped(core, "rejected-ttl-expired", message)));
         }
@@ -262,44 +264,23 @@ impl Admission {
 
     /// Returns the number of endpoints without recent metrics. Returns `None` if the saturation is not computed from metrics.
     pub(crate) fn stale_endpoints(&self, core: &Core) -> Option<usize> {
-        let Detector::Utilization { stale_after_ms, .. } = self.settings.detector else { return None };
+        let stale_after_ms = self.settings.detector.leaves().find_map(|leaf| match leaf {
+            Detector::Utilization { stale_after_ms, .. } => Some(*stale_after_ms),
+            _ => None,
+        })?;
         let (now, limit) = (Instant::now(), Duration::from_millis(stale_after_ms));
         let members = core.pool.members();
         Some(members.iter().filter(|member| !member.snapshot(now, Some(limit)).fresh).count())
     }
 
-    /// Returns the saturation of the pool. The pool is full at 1 and above, and a pool without endpoints counts as full.
+    /// Returns the saturation of the pool.
     pub(crate) fn saturation(&self, core: &Core) -> f64 {
-        let members = core.pool.members();
-        let count = float(members.len() as u64);
-        if members.is_empty() {
-            return 1.0;
-        }
-        match self.settings.detector {
-            Detector::Utilization { queue_depth, kv_usage, stale_after_ms } => {
-                let (now, limit) = (Instant::now(), Duration::from_millis(stale_after_ms));
-                let full = |snapshot: longboat_scheduler::Snapshot| {
-                    let metrics = &snapshot.metrics;
-                    let share = (metrics.waiting / queue_depth).max(metrics.kv_usage / kv_usage);
-                    if snapshot.fresh { share } else { 1.0 }
-                };
-                members.iter().map(|member| full(member.snapshot(now, Some(limit)))).sum::<f64>() / count
-            }
-            Detector::Concurrency { requests, tokens, mode } => {
-                // The lock stays while the admitted ones are counted: a request that becomes in flight in between would count in
-                // neither, and one too many would go on (`tests/interleavings.rs`).
-                let state = core.state.read();
-                let loads = members.iter().map(|member| state.in_flight(member.endpoint.slot));
-                let (sum, sum_tokens) = loads.fold((0, 0), |sum, load| (sum.0 + load.0, sum.1 + load.1));
-                let by_requests = share(sum + self.gate.admitted(), count * float(requests));
-                let by_tokens = share(sum_tokens, count * float(tokens));
-                match mode {
-                    ConcurrencyMode::Requests => by_requests,
-                    ConcurrencyMode::Tokens => by_tokens,
-                    ConcurrencyMode::Hybrid => by_requests.max(by_tokens),
-                }
-            }
-        }
+        saturation::of_pool(core, &self.settings.detector, &|| self.gate.admitted())
+    }
+
+    /// Returns what each of several detectors measures.
+    pub(crate) fn readings(&self, core: &Core) -> Vec<Reading<'_>> {
+        saturation::readings(core, &self.settings.detector, &|| self.gate.admitted())
     }
 }
 
@@ -315,13 +296,4 @@ fn dropped(core: &Core, reason: &'static str, message: impl Into<String>) -> Ref
 
 fn shutting_down() -> Refusal {
     Refusal::dropped(Code::ServiceUnavailable, "rejected-shutting-down", "the endpoint picker shuts down")
-}
-
-fn share(used: u64, capacity: f64) -> f64 {
-    if capacity > 0.0 { float(used) / capacity } else { 1.0 }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
-fn float(count: u64) -> f64 {
-    count as f64
 }

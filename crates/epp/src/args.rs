@@ -122,6 +122,9 @@ pub struct Args {
     /// Allow alpha plugins.
     #[arg(long, action = ArgAction::Set, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
     pub allow_experimental_plugins: bool,
+    /// Feature gates, such as flowControl=true. They count more than `featureGates` of the configuration.
+    #[arg(long, value_delimiter = ',')]
+    pub feature_gates: Vec<String>,
     /// Scheme of the endpoints' metrics, if the configuration does not set it.
     #[arg(long)]
     pub model_server_metrics_scheme: Option<String>,

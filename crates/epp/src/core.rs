@@ -43,6 +43,8 @@ pub(crate) struct Settings {
     pub(crate) parsers: Vec<Parser>,
     /// The limit for the bytes of all request bodies together, copies included.
     pub(crate) max_bodies: usize,
+    /// Whether the priority of a request is written into its body.
+    pub(crate) propagate_priority: bool,
     /// The settings of flow control.
     pub(crate) flow: flow::Settings,
     /// The time until the saturation shows that a request has ended.

@@ -63,6 +63,7 @@ fn core() -> Option<Arc<Core>> {
         stale_after: None,
         max_body: MAX_BODY,
         max_bodies: 4 * MAX_BODY,
+        propagate_priority: true,
         parsers: vec![
             Parser::OpenAi,
             Parser::Anthropic,

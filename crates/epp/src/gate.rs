@@ -100,8 +100,8 @@ impl<T> Gate<T> {
     }
 
     /// Takes a request that has waited too long.
-    pub(crate) fn expired(&self, now: u64) -> Option<T> {
-        self.queue.lock().expired(now)
+    pub(crate) fn expired(&self, now: u64, has_endpoints: bool) -> Option<T> {
+        self.queue.lock().expired(now, has_endpoints)
     }
 
     /// Refuses further requests, and calls `take` for each waiting request.

@@ -28,6 +28,7 @@ mod monitoring;
 mod pool;
 mod readers;
 mod rewrites;
+mod saturation;
 mod scrape;
 mod service;
 mod subset;

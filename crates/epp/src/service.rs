@@ -103,10 +103,11 @@ impl Server {
         };
         let decisions = args.kept_decisions()?;
         let options = Options { allow_experimental: args.allow_experimental_plugins, trace: decisions > 0 };
-        let LoadedConfig { config, layer, scheduler, flow, parsers } = load(&text, options)?;
+        let LoadedConfig { config, layer, scheduler, flow, parsers } =
+            load(&text, &args.feature_gates, options)?;
         let layer = with_flags(layer, &config, &args)?;
         args.check(layer.discovery_file.is_some())?;
-        for warning in config.warnings() {
+        for warning in config.deprecations().into_iter().chain(config.warnings()) {
             tracing::warn!("{warning}");
         }
         for warning in args.warnings() {
@@ -118,6 +119,7 @@ impl Server {
             stale_after: (!layer.disabled).then_some(args.metrics_staleness_threshold),
             max_body: args.max_request_body_size,
             parsers,
+            propagate_priority: config.propagates_priority(),
             max_bodies: args.max_request_bytes_in_flight,
             settling: settling(&flow.detector, &args),
             flow,
@@ -294,11 +296,10 @@ impl Server {
 /// The time until the saturation shows that a request has ended. A load that the picker counts itself changes at once. A
 /// scraped load changes after the engine has freed its memory and was scraped again.
 fn settling(detector: &flow::Detector, args: &Args) -> Duration {
-    match detector {
-        flow::Detector::Concurrency { .. } => Duration::from_millis(10),
-        flow::Detector::Utilization { .. } => {
-            args.refresh_metrics_interval + args.metrics_staleness_threshold + Duration::from_millis(250)
-        }
+    if detector.leaves().any(|leaf| matches!(leaf, flow::Detector::Utilization { .. })) {
+        args.refresh_metrics_interval + args.metrics_staleness_threshold + Duration::from_millis(250)
+    } else {
+        Duration::from_millis(10)
     }
 }
 

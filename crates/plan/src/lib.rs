@@ -54,7 +54,7 @@ pub use plan::{Finalization, Plan, children, finalization};
 pub use problem::{Phase, PlanError, Problem};
 pub use refusal::{Refusal, refusals};
 pub use router::group::models_of_spec;
-pub use scheduler::{ConfigOrigin, PickerRefusal, TransformError, VersionError, refusal_of_spec};
+pub use scheduler::{ConfigOrigin, PickerRefusal, RefusedBy, TransformError, VersionError, refusal_of_spec};
 pub use snapshot::{Capabilities, Snapshot};
 pub use status::{Download, Progress, leaving, status};
 pub use wave::Wave;

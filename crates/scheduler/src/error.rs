@@ -31,18 +31,32 @@ pub enum ConfigError {
     Syntax(String),
     /// The document is not an `EndpointPickerConfig`.
     #[error(
-        "expected kind EndpointPickerConfig with apiVersion llm-d.ai/v1alpha1 (or \
-         inference.networking.x-k8s.io/v1alpha1), found kind \"{kind}\" with apiVersion \"{api_version}\""
+        "expected kind EndpointPickerConfig with apiVersion {expected}, found kind \"{kind}\" with apiVersion \
+         \"{api_version}\""
     )]
     Kind {
         /// The `apiVersion` found.
         api_version: String,
         /// The `kind` found.
         kind: String,
+        /// The `apiVersion` to write.
+        expected: &'static str,
+    },
+    /// A field that another version of the document has.
+    #[error("{path} is not a field of {version}: write {now}")]
+    Misplaced {
+        /// The field's path.
+        path: String,
+        /// The version of the document.
+        version: String,
+        /// The field of this version.
+        now: String,
     },
     /// Unknown feature gates.
-    #[error("featureGates: unknown feature gate {names}")]
+    #[error("{from}: unknown feature gate {names}")]
     FeatureGate {
+        /// The field or flag that lists them.
+        from: &'static str,
         /// The position of the first one in the list.
         index: usize,
         /// The gates with hints, and the known gates.
@@ -52,7 +66,7 @@ pub enum ConfigError {
     #[error("{path}: \"{value}\" is not supported, because it needs {needs}; remove the field")]
     Unsupported {
         /// The field's path.
-        path: &'static str,
+        path: String,
         /// Its value.
         value: String,
         /// What it would need.

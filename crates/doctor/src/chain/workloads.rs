@@ -6,7 +6,7 @@ use longboat_api::{
     v1alpha2::LLMInferenceService,
 };
 use longboat_key::{Name, Namespace};
-use longboat_plan::{PickerRefusal, names};
+use longboat_plan::{PickerRefusal, RefusedBy, names};
 
 use super::pods;
 use crate::{facts::Facts, finding::Cause};
@@ -76,11 +76,13 @@ pub(crate) fn follow(facts: &Facts, service: &LLMInferenceService, condition: &C
 
 /// Returns the cause if this build's picker does not start with its configuration. Another picker may start with it.
 fn picker_config(facts: &Facts, deployment: &Deployment) -> Option<Cause> {
-    let refusal = PickerRefusal::of(deployment, &facts.snapshot.config_maps)?;
+    let images = &facts.snapshot.platform.images;
+    let refusal = PickerRefusal::of(deployment, &facts.snapshot.config_maps, images)?;
     let fix = "correct spec.router.scheduler.config; `longboat validate` names the line in the manifest";
     // In a local cluster, the images of other pickers run this build's picker too.
-    let is_ours = facts.local || refusal.is_ours(&facts.snapshot.platform.images);
-    is_ours.then(|| Cause::new("PickerConfigRefused", refusal.to_string(), fix))
+    let is_ours = facts.local || refusal.is_ours(images);
+    let is_refused = is_ours && refusal.by == RefusedBy::ThisBuild;
+    is_refused.then(|| Cause::new("PickerConfigRefused", refusal.to_string(), fix))
 }
 
 /// Returns the cause if pods may not be created.

@@ -20,6 +20,7 @@ use super::{
 #[derive(Debug, Default)]
 pub(super) struct Fields<'a> {
     model: Option<&'a RawValue>,
+    priority: Option<&'a RawValue>,
     pub(super) stream: bool,
     pub(super) cache_salt: Option<Cow<'a, str>>,
     pub(super) messages: Option<MessageList<'a>>,
@@ -69,11 +70,20 @@ impl<'a> Fields<'a> {
     pub(super) fn model(&self, body: &[u8]) -> Option<(String, Range<usize>)> {
         let raw = self.model?.get();
         let name = serde_json::from_str::<String>(raw).ok()?;
-        // `raw` is a slice of `body`, so its address gives the offset.
-        let start = (raw.as_ptr() as usize).checked_sub(body.as_ptr() as usize)?;
-        let range = start..start + raw.len();
-        (body.get(range.clone()) == Some(raw.as_bytes())).then_some((name, range))
+        Some((name, place(raw, body)?))
     }
+
+    /// Returns the place of the priority's value in the body, if it has one.
+    pub(super) fn priority_at(&self, body: &[u8]) -> Option<Range<usize>> {
+        place(self.priority?.get(), body)
+    }
+}
+
+/// Returns the place of a slice of the body in the body.
+fn place(raw: &str, body: &[u8]) -> Option<Range<usize>> {
+    let start = (raw.as_ptr() as usize).checked_sub(body.as_ptr() as usize)?;
+    let range = start..start + raw.len();
+    (body.get(range.clone()) == Some(raw.as_bytes())).then_some(range)
 }
 
 fn reworded(error: &serde_json::Error) -> String {
@@ -95,6 +105,7 @@ impl<'de> Deserialize<'de> for Fields<'de> {
                 while let Some(key) = map.next_key::<Text<'de>>()? {
                     match key.0.as_deref().unwrap_or_default() {
                         "model" => fields.model = Some(map.next_value()?),
+                        "priority" => fields.priority = Some(map.next_value()?),
                         "stream" => fields.stream = map.next_value::<Flag>()?.0,
                         "cache_salt" => fields.cache_salt = map.next_value::<Text<'de>>()?.0,
                         "messages" => fields.messages = map.next_value::<Input<'de>>()?.into_messages(),

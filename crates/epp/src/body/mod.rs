@@ -94,6 +94,8 @@ pub(crate) struct ParsedBody {
     pub(crate) model: String,
     /// The range of the model's JSON value in the body.
     pub(crate) model_at: Range<usize>,
+    /// The range of the priority's JSON value in the body. `None` if the body has none.
+    pub(crate) priority_at: Option<Range<usize>>,
     /// Whether the client asks for a streamed response.
     pub(crate) stream: bool,
     /// The prompts, for prefix hashing.
@@ -151,6 +153,7 @@ pub(crate) fn parse(api: Api, body: &[u8], limit: usize) -> Result<ParsedBody, B
     Ok(ParsedBody {
         model,
         model_at,
+        priority_at: fields.priority_at(body),
         stream: fields.stream,
         exact: given.is_some_and(PromptField::is_tokens),
         prompts,

@@ -4,6 +4,8 @@ use std::ops::Range;
 
 use bytes::Bytes;
 
+use crate::body::ParsedBody;
+
 /// Puts the client's model name back into responses.
 pub(super) struct Rewrite {
     tight: (Vec<u8>, Vec<u8>),
@@ -47,11 +49,47 @@ fn replace(body: &[u8], (from, to): &(Vec<u8>, Vec<u8>)) -> Option<Bytes> {
     Some(Bytes::from(changed))
 }
 
-/// Returns the request's body with another model, and otherwise unchanged byte for byte.
-pub(crate) fn request(body: &[u8], model_at: &Range<usize>, target: &str) -> Bytes {
-    let mut changed = Vec::with_capacity(body.len() + target.len());
-    changed.extend_from_slice(&body[..model_at.start]);
-    changed.extend_from_slice(json(target).as_bytes());
-    changed.extend_from_slice(&body[model_at.end..]);
+/// A change of a request's body, which is JSON.
+pub(crate) struct Edit {
+    at: Range<usize>,
+    text: String,
+}
+
+impl Edit {
+    /// Replaces the model.
+    pub(crate) fn model(parsed: &ParsedBody, target: &str) -> Self {
+        Self { at: parsed.model_at.clone(), text: json(target) }
+    }
+
+    /// Replaces or adds the priority. Returns `None` if the body is no JSON object with fields.
+    pub(crate) fn priority(body: &[u8], parsed: &ParsedBody, priority: i32) -> Option<Self> {
+        if let Some(at) = &parsed.priority_at {
+            return Some(Self { at: at.clone(), text: priority.to_string() });
+        }
+        if parsed.model_at.is_empty() {
+            return None;
+        }
+        let first = body.iter().position(|byte| *byte == b'{')? + 1;
+        // At least the model follows.
+        Some(Self { at: first..first, text: format!("\"priority\":{priority},") })
+    }
+}
+
+/// Returns the request's body with these changes, and otherwise unchanged byte for byte.
+pub(crate) fn request(body: &Bytes, edits: impl IntoIterator<Item = Edit>) -> Bytes {
+    let mut edits: Vec<Edit> = edits.into_iter().collect();
+    if edits.is_empty() {
+        return body.clone();
+    }
+    edits.sort_by_key(|edit| edit.at.start);
+    let more: usize = edits.iter().map(|edit| edit.text.len()).sum();
+    let mut changed = Vec::with_capacity(body.len() + more);
+    let mut done = 0;
+    for Edit { at, text } in edits {
+        changed.extend_from_slice(&body[done..at.start]);
+        changed.extend_from_slice(text.as_bytes());
+        done = at.end;
+    }
+    changed.extend_from_slice(&body[done..]);
     Bytes::from(changed)
 }

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::{
     Exchange, LatencyMeasurement, ParsedRequest, PendingRequest, RequestPhase, RoutedRequest, headers,
-    rewrite::{self, Rewrite},
+    rewrite::{self, Edit, Rewrite},
     usage::UsageScan,
 };
 use crate::{
@@ -68,8 +68,9 @@ impl Exchange {
         self.core.metrics.running(&labels, 1);
         self.core.metrics.processed(pending.since.elapsed());
         let rewritten = (target != parsed.model).then(|| Rewrite::new(&target, &parsed.model));
-        let body =
-            if rewritten.is_some() { rewrite::request(&body, &parsed.model_at, &target) } else { body };
+        let model = rewritten.is_some().then(|| Edit::model(&parsed, &target));
+        let told = self.core.settings.propagate_priority.then(|| Edit::priority(&body, &parsed, priority));
+        let body = rewrite::request(&body, model.into_iter().chain(told.flatten()));
         out.push(Reply {
             action: Action::RequestHeaders(headers::request_changes(
                 &pending.headers,

@@ -20,7 +20,7 @@ use super::{
     RequestLabels,
     buckets::{Buckets, LATENCY, SCHEDULING},
 };
-use crate::answer::Refusal;
+use crate::{answer::Refusal, saturation::Reading};
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct WaitingLabels {
@@ -56,6 +56,12 @@ struct OutcomeLabels {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct DetectorLabels {
+    detector: String,
+    stage: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct StageLabels {
     inference_pool: String,
     stage: &'static str,
@@ -72,6 +78,7 @@ pub(crate) struct FlowMetrics {
     cycles: Histogram,
     requests: Family<OutcomeLabels, Counter>,
     saturation: Family<StageLabels, Gauge<f64, AtomicU64>>,
+    readings: Family<DetectorLabels, Gauge<f64, AtomicU64>>,
 }
 
 impl FlowMetrics {
@@ -86,7 +93,10 @@ impl FlowMetrics {
             cycles: Buckets(SCHEDULING).new_metric(),
             requests: Family::default(),
             saturation: Family::default(),
+            readings: Family::default(),
         };
+        let help = "Saturation that each of several detectors measures, by stage";
+        registry.register("llm_d_epp_flow_control_detector_saturation", help, metrics.readings.clone());
         for prefix in ["llm_d_epp_", "inference_extension_"] {
             let name = |name: &str| format!("{prefix}flow_control_{name}");
             registry.register(name("queue_size"), "Waiting requests", metrics.size.clone());
@@ -134,8 +144,14 @@ impl FlowMetrics {
         self.cycles.observe(took.as_secs_f64());
     }
 
-    /// Sets the saturation of the pool.
-    pub(crate) fn saturated(&self, saturation: f64) {
+    /// Sets the saturation of the pool, and what each of several detectors measures.
+    pub(crate) fn saturated(&self, saturation: f64, readings: &[Reading<'_>]) {
+        // The stages change with the endpoints.
+        self.readings.clear();
+        for reading in readings {
+            let labels = DetectorLabels { detector: reading.detector.to_owned(), stage: reading.stage };
+            self.readings.get_or_create(&labels).set(reading.saturation);
+        }
         let labels = StageLabels { inference_pool: self.pool.clone(), stage: "effective" };
         self.saturation.get_or_create(&labels).set(saturation);
     }

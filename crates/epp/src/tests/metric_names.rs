@@ -312,6 +312,61 @@ fn endpoints_without_metrics_are_stale_where_saturation_is_made_of_metrics() {
 }
 
 #[test]
+fn the_fullest_detector_of_a_stage_is_the_saturation_of_the_pool() {
+    let config = |stages: &str| {
+        format!(
+            "apiVersion: llm-d.ai/v1\nkind: EndpointPickerConfig\nfeatureGates: [flowControl]\nplugins:\n\
+             - {{type: max-saturation-detector, parameters: {{detectors: [utilization-detector, few], stages: {stages}}}}}\n\
+             - {{type: concurrency-detector, name: few, parameters: {{maxConcurrency: 2}}}}\n- {{type: queue-scorer}}\n\
+             flowControl: {{saturationDetector: {{pluginRef: max-saturation-detector}}}}\n"
+        )
+    };
+    let series = |detector: &str, stage: &str, value: &str| {
+        format!(
+            "llm_d_epp_flow_control_detector_saturation{{detector=\"{detector}\",stage=\"{stage}\"}} {value}"
+        )
+    };
+    let pool = |value: &str| {
+        format!(
+            "llm_d_epp_flow_control_pool_saturation{{inference_pool=\"pool\",stage=\"effective\"}} {value}"
+        )
+    };
+    let with = |stages: &str, role: &str| {
+        let core = support::core(&config(stages));
+        let address = |last| std::net::SocketAddr::from(([127, 0, 1, last], 18300));
+        core.set_endpoints(vec![
+            support::desired("pod0", address(1), &[("llm-d.ai/role", role)]),
+            support::desired("pod1", address(2), &[]),
+        ]);
+        // The first endpoint is a fifth full, the second three fifths.
+        for (member, waiting) in core.pool.members().iter().zip([1.0, 3.0]) {
+            member.scraped(longboat_scheduler::Metrics { waiting, ..Default::default() });
+        }
+        core
+    };
+    let whole = with("{}", "both");
+    let page = metrics_page(&whole);
+    has(&page, &series("utilization-detector", "effective", "0.4"));
+    has(&page, &series("few", "effective", "0.0"));
+    has(&page, &pool("0.4"));
+    let _streams = [of_flow(&whole, &[]), of_flow(&whole, &[])];
+    let page = metrics_page(&whole);
+    has(&page, &series("few", "effective", "0.5"));
+    has(&page, &pool("0.5"));
+
+    let divided = with("{few: [decode], utilization-detector: [prefill]}", "prefill");
+    let page = metrics_page(&divided);
+    has(&page, &series("utilization-detector", "prefill", "0.2"));
+    has(&page, &series("few", "decode", "0.0"));
+    assert!(!page.contains("detector=\"few\",stage=\"prefill\""), "{page}");
+    has(&page, &pool("0.2"));
+    let unjudged = with("{few: [prefill], utilization-detector: [prefill]}", "prefill");
+    has(&metrics_page(&unjudged), &pool("0.2"));
+    unjudged.set_endpoints(Vec::new());
+    has(&metrics_page(&unjudged), &pool("1.0"));
+}
+
+#[test]
 fn what_flows_were_served_shows_with_its_fairness() {
     let core = support::core(FLOW);
     support::with_endpoints(&core, 1);

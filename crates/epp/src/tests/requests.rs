@@ -431,6 +431,50 @@ fn who_waits_too_long_or_finds_no_room_is_told_why() {
 }
 
 #[test]
+fn an_empty_pool_has_its_own_time_to_live() {
+    let config = ONE_AT_A_TIME.replace("20ms", "0s, noEndpointRequestTTL: 20ms");
+    let core = support::core(&config);
+    let mut alone = open(&core);
+    assert_eq!(alone.feed(body(BODY, true)).0, []);
+    assert_eq!(status(&alone.wait()), 503);
+}
+
+#[test]
+fn the_priority_of_a_request_is_written_into_its_body_if_the_configuration_says_so() {
+    let config = |handler: &str| {
+        support::core(&format!(
+            "apiVersion: llm-d.ai/v1\nkind: EndpointPickerConfig\nplugins: [{{type: queue-scorer}}]\nrequestHandler: {handler}\n"
+        ))
+    };
+    let sent = |handler: &str, body: &[u8]| {
+        let core = config(handler);
+        support::with_endpoints(&core, 1);
+        core.admission.set_objectives([("batch".to_owned(), -3)].into());
+        let headers = [("x-gateway-inference-objective", "batch"), ("x-gateway-model-name-rewrite", "other")];
+        let replies = Stream::open(&core).request("/v1/completions", &headers, body, None);
+        let length = replies.iter().find_map(|reply| match &reply.action {
+            Action::RequestHeaders(changes) => changes.get("content-length").map(str::to_owned),
+            _ => None,
+        });
+        let body = replies.iter().find_map(|reply| match &reply.action {
+            Action::RequestBody { body, .. } => Some(String::from_utf8(body.to_vec()).unwrap()),
+            _ => None,
+        });
+        let body = body.unwrap();
+        assert!(length.is_none_or(|length| length == body.len().to_string()), "{replies:?}");
+        body
+    };
+    let on = "{propagatePriority: true}";
+    let plain = br#" {"prompt":"p", "model": "m"}"#;
+    assert_eq!(sent(on, plain), r#" {"priority":-3,"prompt":"p", "model": "other"}"#);
+    assert_eq!(sent("{}", plain), r#" {"prompt":"p", "model": "other"}"#, "it is off by default");
+    let own = br#"{"model":"m","priority" : 7.5,"prompt":"p","x":{"priority":1}}"#;
+    assert_eq!(sent(on, own), r#"{"model":"other","priority" : -3,"prompt":"p","x":{"priority":1}}"#);
+    let first = br#"{"priority":null,"model":"m","prompt":"p"}"#;
+    assert_eq!(sent(on, first), r#"{"priority":-3,"model":"other","prompt":"p"}"#);
+}
+
+#[test]
 fn without_the_gate_only_negative_priorities_are_dropped_from_a_full_pool() {
     let core = support::core(&ONE_AT_A_TIME.replace("[flowControl]", "[]"));
     support::with_endpoints(&core, 1);

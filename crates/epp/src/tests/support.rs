@@ -28,6 +28,7 @@ pub(crate) fn settings(parsers: Vec<Parser>, flow: flow::Settings) -> Settings {
         flow,
         settling: Duration::ZERO,
         parsers,
+        propagate_priority: false,
         ignore_subset: false,
         emit_scores: true,
         stale_after: Some(Duration::from_hours(1)),
@@ -47,7 +48,8 @@ pub(crate) fn core_of(config: &str) -> Core {
     let options = Options { allow_experimental: true, trace: true };
     let scheduler = Scheduler::new(&config, options).unwrap();
     let flow = flow::Settings::from_config(&config).unwrap();
-    let settings = settings(config.parsers().unwrap(), flow);
+    let propagate_priority = config.propagates_priority();
+    let settings = Settings { propagate_priority, ..settings(config.parsers().unwrap(), flow) };
     Core::new(scheduler, settings, "pool")
 }
 

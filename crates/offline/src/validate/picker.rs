@@ -4,7 +4,7 @@ use longboat_api::v1alpha2::LLMInferenceService;
 use longboat_compose::DEFAULT_CONFIG_KEY;
 use longboat_key::{Key, Name, Namespace};
 use longboat_manifest::{Document, parallel};
-use longboat_plan::{ConfigOrigin, PickerRefusal, names};
+use longboat_plan::{ConfigOrigin, PickerRefusal, RefusedBy, names};
 use serde_json::Value;
 
 use super::finding::{Finding, ObjectName, Severity, Source};
@@ -12,6 +12,8 @@ use crate::scene::{PlannedService, Scene};
 
 /// The reason of findings about the configuration of a picker.
 pub const PICKER_CONFIG: &str = "PickerConfigRefused";
+/// The reason of findings about a configuration that this build's picker reads, and another release does not.
+const PICKER_CONFIG_VERSION: &str = "PickerConfigVersion";
 
 /// The fields of a service or config that may hold a picker's configuration.
 const SCHEDULER: &str = "spec.router.scheduler";
@@ -38,17 +40,31 @@ pub(crate) fn finding(
 ) -> Option<Finding> {
     let own = Name::of(&service.metadata);
     let picker = planned.plan.children.deployment(&names::scheduler(own))?;
-    let refusal = PickerRefusal::of(picker, &planned.snapshot.config_maps)?;
+    let images = &planned.snapshot.platform.images;
+    let refusal = PickerRefusal::of(picker, &planned.snapshot.config_maps, images)?;
     let name = ObjectName::of(document, Namespace::of(&service.metadata));
     let mut finding = Finding::at(document, &name, SCHEDULER, Source::Plan);
-    PICKER_CONFIG.clone_into(&mut finding.reason);
     finding.message = refusal.to_string();
-    if !refusal.is_ours(&planned.snapshot.platform.images) {
+    let image = if refusal.image.is_empty() { "another picker" } else { &refusal.image };
+    let (reason, hint) = match refusal.by {
+        RefusedBy::ThisBuild if refusal.is_ours(images) => (PICKER_CONFIG, None),
+        RefusedBy::ThisBuild => {
+            let hint = "this is what this build's picker says; {image} may know other plugins and fields";
+            (PICKER_CONFIG, Some(hint.replace("{image}", image)))
+        }
+        RefusedBy::Llmd => {
+            let hint = "this is what llm-d's picker of the version in annotation app.kubernetes.io/version says; {image} may \
+                        be another one";
+            (PICKER_CONFIG_VERSION, Some(hint.replace("{image}", image)))
+        }
+        RefusedBy::LaterReleases => {
+            (PICKER_CONFIG_VERSION, Some("this build's picker takes the field as before".to_owned()))
+        }
+    };
+    reason.clone_into(&mut finding.reason);
+    if hint.is_some() {
         finding.severity = Severity::Warning;
-        finding.hint = Some(format!(
-            "this is what this build's picker says; {} may know other plugins and fields",
-            if refusal.image.is_empty() { "another picker" } else { &refusal.image }
-        ));
+        finding.hint = hint;
     }
     let written = PickerConfigText::find(scene, document, service, planned, &refusal);
     if let Some(PickerConfigText { document, path, text, is_text }) = written {

@@ -297,6 +297,62 @@ fn another_picker_may_know_more_so_what_ours_refuses_is_a_warning() {
     assert!(report(&text).is_clean());
 }
 
+/// A field that moved, in a document of this version, with this picker. Its first line is line 11, or 12 with a picker.
+fn moved(version: &str, picker: &str) -> String {
+    let config =
+        PICKER.replacen("v1alpha1", version, 1) + "saturationDetector: {pluginRef: utilization-detector}\n";
+    with_picker(&config).replacen("    scheduler:\n", &format!("    scheduler:\n{picker}"), 1)
+}
+
+#[test]
+fn a_field_that_is_gone_is_taken_by_our_picker_and_named_for_the_others() {
+    let of = |version: &str, picker: &str| {
+        let text = moved(version, picker);
+        let clean = report(&text).is_clean();
+        (
+            said(&text),
+            report(&text).findings.first().map(|found| found.message.clone()).unwrap_or_default(),
+            clean,
+        )
+    };
+    let path = "spec.router.scheduler.config.inline.saturationDetector";
+    let (lines, message, clean) = of("v1alpha1", "");
+    let taken = "PickerConfigVersion (this build's picker takes the field as before)";
+    assert_eq!(lines, [format!("22:11 warning {path} {taken}")]);
+    assert!(message.ends_with("write flowControl.saturationDetector") && clean, "{message}");
+
+    let (lines, message, clean) = of("v1", "");
+    assert_eq!(lines, [format!("22:11 error {path} PickerConfigRefused")]);
+    assert!(message.ends_with("write flowControl.saturationDetector") && !clean, "{message}");
+
+    let llmd = |version: &str| {
+        format!(
+            "      annotations: {{app.kubernetes.io/version: {version}}}\n      template: {{containers: [{{name: main, image: my/picker}}]}}\n"
+        )
+    };
+    let (lines, message, clean) = of("v1alpha1", &llmd("0.11.0"));
+    assert!(
+        lines.len() == 1 && lines[0].starts_with(&format!("24:11 warning {path} PickerConfigVersion")),
+        "{lines:?}"
+    );
+    assert!(
+        message.starts_with("the picker will not start: saturationDetector is not a field of") && clean,
+        "{message}"
+    );
+    assert_eq!(of("v1alpha1", &llmd("0.10.0")).0, [""; 0], "that release reads the field");
+
+    let newest = PICKER.replacen("v1alpha1", "v1", 1);
+    assert_eq!(said(&with_picker(&newest)), [""; 0]);
+    let old =
+        with_picker(&newest).replacen("    scheduler:\n", &format!("    scheduler:\n{}", llmd("0.10.0")), 1);
+    let lines = said(&old);
+    let path = "spec.router.scheduler.config.inline.apiVersion";
+    assert!(
+        lines.len() == 1 && lines[0].starts_with(&format!("13:11 warning {path} PickerConfigVersion")),
+        "{lines:?}"
+    );
+}
+
 #[test]
 fn a_configuration_is_judged_as_the_controller_migrates_it() {
     // The reference migrates these names and parameters to the version that the preset declares.

@@ -2,10 +2,9 @@
 
 use k8s_openapi::api::core::v1::Container;
 use longboat_api::v1alpha2::SchedulerSpec;
-use longboat_compose::platform::Images;
 use serde_json::{Map, Value, json};
 
-use super::config_text;
+use super::{config_text, loading::is_ours};
 use crate::{context::Context, flags, yaml};
 
 /// Where a picker's configuration comes from.
@@ -68,10 +67,7 @@ struct Shape {
 
 /// Whether the picker is Longboat's. Another picker would not start with a parameter that it does not know.
 fn knows_sharing(context: &Context, container: &Container) -> bool {
-    match &context.snapshot.platform.images {
-        Images::Ours(image) => container.image.as_ref() == Some(image),
-        Images::Reference => false,
-    }
+    container.image.as_ref().is_some_and(|image| is_ours(image, &context.snapshot.platform.images))
 }
 
 impl Shape {

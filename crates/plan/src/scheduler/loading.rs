@@ -7,11 +7,19 @@ use k8s_openapi::api::{
 use longboat_api::v1alpha2::SchedulerSpec;
 use longboat_compose::platform::Images;
 use longboat_key::{Key, Name, Namespace};
-use longboat_scheduler::{ConfigError, Options, config};
+use longboat_scheduler::{
+    ConfigError, Options,
+    config::{self, LlmdRelease, LoadedConfig},
+};
 use longboat_store::Objects;
 use serde_json::Value;
 
-use super::{config as own_config, deployment::MAIN, transform};
+use super::{
+    config as own_config,
+    deployment::MAIN,
+    transform,
+    version::{ANNOTATION, Version},
+};
 use crate::flags;
 
 const TEXT: [&str; 2] = ["config-text", "configText"];
@@ -22,16 +30,30 @@ const TEMPLATE: &str = "{{";
 const NEWEST: &str = "999.0.0";
 const ANY_TOKENIZER: &str = "http://tokenizer";
 const EXPERIMENTAL: &str = "allow-experimental-plugins";
+const GATES: [&str; 1] = ["feature-gates"];
 
-/// Why a picker will not start.
+/// Why a picker will not start, or will not start after an upgrade.
 #[derive(Debug)]
 pub struct PickerRefusal {
     /// The image of the picker.
     pub image: String,
     /// Where its configuration is.
     pub origin: ConfigOrigin,
+    /// Who refuses the configuration.
+    pub by: RefusedBy,
     /// What is wrong with the configuration.
     pub error: ConfigError,
+}
+
+/// Who refuses a picker's configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RefusedBy {
+    /// This build's picker.
+    ThisBuild,
+    /// The release of llm-d's picker that the pod template names. This build's picker would start.
+    Llmd,
+    /// Later releases only: this build's picker runs, and still takes a field that is gone in llm-d's.
+    LaterReleases,
 }
 
 /// Where a picker's configuration is.
@@ -51,10 +73,11 @@ pub enum ConfigOrigin {
 // === impl PickerRefusal ===
 
 impl PickerRefusal {
-    /// Judges the configuration of a picker's Deployment with the picker's own loader. Returns `None` if the picker starts with
-    /// it, or if the configuration is not known: it may be a file of the image.
-    pub fn of(picker: &Deployment, config_maps: &Objects<ConfigMap>) -> Option<Self> {
-        let pod = picker.spec.as_ref()?.template.spec.as_ref()?;
+    /// Judges the configuration of a picker's Deployment with the picker's own loader, and with what is known of other pickers.
+    /// Returns `None` if the picker starts with it, or if the configuration is not known: it may be a file of the image.
+    pub fn of(picker: &Deployment, config_maps: &Objects<ConfigMap>, images: &Images) -> Option<Self> {
+        let template = &picker.spec.as_ref()?.template;
+        let pod = template.spec.as_ref()?;
         let main = pod.containers.iter().find(|container| container.name == MAIN)?;
         let words: Vec<&str> =
             [&main.command, &main.args].into_iter().flatten().flatten().map(String::as_str).collect();
@@ -63,16 +86,27 @@ impl PickerRefusal {
             Some(text) => (ConfigOrigin::Arguments, text.to_owned()),
             None => mounted(pod, main, flags::value(&words, &FILE)?, namespace, config_maps)?,
         };
-        let error = reason(&text, flags::is_on(&words, EXPERIMENTAL))?;
-        Some(Self { image: main.image.clone().unwrap_or_default(), origin, error })
+        let image = main.image.clone().unwrap_or_default();
+        let gates = flags::value(&words, &GATES).unwrap_or_default();
+        let (by, error) = match load(&text, flags::is_on(&words, EXPERIMENTAL), gates) {
+            Err(error) => (RefusedBy::ThisBuild, error),
+            Ok(loaded) if is_ours(&image, images) => {
+                (RefusedBy::LaterReleases, loaded.config.refusal_by(LlmdRelease::Since011)?)
+            }
+            Ok(loaded) => {
+                let annotations = template.metadata.as_ref()?.annotations.as_ref()?;
+                let version = Version::parse(annotations.get(ANNOTATION)?).ok()?;
+                let is_new = version >= Version::new(0, 11, 0);
+                let release = if is_new { LlmdRelease::Since011 } else { LlmdRelease::Before011 };
+                (RefusedBy::Llmd, loaded.config.refusal_by(release)?)
+            }
+        };
+        Some(Self { image, origin, by, error })
     }
 
     /// Whether the picker is this build's. Another one may know other plugins.
     pub fn is_ours(&self, images: &Images) -> bool {
-        match images {
-            Images::Ours(image) => *image == self.image,
-            Images::Reference => false,
-        }
+        is_ours(&self.image, images)
     }
 
     /// Returns the path of the field that is wrong in the configuration as the user wrote it, before it was migrated to the
@@ -80,7 +114,7 @@ impl PickerRefusal {
     pub fn place(&self, written: &str) -> String {
         let Ok(document) = serde_saphyr::from_str::<Value>(written) else { return String::new() };
         // Migrations move plugins in their list, so the same error about the written form has the better position.
-        let own = reason(written, true).filter(|own| own.to_string() == self.error.to_string());
+        let own = load(written, true, "").err().filter(|own| own.to_string() == self.error.to_string());
         config::place(own.as_ref().unwrap_or(&self.error), &document)
     }
 }
@@ -103,7 +137,8 @@ pub fn refusal_of_spec(scheduler: &SchedulerSpec, is_complete: bool) -> Option<(
     if text.contains(TEMPLATE) {
         return None;
     }
-    reason(&text, allow_experimental)?;
+    // Feature gates of the command line say nothing about the text.
+    load(&text, allow_experimental, "").err()?;
     // The picker may be one for which the controller migrates the text, or one for which it does not.
     let main = Container {
         name: MAIN.into(),
@@ -113,18 +148,30 @@ pub fn refusal_of_spec(scheduler: &SchedulerSpec, is_complete: bool) -> Option<(
     let mut pod = PodSpec { containers: vec![main], ..PodSpec::default() };
     transform::apply(&mut pod, NEWEST, Some(ANY_TOKENIZER)).ok()?;
     let migrated = pod.containers.first()?.args.as_ref()?.last()?;
-    Some((path, reason(migrated, allow_experimental)?))
+    Some((path, load(migrated, allow_experimental, "").err()?))
 }
 
 impl std::fmt::Display for PickerRefusal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "the picker will not start: {}", self.error)
+        match self.by {
+            RefusedBy::ThisBuild | RefusedBy::Llmd => write!(f, "the picker will not start: {}", self.error),
+            RefusedBy::LaterReleases => write!(f, "a later picker will not start: {}", self.error),
+        }
     }
 }
 
-/// Why a picker would not start with this text.
-fn reason(text: &str, allow_experimental: bool) -> Option<ConfigError> {
-    config::load(text, Options { allow_experimental, trace: false }).err()
+/// Whether an image is this build's picker.
+pub(super) fn is_ours(image: &str, images: &Images) -> bool {
+    match images {
+        Images::Ours(ours) => ours == image,
+        Images::Reference => false,
+    }
+}
+
+/// Loads a text as this build's picker does. `gates` is a list with commas.
+fn load(text: &str, allow_experimental: bool, gates: &str) -> Result<LoadedConfig, ConfigError> {
+    let gates: Vec<String> = gates.split(',').filter(|gate| !gate.is_empty()).map(str::to_owned).collect();
+    config::load(text, &gates, Options { allow_experimental, trace: false })
 }
 
 /// Returns the text of a file that comes from a ConfigMap.

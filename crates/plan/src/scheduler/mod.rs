@@ -14,7 +14,7 @@ pub(crate) mod tokenizer;
 mod transform;
 mod version;
 
-pub use loading::{ConfigOrigin, PickerRefusal, refusal_of_spec};
+pub use loading::{ConfigOrigin, PickerRefusal, RefusedBy, refusal_of_spec};
 pub use transform::TransformError;
 pub use version::VersionError;
 

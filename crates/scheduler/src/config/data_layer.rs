@@ -234,14 +234,8 @@ fn discovery_file(
     config: &EndpointPickerConfig,
     spec: &super::DataLayerSpec,
 ) -> Result<Option<String>, ConfigError> {
-    let Some(discovery) = &spec.discovery else {
-        return Ok(None);
-    };
-    let reference = discovery
-        .plugin_ref
-        .as_deref()
-        .or_else(|| discovery.endpoints.as_ref().map(|endpoints| endpoints.plugin_ref.as_str()));
-    let Some(reference) = reference else {
+    let endpoints = spec.discovery.as_ref().and_then(|discovery| discovery.endpoints.as_ref());
+    let Some(reference) = endpoints.map(|endpoints| endpoints.plugin_ref.as_str()) else {
         return Ok(None);
     };
     let plugin = config
@@ -249,7 +243,8 @@ fn discovery_file(
         .filter(|plugin| plugin.plugin_type == "file-discovery")
         .ok_or_else(|| {
             let expected = "a declared file-discovery plugin";
-            ConfigError::reference("dataLayer.discovery.pluginRef", reference, expected, config.names())
+            let from = "dataLayer.discovery.endpoints.pluginRef";
+            config.as_written(ConfigError::reference(from, reference, expected, config.names()))
         })?;
     let parameters = Parameters { name: plugin.name(), value: plugin.parameters.as_ref() };
     let file: FileDiscovery = parameters.read()?;

@@ -18,13 +18,14 @@ pub struct LoadedConfig {
     pub parsers: Vec<Parser>,
 }
 
-/// Loads a text. The picker starts only with a configuration that this function accepts; tools that judge configurations call
-/// it too.
+/// Loads a text, with the feature gates of the command line. The picker starts only with a configuration that this function
+/// accepts; tools that judge configurations call it too.
 ///
 /// # Errors
 /// The first reason for which the picker does not start.
-pub fn load(text: &str, options: Options) -> Result<LoadedConfig, ConfigError> {
-    let config = EndpointPickerConfig::parse(text)?;
+pub fn load(text: &str, gates: &[String], options: Options) -> Result<LoadedConfig, ConfigError> {
+    let mut config = EndpointPickerConfig::parse(text)?;
+    config.add_gates(gates)?;
     let layer = DataLayer::from_config(&config)?;
     let scheduler = Scheduler::new(&config, options)?;
     let flow = flow::Settings::from_config(&config)?;

@@ -10,14 +10,16 @@ mod load;
 pub(crate) mod nearest;
 mod place;
 mod references;
+mod versions;
 
 pub use data_layer::{CustomMetric, DataLayer, EngineConfig, MetricSpec, MetricsSource};
 pub use load::{LoadedConfig, load};
 pub use place::place;
 pub use references::Parser;
+pub use versions::LlmdRelease;
+use versions::WrittenVersion;
 
 const KIND: &str = "EndpointPickerConfig";
-const API_VERSIONS: [&str; 2] = ["llm-d.ai/v1alpha1", "inference.networking.x-k8s.io/v1alpha1"];
 
 /// The most plugins, declared or used in one profile.
 const MAX_PLUGINS: usize = 512;
@@ -26,11 +28,11 @@ const MAX_PROFILES: usize = 64;
 /// The most entries of `featureGates`.
 const MAX_GATES: usize = 64;
 
-/// The whole document. Unknown fields are refused, as upstream does.
+/// The whole document, in its newest version. Unknown fields are refused, as upstream does.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct EndpointPickerConfig {
-    /// `llm-d.ai/v1alpha1`, or its former name.
+    /// `llm-d.ai/v1`, or a former version.
     #[serde(default)]
     pub api_version: String,
     /// `EndpointPickerConfig`.
@@ -54,12 +56,9 @@ pub struct EndpointPickerConfig {
     /// How requests are parsed.
     #[serde(default)]
     pub request_handler: Option<RequestHandlerSpec>,
-    /// Deprecated alias of `flowControl.saturationDetector`.
-    #[serde(default)]
-    pub saturation_detector: Option<Value>,
-    /// Deprecated alias of `requestHandler`.
-    #[serde(default)]
-    pub parser: Option<PluginReference>,
+    /// How its author wrote it.
+    #[serde(skip)]
+    pub(crate) written: WrittenVersion,
 }
 
 /// One plugin instance.
@@ -119,8 +118,11 @@ pub struct PluginReference {
 
 /// `requestHandler`.
 #[derive(Debug, Clone, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RequestHandlerSpec {
+    /// Whether the priority of a request is written into its body.
+    #[serde(default)]
+    pub propagate_priority: Option<bool>,
     /// In the order in which they are tried.
     #[serde(default, deserialize_with = "nullable")]
     pub parsers: Vec<PluginReference>,
@@ -139,12 +141,24 @@ pub struct DataLayerSpec {
     /// Where endpoints come from instead of Kubernetes.
     #[serde(default)]
     pub discovery: Option<DiscoverySpec>,
-    /// State shared between replicas; refused.
+    /// State that replicas share. Refused.
     #[serde(default)]
-    pub cross_replica_syncer_plugin_ref: Option<String>,
-    /// How often it is shared; refused.
+    pub cross_replica: Option<CrossReplicaSpec>,
+}
+
+/// `dataLayer.crossReplica`. Refused.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct CrossReplicaSpec {
+    /// The plugin that shares the state.
     #[serde(default)]
-    pub cross_replica_sync_interval: Option<String>,
+    pub syncer_plugin_ref: Option<String>,
+    /// How often it is shared.
+    #[serde(default)]
+    pub sync_interval: Option<String>,
+    /// How long one message may take.
+    #[serde(default)]
+    pub publish_timeout: Option<String>,
 }
 
 /// A data source.
@@ -158,17 +172,14 @@ pub struct SourceSpec {
     pub extractors: Vec<PluginReference>,
 }
 
-/// `dataLayer.discovery`: one plugin (0.10), or one for endpoints (0.11).
+/// `dataLayer.discovery`.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct DiscoverySpec {
-    /// The discovery plugin's name.
-    #[serde(default)]
-    pub plugin_ref: Option<String>,
-    /// The same since 0.11.
+    /// The plugin that finds endpoints.
     #[serde(default)]
     pub endpoints: Option<PluginReference>,
-    /// Other pickers; refused.
+    /// The plugin that finds other pickers. Refused.
     #[serde(default)]
     pub peers: Option<PluginReference>,
 }
@@ -179,21 +190,48 @@ impl EndpointPickerConfig {
         if text.trim().is_empty() {
             return Ok(Self::default());
         }
-        let value: Value =
+        let mut value: Value =
             serde_saphyr::from_str(text).map_err(|error| ConfigError::Syntax(in_our_words(&error)))?;
-        let config: Self = reading::read(&value).map_err(|error| ConfigError::misread(&error))?;
-        if config.kind != KIND || !API_VERSIONS.contains(&config.api_version.as_str()) {
-            return Err(ConfigError::Kind { api_version: config.api_version, kind: config.kind });
+        let head = |field: &str| value.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let (api_version, kind) = (head("apiVersion"), head("kind"));
+        // Another version has other fields, so this error comes before those about fields.
+        let is_other = value.is_object() && (kind != KIND || !versions::is_known(&api_version));
+        if is_other
+            && ["apiVersion", "kind"].iter().all(|field| value.get(field).is_none_or(Value::is_string))
+        {
+            return Err(ConfigError::Kind { api_version, kind, expected: versions::NEWEST });
         }
+        let written = WrittenVersion::convert(&api_version, &mut value)?;
+        let config = reading::read(&value).map_err(|error| written.rename(ConfigError::misread(&error)))?;
+        let config = Self { written, ..config };
         config.check_sizes()?;
-        let unknown = || config.feature_gates.iter().filter(|gate| !is_known_gate(gate));
-        if let Some(index) = config.feature_gates.iter().position(|gate| !is_known_gate(gate)) {
-            let hinted = unknown().map(|gate| format!("\"{gate}\"{}", nearest::hint(GATES, gate)));
-            let hinted = hinted.collect::<Vec<_>>().join(", ");
-            let names = format!("{hinted}; known are {}", GATES.join(" and "));
-            return Err(ConfigError::FeatureGate { index, names });
-        }
+        check_gates("featureGates", &config.feature_gates)?;
         Ok(config)
+    }
+
+    /// Adds feature gates of the command line. They count more than those of the document.
+    ///
+    /// # Errors
+    /// An unknown feature gate.
+    pub fn add_gates(&mut self, gates: &[String]) -> Result<(), ConfigError> {
+        check_gates("--feature-gates", gates)?;
+        self.feature_gates.extend_from_slice(gates);
+        Ok(())
+    }
+
+    /// Names the fields of an error as the author of the document wrote them.
+    pub(crate) fn as_written(&self, error: ConfigError) -> ConfigError {
+        self.written.rename(error)
+    }
+
+    /// Warnings about a version and fields that are read, but are to be replaced.
+    pub fn deprecations(&self) -> Vec<String> {
+        self.written.deprecations()
+    }
+
+    /// Returns why a release of llm-d's picker does not start with a document that this picker reads.
+    pub fn refusal_by(&self, release: LlmdRelease) -> Option<ConfigError> {
+        self.written.refusal_by(release)
     }
 
     /// Refuses lists that are too long: references to plugins are looked up one by one, and every unknown name is compared
@@ -263,6 +301,11 @@ impl EndpointPickerConfig {
         }) == Some(true)
     }
 
+    /// Whether the priority of a request is written into its body.
+    pub fn propagates_priority(&self) -> bool {
+        self.request_handler.as_ref().and_then(|handler| handler.propagate_priority) == Some(true)
+    }
+
     /// The names of the declared plugins.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.plugins.iter().map(PluginSpec::name)
@@ -272,6 +315,16 @@ impl EndpointPickerConfig {
     pub fn plugin(&self, name: &str) -> Option<&PluginSpec> {
         self.plugins.iter().find(|plugin| plugin.name() == name)
     }
+}
+
+/// Refuses unknown feature gates.
+fn check_gates(from: &'static str, gates: &[String]) -> Result<(), ConfigError> {
+    let Some(index) = gates.iter().position(|gate| !is_known_gate(gate)) else { return Ok(()) };
+    let unknown = gates.iter().filter(|gate| !is_known_gate(gate));
+    let hinted: Vec<String> =
+        unknown.map(|gate| format!("\"{gate}\"{}", nearest::hint(GATES, gate))).collect();
+    let names = format!("{}; known are {}", hinted.join(", "), GATES.join(" and "));
+    Err(ConfigError::FeatureGate { from, index, names })
 }
 
 fn is_known_gate(gate: &str) -> bool {

@@ -11,11 +11,14 @@ use crate::ConfigError;
 pub fn place(error: &ConfigError, document: &Value) -> String {
     match error {
         ConfigError::Syntax(_) => String::new(),
-        ConfigError::Shape { path, .. } | ConfigError::TooMany { path, .. } => path.clone(),
+        ConfigError::Shape { path, .. }
+        | ConfigError::TooMany { path, .. }
+        | ConfigError::Unsupported { path, .. }
+        | ConfigError::Misplaced { path, .. } => path.clone(),
         ConfigError::Kind { kind, .. } if kind == super::KIND => "apiVersion".to_owned(),
         ConfigError::Kind { .. } => "kind".to_owned(),
-        ConfigError::FeatureGate { index, .. } => format!("featureGates[{index}]"),
-        ConfigError::Unsupported { path, .. } => (*path).to_owned(),
+        ConfigError::FeatureGate { from, .. } if from.starts_with('-') => String::new(),
+        ConfigError::FeatureGate { from, index, .. } => format!("{from}[{index}]"),
         ConfigError::Types { missing, .. } => {
             let first = missing.first().map_or("", |missing| &missing.name);
             format!("{}.type", plugin(document, first))

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::EndpointPickerConfig;
+use super::{EndpointPickerConfig, PluginReference};
 use crate::{error::ConfigError, parameters::Parameters};
 
 /// A parser of requests.
@@ -43,7 +43,7 @@ const PARSERS: [(&str, Parser); 6] = [
 const DEFAULT_PARSERS: [Parser; 3] = [Parser::OpenAi, Parser::Anthropic, Parser::VllmHttp];
 
 /// The plugin types that each part of flow control may have. Each type can be named without being declared.
-const DETECTORS: &[&str] = &["utilization-detector", "concurrency-detector"];
+const DETECTORS: &[&str] = &["utilization-detector", "concurrency-detector", "max-saturation-detector"];
 const FAIRNESS: &[&str] =
     &["global-strict-fairness-policy", "round-robin-fairness-policy", "program-aware-fairness"];
 const ORDERING: &[&str] = &["fcfs-ordering-policy", "edf-ordering-policy", "slo-deadline-ordering-policy"];
@@ -63,25 +63,21 @@ const EXTRACTORS: &[&str] = &[
 impl EndpointPickerConfig {
     /// Returns the parsers, in the order in which they are tried.
     pub fn parsers(&self) -> Result<Vec<Parser>, ConfigError> {
-        let listed = self.request_handler.iter().flat_map(|handler| &handler.parsers);
-        let references: Vec<_> = listed.map(|parser| ("requestHandler.parsers", parser)).collect();
-        let former = self.parser.iter().map(|parser| ("parser", parser));
-        // The former field `parser` counts if the present field is empty.
-        let references = if references.is_empty() { former.collect() } else { references };
-        if references.is_empty() {
+        let listed = self.request_handler.as_ref().map_or(&[][..], |handler| &handler.parsers);
+        if listed.is_empty() {
             return Ok(DEFAULT_PARSERS.to_vec());
         }
-        references
-            .into_iter()
-            .map(|(from, reference)| {
-                let plugin = self.plugin(&reference.plugin_ref);
-                let known =
-                    plugin.and_then(|plugin| PARSERS.iter().find(|(name, _)| *name == plugin.plugin_type));
-                known.map(|(_, parser)| *parser).ok_or_else(|| {
-                    ConfigError::reference(from, &reference.plugin_ref, "a declared parser", self.names())
-                })
+        let parser = |(index, reference): (usize, &PluginReference)| {
+            let plugin = self.plugin(&reference.plugin_ref);
+            let known =
+                plugin.and_then(|plugin| PARSERS.iter().find(|(name, _)| *name == plugin.plugin_type));
+            known.map(|(_, parser)| *parser).ok_or_else(|| {
+                let from = format!("requestHandler.parsers[{index}].pluginRef");
+                let name = &reference.plugin_ref;
+                self.as_written(ConfigError::reference(from, name, "a declared parser", self.names()))
             })
-            .collect()
+        };
+        listed.iter().enumerate().map(parser).collect()
     }
 
     /// Checks all references to plugins outside of the scheduling profiles.
@@ -92,9 +88,7 @@ impl EndpointPickerConfig {
         for plugin in &self.plugins {
             let parameters = Parameters { name: plugin.name(), value: plugin.parameters.as_ref() };
             crate::flow::check_part(&plugin.plugin_type, &parameters)?;
-        }
-        if let Some(detector) = &self.saturation_detector {
-            self.check_part(detector, "saturationDetector", "pluginRef", DETECTORS)?;
+            crate::flow::check_several(self, &plugin.plugin_type, &parameters)?;
         }
         let Some(flow) = &self.flow_control else { return Ok(()) };
         if let Some(detector) = flow.get("saturationDetector") {
@@ -132,22 +126,25 @@ impl EndpointPickerConfig {
         let reference = name.map_or_else(|| value.to_string(), str::to_owned);
         let expected = types.first().copied().unwrap_or_default();
         let known = self.names().chain(types.iter().copied());
-        Err(ConfigError::reference(format!("{at}.{field}"), &reference, expected, known))
+        let from = format!("{at}.{field}");
+        Err(self.as_written(ConfigError::reference(from, &reference, expected, known)))
     }
 
     /// Checks the references of `dataLayer`, and refuses fields that are not supported.
     fn check_data_layer(&self) -> Result<(), ConfigError> {
         let Some(data) = &self.data_layer else { return Ok(()) };
         let peers = data.discovery.as_ref().and_then(|discovery| discovery.peers.as_ref());
-        let peers = peers.map(|peers| peers.plugin_ref.as_str());
+        let shared = data.cross_replica.clone().unwrap_or_default();
         for (path, value) in [
-            ("dataLayer.crossReplicaSyncerPluginRef", data.cross_replica_syncer_plugin_ref.as_deref()),
-            ("dataLayer.crossReplicaSyncInterval", data.cross_replica_sync_interval.as_deref()),
-            ("dataLayer.discovery.peers", peers),
+            ("dataLayer.crossReplica.syncerPluginRef", shared.syncer_plugin_ref.as_deref()),
+            ("dataLayer.crossReplica.syncInterval", shared.sync_interval.as_deref()),
+            ("dataLayer.crossReplica.publishTimeout", shared.publish_timeout.as_deref()),
+            ("dataLayer.discovery.peers", peers.map(|peers| peers.plugin_ref.as_str())),
         ] {
             if let Some(value) = value.filter(|value| !value.is_empty()) {
                 let needs = "state that replicas of the picker share";
-                return Err(ConfigError::Unsupported { path, value: value.to_owned(), needs });
+                let (path, value) = (path.to_owned(), value.to_owned());
+                return Err(self.as_written(ConfigError::Unsupported { path, value, needs }));
             }
         }
         for (index, source) in data.sources.iter().enumerate() {

@@ -1,8 +1,11 @@
 //! `prefill-filter`, `decode-filter`, `encode-filter`: keep endpoints by the role in their label.
 
+use std::collections::BTreeMap;
+
 use crate::{
     context::{Candidate, Context},
     error::ConfigError,
+    flow::Stage,
     parameters::{NoParameters, Parameters},
     plugin::{Filter, Plugin},
     registry::Builder,
@@ -16,20 +19,29 @@ struct Role {
     unlabelled: bool,
 }
 
+const PREFILL: Role = Role {
+    values: &["prefill", "encode-prefill", "prefill-decode", "both", "encode-prefill-decode"],
+    unlabelled: false,
+};
+const DECODE: Role =
+    Role { values: &["decode", "prefill-decode", "both", "encode-prefill-decode"], unlabelled: true };
+
+/// Whether an endpoint with these labels takes part in a stage.
+pub(crate) fn serves(labels: &BTreeMap<String, String>, stage: Stage) -> bool {
+    match stage {
+        Stage::Prefill => PREFILL.keeps(labels),
+        Stage::Decode => DECODE.keeps(labels),
+    }
+}
+
 pub(crate) fn build_prefill(parameters: &Parameters<'_>, _: &mut Builder) -> Result<Plugin, ConfigError> {
     parameters.read::<NoParameters>()?;
-    Ok(Plugin::filter(Role {
-        values: &["prefill", "encode-prefill", "prefill-decode", "both", "encode-prefill-decode"],
-        unlabelled: false,
-    }))
+    Ok(Plugin::filter(PREFILL))
 }
 
 pub(crate) fn build_decode(parameters: &Parameters<'_>, _: &mut Builder) -> Result<Plugin, ConfigError> {
     parameters.read::<NoParameters>()?;
-    Ok(Plugin::filter(Role {
-        values: &["decode", "prefill-decode", "both", "encode-prefill-decode"],
-        unlabelled: true,
-    }))
+    Ok(Plugin::filter(DECODE))
 }
 
 pub(crate) fn build_encode(parameters: &Parameters<'_>, _: &mut Builder) -> Result<Plugin, ConfigError> {
@@ -40,14 +52,14 @@ pub(crate) fn build_encode(parameters: &Parameters<'_>, _: &mut Builder) -> Resu
     }))
 }
 
+impl Role {
+    fn keeps(&self, labels: &BTreeMap<String, String>) -> bool {
+        labels.get(ROLE_LABEL).map_or(self.unlabelled, |role| self.values.contains(&role.as_str()))
+    }
+}
+
 impl Filter for Role {
     fn filter(&self, context: &Context<'_>, candidates: &mut Vec<Candidate>) {
-        candidates.retain(|&candidate| {
-            context
-                .endpoint(candidate)
-                .labels
-                .get(ROLE_LABEL)
-                .map_or(self.unlabelled, |role| self.values.contains(&role.as_str()))
-        });
+        candidates.retain(|&candidate| self.keeps(&context.endpoint(candidate).labels));
     }
 }

@@ -43,6 +43,8 @@ impl Saturation {
                     && snapshot.metrics.waiting < queue_depth * more
                     && snapshot.metrics.kv_usage < kv_usage * more
             }
+            // Not a filter: profiles list the detectors themselves.
+            Detector::Max(_) => true,
             Detector::Concurrency { requests, tokens, mode } => {
                 let load = context.state.in_flight(context.endpoint(candidate).slot);
                 // The limit is rounded down to whole requests or tokens.

@@ -3,6 +3,7 @@
 //! A [`Queue`] holds the requests, in one band per priority. [`Settings`] choose the policies for the order of requests, and
 //! limit the queue. This module has no clock: callers give the time in milliseconds since any fixed moment.
 
+mod detector;
 mod eviction;
 mod limits;
 mod queue;
@@ -10,12 +11,15 @@ mod section;
 mod service;
 mod settings;
 
+pub use detector::{ConcurrencyMode, Detector, Stage, StagedDetector};
+pub(crate) use detector::{check_several, read_detector};
 pub use eviction::{ClosedBand, Eviction, EvictionOutcome, Lease};
 pub use limits::UsageLimit;
 pub use queue::{Arrival, Queue, QueueFull, Share, Shares, Ticket};
+pub use section::TimeToLive;
 pub use service::FlowService;
-pub use settings::{BandSettings, ConcurrencyMode, Detector, Fairness, LeastService, Ordering, Settings};
-pub(crate) use settings::{check_part, read_detector};
+pub(crate) use settings::check_part;
+pub use settings::{BandSettings, Fairness, LeastService, Ordering, Settings};
 
 #[cfg(test)]
 mod tests;

@@ -2,7 +2,7 @@
 
 use std::{
     cmp::Reverse,
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     ops::Bound::{Excluded, Unbounded},
     sync::Arc,
 };
@@ -84,6 +84,8 @@ struct Band<T> {
     /// Whether the settings or an objective still use this priority.
     wanted: bool,
     flows: BTreeMap<Arc<str>, BTreeMap<Key, WaitingRequest<T>>>,
+    /// Its requests, in order of arrival.
+    arrivals: BTreeSet<Ticket>,
     /// The flow that was served last.
     last: Option<Arc<str>>,
     requests: u64,
@@ -109,7 +111,14 @@ struct Position {
 
 impl<T> Band<T> {
     fn new() -> Self {
-        Self { wanted: true, flows: BTreeMap::new(), last: None, requests: 0, bytes: 0 }
+        Self {
+            wanted: true,
+            flows: BTreeMap::new(),
+            arrivals: BTreeSet::new(),
+            last: None,
+            requests: 0,
+            bytes: 0,
+        }
     }
 }
 
@@ -203,7 +212,7 @@ impl<T> Queue<T> {
         let deadline = match settings.ordering {
             Ordering::FirstCome => 0,
             Ordering::EarliestDeadline => {
-                self.settings.ttl_ms.map_or(u64::MAX, |ttl| now.saturating_add(ttl))
+                settings.time_to_live.usual_ms.map_or(u64::MAX, |ttl| now.saturating_add(ttl))
             }
             Ordering::SloDeadline => arrival.within_ms.map_or(u64::MAX, |within| now.saturating_add(within)),
         };
@@ -219,6 +228,7 @@ impl<T> Queue<T> {
         let key = (deadline, ticket);
         let waiting = WaitingRequest { bytes: arrival.bytes, item };
         band.flows.entry(Arc::clone(&flow)).or_default().insert(key, waiting);
+        band.arrivals.insert(ticket);
         band.requests += 1;
         band.bytes += arrival.bytes;
         self.bytes += arrival.bytes;
@@ -287,14 +297,15 @@ impl<T> Queue<T> {
     }
 
     /// Removes and returns a request that has waited too long, if there is one.
-    pub fn expired(&mut self, now: u64) -> Option<T> {
-        let ttl = self.settings.ttl_ms?;
-        // Tickets are in order of arrival, and all requests have the same time to live: if the oldest is in time, all are.
-        let (&oldest, place) = self.index.first_key_value()?;
-        if now.saturating_sub(place.since) < ttl {
-            return None;
-        }
-        self.cancel(oldest)
+    pub fn expired(&mut self, now: u64, has_endpoints: bool) -> Option<T> {
+        let expired = self.bands.iter().find_map(|(Reverse(priority), band)| {
+            let ttl = self.settings.band(*priority).time_to_live.now(has_endpoints)?;
+            // All requests of a band have the same time to live: if the oldest is in time, all are.
+            let oldest = *band.arrivals.first()?;
+            let since = self.index.get(&oldest)?.since;
+            (now.saturating_sub(since) >= ttl).then_some(oldest)
+        });
+        self.cancel(expired?)
     }
 
     /// Removes any request, for shutdown.
@@ -312,6 +323,7 @@ impl<T> Queue<T> {
         if flow.is_empty() {
             band.flows.remove(&place.flow);
         }
+        band.arrivals.remove(&ticket);
         band.requests -= 1;
         band.bytes -= waiting.bytes;
         self.bytes -= waiting.bytes;

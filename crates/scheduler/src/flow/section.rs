@@ -12,6 +12,8 @@ pub(super) struct Section {
     pub(super) max_requests: Option<Value>,
     #[serde(rename = "defaultRequestTTL")]
     pub(super) default_request_ttl: Option<Value>,
+    #[serde(rename = "noEndpointRequestTTL")]
+    pub(super) no_endpoint_request_ttl: Option<Value>,
     pub(super) default_priority_band: Option<Band>,
     pub(super) default_negative_priority_band: Option<Band>,
     pub(super) priority_bands: Option<Vec<Band>>,
@@ -28,6 +30,48 @@ pub(super) struct Band {
     pub(super) max_requests: Option<Value>,
     pub(super) fairness_policy_ref: Option<String>,
     pub(super) ordering_policy_ref: Option<String>,
+    #[serde(rename = "defaultRequestTTL")]
+    pub(super) default_request_ttl: Option<Value>,
+    #[serde(rename = "noEndpointRequestTTL")]
+    pub(super) no_endpoint_request_ttl: Option<Value>,
+}
+
+/// How long a request may wait, in milliseconds. `None` means forever.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TimeToLive {
+    /// While the pool has endpoints.
+    pub usual_ms: Option<u64>,
+    /// While the pool has no endpoints.
+    pub no_endpoint_ms: Option<u64>,
+}
+
+impl Default for TimeToLive {
+    fn default() -> Self {
+        Self { usual_ms: Some(60_000), no_endpoint_ms: Some(60_000) }
+    }
+}
+
+impl TimeToLive {
+    /// Reads the two fields below a path. A missing field keeps the value of the level above, unless `defaultRequestTTL` is set,
+    /// which counts for both.
+    pub(super) fn read(
+        self,
+        path: &str,
+        usual: Option<&Value>,
+        no_endpoint: Option<&Value>,
+    ) -> Result<Self, ConfigError> {
+        let usual = time(&format!("{path}defaultRequestTTL"), usual)?;
+        let no_endpoint = time(&format!("{path}noEndpointRequestTTL"), no_endpoint)?;
+        Ok(Self {
+            usual_ms: usual.unwrap_or(self.usual_ms),
+            no_endpoint_ms: no_endpoint.or(usual).unwrap_or(self.no_endpoint_ms),
+        })
+    }
+
+    /// How long a request may wait now.
+    pub(super) fn now(self, has_endpoints: bool) -> Option<u64> {
+        if has_endpoints { self.usual_ms } else { self.no_endpoint_ms }
+    }
 }
 
 /// An error at this path of the section.
@@ -36,22 +80,19 @@ pub(super) fn wrong(path: &str, message: impl std::fmt::Display) -> ConfigError 
     ConfigError::Shape { message: format!("{path}: {message}"), path }
 }
 
-/// Reads how long requests may wait, in milliseconds. `None` if there is no limit.
-pub(super) fn time_to_live(value: Option<&Value>) -> Result<Option<u64>, ConfigError> {
+/// Reads a duration in milliseconds. The inner `None` means forever.
+fn time(path: &str, value: Option<&Value>) -> Result<Option<Option<u64>>, ConfigError> {
     let time = match value {
-        None | Some(Value::Null) => return Ok(Some(60_000)),
+        None | Some(Value::Null) => return Ok(None),
         Some(Value::String(text)) => longboat_duration::parse(text).ok(),
         Some(_) => None,
     };
     let found = value.map(ToString::to_string).unwrap_or_default();
     let time = time.ok_or_else(|| {
-        wrong(
-            "defaultRequestTTL",
-            format!("expected a duration such as 60s, or 0s for no limit, found {found}"),
-        )
+        wrong(path, format!("expected a duration such as 60s, or 0s for no limit, found {found}"))
     })?;
     let ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-    Ok((ms > 0).then_some(ms))
+    Ok(Some((ms > 0).then_some(ms)))
 }
 
 /// Reads a number, or a quantity such as `1G`. A missing value and 0 mean that there is no limit.

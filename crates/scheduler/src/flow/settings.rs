@@ -2,27 +2,24 @@
 
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
-use serde_json::Value;
-
 use super::{
+    detector::{Detector, detector},
     limits::UsageLimit,
-    section::{Band, Section, count, time_to_live, wrong},
+    section::{Band, Section, TimeToLive, count, wrong},
 };
 use crate::{
-    config::{EndpointPickerConfig, PluginReference},
+    config::EndpointPickerConfig,
     error::ConfigError,
     parameters::{NoParameters, Parameters},
     reading,
 };
+use serde::Deserialize;
 
 /// All settings of flow control.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
     /// Whether the feature gate is on. Otherwise no request waits.
     pub enabled: bool,
-    /// How long a request may wait, in milliseconds. `None` means forever.
-    pub ttl_ms: Option<u64>,
     /// The most requests that may wait in all bands.
     pub max_requests: Option<u64>,
     /// The most bytes of requests that may wait in all bands.
@@ -44,6 +41,8 @@ pub struct Settings {
 /// One band.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BandSettings {
+    /// How long a request may wait.
+    pub time_to_live: TimeToLive,
     /// The most requests that may wait in the band. `None` means no limit.
     pub max_requests: Option<u64>,
     /// The most bytes that may wait in the band. `None` means no limit.
@@ -89,82 +88,6 @@ pub enum Ordering {
     EarliestDeadline,
     /// By the requested time to the first token. Requests without this objective come last.
     SloDeadline,
-}
-
-/// The source of the saturation, where 1 is full.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Detector {
-    /// The scraped queue lengths and uses of KV caches.
-    Utilization {
-        /// The queue length at which an endpoint is full.
-        queue_depth: f64,
-        /// The used share of the KV cache at which an endpoint is full.
-        kv_usage: f64,
-        /// The age in milliseconds at which metrics are stale. An endpoint with stale metrics counts as full.
-        stale_after_ms: u64,
-    },
-    /// Requests in flight.
-    Concurrency {
-        /// The most requests per endpoint.
-        requests: u64,
-        /// The most uncached prompt tokens in flight per endpoint.
-        tokens: u64,
-        /// Which of the two limits is used.
-        mode: ConcurrencyMode,
-    },
-}
-
-/// The limits that the concurrency detector uses.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum ConcurrencyMode {
-    /// Requests.
-    #[default]
-    Requests,
-    /// Prompt tokens.
-    Tokens,
-    /// Both; the fuller one counts.
-    Hybrid,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-struct Utilization {
-    queue_depth_threshold: f64,
-    kv_cache_util_threshold: f64,
-    metrics_staleness_threshold: String,
-    headroom: f64,
-}
-
-impl Default for Utilization {
-    fn default() -> Self {
-        Self {
-            queue_depth_threshold: 5.0,
-            kv_cache_util_threshold: 0.8,
-            metrics_staleness_threshold: "200ms".to_owned(),
-            headroom: 0.0,
-        }
-    }
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-struct InFlight {
-    max_concurrency: u64,
-    max_token_concurrency: u64,
-    concurrency_mode: ConcurrencyMode,
-    headroom: f64,
-}
-
-impl Default for InFlight {
-    fn default() -> Self {
-        Self {
-            max_concurrency: 100,
-            max_token_concurrency: 1_000_000,
-            concurrency_mode: ConcurrencyMode::Requests,
-            headroom: 0.0,
-        }
-    }
 }
 
 #[derive(Debug, Deserialize)]
@@ -221,44 +144,41 @@ impl Settings {
         let section = config.flow_control.as_ref().filter(|value| !value.is_null());
         let section: Section = match section {
             None => Section::default(),
-            Some(section) => {
-                reading::read_at("flowControl", section).map_err(|error| ConfigError::misread(&error))?
-            }
+            Some(section) => reading::read_at("flowControl", section)
+                .map_err(|error| config.as_written(ConfigError::misread(&error)))?,
         };
-        let ttl_ms = time_to_live(section.default_request_ttl.as_ref())?;
+        let time_to_live = TimeToLive::default().read(
+            "",
+            section.default_request_ttl.as_ref(),
+            section.no_endpoint_request_ttl.as_ref(),
+        )?;
+        let band = |path: &str, spec| band(config, path, spec, time_to_live);
         let mut bands = BTreeMap::new();
         for (index, spec) in section.priority_bands.iter().flatten().enumerate() {
             let path = format!("priorityBands[{index}]");
             let priority = spec.priority.ok_or_else(|| wrong(&path, "field \"priority\" is missing"))?;
-            if bands.insert(priority, band(config, &path, Some(spec))?).is_some() {
+            if bands.insert(priority, band(&path, Some(spec))?).is_some() {
                 return Err(wrong(&format!("{path}.priority"), format!("{priority} is listed twice")));
             }
         }
-        let former = config.saturation_detector.as_ref().filter(|value| !value.is_null());
-        let former: Option<PluginReference> = match former {
-            None => None,
-            value => Some(
-                reading::read_at("saturationDetector", value.unwrap_or(&Value::Null))
-                    .map_err(|error| ConfigError::misread(&error))?,
-            ),
-        };
-        let reference = section.saturation_detector.or(former);
-        let default_band = band(config, "defaultPriorityBand", section.default_priority_band.as_ref())?;
+        let default_band = band("defaultPriorityBand", section.default_priority_band.as_ref())?;
         let negative = section.default_negative_priority_band.as_ref();
         Ok(Self {
             enabled: config.is_enabled("flowControl"),
             eviction: section.enable_eviction == Some(true),
-            ttl_ms,
             max_requests: count("maxRequests", section.max_requests.as_ref())?,
             max_bytes: count("maxBytes", section.max_bytes.as_ref())?,
             bands,
             negative_band: match negative {
                 None => default_band.clone(),
-                spec => band(config, "defaultNegativePriorityBand", spec)?,
+                spec => band("defaultNegativePriorityBand", spec)?,
             },
             default_band,
             usage_limit: usage_limit(config, section.usage_limit_policy_plugin_ref.as_deref())?,
-            detector: detector(config, reference.as_ref().map(|reference| reference.plugin_ref.as_str()))?,
+            detector: detector(
+                config,
+                section.saturation_detector.as_ref().map(|detector| detector.plugin_ref.as_str()),
+            )?,
         })
     }
 
@@ -284,7 +204,12 @@ impl Settings {
     }
 }
 
-fn band(config: &EndpointPickerConfig, path: &str, spec: Option<&Band>) -> Result<BandSettings, ConfigError> {
+fn band(
+    config: &EndpointPickerConfig,
+    path: &str,
+    spec: Option<&Band>,
+    time_to_live: TimeToLive,
+) -> Result<BandSettings, ConfigError> {
     let spec = spec.cloned().unwrap_or_default();
     let fairness = match part(config, spec.fairness_policy_ref.as_deref(), "global-strict-fairness-policy") {
         ("round-robin-fairness-policy", parameters) => {
@@ -304,6 +229,11 @@ fn band(config: &EndpointPickerConfig, path: &str, spec: Option<&Band>) -> Resul
     };
     ordering.1.read::<NoParameters>()?;
     Ok(BandSettings {
+        time_to_live: time_to_live.read(
+            &format!("{path}."),
+            spec.default_request_ttl.as_ref(),
+            spec.no_endpoint_request_ttl.as_ref(),
+        )?,
         max_requests: Some(
             count(&format!("{path}.maxRequests"), spec.max_requests.as_ref())?.unwrap_or(5000),
         ),
@@ -340,7 +270,7 @@ pub(crate) fn check_part(plugin_type: &str, parameters: &Parameters<'_>) -> Resu
 }
 
 /// Returns the type and the parameters of a plugin. The check of references makes sure that the type is right.
-fn part<'c>(
+pub(super) fn part<'c>(
     config: &'c EndpointPickerConfig,
     name: Option<&'c str>,
     default: &'c str,
@@ -424,48 +354,4 @@ fn read_usage_limit(plugin_type: &str, parameters: &Parameters<'_>) -> Result<Us
             Ok(UsageLimit::Static { threshold })
         }
     }
-}
-
-fn detector(config: &EndpointPickerConfig, name: Option<&str>) -> Result<Detector, ConfigError> {
-    let (plugin_type, parameters) = part(config, name, "utilization-detector");
-    read_detector(plugin_type, &parameters).map(|(detector, _)| detector)
-}
-
-/// Returns a detector, and the headroom that it has as a filter.
-pub(crate) fn read_detector(
-    plugin_type: &str,
-    parameters: &Parameters<'_>,
-) -> Result<(Detector, f64), ConfigError> {
-    let checked = |headroom: f64| {
-        if headroom.is_finite() && headroom >= 0.0 {
-            return Ok(headroom);
-        }
-        Err(parameters.invalid(format!("headroom: expected 0 or more, found {headroom}")))
-    };
-    if plugin_type == "concurrency-detector" {
-        let given: InFlight = parameters.read()?;
-        let detector = Detector::Concurrency {
-            requests: given.max_concurrency,
-            tokens: given.max_token_concurrency,
-            mode: given.concurrency_mode,
-        };
-        return Ok((detector, checked(given.headroom)?));
-    }
-    let given: Utilization = parameters.read()?;
-    for (field, value) in [
-        ("queueDepthThreshold", given.queue_depth_threshold),
-        ("kvCacheUtilThreshold", given.kv_cache_util_threshold),
-    ] {
-        if value.is_nan() || value <= 0.0 {
-            return Err(parameters.invalid(format!("{field}: expected a number above 0, found {value}")));
-        }
-    }
-    let stale = longboat_duration::parse(&given.metrics_staleness_threshold)
-        .map_err(|error| parameters.invalid(format!("metricsStalenessThreshold: {error}")))?;
-    let detector = Detector::Utilization {
-        queue_depth: given.queue_depth_threshold,
-        kv_usage: given.kv_cache_util_threshold,
-        stale_after_ms: u64::try_from(stale.as_millis()).unwrap_or(u64::MAX),
-    };
-    Ok((detector, checked(given.headroom)?))
 }

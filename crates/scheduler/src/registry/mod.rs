@@ -125,6 +125,7 @@ const TYPES: &[(&str, Stability, Stage, Build)] = &[
     ("passthrough-parser", Beta, Producer, producers::always_on),
     // `flow::Settings` reads these types. The default types can be used without a declaration.
     ("concurrency-detector", Beta, Scheduling, filters::saturation::build_concurrency),
+    ("max-saturation-detector", Beta, Producer, producers::elsewhere),
     ("priority-holdback-policy", Alpha, Producer, producers::elsewhere),
     ("soft-reflective-ceiling-policy", Alpha, Producer, producers::elsewhere),
     // Eviction has only one filter and one order.

@@ -7,6 +7,8 @@ pub const REFUSED: &[(&str, &str)] = &[
     ("dcgm-extractor", "NVIDIA's DCGM exporter beside each model server"),
     ("disaggregatedset-rollout-pod-extractor", "the DisaggregatedSet resource"),
     ("disaggregatedset-rollout-screener", "the DisaggregatedSet resource"),
+    ("latency-observation-scorer-hub", "pools of other clusters"),
+    ("latency-observer-producer-hub", "pools of other clusters"),
     (
         "local-syncer",
         "a transport between replicas of the picker; llm-d shares state only within one process",
@@ -21,6 +23,7 @@ pub const REFUSED: &[(&str, &str)] = &[
     ("multicluster-prefix-cache-scorer", "pools of other clusters"),
     ("multicluster-queue-scorer", "pools of other clusters"),
     ("multicluster-session-affinity-filter", "pools of other clusters"),
+    ("session-state-producer", "a plugin that reads the state of sessions, which this picker does not have"),
 ];
 
 /// Returns what a refused type would need. Returns `None` for any other type.

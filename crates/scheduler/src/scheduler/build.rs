@@ -14,7 +14,7 @@ use crate::{
 
 /// The reference's configuration if none is given.
 const DEFAULT: &str = "
-apiVersion: llm-d.ai/v1alpha1
+apiVersion: llm-d.ai/v1
 kind: EndpointPickerConfig
 plugins:
 - type: queue-scorer

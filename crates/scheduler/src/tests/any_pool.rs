@@ -21,6 +21,7 @@ const PARAMETERS: &[(&str, &str)] = &[
     ("k8s-notification-source", "{version: v1, kind: Pod}"),
     ("label-selector-filter", "{matchLabels: {zone: a}}"),
     ("priority-holdback-policy", "{minCeiling: 0.5}"),
+    ("max-saturation-detector", "{detectors: [utilization-detector]}"),
     ("utilization-filter", "{conditions: [{metric: waiting-queue, maxValue: 3}]}"),
 ];
 

@@ -314,7 +314,7 @@ fn every_error_has_the_place_of_its_field() {
         ),
     ] {
         let text = format!("{HEAD}{body}\n");
-        let error = load(&text, Options::default()).unwrap_err();
+        let error = load(&text, &[], Options::default()).unwrap_err();
         let document = serde_saphyr::from_str(&text).unwrap();
         assert_eq!(place(&error, &document), wanted, "{body}: {error}");
     }
@@ -322,7 +322,7 @@ fn every_error_has_the_place_of_its_field() {
         ("apiVersion: llm-d.ai/v1beta9\nkind: EndpointPickerConfig\n", "apiVersion"),
         (&HEAD.replace("Config", "Configs"), "kind"),
     ] {
-        let error = load(head, Options::default()).unwrap_err();
+        let error = load(head, &[], Options::default()).unwrap_err();
         assert_eq!(place(&error, &serde_saphyr::from_str(head).unwrap()), wanted);
     }
 }
@@ -468,7 +468,8 @@ fn what_is_wrong_is_told_with_its_place_its_value_and_what_was_meant() {
         (
             format!("{flow}{{defaultPriorityBand: {{maxRequest: 1}}}}"),
             "the endpoint picker configuration: flowControl.defaultPriorityBand: there is no field \"maxRequest\" here, only \
-             priority, maxBytes, maxRequests, fairnessPolicyRef, orderingPolicyRef; did you mean \"maxRequests\"?",
+             priority, maxBytes, maxRequests, fairnessPolicyRef, orderingPolicyRef, defaultRequestTTL, \
+             noEndpointRequestTTL; did you mean \"maxRequests\"?",
         ),
         (
             "plugins: [{type: utilization-detector, parameters: {queueDepthThreshold: -3}}]".to_owned(),

@@ -12,3 +12,4 @@ pub(crate) mod plugins;
 mod precise;
 mod published;
 mod sessions;
+mod versions;

@@ -18,7 +18,7 @@ use crate::{
     body::{self, Api},
     companion::{self, AnswerError, CompanionClient, Health},
     error::Error,
-    exchange::rewrite,
+    exchange::rewrite::{self, Edit},
 };
 
 /// The most lookups at once. Further requests go on without tokens.
@@ -79,7 +79,7 @@ impl TokenSource for Renderer {
             return None;
         }
         let model = self.settings.model.as_deref().unwrap_or(question.target);
-        let body = rewrite::request(question.body, &question.parsed.model_at, model);
+        let body = rewrite::request(question.body, [Edit::model(question.parsed, model)]);
         let mut request = Request::builder()
             .method(Method::POST)
             .uri(format!("{}{path}", self.settings.url))

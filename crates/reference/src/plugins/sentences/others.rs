@@ -178,6 +178,18 @@ pub(super) const PLUGINS: &[Description] = &[
         ],
     ),
     described(
+        "max-saturation-detector",
+        "Flow control: the pool is as full as the fullest of several detectors says.",
+        &[
+            ("detectors", "Names of detectors, at least one. To drop full pods, list them in profiles too."),
+            (
+                "stages",
+                "The stages, `prefill` and `decode`, whose pods each detector measures; all for a detector that is not listed. \
+                 Only if some pods have no other role than prefill; otherwise all detectors measure all pods.",
+            ),
+        ],
+    ),
+    described(
         "static-usage-limit-policy",
         "Flow control: the same limit applies to all priorities. The default.",
         &[(

@@ -116,7 +116,7 @@ proptest! {
                 }
                 Step::Later(ms) => now += ms,
             }
-            while queue.expired(now).is_some() {
+            while queue.expired(now, true).is_some() {
                 expired += 1;
             }
             #[expect(clippy::cast_precision_loss, reason = "few requests")]

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 
-use super::{Arrival, Queue, QueueFull, Settings};
+use super::{Arrival, Detector, Queue, QueueFull, Settings, Stage};
 use crate::config::EndpointPickerConfig;
 
 const HEAD: &str = "apiVersion: llm-d.ai/v1alpha1\nkind: EndpointPickerConfig\nfeatureGates: [flowControl]\n";
@@ -64,8 +64,90 @@ fn a_saturated_pool_gets_nothing_and_time_runs_out() {
     let mut queue = queue("flowControl: {defaultRequestTTL: 1s}\n");
     queue.push(from("a", 0), 7, 10).unwrap();
     assert_eq!((queue.pop(1.0, 0), queue.pop(f64::NAN, 0)), (None, None));
-    assert_eq!((queue.expired(1009), queue.expired(1010)), (None, Some(7)));
+    assert_eq!((queue.expired(1009, true), queue.expired(1010, true)), (None, Some(7)));
     assert!(queue.is_empty());
+}
+
+#[test]
+fn each_band_has_its_own_time_to_live_and_an_empty_pool_another() {
+    let of = |body: &str| {
+        let mut queue = queue(&format!("flowControl: {{{body}}}\n"));
+        queue.provision([5, -3]);
+        for (item, priority) in [(0, 0), (1, 5), (2, -3)] {
+            queue.push(from("a", priority), item, 0).unwrap();
+        }
+        move |now: u64, has_endpoints: bool| {
+            let mut gone: Vec<_> = std::iter::from_fn(|| queue.expired(now, has_endpoints)).collect();
+            gone.sort_unstable();
+            gone
+        }
+    };
+    let mut usual = of("");
+    assert_eq!((usual(59_999, true), usual(60_000, true)), (vec![], vec![0, 1, 2]));
+    let bands = "defaultRequestTTL: 3s, priorityBands: [{priority: 5, defaultRequestTTL: 0s}], \
+                 defaultNegativePriorityBand: {defaultRequestTTL: 1s}";
+    let mut bands = of(bands);
+    assert_eq!((bands(999, true), bands(1000, true), bands(3000, true)), (vec![], vec![2], vec![0]));
+    assert_eq!(
+        (bands(u64::MAX, true), bands(u64::MAX, false)),
+        (vec![], vec![]),
+        "0s is no limit, for empty pools too"
+    );
+    let mut empty = of("defaultRequestTTL: 0s, noEndpointRequestTTL: 2s");
+    assert_eq!(
+        (empty(u64::MAX, true), empty(1999, false), empty(2000, false)),
+        (vec![], vec![], vec![0, 1, 2])
+    );
+    let ordered = "defaultPriorityBand: {orderingPolicyRef: edf-ordering-policy}, priorityBands: [{priority: 5, maxBytes: 1, \
+                   defaultRequestTTL: never}]";
+    let config = EndpointPickerConfig::parse(&format!("{HEAD}flowControl: {{{ordered}}}\n")).unwrap();
+    let error = Settings::from_config(&config).unwrap_err().to_string();
+    assert!(
+        error.contains("flowControl.priorityBands[0].defaultRequestTTL: expected a duration such as 60s"),
+        "{error}"
+    );
+}
+
+#[test]
+fn the_fullest_of_several_detectors_counts_for_its_stages() {
+    let of = |parameters: &str| {
+        let body = format!(
+            "plugins: [{{type: max-saturation-detector, parameters: {parameters}}}, {{type: concurrency-detector, name: c, \
+             parameters: {{maxConcurrency: 7}}}}, {{type: queue-scorer}}]\n\
+             flowControl: {{saturationDetector: {{pluginRef: max-saturation-detector}}}}\n"
+        );
+        let config = EndpointPickerConfig::parse(&format!("{HEAD}{body}")).unwrap();
+        crate::Scheduler::new(&config, crate::Options::default())?;
+        Settings::from_config(&config)
+    };
+    let settings = of("{detectors: [c, utilization-detector], stages: {c: [decode]}}").unwrap();
+    let Detector::Max(several) = &settings.detector else { panic!("{settings:?}") };
+    assert_eq!((several[0].name.as_str(), several[0].stages.as_slice()), ("c", &[Stage::Decode][..]));
+    assert!(matches!(several[0].detector, Detector::Concurrency { requests: 7, .. }));
+    assert_eq!(several[1].stages, Stage::ALL);
+    for (parameters, wrong) in [
+        ("{}", "expected at least one detector"),
+        ("{detectors: []}", "expected at least one detector"),
+        ("{detectors: [c, c]}", "detectors[1]: \"c\" is listed twice"),
+        ("{detectors: [queue-scorer]}", "the plugin of this name has another type"),
+        ("{detectors: [max-saturation-detector]}", "the plugin of this name has another type"),
+        (
+            "{detectors: [nobody]}",
+            "detectors[0] of plugin \"max-saturation-detector\" refers to plugin \"nobody\"",
+        ),
+        ("{detectors: [c], stages: {d: [decode]}}", "stages: \"d\" is not one of detectors"),
+        ("{detectors: [c], stages: {c: []}}", "stages.c: expected prefill, decode or both"),
+        ("{detectors: [c], stages: {c: [encode]}}", "expected one of prefill, decode, found \"encode\""),
+        ("{detectors: [c], headroom: 1}", "headroom"),
+    ] {
+        let error = of(parameters).unwrap_err().to_string();
+        assert!(error.contains(wrong), "{error}");
+    }
+    let used = "plugins: [{type: max-saturation-detector, parameters: {detectors: [concurrency-detector]}}]\n\
+                schedulingProfiles: [{name: default, plugins: [{pluginRef: max-saturation-detector}]}]\n";
+    let config = EndpointPickerConfig::parse(&format!("{HEAD}{used}")).unwrap();
+    let error = crate::Scheduler::new(&config, crate::Options::default()).unwrap_err().to_string();
+    assert!(error.contains("which is not a declared filter"), "{error}");
 }
 
 #[test]
@@ -149,7 +231,7 @@ proptest! {
                     let taken = tickets.get(index).and_then(|ticket| queue.cancel(*ticket));
                     prop_assert!(taken.is_none_or(|item| inside.remove(&item)));
                 }
-                Step::Expire => while let Some(item) = queue.expired(now.into()) {
+                Step::Expire => while let Some(item) = queue.expired(now.into(), true) {
                     prop_assert!(now - item >= 20 && inside.remove(&item));
                 },
                 Step::Provision(priorities) => queue.provision(priorities),

@@ -1,0 +1,211 @@
+//! The versions of the document. An older document is converted to the newest version before it is read.
+
+use serde_json::{Map, Value};
+
+use crate::error::ConfigError;
+
+/// The newest version.
+pub(super) const NEWEST: &str = "llm-d.ai/v1";
+const FORMER: &str = "llm-d.ai/v1alpha1";
+/// The version of the time before llm-d had its own group.
+const FORMER_GROUP: &str = "inference.networking.x-k8s.io/v1alpha1";
+
+/// A field that moved in the newest version.
+#[derive(Debug, PartialEq, Eq)]
+struct Move {
+    from: &'static str,
+    to: &'static str,
+    /// Whether llm-d's picker 0.11 refuses the former place in every version of the document.
+    is_gone: bool,
+}
+
+const MOVES: [Move; 7] = [
+    Move { from: "saturationDetector", to: "flowControl.saturationDetector", is_gone: true },
+    Move { from: "parser", to: "requestHandler.parsers[0]", is_gone: true },
+    Move {
+        from: "dataLayer.discovery.pluginRef",
+        to: "dataLayer.discovery.endpoints.pluginRef",
+        is_gone: false,
+    },
+    Move { from: "dataLayer.peerDiscovery", to: "dataLayer.discovery.peers", is_gone: true },
+    Move {
+        from: "dataLayer.crossReplicaSyncerPluginRef",
+        to: "dataLayer.crossReplica.syncerPluginRef",
+        is_gone: false,
+    },
+    Move {
+        from: "dataLayer.crossReplicaSyncInterval",
+        to: "dataLayer.crossReplica.syncInterval",
+        is_gone: false,
+    },
+    Move {
+        from: "dataLayer.crossReplicaPublishTimeout",
+        to: "dataLayer.crossReplica.publishTimeout",
+        is_gone: false,
+    },
+];
+
+/// The only field of the newest version that the one before does not have.
+const NEW_FIELD: (&str, &str) = (
+    "dataLayer.crossReplica",
+    "crossReplicaSyncerPluginRef, crossReplicaSyncInterval and crossReplicaPublishTimeout of dataLayer",
+);
+
+/// The version in which a document is written, and its fields that moved since then.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct WrittenVersion {
+    /// Empty for the document without text.
+    pub(super) api_version: String,
+    /// The fields at a former place, and whether each is used: one whose new place is set too is not.
+    moved: Vec<(&'static Move, bool)>,
+}
+
+/// A release of llm-d's picker, which knows fewer documents than this picker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LlmdRelease {
+    /// Before 0.11: it does not know the newest version of the document.
+    Before011,
+    /// 0.11 or later: former places are gone.
+    Since011,
+}
+
+impl WrittenVersion {
+    /// Converts a document to the newest version. The caller has checked the version.
+    ///
+    /// # Errors
+    /// A field that the document's version does not have, while another version has it.
+    pub(super) fn convert(api_version: &str, document: &mut Value) -> Result<Self, ConfigError> {
+        let misplaced = |path: &str, now: &str| ConfigError::Misplaced {
+            path: path.to_owned(),
+            version: api_version.to_owned(),
+            now: now.to_owned(),
+        };
+        let mut written = Self { api_version: api_version.to_owned(), moved: Vec::new() };
+        if api_version == NEWEST {
+            let former = MOVES.iter().find(|moved| get(document, moved.from).is_some());
+            return match former {
+                Some(moved) => Err(misplaced(moved.from, moved.to)),
+                None => Ok(written),
+            };
+        }
+        if get(document, NEW_FIELD.0).is_some() {
+            return Err(misplaced(NEW_FIELD.0, NEW_FIELD.1));
+        }
+        for moved in &MOVES {
+            if let Some(value) = take(document, moved.from).filter(|value| !value.is_null()) {
+                written.moved.push((moved, put(document, moved.to, value)));
+            }
+        }
+        Ok(written)
+    }
+
+    /// Names the fields of an error as the author wrote them.
+    pub(super) fn rename(&self, error: ConfigError) -> ConfigError {
+        let of = |path: &str| {
+            let used = self.moved.iter().filter(|(_, is_used)| *is_used);
+            used.map(|(moved, _)| *moved).find(|moved| path.starts_with(moved.to))
+        };
+        let path = |path: String| match of(&path) {
+            Some(moved) => path.replacen(moved.to, moved.from, 1),
+            None => path,
+        };
+        match error {
+            ConfigError::Shape { path: place, message } => {
+                let message = match of(&place) {
+                    Some(moved) => message.replacen(moved.to, moved.from, 1),
+                    None => message,
+                };
+                ConfigError::Shape { path: path(place), message }
+            }
+            ConfigError::Unsupported { path: place, value, needs } => {
+                ConfigError::Unsupported { path: path(place), value, needs }
+            }
+            ConfigError::Reference { from, reference, expected, hint } => {
+                ConfigError::Reference { from: path(from), reference, expected, hint }
+            }
+            other => other,
+        }
+    }
+
+    /// Warnings about a version and fields that are to be replaced.
+    pub(super) fn deprecations(&self) -> Vec<String> {
+        if self.api_version.is_empty() || self.api_version == NEWEST {
+            return Vec::new();
+        }
+        let version = format!(
+            "DEPRECATION: apiVersion {}/{} is deprecated, and later releases will not read it; write {NEWEST}",
+            self.api_version,
+            super::KIND
+        );
+        let moved = self.moved.iter().map(|(Move { from, to, is_gone }, is_used)| {
+            let state = if *is_gone { "is gone in llm-d's picker 0.11" } else { "is deprecated" };
+            let effect = if *is_used { "" } else { "has no effect beside the new field, and " };
+            format!("DEPRECATION: {from} {effect}{state}; write {to} of {NEWEST}")
+        });
+        std::iter::once(version).chain(moved).collect()
+    }
+
+    /// Returns why a picker of llm-d does not start with a document that this picker reads.
+    pub(super) fn refusal_by(&self, release: LlmdRelease) -> Option<ConfigError> {
+        let unknown = || ConfigError::Kind {
+            api_version: self.api_version.clone(),
+            kind: super::KIND.to_owned(),
+            expected: match release {
+                LlmdRelease::Before011 => FORMER,
+                LlmdRelease::Since011 => NEWEST,
+            },
+        };
+        match (release, self.api_version.as_str()) {
+            (LlmdRelease::Before011, NEWEST) | (LlmdRelease::Since011, FORMER_GROUP) => Some(unknown()),
+            (LlmdRelease::Before011, _) => None,
+            (LlmdRelease::Since011, _) => {
+                self.moved.iter().find(|(moved, _)| moved.is_gone).map(|(moved, _)| ConfigError::Misplaced {
+                    path: moved.from.to_owned(),
+                    version: format!("{} since llm-d's picker 0.11", self.api_version),
+                    now: moved.to.to_owned(),
+                })
+            }
+        }
+    }
+}
+
+/// Whether documents of this version are read.
+pub(super) fn is_known(api_version: &str) -> bool {
+    [NEWEST, FORMER, FORMER_GROUP].contains(&api_version)
+}
+
+fn get<'v>(document: &'v Value, path: &str) -> Option<&'v Value> {
+    path.split('.').try_fold(document, |value, field| value.get(field))
+}
+
+fn take(document: &mut Value, path: &str) -> Option<Value> {
+    let (above, field) = path.rsplit_once('.').map_or((None, path), |(above, field)| (Some(above), field));
+    let parent = match above {
+        None => document,
+        Some(above) => above.split('.').try_fold(document, |value, field| value.get_mut(field))?,
+    };
+    parent.as_object_mut()?.remove(field)
+}
+
+/// Sets a field, unless it is set. A path that ends with `[0]` is the first entry of an empty list. Returns whether the field
+/// was set by this.
+fn put(document: &mut Value, path: &str, value: Value) -> bool {
+    let (path, value) = match path.strip_suffix("[0]") {
+        Some(list) => (list, Value::Array(vec![value])),
+        None => (path, value),
+    };
+    let mut place = document;
+    for field in path.split('.') {
+        if place.is_null() {
+            *place = Value::Object(Map::new());
+        }
+        // What is no object is refused when the document is read.
+        let Some(fields) = place.as_object_mut() else { return false };
+        place = fields.entry(field).or_insert(Value::Null);
+    }
+    let is_unset = place.is_null() || place.as_array().is_some_and(Vec::is_empty);
+    if is_unset {
+        *place = value;
+    }
+    is_unset
+}

@@ -1,0 +1,247 @@
+//! The detectors of saturation, read from the configuration.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use super::settings::part;
+use crate::{config::EndpointPickerConfig, error::ConfigError, filters::role, parameters::Parameters};
+
+/// The type of the detector that takes the fullest of several.
+const MAX: &str = "max-saturation-detector";
+/// The types that such a detector may name.
+const LEAVES: [&str; 2] = ["utilization-detector", "concurrency-detector"];
+
+/// The source of the saturation, where 1 is full.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Detector {
+    /// The scraped queue lengths and uses of KV caches.
+    Utilization {
+        /// The queue length at which an endpoint is full.
+        queue_depth: f64,
+        /// The used share of the KV cache at which an endpoint is full.
+        kv_usage: f64,
+        /// The age in milliseconds at which metrics are stale. An endpoint with stale metrics counts as full.
+        stale_after_ms: u64,
+    },
+    /// Requests in flight.
+    Concurrency {
+        /// The most requests per endpoint.
+        requests: u64,
+        /// The most uncached prompt tokens in flight per endpoint.
+        tokens: u64,
+        /// Which of the two limits is used.
+        mode: ConcurrencyMode,
+    },
+    /// The fullest of several.
+    Max(Vec<StagedDetector>),
+}
+
+// === impl Stage ===
+
+impl Stage {
+    /// All stages.
+    pub const ALL: [Self; 2] = [Self::Prefill, Self::Decode];
+
+    /// The name in configurations and metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Prefill => "prefill",
+            Self::Decode => "decode",
+        }
+    }
+
+    /// Whether an endpoint with these labels takes part in the stage.
+    pub fn is_served_by(self, labels: &BTreeMap<String, String>) -> bool {
+        role::serves(labels, self)
+    }
+}
+
+// === impl Detector ===
+
+impl Detector {
+    /// Returns the detectors that measure something.
+    pub fn leaves(&self) -> impl Iterator<Item = &Self> {
+        let several = match self {
+            Self::Max(several) => several.as_slice(),
+            _ => &[],
+        };
+        let itself = several.is_empty().then_some(self);
+        itself.into_iter().chain(several.iter().map(|one| &one.detector))
+    }
+}
+
+/// A stage of a request for which endpoints may be set aside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Stage {
+    /// The prompt is computed.
+    Prefill,
+    /// The response is generated.
+    Decode,
+}
+
+/// A detector that is one of several.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StagedDetector {
+    /// The plugin's name.
+    pub name: String,
+    /// It is none of several itself.
+    pub detector: Detector,
+    /// The stages whose endpoints it judges.
+    pub stages: Vec<Stage>,
+}
+
+/// The limits that the concurrency detector uses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ConcurrencyMode {
+    /// Requests.
+    #[default]
+    Requests,
+    /// Prompt tokens.
+    Tokens,
+    /// Both; the fuller one counts.
+    Hybrid,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct Utilization {
+    queue_depth_threshold: f64,
+    kv_cache_util_threshold: f64,
+    metrics_staleness_threshold: String,
+    headroom: f64,
+}
+
+impl Default for Utilization {
+    fn default() -> Self {
+        Self {
+            queue_depth_threshold: 5.0,
+            kv_cache_util_threshold: 0.8,
+            metrics_staleness_threshold: "200ms".to_owned(),
+            headroom: 0.0,
+        }
+    }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct InFlight {
+    max_concurrency: u64,
+    max_token_concurrency: u64,
+    concurrency_mode: ConcurrencyMode,
+    headroom: f64,
+}
+
+impl Default for InFlight {
+    fn default() -> Self {
+        Self {
+            max_concurrency: 100,
+            max_token_concurrency: 1_000_000,
+            concurrency_mode: ConcurrencyMode::Requests,
+            headroom: 0.0,
+        }
+    }
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct Several {
+    detectors: Vec<String>,
+    stages: BTreeMap<String, Vec<Stage>>,
+}
+
+/// Reads the detector with this name, or the default one.
+pub(super) fn detector(config: &EndpointPickerConfig, name: Option<&str>) -> Result<Detector, ConfigError> {
+    let (plugin_type, parameters) = part(config, name, "utilization-detector");
+    if plugin_type == MAX {
+        several(config, &parameters)
+    } else {
+        Ok(read_detector(plugin_type, &parameters)?.0)
+    }
+}
+
+/// Checks a detector of several, even if nothing refers to it.
+pub(crate) fn check_several(
+    config: &EndpointPickerConfig,
+    plugin_type: &str,
+    parameters: &Parameters<'_>,
+) -> Result<(), ConfigError> {
+    if plugin_type == MAX {
+        several(config, parameters)?;
+    }
+    Ok(())
+}
+
+fn several(config: &EndpointPickerConfig, parameters: &Parameters<'_>) -> Result<Detector, ConfigError> {
+    let given: Several = parameters.read()?;
+    if given.detectors.is_empty() {
+        return Err(parameters.invalid("detectors: expected at least one detector"));
+    }
+    if let Some(name) = given.stages.keys().find(|name| !given.detectors.contains(name)) {
+        return Err(parameters.invalid(format!("stages: \"{name}\" is not one of detectors")));
+    }
+    if let Some((name, _)) = given.stages.iter().find(|(_, stages)| stages.is_empty()) {
+        return Err(parameters.invalid(format!("stages.{name}: expected prefill, decode or both")));
+    }
+    let mut found: Vec<StagedDetector> = Vec::new();
+    for (index, name) in given.detectors.iter().enumerate() {
+        let at = format!("detectors[{index}]");
+        if found.iter().any(|known| known.name == *name) {
+            return Err(parameters.invalid(format!("{at}: \"{name}\" is listed twice")));
+        }
+        let (plugin_type, leaf) = part(config, Some(name), name);
+        if name.is_empty() || !LEAVES.contains(&plugin_type) {
+            let from = format!("{at} of plugin \"{}\"", parameters.name);
+            let expected = "a declared utilization-detector or concurrency-detector";
+            return Err(ConfigError::reference(from, name, expected, config.names()));
+        }
+        let stages = given.stages.get(name).cloned().unwrap_or_else(|| Stage::ALL.to_vec());
+        found.push(StagedDetector {
+            name: name.clone(),
+            detector: read_detector(plugin_type, &leaf)?.0,
+            stages,
+        });
+    }
+    Ok(Detector::Max(found))
+}
+
+/// Returns a detector, and the headroom that it has as a filter.
+pub(crate) fn read_detector(
+    plugin_type: &str,
+    parameters: &Parameters<'_>,
+) -> Result<(Detector, f64), ConfigError> {
+    let checked = |headroom: f64| {
+        if headroom.is_finite() && headroom >= 0.0 {
+            return Ok(headroom);
+        }
+        Err(parameters.invalid(format!("headroom: expected 0 or more, found {headroom}")))
+    };
+    if plugin_type == "concurrency-detector" {
+        let given: InFlight = parameters.read()?;
+        let detector = Detector::Concurrency {
+            requests: given.max_concurrency,
+            tokens: given.max_token_concurrency,
+            mode: given.concurrency_mode,
+        };
+        return Ok((detector, checked(given.headroom)?));
+    }
+    let given: Utilization = parameters.read()?;
+    for (field, value) in [
+        ("queueDepthThreshold", given.queue_depth_threshold),
+        ("kvCacheUtilThreshold", given.kv_cache_util_threshold),
+    ] {
+        if value.is_nan() || value <= 0.0 {
+            return Err(parameters.invalid(format!("{field}: expected a number above 0, found {value}")));
+        }
+    }
+    let stale = longboat_duration::parse(&given.metrics_staleness_threshold)
+        .map_err(|error| parameters.invalid(format!("metricsStalenessThreshold: {error}")))?;
+    let detector = Detector::Utilization {
+        queue_depth: given.queue_depth_threshold,
+        kv_usage: given.kv_cache_util_threshold,
+        stale_after_ms: u64::try_from(stale.as_millis()).unwrap_or(u64::MAX),
+    };
+    Ok((detector, checked(given.headroom)?))
+}
