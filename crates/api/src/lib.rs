@@ -16,6 +16,7 @@ pub mod fields;
 pub mod foreign;
 pub mod labels;
 pub mod names;
+pub mod newer;
 pub mod pairing;
 pub mod proof;
 pub mod reasons;
