@@ -42,6 +42,12 @@ pub const INFERENCE_POOL_MIGRATED_V1: &str = "v1";
 /// `scheduler.expirationAnnotations` can name other keys.
 pub const CERTIFICATE_EXPIRATION: &str = "certificates.kserve.io/expiration";
 
+/// Beginning of the keys in the status of a service that name its presets; the other keys there name no config.
+pub const PRESET_PIN_PREFIX: &str = "serving.kserve.io/config-";
+/// In the status of a service: `gpu`, `cpu` or `unknown`, from the resources of its containers after merging. The metric
+/// `kserve_llminferenceservice_info` shows it.
+pub const ACCELERATOR_TYPE: &str = "serving.kserve.io/accelerator-type";
+
 /// On a service: whether a test request must prove that it serves. `off` sends no request, `report` reports the result in
 /// conditions, `gate` also makes `Ready` depend on it. Overrides the setting of the platform.
 pub const SERVING_PROOF: &str = "longboat.dev/serving-proof";

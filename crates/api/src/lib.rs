@@ -17,6 +17,7 @@ pub mod foreign;
 pub mod labels;
 pub mod lora_routing;
 pub mod names;
+pub mod newer;
 pub mod pairing;
 pub mod proof;
 pub mod reasons;

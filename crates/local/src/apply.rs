@@ -9,6 +9,7 @@ use kube::{
     core::{GroupVersionKind, TypeMeta},
     discovery::{self, Scope},
 };
+use longboat_api::newer;
 use longboat_controller::reader;
 use longboat_manifest::Document;
 use serde_json::{Value, json};
@@ -122,9 +123,10 @@ fn refusal(error: &kube::Error) -> String {
 }
 
 fn unknown_sentence(fields: &[(String, Option<String>)]) -> String {
-    let each = fields.iter().map(|(path, nearest)| match nearest {
-        Some(nearest) => format!("unknown field `{path}` (did you mean `{nearest}`?)"),
-        None => format!("unknown field `{path}`"),
+    let each = fields.iter().map(|(path, nearest)| match (newer::field(path), nearest) {
+        (Some(newer), _) => format!("`{path}` is {} ({})", newer.reason(), newer.advice),
+        (None, Some(nearest)) => format!("unknown field `{path}` (did you mean `{nearest}`?)"),
+        (None, None) => format!("unknown field `{path}`"),
     });
     each.collect::<Vec<_>>().join("; ")
 }

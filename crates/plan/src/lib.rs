@@ -9,6 +9,7 @@
 //! `scheduler/` for the endpoint picker, `router/` for the route and what Gateways report, `status/` for the conditions,
 //! `compare/` for when to write, `pods` for why pods are not ready.
 
+mod accelerator;
 mod children;
 mod compare;
 mod context;
@@ -42,6 +43,7 @@ mod wave;
 mod workload;
 pub mod yaml;
 
+pub use accelerator::accelerator_type;
 pub use children::{Applied, ChildKind, Children, ObjectRef, Planned};
 pub use compare::{Compare, same_value};
 pub use event::{EventType, PlannedEvent};

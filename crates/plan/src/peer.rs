@@ -97,7 +97,9 @@ fn would_use(service: &LLMInferenceService) -> Option<Box<[Box<str>]>> {
     if conditions.any(|found| found.type_ == types::PRESETS_COMBINED && found.is_true()) {
         return None;
     }
-    let pinned = status.into_iter().flat_map(|status| status.annotations.values());
+    let annotations = status.into_iter().flat_map(|status| &status.annotations);
+    let pinned =
+        annotations.filter(|(key, _)| key.starts_with(annotations::PRESET_PIN_PREFIX)).map(|(_, name)| name);
     let mentioned = service.spec.base_refs.iter().map(|reference| &reference.name);
     let mut names: Vec<Box<str>> = pinned.chain(mentioned).map(|name| name.as_str().into()).collect();
     names.sort_unstable();

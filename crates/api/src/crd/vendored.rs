@@ -5,20 +5,23 @@ use std::sync::LazyLock;
 use schemars::{Schema, SchemaGenerator};
 use serde_json::{Value, json};
 
-macro_rules! files {
-    ($($name:literal),* $(,)?) => { [$(include_str!(concat!("../../../../deploy/crds/", $name))),*] };
+macro_rules! documents {
+    ($($name:literal),* $(,)?) => {
+        [$(LazyLock::new(|| {
+            serde_saphyr::from_str(include_str!(concat!("../../../../deploy/crds/", $name)))
+                .expect("a test reads the embedded files")
+        })),*]
+    };
 }
 
-static DOCUMENTS: LazyLock<[Value; 5]> = LazyLock::new(|| {
-    files![
-        "gateway.networking.k8s.io_gatewayclasses.yaml",
-        "gateway.networking.k8s.io_gateways.yaml",
-        "gateway.networking.k8s.io_httproutes.yaml",
-        "inference.networking.k8s.io_inferencepools.yaml",
-        "inference.networking.x-k8s.io_inferencepools.yaml",
-    ]
-    .map(|text| serde_saphyr::from_str(text).expect("a test reads the embedded files"))
-});
+/// Each is parsed when it is used first: most commands need only those of which our own CRDs have parts.
+static DOCUMENTS: [LazyLock<Value>; 5] = documents![
+    "gateway.networking.k8s.io_gatewayclasses.yaml",
+    "gateway.networking.k8s.io_gateways.yaml",
+    "gateway.networking.k8s.io_httproutes.yaml",
+    "inference.networking.k8s.io_inferencepools.yaml",
+    "inference.networking.x-k8s.io_inferencepools.yaml",
+];
 
 /// Marks a schema that is complete: [`super::inline`] leaves it as it is.
 pub(super) const COMPLETE: &str = "x-complete";
@@ -36,7 +39,7 @@ const ADDED_TYPE: &str = "ExternalAuth";
 
 /// Returns the CRDs of the foreign kinds that the embedded API server serves: Gateway API, and InferencePool in both groups.
 pub fn foreign() -> Vec<Value> {
-    DOCUMENTS.to_vec()
+    DOCUMENTS.iter().map(|document| Value::clone(document)).collect()
 }
 
 /// The spec of an HTTPRoute within a service.

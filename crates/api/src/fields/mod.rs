@@ -21,6 +21,7 @@ pub use row::{Effect, Row};
 
 use row::Site;
 
+use crate::newer;
 use crate::v1alpha2::{
     KedaSettings, LLMInferenceService, LLMInferenceServiceConfig, LLMInferenceServiceSpec, WorkloadSpec,
 };
@@ -85,6 +86,10 @@ fn all(service: &LLMInferenceService, whole: bool) -> Vec<String> {
         }
     }
     ask(&[router::ROWS], &site("spec", &spec.workload, None));
+    found.extend(
+        service.metadata.annotations.iter().flat_map(|all| newer::warnings("metadata.annotations", all)),
+    );
+    found.extend(newer::warnings("spec.annotations", &spec.workload.annotations));
     found
 }
 

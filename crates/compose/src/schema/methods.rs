@@ -1,7 +1,7 @@
 //! The methods of the reference's Go types for services, which templates can call.
 
 use longboat_api::{
-    annotations::{DRA_CEL_SELECTOR, DRA_DEVICE_CLASS, DRA_DEVICE_COUNT},
+    annotations::{DRA_CEL_SELECTOR, DRA_DEVICE_CLASS, DRA_DEVICE_COUNT, PRESET_PIN_PREFIX},
     child_name,
     names::suffix,
 };
@@ -287,7 +287,10 @@ fn is_using(service: Receiver<'_>, name: Name<&str>, namespace: Option<Namespace
     }
     let pinned = status.and_then(|status| status.get("annotations")).and_then(Json::as_object);
     let refs = service.get("spec").and_then(|spec| spec.get("baseRefs")).and_then(Json::as_array);
-    pinned.into_iter().flatten().any(|(_, value)| value == name.as_str())
+    pinned
+        .into_iter()
+        .flatten()
+        .any(|(key, value)| key.starts_with(PRESET_PIN_PREFIX) && value == name.as_str())
         || refs.into_iter().flatten().any(|reference| reference["name"] == *name)
 }
 

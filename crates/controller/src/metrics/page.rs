@@ -5,7 +5,11 @@ use std::{
     sync::{Arc, atomic::AtomicU64},
 };
 
-use longboat_api::v1alpha2::LLMInferenceService;
+use longboat_api::{
+    annotations::{self, ACCELERATOR_TYPE},
+    v1alpha2::LLMInferenceService,
+};
+use longboat_plan::accelerator_type;
 use prometheus_client::{
     encoding::EncodeLabelSet,
     metrics::{
@@ -42,12 +46,24 @@ struct ReadyLabel {
     ready: &'static str,
 }
 
+/// The labels of KServe's info metric, under its names.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct InfoLabels {
+    namespace: String,
+    name: String,
+    accelerator: String,
+    model_name: String,
+    model_uri: String,
+}
+
 /// All metrics at this moment, in the OpenMetrics text format.
 pub(super) fn page(context: &Context) -> String {
     let mut registry = Registry::default();
     context.metrics.register(&mut registry);
     queues(context, &mut registry);
-    services(context.caches.inference_services.all(), SERVICES, &mut registry);
+    let all: Vec<_> = context.caches.inference_services.all().collect();
+    services(&all, SERVICES, &mut registry);
+    info(&all, &mut registry);
     traces(&mut registry);
     process(&mut registry);
     let build: Family<BuildLabels, Gauge> = Family::default();
@@ -82,11 +98,11 @@ fn queues(context: &Context, registry: &mut Registry) {
     registry.register("workqueue_longest_running_processor_seconds", help, longest);
 }
 
-fn services(all: impl Iterator<Item = Arc<LLMInferenceService>>, limit: usize, registry: &mut Registry) {
+fn services(all: &[Arc<LLMInferenceService>], limit: usize, registry: &mut Registry) {
     let mut ready: BTreeMap<&'static str, i64> = [("True", 0), ("False", 0), ("Unknown", 0)].into();
     let conditions: Family<ConditionLabels, Gauge> = Family::default();
     let mut left_out = 0;
-    for (index, service) in all.enumerate() {
+    for (index, service) in all.iter().enumerate() {
         if index >= limit {
             left_out += 1;
         }
@@ -128,6 +144,35 @@ fn services(all: impl Iterator<Item = Arc<LLMInferenceService>>, limit: usize, r
         "Services beyond the limit, whose conditions have no series",
         not_told,
     );
+}
+
+/// One series for each service that may serve: not for stopped ones, and not for those that are being deleted.
+fn info(all: &[Arc<LLMInferenceService>], registry: &mut Registry) {
+    let info: Family<InfoLabels, Gauge> = Family::default();
+    for service in all {
+        let LLMInferenceService { metadata, spec, status } = service.as_ref();
+        if metadata.deletion_timestamp.is_some() || annotations::is_stopped(metadata.annotations.as_ref()) {
+            continue;
+        }
+        let name = metadata.name.clone().unwrap_or_default();
+        // Until the first reconcile has written the type for the merged spec, the service's own spec is all that is known.
+        let written = status.as_ref().and_then(|status| status.annotations.get(ACCELERATOR_TYPE));
+        let labels = InfoLabels {
+            namespace: metadata.namespace.clone().unwrap_or_default(),
+            accelerator: written.map_or_else(|| accelerator_type(spec), String::as_str).to_owned(),
+            model_name: spec
+                .model
+                .name
+                .clone()
+                .filter(|name| !name.is_empty())
+                .unwrap_or_else(|| name.clone()),
+            model_uri: spec.model.uri.to_string(),
+            name,
+        };
+        info.get_or_create(&labels).set(1);
+    }
+    let help = "A service that is neither stopped nor deleted, in labels; the value is 1";
+    registry.register("kserve_llminferenceservice_info", help, info);
 }
 
 fn traces(registry: &mut Registry) {
@@ -189,7 +234,7 @@ mod tests {
 
     fn page(all: &[Arc<LLMInferenceService>], limit: usize) -> String {
         let mut registry = Registry::default();
-        services(all.iter().cloned(), limit, &mut registry);
+        services(all, limit, &mut registry);
         let mut page = String::new();
         prometheus_client::encoding::text::encode(&mut page, &registry).unwrap();
         page
@@ -209,5 +254,44 @@ mod tests {
         }
         assert!(!told.contains("service_name=\"c\""), "{told}");
         assert!(!page(&all[1..], 2).contains("service_name=\"a\""), "who is gone is not told of");
+    }
+    #[test]
+    fn each_service_that_may_serve_has_a_series_with_its_model_and_accelerator() {
+        let object = |name: &str, more: serde_json::Value| {
+            let mut object = json!({
+                "metadata": {"name": name, "namespace": "ns"},
+                "spec": {"model": {"uri": "hf://a/b", "name": "m"}, "template": {"containers": [
+                    {"name": "main", "resources": {"limits": {"nvidia.com/gpu": "1"}}},
+                ]}},
+            });
+            json_patch::merge(&mut object, &more);
+            Arc::new(serde_json::from_value(object).unwrap())
+        };
+        let merged = json!({"status": {"annotations": {"serving.kserve.io/accelerator-type": "cpu"}}});
+        let stopped = json!({"metadata": {"annotations": {"serving.kserve.io/stop": "True"}}});
+        let deleted = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}});
+        let unnamed = json!({"spec": {"model": {"name": null}, "template": null}});
+        let all = [
+            object("new", json!({})),
+            object("merged", merged),
+            object("unnamed", unnamed),
+            object("stopped", stopped),
+            object("deleted", deleted),
+        ];
+        let mut registry = Registry::default();
+        info(&all, &mut registry);
+        let mut page = String::new();
+        prometheus_client::encoding::text::encode(&mut page, &registry).unwrap();
+        let mut series: Vec<_> = page.lines().filter(|line| !line.starts_with('#')).collect();
+        series.sort_unstable();
+        let line = |name: &str, accelerator: &str, model: &str| {
+            format!(
+                "kserve_llminferenceservice_info{{namespace=\"ns\",name=\"{name}\",accelerator=\"{accelerator}\",\
+                 model_name=\"{model}\",model_uri=\"hf://a/b\"}} 1"
+            )
+        };
+        let expected =
+            [line("merged", "cpu", "m"), line("new", "gpu", "m"), line("unnamed", "cpu", "unnamed")];
+        assert_eq!(series, expected);
     }
 }

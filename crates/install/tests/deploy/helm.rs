@@ -25,6 +25,7 @@ platform:
   settings:
     ingress: {urlScheme: https, enableLLMInferenceServiceTLS: true}
     localModel: {enabled: true}
+    storageInitializer: {enableOciModelSupport: true, ociModelMode: native}
 ";
 
 /// Renders a chart, and removes what only Helm needs.

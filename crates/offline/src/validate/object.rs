@@ -1,6 +1,10 @@
 //! Validates one object like an API server and the webhooks.
 
 use longboat_admission::{Denial, Facts, Request, Subject, Version, mutate, validate};
+use longboat_api::{
+    newer::{self, Newer},
+    v1alpha2::GROUP,
+};
 use longboat_manifest::Document;
 use longboat_strategy::{
     Cause,
@@ -48,18 +52,22 @@ impl Examination<'_> {
             return (findings, None);
         }
         for path in unknown {
+            let newer = newer::field(&path).filter(|_| self.resource.group == GROUP);
             let mut finding = self.finding(
                 Severity::Error,
                 &path,
                 "UnknownField",
-                "unknown field".to_owned(),
+                newer.map_or_else(|| "unknown field".to_owned(), Newer::reason),
                 Source::Schema,
                 400,
             );
-            finding.hint = hint::unknown_field(&self.resource.version, self.resource, &path).or_else(|| {
-                let meant = unknown::meant(self.resource, self.document, &path)?;
-                Some(format!("did you mean `{meant}`?"))
-            });
+            finding.hint = newer
+                .map(|newer| newer.advice.to_owned())
+                .or_else(|| hint::unknown_field(&self.resource.version, self.resource, &path))
+                .or_else(|| {
+                    let meant = unknown::meant(self.resource, self.document, &path)?;
+                    Some(format!("did you mean `{meant}`?"))
+                });
             findings.push(finding);
         }
         let asked = self.asked();

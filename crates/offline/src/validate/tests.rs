@@ -49,6 +49,33 @@ fn unknown_fields_are_errors_with_what_was_meant() {
 }
 
 #[test]
+fn fields_and_annotations_of_a_newer_kserve_are_named_as_such() {
+    let text = service("  encode: {replicas: 1}\n  storageInitializer: {storageContainerName: hf}\n")
+        .replace(
+            "{name: one}",
+            "{name: one, annotations: {serving.kserve.io/exp-modelexpress-mode: native, mine: x}}",
+        );
+    let found: Vec<String> = report(&text)
+        .findings
+        .iter()
+        .map(|finding| format!("{} {}: {}", finding.severity.name(), finding.path, finding.message))
+        .collect();
+    assert_eq!(
+        found,
+        [
+            "warning metadata.annotations: serving.kserve.io/exp-modelexpress-mode has no effect in this version (a branch of \
+             KServe after 0.21 has it): remove it: models are downloaded as `spec.model.uri` says",
+            "error spec.encode: not in this version: a proposal for KServe has it (kserve#6119)",
+            "error spec.storageInitializer.storageContainerName: not in this version: a branch of KServe after 0.21 has it",
+        ]
+    );
+    assert!(report(&text).findings[1].hint.as_ref().unwrap().contains("a Deployment of your own"));
+    // The names mean nothing elsewhere.
+    let other = "apiVersion: v1\nkind: Service\nmetadata: {name: b}\nspec: {encode: {}, ports: [{port: 80}], selector: {a: b}}\n";
+    assert_eq!(report(other).findings[0].message, "unknown field");
+}
+
+#[test]
 fn wrong_types_values_and_bounds_are_found_where_they_stand() {
     assert_eq!(
         said(&service("  replicas: \"3\"\n")),

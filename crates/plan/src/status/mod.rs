@@ -21,6 +21,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::jiff::Timestamp;
 use longboat_api::{
+    annotations::ACCELERATOR_TYPE,
     conditions::{Conditions, ROUTER, SERVICE, WORKLOADS, groom, types},
     reasons::condition::{FINALIZATION_PENDING, NEW_OBSERVED_GENERATION_FAILURE},
     v1alpha2::{LLMInferenceService, LLMInferenceServiceSpec, LLMInferenceServiceStatus},
@@ -29,6 +30,7 @@ use longboat_api::{
 use longboat_compose::outcome as compose;
 
 use crate::{
+    accelerator::accelerator_type,
     children::{Applied, Children},
     context::Context,
     plan::check_readable,
@@ -70,6 +72,9 @@ pub fn status(
     let before = service.status.clone().unwrap_or_default();
     let mut status = before.clone();
     status.annotations.extend(progress.pins.clone());
+    if let Some(spec) = progress.spec {
+        status.annotations.insert(ACCELERATOR_TYPE.to_owned(), accelerator_type(spec).to_owned());
+    }
     let mut list = std::mem::take(&mut status.conditions);
     let context = progress.spec.map(|spec| Context::new(service, spec, snapshot)).transpose()?;
     let mut conditions = Conditions::new(proof::dependents(context.as_ref()), &mut list, now);
