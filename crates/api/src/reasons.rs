@@ -6,6 +6,8 @@ pub mod condition {
     pub const CONFIG_NOT_FOUND: &str = "ConfigNotFound";
     /// The configs could not be merged or rendered.
     pub const COMBINE_BASE_ERROR: &str = "CombineBaseError";
+    /// LoRA adapters would share a folder. Also the reason of an event.
+    pub const LORA_MOUNT_PATH_COLLISION: &str = "LoRAMountPathCollision";
     /// The merged spec was refused.
     pub const INVALID_RENDERED_CONFIG: &str = "InvalidRenderedConfig";
     /// The service is stopped by its annotation.

@@ -137,12 +137,11 @@ impl Composer {
             &mut warnings,
         )?;
         rewrite::picker_port(&mut spec);
-        let adapters = lora::adapters(&spec)?;
+        lora::adapters(&spec)?;
         Ok(Effective {
             spec,
             applied,
             status_annotations: pinned,
-            adapters,
             scheduler_config_map,
             warnings,
             layers,

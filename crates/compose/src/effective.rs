@@ -12,7 +12,6 @@ use serde_json::Value;
 use crate::{
     inputs::{self, TemplateInput},
     layer::Layer,
-    lora::Adapter,
     provenance::Provenance,
 };
 
@@ -25,8 +24,6 @@ pub struct Effective {
     pub applied: Vec<AppliedConfig>,
     /// `status.annotations` with all preset names pinned.
     pub status_annotations: BTreeMap<String, String>,
-    /// The adapters to serve, by name.
-    pub adapters: Vec<Adapter>,
     /// The ConfigMap that held the scheduler's config, if one did.
     pub scheduler_config_map: Option<Key>,
     /// Warnings for the user. Each becomes an event too.

@@ -1,6 +1,6 @@
 //! Errors of composition.
 
-use longboat_api::reasons::condition;
+use longboat_api::{lora_paths::Collision, reasons::condition};
 
 /// The documentation of adapters. The URL is part of messages that users search for.
 pub(crate) const LORA_DOCS: &str =
@@ -65,6 +65,9 @@ pub enum ComposeError {
         /// What is wrong with it.
         problem: String,
     },
+    /// Adapters would share a folder.
+    #[error("failed to enumerate LoRA adapters: {0}")]
+    LoraMountPathCollision(Collision),
     /// The annotations for managed devices are invalid.
     #[error("invalid managed DRA annotations: {0}")]
     Devices(String),
@@ -84,6 +87,7 @@ impl ComposeError {
     pub fn reason(&self) -> &'static str {
         match self {
             Self::ConfigNotFound { .. } => condition::CONFIG_NOT_FOUND,
+            Self::LoraMountPathCollision(_) => condition::LORA_MOUNT_PATH_COLLISION,
             _ => condition::COMBINE_BASE_ERROR,
         }
     }
@@ -91,8 +95,13 @@ impl ComposeError {
     /// When another attempt may succeed.
     pub fn retry(&self) -> Retry {
         match self {
-            Self::ConfigNotFound { .. } => Retry::OnChange,
+            Self::ConfigNotFound { .. } | Self::LoraMountPathCollision(_) => Retry::OnChange,
             _ => Retry::Backoff,
         }
+    }
+
+    /// Whether an event reports the error too, with the reason and the message of the condition.
+    pub fn has_event(&self) -> bool {
+        matches!(self, Self::LoraMountPathCollision(_))
     }
 }

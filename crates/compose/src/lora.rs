@@ -1,12 +1,9 @@
 //! The LoRA adapters of a composed spec.
 
-use longboat_api::v1alpha2::LLMInferenceServiceSpec;
+use longboat_api::{lora_paths::mount_paths, v1alpha2::LLMInferenceServiceSpec};
 use longboat_download::address::{Address, Scheme};
 
 use crate::error::{ComposeError, LORA_DOCS};
-
-/// The folder with one subfolder per adapter.
-const MOUNT_ROOT: &str = "/mnt/lora";
 
 /// An adapter to serve.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,29 +30,29 @@ pub enum AdapterSource {
 /// Returns the adapters of a composed spec, sorted by name.
 ///
 /// # Errors
-/// If the weights of an adapter cannot be brought to the server.
+/// If the weights of an adapter cannot be brought to the server, or if adapters would share a folder.
 pub fn adapters(spec: &LLMInferenceServiceSpec) -> Result<Vec<Adapter>, ComposeError> {
     let Some(lora) = &spec.model.lora else { return Ok(Vec::new()) };
     let enabled = spec.storage_initializer_enabled();
-    let mut adapters = lora
-        .adapters
-        .iter()
-        .map(|adapter| {
-            let name = adapter.name.clone().unwrap_or_default();
-            let address = adapter.uri.address();
-            match source(&address, enabled) {
-                Ok(source) => Ok(Adapter {
-                    mount_path: format!("{MOUNT_ROOT}/{}", segment(&name)),
-                    address,
-                    source,
-                    name,
-                }),
-                Err(problem) => Err(ComposeError::Adapter { name, problem }),
-            }
-        })
-        .collect::<Result<Vec<_>, _>>()?;
-    adapters.sort_by(|a, b| a.name.cmp(&b.name));
-    Ok(adapters)
+    let sources = lora.adapters.iter().map(|adapter| {
+        let name = adapter.name.as_deref().unwrap_or_default();
+        let address = adapter.uri.address();
+        match source(&address, enabled) {
+            Ok(source) => Ok((name, address, source)),
+            Err(problem) => Err(ComposeError::Adapter { name: name.to_owned(), problem }),
+        }
+    });
+    let mut sources = sources.collect::<Result<Vec<_>, _>>()?;
+    sources.sort_by(|a, b| a.0.cmp(b.0));
+    let names: Vec<&str> = sources.iter().map(|(name, ..)| *name).collect();
+    let paths = mount_paths(&names).map_err(ComposeError::LoraMountPathCollision)?;
+    let adapters = sources.into_iter().zip(paths).map(|((name, address, source), mount_path)| Adapter {
+        name: name.to_owned(),
+        address,
+        source,
+        mount_path,
+    });
+    Ok(adapters.collect())
 }
 
 fn source(address: &Address, storage_initializer: bool) -> Result<AdapterSource, String> {
@@ -69,6 +66,9 @@ fn source(address: &Address, storage_initializer: bool) -> Result<AdapterSource,
         Scheme::Claim if !storage_initializer => Err(format!(
             "pvc:// requires a mounted volume — do not set storageInitializer.enabled to false (see {LORA_DOCS})"
         )),
+        Scheme::Claim if address.host().is_empty() => {
+            Err(format!("invalid URI {text:?}: missing PVC claim name"))
+        }
         Scheme::Claim => Ok(AdapterSource::Claim),
         Scheme::Oci => Err(format!(
             "oci:// is not supported for LoRA adapters; use hf://, s3://, or pvc:// instead (see {LORA_DOCS})"
@@ -77,15 +77,5 @@ fn source(address: &Address, storage_initializer: bool) -> Result<AdapterSource,
             "unsupported URI scheme \"{}\"; supported schemes are hf://, s3://, pvc:// (see {LORA_DOCS})",
             &text[..text.len() - address.rest().len()]
         )),
-    }
-}
-
-/// Converts a name to a single path segment.
-fn segment(name: &str) -> String {
-    let safe = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '-' };
-    let segment: String = name.chars().map(safe).collect();
-    match segment.as_str() {
-        "" | "." | ".." => "adapter".to_owned(),
-        _ => segment,
     }
 }

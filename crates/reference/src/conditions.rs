@@ -16,6 +16,7 @@ const FIXES: &[(&str, &str)] = &[
         "CombineBaseError",
         "Run `longboat explain`: it names the layer and the template. Correct the template.",
     ),
+    ("LoRAMountPathCollision", "Rename one of the adapters that the message names."),
     (
         "InvalidRenderedConfig",
         "Correct the field that the message names, in the layer that `longboat explain` shows.",

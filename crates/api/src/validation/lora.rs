@@ -1,7 +1,10 @@
 //! Rules for LoRA adapters.
 
 use super::Report;
-use crate::v1alpha2::LLMInferenceService;
+use crate::{
+    lora_paths::{Collision, mount_paths},
+    v1alpha2::LLMInferenceService,
+};
 
 const LORA: &str = "spec.model.lora";
 
@@ -45,5 +48,11 @@ pub(super) fn check(service: &LLMInferenceService, report: &mut Report) {
         if name == base {
             report.invalid(field, &name, &format!("adapter name must differ from base model name {base:?}"));
         }
+    }
+    let names: Vec<&str> =
+        lora.adapters.iter().map(|adapter| adapter.name.as_deref().unwrap_or_default()).collect();
+    // Duplicates and missing names were reported above.
+    if let Err(collision @ Collision::Path { .. }) = mount_paths(&names) {
+        report.invalid(format!("{LORA}.adapters"), &names, &collision.to_string());
     }
 }

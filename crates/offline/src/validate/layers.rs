@@ -252,7 +252,7 @@ fn topologies(
 
 fn failed(document: &Document, name: &ObjectName, error: &ComposeError) -> Finding {
     let path = match error {
-        ComposeError::Adapter { .. } => "spec.model.lora",
+        ComposeError::Adapter { .. } | ComposeError::LoraMountPathCollision(_) => "spec.model.lora",
         ComposeError::SchedulerConfigKey { .. } | ComposeError::SchedulerConfigMissing { .. } => {
             "spec.router.scheduler.config"
         }

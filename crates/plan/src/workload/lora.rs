@@ -3,23 +3,44 @@
 use k8s_openapi::api::core::v1::{
     Container, PersistentVolumeClaimVolumeSource, PodSpec, Volume, VolumeMount,
 };
-use longboat_api::child_name;
+use longboat_api::{child_name, safe_name::safe_object_name};
 use longboat_compose::{Adapter, AdapterSource};
 
 use super::storage::{MAIN, add_mount, add_volume, container_mut};
 use crate::context::Context;
 
+/// The start of the names of volumes that are for adapters only.
+const VOLUME_PREFIX: &str = "lora-";
 const MODULES: &str = "--lora-modules";
 /// The variable with additional server arguments of the user.
 const ADDITIONAL_ARGS: &str = "VLLM_ADDITIONAL_ARGS";
-/// The longest name of a volume.
-const MAX_NAME: usize = 63;
 
-/// Mounts the adapters that are on persistent volume claims.
-pub(super) fn mount_claims(pod: &mut PodSpec, adapters: &[Adapter]) {
-    for adapter in adapters.iter().filter(|adapter| adapter.source == AdapterSource::Claim) {
+/// Mounts the adapters that are on persistent volume claims. `live` is the pod spec that runs now: it keeps its volumes, so that
+/// no pod restarts just because a new pod would have others.
+pub(super) fn mount_claims(pod: &mut PodSpec, adapters: &[Adapter], live: Option<&PodSpec>) {
+    let Some(main) = container_mut(pod, MAIN) else { return };
+    let mounts = main.volume_mounts.clone().unwrap_or_default();
+    // What the workload mounts at the path of an adapter is the adapter.
+    let is_mounted = |adapter: &&Adapter| mounts.iter().any(|mount| mount.mount_path == adapter.mount_path);
+    let of_claims: Vec<&Adapter> = adapters
+        .iter()
+        .filter(|adapter| adapter.source == AdapterSource::Claim && !is_mounted(adapter))
+        .collect();
+    for adapter in &of_claims {
         let (claim, path) = (adapter.address.host(), adapter.address.path());
-        let name = volume_name(&adapter.name);
+        let of_claim = |volume: &&Volume| {
+            volume.persistent_volume_claim.as_ref().is_some_and(|source| source.claim_name == claim)
+        };
+        let present = || pod.volumes.iter().flatten().find(of_claim).map(|volume| volume.name.clone());
+        let is_free = |name: &String| {
+            pod.volumes.iter().flatten().all(|volume| volume.name != *name || of_claim(&volume))
+        };
+        let running = live_volume(live, adapter).filter(is_free);
+        let name = running.or_else(present).unwrap_or_else(|| {
+            let is_shared = of_claims.iter().filter(|other| other.address.host() == claim).count() > 1;
+            let (prefix, of) = if is_shared { ("lora-claim-", claim) } else { ("lora-pvc-", &*adapter.name) };
+            safe_object_name(&child_name(prefix, of))
+        });
         let Some(main) = container_mut(pod, MAIN) else { return };
         let mount = VolumeMount {
             name: name.clone(),
@@ -34,18 +55,16 @@ pub(super) fn mount_claims(pod: &mut PodSpec, adapters: &[Adapter]) {
     }
 }
 
-/// The volume name for an adapter. Names that are invalid for a volume are replaced by their hash, which keeps them distinct.
-fn volume_name(adapter: &str) -> String {
-    const PREFIX: &str = "lora-pvc-";
-    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    let valid = adapter.chars().all(plain) && !adapter.ends_with('-');
-    if valid || PREFIX.len() + adapter.len() > MAX_NAME && adapter.chars().all(plain) {
-        return child_name(PREFIX, adapter);
-    }
-    // `child_name` only hashes a parent that is too long, so the name is padded.
-    let hashed = child_name(&format!("{adapter:/<64}"), "");
-    let hash: String = hashed.chars().skip(hashed.len() - 32).collect();
-    format!("{PREFIX}{hash}")
+/// The volume through which a running pod has an adapter.
+fn live_volume(live: Option<&PodSpec>, adapter: &Adapter) -> Option<String> {
+    let live = live?;
+    let main = live.containers.iter().find(|container| container.name == MAIN)?;
+    let mut mounts = main.volume_mounts.iter().flatten();
+    let mount = mounts
+        .find(|mount| mount.mount_path == adapter.mount_path && mount.name.starts_with(VOLUME_PREFIX))?;
+    let volume = live.volumes.iter().flatten().find(|volume| volume.name == mount.name)?;
+    let claim = &volume.persistent_volume_claim.as_ref()?.claim_name;
+    (claim == adapter.address.host()).then(|| volume.name.clone())
 }
 
 /// Prepends the flags for adapters to the server's arguments, unless the user loads adapters in their own way.
@@ -93,20 +112,105 @@ fn loads_its_own(main: &Container) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::volume_name;
+    use longboat_api::v1alpha2::LLMInferenceServiceSpec;
+    use longboat_compose::adapters;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// Returns `VOLUME CLAIM` for each volume, and `PATH VOLUME SUBPATH` for each mount of the container that serves.
+    fn mounted(pod: Value, named: &[(&str, &str)], live: Option<&PodSpec>) -> (PodSpec, Vec<String>) {
+        let named: Vec<Value> = named.iter().map(|(name, uri)| json!({"name": name, "uri": uri})).collect();
+        let spec = json!({"model": {"uri": "hf://o/m", "name": "m", "lora": {"adapters": named}}});
+        let spec: LLMInferenceServiceSpec = serde_json::from_value(spec).unwrap();
+        let mut pod: PodSpec = serde_json::from_value(pod).unwrap();
+        mount_claims(&mut pod, &adapters(&spec).unwrap(), live);
+        let volumes = pod.volumes.iter().flatten().map(|volume| {
+            let claim = volume.persistent_volume_claim.as_ref().map_or("", |source| &*source.claim_name);
+            format!("{} {claim}", volume.name)
+        });
+        let mounts = pod.containers[0].volume_mounts.iter().flatten().map(|mount| {
+            format!("{} {} {}", mount.mount_path, mount.name, mount.sub_path.as_deref().unwrap_or_default())
+        });
+        let all = volumes.chain(mounts).collect();
+        (pod, all)
+    }
+
+    fn empty() -> Value {
+        json!({"containers": [{"name": "main"}]})
+    }
+
+    fn with_model() -> Value {
+        json!({
+            "containers": [{"name": "main", "volumeMounts": [{"name": "kserve-pvc-source", "mountPath": "/mnt/models"}]}],
+            "volumes": [{"name": "kserve-pvc-source", "persistentVolumeClaim": {"claimName": "c"}}],
+        })
+    }
 
     #[test]
-    fn every_adapter_gets_a_valid_volume_of_its_own() {
-        assert_eq!(volume_name("sql"), "lora-pvc-sql");
+    fn a_claim_of_one_adapter_has_its_volume_and_a_shared_one_has_one_volume() {
+        let (_, one) = mounted(empty(), &[("sql", "pvc://c/s"), ("Org/A.b", "pvc://d")], None);
+        let odd = safe_object_name("lora-pvc-Org/A.b");
         assert_eq!(
-            volume_name("this-is-a-really-long-lora-adapter-name-more-than-fifty-four-chars-long"),
+            one,
+            [
+                format!("{odd} d"),
+                "lora-pvc-sql c".into(),
+                format!("/mnt/lora/Org-A.b {odd} "),
+                "/mnt/lora/sql lora-pvc-sql s".into(),
+            ]
+        );
+        let long = "this-is-a-really-long-lora-adapter-name-more-than-fifty-four-chars-long";
+        let (pod, _) = mounted(empty(), &[(long, "pvc://c")], None);
+        assert_eq!(
+            pod.volumes.unwrap()[0].name,
             "lora-pvc-5d8eaf1abb940b210da12d4306b94f8ethis-is-a-really-long"
         );
-        let odd = ["Org/A.b", "Org/A_b", "a-", "x.y"].map(volume_name);
-        for name in &odd {
-            assert!(name.len() <= 63 && !name.ends_with('-'), "{name}");
-            assert!(name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-'), "{name}");
+        let (_, shared) = mounted(empty(), &[("b", "pvc://c/b"), ("a", "pvc://c/a"), ("x", "pvc://d")], None);
+        assert_eq!(
+            shared,
+            [
+                "lora-claim-c c",
+                "lora-pvc-x d",
+                "/mnt/lora/a lora-claim-c a",
+                "/mnt/lora/b lora-claim-c b",
+                "/mnt/lora/x lora-pvc-x ",
+            ]
+        );
+        let (_, reused) = mounted(with_model(), &[("a", "pvc://c/a")], None);
+        assert_eq!(
+            reused,
+            ["kserve-pvc-source c", "/mnt/models kserve-pvc-source ", "/mnt/lora/a kserve-pvc-source a"]
+        );
+    }
+
+    #[test]
+    fn a_mount_of_the_workload_at_the_path_of_an_adapter_is_left_alone() {
+        let mut own = empty();
+        own["containers"][0]["volumeMounts"] = json!([{"name": "mine", "mountPath": "/mnt/lora/a"}]);
+        own["volumes"] = json!([{"name": "mine", "emptyDir": {}}]);
+        let (_, found) = mounted(own, &[("a", "pvc://c/a"), ("b", "pvc://c/b")], None);
+        assert_eq!(found, ["mine ", "lora-pvc-b c", "/mnt/lora/a mine ", "/mnt/lora/b lora-pvc-b b"]);
+    }
+
+    #[test]
+    fn a_running_pod_keeps_the_volumes_that_it_has() {
+        let mut live = with_model();
+        live["containers"][0]["volumeMounts"] = json!([
+            {"name": "kserve-pvc-source", "mountPath": "/mnt/models"},
+            {"name": "lora-pvc-a", "mountPath": "/mnt/lora/a", "subPath": "a"},
+            {"name": "lora-pvc-b", "mountPath": "/mnt/lora/b", "subPath": "b"},
+        ]);
+        for (name, claim) in [("lora-pvc-a", "c"), ("lora-pvc-b", "c")] {
+            let volume = json!({"name": name, "persistentVolumeClaim": {"claimName": claim}});
+            live["volumes"].as_array_mut().unwrap().push(volume);
         }
-        assert_ne!(odd[0], odd[1]);
+        let live: PodSpec = serde_json::from_value(live).unwrap();
+        let (pod, _) = mounted(with_model(), &[("a", "pvc://c/a"), ("b", "pvc://c/b")], Some(&live));
+        assert_eq!(pod.volumes, live.volumes);
+        // An adapter that is now elsewhere is not looked for in the old claim.
+        let (pod, found) = mounted(empty(), &[("a", "pvc://d/a")], Some(&live));
+        assert_eq!(found, ["lora-pvc-a d", "/mnt/lora/a lora-pvc-a a"]);
+        assert_eq!(pod.volumes.unwrap().len(), 1);
     }
 }

@@ -158,7 +158,7 @@ pub(crate) fn attach(pod: &mut PodSpec, attachment: &Attachment) -> Result<Vec<P
     }
     let events =
         if downloads.is_empty() { Vec::new() } else { initializer::attach(pod, &downloads, attachment)? };
-    lora::mount_claims(pod, attachment.adapters);
+    lora::mount_claims(pod, attachment.adapters, attachment.live);
     Ok(events)
 }
 

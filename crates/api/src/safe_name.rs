@@ -1,0 +1,64 @@
+//! Names that come from the text of a user, in a form that Kubernetes accepts.
+
+use std::fmt::Write as _;
+
+use sha2::{Digest, Sha256};
+
+/// The longest DNS label.
+const MAX_LABEL: usize = 63;
+/// The hexadecimal digits of a short hash.
+const HASH: usize = 8;
+
+/// Returns the first eight hexadecimal digits of the SHA-256 of a text. Names of running services contain it.
+pub fn short_hash(text: &str) -> String {
+    Sha256::digest(text.as_bytes()).iter().take(HASH / 2).fold(
+        String::with_capacity(HASH),
+        |mut hash, byte| {
+            // Writing to a String cannot fail.
+            let _ = write!(hash, "{byte:02x}");
+            hash
+        },
+    )
+}
+
+/// Returns a DNS label for a text. A label stays as it is. In any other text, invalid characters are replaced, and a hash of the
+/// text keeps it distinct.
+pub fn safe_object_name(text: &str) -> String {
+    let valid = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    if !text.is_empty()
+        && text.len() <= MAX_LABEL
+        && text.chars().all(valid)
+        && !text.starts_with('-')
+        && !text.ends_with('-')
+    {
+        return text.to_owned();
+    }
+    let lower = text.chars().map(|c| c.to_ascii_lowercase());
+    let safe: String = lower.map(|c| if valid(c) { c } else { '-' }).take(MAX_LABEL - HASH - 1).collect();
+    format!("{}-{}", safe.trim_matches('-'), short_hash(text)).trim_start_matches('-').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_label_stays_and_other_texts_become_distinct_labels() {
+        assert_eq!(safe_object_name("lora-pvc-sql"), "lora-pvc-sql");
+        // The first digits of SHA-256 of "Org/A.b".
+        assert_eq!(safe_object_name("Org/A.b"), format!("org-a-b-{}", short_hash("Org/A.b")));
+        let long = "x".repeat(80);
+        let texts = ["Org/A.b", "Org/A_b", "a-", "-a", "x.y", "", "é", "---", &long, &long[1..]];
+        let names: std::collections::BTreeSet<String> = texts.map(safe_object_name).into();
+        assert_eq!(names.len(), texts.len(), "{names:?}");
+        for name in names {
+            assert_eq!(safe_object_name(&name), name, "{name}");
+        }
+    }
+
+    #[test]
+    fn the_hash_is_that_of_sha_256() {
+        // The known digest of the empty text.
+        assert_eq!(short_hash(""), "e3b0c442");
+    }
+}
