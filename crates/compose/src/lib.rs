@@ -29,6 +29,7 @@ mod provenance;
 mod render;
 mod rewrite;
 mod rules;
+mod runtime;
 mod schema;
 mod select;
 

@@ -62,6 +62,8 @@ pub fn copies() -> Vec<(String, String)> {
     let secrets = secrets.iter().map(|name| ("rbac-secrets", *name, "longboat/rbac-secrets"));
     let presets: Vec<String> = preset::WELL_KNOWN.iter().map(|suffix| format!("{suffix}.yaml")).collect();
     let presets = presets.iter().map(|name| ("../presets", name.as_str(), "longboat-presets/presets"));
+    let runtimes = [("../runtimes", "kserve-llm-sglang.yaml", "longboat-presets/runtimes")];
+    let presets = presets.chain(runtimes);
     // Helm creates the namespace itself.
     let all = definitions.chain(base.filter(|(_, name, _)| *name != "namespace.yaml"));
     let all = all.chain(rights).chain(narrow).chain(secrets).chain(presets);

@@ -20,6 +20,7 @@ use serde_json::{Value, json};
 
 use crate::foreign::{
     gateway, gatewayclass, httproute, inferencepool, inferencepool_x, leaderworkerset, scaledobject,
+    servingruntime::{ClusterServingRuntime, ServingRuntime, ServingRuntimeSpec, ServingRuntimeStatus},
 };
 use crate::v1alpha2;
 
@@ -85,6 +86,14 @@ pub fn foreign() -> Vec<Value> {
         http_route().document(),
         inference_pool().document(),
         inference_pool_x().document(),
+    ]
+}
+
+/// Returns the CRDs of runtimes, as far as services use them, for clusters to which KServe has not brought them.
+pub fn runtimes() -> Vec<Value> {
+    vec![
+        serving_runtime::<ServingRuntime>(false).document(),
+        serving_runtime::<ClusterServingRuntime>(true).document(),
     ]
 }
 
@@ -260,6 +269,21 @@ fn scaled_object() -> Definition {
         short_names: &["so"],
         description: "What scales a workload, and by what.",
         ..Definition::new::<scaledobject::ScaledObject>(vec![version])
+    }
+}
+
+fn serving_runtime<K: Resource + ListableResource>(cluster: bool) -> Definition {
+    let version = Version::new::<ServingRuntimeSpec, ServingRuntimeStatus>("v1alpha1");
+    Definition {
+        cluster,
+        description: "The pods of an engine.",
+        columns: json!([
+            {"name": "Disabled", "type": "boolean", "jsonPath": ".spec.disabled"},
+            {"name": "ModelType", "type": "string", "jsonPath": ".spec.supportedModelFormats[*].name"},
+            {"name": "Containers", "type": "string", "jsonPath": ".spec.containers[*].name"},
+            age_column(),
+        ]),
+        ..Definition::new::<K>(vec![version])
     }
 }
 

@@ -16,6 +16,7 @@ mod parallelism;
 mod proof;
 mod rollout;
 mod router;
+mod runtime;
 mod scaling;
 mod scheduler;
 mod traffic;
@@ -70,6 +71,7 @@ fn validate_spec(service: &LLMInferenceService, rules: Rules, report: &mut Repor
     }
     scaling::check_consistency(spec, report);
     lora::check(service, report);
+    runtime::check(spec, report);
     for (path, workload) in workloads(service) {
         kv_cache::check(&path, workload, report);
     }

@@ -9,5 +9,6 @@ mod ours;
 mod platform;
 mod recordings;
 mod replay;
+mod runtime;
 mod scripts;
 mod security;
