@@ -18,6 +18,7 @@ copy deploy/rbac longboat/rbac
 copy deploy/rbac-namespaced/platform longboat/rbac-namespaced/platform
 copy deploy/rbac-namespaced/watched longboat/rbac-namespaced/watched
 copy presets longboat-presets/presets
+copy runtimes longboat-presets/runtimes
 mkdir -p "$folder/longboat/rbac-secrets"
 cp "$root"/deploy/rbac-secrets/{namespace,platform}.yaml "$folder/longboat/rbac-secrets/"
 echo "charts: $folder/longboat, then $folder/longboat-presets"

@@ -14,6 +14,8 @@ pub const KSERVE_COMPONENT: &str = "kserve.io/component";
 pub const KSERVE_COMPONENT_WORKLOAD: &str = "workload";
 /// Role of a workload pod, which the picker reads; [`role`] has the values.
 pub const ROLE: &str = "llm-d.ai/role";
+/// The engine of a pod: the picker reads the metrics that this engine has. Without the label, those of vLLM.
+pub const ENGINE_TYPE: &str = "inference.networking.k8s.io/engine-type";
 /// On pods of a service with separate prefill and pairing: a hash of the settings in which prefill and decode must agree to
 /// exchange KV cache. The picker pairs only pods with equal values.
 pub const KV_REVISION: &str = "longboat.dev/kv-revision";

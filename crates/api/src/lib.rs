@@ -12,6 +12,7 @@ pub mod crd;
 pub mod decisions;
 pub mod decode;
 pub mod defaulting;
+pub mod engine;
 pub mod fields;
 pub mod foreign;
 pub mod labels;

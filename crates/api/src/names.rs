@@ -21,6 +21,8 @@ pub const CONFIG_EVENT_SOURCE: &str = "LLMInferenceServiceConfigController";
 pub mod preset {
     /// Single-node model server.
     pub const TEMPLATE: &str = "config-llm-template";
+    /// Single-node model server of SGLang.
+    pub const SGLANG_TEMPLATE: &str = "config-sglang-template";
     /// Single-node decode server.
     pub const DECODE_TEMPLATE: &str = "config-llm-decode-template";
     /// Multi-node data-parallel model server.
@@ -43,8 +45,9 @@ pub mod preset {
     pub const TRACING: &str = "config-llm-tracing";
 
     /// Every preset that is shipped: the well-known names, without their prefix.
-    pub const WELL_KNOWN: [&str; 11] = [
+    pub const WELL_KNOWN: [&str; 12] = [
         TEMPLATE,
+        SGLANG_TEMPLATE,
         DECODE_TEMPLATE,
         WORKER_DATA_PARALLEL,
         DECODE_WORKER_DATA_PARALLEL,

@@ -4,6 +4,11 @@
 pub mod condition {
     /// A config that the service names, or a preset it needs, does not exist.
     pub const CONFIG_NOT_FOUND: &str = "ConfigNotFound";
+    /// The runtime that the service names does not exist. KServe's controller serves with vLLM instead.
+    pub const RUNTIME_NOT_FOUND: &str = "RuntimeNotFound";
+    /// The runtime cannot serve this service: it is disabled, its engine is unknown or has no preset, or the service has fields
+    /// that the engine cannot have.
+    pub const RUNTIME_UNSUPPORTED: &str = "RuntimeUnsupported";
     /// The configs could not be merged or rendered.
     pub const COMBINE_BASE_ERROR: &str = "CombineBaseError";
     /// LoRA adapters would share a folder. Also the reason of an event.

@@ -4,6 +4,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use longboat_api::{
     child_name,
+    engine::VLLM,
     labels::{KSERVE_COMPONENT, KSERVE_COMPONENT_WORKLOAD, NAME, PART_OF, PART_OF_VALUE},
     names::suffix,
     v1alpha2::{AppliedConfig, ConfigSource as Source, LLMInferenceService, LLMInferenceServiceSpec},
@@ -22,7 +23,9 @@ use crate::{
     lora,
     pin::PresetNames,
     platform::Platform,
-    render, rewrite, schema, select,
+    render, rewrite,
+    runtime::ServiceRuntime,
+    schema, select,
 };
 
 /// The input of composition.
@@ -30,7 +33,7 @@ use crate::{
 pub struct Inputs<'a> {
     /// The service.
     pub service: &'a LLMInferenceService,
-    /// The configs that the service may use.
+    /// The configs and runtimes that the service may use.
     pub configs: &'a dyn ConfigSource,
     /// The ConfigMaps to which its scheduler may refer.
     pub config_maps: &'a dyn ConfigMapSource,
@@ -84,18 +87,17 @@ impl Composer {
             .iter()
             .map(|name| find(inputs, namespace, Name(name)))
             .collect::<Result<Vec<_>, _>>()?;
-        // The spec with the base refs merged onto it determines which features are enabled, and the model's name.
-        let chosen = if bases.is_empty() {
-            select::presets(&own)
-        } else {
-            let (presets, model_name) = resolve(&own, &bases)?;
-            if let (Some(model_name), Some(model)) =
-                (model_name, own.get_mut("model").and_then(Value::as_object_mut))
-            {
-                model.insert("name".to_owned(), Value::String(model_name));
-            }
-            presets
-        };
+        // The spec with the base refs merged onto it determines which features are enabled, the engine, and the model's name.
+        let resolved = if bases.is_empty() { None } else { resolve(&own, &bases)? };
+        let decision = resolved.as_ref().unwrap_or(&own);
+        let runtime = ServiceRuntime::find(inputs, namespace, &own, decision)?;
+        let engine = runtime.as_ref().map_or(&VLLM, |runtime| runtime.engine);
+        let chosen = select::presets(decision, engine);
+        if let Some(name) = resolved.as_ref().and_then(|spec| spec.pointer("/model/name"))
+            && let Some(model) = own.get_mut("model").and_then(Value::as_object_mut)
+        {
+            model.insert("name".to_owned(), name.clone());
+        }
 
         let pins = service.status.as_ref().map(|s| &s.annotations);
         let pinned = inputs.preset_names.pin(pins);
@@ -104,9 +106,11 @@ impl Composer {
             .map(|suffix| inputs.preset_names.resolve(suffix, Some(&pinned)))
             .map(|name| find(inputs, namespace, Name(&name)))
             .collect::<Result<Vec<_>, _>>()?;
-        let applied = presets
-            .iter()
-            .map(|layer| (layer, Source::Preset))
+        let lowest = runtime.as_ref().map(|runtime| &runtime.layer);
+        let applied = lowest
+            .map(|layer| (layer, Source::ServingRuntime))
+            .into_iter()
+            .chain(presets.iter().map(|layer| (layer, Source::Preset)))
             .chain(bases.iter().map(|layer| (layer, Source::UserRef)))
             .map(|(layer, source)| AppliedConfig {
                 name: layer.name().to_string(),
@@ -115,13 +119,13 @@ impl Composer {
             })
             .collect();
 
-        let layers: Vec<_> = presets.into_iter().chain(bases).collect();
+        let layers: Vec<_> = lowest.cloned().into_iter().chain(presets).chain(bases).collect();
         let stack = self.stack(&layers)?;
         let lowest = (!stack.merged.is_null()).then_some(&stack.merged);
         let mut merged = merge_layers(lowest.into_iter().chain([&own]))?.unwrap_or_default();
         fill_scheduler(&mut merged, &name);
         let pool = pool_name(&merged, &name);
-        let global = inputs.platform.template_globals(inputs.system_namespace, namespace, &pool);
+        let global = inputs.platform.template_globals(engine, inputs.system_namespace, namespace, &pool);
         let (rendered, data) = rendered(service, merged, global)?;
         let spec = LLMInferenceServiceSpec::deserialize(&rendered);
         let mut spec = Box::new(spec.map_err(|error| ComposeError::Rendered(error.to_string()))?);
@@ -137,6 +141,9 @@ impl Composer {
             &mut warnings,
         )?;
         rewrite::picker_port(&mut spec);
+        if let Some(runtime) = &runtime {
+            runtime.check(&spec)?;
+        }
         lora::adapters(&spec)?;
         Ok(Effective {
             spec,
@@ -243,12 +250,9 @@ fn find(
         })
 }
 
-/// Returns the presets and the model name that follow from the spec with its base refs merged onto it.
-fn resolve(own: &Value, bases: &[Arc<Layer>]) -> Result<(Vec<&'static str>, Option<String>), ComposeError> {
-    let specs = std::iter::once(own).chain(bases.iter().map(|layer| layer.spec()));
-    let Some(resolved) = merge_layers(specs)? else { return Ok((Vec::new(), None)) };
-    let model_name = resolved.pointer("/model/name").and_then(Value::as_str).map(ToOwned::to_owned);
-    Ok((select::presets(&resolved), model_name))
+/// Returns the spec with its base refs merged onto it.
+fn resolve(own: &Value, bases: &[Arc<Layer>]) -> Result<Option<Value>, ComposeError> {
+    merge_layers(std::iter::once(own).chain(bases.iter().map(|layer| layer.spec())))
 }
 
 /// The name of the pool that gets the service's requests.

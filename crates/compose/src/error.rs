@@ -6,7 +6,7 @@ use longboat_api::{lora_paths::Collision, reasons::condition};
 pub(crate) const LORA_DOCS: &str =
     "https://github.com/kserve/kserve/blob/master/docs/samples/llmisvc/lora-adapters/README.md";
 
-/// Why layers could not be merged. The messages are KServe's.
+/// Why layers could not be merged. The messages are KServe's, except those about runtimes.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ComposeError {
     /// A config exists neither in the service's namespace nor in the controller's.
@@ -18,6 +18,25 @@ pub enum ComposeError {
         namespace: String,
         /// The controller's namespace.
         system_namespace: String,
+    },
+    /// The runtime exists neither in the service's namespace nor in the cluster.
+    #[error(
+        "runtime {name:?} not found: there is neither a ServingRuntime in namespace {namespace} nor a ClusterServingRuntime of \
+         that name"
+    )]
+    RuntimeNotFound {
+        /// The runtime.
+        name: String,
+        /// The service's namespace.
+        namespace: String,
+    },
+    /// The runtime cannot serve the service.
+    #[error("{runtime} cannot serve this service: {problem}")]
+    RuntimeUnsupported {
+        /// Kind and name of the runtime.
+        runtime: String,
+        /// Why not, and what to do.
+        problem: String,
     },
     /// A value in a layer does not fit its type.
     #[error("failed to read {layer}: {message}")]
@@ -88,6 +107,8 @@ impl ComposeError {
         match self {
             Self::ConfigNotFound { .. } => condition::CONFIG_NOT_FOUND,
             Self::LoraMountPathCollision(_) => condition::LORA_MOUNT_PATH_COLLISION,
+            Self::RuntimeNotFound { .. } => condition::RUNTIME_NOT_FOUND,
+            Self::RuntimeUnsupported { .. } => condition::RUNTIME_UNSUPPORTED,
             _ => condition::COMBINE_BASE_ERROR,
         }
     }
@@ -95,7 +116,10 @@ impl ComposeError {
     /// When another attempt may succeed.
     pub fn retry(&self) -> Retry {
         match self {
-            Self::ConfigNotFound { .. } | Self::LoraMountPathCollision(_) => Retry::OnChange,
+            Self::ConfigNotFound { .. }
+            | Self::LoraMountPathCollision(_)
+            | Self::RuntimeNotFound { .. }
+            | Self::RuntimeUnsupported { .. } => Retry::OnChange,
             _ => Retry::Backoff,
         }
     }

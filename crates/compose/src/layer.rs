@@ -2,17 +2,31 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use longboat_api::v1alpha2::LLMInferenceServiceConfig;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use longboat_api::{
+    engine::Engine, foreign::servingruntime::ServingRuntimeSpec, v1alpha2::LLMInferenceServiceConfig,
+};
 use longboat_key::{Key, Name, Namespace};
 use serde_json::Value;
 
 use crate::{codec, compose::fill_containers, error::ComposeError, provenance::Origin, schema};
 
-/// A config with a normalised spec. Create the layer when the config changes, not for each composition.
+/// A config or a runtime with a normalised spec. Create the layer when the object changes, not for each composition.
 #[derive(Debug)]
 pub struct Layer {
     key: Key,
+    /// Set if the layer is a runtime.
+    pub(crate) runtime: Option<Runtime>,
     spec: Value,
+}
+
+/// What a layer knows about its runtime.
+#[derive(Debug)]
+pub(crate) struct Runtime {
+    /// The engine that the runtime starts.
+    pub(crate) engine: Option<&'static Engine>,
+    /// Whether services may not use it.
+    pub(crate) disabled: bool,
 }
 
 impl Layer {
@@ -31,26 +45,46 @@ impl Layer {
         Self::from_spec(key.clone(), spec).map_err(broken)
     }
 
+    /// Prepares a ServingRuntime, or a ClusterServingRuntime, whose metadata has no namespace.
+    ///
+    /// # Errors
+    ///
+    /// [`ComposeError::Layer`] for values that do not fit their types.
+    pub fn of_runtime(metadata: &ObjectMeta, runtime: &ServingRuntimeSpec) -> Result<Self, ComposeError> {
+        let key = Key::of_metadata(metadata);
+        let broken = |message: String| ComposeError::Layer {
+            layer: Origin::Runtime(key.clone()).to_string(),
+            message,
+        };
+        let spec = serde_json::to_value(runtime.layer()).map_err(|e| broken(e.to_string()))?;
+        let facts = Runtime { engine: runtime.engine(), disabled: runtime.disabled == Some(true) };
+        let layer = Self::from_spec(key.clone(), spec).map_err(broken)?;
+        Ok(Self { runtime: Some(facts), ..layer })
+    }
+
     /// Prepares a spec in JSON.
     pub(crate) fn from_spec(key: Key, spec: Value) -> Result<Self, String> {
         let mut spec = codec::normalise(schema::spec(), spec)?;
         fill_containers(&mut spec);
-        Ok(Self { key, spec })
+        Ok(Self { key, runtime: None, spec })
     }
 
-    /// The config's name.
+    /// The name of the config or runtime.
     pub fn name(&self) -> Name<&str> {
         self.key.name.as_deref()
     }
 
-    /// The config's namespace.
+    /// The namespace of the config or runtime. Empty for a ClusterServingRuntime.
     pub fn namespace(&self) -> Namespace<&str> {
         self.key.namespace.as_deref()
     }
 
     /// The origin of the values that this layer sets.
     pub fn origin(&self) -> Origin {
-        Origin::Config(self.key.clone())
+        match self.runtime {
+            Some(_) => Origin::Runtime(self.key.clone()),
+            None => Origin::Config(self.key.clone()),
+        }
     }
 
     /// The normalised spec, ready to merge.
@@ -59,22 +93,27 @@ impl Layer {
     }
 }
 
-/// Provides configs.
+/// Provides configs and runtimes.
 pub trait ConfigSource {
     /// Returns the config `namespace/name`.
     fn get(&self, namespace: Namespace<&str>, name: Name<&str>) -> Option<Arc<Layer>>;
+
+    /// Returns the ServingRuntime `namespace/name`, or the ClusterServingRuntime of that name if the namespace is empty.
+    fn runtime(&self, namespace: Namespace<&str>, name: Name<&str>) -> Option<Arc<Layer>>;
 }
 
-/// A set of configs in memory.
+/// A set of configs and runtimes in memory.
 #[derive(Debug, Clone, Default)]
 pub struct ConfigSet {
     layers: BTreeMap<Key, Arc<Layer>>,
+    runtimes: BTreeMap<Key, Arc<Layer>>,
 }
 
 impl ConfigSet {
-    /// Adds a config, or replaces the one with the same name.
+    /// Adds a config or runtime, or replaces the one with the same name.
     pub fn insert(&mut self, layer: Layer) {
-        self.layers.insert(layer.key.clone(), Arc::new(layer));
+        let layers = if layer.runtime.is_some() { &mut self.runtimes } else { &mut self.layers };
+        layers.insert(layer.key.clone(), Arc::new(layer));
     }
 
     /// The names of the configs in a namespace, in alphabetical order.
@@ -92,6 +131,10 @@ impl ConfigSet {
 impl ConfigSource for ConfigSet {
     fn get(&self, namespace: Namespace<&str>, name: Name<&str>) -> Option<Arc<Layer>> {
         self.layers.get(&Key::new(namespace, name)).cloned()
+    }
+
+    fn runtime(&self, namespace: Namespace<&str>, name: Name<&str>) -> Option<Arc<Layer>> {
+        self.runtimes.get(&Key::new(namespace, name)).cloned()
     }
 }
 

@@ -30,6 +30,7 @@ mod provenance;
 mod render;
 mod rewrite;
 mod rules;
+mod runtime;
 mod schema;
 mod select;
 

@@ -1,9 +1,6 @@
 //! The consequences of a composition: the condition, the applied configs, and when to retry.
 
-use longboat_api::{
-    reasons::condition,
-    v1alpha2::{AppliedConfig, ConfigSource},
-};
+use longboat_api::{reasons::condition, v1alpha2::AppliedConfig};
 
 use crate::error::{ComposeError, Retry};
 
@@ -102,13 +99,7 @@ impl Outcome {
 fn rejection_message(applied: &[AppliedConfig], rejection: &Rejection) -> String {
     let configs: Vec<String> = applied
         .iter()
-        .map(|config| {
-            let source = match config.source {
-                ConfigSource::Preset => "Preset",
-                ConfigSource::UserRef => "UserRef",
-            };
-            format!("{source}:{}/{}", config.namespace, config.name)
-        })
+        .map(|config| format!("{}:{}/{}", config.source.as_str(), config.namespace, config.name))
         .collect();
     let causes: Vec<String> = rejection
         .causes

@@ -1,7 +1,10 @@
 //! The well-known configs, which are embedded in the binary.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use longboat_api::v1alpha2::{LLMInferenceServiceConfig, LLMInferenceServiceSpec};
+use longboat_api::{
+    foreign::servingruntime::ClusterServingRuntime,
+    v1alpha2::{LLMInferenceServiceConfig, LLMInferenceServiceSpec},
+};
 use longboat_key::Namespace;
 use serde::Deserialize;
 use serde_json::Value;
@@ -9,8 +12,9 @@ use serde_json::Value;
 use crate::{pin::PresetNames, select};
 
 /// The file name (which is the suffix of the preset's name) and the text of each preset.
-static FILES: [(&str, &str); 11] = [
+static FILES: [(&str, &str); 12] = [
     ("config-llm-template", include_str!("../../../presets/config-llm-template.yaml")),
+    ("config-sglang-template", include_str!("../../../presets/config-sglang-template.yaml")),
     ("config-llm-decode-template", include_str!("../../../presets/config-llm-decode-template.yaml")),
     (
         "config-llm-worker-data-parallel",
@@ -34,6 +38,10 @@ static FILES: [(&str, &str); 11] = [
     ("config-llm-tokenizer", include_str!("../../../presets/config-llm-tokenizer.yaml")),
     ("config-llm-tracing", include_str!("../../../presets/config-llm-tracing.yaml")),
 ];
+
+/// The runtimes that this build ships.
+static RUNTIMES: [(&str, &str); 1] =
+    [("kserve-llm-sglang", include_str!("../../../runtimes/kserve-llm-sglang.yaml"))];
 
 /// A preset that does not parse, which is a mistake in this build.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -97,4 +105,16 @@ pub fn documents(names: &PresetNames, namespace: Namespace<&str>) -> Result<Vec<
             Ok(document)
         })
         .collect()
+}
+
+/// Returns the ClusterServingRuntimes of this build.
+///
+/// # Errors
+///
+/// [`BrokenPreset`]. A test of this crate ensures that this does not happen.
+pub fn runtimes() -> Result<Vec<ClusterServingRuntime>, BrokenPreset> {
+    let parse = |&(name, text): &(&'static str, &str)| {
+        serde_saphyr::from_str(text).map_err(|error| BrokenPreset { name, message: error.to_string() })
+    };
+    RUNTIMES.iter().map(parse).collect()
 }

@@ -54,6 +54,8 @@ pub struct LayerValue {
 pub enum Origin {
     /// A config.
     Config(Key),
+    /// A ServingRuntime, or a ClusterServingRuntime, which has no namespace.
+    Runtime(Key),
     /// The service itself.
     Service,
     /// Composition: names, selectors, ports and references that are derived from other values.
@@ -66,6 +68,10 @@ impl fmt::Display for Origin {
             Self::Config(Key { namespace, name }) => {
                 write!(f, "LLMInferenceServiceConfig {namespace}/{name}")
             }
+            Self::Runtime(Key { namespace, name }) if namespace.is_empty() => {
+                write!(f, "ClusterServingRuntime {name}")
+            }
+            Self::Runtime(Key { namespace, name }) => write!(f, "ServingRuntime {namespace}/{name}"),
             Self::Service => f.write_str("the service"),
             Self::Derived => f.write_str("composing"),
         }

@@ -1,5 +1,6 @@
 //! Checks whether the templates of a config work for an example service.
 
+use longboat_api::engine::VLLM;
 use longboat_key::Namespace;
 use serde_json::{Value, json};
 
@@ -23,7 +24,7 @@ pub fn check(
         return Ok(());
     }
     let config = codec::normalise(schema::config(), config.clone()).map_err(ComposeError::Rendered)?;
-    let globals = platform.template_globals(system_namespace, NAMESPACE, POOL);
+    let globals = platform.template_globals(&VLLM, system_namespace, NAMESPACE, POOL);
     let data = json!({schema::SERVICE_KEY: service(), schema::GLOBAL_KEY: globals});
     render::whole(&config, &data).map(drop)
 }

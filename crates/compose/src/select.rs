@@ -1,6 +1,6 @@
 //! Selects the presets of a service.
 
-use longboat_api::names::preset;
+use longboat_api::{engine::Engine, names::preset};
 use serde_json::Value;
 
 /// Scheduler plugins that need a tokenizer.
@@ -8,8 +8,8 @@ const TOKENIZER_PLUGINS: [&str; 2] = ["token-producer", "precise-prefix-cache-sc
 /// The scheduler plugin that needs latency predictors.
 pub(crate) const LATENCY_PLUGIN: &str = "predicted-latency-producer";
 
-/// The suffixes of the presets for a resolved spec, lowest layer first.
-pub(crate) fn presets(spec: &Value) -> Vec<&'static str> {
+/// The suffixes of the presets for a resolved spec and the engine that serves it, lowest layer first.
+pub(crate) fn presets(spec: &Value, engine: &Engine) -> Vec<&'static str> {
     let scheduler = spec.pointer("/router/scheduler");
     let plugins = scheduler.map(plugin_types).unwrap_or_default();
     let external_pool = || {
@@ -61,7 +61,11 @@ pub(crate) fn presets(spec: &Value) -> Vec<&'static str> {
         }
         None => chosen.extend(workload(
             spec,
-            [preset::TEMPLATE, preset::WORKER_DATA_PARALLEL, "config-llm-worker-pipeline-parallel"],
+            [
+                engine.template.unwrap_or(preset::TEMPLATE),
+                preset::WORKER_DATA_PARALLEL,
+                "config-llm-worker-pipeline-parallel",
+            ],
         )),
     }
     chosen
@@ -78,6 +82,7 @@ pub(crate) fn reason(suffix: &str) -> &'static str {
         preset::ROUTER_ROUTE => "spec.router.route is set without routes of its own",
         preset::TRACING => "spec.tracing is set",
         preset::TEMPLATE => "a model server on one node: neither spec.worker nor spec.prefill is set",
+        preset::SGLANG_TEMPLATE => "a model server on one node, and the engine of spec.runtime is SGLang",
         preset::WORKER_DATA_PARALLEL => "spec.worker is set, with data parallelism",
         preset::PREFILL_TEMPLATE => "spec.prefill is set without a worker",
         preset::PREFILL_WORKER_DATA_PARALLEL => "spec.prefill.worker is set, with data parallelism",

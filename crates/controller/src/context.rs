@@ -7,9 +7,11 @@ use longboat_api::{
     names,
     v1alpha2::{LLMInferenceService, LLMInferenceServiceConfig},
 };
-use longboat_compose::{Composer, Effective, Layer, Platform, PresetNames, platform::PlatformError};
+use longboat_compose::{
+    ComposeError, Composer, Effective, Layer, Platform, PresetNames, platform::PlatformError,
+};
 use longboat_key::{Key, Name};
-use longboat_plan::{Capabilities, Kind, Peer, kinds, types};
+use longboat_plan::{Capabilities, Kind, ObjectKey, Peer, kinds, types};
 use longboat_store::{Index, Layout};
 use parking_lot::RwLock;
 
@@ -55,8 +57,8 @@ pub(crate) struct Context {
     pub(crate) preset_names: PresetNames,
     capabilities: RwLock<Capabilities>,
     platform: RwLock<PlatformState>,
-    /// The configs, parsed and ready to merge.
-    layers: RwLock<HashMap<Key, Arc<Layer>>>,
+    /// The configs and runtimes, parsed and ready to merge.
+    layers: RwLock<HashMap<ObjectKey, Arc<Layer>>>,
     /// What each service was last composed from. While that stays the same, its warnings stay the same.
     composed: parking_lot::Mutex<HashMap<Key, CompositionInputs>>,
     /// The error of each service's last reconcile, so that a repeated error does not become another event.
@@ -252,24 +254,24 @@ impl Context {
         }
     }
 
-    /// The parsed layer of a config.
-    pub(crate) fn layer(&self, key: &Key) -> Option<Arc<Layer>> {
-        self.layers.read().get(key).cloned()
+    /// The parsed layer of a config or runtime.
+    pub(crate) fn layer(&self, object: &ObjectKey) -> Option<Arc<Layer>> {
+        self.layers.read().get(object).cloned()
     }
 
-    /// Parses a config into a layer, or removes its layer.
-    pub(crate) fn set_layer(&self, key: &Key, config: Option<&LLMInferenceServiceConfig>) {
-        let layer = config.and_then(|config| match Layer::new(config) {
+    /// Stores the layer of a config or runtime, or removes it if the object is gone or invalid.
+    pub(crate) fn set_layer(&self, object: ObjectKey, layer: Option<Result<Layer, ComposeError>>) {
+        let layer = layer.and_then(|layer| match layer {
             Ok(layer) => Some(Arc::new(layer)),
             Err(error) => {
-                tracing::warn!(config = %key, %error, "The config is invalid.");
+                tracing::warn!(%object, %error, "The layer is invalid.");
                 None
             }
         });
         let mut layers = self.layers.write();
         match layer {
-            Some(layer) => layers.insert(key.clone(), layer),
-            None => layers.remove(key),
+            Some(layer) => layers.insert(object, layer),
+            None => layers.remove(&object),
         };
     }
 }

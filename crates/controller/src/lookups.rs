@@ -40,7 +40,13 @@ impl<'a> Lookups<'a> {
 impl ConfigSource for Lookups<'_> {
     fn get(&self, namespace: Namespace<&str>, name: Name<&str>) -> Option<Arc<Layer>> {
         self.record(Kind::Config, namespace, name);
-        self.context.layer(&Key::new(namespace, name))
+        self.context.layer(&Key::new(namespace, name).of_kind(Kind::Config))
+    }
+
+    fn runtime(&self, namespace: Namespace<&str>, name: Name<&str>) -> Option<Arc<Layer>> {
+        let kind = if namespace.is_empty() { Kind::ClusterServingRuntime } else { Kind::ServingRuntime };
+        self.record(kind, namespace, name);
+        self.context.layer(&Key::new(namespace, name).of_kind(kind))
     }
 }
 

@@ -40,6 +40,7 @@ pub(crate) fn several<'a>(
         add(context, namespace, &mut snapshot);
     }
     snapshot.cluster_role_bindings = context.caches.cluster_role_bindings.share_all().into();
+    snapshot.cluster_serving_runtimes = context.caches.cluster_serving_runtimes.share_all().into();
     snapshot
 }
 

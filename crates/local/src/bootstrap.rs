@@ -45,7 +45,7 @@ pub enum BootstrapError {
 /// Installs all objects, or updates those in a kept state. `port` is the gateway's port.
 pub(crate) async fn install(client: &Client, port: u16) -> Result<(), BootstrapError> {
     let foreign = longboat_api::crd::foreign().into_iter().chain(longboat_api::crd::optional());
-    let crds = longboat_api::crd::own().into_iter().chain(foreign);
+    let crds = longboat_api::crd::own().into_iter().chain(foreign).chain(longboat_api::crd::runtimes());
     for crd in crds.filter(|crd| crd["spec"]["group"] != OLD_POOL_GROUP) {
         apply::one(client, Owner::Up, None, crd).await?;
     }
@@ -63,8 +63,10 @@ pub(crate) async fn install(client: &Client, port: u16) -> Result<(), BootstrapE
     });
     let presets = presets::builtin(&PresetNames::default(), Namespace(DEFAULT_SYSTEM_NAMESPACE))?;
     let presets = presets.iter().map(serde_json::to_value).collect::<Result<Vec<_>, _>>()?;
+    let runtimes = presets::runtimes()?;
+    let runtimes = runtimes.iter().map(serde_json::to_value).collect::<Result<Vec<_>, _>>()?;
     let controller = manifest::parse("controller", CONTROLLER)?.into_iter().map(|document| document.object);
-    for object in platform.chain(controller).chain(presets) {
+    for object in platform.chain(controller).chain(runtimes).chain(presets) {
         apply::one(client, Owner::Up, None, object).await?;
     }
     Ok(())

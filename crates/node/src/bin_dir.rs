@@ -31,7 +31,29 @@ pub(crate) fn create(dir: &Path, executable: &Path, engine: &Engine) -> io::Resu
             _ => symlink(executable, &path)?,
         }
     }
+    for name in ["python", "python3"] {
+        let path = dir.join(name);
+        fs::write(&path, python_script(dir, name))?;
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o700))?;
+    }
     Ok(())
+}
+
+/// Runs the simulator in place of SGLang, which is a module of Python, and any other program in the real Python.
+fn python_script(dir: &Path, name: &str) -> String {
+    let dir = dir.display();
+    let simulator = roles::SGLANG.join(" ");
+    format!(
+        "#!/bin/sh\n\
+         if [ \"$1\" = -m ] && [ \"$2\" = {module} ]; then\n\
+         shift 2\n\
+         exec {dir}/longboat {simulator} \"$@\"\n\
+         fi\n\
+         PATH=\"${{PATH#{dir}:}}\"\n\
+         export PATH\n\
+         exec {name} \"$@\"\n",
+        module = roles::SGLANG_MODULE,
+    )
 }
 
 fn engine_script(dir: &Path, command: &str) -> String {
@@ -73,5 +95,15 @@ mod tests {
             "engine serve /m --port 8000 --host 127.64.0.1\n"
         );
         assert_eq!(output(&["--version"]), "engine --version\n");
+        let python = |args: &[&str]| {
+            let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
+            let out = Command::new(bin.join("python3")).args(args).env("PATH", path).output().unwrap();
+            String::from_utf8(out.stdout).unwrap()
+        };
+        assert_eq!(
+            python(&["-m", "sglang.launch_server", "--port", "8000", "a b"]),
+            "sim --simulated-engine=sglang --port 8000 a b\n"
+        );
+        assert!(!python(&["-m", "other"]).contains("sim"));
     }
 }

@@ -2,6 +2,7 @@
 
 use longboat_api::{
     annotations,
+    engine::Engine,
     v1alpha2::{LLMInferenceService, LLMInferenceServiceSpec, SchedulerSpec},
 };
 use longboat_key::{Name, Namespace, Uid};
@@ -49,8 +50,10 @@ impl<'a> Context<'a> {
         annotations::is_stopped(self.service.metadata.annotations.as_ref())
     }
 
+    /// Whether pods serve TLS. If the engine of a runtime cannot, nothing of the service does (compatibility.yaml#runtime-tls).
     pub(crate) fn tls(&self) -> bool {
         self.snapshot.platform.ingress.enable_tls
+            && (self.spec.runtime().is_none() || Engine::of_spec(self.spec).tls)
     }
 
     /// The name clients ask for.

@@ -28,9 +28,14 @@ pub mod types {
         resource::v1::ResourceClaimTemplate,
     };
     pub use longboat_api::foreign::{
-        gateway::Gateway, gatewayclass::GatewayClass, httproute::HTTPRoute, inferencepool::InferencePool,
-        inferencepool_x::InferencePool as InferencePoolX, leaderworkerset::LeaderWorkerSet,
+        gateway::Gateway,
+        gatewayclass::GatewayClass,
+        httproute::HTTPRoute,
+        inferencepool::InferencePool,
+        inferencepool_x::InferencePool as InferencePoolX,
+        leaderworkerset::LeaderWorkerSet,
         scaledobject::ScaledObject,
+        servingruntime::{ClusterServingRuntime, ServingRuntime},
     };
 }
 
@@ -103,6 +108,11 @@ macro_rules! kinds {
                 gateways: Gateway () (namespaced, decoded, all, ruled, "gateways.gateway.networking.k8s.io");
                 /// Gateway classes.
                 gateway_classes: GatewayClass () (cluster, decoded, all, plain, "gatewayclasses.gateway.networking.k8s.io");
+                /// Runtimes, which services name in `spec.runtime`. Composition reads them, as layers.
+                serving_runtimes: ServingRuntime () (namespaced, decoded, all, ruled, "servingruntimes.serving.kserve.io");
+                /// Runtimes of the cluster.
+                cluster_serving_runtimes: ClusterServingRuntime ()
+                    (cluster, decoded, all, ruled, "clusterservingruntimes.serving.kserve.io");
             }
         }
     };

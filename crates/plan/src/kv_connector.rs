@@ -3,13 +3,16 @@
 use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::Container;
+use longboat_api::engine::{Engine, VLLM};
 
 /// A connector that moves KV cache within one pod.
 const LOCAL: &str = "OffloadingConnector";
 
 /// Command, arguments and the variable that the presets add to them.
 pub fn words(container: &Container) -> String {
-    let env = container.env.iter().flatten().filter(|variable| variable.name == "VLLM_ADDITIONAL_ARGS");
+    let engine = Engine::of_command(container).unwrap_or(&VLLM);
+    let env = container.env.iter().flatten();
+    let env = env.filter(|variable| engine.arguments == Some(variable.name.as_str()));
     let parts = container.command.iter().flatten().chain(container.args.iter().flatten());
     let all: Vec<&str> =
         parts.map(String::as_str).chain(env.filter_map(|variable| variable.value.as_deref())).collect();

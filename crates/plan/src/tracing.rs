@@ -1,7 +1,7 @@
 //! OpenTelemetry settings of the model server and the scheduler.
 
 use k8s_openapi::api::core::v1::{Container, EnvVar, EnvVarSource, ObjectFieldSelector};
-use longboat_api::v1alpha2::TracingSpec;
+use longboat_api::{engine::Engine, v1alpha2::TracingSpec};
 
 use crate::{context::Context, flags};
 
@@ -14,13 +14,23 @@ pub(crate) fn server(context: &Context, container: &mut Container, service_name:
     let Some(endpoint) = tracing.exporter_endpoint.as_deref().filter(|endpoint| !endpoint.is_empty()) else {
         return;
     };
-    let args = container.args.get_or_insert_default();
-    for (flag, value) in [("otlp-traces-endpoint", endpoint), ("collect-detailed-traces", "all")] {
-        if !flags::has(args, flag) {
-            args.extend([format!("--{flag}"), value.to_owned()]);
+    if let Some(known) = &Engine::of_spec(context.spec).tracing {
+        let args = container.args.get_or_insert_default();
+        let endpoint = if known.is_host_and_port { host_and_port(endpoint) } else { endpoint };
+        let flags = std::iter::once((known.endpoint, Some(endpoint))).chain(known.constant.iter().copied());
+        for (flag, value) in flags {
+            if !flags::has(args, flag) {
+                args.extend([format!("--{flag}")].into_iter().chain(value.map(ToOwned::to_owned)));
+            }
         }
     }
     add_env(context, tracing, container, service_name);
+}
+
+/// A URL without scheme and path.
+fn host_and_port(url: &str) -> &str {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    rest.split('/').next().unwrap_or(rest)
 }
 
 /// Turns tracing on in the scheduler, even without an endpoint, because the scheduler may use another exporter.

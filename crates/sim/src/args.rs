@@ -11,6 +11,7 @@ use crate::{
     faults::{Faults, Kind},
     handover,
     media::MediaArgs,
+    sglang,
 };
 
 /// The simulated vLLM release. Presets choose flags by the output of `vllm --version`.
@@ -26,6 +27,15 @@ pub(crate) enum Mode {
     Random,
     /// The prompt, repeated.
     Echo,
+}
+
+/// The engine whose command line and metrics the simulator has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum SimulatedEngine {
+    #[default]
+    Vllm,
+    /// SGLang shows its metrics only if `--enable-metrics` is set.
+    Sglang { metrics: bool },
 }
 
 /// The simulated times.
@@ -46,6 +56,7 @@ pub(crate) struct Latency {
 /// All settings of the simulator.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Args {
+    pub(crate) engine: SimulatedEngine,
     pub(crate) host: IpAddr,
     pub(crate) port: u16,
     pub(crate) model: String,
@@ -86,6 +97,11 @@ impl Args {
     /// Parses the arguments after `vllm serve`. The default latencies are those of a small model on one accelerator, so that
     /// a first try looks realistic.
     pub fn vllm<S: AsRef<str>>(arguments: &[S]) -> Result<Self, ArgsError> {
+        Self::realistic().parse(arguments)
+    }
+
+    /// The defaults of an engine.
+    fn realistic() -> Self {
         let mut defaults = Self::defaults();
         defaults.max_model_len = 32_768;
         defaults.max_num_seqs = 256;
@@ -97,12 +113,19 @@ impl Args {
             ..Latency::default()
         };
         defaults.media.time = Duration::from_millis(20);
-        defaults.parse(arguments)
+        defaults
     }
 
-    /// Parses the arguments of `longboat sim`, with the reference simulator's defaults: no latency at all.
+    /// Parses the arguments of `longboat sim`, with the reference simulator's defaults: no latency at all. If they say
+    /// `--simulated-engine sglang`, the others are those of `sglang.launch_server`, and the latencies those of an engine.
     pub fn simulator<S: AsRef<str>>(arguments: &[S]) -> Result<Self, ArgsError> {
-        Self::defaults().parse(arguments)
+        let flags = CommandLine::parse(arguments).flags;
+        let engine =
+            flags.iter().rfind(|flag| flag.name == "simulated-engine").map(Flag::text).transpose()?;
+        if engine != Some("sglang") {
+            return Self::defaults().parse(arguments);
+        }
+        Self { engine: SimulatedEngine::Sglang { metrics: false }, ..Self::realistic() }.parse(arguments)
     }
 
     /// The port to listen on. With 0, the system chooses the port.
@@ -117,6 +140,7 @@ impl Args {
 
     fn defaults() -> Self {
         Self {
+            engine: SimulatedEngine::default(),
             host: IpAddr::from([127, 0, 0, 1]),
             port: 8000,
             model: String::new(),
@@ -147,13 +171,28 @@ impl Args {
 
     fn parse<S: AsRef<str>>(mut self, arguments: &[S]) -> Result<Self, ArgsError> {
         let mut certificate = (None, None);
-        let CommandLine { words, flags } = CommandLine::parse(arguments);
+        let CommandLine { words, mut flags } = CommandLine::parse(arguments);
+        if let SimulatedEngine::Sglang { metrics } = &mut self.engine {
+            *metrics = flags.iter().any(|flag| flag.name == "enable-metrics");
+            flags.retain(|flag| flag.name != "enable-metrics");
+            for flag in &mut flags {
+                flag.name = sglang::flag(&flag.name).to_owned();
+            }
+        }
         let mut words = words.into_iter();
         self.model = words.next().unwrap_or_default();
         self.ignored.extend(words);
         self.embeds = Purpose::of(&flags)? == Purpose::Vectors;
         for flag in &flags {
             match flag.name.as_str() {
+                "simulated-engine" => match flag.text()? {
+                    // `simulator` has chosen by it already.
+                    "vllm" | "sglang" => {}
+                    other => {
+                        let expected = format!("unknown engine `{other}`; expected `vllm` or `sglang`");
+                        return Err(flag.invalid(expected));
+                    }
+                },
                 "host" => self.host = flag.value()?,
                 "port" => self.port = flag.value()?,
                 "model" => self.model = flag.value()?,
@@ -284,6 +323,34 @@ mod tests {
         assert_eq!((args.model.as_str(), args.port), ("/mnt/models", 8001));
         assert_eq!(args.certificate, Some(("/c".into(), "/k".into())));
         assert_eq!(args.ignored, ["--disable-access-log-for-endpoints", "--enable-ssl-refresh"]);
+    }
+
+    #[test]
+    fn the_command_line_of_sglang_is_understood() {
+        let args = Args::simulator(&[
+            "--simulated-engine=sglang",
+            "--model-path",
+            "/mnt/models",
+            "--served-model-name",
+            "org/model",
+            "--port",
+            "8000",
+            "--host",
+            "0.0.0.0",
+            "--enable-metrics",
+            "--tp",
+            "2",
+            "--context-length",
+            "4096",
+            "--page-size",
+            "64",
+        ])
+        .unwrap();
+        assert_eq!(args.engine, SimulatedEngine::Sglang { metrics: true });
+        assert_eq!((args.model.as_str(), args.served_names), ("/mnt/models", vec!["org/model".to_owned()]));
+        assert_eq!((args.max_model_len, args.block_size, args.max_num_seqs), (4096, 64, 256));
+        assert_eq!(args.ignored, ["--tp"]);
+        assert!(Args::simulator(&["--simulated-engine=other", "m"]).is_err());
     }
 
     #[test]

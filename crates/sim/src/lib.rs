@@ -18,6 +18,7 @@ mod kv_events_tests;
 mod media;
 mod model;
 mod server;
+mod sglang;
 mod structured_output;
 mod text;
 mod vectors;

@@ -16,11 +16,11 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     Args,
-    args::VERSION,
+    args::{SimulatedEngine, VERSION},
     engine::{Engine, encoder},
     generation,
     handover::{self, Caches},
-    text, vectors,
+    sglang, text, vectors,
 };
 
 /// The response header with the engine whose KV cache was used. The answer itself does not show it.
@@ -173,7 +173,12 @@ impl Model for Simulator {
     }
 
     fn metrics(&self) -> String {
-        self.engine.page()
+        let page = self.engine.page();
+        match self.engine.args.engine {
+            SimulatedEngine::Vllm => page,
+            SimulatedEngine::Sglang { metrics: true } => sglang::page(&page),
+            SimulatedEngine::Sglang { metrics: false } => "# EOF\n".to_owned(),
+        }
     }
 }
 

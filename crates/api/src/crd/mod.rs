@@ -21,7 +21,10 @@ use k8s_openapi::{ListableResource, Resource};
 use schemars::JsonSchema;
 use serde_json::{Value, json};
 
-use crate::foreign::{leaderworkerset, scaledobject};
+use crate::foreign::{
+    leaderworkerset, scaledobject,
+    servingruntime::{ClusterServingRuntime, ServingRuntime, ServingRuntimeSpec, ServingRuntimeStatus},
+};
 use crate::v1alpha2;
 
 /// A version of a kind.
@@ -73,6 +76,14 @@ pub fn service_spec() -> Value {
     let mut schema = json!({"type": "object", "properties": {"metadata": {"type": "object"}}});
     schema["properties"]["spec"] = spec;
     schema
+}
+
+/// Returns the CRDs of runtimes, as far as services use them, for clusters to which KServe has not brought them.
+pub fn runtimes() -> Vec<Value> {
+    vec![
+        serving_runtime::<ServingRuntime>(false).document(),
+        serving_runtime::<ClusterServingRuntime>(true).document(),
+    ]
 }
 
 /// Returns the CRDs of foreign kinds that the controller writes if a cluster serves them. Tests use them, and so does local
@@ -164,6 +175,21 @@ fn scaled_object() -> Definition {
         short_names: &["so"],
         description: "What scales a workload, and by what.",
         ..Definition::new::<scaledobject::ScaledObject>(vec![version])
+    }
+}
+
+fn serving_runtime<K: Resource + ListableResource>(cluster: bool) -> Definition {
+    let version = Version::new::<ServingRuntimeSpec, ServingRuntimeStatus>("v1alpha1");
+    Definition {
+        cluster,
+        description: "The pods of an engine.",
+        columns: json!([
+            {"name": "Disabled", "type": "boolean", "jsonPath": ".spec.disabled"},
+            {"name": "ModelType", "type": "string", "jsonPath": ".spec.supportedModelFormats[*].name"},
+            {"name": "Containers", "type": "string", "jsonPath": ".spec.containers[*].name"},
+            age_column(),
+        ]),
+        ..Definition::new::<K>(vec![version])
     }
 }
 

@@ -56,6 +56,7 @@ pub(super) const ROWS: &[Row] = &[
             &format!("true has no effect: models from {scheme}:// are not fetched by an initializer"),
         )
     }),
+    Row::acts("runtime", "selects the preset of its engine; the lowest layer of template; else a condition"),
     Row::acts("tracing.exporterEndpoint", "OTEL_EXPORTER_OTLP_ENDPOINT, --otlp-traces-endpoint").but(|site| {
         tracing(site)?.exporter_endpoint.as_ref().filter(|endpoint| endpoint.is_empty())?;
         site.note("tracing.exporterEndpoint", "is empty: the model servers send no traces, only the scheduler does")

@@ -3,6 +3,7 @@
 use k8s_openapi::api::core::v1::{Container, PodSpec};
 use longboat_download::address::Scheme;
 
+use crate::engine::VLLM;
 use crate::v1alpha2::{KedaSettings, LLMInferenceServiceSpec, ModelSpec, SchedulerSpec, WorkloadSpec};
 
 /// The container of the model server.
@@ -126,7 +127,7 @@ impl<'a> Site<'a> {
     /// Whether the spec's own command line mentions any of `flags`, which then win over what the preset adds.
     pub(super) fn mentions(&self, flags: &[&str]) -> bool {
         let Some(main) = self.main() else { return false };
-        let env = main.env.iter().flatten().filter(|env| env.name == "VLLM_ADDITIONAL_ARGS");
+        let env = main.env.iter().flatten().filter(|env| Some(env.name.as_str()) == VLLM.arguments);
         let values = env.filter_map(|env| env.value.as_ref());
         let words = main.command.iter().chain(&main.args).flatten().chain(values);
         words.into_iter().any(|text| flags.iter().any(|flag| text.contains(flag)))

@@ -6,6 +6,7 @@ use k8s_openapi::api::core::v1::Container;
 use longboat_download::address::Scheme;
 
 use super::row::{MAIN, Row, Site};
+use crate::engine::Engine;
 use crate::v1alpha2::{KvCacheOffloading, ParallelismSpec};
 use crate::{annotations, labels};
 
@@ -186,15 +187,15 @@ fn devices(container: &Container) -> impl Iterator<Item = (&str, i64)> {
 /// A container that was probably meant to be the model server. Nothing but presets adds to the spec, and it does not touch
 /// the container `main`, so the preset's runs as well.
 fn beside_main(site: &Site<'_>) -> Option<String> {
-    /// Names in images of model servers.
-    const SERVERS: [&str; 5] = ["vllm", "sglang", "tritonserver", "text-generation-inference", "llm-d-cuda"];
+    /// Names in images of model servers that are not among the engines.
+    const OTHERS: [&str; 2] = ["tritonserver", "text-generation-inference"];
     (site.whole && site.main().is_none()).then_some(())?;
     let containers = &site.workload.template.as_ref()?.containers;
     containers.iter().enumerate().find_map(|(at, container)| {
         let image = container.image.as_deref().unwrap_or_default();
         let what = if devices(container).next().is_some() {
             "has the devices"
-        } else if SERVERS.iter().any(|server| image.contains(server)) {
+        } else if Engine::of_image(image).is_some() || OTHERS.iter().any(|server| image.contains(server)) {
             "has the image of a model server"
         } else {
             return None;

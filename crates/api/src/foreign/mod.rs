@@ -12,3 +12,4 @@ pub mod inferencepool_x;
 pub mod leaderworkerset;
 pub mod reference;
 pub mod scaledobject;
+pub mod servingruntime;

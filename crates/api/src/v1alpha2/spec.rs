@@ -22,6 +22,11 @@ pub struct LLMInferenceServiceSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub storage_initializer: Option<StorageInitializerSpec>,
 
+    /// Name of the ServingRuntime, of this namespace, or else of the ClusterServingRuntime whose engine serves the model. Its
+    /// containers are the lowest layer of `template`. If absent, vLLM serves.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub runtime: Option<String>,
+
     /// The decode workload when `prefill` is set, otherwise the only workload.
     #[serde(flatten)]
     pub workload: WorkloadSpec,
@@ -54,6 +59,7 @@ impl<'de> Deserialize<'de> for LLMInferenceServiceSpec {
             #[serde(deserialize_with = "wire::null_default")]
             model: ModelSpec,
             storage_initializer: Option<StorageInitializerSpec>,
+            runtime: Option<String>,
             replicas: Option<i32>,
             scaling: Option<Box<ScalingSpec>>,
             parallelism: Option<ParallelismSpec>,
@@ -75,6 +81,7 @@ impl<'de> Deserialize<'de> for LLMInferenceServiceSpec {
         Ok(Self {
             model: flat.model,
             storage_initializer: flat.storage_initializer,
+            runtime: flat.runtime,
             workload: WorkloadSpec {
                 replicas: flat.replicas,
                 scaling: flat.scaling,
@@ -294,5 +301,10 @@ impl LLMInferenceServiceSpec {
     /// Whether model storage is attached; absent means yes.
     pub fn storage_initializer_enabled(&self) -> bool {
         self.storage_initializer.as_ref().and_then(|s| s.enabled).unwrap_or(true)
+    }
+
+    /// The runtime that the spec names, if it names one.
+    pub fn runtime(&self) -> Option<&str> {
+        self.runtime.as_deref().filter(|name| !name.is_empty())
     }
 }

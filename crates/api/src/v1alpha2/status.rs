@@ -329,19 +329,20 @@ pub struct ScaledReference {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AppliedConfig {
-    /// Name of the config that was merged.
+    /// Name of the config or runtime that was merged.
     #[serde(deserialize_with = "wire::null_default")]
     #[schemars(schema_with = "schema::object_name", extend("x-required" = true))]
     pub name: String,
 
-    /// Namespace in which the config was found.
-    #[serde(deserialize_with = "wire::null_default")]
-    #[schemars(schema_with = "schema::namespace", extend("x-required" = true))]
+    /// Namespace in which the config or runtime was found. Absent for a ClusterServingRuntime.
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
+    #[schemars(schema_with = "schema::namespace")]
     pub namespace: String,
 
-    /// Why the config was merged: `Preset`, chosen for the topology of the service, or `UserRef`, named in `baseRefs`.
+    /// Why the config was merged: `Preset`, chosen for the topology of the service; `UserRef`, named in `baseRefs`; or
+    /// `ServingRuntime`, named in `runtime`.
     #[serde(deserialize_with = "wire::null_default")]
-    #[schemars(extend("enum" = ["Preset", "UserRef"], "x-required" = true))]
+    #[schemars(extend("enum" = ["Preset", "UserRef", "ServingRuntime"], "x-required" = true))]
     pub source: ConfigSource,
 }
 
@@ -353,6 +354,8 @@ pub enum ConfigSource {
     Preset,
     /// Named in `spec.baseRefs`.
     UserRef,
+    /// Named in `spec.runtime`.
+    ServingRuntime,
 }
 
 impl ConfigSource {
@@ -361,6 +364,7 @@ impl ConfigSource {
         match self {
             Self::Preset => "Preset",
             Self::UserRef => "UserRef",
+            Self::ServingRuntime => "ServingRuntime",
         }
     }
 }

@@ -17,6 +17,7 @@ mod parallelism;
 mod proof;
 mod rollout;
 mod router;
+mod runtime;
 mod scaling;
 mod scheduler;
 mod traffic;
@@ -71,6 +72,7 @@ fn validate_spec(service: &LLMInferenceService, rules: Rules, report: &mut Repor
     }
     scaling::check_consistency(spec, report);
     lora::check(service, report);
+    runtime::check(spec, report);
     for (path, workload) in workloads(service) {
         kv_cache::check(&path, workload, report);
     }

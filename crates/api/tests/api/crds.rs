@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 #[test]
 fn the_files_are_what_the_types_say() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/crds");
-    let documents = crd::own_with(&Conversion::default());
+    let documents: Vec<Value> =
+        crd::own_with(&Conversion::default()).into_iter().chain(crd::runtimes()).collect();
     for document in &documents {
         let path = folder.join(crd::file_name(document));
         let file = std::fs::read_to_string(&path).unwrap_or_default();
@@ -155,7 +156,8 @@ fn minimal_crds_check_as_much_of_what_is_stored() {
 fn no_api_server_refuses_the_schemas() {
     let mut minimal = crd::own();
     crd::minimal(&mut minimal);
-    let documents: Vec<Value> = crd::own().into_iter().chain(crd::foreign()).chain(minimal).collect();
+    let documents: Vec<Value> =
+        crd::own().into_iter().chain(crd::foreign()).chain(crd::runtimes()).chain(minimal).collect();
     let mut problems = Vec::new();
     for (kind, schema) in schemas(&documents) {
         walk(schema, "", &mut |path, place| {

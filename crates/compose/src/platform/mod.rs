@@ -4,7 +4,7 @@ mod longboat;
 
 use std::collections::BTreeMap;
 
-use longboat_api::{annotations::CERTIFICATE_EXPIRATION, lora_routing::LoRaRoutingStrategy};
+use longboat_api::{annotations::CERTIFICATE_EXPIRATION, engine::Engine, lora_routing::LoRaRoutingStrategy};
 use longboat_key::{Key, Name, Namespace};
 use longboat_quantity::{PATTERN_MISMATCH, Quantity};
 use serde::Deserialize;
@@ -313,9 +313,10 @@ impl Platform {
         })
     }
 
-    /// Returns the settings that templates can use, under their Go names.
+    /// Returns the settings that templates can use, under their Go names. `engine` says whether TLS is possible.
     pub(crate) fn template_globals(
         &self,
+        engine: &Engine,
         system_namespace: Namespace<&str>,
         namespace: Namespace<&str>,
         pool: &str,
@@ -324,7 +325,7 @@ impl Platform {
             "SystemNamespace": *system_namespace,
             "IngressGatewayName": *self.ingress.gateway.name,
             "IngressGatewayNamespace": *self.ingress.gateway.namespace,
-            "EnableTLS": self.ingress.enable_tls,
+            "EnableTLS": self.ingress.enable_tls && engine.tls,
             "ModelBasedRoutingHeaderName": self.ingress.model_header,
             "InferencePoolNamespacedName": format!("{namespace}/{pool}"),
             "Image": match &self.images {

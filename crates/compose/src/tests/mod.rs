@@ -10,5 +10,6 @@ mod ours;
 mod platform;
 mod recordings;
 mod replay;
+mod runtime;
 mod scripts;
 mod security;

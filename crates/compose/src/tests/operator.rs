@@ -1,6 +1,6 @@
 //! Compares merging and templates with `merge/`.
 
-use longboat_api::child_name;
+use longboat_api::{child_name, engine::VLLM};
 use longboat_golden::{Entry, golden};
 use longboat_key::{Key, Name, Namespace};
 use serde_json::{Value, json};
@@ -58,6 +58,7 @@ fn rendered(folder: &Entry) -> Result<Value, String> {
             "status": service.get("status").cloned().unwrap_or_default(),
         },
         schema::GLOBAL_KEY: platform.template_globals(
+            &VLLM,
             Namespace(&global("systemNamespace")),
             Namespace(metadata["namespace"].as_str().unwrap_or_default()),
             &pool,

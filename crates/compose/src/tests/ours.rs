@@ -92,7 +92,7 @@ fn every_embedded_preset_parses_and_is_in_the_canonical_form_of_its_type() {
     assert_eq!(listed, embedded);
     for preset in presets {
         let layer = crate::Layer::new(&preset).unwrap();
-        assert!(layer.name().starts_with("kserve-config-llm-"));
+        assert!(layer.name().starts_with("kserve-config-"));
         assert_eq!(layer.namespace(), Namespace("kserve"));
     }
 }

@@ -70,7 +70,7 @@ fn started(folder: &Path, command: &[String], version: &str, env: &[(&str, &str)
     fs::read_to_string(&out).unwrap()
 }
 
-fn executable(path: &Path, text: &str) {
+pub(super) fn executable(path: &Path, text: &str) {
     fs::write(path, text).unwrap();
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
 }

@@ -12,10 +12,14 @@ use longboat_api::{
     labels, names, v1alpha2,
     v1alpha2::{LLMInferenceService, LLMInferenceServiceConfig},
 };
+use longboat_compose::Layer;
 use longboat_key::{Key, Name, Namespace};
 use longboat_plan::{
     Capabilities, Kind, ObjectKey, Peer, kinds, pods,
-    types::{self, ClusterRoleBinding, ConfigMap, Gateway, HorizontalPodAutoscaler, Pod, Secret, Service},
+    types::{
+        self, ClusterRoleBinding, ClusterServingRuntime, ConfigMap, Gateway, HorizontalPodAutoscaler, Pod,
+        Secret, Service, ServingRuntime,
+    },
 };
 use serde::{Serialize, de::DeserializeOwned};
 
@@ -274,7 +278,7 @@ impl Rules for LLMInferenceServiceConfig {
 
     fn changed(context: &Context, key: &Key, change: &Change<'_, Self>) {
         if change.old.as_ref().map(|old| &old.spec) != change.new.map(|new| &new.spec) {
-            context.set_layer(key, change.new);
+            context.set_layer(key.clone().of_kind(Kind::Config), change.new.map(Layer::new));
         }
         context.configs.add(key.clone());
     }
@@ -399,3 +403,28 @@ impl Rules for HorizontalPodAutoscaler {
 impl Rules for Gateway {
     const OF_PLATFORM: bool = true;
 }
+
+/// Runtimes differ only in their scope. Services that named one before it existed are enqueued when it appears, because
+/// their lookups are recorded.
+macro_rules! runtime_rules {
+    ($($kind:ident)*) => {
+        $(impl Rules for $kind {
+            fn matters(old: &Self, new: &Self) -> bool {
+                old.spec != new.spec
+            }
+
+            fn concerns(&self) -> Vec<Key> {
+                Vec::new()
+            }
+
+            fn changed(context: &Context, key: &Key, change: &Change<'_, Self>) {
+                if change.old.as_ref().map(|old| &old.spec) != change.new.map(|new| &new.spec) {
+                    let layer = change.new.map(|new| Layer::of_runtime(&new.metadata, &new.spec));
+                    context.set_layer(key.clone().of_kind(Kind::$kind), layer);
+                }
+            }
+        })*
+    };
+}
+
+runtime_rules!(ServingRuntime ClusterServingRuntime);

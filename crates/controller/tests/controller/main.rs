@@ -17,6 +17,7 @@ mod proof;
 mod refusals;
 mod rest;
 mod rights;
+mod runtimes;
 mod secrets;
 mod setup;
 mod tap;

@@ -241,6 +241,9 @@ fn resolve(
     {
         return Some((host.bin_dir.join("vllm"), &["serve"], 2));
     }
+    if python && matches!(rest, [m, module, ..] if m == "-m" && module == roles::SGLANG_MODULE) {
+        return Some((host.bin_dir.join("longboat"), roles::SGLANG, 2));
+    }
     let found = if first.contains('/') {
         let path = PathBuf::from(paths.rewrite(first));
         // Images disagree on `/bin` and `/usr/bin`, so manifests may have the wrong one. If the path does not exist, the
@@ -389,6 +392,10 @@ mod tests {
         assert_eq!(fetch.args, ["hf://a/b", "/lb/v/m"]);
         let vllm = run(json!({"image": "vllm/vllm-openai:v1", "args": ["--model", "$(M)"]})).unwrap();
         assert_eq!(vllm.args, ["serve", "--model", "/lb/v/m"]);
+        let sglang =
+            run(json!({"command": ["python3", "-m", "sglang.launch_server", "--port", "1"]})).unwrap();
+        assert_eq!(sglang.program, Path::new("/lb/bin/longboat"));
+        assert_eq!(sglang.args, ["sim", "--simulated-engine=sglang", "--port", "1"]);
         let module = ["python3", "-m", "vllm.entrypoints.openai.api_server", "--port", "1"];
         let python = run(json!({"image": "x", "command": module})).unwrap();
         assert_eq!(

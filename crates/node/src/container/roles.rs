@@ -6,6 +6,12 @@
 /// The names under which the executable is linked into the `bin` folder.
 pub const LINKS: &[&str] = &["longboat", "vllm", "epp", "pd-sidecar", FETCHES, "llm-d-inference-sim"];
 
+/// The module of Python that is SGLang's server.
+pub(crate) const SGLANG_MODULE: &str = "sglang.launch_server";
+
+/// The arguments of `longboat` with which it is SGLang's server. It is always simulated.
+pub(crate) const SGLANG: &[&str] = &["sim", "--simulated-engine=sglang"];
+
 /// The link that downloads models.
 pub(crate) const FETCHES: &str = "storage-initializer";
 

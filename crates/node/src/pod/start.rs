@@ -20,6 +20,7 @@ use crate::container::env::{self, EnvError};
 use crate::container::instance;
 use crate::container::launch::{self, Launch, LaunchError, PodSite};
 use crate::container::process::Process;
+use crate::container::roles;
 use crate::container::sources::Sources;
 use crate::events::{Component, Severity, reference};
 use crate::options::{ENGINE_ANNOTATION, Engine};
@@ -253,13 +254,17 @@ impl Worker {
         Ok(())
     }
 
-    /// Writes an annotation that says which program runs as `vllm` in the pod, so that nobody takes the simulator's response
-    /// for a model's.
+    /// Writes an annotation that says which program runs as the engine in the pod, so that nobody takes the simulator's
+    /// response for a model's.
     async fn note_engine(&self, launch: &Launch) -> Result<(), StartError> {
-        let note = &self.shared.engine_note;
-        // Presets start `vllm` from a script.
-        let is_engine = launch.program == self.shared.host.bin_dir.join("vllm")
-            || launch.args.iter().any(|argument| argument.contains("vllm serve"));
+        // Presets start engines from a script.
+        let starts = |text: &str| launch.args.iter().any(|argument| argument.contains(text));
+        let simulated = format!("{}: SGLang does not run on this machine", Engine::Simulator.kind());
+        let is_sglang = starts(roles::SGLANG_MODULE)
+            || roles::SGLANG.iter().all(|word| launch.args.iter().any(|argument| argument == word));
+        let note = if is_sglang { &simulated } else { &self.shared.engine_note };
+        let is_engine =
+            is_sglang || launch.program == self.shared.host.bin_dir.join("vllm") || starts("vllm serve");
         if !is_engine || self.pod.annotations().get(ENGINE_ANNOTATION) == Some(note) {
             return Ok(());
         }

@@ -57,7 +57,7 @@ pub(super) fn check(
         {
             let expression = format!("{{{{ ChildName .ObjectMeta.Name `{suffix}` }}}}");
             let hint = match leaf.origin {
-                Origin::Config(_) => format!("write `{expression}`"),
+                Origin::Config(_) | Origin::Runtime(_) => format!("write `{expression}`"),
                 Origin::Service | Origin::Derived => format!(
                     "write `{real}`, or move the field to an LLMInferenceServiceConfig in spec.baseRefs and write \
                      `{expression}` there"

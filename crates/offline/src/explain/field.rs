@@ -36,7 +36,7 @@ pub struct Field {
 pub struct Setter {
     /// The kind of the layer.
     pub kind: SetterKind,
-    /// `namespace/name` of a config.
+    /// `namespace/name` of a config or runtime; only the name of a ClusterServingRuntime.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub config: Option<String>,
     /// `file:line:column`, if the layer comes from a file.
@@ -48,6 +48,8 @@ pub struct Setter {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum SetterKind {
+    /// The runtime of the service.
+    Runtime,
     /// A config of the platform, selected by the content of the service.
     Preset,
     /// A config to which the service refers.
@@ -149,6 +151,15 @@ impl View<'_> {
                     None => Setter { kind: SetterKind::Default, config: None, place: None },
                 }
             }
+            Origin::Runtime(key) => Setter {
+                kind: SetterKind::Runtime,
+                config: Some(if key.namespace.is_empty() {
+                    key.name.to_string()
+                } else {
+                    format!("{}/{}", key.namespace, key.name)
+                }),
+                place: self.scene.runtime_document(key).map(|document| document.place("spec")),
+            },
             Origin::Config(key) => {
                 let place = self.scene.document("LLMInferenceServiceConfig", key).map(|document| {
                     let written = paths::positions(&document.object, &format!("spec.{path}"));

@@ -46,6 +46,7 @@ pub(super) fn of(scene: &Scene, service: &LLMInferenceService, effective: &Effec
     for (config, layer) in effective.applied.iter().zip(effective.layers()) {
         let origin = layer.origin();
         let because = match config.source {
+            ConfigSource::ServingRuntime => "spec.runtime".to_owned(),
             ConfigSource::Preset => {
                 let name = layer.name().as_str();
                 let suffix = name.strip_prefix(&scene.preset_names.prefix).unwrap_or(name);

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use k8s_openapi::Resource as _;
 use longboat_api::{
     defaulting,
+    foreign::servingruntime::{ClusterServingRuntime, ServingRuntime},
     v1alpha2::{LLMInferenceService, LLMInferenceServiceConfig},
 };
 use longboat_compose::Layer;
@@ -30,6 +32,24 @@ impl Scene {
             self.documents.insert(key(), stored.document);
             self.configs.insert(Layer::new(&config)?);
             return Ok(());
+        }
+        if stored.document.api_version() == ServingRuntime::API_VERSION {
+            let layer = match stored.document.kind() {
+                "ServingRuntime" => {
+                    let runtime: ServingRuntime = read(&stored)?;
+                    Some(Layer::of_runtime(&runtime.metadata, &runtime.spec)?)
+                }
+                "ClusterServingRuntime" => {
+                    let runtime: ClusterServingRuntime = read(&stored)?;
+                    Some(Layer::of_runtime(&runtime.metadata, &runtime.spec)?)
+                }
+                _ => None,
+            };
+            if let Some(layer) = layer {
+                self.documents.insert(key(), stored.document);
+                self.configs.insert(layer);
+                return Ok(());
+            }
         }
         if stored.document.kind() == "ConfigMap" {
             self.documents.insert(key(), stored.document.clone());

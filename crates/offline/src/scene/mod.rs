@@ -132,10 +132,17 @@ impl Scene {
         };
         let cluster = Cluster::of(&defaults, settings, None);
         match &settings.presets {
-            Presets::BuiltIn => scene.bring_presets(settings)?,
+            Presets::BuiltIn => {
+                scene.bring_presets(settings)?;
+                for runtime in presets::runtimes()? {
+                    scene.configs.insert(Layer::of_runtime(&runtime.metadata, &runtime.spec)?);
+                }
+            }
             Presets::None => {}
             Presets::Given(documents) => {
-                let is_config = |document: &&Document| document.kind() == "LLMInferenceServiceConfig";
+                let is_config = |document: &&Document| {
+                    matches!(document.kind(), "LLMInferenceServiceConfig" | "ClusterServingRuntime")
+                };
                 for document in documents.iter().filter(is_config) {
                     scene.admit(&cluster, document, Some(system))?;
                 }
@@ -162,6 +169,12 @@ impl Scene {
         let mut set = ConfigSet::default();
         for config in configs {
             set.insert(Layer::new(&config)?);
+        }
+        for runtime in snapshot.serving_runtimes.iter() {
+            set.insert(Layer::of_runtime(&runtime.metadata, &runtime.spec)?);
+        }
+        for runtime in snapshot.cluster_serving_runtimes.iter() {
+            set.insert(Layer::of_runtime(&runtime.metadata, &runtime.spec)?);
         }
         let subjects = services.iter().map(|service| Subject {
             service: Arc::new(add::completed(service.as_ref().clone())),
@@ -313,6 +326,12 @@ impl Scene {
     /// Returns the manifest of an object.
     pub fn document(&self, kind: &str, key: &Key) -> Option<&Document> {
         self.documents.get(&(kind.to_owned(), key.clone()))
+    }
+
+    /// Returns the manifest of a runtime.
+    pub(crate) fn runtime_document(&self, key: &Key) -> Option<&Document> {
+        let kind = if key.namespace.is_empty() { "ClusterServingRuntime" } else { "ServingRuntime" };
+        self.document(kind, key)
     }
 
     /// Composes a service.

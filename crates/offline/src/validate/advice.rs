@@ -29,6 +29,7 @@ pub(super) fn findings(
         let mut leaves = provenance.iter().flat_map(Provenance::iter);
         let layer = match leaves.find(|(path, _)| path.starts_with(below)).map(|(_, leaf)| &leaf.origin) {
             Some(Origin::Config(key)) => scene.document("LLMInferenceServiceConfig", key),
+            Some(Origin::Runtime(key)) => scene.runtime_document(key),
             Some(Origin::Service | Origin::Derived) | None => Some(document),
         };
         findings.push(finding(layer, document, name, advice));

@@ -14,8 +14,9 @@ use serde_json::Value;
 /// is first used.
 static OWN: LazyLock<Registry> = LazyLock::new(|| registry(crd::own()));
 
-/// Like [`OWN`], with the kinds of Gateway API and of InferencePools.
-static ALL: LazyLock<Registry> = LazyLock::new(|| registry(crd::own().into_iter().chain(crd::foreign())));
+/// Like [`OWN`], with the kinds of Gateway API, InferencePools and runtimes.
+static ALL: LazyLock<Registry> =
+    LazyLock::new(|| registry(crd::own().into_iter().chain(crd::foreign()).chain(crd::runtimes())));
 
 /// The kinds with known rules.
 #[derive(Clone, Copy)]
@@ -49,7 +50,8 @@ impl Kinds {
     pub(crate) fn of(documents: &[Document]) -> Self {
         let is_foreign = |document: &Document| {
             let group = group_of(document.api_version());
-            group.contains(".networking.") || group.starts_with("inference.")
+            let is_runtime = group == GROUP && document.kind().ends_with("ServingRuntime");
+            group.contains(".networking.") || group.starts_with("inference.") || is_runtime
         };
         let registry = if documents.iter().any(is_foreign) { &*ALL } else { &*OWN };
         Self { registry }

@@ -218,9 +218,8 @@ impl Layers<'_> {
             let names = names_of(path);
             (names.starts_with(&wanted) || wanted.starts_with(&names)).then_some(&leaf.origin)
         });
-        let Some(Origin::Config(key)) = origin else { return };
-        let Key { namespace, name } = key;
-        finding.hint = Some(format!("the field comes from LLMInferenceServiceConfig {namespace}/{name}"));
+        let Some(origin @ (Origin::Config(key) | Origin::Runtime(key))) = origin else { return };
+        finding.hint = Some(format!("the field comes from {origin}"));
         if let Some(document) = self.configs.get(key) {
             let place = document.locate(&finding.path).key;
             finding.file = document.source.to_string();
@@ -258,6 +257,7 @@ fn failed(document: &Document, name: &ObjectName, error: &ComposeError) -> Findi
         }
         ComposeError::Devices(_) => "metadata.annotations",
         ComposeError::ConfigNotFound { .. } | ComposeError::TemplateExecution(_) => "spec.baseRefs",
+        ComposeError::RuntimeNotFound { .. } | ComposeError::RuntimeUnsupported { .. } => "spec.runtime",
         _ => "spec",
     };
     let mut finding = Finding::at(document, name, path, Source::Compose);
@@ -267,6 +267,7 @@ fn failed(document: &Document, name: &ObjectName, error: &ComposeError) -> Findi
     if matches!(
         error,
         ComposeError::ConfigNotFound { .. }
+            | ComposeError::RuntimeNotFound { .. }
             | ComposeError::SchedulerConfigKey { .. }
             | ComposeError::SchedulerConfigMissing { .. }
     ) {

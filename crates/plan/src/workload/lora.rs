@@ -3,7 +3,11 @@
 use k8s_openapi::api::core::v1::{
     Container, PersistentVolumeClaimVolumeSource, PodSpec, Volume, VolumeMount,
 };
-use longboat_api::{child_name, safe_name::safe_object_name};
+use longboat_api::{
+    child_name,
+    engine::{Engine, LoraFlags},
+    safe_name::safe_object_name,
+};
 use longboat_compose::{Adapter, AdapterSource};
 
 use super::storage::{MAIN, add_mount, add_volume, container_mut};
@@ -11,9 +15,6 @@ use crate::context::Context;
 
 /// The start of the names of volumes that are for adapters only.
 const VOLUME_PREFIX: &str = "lora-";
-const MODULES: &str = "--lora-modules";
-/// The variable with additional server arguments of the user.
-const ADDITIONAL_ARGS: &str = "VLLM_ADDITIONAL_ARGS";
 
 /// Mounts the adapters that are on persistent volume claims. `live` is the pod spec that runs now: it keeps its volumes, so that
 /// no pod restarts just because a new pod would have others.
@@ -69,16 +70,18 @@ fn live_volume(live: Option<&PodSpec>, adapter: &Adapter) -> Option<String> {
 
 /// Prepends the flags for adapters to the server's arguments, unless the user loads adapters in their own way.
 pub(super) fn enable(context: &Context, main: &mut Container, adapters: &[Adapter]) {
-    if adapters.is_empty() || loads_its_own(main) {
+    let engine = Engine::of_spec(context.spec);
+    let Some(flags) = &engine.lora else { return };
+    if adapters.is_empty() || loads_its_own(main, engine, flags) {
         return;
     }
     let limits = context.spec.model.lora.as_ref();
-    let flag = |name: &str, value: Option<i32>| value.map(|value| format!("--{name}={value}"));
-    let mut args = vec!["--enable-lora".to_owned()];
-    args.extend(flag("max-lora-rank", limits.and_then(|limits| limits.max_rank)));
-    args.extend(flag("max-loras", limits.and_then(|limits| limits.max_adapters)));
-    args.extend(flag("max-cpu-loras", limits.and_then(|limits| limits.max_cpu_adapters)));
-    args.push(MODULES.to_owned());
+    let flag = |name: &str, value: Option<i32>| value.map(|value| format!("{name}={value}"));
+    let mut args = vec![flags.enable.to_owned()];
+    args.extend(flag(flags.max_rank, limits.and_then(|limits| limits.max_rank)));
+    args.extend(flag(flags.max_adapters, limits.and_then(|limits| limits.max_adapters)));
+    args.extend(flag(flags.max_cpu_adapters, limits.and_then(|limits| limits.max_cpu_adapters)));
+    args.push(flags.modules.to_owned());
     for adapter in adapters {
         for name in [adapter.name.clone(), context.published_name(&adapter.name)] {
             let module = format!(
@@ -99,15 +102,15 @@ fn json_string(text: &str) -> String {
     serde_json::Value::from(text).to_string().replace('\'', r"\u0027").replace('$', r"\u0024")
 }
 
-fn loads_its_own(main: &Container) -> bool {
+fn loads_its_own(main: &Container, engine: &Engine, flags: &LoraFlags) -> bool {
     let words = main.command.iter().chain(&main.args).flatten();
     let literal = main
         .env
         .iter()
         .flatten()
-        .filter(|variable| variable.name == ADDITIONAL_ARGS)
+        .filter(|variable| engine.arguments == Some(variable.name.as_str()))
         .filter_map(|variable| variable.value.as_ref());
-    words.chain(literal).any(|text| text.contains(MODULES))
+    words.chain(literal).any(|text| text.contains(flags.modules))
 }
 
 #[cfg(test)]

@@ -66,7 +66,10 @@ pub(super) struct Intended {
 
 const RULES: &str = "x-kubernetes-validations";
 
-pub(super) const INTENDED: [Intended; 3] = [
+pub(super) const INTENDED: [Intended; 6] = [
+    Intended { place: ".spec.runtime", keyword: "extra", id: "runtime-field" },
+    Intended { place: ".status.appliedConfigs[].namespace", keyword: "required", id: "runtime-field" },
+    Intended { place: ".status.appliedConfigs[].source", keyword: "enum", id: "runtime-field" },
     Intended { place: ".scaling.wva", keyword: RULES, id: "cel-scaling-modifiers" },
     Intended { place: ".scaling.wva.keda", keyword: RULES, id: "cel-hpa-name" },
     Intended { place: ".scaling.keda", keyword: RULES, id: "cel-hpa-name" },

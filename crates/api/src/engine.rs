@@ -1,0 +1,333 @@
+//! The engines: what the controller knows about each model server. An engine is one row here and one preset.
+
+use k8s_openapi::api::core::v1::Container;
+
+use crate::labels::ENGINE_TYPE;
+use crate::names::preset;
+use crate::v1alpha2::{LLMInferenceServiceSpec, ParallelismSpec};
+
+/// An engine.
+#[derive(Debug)]
+pub struct Engine {
+    /// Its name, for people.
+    pub name: &'static str,
+    /// The value of the pod label [`ENGINE_TYPE`], from which the picker takes the names of metrics.
+    pub label: &'static str,
+    /// Names of the formats of models in runtimes that start it, in lower case.
+    formats: &'static [&'static str],
+    /// Texts in the command line that starts it.
+    commands: &'static [&'static str],
+    /// Texts in the names of its images.
+    images: &'static [&'static str],
+    /// The preset that starts it on one node, if there is one.
+    pub template: Option<&'static str>,
+    /// The flag with the name under which it serves the model.
+    pub served_name: &'static str,
+    /// The path of its probes.
+    pub health: &'static str,
+    /// The variable with additional arguments that its presets read.
+    pub arguments: Option<&'static str>,
+    /// Whether its presets serve TLS if the platform enables TLS.
+    pub tls: bool,
+    /// The flags that load LoRA adapters under names that clients can ask for.
+    pub lora: Option<LoraFlags>,
+    /// The flags that turn on tracing.
+    pub tracing: Option<TracingFlags>,
+    /// The fields of the spec that it cannot have, because its presets and flags do not implement them.
+    pub refused: &'static [Refused],
+}
+
+/// Flags for LoRA adapters.
+#[derive(Debug)]
+pub struct LoraFlags {
+    /// Turns adapters on.
+    pub enable: &'static str,
+    /// The highest rank.
+    pub max_rank: &'static str,
+    /// How many adapters a batch may use.
+    pub max_adapters: &'static str,
+    /// How many adapters stay in memory.
+    pub max_cpu_adapters: &'static str,
+    /// The adapters, as JSON objects of name and path.
+    pub modules: &'static str,
+}
+
+/// Flags for tracing.
+#[derive(Debug)]
+pub struct TracingFlags {
+    /// Flags with their values.
+    pub constant: &'static [(&'static str, Option<&'static str>)],
+    /// The flag with the address of the collector.
+    pub endpoint: &'static str,
+    /// Whether the address is only host and port, and not a URL.
+    pub is_host_and_port: bool,
+}
+
+/// A field that an engine cannot have.
+#[derive(Debug)]
+pub struct Refused {
+    /// Path of the field.
+    pub field: &'static str,
+    is_set: fn(&LLMInferenceServiceSpec) -> bool,
+    /// Why, and what to use instead.
+    pub instead: &'static str,
+}
+
+/// The engine of services that name no runtime.
+pub static VLLM: Engine = Engine {
+    name: "vLLM",
+    label: "vllm",
+    formats: &["vllm"],
+    commands: &["vllm serve", "vllm.entrypoints"],
+    images: &["vllm", "llm-d-cuda"],
+    template: Some(preset::TEMPLATE),
+    served_name: "--served-model-name",
+    health: "/health",
+    arguments: Some("VLLM_ADDITIONAL_ARGS"),
+    tls: true,
+    lora: Some(LoraFlags {
+        enable: "--enable-lora",
+        max_rank: "--max-lora-rank",
+        max_adapters: "--max-loras",
+        max_cpu_adapters: "--max-cpu-loras",
+        modules: "--lora-modules",
+    }),
+    tracing: Some(TracingFlags {
+        endpoint: "otlp-traces-endpoint",
+        constant: &[("collect-detailed-traces", Some("all"))],
+        is_host_and_port: false,
+    }),
+    refused: &[],
+};
+
+/// SGLang.
+pub static SGLANG: Engine = Engine {
+    name: "SGLang",
+    label: "sglang",
+    formats: &["sglang"],
+    commands: &["sglang.launch_server", "sglang serve"],
+    images: &["sglang"],
+    template: Some(preset::SGLANG_TEMPLATE),
+    served_name: "--served-model-name",
+    health: "/health",
+    arguments: None,
+    tls: false,
+    // SGLang has `--lora-paths`, but takes the adapter of a request from `model: BASE:ADAPTER`. If a request names only the
+    // adapter, as clients of a service do, the base model answers.
+    lora: None,
+    tracing: Some(TracingFlags {
+        endpoint: "otlp-traces-endpoint",
+        constant: &[("enable-trace", None)],
+        is_host_and_port: true,
+    }),
+    refused: &[
+        Refused {
+            field: "spec.model.lora",
+            is_set: has_adapters,
+            instead: "SGLang answers a request for an adapter's name with the base model, because it expects \
+                      `BASE:ADAPTER`: remove spec.runtime to serve adapters with vLLM",
+        },
+        PREFILL,
+        WORKER,
+        KV_CACHE,
+        DATA,
+        PIPELINE,
+        EXPERT,
+    ],
+};
+
+/// The server of TensorRT-LLM.
+pub static TENSORRT_LLM: Engine = Engine {
+    name: "TensorRT-LLM",
+    label: "trtllm",
+    formats: &["tensorrt-llm", "tensorrt_llm", "trtllm"],
+    commands: &["trtllm-serve"],
+    images: &["tensorrt-llm", "trtllm"],
+    template: None,
+    served_name: "--served_model_name",
+    health: "/health",
+    arguments: None,
+    tls: false,
+    lora: None,
+    tracing: None,
+    refused: &[LORA, TRACING, PREFILL, WORKER, KV_CACHE, DATA, PIPELINE, EXPERT],
+};
+
+/// The server of llama.cpp.
+pub static LLAMA_CPP: Engine = Engine {
+    name: "llama.cpp",
+    label: "llamacpp",
+    formats: &["llama.cpp", "llamacpp", "gguf"],
+    commands: &["llama-server"],
+    images: &["llama.cpp", "llama-cpp"],
+    template: None,
+    served_name: "--alias",
+    health: "/health",
+    arguments: None,
+    tls: false,
+    lora: None,
+    tracing: None,
+    refused: &[LORA, TRACING, PREFILL, WORKER, KV_CACHE, DATA, PIPELINE, EXPERT],
+};
+
+/// All engines.
+pub static ENGINES: [&Engine; 4] = [&VLLM, &SGLANG, &TENSORRT_LLM, &LLAMA_CPP];
+
+/// Names of runtimes that Longboat ships, and their engines. Admission knows the engine of a service that names one of them.
+/// The engine of any other runtime is known only when the runtime is read.
+static SHIPPED: [(&str, &Engine); 1] = [("kserve-llm-sglang", &SGLANG)];
+
+const LORA: Refused = Refused {
+    field: "spec.model.lora",
+    is_set: has_adapters,
+    instead: "the engine has no flags for adapters: remove spec.runtime to serve adapters with vLLM",
+};
+const TRACING: Refused = Refused {
+    field: "spec.tracing",
+    is_set: |spec| spec.tracing.is_some(),
+    instead: "the engine has no flags for traces: remove spec.tracing, or remove spec.runtime to serve with vLLM",
+};
+const PREFILL: Refused = Refused {
+    field: "spec.prefill",
+    is_set: |spec| spec.prefill.is_some(),
+    instead: "the engine has no presets for separate prefill and decode: remove spec.prefill, or remove spec.runtime to \
+              serve with vLLM",
+};
+const WORKER: Refused = Refused {
+    field: "spec.worker",
+    is_set: |spec| spec.workload.worker.is_some(),
+    instead: "the engine has no preset for groups of pods: use spec.parallelism.tensor on one node, or remove \
+              spec.runtime to serve with vLLM",
+};
+const KV_CACHE: Refused = Refused {
+    field: "spec.kvCacheOffloading",
+    is_set: |spec| spec.workload.kv_cache_offloading.is_some(),
+    instead: "the engine's preset does not offload its KV cache: set the engine's own flags in args of the container \
+              main, or remove spec.runtime to serve with vLLM",
+};
+const DATA: Refused = Refused {
+    field: "spec.parallelism.data",
+    is_set: |spec| parallelism(spec, ParallelismSpec::is_data_parallel),
+    instead: "the engine's preset has one rank in each pod: use spec.replicas",
+};
+const PIPELINE: Refused = Refused {
+    field: "spec.parallelism.pipeline",
+    is_set: |spec| parallelism(spec, ParallelismSpec::is_pipeline_parallel),
+    instead: "the engine has no preset for groups of pods: use spec.parallelism.tensor",
+};
+const EXPERT: Refused = Refused {
+    field: "spec.parallelism.expert",
+    is_set: |spec| parallelism(spec, |parallelism| parallelism.expert),
+    instead: "the engine's preset does not set expert parallelism: set the engine's own flag in args of the container main",
+};
+
+fn has_adapters(spec: &LLMInferenceServiceSpec) -> bool {
+    spec.model.lora.as_ref().is_some_and(|lora| !lora.adapters.is_empty())
+}
+
+fn parallelism(spec: &LLMInferenceServiceSpec, is_set: fn(&ParallelismSpec) -> bool) -> bool {
+    spec.workload.parallelism.as_ref().is_some_and(is_set)
+}
+
+// === impl Refused ===
+
+impl Refused {
+    /// The sentence for a service whose runtime starts the engine.
+    pub fn why(&self, engine: &Engine, runtime: &str) -> String {
+        format!("not possible with {}, the engine of runtime {runtime}: {}", engine.name, self.instead)
+    }
+}
+
+// === impl Engine ===
+
+impl Engine {
+    /// The engine of a runtime that Longboat ships.
+    pub fn of_shipped_runtime(name: &str) -> Option<&'static Self> {
+        SHIPPED.iter().find(|(shipped, _)| *shipped == name).map(|(_, engine)| *engine)
+    }
+
+    /// The engine that a runtime's format of models names.
+    pub fn of_format(format: &str) -> Option<&'static Self> {
+        let format = format.to_ascii_lowercase();
+        ENGINES.into_iter().find(|engine| engine.formats.contains(&format.as_str()))
+    }
+
+    /// The engine that a container's command line starts.
+    pub fn of_command(container: &Container) -> Option<&'static Self> {
+        let parts = container.command.iter().flatten().chain(container.args.iter().flatten());
+        let words = parts.map(String::as_str).collect::<Vec<_>>().join(" ");
+        ENGINES.into_iter().find(|engine| engine.commands.iter().any(|command| words.contains(command)))
+    }
+
+    /// The engine of a composed spec. The presets of other engines than vLLM label their pods.
+    pub fn of_spec(spec: &LLMInferenceServiceSpec) -> &'static Self {
+        let labelled = || {
+            let label = spec.workload.labels.get(ENGINE_TYPE).filter(|_| spec.runtime().is_some())?;
+            ENGINES.into_iter().find(|engine| engine.label == label)
+        };
+        let started = || {
+            let containers = &spec.workload.template.as_ref()?.containers;
+            Self::of_command(containers.iter().find(|container| container.name == "main")?)
+        };
+        labelled().or_else(started).unwrap_or(&VLLM)
+    }
+
+    /// The engine whose name an image has.
+    pub fn of_image(image: &str) -> Option<&'static Self> {
+        ENGINES.into_iter().find(|engine| engine.images.iter().any(|part| image.contains(part)))
+    }
+
+    /// The fields of a spec that the engine cannot have.
+    pub fn refused<'a>(
+        &self,
+        spec: &'a LLMInferenceServiceSpec,
+    ) -> impl Iterator<Item = &'static Refused> + 'a {
+        self.refused.iter().filter(|refused| (refused.is_set)(spec))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn container(command: &[&str]) -> Container {
+        Container {
+            command: Some(command.iter().map(|word| (*word).to_owned()).collect()),
+            ..Container::default()
+        }
+    }
+
+    #[test]
+    fn an_engine_is_known_by_format_command_and_image() {
+        let name = |engine: Option<&Engine>| engine.map(|engine| engine.name);
+        assert_eq!(name(Engine::of_format("SGLang")), Some("SGLang"));
+        assert_eq!(name(Engine::of_format("huggingface")), None);
+        for (command, engine) in [
+            (&["/bin/bash", "-c", "exec vllm serve /mnt/models"][..], Some("vLLM")),
+            (&["python3", "-m", "sglang.launch_server"], Some("SGLang")),
+            (&["trtllm-serve", "/mnt/models"], Some("TensorRT-LLM")),
+            (&["/app/llama-server", "-m", "model.gguf"], Some("llama.cpp")),
+            (&["tritonserver"], None),
+        ] {
+            assert_eq!(name(Engine::of_command(&container(command))), engine, "{command:?}");
+        }
+        for (image, engine) in [
+            ("lmsysorg/sglang:v0.5.14", Some("SGLang")),
+            ("vllm/vllm-openai:v0.22.0", Some("vLLM")),
+            ("nvcr.io/nvidia/tensorrt-llm/release:1.1.0", Some("TensorRT-LLM")),
+            ("ghcr.io/ggml-org/llama.cpp:server-cuda", Some("llama.cpp")),
+            ("kserve/huggingfaceserver:v0.21.0", None),
+        ] {
+            assert_eq!(name(Engine::of_image(image)), engine, "{image}");
+        }
+    }
+
+    #[test]
+    fn what_an_engine_has_no_flags_for_is_refused_by_name() {
+        for engine in ENGINES {
+            let refuses = |field: &str| engine.refused.iter().any(|refused| refused.field == field);
+            assert_eq!(engine.lora.is_none(), refuses("spec.model.lora"), "{}", engine.name);
+            assert_eq!(engine.tracing.is_none(), refuses("spec.tracing"), "{}", engine.name);
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! ServingRuntime and ClusterServingRuntime of KServe, `serving.kserve.io/v1alpha1`: the pods of an engine.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{Affinity, Container, LocalObjectReference, PodSpec, Toleration, Volume};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::engine::Engine;
+use crate::resource::kind;
+use crate::v1alpha2::{LLMInferenceServiceSpec, WorkloadSpec};
+use crate::wire;
+
+kind! {
+    /// A ServingRuntime: the pods of an engine, for the services of one namespace.
+    pub struct ServingRuntime: "serving.kserve.io", "v1alpha1", "servingruntimes", Namespaced {
+        spec: ServingRuntimeSpec,
+        status: ServingRuntimeStatus,
+    }
+}
+
+kind! {
+    /// A ClusterServingRuntime: the pods of an engine, for the services of all namespaces.
+    pub struct ClusterServingRuntime: "serving.kserve.io", "v1alpha1", "clusterservingruntimes", Cluster {
+        spec: ServingRuntimeSpec,
+        status: ServingRuntimeStatus,
+    }
+}
+
+/// The pods of an engine: the fields that `LLMInferenceService` uses. KServe's other fields are for `InferenceService`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(extend("x-kubernetes-preserve-unknown-fields" = true))]
+pub struct ServingRuntimeSpec {
+    /// The formats of models that the runtime serves. For `LLMInferenceService`, the name of a format names the engine.
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
+    pub supported_model_formats: Vec<SupportedModelFormat>,
+
+    /// Whether services may not use the runtime.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disabled: Option<bool>,
+
+    /// Containers of the pods. The engine is the container `main`.
+    #[serde(deserialize_with = "wire::null_default")]
+    #[schemars(extend("x-required" = true))]
+    pub containers: Vec<Container>,
+
+    /// Volumes of the pods.
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
+    pub volumes: Vec<Volume>,
+
+    /// Labels of nodes on which the pods may run.
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
+    pub node_selector: BTreeMap<String, String>,
+
+    /// Constraints on the nodes of the pods.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub affinity: Option<Affinity>,
+
+    /// Taints of nodes that the pods tolerate.
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
+    pub tolerations: Vec<Toleration>,
+
+    /// Labels of the pods.
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
+    pub labels: BTreeMap<String, String>,
+
+    /// Annotations of the pods.
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
+    pub annotations: BTreeMap<String, String>,
+
+    /// Secrets with credentials for the images.
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
+    pub image_pull_secrets: Vec<LocalObjectReference>,
+}
+
+/// A format of models.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(extend("x-kubernetes-preserve-unknown-fields" = true))]
+pub struct SupportedModelFormat {
+    /// Name of the format.
+    #[serde(deserialize_with = "wire::null_default")]
+    #[schemars(extend("x-required" = true))]
+    pub name: String,
+}
+
+/// What was observed of a runtime. Nothing writes it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(extend("x-kubernetes-preserve-unknown-fields" = true))]
+pub struct ServingRuntimeStatus {}
+
+// === impl ServingRuntimeSpec ===
+
+impl ServingRuntimeSpec {
+    /// The engine that the runtime starts: named by a format, or else known by the command or the image of the container
+    /// `main`.
+    pub fn engine(&self) -> Option<&'static Engine> {
+        let main = || self.containers.iter().find(|container| container.name == "main");
+        let mut formats = self.supported_model_formats.iter();
+        formats
+            .find_map(|format| Engine::of_format(&format.name))
+            .or_else(|| Engine::of_command(main()?))
+            .or_else(|| Engine::of_image(main()?.image.as_deref()?))
+    }
+
+    /// What the runtime contributes to the spec of a service.
+    pub fn layer(&self) -> LLMInferenceServiceSpec {
+        let pod = PodSpec {
+            containers: self.containers.clone(),
+            volumes: Some(self.volumes.clone()).filter(|all| !all.is_empty()),
+            node_selector: Some(self.node_selector.clone()).filter(|all| !all.is_empty()),
+            affinity: self.affinity.clone(),
+            tolerations: Some(self.tolerations.clone()).filter(|all| !all.is_empty()),
+            image_pull_secrets: Some(self.image_pull_secrets.clone()).filter(|all| !all.is_empty()),
+            ..PodSpec::default()
+        };
+        LLMInferenceServiceSpec {
+            workload: WorkloadSpec {
+                labels: self.labels.clone(),
+                annotations: self.annotations.clone(),
+                template: Some(Box::new(pod)),
+                ..WorkloadSpec::default()
+            },
+            ..LLMInferenceServiceSpec::default()
+        }
+    }
+}

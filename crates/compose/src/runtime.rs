@@ -1,0 +1,75 @@
+//! The runtime of a service, which says which engine serves its model.
+
+use std::sync::Arc;
+
+use longboat_api::{engine::Engine, v1alpha2::LLMInferenceServiceSpec};
+use longboat_key::{Name, Namespace};
+use serde_json::Value;
+
+use crate::{compose::Inputs, error::ComposeError, layer::Layer};
+
+/// The runtime of a service with its engine.
+pub(crate) struct ServiceRuntime {
+    pub(crate) layer: Arc<Layer>,
+    pub(crate) engine: &'static Engine,
+}
+
+impl ServiceRuntime {
+    /// Finds the runtime that a service names, or else its base configs.
+    ///
+    /// # Errors
+    /// If there is no such runtime, or no service can use it.
+    pub(crate) fn find(
+        inputs: &Inputs<'_>,
+        namespace: Namespace<&str>,
+        own: &Value,
+        decision: &Value,
+    ) -> Result<Option<Self>, ComposeError> {
+        let named = own.get("runtime").or_else(|| decision.get("runtime")).and_then(Value::as_str);
+        let Some(name) = named.filter(|name| !name.is_empty()) else { return Ok(None) };
+        let layer = inputs
+            .configs
+            .runtime(namespace, Name(name))
+            .or_else(|| inputs.configs.runtime(Namespace(""), Name(name)))
+            .ok_or_else(|| ComposeError::RuntimeNotFound {
+                name: name.to_owned(),
+                namespace: namespace.to_string(),
+            })?;
+        let unsupported = |problem: String| {
+            Err(ComposeError::RuntimeUnsupported { runtime: layer.origin().to_string(), problem })
+        };
+        let Some(facts) = &layer.runtime else { return Ok(None) };
+        if facts.disabled {
+            return unsupported(
+                "it is disabled: set its spec.disabled to false, or name another runtime".to_owned(),
+            );
+        }
+        match facts.engine {
+            Some(engine) if engine.template.is_some() => Ok(Some(Self { layer, engine })),
+            Some(engine) => unsupported(format!(
+                "there is no preset for its engine {}: remove spec.runtime, and set image and command of the container \
+                 main in spec.template",
+                engine.name
+            )),
+            None => unsupported(
+                "its engine is unknown: expected a format in its spec.supportedModelFormats that names an engine, such \
+                 as sglang or vllm"
+                    .to_owned(),
+            ),
+        }
+    }
+
+    /// Refuses fields of the merged spec that the engine cannot have.
+    pub(crate) fn check(&self, spec: &LLMInferenceServiceSpec) -> Result<(), ComposeError> {
+        let problems: Vec<String> = self
+            .engine
+            .refused(spec)
+            .map(|refused| format!("{} is {}", refused.field, refused.why(self.engine, &self.layer.name())))
+            .collect();
+        if problems.is_empty() {
+            return Ok(());
+        }
+        let runtime = self.layer.origin().to_string();
+        Err(ComposeError::RuntimeUnsupported { runtime, problem: problems.join("; ") })
+    }
+}

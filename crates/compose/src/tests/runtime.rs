@@ -1,0 +1,267 @@
+//! Services that name a runtime.
+
+use std::{fs, process::Command};
+
+use longboat_api::{
+    engine::{ENGINES, Engine, SGLANG},
+    foreign::servingruntime::ServingRuntimeSpec,
+    labels::ENGINE_TYPE,
+    v1alpha2::{AppliedConfig, ConfigSource, LLMInferenceServiceSpec},
+};
+use longboat_key::Namespace;
+use serde_json::{Value, json};
+
+use super::{
+    recordings::{config_set, service},
+    scripts::executable,
+};
+use crate::{
+    ComposeError, ConfigSet, Effective, Inputs, Layer, NoConfigMaps, Origin, Platform, PresetNames, compose,
+    presets,
+};
+
+const SYSTEM: Namespace<&str> = Namespace("kserve");
+
+/// The presets and runtimes that are shipped.
+fn shipped() -> ConfigSet {
+    let mut set = config_set(&presets::builtin(&PresetNames::default(), SYSTEM).unwrap());
+    for runtime in presets::runtimes().unwrap() {
+        set.insert(Layer::of_runtime(&runtime.metadata, &runtime.spec).unwrap());
+    }
+    set
+}
+
+/// A runtime; without a namespace, one of the cluster.
+fn runtime(namespace: Option<&str>, name: &str, spec: &Value) -> Layer {
+    let metadata = serde_json::from_value(json!({"name": name, "namespace": namespace})).unwrap();
+    let spec: ServingRuntimeSpec = serde_json::from_value(spec.clone()).unwrap();
+    Layer::of_runtime(&metadata, &spec).unwrap()
+}
+
+fn base(name: &str, spec: &Value) -> Layer {
+    let config = json!({"metadata": {"name": name, "namespace": "team"}, "spec": spec});
+    Layer::new(&serde_json::from_value(config).unwrap()).unwrap()
+}
+
+fn of_sglang(image: &str) -> Value {
+    json!({"supportedModelFormats": [{"name": "sglang"}], "containers": [{"name": "main", "image": image}]})
+}
+
+fn composed_with(configs: &ConfigSet, platform: &Platform, spec: &Value) -> Result<Effective, ComposeError> {
+    let service = service(json!({"metadata": {"name": "chat", "namespace": "team"}, "spec": spec}));
+    compose(&Inputs {
+        service: &service,
+        configs,
+        config_maps: &NoConfigMaps,
+        platform,
+        system_namespace: SYSTEM,
+        preset_names: &PresetNames::default(),
+    })
+}
+
+fn composed(configs: &ConfigSet, more: &Value) -> Result<Effective, ComposeError> {
+    let mut spec = json!({"model": {"uri": "hf://a/b", "name": "b"}});
+    spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    composed_with(configs, &Platform::default(), &spec)
+}
+
+fn main_container(spec: &LLMInferenceServiceSpec) -> &k8s_openapi::api::core::v1::Container {
+    spec.workload.template.as_ref().unwrap().containers.iter().find(|c| c.name == "main").unwrap()
+}
+
+fn image(effective: &Effective) -> &str {
+    main_container(&effective.spec).image.as_deref().unwrap()
+}
+
+fn applied(name: &str, namespace: &str, source: ConfigSource) -> AppliedConfig {
+    AppliedConfig { name: name.to_owned(), namespace: namespace.to_owned(), source }
+}
+
+#[test]
+fn the_runtime_is_the_lowest_layer_below_the_preset_of_its_engine() {
+    let effective = composed(&shipped(), &json!({"runtime": "kserve-llm-sglang"})).unwrap();
+    assert_eq!(
+        effective.applied,
+        [
+            applied("kserve-llm-sglang", "", ConfigSource::ServingRuntime),
+            applied("kserve-config-sglang-template", "kserve", ConfigSource::Preset),
+        ]
+    );
+    assert_eq!(image(&effective), "lmsysorg/sglang:v0.5.14");
+    assert_eq!(effective.spec.workload.labels[ENGINE_TYPE], SGLANG.label);
+    let provenance = effective.provenance();
+    let leaf = provenance.get("template.containers[name=main].image").unwrap();
+    assert_eq!(leaf.origin.to_string(), "ClusterServingRuntime kserve-llm-sglang");
+    assert!(matches!(leaf.origin, Origin::Runtime(_)));
+    let own = json!({"containers": [{"name": "main", "image": "mine:1"}]});
+    let over = composed(&shipped(), &json!({"runtime": "kserve-llm-sglang", "template": own})).unwrap();
+    assert_eq!(image(&over), "mine:1");
+}
+
+#[test]
+fn a_runtime_of_the_namespace_comes_first_and_contributes_the_whole_pod() {
+    let mut configs = shipped();
+    let pod = json!({
+        "supportedModelFormats": [{"name": "SGLang"}],
+        "containers": [
+            {"name": "main", "image": "mine:2", "resources": {"limits": {"nvidia.com/gpu": "1"}}},
+            {"name": "side", "image": "side:1"},
+        ],
+        "volumes": [{"name": "own", "emptyDir": {}}],
+        "nodeSelector": {"gpu": "yes"},
+        "tolerations": [{"key": "gpu", "operator": "Exists"}],
+        "affinity": {"nodeAffinity": {}},
+        "imagePullSecrets": [{"name": "pull"}],
+        "labels": {"team": "a"},
+        "annotations": {"note": "b"},
+    });
+    configs.insert(runtime(Some("team"), "kserve-llm-sglang", &pod));
+    configs.insert(runtime(Some("other"), "kserve-llm-sglang", &of_sglang("other:1")));
+    let effective = composed(&configs, &json!({"runtime": "kserve-llm-sglang"})).unwrap();
+    assert_eq!(effective.applied[0], applied("kserve-llm-sglang", "team", ConfigSource::ServingRuntime));
+    assert_eq!(image(&effective), "mine:2");
+    let spec = serde_json::to_value(&effective.spec).unwrap();
+    let template = &spec["template"];
+    assert_eq!(template["containers"].as_array().unwrap().len(), 2);
+    assert!(template["volumes"].as_array().unwrap().iter().any(|volume| volume["name"] == "own"));
+    assert_eq!(template["nodeSelector"]["gpu"], "yes");
+    assert_eq!(template["tolerations"][0]["key"], "gpu");
+    assert_eq!(template["affinity"], json!({"nodeAffinity": {}}));
+    assert_eq!(template["imagePullSecrets"][0]["name"], "pull");
+    assert_eq!((&spec["labels"]["team"], &spec["annotations"]["note"]), (&json!("a"), &json!("b")));
+}
+
+#[test]
+fn a_base_config_may_name_the_runtime_and_the_service_another_one() {
+    let mut configs = shipped();
+    configs.insert(base("base", &json!({"runtime": "kserve-llm-sglang"})));
+    configs.insert(runtime(None, "mine", &of_sglang("mine:3")));
+    let refs = json!([{"name": "base"}]);
+    let effective = composed(&configs, &json!({"baseRefs": refs})).unwrap();
+    assert_eq!(image(&effective), "lmsysorg/sglang:v0.5.14");
+    assert_eq!(effective.spec.runtime(), Some("kserve-llm-sglang"));
+    let effective = composed(&configs, &json!({"baseRefs": refs, "runtime": "mine"})).unwrap();
+    assert_eq!((image(&effective), effective.spec.runtime()), ("mine:3", Some("mine")));
+    let effective = composed(&configs, &json!({"baseRefs": refs, "runtime": ""})).unwrap();
+    assert!(effective.applied.iter().all(|config| config.source != ConfigSource::ServingRuntime));
+}
+
+#[test]
+fn a_runtime_that_no_service_can_use_is_an_error_that_says_why() {
+    let mut configs = shipped();
+    let main = json!([{"name": "main", "image": "kserve/huggingfaceserver:v1"}]);
+    let formats = json!([{"name": "huggingface"}]);
+    configs.insert(runtime(None, "hf", &json!({"supportedModelFormats": formats, "containers": main})));
+    let main = json!([{"name": "main", "command": ["trtllm-serve"]}]);
+    configs.insert(runtime(Some("team"), "trt", &json!({"containers": main})));
+    let mut off = of_sglang("x");
+    off["disabled"] = json!(true);
+    configs.insert(runtime(None, "off", &off));
+    for (name, reason, texts) in [
+        (
+            "none",
+            "RuntimeNotFound",
+            ["\"none\"", "ServingRuntime in namespace team", "ClusterServingRuntime"],
+        ),
+        (
+            "hf",
+            "RuntimeUnsupported",
+            ["ClusterServingRuntime hf", "engine is unknown", "supportedModelFormats"],
+        ),
+        ("trt", "RuntimeUnsupported", ["ServingRuntime team/trt", "TensorRT-LLM", "no preset"]),
+        ("off", "RuntimeUnsupported", ["ClusterServingRuntime off", "disabled", "another runtime"]),
+    ] {
+        let error = composed(&configs, &json!({"runtime": name})).unwrap_err();
+        assert_eq!(error.reason(), reason, "{name}");
+        assert_eq!(error.retry(), crate::Retry::OnChange, "{name}");
+        for text in texts {
+            assert!(error.to_string().contains(text), "{error}: {text}");
+        }
+    }
+}
+
+#[test]
+fn what_the_engine_cannot_have_is_refused_after_merging_too() {
+    let mut configs = shipped();
+    configs.insert(runtime(None, "mine", &of_sglang("mine:1")));
+    configs.insert(base("split", &json!({"prefill": {}})));
+    let adapters = json!({"uri": "hf://a/b", "lora": {"adapters": [{"name": "sql", "uri": "hf://a/sql"}]}});
+    for (more, field) in [
+        (json!({"model": adapters}), "spec.model.lora"),
+        (json!({"baseRefs": [{"name": "split"}]}), "spec.prefill"),
+        (json!({"parallelism": {"data": 2, "dataLocal": 1}, "worker": {}}), "spec.worker"),
+        (json!({"kvCacheOffloading": {"cpu": "1Gi"}}), "spec.kvCacheOffloading"),
+    ] {
+        let mut spec = more;
+        spec["runtime"] = json!("mine");
+        let error = composed(&configs, &spec).unwrap_err();
+        assert_eq!(error.reason(), "RuntimeUnsupported");
+        let start = format!("ClusterServingRuntime mine cannot serve this service: {field}");
+        assert!(error.to_string().starts_with(&start), "{error}");
+    }
+}
+
+#[test]
+fn sglang_is_plain_http_even_if_the_platform_has_tls() {
+    let mut platform = Platform::default();
+    platform.ingress.enable_tls = true;
+    let scheduled = |runtime: Option<&str>| {
+        let spec = json!({
+            "model": {"uri": "hf://a/b", "name": "b"}, "runtime": runtime, "router": {"scheduler": {}},
+        });
+        let effective = composed_with(&shipped(), &platform, &spec).unwrap();
+        serde_json::to_string(&effective.spec).unwrap()
+    };
+    assert!(scheduled(None).contains("--model-server-metrics-scheme=https"));
+    let text = scheduled(Some("kserve-llm-sglang"));
+    assert!(!text.contains("--model-server-metrics-scheme=https") && !text.contains("\"HTTPS\""), "{text}");
+}
+
+#[test]
+fn the_preset_of_an_engine_is_what_its_row_says() {
+    for engine in ENGINES {
+        let Some(suffix) = engine.template else { continue };
+        let preset = presets::builtin(&PresetNames::default(), SYSTEM).unwrap();
+        let name = format!("kserve-{suffix}");
+        let preset =
+            preset.into_iter().find(|config| config.metadata.name.as_deref() == Some(&name)).unwrap();
+        let main = main_container(&preset.spec);
+        assert_eq!(Engine::of_command(main).map(|engine| engine.name), Some(engine.name));
+        let script = main.command.as_ref().unwrap().join(" ");
+        assert!(script.contains(engine.served_name), "{suffix}");
+        assert_eq!(script.contains("EnableTLS"), engine.tls, "{suffix}");
+        let probe = main.readiness_probe.as_ref().unwrap().http_get.as_ref().unwrap();
+        assert_eq!(probe.path.as_deref(), Some(engine.health), "{suffix}");
+        if let Some(variable) = engine.arguments {
+            assert!(script.contains(variable), "{suffix}");
+        }
+    }
+}
+
+#[test]
+fn the_script_starts_sglang_with_each_argument_as_it_is() {
+    let folder = std::env::temp_dir().join(format!("longboat-sglang-{}", std::process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    executable(&folder.join("python3"), "#!/bin/bash\nprintf '%s\\n' \"$@\"\n");
+    let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap());
+    let name = "it's a $(name) \"of\" `b` $HOME";
+    let json_argument = "{\"a b\": \"$HOME\"}";
+    let args = json!(["--context-length", "4096", "--json", json_argument]);
+    let spec = json!({
+        "model": {"uri": "hf://a/b", "name": name},
+        "runtime": "kserve-llm-sglang",
+        "parallelism": {"tensor": 2},
+        "template": {"containers": [{"name": "main", "args": args}]},
+    });
+    let effective = composed_with(&shipped(), &Platform::default(), &spec).unwrap();
+    let main = main_container(&effective.spec);
+    let command = [main.command.clone().unwrap(), main.args.clone().unwrap()].concat();
+    let output = Command::new(&command[0]).args(&command[1..]).env("PATH", path).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let words = String::from_utf8(output.stdout).unwrap();
+    let own = ["-m", "sglang.launch_server", "--model-path", "/mnt/models", "--served-model-name", name];
+    let fixed = ["--port", "8000", "--host", "0.0.0.0", "--enable-metrics", "--tp", "2"];
+    let given = ["--context-length", "4096", "--json", json_argument];
+    assert_eq!(words.lines().collect::<Vec<_>>(), [&own[..], &fixed, &given].concat());
+    fs::remove_dir_all(&folder).unwrap();
+}
