@@ -43,6 +43,7 @@ struct Definition {
     list_kind: &'static str,
     plural: &'static str,
     singular: &'static str,
+    cluster: bool,
     short_names: &'static [&'static str],
     description: &'static str,
     columns: Value,
@@ -250,6 +251,7 @@ impl Definition {
             list_kind: K::LIST_KIND,
             plural: K::URL_PATH_SEGMENT,
             singular: K::URL_PATH_SEGMENT.strip_suffix('s').unwrap_or(K::URL_PATH_SEGMENT),
+            cluster: false,
             short_names: &[],
             description: "",
             columns: Value::Null,
@@ -290,7 +292,7 @@ impl Definition {
             "spec": {
                 "group": self.group,
                 "names": names,
-                "scope": "Namespaced",
+                "scope": if self.cluster { "Cluster" } else { "Namespaced" },
             },
         });
         document["spec"]["versions"] = versions.collect();
