@@ -39,7 +39,6 @@ struct Definition {
     kind: &'static str,
     list_kind: &'static str,
     plural: &'static str,
-    singular: &'static str,
     short_names: &'static [&'static str],
     description: &'static str,
     columns: Value,
@@ -223,7 +222,6 @@ impl Definition {
             kind: K::KIND,
             list_kind: K::LIST_KIND,
             plural: K::URL_PATH_SEGMENT,
-            singular: K::URL_PATH_SEGMENT.strip_suffix('s').unwrap_or(K::URL_PATH_SEGMENT),
             short_names: &[],
             description: "",
             columns: Value::Null,
@@ -238,7 +236,7 @@ impl Definition {
             "kind": self.kind,
             "listKind": self.list_kind,
             "plural": self.plural,
-            "singular": self.singular,
+            "singular": self.plural.strip_suffix('s').unwrap_or(self.plural),
         });
         if !self.short_names.is_empty() {
             names["shortNames"] = json!(self.short_names);
