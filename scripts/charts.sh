@@ -12,7 +12,7 @@ copy() { # FROM TO, without what kubectl alone reads; Helm creates the namespace
   find "$root/$1" -maxdepth 1 -name "${3:-*}.yaml" ! -name kustomization.yaml ! -name namespace.yaml \
     -exec cp {} "$folder/$2/" \;
 }
-copy deploy/crds longboat/definitions 'serving.kserve.io_*'
+copy deploy/crds longboat/definitions 'serving.kserve.io_llminferenceservice*'
 copy deploy/kustomize/base longboat/base
 copy deploy/rbac longboat/rbac
 copy deploy/rbac-namespaced/platform longboat/rbac-namespaced/platform

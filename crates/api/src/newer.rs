@@ -33,16 +33,11 @@ const FIELDS: [Newer; 3] = [
     },
 ];
 
-const ANNOTATIONS: [Newer; 3] = [
+const ANNOTATIONS: [Newer; 2] = [
     Newer {
         name: "serving.kserve.io/exp-modelexpress-",
         version: "a branch of KServe after 0.21 has it",
         advice: "remove it: models are downloaded as `spec.model.uri` says",
-    },
-    Newer {
-        name: "serving.kserve.io/enable-disaggregated-set",
-        version: "KServe 0.21 has it, behind a feature gate",
-        advice: "remove it: prefill and decode are workloads of their own, which `longboat.dev/kv-pairing` keeps at one revision",
     },
     Newer {
         name: "serving.kserve.io/kernelcache-",

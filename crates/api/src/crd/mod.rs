@@ -42,7 +42,6 @@ struct Definition {
     kind: &'static str,
     list_kind: &'static str,
     plural: &'static str,
-    singular: &'static str,
     cluster: bool,
     short_names: &'static [&'static str],
     description: &'static str,
@@ -250,7 +249,6 @@ impl Definition {
             kind: K::KIND,
             list_kind: K::LIST_KIND,
             plural: K::URL_PATH_SEGMENT,
-            singular: K::URL_PATH_SEGMENT.strip_suffix('s').unwrap_or(K::URL_PATH_SEGMENT),
             cluster: false,
             short_names: &[],
             description: "",
@@ -266,7 +264,7 @@ impl Definition {
             "kind": self.kind,
             "listKind": self.list_kind,
             "plural": self.plural,
-            "singular": self.singular,
+            "singular": self.plural.strip_suffix('s').unwrap_or(self.plural),
         });
         if !self.short_names.is_empty() {
             names["shortNames"] = json!(self.short_names);
