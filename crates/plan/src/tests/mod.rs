@@ -1,6 +1,7 @@
 //! Compares planning with the recordings of the reference (`crates/golden`). Cases that also need an API server, and events,
 //! are compared in the tests of the controller (`crates/controller/tests`).
 
+mod addresses;
 mod asked_for;
 mod cluster_model;
 mod collisions;
