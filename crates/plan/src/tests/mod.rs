@@ -9,6 +9,7 @@ mod composing;
 mod downloads;
 mod labels;
 mod laws;
+mod leaving;
 mod lora_routing;
 mod pairing;
 mod proof;
