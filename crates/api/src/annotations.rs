@@ -33,6 +33,8 @@ pub const ROUTING: [&str; 2] = [MODEL_BASED_ROUTING, LORA_MODEL_ROUTING_STRATEGY
 pub const LOCAL_MODEL_SOURCE_URI: &str = "internal.serving.kserve.io/localmodel-sourceuri";
 /// PersistentVolumeClaim that holds the cached model.
 pub const LOCAL_MODEL_PVC_NAME: &str = "internal.serving.kserve.io/localmodel-pvc-name";
+/// The caches of LoRA adapters, as JSON: for each adapter the cache, its claim and the URI that it holds.
+pub const LOCAL_MODEL_LORA: &str = "internal.serving.kserve.io/localmodel-lora";
 /// On a managed HTTPRoute: its Gateway supports InferencePools of `inference.networking.k8s.io`. The controller never
 /// removes it.
 pub const INFERENCE_POOL_MIGRATED: &str = "serving.kserve.io/inference-pool-migrated";

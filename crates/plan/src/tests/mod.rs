@@ -3,6 +3,7 @@
 
 mod addresses;
 mod asked_for;
+mod caches;
 mod cluster_model;
 mod collisions;
 mod composing;
