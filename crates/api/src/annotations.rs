@@ -21,6 +21,8 @@ pub const DRA_DEVICES: &str = "internal.serving.kserve.io/exp-dra-devices";
 /// On child objects: the optional parts that the service asks for. The controller removes a part when the service no longer
 /// asks for it. KServe does not have it.
 pub const ASKED_FOR: &str = "internal.serving.kserve.io/asked-for";
+/// `true` asks KServe to run prefill and decode as one DisaggregatedSet. It has no effect: Longboat creates none.
+pub const ENABLE_DISAGGREGATED_SET: &str = "serving.kserve.io/enable-disaggregated-set";
 /// In `spec.annotations`: `"true"` lets routes match the model header for this service. On a Gateway: `"false"` turns this
 /// off for services that name the Gateway, unless the platform forces it.
 pub const MODEL_BASED_ROUTING: &str = "serving.kserve.io/model-based-routing-enabled";
