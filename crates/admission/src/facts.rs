@@ -1,5 +1,8 @@
 //! The input of admission besides the objects.
 
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::NodeSelectorTerm;
 use longboat_api::names::{DEFAULT_PRESET_PREFIX, DEFAULT_SYSTEM_NAMESPACE};
 use longboat_compose::{Platform, platform::PlatformError};
 use longboat_key::Namespace;
@@ -27,6 +30,8 @@ pub struct Facts {
 pub struct LocalModels {
     /// The caches, in the API server's order. `None` if their kinds are not installed.
     pub caches: Option<Vec<ModelCache>>,
+    /// The nodes of each `LocalModelNodeGroup`: the terms of which one must be true. A group that is not here may have any nodes.
+    pub node_groups: BTreeMap<String, Vec<NodeSelectorTerm>>,
 }
 
 /// A `LocalModelCache`, or a `LocalModelNamespaceCache`.

@@ -1,5 +1,8 @@
-//! Marks services whose model is cached on nodes.
+//! Marks services whose model, or whose LoRA adapters, are cached on nodes.
 
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::NodeSelectorTerm;
 use longboat_api::{annotations, labels};
 use serde_json::{Map, Value, json};
 
@@ -7,47 +10,129 @@ use crate::{Facts, facts::ModelCache};
 
 /// Marks the service with the cache that has its model, or removes the marks. Returns warnings.
 ///
-/// Only the URI in the service itself counts, not one from a config. A service without a URI keeps its metadata.
+/// Only the URIs in the service itself count, not those from a config. A service without a URI keeps the marks of its model.
 pub(crate) fn apply(service: &mut Value, facts: &Facts) -> Vec<String> {
     let enabled = facts.platform.as_ref().is_ok_and(|platform| platform.local_model);
     if !enabled || annotation(service, annotations::DISABLE_LOCAL_MODEL).is_some() {
-        remove_marks(service);
+        remove_marks(service, &MODEL_MARKS);
+        remove_marks(service, &ADAPTER_MARKS);
         return Vec::new();
     }
     let Some(caches) = &facts.local_models.caches else {
-        remove_marks(service);
+        remove_marks(service, &MODEL_MARKS);
+        remove_marks(service, &ADAPTER_MARKS);
         return vec![
             "local models are enabled, but the kinds LocalModelCache and LocalModelNamespaceCache are not installed"
                 .to_owned(),
         ];
     };
+    let lookup = Lookup::new(service, caches, &facts.local_models.node_groups);
     let uri = service.pointer("/spec/model/uri").and_then(Value::as_str).unwrap_or_default();
-    if uri.is_empty() {
-        return Vec::new();
-    }
-    let namespace = service.pointer("/metadata/namespace").and_then(Value::as_str).unwrap_or_default();
-    let group = annotation(service, annotations::NODE_GROUP);
-    // Caches in the service's own namespace come first.
-    let own = caches.iter().filter(|cache| cache.namespace.as_deref() == Some(namespace));
-    let shared = caches.iter().filter(|cache| cache.namespace.is_none());
-    let hit = own.chain(shared).find_map(|cache| Some((cache, claim(cache, uri, group)?)));
+    let hit = lookup.find(uri);
+    let adapters = adapters(service, &lookup);
     match hit.map(|(cache, claim)| (cache.clone(), claim)) {
         Some((cache, claim)) => mark(service, &cache, &claim),
-        None => remove_marks(service),
+        // A model that only a config names is none of admission's business.
+        None if uri.is_empty() => {}
+        None => remove_marks(service, &MODEL_MARKS),
+    }
+    match adapters {
+        Some(adapters) => {
+            let metadata = service.get_mut("metadata").and_then(Value::as_object_mut);
+            if let Some(annotations) = metadata.and_then(|metadata| map(metadata, "annotations")) {
+                annotations.insert(annotations::LOCAL_MODEL_LORA.to_owned(), json!(adapters));
+            }
+        }
+        None => remove_marks(service, &ADAPTER_MARKS),
     }
     Vec::new()
 }
 
-/// The name of the volume claim of a cache for the node group. Returns `None` if the cache does not have the model there.
-fn claim(cache: &ModelCache, uri: &str, group: Option<&str>) -> Option<String> {
-    if !is_within(uri, &cache.source_model_uri) {
-        return None;
+/// The caches that a service may use.
+struct Lookup<'a> {
+    caches: Vec<&'a ModelCache>,
+    node_groups: &'a BTreeMap<String, Vec<NodeSelectorTerm>>,
+    /// The group that the service names.
+    group: Option<String>,
+    /// The labels of the nodes that the service selects.
+    node_selector: BTreeMap<String, String>,
+}
+
+impl<'a> Lookup<'a> {
+    /// Caches in the service's own namespace come first.
+    fn new(
+        service: &Value,
+        caches: &'a [ModelCache],
+        node_groups: &'a BTreeMap<String, Vec<NodeSelectorTerm>>,
+    ) -> Self {
+        let namespace = service.pointer("/metadata/namespace").and_then(Value::as_str).unwrap_or_default();
+        let own = caches.iter().filter(|cache| cache.namespace.as_deref() == Some(namespace));
+        let shared = caches.iter().filter(|cache| cache.namespace.is_none());
+        let selector = service.pointer("/spec/template/nodeSelector").and_then(Value::as_object);
+        let selector = selector.into_iter().flatten();
+        Self {
+            caches: own.chain(shared).collect(),
+            node_groups,
+            group: annotation(service, annotations::NODE_GROUP).map(ToOwned::to_owned),
+            node_selector: selector
+                .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())))
+                .collect(),
+        }
     }
-    let group = match group {
-        Some(group) => cache.node_groups.iter().find(|name| *name == group)?,
-        None => cache.node_groups.first()?,
-    };
-    Some(format!("{}-{group}", cache.name))
+
+    /// The first cache that has this URI on nodes for the service, and its volume claim there.
+    fn find(&self, uri: &str) -> Option<(&'a ModelCache, String)> {
+        if uri.is_empty() {
+            return None;
+        }
+        self.caches.iter().filter(|cache| is_within(uri, &cache.source_model_uri)).find_map(|cache| {
+            let mut groups = cache.node_groups.iter();
+            let group = groups.find(|name| match &self.group {
+                Some(group) => *name == group,
+                None => self.fits(name),
+            })?;
+            Some((*cache, format!("{}-{group}", cache.name)))
+        })
+    }
+
+    /// Whether a node of the group can have the labels that the service selects.
+    fn fits(&self, group: &str) -> bool {
+        let Some(terms) = self.node_groups.get(group) else { return true };
+        terms.is_empty()
+            || terms.iter().any(|term| {
+                let requirements = term.match_expressions.iter().flatten();
+                requirements.into_iter().all(|requirement| {
+                    let values = requirement.values.as_deref().unwrap_or_default();
+                    self.node_selector.get(&requirement.key).is_none_or(|label| {
+                        match &*requirement.operator {
+                            "In" => values.contains(label),
+                            "NotIn" => !values.contains(label),
+                            "DoesNotExist" => false,
+                            // The numbers of the other operators are not compared: Kubernetes does that.
+                            _ => true,
+                        }
+                    })
+                })
+            })
+    }
+}
+
+/// Returns the caches of adapters as JSON, or `None` if no adapter is cached.
+fn adapters(service: &Value, lookup: &Lookup) -> Option<String> {
+    let adapters = service.pointer("/spec/model/lora/adapters").and_then(Value::as_array);
+    let mut found = Map::new();
+    for adapter in adapters.into_iter().flatten() {
+        let text = |key: &str| adapter[key].as_str().unwrap_or_default();
+        let Some((cache, claim)) = lookup.find(text("uri")).filter(|_| !text("name").is_empty()) else {
+            continue;
+        };
+        let mut entry = json!({"cache": cache.name, "claim": claim, "sourceUri": cache.source_model_uri});
+        if let Some(namespace) = &cache.namespace {
+            entry["namespace"] = json!(**namespace);
+        }
+        found.insert(text("name").to_owned(), entry);
+    }
+    (!found.is_empty()).then(|| Value::Object(found).to_string())
 }
 
 /// Whether a URI is that of a cached model, or of a path in it.
@@ -75,15 +160,20 @@ fn mark(service: &mut Value, cache: &ModelCache, claim: &str) {
     }
 }
 
-fn remove_marks(service: &mut Value) {
-    for (map, keys) in [
-        ("labels", [labels::LOCAL_MODEL, labels::LOCAL_MODEL_NAMESPACE]),
-        ("annotations", [annotations::LOCAL_MODEL_SOURCE_URI, annotations::LOCAL_MODEL_PVC_NAME]),
-    ] {
-        if let Some(Value::Object(map)) = service.get_mut("metadata").and_then(|m| m.get_mut(map)) {
-            for key in keys {
-                map.remove(key);
-            }
+/// The marks of a model: a map of the metadata, and a key.
+const MODEL_MARKS: [(&str, &str); 4] = [
+    ("labels", labels::LOCAL_MODEL),
+    ("labels", labels::LOCAL_MODEL_NAMESPACE),
+    ("annotations", annotations::LOCAL_MODEL_SOURCE_URI),
+    ("annotations", annotations::LOCAL_MODEL_PVC_NAME),
+];
+/// The mark of adapters.
+const ADAPTER_MARKS: [(&str, &str); 1] = [("annotations", annotations::LOCAL_MODEL_LORA)];
+
+fn remove_marks(service: &mut Value, marks: &[(&str, &str)]) {
+    for (map, key) in marks {
+        if let Some(Value::Object(map)) = service.get_mut("metadata").and_then(|m| m.get_mut(*map)) {
+            map.remove(*key);
         }
     }
 }

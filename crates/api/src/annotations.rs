@@ -21,6 +21,8 @@ pub const DRA_DEVICES: &str = "internal.serving.kserve.io/exp-dra-devices";
 /// On child objects: the optional parts that the service asks for. The controller removes a part when the service no longer
 /// asks for it. KServe does not have it.
 pub const ASKED_FOR: &str = "internal.serving.kserve.io/asked-for";
+/// `true` asks KServe to run prefill and decode as one DisaggregatedSet. It has no effect: Longboat creates none.
+pub const ENABLE_DISAGGREGATED_SET: &str = "serving.kserve.io/enable-disaggregated-set";
 /// In `spec.annotations`: `"true"` lets routes match the model header for this service. On a Gateway: `"false"` turns this
 /// off for services that name the Gateway, unless the platform forces it.
 pub const MODEL_BASED_ROUTING: &str = "serving.kserve.io/model-based-routing-enabled";
@@ -33,6 +35,8 @@ pub const ROUTING: [&str; 2] = [MODEL_BASED_ROUTING, LORA_MODEL_ROUTING_STRATEGY
 pub const LOCAL_MODEL_SOURCE_URI: &str = "internal.serving.kserve.io/localmodel-sourceuri";
 /// PersistentVolumeClaim that holds the cached model.
 pub const LOCAL_MODEL_PVC_NAME: &str = "internal.serving.kserve.io/localmodel-pvc-name";
+/// The caches of LoRA adapters, as JSON: for each adapter the cache, its claim and the URI that it holds.
+pub const LOCAL_MODEL_LORA: &str = "internal.serving.kserve.io/localmodel-lora";
 /// On a managed HTTPRoute: its Gateway supports InferencePools of `inference.networking.k8s.io`. The controller never
 /// removes it.
 pub const INFERENCE_POOL_MIGRATED: &str = "serving.kserve.io/inference-pool-migrated";

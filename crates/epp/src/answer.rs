@@ -20,6 +20,9 @@ pub(crate) struct Refusal {
 /// The drop reason of evicted requests.
 const EVICTED: &str = "evicted";
 
+/// The drop reason if no endpoint can decode.
+const NO_DECODE_ENDPOINTS: &str = "rejected-no-decode-endpoints";
+
 /// The reference's error codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Code {
@@ -119,11 +122,32 @@ impl From<ScheduleError> for Refusal {
             ScheduleError::NotAdmitted | ScheduleError::TooSlow => {
                 return Self::dropped(Code::ResourceExhausted, "rejected-saturated", error.to_string());
             }
-            ScheduleError::NoCandidates => Code::ServiceUnavailable,
-            ScheduleError::Profile(_) | ScheduleError::NoProfile(_) | ScheduleError::NoDecodeWorkers => {
-                Code::ResourceExhausted
+            // The pool has prefill pods only: there is no load that the client could reduce.
+            ScheduleError::NoDecodeWorkers => {
+                return Self::dropped(Code::ServiceUnavailable, NO_DECODE_ENDPOINTS, error.to_string());
             }
+            ScheduleError::NoCandidates => Code::ServiceUnavailable,
+            ScheduleError::Profile(_) | ScheduleError::NoProfile(_) => Code::ResourceExhausted,
         };
         Self::new(code, error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pool_without_decode_pods_is_unavailable_and_not_too_busy() {
+        let Action::Immediate(answer) = Refusal::from(ScheduleError::NoDecodeWorkers).action() else {
+            panic!("no immediate response")
+        };
+        assert_eq!(answer.status, 503);
+        let reason = answer.headers.set.iter().find(|header| header.name == names::DROPPED_REASON).unwrap();
+        assert_eq!(reason.value, "rejected-no-decode-endpoints");
+        assert_eq!(
+            answer.body,
+            "inference error: ServiceUnavailable - failed to find target endpoint: failed to find available decode workers"
+        );
     }
 }

@@ -137,10 +137,14 @@ pub fn normal_child(mut object: Value) -> Value {
     object
 }
 
-/// Returns a status without times.
+/// Returns a status without times. Its addresses are in the order of their URLs, as the reference writes them: ours begin with the
+/// one that clients should use (`compatibility.yaml#first-address`).
 pub fn normal_status(mut status: Value) -> Value {
     for condition in status["conditions"].as_array_mut().into_iter().flatten() {
         condition.as_object_mut().unwrap().remove("lastTransitionTime");
+    }
+    if let Some(addresses) = status["addresses"].as_array_mut() {
+        addresses.sort_by(|a, b| a["url"].as_str().cmp(&b["url"].as_str()));
     }
     // Conditions are keyed by type instead of position, so that an additional condition is a single difference.
     let conditions = status["conditions"].as_array().cloned().unwrap_or_default();

@@ -7,8 +7,6 @@ use longboat_api::{
 };
 use longboat_key::{Name, Namespace, Uid};
 
-use longboat_compose::Adapter;
-
 use crate::{problem::PlanError, snapshot::Snapshot};
 
 /// The service, its composed spec and the snapshot. Every module below gets this.
@@ -64,11 +62,6 @@ impl<'a> Context<'a> {
     /// The name under which gateways know a model of this service. It contains the namespace, so it is unique in the cluster.
     pub(crate) fn published_name(&self, model: &str) -> String {
         format!("publishers/{}/models/{model}", self.namespace)
-    }
-
-    /// The adapters of the composed spec, by name.
-    pub(crate) fn adapters(&self) -> Result<Vec<Adapter>, String> {
-        longboat_compose::adapters(self.spec).map_err(|error| error.to_string())
     }
 
     pub(crate) fn scheduler(&self) -> Option<&'a SchedulerSpec> {

@@ -52,7 +52,7 @@ pub use kinds::{Child, types};
 pub use longboat_store::Objects;
 pub use observed::ObservedObjects;
 pub use peer::{Peer, Peers, UsedConfigs, add_peers};
-pub use plan::{Finalization, Plan, children, finalization};
+pub use plan::{Finalization, Plan, children, finalization, pruned_route};
 pub use problem::{Phase, PlanError, Problem};
 pub use refusal::{Refusal, refusals};
 pub use router::group::models_of_spec;

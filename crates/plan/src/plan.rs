@@ -2,7 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use longboat_api::v1alpha2::{LLMInferenceService, LLMInferenceServiceSpec};
+use longboat_api::{
+    foreign::httproute::HTTPRoute,
+    v1alpha2::{LLMInferenceService, LLMInferenceServiceSpec},
+};
 use longboat_key::Key;
 
 use crate::{
@@ -68,6 +71,21 @@ pub fn children(
     let missed_secrets = snapshot.secrets.missed();
     check_readable(snapshot)?;
     Ok(Plan { children, certificates, remove, events, reads, missed_secrets, problem })
+}
+
+/// Returns the managed route without the members of the group that are being deleted, if it still has such members. The caller
+/// writes it before everything else: these members wait for it, and the service itself may have a spec that cannot be planned.
+///
+/// # Errors
+/// If the service was never stored, or an object that was looked up cannot be decoded. The inner error says that the route is
+/// not the service's.
+pub fn pruned_route(
+    service: &LLMInferenceService,
+    snapshot: &Snapshot,
+) -> Result<Result<Option<HTTPRoute>, String>, PlanError> {
+    let pruned = router::leaving::pruned_route(&Context::new(service, &service.spec, snapshot)?);
+    check_readable(snapshot)?;
+    Ok(pruned)
 }
 
 /// What must happen before the finalizer of a deleted service can go.

@@ -234,7 +234,7 @@ fn of_type(MissingType { name, plugin_type, needs, meant }: &MissingType) -> Str
     }
 }
 
-/// Why no endpoint was picked. The texts are those of the reference, because they reach the client in a 429.
+/// Why no endpoint was picked. The texts are those of the reference, because they reach the client.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ScheduleError {
     /// There were no candidates.

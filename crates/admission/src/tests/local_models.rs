@@ -5,7 +5,7 @@ use longboat_key::Namespace;
 use serde_json::{Value, json};
 
 use super::create;
-use crate::{Facts, LocalModels, ModelCache, Subject, mutate};
+use crate::{Facts, LocalModels, ModelCache, Subject, local_model, mutate};
 
 fn cache(name: &str, namespace: Option<&str>, uri: &str, groups: &[&str]) -> ModelCache {
     ModelCache {
@@ -18,7 +18,7 @@ fn cache(name: &str, namespace: Option<&str>, uri: &str, groups: &[&str]) -> Mod
 
 fn facts(caches: Option<Vec<ModelCache>>) -> Facts {
     let platform = Ok(Platform { local_model: true, ..Platform::default() });
-    Facts { platform, local_models: LocalModels { caches }, ..Facts::default() }
+    Facts { platform, local_models: LocalModels { caches, ..LocalModels::default() }, ..Facts::default() }
 }
 
 fn service(uri: &str, annotations: Value) -> Value {
@@ -86,4 +86,64 @@ fn without_the_kinds_of_caches_there_are_none_and_a_warning_says_so() {
     let warnings = mutate(Subject::Service, &create(&service), &facts(None)).unwrap().warnings;
     assert!(warnings[0].contains("LocalModelCache"), "{warnings:?}");
     assert_eq!(mutate(Subject::Service, &create(&service), &Facts::default()).unwrap().warnings, [""; 0]);
+}
+
+fn mutated(service: &Value, facts: &Facts) -> Value {
+    let mut service = service.clone();
+    local_model::apply(&mut service, facts);
+    service
+}
+
+#[test]
+fn adapters_are_marked_with_their_caches_independently_of_the_model() {
+    let mut caches = facts(Some(vec![
+        cache("sql", None, "hf://o/sql", &["gpu"]),
+        cache("own", Some("ns"), "hf://o/own/", &["a", "b"]),
+    ]));
+    let service = json!({
+        "metadata": {"name": "llm", "namespace": "ns"},
+        "spec": {"model": {"uri": "hf://o/m", "lora": {"adapters": [
+            {"name": "x", "uri": "hf://o/sql/sub"}, {"name": "y", "uri": "hf://o/own"}, {"name": "z", "uri": "hf://o/none"},
+        ]}}},
+    });
+    let marked = mutated(&service, &caches);
+    let key = "internal.serving.kserve.io/localmodel-lora";
+    let annotation: Value =
+        serde_json::from_str(marked["metadata"]["annotations"][key].as_str().unwrap()).unwrap();
+    assert_eq!(
+        annotation,
+        json!({
+            "x": {"cache": "sql", "claim": "sql-gpu", "sourceUri": "hf://o/sql"},
+            "y": {"cache": "own", "namespace": "ns", "claim": "own-a", "sourceUri": "hf://o/own/"},
+        })
+    );
+    assert_eq!(marked["metadata"].get("labels"), None);
+    // Without a cache, the mark goes.
+    caches.local_models.caches = Some(Vec::new());
+    assert_eq!(mutated(&marked, &caches)["metadata"]["annotations"], json!({}));
+}
+
+#[test]
+fn the_cache_is_on_nodes_that_the_service_selects() {
+    let mut caches = facts(Some(vec![cache("m", None, "hf://o/m", &["cpu", "gpu"])]));
+    let term = |operator: &str, value: &str| {
+        let expression = json!({"key": "pool", "operator": operator, "values": [value]});
+        serde_json::from_value(json!({"matchExpressions": [expression]})).unwrap()
+    };
+    caches.local_models.node_groups =
+        [("cpu".to_owned(), vec![term("In", "cpu")]), ("gpu".to_owned(), vec![term("NotIn", "cpu")])].into();
+    let claim = |selector: Value| {
+        let service = json!({
+            "metadata": {"name": "llm", "namespace": "ns"},
+            "spec": {"model": {"uri": "hf://o/m"}, "template": {"nodeSelector": selector}},
+        });
+        let marked = mutated(&service, &caches);
+        marked["metadata"]["annotations"]["internal.serving.kserve.io/localmodel-pvc-name"]
+            .as_str()
+            .map(ToOwned::to_owned)
+    };
+    assert_eq!(claim(json!({"pool": "cpu"})).as_deref(), Some("m-cpu"));
+    assert_eq!(claim(json!({"pool": "h100"})).as_deref(), Some("m-gpu"));
+    assert_eq!(claim(json!({"other": "x"})).as_deref(), Some("m-cpu"));
+    assert_eq!(claim(json!({})).as_deref(), Some("m-cpu"));
 }

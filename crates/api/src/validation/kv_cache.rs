@@ -8,11 +8,15 @@ use crate::v1alpha2::{PvcTier, WorkloadSpec};
 /// Checks the tiers of the workload at `path`.
 pub(super) fn check(path: &str, workload: &WorkloadSpec, report: &mut Report) {
     let Some(offloading) = &workload.kv_cache_offloading else { return };
+    let field = format!("{path}.kvCacheOffloading");
+    let cpu = Quantity::parse(&offloading.cpu.0.0);
+    if cpu.as_ref().is_some_and(|cpu| cpu.nano() < 0) {
+        report.invalid(format!("{field}.cpu"), &offloading.cpu, "cpu must not be negative");
+    }
     if offloading.secondary.is_empty() {
         return;
     }
-    let field = format!("{path}.kvCacheOffloading");
-    if Quantity::parse(&offloading.cpu.0.0).is_none_or(|cpu| cpu.nano() == 0) {
+    if cpu.is_none_or(|cpu| cpu.nano() == 0) {
         report.required(format!("{field}.cpu"), "cpu must be set when secondary tiers are configured");
     }
     for (i, tier) in offloading.secondary.iter().enumerate() {
@@ -38,5 +42,24 @@ fn check_pvc(field: &str, pvc: &PvcTier, report: &mut Report) {
             report.required(format!("{field}.ref.name"), "name is required");
         }
         _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_negative_size_of_the_main_memory_is_refused_and_zero_is_not() {
+        for (cpu, causes) in [("1Gi", 0), ("0", 0), ("-1", 1), ("-1Gi", 1)] {
+            let workload = serde_json::from_value(json!({"kvCacheOffloading": {"cpu": cpu}})).unwrap();
+            let mut report = Report::default();
+            check("spec.prefill", &workload, &mut report);
+            assert_eq!(report.errors.len(), causes, "{cpu}");
+            let fields = report.errors.iter().map(|error| &*error.field);
+            assert!(fields.into_iter().all(|field| field == "spec.prefill.kvCacheOffloading.cpu"));
+        }
     }
 }

@@ -6,6 +6,7 @@
 mod causes;
 mod confidential;
 mod config;
+mod disaggregated_set;
 mod dra;
 mod immutability;
 mod kv_cache;
@@ -81,6 +82,7 @@ fn validate_spec(service: &LLMInferenceService, rules: Rules, report: &mut Repor
     }
     lora_routing::check(service, report);
     dra::check(service, report);
+    disaggregated_set::check(service, report);
     pairing::check(service, report);
     proof::check(service, report);
     confidential::check(&spec.model, report);

@@ -82,7 +82,8 @@ async fn update(
     service: &LLMInferenceService,
 ) -> Result<Option<String>, ReconcileError> {
     let mut reconcile = Reconcile::new(context, subject, service);
-    let mut observation = reconcile.observe();
+    let observation = reconcile.observe();
+    let (mut observation, pruned) = Box::pin(reconcile.prune_route(observation)).await;
     let composition = reconcile.compose(&observation);
     let outcome = match composition.spec(service) {
         Some(spec) => {
@@ -91,7 +92,8 @@ async fn update(
         }
         None => ApplyOutcome::unplanned(&composition, observation),
     };
-    Box::pin(reconcile.report(composition, outcome)).await
+    let unsolved = Box::pin(reconcile.report(composition, outcome)).await?;
+    pruned.map(|()| unsolved)
 }
 
 /// Deletes the children that have no owner reference, then removes the finalizer.

@@ -128,6 +128,35 @@ impl<'a> Reconcile<'a> {
         Observation { snapshot, taken, platform_error }
     }
 
+    /// Takes the traffic from members of the group that are being deleted. Returns the state afterwards. A failure ends with the
+    /// reconcile, so that it does not keep the rest from being done.
+    pub(super) async fn prune_route(
+        &mut self,
+        observation: Observation,
+    ) -> (Observation, Result<(), ReconcileError>) {
+        let Self { context, subject, service, .. } = *self;
+        let pruned = plan::pruned_route(service, &observation.snapshot);
+        self.dependencies.extend(observation.snapshot.reads(subject.uid.as_deref()));
+        let failed = |error: String| format!("failed to clean up terminating group backends: {error}");
+        let route = match pruned {
+            Ok(Ok(None)) => return (observation, Ok(())),
+            Ok(Ok(Some(route))) => route,
+            Ok(Err(error)) => return (observation, Err(ReconcileError::Unfinished(failed(error)))),
+            Err(error) => return (observation, Err(not_planned(&error))),
+        };
+        let children = Children { http_routes: vec![route], ..Children::default() };
+        let writing = apply::all(context, subject, &observation.snapshot, children, Vec::new(), None);
+        let result = match Box::pin(writing).await.failure {
+            None => Ok(()),
+            Some(failure) if failure.transient => {
+                Err(ReconcileError::Conflict { what: failure.problem.message })
+            }
+            Some(failure) => Err(ReconcileError::Unfinished(failed(failure.problem.message))),
+        };
+        // The plan is made of what the caches have after the write.
+        (self.observe(), result)
+    }
+
     /// Merges and renders the layers, and checks whether an API server would accept the result.
     pub(super) fn compose(&mut self, observation: &Observation) -> Composition {
         let _span = spans::phase(Phase::Compose).entered();

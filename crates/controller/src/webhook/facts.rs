@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::{ConfigMap, NodeSelectorTerm};
 use kube::{
     Api, Client,
     api::{DynamicObject, ListParams},
@@ -89,13 +89,17 @@ impl LiveFacts {
         namespace: impl FnOnce() -> Option<Namespace>,
     ) -> Result<Facts, kube::Error> {
         let enabled = platform.as_ref().is_ok_and(|platform| platform.local_model);
-        let caches = if enabled && is_marking(hook) { self.model_caches(namespace()).await? } else { None };
+        let local_models = if enabled && is_marking(hook) {
+            self.local_models(namespace()).await?
+        } else {
+            LocalModels::default()
+        };
         Ok(Facts {
             system_namespace: self.args.system_namespace.clone(),
             preset_prefix: self.args.preset_prefix.clone(),
             prevent_preset_deletion: self.args.prevent_preset_deletion,
             platform,
-            local_models: LocalModels { caches },
+            local_models,
             judges_pickers: true,
         })
     }
@@ -110,26 +114,25 @@ impl LiveFacts {
         Ok(Platform::parse(found.data.as_ref().unwrap_or(&none), namespace))
     }
 
-    /// The model caches of `namespace` and of the cluster. Returns `None` if the kind is not installed.
-    async fn model_caches(
-        &self,
-        namespace: Option<Namespace>,
-    ) -> Result<Option<Vec<ModelCache>>, kube::Error> {
+    /// The model caches of `namespace` and of the cluster, and the nodes that they are on.
+    async fn local_models(&self, namespace: Option<Namespace>) -> Result<LocalModels, kube::Error> {
         let client = &self.client;
         let mut all = Vec::new();
+        let mut node_groups = BTreeMap::new();
         // A controller that watches only some namespaces may not list cluster-scoped objects.
         if self.args.namespaces.is_empty() {
-            let Some(found) = list(client, "LocalModelCache", None).await? else { return Ok(None) };
-            all = found;
+            let Some(found) = list(client, "LocalModelCache", None).await? else {
+                return Ok(LocalModels::default());
+            };
+            all.extend(found.into_iter().map(model_cache));
+            let groups = list(client, "LocalModelNodeGroup", None).await?.unwrap_or_default();
+            node_groups = groups.into_iter().map(node_group).collect();
         }
         if let Some(namespace) = namespace {
-            all.extend(
-                list(client, "LocalModelNamespaceCache", Some(namespace.as_deref()))
-                    .await?
-                    .unwrap_or_default(),
-            );
+            let found = list(client, "LocalModelNamespaceCache", Some(namespace.as_deref())).await?;
+            all.extend(found.unwrap_or_default().into_iter().map(model_cache));
         }
-        Ok(Some(all))
+        Ok(LocalModels { caches: Some(all), node_groups })
     }
 }
 
@@ -142,7 +145,20 @@ async fn list(
     client: &Client,
     kind: &str,
     namespace: Option<Namespace<&str>>,
-) -> Result<Option<Vec<ModelCache>>, kube::Error> {
+) -> Result<Option<Vec<DynamicObject>>, kube::Error> {
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(GROUP, "v1alpha1", kind));
+    let api: Api<DynamicObject> = match namespace {
+        Some(namespace) => Api::namespaced_with(client.clone(), &namespace, &resource),
+        None => Api::all_with(client.clone(), &resource),
+    };
+    match api.list(&ListParams::default().limit(LIMIT)).await {
+        Ok(found) => Ok(Some(found.items)),
+        Err(error) if has_code(&error, 404) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn model_cache(object: DynamicObject) -> ModelCache {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase", default)]
     #[derive(Default)]
@@ -150,26 +166,20 @@ async fn list(
         source_model_uri: String,
         node_groups: Vec<String>,
     }
-    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(GROUP, "v1alpha1", kind));
-    let api: Api<DynamicObject> = match namespace {
-        Some(namespace) => Api::namespaced_with(client.clone(), &namespace, &resource),
-        None => Api::all_with(client.clone(), &resource),
-    };
-    let found = match api.list(&ListParams::default().limit(LIMIT)).await {
-        Ok(found) => found,
-        Err(error) if has_code(&error, 404) => return Ok(None),
-        Err(error) => return Err(error),
-    };
-    let caches = found.items.into_iter().map(|object| {
-        let spec = object.data.get("spec").and_then(|spec| Spec::deserialize(spec).ok()).unwrap_or_default();
-        ModelCache {
-            name: object.metadata.name.unwrap_or_default(),
-            namespace: object.metadata.namespace.map(|namespace| Namespace(namespace.into())),
-            source_model_uri: spec.source_model_uri,
-            node_groups: spec.node_groups,
-        }
-    });
-    Ok(Some(caches.collect()))
+    let spec = object.data.get("spec").and_then(|spec| Spec::deserialize(spec).ok()).unwrap_or_default();
+    ModelCache {
+        name: object.metadata.name.unwrap_or_default(),
+        namespace: object.metadata.namespace.map(|namespace| Namespace(namespace.into())),
+        source_model_uri: spec.source_model_uri,
+        node_groups: spec.node_groups,
+    }
+}
+
+/// The name of a `LocalModelNodeGroup` and its nodes. A group that cannot be read may have any nodes.
+fn node_group(object: DynamicObject) -> (String, Vec<NodeSelectorTerm>) {
+    let terms = object.data.pointer("/spec/persistentVolumeSpec/nodeAffinity/required/nodeSelectorTerms");
+    let terms = terms.and_then(|terms| Deserialize::deserialize(terms).ok()).unwrap_or_default();
+    (object.metadata.name.unwrap_or_default(), terms)
 }
 
 /// The namespace that a review is about.

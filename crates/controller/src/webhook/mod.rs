@@ -13,7 +13,7 @@
 //! | admissionregistration.k8s.io | mutatingwebhookconfigurations | `llminferenceservice.serving.kserve.io` | get, list, watch, patch |
 //! | admissionregistration.k8s.io | validatingwebhookconfigurations | that, `llminferenceserviceconfig.serving.kserve.io` | get, list, watch, patch |
 //! | apiextensions.k8s.io | customresourcedefinitions | our two | get, list, watch, patch |
-//! | serving.kserve.io | localmodelcaches, localmodelnamespacecaches | | list; only where local models are enabled |
+//! | serving.kserve.io | localmodelcaches, localmodelnamespacecaches, localmodelnodegroups | | list; only where local models are enabled |
 //!
 //! With `--webhook-cert-dir` it needs only the rows of ConfigMaps and local models.
 

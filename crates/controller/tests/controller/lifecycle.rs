@@ -382,6 +382,16 @@ async fn a_deployment_whose_selector_is_in_the_way_makes_way_without_its_pods() 
 
 #[tokio::test]
 async fn members_of_a_group_share_their_traffic_come_to_rest_and_hand_over() {
+    hand_over(&json!({})).await;
+}
+
+#[tokio::test]
+async fn a_member_that_cannot_be_composed_hands_over_too() {
+    hand_over(&json!({"spec": {"baseRefs": [{"name": "missing"}]}})).await;
+}
+
+/// Two members share their traffic. Then the change is made to one of them, and the other one is deleted.
+async fn hand_over(change: &serde_json::Value) {
     let world = world().await;
     let running = Running::start(&world);
     let member = |name: &str, weight: i32| {
@@ -420,6 +430,8 @@ async fn members_of_a_group_share_their_traffic_come_to_rest_and_hand_over() {
     world.settle(QUIET).await;
     assert_eq!(running.faults.writes(), writes, "an accepted group is at rest");
 
+    services(world.client()).patch("blue", &PatchParams::default(), &Patch::Merge(change)).await.unwrap();
+    world.settle(QUIET).await;
     services(world.client()).delete("green", &DeleteParams::default()).await.unwrap();
     let alone = vec![("blue-kserve-workload-svc".to_owned(), 90)];
     world

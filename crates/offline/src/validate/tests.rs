@@ -483,3 +483,28 @@ fn a_configuration_of_a_layer_is_judged_at_its_line_there() {
         ["13:13 error spec.router.scheduler.config.inline.plugins[0].type PickerConfigRefused"]
     );
 }
+
+#[test]
+fn adapters_that_would_share_a_folder_are_told_apart_or_refused() {
+    let adapters = |names: &[&str]| {
+        let lines: String =
+            names.iter().map(|name| format!("      - {{name: '{name}', uri: 'hf://org/x'}}\n")).collect();
+        format!("    lora:\n      adapters:\n{lines}")
+    };
+    assert_eq!(said(&service(&adapters(&["a/b", "a-b"]))), Vec::<String>::new());
+    // The folder of "a/b" beside "a-b".
+    let path = longboat_api::lora_paths::mount_paths(&["a/b", "a-b"]).unwrap().remove(0);
+    let literal = path.strip_prefix("/mnt/lora/").unwrap();
+    let found = said(&service(&adapters(&["a/b", "a-b", literal])));
+    assert_eq!(found, ["8:7 error spec.model.lora.adapters FieldValueInvalid"]);
+    // A config is merged before anybody knows which adapters the service has.
+    let config = format!(
+        "---\napiVersion: serving.kserve.io/v1alpha2\nkind: LLMInferenceServiceConfig\nmetadata: {{name: named}}\nspec:\n  model:\n    uri: hf://org/model\n{}",
+        adapters(&["a/b", "a-b", literal])
+    );
+    let found = said(&(service("  baseRefs: [{name: named}]\n") + &config));
+    assert!(
+        found.iter().any(|line| line.ends_with("error spec.model.lora LoRAMountPathCollision")),
+        "{found:#?}"
+    );
+}

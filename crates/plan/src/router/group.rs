@@ -81,7 +81,7 @@ pub(crate) fn split(context: &Context) -> Option<TrafficSplit> {
 }
 
 /// The other members of the group, by name.
-fn peers<'a>(context: &Context<'a>, group: &str) -> impl Iterator<Item = (&'a Name, &'a Peer)> {
+pub(super) fn peers<'a>(context: &Context<'a>, group: &str) -> impl Iterator<Item = (&'a Name, &'a Peer)> {
     let own = context.name;
     context.snapshot.members(context.namespace, Name(group)).filter(move |(name, _)| name.as_deref() != own)
 }
@@ -134,6 +134,11 @@ pub(crate) fn backend_of(peer: &LLMInferenceService) -> Backend {
         },
         |managed| Backend::Pool(managed.name.as_str().into()),
     )
+}
+
+/// The name of a member's backend.
+pub(super) fn backend_name(peer: &Peer) -> &str {
+    peer.backend.name()
 }
 
 // === impl Backend ===
@@ -218,7 +223,7 @@ pub(crate) fn senders(context: &Context) -> Vec<String> {
 }
 
 /// The names of all backends that may stand for this service.
-fn own_backends(context: &Context) -> [String; 3] {
+pub(super) fn own_backends(context: &Context) -> [String; 3] {
     let now = own_backend(context).name().to_owned();
     [now, names::pool(context.name), names::workload_service(context.name)]
 }

@@ -4,6 +4,7 @@ pub(crate) mod acceptance;
 mod collision;
 pub(crate) mod gateway;
 pub(crate) mod group;
+pub(crate) mod leaving;
 mod model_routing;
 mod pool_migration;
 mod references;

@@ -31,8 +31,14 @@ pub(super) fn report(
         status.addresses = vec![ServiceAddress { address, ..ServiceAddress::default() }];
         return Ok(());
     }
-    let found = url::discover(context, routes)?;
-    status.url = url::preferred(context, &found).map(|entry| entry.url.clone());
+    let mut found = url::discover(context, routes)?;
+    let preferred = url::preferred(context, &found);
+    status.url = preferred.map(|entry| entry.url.clone());
+    // Clients use the first address as it is, and at the root, which comes first in the order of the texts, a request needs the
+    // header of the model.
+    if let Some(first) = preferred.and_then(|first| found.iter().position(|entry| entry == first)) {
+        found[..=first].rotate_right(1);
+    }
     status.addresses = found.iter().map(|entry| address(context, entry)).collect();
     Ok(())
 }

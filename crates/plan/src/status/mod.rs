@@ -35,7 +35,7 @@ use crate::{
     context::Context,
     plan::check_readable,
     problem::{Phase, PlanError, Problem},
-    proof,
+    proof, router,
     snapshot::Snapshot,
 };
 
@@ -102,6 +102,7 @@ pub fn status(
             proof::report(&reconciled, progress.proof, &mut status, &mut conditions);
         }
     }
+    router::leaving::forget(&Context::new(service, &service.spec, snapshot)?, &mut status);
     check_readable(snapshot)?;
     status.conditions = list;
     status.observed_generation = generation;

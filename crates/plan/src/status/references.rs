@@ -30,7 +30,8 @@ pub(super) fn router(
     status: &mut LLMInferenceServiceStatus,
 ) {
     let context = &reconciled.context;
-    if context.spec.router.as_ref().is_none_or(|router| router.route.is_none()) {
+    let router = context.spec.router.as_ref();
+    if router.is_none_or(|router| router.route.is_none() && router.scheduler.is_none()) {
         status.router = None;
         return;
     }

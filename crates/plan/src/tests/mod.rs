@@ -1,13 +1,16 @@
 //! Compares planning with the recordings of the reference (`crates/golden`). Cases that also need an API server, and events,
 //! are compared in the tests of the controller (`crates/controller/tests`).
 
+mod addresses;
 mod asked_for;
+mod caches;
 mod cluster_model;
 mod collisions;
 mod composing;
 mod downloads;
 mod labels;
 mod laws;
+mod leaving;
 mod lora_routing;
 mod pairing;
 mod proof;

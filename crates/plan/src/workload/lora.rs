@@ -1,20 +1,60 @@
 //! LoRA adapters: the arguments that name them to the server, and the volumes that hold them.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::api::core::v1::{
     Container, PersistentVolumeClaimVolumeSource, PodSpec, Volume, VolumeMount,
 };
 use longboat_api::{
+    annotations::LOCAL_MODEL_LORA,
     child_name,
     engine::{Engine, LoraFlags},
     safe_name::safe_object_name,
 };
 use longboat_compose::{Adapter, AdapterSource};
+use serde::Deserialize;
 
-use super::storage::{MAIN, add_mount, add_volume, container_mut};
+use super::storage::{MAIN, add_mount, add_volume, cached, container_mut};
 use crate::context::Context;
 
 /// The start of the names of volumes that are for adapters only.
 const VOLUME_PREFIX: &str = "lora-";
+
+/// The cache of an adapter, as admission writes it into the annotation.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+#[derive(Default)]
+struct Cache {
+    claim: String,
+    source_uri: String,
+}
+
+/// The adapters of the composed spec, by name. Those that are cached on nodes are on the claim of their cache.
+pub(super) fn adapters(context: &Context) -> Result<Vec<Adapter>, String> {
+    let mut adapters = longboat_compose::adapters(context.spec).map_err(|error| error.to_string())?;
+    let annotations = context.service.metadata.annotations.as_ref();
+    let Some(text) = annotations.and_then(|all| all.get(LOCAL_MODEL_LORA)).filter(|text| !text.is_empty())
+    else {
+        return Ok(adapters);
+    };
+    let caches: BTreeMap<String, Cache> = serde_json::from_str(text)
+        .map_err(|error| format!("annotation {LOCAL_MODEL_LORA} cannot be read: {error}"))?;
+    for adapter in &mut adapters {
+        let Some(Cache { claim, source_uri }) = caches.get(&adapter.name) else { continue };
+        if claim.is_empty() || source_uri.is_empty() {
+            return Err(format!(
+                "annotation {LOCAL_MODEL_LORA} has no claim for LoRA adapter {:?}: change the service, so that admission writes \
+                 the annotation again",
+                adapter.name
+            ));
+        }
+        if adapter.address.as_str().starts_with(source_uri.trim_end_matches('/')) {
+            adapter.address = cached(&adapter.address, source_uri, claim);
+            adapter.source = AdapterSource::Claim;
+        }
+    }
+    Ok(adapters)
+}
 
 /// Mounts the adapters that are on persistent volume claims. `live` is the pod spec that runs now: it keeps its volumes, so that
 /// no pod restarts just because a new pod would have others.

@@ -19,7 +19,7 @@ pub(super) fn complete(
     live: Option<&PodSpec>,
 ) -> Result<Vec<PlannedEvent>, String> {
     devices::claim(context, pod);
-    let adapters = context.adapters()?;
+    let adapters = lora::adapters(context)?;
     let mut attachment = Attachment::of_model(context, account, live);
     attachment.adapters = &adapters;
     let events = storage::attach(pod, &attachment).map_err(|error| error.to_string())?;

@@ -176,14 +176,19 @@ fn local_model(attachment: &Attachment) -> Result<Option<Address>, StorageError>
             .ok_or(StorageError::LocalModelAnnotation(key))
     };
     let (source, claim) = (annotation(LOCAL_MODEL_SOURCE_URI)?, annotation(LOCAL_MODEL_PVC_NAME)?);
+    Ok(Some(cached(&attachment.address, source, claim)))
+}
+
+/// The address of a model in the claim of the cache that has `source`.
+pub(super) fn cached(address: &Address, source: &str, claim: &str) -> Address {
     let digest = Sha256::digest(source.as_bytes());
     let mut key = String::with_capacity(16);
     for byte in digest.iter().take(8) {
         // Writing to a String cannot fail.
         let _ = write!(key, "{byte:02x}");
     }
-    let below = attachment.address.as_str().strip_prefix(source.as_str()).unwrap_or_default();
-    Ok(Some(Address::parse(format!("pvc://{claim}/models/{key}/{}", below.trim_start_matches('/')))))
+    let below = address.as_str().strip_prefix(source).unwrap_or_default();
+    Address::parse(format!("pvc://{claim}/models/{key}/{}", below.trim_start_matches('/')))
 }
 
 fn remove_user_initializer(pod: &mut PodSpec) {
