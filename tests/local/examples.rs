@@ -36,8 +36,8 @@ fn engines(world: &LocalCluster) -> Vec<BTreeMap<String, String>> {
 }
 
 /// The folders that the tests below and `canary.rs` serve.
-const SERVED: [&str; 7] =
-    ["canary", "lora", "multi-node", "precise-prefix", "prefill-decode", "scaling", "single-node"];
+const SERVED: [&str; 8] =
+    ["canary", "lora", "multi-node", "precise-prefix", "prefill-decode", "scaling", "sglang", "single-node"];
 
 #[test]
 fn every_folder_of_examples_is_served_by_a_test() {
@@ -53,6 +53,46 @@ fn a_single_node_service_answers() {
     let _turn = turn();
     let world = start("single-node");
     answered(&chat(&world.url, "Qwen/Qwen2.5-0.5B-Instruct", "Hello"));
+}
+
+/// Returns the metrics page of the pod with this component.
+fn metrics(world: &LocalCluster, component: &str, port: u16) -> String {
+    let pods = world.object(&["pods", "-l", &format!("app.kubernetes.io/component={component}")]);
+    let address = pods["items"][0]["status"]["podIP"].as_str().unwrap_or_else(|| panic!("no pod: {pods}"));
+    http::get(&format!("http://{address}:{port}/metrics")).body
+}
+
+#[test]
+fn sglang_is_simulated_under_its_name_and_the_picker_reads_its_metrics() {
+    let _turn = turn();
+    let world = start("sglang");
+    let model = "Qwen/Qwen2.5-0.5B-Instruct";
+    answered(&chat(&world.url, model, "Hello"));
+    let said = world.running.stderr();
+    assert!(said.contains("needs SGLang, which is only simulated here"), "{said}");
+    if tools::kubectl().is_none() {
+        return;
+    }
+    let engine = metrics(&world, "llminferenceservice-workload", 8000);
+    assert!(engine.contains("sglang:num_running_reqs{") && !engine.contains("vllm:"), "{engine}");
+    std::thread::scope(|scope| {
+        // Long answers, so that the picker sees running requests.
+        for _ in 0..4 {
+            scope.spawn(|| {
+                let messages = json!([{"role": "user", "content": "Hello"}]);
+                let body =
+                    json!({"model": model, "messages": messages, "max_tokens": 1000, "ignore_eos": true});
+                http::post(&format!("{}/v1/chat/completions", world.url), &body)
+            });
+        }
+        until("the picker sees the requests", || {
+            let page = metrics(&world, "llminferenceservice-router-scheduler", 9090);
+            let name = "inference_pool_average_running_requests{";
+            let line = page.lines().find(|line| line.starts_with(name))?;
+            let running: f64 = line.rsplit(' ').next()?.parse().ok()?;
+            (running > 0.0).then_some(())
+        });
+    });
 }
 
 #[test]

@@ -244,6 +244,96 @@ fn a_field_of_a_child_is_a_copy_of_a_field_or_follows_from_some() {
 }
 
 #[test]
+fn a_runtime_is_the_lowest_layer_and_may_be_among_the_manifests() {
+    let service = "\
+apiVersion: serving.kserve.io/v1alpha2
+kind: LLMInferenceService
+metadata: {name: chat}
+spec:
+  model: {uri: 'hf://a/b'}
+  runtime: RUNTIME
+";
+    let runtime = "\
+apiVersion: serving.kserve.io/v1alpha1
+kind: ServingRuntime
+metadata: {name: ours}
+spec:
+  supportedModelFormats: [{name: sglang, version: '1', autoSelect: false}]
+  protocolVersions: [v1]
+  containers:
+  - name: main
+    image: registry.local/sglang:1
+";
+    let image = "spec.template.containers[main].image";
+    let scene = scene_of(&service.replace("RUNTIME", "kserve-llm-sglang"));
+    let found = &fields(&scene, image)[0];
+    assert_eq!(found.set_by.kind, SetterKind::Runtime);
+    assert_eq!(found.set_by.config.as_deref(), Some("kserve-llm-sglang"));
+    let scene = scene_of(&format!("{}---\n{runtime}", service.replace("RUNTIME", "ours")));
+    assert!(scene.findings.is_empty(), "{:?}", scene.findings);
+    let found = &fields(&scene, image)[0];
+    assert_eq!(found.value, "registry.local/sglang:1");
+    assert_eq!(found.set_by.config.as_deref(), Some("default/ours"));
+    assert_eq!(found.set_by.place.as_deref(), Some("svc.yaml:11:1"));
+    let rendered = render::children(&scene, &scene.subjects[0].service).unwrap();
+    let deployment = rendered.objects.iter().find(|object| object.value["kind"] == "Deployment").unwrap();
+    let pod = &deployment.value["spec"]["template"];
+    assert_eq!(pod["metadata"]["labels"]["inference.networking.k8s.io/engine-type"], "sglang");
+    assert_eq!(pod["spec"]["containers"][0]["image"], "registry.local/sglang:1");
+    let missing = scene_of(&service.replace("RUNTIME", "none"));
+    let error = missing.plan(&missing.subjects[0].service).unwrap_err();
+    assert!(error.to_string().contains("ClusterServingRuntime"), "{error}");
+}
+
+#[test]
+fn with_sglang_nothing_of_the_service_says_tls_and_traces_have_its_flags() {
+    let service = "\
+apiVersion: serving.kserve.io/v1alpha2
+kind: LLMInferenceService
+metadata: {name: chat}
+spec:
+  model: {uri: 'hf://a/b'}
+  RUNTIME
+  tracing: {exporterEndpoint: 'http://collector.traces:4317/'}
+  router: {gateway: {}, route: {}, scheduler: {}}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: inferenceservice-config, namespace: kserve}
+data:
+  ingress: '{\"enableLLMInferenceServiceTLS\": true, \"ingressGateway\": \"kserve/kserve-ingress-gateway\"}'
+";
+    let texts = |line: &str| {
+        let scene = scene_of(&service.replace("RUNTIME", line));
+        assert!(scene.findings.is_empty(), "{:?}", scene.findings);
+        let rendered = render::children(&scene, &scene.subjects[0].service).unwrap();
+        let args = |object: &Value| {
+            let main = &object["spec"]["template"]["spec"]["containers"][0]["args"];
+            serde_json::from_value::<Vec<String>>(main.clone()).unwrap_or_default()
+        };
+        let mut server = Vec::new();
+        let (mut protocol, mut pickers) = (Value::Null, String::new());
+        for object in rendered.objects {
+            match (object.value["kind"].as_str().unwrap(), object.value["metadata"]["name"].as_str().unwrap())
+            {
+                ("Deployment", "chat-kserve") => server = args(&object.value),
+                ("Deployment", _) => pickers.push_str(&args(&object.value).join(" ")),
+                ("Service", "chat-kserve-workload-svc") => {
+                    protocol = object.value["spec"]["ports"][0]["appProtocol"].clone();
+                }
+                _ => {}
+            }
+        }
+        (server, protocol, pickers.contains("--model-server-metrics-scheme=https"))
+    };
+    let endpoint = "http://collector.traces:4317/";
+    let vllm = ["--otlp-traces-endpoint", endpoint, "--collect-detailed-traces", "all"].map(str::to_owned);
+    assert_eq!(texts(""), (vllm.to_vec(), json!("https"), true));
+    let sglang = ["--otlp-traces-endpoint", "collector.traces:4317", "--enable-trace"].map(str::to_owned);
+    assert_eq!(texts("runtime: kserve-llm-sglang"), (sglang.to_vec(), json!("http"), false));
+}
+
+#[test]
 fn every_layer_tells_what_it_contributed() {
     let scene = scene();
     let explained = explain::explain(&scene, &scene.subjects[0].service, None).unwrap();

@@ -13,6 +13,14 @@ const FIXES: &[(&str, &str)] = &[
         "Correct the name in `baseRefs`, or create the config. `longboat install` creates the presets.",
     ),
     (
+        "RuntimeNotFound",
+        "Create the ServingRuntime or ClusterServingRuntime that the message names, or correct `spec.runtime`.",
+    ),
+    (
+        "RuntimeUnsupported",
+        "Change the field or the runtime as the message says. Without `spec.runtime`, vLLM serves.",
+    ),
+    (
         "CombineBaseError",
         "Run `longboat explain`: it names the layer and the template. Correct the template.",
     ),

@@ -28,6 +28,17 @@ pub(crate) fn follow(facts: &Facts, service: &LLMInferenceService, condition: &C
             };
             Cause::new("ConfigNotFound", message, fix)
         }
+        reason::RUNTIME_NOT_FOUND => {
+            let fix = format!(
+                "apply that ServingRuntime in {namespace} or a ClusterServingRuntime, correct spec.runtime, or remove it \
+                 to serve with vLLM"
+            );
+            Cause::new("RuntimeNotFound", message, fix)
+        }
+        reason::RUNTIME_UNSUPPORTED => {
+            let fix = "change what the message names, or remove spec.runtime to serve with vLLM";
+            Cause::new("RuntimeUnsupported", message, fix)
+        }
         reason::INVALID_RENDERED_CONFIG => {
             let fix = format!(
                 "run `longboat explain {name} -n {namespace} PATH`: it shows which layer set a field"

@@ -179,6 +179,7 @@ fn history(text: &mut String, field: &Field, indent: &str, whole: bool) {
 /// Describes a layer.
 pub(crate) fn setter(setter: &Setter) -> String {
     let name = match (setter.kind, &setter.config) {
+        (SetterKind::Runtime, Some(runtime)) => format!("runtime {runtime}"),
         (SetterKind::Preset, Some(config)) => format!("preset {config}"),
         (SetterKind::BaseRef, Some(config)) => format!("base config {config}"),
         (SetterKind::Default, _) => "a default".to_owned(),
