@@ -38,6 +38,8 @@ pub struct IntendedDifferences(Vec<IntendedDifference>);
 const PLANNED: &str = include_str!("planned.txt");
 /// Intended differences that only the controller with an API server has: events, refusals, deletion.
 const SERVED: &str = include_str!("served.txt");
+/// Intended differences of the simulator from vLLM.
+const SIMULATOR: &str = include_str!("vllm/simulator.txt");
 
 // === impl MeantDifferences ===
 
@@ -51,6 +53,11 @@ impl IntendedDifferences {
     /// Returns the intended differences of the controller: `planned.txt` and `served.txt`.
     pub fn of_the_controller() -> Self {
         Self::read(&[PLANNED, SERVED])
+    }
+
+    /// Returns the intended differences of the simulator from vLLM, with requests as cases.
+    pub fn of_the_simulator() -> Self {
+        Self::read(&[SIMULATOR])
     }
 
     fn read(files: &[&'static str]) -> Self {

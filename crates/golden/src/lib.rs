@@ -19,6 +19,7 @@ mod judge;
 mod pack;
 mod report;
 mod transcript;
+pub mod vllm;
 
 pub use archive::parts;
 pub use case::{Case, RecordedChild, Stage, documents, folders};

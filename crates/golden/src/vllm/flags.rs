@@ -1,0 +1,220 @@
+//! The flags that `vllm serve` knows.
+
+use std::{collections::BTreeMap, fmt::Write as _};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+const TEXT: &str = include_str!("../../../../tests/vllm/flags.json");
+
+/// A flag of `vllm serve`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Flag {
+    /// Other names.
+    pub aliases: Vec<String>,
+    /// Whether it takes a value.
+    pub takes_value: bool,
+    /// The allowed values, if there is a list of them.
+    pub choices: Vec<String>,
+    /// The default, as the help prints it.
+    pub default: String,
+}
+
+/// Reads what `vllm serve --help=all` prints. An entry begins with its names at the second column, and its text is indented.
+pub fn parse(help: &str) -> BTreeMap<String, Flag> {
+    let mut flags = BTreeMap::new();
+    let mut entry = String::new();
+    for line in help.lines().chain(["  -"]) {
+        if line.starts_with("  -") || !line.starts_with("   ") {
+            flags.extend(flag(&std::mem::take(&mut entry)));
+        }
+        if line.starts_with("  -") {
+            entry = line.trim().to_owned();
+        } else if !entry.is_empty() {
+            entry.extend(["\n", line.trim()]);
+        }
+    }
+    flags
+}
+
+fn flag(entry: &str) -> Option<(String, Flag)> {
+    // The text begins after two spaces, or on the next line.
+    let head = entry.lines().next()?.split("  ").next()?;
+    // Commas inside of `{…}` are between choices.
+    let (names, choices) = match head.split_once('{') {
+        None => (head.to_owned(), Vec::new()),
+        Some((before, rest)) => {
+            let (inside, after) = rest.split_once('}')?;
+            let after = after.split_once(", -").map_or(String::new(), |(_, after)| format!(", -{after}"));
+            (format!("{before}CHOICE{after}"), inside.split(',').map(str::to_owned).collect())
+        }
+    };
+    let mut aliases: Vec<String> =
+        names.split(", ").filter_map(|name| name.split(' ').next()).map(str::to_owned).collect();
+    let main = aliases.iter().position(|name| name.starts_with("--"))?;
+    let name = aliases.remove(main);
+    let text = entry.replace('\n', " ");
+    let default = text.rsplit_once("(default: ").map_or("", |(_, rest)| rest.trim_end_matches(')'));
+    let takes_value = names.split(", ").any(|name| name.contains(' '));
+    Some((name, Flag { aliases, takes_value, choices, default: default.to_owned() }))
+}
+
+/// The version of vLLM of which the flags are, and the flags by name.
+#[derive(Debug, Deserialize)]
+pub struct Flags {
+    /// The version.
+    pub version: String,
+    /// The flags.
+    pub flags: BTreeMap<String, Flag>,
+}
+
+// === impl Flags ===
+
+impl Flags {
+    /// Reads the flags in the repository.
+    pub fn committed() -> Self {
+        serde_json::from_str(TEXT).unwrap_or_else(|error| panic!("tests/vllm/flags.json: {error}"))
+    }
+
+    /// Returns the flag with this name, with underscores or dashes as vLLM takes both.
+    pub fn find(&self, name: &str) -> Option<&Flag> {
+        let name = name.replace('_', "-");
+        let has = |flag: &&Flag| flag.aliases.contains(&name);
+        self.flags.get(&name).or_else(|| self.flags.values().find(has))
+    }
+}
+
+/// Returns the text of the file for the flags of this version.
+pub fn write_flags(version: &str, flags: &BTreeMap<String, Flag>) -> String {
+    let mut file = format!("{{\n\"version\": {},\n\"flags\": {{", Value::from(version));
+    for (position, (name, flag)) in flags.iter().enumerate() {
+        let comma = if position == 0 { "" } else { "," };
+        // Writing to a String cannot fail.
+        let _ =
+            write!(file, "{comma}\n{}: {}", Value::from(name.as_str()), serde_json::to_value(flag).unwrap());
+    }
+    file + "\n}\n}\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::BTreeSet, fs, path::Path};
+
+    use super::*;
+
+    const HELP: &str = "options:
+  --headless            Run in headless mode. (default: False)
+  --api-server-count API_SERVER_COUNT, -asc API_SERVER_COUNT
+                        How many. Defaults to
+                        data_parallel_size. (default:
+                        None)
+  --collect-detailed-traces {all,model,None} [{all,model,None} ...]
+                        It makes sense to set this. (default: None)
+
+Frontend:
+  Arguments of the server.
+
+  --allow, --no-allow   Allow. (default: {'a': 1})
+";
+
+    #[test]
+    fn the_help_is_read_entry_by_entry() {
+        let flags = parse(HELP);
+        assert_eq!(
+            flags.keys().collect::<Vec<_>>(),
+            ["--allow", "--api-server-count", "--collect-detailed-traces", "--headless"]
+        );
+        let count = &flags["--api-server-count"];
+        assert_eq!(
+            (count.takes_value, count.default.as_str(), &count.aliases[..]),
+            (true, "None", &["-asc".to_owned()][..])
+        );
+        assert_eq!(flags["--collect-detailed-traces"].choices, ["all", "model", "None"]);
+        assert_eq!((flags["--allow"].takes_value, flags["--allow"].aliases.len()), (false, 1));
+    }
+
+    /// Collects the containers that start vLLM, in whatever they are part of.
+    fn servers(value: &Value, found: &mut Vec<String>) {
+        match value {
+            Value::Array(items) => items.iter().for_each(|item| servers(item, found)),
+            Value::Object(fields) => {
+                let words = |field: &str| -> Vec<&str> {
+                    value[field].as_array().into_iter().flatten().filter_map(Value::as_str).collect()
+                };
+                let (command, args) = (words("command"), words("args"));
+                if command.iter().any(|word| word.contains("vllm serve") || word.contains("vllm launch")) {
+                    let variables = value["env"].as_array().into_iter().flatten();
+                    let more = variables.filter(|variable| variable["name"] == "VLLM_ADDITIONAL_ARGS");
+                    let more = more.filter_map(|variable| variable["value"].as_str());
+                    found.push(command.into_iter().chain(args).chain(more).collect::<Vec<_>>().join("\n"));
+                }
+                fields.values().for_each(|field| servers(field, found));
+            }
+            _ => {}
+        }
+    }
+
+    /// Returns the texts of all YAML files below a folder.
+    fn texts(folder: &Path) -> Vec<String> {
+        let mut texts = Vec::new();
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                texts.extend(self::texts(&path));
+            } else if path.extension().is_some_and(|end| end == "yaml") {
+                texts.push(fs::read_to_string(path).unwrap());
+            }
+        }
+        texts
+    }
+
+    #[test]
+    fn vllm_knows_every_flag_that_presets_and_planning_pass() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let mut found = Vec::new();
+        // The presets, and what planning makes of them: adapters, traces, transfer and offloading of KV caches.
+        for folder in ["presets", "tests/cases/compose"] {
+            let before = found.len();
+            for text in texts(&root.join(folder)) {
+                for document in text.split("\n---\n").filter(|text| !text.trim().is_empty()) {
+                    servers(&serde_saphyr::from_str(document).unwrap(), &mut found);
+                }
+            }
+            assert!(found.len() > before, "no vLLM in {folder}");
+        }
+        let known = Flags::committed();
+        let (mut passed, mut unknown) = (BTreeSet::new(), BTreeSet::new());
+        for script in found {
+            let words: Vec<&str> = script.split(|c: char| c.is_whitespace() || "\"'*=".contains(c)).collect();
+            for (position, word) in
+                words.iter().enumerate().filter(|(_, word)| word.starts_with("--") && word.len() > 2)
+            {
+                // `vllm --version` is another command.
+                if position > 0 && words[position - 1].ends_with("vllm") {
+                    continue;
+                }
+                passed.insert((*word).to_owned());
+                match known.find(word) {
+                    None => unknown.extend([(*word).to_owned()]),
+                    Some(flag) if !flag.choices.is_empty() => {
+                        let value = words.get(position + 1).copied().unwrap_or_default();
+                        if !flag.choices.iter().any(|choice| choice == value) {
+                            unknown.insert(format!("{word} {value}"));
+                        }
+                    }
+                    Some(_) => {}
+                }
+            }
+        }
+        assert_eq!(unknown, BTreeSet::new(), "vLLM {} does not know these", known.version);
+        for flag in [
+            "--lora-modules",
+            "--otlp-traces-endpoint",
+            "--kv-transfer-config",
+            "--shutdown-timeout",
+            "--headless",
+        ] {
+            assert!(passed.contains(flag), "{flag} is passed by no case");
+        }
+    }
+}

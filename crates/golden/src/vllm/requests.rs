@@ -1,0 +1,137 @@
+//! The requests, which a table describes.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+const TABLE: &str = include_str!("../../../../tests/vllm/requests.yaml");
+
+/// A request with its name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// The group, and what is special about this request.
+    pub name: String,
+    /// The HTTP method.
+    pub method: &'static str,
+    /// The path.
+    pub path: String,
+    /// The `Content-Type`, if it has one.
+    pub content_type: Option<String>,
+    /// The body, if it has one.
+    pub body: Option<String>,
+}
+
+/// Requests that have much in common. The head of the table explains the fields.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Group {
+    group: String,
+    #[serde(default)]
+    path: String,
+    #[serde(default)]
+    body: Map<String, Value>,
+    repeat: Option<usize>,
+    #[serde(default)]
+    fields: BTreeMap<String, Vec<Value>>,
+    #[serde(default)]
+    without: Vec<String>,
+    #[serde(default)]
+    with: BTreeMap<String, Map<String, Value>>,
+    #[serde(default)]
+    raw: BTreeMap<String, String>,
+    #[serde(default)]
+    types: Vec<String>,
+    #[serde(default)]
+    get: Vec<String>,
+    #[serde(default)]
+    delete: Vec<String>,
+}
+
+/// Returns all requests, in the order of the table.
+pub fn requests() -> Vec<Request> {
+    let groups: Vec<Group> =
+        serde_saphyr::from_str(TABLE).unwrap_or_else(|error| panic!("tests/vllm/requests.yaml: {error}"));
+    groups.into_iter().flat_map(Group::requests).collect()
+}
+
+// === impl Group ===
+
+impl Group {
+    fn requests(mut self) -> Vec<Request> {
+        if let Some(times) = self.repeat {
+            let text = Value::Object(std::mem::take(&mut self.body)).to_string();
+            let long = text.replace("\"Hi\"", &format!("\"{}\"", "Hi ".repeat(times)));
+            self.body = serde_json::from_str(&long).unwrap();
+        }
+        let mut requests = Vec::new();
+        for (field, values) in &self.fields {
+            for value in values {
+                let mut body = self.body.clone();
+                body.insert(field.clone(), value.clone());
+                requests.push(self.post(&format!("{field}={value}"), body));
+            }
+        }
+        for field in &self.without {
+            let mut body = self.body.clone();
+            assert!(body.remove(field).is_some(), "{}: there is no {field} to leave out", self.group);
+            requests.push(self.post(&format!("without {field}"), body));
+        }
+        for (name, changes) in &self.with {
+            let mut body = self.body.clone();
+            body.extend(changes.clone());
+            requests.push(self.post(name, body));
+        }
+        for (name, text) in &self.raw {
+            requests.push(self.send("POST", name, &self.path, Some("application/json"), Some(text.clone())));
+        }
+        for kind in &self.types {
+            let content_type = Some(kind.as_str()).filter(|kind| !kind.is_empty());
+            requests.push(self.send("POST", kind, &self.path, content_type, Some(self.text())));
+        }
+        for (method, paths) in [("GET", &self.get), ("DELETE", &self.delete)] {
+            requests.extend(paths.iter().map(|path| self.send(method, path, path, None, None)));
+        }
+        requests
+    }
+
+    fn text(&self) -> String {
+        Value::Object(self.body.clone()).to_string()
+    }
+
+    fn post(&self, name: &str, body: Map<String, Value>) -> Request {
+        let text = Value::Object(body).to_string();
+        self.send("POST", name, &self.path, Some("application/json"), Some(text))
+    }
+
+    fn send(
+        &self,
+        method: &'static str,
+        name: &str,
+        path: &str,
+        content_type: Option<&str>,
+        body: Option<String>,
+    ) -> Request {
+        Request {
+            name: format!("{} {name}", self.group),
+            method,
+            path: path.to_owned(),
+            content_type: content_type.map(str::to_owned),
+            body,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_request_has_a_name_of_its_own() {
+        let all = requests();
+        let names: BTreeSet<&str> = all.iter().map(|request| request.name.as_str()).collect();
+        assert_eq!(names.len(), all.len());
+    }
+}

