@@ -21,9 +21,8 @@ use crate::context::Context;
 const VOLUME_PREFIX: &str = "lora-";
 
 /// The cache of an adapter, as admission writes it into the annotation.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-#[derive(Default)]
 struct Cache {
     claim: String,
     source_uri: String,
