@@ -9,7 +9,7 @@ use crate::server::Server;
 const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
 
 /// Rights that no request of the shared cluster uses, by verb and resource (`*` is any), and why the controller has them.
-const UNUSED: [(&str, &str, &str); 19] = [
+const UNUSED: [(&str, &str, &str); 20] = [
     ("get", "*", "reads an object again whose write met a conflict"),
     ("*", "inferenceobjectives", "gives it to pickers, and only who has a right can give it"),
     ("*", "inferencemodels", "gives it to pickers"),
