@@ -24,6 +24,10 @@ pub const ASKED_FOR: &str = "internal.serving.kserve.io/asked-for";
 /// In `spec.annotations`: `"true"` lets routes match the model header for this service. On a Gateway: `"false"` turns this
 /// off for services that name the Gateway, unless the platform forces it.
 pub const MODEL_BASED_ROUTING: &str = "serving.kserve.io/model-based-routing-enabled";
+/// Prefix of annotations for the controller. On configs, only those of the platform's presets count.
+pub const INTERNAL_PREFIX: &str = "internal.serving.kserve.io/";
+/// On a preset: what `kvCacheOffloading.cpu` adds to the size of `/dev/shm`, in percent of it, 1 to 10000.
+pub const KV_CACHE_SHM_PERCENT: &str = "internal.serving.kserve.io/kv-cache-shm-percent-of-cpu";
 /// Source URI of the cached model.
 pub const LOCAL_MODEL_SOURCE_URI: &str = "internal.serving.kserve.io/localmodel-sourceuri";
 /// PersistentVolumeClaim that holds the cached model.

@@ -4,6 +4,9 @@
 pub mod condition {
     /// A config that the service names, or a preset it needs, does not exist.
     pub const CONFIG_NOT_FOUND: &str = "ConfigNotFound";
+    /// A layer sets the variable in which the controller puts the argument for KV cache offloading. Also the reason of an
+    /// event.
+    pub const KV_TRANSFER_SLOT_CONFLICT: &str = "KVTransferSlotConflict";
     /// The configs could not be merged or rendered.
     pub const COMBINE_BASE_ERROR: &str = "CombineBaseError";
     /// The merged spec was refused.
@@ -129,6 +132,8 @@ pub mod condition {
 
 /// Reasons of events.
 pub mod event {
+    /// A layer sets the variable in which the controller puts the argument for KV cache offloading.
+    pub const KV_TRANSFER_SLOT_CONFLICT: &str = "KVTransferSlotConflict";
     /// A child was created.
     pub const CREATED: &str = "Created";
     /// A child was changed.
@@ -147,7 +152,7 @@ pub mod event {
     pub const DELETION_BLOCKED: &str = "DeletionBlocked";
     /// The cluster has no API for the wanted autoscaler.
     pub const SCALING_CRD_NOT_FOUND: &str = "ScalingCRDNotFound";
-    /// A picker configuration in a ConfigMap needs a latency predictor, and the controller does not add one for it.
+    /// A picker configuration in a ConfigMap uses the plugin for a latency predictor, which the controller does not add.
     pub const LATENCY_PREDICTOR_CONFIG_REF: &str = "LatencyPredictorConfigRef";
     /// The user's storage-initializer container sets fields that the controller owns.
     pub const STORAGE_INITIALIZER_OVERRIDE: &str = "StorageInitializerOverride";

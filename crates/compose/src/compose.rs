@@ -1,11 +1,15 @@
 //! Merges the layers of a service into one spec.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
 
 use longboat_api::{
     child_name,
     labels::{KSERVE_COMPONENT, KSERVE_COMPONENT_WORKLOAD, NAME, PART_OF, PART_OF_VALUE},
-    names::suffix,
+    names::{preset, suffix},
     v1alpha2::{AppliedConfig, ConfigSource as Source, LLMInferenceService, LLMInferenceServiceSpec},
 };
 use longboat_key::{Name, Namespace};
@@ -18,6 +22,7 @@ use crate::{
     codec, dra,
     effective::Effective,
     error::ComposeError,
+    kv_cache,
     layer::{ConfigMapSource, ConfigSource, Layer},
     lora,
     pin::PresetNames,
@@ -85,28 +90,30 @@ impl Composer {
             .map(|name| find(inputs, namespace, Name(name)))
             .collect::<Result<Vec<_>, _>>()?;
         // The spec with the base refs merged onto it determines which features are enabled, and the model's name.
-        let chosen = if bases.is_empty() {
-            select::presets(&own)
+        let decision = if bases.is_empty() {
+            Cow::Borrowed(&own)
         } else {
-            let (presets, model_name) = resolve(&own, &bases)?;
-            if let (Some(model_name), Some(model)) =
-                (model_name, own.get_mut("model").and_then(Value::as_object_mut))
-            {
-                model.insert("name".to_owned(), Value::String(model_name));
-            }
-            presets
+            let specs = std::iter::once(&own).chain(bases.iter().map(|layer| layer.spec()));
+            Cow::Owned(merge_layers(specs)?.unwrap_or_default())
         };
+        let pinned = inputs.preset_names.pin(service.status.as_ref().map(|status| &status.annotations));
+        let (presets, has_picker_config) = preset_layers(inputs, namespace, &decision, &pinned)?;
+        // The platform's picker configuration has no scorer for adapters, because most services have none.
+        let scores_adapters = has_picker_config && lora::has_adapters(&decision);
+        let model_name = decision.pointer("/model/name").cloned();
+        if let (Some(model_name), Some(model)) =
+            (model_name, own.get_mut("model").and_then(Value::as_object_mut))
+        {
+            model.insert("name".to_owned(), model_name);
+        }
 
-        let pins = service.status.as_ref().map(|s| &s.annotations);
-        let pinned = inputs.preset_names.pin(pins);
-        let presets = chosen
+        // A config outside the platform's namespace is the user's, even if it takes the place of a preset.
+        let of_preset = |layer: &Arc<Layer>| {
+            if layer.namespace() == inputs.system_namespace { Source::Preset } else { Source::UserRef }
+        };
+        let applied: Vec<_> = presets
             .iter()
-            .map(|suffix| inputs.preset_names.resolve(suffix, Some(&pinned)))
-            .map(|name| find(inputs, namespace, Name(&name)))
-            .collect::<Result<Vec<_>, _>>()?;
-        let applied = presets
-            .iter()
-            .map(|layer| (layer, Source::Preset))
+            .map(|layer| (layer, of_preset(layer)))
             .chain(bases.iter().map(|layer| (layer, Source::UserRef)))
             .map(|(layer, source)| AppliedConfig {
                 name: layer.name().to_string(),
@@ -127,6 +134,11 @@ impl Composer {
         let mut spec = Box::new(spec.map_err(|error| ComposeError::Rendered(error.to_string()))?);
 
         let mut warnings = Vec::new();
+        if scores_adapters {
+            rewrite::adapter_scorer(&mut spec);
+        }
+        kv_cache::size_shared_memory(&mut spec, &own, &applied, &layers);
+        kv_cache::fill_slots(&mut spec)?;
         dra::inject(&mut spec, service);
         rewrite::route(&mut spec, &name);
         let scheduler_config_map = rewrite::scheduler_config(
@@ -244,12 +256,28 @@ fn find(
         })
 }
 
-/// Returns the presets and the model name that follow from the spec with its base refs merged onto it.
-fn resolve(own: &Value, bases: &[Arc<Layer>]) -> Result<(Vec<&'static str>, Option<String>), ComposeError> {
-    let specs = std::iter::once(own).chain(bases.iter().map(|layer| layer.spec()));
-    let Some(resolved) = merge_layers(specs)? else { return Ok((Vec::new(), None)) };
-    let model_name = resolved.pointer("/model/name").and_then(Value::as_str).map(ToOwned::to_owned);
-    Ok((select::presets(&resolved), model_name))
+/// Returns the presets that follow from the spec with its base refs merged onto it, and whether one of them configures the picker.
+fn preset_layers(
+    inputs: &Inputs<'_>,
+    namespace: Namespace<&str>,
+    decision: &Value,
+    pinned: &BTreeMap<String, String>,
+) -> Result<(Vec<Arc<Layer>>, bool), ComposeError> {
+    let names = inputs.preset_names;
+    let found = |suffix: &str| find(inputs, namespace, Name(&names.resolve(suffix, pinned)));
+    let pins_predictor = names.pin_of(preset::SCHEDULER_LATENCY_PREDICTOR, pinned).is_some();
+    let mut layers = Vec::new();
+    let mut has_picker_config = false;
+    for suffix in select::presets(decision, pins_predictor) {
+        let layer = found(suffix)?;
+        let config = (suffix == preset::SCHEDULER).then(|| select::picker_config(decision, layer.spec()));
+        layers.push(layer);
+        if let Some(config) = config.flatten() {
+            layers.push(found(config)?);
+            has_picker_config = true;
+        }
+    }
+    Ok((layers, has_picker_config))
 }
 
 /// The name of the pool that gets the service's requests.

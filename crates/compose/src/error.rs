@@ -1,6 +1,8 @@
 //! Errors of composition.
 
-use longboat_api::reasons::condition;
+use longboat_api::reasons::{condition, event};
+
+use crate::effective::Warning;
 
 /// The documentation of adapters. The URL is part of messages that users search for.
 pub(crate) const LORA_DOCS: &str =
@@ -50,12 +52,22 @@ pub enum ComposeError {
         key: String,
     },
     /// The scheduler refers to a ConfigMap that does not exist.
-    #[error("failed to get ConfigMap {namespace}/{name}: configmaps \"{name}\" not found")]
+    #[error("ConfigMap \"{name}\" not found in namespaces [{}]", namespaces.join(" "))]
     SchedulerConfigMissing {
-        /// The service's namespace, or the controller's for a shared config.
-        namespace: String,
         /// The ConfigMap.
         name: String,
+        /// The service's namespace, and the controller's for a shared config.
+        namespaces: Vec<String>,
+    },
+    /// A layer sets the variable that is for the generated argument of KV cache offloading.
+    #[error(
+        "{workload}: container \"main\" sets env KSERVE_KV_TRANSFER_ARGS, which carries the argument generated from \
+         kvCacheOffloading; to supply the connector configuration yourself, pass --kv-transfer-config via \
+         VLLM_ADDITIONAL_ARGS or the container args"
+    )]
+    KvTransferSlot {
+        /// The pod.
+        workload: &'static str,
     },
     /// An adapter cannot be served.
     #[error("failed to enumerate LoRA adapters: LoRA adapter {name:?}: {problem}")]
@@ -84,14 +96,24 @@ impl ComposeError {
     pub fn reason(&self) -> &'static str {
         match self {
             Self::ConfigNotFound { .. } => condition::CONFIG_NOT_FOUND,
+            Self::KvTransferSlot { .. } => condition::KV_TRANSFER_SLOT_CONFLICT,
             _ => condition::COMBINE_BASE_ERROR,
         }
+    }
+
+    /// The warning event about this error, beside the condition. Few errors have one.
+    pub fn event(&self) -> Option<Warning> {
+        let reason = match self {
+            Self::KvTransferSlot { .. } => event::KV_TRANSFER_SLOT_CONFLICT,
+            _ => return None,
+        };
+        Some(Warning { reason, message: self.to_string() })
     }
 
     /// When another attempt may succeed.
     pub fn retry(&self) -> Retry {
         match self {
-            Self::ConfigNotFound { .. } => Retry::OnChange,
+            Self::ConfigNotFound { .. } | Self::KvTransferSlot { .. } => Retry::OnChange,
             _ => Retry::Backoff,
         }
     }

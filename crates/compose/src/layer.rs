@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use longboat_api::v1alpha2::LLMInferenceServiceConfig;
+use longboat_api::{annotations::INTERNAL_PREFIX, v1alpha2::LLMInferenceServiceConfig};
 use longboat_key::{Key, Name, Namespace};
 use serde_json::Value;
 
@@ -13,6 +13,8 @@ use crate::{codec, compose::fill_containers, error::ComposeError, provenance::Or
 pub struct Layer {
     key: Key,
     spec: Value,
+    /// The annotations of the config that are for the controller.
+    internal: BTreeMap<String, String>,
 }
 
 impl Layer {
@@ -28,14 +30,18 @@ impl Layer {
             message,
         };
         let spec = serde_json::to_value(&config.spec).map_err(|e| broken(e.to_string()))?;
-        Self::from_spec(key.clone(), spec).map_err(broken)
+        let mut layer = Self::from_spec(key.clone(), spec).map_err(broken)?;
+        let annotations = config.metadata.annotations.iter().flatten();
+        let internal = annotations.filter(|(name, _)| name.starts_with(INTERNAL_PREFIX));
+        layer.internal = internal.map(|(name, value)| (name.clone(), value.clone())).collect();
+        Ok(layer)
     }
 
     /// Prepares a spec in JSON.
     pub(crate) fn from_spec(key: Key, spec: Value) -> Result<Self, String> {
         let mut spec = codec::normalise(schema::spec(), spec)?;
         fill_containers(&mut spec);
-        Ok(Self { key, spec })
+        Ok(Self { key, spec, internal: BTreeMap::new() })
     }
 
     /// The config's name.
@@ -51,6 +57,11 @@ impl Layer {
     /// The origin of the values that this layer sets.
     pub fn origin(&self) -> Origin {
         Origin::Config(self.key.clone())
+    }
+
+    /// An annotation for the controller. It counts only if the layer is a preset of the platform.
+    pub(crate) fn internal_annotation(&self, name: &str) -> Option<&str> {
+        self.internal.get(name).map(String::as_str)
     }
 
     /// The normalised spec, ready to merge.

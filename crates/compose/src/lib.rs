@@ -12,6 +12,7 @@ pub mod outcome;
 pub mod platform;
 pub mod presets;
 pub mod sample;
+pub mod version;
 
 mod advice;
 mod codec;
@@ -22,6 +23,7 @@ mod error;
 mod functions;
 mod inputs;
 mod keys;
+mod kv_cache;
 mod layer;
 mod lora;
 mod pin;

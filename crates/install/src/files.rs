@@ -60,7 +60,7 @@ pub fn copies() -> Vec<(String, String)> {
     let narrow = narrow.iter().map(|name| ("rbac-namespaced", *name, "longboat/rbac-namespaced"));
     let secrets = ["namespace.yaml", "platform.yaml"];
     let secrets = secrets.iter().map(|name| ("rbac-secrets", *name, "longboat/rbac-secrets"));
-    let presets: Vec<String> = preset::WELL_KNOWN.iter().map(|suffix| format!("{suffix}.yaml")).collect();
+    let presets: Vec<String> = preset::shipped().map(|suffix| format!("{suffix}.yaml")).collect();
     let presets = presets.iter().map(|name| ("../presets", name.as_str(), "longboat-presets/presets"));
     // Helm creates the namespace itself.
     let all = definitions.chain(base.filter(|(_, name, _)| *name != "namespace.yaml"));

@@ -13,6 +13,10 @@ const FIXES: &[(&str, &str)] = &[
         "Correct the name in `baseRefs`, or create the config. `longboat install` creates the presets.",
     ),
     (
+        "KVTransferSlotConflict",
+        "Remove the variable `KSERVE_KV_TRANSFER_ARGS` from the container, and pass `--kv-transfer-config` in its `args`.",
+    ),
+    (
         "CombineBaseError",
         "Run `longboat explain`: it names the layer and the template. Correct the template.",
     ),

@@ -166,7 +166,12 @@ impl<'a> Reconcile<'a> {
         self.dependencies.extend(lookups.seen());
         let effective = match composed {
             Ok(effective) => effective,
-            Err(error) => return failed(Outcome::of_error(&error, is_stopped)),
+            Err(error) => {
+                if let Some(warning) = error.event() {
+                    context.events.once(subject, "Warning", warning.reason, warning.message);
+                }
+                return failed(Outcome::of_error(&error, is_stopped));
+            }
         };
         for warning in effective.warnings.iter().chain(&advice) {
             context.events.once(subject, "Warning", warning.reason, warning.message.clone());

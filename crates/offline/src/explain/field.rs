@@ -50,7 +50,7 @@ pub struct Setter {
 pub enum SetterKind {
     /// A config of the platform, selected by the content of the service.
     Preset,
-    /// A config to which the service refers.
+    /// A config of the user: one to which the service refers, or one that takes the place of a preset.
     BaseRef,
     /// The service.
     Spec,
