@@ -31,6 +31,10 @@ pub const MODEL_BASED_ROUTING: &str = "serving.kserve.io/model-based-routing-ena
 pub const LORA_MODEL_ROUTING_STRATEGY: &str = "serving.kserve.io/lora-model-routing-strategy";
 /// Keys of `spec.annotations` that are for the route, not for pods.
 pub const ROUTING: [&str; 2] = [MODEL_BASED_ROUTING, LORA_MODEL_ROUTING_STRATEGY];
+/// Prefix of annotations for the controller. On configs, only those of the platform's presets count.
+pub const INTERNAL_PREFIX: &str = "internal.serving.kserve.io/";
+/// On a preset: what `kvCacheOffloading.cpu` adds to the size of `/dev/shm`, in percent of it, 1 to 10000.
+pub const KV_CACHE_SHM_PERCENT: &str = "internal.serving.kserve.io/kv-cache-shm-percent-of-cpu";
 /// Source URI of the cached model.
 pub const LOCAL_MODEL_SOURCE_URI: &str = "internal.serving.kserve.io/localmodel-sourceuri";
 /// PersistentVolumeClaim that holds the cached model.

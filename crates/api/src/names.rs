@@ -35,17 +35,21 @@ pub mod preset {
     pub const PREFILL_WORKER_DATA_PARALLEL: &str = "config-llm-prefill-worker-data-parallel";
     /// The picker.
     pub const SCHEDULER: &str = "config-llm-scheduler";
+    /// Default configuration of the picker, from version 0.11 of the picker.
+    pub const SCHEDULER_CONFIG: &str = "config-llm-scheduler-eppconfig-default";
+    /// Default configuration of the picker for separate prefill and decode, from version 0.11 of the picker.
+    pub const SCHEDULER_CONFIG_PD: &str = "config-llm-scheduler-eppconfig-default-pd";
     /// The managed route.
     pub const ROUTER_ROUTE: &str = "config-llm-router-route";
-    /// Latency predictor beside the picker.
+    /// Latency predictor beside the picker, for services that pinned it.
     pub const SCHEDULER_LATENCY_PREDICTOR: &str = "config-llm-scheduler-latency-predictor";
     /// The tokenizer service.
     pub const TOKENIZER: &str = "config-llm-tokenizer";
     /// Tracing defaults.
     pub const TRACING: &str = "config-llm-tracing";
 
-    /// Every preset that is shipped: the well-known names, without their prefix.
-    pub const WELL_KNOWN: [&str; 12] = [
+    /// The presets that new services pin: the well-known names, without their prefix.
+    pub const WELL_KNOWN: [&str; 13] = [
         TEMPLATE,
         SGLANG_TEMPLATE,
         DECODE_TEMPLATE,
@@ -54,11 +58,19 @@ pub mod preset {
         PREFILL_TEMPLATE,
         PREFILL_WORKER_DATA_PARALLEL,
         SCHEDULER,
+        SCHEDULER_CONFIG,
+        SCHEDULER_CONFIG_PD,
         ROUTER_ROUTE,
-        SCHEDULER_LATENCY_PREDICTOR,
         TOKENIZER,
         TRACING,
     ];
+    /// Presets that only services use which pinned them before they left the well-known ones.
+    pub const RETIRED: [&str; 1] = [SCHEDULER_LATENCY_PREDICTOR];
+
+    /// Every preset that is shipped.
+    pub fn shipped() -> impl Iterator<Item = &'static str> {
+        WELL_KNOWN.into_iter().chain(RETIRED)
+    }
 }
 
 /// Suffixes of the names of children, for [`child_name`](crate::child_name()).

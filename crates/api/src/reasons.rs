@@ -9,6 +9,9 @@ pub mod condition {
     /// The runtime cannot serve this service: it is disabled, its engine is unknown or has no preset, or the service has fields
     /// that the engine cannot have.
     pub const RUNTIME_UNSUPPORTED: &str = "RuntimeUnsupported";
+    /// A layer sets the variable in which the controller puts the argument for KV cache offloading. Also the reason of an
+    /// event.
+    pub const KV_TRANSFER_SLOT_CONFLICT: &str = "KVTransferSlotConflict";
     /// The configs could not be merged or rendered.
     pub const COMBINE_BASE_ERROR: &str = "CombineBaseError";
     /// LoRA adapters would share a folder. Also the reason of an event.
@@ -138,6 +141,8 @@ pub mod condition {
 
 /// Reasons of events.
 pub mod event {
+    /// A layer sets the variable in which the controller puts the argument for KV cache offloading.
+    pub const KV_TRANSFER_SLOT_CONFLICT: &str = "KVTransferSlotConflict";
     /// A child was created.
     pub const CREATED: &str = "Created";
     /// A child was changed.
@@ -156,7 +161,7 @@ pub mod event {
     pub const DELETION_BLOCKED: &str = "DeletionBlocked";
     /// The cluster has no API for the wanted autoscaler.
     pub const SCALING_CRD_NOT_FOUND: &str = "ScalingCRDNotFound";
-    /// A picker configuration in a ConfigMap needs a latency predictor, and the controller does not add one for it.
+    /// A picker configuration in a ConfigMap uses the plugin for a latency predictor, which the controller does not add.
     pub const LATENCY_PREDICTOR_CONFIG_REF: &str = "LatencyPredictorConfigRef";
     /// The user's storage-initializer container sets fields that the controller owns.
     pub const STORAGE_INITIALIZER_OVERRIDE: &str = "StorageInitializerOverride";

@@ -1,12 +1,16 @@
 //! Merges the layers of a service into one spec.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
 
 use longboat_api::{
     child_name,
-    engine::VLLM,
+    engine::{Engine, VLLM},
     labels::{KSERVE_COMPONENT, KSERVE_COMPONENT_WORKLOAD, NAME, PART_OF, PART_OF_VALUE},
-    names::suffix,
+    names::{preset, suffix},
     v1alpha2::{AppliedConfig, ConfigSource as Source, LLMInferenceService, LLMInferenceServiceSpec},
 };
 use longboat_key::{Name, Namespace};
@@ -19,6 +23,7 @@ use crate::{
     codec, dra,
     effective::Effective,
     error::ComposeError,
+    kv_cache,
     layer::{ConfigMapSource, ConfigSource, Layer},
     lora,
     pin::PresetNames,
@@ -88,29 +93,34 @@ impl Composer {
             .map(|name| find(inputs, namespace, Name(name)))
             .collect::<Result<Vec<_>, _>>()?;
         // The spec with the base refs merged onto it determines which features are enabled, the engine, and the model's name.
-        let resolved = if bases.is_empty() { None } else { resolve(&own, &bases)? };
-        let decision = resolved.as_ref().unwrap_or(&own);
-        let runtime = ServiceRuntime::find(inputs, namespace, &own, decision)?;
+        let decision = if bases.is_empty() {
+            Cow::Borrowed(&own)
+        } else {
+            let specs = std::iter::once(&own).chain(bases.iter().map(|layer| layer.spec()));
+            Cow::Owned(merge_layers(specs)?.unwrap_or_default())
+        };
+        let runtime = ServiceRuntime::find(inputs, namespace, &own, &decision)?;
         let engine = runtime.as_ref().map_or(&VLLM, |runtime| runtime.engine);
-        let chosen = select::presets(decision, engine);
-        if let Some(name) = resolved.as_ref().and_then(|spec| spec.pointer("/model/name"))
-            && let Some(model) = own.get_mut("model").and_then(Value::as_object_mut)
+        let pinned = inputs.preset_names.pin(service.status.as_ref().map(|status| &status.annotations));
+        let (presets, has_picker_config) = preset_layers(inputs, namespace, &decision, engine, &pinned)?;
+        // The platform's picker configuration has no scorer for adapters, because most services have none.
+        let scores_adapters = has_picker_config && lora::has_adapters(&decision);
+        let model_name = decision.pointer("/model/name").cloned();
+        if let (Some(model_name), Some(model)) =
+            (model_name, own.get_mut("model").and_then(Value::as_object_mut))
         {
-            model.insert("name".to_owned(), name.clone());
+            model.insert("name".to_owned(), model_name);
         }
 
-        let pins = service.status.as_ref().map(|s| &s.annotations);
-        let pinned = inputs.preset_names.pin(pins);
-        let presets = chosen
-            .iter()
-            .map(|suffix| inputs.preset_names.resolve(suffix, Some(&pinned)))
-            .map(|name| find(inputs, namespace, Name(&name)))
-            .collect::<Result<Vec<_>, _>>()?;
+        // A config outside the platform's namespace is the user's, even if it takes the place of a preset.
+        let of_preset = |layer: &Arc<Layer>| {
+            if layer.namespace() == inputs.system_namespace { Source::Preset } else { Source::UserRef }
+        };
         let lowest = runtime.as_ref().map(|runtime| &runtime.layer);
-        let applied = lowest
+        let applied: Vec<_> = lowest
             .map(|layer| (layer, Source::ServingRuntime))
             .into_iter()
-            .chain(presets.iter().map(|layer| (layer, Source::Preset)))
+            .chain(presets.iter().map(|layer| (layer, of_preset(layer))))
             .chain(bases.iter().map(|layer| (layer, Source::UserRef)))
             .map(|(layer, source)| AppliedConfig {
                 name: layer.name().to_string(),
@@ -131,6 +141,11 @@ impl Composer {
         let mut spec = Box::new(spec.map_err(|error| ComposeError::Rendered(error.to_string()))?);
 
         let mut warnings = Vec::new();
+        if scores_adapters {
+            rewrite::adapter_scorer(&mut spec);
+        }
+        kv_cache::size_shared_memory(&mut spec, &own, &applied, &layers);
+        kv_cache::fill_slots(&mut spec)?;
         dra::inject(&mut spec, service);
         rewrite::route(&mut spec, &name);
         let scheduler_config_map = rewrite::scheduler_config(
@@ -250,9 +265,29 @@ fn find(
         })
 }
 
-/// Returns the spec with its base refs merged onto it.
-fn resolve(own: &Value, bases: &[Arc<Layer>]) -> Result<Option<Value>, ComposeError> {
-    merge_layers(std::iter::once(own).chain(bases.iter().map(|layer| layer.spec())))
+/// Returns the presets that follow from the spec with its base refs merged onto it, and whether one of them configures the picker.
+fn preset_layers(
+    inputs: &Inputs<'_>,
+    namespace: Namespace<&str>,
+    decision: &Value,
+    engine: &Engine,
+    pinned: &BTreeMap<String, String>,
+) -> Result<(Vec<Arc<Layer>>, bool), ComposeError> {
+    let names = inputs.preset_names;
+    let found = |suffix: &str| find(inputs, namespace, Name(&names.resolve(suffix, pinned)));
+    let pins_predictor = names.pin_of(preset::SCHEDULER_LATENCY_PREDICTOR, pinned).is_some();
+    let mut layers = Vec::new();
+    let mut has_picker_config = false;
+    for suffix in select::presets(decision, engine, pins_predictor) {
+        let layer = found(suffix)?;
+        let config = (suffix == preset::SCHEDULER).then(|| select::picker_config(decision, layer.spec()));
+        layers.push(layer);
+        if let Some(config) = config.flatten() {
+            layers.push(found(config)?);
+            has_picker_config = true;
+        }
+    }
+    Ok((layers, has_picker_config))
 }
 
 /// The name of the pool that gets the service's requests.

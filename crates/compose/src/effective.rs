@@ -70,13 +70,8 @@ pub struct Warning {
 }
 
 impl Warning {
-    pub(crate) fn latency_predictor_config_ref(config_map: &str) -> Self {
-        Self {
-            reason: event::LATENCY_PREDICTOR_CONFIG_REF,
-            message: format!(
-                "The scheduler config in ConfigMap {config_map} uses the plugin predicted-latency-producer, but the \
-                 latency predictor is only added for configs given inline"
-            ),
-        }
+    pub(crate) fn latency_predictor_config_ref() -> Self {
+        let message = "predicted-latency-producer plugin is deprecated, should be removed to avoid disruptions in the future";
+        Self { reason: event::LATENCY_PREDICTOR_CONFIG_REF, message: message.to_owned() }
     }
 }

@@ -1,6 +1,11 @@
 //! Errors of composition.
 
-use longboat_api::{lora_paths::Collision, reasons::condition};
+use longboat_api::{
+    lora_paths::Collision,
+    reasons::{condition, event},
+};
+
+use crate::effective::Warning;
 
 /// The documentation of adapters. The URL is part of messages that users search for.
 pub(crate) const LORA_DOCS: &str =
@@ -69,12 +74,22 @@ pub enum ComposeError {
         key: String,
     },
     /// The scheduler refers to a ConfigMap that does not exist.
-    #[error("failed to get ConfigMap {namespace}/{name}: configmaps \"{name}\" not found")]
+    #[error("ConfigMap \"{name}\" not found in namespaces [{}]", namespaces.join(" "))]
     SchedulerConfigMissing {
-        /// The service's namespace, or the controller's for a shared config.
-        namespace: String,
         /// The ConfigMap.
         name: String,
+        /// The service's namespace, and the controller's for a shared config.
+        namespaces: Vec<String>,
+    },
+    /// A layer sets the variable that is for the generated argument of KV cache offloading.
+    #[error(
+        "{workload}: container \"main\" sets env KSERVE_KV_TRANSFER_ARGS, which carries the argument generated from \
+         kvCacheOffloading; to supply the connector configuration yourself, pass --kv-transfer-config via \
+         VLLM_ADDITIONAL_ARGS or the container args"
+    )]
+    KvTransferSlot {
+        /// The pod.
+        workload: &'static str,
     },
     /// An adapter cannot be served.
     #[error("failed to enumerate LoRA adapters: LoRA adapter {name:?}: {problem}")]
@@ -109,23 +124,30 @@ impl ComposeError {
             Self::LoraMountPathCollision(_) => condition::LORA_MOUNT_PATH_COLLISION,
             Self::RuntimeNotFound { .. } => condition::RUNTIME_NOT_FOUND,
             Self::RuntimeUnsupported { .. } => condition::RUNTIME_UNSUPPORTED,
+            Self::KvTransferSlot { .. } => condition::KV_TRANSFER_SLOT_CONFLICT,
             _ => condition::COMBINE_BASE_ERROR,
         }
+    }
+
+    /// The warning event about this error, beside the condition. Few errors have one.
+    pub fn event(&self) -> Option<Warning> {
+        let reason = match self {
+            Self::LoraMountPathCollision(_) => condition::LORA_MOUNT_PATH_COLLISION,
+            Self::KvTransferSlot { .. } => event::KV_TRANSFER_SLOT_CONFLICT,
+            _ => return None,
+        };
+        Some(Warning { reason, message: self.to_string() })
     }
 
     /// When another attempt may succeed.
     pub fn retry(&self) -> Retry {
         match self {
             Self::ConfigNotFound { .. }
+            | Self::KvTransferSlot { .. }
             | Self::LoraMountPathCollision(_)
             | Self::RuntimeNotFound { .. }
             | Self::RuntimeUnsupported { .. } => Retry::OnChange,
             _ => Retry::Backoff,
         }
-    }
-
-    /// Whether an event reports the error too, with the reason and the message of the condition.
-    pub fn has_event(&self) -> bool {
-        matches!(self, Self::LoraMountPathCollision(_))
     }
 }

@@ -1,14 +1,13 @@
 //! The functions of templates besides Go's own: those that KServe adds, and `shellWord`.
 
 use longboat_api::{child_name, shell};
-use longboat_quantity::Quantity;
 use longboat_template::{
     Function, Param,
     reflect::{Ty, Value},
 };
-use serde_json::{Map, Value as Json, json};
+use serde_json::Value as Json;
 
-use crate::codec;
+use crate::{codec, kv_cache};
 
 /// The grace period of a pod that sets none, in seconds.
 const DEFAULT_GRACE: i64 = 60;
@@ -64,11 +63,6 @@ fn shutdown_timeout(pod: &Value<'_>, pre_stop: &Value<'_>) -> i64 {
     grace.saturating_sub(pre_stop).saturating_sub(grace.min(EXIT_MARGIN)).max(0)
 }
 
-/// A quantity as a whole number, or 0 if the text is not a quantity.
-fn bytes(text: &str) -> i64 {
-    Quantity::parse(text.trim()).and_then(|amount| i64::try_from(amount.whole()).ok()).unwrap_or(0)
-}
-
 /// A name as one word for `eval "…"`, escaped for the JSON text that templates are in. A name that is not set is printed as
 /// templates print it.
 fn shell_word(name: &Value<'_>) -> String {
@@ -80,32 +74,10 @@ fn shell_word(name: &Value<'_>) -> String {
     word
 }
 
-/// The vLLM flag for KV cache offloading. Its quotes are escaped to survive `VAR="…"` and an `eval`.
+/// The vLLM flag for KV cache offloading. Its quotes are escaped to survive `VAR="…"` and an `eval`. Services with older presets
+/// run with this text, so it stays as it is; newer presets have a slot ([`kv_cache::SLOT`]).
 fn kv_transfer_config(spec: &Value<'_>) -> String {
     let Some(spec) = pointee(spec, "v1alpha2.KVCacheOffloadingSpec") else { return String::new() };
-    let mut extra = Map::new();
-    let cpu = spec.get("cpu").and_then(Json::as_str).unwrap_or("0");
-    extra.insert("cpu_bytes_to_use".to_owned(), json!(bytes(cpu)));
-    if let Some(policy) = spec.get("evictionPolicy").and_then(Json::as_str).filter(|p| !p.is_empty()) {
-        extra.insert("eviction_policy".to_owned(), json!(policy));
-    }
-    let tiers: Vec<Json> = spec
-        .get("secondary")
-        .and_then(Json::as_array)
-        .into_iter()
-        .flatten()
-        .enumerate()
-        .filter(|(_, tier)| tier.get("fileSystem").is_some())
-        .map(|(i, _)| json!({ "root_dir": format!("/mnt/kv-cache-{i}"), "type": "fs" }))
-        .collect();
-    if !tiers.is_empty() {
-        extra.insert("secondary_tiers".to_owned(), Json::Array(tiers));
-    }
-    extra.insert("spec_name".to_owned(), json!("TieringOffloadingSpec"));
-    let config = json!({
-        "kv_connector": "OffloadingConnector",
-        "kv_connector_extra_config": extra,
-        "kv_role": "kv_both",
-    });
-    format!("--kv-transfer-config '{}'", config.to_string().replace('"', r#"\\\""#))
+    let config = kv_cache::connector(spec, kv_cache::TIERS).to_string();
+    format!("--kv-transfer-config '{}'", config.replace('"', r#"\\\""#))
 }

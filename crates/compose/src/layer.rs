@@ -4,7 +4,8 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use longboat_api::{
-    engine::Engine, foreign::servingruntime::ServingRuntimeSpec, v1alpha2::LLMInferenceServiceConfig,
+    annotations::INTERNAL_PREFIX, engine::Engine, foreign::servingruntime::ServingRuntimeSpec,
+    v1alpha2::LLMInferenceServiceConfig,
 };
 use longboat_key::{Key, Name, Namespace};
 use serde_json::Value;
@@ -18,6 +19,8 @@ pub struct Layer {
     /// Set if the layer is a runtime.
     pub(crate) runtime: Option<Runtime>,
     spec: Value,
+    /// The annotations of the config that are for the controller.
+    internal: BTreeMap<String, String>,
 }
 
 /// What a layer knows about its runtime.
@@ -42,7 +45,11 @@ impl Layer {
             message,
         };
         let spec = serde_json::to_value(&config.spec).map_err(|e| broken(e.to_string()))?;
-        Self::from_spec(key.clone(), spec).map_err(broken)
+        let mut layer = Self::from_spec(key.clone(), spec).map_err(broken)?;
+        let annotations = config.metadata.annotations.iter().flatten();
+        let internal = annotations.filter(|(name, _)| name.starts_with(INTERNAL_PREFIX));
+        layer.internal = internal.map(|(name, value)| (name.clone(), value.clone())).collect();
+        Ok(layer)
     }
 
     /// Prepares a ServingRuntime, or a ClusterServingRuntime, whose metadata has no namespace.
@@ -66,7 +73,7 @@ impl Layer {
     pub(crate) fn from_spec(key: Key, spec: Value) -> Result<Self, String> {
         let mut spec = codec::normalise(schema::spec(), spec)?;
         fill_containers(&mut spec);
-        Ok(Self { key, runtime: None, spec })
+        Ok(Self { key, runtime: None, spec, internal: BTreeMap::new() })
     }
 
     /// The name of the config or runtime.
@@ -85,6 +92,11 @@ impl Layer {
             Some(_) => Origin::Runtime(self.key.clone()),
             None => Origin::Config(self.key.clone()),
         }
+    }
+
+    /// An annotation for the controller. It counts only if the layer is a preset of the platform.
+    pub(crate) fn internal_annotation(&self, name: &str) -> Option<&str> {
+        self.internal.get(name).map(String::as_str)
     }
 
     /// The normalised spec, ready to merge.

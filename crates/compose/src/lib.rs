@@ -13,6 +13,7 @@ pub mod outcome;
 pub mod platform;
 pub mod presets;
 pub mod sample;
+pub mod version;
 
 mod advice;
 mod codec;
@@ -23,6 +24,7 @@ mod error;
 mod functions;
 mod inputs;
 mod keys;
+mod kv_cache;
 mod layer;
 mod lora;
 mod pin;

@@ -2,6 +2,7 @@
 
 use longboat_api::{lora_paths::mount_paths, v1alpha2::LLMInferenceServiceSpec};
 use longboat_download::address::{Address, Scheme};
+use serde_json::Value;
 
 use crate::error::{ComposeError, LORA_DOCS};
 
@@ -53,6 +54,13 @@ pub fn adapters(spec: &LLMInferenceServiceSpec) -> Result<Vec<Adapter>, ComposeE
         mount_path,
     });
     Ok(adapters.collect())
+}
+
+/// Whether a spec in JSON has adapters.
+pub(crate) fn has_adapters(spec: &Value) -> bool {
+    spec.pointer("/model/lora/adapters")
+        .and_then(Value::as_array)
+        .is_some_and(|adapters| !adapters.is_empty())
 }
 
 fn source(address: &Address, storage_initializer: bool) -> Result<AdapterSource, String> {

@@ -39,13 +39,16 @@ impl PresetNames {
         pinned
     }
 
-    /// Returns the name of the preset for a service with these pins. Route presets and presets that are not shipped are never
-    /// pinned.
-    pub(crate) fn resolve(&self, suffix: &str, pinned: Option<&BTreeMap<String, String>>) -> String {
-        let pinnable =
-            self.versioned && suffix != preset::ROUTER_ROUTE && preset::WELL_KNOWN.contains(&suffix);
-        let pin = pinnable.then(|| pinned?.get(&key(suffix)).filter(|name| !name.is_empty())).flatten();
-        pin.cloned().unwrap_or_else(|| self.full(suffix))
+    /// Returns the name of the preset for a service with these pins.
+    pub(crate) fn resolve(&self, suffix: &str, pinned: &BTreeMap<String, String>) -> String {
+        self.pin_of(suffix, pinned).map_or_else(|| self.full(suffix), ToOwned::to_owned)
+    }
+
+    /// The name of a preset that a service pins. Route presets and presets that are not shipped are never pinned.
+    pub(crate) fn pin_of<'a>(&self, suffix: &str, pinned: &'a BTreeMap<String, String>) -> Option<&'a str> {
+        let is_shipped = preset::shipped().any(|shipped| shipped == suffix);
+        let pin = pinned.get(&key(suffix)).filter(|name| !name.is_empty());
+        pin.filter(|_| self.versioned && suffix != preset::ROUTER_ROUTE && is_shipped).map(String::as_str)
     }
 }
 
@@ -65,10 +68,10 @@ mod tests {
         let new = PresetNames::default();
         let again = new.pin(Some(&pins));
         assert_eq!(again, pins);
-        assert_eq!(new.resolve(preset::TEMPLATE, Some(&again)), "old-config-llm-template");
-        assert_eq!(new.resolve(preset::ROUTER_ROUTE, Some(&again)), "kserve-config-llm-router-route");
+        assert_eq!(new.resolve(preset::TEMPLATE, &again), "old-config-llm-template");
+        assert_eq!(new.resolve(preset::ROUTER_ROUTE, &again), "kserve-config-llm-router-route");
         assert_eq!(
-            new.resolve("config-llm-worker-pipeline-parallel", Some(&again)),
+            new.resolve("config-llm-worker-pipeline-parallel", &again),
             "kserve-config-llm-worker-pipeline-parallel"
         );
     }

@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::{pin::PresetNames, select};
 
 /// The file name (which is the suffix of the preset's name) and the text of each preset.
-static FILES: [(&str, &str); 12] = [
+static FILES: [(&str, &str); 14] = [
     ("config-llm-template", include_str!("../../../presets/config-llm-template.yaml")),
     ("config-sglang-template", include_str!("../../../presets/config-sglang-template.yaml")),
     ("config-llm-decode-template", include_str!("../../../presets/config-llm-decode-template.yaml")),
@@ -30,6 +30,14 @@ static FILES: [(&str, &str); 12] = [
         include_str!("../../../presets/config-llm-prefill-worker-data-parallel.yaml"),
     ),
     ("config-llm-scheduler", include_str!("../../../presets/config-llm-scheduler.yaml")),
+    (
+        "config-llm-scheduler-eppconfig-default",
+        include_str!("../../../presets/config-llm-scheduler-eppconfig-default.yaml"),
+    ),
+    (
+        "config-llm-scheduler-eppconfig-default-pd",
+        include_str!("../../../presets/config-llm-scheduler-eppconfig-default-pd.yaml"),
+    ),
     ("config-llm-router-route", include_str!("../../../presets/config-llm-router-route.yaml")),
     (
         "config-llm-scheduler-latency-predictor",
@@ -73,11 +81,13 @@ pub fn builtin(
             let broken = |message: String| BrokenPreset { name: suffix, message };
             let document: Value = serde_saphyr::from_str(text).map_err(|e| broken(e.to_string()))?;
             let spec = document.get("spec").ok_or_else(|| broken("no spec".to_owned()))?;
+            let metadata = document.get("metadata").ok_or_else(|| broken("no metadata".to_owned()))?;
+            let metadata = ObjectMeta::deserialize(metadata).map_err(|e| broken(e.to_string()))?;
             Ok(LLMInferenceServiceConfig {
                 metadata: ObjectMeta {
                     name: Some(names.full(suffix)),
                     namespace: Some(namespace.to_string()),
-                    ..ObjectMeta::default()
+                    ..metadata
                 },
                 spec: LLMInferenceServiceSpec::deserialize(spec).map_err(|e| broken(e.to_string()))?,
                 status: None,

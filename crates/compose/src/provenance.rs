@@ -11,7 +11,7 @@ use longboat_key::Key;
 use longboat_template::reflect::{Struct, Ty};
 use serde_json::Value;
 
-use crate::{field_path::FieldPath, keys::list_key, layer::Layer, rules, schema};
+use crate::{field_path::FieldPath, keys::list_key, kv_cache, layer::Layer, rules, schema};
 
 /// Which layer set each leaf of a spec, and what it replaced.
 ///
@@ -131,9 +131,9 @@ impl Provenance {
             let (origin, given) =
                 latest.map_or((Origin::Derived, None), |latest| (latest.origin, Some(latest.value)));
             let rule = match (before, &given) {
-                (Some(before), Some(_)) => (*before != value).then(|| rules::of(path)),
+                (Some(before), Some(_)) => (*before != value).then(|| rules::of(path, rendered)),
                 _ if is_empty(value) && below(&history.entries, path) => Some(rules::EMPTIED),
-                _ => Some(rules::of(path)),
+                _ => Some(rules::of(path, rendered)),
             };
             let leaf = Leaf {
                 value: value.clone(),
@@ -145,6 +145,9 @@ impl Provenance {
             };
             leaves.insert(path.to_owned(), leaf);
         });
+        // A slot that stays empty is removed, which nobody needs to know.
+        let empty_slot = format!(".env[name={}].name", kv_cache::SLOT);
+        history.entries.retain(|path, _| !path.ends_with(&empty_slot));
         // An empty object or list is a leaf only until it gets elements.
         history.entries.retain(|_, entries| entries.iter().any(|entry| !is_empty(&entry.value)));
         for entries in history.entries.values_mut() {

@@ -11,7 +11,7 @@ use longboat_api::{
     v1alpha2::{LLMInferenceServiceSpec, RouterSpec},
 };
 use longboat_key::{Key, Name, Namespace};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{effective::Warning, error::ComposeError, layer::ConfigMapSource, select};
 
@@ -118,8 +118,8 @@ pub(crate) fn scheduler_config(
             Some(data) => Some((system_namespace, data)),
             None => {
                 return Err(ComposeError::SchedulerConfigMissing {
-                    namespace: system_namespace.to_string(),
                     name: name.to_string(),
+                    namespaces: vec![namespace.to_string(), system_namespace.to_string()],
                 });
             }
         },
@@ -127,8 +127,8 @@ pub(crate) fn scheduler_config(
     };
     let Some((found_in, data)) = found else {
         return Err(ComposeError::SchedulerConfigMissing {
-            namespace: namespace.to_string(),
             name: name.to_string(),
+            namespaces: vec![namespace.to_string()],
         });
     };
     let Some(text) = data.get(key) else {
@@ -141,11 +141,39 @@ pub(crate) fn scheduler_config(
     let resolved = Some(Key::new(found_in, name));
     let inline = serde_saphyr::from_str::<Value>(text).unwrap_or_else(|_| Value::String(text.clone()));
     if select::plugins_of(&inline).iter().any(|plugin| plugin == select::LATENCY_PLUGIN) {
-        warnings.push(Warning::latency_predictor_config_ref(&name));
+        warnings.push(Warning::latency_predictor_config_ref());
     }
     config.inline = Some(inline);
     config.ref_ = None;
     Ok(resolved)
+}
+
+/// Adds the scorer that prefers endpoints which have loaded an adapter, at the end of every profile of the picker.
+pub(crate) fn adapter_scorer(spec: &mut LLMInferenceServiceSpec) {
+    const SCORER: &str = "lora-affinity-scorer";
+    const WEIGHT: i64 = 4;
+    let scheduler = spec.router.as_mut().and_then(|router| router.scheduler.as_mut());
+    let Some(inline) = scheduler.and_then(|scheduler| scheduler.config.as_mut()?.inline.as_mut()) else {
+        return;
+    };
+    let text = inline.as_str().and_then(|text| serde_saphyr::from_str::<Value>(text).ok());
+    let Value::Object(mut config) = text.unwrap_or_else(|| inline.clone()) else { return };
+    let Some(plugins) = config.get_mut("plugins").and_then(Value::as_array_mut) else { return };
+    let present = plugins.iter().find(|plugin| plugin.get("type").is_some_and(|type_| type_ == SCORER));
+    let name = match present {
+        Some(plugin) => plugin.get("name").cloned().unwrap_or_else(|| SCORER.into()),
+        None => {
+            plugins.push(json!({ "type": SCORER }));
+            SCORER.into()
+        }
+    };
+    let profiles = config.get_mut("schedulingProfiles").and_then(Value::as_array_mut).into_iter().flatten();
+    for references in profiles.filter_map(|profile| profile.get_mut("plugins")?.as_array_mut()) {
+        if references.iter().all(|reference| reference.get("pluginRef") != Some(&name)) {
+            references.push(json!({ "pluginRef": name, "weight": WEIGHT }));
+        }
+    }
+    *inline = Value::Object(config);
 }
 
 /// Sets the port of the picker in the managed pool.

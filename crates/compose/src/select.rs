@@ -3,13 +3,35 @@
 use longboat_api::{engine::Engine, names::preset};
 use serde_json::Value;
 
+use crate::version::{self, Version};
+
 /// Scheduler plugins that need a tokenizer.
 const TOKENIZER_PLUGINS: [&str; 2] = ["token-producer", "precise-prefix-cache-scorer"];
 /// The scheduler plugin that needs latency predictors.
 pub(crate) const LATENCY_PLUGIN: &str = "predicted-latency-producer";
 
-/// The suffixes of the presets for a resolved spec and the engine that serves it, lowest layer first.
-pub(crate) fn presets(spec: &Value, engine: &Engine) -> Vec<&'static str> {
+/// The first version of the picker that gets its configuration from a preset.
+const CONFIGURED_BY_PRESET: Version = Version::new(0, 11, 0);
+
+/// The preset with the configuration of the picker, for a resolved spec and the spec of its scheduler preset. Returns `None` if
+/// one of them configures the picker, or if the picker may not know what the preset contains.
+pub(crate) fn picker_config(spec: &Value, scheduler_preset: &Value) -> Option<&'static str> {
+    let specs = [spec, scheduler_preset];
+    let mut schedulers = specs.iter().filter_map(|spec| spec.pointer("/router/scheduler"));
+    if schedulers.any(|scheduler| scheduler.get("config").is_some() || config_flag(scheduler).is_some()) {
+        return None;
+    }
+    let annotations = scheduler_preset.pointer("/router/scheduler/annotations");
+    let declared = annotations.and_then(|annotations| annotations.get(version::ANNOTATION)?.as_str());
+    let version = Version::parse(declared.unwrap_or_default()).ok()?;
+    let preset =
+        if spec.get("prefill").is_some() { preset::SCHEDULER_CONFIG_PD } else { preset::SCHEDULER_CONFIG };
+    (version >= CONFIGURED_BY_PRESET).then_some(preset)
+}
+
+/// The suffixes of the presets for a resolved spec, lowest layer first, without that of [`picker_config`]. `pins_predictor` says
+/// that the service pinned the latency predictor's preset, which new services do not use. `engine` serves the model.
+pub(crate) fn presets(spec: &Value, engine: &Engine, pins_predictor: bool) -> Vec<&'static str> {
     let scheduler = spec.pointer("/router/scheduler");
     let plugins = scheduler.map(plugin_types).unwrap_or_default();
     let external_pool = || {
@@ -26,7 +48,7 @@ pub(crate) fn presets(spec: &Value, engine: &Engine) -> Vec<&'static str> {
         if scheduler.get("tokenizer").is_some() || has_plugin(&TOKENIZER_PLUGINS) {
             chosen.push(preset::TOKENIZER);
         }
-        if has_plugin(&[LATENCY_PLUGIN]) {
+        if pins_predictor && has_plugin(&[LATENCY_PLUGIN]) {
             chosen.push(preset::SCHEDULER_LATENCY_PREDICTOR);
         }
     }
@@ -75,9 +97,13 @@ pub(crate) fn presets(spec: &Value, engine: &Engine) -> Vec<&'static str> {
 pub(crate) fn reason(suffix: &str) -> &'static str {
     match suffix {
         preset::SCHEDULER => "spec.router.scheduler is set without a pool of its own",
+        preset::SCHEDULER_CONFIG => "the picker has version 0.11 or later, and no configuration",
+        preset::SCHEDULER_CONFIG_PD => {
+            "spec.prefill is set, and the picker has version 0.11 or later, and no configuration"
+        }
         preset::TOKENIZER => "the scheduler has a tokenizer or a plugin that needs one",
         preset::SCHEDULER_LATENCY_PREDICTOR => {
-            "the scheduler's configuration has the plugin predicted-latency-producer"
+            "the scheduler's configuration has the plugin predicted-latency-producer, and the service pinned this preset"
         }
         preset::ROUTER_ROUTE => "spec.router.route is set without routes of its own",
         preset::TRACING => "spec.tracing is set",
@@ -144,19 +170,27 @@ fn listed_plugins(config: &Value) -> Vec<String> {
         .collect()
 }
 
+/// The flags that give a picker its configuration, as text or as a file.
+const CONFIG_TEXT: [&str; 4] = ["--config-text", "-config-text", "--configText", "-configText"];
+const CONFIG_FILE: [&str; 4] = ["--config-file", "-config-file", "--configFile", "-configFile"];
+
 /// The config in the arguments of the scheduler's main container. Returns `None` unless the first config flag contains the
 /// text itself.
 fn argument_config(scheduler: &Value) -> Option<String> {
-    const TEXT: [&str; 4] = ["--config-text", "-config-text", "--configText", "-configText"];
-    const FILE: [&str; 4] = ["--config-file", "-config-file", "--configFile", "-configFile"];
+    let (flag, value) = config_flag(scheduler)?;
+    value.filter(|_| CONFIG_TEXT.contains(&flag)).map(ToOwned::to_owned)
+}
+
+/// The first flag of the scheduler's main container that configures the picker, and its value.
+fn config_flag(scheduler: &Value) -> Option<(&str, Option<&str>)> {
     let containers = scheduler.pointer("/template/containers")?.as_array()?;
     let main = containers.iter().find(|c| c.get("name").is_some_and(|n| n == "main"))?;
     let args: Vec<&str> = main.get("args")?.as_array()?.iter().filter_map(Value::as_str).collect();
-    let name = |arg: &str| arg.split('=').next().unwrap_or_default().to_owned();
-    let at = args.iter().position(|arg| TEXT.contains(&&*name(arg)) || FILE.contains(&&*name(arg)))?;
-    let value = match args[at].split_once('=') {
-        Some((_, value)) => Some(value),
-        None => args.get(at + 1).copied(),
-    };
-    value.filter(|_| TEXT.contains(&&*name(args[at]))).map(ToOwned::to_owned)
+    args.iter().enumerate().find_map(|(at, arg)| {
+        let (flag, value) = match arg.split_once('=') {
+            Some((flag, value)) => (flag, Some(value)),
+            None => (*arg, args.get(at + 1).copied()),
+        };
+        (CONFIG_TEXT.contains(&flag) || CONFIG_FILE.contains(&flag)).then_some((flag, value))
+    })
 }

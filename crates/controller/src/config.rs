@@ -185,7 +185,7 @@ fn is_preset(context: &Context, key: &Key) -> bool {
 /// Whether a config of that name is a preset.
 fn is_well_known(context: &Context, name: &str) -> bool {
     let suffix = name.strip_prefix(&context.preset_names.prefix);
-    suffix.is_some_and(|suffix| preset::WELL_KNOWN.contains(&suffix))
+    suffix.is_some_and(|suffix| preset::shipped().any(|known| known == suffix))
 }
 
 async fn write(

@@ -10,6 +10,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use longboat_api::names::preset::RETIRED;
 use longboat_key::Namespace;
 use longboat_offline::{
     Settings,
@@ -125,8 +126,10 @@ fn every_preset_and_topology_becomes_what_its_case_says() {
             .unwrap()
             .into_iter()
             .filter_map(|preset| preset.metadata.name)
+            // A manifest has no pins, and without a pin no service uses these.
+            .filter(|name| !RETIRED.iter().any(|retired| name.ends_with(retired)))
             .collect();
-    assert_eq!(presets, all, "every preset is part of a case");
+    assert_eq!(presets, all, "every preset of new services is part of a case");
 }
 
 /// The presets that a case uses.

@@ -89,6 +89,13 @@ impl Quantity {
         up(self.nano, NANO)
     }
 
+    /// A percentage of the amount in whole units, rounded down. None if it does not fit into 64 bits.
+    pub fn percent(self, percent: i64) -> Option<Self> {
+        let part = self.whole().checked_mul(percent.into())? / 100;
+        let part = i64::try_from(part).ok()?;
+        Some(Self { nano: i128::from(part) * NANO, notation: self.notation })
+    }
+
     /// The amount in whole thousandths, rounded away from zero: API servers round the resources of containers so.
     #[must_use]
     pub const fn rounded_to_milli(self) -> Self {
@@ -216,6 +223,15 @@ mod tests {
             assert_eq!((quantity.nano(), quantity.milli(), quantity.whole()), (nano, milli, whole), "{text}");
         }
         assert_eq!(Quantity::parse("0.0001").unwrap().rounded_to_milli().to_string(), "1m");
+    }
+
+    #[test]
+    fn a_percentage_is_a_whole_number_that_fits_into_64_bits() {
+        let percent = |text: &str, percent| Some(Quantity::parse(text)?.percent(percent)?.to_string());
+        assert_eq!(percent("10Gi", 120).as_deref(), Some("12Gi"));
+        assert_eq!(percent("10G", 120).as_deref(), Some("12G"));
+        assert_eq!(percent("999", 33).as_deref(), Some("329"));
+        assert_eq!(percent("7Ei", 200), None);
     }
 
     #[test]

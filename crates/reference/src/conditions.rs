@@ -21,6 +21,10 @@ const FIXES: &[(&str, &str)] = &[
         "Change the field or the runtime as the message says. Without `spec.runtime`, vLLM serves.",
     ),
     (
+        "KVTransferSlotConflict",
+        "Remove the variable `KSERVE_KV_TRANSFER_ARGS` from the container, and pass `--kv-transfer-config` in its `args`.",
+    ),
+    (
         "CombineBaseError",
         "Run `longboat explain`: it names the layer and the template. Correct the template.",
     ),

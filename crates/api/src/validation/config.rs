@@ -68,7 +68,7 @@ pub fn validate_config_deletion(
 
 /// Whether a name is the name of a preset.
 pub(crate) fn is_well_known(name: &str, prefix: &str) -> bool {
-    name.strip_prefix(prefix).is_some_and(|suffix| preset::WELL_KNOWN.contains(&suffix))
+    name.strip_prefix(prefix).is_some_and(|suffix| preset::shipped().any(|known| known == suffix))
 }
 
 fn place(config: &LLMInferenceServiceConfig) -> (Namespace<&str>, Name<&str>) {

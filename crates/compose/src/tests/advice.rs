@@ -5,8 +5,7 @@ use serde_json::{Value, json};
 
 use super::recordings::{config_set, service};
 use crate::{
-    Composer, Inputs, Layer, NoConfigMaps, PRESET_CONTAINER_REMOVED, Platform, PresetNames,
-    presets,
+    Composer, Inputs, Layer, NoConfigMaps, PRESET_CONTAINER_REMOVED, Platform, PresetNames, presets,
 };
 
 /// Returns the warnings with a reason, for a service with the base config `n/team`.

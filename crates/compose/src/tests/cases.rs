@@ -15,11 +15,15 @@ use crate::{ComposeError, Composer, ConfigSet, Inputs, Platform, PresetNames, co
 
 /// What newer versions of the reference do otherwise than the recorded one: the case, the start of each difference, and the
 /// entry of `compatibility.yaml` that says why.
-const REVERSED: [(&str, &str, &str); 4] = [
+const REVERSED: [(&str, &str, &str); 8] = [
     ("config-explicit-empties", ".spec.template.containers[0].command[2]: ", "merged-spec-templates"),
     ("config-kv-from-config", ".spec.template.containers[0].command[2]: ", "merged-spec-templates"),
     ("config-parallelism-from-config", "no error, theirs failed to merge config: ", "merged-spec-templates"),
+    ("config-shadow-preset", ".appliedConfigs[2].source: ", "preset-copies"),
     ("config-tgps-from-config", ".spec.template.containers[0].command[2]: ", "merged-spec-templates"),
+    ("sched-inline-latency", ".appliedConfigs: ", "latency-predictor-retired"),
+    ("sched-inline-latency", ".spec.router.scheduler.template.", "latency-predictor-retired"),
+    ("topo-multi-pipeline-user-preset", ".appliedConfigs[2].source: ", "preset-copies"),
 ];
 
 /// The input of composition in a case.

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::recordings::{config_set, service};
 use crate::{
-    Composer, ConfigSet, Effective, Inputs, Layer, NoConfigMaps, Platform, PresetNames, presets,
+    ComposeError, Composer, ConfigSet, Effective, Inputs, Layer, NoConfigMaps, Platform, PresetNames, presets,
 };
 
 /// This build's presets, and further configs.
@@ -18,22 +18,26 @@ pub(super) fn configs<'a>(more: impl IntoIterator<Item = (&'a str, &'a str, Valu
     configs
 }
 
-/// Composes service `s` of namespace `n`.
-pub(super) fn composed(configs: &ConfigSet, mut spec: Value) -> Effective {
+/// Composes service `s` of namespace `n`, with these pins in its status.
+pub(super) fn compose(configs: &ConfigSet, mut spec: Value, pins: Value) -> Result<Effective, ComposeError> {
     if spec.get("model").is_none() {
         spec["model"] = json!({ "uri": "hf://a/b" });
     }
-    let service = service(json!({ "metadata": { "name": "s", "namespace": "n" }, "spec": spec }));
-    Composer::default()
-        .compose(&Inputs {
-            service: &service,
-            configs,
-            config_maps: &NoConfigMaps,
-            platform: &Platform::default(),
-            system_namespace: Namespace("kserve"),
-            preset_names: &PresetNames::default(),
-        })
-        .unwrap()
+    let metadata = json!({ "name": "s", "namespace": "n" });
+    let service = service(json!({ "metadata": metadata, "spec": spec, "status": { "annotations": pins } }));
+    Composer::default().compose(&Inputs {
+        service: &service,
+        configs,
+        config_maps: &NoConfigMaps,
+        platform: &Platform::default(),
+        system_namespace: Namespace("kserve"),
+        preset_names: &PresetNames::default(),
+    })
+}
+
+/// Composes service `s` of namespace `n`, which is new.
+pub(super) fn composed(configs: &ConfigSet, spec: Value) -> Effective {
+    compose(configs, spec, json!({})).unwrap()
 }
 
 /// The start script of the main container of a pod.

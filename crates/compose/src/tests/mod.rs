@@ -3,10 +3,12 @@
 mod advice;
 mod cases;
 mod images;
+mod kv_cache;
 mod laws;
 mod merged;
 mod operator;
 mod ours;
+mod picker_config;
 mod platform;
 mod recordings;
 mod replay;

@@ -12,10 +12,12 @@ use super::{
 };
 use crate::{Composer, ConfigSet, Inputs, Platform, PresetNames, codec, platform::Images, presets, schema};
 
-/// Whether a difference is intended: every script is our own, and every container has a seccomp profile. Nothing else may
-/// differ.
+/// Whether a difference is intended: every script is our own, it finds the argument for KV cache offloading in a variable, the
+/// offloaded cache counts in `/dev/shm`, and every container has a seccomp profile. Nothing else may differ.
 fn meant(difference: &str) -> bool {
     difference.contains(".command[2]: ours \"")
+        || difference.contains(".env: ours ") && difference.contains(r#"{"name":"KSERVE_KV_TRANSFER_ARGS","value":"--kv-transfer-config "#)
+        || difference.contains(".emptyDir.sizeLimit: ours ")
         || difference.ends_with(
             ".template.initContainers[0].securityContext.seccompProfile: ours {\"type\":\"RuntimeDefault\"}, theirs null",
         )

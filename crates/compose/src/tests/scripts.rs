@@ -13,14 +13,15 @@ use longboat_key::Namespace;
 use serde_json::{Value, json};
 
 use super::recordings::{config_set, platform, recorded_presets, remark, service};
-use crate::{Inputs, NoConfigMaps, PresetNames, compose, presets};
+use crate::{Inputs, NoConfigMaps, PresetNames, compose, kv_cache::SLOT, presets};
 
-/// Returns the container `main` of each pod spec in a composed service, with its place.
+/// Returns the command of the container `main` of each pod spec in a composed service, with its place and the value of its KV
+/// transfer slot.
 fn commands(
     presets: &[longboat_api::v1alpha2::LLMInferenceServiceConfig],
     spec: &Value,
     tls: bool,
-) -> Vec<(String, Vec<String>)> {
+) -> Vec<(String, Vec<String>, Option<String>)> {
     let mut settings = platform(&golden(), None).unwrap();
     settings.ingress.enable_tls = tls;
     let service = service(json!({ "metadata": { "name": "chat", "namespace": "team" }, "spec": spec }));
@@ -42,13 +43,22 @@ fn commands(
             let main = containers.iter().find(|c| c["name"] == "main")?;
             let strings =
                 |key: &str| -> Vec<String> { serde_json::from_value(main[key].clone()).unwrap_or_default() };
-            Some((place.to_owned(), [strings("command"), strings("args")].concat()))
+            let mut env = main["env"].as_array().into_iter().flatten();
+            let slot = env.find(|variable| variable["name"] == SLOT);
+            let slot = slot.and_then(|variable| variable["value"].as_str()).map(ToOwned::to_owned);
+            Some((place.to_owned(), [strings("command"), strings("args")].concat(), slot))
         })
         .collect()
 }
 
 /// Returns the arguments with which a server of this version is started, one per line.
-fn started(folder: &Path, command: &[String], version: &str, env: &[(&str, &str)]) -> String {
+fn started(
+    folder: &Path,
+    command: &[String],
+    slot: Option<&str>,
+    version: &str,
+    env: &[(&str, &str)],
+) -> String {
     let out = folder.join("out");
     let _ = fs::remove_file(&out);
     let script = format!(
@@ -64,6 +74,7 @@ fn started(folder: &Path, command: &[String], version: &str, env: &[(&str, &str)
         .env("PATH", path)
         .env("LWS_LEADER_ADDRESS", "leader")
         .envs(env.iter().copied())
+        .envs(slot.map(|value| (SLOT, value)))
         .output()
         .unwrap();
     assert!(status.status.success(), "{}", String::from_utf8_lossy(&status.stderr));
@@ -117,10 +128,10 @@ fn starts(presets: &[longboat_api::v1alpha2::LLMInferenceServiceConfig]) -> Vec<
     let mut starts = Vec::new();
     for spec in specs() {
         for tls in [false, true] {
-            for (place, command) in commands(presets, &spec, tls) {
+            for (place, command, slot) in commands(presets, &spec, tls) {
                 // Half of the environments for each: with and without TLS, only three flags differ.
                 for (version, env) in WORLDS.into_iter().skip(usize::from(tls)).step_by(2) {
-                    let text = started(&folder, &command, version, env);
+                    let text = started(&folder, &command, slot.as_deref(), version, env);
                     starts.push(json!({
                         "spec": spec, "tls": tls, "place": place, "version": version, "env": env,
                         "started": text.lines().collect::<Vec<_>>(),

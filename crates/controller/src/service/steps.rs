@@ -196,8 +196,8 @@ impl<'a> Reconcile<'a> {
         let effective = match composed {
             Ok(effective) => effective,
             Err(error) => {
-                if error.has_event() {
-                    context.events.once(subject, "Warning", error.reason(), error.to_string());
+                if let Some(warning) = error.event() {
+                    context.events.once(subject, "Warning", warning.reason, warning.message);
                 }
                 return failed(Outcome::of_error(&error, is_stopped));
             }

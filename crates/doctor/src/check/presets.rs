@@ -12,7 +12,7 @@ use crate::{
 pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
     let system = facts.snapshot.system_namespace.as_deref();
     let Ok(builtin) = presets::builtin(&facts.preset_names, system) else { return };
-    for suffix in preset::WELL_KNOWN {
+    for suffix in preset::shipped() {
         let name = facts.preset_names.full(suffix);
         let object = format!("LLMInferenceServiceConfig {system}/{name}");
         let live = facts.configs.iter().find(|config| {

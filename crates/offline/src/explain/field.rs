@@ -52,7 +52,7 @@ pub enum SetterKind {
     Runtime,
     /// A config of the platform, selected by the content of the service.
     Preset,
-    /// A config to which the service refers.
+    /// A config of the user: one to which the service refers, or one that takes the place of a preset.
     BaseRef,
     /// The service.
     Spec,

@@ -43,20 +43,23 @@ pub(super) fn of(scene: &Scene, service: &LLMInferenceService, effective: &Effec
     let view = View { scene, service, effective };
     let provenance = effective.provenance();
     let mut layers: Vec<LayerView> = Vec::new();
-    for (config, layer) in effective.applied.iter().zip(effective.layers()) {
+    let base_refs = effective.applied.len().saturating_sub(service.spec.base_refs.len());
+    for (at, (config, layer)) in effective.applied.iter().zip(effective.layers()).enumerate() {
         let origin = layer.origin();
         let because = match config.source {
             ConfigSource::ServingRuntime => "spec.runtime".to_owned(),
-            ConfigSource::Preset => {
+            ConfigSource::UserRef if at >= base_refs => format!("spec.baseRefs[{}]", at - base_refs),
+            source => {
                 let name = layer.name().as_str();
                 let suffix = name.strip_prefix(&scene.preset_names.prefix).unwrap_or(name);
                 // A pinned name may have another release's prefix.
                 let suffix = suffix.find("config-llm-").map_or(suffix, |at| &suffix[at..]);
-                presets::why(suffix).to_owned()
-            }
-            ConfigSource::UserRef => {
-                let at = service.spec.base_refs.iter().position(|reference| reference.name == config.name);
-                format!("spec.baseRefs[{}]", at.unwrap_or_default())
+                let why = presets::why(suffix);
+                if source == ConfigSource::Preset {
+                    why.to_owned()
+                } else {
+                    format!("in place of the platform's preset: {why}")
+                }
             }
         };
         layers.push(LayerView {

@@ -256,6 +256,10 @@ fn failed(document: &Document, name: &ObjectName, error: &ComposeError) -> Findi
             "spec.router.scheduler.config"
         }
         ComposeError::Devices(_) => "metadata.annotations",
+        ComposeError::KvTransferSlot { workload: "worker" } => "spec.worker",
+        ComposeError::KvTransferSlot { workload: "prefill template" } => "spec.prefill.template",
+        ComposeError::KvTransferSlot { workload: "prefill worker" } => "spec.prefill.worker",
+        ComposeError::KvTransferSlot { .. } => "spec.template",
         ComposeError::ConfigNotFound { .. } | ComposeError::TemplateExecution(_) => "spec.baseRefs",
         ComposeError::RuntimeNotFound { .. } | ComposeError::RuntimeUnsupported { .. } => "spec.runtime",
         _ => "spec",

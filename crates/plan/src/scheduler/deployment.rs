@@ -8,11 +8,12 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 use longboat_api::{labels::component, reasons::event::SCHEDULER_CONFIG_KEPT, v1alpha2::SchedulerSpec};
+use longboat_compose::version;
 use longboat_key::Name;
 
 use super::{
     config::{self, Origin},
-    tokenizer, transform, version,
+    tokenizer, transform,
 };
 use crate::{
     context::Context,

@@ -12,14 +12,13 @@ pub(crate) mod service;
 mod service_account;
 pub(crate) mod tokenizer;
 mod transform;
-mod version;
 
 pub use loading::{ConfigOrigin, PickerRefusal, RefusedBy, refusal_of_spec};
 pub use transform::TransformError;
-pub use version::VersionError;
 
 use k8s_openapi::api::apps::v1::Deployment;
 use longboat_api::{reasons::event::DEPRECATED_PLUGIN, v1alpha2::SchedulerSpec};
+pub use longboat_compose::version::VersionError;
 use longboat_key::Name;
 use serde_json::Value;
 

@@ -1,14 +1,11 @@
 //! Migrates an older picker configuration to what the picker's version understands.
 
 use k8s_openapi::api::core::v1::{Container, PodSpec};
+use longboat_compose::version::{Version, VersionError};
 use serde_json::{Map, Value, json};
 use thiserror::Error;
 
-use super::{
-    config::PRECISE_SCORER,
-    config_text, precise_prefix,
-    version::{Version, VersionError},
-};
+use super::{config::PRECISE_SCORER, config_text, precise_prefix};
 use crate::{flags, yaml};
 
 /// Why a picker's pod cannot be migrated to its version.

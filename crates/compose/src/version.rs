@@ -1,13 +1,13 @@
-//! The picker's version, as declared by its pod template.
+//! The picker's version, as declared by the annotations of its pod template.
 
 use thiserror::Error;
 
 /// The annotation on the pod template that says which release of the picker the image is.
-pub(super) const ANNOTATION: &str = "app.kubernetes.io/version";
+pub const ANNOTATION: &str = "app.kubernetes.io/version";
 
 /// Major, minor and patch of a picker, and whether it is the release itself: a pre-release is older.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Version(u64, u64, u64, bool);
+pub struct Version(u64, u64, u64, bool);
 
 /// A version annotation that is not `X.Y.Z`.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -16,7 +16,7 @@ pub struct VersionError(String);
 
 impl Version {
     /// A release by its numbers.
-    pub(super) const fn new(major: u64, minor: u64, patch: u64) -> Self {
+    pub const fn new(major: u64, minor: u64, patch: u64) -> Self {
         Self(major, minor, patch, true)
     }
 
@@ -24,7 +24,7 @@ impl Version {
     ///
     /// # Errors
     /// If the text is not three numbers, with or without a pre-release suffix. A leading `v` is an error too.
-    pub(super) fn parse(text: &str) -> Result<Self, VersionError> {
+    pub fn parse(text: &str) -> Result<Self, VersionError> {
         if text.is_empty() {
             return Ok(Self::new(0, 0, 0));
         }
