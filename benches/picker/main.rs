@@ -37,7 +37,12 @@ fn main() {
         _ => {
             let (flags, rows): (Vec<String>, _) =
                 arguments.into_iter().partition(|argument| argument.starts_with("--"));
-            measure(flags.iter().any(|flag| flag == "--quick"), &Wanted(rows));
+            let name = flags.iter().find_map(|flag| flag.strip_prefix("--policy=")).unwrap_or("reference");
+            let (_, policy) = POLICIES
+                .iter()
+                .find(|(known, _)| *known == name)
+                .expect("--policy is one of reference, llm-d and longboat");
+            measure(flags.iter().any(|flag| flag == "--quick"), policy, &Wanted(rows));
         }
     }
 }
@@ -58,7 +63,14 @@ fn program() -> PathBuf {
     program
 }
 
-fn measure(quick: bool, wanted: &Wanted) {
+/// The configurations that can be measured.
+const POLICIES: [(&str, &str); 3] = [
+    ("reference", include_str!("policies/reference.yaml")),
+    ("llm-d", include_str!("policies/llm-d.yaml")),
+    ("longboat", include_str!("policies/longboat.yaml")),
+];
+
+fn measure(quick: bool, policy: &str, wanted: &Wanted) {
     longboat_tls::install_default_provider();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     runtime.block_on(async {
@@ -70,7 +82,7 @@ fn measure(quick: bool, wanted: &Wanted) {
         }
         let folder = tempfile::tempdir().unwrap();
         let list = file(folder.path().join("ten.json"), &endpoints, 1);
-        bench(&list, &endpoints).table(if quick { 1 } else { 5 }, wanted).await;
+        bench(&list, &endpoints, policy).table(if quick { 1 } else { 5 }, wanted).await;
         if wanted.has("a streamed chunk") {
             // Slow engines, because each token has its own chunk only if the next one comes later.
             let mut slow = Vec::new();
@@ -78,24 +90,24 @@ fn measure(quick: bool, wanted: &Wanted) {
                 slow.push(engine(100 + number, "20ms", &stop).await);
             }
             let list = file(folder.path().join("slow.json"), &slow, 1);
-            bench(&list, &slow).chunks(if quick { 1 } else { 5 }).await;
+            bench(&list, &slow, policy).chunks(if quick { 1 } else { 5 }).await;
         }
         if wanted.has("16 MB bodies") {
-            large(&endpoints, &list, if quick { 4 } else { 20 }).await;
+            large(&endpoints, &list, policy, if quick { 4 } else { 20 }).await;
         }
         if wanted.has("idle") {
             // As many as in the table, and more.
             for names in [1, 10, 20] {
                 let list = file(folder.path().join("idle.json"), &endpoints, names);
-                idle(&list, &endpoints, names, if quick { 5 } else { 20 }).await;
+                idle(&list, &endpoints, policy, names, if quick { 5 } else { 20 }).await;
             }
         }
     });
 }
 
 /// Starts an Envoy, a picker and a floor (a server that picks nothing) for these endpoints.
-fn bench(list: &Path, endpoints: &[SocketAddr]) -> Bench {
-    let (picker, floor) = (Measured::picker(list), Measured::floor(endpoints));
+fn bench(list: &Path, endpoints: &[SocketAddr], policy: &str) -> Bench {
+    let (picker, floor) = (Measured::picker(list, policy), Measured::floor(endpoints));
     let port = |pickers: &[SocketAddr]| Port {
         pickers: pickers.to_vec(),
         endpoints: endpoints.to_vec(),
@@ -270,8 +282,8 @@ fn median(mut figures: Vec<f64>) -> f64 {
 }
 
 /// Measures the memory with long request bodies, two at a time.
-async fn large(endpoints: &[SocketAddr], list: &Path, count: usize) {
-    let picker = Measured::picker(list);
+async fn large(endpoints: &[SocketAddr], list: &Path, policy: &str, count: usize) {
+    let picker = Measured::picker(list, policy);
     let port = Port { pickers: vec![picker.address], endpoints: endpoints.to_vec(), ..Port::default() };
     let envoy = Envoy::start(&program(), &[port]);
     let (http, before) = (load::client(), picker.memory());
@@ -293,10 +305,10 @@ async fn large(endpoints: &[SocketAddr], list: &Path, count: usize) {
 }
 
 /// Measures the CPU usage without requests. The discovery file lists each endpoint under `names` names.
-async fn idle(list: &Path, endpoints: &[SocketAddr], names: usize, seconds: u64) {
+async fn idle(list: &Path, endpoints: &[SocketAddr], policy: &str, names: usize, seconds: u64) {
     let page = load::client().get(format!("http://{}/metrics", endpoints[0]).parse().unwrap()).await.unwrap();
     let bytes = http_body_util::BodyExt::collect(page.into_body()).await.unwrap().to_bytes().len();
-    let picker = Measured::picker(list);
+    let picker = Measured::picker(list, policy);
     let before = picker.cpu();
     tokio::time::sleep(Duration::from_secs(seconds)).await;
     let cores = picker.cpu().all.saturating_sub(before.all).as_secs_f64() / seconds as f64;

@@ -41,17 +41,14 @@ pub(crate) struct Memory {
 
 impl Measured {
     /// Starts the picker of `LONGBOAT_BINARY`, or that of this program, on a free port, with the endpoints of a file.
-    pub(crate) fn picker(endpoints: &Path) -> Self {
+    pub(crate) fn picker(endpoints: &Path, policy: &str) -> Self {
         let port = crate::envoy::free_port();
-        let config = format!(
-            "apiVersion: llm-d.ai/v1alpha1\nkind: EndpointPickerConfig\nplugins:\n\
-             - {{type: file-discovery, parameters: {{path: '{}'}}}}\n- {{type: queue-scorer}}\n\
-             - {{type: kv-cache-utilization-scorer}}\n- {{type: prefix-cache-scorer}}\n\
-             schedulingProfiles: [{{name: default, plugins: [{{pluginRef: queue-scorer, weight: 2}}, \
-             {{pluginRef: kv-cache-utilization-scorer, weight: 2}}, {{pluginRef: prefix-cache-scorer, weight: 3}}]}}]\n\
-             dataLayer: {{discovery: {{pluginRef: file-discovery}}}}\n",
+        let discovery = format!(
+            "plugins:\n- {{type: file-discovery, parameters: {{path: '{}'}}}}\n",
             endpoints.display()
         );
+        let config = policy.replacen("plugins:\n", &discovery, 1)
+            + "dataLayer: {discovery: {endpoints: {pluginRef: file-discovery}}}\n";
         let (program, role) = match std::env::var_os("LONGBOAT_BINARY") {
             Some(binary) => (binary.into(), "epp"),
             None => (std::env::current_exe().unwrap(), "picker"),

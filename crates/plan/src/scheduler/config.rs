@@ -30,7 +30,8 @@ pub(super) fn attach(
     inline: Option<String>,
     live: Option<&[String]>,
 ) -> Origin {
-    let spreads = knows_sharing(context, container);
+    let is_ours =
+        container.image.as_ref().is_some_and(|image| is_ours(image, &context.snapshot.platform.images));
     let args = container.args.get_or_insert_default();
     flags::split_config(args);
     let (pair, origin) = match inline {
@@ -41,10 +42,12 @@ pub(super) fn attach(
             match live.map(|pair| (default_in(&pair[1]), pair)) {
                 Some((None, pair)) => (pair, Origin::Kept),
                 found => {
-                    // A live picker whose default does not spread conversations keeps it that way.
-                    let spreads =
-                        spreads && found.is_none_or(|(live, _)| live.is_some_and(|live| live.spreads));
-                    let text = yaml::to_yaml(&default(Shape::of(context, spreads)));
+                    // A live picker keeps the way in which its default spreads conversations.
+                    let live =
+                        found.and_then(|(live, _)| live).map_or(Spread::FewestRequests, |live| live.spread);
+                    // Another picker would not start with parameters and plugins that it does not know.
+                    let spread = if is_ours { live } else { Spread::AsReference };
+                    let text = yaml::to_yaml(&default(Shape::of(context, spread)));
                     (["--config-text".to_owned(), text], Origin::Default)
                 }
             }
@@ -61,27 +64,32 @@ struct Shape {
     disaggregated: bool,
     /// Whether there are adapters.
     adapters: bool,
-    /// Whether conversations with one system prompt are spread over the endpoints.
-    spreads: bool,
+    spread: Spread,
 }
 
-/// Whether the picker is Longboat's. Another picker would not start with a parameter that it does not know.
-fn knows_sharing(context: &Context, container: &Container) -> bool {
-    container.image.as_ref().is_some_and(|image| is_ours(image, &context.snapshot.platform.images))
+/// How a default spreads conversations with one system prompt over the endpoints. Each later way was the default of a later
+/// release of Longboat.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Spread {
+    /// As the reference: not at all.
+    AsReference,
+    /// The system prompt is no affinity.
+    SharedPrefixes,
+    /// Also, new conversations go where the fewest requests went.
+    FewestRequests,
 }
 
 impl Shape {
     fn all() -> impl Iterator<Item = Self> {
-        (0..8_u8).map(|bits| Self {
-            disaggregated: bits & 1 != 0,
-            adapters: bits & 2 != 0,
-            spreads: bits & 4 != 0,
+        let spreads = [Spread::AsReference, Spread::SharedPrefixes, Spread::FewestRequests];
+        spreads.into_iter().flat_map(|spread| {
+            (0..4_u8).map(move |bits| Self { disaggregated: bits & 1 != 0, adapters: bits & 2 != 0, spread })
         })
     }
 
-    fn of(context: &Context, spreads: bool) -> Self {
+    fn of(context: &Context, spread: Spread) -> Self {
         let adapters = context.spec.model.lora.as_ref().is_some_and(|lora| !lora.adapters.is_empty());
-        Self { disaggregated: context.spec.prefill.is_some(), adapters, spreads }
+        Self { disaggregated: context.spec.prefill.is_some(), adapters, spread }
     }
 }
 
@@ -93,7 +101,9 @@ fn default_in(text: &str) -> Option<Shape> {
     let present = plugins(&live)?;
     Shape::all().find(|shape| {
         let Value::Object(default) = default(*shape) else { return false };
-        default["schedulingProfiles"] == live.get("schedulingProfiles").cloned().unwrap_or_default()
+        let is_same = |field: &str| Some(&default[field]) == live.get(field);
+        is_same("apiVersion")
+            && is_same("schedulingProfiles")
             && plugins(&default).is_some_and(|plugins| present.starts_with(&plugins))
     })
 }
@@ -105,8 +115,9 @@ const LORA_SCORER: &str = "lora-affinity-scorer";
 
 /// The default configuration for a shape.
 fn default(shape: Shape) -> Value {
-    let (mut plugins, mut profiles) = if shape.disaggregated { disaggregated() } else { single_profile() };
-    if shape.spreads {
+    let (mut plugins, mut profiles) =
+        if shape.disaggregated { disaggregated() } else { single_profile(shape.spread) };
+    if shape.spread != Spread::AsReference {
         // A prefix that more than five conversations share counts as a system prompt; up to five may be questions about one
         // document, which stay together. This plugin comes first, so that the default without it is not a prefix of the
         // default with it.
@@ -131,8 +142,10 @@ fn default(shape: Shape) -> Value {
             json!({"name": name, "plugins": references.collect::<Vec<_>>()})
         })
         .collect();
+    // Earlier defaults keep the version that they were written in, because another text would roll their pickers.
+    let version = if shape.spread == Spread::FewestRequests { "llm-d.ai/v1" } else { "llm-d.ai/v1alpha1" };
     json!({
-        "apiVersion": "llm-d.ai/v1alpha1",
+        "apiVersion": version,
         "kind": "EndpointPickerConfig",
         "plugins": plugins,
         "schedulingProfiles": profiles,
@@ -144,20 +157,24 @@ type References = Vec<(&'static str, Option<u8>)>;
 /// A list of plugins, and profiles by name.
 type Parts = (Vec<Value>, Vec<(&'static str, References)>);
 
-fn single_profile() -> Parts {
+fn single_profile(spread: Spread) -> Parts {
+    let no_hit = match spread {
+        Spread::AsReference | Spread::SharedPrefixes => "no-hit-lru-scorer",
+        Spread::FewestRequests => "no-hit-least-requests-scorer",
+    };
     let plugins = [
         "single-profile-handler",
         "queue-scorer",
         "kv-cache-utilization-scorer",
         "prefix-cache-scorer",
-        "no-hit-lru-scorer",
+        no_hit,
         "max-score-picker",
     ];
     let references = vec![
         ("queue-scorer", Some(2)),
         ("kv-cache-utilization-scorer", Some(2)),
         ("prefix-cache-scorer", Some(3)),
-        ("no-hit-lru-scorer", Some(2)),
+        (no_hit, Some(2)),
         ("max-score-picker", None),
     ];
     (plugins.map(|plugin| json!({"type": plugin})).to_vec(), vec![("default", references)])

@@ -83,31 +83,62 @@ fn a_picker_keeps_a_configuration_that_is_no_default_and_the_user_is_told() {
     assert_eq!(said(&world), ["SchedulerConfigKept"]);
 }
 
+/// The parts of the default that earlier releases did not write, and what they wrote.
+const SHARED_PREFIXES: (&str, &str) =
+    ("- parameters:\n    sharedPrefixAfter: 5\n  type: approx-prefix-cache-producer\n", "");
+const FEWEST_REQUESTS: [(&str, &str); 2] = [
+    ("no-hit-least-requests-scorer", "no-hit-lru-scorer"),
+    ("apiVersion: llm-d.ai/v1\n", "apiVersion: llm-d.ai/v1alpha1\n"),
+];
+
+fn replaced(arg: &str, changes: &[(&str, &str)]) -> String {
+    changes.iter().fold(arg.to_owned(), |arg, (from, to)| arg.replace(from, to))
+}
+
 #[test]
 fn a_new_picker_spreads_conversations_and_a_running_one_goes_on_as_it_does() {
-    const SPREADS: &str = "- parameters:\n    sharedPrefixAfter: 5\n  type: approx-prefix-cache-producer\n";
-    let spreads = |world: &ClusterModel| picker_args(world).iter().any(|arg| arg.contains(SPREADS));
-    let mut world = settled(&[plain()]);
-    assert!(spreads(&world), "{:?}", picker_args(&world));
-    world.put(with_prefill(), NAMESPACE);
-    world.settle();
-    assert!(spreads(&world), "another shape");
-    // The configuration that a release without this plugin would write.
-    let mut picker = world
-        .snapshot
-        .deployments
-        .get(Namespace(NAMESPACE), Name("llm-kserve-router-scheduler"))
-        .unwrap()
-        .clone();
-    let pod = picker.spec.as_mut().unwrap().template.spec.as_mut().unwrap();
-    for arg in pod.containers[0].args.iter_mut().flatten() {
-        *arg = arg.replace(SPREADS, "");
+    let newest = picker_args(&settled(&[plain()]));
+    let has = |args: &[String], part: &str| args.iter().any(|arg| arg.contains(part));
+    for (part, _) in FEWEST_REQUESTS.iter().chain([&SHARED_PREFIXES]) {
+        assert!(has(&newest, part), "{newest:?}");
     }
-    world.store(picker);
-    world.put(plain(), NAMESPACE);
-    world.settle();
-    assert!(!spreads(&world), "a running picker goes on as it does");
-    assert_eq!(said(&world), Vec::<&str>::new());
+    let reference = [FEWEST_REQUESTS[0], FEWEST_REQUESTS[1], SHARED_PREFIXES];
+    for earlier in [&FEWEST_REQUESTS[..], &reference] {
+        let mut world = settled(&[plain()]);
+        let mut picker = world
+            .snapshot
+            .deployments
+            .get(Namespace(NAMESPACE), Name("llm-kserve-router-scheduler"))
+            .unwrap()
+            .clone();
+        let pod = picker.spec.as_mut().unwrap().template.spec.as_mut().unwrap();
+        for arg in pod.containers[0].args.iter_mut().flatten() {
+            *arg = replaced(arg, earlier);
+        }
+        world.store(picker);
+        world.settle();
+        let before: Vec<String> = newest.iter().map(|arg| replaced(arg, earlier)).collect();
+        assert_ne!(before, newest);
+        assert_eq!(picker_args(&world), before, "the text of an earlier release stays, so no picker rolls");
+        for shape in [with_prefill(), plain()] {
+            world.put(shape, NAMESPACE);
+            world.settle();
+            let args = picker_args(&world);
+            assert_eq!(has(&args, SHARED_PREFIXES.0), has(&before, SHARED_PREFIXES.0), "{args:?}");
+            assert!(has(&args, FEWEST_REQUESTS[1].1), "{args:?}");
+        }
+        assert_eq!(picker_args(&world), before);
+        assert_eq!(said(&world), Vec::<&str>::new());
+    }
+}
+
+#[test]
+fn the_default_is_the_policy_that_the_simulations_measure() {
+    let policy = include_str!("../../../../benches/picker/policies/longboat.yaml");
+    let read = |text: &str| serde_saphyr::from_str::<serde_json::Value>(text).unwrap();
+    let args = picker_args(&settled(&[plain()]));
+    let text = args.iter().find(|arg| arg.contains("EndpointPickerConfig")).unwrap();
+    assert_eq!(read(text), read(policy));
 }
 
 #[test]

@@ -75,7 +75,7 @@ fn collect_refused(world: &ClusterModel, case: &Case, refused: &mut BTreeSet<Str
         let namespace = Namespace::of(&service.metadata);
         let picker = names::scheduler(Name::of(&service.metadata));
         let Some(picker) = world.snapshot.deployments.get(namespace, Name(&picker)) else { continue };
-        let found = PickerRefusal::of(picker, &world.snapshot.config_maps);
+        let found = PickerRefusal::of(picker, &world.snapshot.config_maps, &world.snapshot.platform.images);
         let scheduler = service.spec.router.as_ref().and_then(|router| router.scheduler.as_ref());
         let warned = scheduler.and_then(|own| refusal_of_spec(own, service.spec.base_refs.is_empty()));
         assert!(found.is_some() || warned.is_none(), "{}: a false warning: {warned:?}", case.name);

@@ -82,6 +82,8 @@ pub(crate) struct Matches {
     /// For each prompt, the number of known blocks before the prompt differs from all remembered ones. 0 for a prompt that
     /// does not differ, and for one of which nothing is known.
     forks: Vec<usize>,
+    /// Whether a prompt leaves all remembered ones before the end of the one that it matches longest.
+    leaves: bool,
     block_tokens: u32,
     /// Whether these matches say where a request should go, instead of which blocks are cached.
     planned: bool,
@@ -99,6 +101,7 @@ impl Matches {
             own,
             own_total: total,
             forks: Vec::new(),
+            leaves: false,
             block_tokens,
             planned: false,
         }
@@ -149,6 +152,12 @@ impl Matches {
         if self.own_total == 0 { 0.0 } else { f64::from(self.own(candidate)) / f64::from(self.own_total) }
     }
 
+    /// Whether the request probably begins a conversation: no candidate knows anything of it but what many prompts share, or it
+    /// leaves a remembered prompt in its middle, where the next turn of a conversation goes on at its end.
+    pub(crate) fn begins(&self) -> bool {
+        self.own_total > 1 && (self.leaves || self.is_cold())
+    }
+
     /// Whether no candidate holds any `own` block.
     pub(crate) fn is_cold(&self) -> bool {
         self.own.iter().all(|&blocks| blocks == 0)
@@ -195,7 +204,7 @@ impl PrefixIndex {
 
     /// Counts the leading blocks of one prompt that each candidate holds.
     fn walk(&self, hashes: &[u64], candidates: &[Snapshot], matches: &mut Matches) {
-        let shared = self.shared(hashes, &mut matches.forks);
+        let shared = self.shared(hashes, matches);
         matches.own_total -= count(shared);
         let mut holding: Vec<usize> = (0..candidates.len()).collect();
         let mut depth = 0;
@@ -214,20 +223,23 @@ impl PrefixIndex {
         }
     }
 
-    /// Returns the number of leading blocks that many prompts share. Adds the number of known blocks to `forks`, if the
-    /// prompt goes on after them.
-    fn shared(&self, hashes: &[u64], forks: &mut Vec<usize>) -> usize {
+    /// Returns the number of leading blocks that many prompts share. Records where the prompt goes on differently.
+    fn shared(&self, hashes: &[u64], matches: &mut Matches) -> usize {
         if self.settings.shared_after == 0 {
             return 0;
         }
-        let (mut shared, mut depth) = (0, 0);
+        let (mut shared, mut depth, mut leaves) = (0, 0, false);
         for (node, known) in self.tree.path(hashes) {
             depth += known;
             if known == node.len() && node.forks() >= self.settings.shared_after {
                 shared = depth;
             }
+            // The last block of a prompt is often partial, and then the next turn has another one.
+            leaves = if known == node.len() { node.forks() > 0 } else { known + 1 < node.len() };
         }
-        forks.push(if depth < hashes.len() { depth } else { 0 });
+        let goes_on = depth < hashes.len();
+        matches.leaves |= goes_on && leaves;
+        matches.forks.push(if goes_on { depth } else { 0 });
         shared
     }
 

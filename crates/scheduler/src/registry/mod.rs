@@ -94,6 +94,7 @@ const TYPES: &[(&str, Stability, Stage, Build)] = &[
     ("precise-prefix-cache-scorer", Beta, Producer, scorers::precise_prefix::build),
     ("mm-embeddings-cache-scorer", Beta, Scheduling, scorers::encoder_cache::build),
     ("no-hit-lru-scorer", Beta, Scheduling, scorers::no_hit_lru::build),
+    ("no-hit-least-requests-scorer", Beta, Scheduling, scorers::no_hit_requests::build),
     ("context-length-aware", Beta, Scheduling, scorers::context_length::build),
     ("session-affinity-scorer", Alpha, Scheduling, scorers::session_affinity::build),
     ("endpoint-attribute-scorer", Alpha, Scheduling, scorers::endpoint_attribute::build),

@@ -10,6 +10,7 @@ pub(crate) mod latency;
 pub(crate) mod load_aware;
 pub(crate) mod lora_affinity;
 pub(crate) mod no_hit_lru;
+pub(crate) mod no_hit_requests;
 pub(crate) mod precise_prefix;
 pub(crate) mod prefix_cache;
 pub(crate) mod queue;

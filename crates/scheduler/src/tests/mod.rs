@@ -9,6 +9,7 @@ mod p2p;
 mod pairing;
 mod picks;
 pub(crate) mod plugins;
+mod policies;
 mod precise;
 mod published;
 mod sessions;

@@ -89,6 +89,12 @@ pub(super) const PLUGINS: &[Description] = &[
         ],
     ),
     described(
+        "no-hit-least-requests-scorer",
+        "Of Longboat only. Spreads requests without a cached prefix: prefers the pods that were sent the fewest requests lately. A \
+         request that begins a conversation counts as ten, because its next turns will follow it.",
+        &[("halfLifeSeconds", "Time in which a request's share of the count halves. Default 60."), PRODUCER],
+    ),
+    described(
         "mm-embeddings-cache-scorer",
         "Prefers pods that have probably encoded most of the request's images, audio and videos before.",
         &[(

@@ -1,0 +1,122 @@
+//! The policies of `benches/picker`: each loads, and llm-d's defaults route by their parameters.
+
+use rand::{SeedableRng, rngs::StdRng};
+
+use super::plugins::{RequestHeaders, pool};
+use crate::{
+    Decision, Metrics, Options, Prompt, Request, Scheduler, Snapshot, State,
+    config::{EndpointPickerConfig, load},
+};
+
+const LLM_D: &str = include_str!("../../../../benches/picker/policies/llm-d.yaml");
+const LLM_D_PD: &str = include_str!("../../../../benches/picker/policies/llm-d-pd.yaml");
+
+fn scheduler(config: &str) -> Scheduler {
+    let loaded = load(config, &[], Options { allow_experimental: false, trace: true }).unwrap();
+    assert!(loaded.config.deprecations().is_empty() && loaded.config.warnings().is_empty());
+    loaded.scheduler
+}
+
+fn pick(scheduler: &Scheduler, state: &State, pool: &[Snapshot], (prompt, seed): (&str, u64)) -> Decision {
+    let prompts = [Prompt::from(prompt.as_bytes().to_vec())];
+    let request = Request {
+        id: "r",
+        model: "m",
+        cache_salt: "",
+        prompts: &prompts,
+        exact: false,
+        multimodal: false,
+        priority: 0,
+        predictions: &[],
+        together: None,
+        media: &[],
+        headers: &RequestHeaders::default(),
+    };
+    scheduler.schedule(state, &request, pool, 0, &mut StdRng::seed_from_u64(seed)).unwrap()
+}
+
+#[test]
+fn llm_ds_default_stays_where_the_prefix_is_until_the_wait_is_too_long() {
+    let scheduler = scheduler(LLM_D);
+    let mut state = scheduler.state();
+    let pool = pool(vec![(Metrics::default(), &[]); 4]);
+    let first = pick(&scheduler, &state, &pool, (&"a".repeat(4096), 0));
+    let home = first.primary_run().targets[0];
+    let mut held = vec![scheduler.commit(&mut state, &first)];
+    // The continuation shares more than 80 % with the first prompt, so it stays, although the endpoint is the busiest.
+    let next = "a".repeat(4096) + &"b".repeat(512);
+    assert!(
+        (0..8).all(|seed| pick(&scheduler, &state, &pool, (&next, seed)).primary_run().targets[0] == home)
+    );
+    // A prompt that shares less than 80 % goes where fewer tokens are in flight.
+    let other = "a".repeat(2048) + &"b".repeat(2048);
+    assert!(
+        (0..8).all(|seed| pick(&scheduler, &state, &pool, (&other, seed)).primary_run().targets[0] != home)
+    );
+    // 18 seconds of prefill at 15928 tokens a second are 286704 tokens.
+    let long = "a".repeat(4096) + &"c".repeat(4 * 285_000);
+    let busy = pick(&scheduler, &state, &[pool[home].clone()], (&long, 0));
+    held.push(scheduler.commit(&mut state, &busy));
+    assert!(
+        (0..8).all(|seed| pick(&scheduler, &state, &pool, (&next, seed)).primary_run().targets[0] == home)
+    );
+    let more = pick(&scheduler, &state, &[pool[home].clone()], (&"d".repeat(4 * 2000), 0));
+    held.push(scheduler.commit(&mut state, &more));
+    assert!(
+        (0..8).all(|seed| pick(&scheduler, &state, &pool, (&next, seed)).primary_run().targets[0] != home)
+    );
+    held.into_iter().for_each(|held| state.release(held));
+    assert!(
+        (0..8).all(|seed| pick(&scheduler, &state, &pool, (&next, seed)).primary_run().targets[0] == home)
+    );
+}
+
+#[test]
+fn llm_ds_default_for_separate_pods_prefills_by_prefix_and_decodes_by_load() {
+    let scheduler = scheduler(LLM_D_PD);
+    let mut state = scheduler.state();
+    let role = |role| (Metrics::default(), role);
+    let prefill: &[(&str, &str)] = &[("llm-d.ai/role", "prefill")];
+    let decode: &[(&str, &str)] = &[("llm-d.ai/role", "decode")];
+    let pool = pool(vec![role(prefill), role(prefill), role(decode), role(decode)]);
+    let stages =
+        |decision: &Decision| (decision.stages().prefill.unwrap(), decision.stages().decode.unwrap());
+    let prompt = "a".repeat(4096);
+    let first = pick(&scheduler, &state, &pool, (&prompt, 0));
+    let (prefiller, decoder) = stages(&first);
+    assert!(prefiller < 2 && decoder >= 2);
+    let _held = scheduler.commit(&mut state, &first);
+    for seed in 0..8 {
+        let next = pick(&scheduler, &state, &pool, (&prompt, seed));
+        assert_eq!(stages(&next), (prefiller, 5 - decoder), "the prefix stays, the other decoder is idle");
+    }
+}
+
+/// Every parameter of llm-d's defaults, with the value that it has if it is not set.
+#[test]
+fn the_parameters_of_llm_ds_defaults_are_known_with_their_values() {
+    for (plugin, parameters) in [
+        (
+            "approx-prefix-cache-producer",
+            "autoTune: true, blockSizeTokens: 16, maxPrefixTokensToMatch: 131072, lruCapacityPerServer: 31250",
+        ),
+        (
+            "prefix-cache-affinity-filter",
+            "affinityThreshold: 0.8, explorationProbability: 0, maxTTFTPenaltyMs: 18000, ttftSource: prefillThroughput, \
+             peakPrefillThroughput: 15928",
+        ),
+        ("token-load-scorer", "queueThresholdTokens: 4194304"),
+        ("active-request-scorer", "idleThreshold: 0, maxBusyScore: 1.0"),
+        ("inflight-load-producer", "addEstimatedOutputTokens: false"),
+    ] {
+        let entry = format!("- type: {plugin}\n");
+        assert!(LLM_D_PD.contains(&entry), "{plugin}");
+        let text = LLM_D_PD.replace(&entry, &format!("- type: {plugin}\n  parameters: {{{parameters}}}\n"));
+        let config = EndpointPickerConfig::parse(&text).unwrap();
+        Scheduler::new(&config, Options::default()).unwrap_or_else(|error| panic!("{plugin}: {error}"));
+        let wrong = text.replace(&format!("{{{parameters}}}"), "{nothing: 1}");
+        let error =
+            Scheduler::new(&EndpointPickerConfig::parse(&wrong).unwrap(), Options::default()).unwrap_err();
+        assert!(error.to_string().contains("there is no field \"nothing\""), "{error}");
+    }
+}
