@@ -243,7 +243,8 @@ fn too_long(most: usize) -> Refusal {
     Refusal::parameter("input_tokens", message, Some(&first))
 }
 
-/// Returns the limit of the answer that the client asks for, in `max_tokens` or under the newer name. A limit that only the prompt makes too large is lowered later.
+/// Returns the limit of the answer that the client asks for, in `max_tokens` or under the newer name. A limit that only the
+/// prompt makes too large is lowered later.
 pub(crate) fn limit(card: &Card, fields: &Fields, newer: &str) -> Result<Option<usize>, Refusal> {
     let limit = sampling::limit(fields)?;
     match limit.filter(|limit| *limit > card.max_model_len) {
