@@ -9,12 +9,25 @@ use crate::{
     server::Server,
 };
 
+/// What the simulator always does, and vLLM only if it is told to: tools, details of usage, `/render`, adapters.
+const FLAGS: [&str; 11] = [
+    "--served-model-name",
+    "m",
+    "alias",
+    "--max-model-len",
+    "512",
+    "--enable-auto-tool-choice",
+    "--tool-call-parser",
+    "hermes",
+    "--enable-prompt-tokens-details",
+    "--enable-scale-out",
+    "--enable-lora",
+];
+
 #[tokio::test]
 async fn the_recorded_answers_are_those_of_this_vllm() {
     let Some(install) = Install::find().await else { return };
-    let flags = ["--served-model-name", "m", "alias", "--max-model-len", "512", "--enable-lora"];
-    let parser = ["--enable-auto-tool-choice", "--tool-call-parser", "hermes"];
-    let server = Server::start(&install, "small", &[&flags[..], &parser].concat()).await;
+    let server = Server::start(&install, "small", &FLAGS).await;
     let model = install.model("small").display().to_string();
     let mut answers = BTreeMap::new();
     for request in requests() {

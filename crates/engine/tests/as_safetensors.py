@@ -43,7 +43,8 @@ def main(file, folder):
     text = json.dumps(header).encode()
     (folder / "model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + b"".join(data))
     (folder / "config.json").write_text(json.dumps({
-        "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": get("embedding_length"), "num_hidden_layers": get("block_count"),
+        "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": get("embedding_length"),
+        "num_hidden_layers": get("block_count"),
         "num_attention_heads": heads, "num_key_value_heads": kv_heads, "intermediate_size": get("feed_forward_length"),
         "vocab_size": get("vocab_size"), "max_position_embeddings": get("context_length"), "hidden_act": "silu",
         "rope_theta": get("rope.freq_base"), "rms_norm_eps": get("attention.layer_norm_rms_epsilon"),

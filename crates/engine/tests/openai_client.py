@@ -128,7 +128,7 @@ follow = asked + [called.message.model_dump(exclude_none=True),
 assert chat(messages=follow, tools=[TOOL], tool_choice="none").choices[0].message.content
 
 refused(openai.NotFoundError, "The model `other` does not exist.", lambda: chat(model="other"))
-refused(openai.BadRequestError, "'max_tokens' or 'max_completion_tokens' is too large", lambda: chat(max_tokens=99999))
+refused(openai.BadRequestError, "max_tokens=99999 cannot be greater than max_model_len=2048", lambda: chat(max_tokens=99999))
 refused(openai.BadRequestError, "temperature must be non-negative", lambda: chat(temperature=-1))
 def function(name, key, schema):
     return {"type": "function", "function": {"name": name, "parameters": {
@@ -173,7 +173,7 @@ for fields, words in [
         ({"structured_outputs": {"grammar": "root ::= 1"}}, "structured_outputs.grammar is not supported by this server"),
         ({"guided_json": {"type": "string", "pattern": "a"}}, "guided_json: #: `pattern` is not supported")]:
     refused(openai.BadRequestError, words, lambda: chat(extra_body=fields))
-refused(openai.BadRequestError, "your request has at least ",
+refused(openai.BadRequestError, "your prompt contains at least 2049 input tokens",
         lambda: client.completions.create(model="m", prompt="a" * 20_000_000, max_tokens=1))
 refused(openai.BadRequestError, "Token id 99999999 is out of vocabulary",
         lambda: client.completions.create(model="m", prompt=[99999999], max_tokens=1))

@@ -55,7 +55,8 @@ impl IntendedDifferences {
         Self::read(&[PLANNED, SERVED])
     }
 
-    /// Returns the intended differences of the simulator from vLLM, with requests as cases.
+    /// Returns the intended differences of the simulator from vLLM: requests are the cases, and `RECORDED -> OURS` has parts of
+    /// both values.
     pub fn of_the_simulator() -> Self {
         Self::read(&[SIMULATOR])
     }
@@ -80,7 +81,7 @@ impl IntendedDifferences {
         let meant = self.0.iter().find(|meant| {
             fits(meant.case, case)
                 && fits_place(meant.place, &difference.place)
-                && (meant.recorded == "*" || difference.recorded.contains(meant.recorded))
+                && meant.fits_values(difference)
         })?;
         meant.used.set(true);
         Some(meant.reason)
@@ -89,6 +90,16 @@ impl IntendedDifferences {
     /// Returns the lines that match no difference.
     pub fn unused(&self) -> Vec<&'static str> {
         self.0.iter().filter(|meant| !meant.used.get()).map(|meant| meant.line).collect()
+    }
+}
+
+// === impl IntendedDifference ===
+
+impl IntendedDifference {
+    fn fits_values(&self, difference: &Difference) -> bool {
+        let (recorded, ours) = self.recorded.split_once(" -> ").unwrap_or((self.recorded, "*"));
+        (recorded == "*" || difference.recorded.contains(recorded))
+            && (ours == "*" || difference.ours.contains(ours))
     }
 }
 

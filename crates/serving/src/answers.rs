@@ -1,6 +1,9 @@
 //! Complete answers, collected from events, and their token counts.
 
-use futures::{StreamExt, stream::BoxStream};
+use futures::{
+    FutureExt, Stream, StreamExt,
+    stream::{self, BoxStream},
+};
 use serde_json::{Value, json};
 
 use crate::{Call, Event, Stop, Token};
@@ -14,13 +17,20 @@ pub(crate) struct Usage {
 }
 
 impl Usage {
-    pub(crate) fn json(self) -> Value {
+    /// Returns the counts alone, as in chunks before the last one.
+    pub(crate) fn counts(self) -> Value {
         json!({
             "prompt_tokens": self.prompt,
             "total_tokens": self.prompt + self.completion,
             "completion_tokens": self.completion,
-            "prompt_tokens_details": {"cached_tokens": self.cached},
         })
+    }
+
+    /// Returns the form at the end of a stream.
+    pub(crate) fn json(self) -> Value {
+        let mut usage = self.counts();
+        usage["prompt_tokens_details"] = json!({"cached_tokens": self.cached});
+        usage
     }
 }
 
@@ -64,6 +74,30 @@ pub(crate) async fn collect(
         }
     }
     (answers, usage)
+}
+
+/// Returns the events of a stream, each with the end of its answer if the limit ends the answer there: vLLM then sends both in one
+/// chunk. No event waits for the next one, so the end comes alone if it is late.
+pub(crate) fn with_ends(
+    events: BoxStream<'static, Event>,
+) -> impl Stream<Item = (Event, Option<Event>)> + Send {
+    stream::unfold((events.fuse(), None), |(mut events, next)| async {
+        let event = match next {
+            Some(event) => event,
+            None => events.next().await?,
+        };
+        let next = if tokens(&event) > 0 { events.next().now_or_never().flatten() } else { None };
+        Some(match next {
+            Some(end @ Event::Finished { reason: "length", .. }) => ((event, Some(end)), (events, None)),
+            next => ((event, None), (events, next)),
+        })
+    })
+}
+
+/// Writes why an answer ended into a choice of a chunk.
+pub(crate) fn finish(choice: &mut Value, reason: &str, stop: &Option<Stop>) {
+    choice["finish_reason"] = reason.into();
+    choice["stop_reason"] = json!(stop);
 }
 
 /// Returns how many tokens an event adds.

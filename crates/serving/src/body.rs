@@ -32,12 +32,11 @@ pub(crate) fn decode<T: DeserializeOwned>(body: &[u8]) -> Result<T, Refusal> {
         let path = error.path().to_string();
         // The library writes `.` for the path if the body as a whole is wrong.
         if path == "." {
-            Refusal::bad_request(format!("request body: {}", error.inner()))
+            Refusal::invalid("", format!("request body: {}", error.inner()))
         } else {
-            let message = format!("{path}: {}", error.inner());
-            Refusal::field(path, message)
+            Refusal::invalid(&path, format!("{path}: {}", error.inner()))
         }
     })?;
-    reader.end().map_err(|error| Refusal::bad_request(format!("request body: {error}")))?;
+    reader.end().map_err(|error| Refusal::invalid("", format!("request body: {error}")))?;
     Ok(value)
 }

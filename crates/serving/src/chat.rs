@@ -8,12 +8,13 @@ use serde_json::{Value, json};
 
 use crate::{
     Event, Model, Refusal, Token,
-    answers::{Answer, Usage, collect, tokens},
+    answers::{Answer, Usage, collect, finish, tokens, with_ends},
     body::Body,
     fields::Fields,
     job, logprobs,
-    reply::{Part, Reply, unique, with_headers},
+    reply::{Part, Reply, with_headers},
     sse,
+    tools::call_id,
 };
 
 pub(crate) async fn create(
@@ -26,15 +27,19 @@ pub(crate) async fn create(
     drop(fields);
     let (copies, prompt) = (asked.job.copies, asked.job.prompts.iter().map(|p| p.tokens.len()).sum());
     let with_logprobs = asked.job.sampling.logprobs.is_some();
-    let reply = Reply::new("chatcmpl", &headers, request_id, asked.job.model.clone());
+    let reply = Reply::new("chatcmpl", &headers, request_id, asked.job.model.clone(), model.card());
     let started = model.start(asked.job).await?;
     let usage = Usage { prompt, completion: 0, cached: started.cached_tokens };
     if asked.output.stream {
-        let opening: Vec<Part> = (0..copies)
-            .map(|choice| delta(choice, &json!({"role": "assistant", "content": ""}), &Value::Null, 0))
-            .collect();
+        let opening: Vec<Part> = (0..copies).map(opening).collect();
         let mut writer = Writer { with_logprobs, ids: HashMap::new() };
-        let parts = stream::iter(opening).chain(started.events.map(move |event| writer.part(event)));
+        let parts = stream::iter(opening).chain(with_ends(started.events).map(move |(event, end)| {
+            let mut part = writer.part(event);
+            if let Some(Event::Finished { reason, stop, .. }) = end {
+                finish(&mut part.choice, reason, &stop);
+            }
+            part
+        }));
         let chunks = reply.stream("chat.completion.chunk", parts, usage, asked.output);
         return Ok(with_headers(sse::data(chunks), started.headers));
     }
@@ -42,6 +47,9 @@ pub(crate) async fn create(
     let choices: Vec<Value> =
         answers.into_iter().enumerate().map(|(index, answer)| choice(index, answer, with_logprobs)).collect();
     let mut body = reply.whole("chat.completion", &choices, usage);
+    for field in ["prompt_logprobs", "prompt_token_ids", "prompt_text"] {
+        body[field] = Value::Null;
+    }
     if let Some(params) = started.kv_transfer_params {
         body["kv_transfer_params"] = params;
     }
@@ -52,7 +60,10 @@ pub(crate) async fn create(
 }
 
 fn choice(index: usize, answer: Answer, with_logprobs: bool) -> Value {
-    let mut message = json!({"role": "assistant", "content": answer.text, "refusal": null});
+    let mut message = json!({
+        "role": "assistant", "content": answer.text, "refusal": null, "annotations": null, "audio": null,
+        "function_call": null, "reasoning": null,
+    });
     if !answer.calls.is_empty() {
         if answer.text.is_empty() {
             message["content"] = Value::Null;
@@ -66,12 +77,8 @@ fn choice(index: usize, answer: Answer, with_logprobs: bool) -> Value {
     let logprobs = if with_logprobs { logprobs::chat(&answer.tokens) } else { Value::Null };
     json!({
         "index": index, "message": message, "logprobs": logprobs, "finish_reason": answer.reason,
-        "stop_reason": answer.stop,
+        "stop_reason": answer.stop, "token_ids": null, "routed_experts": null,
     })
-}
-
-fn call_id() -> String {
-    format!("chatcmpl-tool-{}", unique())
 }
 
 /// Converts events to choices of chunks.
@@ -87,7 +94,7 @@ impl Writer {
         let called = |index: usize, call: Value| {
             let mut call = call;
             call["index"] = index.into();
-            json!({"tool_calls": [call]})
+            json!({"content": null, "tool_calls": [call]})
         };
         match event {
             Event::Text { choice, token } => {
@@ -96,7 +103,7 @@ impl Writer {
             }
             Event::Call { choice, index, name } => {
                 let id = self.ids.entry((choice, index)).or_insert_with(call_id);
-                let call = json!({"id": id, "type": "function", "function": {"name": name, "arguments": ""}});
+                let call = json!({"id": id, "type": "function", "function": {"name": name}});
                 delta(choice, &called(index, call), &Value::Null, count)
             }
             Event::Arguments { choice, index, token } => {
@@ -105,8 +112,7 @@ impl Writer {
             }
             Event::Finished { choice, reason, stop } => {
                 let mut part = delta(choice, &json!({}), &Value::Null, count);
-                part.choice["finish_reason"] = reason.into();
-                part.choice["stop_reason"] = json!(stop);
+                finish(&mut part.choice, reason, &stop);
                 part
             }
         }
@@ -117,7 +123,16 @@ impl Writer {
     }
 }
 
+/// The first chunk of an answer.
+fn opening(choice: usize) -> Part {
+    let delta = json!({"role": "assistant", "content": ""});
+    let choice = json!({"index": choice, "delta": delta, "logprobs": null, "finish_reason": null});
+    Part { choice, tokens: 0, fields: &["prompt_token_ids", "prompt_text"] }
+}
+
 fn delta(choice: usize, delta: &Value, logprobs: &Value, tokens: usize) -> Part {
-    let choice = json!({"index": choice, "delta": delta, "logprobs": logprobs, "finish_reason": null});
-    Part { choice, tokens }
+    let choice = json!({
+        "index": choice, "delta": delta, "logprobs": logprobs, "finish_reason": null, "token_ids": null,
+    });
+    Part { choice, tokens, fields: &[] }
 }

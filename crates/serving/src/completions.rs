@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::{
     Event, Model, Refusal, Token,
-    answers::{Usage, collect, tokens},
+    answers::{Usage, collect, finish, tokens, with_ends},
     body::Body,
     fields::Fields,
     job, logprobs,
@@ -36,7 +36,7 @@ pub(crate) async fn create(
     let request_id = fields.request_id.take();
     drop(fields);
     let prompt = job.prompts.iter().map(|prompt| prompt.tokens.len()).sum();
-    let reply = Reply::new("cmpl", &headers, request_id, job.model.clone());
+    let reply = Reply::new("cmpl", &headers, request_id, job.model.clone(), model.card());
     let started = model.start(job).await?;
     let usage = Usage { prompt, completion: 0, cached: started.cached_tokens };
     if asked.output.stream {
@@ -47,7 +47,13 @@ pub(crate) async fn create(
             .map(|(choice, prefix)| part(choice, prefix, &Value::Null, 0))
             .collect();
         let mut writer = Writer { with_logprobs, offsets: vec![0; count] };
-        let parts = stream::iter(opening).chain(started.events.map(move |event| writer.part(event)));
+        let parts = stream::iter(opening).chain(with_ends(started.events).map(move |(event, end)| {
+            let mut part = writer.part(event);
+            if let Some(Event::Finished { reason, stop, .. }) = end {
+                finish(&mut part.choice, reason, &stop);
+            }
+            part
+        }));
         let chunks = reply.stream("text_completion", parts, usage, asked.output);
         return Ok(with_headers(sse::data(chunks), started.headers));
     }
@@ -58,8 +64,9 @@ pub(crate) async fn create(
         .map(|(index, answer)| {
             let logprobs = if with_logprobs { logprobs::columns(&answer.tokens, 0) } else { Value::Null };
             let mut choice = part(index, &(prefixes[index].clone() + &answer.text), &logprobs, 0).choice;
-            choice["finish_reason"] = answer.reason.into();
-            choice["stop_reason"] = json!(answer.stop);
+            finish(&mut choice, answer.reason, &answer.stop);
+            choice["prompt_logprobs"] = Value::Null;
+            choice["routed_experts"] = Value::Null;
             choice
         })
         .collect();
@@ -71,8 +78,11 @@ pub(crate) async fn create(
 }
 
 fn part(choice: usize, text: &str, logprobs: &Value, tokens: usize) -> Part {
-    let choice = json!({"index": choice, "text": text, "logprobs": logprobs, "finish_reason": null});
-    Part { choice, tokens }
+    let choice = json!({
+        "index": choice, "text": text, "logprobs": logprobs, "finish_reason": null, "stop_reason": null,
+        "token_ids": null, "prompt_token_ids": null,
+    });
+    Part { choice, tokens, fields: &[] }
 }
 
 /// Converts events to choices of chunks.
@@ -96,8 +106,7 @@ impl Writer {
             }
             Event::Finished { choice, reason, stop } => {
                 let mut part = part(choice, "", &Value::Null, count);
-                part.choice["finish_reason"] = reason.into();
-                part.choice["stop_reason"] = json!(stop);
+                finish(&mut part.choice, reason, &stop);
                 part
             }
         }

@@ -125,7 +125,7 @@ pub(crate) enum OneOrMany {
 #[serde(default)]
 pub(crate) struct Tokenize {
     pub(crate) prompt: Option<String>,
-    pub(crate) messages: Vec<MessageField>,
+    pub(crate) messages: Option<Vec<MessageField>>,
     pub(crate) tools: Option<Vec<Value>>,
     pub(crate) add_generation_prompt: Option<bool>,
     pub(crate) continue_final_message: Option<bool>,

@@ -63,7 +63,7 @@ pub(crate) fn known_model(model: &Arc<dyn Model>, asked: Option<&str>) -> Result
         {
             Ok(name.to_owned())
         }
-        Some(name) => Err(Refusal::unknown_model(name)),
+        Some(name) => Err(Refusal::unknown_model(name, &card.names)),
     }
 }
 
@@ -79,8 +79,12 @@ pub(crate) fn chat(model: &Arc<dyn Model>, fields: &Fields) -> Result<ParsedRequ
         }
     }
     let Some(messages) = &fields.messages else {
-        return Err(Refusal::field("messages", "messages: Field required."));
+        return Err(Refusal::invalid("messages", "messages: Field required."));
     };
+    if fields.tools.as_ref().is_some_and(Vec::is_empty) {
+        let message = "`tools` must not be an empty array. Either provide at least one tool or omit the field entirely.";
+        return Err(Refusal::parameter("tools", message, None));
+    }
     let known_tools = tools::list(fields.tools.as_deref().unwrap_or_default())?;
     let mut reader = Reader::new(model.as_ref(), &name);
     let messages = reader.read(messages)?;
@@ -92,7 +96,7 @@ pub(crate) fn chat(model: &Arc<dyn Model>, fields: &Fields) -> Result<ParsedRequ
         wishes: fields.layout_options(),
         sampling: sampling::read(fields)?,
         copies: sampling::copies(fields)?,
-        limit: sampling::limit(fields)?,
+        limit: limit(model.card(), fields, "max_completion_tokens")?,
         shape: shape::read(fields)?,
         part: fields.part(),
         handover: fields.handover(),
@@ -160,7 +164,7 @@ pub(crate) fn completion(model: &Arc<dyn Model>, fields: &Fields) -> Result<Pars
         return Err(Refusal::field("echo", "echo together with logprobs is not supported by this server."));
     }
     let part = fields.part();
-    let asked = sampling::limit(fields)?;
+    let asked = limit(model.card(), fields, "max_completion_tokens")?;
     let prompts = texts(model, fields)?
         .into_iter()
         .map(|(text, tokens)| {
@@ -192,20 +196,29 @@ fn texts(model: &Arc<dyn Model>, fields: &Fields) -> Result<Vec<(String, Vec<u32
     };
     let from_tokens = |tokens: &Vec<u32>| (String::new(), tokens.clone());
     let prompts: Vec<_> = match &fields.prompt {
-        None => return Err(Refusal::field("prompt", "prompt: Field required.")),
+        None => return Err(nothing()),
+        Some(PromptField::Text(text)) if text.is_empty() => return Err(nothing()),
         Some(PromptField::Text(text)) => vec![from_text(text)?],
         Some(PromptField::Texts(texts)) => texts.iter().map(from_text).collect::<Result<_, Refusal>>()?,
         Some(PromptField::Tokens(tokens)) => vec![from_tokens(tokens)],
         Some(PromptField::TokenLists(lists)) => lists.iter().map(from_tokens).collect(),
     };
-    if prompts.is_empty() || prompts.iter().any(|(_, tokens)| tokens.is_empty()) {
-        return Err(Refusal::field("prompt", "prompt must not be empty."));
+    if prompts.is_empty() {
+        return Err(Refusal::bad_request("You must pass at least one prompt"));
+    }
+    if prompts.iter().any(|(_, tokens)| tokens.is_empty()) {
+        return Err(Refusal::bad_request("The decoder prompt cannot be empty"));
     }
     if prompts.len() > sampling::MAX_CHOICES {
         let message = format!("prompt: at most {} are taken at once.", sampling::MAX_CHOICES);
         return Err(Refusal::field("prompt", message));
     }
     Ok(prompts)
+}
+
+fn nothing() -> Refusal {
+    let message = "Either prompt or prompt_embeds must be provided and non-empty.";
+    Refusal::parameter("prompt", message, None)
 }
 
 /// Refuses a text that is too long however few tokens it becomes, as becoming tokens takes time and memory.
@@ -217,13 +230,34 @@ pub(crate) fn fits(model: &dyn Model, text: &str) -> Result<(), Refusal> {
     if least <= most {
         return Ok(());
     }
-    Err(Refusal::field(
-        "input_tokens",
-        format!(
-            "This model's maximum context length is {most} tokens. However, your request has at least {least} input \
-             tokens. Please reduce the length of the input messages."
-        ),
-    ))
+    Err(too_long(most))
+}
+
+/// Like vLLM, which counts no further, names the first token that does not fit.
+fn too_long(most: usize) -> Refusal {
+    let first = most + 1;
+    let message = format!(
+        "This model's maximum context length is {most} tokens. However, your prompt contains at least {first} input \
+         tokens, which exceeds this limit even without any output tokens. Please reduce the length of the input prompt."
+    );
+    Refusal::parameter("input_tokens", message, Some(&first))
+}
+
+/// Returns the limit of the answer that the client asks for, in `max_tokens` or under the newer name. A limit that only the
+/// prompt makes too large is lowered later.
+pub(crate) fn limit(card: &Card, fields: &Fields, newer: &str) -> Result<Option<usize>, Refusal> {
+    let limit = sampling::limit(fields)?;
+    match limit.filter(|limit| *limit > card.max_model_len) {
+        None => Ok(limit),
+        Some(limit) => {
+            let name = if fields.max_completion_tokens.is_some() { newer } else { "max_tokens" };
+            let most = card.max_model_len;
+            let message = format!(
+                "{name}={limit} cannot be greater than max_model_len={most}. Please request fewer output tokens."
+            );
+            Err(Refusal::parameter(name, message, Some(&limit)))
+        }
+    }
 }
 
 /// The most tokens that an answer to a prompt of this length may have.
@@ -237,22 +271,7 @@ fn fit(
     let most = card.max_model_len;
     let room = most.saturating_sub(length);
     if room == 0 {
-        return Err(Refusal::field(
-            "input_tokens",
-            format!(
-                "This model's maximum context length is {most} tokens. However, your request has {length} input \
-                 tokens. Please reduce the length of the input messages."
-            ),
-        ));
-    }
-    if let Some(asked) = asked.filter(|asked| *asked > room) {
-        return Err(Refusal::field(
-            "max_tokens",
-            format!(
-                "'max_tokens' or 'max_completion_tokens' is too large: {asked}. This model's maximum context length \
-                 is {most} tokens and your request has {length} input tokens ({asked} > {most} - {length})."
-            ),
-        ));
+        return Err(too_long(most));
     }
     Ok(if part == Part::Prefill { 1 } else { asked.or(default).unwrap_or(room).min(room) })
 }
@@ -260,8 +279,9 @@ fn fit(
 fn output(fields: &Fields) -> Result<Output, Refusal> {
     let stream = fields.stream == Some(true);
     match &fields.stream_options {
-        Some(_) if !stream => {
-            Err(Refusal::field("stream_options", "Stream options can only be defined when `stream=True`."))
+        Some(options) if !stream && (options.include_usage || options.continuous_usage_stats) => {
+            let message = "Stream options can only be defined when `stream=True`.";
+            Err(Refusal::parameter("stream_options", message, None))
         }
         Some(options) => Ok(Output {
             stream,
@@ -275,16 +295,9 @@ fn output(fields: &Fields) -> Result<Output, Refusal> {
 /// Refuses what changes answers and is no part of a [`Job`].
 pub(crate) fn unsupported(fields: &Fields) -> Result<(), Refusal> {
     if fields.chat_template.as_ref().is_some_and(|template| !template.is_null()) {
-        return Err(Refusal::field(
-            "chat_template",
+        return Err(Refusal::bad_request(
             "Chat template is passed with request, but --trust-request-chat-template is not set. Refused request with \
              untrusted chat template.",
-        ));
-    }
-    if let Some(priority) = fields.priority.filter(|priority| *priority != 0) {
-        return Err(Refusal::field(
-            "priority",
-            format!("Got priority {priority} but Priority scheduling is not enabled."),
         ));
     }
     let given = |value: &Option<Value>| value.as_ref().is_some_and(|value| !value.is_null());

@@ -48,10 +48,8 @@ pub(crate) fn lay_out(
     let opens_answer = wishes.add_generation_prompt.unwrap_or(true);
     let continues = wishes.continue_final_message == Some(true);
     if opens_answer && continues {
-        return Err(Refusal::field(
-            "continue_final_message",
-            "Cannot set both `continue_final_message` and `add_generation_prompt` to True.",
-        ));
+        let message = "Cannot set both `continue_final_message` and `add_generation_prompt` to True.";
+        return Err(Refusal::bad_request(message));
     }
     let mut variables = wishes.variables.cloned().unwrap_or_default();
     if let Some(name) = OWN.iter().find(|name| variables.contains_key(**name)) {
@@ -73,8 +71,7 @@ fn cut(mut text: String, messages: &[Message]) -> Result<String, Refusal> {
     let last = messages.last().map(|message| message.text.as_str()).unwrap_or_default();
     let found = Some(last.trim()).filter(|last| !last.is_empty()).and_then(|last| text.rfind(last));
     let Some(start) = found else {
-        return Err(Refusal::field(
-            "continue_final_message",
+        return Err(Refusal::bad_request(
             "continue_final_message is set but the final message does not appear in the chat after applying the chat \
              template.",
         ));

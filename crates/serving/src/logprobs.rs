@@ -18,6 +18,17 @@ pub(crate) fn list(tokens: &[Token]) -> Vec<Value> {
         .collect()
 }
 
+/// Returns the same list without the bytes, as in the events of responses.
+pub(crate) fn brief(tokens: &[Token]) -> Vec<Value> {
+    let entry = |text: &str, logprob: f64| json!({"token": text, "logprob": logprob});
+    let with_top = |token: &Token| {
+        let mut value = entry(&token.text, token.logprob);
+        value["top_logprobs"] = token.top.iter().map(|(text, logprob)| entry(text, *logprob)).collect();
+        value
+    };
+    tokens.iter().map(with_top).collect()
+}
+
 /// Returns the form of chat.
 pub(crate) fn chat(tokens: &[Token]) -> Value {
     json!({"content": list(tokens)})

@@ -113,7 +113,9 @@ impl<'a> Reader<'a> {
     /// Reads and checks a conversation.
     pub(crate) fn read(&mut self, fields: &[MessageField]) -> Result<Vec<Message>, Refusal> {
         if fields.is_empty() {
-            return Err(Refusal::field("messages", "messages must not be empty."));
+            let message =
+                "Cannot apply chat template to an empty conversation. Provide at least one message.";
+            return Err(Refusal::bad_request(message));
         }
         fields
             .iter()
@@ -131,8 +133,8 @@ impl<'a> Reader<'a> {
             .map(|call| Call { name: call.function.name.clone(), arguments: call.function.arguments.clone() })
             .collect();
         if field.content.is_null() && role != Role::Assistant {
-            return Err(Refusal::field(
-                format!("{place}.content"),
+            return Err(Refusal::invalid(
+                &format!("{place}.content"),
                 format!("{place}.content: Field required for the role `{}`.", field.role),
             ));
         }
@@ -152,7 +154,7 @@ impl<'a> Reader<'a> {
                 }
                 Ok(texts.join("\n"))
             }
-            _ => Err(Refusal::field(place, format!("{place} must be a string or a list of parts."))),
+            _ => Err(Refusal::invalid(place, format!("{place} must be a string or a list of parts."))),
         }
     }
 
@@ -163,14 +165,9 @@ impl<'a> Reader<'a> {
         if part["type"] == "refusal" {
             return Ok(part["refusal"].as_str().unwrap_or_default().to_owned());
         }
-        let place = place();
         if let Some(media) = self.media {
-            return media::read(part, media, &mut self.items, &place);
+            return media::read(part, media, &mut self.items, &place());
         }
-        let model = self.model;
-        let kind: String = part["type"].as_str().unwrap_or("unknown").chars().take(40).collect();
-        let message =
-            format!("{place}: {model} is not a multimodal model and does not accept parts of type `{kind}`.");
-        Err(Refusal::field(place, message))
+        Err(Refusal::bad_request(format!("{} is not a multimodal model", self.model)))
     }
 }

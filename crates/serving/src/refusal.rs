@@ -1,5 +1,7 @@
 //! Refusals of requests, in vLLM's JSON form.
 
+use std::fmt;
+
 use axum::{
     Json,
     http::StatusCode,
@@ -31,6 +33,24 @@ impl Refusal {
     /// The value of one field is wrong.
     pub fn field(param: impl Into<String>, message: impl Into<String>) -> Self {
         Self { param: Some(param.into()), ..Self::bad_request(message) }
+    }
+
+    /// The value of a parameter is not allowed. vLLM then repeats the parameter, and some of its checks the value.
+    pub(crate) fn parameter(
+        param: &str,
+        message: impl fmt::Display,
+        value: Option<&dyn fmt::Display>,
+    ) -> Self {
+        let value = value.map(|value| format!(", value={value}")).unwrap_or_default();
+        Self::field(param, format!("{message} (parameter={param}{value})"))
+    }
+
+    /// A field is missing or has the wrong type. The path is that of the library with which vLLM reads bodies.
+    pub(crate) fn invalid(path: &str, message: impl Into<String>) -> Self {
+        // A position in a list is a name like the others.
+        let path = path.replace('[', ".").replace(']', "");
+        let param = if path.is_empty() { "body".to_owned() } else { format!("body.{path}") };
+        Self { param: Some(param), ..Self::new(StatusCode::BAD_REQUEST, "Bad Request", message) }
     }
 
     /// The model is overloaded.
@@ -67,8 +87,15 @@ impl Refusal {
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "BadRequestError", message)
     }
 
-    pub(crate) fn unknown_model(name: &str) -> Self {
-        Self { param: Some("model".into()), ..Self::not_found(format!("The model `{name}` does not exist.")) }
+    pub(crate) fn unknown_model(name: &str, known: &[String]) -> Self {
+        let message = format!("The model `{name}` does not exist. Valid aliases: {}.", known.join(", "));
+        Self { param: Some("model".into()), ..Self::not_found(message) }
+    }
+
+    pub(crate) fn unknown_response(id: &str) -> Self {
+        let message = format!("Response with id '{id}' not found.");
+        let param = Some("response_id".into());
+        Self { param, ..Self::new(StatusCode::NOT_FOUND, "invalid_request_error", message) }
     }
 
     pub(crate) fn method_not_allowed() -> Self {

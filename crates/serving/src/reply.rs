@@ -7,30 +7,45 @@ use axum::response::{IntoResponse, Response};
 use futures::{Stream, StreamExt, future, stream};
 use serde_json::{Value, json};
 
-use crate::{answers::Usage, job::Output};
+use crate::{Card, answers::Usage, job::Output};
 
 /// The common fields of all objects of one reply.
 pub(crate) struct Reply {
     id: String,
     created: u64,
     model: String,
+    fingerprint: String,
 }
 
 /// A choice of a chunk, and the number of its tokens.
 pub(crate) struct Part {
     pub(crate) choice: Value,
     pub(crate) tokens: usize,
+    /// Fields of the chunk that are always empty here.
+    pub(crate) fields: &'static [&'static str],
 }
 
 impl Reply {
     /// Names the reply after the client's `x-request-id`, or after the field `request_id`, where it sent one, as vLLM does.
-    pub(crate) fn new(prefix: &str, headers: &HeaderMap, field: Option<String>, model: String) -> Self {
-        Self { id: format!("{prefix}-{}", request_id(headers, field)), created: now(), model }
+    pub(crate) fn new(
+        prefix: &str,
+        headers: &HeaderMap,
+        field: Option<String>,
+        model: String,
+        card: &Card,
+    ) -> Self {
+        let id = format!("{prefix}-{}", request_id(headers, field));
+        Self { id, created: now(), model, fingerprint: format!("vllm-{}", card.version) }
     }
 
     pub(crate) fn whole(self, object: &str, choices: &[Value], usage: Usage) -> Value {
         let mut body = self.object(object, choices);
         body["usage"] = usage.json();
+        body["usage"]["completion_tokens_details"] = Value::Null;
+        body["system_fingerprint"] = self.fingerprint.into();
+        for field in ["service_tier", "kv_transfer_params", "ec_transfer_params", "metrics"] {
+            body[field] = Value::Null;
+        }
         body
     }
 
@@ -47,15 +62,26 @@ impl Reply {
             let chunk = match part {
                 Some(part) => {
                     usage.completion += part.tokens;
+                    let ends = !part.choice["finish_reason"].is_null();
                     let mut chunk = self.object(object, &[part.choice]);
-                    if output.include_usage {
-                        chunk["usage"] = if output.continuous_usage { usage.json() } else { Value::Null };
+                    for field in part.fields {
+                        chunk[*field] = Value::Null;
+                    }
+                    if output.continuous_usage {
+                        chunk["usage"] = usage.counts();
+                        if object == "chat.completion.chunk" {
+                            chunk["usage"]["completion_tokens_details"] = Value::Null;
+                        }
+                    }
+                    if ends && !output.include_usage {
+                        chunk["system_fingerprint"] = self.fingerprint.as_str().into();
                     }
                     Some(chunk)
                 }
                 None if output.include_usage => {
                     let mut chunk = self.object(object, &[]);
                     chunk["usage"] = usage.json();
+                    chunk["system_fingerprint"] = self.fingerprint.as_str().into();
                     Some(chunk)
                 }
                 None => None,

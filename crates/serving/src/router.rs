@@ -18,6 +18,7 @@ use crate::{
     fields::{Fields, Tokenize},
     job, layout, media,
     messages::Reader,
+    reply::unique,
     responses, tools,
 };
 
@@ -34,7 +35,7 @@ pub fn router(model: Arc<dyn Model>) -> Router {
         .route("/tokenize", post(tokenize))
         .route("/metrics", get(metrics))
         .route("/health", get(StatusCode::OK))
-        .route("/ping", get(StatusCode::OK))
+        .route("/ping", get(StatusCode::OK).post(StatusCode::OK))
         .route("/version", get(version))
         .fallback(|| async { Refusal::not_found("Not Found") })
         .method_not_allowed_fallback(|| async { Refusal::method_not_allowed() })
@@ -51,7 +52,8 @@ fn answering(lends_adapters: bool) -> Router<Arc<dyn Model>> {
         .route("/v1/chat/completions/render", post(render_chat))
         .route("/v1/completions/render", post(render_completion))
         .route("/v1/responses", post(responses::create))
-        .route("/v1/responses/{id}", get(responses::unknown).delete(responses::unknown))
+        .route("/v1/responses/{id}", get(responses::unknown))
+        .route("/v1/responses/{id}/cancel", post(responses::unknown))
 }
 
 /// Returns the job for a body that is sent to the route with this path. For tests with outside bodies.
@@ -67,9 +69,15 @@ pub fn job_of(model: &Arc<dyn Model>, path: &str, body: &[u8]) -> Result<Job, Re
 async fn models(State(model): State<Arc<dyn Model>>) -> Json<Value> {
     let card = model.card();
     let entry = |id: &str, root: &str, parent: Option<&String>| {
+        let permission = json!({
+            "id": format!("modelperm-{}", unique()), "object": "model_permission", "created": card.created,
+            "allow_create_engine": false, "allow_sampling": true, "allow_logprobs": true,
+            "allow_search_indices": false, "allow_view": true, "allow_fine_tuning": false, "organization": "*",
+            "group": null, "is_blocking": false,
+        });
         json!({
             "id": id, "object": "model", "created": card.created, "owned_by": "vllm", "root": root,
-            "parent": parent, "max_model_len": card.max_model_len,
+            "parent": parent, "max_model_len": card.max_model_len, "permission": [permission],
         })
     };
     let base = card.names.iter().map(|name| entry(name, &card.root, None));
@@ -107,13 +115,13 @@ async fn tokenize(
             job::fits(model.as_ref(), prompt)?;
             model.tokens(prompt)
         }
-        None if request.messages.is_empty() => {
-            return Err(Refusal::bad_request("either prompt or messages must be given."));
+        None if request.messages.is_none() => {
+            return Err(Refusal::invalid("prompt", "either prompt or messages must be given."));
         }
         None => {
             let name = job::known_model(&model, None)?;
             let mut reader = Reader::new(model.as_ref(), &name);
-            let messages = reader.read(&request.messages)?;
+            let messages = reader.read(request.messages.as_deref().unwrap_or_default())?;
             let known_tools = tools::list(request.tools.as_deref().unwrap_or_default())?;
             let text = layout::lay_out(model.as_ref(), &messages, &known_tools, &request.layout_options())?;
             job::fits(model.as_ref(), &text)?;
@@ -121,7 +129,7 @@ async fn tokenize(
         }
     };
     let most = model.card().max_model_len;
-    Ok(Json(json!({"count": tokens.len(), "max_model_len": most, "tokens": tokens})))
+    Ok(Json(json!({"count": tokens.len(), "max_model_len": most, "tokens": tokens, "token_strs": null})))
 }
 
 /// Returns the tokens of a conversation, for routers that need them. Ignores the model name: a tokenizer may know its model

@@ -61,10 +61,10 @@ pub struct Sampling {
 /// Returns the number of answers per prompt.
 pub(crate) fn copies(fields: &Fields) -> Result<usize, Refusal> {
     match fields.n.unwrap_or(1) {
-        n if n < 1 => Err(Refusal::field("n", format!("n must be at least 1, got {n}."))),
+        n if n < 1 => Err(Refusal::bad_request(format!("n must be at least 1, got {n}."))),
         n => match usize::try_from(n) {
             Ok(n) if n <= MAX_CHOICES => Ok(n),
-            _ => Err(Refusal::field("n", format!("n must be at most {MAX_CHOICES}, got {n}."))),
+            _ => Err(Refusal::bad_request(format!("n must be at most {MAX_CHOICES}, got {n}."))),
         },
     }
 }
@@ -73,7 +73,8 @@ pub(crate) fn copies(fields: &Fields) -> Result<usize, Refusal> {
 pub(crate) fn limit(fields: &Fields) -> Result<Option<usize>, Refusal> {
     match fields.max_completion_tokens.or(fields.max_tokens) {
         Some(limit) if limit < 1 => {
-            Err(Refusal::field("max_tokens", format!("max_tokens must be at least 1, got {limit}.")))
+            let message = format!("max_tokens must be at least 1, got {limit}.");
+            Err(Refusal::parameter("max_tokens", message, Some(&limit)))
         }
         limit => Ok(limit.and_then(|limit| usize::try_from(limit).ok())),
     }
@@ -86,29 +87,38 @@ pub(crate) fn read(fields: &Fields) -> Result<Sampling, Refusal> {
         if fits(value) {
             Ok(value)
         } else {
-            Err(Refusal::field(name, format!("{name} must be {rule}, got {}.", Value::from(value))))
+            let value = Value::from(value);
+            let message = format!("{name} must be {rule}, got {value}.");
+            // vLLM's other checks do not name the parameter.
+            let names_it = ["temperature", "top_p"].contains(&name);
+            Err(if names_it {
+                Refusal::parameter(name, message, Some(&value))
+            } else {
+                Refusal::bad_request(message)
+            })
         }
     };
     let least = match fields.min_tokens.unwrap_or(0) {
         least if least < 0 => {
             let message = format!("min_tokens must be greater than or equal to 0, got {least}.");
-            return Err(Refusal::field("min_tokens", message));
+            return Err(Refusal::bad_request(message));
         }
         least => usize::try_from(least).unwrap_or(usize::MAX),
     };
     if let Some(limit) = limit(fields)?.filter(|limit| *limit < least) {
         let message = format!("min_tokens must be less than or equal to max_tokens={limit}, got {least}.");
-        return Err(Refusal::field("min_tokens", message));
+        return Err(Refusal::bad_request(message));
     }
     let top_k = match fields.top_k.unwrap_or(0) {
         top_k if top_k < -1 => {
             let message = format!("top_k must be 0 (disable), or at least 1, got {top_k}.");
-            return Err(Refusal::field("top_k", message));
+            return Err(Refusal::bad_request(message));
         }
         top_k => usize::try_from(top_k).unwrap_or(0),
     };
     let sampling = Sampling {
-        temperature: within("temperature", fields.temperature, 1.0, |t| t >= 0.0, "non-negative")?,
+        temperature: within("temperature", fields.temperature, 1.0, |t| t >= 0.0, "non-negative")
+            .and_then(|_| within("temperature", fields.temperature, 1.0, |t| t <= 2.0, "in [0, 2]"))?,
         top_p: within("top_p", fields.top_p, 1.0, |p| p > 0.0 && p <= 1.0, "in (0, 1]")?,
         top_k,
         min_p: within("min_p", fields.min_p, 0.0, |p| (0.0..=1.0).contains(&p), "in [0, 1]")?,
@@ -142,7 +152,7 @@ pub(crate) fn read(fields: &Fields) -> Result<Sampling, Refusal> {
     let copies = copies(fields)?;
     // Greedy sampling generates the same answer each time.
     if sampling.temperature == 0.0 && copies > 1 {
-        return Err(Refusal::field("n", format!("n must be 1 when using greedy sampling, got {copies}.")));
+        return Err(Refusal::bad_request(format!("n must be 1 when using greedy sampling, got {copies}.")));
     }
     Ok(sampling)
 }
@@ -158,7 +168,7 @@ fn stops(fields: &Fields) -> Result<Vec<String>, Refusal> {
         Some(OneOrMany::Many(stops)) => stops.clone(),
     };
     if stops.iter().any(String::is_empty) {
-        return Err(Refusal::field("stop", "stop cannot contain an empty string."));
+        return Err(Refusal::bad_request("stop cannot contain an empty string."));
     }
     if stops.len() > MAX_STOPS {
         return Err(Refusal::field("stop", format!("stop may have at most {MAX_STOPS} strings.")));
@@ -185,7 +195,8 @@ fn biases(fields: &Fields) -> Result<Vec<(u32, f32)>, Refusal> {
 fn allowed(fields: &Fields) -> Result<Option<Vec<u32>>, Refusal> {
     match &fields.allowed_token_ids {
         Some(tokens) if tokens.is_empty() => {
-            Err(Refusal::field("allowed_token_ids", "allowed_token_ids is not None and empty!"))
+            let message = "allowed_token_ids is not None and empty!";
+            Err(Refusal::parameter("allowed_token_ids", message, Some(&"[]")))
         }
         tokens => Ok(tokens.clone()),
     }
@@ -194,7 +205,10 @@ fn allowed(fields: &Fields) -> Result<Option<Vec<u32>>, Refusal> {
 fn bad_words(fields: &Fields) -> Result<Vec<String>, Refusal> {
     let words = fields.bad_words.clone().unwrap_or_default();
     if words.iter().any(String::is_empty) {
-        return Err(Refusal::field("bad_words", "bad_words cannot contain an empty string."));
+        let words: Vec<String> = words.iter().map(|word| format!("'{word}'")).collect();
+        let message =
+            format!("bad_words cannot contain an empty string. Got bad_words=[{}]", words.join(", "));
+        return Err(Refusal::bad_request(message));
     }
     if words.len() > MAX_BAD_WORDS || words.iter().any(|word| word.len() > MAX_BAD_WORD) {
         let message =
@@ -215,48 +229,42 @@ fn stop_tokens(fields: &Fields) -> Result<Vec<u32>, Refusal> {
 
 /// Returns how many probabilities to report with each token. Chat has two fields for this, completions have one number.
 fn logprobs(fields: &Fields) -> Result<Option<usize>, Refusal> {
-    let (name, number) = if fields.messages.is_some() {
+    let number = if fields.messages.is_some() {
         let wanted = match fields.logprobs {
             Some(LogprobsField::Flag(wanted)) => wanted,
-            Some(LogprobsField::Number(_)) => {
-                return Err(Refusal::field(
-                    "logprobs",
-                    "logprobs must be true or false; top_logprobs is the number.",
-                ));
-            }
+            Some(LogprobsField::Number(number)) => number == 1,
             None => false,
         };
         match fields.top_logprobs {
-            Some(top) if top < 0 => {
-                return Err(Refusal::field("top_logprobs", "`top_logprobs` must be a positive value."));
+            Some(top) if top < -1 => {
+                let message = "`top_logprobs` must be a positive value or -1.";
+                return Err(Refusal::parameter("top_logprobs", message, Some(&top)));
             }
-            Some(top) if top > 0 && !wanted => {
-                return Err(Refusal::field(
-                    "top_logprobs",
-                    "when using `top_logprobs`, `logprobs` must be set to true.",
-                ));
+            Some(top) if (top > 0 || top == -1) && !wanted => {
+                let message = "when using `top_logprobs`, `logprobs` must be set to true.";
+                return Err(Refusal::parameter("top_logprobs", message, None));
             }
-            top => ("top_logprobs", wanted.then(|| top.unwrap_or(0))),
+            top => wanted.then(|| top.unwrap_or(0)),
         }
     } else {
         match fields.logprobs {
-            Some(LogprobsField::Number(number)) => ("logprobs", Some(number)),
-            Some(LogprobsField::Flag(true)) => {
-                return Err(Refusal::field("logprobs", "logprobs must be a number for completions."));
-            }
-            Some(LogprobsField::Flag(false)) | None => ("logprobs", None),
+            Some(LogprobsField::Number(number)) => Some(number),
+            Some(LogprobsField::Flag(flag)) => Some(i64::from(flag)),
+            None => None,
         }
     };
     match number {
-        Some(number) if number < 0 => {
-            Err(Refusal::field(name, format!("{name} must be non-negative, got {number}.")))
+        Some(number) if number < -1 => {
+            let message = "`logprobs` must be a positive value or -1.";
+            Err(Refusal::parameter("logprobs", message, Some(&number)))
         }
-        Some(number) if number > MAX_LOGPROBS => Err(Refusal::field(
-            name,
-            format!(
+        // -1 asks for the whole vocabulary.
+        Some(number) if number > MAX_LOGPROBS || number == -1 => {
+            let message = format!(
                 "Requested sample logprobs of {number}, which is greater than max allowed: {MAX_LOGPROBS}"
-            ),
-        )),
+            );
+            Err(Refusal::parameter("logprobs", message, Some(&number)))
+        }
         number => Ok(number.and_then(|number| usize::try_from(number).ok())),
     }
 }

@@ -29,7 +29,7 @@ pub(crate) fn read(fields: &Fields) -> Result<Option<(Shape, String)>, Refusal> 
     }
     if let Some(outputs) = fields.structured_outputs.as_ref().filter(|outputs| !outputs.is_null()) {
         let Value::Object(outputs) = outputs else {
-            return Err(Refusal::field("structured_outputs", "structured_outputs must be an object."));
+            return Err(Refusal::invalid("structured_outputs", "structured_outputs must be an object."));
         };
         for (key, value) in outputs.iter().filter(|(_, value)| !value.is_null()) {
             let place = format!("structured_outputs.{key}");
@@ -78,15 +78,15 @@ pub(crate) fn format_of(format: &Value, place: &str) -> Result<Option<Shape>, Re
             }
         }
         Some("structural_tag") => Err(Refusal::unsupported(place)),
-        _ => Err(Refusal::field(
-            place,
+        _ => Err(Refusal::invalid(
+            &if format.is_object() { format!("{place}.type") } else { place.to_owned() },
             format!("{place}.type: expected `text`, `json_object` or `json_schema`."),
         )),
     }
 }
 
 fn constraint(key: &str, value: &Value, place: &str) -> Result<Option<Shape>, Refusal> {
-    let text = || value.as_str().ok_or_else(|| Refusal::field(place, format!("{place} must be a string.")));
+    let text = || value.as_str().ok_or_else(|| Refusal::invalid(place, format!("{place} must be a string.")));
     match key {
         "json" => schema_of(value, place).map(Some),
         "json_object" => Ok((value == true).then_some(Shape::JsonObject)),
@@ -118,6 +118,6 @@ fn schema_of(value: &Value, place: &str) -> Result<Shape, Refusal> {
             Ok(schema @ (Value::Object(_) | Value::Bool(_))) => Ok(Shape::Json(schema)),
             _ => Err(Refusal::field(place, format!("{place}: the schema is not JSON of an object."))),
         },
-        _ => Err(Refusal::field(place, format!("{place} must be a JSON schema."))),
+        _ => Err(Refusal::invalid(place, format!("{place} must be a JSON schema."))),
     }
 }

@@ -2,10 +2,13 @@
 
 use serde_json::{Value, json};
 
-use crate::Refusal;
+use crate::{Refusal, reply::unique};
 
 /// The most tools in one request.
 const MAX_TOOLS: usize = 128;
+
+/// How a tool is named in `tool_choice`.
+const USAGE: &str = "Correct usage: `{\"type\": \"function\", \"function\": {\"name\": \"my_function\"}}`";
 
 /// A function that the client can run.
 #[derive(Debug, Clone, PartialEq)]
@@ -63,26 +66,38 @@ pub(crate) fn list(values: &[Value]) -> Result<Vec<Tool>, Refusal> {
     let mut tools: Vec<Tool> = Vec::with_capacity(values.len());
     for (index, value) in values.iter().enumerate() {
         let place = format!("tools[{index}]");
-        let refuse = |message: &str| Err(Refusal::field(place.clone(), format!("{place}{message}")));
+        let refuse = |field: &str, message: &str| {
+            Err(Refusal::invalid(&format!("{place}{field}"), format!("{place}{field}{message}")))
+        };
+        let inner = if value.get("name").is_some() { "" } else { ".function" };
+        if !value.is_object() {
+            return refuse("", ": expected an object.");
+        }
         if value["type"] != "function" {
-            return refuse(".type: only tools of the type `function` are supported.");
+            return refuse(".type", ": only tools of the type `function` are supported.");
         }
         let function = value.get("function").unwrap_or(value);
         let Some(name) = function["name"].as_str().filter(|name| !name.is_empty()) else {
-            return refuse(": the function has no name.");
+            let field = if value.get("function").is_some() { ".function.name" } else { ".function" };
+            return refuse(field, ": the function has no name.");
         };
         let parameters = match &function["parameters"] {
             Value::Null => json!({"type": "object", "properties": {}}),
             object @ Value::Object(_) => object.clone(),
-            _ => return refuse(": the function's parameters must be a JSON schema."),
+            _ => return refuse(&format!("{inner}.parameters"), ": expected a JSON schema."),
         };
         if tools.iter().any(|tool| tool.name == name) {
-            return refuse(": another tool has the same name.");
+            return refuse(&format!("{inner}.name"), ": another tool has the same name.");
         }
         let description = function["description"].as_str().unwrap_or_default().to_owned();
         tools.push(Tool { name: name.to_owned(), description, parameters });
     }
     Ok(tools)
+}
+
+/// Returns the id of a new call.
+pub(crate) fn call_id() -> String {
+    format!("chatcmpl-tool-{}", unique())
 }
 
 /// Applies `tool_choice`. None where no call is wanted.
@@ -94,41 +109,50 @@ pub(crate) fn choose(
     let choice = match choice {
         None | Some(Value::Null) if list.is_empty() => return Ok(None),
         None | Some(Value::Null) => Choice::Auto,
+        Some(Value::String(word)) if word == "none" => return Ok(None),
+        Some(_) if list.is_empty() => {
+            return Err(Refusal::parameter(
+                "tool_choice",
+                "When using `tool_choice`, `tools` must be set.",
+                None,
+            ));
+        }
         Some(Value::String(word)) => match word.as_str() {
-            "none" => return Ok(None),
-            "auto" if list.is_empty() => return Ok(None),
             "auto" => Choice::Auto,
             "required" => Choice::Required,
-            _ => return Err(unknown_choice()),
+            other => return Err(unknown_choice(other)),
         },
-        Some(object) => {
-            let name = object["function"]["name"].as_str().or_else(|| object["name"].as_str());
-            match name {
-                Some(name) if object["type"] == "function" => Choice::Named(name.to_owned()),
-                _ => return Err(unknown_choice()),
+        Some(object @ Value::Object(_)) => {
+            let function = object.get("function").unwrap_or(object);
+            match function["name"].as_str() {
+                Some(name) if object.get("type").is_none_or(|kind| kind == "function") => {
+                    Choice::Named(name.to_owned())
+                }
+                _ if object.get("function").is_some() => {
+                    let message = format!("Expected field `name` in `function` in `tool_choice`! {USAGE}");
+                    return Err(Refusal::parameter("tool_choice.function.name", message, None));
+                }
+                _ => {
+                    let message = format!("Invalid value for `function`: `None` in `tool_choice`! {USAGE}");
+                    return Err(Refusal::parameter("tool_choice.function", message, None));
+                }
             }
         }
+        Some(other) => return Err(unknown_choice(&other.to_string())),
     };
-    if list.is_empty() {
-        return Err(Refusal::field("tools", "When using `tool_choice`, `tools` must be set."));
-    }
     if let Choice::Named(name) = &choice
         && !list.iter().any(|tool| tool.name == *name)
     {
-        return Err(Refusal::field(
-            "tool_choice",
-            format!(
-                "The tool `{name}` specified in `tool_choice` does not match any of the specified `tools`"
-            ),
-        ));
+        let message = "The tool specified in `tool_choice` does not match any of the specified `tools`";
+        return Err(Refusal::parameter("tool_choice", message, None));
     }
     Ok(Some(Tools { list, choice, one_at_most: parallel == Some(false) }))
 }
 
-fn unknown_choice() -> Refusal {
-    Refusal::field(
-        "tool_choice",
-        "Invalid value for `tool_choice`: expected `none`, `auto`, `required`, or a named tool as \
-         {\"type\": \"function\", \"function\": {\"name\": \"…\"}}.",
-    )
+fn unknown_choice(choice: &str) -> Refusal {
+    let choice: String = choice.chars().take(100).collect();
+    let message = format!(
+        "Invalid value for `tool_choice`: {choice}! Only named tools, \"none\", \"auto\" or \"required\" are supported."
+    );
+    Refusal::parameter("tool_choice", message, None)
 }

@@ -106,6 +106,10 @@ fn shape(field: &str, value: &Value) -> Value {
                 fields.values().map(|value| shape("", value).to_string()).collect();
             json!({"<token>": shapes.into_iter().collect::<Vec<_>>()})
         }
+        // A message with its tokens is no error.
+        Value::Object(fields) if fields.contains_key("tokens") && fields.contains_key("message") => {
+            fields.keys().map(|key| (key.clone(), "<text>".into())).collect::<Map<_, _>>().into()
+        }
         Value::Object(fields) => {
             fields.iter().map(|(key, value)| (key.clone(), shape(key, value))).collect::<Map<_, _>>().into()
         }
@@ -150,6 +154,7 @@ fn metrics(page: &str) -> Value {
         let family =
             ["_total", "_bucket", "_sum", "_count", "_created"].iter().find_map(|end| name.strip_suffix(end));
         let kind = types.get(name).or_else(|| family.and_then(|family| types.get(family)));
+        let labels = labels.into_iter().collect::<Vec<_>>().join(", ");
         (name.to_owned(), json!({"type": kind, "labels": labels}))
     });
     series.collect::<Map<_, _>>().into()
@@ -205,7 +210,8 @@ mod tests {
     #[test]
     fn metrics_are_named_with_their_labels() {
         let page = "# HELP a_total A\n# TYPE a counter\na_total{x=\"1,y=\\\"\",z=\"\"} 2\n# HELP b B\n# TYPE b gauge\nb 1\npython_info 1\n";
-        let expected = json!({"a_total": {"type": "counter", "labels": ["x", "z"]}, "b": {"type": "gauge", "labels": []}});
+        let expected =
+            json!({"a_total": {"type": "counter", "labels": "x, z"}, "b": {"type": "gauge", "labels": ""}});
         assert_eq!(of("text/plain", page)["metrics"], expected);
     }
 }

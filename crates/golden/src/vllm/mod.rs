@@ -19,14 +19,22 @@ use crate::{Difference, differences};
 /// Collects the facts in which an answer differs from vLLM's.
 pub fn compare(recorded: &Value, ours: &Value) -> Vec<Difference> {
     let mut found = Vec::new();
-    // After another status, everything differs.
-    let is_other = recorded["status"] != ours["status"];
-    if is_other {
-        let told = |facts: &Value| {
-            let message = facts["body"]["error"]["message"].as_str().unwrap_or_default();
-            format!("{} {message}", facts["status"])
-        };
-        found.push(Difference { place: "status".into(), recorded: told(recorded), ours: told(ours) });
+    let mut differ = |place: &str, recorded: String, ours: String| {
+        if recorded != ours {
+            found.push(Difference { place: place.into(), recorded, ours });
+        }
+    };
+    let (error, our_error) = (&recorded["body"]["error"], &ours["body"]["error"]);
+    let message = |error: &Value| error["message"].as_str().unwrap_or_default().to_owned();
+    if recorded["status"] != ours["status"] {
+        // After another status, everything differs.
+        let status = |facts: &Value, error| format!("{} {}", facts["status"], message(error));
+        differ("status", status(recorded, error), status(ours, our_error));
+    } else if error.is_object() && our_error.is_object() {
+        let word = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let kind = |error: &Value| format!("{}, {}", word(&error["type"]), word(&error["param"]));
+        differ("error", kind(error), kind(our_error));
+        differ("message", message(error), message(our_error));
     } else {
         for part in ["type", "body", "events", "metrics", "text"] {
             differences(part, &recorded[part], &ours[part], &mut found);

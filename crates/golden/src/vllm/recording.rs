@@ -64,3 +64,60 @@ pub fn write(version: &str, answers: &BTreeMap<String, Value>) -> String {
     }
     file + "\n}\n}\n"
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::BTreeSet, fs, path::Path};
+
+    use super::*;
+
+    /// The files that name metrics of vLLM: what the picker, the proof and the dashboard read, and what the simulator and the
+    /// engine serve.
+    const FILES: [&str; 6] = [
+        "scheduler/src/config/data_layer.rs",
+        "plan/src/proof/counters.rs",
+        "dashboard/src/metrics.rs",
+        "serving/src/metrics.rs",
+        "serving/src/encodings.rs",
+        "serving/src/transfers.rs",
+    ];
+
+    #[test]
+    fn metrics_that_are_read_or_served_are_those_of_vllm() {
+        let recording = Recording::committed();
+        let page = recording.answer("get /metrics")["metrics"].as_object().unwrap();
+        let (mut known, mut unknown) = (BTreeSet::new(), BTreeSet::new());
+        for file in FILES {
+            let text =
+                fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(file)).unwrap();
+            let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+            for part in code.split("\"vllm:").skip(1) {
+                let name =
+                    part.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').next().unwrap_or_default();
+                // Each connector has series of its own, and the recorded vLLM has none.
+                if name.is_empty() || name.starts_with("nixl_") {
+                    continue;
+                }
+                // Some clients write the family, and some the name with the unit.
+                let ends = ["", "_total", "_sum", "_seconds_sum"];
+                let is_known = ends.iter().any(|end| page.contains_key(&format!("vllm:{name}{end}")));
+                if is_known {
+                    known.insert(name.to_owned())
+                } else {
+                    unknown.insert(format!("{file}: vllm:{name}"))
+                };
+            }
+        }
+        assert_eq!(unknown, BTreeSet::new(), "vLLM {} has no such metric", recording.version);
+        assert!(known.len() > 10, "{known:?}");
+        for (name, labels) in [
+            ("vllm:cache_config_info", &["block_size", "num_gpu_blocks"][..]),
+            ("vllm:lora_requests_info", &["max_lora", "running_lora_adapters", "waiting_lora_adapters"]),
+            ("vllm:prompt_tokens_by_source_total", &["source"]),
+            ("vllm:num_requests_running", &["engine", "model_name"]),
+        ] {
+            let recorded: Vec<&str> = page[name]["labels"].as_str().unwrap().split(", ").collect();
+            assert!(labels.iter().all(|label| recorded.contains(label)), "{name}: {recorded:?}");
+        }
+    }
+}

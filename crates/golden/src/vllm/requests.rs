@@ -87,7 +87,8 @@ impl Group {
         }
         for kind in &self.types {
             let content_type = Some(kind.as_str()).filter(|kind| !kind.is_empty());
-            requests.push(self.send("POST", kind, &self.path, content_type, Some(self.text())));
+            let name = content_type.unwrap_or("none");
+            requests.push(self.send("POST", name, &self.path, content_type, Some(self.text())));
         }
         for (method, paths) in [("GET", &self.get), ("DELETE", &self.delete)] {
             requests.extend(paths.iter().map(|path| self.send(method, path, path, None, None)));

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use rustix::process::Signal;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -129,10 +128,10 @@ async fn over(stop: &mut watch::Receiver<Option<Stop>>) {
     }
 }
 
-/// Sends SIGTERM, then SIGKILL at the deadline. A later request may move the deadline forward.
+/// Sends SIGTERM to the first process, and SIGKILL to all at the deadline. A later request may move the deadline forward.
 async fn end(process: &mut Process, stop: &mut watch::Receiver<Option<Stop>>, request: Stop) -> Exit {
     let group = process.group();
-    group.signal(Signal::TERM);
+    group.terminate();
     let mut deadline = request.deadline;
     let mut open = true;
     loop {
@@ -147,6 +146,6 @@ async fn end(process: &mut Process, stop: &mut watch::Receiver<Option<Stop>>, re
             },
         }
     }
-    group.signal(Signal::KILL);
+    group.kill();
     tokio::time::timeout(GONE_AFTER_KILL, wait(process)).await.unwrap_or(Exit { code: 137, signal: Some(9) })
 }

@@ -4,7 +4,7 @@ use std::io;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::{Child, Command};
 use tokio::task::JoinSet;
@@ -53,10 +53,21 @@ impl Group {
         self.0.map(|pid| pid.as_raw_nonzero().get())
     }
 
-    /// Sends a signal to every process of the group. Ignores a group that no longer exists.
-    pub(crate) fn signal(self, signal: Signal) {
+    /// Asks the first process to end. The others hear nothing, as in a container: a server that finishes its requests needs
+    /// its children for that (vLLM computes in one).
+    pub(crate) fn terminate(self) {
+        self.send(|pid| kill_process(pid, Signal::TERM));
+    }
+
+    /// Kills every process of the group.
+    pub(crate) fn kill(self) {
+        self.send(|pid| kill_process_group(pid, Signal::KILL));
+    }
+
+    /// Sends a signal. Ignores a group that no longer exists.
+    fn send(self, kill: impl FnOnce(Pid) -> rustix::io::Result<()>) {
         if let Some(pid) = self.0
-            && let Err(error) = kill_process_group(pid, signal)
+            && let Err(error) = kill(pid)
             && error != rustix::io::Errno::SRCH
         {
             tracing::debug!(
@@ -137,7 +148,7 @@ pub(super) struct KillOnDrop(pub(super) Group);
 
 impl Drop for KillOnDrop {
     fn drop(&mut self) {
-        self.0.signal(Signal::KILL);
+        self.0.kill();
     }
 }
 

@@ -179,6 +179,26 @@ async fn deletion_runs_the_hook_then_terminates_then_kills_the_whole_group() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn only_the_first_process_is_asked_to_end() {
+    let world = TestNode::start().await;
+    let drained = world.file("drained");
+    // A server that drains: its child must live until the server has ended.
+    let script = format!(
+        "(while :; do sleep 0.1; done) & child=$!; trap \"sleep 1; kill -0 $child && echo alive > {}; exit 0\" TERM; \
+         while :; do sleep 0.1; done",
+        drained.display()
+    );
+    world
+        .pod("p", json!({"terminationGracePeriodSeconds": 60, "containers": [{"name": "main", "command": ["bash", "-c", script]}]}))
+        .await;
+    world.until_ready("p").await;
+    world.delete_pod("p").await;
+    world.until_gone("p").await;
+    assert_eq!(std::fs::read_to_string(&drained).unwrap_or_default(), "alive\n");
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_second_deletion_without_grace_ends_the_waiting() {
     let world = TestNode::start().await;
     world

@@ -8,6 +8,7 @@ use crate::{
     answers::{Answer, Usage},
     logprobs,
     reply::{now, unique},
+    tools::call_id,
 };
 
 /// The common fields of all forms of one response.
@@ -24,39 +25,46 @@ impl Form {
             "created_at": now(),
             "status": "in_progress",
             "background": false,
-            "error": null,
+            "frequency_penalty": 0.0,
+            "presence_penalty": 0.0,
             "incomplete_details": null,
             "instructions": fields.instructions,
-            "max_output_tokens": fields.max_output_tokens,
-            "metadata": fields.metadata.clone().unwrap_or_else(|| json!({})),
+            "max_output_tokens": job.prompts.first().map(|prompt| prompt.limit),
+            "max_tool_calls": null,
+            "metadata": fields.metadata,
             "model": job.model,
             "output": [],
             "parallel_tool_calls": fields.parallel_tool_calls.unwrap_or(true),
             "previous_response_id": null,
+            "prompt": null,
             "reasoning": null,
             "service_tier": "auto",
-            "store": false,
             "temperature": job.sampling.temperature,
-            "text": fields.text.clone().unwrap_or_else(|| json!({"format": {"type": "text"}})),
+            "text": fields.text.as_ref().map(text_options),
+            "top_logprobs": job.sampling.logprobs,
             "tool_choice": fields.tool_choice.clone().unwrap_or_else(|| json!("auto")),
-            "tools": fields.tools.clone().unwrap_or_default(),
+            "tools": fields.tools.iter().flatten().map(tool).collect::<Vec<_>>(),
             "top_p": job.sampling.top_p,
             "truncation": "disabled",
             "usage": null,
+            "user": null,
+            "kv_transfer_params": null,
+            "ec_transfer_params": null,
+            "input_messages": null,
+            "output_messages": null,
         });
         Self { object, with_logprobs: job.sampling.logprobs.is_some() }
     }
 
     /// Returns the whole response for an answer.
     pub(super) fn whole(&self, answer: &Answer, usage: Usage) -> Value {
-        let status = status(answer.reason);
         let mut output = Vec::new();
         if !answer.text.is_empty() || answer.calls.is_empty() {
             let part = self.text_part(&answer.text, &answer.tokens);
-            output.push(message(&item_id("msg"), status, &[part]));
+            output.push(message(&item_id("msg"), "completed", &[part]));
         }
         for call in &answer.calls {
-            output.push(function_call(&item_id("fc"), &item_id("call"), status, call));
+            output.push(function_call(&item_id("fc"), &call_id(), "completed", call));
         }
         self.finished(output, answer.reason, usage)
     }
@@ -71,9 +79,15 @@ impl Form {
         object["output"] = Value::Array(output);
         object["usage"] = json!({
             "input_tokens": usage.prompt,
-            "input_tokens_details": {"cached_tokens": usage.cached},
+            "input_tokens_details": {
+                "cached_tokens": usage.cached, "cache_write_tokens": 0, "input_tokens_per_turn": [],
+                "cached_tokens_per_turn": [],
+            },
             "output_tokens": usage.completion,
-            "output_tokens_details": {"reasoning_tokens": 0},
+            "output_tokens_details": {
+                "reasoning_tokens": 0, "tool_output_tokens": 0, "output_tokens_per_turn": [],
+                "tool_output_tokens_per_turn": [],
+            },
             "total_tokens": usage.prompt + usage.completion,
         });
         object
@@ -81,14 +95,39 @@ impl Form {
 
     /// Returns the content of a message.
     pub(super) fn text_part(&self, text: &str, tokens: &[Token]) -> Value {
-        let logprobs = if self.with_logprobs { logprobs::list(tokens) } else { Vec::new() };
+        let logprobs = self.with_logprobs.then(|| logprobs::list(tokens));
         json!({"type": "output_text", "text": text, "annotations": [], "logprobs": logprobs})
     }
 }
 
 /// Returns `incomplete` if the limit cut the answer off.
-pub(super) fn status(reason: &str) -> &'static str {
+fn status(reason: &str) -> &'static str {
     if reason == "length" { "incomplete" } else { "completed" }
+}
+
+/// A tool with all its fields.
+fn tool(tool: &Value) -> Value {
+    let fields = ["allowed_callers", "async", "defer_loading", "description", "output_schema", "strict"];
+    with_all(tool, &fields)
+}
+
+/// The options of the text with all their fields.
+fn text_options(text: &Value) -> Value {
+    let mut text = with_all(text, &["format", "verbosity"]);
+    if text["format"]["type"] == "json_schema" {
+        text["format"] = with_all(&text["format"], &["description", "strict"]);
+    }
+    text
+}
+
+fn with_all(object: &Value, fields: &[&str]) -> Value {
+    let mut object = object.clone();
+    if let Value::Object(known) = &mut object {
+        for field in fields {
+            known.entry(*field).or_insert(Value::Null);
+        }
+    }
+    object
 }
 
 pub(super) fn item_id(prefix: &str) -> String {
@@ -96,12 +135,12 @@ pub(super) fn item_id(prefix: &str) -> String {
 }
 
 pub(super) fn message(id: &str, status: &str, parts: &[Value]) -> Value {
-    json!({"type": "message", "id": id, "role": "assistant", "status": status, "content": parts})
+    json!({"type": "message", "id": id, "role": "assistant", "status": status, "content": parts, "phase": null})
 }
 
 pub(super) fn function_call(id: &str, call_id: &str, status: &str, call: &Call) -> Value {
     json!({
         "type": "function_call", "id": id, "call_id": call_id, "status": status, "name": call.name,
-        "arguments": call.arguments,
+        "arguments": call.arguments, "async": null, "caller": null, "namespace": null,
     })
 }

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     Call, Handover, Job, Message, Model, Part, Refusal, Role, fields,
-    job::{Conversation, converse, known_model, unsupported},
+    job::{self, Conversation, converse, known_model, unsupported},
     layout::LayoutOptions,
     messages::Reader,
     sampling, shape, tools,
@@ -88,8 +88,8 @@ pub(super) fn read(model: &Arc<dyn Model>, fields: &mut Fields) -> Result<Job, R
         temperature: fields.temperature,
         top_p: fields.top_p,
         logprobs: Some(fields::LogprobsField::Flag(wants_logprobs)),
-        top_logprobs: fields.top_logprobs,
-        max_tokens: fields.max_output_tokens,
+        top_logprobs: fields.top_logprobs.filter(|_| wants_logprobs),
+        max_completion_tokens: fields.max_output_tokens,
         top_k: fields.top_k,
         stop: fields.stop.take(),
         seed: fields.seed,
@@ -134,7 +134,7 @@ pub(super) fn read(model: &Arc<dyn Model>, fields: &mut Fields) -> Result<Job, R
         },
         sampling: sampling::read(&as_chat)?,
         copies: 1,
-        limit: sampling::limit(&as_chat)?,
+        limit: job::limit(model.card(), &as_chat, "max_output_tokens")?,
         shape,
         part: Part::Whole,
         handover: Handover::default(),
@@ -145,7 +145,7 @@ pub(super) fn read(model: &Arc<dyn Model>, fields: &mut Fields) -> Result<Job, R
 /// Returns the error for a response that is not stored.
 pub(super) fn not_stored(id: &str) -> Refusal {
     let id: String = id.chars().take(100).collect();
-    Refusal::not_found(format!("Response with id '{id}' not found: this server stores no responses."))
+    Refusal::unknown_response(&id)
 }
 
 fn input(input: &Value, reader: &mut Reader<'_>, messages: &mut Vec<Message>) -> Result<(), Refusal> {
@@ -160,8 +160,12 @@ fn input(input: &Value, reader: &mut Reader<'_>, messages: &mut Vec<Message>) ->
             }
             Ok(())
         }
-        Value::Array(_) => Err(Refusal::field("input", "input must not be empty.")),
-        _ => Err(Refusal::field("input", "input must be a string or a list of items.")),
+        Value::Array(_) => {
+            let message =
+                "Cannot apply chat template to an empty conversation. Provide at least one message.";
+            Err(Refusal::bad_request(message))
+        }
+        _ => Err(Refusal::invalid("input", "input must be a string or a list of items.")),
     }
 }
 

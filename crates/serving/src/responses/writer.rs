@@ -2,11 +2,12 @@
 
 use serde_json::{Value, json};
 
-use super::form::{Form, function_call, item_id, message, status};
+use super::form::{Form, function_call, item_id, message};
 use crate::{
     Call, Event, Token,
     answers::{Usage, tokens},
     logprobs,
+    tools::call_id,
 };
 
 /// Converts events of the model to events of the API.
@@ -46,8 +47,8 @@ impl Writer {
         match event {
             Event::Text { token, .. } => self.text(token, &mut out),
             Event::Call { name, .. } => {
-                self.close("completed", &mut out);
-                let (id, call_id) = (item_id("fc"), item_id("call"));
+                self.close(&mut out);
+                let (id, call_id) = (item_id("fc"), call_id());
                 let call = Call { name, arguments: String::new() };
                 let item = function_call(&id, &call_id, "in_progress", &call);
                 out.push(self.at_item("response.output_item.added", json!({"item": item})));
@@ -64,10 +65,10 @@ impl Writer {
                 if self.open.is_none() && self.done.is_empty() {
                     self.open_message(&mut out);
                 }
-                self.close(status(reason), &mut out);
+                self.close(&mut out);
                 let response = self.form.finished(std::mem::take(&mut self.done), reason, self.usage);
-                let kind = format!("response.{}", status(reason));
-                out.push(self.event(&kind, json!({"response": response})));
+                // vLLM's last event has this name even if the limit cut the answer off.
+                out.push(self.event("response.completed", json!({"response": response})));
             }
         }
         out
@@ -75,11 +76,11 @@ impl Writer {
 
     fn text(&mut self, token: Token, out: &mut Vec<Value>) {
         if !matches!(self.open, Some(Open::Message { .. })) {
-            self.close("completed", out);
+            self.close(out);
             self.open_message(out);
         }
         let logprobs =
-            if self.form.with_logprobs { logprobs::list(std::slice::from_ref(&token)) } else { Vec::new() };
+            if self.form.with_logprobs { logprobs::brief(std::slice::from_ref(&token)) } else { Vec::new() };
         if let Some(Open::Message { id, text, tokens }) = &mut self.open {
             *text += &token.text;
             let fields =
@@ -93,30 +94,31 @@ impl Writer {
         let id = item_id("msg");
         let item = message(&id, "in_progress", &[]);
         out.push(self.at_item("response.output_item.added", json!({"item": item})));
-        let part = self.form.text_part("", &[]);
+        let mut part = self.form.text_part("", &[]);
+        part["logprobs"] = json!([]);
         let fields = json!({"item_id": id, "content_index": 0, "part": part});
         out.push(self.at_item("response.content_part.added", fields));
         self.open = Some(Open::Message { id, text: String::new(), tokens: Vec::new() });
     }
 
     /// Ends the open item.
-    fn close(&mut self, status: &str, out: &mut Vec<Value>) {
+    fn close(&mut self, out: &mut Vec<Value>) {
         let item = match self.open.take() {
             None => return,
             Some(Open::Message { id, text, tokens }) => {
                 let part = self.form.text_part(&text, &tokens);
                 let fields = json!({
-                    "item_id": id, "content_index": 0, "text": text, "logprobs": part["logprobs"],
+                    "item_id": id, "content_index": 0, "text": text, "logprobs": [],
                 });
                 out.push(self.at_item("response.output_text.done", fields));
                 let fields = json!({"item_id": id, "content_index": 0, "part": part});
                 out.push(self.at_item("response.content_part.done", fields));
-                message(&id, status, &[part])
+                message(&id, "completed", &[part])
             }
             Some(Open::Call { id, call_id, call }) => {
                 let fields = json!({"item_id": id, "name": call.name, "arguments": call.arguments});
                 out.push(self.at_item("response.function_call_arguments.done", fields));
-                function_call(&id, &call_id, status, &call)
+                function_call(&id, &call_id, "completed", &call)
             }
         };
         out.push(self.at_item("response.output_item.done", json!({"item": item})));

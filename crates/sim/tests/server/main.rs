@@ -7,6 +7,7 @@ mod refusals;
 mod responses;
 mod tools;
 mod transfer;
+mod vllm;
 
 use std::net::SocketAddr;
 

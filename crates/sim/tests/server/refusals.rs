@@ -36,42 +36,38 @@ async fn bad_parameters_are_named_in_the_words_of_vllm() {
     let image = json!([{"type": "image_url", "image_url": {"url": "data:x"}}]);
     for (more, param, word) in [
         (json!({"temperature": -1}), "temperature", "must be non-negative, got -1"),
-        (json!({"temperature": "hot"}), "temperature", "temperature: invalid type"),
+        (json!({"temperature": "hot"}), "body.temperature", "temperature: invalid type"),
         (json!({"top_p": 0}), "top_p", "must be in (0, 1], got 0"),
-        (json!({"top_k": -2}), "top_k", "at least 1, got -2"),
-        (json!({"min_p": 2}), "min_p", "must be in [0, 1]"),
-        (json!({"n": 0}), "n", "n must be at least 1, got 0."),
-        (json!({"n": 2, "temperature": 0}), "n", "n must be 1 when using greedy sampling, got 2."),
-        (json!({"presence_penalty": 3}), "presence_penalty", "must be in [-2, 2]"),
-        (json!({"frequency_penalty": -3}), "frequency_penalty", "must be in [-2, 2]"),
-        (json!({"repetition_penalty": 0}), "repetition_penalty", "must be greater than zero"),
+        (json!({"top_k": -2}), "", "at least 1, got -2"),
+        (json!({"min_p": 2}), "", "must be in [0, 1]"),
+        (json!({"n": 0}), "", "n must be at least 1, got 0."),
+        (json!({"n": 2, "temperature": 0}), "", "n must be 1 when using greedy sampling, got 2."),
+        (json!({"presence_penalty": 3}), "", "must be in [-2, 2]"),
+        (json!({"frequency_penalty": -3}), "", "must be in [-2, 2]"),
+        (json!({"repetition_penalty": 0}), "", "must be greater than zero"),
         (json!({"max_tokens": 0}), "max_tokens", "must be at least 1, got 0."),
-        (json!({"max_tokens": 1000}), "max_tokens", "maximum context length is 64 tokens"),
-        (json!({"min_tokens": 5, "max_tokens": 2}), "min_tokens", "max_tokens=2, got 5"),
-        (json!({"stop": [""]}), "stop", "empty string"),
-        (json!({"stop": 3}), "stop", "expected a string or a list of strings"),
-        (json!({"stop": [3]}), "stop", "expected a string or a list of strings"),
+        (json!({"max_tokens": 1000}), "max_tokens", "cannot be greater than max_model_len=64"),
+        (json!({"min_tokens": 5, "max_tokens": 2}), "", "max_tokens=2, got 5"),
+        (json!({"stop": [""]}), "", "empty string"),
+        (json!({"stop": 3}), "body.stop", "expected a string or a list of strings"),
+        (json!({"stop": [3]}), "body.stop", "expected a string or a list of strings"),
         (json!({"top_logprobs": 2}), "top_logprobs", "`logprobs` must be set to true"),
-        (json!({"logprobs": true, "top_logprobs": 21}), "top_logprobs", "max allowed: 20"),
+        (json!({"logprobs": true, "top_logprobs": 21}), "logprobs", "max allowed: 20"),
         (json!({"stream_options": {"include_usage": true}}), "stream_options", "`stream=True`"),
-        (json!({"messages": []}), "messages", "must not be empty"),
+        (json!({"messages": []}), "", "empty conversation"),
         (json!({"messages": [{"role": "wizard", "content": "x"}]}), "messages[0].role", "wizard"),
-        (json!({"messages": [{"role": "user"}]}), "messages[0].content", "required"),
-        (
-            json!({"messages": [{"role": "user", "content": image}]}),
-            "messages[0].content[0]",
-            "not a multimodal model",
-        ),
+        (json!({"messages": [{"role": "user"}]}), "body.messages.0.content", "required"),
+        (json!({"messages": [{"role": "user", "content": image}]}), "", "m is not a multimodal model"),
         (
             json!({"messages": [{"role": "user", "content": "x ".repeat(99)}]}),
             "input_tokens",
             "reduce the length",
         ),
-        (json!({"tool_choice": "required"}), "tools", "`tools` must be set"),
+        (json!({"tool_choice": "required"}), "tool_choice", "`tools` must be set"),
         (json!({"tools": [weather()], "tool_choice": "some"}), "tool_choice", "Invalid value"),
-        (json!({"tools": [{"type": "web"}]}), "tools[0]", "function"),
+        (json!({"tools": [{"type": "web"}]}), "body.tools.0.type", "function"),
         (json!({"response_format": {"type": "json_schema"}}), "response_format", "schema"),
-        (json!({"response_format": {"type": "xml"}}), "response_format", "json_object"),
+        (json!({"response_format": {"type": "xml"}}), "body.response_format.type", "json_object"),
         (json!({"guided_choice": []}), "guided_choice", "list"),
         (json!({"guided_choice": ["a"], "guided_regex": "b"}), "structured_outputs", "only use one kind"),
         // Unsupported parameters are refused and not ignored.
@@ -83,16 +79,15 @@ async fn bad_parameters_are_named_in_the_words_of_vllm() {
         (json!({"allowed_token_ids": [1]}), "allowed_token_ids", "not supported"),
         (json!({"allowed_token_ids": []}), "allowed_token_ids", "not None and empty"),
         (json!({"logit_bias": {"x": 1}}), "logit_bias", "Invalid key in 'logit_bias': x"),
-        (json!({"bad_words": [""]}), "bad_words", "empty string"),
+        (json!({"bad_words": [""]}), "", "empty string"),
         (json!({"stop_token_ids": [1]}), "stop_token_ids", "not supported"),
         (json!({"prompt_logprobs": 1}), "prompt_logprobs", "not supported"),
         (json!({"truncate_prompt_tokens": 1}), "truncate_prompt_tokens", "not supported"),
         (json!({"echo": true}), "echo", "not supported"),
         (json!({"add_special_tokens": true}), "add_special_tokens", "not supported"),
         (json!({"documents": [{"text": "x"}]}), "documents", "not supported"),
-        (json!({"chat_template": "{{ 1 }}"}), "chat_template", "untrusted chat template"),
+        (json!({"chat_template": "{{ 1 }}"}), "", "untrusted chat template"),
         (json!({"mm_processor_kwargs": {}}), "mm_processor_kwargs", "not supported"),
-        (json!({"priority": 1}), "priority", "Got priority 1 but Priority scheduling is not enabled."),
         (json!({"cache_salt": "x"}), "cache_salt", "not supported"),
         (json!({"return_token_ids": true}), "return_token_ids", "not supported"),
         (json!({"return_tokens_as_token_ids": true}), "return_tokens_as_token_ids", "not supported"),
@@ -100,7 +95,7 @@ async fn bad_parameters_are_named_in_the_words_of_vllm() {
         (json!({"repetition_detection": {}}), "repetition_detection", "not supported"),
         (json!({"logits_processors": ["x"]}), "logits_processors", "not supported"),
         (json!({"vllm_xargs": {"x": 1}}), "vllm_xargs", "not supported"),
-        (json!({"continue_final_message": true}), "continue_final_message", "Cannot set both"),
+        (json!({"continue_final_message": true}), "", "Cannot set both"),
         (json!({"chat_template_kwargs": {"messages": []}}), "chat_template_kwargs.messages", "another field"),
         (
             json!({"structured_outputs": {"json": {}, "disable_any_whitespace": true}}),
@@ -115,8 +110,10 @@ async fn bad_parameters_are_named_in_the_words_of_vllm() {
     ] {
         let (status, answer) = server.post("/v1/chat/completions", &with(&more)).await;
         let error = &answer["error"];
-        assert_eq!((status, &error["type"]), (400, &json!("BadRequestError")), "{more} {answer}");
-        assert_eq!(error["param"], param, "{more} {answer}");
+        // vLLM's library for bodies has a type and a form of names of its own, and some checks name no field.
+        let kind = if param.starts_with("body") { "Bad Request" } else { "BadRequestError" };
+        assert_eq!((status, &error["type"]), (400, &json!(kind)), "{more} {answer}");
+        assert_eq!(error["param"].as_str().unwrap_or_default(), param, "{more} {answer}");
         assert!(error["message"].as_str().unwrap().contains(word), "{more} {answer}");
     }
 }
@@ -127,7 +124,7 @@ async fn fields_that_say_nothing_new_are_taken() {
     let neutral = json!({
         "best_of": 1, "use_beam_search": false, "logit_bias": {}, "prompt_logprobs": null, "bad_words": [],
         "allowed_token_ids": null, "echo": false, "add_special_tokens": false, "documents": [], "chat_template": null,
-        "priority": 0, "cache_salt": null, "return_token_ids": false, "logits_processors": [], "vllm_xargs": {},
+        "priority": 1, "cache_salt": null, "return_token_ids": false, "logits_processors": [], "vllm_xargs": {},
         "add_generation_prompt": true, "continue_final_message": false, "chat_template_kwargs": {"enable_thinking": false},
         "reasoning_effort": "low", "skip_special_tokens": true, "parallel_tool_calls": true, "user": "u",
         "request_id": "mine",
