@@ -5,7 +5,10 @@ use k8s_openapi::api::{
     core::v1::{ConfigMap, Container, KeyToPath, PodSpec, Volume},
 };
 use longboat_api::v1alpha2::SchedulerSpec;
-use longboat_compose::platform::Images;
+use longboat_compose::{
+    platform::Images,
+    version::{ANNOTATION, Version},
+};
 use longboat_key::{Key, Name, Namespace};
 use longboat_scheduler::{
     ConfigError, Options,
@@ -14,12 +17,7 @@ use longboat_scheduler::{
 use longboat_store::Objects;
 use serde_json::Value;
 
-use super::{
-    config as own_config,
-    deployment::MAIN,
-    transform,
-    version::{ANNOTATION, Version},
-};
+use super::{config as own_config, deployment::MAIN, transform};
 use crate::flags;
 
 const TEXT: [&str; 2] = ["config-text", "configText"];
