@@ -37,7 +37,8 @@ fn helm(program: &Path, server: &Server, arguments: &[&str]) -> Command {
 /// Puts the charts together. Returns the paths of the controller's and the presets'.
 fn charts(server: &Server) -> (String, String) {
     let folder = server.folder.join("charts");
-    let folder = tools::charts(&folder);
+    let put = Command::new(tools::root().join("scripts/charts.sh")).arg(&folder).output().unwrap();
+    assert!(put.status.success(), "{}", String::from_utf8_lossy(&put.stderr));
     let path = |name| folder.join(name).display().to_string();
     (path("longboat"), path("longboat-presets"))
 }

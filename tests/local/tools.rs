@@ -17,13 +17,6 @@ pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-/// Puts the Helm charts together in a folder, as users do. Returns the folder.
-pub(crate) fn charts(folder: &Path) -> &Path {
-    let output = std::process::Command::new(root().join("scripts/charts.sh")).arg(folder).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    folder
-}
-
 /// Returns a file of the folder of tools, or `None`, after a report, if it is missing.
 pub(crate) fn tool(path: &str) -> Option<PathBuf> {
     let tool = root().join(".cache").join(path);
