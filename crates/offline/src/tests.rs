@@ -325,7 +325,7 @@ data:
                 _ => {}
             }
         }
-        (server, protocol, pickers.contains("--model-server-metrics-scheme=https"))
+        (server, protocol, pickers.contains("scheme: https"))
     };
     let endpoint = "http://collector.traces:4317/";
     let vllm = ["--otlp-traces-endpoint", endpoint, "--collect-detailed-traces", "all"].map(str::to_owned);
