@@ -301,7 +301,8 @@ apiVersion: v1
 kind: ConfigMap
 metadata: {name: inferenceservice-config, namespace: kserve}
 data:
-  ingress: '{\"enableLLMInferenceServiceTLS\": true, \"ingressGateway\": \"kserve/kserve-ingress-gateway\"}'
+  ingress: '{\"enableLLMInferenceServiceTLS\": true, \"ingressGateway\": \"a/b\", \"kserveIngressGateway\": \"a/b\"}'
+  storageInitializer: '{\"memoryRequest\": \"1\", \"memoryLimit\": \"1\", \"cpuRequest\": \"1\", \"cpuLimit\": \"1\"}'
 ";
     let texts = |line: &str| {
         let scene = scene_of(&service.replace("RUNTIME", line));
@@ -317,14 +318,14 @@ data:
             match (object.value["kind"].as_str().unwrap(), object.value["metadata"]["name"].as_str().unwrap())
             {
                 ("Deployment", "chat-kserve") => server = args(&object.value),
-                ("Deployment", _) => pickers.push_str(&args(&object.value).join(" ")),
+                ("Deployment", _) => pickers.push_str(&object.value.to_string()),
                 ("Service", "chat-kserve-workload-svc") => {
                     protocol = object.value["spec"]["ports"][0]["appProtocol"].clone();
                 }
                 _ => {}
             }
         }
-        (server, protocol, pickers.contains("--model-server-metrics-scheme=https"))
+        (server, protocol, pickers.contains("scheme: https"))
     };
     let endpoint = "http://collector.traces:4317/";
     let vllm = ["--otlp-traces-endpoint", endpoint, "--collect-detailed-traces", "all"].map(str::to_owned);

@@ -139,5 +139,5 @@ fn applied(case: &Path) -> Vec<String> {
     let scene = Scene::new(&documents, &Settings::default()).unwrap();
     let composed = scene.compose(&scene.subjects[0].service);
     let names = composed.into_iter().flat_map(|effective| effective.applied).map(|config| config.name);
-    names.filter(|name| name.starts_with("kserve-config-llm-")).collect()
+    names.filter(|name| name.starts_with("kserve-config-")).collect()
 }

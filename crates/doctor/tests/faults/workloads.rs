@@ -25,6 +25,16 @@ fn layers_that_do_not_combine_lead_to_the_config() {
     only(&found, "ComposedSpecInvalid", LLM, "spec.x: Invalid", "longboat explain");
 }
 
+#[test]
+fn a_runtime_that_is_missing_or_unsuitable_leads_to_the_runtime() {
+    let found =
+        with(|facts| unready(facts, "PresetsCombined", "RuntimeNotFound", "runtime \"fast\" not found"));
+    only(&found, "RuntimeNotFound", LLM, "fast", "correct spec.runtime");
+    let found =
+        with(|facts| unready(facts, "PresetsCombined", "RuntimeUnsupported", "spec.prefill is not possible"));
+    only(&found, "RuntimeUnsupported", LLM, "spec.prefill", "remove spec.runtime");
+}
+
 /// Returns the findings for a service whose pod has this status.
 fn with_pod(status: &Value) -> Vec<Finding> {
     with(|facts| {
