@@ -193,7 +193,9 @@ fn models(documents: &[Document]) -> anyhow::Result<Vec<RequestedModel>> {
             bail!("{service} needs {what}, which the CPU engine does not have");
         }
         let model = (spec.model.uri.address(), false);
-        let adapters = effective.adapters.iter().map(|adapter| (adapter.address.clone(), true));
+        let adapters = longboat_compose::adapters(spec)
+            .with_context(|| format!("cannot compose the spec of {service}"))?;
+        let adapters = adapters.into_iter().map(|adapter| (adapter.address, true));
         for (address, is_adapter) in std::iter::once(model).chain(adapters) {
             let service = service.clone();
             if !wanted.iter().any(|known| known.address == address) {
