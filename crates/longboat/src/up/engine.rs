@@ -8,7 +8,6 @@ use std::{
 };
 
 use anyhow::{Context, bail};
-use longboat_api::engine::{Engine as LlmEngine, VLLM};
 use longboat_download::address::{Address, Scheme};
 use longboat_fetch::{Args as FetchArgs, Settings as FetchSettings};
 use longboat_manifest::Document;
@@ -190,15 +189,12 @@ fn models(documents: &[Document]) -> anyhow::Result<Vec<RequestedModel>> {
             (halves.iter().any(|half| half.kv_cache_offloading.is_some()), "KV cache offloading"),
             (halves.iter().any(|half| half.worker.is_some()), "a model that spans several pods"),
         ];
-        let engine = LlmEngine::of_spec(spec);
-        if engine.label != VLLM.label {
-            bail!("{service} needs {}, which is only simulated here", engine.name);
-        }
         if let Some((_, what)) = lacks.iter().find(|(needed, _)| *needed) {
             bail!("{service} needs {what}, which the CPU engine does not have");
         }
         let model = (spec.model.uri.address(), false);
-        let adapters = longboat_compose::adapters(spec).with_context(|| format!("cannot serve {service}"))?;
+        let adapters = longboat_compose::adapters(spec)
+            .with_context(|| format!("cannot compose the spec of {service}"))?;
         let adapters = adapters.into_iter().map(|adapter| (adapter.address, true));
         for (address, is_adapter) in std::iter::once(model).chain(adapters) {
             let service = service.clone();

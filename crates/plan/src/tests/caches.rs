@@ -1,4 +1,4 @@
-//! LoRA adapters that are cached on nodes (contract 08 §4.5).
+//! LoRA adapters that are cached on nodes.
 
 use longboat_api::conditions::types;
 use longboat_key::{Name, Namespace};

@@ -1,4 +1,4 @@
-//! Members of a group that are being deleted (contract 08 §5.2).
+//! Members of a group that are being deleted.
 
 use std::collections::BTreeSet;
 

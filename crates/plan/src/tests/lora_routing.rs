@@ -1,4 +1,4 @@
-//! How the managed route matches the names of LoRA adapters (contract 08 §5.1).
+//! How the managed route matches the names of LoRA adapters.
 
 use std::sync::Arc;
 
