@@ -120,3 +120,48 @@ fn the_parameters_of_llm_ds_defaults_are_known_with_their_values() {
         assert!(error.to_string().contains("there is no field \"nothing\""), "{error}");
     }
 }
+
+#[test]
+fn a_request_without_a_prefix_goes_where_the_fewest_requests_went_lately() {
+    let text = "apiVersion: llm-d.ai/v1\nkind: EndpointPickerConfig\nplugins:\n- {type: no-hit-least-requests-scorer}\n\
+                - {type: approx-prefix-cache-producer, parameters: {sharedPrefixAfter: 5}}\n";
+    let scheduler = scheduler(text);
+    let mut state = scheduler.state();
+    let pool = pool(vec![(Metrics::default(), &[]); 3]);
+    let scores = |decision: &Decision| {
+        let mut scores = vec![f64::NAN; 3];
+        for &(candidate, score) in &decision.primary_run().trace[0].scores {
+            scores[candidate] = score;
+        }
+        scores
+    };
+    let prompt = |letter: &str| letter.repeat(1000);
+    let at = |index: usize| [pool[index].clone()];
+    // Two conversations begin at the first endpoint. The second one joins then, as if it had had its share, and gets one too.
+    for (letter, index) in [("a", 0), ("b", 0), ("c", 1)] {
+        let decision = pick(&scheduler, &state, &at(index), (&prompt(letter), 0));
+        let _held = scheduler.commit(&mut state, &decision);
+    }
+    // The third has not been a candidate yet, so it is between the two.
+    let new = |state: &State| pick(&scheduler, state, &pool, (&prompt("d"), 0));
+    assert_eq!(scores(&new(&state)), [1.0, 0.0, 0.5]);
+    assert_eq!(new(&state).primary_run().targets[0], 0);
+    let warm = pick(&scheduler, &state, &pool, (&(prompt("a") + "more"), 0));
+    assert_eq!(scores(&warm), [0.5; 3], "a conversation stays where it is");
+    // A conversation counts as ten requests: nine more turns weigh less, and two further ones more.
+    let mut turns = prompt("a");
+    for (count, expected) in [(9, [1.0, 0.0, 0.5]), (2, [0.0, 1.0, 0.5])] {
+        for _ in 0..count {
+            turns += &"a".repeat(300);
+            let decision = pick(&scheduler, &state, &at(0), (&turns, 0));
+            let _held = scheduler.commit(&mut state, &decision);
+        }
+        assert_eq!(scores(&new(&state)), expected, "after {count} turns");
+    }
+    // Another pod may get the slot, and then is new.
+    state.forget(pool[0].endpoint.slot);
+    assert_ne!(scores(&new(&state))[0], 0.0);
+    let wrong = text.replace("-scorer}", "-scorer, parameters: {halfLifeSeconds: 0}}");
+    let error = load(&wrong, &[], Options::default()).unwrap_err().to_string();
+    assert!(error.contains("halfLifeSeconds must be positive"), "{error}");
+}
