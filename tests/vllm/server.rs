@@ -22,6 +22,7 @@ pub(crate) struct Server {
 impl Server {
     /// Starts vLLM with a model and flags, and waits until it answers.
     pub(crate) async fn start(install: &Install, model: &str, flags: &[&str]) -> Self {
+        longboat_tls::install_default_provider();
         // Another program may take the port before vLLM does: then the start fails, and says so.
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
         let log = install.model("log");

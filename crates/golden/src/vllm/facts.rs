@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Map, Value, json};
 
 /// Fields with values of a fixed set, which are compared.
-const KEPT: [&str; 17] = [
+const FIXED_VALUES: [&str; 17] = [
     "action",
     "code",
     "detail",
@@ -82,7 +82,7 @@ fn shape(field: &str, value: &Value) -> Value {
     match value {
         Value::Null => "<null>".into(),
         Value::Bool(_) => "<boolean>".into(),
-        Value::Number(_) | Value::String(_) if KEPT.contains(&field) => value.clone(),
+        Value::Number(_) | Value::String(_) if FIXED_VALUES.contains(&field) => value.clone(),
         Value::Number(number) if number.is_f64() => "<number>".into(),
         Value::Number(_) => "<integer>".into(),
         Value::String(text) if field == "id" || field.ends_with("_id") => id(text).into(),

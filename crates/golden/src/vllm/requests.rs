@@ -128,11 +128,51 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+    use crate::vllm::Recording;
+
+    /// A path that changes the server, and fields that only servers which share media send.
+    const LEFT_OUT: [&str; 4] = ["/scale_elastic_ep", "mm_payload", "return_mm_kwargs", "ec_transfer_params"];
 
     #[test]
     fn every_request_has_a_name_of_its_own() {
         let all = requests();
         let names: BTreeSet<&str> = all.iter().map(|request| request.name.as_str()).collect();
         assert_eq!(names.len(), all.len());
+    }
+    #[test]
+    fn every_path_and_every_field_that_vllm_describes_is_asked_for() {
+        let recording = Recording::committed();
+        let described = &recording.answer("get /openapi.json")["body"];
+        let all = requests();
+        let mut missing = Vec::new();
+        for path in described["paths"].as_object().unwrap().keys() {
+            // A name in braces stands for a part of the path.
+            let parts: Vec<&str> = path.split('/').collect();
+            let fits = |request: &Request| {
+                let asked: Vec<&str> = request.path.split('/').collect();
+                let same = |(part, asked): (&&str, &&str)| part == asked || part.starts_with('{');
+                asked.len() == parts.len() && parts.iter().zip(&asked).all(same)
+            };
+            if !all.iter().any(fits) {
+                missing.push(path.clone());
+            }
+        }
+        for (kind, path) in [
+            ("ChatCompletionRequest", "/v1/chat/completions"),
+            ("CompletionRequest", "/v1/completions"),
+            ("TokenizeCompletionRequest", "/tokenize"),
+        ] {
+            let bodies =
+                all.iter().filter(|request| request.path == path).filter_map(|request| request.body.as_ref());
+            let asked: BTreeSet<String> = bodies
+                .filter_map(|body| serde_json::from_str::<Map<String, Value>>(body).ok())
+                .flat_map(|body| body.into_iter().map(|(field, _)| field))
+                .collect();
+            let fields = described["requests"][kind].as_array().unwrap();
+            let fields = fields.iter().filter_map(Value::as_str).filter(|field| !asked.contains(*field));
+            missing.extend(fields.map(|field| format!("{kind}.{field}")));
+        }
+        missing.retain(|name| !LEFT_OUT.iter().any(|left_out| name.ends_with(left_out)));
+        assert_eq!(missing, Vec::<String>::new(), "add them to tests/vllm/requests.yaml");
     }
 }
