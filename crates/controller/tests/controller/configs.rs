@@ -238,6 +238,36 @@ async fn a_config_may_go_once_its_last_service_is_gone() {
 }
 
 #[tokio::test]
+async fn a_value_in_the_slot_for_offloading_is_a_condition_and_an_event_until_it_is_removed() {
+    let world = world().await;
+    let _running = Running::start(&world);
+    let with_env = |env: Value| {
+        let main = json!({"name": "main", "env": env});
+        service("llm", json!({"kvCacheOffloading": {"cpu": "1Gi"}, "template": {"containers": [main]}}))
+    };
+    world.apply(with_env(json!([{"name": "KSERVE_KV_TRANSFER_ARGS", "value": "--x"}]))).await;
+    let refused = condition(&world, "llm", "PresetsCombined", Condition::is_false).await;
+    assert_eq!(refused.reason, "KVTransferSlotConflict");
+    let events: Api<Event> = Api::namespaced(world.client(), "ns");
+    let event = world
+        .eventually("the event", async || {
+            let all = events.list(&ListParams::default()).await.unwrap().items;
+            all.into_iter().find(|event| event.reason.as_deref() == Some("KVTransferSlotConflict"))
+        })
+        .await;
+    assert_eq!((event.type_.as_deref(), event.message), (Some("Warning"), Some(refused.message)));
+    let api = deployments(world.client());
+    assert!(api.get_opt("llm-kserve").await.unwrap().is_none());
+    world.apply(with_env(json!([]))).await;
+    let deployment =
+        world.eventually("the Deployment", async || api.get_opt("llm-kserve").await.unwrap()).await;
+    let containers = deployment.spec.unwrap().template.spec.unwrap().containers;
+    let env = containers.into_iter().flat_map(|container| container.env.unwrap_or_default());
+    let slot = env.into_iter().find(|variable| variable.name == "KSERVE_KV_TRANSFER_ARGS").unwrap();
+    assert!(slot.value.unwrap().contains("CPUOffloadingSpec"));
+}
+
+#[tokio::test]
 async fn what_layers_do_without_effect_is_said_once() {
     let world = world().await;
     let running = Running::start(&world);

@@ -34,7 +34,9 @@ fn rendered(chart: &str, values: &str) -> Option<Objects> {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(values.as_bytes()).unwrap();
     let folder = tempfile::tempdir().unwrap();
-    let chart = tools::charts(folder.path()).join(chart);
+    let put = Command::new(tools::root().join("scripts/charts.sh")).arg(folder.path()).output().unwrap();
+    assert!(put.status.success(), "{}", String::from_utf8_lossy(&put.stderr));
+    let chart = folder.path().join(chart);
     let mut command = Command::new(helm);
     command.args(["template", "longboat", chart.to_str().unwrap(), "--namespace=kserve", "--values"]);
     let mut all = printed(command.arg(file.path()));
