@@ -34,7 +34,9 @@ impl Server {
         // Its helpers are in its group, and end with it.
         command.process_group(0).stdout(fs::File::create(&log).unwrap());
         command.stderr(fs::File::options().append(true).open(&log).unwrap());
-        let client = Client::builder().no_proxy().redirect(Policy::none()).build().unwrap();
+        // vLLM closes the connection after an error of its own, so every request has its own.
+        let client = Client::builder().no_proxy().redirect(Policy::none()).pool_max_idle_per_host(0);
+        let client = client.build().unwrap();
         let mut server =
             Self { child: command.spawn().unwrap(), url: format!("http://127.0.0.1:{port}"), client };
         let ready = async {
