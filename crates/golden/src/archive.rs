@@ -126,8 +126,19 @@ mod tests {
 
     #[test]
     fn the_parts_are_there() {
-        let all =
-            ["apiserver", "base", "cases", "crds", "fetch", "merge", "picks", "schema", "sidecar", "starts"];
+        let all = [
+            "apiserver",
+            "base",
+            "cases",
+            "crds",
+            "fetch",
+            "merge",
+            "picks",
+            "presets",
+            "schema",
+            "sidecar",
+            "starts",
+        ];
         assert_eq!(parts(), all);
     }
 }
