@@ -160,12 +160,11 @@ pub(crate) fn adapter_scorer(spec: &mut LLMInferenceServiceSpec) {
     let Value::Object(mut config) = text.unwrap_or_else(|| inline.clone()) else { return };
     let Some(plugins) = config.get_mut("plugins").and_then(Value::as_array_mut) else { return };
     let present = plugins.iter().find(|plugin| plugin.get("type").is_some_and(|type_| type_ == SCORER));
-    let name = match present {
-        Some(plugin) => plugin.get("name").cloned().unwrap_or_else(|| SCORER.into()),
-        None => {
-            plugins.push(json!({ "type": SCORER }));
-            SCORER.into()
-        }
+    let name = if let Some(plugin) = present {
+        plugin.get("name").cloned().unwrap_or_else(|| SCORER.into())
+    } else {
+        plugins.push(json!({ "type": SCORER }));
+        SCORER.into()
     };
     let profiles = config.get_mut("schedulingProfiles").and_then(Value::as_array_mut).into_iter().flatten();
     for references in profiles.filter_map(|profile| profile.get_mut("plugins")?.as_array_mut()) {

@@ -95,7 +95,7 @@ pub(crate) fn with_ends(
 }
 
 /// Writes why an answer ended into a choice of a chunk.
-pub(crate) fn finish(choice: &mut Value, reason: &str, stop: &Option<Stop>) {
+pub(crate) fn finish(choice: &mut Value, reason: &str, stop: Option<&Stop>) {
     choice["finish_reason"] = reason.into();
     choice["stop_reason"] = json!(stop);
 }

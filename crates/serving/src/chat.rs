@@ -36,7 +36,7 @@ pub(crate) async fn create(
         let parts = stream::iter(opening).chain(with_ends(started.events).map(move |(event, end)| {
             let mut part = writer.part(event);
             if let Some(Event::Finished { reason, stop, .. }) = end {
-                finish(&mut part.choice, reason, &stop);
+                finish(&mut part.choice, reason, stop.as_ref());
             }
             part
         }));
@@ -112,7 +112,7 @@ impl Writer {
             }
             Event::Finished { choice, reason, stop } => {
                 let mut part = delta(choice, &json!({}), &Value::Null, count);
-                finish(&mut part.choice, reason, &stop);
+                finish(&mut part.choice, reason, stop.as_ref());
                 part
             }
         }

@@ -50,7 +50,7 @@ pub(crate) async fn create(
         let parts = stream::iter(opening).chain(with_ends(started.events).map(move |(event, end)| {
             let mut part = writer.part(event);
             if let Some(Event::Finished { reason, stop, .. }) = end {
-                finish(&mut part.choice, reason, &stop);
+                finish(&mut part.choice, reason, stop.as_ref());
             }
             part
         }));
@@ -64,7 +64,7 @@ pub(crate) async fn create(
         .map(|(index, answer)| {
             let logprobs = if with_logprobs { logprobs::columns(&answer.tokens, 0) } else { Value::Null };
             let mut choice = part(index, &(prefixes[index].clone() + &answer.text), &logprobs, 0).choice;
-            finish(&mut choice, answer.reason, &answer.stop);
+            finish(&mut choice, answer.reason, answer.stop.as_ref());
             choice["prompt_logprobs"] = Value::Null;
             choice["routed_experts"] = Value::Null;
             choice
@@ -106,7 +106,7 @@ impl Writer {
             }
             Event::Finished { choice, reason, stop } => {
                 let mut part = part(choice, "", &Value::Null, count);
-                finish(&mut part.choice, reason, &stop);
+                finish(&mut part.choice, reason, stop.as_ref());
                 part
             }
         }

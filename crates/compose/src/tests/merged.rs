@@ -19,6 +19,7 @@ pub(super) fn configs<'a>(more: impl IntoIterator<Item = (&'a str, &'a str, Valu
 }
 
 /// Composes service `s` of namespace `n`, with these pins in its status.
+#[expect(clippy::needless_pass_by_value, reason = "callers write the value in place")]
 pub(super) fn compose(configs: &ConfigSet, mut spec: Value, pins: Value) -> Result<Effective, ComposeError> {
     if spec.get("model").is_none() {
         spec["model"] = json!({ "uri": "hf://a/b" });

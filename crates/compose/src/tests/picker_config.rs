@@ -10,6 +10,7 @@ use super::{
 use crate::{ComposeError, ConfigSet, Effective};
 
 /// The presets, with a scheduler preset that declares this version of the picker, and further fields of the scheduler.
+#[expect(clippy::needless_pass_by_value, reason = "callers write the value in place")]
 fn with_version(version: Option<&str>, more: Value) -> ConfigSet {
     let main = json!({ "name": "main", "image": "epp" });
     let mut scheduler = json!({ "template": { "containers": [main] } });
@@ -28,6 +29,7 @@ fn suffixes(effective: &Effective) -> Vec<String> {
     presets.map(|config| config.name.trim_start_matches("kserve-config-llm-").to_owned()).collect()
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "callers write the value in place")]
 fn own(scheduler: Value) -> Value {
     json!({ "router": { "scheduler": scheduler } })
 }

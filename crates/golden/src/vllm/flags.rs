@@ -29,7 +29,7 @@ pub fn parse(help: &str) -> BTreeMap<String, Flag> {
             flags.extend(flag(&std::mem::take(&mut entry)));
         }
         if line.starts_with("  -") {
-            entry = line.trim().to_owned();
+            line.trim().clone_into(&mut entry);
         } else if !entry.is_empty() {
             entry.extend(["\n", line.trim()]);
         }

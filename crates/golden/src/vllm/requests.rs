@@ -26,7 +26,8 @@ pub struct Request {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Group {
-    group: String,
+    #[serde(rename = "group")]
+    name: String,
     #[serde(default)]
     path: String,
     #[serde(default)]
@@ -74,7 +75,7 @@ impl Group {
         }
         for field in &self.without {
             let mut body = self.body.clone();
-            assert!(body.remove(field).is_some(), "{}: there is no {field} to leave out", self.group);
+            assert!(body.remove(field).is_some(), "{}: there is no {field} to leave out", self.name);
             requests.push(self.post(&format!("without {field}"), body));
         }
         for (name, changes) in &self.with {
@@ -114,7 +115,7 @@ impl Group {
         body: Option<String>,
     ) -> Request {
         Request {
-            name: format!("{} {name}", self.group),
+            name: format!("{} {name}", self.name),
             method,
             path: path.to_owned(),
             content_type: content_type.map(str::to_owned),

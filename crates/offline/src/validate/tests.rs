@@ -487,8 +487,11 @@ fn a_configuration_of_a_layer_is_judged_at_its_line_there() {
 #[test]
 fn adapters_that_would_share_a_folder_are_told_apart_or_refused() {
     let adapters = |names: &[&str]| {
-        let lines: String =
-            names.iter().map(|name| format!("      - {{name: '{name}', uri: 'hf://org/x'}}\n")).collect();
+        let lines: String = names
+            .iter()
+            .map(|name| format!("      - {{name: '{name}', uri: 'hf://org/x'}}\n"))
+            .collect::<Vec<_>>()
+            .concat();
         format!("    lora:\n      adapters:\n{lines}")
     };
     assert_eq!(said(&service(&adapters(&["a/b", "a-b"]))), Vec::<String>::new());

@@ -30,8 +30,8 @@ pub(super) fn router(
     status: &mut LLMInferenceServiceStatus,
 ) {
     let context = &reconciled.context;
-    let router = context.spec.router.as_ref();
-    if router.is_none_or(|router| router.route.is_none() && router.scheduler.is_none()) {
+    let spec = context.spec.router.as_ref();
+    if spec.is_none_or(|spec| spec.route.is_none() && spec.scheduler.is_none()) {
         status.router = None;
         return;
     }

@@ -1,7 +1,8 @@
 //! Members of a group that are being deleted.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
+use longboat_api::v1alpha2::LLMInferenceServiceSpec;
 use longboat_compose::outcome::{AppliedConfigs, Outcome};
 use longboat_key::{Key, Name, Namespace};
 use serde_json::{Value, json};
@@ -64,7 +65,7 @@ fn a_member_that_is_deleted_loses_its_traffic_and_nothing_else_of_the_route_chan
 
     delete(&mut world, "b");
     // What the service itself asks for now does not matter.
-    world.services.get_mut(&key("a")).unwrap().spec = Default::default();
+    world.services.get_mut(&key("a")).unwrap().spec = LLMInferenceServiceSpec::default();
     let mut route = pruned(&world).unwrap().unwrap();
     assert_eq!(backends(&route), pools(&[("a", 10), ("c", 30)]));
     for (rule, before) in route.spec.rules.iter_mut().zip(&live.spec.rules) {
@@ -101,7 +102,7 @@ fn a_service_that_cannot_be_composed_forgets_a_member_that_is_deleted() {
     };
     let progress = Progress {
         presets: &failed,
-        pins: &Default::default(),
+        pins: &BTreeMap::default(),
         spec: None,
         problem: None,
         proof: None,

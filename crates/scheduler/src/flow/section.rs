@@ -62,9 +62,11 @@ impl TimeToLive {
     ) -> Result<Self, ConfigError> {
         let usual = time(&format!("{path}defaultRequestTTL"), usual)?;
         let no_endpoint = time(&format!("{path}noEndpointRequestTTL"), no_endpoint)?;
+        // Zero means forever.
+        let limit = |given: Option<u64>, inherited| given.map_or(inherited, |ms| (ms > 0).then_some(ms));
         Ok(Self {
-            usual_ms: usual.unwrap_or(self.usual_ms),
-            no_endpoint_ms: no_endpoint.or(usual).unwrap_or(self.no_endpoint_ms),
+            usual_ms: limit(usual, self.usual_ms),
+            no_endpoint_ms: limit(no_endpoint.or(usual), self.no_endpoint_ms),
         })
     }
 
@@ -80,8 +82,8 @@ pub(super) fn wrong(path: &str, message: impl std::fmt::Display) -> ConfigError 
     ConfigError::Shape { message: format!("{path}: {message}"), path }
 }
 
-/// Reads a duration in milliseconds. The inner `None` means forever.
-fn time(path: &str, value: Option<&Value>) -> Result<Option<Option<u64>>, ConfigError> {
+/// Reads a duration in milliseconds.
+fn time(path: &str, value: Option<&Value>) -> Result<Option<u64>, ConfigError> {
     let time = match value {
         None | Some(Value::Null) => return Ok(None),
         Some(Value::String(text)) => longboat_duration::parse(text).ok(),
@@ -91,8 +93,7 @@ fn time(path: &str, value: Option<&Value>) -> Result<Option<Option<u64>>, Config
     let time = time.ok_or_else(|| {
         wrong(path, format!("expected a duration such as 60s, or 0s for no limit, found {found}"))
     })?;
-    let ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-    Ok(Some((ms > 0).then_some(ms)))
+    Ok(Some(u64::try_from(time.as_millis()).unwrap_or(u64::MAX)))
 }
 
 /// Reads a number, or a quantity such as `1G`. A missing value and 0 mean that there is no limit.

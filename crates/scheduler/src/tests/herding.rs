@@ -135,7 +135,8 @@ fn simulate(config: &str, workload: Workload, seed: u64) -> Outcome {
     let mut lengths: Vec<usize> = (0..SESSIONS)
         .map(|session| {
             let part = share(session, SESSIONS - 1);
-            (share(shortest, 1) * (share(longest, shortest)).powf(part)).round() as usize
+            let bytes = share(shortest, 1) * share(longest, shortest).powf(part);
+            (shortest..=longest).find(|whole| share(*whole, 1) >= bytes).unwrap_or(longest)
         })
         .collect();
     lengths.shuffle(&mut random);
@@ -265,7 +266,7 @@ const TIGHT: Workload = Workload { cache_blocks: 700, ..SHARED };
 /// The mean of several runs.
 fn average(config: &str, workload: Workload) -> Outcome {
     let runs: Vec<_> = (0..RUNS).map(|seed| simulate(config, workload, seed)).collect();
-    let mean = |value: fn(&Outcome) -> f64| runs.iter().map(value).sum::<f64>() / runs.len() as f64;
+    let mean = |value: fn(&Outcome) -> f64| runs.iter().map(value).sum::<f64>() * share(1, runs.len());
     Outcome {
         hit: mean(|run| run.hit),
         best: mean(|run| run.best),

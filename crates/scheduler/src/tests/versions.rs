@@ -73,7 +73,7 @@ fn a_moved_field_means_the_same_at_both_places_and_only_its_version_has_it() {
             let fields: Vec<&str> = path.split('.').collect();
             format!(
                 "{}1s{}",
-                fields.iter().map(|field| format!("{{{field}: ")).collect::<String>(),
+                fields.iter().map(|field| format!("{{{field}: ")).collect::<Vec<_>>().concat(),
                 "}".repeat(fields.len())
             )
             .trim_start_matches('{')
