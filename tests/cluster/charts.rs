@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeSet, path::Path, process::Command};
 
+use longboat_api::names::preset;
 use serde_json::{Value, json};
 
 use crate::{
@@ -126,7 +127,7 @@ fn the_charts_install_upgrade_and_go_in_the_order_that_is_told() {
     run(&mut helm(&["install", "longboat-presets", &presets])).ok();
     let before = at_rest(&server);
     let configs = before.keys().filter(|name| name.contains("/llminferenceserviceconfigs/kserve/")).count();
-    assert_eq!(configs, 11, "{before:#?}");
+    assert_eq!(configs, preset::shipped().count(), "{before:#?}");
 
     make_service(&server, "default", "llm");
     served(&server, "default", "llm");

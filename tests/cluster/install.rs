@@ -1,5 +1,7 @@
 //! Longboat's CRDs on a real API server.
 
+use longboat_api::{crd, names::preset};
+
 use crate::{cluster::ExclusiveCluster, tools};
 
 const KINDS: [&str; 2] = ["llminferenceservices", "llminferenceserviceconfigs"];
@@ -13,7 +15,7 @@ fn our_crds_install_with_create_and_with_server_side_apply_and_nothing_is_warned
         assert!(applied.status.success(), "{applied:#?}");
         assert_eq!(applied.stderr, "", "kubectl apply --server-side");
     }
-    assert_eq!(cluster.installation.len(), KINDS.len());
+    assert_eq!(cluster.installation.len(), crd::own().len() + crd::runtimes().len());
 }
 
 #[test]
@@ -62,6 +64,6 @@ fn kubectl_explains_our_fields_and_prints_our_columns() {
     assert_eq!(empty.stderr, "No resources found in default namespace.\n");
     let presets = cluster.kubectl(&["get", "llminferenceserviceconfigs", "-n", "kserve"]).ok();
     let rows: Vec<&str> = presets.lines().collect();
-    assert_eq!(rows.len(), 12, "{presets}");
+    assert_eq!(rows.len(), 1 + preset::shipped().count(), "{presets}");
     assert!(rows[0].starts_with("NAME "), "{presets}");
 }

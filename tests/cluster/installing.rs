@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use longboat_api::names::preset;
 use serde_json::{Value, json};
 
 use crate::{
@@ -27,7 +28,7 @@ fn one_command_installs_a_second_run_writes_nothing_and_uninstalling_leaves_noth
     let before = at_rest(&server);
     assert!(last_line(&first).starts_with(&format!("{} created, 0 changed", before.len() + 1)), "{first:#?}");
     let configs = before.keys().filter(|name| name.contains("/llminferenceserviceconfigs/kserve/")).count();
-    assert_eq!(configs, 11, "{before:#?}");
+    assert_eq!(configs, preset::shipped().count(), "{before:#?}");
 
     let second = ask(&server, "install", ports, &[]);
     assert!(second.status.success(), "{second:#?}");
