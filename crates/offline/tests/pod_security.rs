@@ -123,7 +123,7 @@ fn violations(pod: &Value) -> Vec<String> {
 fn is_needed(case: &str, workload: &str, violation: &str) -> bool {
     match violation {
         "main: adds IPC_LOCK, SYS_RAWIO, NET_RAW" => true,
-        "main: may run as root" => workload.ends_with("-tokenizer") || case.ends_with("sglang"),
+        "main: may run as root" => workload.ends_with("-tokenizer") || case.starts_with("compose/sglang/"),
         _ => false,
     }
 }
