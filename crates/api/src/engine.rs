@@ -140,7 +140,7 @@ pub static SGLANG: Engine = Engine {
 pub static TENSORRT_LLM: Engine = Engine {
     name: "TensorRT-LLM",
     label: "trtllm",
-    formats: &["tensorrt-llm", "tensorrt_llm", "trtllm"],
+    formats: &["tensorrt-llm", "tensorrt_llm", "tensorrtllm", "trtllm"],
     commands: &["trtllm-serve"],
     images: &["tensorrt-llm", "trtllm"],
     template: None,

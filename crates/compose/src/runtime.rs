@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use longboat_api::{engine::Engine, v1alpha2::LLMInferenceServiceSpec};
+use longboat_api::{
+    engine::{Engine, VLLM},
+    v1alpha2::LLMInferenceServiceSpec,
+};
 use longboat_key::{Name, Namespace};
 use serde_json::Value;
 
@@ -44,7 +47,17 @@ impl ServiceRuntime {
                 "it is disabled: set its spec.disabled to false, or name another runtime".to_owned(),
             );
         }
+        let main = |container: &&Value| container.get("name").is_some_and(|name| name == "main");
+        let containers = layer.spec().pointer("/template/containers").and_then(Value::as_array);
+        let has_image =
+            containers.into_iter().flatten().find(main).is_some_and(|main| main.get("image").is_some());
         match facts.engine {
+            // A runtime is the lowest layer, so its image would never run.
+            Some(engine) if engine.label == VLLM.label && has_image => unsupported(format!(
+                "the preset of {} has an image of its own, which would take the place of the runtime's: remove spec.runtime, \
+                 and set the image of the container main in spec.template",
+                engine.name
+            )),
             Some(engine) if engine.template.is_some() => Ok(Some(Self { layer, engine })),
             Some(engine) => unsupported(format!(
                 "there is no preset for its engine {}: remove spec.runtime, and set image and command of the container \

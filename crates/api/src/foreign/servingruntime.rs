@@ -93,15 +93,18 @@ pub struct ServingRuntimeStatus {}
 // === impl ServingRuntimeSpec ===
 
 impl ServingRuntimeSpec {
-    /// The engine that the runtime starts: named by a format, or else known by the command or the image of the container
-    /// `main`.
+    /// The engine that the runtime starts: named by a format, or else known by the command of the container `main`, or by its
+    /// image if the runtime names no format.
     pub fn engine(&self) -> Option<&'static Engine> {
         let main = || self.containers.iter().find(|container| container.name == "main");
         let mut formats = self.supported_model_formats.iter();
         formats
             .find_map(|format| Engine::of_format(&format.name))
             .or_else(|| Engine::of_command(main()?))
-            .or_else(|| Engine::of_image(main()?.image.as_deref()?))
+            .or_else(|| {
+                let main = main().filter(|_| self.supported_model_formats.is_empty())?;
+                Engine::of_image(main.image.as_deref()?)
+            })
     }
 
     /// What the runtime contributes to the spec of a service.

@@ -13,6 +13,9 @@ pub(super) fn check(path: &str, workload: &WorkloadSpec, report: &mut Report) {
     if cpu.as_ref().is_some_and(|cpu| cpu.nano() < 0) {
         report.invalid(format!("{field}.cpu"), &offloading.cpu, "cpu must not be negative");
     }
+    if cpu.as_ref().is_some_and(|cpu| cpu.nano() / 1_000_000_000 > i128::from(i64::MAX)) {
+        report.invalid(format!("{field}.cpu"), &offloading.cpu, "cpu must be less than 8Ei");
+    }
     if offloading.secondary.is_empty() {
         return;
     }
@@ -53,7 +56,7 @@ mod tests {
 
     #[test]
     fn a_negative_size_of_the_main_memory_is_refused_and_zero_is_not() {
-        for (cpu, causes) in [("1Gi", 0), ("0", 0), ("-1", 1), ("-1Gi", 1)] {
+        for (cpu, causes) in [("1Gi", 0), ("0", 0), ("-1", 1), ("-1Gi", 1), ("7Ei", 0), ("8Ei", 1)] {
             let workload = serde_json::from_value(json!({"kvCacheOffloading": {"cpu": cpu}})).unwrap();
             let mut report = Report::default();
             check("spec.prefill", &workload, &mut report);

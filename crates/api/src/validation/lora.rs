@@ -7,6 +7,8 @@ use crate::{
 };
 
 const LORA: &str = "spec.model.lora";
+/// The longest name of an adapter, in bytes: it names a folder, with a hash of nine bytes if adapters would share it.
+const MAX_NAME_BYTES: usize = 255 - 9;
 
 /// Checks limits and names of adapters.
 pub(super) fn check(service: &LLMInferenceService, report: &mut Report) {
@@ -38,6 +40,11 @@ pub(super) fn check(service: &LLMInferenceService, report: &mut Report) {
                 "adapter name must not include \".\" or \"..\" (path traversal risk)",
             );
             continue;
+        }
+        if name.len() > MAX_NAME_BYTES {
+            let message =
+                format!("adapter name must have at most {MAX_NAME_BYTES} bytes, because it names a folder");
+            report.invalid(&field, &name, &message);
         }
         match seen.iter().find(|(other, _)| *other == name) {
             Some((_, first)) => {

@@ -154,10 +154,22 @@ fn a_runtime_that_no_service_can_use_is_an_error_that_says_why() {
     configs.insert(runtime(None, "hf", &json!({"supportedModelFormats": formats, "containers": main})));
     let main = json!([{"name": "main", "command": ["trtllm-serve"]}]);
     configs.insert(runtime(Some("team"), "trt", &json!({"containers": main})));
+    // The format decides, not the image.
+    let main = json!([{"name": "main", "image": "lmsysorg/sglang:v1"}]);
+    let formats = json!([{"name": "triton"}]);
+    configs.insert(runtime(None, "tri", &json!({"supportedModelFormats": formats, "containers": main})));
+    let formats = json!([{"name": "vllm"}]);
+    configs.insert(runtime(None, "own", &json!({"supportedModelFormats": formats, "containers": main})));
     let mut off = of_sglang("x");
     off["disabled"] = json!(true);
     configs.insert(runtime(None, "off", &off));
     for (name, reason, texts) in [
+        ("tri", "RuntimeUnsupported", ["ClusterServingRuntime tri", "engine is unknown", "sglang or vllm"]),
+        (
+            "own",
+            "RuntimeUnsupported",
+            ["ClusterServingRuntime own", "the preset of vLLM has an image", "spec.template"],
+        ),
         (
             "none",
             "RuntimeNotFound",

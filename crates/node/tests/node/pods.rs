@@ -274,7 +274,7 @@ async fn a_container_waits_for_what_it_refers_to() {
     // A changed Secret arrives in the running container.
     let patch = Patch::Merge(json!({"stringData": {"k": "v2"}}));
     world.api::<Secret>().patch("late", &PatchParams::default(), &patch).await.unwrap();
-    let file = world.file("state/pods").join(pod.metadata.uid.unwrap()).join("volumes/s/k");
+    let file = world.file("state/pods").join(&pod.metadata.uid.unwrap()[..8]).join("volumes/s/k");
     eventually("the file changes", || std::fs::read_to_string(&file).is_ok_and(|text| text == "v2")).await;
     world.end().await;
 }
