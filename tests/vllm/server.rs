@@ -8,7 +8,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use crate::install::Install;
 
 /// A start takes a minute on an idle machine.
-const START_LIMIT: Duration = Duration::from_secs(600);
+const START_LIMIT: Duration = Duration::from_mins(10);
 
 /// A server, which ends with this value.
 pub(crate) struct Server {
