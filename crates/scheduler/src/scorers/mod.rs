@@ -1,6 +1,7 @@
 //! Scorers rate a candidate from 0 to 1.
 
 pub(crate) mod active_request;
+mod cold;
 pub(crate) mod context_length;
 pub(crate) mod encoder_cache;
 pub(crate) mod endpoint_attribute;

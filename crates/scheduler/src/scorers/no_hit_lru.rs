@@ -3,6 +3,7 @@
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::cold;
 use crate::{
     context::{Candidate, Context},
     decision::Decision,
@@ -59,32 +60,11 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
 impl Scorer for NoHitLru {
     #[expect(clippy::cast_precision_loss, reason = "the number of endpoints is far below 2^52")]
     fn score(&self, context: &Context<'_>, candidates: &[Candidate], scores: &mut [f64]) {
-        if !context.prefix(self.prefix).is_cold() {
-            scores.fill(0.5);
-            return;
-        }
-        if let [only] = scores {
-            *only = 1.0;
-            return;
-        }
         let order = context.state.producer::<IdleOrder>(self.idle);
         let order = order.map_or(&[][..], |idle| &idle.order);
-        // The rank is the position in the order of use. Endpoints that were never used come first, in random order.
-        let mut ranked: Vec<(usize, usize)> = candidates
-            .iter()
-            .enumerate()
-            .map(|(place, &candidate)| {
-                let slot = context.endpoint(candidate).slot;
-                let rank = order.iter().position(|&used| used == slot).map_or(0, |rank| rank + 1);
-                (rank, place)
-            })
-            .collect();
-        context.shuffle(&mut ranked);
-        ranked.sort_by_key(|&(rank, _)| rank);
-        let last = (candidates.len() - 1) as f64;
-        for (position, (_, place)) in ranked.into_iter().enumerate() {
-            scores[place] = 1.0 - position as f64 / last;
-        }
+        // The key is the position in the order of use. Endpoints that were never used come first.
+        let key = |slot| order.iter().position(|&used| used == slot).map_or(0, |rank| rank + 1) as f64;
+        cold::rank(context, self.prefix, candidates, scores, key);
     }
 }
 

@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::cold;
 use crate::{
     context::{Candidate, Context},
     decision::Decision,
@@ -39,8 +40,8 @@ impl Default for RawParameters {
 }
 
 /// A request that begins a conversation counts as many, because its next turns will go to the same endpoint. With the number of
-/// turns of a conversation, the counts tell the load that is to come. From 5 to 10, the simulations of `tests/herding.rs` differ
-/// little.
+/// turns of a conversation, the counts tell the load that is to come. The simulations of `tests/herding.rs` have ten turns; with 6
+/// in place of 10, the skew of conversations of mixed lengths was .108 in place of .082.
 const CONVERSATION_REQUESTS: f64 = 10.0;
 
 struct NoHitRequests {
@@ -61,29 +62,9 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
 }
 
 impl Scorer for NoHitRequests {
-    #[expect(clippy::cast_precision_loss, reason = "the number of endpoints is far below 2^52")]
     fn score(&self, context: &Context<'_>, candidates: &[Candidate], scores: &mut [f64]) {
-        if !context.prefix(self.prefix).is_cold() {
-            scores.fill(0.5);
-            return;
-        }
-        if let [only] = scores {
-            *only = 1.0;
-            return;
-        }
         let Some(counts) = context.state.producer::<RequestCounts>(self.counts) else { return };
-        let mut ranked: Vec<(f64, usize)> = candidates
-            .iter()
-            .enumerate()
-            .map(|(place, &candidate)| (counts.of(context.endpoint(candidate).slot, context.now), place))
-            .collect();
-        // Equal counts come in random order.
-        context.shuffle(&mut ranked);
-        ranked.sort_by(|(left, _), (right, _)| left.total_cmp(right));
-        let last = (candidates.len() - 1) as f64;
-        for (position, (_, place)) in ranked.into_iter().enumerate() {
-            scores[place] = 1.0 - position as f64 / last;
-        }
+        cold::rank(context, self.prefix, candidates, scores, |slot| counts.of(slot, context.now));
     }
 }
 
