@@ -63,18 +63,21 @@ fn make_old_with(server: &Server, resource: &str, kind: &str, name: &str, finali
     });
 }
 
-/// Lists the controller's migrating writes, with who made them: patches that change nothing but the stored version of an object,
-/// and those of the status of CRDs.
+/// Lists the controller's migrating writes, with who made them: patches of the config `idle`, which has its finalizer from the
+/// start, and those of the status of CRDs.
 fn migrating_writes(server: &Server) -> Vec<String> {
     let log = std::fs::read_to_string(server.folder.join("audit.log")).unwrap_or_default();
     let events = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     events
         .filter(|event| {
             let (object, verb) = (&event["objectRef"], event["verb"].as_str().unwrap_or_default());
-            let is_metadata = |path: &str| path.contains("llminferenceserviceconfigs/idle");
+            let (resource, is_status) = (object["resource"].as_str(), object["subresource"] == "status");
             verb == "patch"
-                && (object["resource"] == "customresourcedefinitions" && object["subresource"] == "status"
-                    || event["requestURI"].as_str().is_some_and(is_metadata))
+                && match resource {
+                    Some("customresourcedefinitions") => is_status,
+                    Some("llminferenceserviceconfigs") => object["name"] == "idle" && !is_status,
+                    _ => false,
+                }
         })
         .map(|event| format!("{} by {}", event["requestURI"], event["user"]["username"]))
         .collect()
@@ -85,11 +88,13 @@ fn what_is_stored_in_an_old_version_is_rewritten_once_and_the_definition_says_so
     let Some(server) = prepared() else { return };
     install(&server);
     server.api.make_namespace("old");
-    for (resource, kind, name) in
-        [(KINDS[0], "LLMInferenceService", "llm"), (KINDS[1], "LLMInferenceServiceConfig", "idle")]
-    {
+    for (resource, kind, name, finalizers) in [
+        (KINDS[0], "LLMInferenceService", "llm", &[][..]),
+        // This config already has its finalizer, so the controller patches it only to migrate it.
+        (KINDS[1], "LLMInferenceServiceConfig", "idle", &[CONFIG_FINALIZER][..]),
+    ] {
         store_as(&server, resource, "v1alpha1");
-        make_old(&server, resource, kind, name);
+        make_old_with(&server, resource, kind, name, finalizers);
         store_as(&server, resource, "v1alpha2");
         until("both versions are noted", || {
             let versions = stored_versions(&server, resource);
