@@ -7,7 +7,7 @@ use crate::{
     kinds::Resource,
     pod_account,
     request::query::Query,
-    server::State,
+    state::State,
     status::ApiError,
     strategy, webhook,
 };

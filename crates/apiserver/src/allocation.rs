@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::{
     addresses::Addresses,
     kinds::Resource,
-    server::State,
+    state::State,
     status::{ApiError, Cause},
     strategy::fill,
 };

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::{clock, server::State, store::Key};
+use crate::{clock, state::State, store::Key};
 
 /// Namespaces that always exist and cannot be deleted.
 pub(crate) const NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::{allocation, bootstrap, kinds::Resource, server::State, status::ApiError, verbs::crds};
+use crate::{allocation, bootstrap, kinds::Resource, state::State, status::ApiError, verbs::crds};
 
 /// Applies the consequences of a write: registers and removes the resources of a definition, frees addresses, and removes a
 /// definition whose last object is gone.

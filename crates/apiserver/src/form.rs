@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{
     kinds::{Conversion, Custom, Origin, Resource, views},
-    server::State,
+    state::State,
     status::ApiError,
     store::{StoredObject, fragment},
     webhook,
@@ -22,7 +22,7 @@ pub(crate) enum RequestedObject {
     Other(Arc<Value>),
 }
 
-// === impl Shown ===
+// === impl RequestedObject ===
 
 impl RequestedObject {
     pub(crate) fn new(value: Value) -> Self {
@@ -204,4 +204,10 @@ pub(crate) fn refuse_if_terminating(state: &State, resource: &Resource, name: &s
         ));
     }
     Ok(())
+}
+
+/// Returns only the metadata of an object.
+pub(crate) fn partial(object: &Value, version: &str) -> Value {
+    json!({"kind": "PartialObjectMetadata", "apiVersion": format!("meta.k8s.io/{version}"),
+        "metadata": object["metadata"]})
 }

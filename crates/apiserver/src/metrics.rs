@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::server::State;
+use crate::state::State;
 
 /// Object counts and the revision.
 pub(crate) fn text(state: &State) -> String {

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::{
     admit::Review,
-    server::State,
+    state::State,
     status::ApiError,
     store::{Key, StoredObject},
     strategy::names::{self, NameRule},

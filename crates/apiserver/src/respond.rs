@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::{
     answer::{self, Answer},
-    form::RequestedObject,
+    form::{self, RequestedObject},
     kinds::Resource,
     request::{
         Request,
@@ -46,7 +46,7 @@ pub(crate) fn object(
             table["metadata"] = json!({"resourceVersion": shown.value()["metadata"]["resourceVersion"]});
             table
         }
-        Shape::Partial(version) => partial(shown.value(), version),
+        Shape::Partial(version) => form::partial(shown.value(), version),
         Shape::PartialList(_) => {
             return Err(ApiError::new(
                 406,
@@ -109,7 +109,7 @@ pub(crate) fn list(request: &Request, resource: &Resource, listing: &Listing) ->
             table
         }
         Shape::PartialList(version) => {
-            let items: Vec<Value> = listing.items.iter().map(|s| partial(s.value(), version)).collect();
+            let items: Vec<Value> = listing.items.iter().map(|s| form::partial(s.value(), version)).collect();
             json!({"kind": "PartialObjectMetadataList", "apiVersion": format!("meta.k8s.io/{version}"),
                 "metadata": metadata, "items": items})
         }
@@ -157,12 +157,6 @@ fn list_item(resource: &Resource, shown: &RequestedObject) -> Value {
         fields.remove("apiVersion");
     }
     item
-}
-
-/// Returns only the metadata of an object.
-pub(crate) fn partial(object: &Value, version: &str) -> Value {
-    json!({"kind": "PartialObjectMetadata", "apiVersion": format!("meta.k8s.io/{version}"),
-        "metadata": object["metadata"]})
 }
 
 /// Reads what each row of a table carries: `None`, `Metadata` or `Object`.

@@ -16,7 +16,7 @@ use crate::{
         path::{ResourcePath, segments},
     },
     respond, schema,
-    server::State,
+    state::State,
     status::ApiError,
     usage,
     verbs::{Call, create, delete, pods as pod_verbs, read, reviews, scale, tokens, update, watch},

@@ -16,7 +16,7 @@ use crate::{
     request::Request,
     respond,
     selector::label::LabelSelector,
-    server::State,
+    state::State,
     status::{ApiError, StatusDetails},
     store::Key,
 };

@@ -10,7 +10,8 @@ use crate::{
     answer::{self, Answer},
     request::{Request, User, accept::Accept, query::Query},
     router,
-    server::{ApiServer, State},
+    server::ApiServer,
+    state::State,
     status::ApiError,
 };
 

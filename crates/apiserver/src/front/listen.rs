@@ -23,8 +23,10 @@ use crate::{
     accounts,
     answer::{self, Answer},
     request::{User, accept::Accept},
-    server::{ApiServer, State},
+    server::ApiServer,
+    state::State,
     status::ApiError,
+    tokens::OWN_AUDIENCE,
 };
 
 /// How long a client may take to send the head of a request or to complete a TLS handshake.
@@ -183,7 +185,7 @@ fn user_of(state: &State, request: &http::Request<Incoming>) -> Result<User, Api
         .and_then(|value| value.strip_prefix("Bearer "))
         .map(str::trim);
     let open = matches!(request.uri().path(), "/healthz" | "/livez" | "/readyz" | "/version");
-    let known = given.and_then(|token| accounts::authenticate(state, token, &[accounts::OWN_AUDIENCE]).ok());
+    let known = given.and_then(|token| accounts::authenticate(state, token, &[OWN_AUDIENCE]).ok());
     match known {
         Some(known) => Ok(known.user),
         None if open => Ok(User::named("system:anonymous", vec!["system:unauthenticated".to_owned()])),

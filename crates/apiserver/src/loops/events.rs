@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::server::State;
+use crate::state::State;
 
 /// How long an event lives after it was last seen, in seconds, as in kube-apiserver.
 const EVENT_TTL_SECONDS: i64 = 3600;

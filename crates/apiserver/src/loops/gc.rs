@@ -13,16 +13,16 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    deletion::{FOREGROUND, ORPHAN},
+    edit::edit_stored,
     kinds::Resource,
-    server::State,
+    state::State,
     store::{Key, StoredObject},
-    verbs::{internal, update::edit_stored},
+    verbs::internal,
 };
 
 /// The interval between checks of the store's revision. A collection only runs if the revision has changed.
 const COLLECTION_INTERVAL: Duration = Duration::from_millis(100);
-const FOREGROUND: &str = "foregroundDeletion";
-const ORPHAN: &str = "orphan";
 
 /// Runs until `shutdown`.
 pub(super) async fn run(state: &Arc<State>, shutdown: &CancellationToken) {

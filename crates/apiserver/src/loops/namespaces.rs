@@ -5,11 +5,7 @@ use std::{sync::Arc, time::Duration};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::{
-    server::State,
-    store::StoredObject,
-    verbs::{internal, update::edit_stored},
-};
+use crate::{edit::edit_stored, state::State, store::StoredObject, verbs::internal};
 
 /// How often a namespace is checked again while objects in it have finalizers or are terminating.
 const RECHECK_INTERVAL: Duration = Duration::from_millis(200);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::{server::State, strategy, verbs::update::edit_stored};
+use crate::{edit::edit_stored, state::State, strategy};
 
 /// Runs until `shutdown`.
 pub(super) async fn run(state: &Arc<State>, shutdown: &CancellationToken) {

@@ -8,4 +8,5 @@ mod remote_spdy;
 mod remote_ws;
 mod session;
 mod spdy;
+mod streams;
 mod tunnel;

@@ -9,8 +9,8 @@ use tokio::{
 };
 
 use super::{
-    exec::{copy_out, ending, size},
     spdy::{Frame, OutboundFrame, Reader, Writer},
+    streams::{copy_out, ending, size},
 };
 use crate::pod_access::{ExecOptions, Execution};
 

@@ -16,7 +16,7 @@ use tokio_tungstenite::{
     },
 };
 
-use super::exec::{copy_out, ending, size};
+use super::streams::{copy_out, ending, size};
 use crate::pod_access::Execution;
 
 const STDIN: u8 = 0;

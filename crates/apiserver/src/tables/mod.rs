@@ -25,7 +25,10 @@ pub(crate) use workloads::{
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::{form::RequestedObject, kinds::Resource, respond};
+use crate::{
+    form::{self, RequestedObject},
+    kinds::Resource,
+};
 
 /// The part of the object that a row includes beside its cells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -166,7 +169,7 @@ fn row(printer: &Printer, item: &RequestedObject, cells: &[Value], include: Incl
     }
     row["object"] = match include {
         Include::Nothing => Value::Null,
-        Include::Metadata => respond::partial(item.value(), "v1"),
+        Include::Metadata => form::partial(item.value(), "v1"),
         Include::Object => item.value().clone(),
     };
     row

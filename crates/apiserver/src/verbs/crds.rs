@@ -4,11 +4,11 @@ use std::{collections::HashSet, sync::Arc};
 
 use serde_json::Value;
 
-use super::update::edit_stored;
 use crate::{
     clock,
+    edit::edit_stored,
     kinds::custom,
-    server::State,
+    state::State,
     store::{Key, StoredObject},
 };
 

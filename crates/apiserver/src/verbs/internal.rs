@@ -9,7 +9,7 @@ use super::{Call, delete};
 use crate::{
     kinds::Resource,
     request::{Request, User, accept::Accept, path::ResourcePath, query::Query},
-    server::State,
+    state::State,
     status::ApiError,
     store::{Key, StoredObject},
 };

@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use crate::{
     kinds::Resource,
     request::{Request, path::ResourcePath},
-    server::State,
+    state::State,
     status::ApiError,
     store::Key,
 };

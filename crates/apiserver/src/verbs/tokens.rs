@@ -7,13 +7,14 @@ use serde_json::{Value, json};
 
 use super::{Call, incoming};
 use crate::{
-    accounts::{self, Grant},
+    accounts,
     answer::Answer,
     clock,
     kinds::Resource,
     respond,
     status::{ApiError, Cause, StatusDetails},
     store::{Key, StoredObject},
+    tokens::Grant,
 };
 
 /// The lifetime of a token whose request names none, and the shortest and longest, in seconds.

@@ -19,7 +19,7 @@ use crate::{
     request::accept::{Form, Shape},
     respond,
     selector::Selector,
-    server::State,
+    state::State,
     status::ApiError,
     store::{Change, RevisionExpired, StoredObject},
     tables,
@@ -274,7 +274,7 @@ impl Watcher {
                 out.extend_from_slice(&line(kind, &table));
             }
             Shape::Partial(version) | Shape::PartialList(version) => {
-                out.extend_from_slice(&line(kind, &respond::partial(shown.value(), version)));
+                out.extend_from_slice(&line(kind, &form::partial(shown.value(), version)));
             }
             Shape::Itself | Shape::Discovery(_) => {
                 out.extend_from_slice(format!("{{\"type\":\"{kind}\",\"object\":").as_bytes());

@@ -14,7 +14,7 @@ use crate::{
     form,
     kinds::Resource,
     patching::json_patch::{self, JsonPatchError, MAX_OPERATIONS},
-    server::State,
+    state::State,
     status::ApiError,
     strategy,
 };

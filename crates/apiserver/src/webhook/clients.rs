@@ -13,7 +13,7 @@ use reqwest::{Client, StatusCode, Url};
 use serde_json::Value;
 
 use super::{hooks::Hooks, trust};
-use crate::{server::State, store::Key};
+use crate::{state::State, store::Key};
 
 /// The largest answer that is read, in bytes.
 const MAX_RESPONSE_BYTES: usize = 16 * 1024 * 1024;

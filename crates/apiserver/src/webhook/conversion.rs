@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use crate::{server::State, status::ApiError};
+use crate::{state::State, status::ApiError};
 
 /// The timeout of a conversion, as in kube-apiserver.
 const TIMEOUT: Duration = Duration::from_secs(30);

@@ -6,7 +6,7 @@ use longboat_schema::Program;
 use serde_json::{Map, Value};
 
 use super::Review;
-use crate::{kinds::Resource, server::State, status::ApiError, store::Key, strategy};
+use crate::{kinds::Resource, state::State, status::ApiError, store::Key, strategy};
 
 /// The store tables of the two kinds of configuration.
 const TABLES: [&str; 2] = [

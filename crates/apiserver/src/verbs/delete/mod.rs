@@ -12,7 +12,9 @@ use super::{Call, crds, read, success};
 use crate::{
     admit::{self, Review},
     answer::Answer,
-    clock, effects, form,
+    clock,
+    deletion::{FOREGROUND, ORPHAN},
+    effects, form,
     form::RequestedObject,
     kinds::Resource,
     respond::{self, Listing},
@@ -23,8 +25,6 @@ use crate::{
 
 /// How many times to try a deletion when other writes interfere.
 const MAX_ATTEMPTS: usize = 10;
-const FOREGROUND: &str = "foregroundDeletion";
-const ORPHAN: &str = "orphan";
 
 /// `DELETE …/<name>`.
 pub(crate) async fn delete(call: &mut Call<'_>) -> Result<Answer, ApiError> {

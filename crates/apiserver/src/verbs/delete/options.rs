@@ -2,12 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::{
-    super::{Call, incoming},
-    FOREGROUND, ORPHAN,
-};
+use super::super::{Call, incoming};
 use crate::{
     admit,
+    deletion::{FOREGROUND, ORPHAN},
     request::{decode, query},
     status::{ApiError, Cause, StatusDetails},
 };

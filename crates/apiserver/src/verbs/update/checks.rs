@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Change, MODIFIED};
+use super::change::{Change, MODIFIED};
 use crate::{
     kinds::{Resource, registry::split_api_version},
     patching::PatchKind,

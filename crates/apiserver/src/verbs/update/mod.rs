@@ -1,5 +1,6 @@
 //! PUT and PATCH of an object or of its status.
 
+mod change;
 mod checks;
 
 use std::sync::Arc;
@@ -7,42 +8,31 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+pub(crate) use self::change::Change;
 pub(super) use self::checks::refuse_patch;
-use self::checks::{carry_over, check_identity, check_revision};
+use self::{
+    change::MODIFIED,
+    checks::{carry_over, check_identity, check_revision},
+};
 use super::{Call, create, incoming};
 use crate::{
     admit::{self, Review},
     allocation,
     answer::Answer,
+    deletion::is_finished,
     effects,
     form::{self, RequestedObject},
-    kinds::Resource,
     patching::{self, PatchKind},
     rbac,
     request::query::FieldValidation,
     respond,
     status::{ApiError, Cause, StatusDetails},
-    store::{StoredObject, WriteError},
+    store::WriteError,
     strategy,
 };
 
 /// How many times to try a change without a revision when other writes interfere.
 const MAX_ATTEMPTS: usize = 10;
-
-/// The message of a conflict.
-const MODIFIED: &str =
-    "the object has been modified; please apply your changes to the latest version and try again";
-
-/// The kind of change.
-#[derive(Debug, Clone)]
-pub(crate) enum Change {
-    /// Replaces the object by this decoded one.
-    Replace(Value),
-    /// Patches the object with the body of the request.
-    Patch(PatchKind),
-    /// Edits the object with a function of the server itself (scale, binding).
-    Edit(fn(&mut Value, &Value) -> Result<(), ApiError>, Value),
-}
 
 /// `PUT …/<name>[/status]`.
 pub(crate) async fn replace(
@@ -347,44 +337,4 @@ fn patched(
         _ => strategy::default(resource, &mut value),
     }
     Ok(value)
-}
-
-/// Whether an object that is marked for deletion has no finalizers left.
-fn is_finished(value: &Value) -> bool {
-    let metadata = &value["metadata"];
-    metadata["deletionTimestamp"].is_string()
-        && metadata["finalizers"].as_array().is_none_or(Vec::is_empty)
-        && metadata["deletionGracePeriodSeconds"].as_i64().unwrap_or(0) == 0
-        && (value["kind"] != "Namespace" || value["spec"]["finalizers"].as_array().is_none_or(Vec::is_empty))
-}
-
-/// Writes a change by the server itself, without admission and validation. Repeats the write until no other write
-/// interferes.
-pub(crate) fn edit_stored(
-    state: &crate::server::State,
-    resource: &Resource,
-    stored: &Arc<StoredObject>,
-    edit: impl Fn(&mut Value),
-) -> Result<Arc<StoredObject>, WriteError> {
-    let key = crate::store::Key::of(&stored.value);
-    let mut stored = Arc::clone(stored);
-    for _ in 0..MAX_ATTEMPTS {
-        let mut value = stored.value.clone();
-        edit(&mut value);
-        if value == *stored.value {
-            return Ok(stored);
-        }
-        let written = if is_finished(&value) {
-            state.store.delete(&resource.table, key.clone(), stored.revision)
-        } else {
-            state.store.update(&resource.table, key.clone(), stored.revision, value)
-        };
-        match written {
-            Err(WriteError::Changed) => {
-                stored = state.store.get(&resource.table, &key).ok_or(WriteError::Missing)?;
-            }
-            other => return other,
-        }
-    }
-    Err(WriteError::Changed)
 }

@@ -1,0 +1,20 @@
+//! What an update does to the object.
+
+use serde_json::Value;
+
+use crate::{patching::PatchKind, status::ApiError};
+
+/// The message of a conflict with another write.
+pub(super) const MODIFIED: &str =
+    "the object has been modified; please apply your changes to the latest version and try again";
+
+/// The kind of change.
+#[derive(Debug, Clone)]
+pub(crate) enum Change {
+    /// Replaces the object by this decoded one.
+    Replace(Value),
+    /// Patches the object with the body of the request.
+    Patch(PatchKind),
+    /// Edits the object with a function of the server itself (scale, binding).
+    Edit(fn(&mut Value, &Value) -> Result<(), ApiError>, Value),
+}
