@@ -1,10 +1,10 @@
 //! Settings of the controller.
 
+use std::time::Duration;
+
 use clap::ArgAction;
 use longboat_api::names;
 use longboat_key::Namespace;
-
-use crate::migration::Migration;
 
 /// Settings of the controller.
 #[derive(Clone, Debug, clap::Args)]
@@ -66,6 +66,23 @@ pub struct Args {
     pub migration: Migration,
 }
 
+/// Flags of the migration of stored objects.
+#[derive(Clone, Debug, PartialEq, Eq, clap::Args)]
+#[command(next_help_heading = "Migration of stored objects")]
+pub struct Migration {
+    /// Rewrite all objects that are stored in an old version. Only the leader does this.
+    #[arg(id = "storage-migration", long = "storage-migration", default_value = "true", action = clap::ArgAction::Set, value_name = "BOOL")]
+    pub enabled: bool,
+
+    /// Time until a migration is reported as failed, and then the interval of new attempts. 0 means the default.
+    #[arg(id = "storage-migration-timeout", long = "storage-migration-timeout", default_value = "1h", value_parser = longboat_duration::parse, value_name = "DURATION")]
+    pub timeout: Duration,
+
+    /// Maximum wait between two attempts. 0 means the default.
+    #[arg(id = "storage-migration-poll-interval", long = "storage-migration-poll-interval", default_value = "30s", value_parser = longboat_duration::parse, value_name = "DURATION")]
+    pub interval: Duration,
+}
+
 impl Default for Args {
     fn default() -> Self {
         Self {
@@ -79,6 +96,25 @@ impl Default for Args {
             workers: 8,
             migration: Migration::default(),
         }
+    }
+}
+
+// === impl Migration ===
+
+impl Default for Migration {
+    fn default() -> Self {
+        Self { enabled: true, timeout: Self::TIMEOUT, interval: Self::INTERVAL }
+    }
+}
+
+impl Migration {
+    const TIMEOUT: Duration = Duration::from_hours(1);
+    const INTERVAL: Duration = Duration::from_secs(30);
+
+    /// The time limit of the migration, and the longest wait between attempts.
+    pub(crate) fn limits(&self) -> (Duration, Duration) {
+        let or = |given: Duration, default| if given.is_zero() { default } else { given };
+        (or(self.timeout, Self::TIMEOUT), or(self.interval, Self::INTERVAL))
     }
 }
 

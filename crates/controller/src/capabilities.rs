@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     context::Context,
     reader,
-    run::Startup,
+    startup::Startup,
     watch::{Availability, Capability, FirstList, WatchedKind, forget_others, list, scopes, watch},
 };
 

@@ -18,14 +18,14 @@ use parking_lot::RwLock;
 use crate::{
     apply_cache::ApplyCache,
     args::Args,
-    downloads::Downloads,
+    downloads::known::Downloads,
     events::EventSink,
     hash,
     merged::MergedSpecValidator,
     metrics::{Metrics, Worker},
-    proof::Proofs,
+    proof::requests::Proofs,
     queue::Queue,
-    secrets::{SecretContents, SecretMetadata},
+    secret_contents::{SecretContents, SecretMetadata},
     watch::WatchedKind,
 };
 

@@ -21,7 +21,7 @@ pub enum Error {
     },
     /// Flags contradict each other.
     #[error(transparent)]
-    Settings(#[from] crate::webhook::SettingsError),
+    Settings(#[from] crate::webhook::settings::SettingsError),
     /// No leader could stay one.
     #[error(transparent)]
     Election(#[from] crate::election::ElectionError),

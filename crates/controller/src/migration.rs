@@ -21,7 +21,7 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio::time::Instant;
 
-use crate::context::Context;
+use crate::{args::Migration, context::Context};
 
 /// Objects per page of a list. Only their metadata is read.
 const PAGE: u32 = 500;
@@ -33,23 +33,6 @@ const MAX_BACKOFF_STEPS: u32 = 10;
 const JITTER: f64 = 0.1;
 /// The most failed objects that a report names.
 const NAMED: usize = 5;
-
-/// Flags of the migration of stored objects.
-#[derive(Clone, Debug, PartialEq, Eq, clap::Args)]
-#[command(next_help_heading = "Migration of stored objects")]
-pub struct Migration {
-    /// Rewrite all objects that are stored in an old version. Only the leader does this.
-    #[arg(id = "storage-migration", long = "storage-migration", default_value = "true", action = clap::ArgAction::Set, value_name = "BOOL")]
-    pub enabled: bool,
-
-    /// Time until a migration is reported as failed, and then the interval of new attempts. 0 means the default.
-    #[arg(id = "storage-migration-timeout", long = "storage-migration-timeout", default_value = "1h", value_parser = longboat_duration::parse, value_name = "DURATION")]
-    pub timeout: Duration,
-
-    /// Maximum wait between two attempts. 0 means the default.
-    #[arg(id = "storage-migration-poll-interval", long = "storage-migration-poll-interval", default_value = "30s", value_parser = longboat_duration::parse, value_name = "DURATION")]
-    pub interval: Duration,
-}
 
 /// The fields of a CRD that the migration needs. The schemas are megabytes and are skipped.
 #[derive(Debug, Deserialize)]
@@ -100,33 +83,14 @@ enum Failure {
     Objects { count: usize, shown: String },
 }
 
-// === impl Migration ===
-
-impl Default for Migration {
-    fn default() -> Self {
-        Self { enabled: true, timeout: Self::TIMEOUT, interval: Self::INTERVAL }
+/// The wait after this many failures in a row. `chance` is a random number in 0..1.
+fn wait(settings: &Migration, failures: u32, chance: f64) -> Duration {
+    let (_, interval) = settings.limits();
+    if failures > MAX_BACKOFF_STEPS {
+        return interval;
     }
-}
-
-impl Migration {
-    const TIMEOUT: Duration = Duration::from_hours(1);
-    const INTERVAL: Duration = Duration::from_secs(30);
-
-    /// The time limit of the migration, and the longest wait between attempts.
-    fn limits(&self) -> (Duration, Duration) {
-        let or = |given: Duration, default| if given.is_zero() { default } else { given };
-        (or(self.timeout, Self::TIMEOUT), or(self.interval, Self::INTERVAL))
-    }
-
-    /// The wait after this many failures in a row. `chance` is a random number in 0..1.
-    fn wait(&self, failures: u32, chance: f64) -> Duration {
-        let (_, interval) = self.limits();
-        if failures > MAX_BACKOFF_STEPS {
-            return interval;
-        }
-        let steps = i32::try_from(failures.saturating_sub(1)).unwrap_or_default();
-        FIRST_WAIT.mul_f64(1.5f64.powi(steps) * (1.0 + JITTER * chance)).min(interval)
-    }
+    let steps = i32::try_from(failures.saturating_sub(1)).unwrap_or_default();
+    FIRST_WAIT.mul_f64(1.5f64.powi(steps) * (1.0 + JITTER * chance)).min(interval)
 }
 
 /// Migrates all objects that are stored in an old version, and returns when none is left.
@@ -162,7 +126,7 @@ async fn until_done(client: &Client, settings: &Migration, resource: &str) {
         } else {
             tracing::warn!(resource, %failure, hint, "Cannot migrate the stored objects yet; will retry.");
         }
-        let wait = if late { timeout } else { settings.wait(failures, rand::random()) };
+        let wait = if late { timeout } else { wait(&settings, failures, rand::random()) };
         tokio::time::sleep(wait).await;
     }
 }
@@ -280,11 +244,11 @@ mod tests {
     #[test]
     fn waits_grow_to_the_interval() {
         let settings = Migration::default();
-        let waits: Vec<Duration> = (1..13).map(|failures| settings.wait(failures, 0.0)).collect();
+        let waits: Vec<Duration> = (1..13).map(|failures| wait(&settings, failures, 0.0)).collect();
         assert_eq!(waits[..4], [2000, 3000, 4500, 6750].map(Duration::from_millis));
         assert!(waits.is_sorted(), "{waits:?}");
         assert_eq!(waits.last(), Some(&Duration::from_secs(30)));
-        assert_eq!(settings.wait(1, 1.0), Duration::from_millis(2200));
+        assert_eq!(wait(&settings, 1, 1.0), Duration::from_millis(2200));
         let zero = Migration { timeout: Duration::ZERO, interval: Duration::ZERO, ..Migration::default() };
         assert_eq!(zero.limits(), settings.limits());
     }

@@ -4,7 +4,7 @@ use std::{future::Future, sync::Arc, time::Duration};
 
 use k8s_openapi::api::core::v1::Namespace;
 use kube::Client;
-use tokio::{sync::mpsc, task::JoinSet};
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
@@ -24,32 +24,14 @@ use crate::{
     migration, outbound, proof,
     queue::{Queue, ReconcileOutcome},
     readiness::{Check, Readiness},
-    secrets::SecretMetadata,
+    secret_contents::SecretMetadata,
     service, spans,
+    startup::Startup,
     watch::{self, Availability, FirstList, Rules, WatchedKind, scopes},
 };
 
 /// The time that running reconciles get at shutdown. It fits into the grace period of a pod.
 const DRAIN: Duration = Duration::from_secs(10);
-
-/// Waits for everything that must be known before the first reconcile. A reconcile that sees only half of the children would
-/// delete the other half.
-#[derive(Clone)]
-pub(crate) struct Startup {
-    expected: mpsc::Sender<std::convert::Infallible>,
-}
-
-/// Exists until something expected is known.
-pub(crate) struct Expected(
-    #[expect(dead_code, reason = "held to be dropped")] mpsc::Sender<std::convert::Infallible>,
-);
-
-impl Startup {
-    /// Expects something. The caller drops the result when it is known.
-    pub(crate) fn expect(&self) -> Expected {
-        Expected(self.expected.clone())
-    }
-}
 
 /// Runs the controller until `shutdown`, against the API server behind `client`.
 ///
@@ -78,9 +60,7 @@ pub(crate) async fn supervise(
 ) -> Result<(), Error> {
     let stop = shutdown.child_token();
     let mut watches = JoinSet::new();
-    // Nothing is ever sent: the channel closes when everything expected is known.
-    let (expected, mut known) = mpsc::channel(1);
-    let startup = Startup { expected };
+    let (startup, mut known) = Startup::channel();
     if candidate.is_some() {
         context.services.close();
         context.configs.close();

@@ -6,12 +6,9 @@
 //! that does not respond does not block a reconcile.
 
 mod ask;
+pub(crate) mod known;
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use futures::{StreamExt, stream};
 use k8s_openapi::api::core::v1::{Container, Pod, PodCondition, PodSpec};
@@ -19,7 +16,6 @@ use longboat_api::names::STORAGE_INITIALIZER;
 use longboat_download::{PORT_VARIABLE, PROGRESS_CONDITION};
 use longboat_key::{Key, Namespace};
 use longboat_plan::Download;
-use parking_lot::Mutex;
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::{context::Context, watch::labelled};
@@ -28,12 +24,6 @@ use crate::{context::Context, watch::labelled};
 const POLL_INTERVAL: Duration = Duration::from_secs(5);
 /// The number of pods that are asked concurrently.
 const MAX_CONCURRENT_REQUESTS: usize = 8;
-
-/// The last known state of each service's download.
-#[derive(Debug, Default)]
-pub(crate) struct Downloads {
-    known: Mutex<HashMap<Key, Download>>,
-}
 
 /// A pod that downloads.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,30 +39,6 @@ enum ProgressSource {
     Here(String),
     /// The pod itself, at this URL.
     At(String),
-}
-
-// === impl Downloads ===
-
-impl Downloads {
-    /// The state of a service's download, if there is one.
-    pub(crate) fn of(&self, service: &Key) -> Option<Download> {
-        self.known.lock().get(service).cloned()
-    }
-
-    /// Forgets a service that is gone.
-    pub(crate) fn forget(&self, service: &Key) {
-        self.known.lock().remove(service);
-    }
-
-    /// Replaces the known states. Returns the services whose state changed.
-    fn replace(&self, found: HashMap<Key, Download>) -> Vec<Key> {
-        let mut known = self.known.lock();
-        let changed = found.iter().filter(|(service, download)| known.get(*service) != Some(*download));
-        let over = known.keys().filter(|service| !found.contains_key(*service));
-        let news = changed.map(|(service, _)| service).chain(over).cloned().collect();
-        *known = found;
-        news
-    }
 }
 
 /// Checks downloads until this future is dropped.
@@ -236,18 +202,5 @@ mod tests {
         assert_eq!((ended.spec, ended.status.unwrap().conditions), (None, None));
         let running = pod("c", &json!({"running": {}}), &ready).spec.unwrap();
         assert_eq!((running.containers.len(), running.init_containers.unwrap().len()), (0, 1));
-    }
-
-    #[test]
-    fn a_service_is_told_once_of_what_is_new_and_of_the_end() {
-        let downloads = Downloads::default();
-        let llm = Key::new(Namespace("ns"), Name("llm"));
-        let one = |text: &str| HashMap::from([(llm.clone(), Download::Progress(text.to_owned()))]);
-        assert_eq!(downloads.replace(one("a")), std::slice::from_ref(&llm));
-        assert_eq!(downloads.replace(one("a")), []);
-        assert_eq!(downloads.replace(one("b")), std::slice::from_ref(&llm));
-        assert_eq!(downloads.replace(HashMap::new()), std::slice::from_ref(&llm));
-        assert_eq!(downloads.replace(HashMap::new()), []);
-        assert_eq!(downloads.of(&llm), None);
     }
 }

@@ -27,7 +27,7 @@ use crate::{
     config,
     context::{Cache, Caches, Change, Context},
     downloads,
-    secrets::SecretMetadata,
+    secret_contents::SecretMetadata,
 };
 
 /// Types of Secrets that hold no credentials for models. Their contents are not stored.
@@ -234,6 +234,32 @@ watched!(@kind LLMInferenceServiceConfig, Config, configs,
     (namespaced, decoded, all, ruled, "llminferenceserviceconfigs.serving.kserve.io"));
 watched!(@kind v1::Namespace, Namespace, namespaces, (cluster, decoded, all, ruled, built_in));
 watched!(@kind SecretMetadata, Secret, secret_metadata, (namespaced, decoded, all, ruled, built_in));
+
+impl Rules for v1::Namespace {
+    fn slim(&mut self) -> bool {
+        self.metadata.labels = None;
+        self.metadata.annotations = None;
+        (self.spec, self.status) = (None, None);
+        true
+    }
+
+    fn changed(context: &Context, key: &Key, change: &Change<'_, Self>) {
+        let ends = change.new.is_some_and(|new| new.metadata.deletion_timestamp.is_some());
+        let Name(name) = key.name.as_deref();
+        if context.events.ending.set(Namespace(name), ends) {
+            // The watches are independent. If a namespace of the same name was created since, services of it may have been
+            // seen, and passed over, before its end was.
+            let mut services = context.caches.inference_services.keys();
+            services.retain(|service| service.namespace.as_deref() == Namespace(name));
+            context.enqueue_dependents(services);
+        }
+    }
+
+    fn concerns(&self) -> Vec<Key> {
+        // The services in it are deleted too, and their own watch reports that.
+        Vec::new()
+    }
+}
 
 impl Rules for LLMInferenceService {
     fn is_typical(&self) -> bool {

@@ -35,7 +35,7 @@ use crate::{
     events,
     metrics::Metrics,
     queue::ReconcileOutcome,
-    secrets::SecretMetadata,
+    secret_contents::SecretMetadata,
     service,
 };
 

@@ -6,11 +6,11 @@ use bytes::Bytes;
 use http::{HeaderValue, Method, Request, Response, StatusCode, Version, header};
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::{Body, Incoming};
-use longboat_admission::{Hook, MalformedReview, conversion_review, review};
+use longboat_admission::{Hook, MalformedReview, configurations::CONVERT, conversion_review, review};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tracing::{Instrument, Span};
 
-use super::{CONVERT, facts::Source, read_retry::ReadError, settings::Limits};
+use super::{facts::Source, read_retry::ReadError, settings::Limits};
 use crate::{metrics::Metrics, spans};
 
 /// Bodies from this size on are handled on blocking threads: parsing them takes milliseconds, and connections must not wait.

@@ -25,7 +25,7 @@ mod inject;
 mod read_retry;
 mod rotation;
 mod serve;
-mod settings;
+pub(crate) mod settings;
 
 use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
