@@ -2,14 +2,12 @@
 
 use std::{fmt, marker::PhantomData};
 
+use k8s_openapi::{Metadata, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use longboat_key::Key;
 
 use crate::{
     key::{Kind, ObjectKey},
-    kinds::{
-        Child,
-        types::{self, Deployment, LeaderWorkerSet},
-    },
+    kinds::types::{self, Deployment, LeaderWorkerSet},
     wave::Wave,
 };
 
@@ -60,7 +58,9 @@ macro_rules! children {
             /// The children by kind and name, in the order of the table.
             pub fn references(&self) -> impl Iterator<Item = ObjectRef> {
                 let all = std::iter::empty();
-                $(let all = all.chain(self.$field.iter().map(Child::reference));)*
+                $(let all = all.chain(
+                    self.$field.iter().map(|child| ObjectRef::new(ChildKind::$kind, child.metadata())),
+                );)*
                 all
             }
         }
@@ -117,6 +117,11 @@ impl<S> Children<S> {
 // === impl ObjectRef ===
 
 impl ObjectRef {
+    /// The object of that kind with this metadata.
+    pub(crate) fn new(kind: ChildKind, metadata: &ObjectMeta) -> Self {
+        Self { kind, key: Key::of_metadata(metadata) }
+    }
+
     /// The key of this object.
     pub fn key(&self) -> ObjectKey {
         self.key.clone().of_kind(self.kind.kind())

@@ -1,5 +1,9 @@
 //! The input of planning one service.
 
+use k8s_openapi::{
+    Metadata,
+    apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference},
+};
 use longboat_api::{
     annotations,
     engine::Engine,
@@ -7,7 +11,7 @@ use longboat_api::{
 };
 use longboat_key::{Name, Namespace, Uid};
 
-use crate::{problem::PlanError, snapshot::Snapshot};
+use crate::{children::ObjectRef, labels::Map, owner, problem::PlanError, snapshot::Snapshot};
 
 /// The service, its composed spec and the snapshot. Every module below gets this.
 #[derive(Clone, Copy)]
@@ -24,6 +28,39 @@ pub(crate) struct Context<'a> {
 // === impl Context ===
 
 impl<'a> Context<'a> {
+    /// Metadata of a namespaced child whose controller is the service.
+    pub(crate) fn child_metadata(&self, name: String, labels: Map) -> ObjectMeta {
+        ObjectMeta {
+            name: Some(name),
+            namespace: Some(self.namespace.into()),
+            labels: Some(labels),
+            owner_references: Some(vec![OwnerReference {
+                api_version: longboat_api::v1alpha2::API_VERSION.into(),
+                kind: "LLMInferenceService".into(),
+                name: self.name.into(),
+                uid: self.uid.into(),
+                controller: Some(true),
+                block_owner_deletion: Some(true),
+            }]),
+            ..ObjectMeta::default()
+        }
+    }
+
+    /// Fails if the live object exists and this service is not its controller.
+    pub(crate) fn check_owner<K: Metadata<Ty = ObjectMeta>>(
+        &self,
+        object: &ObjectRef,
+        live: Option<&K>,
+    ) -> Result<(), String> {
+        match live {
+            Some(live) if !owner::controls(self.uid, live.metadata()) => Err(format!(
+                "failed to update {object}: it is not controlled by v1alpha2.LLMInferenceService {}/{}",
+                self.namespace, self.name
+            )),
+            _ => Ok(()),
+        }
+    }
+
     pub(crate) fn new(
         service: &'a LLMInferenceService,
         spec: &'a LLMInferenceServiceSpec,

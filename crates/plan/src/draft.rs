@@ -1,11 +1,10 @@
 //! An unfinished plan.
 
 use crate::{
+    child::Child,
     children::{Children, Planned},
     context::Context,
     event::PlannedEvent,
-    kinds::Child,
-    owner,
     workload::CertificateRequest,
 };
 
@@ -25,7 +24,7 @@ impl Draft {
         if !reference.key.namespace.is_empty() {
             let live = K::observed(context.snapshot)
                 .get(reference.key.namespace.as_deref(), reference.key.name.as_deref());
-            owner::check(context, &reference, live)?;
+            context.check_owner(&reference, live)?;
         }
         K::of_mut(&mut self.children).push(child);
         Ok(())

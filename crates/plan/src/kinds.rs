@@ -1,21 +1,6 @@
 //! The kinds of objects that planning creates and reads. A new kind of child needs one row in the table here, one file under
 //! `compare/`, and one file that creates it.
 
-use k8s_openapi::{Metadata, apimachinery::pkg::apis::meta::v1::ObjectMeta};
-use longboat_key::Key;
-
-use crate::{
-    children::{ChildKind, Children, ObjectRef},
-    compare::Compare,
-    context::Context,
-    observed::ObservedObjects,
-    problem::Phase,
-    prune,
-    snapshot::Snapshot,
-    wave::Wave,
-    yaml,
-};
-
 /// The Rust types of the kinds, each under a unique name.
 pub mod types {
     pub use k8s_openapi::api::{
@@ -123,65 +108,3 @@ macro_rules! kinds {
         $then! { $($child)* $($other)* }
     };
 }
-
-/// A kind that children have.
-pub trait Child: Compare + Metadata<Ty = ObjectMeta> + Clone + PartialEq {
-    /// Its kind.
-    const CHILD_KIND: ChildKind;
-    /// The wave in which it is written.
-    const WAVE: Wave;
-
-    /// The live objects of this kind.
-    fn observed(snapshot: &Snapshot) -> &ObservedObjects<Self>;
-
-    /// The children of this kind.
-    fn of<S>(children: &Children<S>) -> &Vec<Self>;
-
-    /// The children of this kind, mutable.
-    fn of_mut<S>(children: &mut Children<S>) -> &mut Vec<Self>;
-
-    /// This object as a YAML document (see [`yaml::object`]).
-    fn to_yaml(&self) -> String;
-
-    /// This object by kind and name.
-    fn reference(&self) -> ObjectRef {
-        ObjectRef { kind: Self::CHILD_KIND, key: Key::of_metadata(self.metadata()) }
-    }
-}
-
-macro_rules! children {
-    ($($(#[$doc:meta])* $field:ident: $kind:ident ($go_type:literal, $wave:ident) $observed:tt;)*) => {
-        $(impl Child for types::$kind {
-            const CHILD_KIND: ChildKind = ChildKind::$kind;
-            const WAVE: Wave = Wave::$wave;
-
-            fn observed(snapshot: &Snapshot) -> &ObservedObjects<Self> {
-                &snapshot.$field
-            }
-
-            fn of<S>(children: &Children<S>) -> &Vec<Self> {
-                &children.$field
-            }
-
-            fn of_mut<S>(children: &mut Children<S>) -> &mut Vec<Self> {
-                &mut children.$field
-            }
-
-            fn to_yaml(&self) -> String {
-                // Objects have string keys and no enums with data, so this cannot fail.
-                yaml::object(self).unwrap_or_default()
-            }
-        })*
-
-        /// Live children that are no longer planned, in the order in which to delete them. That is the reverse of the table's
-        /// order: an object that sends traffic goes before the object that receives it.
-        pub(crate) fn superfluous<S>(context: &Context, planned: &Children<S>, spared: Option<Phase>) -> Vec<ObjectRef> {
-            let mut found = Vec::new();
-            $(prune::superfluous_of::<types::$kind, S>(context, planned, spared, &mut found);)*
-            found.reverse();
-            found
-        }
-    };
-}
-
-kinds!(children children);

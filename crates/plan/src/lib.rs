@@ -10,6 +10,7 @@
 //! `compare/` for when to write, `pods` for why pods are not ready.
 
 mod accelerator;
+mod child;
 mod children;
 mod compare;
 mod context;
@@ -44,18 +45,18 @@ mod workload;
 pub mod yaml;
 
 pub use accelerator::accelerator_type;
+pub use child::Child;
 pub use children::{Applied, ChildKind, Children, ObjectRef, Planned};
 pub use compare::{Compare, same_value};
 pub use event::{EventType, PlannedEvent};
 pub use key::{Kind, ObjectKey};
-pub use kinds::{Child, types};
+pub use kinds::types;
 pub use longboat_store::Objects;
 pub use observed::ObservedObjects;
-pub use peer::{Peer, Peers, UsedConfigs, add_peers};
+pub use peer::{Peer, Peers, UsedConfigs, add_peers, models_of_spec};
 pub use plan::{Finalization, Plan, children, finalization, pruned_route};
 pub use problem::{Phase, PlanError, Problem};
 pub use refusal::{Refusal, refusals};
-pub use router::group::models_of_spec;
 pub use scheduler::{ConfigOrigin, PickerRefusal, RefusedBy, TransformError, VersionError, refusal_of_spec};
 pub use snapshot::{Capabilities, Snapshot};
 pub use status::{Download, Progress, leaving, status};

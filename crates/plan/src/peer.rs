@@ -1,15 +1,20 @@
 //! Peers: what the reconcile of one service needs to know about the other services in its namespace.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use longboat_api::{
     annotations,
     conditions::{self, Row, types},
-    v1alpha2::{LLMInferenceService, ScaledReference},
+    foreign::reference::BackendObjectReference,
+    v1alpha2::{LLMInferenceService, LLMInferenceServiceSpec, ScaledReference},
 };
 use longboat_key::{Name, Namespace};
 
-use crate::router::group::{backend_of, models_of, name_of, weight};
+use crate::names;
+
+const POOL_GROUP: &str = "inference.networking.k8s.io";
+const POOL: &str = "InferencePool";
+const PORT: i32 = 8000;
 
 /// What other services depend on about a service. A peer takes a tenth of the service's memory, and says whether the service
 /// shares traffic, a model's name or a config without decoding the whole object.
@@ -78,7 +83,7 @@ impl Peer {
     pub fn of(service: &LLMInferenceService) -> Self {
         let metadata = &service.metadata;
         Self {
-            group: name_of(&service.spec).map(Into::into),
+            group: group_of(&service.spec).map(Into::into),
             models: models_of(service, Namespace::of(metadata)).into_iter().map(Into::into).collect(),
             configs: UsedConfigs::of(service),
             would_use: would_use(service),
@@ -89,6 +94,51 @@ impl Peer {
             backend: backend_of(service),
         }
     }
+}
+
+/// The group that a spec joins.
+pub(crate) fn group_of(spec: &LLMInferenceServiceSpec) -> Option<&str> {
+    spec.router.as_ref()?.route.as_ref()?.group.as_deref().filter(|group| !group.is_empty())
+}
+
+/// The weight that a spec asks for in its group.
+pub(crate) fn weight(spec: &LLMInferenceServiceSpec) -> i32 {
+    spec.router.as_ref().and_then(|router| router.route.as_ref()?.weight).unwrap_or_default()
+}
+
+/// The models that a composed or raw spec serves, without the prefix that all models of a namespace share.
+pub fn models_of_spec<'a>(spec: &'a LLMInferenceServiceSpec, service: Name<&'a str>) -> BTreeSet<&'a str> {
+    let base = spec.model.name.as_deref().filter(|name| !name.is_empty()).unwrap_or(service.as_str());
+    let adapters = spec.model.lora.iter().flat_map(|lora| &lora.adapters);
+    std::iter::once(base).chain(adapters.filter_map(|adapter| adapter.name.as_deref())).collect()
+}
+
+/// The models that a member's status lists, or those of its spec while the status lists none.
+fn models_of<'a>(peer: &'a LLMInferenceService, namespace: Namespace<&str>) -> BTreeSet<&'a str> {
+    let without_prefix = |name: &'a str| {
+        let rest = name.strip_prefix("publishers/")?.strip_prefix(namespace.as_str())?;
+        rest.strip_prefix("/models/")
+    };
+    let said = peer.status.iter().flat_map(|status| &status.addresses).flat_map(|address| &address.models);
+    let said: BTreeSet<&str> = said.map(|model| without_prefix(&model.name).unwrap_or(&model.name)).collect();
+    if said.is_empty() { models_of_spec(&peer.spec, Name::of(&peer.metadata)) } else { said }
+}
+
+/// The backend to which a group sends traffic for this member.
+fn backend_of(peer: &LLMInferenceService) -> Backend {
+    let scheduler = peer.spec.router.as_ref().and_then(|router| router.scheduler.as_ref());
+    if let Some(external) = scheduler.and_then(|scheduler| scheduler.external_pool()) {
+        return Backend::Pool(external.into());
+    }
+    let router = peer.status.as_ref().and_then(|status| status.router.as_ref());
+    let managed = router.and_then(|router| router.scheduler.as_ref()?.inference_pool.as_ref());
+    managed.map_or_else(
+        || {
+            let name = peer.metadata.name.as_deref().unwrap_or_default();
+            Backend::Service(names::workload_service(Name(name)).into())
+        },
+        |managed| Backend::Pool(managed.name.as_str().into()),
+    )
 }
 
 fn would_use(service: &LLMInferenceService) -> Option<Box<[Box<str>]>> {
@@ -136,6 +186,30 @@ impl UsedConfigs {
         }
         let mentioned = service.spec.base_refs.iter();
         Self::Mentioned(mentioned.map(|reference| reference.name.as_str().into()).collect())
+    }
+}
+
+// === impl Backend ===
+
+impl Backend {
+    pub(crate) fn name(&self) -> &str {
+        match self {
+            Self::Pool(name) | Self::Service(name) => name,
+        }
+    }
+
+    pub(crate) fn reference(&self) -> BackendObjectReference {
+        let (group, kind) = match self {
+            Self::Pool(_) => (POOL_GROUP, POOL),
+            Self::Service(_) => ("", "Service"),
+        };
+        BackendObjectReference {
+            group: Some(group.into()),
+            kind: Some(kind.into()),
+            name: self.name().to_owned(),
+            port: Some(PORT),
+            ..BackendObjectReference::default()
+        }
     }
 }
 

@@ -14,9 +14,8 @@ use crate::{
     draft::Draft,
     event::PlannedEvent,
     key::ObjectKey,
-    kinds,
     problem::{PlanError, Problem},
-    router,
+    prune, router,
     snapshot::Snapshot,
     workload::{self, CertificateRequest},
 };
@@ -62,7 +61,7 @@ pub fn children(
         workload::plan(&context, &mut draft).and_then(|()| router::plan(&context, &mut draft)).err()
     };
     let Draft { children, certificates, events } = draft;
-    let mut remove = kinds::superfluous(&context, &children, problem.as_ref().map(|problem| problem.phase));
+    let mut remove = prune::superfluous(&context, &children, problem.as_ref().map(|problem| problem.phase));
     workload::handover::spare(&context, &mut remove);
     let mut reads = snapshot.reads(context.uid);
     let own: BTreeSet<ObjectKey> = children.references().map(|child| child.key()).collect();
@@ -105,7 +104,7 @@ pub struct Finalization {
 /// If the service was never stored, or an object that was looked up cannot be decoded.
 pub fn finalization(service: &LLMInferenceService, snapshot: &Snapshot) -> Result<Finalization, PlanError> {
     let context = Context::new(service, &service.spec, snapshot)?;
-    let mut remove = kinds::superfluous(&context, &Children::<Planned>::default(), None);
+    let mut remove = prune::superfluous(&context, &Children::<Planned>::default(), None);
     remove.retain(|object| object.key.namespace.is_empty());
     let senders = router::group::senders(&context);
     check_readable(snapshot)?;

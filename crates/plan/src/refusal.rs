@@ -16,10 +16,9 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::{
+    child::Child,
     children::{ChildKind, Children, ObjectRef, Planned},
-    kinds,
-    kinds::Child,
-    paths,
+    kinds, paths,
     plan::{self, Plan},
     problem::Problem,
     snapshot::Snapshot,

@@ -2,17 +2,17 @@
 
 use longboat_api::reasons::event::MODEL_NAME_COLLISION;
 
-use super::group::{models_of_spec, name_of};
 use crate::{
     context::Context,
     event::{EventType, PlannedEvent},
+    peer::{group_of, models_of_spec},
 };
 
 /// Returns an event about the first other service of the namespace, by name, that serves a model of the same name.
 pub(super) fn event(context: &Context) -> Option<PlannedEvent> {
     let (namespace, name) = (context.namespace, context.name);
     let own = models_of_spec(context.spec, name);
-    let group = name_of(context.spec);
+    let group = group_of(context.spec);
     let (other, model) = context.snapshot.server_of(namespace, &own, |other, peer| {
         other != name && !peer.is_leaving && (group.is_none() || peer.group.as_deref() != group)
     })?;

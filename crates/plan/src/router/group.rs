@@ -8,23 +8,16 @@
 use std::collections::BTreeSet;
 
 use longboat_api::{
-    foreign::{
-        httproute::{HTTPBackendRef, HTTPRouteSpec},
-        reference::BackendObjectReference,
-    },
-    v1alpha2::{GroupMember, GroupStatus, LLMInferenceService, LLMInferenceServiceSpec},
+    foreign::httproute::{HTTPBackendRef, HTTPRouteSpec},
+    v1alpha2::{GroupMember, GroupStatus},
 };
-use longboat_key::{Name, Namespace};
+use longboat_key::Name;
 
 use crate::{
     context::Context,
     names,
-    peer::{Backend, Peer},
+    peer::{Backend, Peer, group_of, models_of_spec, weight},
 };
-
-const POOL_GROUP: &str = "inference.networking.k8s.io";
-const POOL: &str = "InferencePool";
-const PORT: i32 = 8000;
 
 /// The members of a group that serve the same models as this service.
 pub(crate) struct TrafficSplit {
@@ -35,14 +28,9 @@ pub(crate) struct TrafficSplit {
     divergent: Vec<String>,
 }
 
-/// The group that a spec joins.
-pub(crate) fn name_of(spec: &LLMInferenceServiceSpec) -> Option<&str> {
-    spec.router.as_ref()?.route.as_ref()?.group.as_deref().filter(|group| !group.is_empty())
-}
-
 /// Returns the split of this service's route, or `None` if the service is in no group.
 pub(crate) fn split(context: &Context) -> Option<TrafficSplit> {
-    let name = name_of(context.spec)?;
+    let name = group_of(context.spec)?;
     let own_models = models_of_spec(context.spec, context.name);
     let mut members = vec![GroupMember {
         name: context.name.into(),
@@ -86,29 +74,6 @@ pub(super) fn peers<'a>(context: &Context<'a>, group: &str) -> impl Iterator<Ite
     context.snapshot.members(context.namespace, Name(group)).filter(move |(name, _)| name.as_deref() != own)
 }
 
-/// The weight that a spec asks for in its group.
-pub(crate) fn weight(spec: &LLMInferenceServiceSpec) -> i32 {
-    spec.router.as_ref().and_then(|router| router.route.as_ref()?.weight).unwrap_or_default()
-}
-
-/// The models that a composed or raw spec serves, without the prefix that all models of a namespace share.
-pub fn models_of_spec<'a>(spec: &'a LLMInferenceServiceSpec, service: Name<&'a str>) -> BTreeSet<&'a str> {
-    let base = spec.model.name.as_deref().filter(|name| !name.is_empty()).unwrap_or(service.as_str());
-    let adapters = spec.model.lora.iter().flat_map(|lora| &lora.adapters);
-    std::iter::once(base).chain(adapters.filter_map(|adapter| adapter.name.as_deref())).collect()
-}
-
-/// The models that a member's status lists, or those of its spec while the status lists none.
-pub(crate) fn models_of<'a>(peer: &'a LLMInferenceService, namespace: Namespace<&str>) -> BTreeSet<&'a str> {
-    let without_prefix = |name: &'a str| {
-        let rest = name.strip_prefix("publishers/")?.strip_prefix(namespace.as_str())?;
-        rest.strip_prefix("/models/")
-    };
-    let said = peer.status.iter().flat_map(|status| &status.addresses).flat_map(|address| &address.models);
-    let said: BTreeSet<&str> = said.map(|model| without_prefix(&model.name).unwrap_or(&model.name)).collect();
-    if said.is_empty() { models_of_spec(&peer.spec, Name::of(&peer.metadata)) } else { said }
-}
-
 fn own_backend(context: &Context) -> Backend {
     match context.scheduler() {
         None => Backend::Service(names::workload_service(context.name).into()),
@@ -119,53 +84,12 @@ fn own_backend(context: &Context) -> Backend {
     }
 }
 
-/// The backend to which a group sends traffic for this member.
-pub(crate) fn backend_of(peer: &LLMInferenceService) -> Backend {
-    let scheduler = peer.spec.router.as_ref().and_then(|router| router.scheduler.as_ref());
-    if let Some(external) = scheduler.and_then(|scheduler| scheduler.external_pool()) {
-        return Backend::Pool(external.into());
-    }
-    let router = peer.status.as_ref().and_then(|status| status.router.as_ref());
-    let managed = router.and_then(|router| router.scheduler.as_ref()?.inference_pool.as_ref());
-    managed.map_or_else(
-        || {
-            let name = peer.metadata.name.as_deref().unwrap_or_default();
-            Backend::Service(names::workload_service(Name(name)).into())
-        },
-        |managed| Backend::Pool(managed.name.as_str().into()),
-    )
-}
-
 /// The name of a member's backend.
 pub(super) fn backend_name(peer: &Peer) -> &str {
     peer.backend.name()
 }
 
-// === impl Backend ===
-
-impl Backend {
-    fn name(&self) -> &str {
-        match self {
-            Self::Pool(name) | Self::Service(name) => name,
-        }
-    }
-
-    fn reference(&self) -> BackendObjectReference {
-        let (group, kind) = match self {
-            Self::Pool(_) => (POOL_GROUP, POOL),
-            Self::Service(_) => ("", "Service"),
-        };
-        BackendObjectReference {
-            group: Some(group.into()),
-            kind: Some(kind.into()),
-            name: self.name().to_owned(),
-            port: Some(PORT),
-            ..BackendObjectReference::default()
-        }
-    }
-}
-
-// === impl Split ===
+// === impl TrafficSplit ===
 
 impl TrafficSplit {
     /// Divides the traffic of every rule that leads to this service and is not for this service alone.
@@ -209,7 +133,7 @@ impl TrafficSplit {
 
 /// Returns the members that still send traffic to a service that is being deleted.
 pub(crate) fn senders(context: &Context) -> Vec<String> {
-    let Some(group) = name_of(context.spec) else { return Vec::new() };
+    let Some(group) = group_of(context.spec) else { return Vec::new() };
     let own = own_backends(context);
     peers(context, group)
         .filter(|(_, peer)| !peer.is_leaving)

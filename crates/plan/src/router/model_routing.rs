@@ -8,8 +8,7 @@ use longboat_api::{
 use longboat_compose::platform::ModelRouting;
 use longboat_key::{Name, Namespace};
 
-use super::group::models_of_spec;
-use crate::context::Context;
+use crate::{context::Context, peer::models_of_spec};
 
 const EXACT: &str = "Exact";
 const REGULAR_EXPRESSION: &str = "RegularExpression";

@@ -9,7 +9,7 @@ use longboat_api::{
 use longboat_key::Name;
 
 use super::{group, model_routing, pool_migration};
-use crate::{context::Context, labels, names, owner, problem::Problem};
+use crate::{context::Context, labels, names, peer::group_of, problem::Problem};
 
 /// The composed spec of the managed route. Returns `None` if the user brings routes, or wants none.
 pub(crate) fn managed_spec<'a>(context: &Context<'a>) -> Option<&'a HTTPRouteSpec> {
@@ -27,7 +27,7 @@ pub(super) fn plan(context: &Context) -> Result<Option<HTTPRoute>, Problem> {
     let mut spec = spec.clone();
     model_routing::apply(context, &mut spec).map_err(Problem::routing_precondition)?;
     let name = names::route(context.name);
-    let mut metadata = owner::child(context, name.clone(), labels::of(component::ROUTER, context.name));
+    let mut metadata = context.child_metadata(name.clone(), labels::of(component::ROUTER, context.name));
     if !spec.hostnames.is_empty() {
         metadata.annotations = Some(labels::map([(ASKED_FOR, "hostnames")]));
     }
@@ -47,7 +47,7 @@ pub(super) fn plan(context: &Context) -> Result<Option<HTTPRoute>, Problem> {
     // The split is computed after the migration: members refer to each other in the newer group, as their statuses do.
     if let Some(split) = group::split(context) {
         split.apply(context, &mut spec);
-        let label = group::name_of(context.spec).unwrap_or_default().to_owned();
+        let label = group_of(context.spec).unwrap_or_default().to_owned();
         metadata.labels.get_or_insert_default().insert(ROUTING_GROUP.into(), label);
     }
     Ok(Some(HTTPRoute { metadata, spec, status: None }))

@@ -19,7 +19,7 @@ use crate::{
     context::Context,
     draft::Draft,
     event::{EventType, PlannedEvent},
-    flags, labels, names, owner, selector, tracing,
+    flags, labels, names, selector, tracing,
     workload::security,
 };
 
@@ -77,7 +77,7 @@ pub(super) fn plan(
     }
     let selector = selector::plan(own_labels, &pod_labels, live);
     let deployment = Deployment {
-        metadata: owner::child(context, name, pod_labels),
+        metadata: context.child_metadata(name, pod_labels),
         spec: Some(DeploymentSpec {
             replicas: scheduler.replicas.or_else(|| live?.replicas),
             selector,

@@ -11,7 +11,7 @@ use k8s_openapi::{
 };
 use longboat_api::{labels::component, v1alpha2::SchedulerSpec};
 
-use crate::{context::Context, draft::Draft, labels, names, owner};
+use crate::{context::Context, draft::Draft, labels, names};
 
 /// The name of the container port on which the picker serves ext_proc.
 const EXT_PROC: &str = "grpc";
@@ -54,7 +54,7 @@ pub(super) fn plan(context: &Context, scheduler: &SchedulerSpec, draft: &mut Dra
         .map(|(from, ports)| NetworkPolicyIngressRule { from, ports: Some(ports) });
     let own_labels = labels::of(component::SCHEDULER, context.name);
     let policy = NetworkPolicy {
-        metadata: owner::child(context, names::scheduler(context.name), own_labels.clone()),
+        metadata: context.child_metadata(names::scheduler(context.name), own_labels.clone()),
         spec: Some(NetworkPolicySpec {
             pod_selector: Some(LabelSelector { match_labels: Some(own_labels), match_expressions: None }),
             policy_types: Some(vec!["Ingress".into()]),

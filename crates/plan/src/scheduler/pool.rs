@@ -9,7 +9,7 @@ use longboat_api::{
     v1alpha2::SchedulerSpec,
 };
 
-use crate::{context::Context, draft::Draft, labels, names, owner};
+use crate::{context::Context, draft::Draft, labels, names};
 
 /// Plans the pool in each group that the cluster serves. Fails if the cluster serves neither.
 pub(super) fn plan(context: &Context, scheduler: &SchedulerSpec, draft: &mut Draft) -> Result<(), String> {
@@ -28,7 +28,7 @@ pub(super) fn plan(context: &Context, scheduler: &SchedulerSpec, draft: &mut Dra
         ));
     }
     let metadata =
-        owner::child(context, names::pool(context.name), labels::of(component::SCHEDULER, context.name));
+        context.child_metadata(names::pool(context.name), labels::of(component::SCHEDULER, context.name));
     if capabilities.inference_pool_x {
         let older = to_older(spec)?;
         draft.add(

@@ -7,7 +7,7 @@ use k8s_openapi::{
 use longboat_api::labels::component;
 use longboat_key::{Name, Namespace};
 
-use crate::{context::Context, labels, names, owner};
+use crate::{context::Context, labels, names};
 
 const RBAC_GROUP: &str = "rbac.authorization.k8s.io";
 const POOL_GROUP: &str = "inference.networking.k8s.io";
@@ -73,7 +73,7 @@ fn auth_binding_name(context: &Context) -> String {
 }
 
 fn metadata(context: &Context, name: String) -> ObjectMeta {
-    owner::child(context, name, labels::of(component::SCHEDULER, context.name))
+    context.child_metadata(name, labels::of(component::SCHEDULER, context.name))
 }
 
 fn rule(groups: &[&str], resources: &[&str], verbs: &[&str]) -> PolicyRule {

@@ -9,7 +9,7 @@ use k8s_openapi::{
 use longboat_api::{labels::component, v1alpha2::SchedulerSpec};
 use longboat_key::Name;
 
-use crate::{context::Context, labels, names, owner};
+use crate::{context::Context, labels, names};
 
 /// The names of container ports that the Service publishes.
 const PORTS: [&str; 4] = ["grpc", "grpc-health", "metrics", "zmq"];
@@ -33,7 +33,7 @@ pub(super) fn plan(context: &Context, scheduler: &SchedulerSpec) -> Service {
         .collect();
     let own_labels = labels::of(component::SCHEDULER, context.name);
     Service {
-        metadata: owner::child(context, name(context), own_labels.clone()),
+        metadata: context.child_metadata(name(context), own_labels.clone()),
         spec: Some(ServiceSpec {
             selector: Some(own_labels),
             ports: Some(named.into_values().collect()),

@@ -4,7 +4,7 @@ use k8s_openapi::{api::core::v1::ServiceAccount, apimachinery::pkg::apis::meta::
 use longboat_api::{labels::component, v1alpha2::SchedulerSpec};
 use longboat_key::Name;
 
-use crate::{context::Context, labels, names, owner};
+use crate::{context::Context, labels, names};
 
 /// Who manages the account.
 pub(super) enum Account {
@@ -54,7 +54,7 @@ pub(super) fn plan(context: &Context, scheduler: &SchedulerSpec) -> Result<Accou
     };
     let metadata = ObjectMeta {
         annotations,
-        ..owner::child(context, managed, labels::of(component::SCHEDULER, context.name))
+        ..context.child_metadata(managed, labels::of(component::SCHEDULER, context.name))
     };
     Ok(Account::Managed(Box::new(ServiceAccount {
         metadata,

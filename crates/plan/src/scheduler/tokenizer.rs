@@ -15,7 +15,7 @@ use crate::{
     context::Context,
     draft::Draft,
     event::PlannedEvent,
-    labels, names, owner, selector,
+    labels, names, selector,
     workload::{
         security,
         storage::{self, Attachment, MAIN},
@@ -78,7 +78,7 @@ pub(super) fn plan(
     let own_labels = labels::of(component::TOKENIZER, context.name);
     let template = ObjectMeta { labels: Some(own_labels.clone()), ..ObjectMeta::default() };
     let deployment = Deployment {
-        metadata: owner::child(context, name.clone(), own_labels.clone()),
+        metadata: context.child_metadata(name.clone(), own_labels.clone()),
         spec: Some(DeploymentSpec {
             // One replica: each replica would have its own cache, which is worth little unless it is shared.
             replicas: Some(1),
@@ -97,7 +97,7 @@ pub(super) fn plan(
         ..ServicePort::default()
     };
     let service = Service {
-        metadata: owner::child(context, name, own_labels.clone()),
+        metadata: context.child_metadata(name, own_labels.clone()),
         spec: Some(ServiceSpec {
             selector: Some(own_labels),
             ports: Some(vec![port]),

@@ -6,7 +6,7 @@ use k8s_openapi::api::{
 };
 use longboat_key::Name;
 
-use crate::{context::Context, draft::Draft, labels::Map, names, owner};
+use crate::{context::Context, draft::Draft, labels::Map, names};
 
 /// The container that chooses a prefill server for each request.
 pub(super) const ROUTING_SIDECAR: &str = "llm-d-routing-sidecar";
@@ -55,7 +55,7 @@ pub(super) fn managed_or_named(
     }
     let default = context.snapshot.service_accounts.get(context.namespace, Name("default"));
     let account = ServiceAccount {
-        metadata: owner::child(context, managed, labels),
+        metadata: context.child_metadata(managed, labels),
         secrets: default.and_then(|account| account.secrets.clone()),
         image_pull_secrets: default.and_then(|account| account.image_pull_secrets.clone()),
         ..ServiceAccount::default()
@@ -90,7 +90,7 @@ pub(super) fn let_route(
     draft.add(
         context,
         Role {
-            metadata: owner::child(context, role.clone(), labels.clone()),
+            metadata: context.child_metadata(role.clone(), labels.clone()),
             rules: Some(vec![
                 reading(&[""], "pods"),
                 reading(&["inference.networking.x-k8s.io", "inference.networking.k8s.io"], "inferencepools"),
@@ -100,7 +100,7 @@ pub(super) fn let_route(
     draft.add(
         context,
         RoleBinding {
-            metadata: owner::child(context, binding, labels.clone()),
+            metadata: context.child_metadata(binding, labels.clone()),
             role_ref: RoleRef {
                 api_group: "rbac.authorization.k8s.io".into(),
                 kind: "Role".into(),

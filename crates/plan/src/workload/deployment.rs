@@ -45,7 +45,7 @@ pub(super) fn plan(context: &Context, half: &Half, draft: &mut Draft) -> Result<
     draft.events.extend(events);
 
     let own_labels = half.deployment_labels(context.name);
-    let mut object = owner::child(context, name, own_labels.clone());
+    let mut object = context.child_metadata(name, own_labels.clone());
     metadata::propagate_from_service(context, &mut object);
     let mut template = ObjectMeta { labels: Some(own_labels), ..ObjectMeta::default() };
     metadata::propagate_from_service(context, &mut template);

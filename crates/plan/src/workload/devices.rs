@@ -61,7 +61,7 @@ pub(super) fn plan(context: &Context) -> Result<Option<ResourceClaimTemplate>, S
     };
     let devices = DeviceClaim { requests: Some(vec![request]), ..DeviceClaim::default() };
     // Without labels, as in the reference: its owner reference is enough to watch and remove it.
-    let mut metadata = owner::child(context, names::device_claims(context.name), Map::new());
+    let mut metadata = context.child_metadata(names::device_claims(context.name), Map::new());
     metadata.labels = None;
     let mut template = ResourceClaimTemplate {
         metadata,

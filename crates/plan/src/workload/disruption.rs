@@ -6,7 +6,7 @@ use k8s_openapi::{
 };
 
 use super::half::Half;
-use crate::{context::Context, draft::Draft, owner};
+use crate::{context::Context, draft::Draft};
 
 /// Adds a PodDisruptionBudget for a half with several replicas, if the platform asks for budgets. Groups of pods have none: a
 /// budget counts pods, but the eviction of one pod restarts its whole group.
@@ -25,7 +25,7 @@ pub(super) fn plan(context: &Context, half: &Half, draft: &mut Draft) -> Result<
             selector: Some(spec.selector.clone()),
             ..PodDisruptionBudgetSpec::default()
         }),
-        metadata: owner::child(context, name, half.deployment_labels(context.name)),
+        metadata: context.child_metadata(name, half.deployment_labels(context.name)),
         status: None,
     };
     draft.add(context, budget)

@@ -63,7 +63,7 @@ pub(super) fn plan(context: &Context, half: &Half, draft: &mut Draft) -> Result<
     let worker = complete(&worker, "worker", live_pods.map(|pods| &pods.worker_template))?;
 
     let worker_labels = worker_labels(context, half);
-    let mut object = owner::child(context, name, worker_labels.clone());
+    let mut object = context.child_metadata(name, worker_labels.clone());
     propagate(context, &mut object);
     object.labels.get_or_insert_default().extend(workload.labels.clone());
     let template = |labels: Map, pod: PodSpec| {

@@ -6,9 +6,9 @@ use longboat_key::Name;
 
 use super::Half;
 use crate::{
+    child::Child,
     children::{ChildKind, ObjectRef},
     context::Context,
-    kinds::Child,
     owner,
     status::workload::{is_available, is_group_available},
 };

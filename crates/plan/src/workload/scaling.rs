@@ -25,7 +25,7 @@ use crate::{
     context::Context,
     draft::Draft,
     event::{EventType, PlannedEvent},
-    labels, names, owner,
+    labels, names,
 };
 
 /// A label with the name of a variant's accelerator, on workloads and their autoscalers.
@@ -102,7 +102,7 @@ pub(super) fn plan(context: &Context, half: &Half, draft: &mut Draft) -> Result<
         },
         (None, Some(direct)) => {
             let name = names::scaled_object(context.name, half.prefill);
-            let metadata = owner::child(context, name, labels::of(component::WORKLOAD, context.name));
+            let metadata = context.child_metadata(name, labels::of(component::WORKLOAD, context.name));
             let triggers = direct.triggers.clone().unwrap_or_default();
             draft.add(context, scaled_object(context, half, scaling, &direct.settings, metadata, triggers))
         }
@@ -133,7 +133,7 @@ fn variant(context: &Context, half: &Half, wva: &WvaSpec, name: String) -> Objec
     if !wva.variant_cost.is_empty() {
         annotations.insert(VARIANT_COST.into(), wva.variant_cost.clone());
     }
-    ObjectMeta { annotations: Some(annotations), ..owner::child(context, name, own_labels) }
+    ObjectMeta { annotations: Some(annotations), ..context.child_metadata(name, own_labels) }
 }
 
 fn autoscaler(

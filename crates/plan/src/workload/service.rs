@@ -7,7 +7,7 @@ use k8s_openapi::{
 use longboat_api::labels::component;
 
 use super::metadata;
-use crate::{context::Context, labels, names, owner};
+use crate::{context::Context, labels, names};
 
 /// The port on which the presets' servers listen, or the sidecars before them.
 pub(crate) const PORT: i32 = 8000;
@@ -17,7 +17,7 @@ pub(super) fn plan(context: &Context) -> Service {
     let workload = &context.spec.workload;
     let mut own_labels = labels::of(component::WORKLOAD, context.name);
     own_labels.extend(workload.labels.clone());
-    let mut object = owner::child(context, names::workload_service(context.name), own_labels);
+    let mut object = context.child_metadata(names::workload_service(context.name), own_labels);
     object.annotations =
         Some(metadata::without_routing_marks(&workload.annotations)).filter(|all| !all.is_empty());
     let protocol = if context.tls() { "https" } else { "http" };

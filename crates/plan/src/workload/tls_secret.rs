@@ -13,7 +13,7 @@ use longboat_api::labels::{COMPONENT, NAME, PART_OF, PART_OF_VALUE, component};
 use longboat_key::Name;
 
 use super::certificate::{Certificate, is_private_key};
-use crate::{context::Context, labels, names, owner, scheduler};
+use crate::{context::Context, labels, names, scheduler};
 
 const DAYS_PER_YEAR: i64 = 365;
 /// How long an issued certificate is valid.
@@ -42,7 +42,7 @@ pub struct CertificateRequest {
 pub(super) fn plan(context: &Context) -> (Secret, Option<CertificateRequest>) {
     let name = names::tls_secret(context.name);
     let live = context.snapshot.secrets.get(context.namespace, Name(&name));
-    let mut metadata = owner::child(context, name.clone(), labels::of(component::WORKLOAD, context.name));
+    let mut metadata = context.child_metadata(name.clone(), labels::of(component::WORKLOAD, context.name));
     let expiration = &context.snapshot.platform.expiration_annotations;
     let (dns_names, addresses) = (dns_names(context), addresses(context));
     let objection = match live {
