@@ -21,15 +21,12 @@ use crate::{
     names,
     progress::Counters,
     ranges::Ranges,
+    remote::{ByteRange, Placement, RemoteFile, SINGLE_REQUEST_LIMIT, Source},
     retry::{RetryPolicy, pause},
-    source::{ByteRange, Placement, RemoteFile, Source},
     target::Target,
     transfer::{Transfer, blocking},
     writer::{DigestTask, FileWriter, WriteState},
 };
-
-/// Larger files are fetched in parts, in bytes.
-pub(crate) const SINGLE_REQUEST_LIMIT: u64 = 32 << 20;
 
 /// One file that is being downloaded.
 pub(crate) struct FileDownload {

@@ -35,6 +35,7 @@ mod progress;
 mod progress_server;
 mod ranges;
 mod redirect;
+mod remote;
 mod retry;
 mod settings;
 mod source;

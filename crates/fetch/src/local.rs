@@ -14,7 +14,7 @@ use crate::{
     archive::Stage,
     filter::Filter,
     names::{OWN_FOLDER, is_archive},
-    source::Members,
+    remote::Members,
     target::Target,
 };
 

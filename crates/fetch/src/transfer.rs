@@ -21,8 +21,8 @@ use crate::{
     ledger::Ledger,
     names,
     progress::Counters,
+    remote::{Listing, Placement, RemoteFile, Source},
     retry::RetryPolicy,
-    source::{Listing, Placement, RemoteFile, Source},
     target::Target,
 };
 

@@ -18,7 +18,7 @@ use crate::{
     ledger::Ledger,
     progress::Counters,
     ranges::Ranges,
-    source::RemoteFile,
+    remote::RemoteFile,
 };
 
 /// A file up to this size, in bytes, has no journal records. After a failure, the whole file is fetched again.

@@ -2,8 +2,15 @@
 
 use std::io::{self, Read, Write};
 
-use super::{MAX_MEMBERS, Problem};
-use crate::{names, source::Members};
+use super::problem::Problem;
+use crate::{names, remote::Members};
+
+/// Most members of one archive that are wanted: what is known of each is held in memory.
+pub(super) const MAX_MEMBERS: usize = 100_000;
+/// An archive may grow to this many times its size…
+pub(super) const MAX_EXPANSION: u64 = 200;
+/// …or this many bytes, whatever the archive's size.
+pub(super) const EXPANSION_ALLOWANCE: u64 = 256 << 20;
 
 /// The remaining limits of an archive.
 pub(super) struct Budget {

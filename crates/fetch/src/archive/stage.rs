@@ -12,12 +12,13 @@ use std::{
 use flate2::read::DeflateDecoder;
 
 use super::{
-    EXPANSION_ALLOWANCE, MAX_EXPANSION, MAX_MEMBERS, Problem, decompressed, is_zip,
-    rules::{Budget, masked, stays_inside, wanted},
+    form::{decompressed, is_zip},
+    problem::Problem,
+    rules::{Budget, EXPANSION_ALLOWANCE, MAX_EXPANSION, MAX_MEMBERS, masked, stays_inside, wanted},
     tar::{Kind, Reader},
     zip::{self, Method},
 };
-use crate::{FetchError, names, source::Members};
+use crate::{FetchError, names, remote::Members};
 
 /// Longest target of a symbolic link, in bytes.
 const MAX_LINK: u64 = 4096;

@@ -5,7 +5,7 @@ use std::{
     io::{self, Read},
 };
 
-use super::Problem;
+use super::problem::Problem;
 
 const BLOCK: usize = 512;
 /// Longest extension header, in bytes.

@@ -2,7 +2,7 @@
 
 use std::io::{self, Read, Seek, SeekFrom};
 
-use super::Problem;
+use super::problem::Problem;
 
 /// The compression of a member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

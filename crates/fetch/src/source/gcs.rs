@@ -7,10 +7,7 @@ use longboat_download::address::Address;
 use reqwest::Url;
 use serde::Deserialize;
 
-use super::{
-    ByteRange, FileResponse, Identity, Listing, RemoteFile, Source, bucket_and_path,
-    gcs_credentials::Credentials, pages::Pages,
-};
+use super::{gcs_credentials::Credentials, pages::Pages};
 use crate::{
     FetchError,
     digest::{Algorithm, Digest},
@@ -18,7 +15,9 @@ use crate::{
     error::Protocol,
     filter::Filter,
     http::{Client, Document, Failure, Limits, Request},
+    remote::{ByteRange, FileResponse, Identity, Listing, RemoteFile, Source},
     settings::Settings,
+    source::bucket::bucket_and_path,
     trust,
 };
 

@@ -10,7 +10,6 @@ use parking_lot::Mutex;
 use reqwest::Url;
 
 use super::{
-    ByteRange, FileResponse, Identity, Listing, RemoteFile, Source,
     hub_cache::HubCache,
     hub_wire::{Headers, Model, Tree, digest, next_page},
     pages::Pages,
@@ -20,6 +19,7 @@ use crate::{
     error::Protocol,
     filter::Filter,
     http::{Client, Failure, Limits, RedirectPolicy, Request, origin},
+    remote::{ByteRange, FileResponse, Identity, Listing, RemoteFile, Source},
     settings::Settings,
     trust,
 };

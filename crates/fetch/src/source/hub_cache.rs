@@ -5,11 +5,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{
-    Identity, RemoteFile,
-    hub_wire::{digest, is_commit},
+use super::hub_wire::{digest, is_commit};
+use crate::{
+    remote::{Identity, RemoteFile},
+    settings::Settings,
 };
-use crate::settings::Settings;
 
 /// The most levels of folders in a model.
 const MAX_DEPTH: usize = 32;

@@ -10,7 +10,7 @@ use serde::{
 
 use crate::{
     digest::{Algorithm, Digest},
-    source::{Identity, RemoteFile},
+    remote::{Identity, RemoteFile},
 };
 
 /// A model at a revision.

@@ -1,5 +1,6 @@
-//! The interface of model sources. A new source is one file below `source/` and one line in [`SOURCES`].
+//! The model sources. A new source is one file below `source/` and one line in [`SOURCES`].
 
+mod bucket;
 mod gcs;
 mod gcs_credentials;
 mod hub;
@@ -16,9 +17,8 @@ mod s3_list;
 mod s3_sign;
 mod web;
 
-use std::{path::PathBuf, sync::Arc};
+use std::sync::Arc;
 
-use futures::future::BoxFuture;
 use longboat_download::address::{Address, Scheme};
 
 pub use self::{
@@ -31,14 +31,7 @@ pub use self::{
     s3_checksum::parts_of as s3_parts,
     s3_list::Page,
 };
-use crate::{
-    FetchError,
-    digest::Digest,
-    error::Protocol,
-    filter::Filter,
-    http::{Failure, Response, content_range},
-    settings::Settings,
-};
+use crate::{FetchError, remote::Source, settings::Settings};
 
 /// Creates a source from an address.
 type SourceFactory = fn(&Address, &Settings) -> Result<Arc<dyn Source>, FetchError>;
@@ -62,241 +55,6 @@ pub(crate) fn start(address: &Address, settings: &Settings) -> Result<Arc<dyn So
         return Err(FetchError::UnknownScheme { uri: address.to_string(), known });
     };
     start(address, settings)
-}
-
-/// Returns the bucket and the path in it. In a path, only slashes have a meaning.
-fn bucket_and_path<'a>(address: &'a Address, expected: &str) -> Result<(&'a str, &'a str), FetchError> {
-    let taken = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
-    let (bucket, path) = (address.host(), address.path());
-    if bucket.is_empty() || !bucket.chars().all(taken) || address.credentials().is_some() {
-        let why = format!("expected {expected}; names of buckets have letters, digits, `-`, `.` and `_`");
-        return Err(FetchError::Address { uri: address.to_string(), why });
-    }
-    Ok((bucket, path))
-}
-
-/// A source of models. Each call may be repeated.
-pub(crate) trait Source: Send + Sync {
-    /// The protocol, which selects the words of messages.
-    fn protocol(&self) -> Protocol;
-
-    /// The name of the model in messages.
-    fn resource(&self) -> &str;
-
-    /// Lists the files. The source itself applies the patterns, because some sources exempt some files.
-    fn list<'a>(&'a self, filter: &'a Filter) -> BoxFuture<'a, Result<Listing, FetchError>>;
-
-    /// Returns size, identity and digest of a file that the listing did not describe.
-    fn describe<'a>(&'a self, file: &'a RemoteFile) -> BoxFuture<'a, Result<RemoteFile, FetchError>> {
-        Box::pin(async { Ok(file.clone()) })
-    }
-
-    /// Starts to read a range of a file.
-    fn open<'a>(
-        &'a self,
-        file: &'a RemoteFile,
-        range: &'a ByteRange,
-    ) -> BoxFuture<'a, Result<FileResponse, Failure>>;
-
-    /// Returns the path of a copy on this machine, if there is one.
-    fn local_copy(&self, _file: &RemoteFile) -> Option<PathBuf> {
-        None
-    }
-
-    /// Converts the failure of a file to an error.
-    fn error(&self, failure: Failure) -> FetchError {
-        failure.into_error(self.protocol(), self.resource())
-    }
-
-    /// Whether the network must not be used.
-    fn is_offline(&self) -> bool {
-        false
-    }
-
-    /// The limits of parallel requests.
-    fn parallel(&self) -> Parallelism {
-        Parallelism::default()
-    }
-}
-
-/// The limits of parallel work.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Parallelism {
-    /// The maximum number of unfinished files at a time.
-    pub(crate) files: usize,
-    /// The maximum number of connections at a time.
-    pub(crate) connections: usize,
-    /// Attempts without progress. `None` for the default.
-    pub(crate) attempts: Option<u32>,
-}
-
-impl Default for Parallelism {
-    fn default() -> Self {
-        Self { files: 8, connections: 8, attempts: None }
-    }
-}
-
-/// The files of a source.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Listing {
-    /// The source's name for its whole state: a commit, or the digest of a manifest.
-    pub(crate) revision: Option<String>,
-    /// The wanted files.
-    pub(crate) files: Vec<RemoteFile>,
-}
-
-/// A file of a source. There may be very many files, so their texts are shared.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct RemoteFile {
-    /// The path below the target.
-    pub(crate) path: Arc<str>,
-    /// The name at the source.
-    pub(crate) locator: Arc<str>,
-    /// Size in bytes, if it is known.
-    pub(crate) size: Option<u64>,
-    /// What tells this content from others.
-    pub(crate) identity: Identity,
-    /// The expected digest, if it is known.
-    pub(crate) digest: Option<Digest>,
-    /// Whether [`Source::describe`] is not needed.
-    pub(crate) described: bool,
-    /// Whether range requests are possible.
-    pub(crate) ranged: bool,
-    /// What is done with the downloaded file.
-    pub(crate) placement: Placement,
-}
-
-/// What a source calls a content. Different contents have different identities.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) enum Identity {
-    /// It is not known.
-    #[default]
-    Unknown,
-    /// The hexadecimal digest of the file.
-    Digest,
-    /// Another text, such as an ETag or a generation.
-    Text(Arc<str>),
-}
-
-/// What is done with a downloaded file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Placement {
-    /// It is kept as it is.
-    File,
-    /// It is unpacked.
-    Archive(Box<Members>),
-}
-
-/// Which members of an archive are wanted.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Members {
-    /// Only members below this folder are wanted. The folder is removed from their paths.
-    pub(crate) below: Option<String>,
-    /// Whether names that begin with `.wh.` remove members of earlier archives, as in image layers.
-    pub(crate) whiteouts: bool,
-    /// The patterns for the members.
-    pub(crate) filter: Filter,
-}
-
-/// The wanted bytes of a file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ByteRange {
-    /// First byte.
-    pub(crate) start: u64,
-    /// Byte after the last. `None` for all following bytes.
-    pub(crate) end: Option<u64>,
-    /// The identity that the content must have.
-    pub(crate) identity: Option<Arc<str>>,
-}
-
-/// A response with the bytes of a file.
-#[derive(Debug)]
-pub(crate) struct FileResponse {
-    pub(crate) answer: Response,
-    /// The first byte in the response.
-    pub(crate) start: u64,
-    /// Size of the whole file, if it is known.
-    pub(crate) size: Option<u64>,
-    /// The source's name for this content.
-    pub(crate) identity: Option<Arc<str>>,
-    /// The expected digest of the whole content.
-    pub(crate) digest: Option<Digest>,
-}
-
-// === impl Remote ===
-
-impl RemoteFile {
-    /// Creates a file of which only the name is known.
-    pub(crate) fn new(path: impl AsRef<str>, locator: impl AsRef<str>) -> Self {
-        let (path, locator) = (path.as_ref(), locator.as_ref());
-        let shared: Arc<str> = path.into();
-        Self {
-            locator: if path == locator { shared.clone() } else { locator.into() },
-            path: shared,
-            size: None,
-            identity: Identity::Unknown,
-            digest: None,
-            described: true,
-            ranged: true,
-            placement: Placement::File,
-        }
-    }
-
-    /// Returns the source's name for this content, if it is known.
-    pub(crate) fn identity(&self) -> Option<Arc<str>> {
-        match &self.identity {
-            Identity::Unknown => None,
-            Identity::Digest => self.digest.map(|digest| digest.hex().into()),
-            Identity::Text(text) => Some(text.clone()),
-        }
-    }
-}
-
-// === impl Listing ===
-
-impl Listing {
-    /// Marks a single archive to be unpacked.
-    #[must_use]
-    pub(crate) fn unpacking_a_single_archive(mut self) -> Self {
-        if let [file] = self.files.as_mut_slice()
-            && crate::names::is_archive(&file.path)
-        {
-            file.placement = Placement::Archive(Box::default());
-        }
-        self
-    }
-}
-
-// === impl ByteRange ===
-
-impl ByteRange {
-    /// Whether the whole file is wanted.
-    pub(crate) fn is_all(&self) -> bool {
-        self.start == 0 && self.end.is_none()
-    }
-}
-
-// === impl FileResponse ===
-
-impl FileResponse {
-    /// Reads from a response which bytes of which content it has.
-    pub(crate) fn of(answer: Response, range: &ByteRange) -> Result<Self, Failure> {
-        let (start, size) = match answer.status().as_u16() {
-            200 => (0, answer.length()),
-            206 => {
-                let sent = answer.header("content-range").and_then(content_range);
-                let Some((start, end, size)) = sent else {
-                    return Err(Failure::last("a response with status 206 has no valid range"));
-                };
-                if start != range.start || range.end.is_some_and(|wanted| end > wanted) {
-                    return Err(Failure::last("the server sent another range than the requested one"));
-                }
-                (start, size)
-            }
-            status => return Err(Failure::last(format!("the server answered a read with status {status}"))),
-        };
-        Ok(Self { answer, start, size, identity: None, digest: None })
-    }
 }
 
 #[cfg(test)]

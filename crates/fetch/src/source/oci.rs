@@ -10,7 +10,6 @@ use reqwest::Url;
 use serde::Deserialize;
 
 use super::{
-    ByteRange, FileResponse, Listing, Placement, RemoteFile, Source,
     oci_auth::{Challenge, Login, login},
     oci_manifest::Manifest,
 };
@@ -21,6 +20,7 @@ use crate::{
     error::Protocol,
     filter::Filter,
     http::{Client, Failure, Limits, Request, Response, ascii, origin, with_retries},
+    remote::{ByteRange, FileResponse, Listing, Placement, RemoteFile, Source},
     settings::Settings,
     trust,
 };

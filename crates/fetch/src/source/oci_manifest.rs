@@ -7,7 +7,7 @@ use serde::Deserialize;
 use crate::{
     digest::{Algorithm, Digest},
     filter::Filter,
-    source::{Identity, Members, Placement, RemoteFile},
+    remote::{Identity, Members, Placement, RemoteFile},
 };
 
 /// Most layers of a model.

@@ -14,7 +14,6 @@ use parking_lot::Mutex;
 use reqwest::Url;
 
 use super::{
-    ByteRange, FileResponse, Identity, Listing, Parallelism, RemoteFile, Source, bucket_and_path,
     pages::Pages,
     s3_checksum::{ObjectDigest, object_digest},
     s3_credentials::Credentials,
@@ -26,10 +25,13 @@ use crate::{
     digest::Digest,
     encode,
     error::Protocol,
-    file::SINGLE_REQUEST_LIMIT,
     filter::Filter,
     http::{Client, Failure, Limits, RedirectPolicy, Request, Response, ascii, origin, with_retries},
+    remote::{
+        ByteRange, FileResponse, Identity, Listing, Parallelism, RemoteFile, SINGLE_REQUEST_LIMIT, Source,
+    },
     settings::Settings,
+    source::bucket::bucket_and_path,
     trust,
 };
 

@@ -9,7 +9,6 @@ use percent_encoding::percent_decode_str;
 use reqwest::Url;
 use serde_json::Value;
 
-use super::{ByteRange, FileResponse, Listing, Parallelism, Placement, RemoteFile, Source};
 use crate::{
     FetchError,
     digest::{Algorithm, Digest},
@@ -17,6 +16,7 @@ use crate::{
     filter::Filter,
     http::{Client, Failure, Limits, Request, ascii},
     names,
+    remote::{ByteRange, FileResponse, Listing, Parallelism, Placement, RemoteFile, Source},
     settings::Settings,
     trust,
 };

@@ -1,0 +1,19 @@
+//! Addresses of buckets.
+
+use longboat_download::address::Address;
+
+use crate::FetchError;
+
+/// Returns the bucket and the path in it. In a path, only slashes have a meaning.
+pub(super) fn bucket_and_path<'a>(
+    address: &'a Address,
+    expected: &str,
+) -> Result<(&'a str, &'a str), FetchError> {
+    let taken = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
+    let (bucket, path) = (address.host(), address.path());
+    if bucket.is_empty() || !bucket.chars().all(taken) || address.credentials().is_some() {
+        let why = format!("expected {expected}; names of buckets have letters, digits, `-`, `.` and `_`");
+        return Err(FetchError::Address { uri: address.to_string(), why });
+    }
+    Ok((bucket, path))
+}
