@@ -57,7 +57,9 @@ pub use peer::{Peer, Peers, UsedConfigs, add_peers, models_of_spec};
 pub use plan::{Finalization, Plan, children, finalization, pruned_route};
 pub use problem::{Phase, PlanError, Problem};
 pub use refusal::{Refusal, refusals};
-pub use scheduler::{ConfigOrigin, PickerRefusal, RefusedBy, TransformError, VersionError, refusal_of_spec};
+pub use scheduler::{
+    ConfigOrigin, PickerRefusal, PickerWarnings, RefusedBy, TransformError, VersionError, refusal_of_spec,
+};
 pub use snapshot::{Capabilities, Snapshot};
 pub use status::{Download, Progress, leaving, status};
 pub use wave::Wave;

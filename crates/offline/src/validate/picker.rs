@@ -1,10 +1,10 @@
 //! Findings about the configuration of a service's picker: what the picker itself would say when it starts.
 
 use longboat_api::v1alpha2::LLMInferenceService;
-use longboat_compose::DEFAULT_CONFIG_KEY;
+use longboat_compose::{DEFAULT_CONFIG_KEY, platform::Images};
 use longboat_key::{Key, Name, Namespace};
 use longboat_manifest::{Document, parallel};
-use longboat_plan::{ConfigOrigin, PickerRefusal, RefusedBy, names};
+use longboat_plan::{ConfigOrigin, PickerRefusal, PickerWarnings, RefusedBy, names};
 use serde_json::Value;
 
 use super::finding::{Finding, ObjectName, Severity, Source};
@@ -14,6 +14,8 @@ use crate::scene::{PlannedService, Scene};
 pub const PICKER_CONFIG: &str = "PickerConfigRefused";
 /// The reason of findings about a configuration that this build's picker reads, and another release does not.
 const PICKER_CONFIG_VERSION: &str = "PickerConfigVersion";
+/// The reason of findings about fields of a configuration that have no effect.
+const PICKER_CONFIG_WITHOUT_EFFECT: &str = "PickerConfigWithoutEffect";
 
 /// The fields of a service or config that may hold a picker's configuration.
 const SCHEDULER: &str = "spec.router.scheduler";
@@ -22,28 +24,57 @@ const SCHEDULER: &str = "spec.router.scheduler";
 pub fn picker_findings(scene: &Scene) -> Vec<Finding> {
     let given: Vec<_> = scene.subjects.iter().filter(|subject| subject.given).collect();
     let of_each = parallel::map(&given, |subject| {
-        let document = scene.document("LLMInferenceService", &Key::of(subject.service.as_ref()))?;
+        let document = scene.document("LLMInferenceService", &Key::of(subject.service.as_ref()));
         // The verbs themselves report what cannot be planned.
-        let planned = scene.plan(&subject.service).ok()?;
-        finding(scene, document, &subject.service, &planned)
+        let (Some(document), Ok(planned)) = (document, scene.plan(&subject.service)) else {
+            return Vec::new();
+        };
+        findings(scene, document, &subject.service, &planned)
     });
     of_each.into_iter().flatten().collect()
 }
 
-/// Returns why the picker of a planned service will not start: an error if the picker is this build's, a warning for another
-/// one. The position is that of the wrong field in the manifest that has the configuration.
-pub(crate) fn finding(
+/// Returns why the picker of a planned service will not start, and which parts of its configuration have no effect. The position
+/// is that of the field in the manifest that has the configuration.
+pub(crate) fn findings(
     scene: &Scene,
     document: &Document,
     service: &LLMInferenceService,
     planned: &PlannedService,
-) -> Option<Finding> {
+) -> Vec<Finding> {
     let own = Name::of(&service.metadata);
-    let picker = planned.plan.children.deployment(&names::scheduler(own))?;
-    let images = &planned.snapshot.platform.images;
-    let refusal = PickerRefusal::of(picker, &planned.snapshot.config_maps, images)?;
+    let Some(picker) = planned.plan.children.deployment(&names::scheduler(own)) else { return Vec::new() };
+    let config_maps = &planned.snapshot.config_maps;
+    let written = |origin: &ConfigOrigin| PickerConfigText::find(scene, document, service, planned, origin);
     let name = ObjectName::of(document, Namespace::of(&service.metadata));
-    let mut finding = Finding::at(document, &name, SCHEDULER, Source::Plan);
+    let at_scheduler = || Finding::at(document, &name, SCHEDULER, Source::Plan);
+    let mut findings = Vec::new();
+    let images = &planned.snapshot.platform.images;
+    if let Some(refusal) = PickerRefusal::of(picker, config_maps, images) {
+        let mut finding = refused(&refusal, images, at_scheduler());
+        if let Some(written) = written(&refusal.origin) {
+            written.locate(&refusal.place(&written.text), &mut finding);
+        }
+        findings.push(finding);
+    }
+    // A configuration that no manifest has is none of the user's.
+    let warnings = PickerWarnings::of(picker, config_maps);
+    if let Some((warnings, written)) = warnings.and_then(|all| written(&all.origin).map(|text| (all, text))) {
+        findings.extend(warnings.texts.into_iter().map(|message| {
+            let mut finding = at_scheduler();
+            finding.severity = Severity::Warning;
+            PICKER_CONFIG_WITHOUT_EFFECT.clone_into(&mut finding.reason);
+            let inner = message.split([':', ' ']).next().unwrap_or_default();
+            written.locate(inner, &mut finding);
+            finding.message = message;
+            finding
+        }));
+    }
+    findings
+}
+
+/// Describes a refusal: an error if the picker is this build's, a warning for another one.
+fn refused(refusal: &PickerRefusal, images: &Images, mut finding: Finding) -> Finding {
     finding.message = refusal.to_string();
     let image = if refusal.image.is_empty() { "another picker" } else { &refusal.image };
     let (reason, hint) = match refusal.by {
@@ -66,20 +97,7 @@ pub(crate) fn finding(
         finding.severity = Severity::Warning;
         finding.hint = hint;
     }
-    let written = PickerConfigText::find(scene, document, service, planned, &refusal);
-    if let Some(PickerConfigText { document, path, text, is_text }) = written {
-        let inner = refusal.place(&text);
-        let place = if is_text {
-            document.locate_within(&path, &text, &inner)
-        } else {
-            document.locate(&below(&path, &inner)).key
-        };
-        finding.file = document.source.to_string();
-        finding.line = Some(place.line);
-        finding.column = Some(place.column);
-        finding.path = below(&path, &inner);
-    }
-    Some(finding)
+    finding
 }
 
 /// The configuration as a user wrote it.
@@ -94,18 +112,32 @@ struct PickerConfigText<'a> {
     is_text: bool,
 }
 
-// === impl Written ===
+// === impl PickerConfigText ===
 
 impl<'a> PickerConfigText<'a> {
+    /// Moves a finding to a field of the configuration.
+    fn locate(&self, inner: &str, finding: &mut Finding) {
+        let path = below(&self.path, inner);
+        let place = if self.is_text {
+            self.document.locate_within(&self.path, &self.text, inner)
+        } else {
+            self.document.locate(&path).key
+        };
+        finding.file = self.document.source.to_string();
+        finding.line = Some(place.line);
+        finding.column = Some(place.column);
+        finding.path = path;
+    }
+
     /// Finds the configuration in the manifests. Returns `None` if it is in none of them, such as one of a cluster.
     fn find(
         scene: &'a Scene,
         document: &'a Document,
         service: &LLMInferenceService,
         planned: &PlannedService,
-        refusal: &PickerRefusal,
+        origin: &ConfigOrigin,
     ) -> Option<Self> {
-        if let ConfigOrigin::ConfigMap { map, key } = &refusal.origin {
+        if let ConfigOrigin::ConfigMap { map, key } = origin {
             return Self::of_map(scene, map, key);
         }
         // A later layer replaces what an earlier one sets, and the service is the last one.

@@ -43,6 +43,15 @@ pub struct PickerRefusal {
     pub error: ConfigError,
 }
 
+/// Parts of a picker's configuration that have no effect.
+#[derive(Debug)]
+pub struct PickerWarnings {
+    /// Where the configuration is.
+    pub origin: ConfigOrigin,
+    /// Each begins with the path of its field in the configuration.
+    pub texts: Vec<String>,
+}
+
 /// Who refuses a picker's configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RefusedBy {
@@ -74,24 +83,14 @@ impl PickerRefusal {
     /// Judges the configuration of a picker's Deployment with the picker's own loader, and with what is known of other pickers.
     /// Returns `None` if the picker starts with it, or if the configuration is not known: it may be a file of the image.
     pub fn of(picker: &Deployment, config_maps: &Objects<ConfigMap>, images: &Images) -> Option<Self> {
-        let template = &picker.spec.as_ref()?.template;
-        let pod = template.spec.as_ref()?;
-        let main = pod.containers.iter().find(|container| container.name == MAIN)?;
-        let words: Vec<&str> =
-            [&main.command, &main.args].into_iter().flatten().flatten().map(String::as_str).collect();
-        let namespace = Namespace::of(&picker.metadata);
-        let (origin, text) = match flags::value(&words, &TEXT) {
-            Some(text) => (ConfigOrigin::Arguments, text.to_owned()),
-            None => mounted(pod, main, flags::value(&words, &FILE)?, namespace, config_maps)?,
-        };
-        let image = main.image.clone().unwrap_or_default();
-        let gates = flags::value(&words, &GATES).unwrap_or_default();
-        let (by, error) = match load(&text, flags::is_on(&words, EXPERIMENTAL), gates) {
+        let (origin, image, loaded) = loaded(picker, config_maps)?;
+        let (by, error) = match loaded {
             Err(error) => (RefusedBy::ThisBuild, error),
             Ok(loaded) if is_ours(&image, images) => {
                 (RefusedBy::LaterReleases, loaded.config.refusal_by(LlmdRelease::Since011)?)
             }
             Ok(loaded) => {
+                let template = &picker.spec.as_ref()?.template;
                 let annotations = template.metadata.as_ref()?.annotations.as_ref()?;
                 let version = Version::parse(annotations.get(ANNOTATION)?).ok()?;
                 let is_new = version >= Version::new(0, 11, 0);
@@ -115,6 +114,38 @@ impl PickerRefusal {
         let own = load(written, true, "").err().filter(|own| own.to_string() == self.error.to_string());
         config::place(own.as_ref().unwrap_or(&self.error), &document)
     }
+}
+
+// === impl PickerWarnings ===
+
+impl PickerWarnings {
+    /// Loads the configuration of a picker's Deployment. Returns `None` if there is nothing to warn of, or if the picker does not
+    /// start with the configuration.
+    pub fn of(picker: &Deployment, config_maps: &Objects<ConfigMap>) -> Option<Self> {
+        let (origin, _, loaded) = loaded(picker, config_maps)?;
+        let texts = loaded.ok()?.config.warnings();
+        (!texts.is_empty()).then_some(Self { origin, texts })
+    }
+}
+
+/// Loads the configuration of a picker's Deployment. Returns its origin, the image, and the result. Returns `None` if the
+/// configuration is not known.
+fn loaded(
+    picker: &Deployment,
+    config_maps: &Objects<ConfigMap>,
+) -> Option<(ConfigOrigin, String, Result<LoadedConfig, ConfigError>)> {
+    let pod = picker.spec.as_ref()?.template.spec.as_ref()?;
+    let main = pod.containers.iter().find(|container| container.name == MAIN)?;
+    let words: Vec<&str> =
+        [&main.command, &main.args].into_iter().flatten().flatten().map(String::as_str).collect();
+    let namespace = Namespace::of(&picker.metadata);
+    let (origin, text) = match flags::value(&words, &TEXT) {
+        Some(text) => (ConfigOrigin::Arguments, text.to_owned()),
+        None => mounted(pod, main, flags::value(&words, &FILE)?, namespace, config_maps)?,
+    };
+    let gates = flags::value(&words, &GATES).unwrap_or_default();
+    let loaded = load(&text, flags::is_on(&words, EXPERIMENTAL), gates);
+    Some((origin, main.image.clone().unwrap_or_default(), loaded))
 }
 
 /// Returns why a picker will not start with the configuration in a scheduler's own spec, without its other layers. `None` if that

@@ -251,7 +251,7 @@ impl EndpointPickerConfig {
         }
     }
 
-    /// Warnings about fields that are accepted but have no effect, for the operator.
+    /// Warnings about fields that are accepted but have no effect, for the operator. Each begins with the path of its field.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         let only_detector = |flow: &Value| {
@@ -260,7 +260,9 @@ impl EndpointPickerConfig {
         if !self.is_enabled("flowControl")
             && self.flow_control.as_ref().is_some_and(|flow| !only_detector(flow))
         {
-            warnings.push("flowControl has no effect while its feature gate is off".to_owned());
+            warnings.push(
+                "flowControl: no effect, because its feature gate is off: add \"flowControl\" to featureGates".to_owned(),
+            );
         }
         let from_file = self.data_layer.as_ref().is_some_and(|layer| layer.discovery.is_some());
         if from_file && self.is_enabled("flowControl") {

@@ -139,7 +139,7 @@ impl EndpointPickerConfig {
             ("dataLayer.crossReplica.syncerPluginRef", shared.syncer_plugin_ref.as_deref()),
             ("dataLayer.crossReplica.syncInterval", shared.sync_interval.as_deref()),
             ("dataLayer.crossReplica.publishTimeout", shared.publish_timeout.as_deref()),
-            ("dataLayer.discovery.peers", peers.map(|peers| peers.plugin_ref.as_str())),
+            ("dataLayer.discovery.peers.pluginRef", peers.map(|peers| peers.plugin_ref.as_str())),
         ] {
             if let Some(value) = value.filter(|value| !value.is_empty()) {
                 let needs = "state that replicas of the picker share";

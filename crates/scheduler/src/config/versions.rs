@@ -15,32 +15,48 @@ const FORMER_GROUP: &str = "inference.networking.x-k8s.io/v1alpha1";
 struct Move {
     from: &'static str,
     to: &'static str,
+    /// The field below that names a plugin, if the moved field is an object with nothing else. Messages name it.
+    reference: &'static str,
     /// Whether llm-d's picker 0.11 refuses the former place in every version of the document.
     is_gone: bool,
 }
 
 const MOVES: [Move; 7] = [
-    Move { from: "saturationDetector", to: "flowControl.saturationDetector", is_gone: true },
-    Move { from: "parser", to: "requestHandler.parsers[0]", is_gone: true },
+    Move {
+        from: "saturationDetector",
+        to: "flowControl.saturationDetector",
+        reference: ".pluginRef",
+        is_gone: true,
+    },
+    Move { from: "parser", to: "requestHandler.parsers[0]", reference: ".pluginRef", is_gone: true },
     Move {
         from: "dataLayer.discovery.pluginRef",
         to: "dataLayer.discovery.endpoints.pluginRef",
+        reference: "",
         is_gone: false,
     },
-    Move { from: "dataLayer.peerDiscovery", to: "dataLayer.discovery.peers", is_gone: true },
+    Move {
+        from: "dataLayer.peerDiscovery",
+        to: "dataLayer.discovery.peers",
+        reference: ".pluginRef",
+        is_gone: true,
+    },
     Move {
         from: "dataLayer.crossReplicaSyncerPluginRef",
         to: "dataLayer.crossReplica.syncerPluginRef",
+        reference: "",
         is_gone: false,
     },
     Move {
         from: "dataLayer.crossReplicaSyncInterval",
         to: "dataLayer.crossReplica.syncInterval",
+        reference: "",
         is_gone: false,
     },
     Move {
         from: "dataLayer.crossReplicaPublishTimeout",
         to: "dataLayer.crossReplica.publishTimeout",
+        reference: "",
         is_gone: false,
     },
 ];
@@ -69,6 +85,13 @@ pub enum LlmdRelease {
     Since011,
 }
 
+impl Move {
+    /// Where the newest version has the field, for messages.
+    fn target(&self) -> String {
+        format!("{}{}", self.to, self.reference)
+    }
+}
+
 impl WrittenVersion {
     /// Converts a document to the newest version. The caller has checked the version.
     ///
@@ -84,7 +107,7 @@ impl WrittenVersion {
         if api_version == NEWEST {
             let former = MOVES.iter().find(|moved| get(document, moved.from).is_some());
             return match former {
-                Some(moved) => Err(misplaced(moved.from, moved.to)),
+                Some(moved) => Err(misplaced(moved.from, &moved.target())),
                 None => Ok(written),
             };
         }
@@ -137,8 +160,9 @@ impl WrittenVersion {
             self.api_version,
             super::KIND
         );
-        let moved = self.moved.iter().map(|(Move { from, to, is_gone }, is_used)| {
-            let state = if *is_gone { "is gone in llm-d's picker 0.11" } else { "is deprecated" };
+        let moved = self.moved.iter().map(|(moved, is_used)| {
+            let (from, to) = (moved.from, moved.target());
+            let state = if moved.is_gone { "is gone in llm-d's picker 0.11" } else { "is deprecated" };
             let effect = if *is_used { "" } else { "has no effect beside the new field, and " };
             format!("DEPRECATION: {from} {effect}{state}; write {to} of {NEWEST}")
         });
@@ -162,7 +186,7 @@ impl WrittenVersion {
                 self.moved.iter().find(|(moved, _)| moved.is_gone).map(|(moved, _)| ConfigError::Misplaced {
                     path: moved.from.to_owned(),
                     version: format!("{} since llm-d's picker 0.11", self.api_version),
-                    now: moved.to.to_owned(),
+                    now: moved.target(),
                 })
             }
         }

@@ -362,7 +362,7 @@ fn what_would_need_another_product_is_refused_by_path_and_value() {
             "dataLayer.crossReplicaSyncerPluginRef: \"syncer\"",
         ),
         ("dataLayer: {crossReplicaSyncInterval: 1s}\n", "dataLayer.crossReplicaSyncInterval: \"1s\""),
-        ("dataLayer: {discovery: {peers: {pluginRef: p}}}\n", "dataLayer.discovery.peers: \"p\""),
+        ("dataLayer: {discovery: {peers: {pluginRef: p}}}\n", "dataLayer.discovery.peers.pluginRef: \"p\""),
     ] {
         let message = refused(&format!("plugins: [{{type: queue-scorer}}]\n{body}"));
         assert!(message.starts_with(path) && message.contains("because it needs"), "{message}");

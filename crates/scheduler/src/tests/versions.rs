@@ -100,12 +100,20 @@ fn a_moved_field_means_the_same_at_both_places_and_only_its_version_has_it() {
         let error = read(version, &format!("dataLayer: {{{path}: {{pluginRef: p}}{end}}}")).unwrap_err();
         let field = path.replace(": {", ".");
         assert!(
-            error.to_string().starts_with(&format!("dataLayer.{field}: \"p\" is not supported")),
+            error.to_string().starts_with(&format!("dataLayer.{field}.pluginRef: \"p\" is not supported")),
             "{error}"
         );
     }
+    for (former, now) in [
+        ("saturationDetector", "flowControl.saturationDetector.pluginRef"),
+        ("parser", "requestHandler.parsers[0].pluginRef"),
+    ] {
+        let error = read(V1, &format!("{former}: {{pluginRef: p}}")).unwrap_err().to_string();
+        assert_eq!(error, format!("{former} is not a field of llm-d.ai/v1: write {now}"));
+    }
     let error = read(V1, "dataLayer: {peerDiscovery: {pluginRef: p}}").unwrap_err();
-    let wanted = "dataLayer.peerDiscovery is not a field of llm-d.ai/v1: write dataLayer.discovery.peers";
+    let wanted =
+        "dataLayer.peerDiscovery is not a field of llm-d.ai/v1: write dataLayer.discovery.peers.pluginRef";
     assert_eq!(error.to_string(), wanted);
 }
 
