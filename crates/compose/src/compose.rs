@@ -157,7 +157,7 @@ impl Composer {
         )?;
         rewrite::picker_port(&mut spec);
         if let Some(runtime) = &runtime {
-            runtime.check(&spec)?;
+            runtime.check(&spec, &own, &layers)?;
         }
         lora::adapters(&spec)?;
         Ok(Effective {
@@ -311,10 +311,25 @@ fn rendered(
     // data has a status: text in a status is never a template.
     let mut object =
         Value::from_iter([("metadata", metadata), ("spec", merged), ("status", Value::Object(Map::new()))]);
+    render_model_name(&mut object, &status, &global)?;
     let template = render::template(&object)?;
     object["status"] = status;
     let data = Value::from_iter([(schema::SERVICE_KEY, object), (schema::GLOBAL_KEY, global)]);
     Ok((render::execute(&template, &data)?, data))
+}
+
+/// Renders the model's name if it is a template. Templates of other fields read the name, so it comes first.
+fn render_model_name(object: &mut Value, status: &Value, global: &Value) -> Result<(), ComposeError> {
+    let name = object.pointer("/spec/model/name").cloned().unwrap_or_default();
+    if !render::has_template(&name, &|_| true) {
+        return Ok(());
+    }
+    let mut service = object.clone();
+    service["status"].clone_from(status);
+    let data = Value::from_iter([(schema::SERVICE_KEY, service), (schema::GLOBAL_KEY, global.clone())]);
+    let rendered = render::whole(&json!({"spec": {"model": {"name": name}}}), &data)?;
+    object["spec"]["model"]["name"] = rendered["model"]["name"].clone();
+    Ok(())
 }
 
 /// Sets what a scheduler needs and no layer sets: which pods its pool has, and the account of its own pods.

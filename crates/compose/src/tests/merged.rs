@@ -82,3 +82,18 @@ fn a_template_is_rendered_once() {
     let labels = serde_json::to_value(&spec).unwrap()["labels"].clone();
     assert_eq!(labels, json!({ "a": "s", "b": "{{ .ObjectMeta.Name }}" }));
 }
+
+#[test]
+fn a_template_in_the_name_of_the_model_is_rendered_before_those_that_read_it() {
+    let team = json!({ "model": { "name": "{{ .ObjectMeta.Name }}-x", "uri": "" } });
+    let own = json!({ "baseRefs": [{ "name": "team" }], "router": { "route": {}, "scheduler": {} } });
+    let spec = composed(&configs([("n", "team", team)]), own).spec;
+    assert_eq!(spec.model.name.as_deref(), Some("s-x"));
+    assert!(script(&spec, "/template").contains("--served-model-name s-x "));
+    assert!(!serde_json::to_string(&spec.router).unwrap().contains("{{"));
+
+    let broken = json!({ "model": { "name": "{{ .Nothing }}", "uri": "" } });
+    let own = json!({ "baseRefs": [{ "name": "team" }] });
+    let error = compose(&configs([("n", "team", broken)]), own, json!({})).unwrap_err();
+    assert!(matches!(&error, ComposeError::TemplateExecution(text) if text.contains(".Nothing")), "{error}");
+}
