@@ -29,6 +29,8 @@ pub struct Engine {
     pub arguments: Option<&'static str>,
     /// Whether its presets serve TLS if the platform enables TLS.
     pub tls: bool,
+    /// Whether its preset also serves the model as `publishers/NAMESPACE/models/NAME`, the name in the model header of routes.
+    pub published_name: bool,
     /// The flags that load LoRA adapters under names that clients can ask for.
     pub lora: Option<LoraFlags>,
     /// The flags that turn on tracing.
@@ -85,6 +87,7 @@ pub static VLLM: Engine = Engine {
     health: "/health",
     arguments: Some("VLLM_ADDITIONAL_ARGS"),
     tls: true,
+    published_name: true,
     lora: Some(LoraFlags {
         enable: "--enable-lora",
         max_rank: "--max-lora-rank",
@@ -112,6 +115,7 @@ pub static SGLANG: Engine = Engine {
     health: "/health",
     arguments: None,
     tls: false,
+    published_name: false,
     // SGLang has `--lora-paths`, but takes the adapter of a request from `model: BASE:ADAPTER`. If a request names only the
     // adapter, as clients of a service do, the base model answers.
     lora: None,
@@ -131,6 +135,7 @@ pub static SGLANG: Engine = Engine {
         WORKER,
         KV_CACHE,
         DATA,
+        DATA_LOCAL,
         PIPELINE,
         EXPERT,
     ],
@@ -148,9 +153,10 @@ pub static TENSORRT_LLM: Engine = Engine {
     health: "/health",
     arguments: None,
     tls: false,
+    published_name: false,
     lora: None,
     tracing: None,
-    refused: &[LORA, TRACING, PREFILL, WORKER, KV_CACHE, DATA, PIPELINE, EXPERT],
+    refused: &[LORA, TRACING, PREFILL, WORKER, KV_CACHE, DATA, DATA_LOCAL, PIPELINE, EXPERT],
 };
 
 /// The server of llama.cpp.
@@ -165,9 +171,10 @@ pub static LLAMA_CPP: Engine = Engine {
     health: "/health",
     arguments: None,
     tls: false,
+    published_name: false,
     lora: None,
     tracing: None,
-    refused: &[LORA, TRACING, PREFILL, WORKER, KV_CACHE, DATA, PIPELINE, EXPERT],
+    refused: &[LORA, TRACING, PREFILL, WORKER, KV_CACHE, DATA, DATA_LOCAL, PIPELINE, EXPERT],
 };
 
 /// All engines.
@@ -207,9 +214,18 @@ const KV_CACHE: Refused = Refused {
 };
 const DATA: Refused = Refused {
     field: "spec.parallelism.data",
-    is_set: |spec| parallelism(spec, ParallelismSpec::is_data_parallel),
-    instead: "the engine's preset has one rank in each pod: use spec.replicas",
+    is_set: |spec| parallelism(spec, |parallelism| parallelism.data.is_some()),
+    instead: ONE_RANK,
 };
+/// The same mistake, where only this half of it is written.
+const DATA_LOCAL: Refused = Refused {
+    field: "spec.parallelism.dataLocal",
+    is_set: |spec| {
+        parallelism(spec, |parallelism| parallelism.data_local.is_some() && parallelism.data.is_none())
+    },
+    instead: ONE_RANK,
+};
+const ONE_RANK: &str = "the engine's preset has one rank in each pod: use spec.replicas";
 const PIPELINE: Refused = Refused {
     field: "spec.parallelism.pipeline",
     is_set: |spec| parallelism(spec, ParallelismSpec::is_pipeline_parallel),
@@ -270,6 +286,12 @@ impl Engine {
             Self::of_command(containers.iter().find(|container| container.name == "main")?)
         };
         labelled().or_else(started).unwrap_or(&VLLM)
+    }
+
+    /// Whether the engine of a composed spec serves the model under its published name too. Without a runtime, this is the
+    /// affair of whoever writes the command.
+    pub fn serves_published_name(spec: &LLMInferenceServiceSpec) -> bool {
+        spec.runtime().is_none() || Self::of_spec(spec).published_name
     }
 
     /// The engine whose name an image has.

@@ -5,7 +5,7 @@ use longboat_api::{
     reasons::{condition, event},
 };
 
-use crate::effective::Warning;
+use crate::{effective::Warning, provenance::Origin};
 
 /// The documentation of adapters. The URL is part of messages that users search for.
 pub(crate) const LORA_DOCS: &str =
@@ -42,6 +42,14 @@ pub enum ComposeError {
         runtime: String,
         /// Why not, and what to do.
         problem: String,
+    },
+    /// The engine of the runtime cannot have fields of the service.
+    #[error("{runtime} cannot serve this service: {}", listed(fields))]
+    RefusedFields {
+        /// Kind and name of the runtime.
+        runtime: String,
+        /// The fields.
+        fields: Vec<RefusedField>,
     },
     /// A value in a layer does not fit its type.
     #[error("failed to read {layer}: {message}")]
@@ -107,6 +115,25 @@ pub enum ComposeError {
     Devices(String),
 }
 
+/// A field that the engine of a service's runtime cannot have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RefusedField {
+    /// Its path.
+    pub path: &'static str,
+    /// The layer that sets it.
+    pub origin: Origin,
+    /// Why it is refused, and what to use instead.
+    pub why: String,
+}
+
+fn listed(fields: &[RefusedField]) -> String {
+    let sentences = fields.iter().map(|RefusedField { path, origin, why }| match origin {
+        Origin::Service => format!("{path} is {why}"),
+        layer => format!("{path} of {layer} is {why}"),
+    });
+    sentences.collect::<Vec<_>>().join("; ")
+}
+
 /// When another attempt may succeed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Retry {
@@ -123,7 +150,7 @@ impl ComposeError {
             Self::ConfigNotFound { .. } => condition::CONFIG_NOT_FOUND,
             Self::LoraMountPathCollision(_) => condition::LORA_MOUNT_PATH_COLLISION,
             Self::RuntimeNotFound { .. } => condition::RUNTIME_NOT_FOUND,
-            Self::RuntimeUnsupported { .. } => condition::RUNTIME_UNSUPPORTED,
+            Self::RuntimeUnsupported { .. } | Self::RefusedFields { .. } => condition::RUNTIME_UNSUPPORTED,
             Self::KvTransferSlot { .. } => condition::KV_TRANSFER_SLOT_CONFLICT,
             _ => condition::COMBINE_BASE_ERROR,
         }
@@ -146,7 +173,8 @@ impl ComposeError {
             | Self::KvTransferSlot { .. }
             | Self::LoraMountPathCollision(_)
             | Self::RuntimeNotFound { .. }
-            | Self::RuntimeUnsupported { .. } => Retry::OnChange,
+            | Self::RuntimeUnsupported { .. }
+            | Self::RefusedFields { .. } => Retry::OnChange,
             _ => Retry::Backoff,
         }
     }

@@ -58,17 +58,11 @@ pub(crate) fn size_shared_memory(
         let Some(cpu) = offloading.and_then(|offloading| Quantity::parse(&offloading.cpu.0.0)) else {
             continue;
         };
-        let PodSpec { containers, volumes, .. } = pod;
-        let mounts = containers.iter().filter(|container| container.name == MAIN);
-        let mounts = mounts.flat_map(|container| container.volume_mounts.iter().flatten());
-        let Some(mount) = mounts.into_iter().find(|mount| mount.mount_path == SHARED_MEMORY) else {
-            continue;
-        };
-        let volume = volumes.iter_mut().flatten().find(|volume| volume.name == mount.name);
+        let Some(name) = shared_memory(pod).map(|(name, _)| name.to_owned()) else { continue };
+        let volume = pod.volumes.iter_mut().flatten().find(|volume| volume.name == name);
         let memory = volume.and_then(|volume| volume.empty_dir.as_mut());
-        let memory = memory.filter(|memory| memory.medium.as_deref() == Some("Memory"));
         let Some(size) = memory.and_then(|memory| memory.size_limit.as_mut()) else { continue };
-        let declares = |spec: &Value| declares_size(spec, pointer, &mount.name);
+        let declares = |spec: &Value| declares_size(spec, pointer, &name);
         if declares(own) {
             continue;
         }
@@ -84,6 +78,55 @@ pub(crate) fn size_shared_memory(
             *size = Text(sum.to_string());
         }
     }
+}
+
+/// The volume that is the `/dev/shm` of a main container, and its size, if it is memory of a limited size.
+fn shared_memory(pod: &PodSpec) -> Option<(&str, &Text)> {
+    let mains = pod.containers.iter().filter(|container| container.name == MAIN);
+    let mut mounts = mains.flat_map(|container| container.volume_mounts.iter().flatten());
+    let mount = mounts.find(|mount| mount.mount_path == SHARED_MEMORY)?;
+    let volume = pod.volumes.iter().flatten().find(|volume| volume.name == mount.name)?;
+    let memory = volume.empty_dir.as_ref().filter(|memory| memory.medium.as_deref() == Some("Memory"))?;
+    Some((&volume.name, memory.size_limit.as_ref()?))
+}
+
+/// A `/dev/shm` with less space than the offloaded cache that it holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SmallSharedMemory {
+    /// The path of its size in the composed spec.
+    pub path: String,
+    /// Its size.
+    pub size: String,
+    /// The size of the cache.
+    pub cache: String,
+}
+
+/// Finds the pods of engines whose offloaded cache does not fit into `/dev/shm`. The sizes of presets grow with the cache, so
+/// somebody has fixed these.
+pub fn small_shared_memory(spec: &LLMInferenceServiceSpec) -> Vec<SmallSharedMemory> {
+    let halves = [("spec", Some(&spec.workload)), ("spec.prefill", spec.prefill.as_deref())];
+    let mut found = Vec::new();
+    for (base, half) in halves {
+        let Some((half, offloading)) = half.and_then(|half| Some((half, half.kv_cache_offloading.as_ref()?)))
+        else {
+            continue;
+        };
+        let cache = offloading.cpu.0.0.as_str();
+        let fits = |size: &Text| match (Quantity::parse(&size.0), Quantity::parse(cache)) {
+            (Some(size), Some(cache)) => size.nano() >= cache.nano(),
+            _ => true,
+        };
+        for (field, pod) in [("template", &half.template), ("worker", &half.worker)] {
+            let memory = pod.as_deref().and_then(shared_memory);
+            let Some((name, size)) = memory.filter(|(_, size)| !fits(size)) else { continue };
+            found.push(SmallSharedMemory {
+                path: format!("{base}.{field}.volumes[name={name}].emptyDir.sizeLimit"),
+                size: size.0.clone(),
+                cache: cache.to_owned(),
+            });
+        }
+    }
+    found
 }
 
 /// Whether a spec declares the size of an `emptyDir` volume in a pod.

@@ -9,7 +9,12 @@ use longboat_api::{
 use longboat_key::{Name, Namespace};
 use serde_json::Value;
 
-use crate::{compose::Inputs, error::ComposeError, layer::Layer};
+use crate::{
+    compose::Inputs,
+    error::{ComposeError, RefusedField},
+    layer::Layer,
+    provenance::Origin,
+};
 
 /// The runtime of a service with its engine.
 pub(crate) struct ServiceRuntime {
@@ -72,17 +77,28 @@ impl ServiceRuntime {
         }
     }
 
-    /// Refuses fields of the merged spec that the engine cannot have.
-    pub(crate) fn check(&self, spec: &LLMInferenceServiceSpec) -> Result<(), ComposeError> {
-        let problems: Vec<String> = self
-            .engine
-            .refused(spec)
-            .map(|refused| format!("{} is {}", refused.field, refused.why(self.engine, &self.layer.name())))
-            .collect();
-        if problems.is_empty() {
+    /// Refuses fields of the merged spec that the engine cannot have, and names the layers that set them.
+    pub(crate) fn check(
+        &self,
+        spec: &LLMInferenceServiceSpec,
+        own: &Value,
+        layers: &[Arc<Layer>],
+    ) -> Result<(), ComposeError> {
+        let origin = |path: &str| {
+            let pointer = path.trim_start_matches("spec").replace('.', "/");
+            let mut below = layers.iter().rev().filter(|_| own.pointer(&pointer).is_none());
+            let layer = below.find(|layer| layer.spec().pointer(&pointer).is_some());
+            layer.map_or(Origin::Service, |layer| layer.origin())
+        };
+        let refused = self.engine.refused(spec).map(|refused| RefusedField {
+            path: refused.field,
+            origin: origin(refused.field),
+            why: refused.why(self.engine, &self.layer.name()),
+        });
+        let fields: Vec<RefusedField> = refused.collect();
+        if fields.is_empty() {
             return Ok(());
         }
-        let runtime = self.layer.origin().to_string();
-        Err(ComposeError::RuntimeUnsupported { runtime, problem: problems.join("; ") })
+        Err(ComposeError::RefusedFields { runtime: self.layer.origin().to_string(), fields })
     }
 }

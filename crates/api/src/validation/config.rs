@@ -3,7 +3,7 @@
 use longboat_key::{Name, Namespace};
 use serde_json::Value;
 
-use super::{Report, scheduler};
+use super::{Report, runtime, scheduler};
 use crate::names::preset;
 use crate::v1alpha2::LLMInferenceServiceConfig;
 
@@ -17,6 +17,7 @@ pub fn validate_config(config: &LLMInferenceServiceConfig) -> Report {
              disabled",
         );
     }
+    runtime::check_name(&config.spec, &mut report);
     if let Some(scheduler) = config.spec.router.as_ref().and_then(|r| r.scheduler.as_ref()) {
         scheduler::check_replicas(scheduler, &mut report);
     }

@@ -1,14 +1,26 @@
 //! Rules for services whose runtime starts another engine than vLLM.
 
 use super::Report;
+use super::dra::{SUBDOMAIN, is_subdomain};
 use crate::{engine::Engine, v1alpha2::LLMInferenceServiceSpec};
+
+/// Refuses the names that no runtime can have.
+pub(super) fn check_name(spec: &LLMInferenceServiceSpec, report: &mut Report) {
+    let Some(runtime) = spec.runtime().filter(|name| !is_subdomain(name)) else { return };
+    report.invalid("spec.runtime", &runtime, &format!("no runtime can have this name: {SUBDOMAIN}"));
+}
 
 /// Refuses fields that the engine of the runtime cannot have. Only the engines of shipped runtimes are known here; composition
 /// checks the others.
 pub(super) fn check(spec: &LLMInferenceServiceSpec, report: &mut Report) {
+    check_name(spec, report);
     let Some(runtime) = spec.runtime() else { return };
     let Some(engine) = Engine::of_shipped_runtime(runtime) else { return };
     for refused in engine.refused(spec) {
+        // Other rules say how to complete what must go. `data` and `dataLocal` need each other, so one prefix is for both.
+        report.errors.retain(|error| {
+            !error.field.starts_with(refused.field) && !refused.field.starts_with(error.field.as_str())
+        });
         report.forbidden(refused.field, &refused.why(engine, runtime));
     }
 }
@@ -18,6 +30,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::validation::{Rules, validate_config, validate_create};
 
     fn fields(spec: Value) -> Vec<String> {
         let mut report = Report::default();
@@ -38,6 +51,7 @@ mod tests {
             ("worker", worker, "spec.parallelism.tensor"),
             ("kvCacheOffloading", json!({"cpu": "1Gi"}), "args of the container main"),
             ("parallelism", json!({"data": 2, "dataLocal": 2}), "spec.replicas"),
+            ("parallelism", json!({"dataLocal": 2}), "spec.replicas"),
             ("parallelism", json!({"pipeline": 2}), "spec.parallelism.tensor"),
             ("parallelism", json!({"expert": true}), "args of the container main"),
         ] {
@@ -50,5 +64,39 @@ mod tests {
         }
         let fine = json!({"runtime": "kserve-llm-sglang", "tracing": {}, "parallelism": {"tensor": 2}});
         assert!(fields(fine).is_empty());
+    }
+    #[test]
+    fn what_must_go_is_not_to_be_completed() {
+        let complete = |spec: Value| {
+            let service = json!({"metadata": {"name": "llm"}, "spec": spec});
+            let report = validate_create(&serde_json::from_value(service).unwrap(), Rules::V1Alpha2);
+            report.errors.into_iter().map(|error| error.field).collect::<Vec<_>>()
+        };
+        let of = |spec: Value| {
+            let mut all = json!({"model": {"uri": "hf://a/b"}, "runtime": "kserve-llm-sglang"});
+            all.as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
+            complete(all)
+        };
+        assert_eq!(of(json!({"parallelism": {"dataLocal": 2}})), ["spec.parallelism.dataLocal"]);
+        assert_eq!(of(json!({"parallelism": {"data": 2}})), ["spec.parallelism.data"]);
+        assert_eq!(of(json!({"worker": {"containers": []}})), ["spec.worker"]);
+        let both = json!({"parallelism": {"data": 2, "dataLocal": 1, "pipeline": 2}});
+        assert_eq!(of(both), ["spec.parallelism.data", "spec.parallelism.pipeline"]);
+    }
+
+    #[test]
+    fn a_name_that_no_runtime_can_have_is_refused_in_services_and_configs() {
+        for (name, is_fine) in
+            [("sglang-0.5", true), ("", true), ("My-Runtime", false), ("a/b", false), ("a..b", false)]
+        {
+            let spec = json!({"model": {"uri": "hf://a/b"}, "runtime": name});
+            let object = json!({"metadata": {"name": "llm"}, "spec": spec});
+            let service = validate_create(&serde_json::from_value(object.clone()).unwrap(), Rules::V1Alpha2);
+            let config = validate_config(&serde_json::from_value(object).unwrap());
+            for report in [service, config] {
+                let fields: Vec<_> = report.errors.iter().map(|error| error.field.as_str()).collect();
+                assert_eq!(fields, if is_fine { vec![] } else { vec!["spec.runtime"] }, "{name:?}");
+            }
+        }
     }
 }

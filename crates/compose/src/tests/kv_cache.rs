@@ -10,7 +10,10 @@ use super::{
     recordings::config_set,
     replay,
 };
-use crate::{ComposeError, ConfigSet, Effective, Layer, PresetNames, Retry, kv_cache::SLOT, presets};
+use crate::{
+    ComposeError, ConfigSet, Effective, Layer, PresetNames, Retry, kv_cache::SLOT, presets,
+    small_shared_memory,
+};
 
 fn spec(effective: &Effective) -> Value {
     serde_json::to_value(&effective.spec).unwrap()
@@ -231,4 +234,30 @@ fn the_function_of_former_presets_prints_what_it_always_printed() {
     }
     let none = composed(&configs([("n", "team", team())]), json!({ "baseRefs": [{ "name": "team" }] }));
     assert_eq!(spec(&none)["annotations"].get("a"), Some(&json!("")));
+}
+
+#[test]
+fn a_shared_memory_that_cannot_hold_the_cache_is_found() {
+    let found = |more: Value| {
+        let mut spec = json!({ "kvCacheOffloading": { "cpu": "10Gi" } });
+        spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        small_shared_memory(&composed(&configs([]), spec).spec)
+            .into_iter()
+            .map(|memory| format!("{} {} {}", memory.path, memory.size, memory.cache))
+            .collect::<Vec<_>>()
+    };
+    let fixed =
+        |size: &str| json!([{ "name": "dshm", "emptyDir": { "medium": "Memory", "sizeLimit": size } }]);
+    assert_eq!(found(json!({})), Vec::<String>::new());
+    assert_eq!(found(json!({ "template": { "volumes": fixed("10Gi") } })), Vec::<String>::new());
+    assert_eq!(
+        found(json!({
+            "template": { "volumes": fixed("1Gi") },
+            "prefill": { "kvCacheOffloading": { "cpu": "2Gi" }, "template": { "volumes": fixed("1024Mi") } },
+        })),
+        [
+            "spec.template.volumes[name=dshm].emptyDir.sizeLimit 1Gi 10Gi",
+            "spec.prefill.template.volumes[name=dshm].emptyDir.sizeLimit 1Gi 2Gi",
+        ]
+    );
 }

@@ -142,6 +142,13 @@ fn a_base_config_may_name_the_runtime_and_the_service_another_one() {
     assert_eq!(effective.spec.runtime(), Some("kserve-llm-sglang"));
     let effective = composed(&configs, &json!({"baseRefs": refs, "runtime": "mine"})).unwrap();
     assert_eq!((image(&effective), effective.spec.runtime()), ("mine:3", Some("mine")));
+    // Of several base configs the last one counts, and the service before all of them, as in the merged spec.
+    configs.insert(base("last", &json!({"runtime": "mine"})));
+    let both = json!([{"name": "base"}, {"name": "last"}]);
+    let effective = composed(&configs, &json!({"baseRefs": both})).unwrap();
+    assert_eq!((image(&effective), effective.spec.runtime()), ("mine:3", Some("mine")));
+    let effective = composed(&configs, &json!({"baseRefs": both, "runtime": "kserve-llm-sglang"})).unwrap();
+    assert_eq!(image(&effective), "lmsysorg/sglang:v0.5.14");
     let effective = composed(&configs, &json!({"baseRefs": refs, "runtime": ""})).unwrap();
     assert!(effective.applied.iter().all(|config| config.source != ConfigSource::ServingRuntime));
 }
@@ -210,6 +217,8 @@ fn what_the_engine_cannot_have_is_refused_after_merging_too() {
         assert_eq!(error.reason(), "RuntimeUnsupported");
         let start = format!("ClusterServingRuntime mine cannot serve this service: {field}");
         assert!(error.to_string().starts_with(&start), "{error}");
+        let of_base = format!("{field} of LLMInferenceServiceConfig team/split is not possible");
+        assert_eq!(error.to_string().contains(&of_base), field == "spec.prefill", "{error}");
     }
 }
 

@@ -2,6 +2,7 @@
 
 use longboat_api::{
     annotations::{LORA_MODEL_ROUTING_STRATEGY, MODEL_BASED_ROUTING},
+    engine::Engine,
     foreign::httproute::{HTTPHeaderMatch, HTTPRouteMatch, HTTPRouteSpec},
     lora_routing::LoRaRoutingStrategy,
 };
@@ -128,7 +129,7 @@ fn enabled(context: &Context) -> bool {
     let ingress = &context.snapshot.platform.ingress;
     let marked =
         context.spec.workload.annotations.get(MODEL_BASED_ROUTING).is_some_and(|value| value == "true");
-    if ingress.model_header.is_empty() || !marked {
+    if ingress.model_header.is_empty() || !marked || !Engine::serves_published_name(context.spec) {
         return false;
     }
     match ingress.model_routing {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use longboat_api::{
     conditions::types, foreign::httproute::HTTPHeaderMatch, lora_routing::LoRaRoutingStrategy::Regex,
 };
+use longboat_compose::{Layer, presets};
 use longboat_key::{Name, Namespace};
 use serde_json::{Value, json};
 
@@ -157,4 +158,21 @@ fn a_match_that_cannot_be_changed_is_reported_and_the_previous_route_stays() {
         // The workload follows its spec all the same.
         assert_eq!(world.writes[writes..], ["Updated v1.Deployment team/llm-kserve"]);
     }
+}
+
+#[test]
+fn an_engine_that_does_not_serve_the_published_name_stays_out_of_routing_by_model() {
+    let matched = |runtime: Option<&str>| {
+        let mut service = plain();
+        service["spec"]["model"] = json!({"uri": "hf://o/m", "name": "base"});
+        service["spec"]["annotations"] = json!({"serving.kserve.io/model-based-routing-enabled": "true"});
+        service["spec"]["runtime"] = json!(runtime);
+        matches(&settled(service, |world| {
+            for runtime in presets::runtimes().unwrap() {
+                world.configs.insert(Layer::of_runtime(&runtime.metadata, &runtime.spec).unwrap());
+            }
+        }))
+    };
+    assert_eq!(matched(None), exact(&["base"]));
+    assert_eq!(matched(Some("kserve-llm-sglang")), exact(&[]));
 }
