@@ -8,6 +8,7 @@
 
 mod model;
 mod older;
+mod placement;
 mod plugins;
 mod router;
 mod row;
@@ -33,7 +34,10 @@ pub fn warnings(service: &LLMInferenceService) -> Vec<String> {
 
 /// Returns warnings about a config. A config is only a part of a spec, so missing fields cause no warning.
 pub fn config_warnings(config: &LLMInferenceServiceConfig) -> Vec<String> {
-    all(&LLMInferenceService { spec: config.spec.clone(), ..LLMInferenceService::default() }, false)
+    let mut found =
+        all(&LLMInferenceService { spec: config.spec.clone(), ..LLMInferenceService::default() }, false);
+    found.extend(placement::config_warnings(config));
+    found
 }
 
 /// Topologies that cannot work. For a composed spec, of which nothing is missing.
@@ -86,6 +90,7 @@ fn all(service: &LLMInferenceService, whole: bool) -> Vec<String> {
         }
     }
     ask(&[router::ROWS], &site("spec", &spec.workload, None));
+    found.extend(placement::warnings(service));
     found.extend(
         service.metadata.annotations.iter().flat_map(|all| newer::warnings("metadata.annotations", all)),
     );

@@ -123,7 +123,7 @@ fn fields_that_do_nothing_beside_the_others_are_named() {
         (json!({"model": model, "parallelism": {"pipeline": 2}}), vec!["spec.parallelism.pipeline"]),
         (
             json!({"model": model, "labels": {"llm-d.ai/role": "x"}, "annotations": {"serving.kserve.io/stop": "true"}}),
-            vec!["spec.labels", "spec.annotations"],
+            vec!["spec.labels", "spec.annotations[serving.kserve.io/stop]"],
         ),
         (
             json!({
@@ -282,4 +282,49 @@ fn a_container_that_was_meant_to_be_main_is_warned_about() {
     assert_eq!(containers(json!([{"name": "vllm", "resources": device}])), name);
     assert!(containers(json!([{"name": "logs", "image": "example.com/logs:1"}])).is_empty());
     assert!(containers(json!([{"name": "main"}, {"name": "bench", "image": "vllm/bench:1"}])).is_empty());
+}
+
+#[test]
+fn annotations_are_warned_about_where_nothing_reads_them() {
+    const LORA: &str = "serving.kserve.io/lora-model-routing-strategy";
+    const SET: &str = "serving.kserve.io/enable-disaggregated-set";
+    const ROUTING: &str = "serving.kserve.io/model-based-routing-enabled";
+    let said = |metadata: Value, annotations: Value, prefill: Value| {
+        let spec = json!({"model": {"uri": "hf://a/b"}, "annotations": annotations, "prefill": {"annotations": prefill}});
+        let object = json!({"metadata": {"name": "llm", "annotations": metadata}, "spec": spec});
+        warnings(&serde_json::from_value(object).unwrap())
+    };
+    assert_eq!(
+        said(
+            json!({LORA: "regex", ROUTING: "true", SET: "false"}),
+            json!({SET: "true"}),
+            json!({LORA: "regex"})
+        ),
+        [
+            format!("metadata.annotations[{LORA}] has no effect here: it belongs in spec.annotations"),
+            format!("metadata.annotations[{ROUTING}] has no effect here: it belongs in spec.annotations"),
+            format!("spec.annotations[{SET}] has no effect here: it belongs in metadata.annotations"),
+            format!("spec.prefill.annotations[{LORA}] has no effect here: it belongs in spec.annotations"),
+        ]
+    );
+    for value in ["true", "false", "{{ .ObjectMeta.Name }}"] {
+        assert_eq!(said(json!({}), json!({ROUTING: value}), json!({})), Vec::<String>::new(), "{value}");
+    }
+    for value in ["maybe", "True", ""] {
+        let expected = format!(
+            "spec.annotations[{ROUTING}] is {value:?}, which counts as \"false\": write \"true\" or \"false\""
+        );
+        assert_eq!(said(json!({}), json!({ROUTING: value}), json!({})), [expected]);
+    }
+    let config = json!({"metadata": {"name": "c", "annotations": {LORA: "regex", SET: "true"}}, "spec": {}});
+    let config: LLMInferenceServiceConfig = serde_json::from_value(config).unwrap();
+    assert_eq!(
+        config_warnings(&config),
+        [
+            format!("metadata.annotations[{LORA}] has no effect here: it belongs in spec.annotations"),
+            format!(
+                "metadata.annotations[{SET}] has no effect here: it belongs in metadata.annotations of the service"
+            ),
+        ]
+    );
 }

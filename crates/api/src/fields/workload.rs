@@ -7,8 +7,8 @@ use longboat_download::address::Scheme;
 
 use super::row::{MAIN, Row, Site};
 use crate::engine::Engine;
+use crate::labels;
 use crate::v1alpha2::{KvCacheOffloading, ParallelismSpec};
-use crate::{annotations, labels};
 
 pub(super) const ROWS: &[Row] = &[
     Row::acts("replicas", "replicas of the Deployment or LeaderWorkerSet"),
@@ -78,22 +78,7 @@ pub(super) const ROWS: &[Row] = &[
             &format!("sets {key}, by which the pods of the service are found: use another key"),
         )
     }),
-    Row::acts("annotations", "annotations of the pods and of the workload's Service").but(|site| {
-        let of_the_service = [
-            annotations::STOP,
-            annotations::DISABLE_LOCAL_MODEL,
-            annotations::NODE_GROUP,
-            annotations::DRA_DEVICE_CLASS,
-            annotations::DRA_DEVICE_COUNT,
-            annotations::DRA_CEL_SELECTOR,
-            annotations::DRA_CONTAINER_NAME,
-        ];
-        let key = first(&site.workload.annotations, &of_the_service)?;
-        site.note(
-            "annotations",
-            &format!("sets {key}, which has no effect here: it belongs in metadata.annotations"),
-        )
-    }),
+    Row::acts("annotations", "annotations of the pods and of the workload's Service"),
     Row::acts("template", "the pod, or the leader of a group, merged over the preset's")
         .but(|site| initializer(site).or_else(|| beside_main(site))),
     Row::acts("worker", "the workers of a group, merged over the preset's").but(group_of_one),
