@@ -86,6 +86,13 @@ fn check(document: &Document) -> Result<(), ManifestError> {
     if document.kind().is_empty() {
         return missing("the object has no `kind`");
     }
+    if is_picker_config(document) {
+        return missing(
+            "an EndpointPickerConfig is the configuration of a picker, and no object of a cluster: put it into \
+             `spec.router.scheduler.config.inline` of a service, or as text into a ConfigMap that \
+             `spec.router.scheduler.config.ref` names",
+        );
+    }
     for field in ["name", "namespace", "generateName"] {
         check_text(document, field)?;
     }
@@ -93,6 +100,13 @@ fn check(document: &Document) -> Result<(), ManifestError> {
         return missing("the object has no `metadata.name`");
     }
     Ok(())
+}
+
+/// Whether a document is what a picker reads from its own file.
+fn is_picker_config(document: &Document) -> bool {
+    let group = document.api_version().split('/').next();
+    document.kind() == "EndpointPickerConfig"
+        && group.is_some_and(|group| ["llm-d.ai", "inference.networking.x-k8s.io"].contains(&group))
 }
 
 /// Checks that a name or namespace is a string. YAML parses some words as other types, for which kubectl refuses the object.

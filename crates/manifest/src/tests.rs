@@ -105,6 +105,22 @@ fn mistakes_name_their_place_and_do_not_hide_others() {
 }
 
 #[test]
+fn the_configuration_of_a_picker_is_told_where_it_belongs() {
+    for group in ["llm-d.ai/v1", "llm-d.ai/v1alpha1", "inference.networking.x-k8s.io/v1alpha1"] {
+        for metadata in ["", "metadata: {name: a}\n"] {
+            let text = format!("apiVersion: {group}\nkind: EndpointPickerConfig\n{metadata}plugins: []\n");
+            let error = parse("f.yaml", &text).unwrap_err().to_string();
+            assert!(
+                error.starts_with("f.yaml:1:1: an EndpointPickerConfig is the configuration of a picker"),
+                "{error}"
+            );
+            assert!(error.contains("`spec.router.scheduler.config.inline`"), "{error}");
+        }
+    }
+    assert!(parse("f.yaml", "apiVersion: a/v1\nkind: EndpointPickerConfig\nmetadata: {name: a}\n").is_ok());
+}
+
+#[test]
 fn a_key_that_is_given_twice_is_refused() {
     let error =
         parse("f.yaml", "apiVersion: v1\nkind: X\nmetadata: {name: a}\nspec:\n  a: 1\n  a: 2\n").unwrap_err();

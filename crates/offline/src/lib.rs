@@ -19,7 +19,7 @@ mod settings;
 mod stored;
 pub mod validate;
 
-pub use settings::{DEFAULT_NAMESPACE, Presets, Settings};
+pub use settings::{DEFAULT_NAMESPACE, Presets, Settings, complete_platform};
 
 #[cfg(test)]
 mod tests;

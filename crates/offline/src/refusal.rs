@@ -1,5 +1,7 @@
 //! Findings about children that an API server would refuse. All commands report these.
 
+use std::collections::BTreeSet;
+
 use longboat_api::{
     annotations::LORA_MODEL_ROUTING_STRATEGY,
     v1alpha2::{API_VERSION, LLMInferenceService},
@@ -23,12 +25,17 @@ const MAIN: &str = "main";
 pub fn findings(scene: &Scene, service: &LLMInferenceService, planned: &PlannedService) -> Vec<Finding> {
     let mut all: Vec<Finding> = Vec::new();
     for refusal in refusals(&planned.plan, &planned.snapshot) {
+        // One value may be refused at many places of a child.
+        let mut known: BTreeSet<(String, &str, String)> = BTreeSet::new();
         let spec = planned.effective.as_ref().map_or(&service.spec, |effective| &*effective.spec);
         let origins = refusal.origins(service, spec, &planned.plan, &planned.snapshot);
         for (cause, origin) in refusal.causes.iter().zip(origins) {
             let layers = Layers { scene, service, effective: planned.effective.as_ref() };
             let finding = layers.finding(&refusal, cause, origin.as_deref());
-            if !all.contains(&finding) {
+            let is_new = origin.is_none_or(|origin| {
+                known.insert((origin, cause.reason, cause.message.replace(&cause.field, "")))
+            });
+            if is_new && !all.contains(&finding) {
                 all.push(finding);
             }
         }
@@ -62,7 +69,11 @@ impl Layers<'_> {
         let field = if cause.field.is_empty() { String::new() } else { format!(" at {}", cause.field) };
         let path = origin.unwrap_or("spec");
         let mut finding = self.place(path);
-        path.clone_into(&mut finding.path);
+        // A refused name identifies nothing, so its element is addressed by position.
+        let is_name = |path: &str| path.ends_with("].name");
+        if !is_name(path) || !is_name(&finding.path) {
+            path.clone_into(&mut finding.path);
+        }
         cause.reason.clone_into(&mut finding.reason);
         finding.message = format!(
             "{} (an API server would refuse {whose}{kind} {}{field})",
@@ -257,6 +268,29 @@ mod tests {
             found.iter().all(|line| line.contains("shorten their names")) && !found.is_empty(),
             "{found:#?}"
         );
+    }
+
+    #[test]
+    fn a_name_that_no_header_can_have_is_one_error_at_the_name() {
+        let said = |base: &str, adapters: &[&str], more: &str| {
+            let adapters = adapters.iter().map(|name| format!("      - {{name: {name}, uri: 'hf://a/x'}}\n"));
+            let adapters: String = adapters.collect();
+            let text = format!(
+                "apiVersion: serving.kserve.io/v1alpha2\nkind: LLMInferenceService\nmetadata: {{name: one}}\nspec:\n  model:\n    uri: hf://a/b\n    name: {base}\n    lora:\n      adapters:\n{adapters}  router: {{gateway: {{}}, route: {{}}, scheduler: {{}}}}\n{more}"
+            );
+            let errors = said(&text).into_iter().filter(|line| line.contains(" error "));
+            errors.map(|line| line.split(": ").next().unwrap_or_default().to_owned()).collect::<Vec<_>>()
+        };
+        let regex = "  annotations: {serving.kserve.io/lora-model-routing-strategy: regex}\n";
+        let invalid = |line: u32, path: &str| format!("{line} error spec.model.{path} FieldValueInvalid");
+        for more in ["", regex] {
+            let found = said("base", &["'ok'", "'é'", "also"], more);
+            assert_eq!(found, [invalid(11, "lora.adapters[1].name")], "{more}");
+        }
+        let two = said("base", &["'é'", "'ü'"], "");
+        assert_eq!(two, [invalid(10, "lora.adapters[0].name"), invalid(11, "lora.adapters[1].name")]);
+        let base = said("'é'", &["ok"], "");
+        assert_eq!(base, ["7 error spec.model.name InvalidRenderedConfig"]);
     }
 
     #[test]

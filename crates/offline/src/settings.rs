@@ -3,7 +3,7 @@
 use longboat_api::names;
 use longboat_compose::PresetNames;
 use longboat_key::Namespace;
-use longboat_manifest::Document;
+use longboat_manifest::{Document, ManifestError};
 use longboat_plan::Capabilities;
 
 /// The namespace of objects without one, as in kubectl.
@@ -11,6 +11,25 @@ pub const DEFAULT_NAMESPACE: &str = "default";
 
 /// The platform of a new installation: settings and default Gateway. Local mode installs the same.
 pub(crate) const DEFAULT_PLATFORM: &str = include_str!("../../local/src/objects/platform.yaml");
+
+/// The key that a controller requires in the platform's ConfigMap.
+const REQUIRED_KEY: &str = "storageInitializer";
+
+/// Adds the key that a controller requires to a platform's ConfigMap that lacks it, with the value of a new installation. So a
+/// file with one setting is enough to see what this setting does. Returns the key if it was missing.
+///
+/// # Errors
+/// If the settings of a new installation are broken.
+pub fn complete_platform(document: &mut Document) -> Result<Option<&'static str>, ManifestError> {
+    if document.object.pointer("/data").and_then(|data| data.get(REQUIRED_KEY)).is_some() {
+        return Ok(None);
+    }
+    let defaults = longboat_manifest::parse("the built-in platform", DEFAULT_PLATFORM)?;
+    let mut data = defaults.iter().map(|default| &default.object["data"][REQUIRED_KEY]);
+    let Some(value) = data.find(|value| !value.is_null()) else { return Ok(None) };
+    document.object["data"][REQUIRED_KEY] = value.clone();
+    Ok(Some(REQUIRED_KEY))
+}
 
 /// Settings for interpreting manifests.
 #[derive(Clone, Debug)]

@@ -11,7 +11,7 @@ use crate::{
     explain::{self, Explanation, SetterKind, Source},
     render::{self, Severity},
     scene::{NO_UID, ObservedCluster, Scene},
-    settings::{Presets, Settings},
+    settings::{Presets, Settings, complete_platform},
 };
 
 const SERVICE: &str = "\
@@ -560,4 +560,27 @@ fn an_old_object_is_stored_in_the_new_version_with_its_defaults() {
         "{:#?}",
         scene.findings
     );
+}
+
+#[test]
+fn a_platform_of_one_setting_is_completed_with_what_a_controller_requires() {
+    let platform = |data: &str| {
+        let text = format!(
+            "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: inferenceservice-config}}\ndata:\n  ingress: '{{\"ingressGateway\": \"a/b\"}}'\n{data}"
+        );
+        longboat_manifest::parse("platform.yaml", &text).unwrap().remove(0)
+    };
+    let mut document = platform("");
+    assert_eq!(complete_platform(&mut document).unwrap(), Some("storageInitializer"));
+    assert_eq!(complete_platform(&mut document).unwrap(), None);
+    let settings = Settings { platform: Some(document), ..Settings::default() };
+    let service = "apiVersion: serving.kserve.io/v1alpha2\nkind: LLMInferenceService\nmetadata: {name: a}\nspec: {model: {uri: 'hf://a/b'}}\n";
+    let documents = longboat_manifest::parse("f.yaml", service).unwrap();
+    let scene = Scene::new(&documents, &settings).unwrap();
+    assert!(!render::children(&scene, &scene.subjects[0].service).unwrap().incomplete);
+    // What the file has stays, also if it is wrong.
+    let mut broken = platform("  storageInitializer: '{}'\n");
+    assert_eq!(complete_platform(&mut broken).unwrap(), None);
+    let settings = Settings { platform: Some(broken), ..Settings::default() };
+    assert!(Scene::new(&documents, &settings).is_err());
 }

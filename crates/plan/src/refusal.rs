@@ -1,6 +1,6 @@
 //! What an API server would refuse of the planned children. The rules are those of the embedded API server.
 
-use std::sync::LazyLock;
+use std::{collections::BTreeMap, sync::LazyLock};
 
 use longboat_api::{
     crd,
@@ -13,7 +13,7 @@ use longboat_strategy::{
     template_causes,
 };
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{
     child::Child,
@@ -22,7 +22,7 @@ use crate::{
     plan::{self, Plan},
     problem::Problem,
     snapshot::Snapshot,
-    trace::{GROUPS, Probe, Target, Trace},
+    trace::{GROUPS, Probe, Target, Trace, aligned, alike},
     workload::CertificateRequest,
 };
 
@@ -83,9 +83,16 @@ fn refusal<K: Child + Serialize>(child: &K, plan: &Plan, snapshot: &Snapshot) ->
         return None;
     }
     // Kubernetes objects have string keys only, so this cannot fail.
-    let mut object = serde_json::to_value(child).unwrap_or_default();
+    let (causes, of_pods) = judge(reference.kind, serde_json::to_value(child).unwrap_or_default())?;
+    let labels = child.metadata().labels.as_ref();
+    let component = labels.and_then(|labels| labels.get(COMPONENT)).cloned();
+    (!causes.is_empty()).then_some(Refusal { child: reference, causes, of_pods, component })
+}
+
+/// Returns why an API server would refuse a child, and whether it refuses only its pods. Returns `None` for an unknown kind.
+fn judge(kind: ChildKind, mut object: Value) -> Option<(Vec<Cause>, bool)> {
     let text = |field: &str| object[field].as_str().unwrap_or_default();
-    let registry = match reference.kind {
+    let registry = match kind {
         ChildKind::HTTPRoute
         | ChildKind::InferencePool
         | ChildKind::InferencePoolX
@@ -103,13 +110,11 @@ fn refusal<K: Child + Serialize>(child: &K, plan: &Plan, snapshot: &Snapshot) ->
     };
     // A rule that is not checked because of another cause is no cause itself.
     causes.retain(|cause| !cause.message.contains("some validation rules were not checked"));
-    let of_pods = causes.is_empty() && reference.kind == ChildKind::LeaderWorkerSet;
+    let of_pods = causes.is_empty() && kind == ChildKind::LeaderWorkerSet;
     if of_pods {
         causes = pods_of_group(&mut object);
     }
-    let labels = child.metadata().labels.as_ref();
-    let component = labels.and_then(|labels| labels.get(COMPONENT)).cloned();
-    (!causes.is_empty()).then_some(Refusal { child: reference, causes, of_pods, component })
+    Some((causes, of_pods))
 }
 
 fn pods_of_group(object: &mut Value) -> Vec<Cause> {
@@ -147,24 +152,85 @@ impl Refusal {
             Some(self::objects(&plan::children(service, spec, snapshot).ok()?.children))
         };
         let traces = Probe { plan: &replan, spec: &json, objects: &objects }.traces(&targets, GROUPS);
-        let origin = |place: &Place| {
+        let parts = Parts { kind: self.child.kind, at, objects: &objects, spec: &json, plan: &replan };
+        // A refused text often stands at many places of a child.
+        let mut known: BTreeMap<(String, Vec<&str>), Option<String>> = BTreeMap::new();
+        let mut origin = |cause: &Cause, place: &Place| {
             let found: Vec<(&str, &Trace)> = place
                 .leaves
                 .iter()
                 .filter_map(|leaf| Some((leaf.as_str(), traces.get(&(at, leaf.clone()))?)))
                 .collect();
             let copied = found.iter().find_map(|(leaf, trace)| place.beside(leaf, trace.copied.as_deref()?));
-            let pointer =
-                copied.or_else(|| found.iter().find_map(|(_, trace)| trace.inputs.first().cloned()))?;
+            let pointer = copied.or_else(|| {
+                let inputs = found.iter().flat_map(|(_, trace)| &trace.inputs).map(String::as_str);
+                let inputs: Vec<&str> = inputs.take(MAX_TRACED_FIELDS).collect();
+                let culprit = known
+                    .entry((cause.message.replace(&cause.field, ""), inputs.clone()))
+                    .or_insert_with(|| parts.culprit(cause, &place.field, &inputs));
+                culprit.clone().or_else(|| inputs.first().map(|first| (*first).to_owned()))
+            })?;
             Some(format!("spec.{}", paths::of_pointer(&json, &pointer)))
         };
-        places.iter().map(|place| origin(place.as_ref()?)).collect()
+        self.causes.iter().zip(&places).map(|(cause, place)| origin(cause, place.as_ref()?)).collect()
     }
 
     /// The problem that the refusal means for the service. `message` says why.
     pub fn problem(&self, message: impl std::fmt::Display) -> Problem {
         Problem::of_child(&self.child, self.component.as_deref(), message)
     }
+}
+
+/// Finds out which of the fields that a refused text is made of is the one to change.
+struct Parts<'a> {
+    kind: ChildKind,
+    /// The position of the refused child among the objects.
+    at: usize,
+    objects: &'a [Value],
+    spec: &'a Value,
+    plan: &'a dyn Fn(&LLMInferenceServiceSpec) -> Option<Vec<Value>>,
+}
+
+// === impl Parts ===
+
+impl Parts<'_> {
+    /// Returns the first of `inputs` for which the field at the JSON pointer `field` is still refused when all others are plain
+    /// names. Inputs that only decide whether the field exists, such as a switch, are left out.
+    fn culprit(&self, cause: &Cause, field: &str, inputs: &[&str]) -> Option<String> {
+        let object = &self.objects[self.at];
+        let is_part = |input: &&&str| {
+            let planned = self.with_plain(&[input]);
+            planned
+                .is_some_and(|planned| planned.pointer(field).is_some() && aligned(object, &planned, field))
+        };
+        let parts: Vec<&str> = inputs.iter().filter(is_part).copied().collect();
+        let is_refused = |part: &&&str| {
+            let others: Vec<&str> = parts.iter().filter(|other| other != part).copied().collect();
+            let causes = self.with_plain(&others).and_then(|planned| judge(self.kind, planned));
+            // Elements that are sorted by name may have moved.
+            let is_same = |found: &Cause| {
+                found.reason == cause.reason
+                    && without_positions(&found.field) == without_positions(&cause.field)
+            };
+            causes.is_some_and(|(causes, _)| causes.iter().any(is_same))
+        };
+        parts.iter().find(is_refused).map(|part| (*part).to_owned())
+    }
+
+    /// The child, if these texts of the spec were plain names.
+    fn with_plain(&self, inputs: &[&str]) -> Option<Value> {
+        let mut spec = self.spec.clone();
+        for (number, input) in inputs.iter().enumerate() {
+            let text = spec.pointer_mut(input).filter(|value| value.is_string())?;
+            *text = json!(format!("plain-{number}"));
+        }
+        let planned = (self.plan)(&serde_json::from_value(spec).ok()?)?;
+        alike(&planned, self.objects).then(|| planned.into_iter().nth(self.at)).flatten()
+    }
+}
+
+fn without_positions(path: &str) -> String {
+    path.split('[').map(|part| part.split_once(']').map_or(part, |(_, after)| after)).collect()
 }
 
 /// All children as JSON, in the order of [`Children::references`].

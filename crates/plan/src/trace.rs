@@ -157,7 +157,7 @@ impl Probe<'_> {
 }
 
 /// Whether the lists on the path to a field have the same length in both objects.
-fn aligned(one: &Value, other: &Value, pointer: &str) -> bool {
+pub(crate) fn aligned(one: &Value, other: &Value, pointer: &str) -> bool {
     let ends = pointer.match_indices('/').map(|(at, _)| &pointer[..at]);
     ends.into_iter().all(|end| {
         let length = |object: &Value| object.pointer(end).and_then(Value::as_array).map(Vec::len);

@@ -36,7 +36,8 @@ pub(crate) struct PlatformArgs {
     /// Presets: a file, a folder, or `none`; the presets of this build if not given
     #[arg(long, value_name = "DIR|none", value_hint = ValueHint::AnyPath)]
     pub(crate) presets: Option<PathBuf>,
-    /// File with the settings of the platform, as the ConfigMap `inferenceservice-config`
+    /// File with the settings of the platform, as the ConfigMap `inferenceservice-config`; without its key `storageInitializer`,
+    /// that of a new installation counts
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) platform: Option<PathBuf>,
 }

@@ -10,7 +10,7 @@ use longboat_controller::{Args as ControllerArgs, view};
 use longboat_key::Namespace;
 use longboat_manifest::{Document, ParseOutput, nearest};
 use longboat_offline::{
-    Presets, Settings, refusal,
+    Presets, Settings, complete_platform, refusal,
     render::{Note, Severity},
     scene::{ObservedCluster, Scene},
     validate::{Finding, PICKER_CONFIG, Severity as Gravity, picker_findings, validate},
@@ -81,9 +81,16 @@ pub(crate) fn platform(file: Option<&Path>) -> anyhow::Result<Option<Document>> 
     let is_platform = |document: &Document| {
         document.kind() == "ConfigMap" && document.name() == longboat_api::names::PLATFORM_CONFIG_MAP
     };
-    let Some(document) = found.into_iter().find(is_platform) else {
+    let Some(mut document) = found.into_iter().find(is_platform) else {
         bail!("file `{}` has no ConfigMap `{}`", file.display(), longboat_api::names::PLATFORM_CONFIG_MAP);
     };
+    if let Some(key) = complete_platform(&mut document)? {
+        printer::note(&format!(
+            "{} file `{}` has no key `{key}`, without which a controller accepts no settings; that of a new installation is used",
+            "note:".bold(),
+            file.display()
+        ));
+    }
     Ok(Some(document))
 }
 

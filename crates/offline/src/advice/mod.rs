@@ -1,7 +1,9 @@
 //! Advice about a composed service: what a cluster accepts and what will not do what its writer means.
 
+mod memory;
 mod model;
 mod names;
+mod routing;
 #[cfg(test)]
 mod tests;
 mod variables;
@@ -29,6 +31,8 @@ pub(crate) struct Advice {
 /// Returns all advice about a service that composed to `effective`.
 pub(crate) fn of(scene: &Scene, service: &LLMInferenceService, effective: &Effective) -> Vec<Advice> {
     let mut all = model::check(&effective.spec);
+    all.extend(memory::check(&effective.spec));
+    all.extend(routing::check(&effective.spec));
     all.extend(names::check(scene.snapshot(), service, effective));
     all.extend(variables::check(scene.snapshot(), service, &effective.spec));
     all

@@ -224,3 +224,41 @@ fn an_annotated_secret_that_is_not_in_the_files_is_warned_about() {
     );
     assert_eq!(said(&annotated("pvc://claim")), Vec::<String>::new());
 }
+
+#[test]
+fn a_fixed_shared_memory_below_the_cache_is_warned_about_where_it_is_written() {
+    let with = |volumes: &str| {
+        service(
+            "one",
+            &format!("  model: {{uri: 'hf://a/b'}}\n  kvCacheOffloading: {{cpu: 10Gi}}\n{volumes}"),
+        )
+    };
+    assert_eq!(said(&with("")), Vec::<String>::new());
+    let fixed =
+        "  template:\n    volumes:\n    - name: dshm\n      emptyDir: {medium: Memory, sizeLimit: 1Gi}\n";
+    assert_eq!(
+        said(&with(fixed)),
+        [
+            "10:34 warning spec.template.volumes[0].emptyDir.sizeLimit: is 1Gi, and /dev/shm holds the 10Gi of KV cache in \
+             kvCacheOffloading.cpu: the model server will not start, or will be evicted (set more than 10Gi, or remove the \
+             size, which the presets then choose)"
+        ]
+    );
+    assert_eq!(noted(&with(fixed), "SmallSharedMemory").len(), 1);
+}
+
+#[test]
+fn routing_by_model_for_an_engine_without_the_published_name_is_warned_about() {
+    let with = |runtime: &str| {
+        service(
+            "one",
+            &format!(
+                "  model: {{uri: 'hf://a/b', name: b}}\n{runtime}  router: {{route: {{}}, gateway: {{}}, scheduler: {{}}}}\n  annotations:\n    serving.kserve.io/model-based-routing-enabled: \"true\"\n"
+            ),
+        )
+    };
+    assert_eq!(said(&with("")), Vec::<String>::new());
+    let found = said(&with("  runtime: kserve-llm-sglang\n"));
+    let start = "9:5 warning spec.annotations[serving.kserve.io/model-based-routing-enabled]: has no effect: SGLang serves";
+    assert!(found.len() == 1 && found[0].starts_with(start), "{found:#?}");
+}

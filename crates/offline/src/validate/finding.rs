@@ -101,6 +101,14 @@ impl Finding {
         }
     }
 
+    /// Moves the finding to a field of a document.
+    pub(crate) fn move_to(&mut self, document: &Document, path: &str) {
+        let Position { line, column } = document.locate(path).key;
+        self.file = document.source.to_string();
+        (self.line, self.column) = (Some(line), Some(column));
+        path.clone_into(&mut self.path);
+    }
+
     /// Creates an error about an input that cannot be read.
     pub(crate) fn unreadable(error: &ManifestError) -> Self {
         let (file, position) = error.place();

@@ -129,7 +129,10 @@ pub(super) fn of(resource: &Resource, document: &Document, path: &str, message: 
     {
         return Some((*advice).to_owned());
     }
-    if resource.group == GROUP && path.ends_with("worker") && message.contains("parallelism") {
+    if resource.group == GROUP
+        && path.ends_with("worker")
+        && message.contains("parallelism must be configured")
+    {
         return Some(
             "add `parallelism` with `data` and `dataLocal`, or with `pipeline`: it determines the number \
              of pods of a replica"

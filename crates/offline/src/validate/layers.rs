@@ -7,7 +7,7 @@ use longboat_api::{
     fields,
     v1alpha2::{API_VERSION, LLMInferenceService},
 };
-use longboat_compose::{ComposeError, Effective, Origin};
+use longboat_compose::{ComposeError, Effective, Origin, RefusedField};
 use longboat_key::{Key, Name, Namespace};
 use longboat_manifest::{Document, nearest};
 use longboat_strategy::kinds::Resource;
@@ -17,7 +17,7 @@ use super::{
     advice,
     finding::{Finding, ObjectName, Severity, Source},
     object::Examination,
-    picker,
+    picker, template,
 };
 use crate::{
     refusal,
@@ -79,7 +79,7 @@ impl Layers<'_> {
                     self.planned(document, service, name, &effective, &mut findings);
                 }
             }
-            Err(error) => findings.push(self.failed(document, name, &error)),
+            Err(error) => findings.extend(self.failed(document, service, name, &error)),
         }
         findings
     }
@@ -96,7 +96,7 @@ impl Layers<'_> {
     ) {
         let (reason, message) = match self.scene.plan(service) {
             Ok(planned) => {
-                findings.extend(picker::finding(self.scene, document, service, &planned));
+                findings.extend(picker::findings(self.scene, document, service, &planned));
                 findings.extend(refusal::findings(self.scene, service, &planned));
                 let Some(problem) = planned.plan.problem else { return };
                 (problem.reason, problem.message)
@@ -122,10 +122,74 @@ impl Layers<'_> {
         findings.push(finding);
     }
 
+    /// Describes why a service does not compose.
+    fn failed(
+        &self,
+        document: &Document,
+        service: &LLMInferenceService,
+        name: &ObjectName,
+        error: &ComposeError,
+    ) -> Vec<Finding> {
+        let found = failed(document, name, error);
+        match error {
+            ComposeError::ConfigNotFound { name: missing, .. } => {
+                vec![self.missing_preset(document, missing, error, found)]
+            }
+            ComposeError::RefusedFields { fields, .. } => {
+                fields.iter().map(|field| self.refused_field(document, field, found.clone())).collect()
+            }
+            ComposeError::TemplateSyntax(message) | ComposeError::TemplateExecution(message) => {
+                vec![self.broken_template(document, service, message, found)]
+            }
+            _ => vec![found],
+        }
+    }
+
+    /// Moves a finding to the field in the layer that sets it, and names that layer.
+    fn refused_field(&self, document: &Document, field: &RefusedField, mut finding: Finding) -> Finding {
+        let layer = match &field.origin {
+            Origin::Config(key) => self.configs.get(key).copied(),
+            Origin::Runtime(key) => self.scene.runtime_document(key),
+            Origin::Service | Origin::Derived => Some(document),
+        };
+        if let Some(layer) = layer {
+            finding.move_to(layer, field.path);
+        }
+        field.path.clone_into(&mut finding.path);
+        finding.message.clone_from(&field.why);
+        finding.hint =
+            (field.origin != Origin::Service).then(|| format!("the field comes from {}", field.origin));
+        finding
+    }
+
+    /// Moves a finding to the template that failed, if the files have it.
+    fn broken_template(
+        &self,
+        document: &Document,
+        service: &LLMInferenceService,
+        message: &str,
+        mut finding: Finding,
+    ) -> Finding {
+        let namespaces = [Namespace::of(&service.metadata), self.system()];
+        let bases = service.spec.base_refs.iter().filter_map(|base| {
+            namespaces.iter().find_map(|at| self.configs.get(&Key::new(*at, Name(&base.name))).copied())
+        });
+        let mut layers = std::iter::once(document).chain(bases);
+        let found = layers.find_map(|layer| Some((layer, template::culprit(&layer.object, message)?)));
+        if let Some((layer, path)) = found {
+            finding.move_to(layer, &path);
+        }
+        finding
+    }
+
     /// A preset that a service selects comes with the platform, so a missing one is not elsewhere on the cluster.
-    fn failed(&self, document: &Document, name: &ObjectName, error: &ComposeError) -> Finding {
-        let mut finding = failed(document, name, error);
-        let ComposeError::ConfigNotFound { name: missing, .. } = error else { return finding };
+    fn missing_preset(
+        &self,
+        document: &Document,
+        missing: &str,
+        error: &ComposeError,
+        mut finding: Finding,
+    ) -> Finding {
         let presets = self.scene.preset_configs();
         if !missing.ends_with("-pipeline-parallel") || presets.is_empty() {
             return finding;
@@ -133,9 +197,7 @@ impl Layers<'_> {
         let of_groups: Vec<&str> =
             presets.iter().map(String::as_str).filter(|preset| preset.contains("-worker-")).collect();
         finding.severity = Severity::Error;
-        "spec.parallelism.pipeline".clone_into(&mut finding.path);
-        let place = document.locate(&finding.path).key;
-        (finding.line, finding.column) = (Some(place.line), Some(place.column));
+        finding.move_to(document, "spec.parallelism.pipeline");
         finding.message = format!("there is no preset for pipeline parallelism: {error}");
         finding.hint = Some(format!(
             "the presets of groups of pods are {}: set spec.parallelism.data and spec.parallelism.dataLocal, or add a config \
@@ -191,14 +253,19 @@ impl Layers<'_> {
         });
         let examination = Examination { document, name, resource: self.resource, facts: self.facts };
         let (found, _) = examination.run(object);
+        // Templates of several fields may read one value.
+        let mut known = BTreeSet::new();
         for mut finding in found {
             // Some fields exist only because a type always writes them. They are nobody's mistake.
             if finding.severity != Severity::Error || finding.reason == "UnknownField" {
                 continue;
             }
             finding.source = Source::Compose;
+            let problem = finding.message.clone();
             self.blame(&mut finding, document, effective);
-            findings.push(finding);
+            if known.insert((finding.path.clone(), problem)) {
+                findings.push(finding);
+            }
         }
     }
 
@@ -207,8 +274,16 @@ impl Layers<'_> {
         let layers: Vec<String> =
             effective.applied.iter().map(|config| format!("{}/{}", config.namespace, config.name)).collect();
         let merged = format!("after merging [{}]", layers.join(", "));
-        finding.message = format!("{} ({merged})", finding.message);
         "InvalidRenderedConfig".clone_into(&mut finding.reason);
+        let is_own = document.locate(&finding.path).exists;
+        let read = if is_own { None } else { read_by_template(effective, &finding.path) };
+        finding.message = match &read {
+            Some(_) => format!("{} (at {}, {merged})", finding.message, finding.path),
+            None => format!("{} ({merged})", finding.message),
+        };
+        if let Some(path) = read {
+            finding.move_to(document, &path);
+        }
         if document.locate(&finding.path).exists {
             return;
         }
@@ -221,12 +296,26 @@ impl Layers<'_> {
         let Some(origin @ (Origin::Config(key) | Origin::Runtime(key))) = origin else { return };
         finding.hint = Some(format!("the field comes from {origin}"));
         if let Some(document) = self.configs.get(key) {
-            let place = document.locate(&finding.path).key;
-            finding.file = document.source.to_string();
-            finding.line = Some(place.line);
-            finding.column = Some(place.column);
+            let path = finding.path.clone();
+            finding.move_to(document, &path);
         }
     }
+}
+
+/// Returns the field of the spec that the template at or below a path reads, if it reads one.
+fn read_by_template(effective: &Effective, path: &str) -> Option<String> {
+    let pointer = path.strip_prefix("spec")?.replace(['.', '['], "/").replace(']', "");
+    let provenance = effective.provenance();
+    let mut leaves = provenance.iter().map(|(_, leaf)| leaf).filter(|leaf| {
+        let below = leaf.pointer.strip_prefix(&pointer);
+        below.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    });
+    leaves.find_map(|leaf| {
+        let inputs = effective.template_inputs(leaf.given.as_ref()?.as_str()?).into_iter();
+        let mut paths = inputs.filter_map(|input| input.path).filter(|path| path.starts_with("spec."));
+        let only = paths.next()?;
+        paths.all(|other| other == only).then_some(only)
+    })
 }
 
 /// Returns warnings about topologies that only the layers together have. Admission warns of those of the service itself.
@@ -261,7 +350,9 @@ fn failed(document: &Document, name: &ObjectName, error: &ComposeError) -> Findi
         ComposeError::KvTransferSlot { workload: "prefill worker" } => "spec.prefill.worker",
         ComposeError::KvTransferSlot { .. } => "spec.template",
         ComposeError::ConfigNotFound { .. } | ComposeError::TemplateExecution(_) => "spec.baseRefs",
-        ComposeError::RuntimeNotFound { .. } | ComposeError::RuntimeUnsupported { .. } => "spec.runtime",
+        ComposeError::RuntimeNotFound { .. }
+        | ComposeError::RuntimeUnsupported { .. }
+        | ComposeError::RefusedFields { .. } => "spec.runtime",
         _ => "spec",
     };
     let mut finding = Finding::at(document, name, path, Source::Compose);

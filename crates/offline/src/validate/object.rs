@@ -180,10 +180,17 @@ impl Examination<'_> {
                 *known = Finding { hint: known.hint.take(), ..finding };
                 continue;
             }
-            let is_new =
-                |known: &&mut Finding| known.path == finding.path && known.message == finding.message;
-            if findings.iter_mut().find(is_new).is_none() {
-                findings.push(finding);
+            if findings.iter().any(|known| known.path == finding.path && known.message == finding.message) {
+                continue;
+            }
+            match findings
+                .iter_mut()
+                .filter(|rule| is_rule_of(rule, &finding))
+                .max_by_key(|rule| rule.path.len())
+            {
+                // A server stops at the rule of the schema, so its words stay. The webhook knows the exact field.
+                Some(rule) => (rule.line, rule.column) = (finding.line, finding.column),
+                None => findings.push(finding),
             }
         }
     }
@@ -195,6 +202,21 @@ impl Examination<'_> {
         let text = after.map(|rest| rest.trim_start_matches(':').trim_start().to_owned()).unwrap_or(text);
         self.finding(Severity::Warning, &path, "Warning", text, source, 0)
     }
+}
+
+/// Whether a finding of a CEL rule is about the same mistake as a finding of the webhook: it is at the same field or above, and
+/// the webhook's message has its first clause, possibly with values in parentheses.
+fn is_rule_of(rule: &Finding, of_webhook: &Finding) -> bool {
+    let below = of_webhook.path.strip_prefix(&rule.path);
+    if rule.source != Source::Cel || !below.is_some_and(|rest| rest.is_empty() || rest.starts_with('.')) {
+        return false;
+    }
+    let mut parts = of_webhook.message.split(" (");
+    let first = parts.next().unwrap_or_default().to_owned();
+    let without_values =
+        parts.fold(first, |text, part| text + part.split_once(')').map_or(part, |(_, after)| after));
+    let said = rule.message.rsplit_once("\": ").map_or(&*rule.message, |(_, said)| said);
+    said.split(';').next().is_some_and(|clause| without_values.contains(clause))
 }
 
 fn create(version: Version, object: &Value) -> Request<'_> {

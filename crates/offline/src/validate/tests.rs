@@ -346,11 +346,11 @@ fn a_field_that_is_gone_is_taken_by_our_picker_and_named_for_the_others() {
     let (lines, message, clean) = of("v1alpha1", "");
     let taken = "PickerConfigVersion (this build's picker takes the field as before)";
     assert_eq!(lines, [format!("22:11 warning {path} {taken}")]);
-    assert!(message.ends_with("write flowControl.saturationDetector") && clean, "{message}");
+    assert!(message.ends_with("write flowControl.saturationDetector.pluginRef") && clean, "{message}");
 
     let (lines, message, clean) = of("v1", "");
     assert_eq!(lines, [format!("22:11 error {path} PickerConfigRefused")]);
-    assert!(message.ends_with("write flowControl.saturationDetector") && !clean, "{message}");
+    assert!(message.ends_with("write flowControl.saturationDetector.pluginRef") && !clean, "{message}");
 
     let llmd = |version: &str| {
         format!(
@@ -510,4 +510,76 @@ fn adapters_that_would_share_a_folder_are_told_apart_or_refused() {
         found.iter().any(|line| line.ends_with("error spec.model.lora LoRAMountPathCollision")),
         "{found:#?}"
     );
+}
+
+/// Returns the findings as `line severity path: message`.
+fn told(text: &str) -> Vec<String> {
+    let show = |finding: &Finding| {
+        let Finding { severity, path, message, .. } = finding;
+        format!("{} {} {path}: {message}", finding.line.unwrap_or_default(), severity.name())
+    };
+    report(text).findings.iter().map(show).collect()
+}
+
+#[test]
+fn a_mistake_that_a_rule_and_the_webhook_find_is_told_once_at_the_exact_field() {
+    let found = told(&service(
+        "  replicas: 2\n  scaling:\n    minReplicas: 5\n    maxReplicas: 2\n    wva: {hpa: {}, keda: {}}\n",
+    ));
+    assert_eq!(found.len(), 3, "{found:#?}");
+    assert!(
+        found[0].starts_with("8 error spec: ") && found[0].contains("replicas and scaling are"),
+        "{found:#?}"
+    );
+    assert!(found[1].starts_with("9 error spec.scaling: ") && found[1].contains("minReplicas cannot exceed"));
+    assert!(found[2].starts_with("11 error spec.scaling.wva: ") && found[2].contains("hpa and keda"));
+    // Both workloads have the mistake, and both are told.
+    let both = told(&service(
+        "  scaling: {minReplicas: 5, maxReplicas: 2, wva: {hpa: {}}}\n  prefill:\n    scaling: {minReplicas: 4, maxReplicas: 3, wva: {hpa: {}}}\n",
+    ));
+    assert_eq!(both.len(), 2, "{both:#?}");
+    assert!(
+        both[0].starts_with("7 error spec.scaling: ")
+            && both[1].starts_with("9 error spec.prefill.scaling: ")
+    );
+}
+
+#[test]
+fn what_an_engine_cannot_have_is_named_in_the_layer_that_has_it() {
+    let config = "---\napiVersion: serving.kserve.io/v1alpha2\nkind: LLMInferenceServiceConfig\nmetadata: {name: offload}\nspec:\n  kvCacheOffloading: {cpu: 1Gi}\n";
+    let text = service("  runtime: kserve-llm-sglang\n  baseRefs: [{name: offload}]\n") + config;
+    let found = report(&text).findings;
+    let [finding] = found.as_slice() else { panic!("{found:#?}") };
+    assert_eq!((finding.line, finding.path.as_str()), (Some(14), "spec.kvCacheOffloading"));
+    assert!(finding.message.starts_with("not possible with SGLang"), "{finding:#?}");
+    let hint = finding.hint.as_deref();
+    assert_eq!(hint, Some("the field comes from LLMInferenceServiceConfig default/offload"));
+}
+
+#[test]
+fn a_template_that_fails_is_named_where_it_is_written() {
+    let config = "---\napiVersion: serving.kserve.io/v1alpha2\nkind: LLMInferenceServiceConfig\nmetadata: {name: base}\nspec:\n  labels: {a: '{{ .Spec.Template.Containers.x }}'}\n";
+    let found = told(&(service("  baseRefs: [{name: base}]\n") + config));
+    assert!(found.iter().any(|line| line.starts_with("13 error spec.labels.a: ")), "{found:#?}");
+    let own = told(&service("  labels:\n    a: '{{ .x }}'\n"));
+    assert!(
+        own.len() == 1 && own[0].starts_with("8 error spec.labels.a: failed to merge config"),
+        "{own:#?}"
+    );
+}
+
+#[test]
+fn a_section_of_a_picker_without_its_feature_gate_is_warned_about() {
+    let flow = |gates: &str| {
+        let config = PICKER.replacen("v1alpha1", "v1", 1) + gates + "flowControl:\n  maxBytes: 1Gi\n";
+        told(&with_picker(&config))
+    };
+    let found = flow("");
+    let [line] = found.as_slice() else { panic!("{found:#?}") };
+    assert!(
+        line.contains("warning spec.router.scheduler.config.inline.flowControl: flowControl: no effect"),
+        "{line}"
+    );
+    assert!(line.contains("featureGates"), "{line}");
+    assert_eq!(flow("featureGates: [flowControl]\n"), Vec::<String>::new());
 }
