@@ -29,9 +29,9 @@ const UNUSED: [(&str, &str, &str); 20] = [
     ("*", "networkpolicies", "the platform of the shared cluster names no clients of pickers"),
     ("*", "poddisruptionbudgets", "the platform of the shared cluster asks for none"),
     ("update", "resourceclaimtemplates", "its spec is fixed, and nothing changes its labels"),
-    ("list", "localmodelcaches", "the platform of the shared cluster has no local models"),
+    ("*", "localmodelcaches", "the platform of the shared cluster has no local models"),
     ("list", "localmodelnodegroups", "the platform of the shared cluster has no local models"),
-    ("list", "localmodelnamespacecaches", "the platform of the shared cluster has no local models"),
+    ("*", "localmodelnamespacecaches", "the platform of the shared cluster has no local models"),
     ("create", "tokenreviews", "checks clients of the metrics, which are off in the shared cluster"),
     ("create", "subjectaccessreviews", "checks clients of the metrics, which are off in the shared cluster"),
 ];

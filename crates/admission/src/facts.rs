@@ -45,6 +45,8 @@ pub struct ModelCache {
     pub source_model_uri: String,
     /// `spec.nodeGroups`.
     pub node_groups: Vec<String>,
+    /// Whether the model is on the claim in `spec.pvcRef`, and not on nodes.
+    pub is_on_claim: bool,
 }
 
 // === impl Facts ===

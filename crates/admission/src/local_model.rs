@@ -28,7 +28,7 @@ pub(crate) fn apply(service: &mut Value, facts: &Facts) -> Vec<String> {
     };
     let lookup = Lookup::new(service, caches, &facts.local_models.node_groups);
     let uri = service.pointer("/spec/model/uri").and_then(Value::as_str).unwrap_or_default();
-    let hit = lookup.find(uri);
+    let hit = lookup.of_model(uri);
     let adapters = adapters(service, &lookup);
     match hit.map(|(cache, claim)| (cache.clone(), claim)) {
         Some((cache, claim)) => mark(service, &cache, &claim),
@@ -80,18 +80,40 @@ impl<'a> Lookup<'a> {
         }
     }
 
-    /// The first cache that has this URI on nodes for the service, and its volume claim there.
-    fn find(&self, uri: &str) -> Option<(&'a ModelCache, String)> {
-        if uri.is_empty() {
-            return None;
-        }
-        self.caches.iter().filter(|cache| is_within(uri, &cache.source_model_uri)).find_map(|cache| {
-            let mut groups = cache.node_groups.iter();
-            let group = groups.find(|name| match &self.group {
-                Some(group) => *name == group,
-                None => self.fits(name),
-            })?;
-            Some((*cache, format!("{}-{group}", cache.name)))
+    /// The first cache that has a model on nodes for the service, and its volume claim there.
+    fn of_model(&self, uri: &str) -> Option<(&'a ModelCache, String)> {
+        let mut on_nodes = self.with(uri).filter(|cache| !cache.is_on_claim);
+        on_nodes.find_map(|cache| Some((cache, format!("{}-{}", cache.name, self.node_group(cache)?))))
+    }
+
+    /// The first cache that has an adapter for the service: an entry of the annotation, and the claim on nodes. The entry has the
+    /// form of KServe, which finds the users of a cache by it. The group of nodes is added if KServe would choose another one.
+    fn of_adapter(&self, uri: &str) -> Option<(Value, Option<String>)> {
+        self.with(uri).find_map(|cache| {
+            let group = if cache.is_on_claim { None } else { Some(self.node_group(cache)?) };
+            let mut entry = json!({"cache": cache.name});
+            if let Some(namespace) = &cache.namespace {
+                entry["namespace"] = json!(**namespace);
+            }
+            let default = self.group.as_ref().or_else(|| cache.node_groups.first());
+            if group.is_some() && group != default {
+                entry["nodeGroup"] = json!(group);
+            }
+            Some((entry, group.map(|group| format!("{}-{group}", cache.name))))
+        })
+    }
+
+    /// The caches that have a URI.
+    fn with(&self, uri: &str) -> impl Iterator<Item = &'a ModelCache> {
+        let caches = self.caches.iter().filter(move |_| !uri.is_empty());
+        caches.filter(move |cache| is_within(uri, &cache.source_model_uri)).copied()
+    }
+
+    /// The first group of nodes of a cache that the service can use.
+    fn node_group(&self, cache: &'a ModelCache) -> Option<&'a String> {
+        cache.node_groups.iter().find(|name| match &self.group {
+            Some(group) => *name == group,
+            None => self.fits(name),
         })
     }
 
@@ -120,19 +142,28 @@ impl<'a> Lookup<'a> {
 /// Returns the caches of adapters as JSON, or `None` if no adapter is cached.
 fn adapters(service: &Value, lookup: &Lookup) -> Option<String> {
     let adapters = service.pointer("/spec/model/lora/adapters").and_then(Value::as_array);
-    let mut found = Map::new();
+    let known = annotation(service, annotations::LOCAL_MODEL_LORA);
+    let known: Value = known.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
+    let mut found: BTreeMap<&str, Value> = BTreeMap::new();
     for adapter in adapters.into_iter().flatten() {
         let text = |key: &str| adapter[key].as_str().unwrap_or_default();
-        let Some((cache, claim)) = lookup.find(text("uri")).filter(|_| !text("name").is_empty()) else {
-            continue;
-        };
-        let mut entry = json!({"cache": cache.name, "claim": claim, "sourceUri": cache.source_model_uri});
-        if let Some(namespace) = &cache.namespace {
-            entry["namespace"] = json!(**namespace);
+        let cached = lookup.of_adapter(text("uri")).filter(|_| !text("name").is_empty());
+        if let Some((entry, claim)) = cached {
+            let former = known.get(text("name")).filter(|former| is_former(former, &entry, claim.as_deref()));
+            found.insert(text("name"), former.cloned().unwrap_or(entry));
         }
-        found.insert(text("name").to_owned(), entry);
     }
-    (!found.is_empty()).then(|| Value::Object(found).to_string())
+    // Text keys cannot fail.
+    (!found.is_empty()).then(|| serde_json::to_string(&found).unwrap_or_default())
+}
+
+/// Whether an entry that names its claim, as former versions wrote it, means the same as a new entry. It stays as it is: pods have a
+/// copy of the annotation, and would restart for another text.
+fn is_former(former: &Value, entry: &Value, claim: Option<&str>) -> bool {
+    let written = former.get("claim").or_else(|| former.get("pvcName")).and_then(Value::as_str);
+    written.is_some()
+        && written == claim
+        && ["cache", "namespace"].iter().all(|key| former.get(*key) == entry.get(*key))
 }
 
 /// Whether a URI is that of a cached model, or of a path in it.

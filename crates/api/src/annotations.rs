@@ -39,7 +39,7 @@ pub const KV_CACHE_SHM_PERCENT: &str = "internal.serving.kserve.io/kv-cache-shm-
 pub const LOCAL_MODEL_SOURCE_URI: &str = "internal.serving.kserve.io/localmodel-sourceuri";
 /// PersistentVolumeClaim that holds the cached model.
 pub const LOCAL_MODEL_PVC_NAME: &str = "internal.serving.kserve.io/localmodel-pvc-name";
-/// The caches of LoRA adapters, as JSON: for each adapter the cache, its claim and the URI that it holds.
+/// The caches of LoRA adapters, as JSON: for each adapter the cache, and the namespace of a LocalModelNamespaceCache.
 pub const LOCAL_MODEL_LORA: &str = "internal.serving.kserve.io/localmodel-lora";
 /// On a managed HTTPRoute: its Gateway supports InferencePools of `inference.networking.k8s.io`. The controller never
 /// removes it.

@@ -65,6 +65,7 @@ fn add(context: &Context, namespace: Namespace<&str>, snapshot: &mut Snapshot) {
     caches.inference_services.share_summaries(namespace, &mut snapshot.peers);
     snapshot.gateways = caches.gateways.share_all().into();
     snapshot.gateway_classes = caches.gateway_classes.share_all().into();
+    snapshot.local_model_caches = caches.local_model_caches.share_all().into();
     caches.config_maps.share(system, &mut snapshot.config_maps);
     let gateway_namespaces =
         snapshot.gateways.iter().filter_map(|gateway| gateway.metadata.namespace.as_deref().map(Namespace));

@@ -19,6 +19,7 @@ pub mod types {
         inferencepool::InferencePool,
         inferencepool_x::InferencePool as InferencePoolX,
         leaderworkerset::LeaderWorkerSet,
+        localmodelcache::{LocalModelCache, LocalModelNamespaceCache},
         scaledobject::ScaledObject,
         servingruntime::{ClusterServingRuntime, ServingRuntime},
     };
@@ -98,6 +99,11 @@ macro_rules! kinds {
                 /// Runtimes of the cluster.
                 cluster_serving_runtimes: ClusterServingRuntime ()
                     (cluster, decoded, all, ruled, "clusterservingruntimes.serving.kserve.io");
+                /// Models that are cached for services of all namespaces. LoRA adapters may come from them.
+                local_model_caches: LocalModelCache () (cluster, decoded, all, plain, "localmodelcaches.serving.kserve.io");
+                /// Models that are cached for services of one namespace.
+                local_model_namespace_caches: LocalModelNamespaceCache ()
+                    (namespaced, decoded, all, plain, "localmodelnamespacecaches.serving.kserve.io");
             }
         }
     };

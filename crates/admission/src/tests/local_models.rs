@@ -13,6 +13,7 @@ fn cache(name: &str, namespace: Option<&str>, uri: &str, groups: &[&str]) -> Mod
         namespace: namespace.map(|namespace| Namespace(namespace).to_shared()),
         source_model_uri: uri.to_owned(),
         node_groups: groups.iter().map(|group| (*group).to_owned()).collect(),
+        is_on_claim: groups.is_empty(),
     }
 }
 
@@ -113,8 +114,8 @@ fn adapters_are_marked_with_their_caches_independently_of_the_model() {
     assert_eq!(
         annotation,
         json!({
-            "x": {"cache": "sql", "claim": "sql-gpu", "sourceUri": "hf://o/sql"},
-            "y": {"cache": "own", "namespace": "ns", "claim": "own-a", "sourceUri": "hf://o/own/"},
+            "x": {"cache": "sql"},
+            "y": {"cache": "own", "namespace": "ns"},
         })
     );
     assert_eq!(marked["metadata"].get("labels"), None);
@@ -146,4 +147,46 @@ fn the_cache_is_on_nodes_that_the_service_selects() {
     assert_eq!(claim(json!({"pool": "h100"})).as_deref(), Some("m-gpu"));
     assert_eq!(claim(json!({"other": "x"})).as_deref(), Some("m-cpu"));
     assert_eq!(claim(json!({})).as_deref(), Some("m-cpu"));
+}
+
+/// The annotation of a service with adapter `x` after defaulting.
+fn annotation_of_adapter(known: Option<&str>, selector: Value, facts: &Facts) -> Option<String> {
+    const KEY: &str = "internal.serving.kserve.io/localmodel-lora";
+    let service = json!({
+        "metadata": {"name": "llm", "namespace": "ns", "annotations": {KEY: known}},
+        "spec": {
+            "model": {"uri": "hf://o/m", "lora": {"adapters": [{"name": "x", "uri": "hf://o/x"}]}},
+            "template": {"nodeSelector": selector},
+        },
+    });
+    mutated(&service, facts)["metadata"]["annotations"][KEY].as_str().map(ToOwned::to_owned)
+}
+
+#[test]
+fn an_adapter_may_be_on_a_shared_claim_and_a_model_may_not() {
+    let caches =
+        facts(Some(vec![cache("x", Some("ns"), "hf://o/x", &[]), cache("m", Some("ns"), "hf://o/m", &[])]));
+    let found = annotation_of_adapter(None, json!({}), &caches);
+    assert_eq!(found.as_deref(), Some(r#"{"x":{"cache":"x","namespace":"ns"}}"#));
+    assert_eq!(marks(&service("hf://o/m", json!({})), &caches), [None, None, None, None]);
+}
+
+#[test]
+fn the_entry_of_an_adapter_names_only_a_group_of_nodes_that_is_not_the_default_and_stays_as_it_was_written() {
+    let mut caches = facts(Some(vec![cache("x", None, "hf://o/x", &["cpu", "gpu"])]));
+    let expression = json!({"matchExpressions": [{"key": "pool", "operator": "In", "values": ["cpu"]}]});
+    caches.local_models.node_groups =
+        [("cpu".to_owned(), vec![serde_json::from_value(expression).unwrap()])].into();
+    let found = |known: Option<&str>, pool: &str| {
+        annotation_of_adapter(known, json!({"pool": pool}), &caches).unwrap()
+    };
+    let (default, other) = (r#"{"x":{"cache":"x"}}"#, r#"{"x":{"cache":"x","nodeGroup":"gpu"}}"#);
+    assert_eq!((found(None, "cpu"), found(None, "h100")), (default.to_owned(), other.to_owned()));
+    let of_kserve = r#"{"x":{"cache":"x","pvcName":"x-cpu","sourceUri":"hf://o/x"}}"#;
+    let of_longboat = r#"{"x":{"cache":"x","claim":"x-cpu","sourceUri":"hf://o/x"}}"#;
+    for former in [of_kserve, of_longboat] {
+        assert_eq!(found(Some(former), "cpu"), former, "pods have a copy");
+        assert_eq!(found(Some(former), "h100"), other, "the nodes are others now");
+    }
+    assert_eq!(found(Some("no JSON"), "cpu"), default);
 }

@@ -10,6 +10,7 @@ pub mod httproute_filter;
 pub mod inferencepool;
 pub mod inferencepool_x;
 pub mod leaderworkerset;
+pub mod localmodelcache;
 pub mod reference;
 pub mod scaledobject;
 pub mod servingruntime;

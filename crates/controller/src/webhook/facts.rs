@@ -9,7 +9,7 @@ use kube::{
     core::{ApiResource, GroupVersionKind},
 };
 use longboat_admission::{Action, Facts, Hook, LocalModels, ModelCache, Subject};
-use longboat_api::{names, v1alpha2::GROUP};
+use longboat_api::{foreign::localmodelcache::LocalModelCacheSpec, names, v1alpha2::GROUP};
 use longboat_compose::{Platform, platform::PlatformError};
 use longboat_key::Namespace;
 use longboat_watch::has_code;
@@ -159,17 +159,12 @@ async fn list(
 }
 
 fn model_cache(object: DynamicObject) -> ModelCache {
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase", default)]
-    #[derive(Default)]
-    struct Spec {
-        source_model_uri: String,
-        node_groups: Vec<String>,
-    }
-    let spec = object.data.get("spec").and_then(|spec| Spec::deserialize(spec).ok()).unwrap_or_default();
+    let spec = object.data.get("spec");
+    let spec = spec.and_then(|spec| LocalModelCacheSpec::deserialize(spec).ok()).unwrap_or_default();
     ModelCache {
         name: object.metadata.name.unwrap_or_default(),
         namespace: object.metadata.namespace.map(|namespace| Namespace(namespace.into())),
+        is_on_claim: spec.shared_claim().is_some(),
         source_model_uri: spec.source_model_uri,
         node_groups: spec.node_groups,
     }

@@ -74,7 +74,7 @@ impl ClusterModel {
             .unwrap_or_default()
             .to_owned();
         if object["metadata"]["namespace"].is_null()
-            && !matches!(kind.as_str(), "GatewayClass" | "ClusterRoleBinding")
+            && !matches!(kind.as_str(), "GatewayClass" | "ClusterRoleBinding" | "LocalModelCache")
         {
             object["metadata"]["namespace"] = namespace.into();
         }
@@ -109,6 +109,10 @@ impl ClusterModel {
             ("Pod", _) => self.snapshot.pods.insert(Arc::new(parse(object))),
             ("Gateway", _) => self.snapshot.gateways.insert(Arc::new(parse(object))),
             ("GatewayClass", _) => self.snapshot.gateway_classes.insert(Arc::new(parse(object))),
+            ("LocalModelCache", _) => self.snapshot.local_model_caches.insert(Arc::new(parse(object))),
+            ("LocalModelNamespaceCache", _) => {
+                self.snapshot.local_model_namespace_caches.insert(Arc::new(parse(object)));
+            }
             _ => {}
         }
     }

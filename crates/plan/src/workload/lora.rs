@@ -6,12 +6,14 @@ use k8s_openapi::api::core::v1::{
     Container, PersistentVolumeClaimVolumeSource, PodSpec, Volume, VolumeMount,
 };
 use longboat_api::{
-    annotations::LOCAL_MODEL_LORA,
+    annotations::{LOCAL_MODEL_LORA, NODE_GROUP},
     child_name,
     engine::{Engine, LoraFlags},
+    foreign::localmodelcache::LocalModelCacheStatus,
     safe_name::safe_object_name,
 };
 use longboat_compose::{Adapter, AdapterSource};
+use longboat_key::{Name, Namespace};
 use serde::Deserialize;
 
 use super::storage::{MAIN, add_mount, add_volume, cached, container_mut};
@@ -23,9 +25,62 @@ const VOLUME_PREFIX: &str = "lora-";
 /// The cache of an adapter, as admission writes it into the annotation.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Cache {
+struct CacheEntry {
+    /// Name of the LocalModelCache, or of the LocalModelNamespaceCache.
+    cache: String,
+    /// Namespace of a LocalModelNamespaceCache.
+    namespace: String,
+    /// The group of nodes, if it is another one than that of the service's annotation or the first of the cache.
+    node_group: String,
+    /// The claim. Former versions of KServe (`pvcName`) and of Longboat wrote it.
+    #[serde(alias = "pvcName")]
     claim: String,
+    /// The address that the cache has. Written together with the claim.
     source_uri: String,
+}
+
+// === impl CacheEntry ===
+
+impl CacheEntry {
+    /// The claim with the adapter, and the address that the cache has.
+    fn resolve(&self, context: &Context) -> Result<(String, String), String> {
+        if !self.claim.is_empty() && !self.source_uri.is_empty() {
+            return Ok((self.claim.clone(), self.source_uri.clone()));
+        }
+        let Self { cache, namespace, node_group, .. } = self;
+        let (snapshot, name) = (context.snapshot, Name(cache.as_str()));
+        let (kind, spec, status) = if namespace.is_empty() {
+            let found = snapshot.local_model_caches.get(Namespace(""), name);
+            let kind = format!("LocalModelCache {cache}");
+            (kind, found.map(|found| &found.spec), found.and_then(|found| found.status.as_ref()))
+        } else {
+            let found = snapshot.local_model_namespace_caches.get(Namespace(namespace), name);
+            let kind = format!("LocalModelNamespaceCache {namespace}/{cache}");
+            (kind, found.map(|found| &found.spec), found.and_then(|found| found.status.as_ref()))
+        };
+        let Some(spec) = spec else {
+            return Err(format!(
+                "cannot get {kind}, which is in annotation {LOCAL_MODEL_LORA}: it does not exist; create it, or change the \
+                 service, so that admission writes the annotation again"
+            ));
+        };
+        let source = spec.source_model_uri.clone();
+        if let Some(claim) = spec.shared_claim() {
+            return match status.is_some_and(LocalModelCacheStatus::is_ready) {
+                true => Ok((claim.to_owned(), source)),
+                false => {
+                    Err(format!("{kind} is not ready: its model is not on PersistentVolumeClaim {claim} yet"))
+                }
+            };
+        }
+        let annotations = context.service.metadata.annotations.as_ref();
+        let group = Some(node_group)
+            .filter(|group| !group.is_empty())
+            .or_else(|| annotations.and_then(|all| all.get(NODE_GROUP)))
+            .or_else(|| spec.node_groups.first())
+            .ok_or_else(|| format!("{kind} has no node group: set its spec.nodeGroups"))?;
+        Ok((format!("{cache}-{group}"), source))
+    }
 }
 
 /// The adapters of the composed spec, by name. Those that are cached on nodes are on the claim of their cache.
@@ -36,19 +91,15 @@ pub(super) fn adapters(context: &Context) -> Result<Vec<Adapter>, String> {
     else {
         return Ok(adapters);
     };
-    let caches: BTreeMap<String, Cache> = serde_json::from_str(text)
+    let caches: BTreeMap<String, CacheEntry> = serde_json::from_str(text)
         .map_err(|error| format!("annotation {LOCAL_MODEL_LORA} cannot be read: {error}"))?;
     for adapter in &mut adapters {
-        let Some(Cache { claim, source_uri }) = caches.get(&adapter.name) else { continue };
-        if claim.is_empty() || source_uri.is_empty() {
-            return Err(format!(
-                "annotation {LOCAL_MODEL_LORA} has no claim for LoRA adapter {:?}: change the service, so that admission writes \
-                 the annotation again",
-                adapter.name
-            ));
-        }
+        let Some(entry) = caches.get(&adapter.name) else { continue };
+        let found = entry.resolve(context);
+        let (claim, source_uri) =
+            found.map_err(|problem| format!("LoRA adapter {:?}: {problem}", adapter.name))?;
         if adapter.address.as_str().starts_with(source_uri.trim_end_matches('/')) {
-            adapter.address = cached(&adapter.address, source_uri, claim);
+            adapter.address = cached(&adapter.address, &source_uri, &claim);
             adapter.source = AdapterSource::Claim;
         }
     }
