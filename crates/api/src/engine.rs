@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::Container;
 
 use crate::labels::ENGINE_TYPE;
 use crate::names::preset;
-use crate::v1alpha2::{LLMInferenceServiceSpec, ParallelismSpec};
+use crate::v1alpha2::{LLMInferenceServiceSpec, ModelSpec, ParallelismSpec};
 
 /// An engine.
 #[derive(Debug)]
@@ -19,12 +19,14 @@ pub struct Engine {
     commands: &'static [&'static str],
     /// Texts in the names of its images.
     images: &'static [&'static str],
-    /// The preset that starts it on one node, if there is one.
-    pub template: Option<&'static str>,
+    /// The presets that start it.
+    pub presets: Presets,
     /// The flag with the name under which it serves the model.
     pub served_name: &'static str,
     /// The path of its probes.
     pub health: &'static str,
+    /// The path of its metrics.
+    pub metrics: &'static str,
     /// The variable with additional arguments that its presets read.
     pub arguments: Option<&'static str>,
     /// Whether its presets serve TLS if the platform enables TLS.
@@ -37,6 +39,46 @@ pub struct Engine {
     pub tracing: Option<TracingFlags>,
     /// The fields of the spec that it cannot have, because its presets and flags do not implement them.
     pub refused: &'static [Refused],
+}
+
+/// The presets of an engine, lowest layer first.
+#[derive(Debug)]
+pub struct Presets {
+    /// Of pods that do everything.
+    pub whole: HalfPresets,
+    /// Of pods that decode.
+    pub decode: HalfPresets,
+    /// Of pods that only prefill.
+    pub prefill: HalfPresets,
+    /// Added if the service has LoRA adapters, unless it decodes.
+    pub adapters: &'static [&'static str],
+}
+
+/// The presets of one half of a workload. Empty lists are for what the engine refuses.
+#[derive(Debug)]
+pub struct HalfPresets {
+    /// On one node.
+    pub single: &'static [&'static str],
+    /// On several nodes, data parallel.
+    pub data: &'static [&'static str],
+    /// On several nodes, pipeline parallel.
+    pub pipeline: &'static [&'static str],
+}
+
+impl HalfPresets {
+    const NONE: Self = Self { single: &[], data: &[], pipeline: &[] };
+}
+
+impl Presets {
+    /// The presets of an engine that one preset starts, on one node.
+    const fn one(template: &'static [&'static str]) -> Self {
+        Self {
+            whole: HalfPresets { single: template, ..HalfPresets::NONE },
+            decode: HalfPresets::NONE,
+            prefill: HalfPresets::NONE,
+            adapters: &[],
+        }
+    }
 }
 
 /// Flags for LoRA adapters.
@@ -52,6 +94,13 @@ pub struct LoraFlags {
     pub max_cpu_adapters: &'static str,
     /// The adapters, as JSON objects of name and path.
     pub modules: &'static str,
+    /// The fields of these objects.
+    pub module_fields: [&'static str; 2],
+    /// Whether a shell evaluates the arguments once more.
+    pub is_evaluated: bool,
+    /// The field of a request that names the adapter. The routing sidecar sets it. `None` if the engine takes the adapter from
+    /// the name of the model.
+    pub request_field: Option<&'static str>,
 }
 
 /// Flags for tracing.
@@ -82,9 +131,27 @@ pub static VLLM: Engine = Engine {
     formats: &["vllm"],
     commands: &["vllm serve", "vllm.entrypoints"],
     images: &["vllm", "llm-d-cuda"],
-    template: Some(preset::TEMPLATE),
+    presets: Presets {
+        whole: HalfPresets {
+            single: &[preset::TEMPLATE],
+            data: &[preset::WORKER_DATA_PARALLEL],
+            pipeline: &["config-llm-worker-pipeline-parallel"],
+        },
+        decode: HalfPresets {
+            single: &[preset::DECODE_TEMPLATE],
+            data: &[preset::DECODE_WORKER_DATA_PARALLEL],
+            pipeline: &["config-llm-decode-worker-pipeline-parallel"],
+        },
+        prefill: HalfPresets {
+            single: &[preset::PREFILL_TEMPLATE],
+            data: &[preset::PREFILL_WORKER_DATA_PARALLEL],
+            pipeline: &["config-llm-prefill-worker-pipeline-parallel"],
+        },
+        adapters: &[],
+    },
     served_name: "--served-model-name",
     health: "/health",
+    metrics: "/metrics",
     arguments: Some("VLLM_ADDITIONAL_ARGS"),
     tls: true,
     published_name: true,
@@ -94,6 +161,9 @@ pub static VLLM: Engine = Engine {
         max_adapters: "--max-loras",
         max_cpu_adapters: "--max-cpu-loras",
         modules: "--lora-modules",
+        module_fields: ["name", "path"],
+        is_evaluated: true,
+        request_field: None,
     }),
     tracing: Some(TracingFlags {
         endpoint: "otlp-traces-endpoint",
@@ -110,15 +180,42 @@ pub static SGLANG: Engine = Engine {
     formats: &["sglang"],
     commands: &["sglang.launch_server", "sglang serve"],
     images: &["sglang"],
-    template: Some(preset::SGLANG_TEMPLATE),
+    presets: Presets {
+        whole: HalfPresets {
+            single: &[preset::SGLANG_TEMPLATE],
+            data: &[preset::SGLANG_TEMPLATE, preset::SGLANG_WORKER],
+            pipeline: &[preset::SGLANG_TEMPLATE, preset::SGLANG_WORKER],
+        },
+        decode: HalfPresets {
+            single: &[preset::SGLANG_TEMPLATE, preset::SGLANG_SIDECAR],
+            data: &[preset::SGLANG_TEMPLATE, preset::SGLANG_WORKER, preset::SGLANG_SIDECAR],
+            pipeline: &[preset::SGLANG_TEMPLATE, preset::SGLANG_WORKER, preset::SGLANG_SIDECAR],
+        },
+        prefill: HalfPresets {
+            single: &[preset::SGLANG_PREFILL],
+            data: &[preset::SGLANG_PREFILL, preset::SGLANG_PREFILL_WORKER],
+            pipeline: &[preset::SGLANG_PREFILL, preset::SGLANG_PREFILL_WORKER],
+        },
+        adapters: &[preset::SGLANG_SIDECAR],
+    },
     served_name: "--served-model-name",
     health: "/health",
+    metrics: "/metrics",
     arguments: None,
     tls: false,
     published_name: false,
-    // SGLang has `--lora-paths`, but takes the adapter of a request from `model: BASE:ADAPTER`. If a request names only the
-    // adapter, as clients of a service do, the base model answers.
-    lora: None,
+    // SGLang does not look an adapter up by the name of the model: a request that only names the adapter would be answered by
+    // the base model. So the adapter goes into a field of its own.
+    lora: Some(LoraFlags {
+        enable: "--enable-lora",
+        max_rank: "--max-lora-rank",
+        max_adapters: "--max-loras-per-batch",
+        max_cpu_adapters: "--max-loaded-loras",
+        modules: "--lora-paths",
+        module_fields: ["lora_name", "lora_path"],
+        is_evaluated: false,
+        request_field: Some("lora_path"),
+    }),
     tracing: Some(TracingFlags {
         endpoint: "otlp-traces-endpoint",
         constant: &[("enable-trace", None)],
@@ -126,37 +223,44 @@ pub static SGLANG: Engine = Engine {
     }),
     refused: &[
         Refused {
-            field: "spec.model.lora",
-            is_set: has_adapters,
-            instead: "SGLang answers a request for an adapter's name with the base model, because it expects \
-                      `BASE:ADAPTER`: remove spec.runtime to serve adapters with vLLM",
+            field: "spec.model.name",
+            is_set: |spec| is_taken_apart(&spec.model),
+            instead: "SGLang takes what follows a colon for the name of an adapter: use a name without a colon",
         },
-        PREFILL,
-        WORKER,
+        Refused {
+            field: "spec.model.lora.adapters",
+            is_set: |spec| adapters(spec).iter().any(|adapter| is_taken_apart(adapter)),
+            instead: "SGLang takes what follows a colon for the name of an adapter: use names without a colon",
+        },
+        Refused {
+            field: "spec.model.lora.maxCpuAdapters",
+            is_set: holds_too_few_adapters,
+            instead: "SGLang loads all adapters when it starts, and keeps those of a whole batch (maxAdapters, 8 if unset): \
+                      set at least the larger of both numbers, or remove the field",
+        },
         KV_CACHE,
-        DATA,
-        DATA_LOCAL,
-        PIPELINE,
-        EXPERT,
     ],
 };
 
 /// The server of TensorRT-LLM.
 pub static TENSORRT_LLM: Engine = Engine {
     name: "TensorRT-LLM",
-    label: "trtllm",
+    // The name under which pickers know its metrics.
+    label: "trtllm-serve",
     formats: &["tensorrt-llm", "tensorrt_llm", "tensorrtllm", "trtllm"],
     commands: &["trtllm-serve"],
     images: &["tensorrt-llm", "trtllm"],
-    template: None,
+    presets: Presets::one(&[preset::TENSORRT_LLM_TEMPLATE]),
     served_name: "--served_model_name",
     health: "/health",
+    // `/metrics` is JSON.
+    metrics: "/prometheus/metrics",
     arguments: None,
     tls: false,
     published_name: false,
     lora: None,
-    tracing: None,
-    refused: &[LORA, TRACING, PREFILL, WORKER, KV_CACHE, DATA, DATA_LOCAL, PIPELINE, EXPERT],
+    tracing: Some(TracingFlags { endpoint: "otlp_traces_endpoint", constant: &[], is_host_and_port: false }),
+    refused: &[LORA, PREFILL, WORKER, KV_CACHE, DATA, DATA_LOCAL],
 };
 
 /// The server of llama.cpp.
@@ -166,15 +270,16 @@ pub static LLAMA_CPP: Engine = Engine {
     formats: &["llama.cpp", "llamacpp", "gguf"],
     commands: &["llama-server"],
     images: &["llama.cpp", "llama-cpp"],
-    template: None,
+    presets: Presets::one(&[preset::LLAMA_CPP_TEMPLATE]),
     served_name: "--alias",
     health: "/health",
+    metrics: "/metrics",
     arguments: None,
     tls: false,
     published_name: false,
     lora: None,
     tracing: None,
-    refused: &[LORA, TRACING, PREFILL, WORKER, KV_CACHE, DATA, DATA_LOCAL, PIPELINE, EXPERT],
+    refused: &[LORA, TRACING, PREFILL, WORKER, KV_CACHE, TENSOR, DATA, DATA_LOCAL, PIPELINE, EXPERT],
 };
 
 /// All engines.
@@ -182,12 +287,16 @@ pub static ENGINES: [&Engine; 4] = [&VLLM, &SGLANG, &TENSORRT_LLM, &LLAMA_CPP];
 
 /// Names of runtimes that Longboat ships, and their engines. Admission knows the engine of a service that names one of them.
 /// The engine of any other runtime is known only when the runtime is read.
-static SHIPPED: [(&str, &Engine); 1] = [("kserve-llm-sglang", &SGLANG)];
+static SHIPPED: [(&str, &Engine); 3] = [
+    ("kserve-llm-sglang", &SGLANG),
+    ("longboat-tensorrt-llm", &TENSORRT_LLM),
+    ("longboat-llama-cpp", &LLAMA_CPP),
+];
 
 const LORA: Refused = Refused {
     field: "spec.model.lora",
     is_set: has_adapters,
-    instead: "the engine has no flags for adapters: remove spec.runtime to serve adapters with vLLM",
+    instead: "the engine cannot choose an adapter by the name in a request: remove spec.runtime to serve adapters with vLLM",
 };
 const TRACING: Refused = Refused {
     field: "spec.tracing",
@@ -212,6 +321,12 @@ const KV_CACHE: Refused = Refused {
     instead: "the engine's preset does not offload its KV cache: set the engine's own flags in args of the container \
               main, or remove spec.runtime to serve with vLLM",
 };
+const TENSOR: Refused = Refused {
+    field: "spec.parallelism.tensor",
+    is_set: |spec| parallelism(spec, ParallelismSpec::is_tensor_parallel),
+    instead: "the engine uses all devices of its pod by itself: remove spec.parallelism.tensor, and set the devices in \
+              resources of the container main",
+};
 const DATA: Refused = Refused {
     field: "spec.parallelism.data",
     is_set: |spec| parallelism(spec, |parallelism| parallelism.data.is_some()),
@@ -229,16 +344,37 @@ const ONE_RANK: &str = "the engine's preset has one rank in each pod: use spec.r
 const PIPELINE: Refused = Refused {
     field: "spec.parallelism.pipeline",
     is_set: |spec| parallelism(spec, ParallelismSpec::is_pipeline_parallel),
-    instead: "the engine has no preset for groups of pods: use spec.parallelism.tensor",
+    instead: "the engine uses all devices of its pod by itself: set the devices in resources of the container main",
 };
 const EXPERT: Refused = Refused {
     field: "spec.parallelism.expert",
     is_set: |spec| parallelism(spec, |parallelism| parallelism.expert),
-    instead: "the engine's preset does not set expert parallelism: set the engine's own flag in args of the container main",
+    instead: "the engine has no expert parallelism: remove the field, or remove spec.runtime to serve with vLLM",
 };
 
+fn adapters(spec: &LLMInferenceServiceSpec) -> &[ModelSpec] {
+    spec.model.lora.as_ref().map_or(&[], |lora| &lora.adapters)
+}
+
 fn has_adapters(spec: &LLMInferenceServiceSpec) -> bool {
-    spec.model.lora.as_ref().is_some_and(|lora| !lora.adapters.is_empty())
+    !adapters(spec).is_empty()
+}
+
+/// Whether SGLang takes the name apart, at the first colon.
+fn is_taken_apart(model: &ModelSpec) -> bool {
+    model.name.as_ref().is_some_and(|name| name.contains(':'))
+}
+
+/// Whether fewer adapters stay in memory than SGLang loads, or than a batch may use.
+fn holds_too_few_adapters(spec: &LLMInferenceServiceSpec) -> bool {
+    /// SGLang's default of `--max-loras-per-batch`.
+    const BATCH: i32 = 8;
+    let lora = spec.model.lora.as_ref().filter(|lora| !lora.adapters.is_empty());
+    lora.is_some_and(|lora| {
+        let batch = lora.max_adapters.unwrap_or(BATCH);
+        let loaded = i32::try_from(lora.adapters.len()).unwrap_or(i32::MAX);
+        lora.max_cpu_adapters.is_some_and(|limit| limit < batch.max(loaded))
+    })
 }
 
 fn parallelism(spec: &LLMInferenceServiceSpec, is_set: fn(&ParallelismSpec) -> bool) -> bool {
@@ -271,7 +407,11 @@ impl Engine {
     /// The engine that a container's command line starts.
     pub fn of_command(container: &Container) -> Option<&'static Self> {
         let parts = container.command.iter().flatten().chain(container.args.iter().flatten());
-        let words = parts.map(String::as_str).collect::<Vec<_>>().join(" ");
+        Self::of_words(&parts.map(String::as_str).collect::<Vec<_>>().join(" "))
+    }
+
+    /// The engine that a script or a command line starts.
+    pub fn of_words(words: &str) -> Option<&'static Self> {
         ENGINES.into_iter().find(|engine| engine.commands.iter().any(|command| words.contains(command)))
     }
 

@@ -25,6 +25,18 @@ pub mod preset {
     pub const SGLANG_TEMPLATE: &str = "config-sglang-template";
     /// Single-node decode server.
     pub const DECODE_TEMPLATE: &str = "config-llm-decode-template";
+    /// Workers of SGLang on several nodes, beside [`SGLANG_TEMPLATE`].
+    pub const SGLANG_WORKER: &str = "config-sglang-worker";
+    /// The routing sidecar before SGLang, beside [`SGLANG_TEMPLATE`].
+    pub const SGLANG_SIDECAR: &str = "config-sglang-sidecar";
+    /// Prefill server of SGLang.
+    pub const SGLANG_PREFILL: &str = "config-sglang-prefill-template";
+    /// Workers of SGLang's prefill server on several nodes, beside [`SGLANG_PREFILL`].
+    pub const SGLANG_PREFILL_WORKER: &str = "config-sglang-prefill-worker";
+    /// Single-node model server of TensorRT-LLM.
+    pub const TENSORRT_LLM_TEMPLATE: &str = "config-tensorrt-llm-template";
+    /// Single-node model server of llama.cpp.
+    pub const LLAMA_CPP_TEMPLATE: &str = "config-llama-cpp-template";
     /// Multi-node data-parallel model server.
     pub const WORKER_DATA_PARALLEL: &str = "config-llm-worker-data-parallel";
     /// Multi-node data-parallel decode server.
@@ -64,12 +76,21 @@ pub mod preset {
         TOKENIZER,
         TRACING,
     ];
+    /// Presets of engines that the reference does not have. Services do not pin them, as they pin no presets of their own.
+    pub const ENGINES: [&str; 6] = [
+        SGLANG_WORKER,
+        SGLANG_SIDECAR,
+        SGLANG_PREFILL,
+        SGLANG_PREFILL_WORKER,
+        TENSORRT_LLM_TEMPLATE,
+        LLAMA_CPP_TEMPLATE,
+    ];
     /// Presets that only services use which pinned them before they left the well-known ones.
     pub const RETIRED: [&str; 1] = [SCHEDULER_LATENCY_PREDICTOR];
 
     /// Every preset that is shipped.
     pub fn shipped() -> impl Iterator<Item = &'static str> {
-        WELL_KNOWN.into_iter().chain(RETIRED)
+        WELL_KNOWN.into_iter().chain(ENGINES).chain(RETIRED)
     }
 }
 

@@ -157,7 +157,7 @@ impl Composer {
         )?;
         rewrite::picker_port(&mut spec);
         if let Some(runtime) = &runtime {
-            runtime.check(&spec, &own, &layers)?;
+            runtime.check(&spec, &own, &layers, &inputs.platform.images)?;
         }
         lora::adapters(&spec)?;
         Ok(Effective {

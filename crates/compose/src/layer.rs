@@ -8,7 +8,7 @@ use longboat_api::{
     v1alpha2::LLMInferenceServiceConfig,
 };
 use longboat_key::{Key, Name, Namespace};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::{codec, compose::fill_containers, error::ComposeError, provenance::Origin, schema};
 
@@ -24,7 +24,7 @@ pub struct Layer {
 }
 
 /// What a layer knows about its runtime.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Runtime {
     /// The engine that the runtime starts.
     pub(crate) engine: Option<&'static Engine>,
@@ -74,6 +74,34 @@ impl Layer {
         let mut spec = codec::normalise(schema::spec(), spec)?;
         fill_containers(&mut spec);
         Ok(Self { key, runtime: None, spec, internal: BTreeMap::new() })
+    }
+
+    /// The layer of a runtime for a service with these fields: what the runtime says about its pod applies to all of them.
+    pub(crate) fn for_pods_of(self: Arc<Self>, service: &Value) -> Arc<Self> {
+        let workers = |workload: &Value| workload.get("worker").is_some_and(|worker| !worker.is_null());
+        let prefill = service.get("prefill").filter(|prefill| !prefill.is_null());
+        let Some(pod) = self.spec.get("template").cloned() else { return self };
+        if prefill.is_none() && !workers(service) {
+            return self;
+        }
+        let mut spec = self.spec.clone();
+        if workers(service) {
+            spec["worker"] = pod.clone();
+        }
+        if let Some(prefill) = prefill {
+            let mut half = Map::from_iter([("template".to_owned(), pod.clone())]);
+            half.extend(
+                ["labels", "annotations"]
+                    .into_iter()
+                    .filter_map(|field| Some((field.to_owned(), self.spec.get(field)?.clone()))),
+            );
+            if workers(prefill) {
+                half.insert("worker".to_owned(), pod);
+            }
+            spec["prefill"] = half.into();
+        }
+        let (key, runtime, internal) = (self.key.clone(), self.runtime, self.internal.clone());
+        Arc::new(Self { key, runtime, spec, internal })
     }
 
     /// The name of the config or runtime.

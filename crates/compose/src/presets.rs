@@ -12,9 +12,15 @@ use serde_json::Value;
 use crate::{pin::PresetNames, select};
 
 /// The file name (which is the suffix of the preset's name) and the text of each preset.
-static FILES: [(&str, &str); 14] = [
+static FILES: [(&str, &str); 20] = [
     ("config-llm-template", include_str!("../../../presets/config-llm-template.yaml")),
     ("config-sglang-template", include_str!("../../../presets/config-sglang-template.yaml")),
+    ("config-sglang-worker", include_str!("../../../presets/config-sglang-worker.yaml")),
+    ("config-sglang-sidecar", include_str!("../../../presets/config-sglang-sidecar.yaml")),
+    ("config-sglang-prefill-template", include_str!("../../../presets/config-sglang-prefill-template.yaml")),
+    ("config-sglang-prefill-worker", include_str!("../../../presets/config-sglang-prefill-worker.yaml")),
+    ("config-tensorrt-llm-template", include_str!("../../../presets/config-tensorrt-llm-template.yaml")),
+    ("config-llama-cpp-template", include_str!("../../../presets/config-llama-cpp-template.yaml")),
     ("config-llm-decode-template", include_str!("../../../presets/config-llm-decode-template.yaml")),
     (
         "config-llm-worker-data-parallel",
@@ -48,8 +54,11 @@ static FILES: [(&str, &str); 14] = [
 ];
 
 /// The runtimes that this build ships.
-static RUNTIMES: [(&str, &str); 1] =
-    [("kserve-llm-sglang", include_str!("../../../runtimes/kserve-llm-sglang.yaml"))];
+static RUNTIMES: [(&str, &str); 3] = [
+    ("kserve-llm-sglang", include_str!("../../../runtimes/kserve-llm-sglang.yaml")),
+    ("longboat-tensorrt-llm", include_str!("../../../runtimes/longboat-tensorrt-llm.yaml")),
+    ("longboat-llama-cpp", include_str!("../../../runtimes/longboat-llama-cpp.yaml")),
+];
 
 /// A preset that does not parse, which is a mistake in this build.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -13,6 +13,7 @@ use crate::{
     compose::Inputs,
     error::{ComposeError, RefusedField},
     layer::Layer,
+    platform::Images,
     provenance::Origin,
 };
 
@@ -63,12 +64,7 @@ impl ServiceRuntime {
                  and set the image of the container main in spec.template",
                 engine.name
             )),
-            Some(engine) if engine.template.is_some() => Ok(Some(Self { layer, engine })),
-            Some(engine) => unsupported(format!(
-                "there is no preset for its engine {}: remove spec.runtime, and set image and command of the container \
-                 main in spec.template",
-                engine.name
-            )),
+            Some(engine) => Ok(Some(Self { layer: layer.for_pods_of(decision), engine })),
             None => unsupported(
                 "its engine is unknown: expected a format in its spec.supportedModelFormats that names an engine, such \
                  as sglang or vllm"
@@ -77,12 +73,14 @@ impl ServiceRuntime {
         }
     }
 
-    /// Refuses fields of the merged spec that the engine cannot have, and names the layers that set them.
+    /// Refuses fields of the merged spec that the engine cannot have, and names the layers that set them. `images` are those of
+    /// the presets.
     pub(crate) fn check(
         &self,
         spec: &LLMInferenceServiceSpec,
         own: &Value,
         layers: &[Arc<Layer>],
+        images: &Images,
     ) -> Result<(), ComposeError> {
         let origin = |path: &str| {
             let pointer = path.trim_start_matches("spec").replace('.', "/");
@@ -90,12 +88,26 @@ impl ServiceRuntime {
             let layer = below.find(|layer| layer.spec().pointer(&pointer).is_some());
             layer.map_or(Origin::Service, |layer| layer.origin())
         };
-        let refused = self.engine.refused(spec).map(|refused| RefusedField {
-            path: refused.field,
-            origin: origin(refused.field),
-            why: refused.why(self.engine, &self.layer.name()),
-        });
-        let fields: Vec<RefusedField> = refused.collect();
+        let mut fields: Vec<RefusedField> = self
+            .engine
+            .refused(spec)
+            .map(|refused| RefusedField {
+                path: refused.field,
+                origin: origin(refused.field),
+                why: refused.why(self.engine, &self.layer.name()),
+            })
+            .collect();
+        let needs_our_sidecar = self.engine.lora.as_ref().is_some_and(|flags| flags.request_field.is_some());
+        let has_adapters = spec.model.lora.as_ref().is_some_and(|lora| !lora.adapters.is_empty());
+        if needs_our_sidecar && has_adapters && *images == Images::Reference {
+            let why = format!(
+                "not possible with {} and the images of the reference, because only Longboat's routing sidecar tells the engine \
+                 the adapter of a request: remove `\"image\": \"reference\"` from key longboat of the platform's ConfigMap, or \
+                 remove spec.runtime to serve adapters with vLLM",
+                self.engine.name
+            );
+            fields.push(RefusedField { path: "spec.model.lora", origin: origin("spec.model.lora"), why });
+        }
         if fields.is_empty() {
             return Ok(());
         }

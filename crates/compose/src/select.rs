@@ -1,6 +1,9 @@
 //! Selects the presets of a service.
 
-use longboat_api::{engine::Engine, names::preset};
+use longboat_api::{
+    engine::{Engine, HalfPresets},
+    names::preset,
+};
 use serde_json::Value;
 
 use crate::version::{self, Version};
@@ -62,33 +65,16 @@ pub(crate) fn presets(spec: &Value, engine: &Engine, pins_predictor: bool) -> Ve
     if spec.get("tracing").is_some() {
         chosen.push(preset::TRACING);
     }
-    match spec.get("prefill") {
-        Some(prefill) => {
-            chosen.extend(workload(
-                prefill,
-                [
-                    preset::PREFILL_TEMPLATE,
-                    preset::PREFILL_WORKER_DATA_PARALLEL,
-                    "config-llm-prefill-worker-pipeline-parallel",
-                ],
-            ));
-            chosen.extend(workload(
-                spec,
-                [
-                    preset::DECODE_TEMPLATE,
-                    preset::DECODE_WORKER_DATA_PARALLEL,
-                    "config-llm-decode-worker-pipeline-parallel",
-                ],
-            ));
+    let presets = &engine.presets;
+    if let Some(prefill) = spec.get("prefill") {
+        chosen.extend(workload(prefill, &presets.prefill));
+        chosen.extend(workload(spec, &presets.decode));
+    } else {
+        chosen.extend(workload(spec, &presets.whole));
+        let adapters = spec.pointer("/model/lora/adapters").and_then(Value::as_array);
+        if adapters.is_some_and(|adapters| !adapters.is_empty()) {
+            chosen.extend(presets.adapters);
         }
-        None => chosen.extend(workload(
-            spec,
-            [
-                engine.template.unwrap_or(preset::TEMPLATE),
-                preset::WORKER_DATA_PARALLEL,
-                "config-llm-worker-pipeline-parallel",
-            ],
-        )),
     }
     chosen
 }
@@ -108,7 +94,17 @@ pub(crate) fn reason(suffix: &str) -> &'static str {
         preset::ROUTER_ROUTE => "spec.router.route is set without routes of its own",
         preset::TRACING => "spec.tracing is set",
         preset::TEMPLATE => "a model server on one node: neither spec.worker nor spec.prefill is set",
-        preset::SGLANG_TEMPLATE => "a model server on one node, and the engine of spec.runtime is SGLang",
+        preset::SGLANG_TEMPLATE => "the engine of spec.runtime is SGLang",
+        preset::SGLANG_WORKER => "spec.worker is set, and the engine of spec.runtime is SGLang",
+        preset::SGLANG_SIDECAR => {
+            "spec.prefill or spec.model.lora.adapters is set, and the engine of spec.runtime is SGLang"
+        }
+        preset::SGLANG_PREFILL => "spec.prefill is set, and the engine of spec.runtime is SGLang",
+        preset::SGLANG_PREFILL_WORKER => {
+            "spec.prefill.worker is set, and the engine of spec.runtime is SGLang"
+        }
+        preset::TENSORRT_LLM_TEMPLATE => "the engine of spec.runtime is TensorRT-LLM",
+        preset::LLAMA_CPP_TEMPLATE => "the engine of spec.runtime is llama.cpp",
         preset::WORKER_DATA_PARALLEL => "spec.worker is set, with data parallelism",
         preset::PREFILL_TEMPLATE => "spec.prefill is set without a worker",
         preset::PREFILL_WORKER_DATA_PARALLEL => "spec.prefill.worker is set, with data parallelism",
@@ -120,25 +116,21 @@ pub(crate) fn reason(suffix: &str) -> &'static str {
     }
 }
 
-/// The preset of one workload: for a single node, data parallelism or pipeline parallelism. Returns `None` for workers with
-/// neither.
-fn workload(
-    spec: &Value,
-    [single, data_parallel, pipeline_parallel]: [&'static str; 3],
-) -> Option<&'static str> {
+/// The presets of one workload: for a single node, data parallelism or pipeline parallelism. Empty for workers with neither.
+fn workload(spec: &Value, presets: &HalfPresets) -> &'static [&'static str] {
     if spec.get("worker").is_none() {
-        return Some(single);
+        return presets.single;
     }
     let positive = |field: &str| {
         let number = spec.get("parallelism").and_then(|all| all.get(field)).and_then(Value::as_i64);
         number.is_some_and(|number| number > 0)
     };
     if positive("data") || positive("dataLocal") {
-        Some(data_parallel)
+        presets.data
     } else if positive("pipeline") {
-        Some(pipeline_parallel)
+        presets.pipeline
     } else {
-        None
+        &[]
     }
 }
 

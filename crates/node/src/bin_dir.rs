@@ -31,9 +31,11 @@ pub(crate) fn create(dir: &Path, executable: &Path, engine: &Engine) -> io::Resu
             _ => symlink(executable, &path)?,
         }
     }
-    for name in ["python", "python3"] {
+    let pythons = ["python", "python3"].map(|name| (name, python_script(dir, name)));
+    let servers = roles::SERVERS.iter().map(|(name, arguments)| (*name, server_script(dir, arguments)));
+    for (name, script) in pythons.into_iter().chain(servers) {
         let path = dir.join(name);
-        fs::write(&path, python_script(dir, name))?;
+        fs::write(&path, script)?;
         fs::set_permissions(&path, fs::Permissions::from_mode(0o700))?;
     }
     Ok(())
@@ -54,6 +56,11 @@ fn python_script(dir: &Path, name: &str) -> String {
          exec {name} \"$@\"\n",
         module = roles::SGLANG_MODULE,
     )
+}
+
+/// Runs the simulator in place of the server of an engine.
+fn server_script(dir: &Path, arguments: &[&str]) -> String {
+    format!("#!/bin/sh\nexec {}/longboat {} \"$@\"\n", dir.display(), arguments.join(" "))
 }
 
 fn engine_script(dir: &Path, command: &str) -> String {
@@ -105,5 +112,7 @@ mod tests {
             "sim --simulated-engine=sglang --port 8000 a b\n"
         );
         assert!(!python(&["-m", "other"]).contains("sim"));
+        let out = Command::new(bin.join("llama-server")).args(["--alias", "a b"]).output().unwrap();
+        assert_eq!(String::from_utf8(out.stdout).unwrap(), "sim --simulated-engine=llamacpp --alias a b\n");
     }
 }

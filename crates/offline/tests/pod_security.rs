@@ -119,11 +119,14 @@ fn violations(pod: &Value) -> Vec<String> {
     found
 }
 
-/// Whether a preset needs to violate the rule. The images of tokenizers and of SGLang run as root.
+/// Whether a preset needs to violate the rule. The images of tokenizers and of engines other than vLLM run as root.
 fn is_needed(case: &str, workload: &str, violation: &str) -> bool {
+    let other_engine = ["sglang", "tensorrt-llm", "llama-cpp"]
+        .iter()
+        .any(|engine| case.starts_with(&format!("compose/{engine}")));
     match violation {
         "main: adds IPC_LOCK, SYS_RAWIO, NET_RAW" => true,
-        "main: may run as root" => workload.ends_with("-tokenizer") || case.starts_with("compose/sglang/"),
+        "main: may run as root" => workload.ends_with("-tokenizer") || other_engine,
         _ => false,
     }
 }

@@ -58,6 +58,8 @@ pub(crate) struct Fields {
     pub(crate) guided_choice: Option<Value>,
     pub(crate) guided_grammar: Option<Value>,
     pub(crate) kv_transfer_params: Option<Transfer>,
+    /// SGLang: the adapter.
+    pub(crate) lora_path: Option<String>,
     pub(crate) ec_transfer_params: Option<Embeddings>,
     pub(crate) cache_hit_threshold: Option<f64>,
     pub(crate) bootstrap_host: Option<String>,

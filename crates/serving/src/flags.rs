@@ -113,7 +113,10 @@ impl Flag {
         let wrong = |value: &str| {
             self.invalid(format!("`{value}`: expected NAME=PATH, or JSON with `name` and `path`"))
         };
-        let text = |json: &serde_json::Value, key: &str| json[key].as_str().map(str::to_owned);
+        // SGLang calls them `lora_name` and `lora_path`.
+        let text = |json: &serde_json::Value, key: &str| {
+            json[key].as_str().or_else(|| json[format!("lora_{key}")].as_str()).map(str::to_owned)
+        };
         let one = |value: &String| match serde_json::from_str::<serde_json::Value>(value) {
             Ok(json) => match (text(&json, "name"), text(&json, "path")) {
                 (Some(name), Some(path)) => Ok(Adapter { name, path, base: text(&json, "base_model_name") }),

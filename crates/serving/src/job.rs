@@ -49,6 +49,7 @@ pub(crate) struct Conversation<'a> {
     pub(crate) shape: Option<(Shape, String)>,
     pub(crate) part: Part,
     pub(crate) handover: Handover,
+    pub(crate) adapter: Option<String>,
 }
 
 /// Returns the model name for the response: the requested name if it is served, or the first name if the request has none,
@@ -58,7 +59,8 @@ pub(crate) fn known_model(model: &Arc<dyn Model>, asked: Option<&str>) -> Result
     match asked {
         None | Some("") => Ok(card.names.first().cloned().unwrap_or_default()),
         Some(name)
-            if card.names.iter().any(|known| known == name)
+            if model.answers_any_model()
+                || card.names.iter().any(|known| known == name)
                 || model.adapters().iter().any(|known| known.name == name) =>
         {
             Ok(name.to_owned())
@@ -100,6 +102,7 @@ pub(crate) fn chat(model: &Arc<dyn Model>, fields: &Fields) -> Result<ParsedRequ
         shape: shape::read(fields)?,
         part: fields.part(),
         handover: fields.handover(),
+        adapter: fields.lora_path.clone(),
     };
     Ok(ParsedRequest { output: output(fields)?, job: converse(model, name, conversation)? })
 }
@@ -122,6 +125,7 @@ pub(crate) fn converse(
         shape,
         part,
         handover,
+        adapter,
     } = conversation;
     let text = lay_out(model.as_ref(), &messages, &known_tools, &wishes)?;
     let follows_a_tool = messages.last().is_some_and(|message| message.role == Role::Tool);
@@ -134,6 +138,7 @@ pub(crate) fn converse(
     let shape_field = shape_field.unwrap_or_default();
     Ok(Job {
         model: name,
+        adapter,
         prompts,
         copies,
         sampling,
@@ -175,6 +180,7 @@ pub(crate) fn completion(model: &Arc<dyn Model>, fields: &Fields) -> Result<Pars
     let (shape, shape_field) = shape::read(fields)?.unzip();
     let job = Job {
         model: name,
+        adapter: fields.lora_path.clone(),
         prompts,
         copies: sampling::copies(fields)?,
         sampling,

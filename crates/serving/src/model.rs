@@ -48,6 +48,11 @@ pub trait Model: Send + Sync + 'static {
     /// Returns the model's adapters, which requests select by name.
     fn adapters(&self) -> Vec<Adapter>;
 
+    /// Whether requests for models that are not served are answered all the same.
+    fn answers_any_model(&self) -> bool {
+        false
+    }
+
     /// Whether requests may load and unload adapters.
     fn lends_adapters(&self) -> bool {
         false
@@ -117,6 +122,8 @@ pub struct Prompt {
 pub struct Job {
     /// The requested model or adapter.
     pub model: String,
+    /// SGLang: the adapter that the request names beside the model.
+    pub adapter: Option<String>,
     /// The prompts, at least one.
     pub prompts: Vec<Prompt>,
     /// The number of answers per prompt, at least one. Answers are numbered prompt by prompt.

@@ -17,6 +17,7 @@ mod flow;
 pub mod fuzzing;
 mod headers;
 mod metrics;
+mod model_fields;
 mod object;
 mod pieces;
 mod proxy;

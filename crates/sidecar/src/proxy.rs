@@ -136,11 +136,12 @@ impl Proxy {
             }
         };
         let is_chunked = self.settings.chunk.is_some() && head.uri.path() == api::CHAT;
-        if target.is_none() && source.is_none() && encoders.is_empty() && !is_chunked {
+        let has_fields = !self.settings.model_fields.is_empty();
+        if target.is_none() && source.is_none() && encoders.is_empty() && !is_chunked && !has_fields {
             return self.pass(head, body, rank, peer).await;
         }
         let body = match upload::held(Upload::new(body), self.settings.body_limit, &self.bodies).await {
-            Ok(body) => body,
+            Ok(body) => self.settings.model_fields.add(body),
             Err(fault) => {
                 self.metrics.count(Outcome::Refused);
                 return fault.answer();

@@ -6,12 +6,12 @@ use std::{net::IpAddr, path::PathBuf, time::Duration};
 use longboat_serving::{Adapter, ArgsError, CommandLine, Flag, Purpose, kv_events};
 
 use crate::{
+    dialect::{self, Dialect},
     duration,
     engine::storage::{self, Storage},
     faults::{Faults, Kind},
     handover,
     media::MediaArgs,
-    sglang,
 };
 
 /// The simulated vLLM release. Presets choose flags by the output of `vllm --version`.
@@ -30,12 +30,19 @@ pub(crate) enum Mode {
 }
 
 /// The engine whose command line and metrics the simulator has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum SimulatedEngine {
-    #[default]
-    Vllm,
-    /// SGLang shows its metrics only if `--enable-metrics` is set.
-    Sglang { metrics: bool },
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct SimulatedEngine {
+    /// `None` means vLLM.
+    pub(crate) dialect: Option<&'static Dialect>,
+    /// Whether it was told to have metrics.
+    pub(crate) has_metrics: bool,
+}
+
+impl PartialEq for SimulatedEngine {
+    fn eq(&self, other: &Self) -> bool {
+        let label = |engine: &Self| engine.dialect.map(|dialect| dialect.engine.label);
+        label(self) == label(other) && self.has_metrics == other.has_metrics
+    }
 }
 
 /// The simulated times.
@@ -116,16 +123,17 @@ impl Args {
         defaults
     }
 
-    /// Parses the arguments of `longboat sim`, with the reference simulator's defaults: no latency at all. If they say
-    /// `--simulated-engine sglang`, the others are those of `sglang.launch_server`, and the latencies those of an engine.
+    /// Parses the arguments of `longboat sim`, with the reference simulator's defaults: no latency at all. If they name another
+    /// engine than vLLM, the others are those of its server, and the latencies those of an engine.
     pub fn simulator<S: AsRef<str>>(arguments: &[S]) -> Result<Self, ArgsError> {
         let flags = CommandLine::parse(arguments).flags;
         let engine =
             flags.iter().rfind(|flag| flag.name == "simulated-engine").map(Flag::text).transpose()?;
-        if engine != Some("sglang") {
+        let Some(dialect) = engine.and_then(Dialect::of) else {
             return Self::defaults().parse(arguments);
-        }
-        Self { engine: SimulatedEngine::Sglang { metrics: false }, ..Self::realistic() }.parse(arguments)
+        };
+        let engine = SimulatedEngine { dialect: Some(dialect), has_metrics: false };
+        Self { engine, ..Self::realistic() }.parse(arguments)
     }
 
     /// The port to listen on. With 0, the system chooses the port.
@@ -171,13 +179,15 @@ impl Args {
 
     fn parse<S: AsRef<str>>(mut self, arguments: &[S]) -> Result<Self, ArgsError> {
         let mut certificate = (None, None);
-        let CommandLine { words, mut flags } = CommandLine::parse(arguments);
-        if let SimulatedEngine::Sglang { metrics } = &mut self.engine {
-            *metrics = flags.iter().any(|flag| flag.name == "enable-metrics");
-            flags.retain(|flag| flag.name != "enable-metrics");
+        let CommandLine { mut words, mut flags } = CommandLine::parse(arguments);
+        if let Some(dialect) = self.engine.dialect {
+            let turns_on = |flag: &Flag| Some(flag.name.as_str()) == dialect.metrics_flag;
+            self.engine.has_metrics = dialect.metrics_flag.is_none() || flags.iter().any(turns_on);
+            flags.retain(|flag| !turns_on(flag));
             for flag in &mut flags {
-                flag.name = sglang::flag(&flag.name).to_owned();
+                flag.name = dialect.flag(&flag.name).to_owned();
             }
+            words = dialect.arguments(words);
         }
         let mut words = words.into_iter();
         self.model = words.next().unwrap_or_default();
@@ -187,9 +197,10 @@ impl Args {
             match flag.name.as_str() {
                 "simulated-engine" => match flag.text()? {
                     // `simulator` has chosen by it already.
-                    "vllm" | "sglang" => {}
+                    "vllm" => {}
+                    other if self.engine.dialect.is_some_and(|dialect| dialect.engine.label == other) => {}
                     other => {
-                        let expected = format!("unknown engine `{other}`; expected `vllm` or `sglang`");
+                        let expected = format!("unknown engine `{other}`; expected {}", dialect::NAMES);
                         return Err(flag.invalid(expected));
                     }
                 },
@@ -346,11 +357,46 @@ mod tests {
             "64",
         ])
         .unwrap();
-        assert_eq!(args.engine, SimulatedEngine::Sglang { metrics: true });
+        assert_eq!(args.engine, SimulatedEngine { dialect: Dialect::of("sglang"), has_metrics: true });
         assert_eq!((args.model.as_str(), args.served_names), ("/mnt/models", vec!["org/model".to_owned()]));
         assert_eq!((args.max_model_len, args.block_size, args.max_num_seqs), (4096, 64, 256));
         assert_eq!(args.ignored, ["--tp"]);
         assert!(Args::simulator(&["--simulated-engine=other", "m"]).is_err());
+    }
+
+    #[test]
+    fn the_command_lines_of_other_servers_are_understood() {
+        let arguments = [
+            "--simulated-engine=trtllm-serve",
+            "serve",
+            "/mnt/models",
+            "--served_model_name",
+            "org/m",
+            "--max_seq_len",
+            "4096",
+            "--tp_size",
+            "2",
+        ];
+        let args = Args::simulator(&arguments).unwrap();
+        assert_eq!((args.model.as_str(), args.max_model_len), ("/mnt/models", 4096));
+        assert_eq!((args.served_names, args.engine.has_metrics), (vec!["org/m".to_owned()], true));
+        let arguments = [
+            "--simulated-engine=llamacpp",
+            "--model",
+            "/m.gguf",
+            "--alias",
+            "m",
+            "--metrics",
+            "--parallel",
+            "4",
+        ];
+        let args = Args::simulator(&arguments).unwrap();
+        assert_eq!((args.model.as_str(), args.max_num_seqs), ("/m.gguf", 4));
+        assert_eq!((args.served_names, args.engine.has_metrics), (vec!["m".to_owned()], true));
+        let adapter = r#"{"lora_name":"sql","lora_path":"/mnt/lora/sql"}"#;
+        let args =
+            Args::simulator(&["--simulated-engine=sglang", "--model-path", "m", "--lora-paths", adapter]);
+        assert_eq!(args.unwrap().adapters[0].name, "sql");
     }
 
     #[test]

@@ -2,8 +2,8 @@
 
 /// The flags that have an effect. Every other flag is accepted and reported as ignored.
 pub const HELP: &str = "\
---simulated-engine vllm|sglang      engine whose metrics the simulator has; with sglang, the other flags are those of sglang.launch_server,
-                                    such as --model-path and --context-length [vllm]
+--simulated-engine vllm|sglang|trtllm-serve|llamacpp  engine whose metrics the simulator has; the other flags are those of its server,
+                                    such as SGLang's --model-path and --context-length [vllm]
 --host ADDRESS                      address to listen on [127.0.0.1]
 --port PORT                         port to listen on; 0 for any free one [8000]
 --model MODEL                       model, if it is not the first argument
@@ -64,7 +64,7 @@ mod tests {
         let names = arms.flat_map(|(names, _)| names.split(" | "));
         let known: BTreeSet<&str> = names
             .map(|name| name.trim_matches('"'))
-            .filter(|name| !["random", "echo", "vllm", "sglang"].contains(name))
+            .filter(|name| !["random", "echo", "vllm"].contains(name))
             .collect();
         assert_eq!(explained, known);
     }

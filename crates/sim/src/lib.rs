@@ -6,6 +6,7 @@
 //! choice, the generated answer has this form, or the request is refused.
 
 mod args;
+mod dialect;
 mod duration;
 mod engine;
 mod faults;
@@ -18,7 +19,6 @@ mod kv_events_tests;
 mod media;
 mod model;
 mod server;
-mod sglang;
 mod structured_output;
 mod text;
 mod vectors;

@@ -9,6 +9,7 @@ use std::{
 
 use futures::{FutureExt, StreamExt, future::BoxFuture};
 use http::{HeaderMap, HeaderName, HeaderValue};
+use longboat_api::engine::VLLM;
 use longboat_serving::{Adapter, Card, Job, JobStart, Layout, Media, Model, Part, Refusal, Tool, Vectors};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
@@ -16,17 +17,20 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     Args,
-    args::{SimulatedEngine, VERSION},
+    args::VERSION,
     engine::{Engine, encoder},
     generation,
     handover::{self, Caches},
-    sglang, text, vectors,
+    text, vectors,
 };
 
 /// The response header with the engine whose KV cache was used. The answer itself does not show it.
 const SOURCE: HeaderName = HeaderName::from_static("x-simulated-kv-source");
 /// The response header with the engine whose embeddings were used.
 const EMBEDDINGS_SOURCE: HeaderName = HeaderName::from_static("x-simulated-ec-source");
+
+/// The response header with the adapter that answered.
+const ADAPTER: HeaderName = HeaderName::from_static("x-simulated-adapter");
 
 /// A model that generates filler answers.
 pub struct Simulator {
@@ -66,6 +70,39 @@ impl Simulator {
     pub(crate) fn engines(&self) -> Value {
         let (host, port) = self.engine.args.address();
         json!({ "0": { "engine_id": self.id, "worker_addr": SocketAddr::new(host, port).to_string() } })
+    }
+
+    /// The path of the metrics, if it is not vLLM's.
+    pub(crate) fn own_metrics_path(&self) -> Option<&'static str> {
+        let path = self.engine.args.engine.dialect?.engine.metrics;
+        (path != VLLM.metrics).then_some(path)
+    }
+
+    /// The metrics, under the names of the simulated engine.
+    pub(crate) fn page(&self) -> String {
+        let engine = self.engine.args.engine;
+        match engine.dialect {
+            None => self.engine.page(),
+            Some(dialect) if engine.has_metrics => dialect.page(&self.engine.page()),
+            Some(_) => "# EOF\n".to_owned(),
+        }
+    }
+
+    /// The adapter that answers a request. vLLM knows it by the name of the model, SGLang by a field, or by what follows a colon
+    /// in the name of the model.
+    fn adapter<'a>(&self, job: &'a Job) -> Result<Option<&'a str>, Refusal> {
+        let args = &self.engine.args;
+        let is_loaded = |name: &str| args.adapters.iter().any(|known| known.name == name);
+        if !self.answers_any_model() {
+            return Ok(Some(job.model.as_str()).filter(|name| is_loaded(name)));
+        }
+        let in_model = job.model.split_once(':').map(|(_, adapter)| adapter);
+        match in_model.or(job.adapter.as_deref()) {
+            Some(name) if !is_loaded(name) => {
+                Err(Refusal::bad_request(format!("Got LoRA adapter that has never been loaded: {name}")))
+            }
+            named => Ok(named),
+        }
     }
 
     /// Publishes the events of the cache, if this is configured, until the returned tasks are dropped.
@@ -127,6 +164,7 @@ impl Model for Simulator {
     fn start(self: Arc<Self>, mut job: Job) -> BoxFuture<'static, Result<JobStart, Refusal>> {
         async move {
             let args = &self.engine.args;
+            let adapter = self.adapter(&job)?.and_then(|name| HeaderValue::from_str(name).ok());
             if let Some(refusal) = args.faults.refusal() {
                 return Err(refusal);
             }
@@ -148,6 +186,7 @@ impl Model for Simulator {
             let caches = Caches::of(&job, args);
             let generation = generation::start(&self.engine, &job, caches).await?;
             let mut headers = HeaderMap::new();
+            headers.extend(adapter.map(|name| (ADAPTER, name)));
             let source = handover::source(&job).filter(|_| caches.has_come);
             if let Some(host) = source.and_then(|host| HeaderValue::from_str(host).ok()) {
                 headers.insert(SOURCE, host);
@@ -173,12 +212,12 @@ impl Model for Simulator {
     }
 
     fn metrics(&self) -> String {
-        let page = self.engine.page();
-        match self.engine.args.engine {
-            SimulatedEngine::Vllm => page,
-            SimulatedEngine::Sglang { metrics: true } => sglang::page(&page),
-            SimulatedEngine::Sglang { metrics: false } => "# EOF\n".to_owned(),
-        }
+        // At this path, TensorRT-LLM has a list of iterations in JSON.
+        if self.own_metrics_path().is_some() { "[]\n".to_owned() } else { self.page() }
+    }
+
+    fn answers_any_model(&self) -> bool {
+        self.engine.args.engine.dialect.is_some_and(|dialect| dialect.answers_any_model)
     }
 }
 

@@ -35,8 +35,12 @@ pub async fn serve(args: Args, listener: TcpListener, shutdown: CancellationToke
         .await
         .map_err(|(address, source)| RunError::Listen { address, source })?;
     let engines = simulator.engines();
-    let router = longboat_serving::router(simulator)
-        .route("/query", get(move || std::future::ready(Json(engines))))
-        .layer(middleware::map_response(move |response| std::future::ready(identity.mark(response))));
+    let mut router = longboat_serving::router(simulator.clone())
+        .route("/query", get(move || std::future::ready(Json(engines))));
+    if let Some(path) = simulator.own_metrics_path() {
+        router = router.route(path, get(move || std::future::ready(simulator.page())));
+    }
+    let router =
+        router.layer(middleware::map_response(move |response| std::future::ready(identity.mark(response))));
     longboat_serving::serve(router, listener, listening, shutdown).await
 }

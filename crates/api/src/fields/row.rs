@@ -133,10 +133,12 @@ impl<'a> Site<'a> {
         words.into_iter().any(|text| flags.iter().any(|flag| text.contains(flag)))
     }
 
-    /// Whether a workload of one pod is all there is, in a spec that reads none of its own fields by template.
+    /// Whether a workload of one pod is all there is, in a spec that reads none of its own fields by template. The presets of the
+    /// engines of runtimes also spread a model over the devices of one pod, or refuse the field.
     pub(super) fn is_one_pod(&self) -> bool {
         let renders = |pod: &PodSpec| serde_json::to_string(pod).is_ok_and(|text| text.contains("{{"));
         self.whole
+            && self.spec.runtime().is_none()
             && self.workload.worker.is_none()
             && !self.workload.template.as_deref().is_some_and(renders)
     }

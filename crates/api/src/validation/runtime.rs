@@ -39,32 +39,69 @@ mod tests {
     }
 
     #[test]
-    fn what_sglang_cannot_have_is_refused_by_name_with_what_to_use_instead() {
-        let worker = json!({"containers": []});
-        for (field, value, hint) in [
+    fn what_an_engine_cannot_have_is_refused_by_name_with_what_to_use_instead() {
+        let sglang = ("kserve-llm-sglang", "SGLang");
+        let trtllm = ("longboat-tensorrt-llm", "TensorRT-LLM");
+        let llama = ("longboat-llama-cpp", "llama.cpp");
+        let adapters = |name: &str| json!([{"name": name, "uri": "hf://a/sql"}]);
+        let model = |name: &str, lora: Value| json!({"uri": "hf://a/b", "name": name, "lora": lora});
+        for ((runtime, engine), field, value, path, hint) in [
+            (sglang, "model", model("a:b", Value::Null), "spec.model.name", "without a colon"),
             (
+                sglang,
                 "model",
-                json!({"uri": "hf://a/b", "lora": {"adapters": [{"name": "sql", "uri": "hf://a/sql"}]}}),
-                "vLLM",
+                model("a", json!({"adapters": adapters("b:c")})),
+                "spec.model.lora.adapters",
+                "without a colon",
             ),
-            ("prefill", json!({}), "remove spec.prefill"),
-            ("worker", worker, "spec.parallelism.tensor"),
-            ("kvCacheOffloading", json!({"cpu": "1Gi"}), "args of the container main"),
-            ("parallelism", json!({"data": 2, "dataLocal": 2}), "spec.replicas"),
-            ("parallelism", json!({"dataLocal": 2}), "spec.replicas"),
-            ("parallelism", json!({"pipeline": 2}), "spec.parallelism.tensor"),
-            ("parallelism", json!({"expert": true}), "args of the container main"),
+            (
+                sglang,
+                "model",
+                model("a", json!({"adapters": adapters("b"), "maxAdapters": 3, "maxCpuAdapters": 2})),
+                "spec.model.lora.maxCpuAdapters",
+                "remove the field",
+            ),
+            (
+                sglang,
+                "kvCacheOffloading",
+                json!({"cpu": "1Gi"}),
+                "spec.kvCacheOffloading",
+                "args of the container main",
+            ),
+            (trtllm, "model", model("a", json!({"adapters": adapters("b")})), "spec.model.lora", "vLLM"),
+            (trtllm, "prefill", json!({}), "spec.prefill", "remove spec.prefill"),
+            (trtllm, "worker", json!({"containers": []}), "spec.worker", "spec.parallelism.tensor"),
+            (
+                trtllm,
+                "parallelism",
+                json!({"data": 2, "dataLocal": 2}),
+                "spec.parallelism.data",
+                "spec.replicas",
+            ),
+            (trtllm, "parallelism", json!({"dataLocal": 2}), "spec.parallelism.dataLocal", "spec.replicas"),
+            (llama, "tracing", json!({}), "spec.tracing", "remove spec.tracing"),
+            (llama, "parallelism", json!({"tensor": 2}), "spec.parallelism.tensor", "resources"),
+            (llama, "parallelism", json!({"pipeline": 2}), "spec.parallelism.pipeline", "resources"),
+            (llama, "parallelism", json!({"expert": true}), "spec.parallelism.expert", "vLLM"),
         ] {
             let spec = |runtime: &str| json!({"runtime": runtime, field: value});
-            let found = fields(spec("kserve-llm-sglang"));
+            let found = fields(spec(runtime));
             assert_eq!(found.len(), 1, "{field}: {found:?}");
-            assert!(found[0].starts_with(&format!("spec.{field}")), "{found:?}");
-            assert!(found[0].contains("SGLang") && found[0].contains(hint), "{found:?}");
+            assert!(found[0].starts_with(&format!("{path}: ")), "{found:?}");
+            assert!(found[0].contains(engine) && found[0].contains(hint), "{found:?}");
             assert!(fields(spec("some-runtime")).is_empty(), "{field}");
         }
-        let fine = json!({"runtime": "kserve-llm-sglang", "tracing": {}, "parallelism": {"tensor": 2}});
+        let lora = json!({"adapters": adapters("sql"), "maxAdapters": 2, "maxCpuAdapters": 2});
+        let group = json!({"tensor": 2, "data": 4, "dataLocal": 2, "expert": true});
+        let fine = json!({
+            "runtime": sglang.0, "tracing": {}, "model": model("a", lora), "prefill": {}, "worker": {"containers": []},
+            "parallelism": group,
+        });
         assert!(fields(fine).is_empty());
+        let parallelism = json!({"tensor": 2, "pipeline": 2, "expert": true});
+        assert!(fields(json!({"runtime": trtllm.0, "tracing": {}, "parallelism": parallelism})).is_empty());
     }
+
     #[test]
     fn what_must_go_is_not_to_be_completed() {
         let complete = |spec: Value| {
@@ -73,7 +110,7 @@ mod tests {
             report.errors.into_iter().map(|error| error.field).collect::<Vec<_>>()
         };
         let of = |spec: Value| {
-            let mut all = json!({"model": {"uri": "hf://a/b"}, "runtime": "kserve-llm-sglang"});
+            let mut all = json!({"model": {"uri": "hf://a/b"}, "runtime": "longboat-llama-cpp"});
             all.as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
             complete(all)
         };

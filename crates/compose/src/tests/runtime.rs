@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     ComposeError, ConfigSet, Effective, Inputs, Layer, NoConfigMaps, Origin, Platform, PresetNames, compose,
-    presets,
+    platform::Images, presets,
 };
 
 const SYSTEM: Namespace<&str> = Namespace("kserve");
@@ -159,8 +159,6 @@ fn a_runtime_that_no_service_can_use_is_an_error_that_says_why() {
     let main = json!([{"name": "main", "image": "kserve/huggingfaceserver:v1"}]);
     let formats = json!([{"name": "huggingface"}]);
     configs.insert(runtime(None, "hf", &json!({"supportedModelFormats": formats, "containers": main})));
-    let main = json!([{"name": "main", "command": ["trtllm-serve"]}]);
-    configs.insert(runtime(Some("team"), "trt", &json!({"containers": main})));
     // The format decides, not the image.
     let main = json!([{"name": "main", "image": "lmsysorg/sglang:v1"}]);
     let formats = json!([{"name": "triton"}]);
@@ -187,7 +185,6 @@ fn a_runtime_that_no_service_can_use_is_an_error_that_says_why() {
             "RuntimeUnsupported",
             ["ClusterServingRuntime hf", "engine is unknown", "supportedModelFormats"],
         ),
-        ("trt", "RuntimeUnsupported", ["ServingRuntime team/trt", "TensorRT-LLM", "no preset"]),
         ("off", "RuntimeUnsupported", ["ClusterServingRuntime off", "disabled", "another runtime"]),
     ] {
         let error = composed(&configs, &json!({"runtime": name})).unwrap_err();
@@ -203,19 +200,28 @@ fn a_runtime_that_no_service_can_use_is_an_error_that_says_why() {
 fn what_the_engine_cannot_have_is_refused_after_merging_too() {
     let mut configs = shipped();
     configs.insert(runtime(None, "mine", &of_sglang("mine:1")));
+    let of_gguf =
+        json!({"supportedModelFormats": [{"name": "GGUF"}], "containers": [{"name": "main", "image": "x"}]});
+    configs.insert(runtime(None, "llama", &of_gguf));
     configs.insert(base("split", &json!({"prefill": {}})));
-    let adapters = json!({"uri": "hf://a/b", "lora": {"adapters": [{"name": "sql", "uri": "hf://a/sql"}]}});
-    for (more, field) in [
-        (json!({"model": adapters}), "spec.model.lora"),
-        (json!({"baseRefs": [{"name": "split"}]}), "spec.prefill"),
-        (json!({"parallelism": {"data": 2, "dataLocal": 1}, "worker": {}}), "spec.worker"),
-        (json!({"kvCacheOffloading": {"cpu": "1Gi"}}), "spec.kvCacheOffloading"),
+    let adapters = |limit: i32| {
+        let lora = json!({"adapters": [{"name": "sql", "uri": "hf://a/sql"}], "maxCpuAdapters": limit});
+        json!({"uri": "hf://a/b", "name": "b", "lora": lora})
+    };
+    for (runtime, more, field) in [
+        ("mine", json!({"model": adapters(7)}), "spec.model.lora.maxCpuAdapters"),
+        ("mine", json!({"model": {"uri": "hf://a/b", "name": "b:7b"}}), "spec.model.name"),
+        ("mine", json!({"kvCacheOffloading": {"cpu": "1Gi"}}), "spec.kvCacheOffloading"),
+        ("llama", json!({"model": adapters(8)}), "spec.model.lora"),
+        ("llama", json!({"baseRefs": [{"name": "split"}]}), "spec.prefill"),
+        ("llama", json!({"parallelism": {"data": 2, "dataLocal": 1}, "worker": {}}), "spec.worker"),
+        ("llama", json!({"parallelism": {"tensor": 2}}), "spec.parallelism.tensor"),
     ] {
         let mut spec = more;
-        spec["runtime"] = json!("mine");
+        spec["runtime"] = json!(runtime);
         let error = composed(&configs, &spec).unwrap_err();
         assert_eq!(error.reason(), "RuntimeUnsupported");
-        let start = format!("ClusterServingRuntime mine cannot serve this service: {field}");
+        let start = format!("ClusterServingRuntime {runtime} cannot serve this service: {field}");
         assert!(error.to_string().starts_with(&start), "{error}");
         let of_base = format!("{field} of LLMInferenceServiceConfig team/split is not possible");
         assert_eq!(error.to_string().contains(&of_base), field == "spec.prefill", "{error}");
@@ -241,7 +247,7 @@ fn sglang_is_plain_http_even_if_the_platform_has_tls() {
 #[test]
 fn the_preset_of_an_engine_is_what_its_row_says() {
     for engine in ENGINES {
-        let Some(suffix) = engine.template else { continue };
+        let [suffix, ..] = engine.presets.whole.single else { panic!("{}", engine.name) };
         let preset = presets::builtin(&PresetNames::default(), SYSTEM).unwrap();
         let name = format!("kserve-{suffix}");
         let preset =
@@ -259,12 +265,31 @@ fn the_preset_of_an_engine_is_what_its_row_says() {
     }
 }
 
+/// The words that a container passes to the program, as the leader of a group of two has them, or another pod of it.
+fn started(container: &k8s_openapi::api::core::v1::Container, program: &str, index: &str) -> Vec<String> {
+    let folder = std::env::temp_dir().join(format!("longboat-{program}-{}-{index}", std::process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    executable(&folder.join(program), "#!/bin/bash\nprintf '%s\\n' \"$@\"\n");
+    let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap());
+    let command = [container.command.clone().unwrap(), container.args.clone().unwrap_or_default()].concat();
+    let group = [("LWS_GROUP_SIZE", "2"), ("LWS_WORKER_INDEX", index), ("LWS_LEADER_ADDRESS", "leader")];
+    let output =
+        Command::new(&command[0]).args(&command[1..]).env("PATH", path).envs(group).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    fs::remove_dir_all(&folder).unwrap();
+    String::from_utf8(output.stdout).unwrap().lines().map(ToOwned::to_owned).collect()
+}
+
+/// The flags of SGLang after those that it always has.
+fn flags_of_sglang(container: &k8s_openapi::api::core::v1::Container, index: &str) -> String {
+    let words = started(container, "python3", index);
+    let at = words.iter().position(|word| word == "--enable-metrics").unwrap();
+    let port = words.iter().position(|word| word == "--port").unwrap();
+    format!("{} {}", words[port + 1], words[at + 1..].join(" ")).trim_end().to_owned()
+}
+
 #[test]
 fn the_script_starts_sglang_with_each_argument_as_it_is() {
-    let folder = std::env::temp_dir().join(format!("longboat-sglang-{}", std::process::id()));
-    fs::create_dir_all(&folder).unwrap();
-    executable(&folder.join("python3"), "#!/bin/bash\nprintf '%s\\n' \"$@\"\n");
-    let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap());
     let name = "it's a $(name) \"of\" `b` $HOME";
     let json_argument = "{\"a b\": \"$HOME\"}";
     let args = json!(["--context-length", "4096", "--json", json_argument]);
@@ -276,13 +301,124 @@ fn the_script_starts_sglang_with_each_argument_as_it_is() {
     });
     let effective = composed_with(&shipped(), &Platform::default(), &spec).unwrap();
     let main = main_container(&effective.spec);
-    let command = [main.command.clone().unwrap(), main.args.clone().unwrap()].concat();
-    let output = Command::new(&command[0]).args(&command[1..]).env("PATH", path).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let words = String::from_utf8(output.stdout).unwrap();
+    let words = started(main, "python3", "0");
     let own = ["-m", "sglang.launch_server", "--model-path", "/mnt/models", "--served-model-name", name];
     let fixed = ["--port", "8000", "--host", "0.0.0.0", "--enable-metrics", "--tp", "2"];
     let given = ["--context-length", "4096", "--json", json_argument];
-    assert_eq!(words.lines().collect::<Vec<_>>(), [&own[..], &fixed, &given].concat());
-    fs::remove_dir_all(&folder).unwrap();
+    assert_eq!(words, [&own[..], &fixed, &given].concat());
+}
+
+#[test]
+fn groups_and_halves_of_sglang_have_its_flags_and_the_image_of_the_runtime() {
+    let group =
+        json!({"worker": {}, "parallelism": {"tensor": 4, "data": 2, "dataLocal": 1, "expert": true}});
+    let pipeline = json!({"worker": {}, "parallelism": {"tensor": 4, "pipeline": 2, "dataRPCPort": 5000}});
+    let with = |mut spec: Value, more: Value| {
+        spec["runtime"] = json!("kserve-llm-sglang");
+        spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        spec
+    };
+    let attention = "--tp 8 --enable-dp-attention --dp-size 2 --ep-size 8 --nnodes 2 --node-rank";
+    let at = "--dist-init-addr leader:5555";
+    for (spec, main, worker, prefill, prefill_worker) in [
+        (json!({}), "8000".to_owned(), None, None, None),
+        (
+            json!({"parallelism": {"data": 2, "dataLocal": 2}}),
+            "8000 --dp-size 2".to_owned(),
+            None,
+            None,
+            None,
+        ),
+        (
+            json!({"prefill": {"parallelism": {"tensor": 2}}}),
+            "8001 --disaggregation-mode decode".to_owned(),
+            None,
+            Some("8000 --disaggregation-mode prefill --disaggregation-bootstrap-port 8998 --tp 2".to_owned()),
+            None,
+        ),
+        (
+            group.clone(),
+            format!("8000 {attention} 0 {at}"),
+            Some(format!("8000 {attention} 1 {at}")),
+            None,
+            None,
+        ),
+        (
+            pipeline,
+            "8000 --tp 4 --pp-size 2 --nnodes 2 --node-rank 0 --dist-init-addr leader:5000".to_owned(),
+            Some("8000 --tp 4 --pp-size 2 --nnodes 2 --node-rank 1 --dist-init-addr leader:5000".to_owned()),
+            None,
+            None,
+        ),
+        (
+            with(group.clone(), json!({"prefill": group})),
+            format!("8001 {attention} 0 {at} --disaggregation-mode decode"),
+            Some(format!("8001 {attention} 1 {at} --disaggregation-mode decode")),
+            Some(format!(
+                "8000 --disaggregation-mode prefill --disaggregation-bootstrap-port 8998 {attention} 0 {at}"
+            )),
+            Some(format!(
+                "8000 --disaggregation-mode prefill --disaggregation-bootstrap-port 8998 {attention} 1 {at}"
+            )),
+        ),
+    ] {
+        let effective = composed(&shipped(), &with(spec.clone(), json!({}))).unwrap();
+        let spec = &effective.spec;
+        let half = spec.prefill.as_ref();
+        let pods = [
+            (spec.workload.template.as_deref(), "0", Some(main)),
+            (spec.workload.worker.as_deref(), "1", worker),
+            (half.and_then(|half| half.template.as_deref()), "0", prefill),
+            (half.and_then(|half| half.worker.as_deref()), "1", prefill_worker),
+        ];
+        for (pod, index, expected) in pods {
+            let main = pod.map(|pod| pod.containers.iter().find(|c| c.name == "main").unwrap());
+            assert_eq!(main.map(|main| flags_of_sglang(main, index)), expected);
+            assert!(main.is_none_or(|main| main.image.as_deref() == Some("lmsysorg/sglang:v0.5.14")));
+        }
+        let label = half.map(|half| half.labels[ENGINE_TYPE].as_str());
+        assert!(label.is_none_or(|label| label == SGLANG.label));
+        let sidecars =
+            spec.workload.template.as_ref().unwrap().init_containers.as_deref().unwrap_or_default();
+        assert_eq!(sidecars.len(), usize::from(half.is_some()));
+    }
+}
+
+#[test]
+fn adapters_of_sglang_have_a_sidecar_on_the_port_of_the_service_and_need_longboats_image() {
+    let lora = json!({"adapters": [{"name": "sql", "uri": "hf://a/sql"}]});
+    let spec =
+        json!({"model": {"uri": "hf://a/b", "name": "b", "lora": lora}, "runtime": "kserve-llm-sglang"});
+    let effective = composed(&shipped(), &spec).unwrap();
+    let pod = effective.spec.workload.template.as_ref().unwrap();
+    let sidecar = &pod.init_containers.as_ref().unwrap()[0];
+    assert!(sidecar.command.as_ref().unwrap().contains(&"--enable-ssrf-protection=false".to_owned()));
+    assert_eq!(flags_of_sglang(&pod.containers[0], "0"), "8001");
+    let port = |probe: &Option<k8s_openapi::api::core::v1::Probe>| {
+        serde_json::to_value(probe).unwrap()["httpGet"].clone()
+    };
+    let expected = json!({"path": "/health", "port": 8001, "scheme": "HTTP"});
+    for probe in [&pod.containers[0].liveness_probe, &pod.containers[0].readiness_probe] {
+        assert_eq!(port(probe), expected);
+    }
+    let platform = Platform { images: Images::Reference, ..Platform::default() };
+    let error = composed_with(&shipped(), &platform, &spec).unwrap_err();
+    assert_eq!(error.reason(), "RuntimeUnsupported");
+    assert!(error.to_string().contains("only Longboat's routing sidecar tells the engine"), "{error}");
+}
+
+#[test]
+fn the_servers_of_tensorrt_llm_and_llama_cpp_start_with_their_flags() {
+    let spec = json!({"runtime": "longboat-tensorrt-llm", "parallelism": {"tensor": 4, "pipeline": 2, "expert": true}});
+    let effective = composed(&shipped(), &spec).unwrap();
+    let words = started(main_container(&effective.spec), "trtllm-serve", "0").join(" ");
+    assert_eq!(
+        words,
+        "serve /mnt/models --served_model_name b --port 8000 --host 0.0.0.0 --config /tmp/trtllm.yaml --tp_size 4 \
+         --pp_size 2 --ep_size 4"
+    );
+    let spec = json!({"runtime": "longboat-llama-cpp", "template": {"containers": [{"name": "main", "args": ["-c", "4096"]}]}});
+    let effective = composed(&shipped(), &spec).unwrap();
+    let words = started(main_container(&effective.spec), "llama-server", "0").join(" ");
+    assert_eq!(words, "--model /mnt/models --alias b --port 8000 --host 0.0.0.0 --metrics -c 4096");
 }

@@ -6,11 +6,14 @@ use serde_json::Value;
 use crate::{Layer, PresetNames, presets};
 
 /// What a container may do although the standard forbids it: preset, container, rule, reason.
-const EXCEPTIONS: [(&str, &str, &str, &str); 4] = [
+const EXCEPTIONS: [(&str, &str, &str, &str); 7] = [
     ("-worker-data-parallel", "main", CAPABILITIES, "RDMA pins memory and opens raw queue pairs"),
     ("config-llm-tokenizer", "main", NON_ROOT, "the engine's CPU image runs as root"),
-    ("config-sglang-template", "main", NON_ROOT, "SGLang's images run as root"),
-    // This preset only patches a container of another preset.
+    ("config-sglang-", "main", NON_ROOT, "SGLang's images run as root"),
+    ("config-tensorrt-llm-template", "main", NON_ROOT, "TensorRT-LLM's images run as root"),
+    ("config-llama-cpp-template", "main", NON_ROOT, "llama.cpp's images run as root"),
+    // These presets only patch a container of another preset.
+    ("config-sglang-sidecar", "main", "", "the server is that of config-sglang-template"),
     ("config-llm-scheduler-latency-predictor", "main", "", "the picker is the scheduler preset's"),
 ];
 
@@ -103,5 +106,5 @@ fn pods_of_the_presets_are_restricted_but_for_what_the_engine_needs() {
             }
         }
     }
-    assert_eq!(containers, 17, "every container was looked at");
+    assert_eq!(containers, 24, "every container was looked at");
 }

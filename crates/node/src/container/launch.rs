@@ -244,6 +244,10 @@ fn resolve(
     if python && matches!(rest, [m, module, ..] if m == "-m" && module == roles::SGLANG_MODULE) {
         return Some((host.bin_dir.join("longboat"), roles::SGLANG, 2));
     }
+    let name = first.rsplit('/').next().unwrap_or(first);
+    if let Some((_, arguments)) = roles::SERVERS.iter().find(|(server, _)| *server == name) {
+        return Some((host.bin_dir.join("longboat"), arguments, 0));
+    }
     let found = if first.contains('/') {
         let path = PathBuf::from(paths.rewrite(first));
         // Images disagree on `/bin` and `/usr/bin`, so manifests may have the wrong one. If the path does not exist, the
@@ -396,6 +400,8 @@ mod tests {
             run(json!({"command": ["python3", "-m", "sglang.launch_server", "--port", "1"]})).unwrap();
         assert_eq!(sglang.program, Path::new("/lb/bin/longboat"));
         assert_eq!(sglang.args, ["sim", "--simulated-engine=sglang", "--port", "1"]);
+        let llama = run(json!({"command": ["/app/llama-server", "--port", "1"]})).unwrap();
+        assert_eq!(llama.args, ["sim", "--simulated-engine=llamacpp", "--port", "1"]);
         let module = ["python3", "-m", "vllm.entrypoints.openai.api_server", "--port", "1"];
         let python = run(json!({"image": "x", "command": module})).unwrap();
         assert_eq!(

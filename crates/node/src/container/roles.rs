@@ -9,8 +9,14 @@ pub const LINKS: &[&str] = &["longboat", "vllm", "epp", "pd-sidecar", FETCHES, "
 /// The module of Python that is SGLang's server.
 pub(crate) const SGLANG_MODULE: &str = "sglang.launch_server";
 
-/// The arguments of `longboat` with which it is SGLang's server. It is always simulated.
+/// The arguments of `longboat` with which it is SGLang's server. Engines other than vLLM are always simulated.
 pub(crate) const SGLANG: &[&str] = &["sim", "--simulated-engine=sglang"];
+
+/// Programs that are the servers of other engines, and the arguments of `longboat` with which it is that server.
+pub(crate) const SERVERS: &[(&str, &[&str])] = &[
+    ("trtllm-serve", &["sim", "--simulated-engine=trtllm-serve"]),
+    ("llama-server", &["sim", "--simulated-engine=llamacpp"]),
+];
 
 /// The link that downloads models.
 pub(crate) const FETCHES: &str = "storage-initializer";

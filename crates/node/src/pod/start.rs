@@ -8,6 +8,7 @@ use k8s_openapi::api::authentication::v1::{BoundObjectReference, TokenRequest, T
 use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt};
+use longboat_api::engine::{ENGINES, Engine as ModelServer, VLLM};
 use serde_json::json;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -20,7 +21,6 @@ use crate::container::env::{self, EnvError};
 use crate::container::instance;
 use crate::container::launch::{self, Launch, LaunchError, PodSite};
 use crate::container::process::Process;
-use crate::container::roles;
 use crate::container::sources::Sources;
 use crate::events::{Component, Severity, reference};
 use crate::options::{ENGINE_ANNOTATION, Engine};
@@ -259,12 +259,20 @@ impl Worker {
     async fn note_engine(&self, launch: &Launch) -> Result<(), StartError> {
         // Presets start engines from a script.
         let starts = |text: &str| launch.args.iter().any(|argument| argument.contains(text));
-        let simulated = format!("{}: SGLang does not run on this machine", Engine::Simulator.kind());
-        let is_sglang = starts(roles::SGLANG_MODULE)
-            || roles::SGLANG.iter().all(|word| launch.args.iter().any(|argument| argument == word));
-        let note = if is_sglang { &simulated } else { &self.shared.engine_note };
-        let is_engine =
-            is_sglang || launch.program == self.shared.host.bin_dir.join("vllm") || starts("vllm serve");
+        // The simulator's arguments take the place of a command that names the server.
+        let simulated_as = |label: &str| {
+            let flag = format!("--simulated-engine={label}");
+            launch.args.iter().any(|argument| *argument == flag)
+        };
+        let named = ModelServer::of_words(&launch.args.join(" "))
+            .or_else(|| ENGINES.into_iter().find(|server| simulated_as(server.label)));
+        let simulated = named.filter(|server| server.label != VLLM.label).map(|server| {
+            format!("{}: {} does not run on this machine", Engine::Simulator.kind(), server.name)
+        });
+        let is_engine = simulated.is_some()
+            || launch.program == self.shared.host.bin_dir.join("vllm")
+            || starts("vllm serve");
+        let note = simulated.as_ref().unwrap_or(&self.shared.engine_note);
         if !is_engine || self.pod.annotations().get(ENGINE_ANNOTATION) == Some(note) {
             return Ok(());
         }

@@ -7,7 +7,12 @@ use k8s_openapi::{
     },
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
-use longboat_api::{labels::component, reasons::event::SCHEDULER_CONFIG_KEPT, v1alpha2::SchedulerSpec};
+use longboat_api::{
+    engine::{Engine, VLLM},
+    labels::component,
+    reasons::event::SCHEDULER_CONFIG_KEPT,
+    v1alpha2::SchedulerSpec,
+};
 use longboat_compose::version;
 use longboat_key::Name;
 
@@ -24,6 +29,7 @@ use crate::{
 };
 
 pub(super) const MAIN: &str = "main";
+const METRICS_PATH: &str = "model-server-metrics-path";
 const LEADER_ELECTION: &str = "ha-enable-leader-election";
 
 /// Plans the Deployment: the template with its configuration, migrated to the picker's version.
@@ -43,6 +49,14 @@ pub(super) fn plan(
             let args = main.args.get_or_insert_default();
             if !flags::has(args, LEADER_ELECTION) {
                 args.push(format!("--{LEADER_ELECTION}"));
+            }
+        }
+        let path = Engine::of_spec(context.spec).metrics;
+        // Of a service without a runtime, nothing changes.
+        if context.spec.runtime().is_some() && path != VLLM.metrics {
+            let args = main.args.get_or_insert_default();
+            if !flags::has(args, METRICS_PATH) {
+                args.push(format!("--{METRICS_PATH}={path}"));
             }
         }
         let live_args = live.and_then(|spec| main_args(spec.template.spec.as_ref()?));

@@ -16,7 +16,10 @@ use longboat_compose::{Adapter, AdapterSource};
 use longboat_key::{Name, Namespace};
 use serde::Deserialize;
 
-use super::storage::{MAIN, add_mount, add_volume, cached, container_mut};
+use super::{
+    account,
+    storage::{MAIN, add_mount, add_volume, cached, container_mut},
+};
 use crate::context::Context;
 
 /// The start of the names of volumes that are for adapters only.
@@ -158,13 +161,19 @@ fn live_volume(live: Option<&PodSpec>, adapter: &Adapter) -> Option<String> {
     (claim == adapter.address.host()).then(|| volume.name.clone())
 }
 
-/// Prepends the flags for adapters to the server's arguments, unless the user loads adapters in their own way.
-pub(super) fn enable(context: &Context, main: &mut Container, adapters: &[Adapter]) {
+/// Prepends the flags for adapters to the server's arguments, unless the user loads adapters in their own way. If the engine does
+/// not know adapters by the model of a request, the routing sidecar tells it the adapter.
+pub(super) fn enable(context: &Context, pod: &mut PodSpec, adapters: &[Adapter]) {
     let engine = Engine::of_spec(context.spec);
     let Some(flags) = &engine.lora else { return };
-    if adapters.is_empty() || loads_its_own(main, engine, flags) {
+    // A hand-written pod without the sidecar has its own way to its adapters.
+    let has_sidecar = context.spec.workload.template.as_deref().is_some_and(account::has_routing_sidecar);
+    if adapters.is_empty() || (flags.request_field.is_some() && !has_sidecar) {
         return;
     }
+    let Some(main) = container_mut(pod, MAIN).filter(|main| !loads_its_own(main, engine, flags)) else {
+        return;
+    };
     let limits = context.spec.model.lora.as_ref();
     let flag = |name: &str, value: Option<i32>| value.map(|value| format!("{name}={value}"));
     let mut args = vec![flags.enable.to_owned()];
@@ -172,19 +181,36 @@ pub(super) fn enable(context: &Context, main: &mut Container, adapters: &[Adapte
     args.extend(flag(flags.max_adapters, limits.and_then(|limits| limits.max_adapters)));
     args.extend(flag(flags.max_cpu_adapters, limits.and_then(|limits| limits.max_cpu_adapters)));
     args.push(flags.modules.to_owned());
+    let [name_field, path_field] = flags.module_fields;
     for adapter in adapters {
-        for name in [adapter.name.clone(), context.published_name(&adapter.name)] {
-            let module = format!(
-                "{{\"name\":{},\"path\":{}}}",
-                json_string(&name),
-                json_string(adapter.mount_path.as_str())
-            );
-            // The presets run arguments through a shell once more, which removes the single quotes.
-            args.push(format!("'{module}'"));
+        let path = json_string(adapter.mount_path.as_str());
+        // If the sidecar names the adapter, one name is enough, because each name takes memory.
+        let published = flags.request_field.is_none().then(|| context.published_name(&adapter.name));
+        for name in std::iter::once(adapter.name.clone()).chain(published) {
+            let module = format!("{{\"{name_field}\":{},\"{path_field}\":{path}}}", json_string(&name));
+            // A shell that evaluates the arguments once more removes the single quotes.
+            args.push(if flags.is_evaluated { format!("'{module}'") } else { module });
         }
     }
     args.append(main.args.get_or_insert_default());
     main.args = Some(args);
+    if let Some(field) = flags.request_field {
+        name_adapters(context, pod, adapters, field);
+    }
+}
+
+/// Lets the routing sidecar set `field` of each request for an adapter.
+fn name_adapters(context: &Context, pod: &mut PodSpec, adapters: &[Adapter], field: &str) {
+    let mut sidecars = pod.init_containers.iter_mut().flatten();
+    let Some(sidecar) = sidecars.find(|container| container.name == account::ROUTING_SIDECAR) else { return };
+    let of_adapter = |adapter: &Adapter| {
+        let fields = format!("{{\"{field}\":{}}}", json_string(&adapter.name));
+        let names = [adapter.name.clone(), context.published_name(&adapter.name)];
+        names.map(|name| format!("{}:{fields}", json_string(&name)))
+    };
+    let models: Vec<String> = adapters.iter().flat_map(of_adapter).collect();
+    let args = sidecar.args.get_or_insert_default();
+    args.push(format!("--model-fields={{{}}}", models.join(",")));
 }
 
 /// A text as a JSON string that is safe between the single quotes of a shell, and in which the kubelet finds no `$(NAME)`.

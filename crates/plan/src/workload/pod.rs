@@ -23,11 +23,10 @@ pub(super) fn complete(
     let mut attachment = Attachment::of_model(context, account, live);
     attachment.adapters = &adapters;
     let events = storage::attach(pod, &attachment).map_err(|error| error.to_string())?;
-    if let Some(main) = storage::container_mut(pod, storage::MAIN) {
-        lora::enable(context, main, &adapters);
-    } else if !adapters.is_empty() {
+    if !adapters.is_empty() && storage::container_mut(pod, storage::MAIN).is_none() {
         return Err(storage::StorageError::NoMainContainer.to_string());
     }
+    lora::enable(context, pod, &adapters);
     kv_cache::attach(half.spec, pod)?;
     if let Some(main) = storage::container_mut(pod, storage::MAIN) {
         tracing::server(context, main, half.traced_as());

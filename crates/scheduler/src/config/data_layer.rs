@@ -295,6 +295,12 @@ fn built_in() -> BTreeMap<String, EngineConfig> {
             ..EngineConfig::default()
         },
         EngineConfig {
+            name: "llamacpp".to_owned(),
+            queued_requests_spec: spec("llamacpp:requests_deferred"),
+            running_requests_spec: spec("llamacpp:requests_processing"),
+            ..EngineConfig::default()
+        },
+        EngineConfig {
             name: "triton-tensorrt-llm".to_owned(),
             queued_requests_spec: labelled("nv_trt_llm_request_metrics", "request_type", "waiting"),
             running_requests_spec: labelled("nv_trt_llm_request_metrics", "request_type", "scheduled"),

@@ -146,6 +146,7 @@ pub(super) fn read(model: &Arc<dyn Model>, fields: &mut Fields) -> Result<Job, R
         shape,
         part: Part::Whole,
         handover: Handover::default(),
+        adapter: None,
     };
     converse(model, name, conversation)
 }

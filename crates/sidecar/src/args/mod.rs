@@ -86,6 +86,10 @@ pub struct Args {
     /// nixlv2, chat requests: number of tokens to request from the decoder at a time; 0 for all at once.
     #[arg(long, default_value_t = 0)]
     pub decode_chunk_size: u32,
+    /// JSON object that has, for names of models, the fields that requests for them get on the way to the engines, such as
+    /// {"sql": {"lora_path": "sql"}}. Fields that the client has set stay.
+    #[arg(long, default_value = "")]
+    pub model_fields: String,
     /// Maximum number of idle connections to each endpoint.
     #[arg(long, default_value_t = 1024)]
     pub max_idle_conns_per_host: usize,

@@ -9,6 +9,7 @@ use crate::{
     args::Args,
     connectors::{encoder::Encoder, p2p},
     error::Error,
+    model_fields::ModelFields,
 };
 
 pub(crate) use moriio::Moriio;
@@ -51,6 +52,8 @@ pub(crate) struct Settings {
     pub(crate) fall_back: bool,
     pub(crate) idle_connections: usize,
     pub(crate) body_limit: usize,
+    /// The fields that requests for a model get.
+    pub(crate) model_fields: ModelFields,
     pub(crate) metrics_port: Option<u16>,
 }
 
@@ -153,6 +156,7 @@ impl TryFrom<Args> for Settings {
             fall_back: args.decode_on_prefill_failure,
             idle_connections: args.max_idle_conns_per_host,
             body_limit: args.max_request_body_mib.saturating_mul(1 << 20),
+            model_fields: ModelFields::of(&args.model_fields)?,
             metrics_port: (args.metrics_port != 0).then_some(args.metrics_port),
             pod_ip: args.pod_ip,
         })
