@@ -8,7 +8,9 @@ use std::{
 };
 
 use base64::{Engine, prelude::BASE64_STANDARD};
+use longboat_compose::{PresetNames, presets};
 use longboat_golden::{Case, Entry, documents, folders, golden};
+use longboat_key::Namespace;
 use longboat_tls::{CertificateAuthority, LeafRequest};
 use serde_json::{Value, json};
 
@@ -216,6 +218,87 @@ fn children(server: &Server, namespaces: &BTreeSet<String>) -> BTreeMap<Name, Va
     all
 }
 
+/// The changes that `diff` or `upgrade --plan` foretell, by the name of the child.
+fn foretold(differences: &Value, list: &str) -> BTreeMap<Name, Value> {
+    let mut all = BTreeMap::new();
+    for difference in differences.as_array().unwrap() {
+        let service = difference["service"].as_str().unwrap();
+        let namespace = service.split_once('/').unwrap().0;
+        for child in difference[list].as_array().unwrap() {
+            all.insert(format!("{namespace} {}", child["object"].as_str().unwrap()), child.clone());
+        }
+    }
+    all
+}
+
+/// The children when no controller has changed any for some time.
+fn rested(server: &Server, namespaces: &BTreeSet<String>) -> BTreeMap<Name, Value> {
+    until("the services rest under the new controller", || {
+        let one = children(server, namespaces);
+        std::thread::sleep(std::time::Duration::from_secs(8));
+        (children(server, namespaces) == one).then_some(one)
+    })
+}
+
+/// The names of children that differ.
+fn changed<'a>(before: &'a BTreeMap<Name, Value>, after: &'a BTreeMap<Name, Value>) -> BTreeSet<&'a Name> {
+    let names = before.keys().chain(after.keys());
+    names.filter(|name| before.get(*name) != after.get(*name)).collect()
+}
+
+/// Writes the presets of this build in place of the recorded ones.
+fn replace_presets(server: &Server) {
+    let path = "/apis/serving.kserve.io/v1alpha2/namespaces/kserve/llminferenceserviceconfigs";
+    for mut preset in presets::documents(&PresetNames::default(), Namespace("kserve")).unwrap() {
+        let own = format!("{path}/{}", preset["metadata"]["name"].as_str().unwrap());
+        let stored = server.api.get(&own);
+        if stored.status == 200 {
+            preset["metadata"]["resourceVersion"] = stored.ok()["metadata"]["resourceVersion"].clone();
+            server.api.put(&own, &preset).ok();
+        } else {
+            server.api.post(path, &preset).ok();
+        }
+    }
+}
+
+/// Replaces the presets under the running controller. Only pods that `upgrade --plan` named roll, and only children change of which
+/// it told.
+fn upgrading_presets_rolls_what_the_plan_named(
+    server: &Server,
+    ports: Ports,
+    namespaces: &BTreeSet<String>,
+    before: &BTreeMap<Name, Value>,
+) {
+    let plan = ask(server, "upgrade", ports, &["--plan", "--output=json"]);
+    let plan: Value = serde_json::from_str(&plan.stdout).unwrap_or_else(|_| panic!("{plan:#?}"));
+    replace_presets(server);
+    let after = until("the new presets reach the services", || {
+        let after = rested(server, namespaces);
+        (!changed(before, &after).is_empty()).then_some(after)
+    });
+    let (told, rolls) = (foretold(&plan["services"], "children"), foretold(&plan["services"], "rolls"));
+    let differ = changed(before, &after);
+    let rolled: BTreeSet<&Name> = differ
+        .iter()
+        .copied()
+        .filter(|name| {
+            ["/spec/template", "/spec/leaderWorkerTemplate"].iter().any(|pods| {
+                let of = |all: &BTreeMap<Name, Value>| {
+                    all.get(*name).and_then(|child| child.pointer(pods).cloned())
+                };
+                of(before) != of(&after)
+            })
+        })
+        .collect();
+    assert_eq!(
+        rolled,
+        rolls.keys().collect::<BTreeSet<_>>(),
+        "pods that roll, and those that the plan named"
+    );
+    assert_eq!(differ, told.keys().collect::<BTreeSet<_>>(), "what the plan said and what happened");
+    assert!(plan["unchanged"].is_u64() && !rolled.is_empty(), "{plan:#}");
+}
+
 #[test]
 fn taking_over_writes_what_diff_said_before_and_no_child_without_a_reason() {
     let recordings = golden();
@@ -252,25 +335,12 @@ fn taking_over_writes_what_diff_said_before_and_no_child_without_a_reason() {
     fs::write(&file, list.to_string()).unwrap();
     let said = ask(&server, "diff", ports, &["--output=json", file.to_str().unwrap()]);
     let said: Value = serde_json::from_str(&said.stdout).unwrap_or_else(|_| panic!("{said:#?}"));
-    let mut foretold = BTreeMap::new();
-    for difference in said.as_array().unwrap() {
-        let service = difference["service"].as_str().unwrap();
-        let namespace = service.split_once('/').unwrap().0;
-        for child in difference["children"].as_array().unwrap() {
-            foretold.insert(format!("{namespace} {}", child["object"].as_str().unwrap()), child.clone());
-        }
-    }
+    let foretold = foretold(&said, "children");
 
     let (installed, _controller) = install(&server, ports, &FLAGS);
     assert!(installed.status.success(), "{installed:#?}");
-    let after = until("the services rest under the new controller", || {
-        let one = children(&server, &namespaces);
-        std::thread::sleep(std::time::Duration::from_secs(8));
-        (children(&server, &namespaces) == one).then_some(one)
-    });
-    let names: BTreeSet<&Name> = before.keys().chain(after.keys()).collect();
-    let changed: BTreeSet<&Name> =
-        names.into_iter().filter(|name| before.get(*name) != after.get(*name)).collect();
+    let after = rested(&server, &namespaces);
+    let changed = changed(&before, &after);
     assert_eq!(changed, foretold.keys().collect::<BTreeSet<_>>(), "what `diff` said and what happened");
     let unexplained: Vec<String> = changed
         .into_iter()
@@ -291,6 +361,7 @@ fn taking_over_writes_what_diff_said_before_and_no_child_without_a_reason() {
         foretold.len(),
         before.len()
     );
+    upgrading_presets_rolls_what_the_plan_named(&server, ports, &namespaces, &after);
 }
 
 /// Returns what explains the change of a child.
