@@ -157,8 +157,8 @@ fn adapters(service: &Value, lookup: &Lookup) -> Option<String> {
     (!found.is_empty()).then(|| serde_json::to_string(&found).unwrap_or_default())
 }
 
-/// Whether an entry that names its claim, as former versions wrote it, means the same as a new entry. It stays as it is: pods have a
-/// copy of the annotation, and would restart for another text.
+/// Whether an entry that names its claim, as former versions wrote it, means the same as a new entry. It stays as it is: pods
+/// have a copy of the annotation, and would restart for another text.
 fn is_former(former: &Value, entry: &Value, claim: Option<&str>) -> bool {
     let written = former.get("claim").or_else(|| former.get("pvcName")).and_then(Value::as_str);
     written.is_some()

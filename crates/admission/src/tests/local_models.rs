@@ -150,7 +150,7 @@ fn the_cache_is_on_nodes_that_the_service_selects() {
 }
 
 /// The annotation of a service with adapter `x` after defaulting.
-fn annotation_of_adapter(known: Option<&str>, selector: Value, facts: &Facts) -> Option<String> {
+fn annotation_of_adapter(known: Option<&str>, selector: &Value, facts: &Facts) -> Option<String> {
     const KEY: &str = "internal.serving.kserve.io/localmodel-lora";
     let service = json!({
         "metadata": {"name": "llm", "namespace": "ns", "annotations": {KEY: known}},
@@ -166,7 +166,7 @@ fn annotation_of_adapter(known: Option<&str>, selector: Value, facts: &Facts) ->
 fn an_adapter_may_be_on_a_shared_claim_and_a_model_may_not() {
     let caches =
         facts(Some(vec![cache("x", Some("ns"), "hf://o/x", &[]), cache("m", Some("ns"), "hf://o/m", &[])]));
-    let found = annotation_of_adapter(None, json!({}), &caches);
+    let found = annotation_of_adapter(None, &json!({}), &caches);
     assert_eq!(found.as_deref(), Some(r#"{"x":{"cache":"x","namespace":"ns"}}"#));
     assert_eq!(marks(&service("hf://o/m", json!({})), &caches), [None, None, None, None]);
 }
@@ -178,7 +178,7 @@ fn the_entry_of_an_adapter_names_only_a_group_of_nodes_that_is_not_the_default_a
     caches.local_models.node_groups =
         [("cpu".to_owned(), vec![serde_json::from_value(expression).unwrap()])].into();
     let found = |known: Option<&str>, pool: &str| {
-        annotation_of_adapter(known, json!({"pool": pool}), &caches).unwrap()
+        annotation_of_adapter(known, &json!({"pool": pool}), &caches).unwrap()
     };
     let (default, other) = (r#"{"x":{"cache":"x"}}"#, r#"{"x":{"cache":"x","nodeGroup":"gpu"}}"#);
     assert_eq!((found(None, "cpu"), found(None, "h100")), (default.to_owned(), other.to_owned()));

@@ -13,8 +13,7 @@ pub(super) fn check(spec: &LLMInferenceServiceSpec) -> Vec<Advice> {
             memory.path,
             "SmallSharedMemory",
             format!(
-                "is {}, and /dev/shm holds the {} of KV cache in kvCacheOffloading.cpu: the model server will not start, or \
-                 will be evicted",
+                "is {}, less than the {} of KV cache (kvCacheOffloading.cpu) that /dev/shm has to hold",
                 memory.size, memory.cache
             ),
             format!("set more than {}, or remove the size, which the presets then choose", memory.cache),

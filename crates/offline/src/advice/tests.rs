@@ -239,9 +239,9 @@ fn a_fixed_shared_memory_below_the_cache_is_warned_about_where_it_is_written() {
     assert_eq!(
         said(&with(fixed)),
         [
-            "10:34 warning spec.template.volumes[0].emptyDir.sizeLimit: is 1Gi, and /dev/shm holds the 10Gi of KV cache in \
-             kvCacheOffloading.cpu: the model server will not start, or will be evicted (set more than 10Gi, or remove the \
-             size, which the presets then choose)"
+            "10:34 warning spec.template.volumes[0].emptyDir.sizeLimit: is 1Gi, less than the 10Gi of KV cache \
+             (kvCacheOffloading.cpu) that /dev/shm has to hold (set more than 10Gi, or remove the size, which the presets then \
+             choose)"
         ]
     );
     assert_eq!(noted(&with(fixed), "SmallSharedMemory").len(), 1);

@@ -5,6 +5,9 @@ use longboat_manifest::{Document, nearest};
 use longboat_strategy::kinds::Resource;
 use serde_json::Value;
 
+const POD_METADATA: &str = "a template here is the spec of a pod: write labels and annotations in `labels` and `annotations` beside it";
+const POD_FIELDS: &str = "a template here is the spec of a pod: write its fields without `spec`";
+
 /// Fields from documents and other tools that this API has at another path: the last names of the path, the version (`None`
 /// for all), and the advice. The first match is used.
 const RELOCATED_FIELDS: &[(&[&str], Option<&str>, &str)] = &[
@@ -14,6 +17,10 @@ const RELOCATED_FIELDS: &[(&[&str], Option<&str>, &str)] = &[
         "set the pod template of workers in `spec.worker`; `spec.parallelism` (data, dataLocal or \
          pipeline) determines their number",
     ),
+    (&["template", "metadata"], None, POD_METADATA),
+    (&["worker", "metadata"], None, POD_METADATA),
+    (&["template", "spec"], None, POD_FIELDS),
+    (&["worker", "spec"], None, POD_FIELDS),
     (&["tensorParallelSize"], None, "write `spec.parallelism.tensor`"),
     (&["dataParallelSize"], None, "write `spec.parallelism.data` and `spec.parallelism.dataLocal`"),
     (&["pipelineParallelSize"], None, "write `spec.parallelism.pipeline`"),

@@ -583,3 +583,20 @@ fn a_section_of_a_picker_without_its_feature_gate_is_warned_about() {
     assert!(line.contains("featureGates"), "{line}");
     assert_eq!(flow("featureGates: [flowControl]\n"), Vec::<String>::new());
 }
+
+#[test]
+fn the_metadata_of_a_pod_is_told_its_place() {
+    let found =
+        said(&service("  template:\n    metadata: {annotations: {a: b}}\n    spec: {containers: []}\n"));
+    let advice = "a template here is the spec of a pod: write";
+    assert_eq!(
+        found,
+        [
+            format!(
+                "8:5 error spec.template.metadata UnknownField ({advice} labels and annotations in `labels` and `annotations` \
+                 beside it)"
+            ),
+            format!("9:5 error spec.template.spec UnknownField ({advice} its fields without `spec`)"),
+        ]
+    );
+}

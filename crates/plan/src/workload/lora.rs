@@ -69,12 +69,12 @@ impl CacheEntry {
         };
         let source = spec.source_model_uri.clone();
         if let Some(claim) = spec.shared_claim() {
-            return match status.is_some_and(LocalModelCacheStatus::is_ready) {
-                true => Ok((claim.to_owned(), source)),
-                false => {
-                    Err(format!("{kind} is not ready: its model is not on PersistentVolumeClaim {claim} yet"))
-                }
-            };
+            if status.is_some_and(LocalModelCacheStatus::is_ready) {
+                return Ok((claim.to_owned(), source));
+            }
+            return Err(format!(
+                "{kind} is not ready: its model is not on PersistentVolumeClaim {claim} yet"
+            ));
         }
         let annotations = context.service.metadata.annotations.as_ref();
         let group = Some(node_group)
