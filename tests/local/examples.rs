@@ -36,8 +36,19 @@ fn engines(world: &LocalCluster) -> Vec<BTreeMap<String, String>> {
 }
 
 /// The folders that the tests below and `canary.rs` serve.
-const SERVED: [&str; 8] =
-    ["canary", "lora", "multi-node", "precise-prefix", "prefill-decode", "scaling", "sglang", "single-node"];
+const SERVED: [&str; 11] = [
+    "canary",
+    "llama-cpp",
+    "lora",
+    "multi-node",
+    "precise-prefix",
+    "prefill-decode",
+    "scaling",
+    "sglang",
+    "sglang-prefill-decode",
+    "single-node",
+    "tensorrt-llm",
+];
 
 #[test]
 fn every_folder_of_examples_is_served_by_a_test() {
@@ -94,6 +105,47 @@ fn sglang_is_simulated_under_its_name_and_the_picker_reads_its_metrics() {
             (running > 0.0).then_some(())
         });
     });
+}
+
+#[test]
+fn sglang_prefills_elsewhere_and_answers_for_an_adapter_by_its_name() {
+    let _turn = turn();
+    let world = start("sglang-prefill-decode");
+    let base = chat(&world.url, "Qwen/Qwen2.5-7B-Instruct", "Why is the sea salty?");
+    assert_eq!(answered(&base)["model"], "Qwen/Qwen2.5-7B-Instruct");
+    assert!(!base.headers.contains_key("x-simulated-adapter"), "{base:?}");
+    for name in ["sql", "publishers/default/models/sql"] {
+        let answer = chat(&world.url, name, "List all users.");
+        assert_eq!(answered(&answer)["model"], name);
+        assert_eq!(
+            answer.headers.get("x-simulated-adapter").map(|value| value.to_str().unwrap()),
+            Some("sql")
+        );
+        assert!(answer.headers.contains_key("x-simulated-kv-source"), "no prefill elsewhere: {answer:?}");
+        assert!(!answer.pod().contains("prefill"), "the decode pod answers: {answer:?}");
+    }
+}
+
+#[test]
+fn the_servers_of_other_engines_answer_with_their_metrics() {
+    let _turn = turn();
+    for (folder, name, path, running) in [
+        ("tensorrt-llm", "TensorRT-LLM", "prometheus/metrics", "trtllm_num_requests_running{"),
+        ("llama-cpp", "llama.cpp", "metrics", "llamacpp:requests_processing "),
+    ] {
+        let world = start(folder);
+        answered(&chat(&world.url, "Qwen/Qwen2.5-0.5B-Instruct", "Hello"));
+        if tools::kubectl().is_none() {
+            continue;
+        }
+        let pods = world.object(&["pods", "-l", "app.kubernetes.io/component=llminferenceservice-workload"]);
+        let pod = &pods["items"][0];
+        let note = &pod["metadata"]["annotations"]["longboat.dev/engine"];
+        assert_eq!(*note, format!("simulator: {name} does not run on this machine"));
+        let address = pod["status"]["podIP"].as_str().unwrap();
+        let page = http::get(&format!("http://{address}:8000/{path}")).body;
+        assert!(page.contains(running) && !page.contains("vllm:"), "{page}");
+    }
 }
 
 #[test]
