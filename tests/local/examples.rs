@@ -117,10 +117,7 @@ fn sglang_prefills_elsewhere_and_answers_for_an_adapter_by_its_name() {
     for name in ["sql", "publishers/default/models/sql"] {
         let answer = chat(&world.url, name, "List all users.");
         assert_eq!(answered(&answer)["model"], name);
-        assert_eq!(
-            answer.headers.get("x-simulated-adapter").map(|value| value.to_str().unwrap()),
-            Some("sql")
-        );
+        assert_eq!(answer.headers.get("x-simulated-adapter").map(String::as_str), Some("sql"));
         assert!(answer.headers.contains_key("x-simulated-kv-source"), "no prefill elsewhere: {answer:?}");
         assert!(!answer.pod().contains("prefill"), "the decode pod answers: {answer:?}");
     }
