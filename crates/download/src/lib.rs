@@ -18,6 +18,13 @@ pub const PROGRESS_VARIABLE: &str = "LONGBOAT_FETCH_PROGRESS";
 pub const PORT_VARIABLE: &str = "LONGBOAT_FETCH_PORT";
 /// The folder that keeps remote models between runs.
 pub const CACHE_VARIABLE: &str = "LONGBOAT_CACHE";
+/// A folder with models that are on this machine already. A model of the hub is taken from there, by its name, instead of being
+/// downloaded.
+pub const MODELS_VARIABLE: &str = "LONGBOAT_MODELS";
+/// The patterns of the files to download.
+pub const ALLOW_VARIABLE: &str = "STORAGE_ALLOW_PATTERNS";
+/// The patterns of the files to leave out of a download.
+pub const IGNORE_VARIABLE: &str = "STORAGE_IGNORE_PATTERNS";
 
 /// The longest progress that is read, in bytes.
 const MAX_PROGRESS: usize = 4096;

@@ -59,7 +59,7 @@ use longboat_download::{
 pub use self::{
     cache::{Cache, CachedModel},
     error::{FetchError, Protocol},
-    inspect::{SourceFiles, list_source, local_copy},
+    inspect::{SourceFiles, list_source, local_copy, read_head},
     progress::Watcher,
     settings::Settings,
 };
@@ -190,6 +190,27 @@ pub async fn run_with(args: Args, settings: &Settings, watcher: Option<Watcher>)
     result
 }
 
+/// Downloads a model into the cache of this machine, or checks the copy there. Returns its folder.
+pub async fn pull(
+    source: &Address,
+    settings: &Settings,
+    watcher: Option<Watcher>,
+) -> Result<PathBuf, FetchError> {
+    let settings = settings.attended();
+    let cache = Cache::of(&settings).ok_or_else(|| FetchError::Setting {
+        name: CACHE_VARIABLE.into(),
+        why: "it is not set, and neither is HOME: expected the folder that keeps models".into(),
+    })?;
+    let folder = cache.folder(source, &settings.filter().key())?;
+    let counters = Arc::new(Counters::default());
+    let result = tokio::select! {
+        result = download_remote(source, &folder, &settings, &counters) => result,
+        () = counters.report(watcher.as_ref(), None) => Ok(()),
+    };
+    counters.report_end(watcher.as_ref(), None);
+    result.map(|()| folder)
+}
+
 async fn download(
     source: &Address,
     destination: &str,
@@ -209,7 +230,7 @@ async fn download(
             tracing::info!("{what} patterns: {patterns}");
         }
     }
-    if let Some(path) = local::path_of(source)? {
+    if let Some(path) = local::path_of(source, settings)? {
         let destination = PathBuf::from(destination);
         blocking(move || local::link(&path, &destination, &filter)).await?;
     } else if source.scheme() == Scheme::Absent && source.rest().starts_with("/mnt/models") {

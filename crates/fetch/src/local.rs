@@ -7,10 +7,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use longboat_download::address::{Address, Scheme};
+use longboat_download::{
+    MODELS_VARIABLE,
+    address::{Address, Scheme},
+};
 
 use crate::{
-    FetchError,
+    FetchError, Settings,
     archive::Stage,
     filter::Filter,
     names::{OWN_FOLDER, is_archive},
@@ -18,8 +21,46 @@ use crate::{
     target::Target,
 };
 
+/// Returns the path of a model on this machine: the one that its source names, or a model with the name of a hub model in the
+/// folder `LONGBOAT_MODELS`. Returns `None` if the model must be downloaded.
+pub(crate) fn path_of(source: &Address, settings: &Settings) -> Result<Option<PathBuf>, FetchError> {
+    match named_path(source)? {
+        Some(path) => Ok(Some(path)),
+        None => namesake(source, settings),
+    }
+}
+
+/// Finds the model of the hub `OWNER/NAME` in the folder `LONGBOAT_MODELS`: the folder `NAME`, or the only file `NAME.gguf`,
+/// `NAME.QUANTISATION.gguf` or `NAME-QUANTISATION.gguf` that the patterns select.
+fn namesake(source: &Address, settings: &Settings) -> Result<Option<PathBuf>, FetchError> {
+    let (Some(folder), Ok((repository, _))) = (settings.get(MODELS_VARIABLE), source.hub_model()) else {
+        return Ok(None);
+    };
+    let name = repository.rsplit('/').next().unwrap_or(repository);
+    // Repositories with GGUF files have this ending by convention, and their files do not.
+    let name = name.strip_suffix("-GGUF").unwrap_or(name);
+    let folder = Path::new(folder);
+    if folder.join(name).is_dir() {
+        return Ok(Some(folder.join(name)));
+    }
+    let entries = match fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(FetchError::file("read", folder)(error)),
+    };
+    let filter = settings.filter();
+    let is_it = |file: &str| {
+        let rest = file.strip_suffix(".gguf").and_then(|stem| stem.strip_prefix(name));
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '-'])) && filter.wants(file)
+    };
+    let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
+    let found: Vec<String> = names.filter(|file| is_it(file)).collect();
+    // Of several quantisations, none is the one that was meant.
+    Ok(if let [file] = found.as_slice() { Some(folder.join(file)) } else { None })
+}
+
 /// Returns the path that a source names. Returns `None` if the source is not local.
-pub(crate) fn path_of(source: &Address) -> Result<Option<PathBuf>, FetchError> {
+fn named_path(source: &Address) -> Result<Option<PathBuf>, FetchError> {
     let path = PathBuf::from(source.rest());
     let uri = || source.as_str().to_owned();
     match source.scheme() {
@@ -139,8 +180,44 @@ mod tests {
         fs::create_dir_all(&inside).unwrap();
         let error = link(&source, &inside, &Filter::default()).unwrap_err().to_string();
         assert!(error.contains("is inside of it") && fs::read_dir(&inside).unwrap().count() == 0, "{error}");
-        assert!(path_of(&Address::parse("file://")).unwrap_err().to_string().contains("file://PATH"));
+        let settings = Settings::default();
+        assert!(
+            path_of(&Address::parse("file://"), &settings).unwrap_err().to_string().contains("file://PATH")
+        );
         let none = Filter::new(Some("*.bin"), None);
         assert!(matches!(link(&source, &destination, &none), Err(FetchError::Empty { .. })));
+    }
+
+    #[test]
+    fn a_hub_model_is_taken_from_the_folder_of_models_by_its_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let models = dir.path().join("models");
+        let settings = Settings::default().with(MODELS_VARIABLE, models.to_str().unwrap());
+        let found = |name: &str, settings: &Settings| {
+            let found = path_of(&Address::parse(format!("hf://o/{name}")), settings).unwrap();
+            found.map(|path| path.strip_prefix(&models).unwrap().to_str().unwrap().to_owned())
+        };
+        // A folder that does not exist has no models.
+        assert_eq!(found("Small-Instruct", &settings), None);
+        fs::create_dir_all(models.join("Whole")).unwrap();
+        for file in ["Small-Instruct.Q4_1.gguf", "Two-Q4_0.gguf", "Two-Q8_0.gguf", "Smaller.gguf", "Text.txt"]
+        {
+            fs::write(models.join(file), "").unwrap();
+        }
+        let only = settings.with("STORAGE_ALLOW_PATTERNS", "*-Q8_0.gguf");
+        for (name, settings, expected) in [
+            ("Small-Instruct", &settings, Some("Small-Instruct.Q4_1.gguf")),
+            ("Small-Instruct-GGUF", &settings, Some("Small-Instruct.Q4_1.gguf")),
+            ("Whole", &settings, Some("Whole")),
+            ("Smaller", &settings, Some("Smaller.gguf")),
+            ("Text", &settings, None),
+            // It would be a guess which of two files is meant.
+            ("Two", &settings, None),
+            ("Two", &only, Some("Two-Q8_0.gguf")),
+            ("Small-Instruct", &only, None),
+        ] {
+            assert_eq!(found(name, settings).as_deref(), expected, "{name}");
+        }
+        assert_eq!(path_of(&Address::parse("hf://o/Whole"), &Settings::default()).unwrap(), None);
     }
 }

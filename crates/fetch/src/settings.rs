@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
-use longboat_download::PATIENCE_VARIABLE;
+use longboat_download::{ALLOW_VARIABLE, IGNORE_VARIABLE, PATIENCE_VARIABLE};
 use serde_json::Value;
 
 use crate::{FetchError, filter::Filter, retry::RetryPolicy};
@@ -122,7 +122,7 @@ impl Settings {
 
     /// Returns the patterns that select files.
     pub fn filter(&self) -> Filter {
-        Filter::new(self.get("STORAGE_ALLOW_PATTERNS"), self.get("STORAGE_IGNORE_PATTERNS"))
+        Filter::new(self.get(ALLOW_VARIABLE), self.get(IGNORE_VARIABLE))
     }
 
     /// Returns the path of the mounted certificate bundle for all sources.

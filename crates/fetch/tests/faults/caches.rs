@@ -2,8 +2,8 @@
 
 use std::{os::unix::fs::MetadataExt, sync::atomic::Ordering::Relaxed};
 
-use longboat_download::Progress;
-use longboat_fetch::{Cache, FetchError};
+use longboat_download::{Progress, address::Address};
+use longboat_fetch::{Cache, FetchError, Settings};
 
 use super::{COMMIT, HubFixture};
 use crate::servers::{
@@ -98,4 +98,33 @@ async fn progress_is_in_a_file_that_others_can_read() {
     let progress = Progress::read(&file).unwrap();
     assert_eq!((progress.files_done, progress.bytes_done), (2, (3 << 20) + 3));
     assert_eq!(progress.bytes, progress.bytes_done);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_head_of_a_file_is_read_without_the_rest_and_a_pull_fills_the_cache() {
+    let large = recipe("large", 12 << 20);
+    let world = HubFixture::with_model(large.clone()).await;
+    let settings = Settings::new(world.variables(&[])).unwrap();
+    let model = Address::parse("hf://org/m");
+    for (file, limit, expected) in [
+        ("sub/w.safetensors", 1000, &large[..1000]),
+        // A file may be shorter than what is asked for.
+        ("config.json", 1000, b"{}\n"),
+    ] {
+        let head = longboat_fetch::read_head(&model, file, limit, &settings).await.unwrap();
+        assert!(head == expected, "{file}: {} bytes", head.len());
+    }
+    let ranges: Vec<_> =
+        world.requests().iter().filter_map(|request| request.header("range").map(str::to_owned)).collect();
+    assert!(ranges.contains(&"bytes=0-999".to_owned()), "{ranges:?}");
+    let missing = longboat_fetch::read_head(&model, "other", 1, &settings).await.unwrap_err();
+    assert!(matches!(missing, FetchError::Empty { .. }), "{missing}");
+
+    let only = settings.with("STORAGE_ALLOW_PATTERNS", "*.json");
+    let folder = longboat_fetch::pull(&model, &only, None).await.unwrap();
+    assert_eq!(std::fs::read(folder.join("config.json")).unwrap(), b"{}\n");
+    assert!(!folder.join("sub").exists());
+    assert_eq!(longboat_fetch::local_copy(&model, &only).unwrap(), Some(folder));
+    // The whole model is another entry of the cache.
+    assert_eq!(longboat_fetch::local_copy(&model, &settings).unwrap(), None);
 }

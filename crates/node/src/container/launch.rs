@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use k8s_openapi::api::core::v1::Container;
-use longboat_download::{CACHE_VARIABLE, MODE_VARIABLE, PATIENCE_VARIABLE};
+use longboat_download::{CACHE_VARIABLE, MODE_VARIABLE, MODELS_VARIABLE, PATIENCE_VARIABLE};
 
 use super::credentials::{Credentials, listed};
 use super::expand::expand;
@@ -47,7 +47,7 @@ const INHERITED: &[&str] = &[
 
 /// Host variables about downloads, which every container inherits: the user's settings of cache and patience also apply to
 /// this node.
-const OF_DOWNLOADS: [&str; 2] = [CACHE_VARIABLE, PATIENCE_VARIABLE];
+const OF_DOWNLOADS: [&str; 3] = [CACHE_VARIABLE, MODELS_VARIABLE, PATIENCE_VARIABLE];
 
 /// Other host variables that no container inherits, because they would point it to another cluster or node.
 const NEVER_INHERITED: &[&str] =
@@ -95,7 +95,8 @@ impl Host {
                     && (matches!(engine, Engine::Command(_)) || listed(INHERITED, &key)))
             {
                 // Containers start in other folders than this process.
-                let is_folder = key == CACHE_VARIABLE && !value.is_empty();
+                let is_folder =
+                    [CACHE_VARIABLE, MODELS_VARIABLE].contains(&key.as_str()) && !value.is_empty();
                 let absolute = std::path::absolute(&value).ok().filter(|_| is_folder);
                 let value = absolute.map_or(value, |path| path.to_string_lossy().into_owned());
                 inherited.push((key, value));
