@@ -13,14 +13,20 @@ use crate::{
 
 const MODEL: &str = "SmolLM2-135M-Instruct.Q4_1.gguf";
 
-/// Links the small model into a new folder below `folder`, and returns its URI. Returns `None`, and reports it, if the model
-/// was not fetched.
-pub(crate) fn small_model(folder: &Path) -> Option<String> {
+/// Returns the file of the small model. Returns `None`, and reports it, if the model was not fetched.
+pub(crate) fn model_file() -> Option<std::path::PathBuf> {
     let model = tools::root().join(".cache/models").join(MODEL);
     if !model.is_file() {
         longboat_untested::skipped("the model is missing; scripts/tools.sh fetches it");
         return None;
     }
+    Some(model)
+}
+
+/// Links the small model into a new folder below `folder`, and returns its URI. Returns `None`, and reports it, if the model
+/// was not fetched.
+pub(crate) fn small_model(folder: &Path) -> Option<String> {
+    let model = model_file()?;
     std::fs::create_dir(folder.join("model")).unwrap();
     symlink(model, folder.join("model").join(MODEL)).unwrap();
     Some(format!("file://{}/model", folder.display()))
@@ -65,6 +71,38 @@ fn a_model_that_is_here_is_computed_and_the_pod_says_so() {
     let answer: Value = serde_json::from_str(&asked.stdout).unwrap();
     let text = answer["choices"][0]["message"]["content"].as_str().unwrap();
     assert!(text.contains("Gravity"), "{answer}");
+}
+
+#[test]
+fn the_first_example_is_computed_with_the_model_that_the_tests_use_and_says_what_to_do_without_one() {
+    let _turn = turn();
+    if model_file().is_none() {
+        return;
+    }
+    let folder = TempDir::new().unwrap();
+    let example = tools::root().join("examples/small-model");
+    let first = || {
+        let mut command = up(folder.path());
+        command
+            .args(["--port", "0", "--engine", "auto", "--prompt", "What is gravity?", "--once"])
+            .arg(&example)
+            .env("HF_ENDPOINT", "http://127.0.0.1:1")
+            .env("HF_HOME", folder.path().join("hub"))
+            .env("LONGBOAT_CACHE", folder.path().join("cache"));
+        command
+    };
+    let ended = run(first().env("LONGBOAT_MODELS", tools::root().join(".cache/models")));
+    assert!(
+        ended.stderr.starts_with("engine: cpu: runs hf://HuggingFaceTB/SmolLM2-135M-Instruct"),
+        "{ended:#?}"
+    );
+    assert!(ended.status.success() && ended.stdout.contains("ravity"), "{ended:#?}");
+
+    let ended = run(&mut first());
+    let lines: Vec<&str> = ended.stderr.lines().collect();
+    assert!(lines[0].starts_with("engine: the simulator, because "), "{ended:#?}");
+    assert!(lines[1].starts_with("real answers: `longboat run smollm2-135m` downloads"), "{ended:#?}");
+    assert!(ended.status.success() && !ended.stdout.trim().is_empty(), "{ended:#?}");
 }
 
 #[test]

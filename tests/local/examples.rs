@@ -36,7 +36,7 @@ fn engines(world: &LocalCluster) -> Vec<BTreeMap<String, String>> {
 }
 
 /// The folders that the tests below and `canary.rs` serve.
-const SERVED: [&str; 11] = [
+const SERVED: [&str; 12] = [
     "canary",
     "llama-cpp",
     "lora",
@@ -47,6 +47,7 @@ const SERVED: [&str; 11] = [
     "sglang",
     "sglang-prefill-decode",
     "single-node",
+    "small-model",
     "tensorrt-llm",
 ];
 
@@ -62,8 +63,13 @@ fn every_folder_of_examples_is_served_by_a_test() {
 #[test]
 fn a_single_node_service_answers() {
     let _turn = turn();
-    let world = start("single-node");
-    answered(&chat(&world.url, "Qwen/Qwen2.5-0.5B-Instruct", "Hello"));
+    for (folder, model) in [
+        ("single-node", "Qwen/Qwen2.5-0.5B-Instruct"),
+        ("small-model", "HuggingFaceTB/SmolLM2-135M-Instruct"),
+    ] {
+        let world = start(folder);
+        answered(&chat(&world.url, model, "Hello"));
+    }
 }
 
 /// Returns the metrics page of the pod with this component.

@@ -32,11 +32,17 @@ pub(crate) fn example() -> PathBuf {
 
 /// Returns the command `longboat up` with the simulator, unless arguments say otherwise, and with temporary files in `folder`.
 pub(crate) fn up(folder: &Path) -> Command {
+    longboat("up", folder)
+}
+
+/// Returns the command `longboat VERB`, in the same environment.
+pub(crate) fn longboat(verb: &str, folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_longboat"));
     command
-        .arg("up")
+        .arg(verb)
         .env("LONGBOAT_ENGINE", "sim")
         .env("TMPDIR", folder)
+        .env_remove("LONGBOAT_MODELS")
         .env_remove("RUST_LOG")
         .env_remove("LONGBOAT_LOG");
     command

@@ -2,7 +2,7 @@
 
 use std::{
     fs::File,
-    io::Read,
+    io::{Read, Write},
     os::fd::OwnedFd,
     process::{Child, Command},
     sync::Arc,
@@ -126,8 +126,8 @@ impl Screen {
 }
 
 /// A program on a terminal of its own.
-struct Terminal {
-    child: Mutex<Child>,
+pub(crate) struct Terminal {
+    pub(crate) child: Mutex<Child>,
     master: OwnedFd,
     screen: Arc<Mutex<Screen>>,
 }
@@ -135,7 +135,7 @@ struct Terminal {
 // === impl Terminal ===
 
 impl Terminal {
-    fn start(command: &mut Command, columns: u16, rows: u16) -> Self {
+    pub(crate) fn start(command: &mut Command, columns: u16, rows: u16) -> Self {
         let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
         let pair = openpty(Some(&size), None).unwrap();
         let slave = || pair.slave.try_clone().unwrap();
@@ -165,13 +165,13 @@ impl Terminal {
     }
 
     /// All text that was shown and not overwritten, including rows that have scrolled off.
-    fn all(&self) -> String {
+    pub(crate) fn all(&self) -> String {
         let screen = self.screen.lock();
         [screen.gone.clone(), screen.shown()].concat().join("\n")
     }
 
     /// Polls until there is a value. At the limit, panics with the text of the terminal.
-    fn until<T>(&self, what: &str, probe: impl Fn() -> Option<T>) -> T {
+    pub(crate) fn until<T>(&self, what: &str, probe: impl Fn() -> Option<T>) -> T {
         let deadline = Instant::now() + LIMIT;
         loop {
             if let Some(value) = probe() {
@@ -180,6 +180,11 @@ impl Terminal {
             assert!(Instant::now() < deadline, "did not happen: {what}\n{}", self.all());
             thread::sleep(Duration::from_millis(100));
         }
+    }
+
+    /// Types a text. The terminal shows it, too.
+    pub(crate) fn type_text(&self, text: &str) {
+        File::from(self.master.try_clone().unwrap()).write_all(text.as_bytes()).unwrap();
     }
 
     fn resize_rows(&self, rows: u16) {

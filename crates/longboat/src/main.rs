@@ -10,6 +10,7 @@ mod command;
 mod dashboard;
 mod engine_program;
 mod installer;
+mod model;
 mod printer;
 mod program_name;
 mod role;

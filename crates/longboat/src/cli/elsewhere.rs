@@ -3,10 +3,10 @@
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 /// Verbs with the same advice. Commands stand in backticks; a test parses those of `longboat`.
-const VERBS: [(&[&str], &str); 14] = [
+const VERBS: [(&[&str], &str); 15] = [
     (
-        &["run", "serve", "start", "launch"],
-        "`longboat up service.yaml` runs services on this machine; `longboat engine MODEL` serves one model file",
+        &["serve", "start", "launch"],
+        "`longboat run MODEL --serve` serves a model on this machine; `longboat up service.yaml` runs services from manifests",
     ),
     (
         &["apply", "create", "deploy"],
@@ -15,7 +15,8 @@ const VERBS: [(&[&str], &str); 14] = [
     ),
     (
         &["ps", "list", "ls", "get"],
-        "`longboat status` shows services; `longboat models ls` shows downloaded models",
+        "`longboat status` shows services, with the KUBECONFIG that `longboat up` or `longboat run MODEL --serve` prints; \
+         `longboat models ls` shows downloaded models",
     ),
     (
         &["log", "logs"],
@@ -23,7 +24,8 @@ const VERBS: [(&[&str], &str); 14] = [
     ),
     (
         &["stop", "down", "kill"],
-        "Ctrl-C ends `longboat up`; `kubectl delete llmisvc NAME` removes one service",
+        "Ctrl-C ends `longboat up` and `longboat run MODEL --serve`, and nothing runs afterwards; `kubectl delete llmisvc NAME` \
+         removes one service",
     ),
     (
         &["delete", "rm", "remove"],
@@ -31,12 +33,13 @@ const VERBS: [(&[&str], &str); 14] = [
     ),
     (
         &["pull", "download"],
-        "services download their models when they start; `longboat fetch hf://ORG/MODEL FOLDER` downloads one into \
-         a folder",
+        "`longboat models pull MODEL` downloads a model into the cache of this machine; `longboat fetch hf://ORG/MODEL \
+         FOLDER` downloads one into a folder",
     ),
     (
         &["chat", "ask", "prompt", "generate"],
-        "`longboat up service.yaml --prompt \"Hello\"` sends a prompt; `longboat dashboard` has a page to chat",
+        "`longboat run MODEL` chats with a model of this machine; `longboat up service.yaml --prompt \"Hello\"` sends a \
+         prompt to services; `longboat dashboard` has a page to chat",
     ),
     (
         &["scale"],
@@ -45,7 +48,12 @@ const VERBS: [(&[&str], &str); 14] = [
     ),
     (
         &["describe", "show", "inspect"],
-        "`longboat explain service.yaml` shows where each field comes from; `longboat status NAME` shows one service",
+        "`longboat explain service.yaml` shows where each field comes from; `longboat status NAME` shows one service; \
+         `longboat models show MODEL` shows a model",
+    ),
+    (
+        &["push", "cp"],
+        "`longboat run MODEL --manifest` prints a manifest that runs the model on a cluster, which downloads the model itself",
     ),
     (&["check", "lint", "test"], "`longboat validate service.yaml` checks manifests"),
     (&["template", "build"], "`longboat render service.yaml` prints the objects of a service"),
@@ -80,9 +88,16 @@ mod tests {
 
     #[test]
     fn a_verb_of_another_program_comes_with_what_does_the_same() {
-        let text = said(&["longboat", "run", "service.yaml"]);
-        assert!(text.starts_with("error: unrecognized subcommand 'run'"), "{text}");
-        assert!(text.contains("tip: `longboat up service.yaml` runs services"), "{text}");
+        let text = said(&["longboat", "serve", "service.yaml"]);
+        assert!(text.starts_with("error: unrecognized subcommand 'serve'"), "{text}");
+        assert!(text.contains("tip: `longboat run MODEL --serve` serves a model"), "{text}");
+        for (verb, part) in [
+            ("pull", "`longboat models pull MODEL`"),
+            ("stop", "Ctrl-C ends"),
+            ("push", "`longboat run MODEL --manifest`"),
+        ] {
+            assert!(said(&["longboat", verb]).contains(part), "{verb}");
+        }
         let text = said(&["longboat", "ps"]);
         assert!(
             text.contains("tip: `longboat status` shows services") && !text.contains("apiserver"),

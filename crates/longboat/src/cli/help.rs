@@ -16,7 +16,7 @@ const PAGE: &str = "{about}\n\n{usage-heading} {usage}\n\n{before-help}Options:\
 
 /// Verbs by their purpose. The remaining commands are roles.
 const GROUPS: [(&str, &[&str]); 5] = [
-    ("Run and observe services", &["up", "status", "dashboard", "why", "doctor"]),
+    ("Run and observe services", &["run", "up", "status", "dashboard", "why", "doctor"]),
     ("Check manifests before you apply them", &["validate", "render", "explain", "diff"]),
     ("Set up a cluster", &["install", "upgrade", "uninstall", "crds"]),
     ("Manage models on this machine", &["models"]),
@@ -24,10 +24,11 @@ const GROUPS: [(&str, &[&str]); 5] = [
 ];
 
 /// Examples for the page without a verb, and for verbs.
-const EXAMPLES: [(&str, &str); 11] = [
+const EXAMPLES: [(&str, &str); 13] = [
     (
         "",
-        "longboat up service.yaml --prompt \"Why is the sea salty?\"   run a service here, and send a \
+        "longboat run smollm2-135m                                   chat with a small model on this machine
+longboat up service.yaml --prompt \"Why is the sea salty?\"   run a service here, and send a \
          prompt
 longboat render service.yaml                                print the objects that a \
          cluster would get
@@ -48,7 +49,23 @@ kustomize build . | longboat up -                    manifests from another prog
 longboat \
          up service.yaml --engine cpu                run the model on the CPU, or fail with the \
          reason
+longboat up service.yaml --watch                     apply the file again whenever it is edited
 longboat up service.yaml --engine vllm               use this command as the engine",
+    ),
+    (
+        "run",
+        "\
+longboat run smollm2-135m                            chat; Ctrl-C stops an answer, Ctrl-D ends
+longboat run model.gguf 'Hello'                      answer once
+longboat run hf://Qwen/Qwen3-0.6B-GGUF --serve       keep the API, as `longboat up` does
+longboat run smollm2-135m --manifest                 print what `kubectl apply` takes",
+    ),
+    (
+        "models",
+        "\
+longboat models show                                 the catalogue, with sizes and licences
+longboat models pull smollm2-135m                    download a model, to use it later without a network
+longboat models ls                                   what was downloaded",
     ),
     (
         "validate",

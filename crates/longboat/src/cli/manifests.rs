@@ -8,7 +8,7 @@ use longboat_key::Namespace;
 use super::{Format, OutputFormat, folders, look::ClusterArgs};
 
 /// The manifests that a verb is about.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub(crate) struct ManifestArgs {
     /// Manifests: files, folders, or `-` for standard input
     #[arg(value_name = "MANIFEST", value_hint = ValueHint::AnyPath)]

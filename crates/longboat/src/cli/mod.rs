@@ -8,6 +8,7 @@ mod look;
 mod manifests;
 #[cfg(test)]
 mod printed;
+mod run;
 mod up;
 
 use std::{
@@ -22,7 +23,8 @@ pub(crate) use self::{
     install::{InstallArgs, Services, UninstallArgs, UpgradeArgs},
     look::{ClusterArgs, DashboardArgs, DoctorArgs, StatusArgs, WhyArgs},
     manifests::{Api, DiffArgs, EnvironmentArgs, ExplainArgs, ManifestArgs, RenderArgs, ValidateArgs},
-    up::UpArgs,
+    run::{ModelArgs, ModelsCommand, RunArgs},
+    up::{LocalArgs, UpArgs},
 };
 use crate::program_name::ProgramName;
 
@@ -39,6 +41,8 @@ struct Cli {
 pub(crate) enum Command {
     /// Run services on this machine, with the controller, presets and picker of a cluster, and with processes as pods
     Up(Box<UpArgs>),
+    /// Run a model on this machine, and chat with it or send it a prompt
+    Run(Box<RunArgs>),
     /// Validate manifests as a cluster would, without a cluster
     Validate(ValidateArgs),
     /// Print the objects that the controller would create for manifests
@@ -57,7 +61,7 @@ pub(crate) enum Command {
     Dashboard(DashboardArgs),
     /// Print the CustomResourceDefinitions
     Crds(CrdsArgs),
-    /// Show or remove the models in the cache of this machine
+    /// Download, show or remove models of this machine
     #[command(subcommand, disable_help_subcommand = true)]
     Models(ModelsCommand),
     /// Install the controller with its CRDs, RBAC rules, webhooks and presets on a cluster, or upgrade them
@@ -108,34 +112,6 @@ pub(crate) enum OutputFormat {
     Json,
     /// One YAML document.
     Yaml,
-}
-
-/// What to do with the cached models.
-#[derive(Debug, Subcommand)]
-pub(crate) enum ModelsCommand {
-    /// Show the models and their folders, in `LONGBOAT_CACHE` or the XDG cache folder
-    Ls(ModelsListArgs),
-    /// Remove models from the cache
-    Rm(ModelsRemoveArgs),
-}
-
-/// Arguments of `models ls`.
-#[derive(Debug, Args)]
-pub(crate) struct ModelsListArgs {
-    /// Output format
-    #[arg(short, long, value_enum, default_value_t = OutputFormat::Text)]
-    pub(crate) output: OutputFormat,
-}
-
-/// Arguments of `models rm`.
-#[derive(Debug, Args)]
-pub(crate) struct ModelsRemoveArgs {
-    /// Addresses of models, or names of their folders in the cache
-    #[arg(value_name = "MODEL", required_unless_present = "all")]
-    pub(crate) models: Vec<String>,
-    /// Remove all models
-    #[arg(long, conflicts_with = "models")]
-    pub(crate) all: bool,
 }
 
 /// Arguments of `crds`.

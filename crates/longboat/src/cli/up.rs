@@ -18,9 +18,19 @@ pub(crate) struct UpArgs {
     /// Exit when the services are ready and the prompt is answered
     #[arg(long)]
     pub(crate) once: bool,
+    /// Follow the manifests: print what an edit changes, and apply it. An edit with errors changes nothing
+    #[arg(long, conflicts_with = "once")]
+    pub(crate) watch: bool,
     /// Port of the gateway on 127.0.0.1; 0 for any free port
     #[arg(long, default_value_t = 8080)]
     pub(crate) port: u16,
+    #[command(flatten)]
+    pub(crate) local: LocalArgs,
+}
+
+/// Arguments of a local cluster.
+#[derive(Debug, Args)]
+pub(crate) struct LocalArgs {
     /// Further host that the gateway accepts, besides loopback names and addresses, and hostnames of routes; repeatable
     #[arg(long, value_name = "HOST")]
     pub(crate) allow_host: Vec<String>,

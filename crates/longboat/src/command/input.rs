@@ -10,12 +10,15 @@ use longboat_controller::{Args as ControllerArgs, view};
 use longboat_key::Namespace;
 use longboat_manifest::{Document, ParseOutput, nearest};
 use longboat_offline::{
-    Presets, Settings, complete_platform, refusal,
+    Presets, Settings, complete_platform,
+    diff::{self, Difference},
+    refusal,
     render::{Note, Severity},
     scene::{ObservedCluster, Scene},
     validate::{Finding, PICKER_CONFIG, Severity as Gravity, picker_findings, validate},
 };
 use owo_colors::OwoColorize;
+use tokio::runtime::Handle;
 
 use super::cluster;
 use crate::{
@@ -154,7 +157,11 @@ pub(crate) fn namespaces(documents: &[Document], settings: &Settings) -> Vec<Nam
 ///
 /// If a manifest cannot be read or used. The error has the problems of each.
 pub(crate) fn accepted_documents(inputs: &[PathBuf]) -> anyhow::Result<Vec<Document>> {
-    let documents = longboat_manifest::read(inputs)?;
+    accepted(longboat_manifest::read(inputs)?)
+}
+
+/// Like [`accepted_documents`], for manifests that were read.
+pub(crate) fn accepted(documents: Vec<Document>) -> anyhow::Result<Vec<Document>> {
     let reading = ParseOutput { documents: documents.clone(), problems: Vec::new() };
     let report = validate(reading, &Settings::default());
     // This machine has no other picker than this build's, whatever the image.
@@ -207,6 +214,43 @@ pub(crate) fn on_top(
     let mut scene = Scene::observed(observed)?;
     scene.overlay(documents, settings)?;
     Ok(scene)
+}
+
+/// What manifests would change in a cluster.
+pub(crate) struct Changes {
+    /// The differences, service by service.
+    pub(crate) differences: Vec<Difference>,
+    /// The differences as text, with colours.
+    pub(crate) text: String,
+    /// What a cluster would say about the manifests, errors and warnings.
+    pub(crate) findings: Vec<String>,
+    /// Why services cannot be compared.
+    pub(crate) failed: Vec<anyhow::Error>,
+    /// Whether the cluster would refuse a manifest.
+    pub(crate) has_errors: bool,
+}
+
+/// Returns what manifests would change in a cluster. Works on a blocking thread, because it reads the cluster and then computes for
+/// a while.
+pub(crate) async fn changes(client: Client, documents: Vec<Document>) -> anyhow::Result<Changes> {
+    let handle = Handle::current();
+    let work = move || {
+        let settings = Settings::default();
+        let namespaces = namespaces(&documents, &settings);
+        let (observed, _) = handle.block_on(observe_with(client, &settings, namespaces))?;
+        let before = Scene::observed(observed.clone())?;
+        let after = on_top(observed, &documents, &settings)?;
+        let (differences, failed) = diff::diff(&before, &after, true);
+        let findings = after.findings.iter().filter(|finding| finding.severity != Gravity::Note);
+        Ok(Changes {
+            text: diff::to_text(&differences),
+            differences,
+            findings: findings.map(Finding::sentence).collect(),
+            failed: failed.into_iter().map(anyhow::Error::new).collect(),
+            has_errors: after.has_errors(),
+        })
+    };
+    tokio::task::spawn_blocking(work).await?
 }
 
 /// Prints the notes about a service.

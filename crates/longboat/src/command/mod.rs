@@ -13,6 +13,7 @@ mod install;
 mod models;
 mod reference;
 mod render;
+mod run;
 mod status;
 mod uninstall;
 mod up;
@@ -37,6 +38,7 @@ pub(crate) fn run(command: Command) -> ExitCode {
     let is_verb = matches!(
         command,
         Command::Up(_)
+            | Command::Run(_)
             | Command::Validate(_)
             | Command::Render(_)
             | Command::Explain(_)
@@ -70,6 +72,7 @@ pub(crate) fn run(command: Command) -> ExitCode {
     }
     match command {
         Command::Up(args) => up::run(*args),
+        Command::Run(args) => run::run(*args),
         Command::Validate(args) => validate::run(args),
         Command::Render(args) => render::run(&args),
         Command::Explain(args) => report(explain::run(&args)),

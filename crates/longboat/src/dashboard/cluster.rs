@@ -13,10 +13,9 @@ use longboat_api::v1alpha2::LLMInferenceService;
 use longboat_dashboard::{Address, Cluster, Head, Picture};
 use longboat_key::Key;
 use longboat_offline::{
-    Settings, diff,
+    Settings,
     explain::{self, Explanation},
     scene::Scene,
-    validate::Severity,
 };
 use serde_json::{Value, json};
 use tokio::{runtime::Handle, time::Instant};
@@ -104,21 +103,14 @@ impl Cluster for ClusterBackend {
             if !documents.iter().any(|document| ours.contains(&document.kind())) {
                 return Err(input::no_service(&documents));
             }
-            let settings = Settings::default();
-            let namespaces = input::namespaces(&documents, &settings);
-            let (observed, _) = input::observe_with(client, &settings, namespaces).await?;
-            let before = Scene::observed(observed.clone())?;
-            let after = input::on_top(observed, &documents, &settings)?;
-            let (differences, failed) = diff::diff(&before, &after, true);
-            let findings = after.findings.iter().filter(|finding| finding.severity != Severity::Note);
-            let mut sentences: Vec<String> =
-                findings.map(longboat_offline::validate::Finding::sentence).collect();
-            let refused = after.has_errors() || !failed.is_empty();
-            sentences.extend(failed.into_iter().map(|error| format!("{:#}", anyhow::Error::new(error))));
-            let text = diff::to_text(&differences);
-            Ok(
-                json!({"text": plain(&text), "differences": differences, "findings": sentences, "refused": refused}),
-            )
+            let changes = input::changes(client, documents).await?;
+            let refused = changes.has_errors || !changes.failed.is_empty();
+            let failed = changes.failed.iter().map(|error| format!("{error:#}"));
+            let sentences: Vec<String> = changes.findings.into_iter().chain(failed).collect();
+            Ok(json!({
+                "text": plain(&changes.text), "differences": changes.differences, "findings": sentences,
+                "refused": refused,
+            }))
         })
     }
 

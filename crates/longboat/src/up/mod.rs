@@ -1,15 +1,19 @@
 //! The behaviour of `up` while services run.
 
 pub(crate) mod cause;
+pub(crate) mod chat;
 mod deadline;
+pub(crate) mod edits;
 pub(crate) mod engine;
 mod engine_command;
-pub(crate) mod guide;
-pub(crate) mod node;
-pub(crate) mod prompt;
+mod guide;
+pub(crate) mod interrupts;
+mod node;
+mod prompt;
 pub(crate) mod question;
 pub(crate) mod service;
-pub(crate) mod shutdown_message;
-pub(crate) mod watch;
+pub(crate) mod session;
+mod shutdown_message;
+mod watch;
 
 pub(crate) use service::Service;

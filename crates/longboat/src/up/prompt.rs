@@ -1,24 +1,49 @@
 //! Sends a request to a service, like any OpenAI client.
 
+use std::time::Duration;
+
 use anyhow::{Context, bail};
 use futures::StreamExt;
 use serde_json::Value;
+use tokio::time::Instant;
 
 use super::{Service, question::Question};
 use crate::printer;
 
+/// An answer as far as it has arrived.
+#[derive(Debug, Default)]
+pub(crate) struct Answer {
+    pub(crate) text: String,
+    /// The number of tokens of the prompt and of the answer, if the server reports them.
+    pub(crate) tokens: Option<(u64, u64)>,
+    pub(crate) time_to_first_token: Option<Duration>,
+    /// The time from the first token to the last.
+    pub(crate) streaming: Duration,
+}
+
 /// Sends one prompt, and prints the streamed answer to stdout.
 pub(crate) async fn ask(service: &Service, text: &str) -> anyhow::Result<()> {
-    let Question { api, url, headers } = &service.question;
-    let Some(pointer) = api.text_pointer() else {
+    let Question { api, .. } = &service.question;
+    if api.text_pointer().is_none() {
         bail!("the routes of {} lead to /v1{}, which answers no prompts", service.name, api.path());
-    };
-    let mut body: Value = serde_json::from_str(&api.body(&service.model, text))?;
+    }
+    let body = serde_json::from_str(&api.body(&service.model, text))?;
+    if stream(service, body, &mut Answer::default()).await? {
+        printer::line("");
+    }
+    Ok(())
+}
+
+/// Sends a request, and prints the text of the streamed answer to stdout as it arrives. Returns whether the reader of stdout is
+/// still there. `answer` has what has arrived, also if the future is dropped.
+pub(crate) async fn stream(service: &Service, mut body: Value, answer: &mut Answer) -> anyhow::Result<bool> {
+    let Question { api, url, headers } = &service.question;
     body["stream"] = true.into();
     let mut request = super::service::http()?.post(url).header("content-type", "application/json");
     for (name, value) in headers {
         request = request.header(name, value);
     }
+    let begin = Instant::now();
     let asked = request.body(body.to_string()).send().await;
     let response = asked.with_context(|| format!("cannot send the prompt to {url}"))?;
     let status = response.status();
@@ -33,17 +58,27 @@ pub(crate) async fn ask(service: &Service, text: &str) -> anyhow::Result<()> {
             let line: Vec<u8> = pending.drain(..=end).collect();
             let Some(data) = std::str::from_utf8(&line)?.trim_end().strip_prefix("data: ") else { continue };
             if data == "[DONE]" {
-                printer::line("");
-                return Ok(());
+                return Ok(true);
             }
             let event: Value =
                 serde_json::from_str(data).context("the response has an event that is not JSON")?;
             if let Some(error) = event.get("error") {
                 bail!("{url} failed in the middle of its response: {error}");
             }
-            let piece = event.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-            if !piece.is_empty() && !printer::piece(piece) {
-                return Ok(());
+            let count = |name: &str| event["usage"][name].as_u64();
+            if let (Some(prompt), Some(completion)) = (count("prompt_tokens"), count("completion_tokens")) {
+                answer.tokens = Some((prompt, completion));
+            }
+            let piece = api.text_pointer().and_then(|pointer| event.pointer(pointer));
+            let piece = piece.and_then(Value::as_str).unwrap_or_default();
+            if piece.is_empty() {
+                continue;
+            }
+            let first = *answer.time_to_first_token.get_or_insert_with(|| begin.elapsed());
+            answer.streaming = begin.elapsed().saturating_sub(first);
+            answer.text.push_str(piece);
+            if !printer::piece(piece) {
+                return Ok(false);
             }
         }
     }

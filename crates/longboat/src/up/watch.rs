@@ -1,11 +1,12 @@
 //! Follows services until they are ready, and afterwards.
 
-use std::{net::SocketAddr, time::Duration};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use anyhow::anyhow;
 use kube::Client;
 use longboat_doctor::{Finding, to_text};
 use longboat_key::Key;
+use parking_lot::Mutex;
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
     time::Instant,
@@ -35,11 +36,13 @@ const LASTING_CAUSE_DELAY: Duration = Duration::from_secs(2);
 /// Services of a local cluster, and the tree that shows them.
 pub(crate) struct Watch {
     client: Client,
-    /// Their names.
-    names: Vec<Key>,
+    /// Their names. An edit of the manifests adds services.
+    names: Arc<Mutex<Vec<Key>>>,
     gateway: Gateway,
     follow: Follow,
     screen: Screen,
+    /// Whether changes are printed where the tree cannot be drawn.
+    prints_changes: bool,
     resized: Signal,
 }
 
@@ -52,10 +55,16 @@ struct Verdict {
 // === impl Watch ===
 
 impl Watch {
-    pub(crate) fn start(client: Client, names: Vec<Key>, gateway: Gateway) -> anyhow::Result<Self> {
+    pub(crate) fn start(
+        client: Client,
+        names: Arc<Mutex<Vec<Key>>>,
+        gateway: Gateway,
+        prints_changes: bool,
+    ) -> anyhow::Result<Self> {
         let follow = Follow::start(&client, &Scope::Everywhere);
         let resized = signal(SignalKind::window_change())?;
-        Ok(Self { client, names, gateway, follow, screen: Screen::new(Stream::Stderr), resized })
+        let screen = Screen::new(Stream::Stderr);
+        Ok(Self { client, names, gateway, follow, screen, prints_changes, resized })
     }
 
     /// Shows the tree until every service serves at this cluster's gateway, as far as it can here. Returns the services and
@@ -73,19 +82,22 @@ impl Watch {
         let (mut verdict, mut looked): (Option<Verdict>, Option<Instant>) = (None, None);
         loop {
             let seen = self.follow.seen();
-            let lines = lines::all(&seen, &self.names, Environment::Laptop);
-            self.screen.show(&lines);
-            let ready: Vec<_> = self.names.iter().filter(|name| self.is_ready(&seen, name)).collect();
-            if ready.len() == self.names.len() {
+            let names = self.names.lock().clone();
+            let lines = lines::all(&seen, &names, Environment::Laptop);
+            if self.prints_changes || self.screen.is_live {
+                self.screen.show(&lines);
+            }
+            let ready: Vec<_> = names.iter().filter(|name| self.is_ready(&seen, name)).collect();
+            if ready.len() == names.len() {
                 let mut services = Vec::new();
-                for key in &self.names {
+                for key in &names {
                     if let Some(found) = lines::find(&seen, key) {
                         services.push(service::find(&self.client, found, Some(&self.gateway)).await?);
                     }
                 }
-                return Ok((services, group::all(&seen, &self.names)));
+                return Ok((services, group::all(&seen, &names)));
             }
-            let stuck: Vec<_> = self.names.iter().filter(|name| !ready.contains(name)).cloned().collect();
+            let stuck: Vec<_> = names.iter().filter(|name| !ready.contains(name)).cloned().collect();
             deadline.observe(&seen);
             if Instant::now() >= deadline.at() {
                 let findings = cause::findings(&self.client, &stuck).await;
@@ -132,7 +144,8 @@ impl Watch {
     pub(crate) async fn forever(&mut self, footer: Vec<String>) -> ! {
         self.screen.footer(footer);
         loop {
-            let lines = lines::all(&self.follow.seen(), &self.names, Environment::Laptop);
+            let names = self.names.lock().clone();
+            let lines = lines::all(&self.follow.seen(), &names, Environment::Laptop);
             self.screen.show(&lines);
             let waits = self.screen.is_live && lines.iter().any(|line| line.mark != Mark::Good);
             self.changed_by(Instant::now() + if waits { REDRAW_INTERVAL } else { IDLE_REDRAW_INTERVAL })

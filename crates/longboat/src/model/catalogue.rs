@@ -1,0 +1,79 @@
+//! A short catalogue of small open models that the CPU engine computes.
+
+/// A model of the catalogue.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct CatalogueModel {
+    /// The name that people type.
+    pub(crate) name: &'static str,
+    /// `OWNER/MODEL` on the hub.
+    pub(crate) repository: &'static str,
+    /// Patterns of files that no engine reads.
+    pub(crate) ignore: Option<&'static str>,
+    /// The size of the download in megabytes. The hub reports the exact size before the download.
+    pub(crate) megabytes: u64,
+    /// The licence, by its SPDX identifier.
+    pub(crate) licence: &'static str,
+}
+
+/// The same model in a format of browsers. It is larger than the model itself.
+const ONNX: Option<&str> = Some("onnx/*");
+
+/// The catalogue, the smallest model first. All have weights in safetensors, so vLLM serves the same files on a cluster.
+pub(crate) const MODELS: [CatalogueModel; 6] = [
+    CatalogueModel {
+        name: "smollm2-135m",
+        repository: "HuggingFaceTB/SmolLM2-135M-Instruct",
+        ignore: ONNX,
+        megabytes: 273,
+        licence: "Apache-2.0",
+    },
+    CatalogueModel {
+        name: "smollm2-360m",
+        repository: "HuggingFaceTB/SmolLM2-360M-Instruct",
+        ignore: ONNX,
+        megabytes: 727,
+        licence: "Apache-2.0",
+    },
+    CatalogueModel {
+        name: "qwen2.5-0.5b",
+        repository: "Qwen/Qwen2.5-0.5B-Instruct",
+        ignore: None,
+        megabytes: 1_000,
+        licence: "Apache-2.0",
+    },
+    CatalogueModel {
+        name: "qwen3-0.6b",
+        repository: "Qwen/Qwen3-0.6B",
+        ignore: None,
+        megabytes: 1_519,
+        licence: "Apache-2.0",
+    },
+    CatalogueModel {
+        name: "qwen2.5-1.5b",
+        repository: "Qwen/Qwen2.5-1.5B-Instruct",
+        ignore: None,
+        megabytes: 3_099,
+        licence: "Apache-2.0",
+    },
+    CatalogueModel {
+        name: "smollm2-1.7b",
+        repository: "HuggingFaceTB/SmolLM2-1.7B-Instruct",
+        ignore: ONNX,
+        megabytes: 3_427,
+        licence: "Apache-2.0",
+    },
+];
+
+/// Finds a model by its name, in any case.
+pub(crate) fn find(name: &str) -> Option<&'static CatalogueModel> {
+    MODELS.iter().find(|model| model.name.eq_ignore_ascii_case(name))
+}
+
+// === impl CatalogueModel ===
+
+impl CatalogueModel {
+    /// Returns the size for people.
+    pub(crate) fn size(&self) -> String {
+        super::size(self.megabytes * 1_000_000)
+    }
+}

@@ -1,0 +1,77 @@
+//! The LLMInferenceService that serves a model.
+
+use std::fmt::Write as _;
+
+use longboat_api::names::STORAGE_INITIALIZER;
+use serde_json::json;
+
+use super::ModelReference;
+
+// === impl ModelReference ===
+
+impl ModelReference {
+    /// Returns the manifest of a service with this model, in the form in which people write manifests.
+    pub(crate) fn manifest(&self) -> String {
+        let quoted = |text: &str| json!(text).to_string();
+        let mut text = format!(
+            "apiVersion: serving.kserve.io/v1alpha2
+kind: LLMInferenceService
+metadata:
+  name: {}
+spec:
+  model:
+    uri: {}
+    name: {}
+  replicas: 1
+",
+            self.service,
+            quoted(self.address.as_str()),
+            quoted(&self.name)
+        );
+        let mut variables = self.patterns.variables().peekable();
+        if variables.peek().is_some() {
+            let _ = write!(
+                text,
+                "  template:
+    initContainers:
+      - name: {STORAGE_INITIALIZER}
+        env:
+"
+            );
+            for (name, pattern) in variables {
+                let _ = writeln!(text, "          - name: {name}\n            value: {}", quoted(pattern));
+            }
+        }
+        // A picker chooses among replicas, so one replica starts faster without.
+        text += "  router:\n    gateway: {}\n    route: {}\n";
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use longboat_manifest::ParseOutput;
+    use longboat_offline::{Settings, validate::validate};
+
+    use crate::model::ModelReference;
+
+    #[test]
+    fn the_manifest_of_each_form_of_a_model_is_valid() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("a \"b\": c.gguf");
+        std::fs::write(&file, "").unwrap();
+        for (text, patterns) in [
+            ("smollm2-135m", None),
+            ("qwen3-0.6b", None),
+            ("hf://o/m:main", Some("*-Q4_K_M.gguf")),
+            (file.to_str().unwrap(), None),
+        ] {
+            let model = ModelReference::parse(text, patterns).unwrap();
+            let documents = longboat_manifest::parse("run", &model.manifest()).unwrap();
+            assert_eq!(documents[0].text("/spec/model/uri"), model.address.as_str());
+            assert_eq!(documents[0].text("/spec/model/name"), model.name);
+            let report = validate(ParseOutput { documents, problems: Vec::new() }, &Settings::default());
+            assert!(report.is_clean() && report.findings.is_empty(), "{text}: {:?}", report.findings);
+        }
+    }
+}

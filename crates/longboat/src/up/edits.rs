@@ -1,0 +1,160 @@
+//! Follows the manifests of `up`: prints what an edit changes, and applies it.
+
+use std::{
+    collections::BTreeSet,
+    convert::Infallible,
+    fs,
+    path::{Path, PathBuf},
+    time::{Duration, SystemTime},
+};
+
+use longboat_key::Key;
+use longboat_local::Local;
+use longboat_manifest::Document;
+use owo_colors::OwoColorize;
+use parking_lot::Mutex;
+
+use super::session;
+use crate::{cli::ManifestArgs, command::input, printer};
+
+/// How often the files are looked at. Editors replace files, so a watch on a file would be lost, and one look costs little.
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
+/// The most files that are looked at.
+const MAX_FILES: usize = 10_000;
+
+/// When and how large a file was.
+type FileState = (PathBuf, Option<(SystemTime, u64)>);
+
+/// The manifests of `up`, and what of them was applied.
+pub(crate) struct Edits {
+    args: ManifestArgs,
+    /// The files when the documents were read.
+    seen: Vec<FileState>,
+    /// The documents that were read last, with errors or without.
+    applied: Vec<Document>,
+}
+
+// === impl Edits ===
+
+impl Edits {
+    /// Starts to follow files. Call this before the documents are read, so that no edit is missed.
+    pub(crate) fn new(args: ManifestArgs) -> anyhow::Result<Self> {
+        if args.files().iter().any(|input| input.as_os_str() == "-") {
+            anyhow::bail!("--watch follows files, and `-` is standard input: pass a file or a folder");
+        }
+        let seen = states(&args.files());
+        Ok(Self { args, seen, applied: Vec::new() })
+    }
+
+    /// The documents that run at first.
+    pub(crate) fn start_with(&mut self, documents: Vec<Document>) {
+        self.applied = documents;
+    }
+
+    /// Applies every edit, and adds new services to `names`.
+    pub(crate) async fn follow(mut self, local: &Local, names: &Mutex<Vec<Key>>) -> Infallible {
+        let mut before: Option<Vec<FileState>> = None;
+        loop {
+            tokio::time::sleep(POLL_INTERVAL).await;
+            let args = self.args.clone();
+            let Ok(now) = tokio::task::spawn_blocking(move || states(&args.files())).await else { continue };
+            if now == self.seen {
+                before = None;
+                continue;
+            }
+            // An editor may write a file in several steps, so the edit counts when a second look finds the same.
+            if before.as_ref() != Some(&now) {
+                before = Some(now);
+                continue;
+            }
+            (self.seen, before) = (now, None);
+            if let Err(error) = self.apply(local, names).await {
+                printer::error(&error, Some("nothing was changed; the next edit is tried again"));
+            }
+        }
+    }
+
+    async fn apply(&mut self, local: &Local, names: &Mutex<Vec<Key>>) -> anyhow::Result<()> {
+        let inputs = self.args.files();
+        let documents = tokio::task::spawn_blocking(move || input::accepted_documents(&inputs)).await??;
+        let objects =
+            |documents: &[Document]| documents.iter().map(|one| one.object.clone()).collect::<Vec<_>>();
+        if objects(&documents) == objects(&self.applied) {
+            return Ok(());
+        }
+        let changes = input::changes(local.client(), documents.clone()).await?;
+        for error in changes.failed {
+            printer::error(&error, None);
+        }
+        printer::note(&format!("{} the manifests; this changes", "edited:".bold()));
+        let text = if changes.text.is_empty() { "nothing of a service\n" } else { &changes.text };
+        printer::note(text.trim_end());
+        let written = session::write(local, &documents).await?;
+        let gone: Vec<Key> = {
+            let mut names = names.lock();
+            let gone = names.iter().filter(|name| !written.contains(name)).cloned().collect();
+            for name in written {
+                if !names.contains(&name) {
+                    names.push(name);
+                }
+            }
+            gone
+        };
+        for Key { namespace, name } in gone {
+            printer::note(&format!(
+                "{namespace}/{name} is no longer in the manifests and still runs: `kubectl delete llmisvc -n {namespace} {name}` \
+                 removes it"
+            ));
+        }
+        self.applied = documents;
+        Ok(())
+    }
+}
+
+/// Returns the states of all files below the inputs.
+fn states(inputs: &[PathBuf]) -> Vec<FileState> {
+    let mut files = BTreeSet::new();
+    for input in inputs {
+        files.insert(input.clone());
+        let below = fs::read_dir(input).into_iter().flatten().flatten();
+        files.extend(below.map(|entry| entry.path()).take(MAX_FILES));
+    }
+    let with_state = |file: PathBuf| {
+        let state = state(&file);
+        (file, state)
+    };
+    files.into_iter().take(MAX_FILES).map(with_state).collect()
+}
+
+fn state(file: &Path) -> Option<(SystemTime, u64)> {
+    let metadata = fs::metadata(file).ok()?;
+    Some((metadata.modified().ok()?, metadata.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_new_file_a_new_size_and_a_missing_file_are_seen() {
+        let folder = tempfile::tempdir().unwrap();
+        let inputs = [folder.path().to_owned(), folder.path().join("later/b.yaml")];
+        let mut states_so_far = vec![states(&inputs)];
+        let mut is_new = |what: &str| {
+            let now = states(&inputs);
+            assert!(!states_so_far.contains(&now), "{what}");
+            states_so_far.push(now);
+        };
+        let file = folder.path().join("a.yaml");
+        fs::write(&file, "a").unwrap();
+        is_new("a file in a folder");
+        fs::write(&file, "ab").unwrap();
+        is_new("another size");
+        fs::create_dir(folder.path().join("later")).unwrap();
+        fs::write(&inputs[1], "").unwrap();
+        is_new("a file that did not exist");
+        fs::remove_file(&file).unwrap();
+        is_new("a file that is gone");
+        assert_eq!(states(&inputs), states(&inputs));
+    }
+}

@@ -1,0 +1,203 @@
+//! One run of a local cluster with a person's manifests, from the start to the end.
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use anyhow::Context;
+use longboat_key::{Key, Name, Namespace};
+use longboat_local::{Guard, Local, Options};
+use longboat_manifest::Document;
+use owo_colors::OwoColorize;
+use parking_lot::Mutex;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    Service, chat::Conversation, edits::Edits, engine::EngineSelection, guide, interrupts::Interrupts,
+    node::StandInReport, prompt, service::Gateway, shutdown_message, watch::Watch,
+};
+use crate::{
+    cli::LocalArgs,
+    dashboard::{self, ClusterBackend},
+    printer,
+    tree::{Environment, Scope, age},
+};
+
+/// What to run, and what to do with it.
+pub(crate) struct Session<'a> {
+    pub(crate) args: &'a LocalArgs,
+    /// The port of the gateway.
+    pub(crate) port: u16,
+    pub(crate) engine: EngineSelection,
+    pub(crate) documents: Vec<Document>,
+    pub(crate) purpose: Purpose,
+}
+
+/// What a session is for, once its services are ready.
+pub(crate) enum Purpose {
+    /// Sends the prompt, if there is one, and ends, or serves until a signal.
+    Serve { prompt: Option<String>, once: bool, edits: Option<Edits> },
+    /// Sends the prompt to the only service, or chats with it.
+    Converse { conversation: Conversation, prompt: Option<String>, interrupts: Arc<Interrupts> },
+}
+
+// === impl Session ===
+
+impl Session<'_> {
+    /// Starts the cluster, serves the purpose, and stops everything.
+    pub(crate) async fn run(mut self, shutdown: CancellationToken) -> anyhow::Result<()> {
+        let dashboard = longboat_dashboard::Server::bind(self.args.dashboard_port).await?;
+        let local = Local::start(self.options()?).await?;
+        if self.is_serving() {
+            printer::note(&format!("{} http://{}", "gateway:".bold(), local.gateway_address()));
+            printer::note(&format!("{} {}", "dashboard:".bold(), dashboard.url()));
+        }
+        let closing = shutdown.child_token();
+        let gateway = Gateway { address: local.gateway_address(), routes: local.routes() };
+        let here = ClusterBackend::new(
+            local.client(),
+            Environment::Laptop,
+            Scope::Everywhere,
+            Some(gateway.clone()),
+        );
+        let page = tokio::spawn(dashboard::serve(dashboard, here, closing.clone())?);
+        // The services that are known when a signal arrives.
+        let names = Arc::new(Mutex::new(Vec::new()));
+        let mut stand_ins = StandInReport::new(local.stood_in_for());
+        let state = self.args.state.clone();
+        let result = tokio::select! {
+            result = self.serve(&local, gateway, &names) => result,
+            never = stand_ins.run() => match never {},
+            () = shutdown.cancelled() => Ok(()),
+        };
+        stand_ins.print();
+        let asked_to_stop = shutdown.is_cancelled();
+        if asked_to_stop {
+            let names = names.lock().clone();
+            let sentence = shutdown_message::stopping(&local.client(), &names).await;
+            printer::erase();
+            printer::note(&sentence);
+        }
+        closing.cancel();
+        let _ = page.await;
+        // A second signal does not wait for the shutdown.
+        local.shutdown().await;
+        if asked_to_stop {
+            printer::note(&shutdown_message::stopped(state.as_deref()));
+        }
+        result
+    }
+
+    fn is_serving(&self) -> bool {
+        matches!(self.purpose, Purpose::Serve { .. })
+    }
+
+    fn options(&self) -> anyhow::Result<Options> {
+        let args = self.args;
+        let executable: PathBuf =
+            std::env::current_exe().context("cannot find the path of this executable")?;
+        Ok(Options {
+            port: self.port,
+            api_port: args.api_port,
+            state: args.state.clone(),
+            executable,
+            engine: self.engine.engine.clone(),
+            engine_reason: self.engine.reason.clone(),
+            offline: args.offline,
+            node_labels: args.node_label.iter().cloned().collect(),
+            strict_scheduling: args.strict_scheduling,
+            guard: Guard {
+                hosts: args.allow_host.clone(),
+                origins: args.cors_origin.clone(),
+                ..Guard::default()
+            },
+        })
+    }
+
+    async fn serve(
+        &mut self,
+        local: &Local,
+        gateway: Gateway,
+        names: &Arc<Mutex<Vec<Key>>>,
+    ) -> anyhow::Result<()> {
+        let begin = Instant::now();
+        let written = write(local, &self.documents).await?;
+        let is_serving = self.is_serving();
+        if let Purpose::Serve { prompt: Some(_), .. } = self.purpose
+            && written.is_empty()
+        {
+            anyhow::bail!("--prompt needs an LLMInferenceService, and the manifests contain none");
+        }
+        names.lock().clone_from(&written);
+        let mut watch = Watch::start(local.client(), names.clone(), gateway, is_serving)?;
+        let timeout = Duration::from_secs(self.args.timeout);
+        let (services, groups) = watch.until_ready(timeout).await?;
+        let took = age(begin.elapsed());
+        match &mut self.purpose {
+            Purpose::Converse { conversation, prompt, interrupts } => {
+                printer::erase();
+                let [service] = services.as_slice() else {
+                    anyhow::bail!("expected one service, and there are {}", services.len());
+                };
+                match prompt {
+                    Some(prompt) => conversation.ask(service, prompt, interrupts).await,
+                    None => {
+                        interrupts.set_chatting(true);
+                        let result = conversation.chat(service, interrupts).await;
+                        interrupts.set_chatting(false);
+                        result
+                    }
+                }
+            }
+            Purpose::Serve { prompt, once, edits } => {
+                if *once {
+                    printer::leave();
+                } else {
+                    printer::erase();
+                }
+                if let Some(text) = prompt {
+                    ask_each(&services, text).await?;
+                }
+                if *once {
+                    return Ok(());
+                }
+                for line in guide::lines(&services, &groups, local.kubeconfig(), &took) {
+                    printer::note(&line);
+                }
+                let footer = vec!["Press Ctrl-C to stop everything.".into()];
+                match edits.take() {
+                    None => watch.forever(footer).await,
+                    Some(edits) => tokio::select! {
+                        never = watch.forever(footer) => never,
+                        never = edits.follow(local, names) => match never {},
+                    },
+                }
+            }
+        }
+    }
+}
+
+async fn ask_each(services: &[Service], text: &str) -> anyhow::Result<()> {
+    for service in services {
+        if services.len() > 1 {
+            printer::note(&format!("{}:", service.name.bold()));
+        }
+        prompt::ask(service, text).await?;
+    }
+    Ok(())
+}
+
+/// Writes manifests to a local cluster, with what stands in for missing objects. Returns the services among them.
+pub(super) async fn write(local: &Local, documents: &[Document]) -> anyhow::Result<Vec<Key>> {
+    let stood_in = local.stand_in(documents).await?;
+    for text in &stood_in.notes {
+        printer::note(&format!("{} {text}", "stand-in:".bold()));
+    }
+    let applied = local.apply(&stood_in.documents).await?;
+    for object in &applied {
+        for warning in &object.warnings {
+            printer::note(&format!("{} {object}: {warning}", "warning:".yellow().bold()));
+        }
+    }
+    let own = applied.iter().filter(|object| object.kind == "LLMInferenceService");
+    Ok(own.map(|object| Key::new(Namespace(&object.namespace), Name(&object.name))).collect())
+}
