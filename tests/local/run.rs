@@ -25,7 +25,11 @@ fn a_model_file_answers_a_prompt_from_the_arguments_or_from_another_program() {
     let Some(model) = model_file() else { return };
     let folder = TempDir::new().unwrap();
     let mut command = longboat("run", folder.path());
-    let ended = run(command.env("LONGBOAT_ENGINE", "auto").arg(&model).arg("What is gravity?"));
+    let ended = run(command.env("LONGBOAT_ENGINE", "auto").arg(&model).args([
+        "What is gravity?",
+        "--temperature",
+        "0",
+    ]));
     assert!(ended.status.success() && ended.stdout.contains("ravity"), "{ended:#?}");
     // Only the engine is named: a person who asks a model does not think of Deployments.
     assert!(ended.stderr.starts_with("engine: cpu: runs file://"), "{ended:#?}");

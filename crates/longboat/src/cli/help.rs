@@ -197,7 +197,7 @@ mod tests {
             let lines = page.lines().filter(|line| line.starts_with(&format!("  {name} ")));
             assert_eq!(lines.count(), 1, "{name}: {page}");
         }
-        assert!(page.contains("\nExamples:\n  longboat up service.yaml"), "{page}");
+        assert!(page.contains("\nExamples:\n  longboat run smollm2-135m "), "{page}");
         assert!(page.contains("\nRoles (programs of a cluster):\n  controller "), "{page}");
     }
 

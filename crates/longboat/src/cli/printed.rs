@@ -174,7 +174,7 @@ fn wrong_commands_are_found() {
     ] {
         assert_eq!(cargo_problem(right, &metadata), None, "{right}");
     }
-    for wrong in ["longboat run x", "longboat up x --promt y", "longboat models ls --al"] {
+    for wrong in ["longboat launch x", "longboat up x --promt y", "longboat models ls --al"] {
         assert!(longboat_problem(wrong, &known).is_some(), "{wrong}");
     }
     for right in ["longboat VERB --help", "longboat up x --prompt y", "longboat engine m --max-num-seqs 4"] {

@@ -26,6 +26,9 @@ pub(crate) struct RunArgs {
     /// System prompt
     #[arg(long, value_name = "TEXT", conflicts_with_all = ["serve", "manifest"])]
     pub(crate) system: Option<String>,
+    /// Temperature of answers, from 0 to 2. At 1, the default of the API, small models often lose the thread
+    #[arg(long, value_name = "NUMBER", default_value_t = 0.7, conflicts_with_all = ["serve", "manifest"])]
+    pub(crate) temperature: f32,
     /// Serve the API until you press Ctrl-C, instead of a chat
     #[arg(long)]
     pub(crate) serve: bool,

@@ -157,11 +157,7 @@ pub(crate) fn namespaces(documents: &[Document], settings: &Settings) -> Vec<Nam
 ///
 /// If a manifest cannot be read or used. The error has the problems of each.
 pub(crate) fn accepted_documents(inputs: &[PathBuf]) -> anyhow::Result<Vec<Document>> {
-    accepted(longboat_manifest::read(inputs)?)
-}
-
-/// Like [`accepted_documents`], for manifests that were read.
-pub(crate) fn accepted(documents: Vec<Document>) -> anyhow::Result<Vec<Document>> {
+    let documents = longboat_manifest::read(inputs)?;
     let reading = ParseOutput { documents: documents.clone(), problems: Vec::new() };
     let report = validate(reading, &Settings::default());
     // This machine has no other picker than this build's, whatever the image.

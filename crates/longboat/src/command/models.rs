@@ -64,11 +64,11 @@ fn show_catalogue() {
     };
     let (names, sources) = (width(|model| model.name.len()), width(|model| model.repository.len()) + 5);
     printer::line(
-        &format!("{:names$}  {:>8}  {:10}  {:sources$}", "NAME", "SIZE", "LICENCE", "SOURCE").trim_end(),
+        &format!("{:names$}  {:>6}  {:10}  {:sources$}", "NAME", "SIZE", "LICENCE", "SOURCE").trim_end(),
     );
     for model in &catalogue::MODELS {
         let (name, size, licence) = (model.name, model.size(), model.licence);
-        printer::line(&format!("{name:names$}  {size:>8}  {licence:10}  hf://{}", model.repository));
+        printer::line(&format!("{name:names$}  {size:>6}  {licence:10}  hf://{}", model.repository));
     }
     printer::note(
         "`longboat run NAME` downloads a model and runs it; hf://OWNER/MODEL and GGUF files run too",

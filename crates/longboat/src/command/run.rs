@@ -10,7 +10,7 @@ use longboat_download::address::Scheme;
 use longboat_fetch::Settings;
 use tokio::task::spawn_blocking;
 
-use super::{input, models, up};
+use super::{models, up};
 use crate::{
     cli::RunArgs,
     model::ModelReference,
@@ -49,8 +49,8 @@ async fn model(mut args: RunArgs) -> anyhow::Result<()> {
         None if !args.serve && !std::io::stdin().is_terminal() => Some(spawn_blocking(piped_prompt).await??),
         prompt => prompt,
     };
+    // The API server checks it again, as every manifest.
     let documents = longboat_manifest::parse("run", &manifest)?;
-    let documents = spawn_blocking(move || input::accepted(documents)).await??;
     // A person who names a model wants its answers, not those of the simulator.
     if args.local.engine == EngineChoice::Auto {
         args.local.engine = EngineChoice::Cpu;
@@ -75,7 +75,11 @@ async fn model(mut args: RunArgs) -> anyhow::Result<()> {
     let purpose = if args.serve {
         Purpose::Serve { prompt, once: false, edits: None }
     } else {
-        Purpose::Converse { conversation: Conversation::new(args.system.take()), prompt, interrupts }
+        Purpose::Converse {
+            conversation: Conversation::new(args.system.take(), args.temperature),
+            prompt,
+            interrupts,
+        }
     };
     Session { args: &args.local, port, engine, documents, purpose }.run(shutdown).await
 }

@@ -74,6 +74,9 @@ pub(crate) fn find(name: &str) -> Option<&'static CatalogueModel> {
 impl CatalogueModel {
     /// Returns the size for people.
     pub(crate) fn size(&self) -> String {
-        super::size(self.megabytes * 1_000_000)
+        match self.megabytes {
+            0..1_000 => format!("{} MB", self.megabytes),
+            megabytes => format!("{}.{} GB", megabytes / 1_000, megabytes % 1_000 / 100),
+        }
     }
 }

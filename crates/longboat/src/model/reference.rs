@@ -112,7 +112,7 @@ fn path(text: &str) -> anyhow::Result<Address> {
     if let Some(repository) = host {
         bail!("`{text}` is no model: did you mean `hf://{repository}`?");
     }
-    if text.contains('/') || text.ends_with(".gguf") {
+    if text.contains('/') || path.extension().is_some_and(|extension| extension == "gguf") {
         let is_repository = text.split('/').count() == 2 && !text.starts_with(['.', '/', '~']);
         let hint = if is_repository { format!(": did you mean `hf://{text}`?") } else { String::new() };
         bail!("file or folder `{text}` does not exist{hint}");
@@ -129,11 +129,14 @@ fn path(text: &str) -> anyhow::Result<Address> {
     )
 }
 
-/// Returns the last part of an address, without the ending of a GGUF file.
+/// Returns the last part of an address, without the ending of a GGUF file. Scripts of pods get the name as one word, so other
+/// characters become dashes.
 fn file_name(address: &Address) -> String {
     let rest = address.rest().trim_end_matches('/');
     let last = rest.rsplit('/').next().unwrap_or(rest);
-    last.strip_suffix(".gguf").unwrap_or(last).to_owned()
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
+    let name = last.strip_suffix(".gguf").unwrap_or(last);
+    name.chars().map(|c| if is_plain(c) { c } else { '-' }).collect()
 }
 
 /// Makes a name of a service: lower-case letters, digits and dashes, beginning with a letter.

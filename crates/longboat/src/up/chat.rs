@@ -1,6 +1,6 @@
 //! A conversation with a service, in the terminal.
 
-use std::{io, sync::Arc, time::Duration};
+use std::{io, time::Duration};
 
 use owo_colors::OwoColorize;
 use serde_json::{Value, json};
@@ -26,6 +26,7 @@ const MAX_LINE: u64 = 1 << 20;
 #[derive(Debug, Default)]
 pub(crate) struct Conversation {
     system: Option<String>,
+    temperature: f32,
     /// Questions and answers in turn.
     messages: Vec<Value>,
     stats: Stats,
@@ -34,6 +35,7 @@ pub(crate) struct Conversation {
 /// Tokens and times of answers.
 #[derive(Debug, Default)]
 struct Stats {
+    /// Answers that came to their end. For others, the server reports no tokens.
     answers: u64,
     tokens: u64,
     streaming: Duration,
@@ -79,9 +81,9 @@ impl Stats {
     fn add(&mut self, answer: &Answer) {
         let Some(first) = answer.time_to_first_token else { return };
         let seconds = first.as_secs_f64();
-        self.answers += 1;
         self.last = Some(match answer.tokens {
             Some((prompt, completion)) => {
+                self.answers += 1;
                 self.tokens += completion;
                 self.streaming += answer.streaming;
                 format!(
@@ -98,7 +100,7 @@ impl Stats {
         let rate = rate(self.tokens.saturating_sub(self.answers), self.streaming);
         vec![
             format!("last answer: {last}"),
-            format!("all answers: {} answers, {} tokens, {rate}", self.answers, self.tokens),
+            format!("all complete answers: {}, with {} tokens, {rate}", self.answers, self.tokens),
         ]
     }
 }
@@ -115,14 +117,17 @@ fn rate(tokens: u64, streaming: Duration) -> String {
 // === impl Conversation ===
 
 impl Conversation {
-    pub(crate) fn new(system: Option<String>) -> Self {
-        Self { system, ..Self::default() }
+    pub(crate) fn new(system: Option<String>, temperature: f32) -> Self {
+        Self { system, temperature, ..Self::default() }
     }
 
     fn body(&self, model: &str) -> Value {
         let system = self.system.iter().map(|text| json!({"role": "system", "content": text}));
         let messages: Vec<Value> = system.chain(self.messages.iter().cloned()).collect();
-        json!({"model": model, "messages": messages, "stream_options": {"include_usage": true}})
+        json!({
+            "model": model, "messages": messages, "temperature": self.temperature,
+            "stream_options": {"include_usage": true},
+        })
     }
 
     /// Sends a prompt with what was said before, and prints the answer. A question without an answer is forgotten.
@@ -193,7 +198,6 @@ impl Conversation {
 /// most.
 fn lines() -> mpsc::Receiver<io::Result<String>> {
     let (sink, lines) = mpsc::channel(1);
-    let sink = Arc::new(sink);
     tokio::task::spawn_blocking(move || {
         loop {
             let mut line = Vec::new();
@@ -250,7 +254,7 @@ mod tests {
             stats.lines(),
             [
                 "last answer: stopped, time to first token 0.25 s",
-                "all answers: 3 answers, 62 tokens, 14.7 tokens/s"
+                "all complete answers: 2, with 62 tokens, 15.0 tokens/s"
             ]
         );
         stats.add(&answer(Some((30, 41)), 2));
@@ -259,12 +263,12 @@ mod tests {
 
     #[test]
     fn a_request_has_the_system_prompt_first_and_then_the_conversation() {
-        let mut conversation = Conversation::new(Some("be brief".into()));
+        let mut conversation = Conversation::new(Some("be brief".into()), 0.5);
         conversation.messages.push(json!({"role": "user", "content": "hi"}));
         assert_eq!(
             conversation.body("m"),
             json!({
-                "model": "m", "stream_options": {"include_usage": true},
+                "model": "m", "temperature": 0.5, "stream_options": {"include_usage": true},
                 "messages": [{"role": "system", "content": "be brief"}, {"role": "user", "content": "hi"}],
             })
         );

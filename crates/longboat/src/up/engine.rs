@@ -311,16 +311,22 @@ async fn source(model: &RequestedModel, settings: &FetchSettings) -> anyhow::Res
 
 /// Returns the name of the file, if the model is one GGUF file.
 fn only_gguf(files: &[String]) -> Option<&str> {
-    let ending = |ending: &'static str| files.iter().filter(move |file| file.ends_with(ending));
-    let mut found = ending(".gguf");
-    let file = found.next().filter(|_| found.next().is_none() && ending(".safetensors").next().is_none())?;
-    Some(file)
+    let mut found = files.iter().filter(|file| is_gguf(file));
+    let has_others =
+        files.iter().any(|file| Path::new(file).extension().is_some_and(|end| end == "safetensors"));
+    match (found.next(), found.next()) {
+        (Some(file), None) if !has_others => Some(file),
+        _ => None,
+    }
+}
+
+fn is_gguf(file: &str) -> bool {
+    Path::new(file).extension().is_some_and(|extension| extension == "gguf")
 }
 
 /// Says how to choose one of several GGUF files.
 fn several_files(files: &[String]) -> String {
-    let mut names: Vec<&str> =
-        files.iter().map(String::as_str).filter(|file| file.ends_with(".gguf")).collect();
+    let mut names: Vec<&str> = files.iter().map(String::as_str).filter(|file| is_gguf(file)).collect();
     let left_out = names.len().saturating_sub(MAX_NAMED_FILES);
     names.truncate(MAX_NAMED_FILES);
     let more = if left_out > 0 { format!(" and {left_out} more") } else { String::new() };
