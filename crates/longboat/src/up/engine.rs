@@ -173,7 +173,7 @@ async fn cpu(documents: &[Document], offline: bool, limit: Option<u64>) -> anyho
         bail!("no manifest has a model (use `--engine cpu` to run models that you apply later)");
     }
     let patience = if limit.is_some() { SOURCE_TIMEOUT } else { REQUIRED_SOURCE_TIMEOUT };
-    let mut settings = FetchSettings::from_environment()?;
+    let mut settings = FetchSettings::from_environment()?.attended();
     if offline {
         settings = settings.offline();
     }
