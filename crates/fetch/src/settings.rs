@@ -54,6 +54,7 @@ impl Settings {
 
     /// Returns the same settings for a person who waits. A host that does not answer is then given up after a few seconds,
     /// unless a time limit is configured.
+    #[must_use]
     pub fn attended(&self) -> Self {
         if self.get(PATIENCE_VARIABLE).is_some() {
             return self.clone();
