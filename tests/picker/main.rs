@@ -8,6 +8,7 @@ mod disaggregated;
 mod envoy;
 mod http;
 mod leader;
+mod monitoring;
 #[path = "../local/processes.rs"]
 #[expect(dead_code, reason = "shared with the tests of local mode")]
 mod processes;

@@ -63,7 +63,7 @@ impl Drop for Role {
 pub(crate) struct Pool {
     pub(crate) engines: Vec<SocketAddr>,
     folder: TempDir,
-    _roles: Vec<Role>,
+    roles: Vec<Role>,
 }
 
 impl Pool {
@@ -90,7 +90,7 @@ impl Pool {
         for engine in &engines {
             until("an engine", || std::net::TcpStream::connect(engine).ok());
         }
-        let pool = Self { engines, folder, _roles: roles };
+        let pool = Self { engines, folder, roles };
         pool.know(&pool.engines);
         pool
     }
@@ -115,9 +115,14 @@ impl Pool {
         for address in [front, decode, prefill] {
             until("an engine", || std::net::TcpStream::connect(address).ok());
         }
-        let pool = Self { engines: vec![front, prefill], folder: TempDir::new().unwrap(), _roles: roles };
+        let pool = Self { engines: vec![front, prefill], folder: TempDir::new().unwrap(), roles };
         pool.know_as(&[(front, "decode"), (prefill, "prefill")]);
         (pool, decode)
+    }
+
+    /// Kills the engines. Pickers still know them.
+    pub(crate) fn kill(&mut self) {
+        self.roles.clear();
     }
 
     /// Writes these endpoints to the discovery file.

@@ -10,7 +10,7 @@ use longboat_key::Namespace;
 use serde_json::{Value, json};
 
 use crate::{
-    Values, certificates, controller,
+    Values, certificates, controller, monitoring,
     names::{LABEL, LABEL_VALUE},
     platform, rights,
     values::{NAMESPACE, ValuesError, is_label},
@@ -34,9 +34,9 @@ pub enum InstallError {
     /// The values are invalid.
     #[error(transparent)]
     Values(#[from] ValuesError),
-    /// The rights do not parse, which is a mistake in this build.
-    #[error("cannot parse deploy/rbac: {0}")]
-    Rights(#[from] serde_saphyr::Error),
+    /// The rights or the alerts do not parse, which is a mistake in this build.
+    #[error("cannot parse a file of deploy: {0}")]
+    Parse(#[from] serde_saphyr::Error),
     /// A preset does not parse, which is a mistake in this build.
     #[error(transparent)]
     Preset(#[from] BrokenPreset),
@@ -90,6 +90,9 @@ impl Installation {
             }
         }
         objects.extend(webhooks);
+        if values.monitoring.enabled {
+            objects.extend(monitoring::objects(namespace, values)?);
+        }
         let mut presets = Vec::new();
         if values.create_presets {
             let names = PresetNames { prefix: values.preset_prefix.clone(), versioned: true };

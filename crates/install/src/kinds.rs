@@ -16,7 +16,7 @@ pub struct Kind {
 /// All kinds, in the order in which their objects are removed. The webhook configurations go first, so that API servers no
 /// longer call the webhooks when the controller goes. Configs and definitions go while the controller can still remove their
 /// finalizers. Its rights go last.
-pub const REMOVAL: [Kind; 16] = [
+pub const REMOVAL: [Kind; 19] = [
     of(
         "admissionregistration.k8s.io/v1",
         "MutatingWebhookConfiguration",
@@ -33,6 +33,9 @@ pub const REMOVAL: [Kind; 16] = [
     of("apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourcedefinitions", false),
     of("apps/v1", "Deployment", "deployments", true),
     of("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets", true),
+    of("monitoring.coreos.com/v1", "PrometheusRule", "prometheusrules", true),
+    of("monitoring.coreos.com/v1", "PodMonitor", "podmonitors", true),
+    of("monitoring.coreos.com/v1", "ServiceMonitor", "servicemonitors", true),
     of("cert-manager.io/v1", "Certificate", "certificates", true),
     of("cert-manager.io/v1", "Issuer", "issuers", true),
     of("v1", "Service", "services", true),
@@ -57,13 +60,15 @@ const fn of(api_version: &'static str, kind: &'static str, plural: &'static str,
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Installation, Values};
+    use crate::{Installation, Monitoring, Values};
 
     #[test]
     fn every_object_of_an_installation_has_a_kind_that_can_be_addressed() {
         let narrow =
             Values { watch_namespaces: vec!["a".to_owned()], cert_manager: true, ..Values::default() };
-        for values in [Values::default(), narrow] {
+        let watched =
+            Values { monitoring: Monitoring { enabled: true, ..Monitoring::default() }, ..Values::default() };
+        for values in [Values::default(), narrow, watched] {
             for object in Installation::new("kserve", &values).unwrap().objects() {
                 let (api_version, name) = (&object["apiVersion"], &object["kind"]);
                 let kind = kind(api_version.as_str().unwrap(), name.as_str().unwrap());

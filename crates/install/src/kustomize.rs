@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use crate::{
     InstallError, Installation, Values,
     files::{File, GENERATED, documents},
+    monitoring,
     names::{LABEL, LABEL_VALUE},
     rights,
 };
@@ -59,6 +60,28 @@ pub(crate) fn base(namespace: &str) -> Result<Vec<File>, InstallError> {
         ]}),
     )?);
     Ok(files)
+}
+
+/// Returns the component in `deploy/kustomize/components/monitoring`: what `monitoring.enabled` adds to an installation.
+///
+/// # Errors
+///
+/// [`InstallError`].
+pub(crate) fn monitoring(namespace: &str) -> Result<Vec<File>, InstallError> {
+    let folder = "kustomize/components/monitoring";
+    let text = documents(monitoring::objects(namespace, &Values::default())?.iter())?;
+    Ok(vec![
+        File::generated(&format!("{folder}/monitoring.yaml"), &text),
+        kustomization(
+            folder,
+            "Monitors and alerts for the Prometheus Operator. Add it to your overlay: `components: [../../components/monitoring]`.",
+            &json!({
+                "apiVersion": "kustomize.config.k8s.io/v1alpha1",
+                "kind": "Component",
+                "resources": ["monitoring.yaml"],
+            }),
+        )?,
+    ])
 }
 
 /// Returns the overlay in `deploy/kustomize/overlays/NAME`, which changes the base to an installation with `values`.

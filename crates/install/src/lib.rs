@@ -10,10 +10,11 @@ pub mod files;
 mod installation;
 pub mod kinds;
 mod kustomize;
+mod monitoring;
 pub mod names;
 mod platform;
 mod rights;
 mod values;
 
 pub use installation::{InstallError, Installation};
-pub use values::{Metrics, PlatformValues, Values, ValuesError};
+pub use values::{Metrics, Monitoring, PlatformValues, Values, ValuesError};

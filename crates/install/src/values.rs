@@ -31,6 +31,8 @@ pub struct Values {
     pub cert_manager: bool,
     /// The controller's metrics.
     pub metrics: Metrics,
+    /// Monitors and alerts for the Prometheus Operator.
+    pub monitoring: Monitoring,
     /// Prefix of the names of presets.
     pub preset_prefix: String,
     /// The log level: `error`, `warn`, `info` or `debug`, or levels by module.
@@ -74,6 +76,16 @@ pub struct Metrics {
     /// Whether metrics are served over HTTPS, only to clients that may `get` `/metrics`. If false, every client that reaches
     /// the port can read them.
     pub secure: bool,
+}
+
+/// Monitors and alerts for the Prometheus Operator.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Monitoring {
+    /// Whether monitors and alerts are part of the installation. The cluster must have the Operator's CRDs.
+    pub enabled: bool,
+    /// Labels by which the Operator selects monitors and alerts.
+    pub labels: BTreeMap<String, String>,
 }
 
 /// The settings of the platform.
@@ -266,6 +278,7 @@ impl Default for Values {
             secret_namespaces: Vec::new(),
             cert_manager: false,
             metrics: Metrics::default(),
+            monitoring: Monitoring::default(),
             preset_prefix: longboat_api::names::DEFAULT_PRESET_PREFIX.to_owned(),
             log_level: "info".to_owned(),
             node_selector: BTreeMap::new(),

@@ -19,6 +19,7 @@ tolerations: [{key: gpu, operator: Exists, effect: NoSchedule}]
 extraArgs: [--workers=8]
 logLevel: debug
 metrics: {enabled: false}
+monitoring: {enabled: true, labels: {release: prometheus}}
 webhookUrl: https://192.0.2.1:9443
 presetPrefix: v9-
 platform:
@@ -70,7 +71,15 @@ fn the_defaults_of_the_chart_are_those_of_the_command() {
 #[test]
 fn the_chart_is_the_installation_with_the_same_values() {
     let overlays = OVERLAYS.map(|(name, text)| (name, text.to_owned()));
-    let others = [("defaults", String::new()), ("everything", EVERYTHING.to_owned())];
+    let others = [
+        ("defaults", String::new()),
+        ("everything", EVERYTHING.to_owned()),
+        ("monitoring", "monitoring: {enabled: true}".to_owned()),
+        (
+            "monitoring of some namespaces",
+            "{watchNamespaces: [one, two], certManager: true, metrics: {secure: false}, monitoring: {enabled: true}}".to_owned(),
+        ),
+    ];
     for (name, values) in others.into_iter().chain(overlays) {
         let Some(chart) = rendered("longboat", &values) else { return };
         let wanted = installation(&values);

@@ -30,6 +30,22 @@ fn an_overlay_is_the_installation_with_its_values() {
 }
 
 #[test]
+fn the_component_adds_what_the_value_adds() {
+    let Some(kubectl) = tools::kubectl() else { return };
+    // Kustomize takes only relative paths.
+    let folder = tempfile::tempdir_in(tools::root().join("target")).unwrap();
+    std::fs::write(
+        folder.path().join("kustomization.yaml"),
+        "resources: [../../deploy/kustomize/base]\ncomponents: [../../deploy/kustomize/components/monitoring]\n",
+    )
+    .unwrap();
+    let built = printed(Command::new(kubectl).arg("kustomize").arg(folder.path()));
+    let values = Values::read(&[], &["monitoring.enabled=true".to_owned()]).unwrap();
+    let expected = Installation::new("kserve", &values).unwrap();
+    assert_same("monitoring", &built, &objects(expected.definitions.iter().chain(&expected.controller)));
+}
+
+#[test]
 fn the_presets_are_those_of_the_installation() {
     let Some(presets) = built("presets") else { return };
     let wanted = Installation::new("kserve", &Values::default()).unwrap();
