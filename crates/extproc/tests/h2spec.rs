@@ -14,7 +14,7 @@ use std::{
 use longboat_extproc::{
     Action, HeaderChanges, Incoming, Outbox, Processor, ProcessorExchange, ServerOptions, serve,
 };
-use quick_xml::{Reader, events::Event};
+use quick_xml::{Reader, XmlVersion, events::Event};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -93,22 +93,22 @@ fn cases(report: &str) -> BTreeMap<(String, String), Option<String>> {
     loop {
         match reader.read_event().unwrap() {
             Event::Eof => return cases,
-            Event::Start(element) if element.name().as_ref() == b"testcase" => {
+            Event::Start(element) if element.name().as_ref() == "testcase" => {
                 let attribute = |name: &str| {
                     let value = element.try_get_attribute(name).unwrap().unwrap();
-                    value.unescape_value().unwrap().into_owned()
+                    value.normalized_value(XmlVersion::Explicit1_0).unwrap().into_owned()
                 };
                 let case = (attribute("package"), attribute("classname"));
                 cases.insert(case.clone(), None);
                 current = Some(case);
             }
-            Event::Start(element) if element.name().as_ref() != b"testsuite" => {
+            Event::Start(element) if element.name().as_ref() != "testsuite" => {
                 if let Some(case) = &current {
-                    let outcome = String::from_utf8(element.name().as_ref().to_vec()).unwrap();
+                    let outcome = element.name().as_ref().to_owned();
                     cases.insert(case.clone(), Some(outcome));
                 }
             }
-            Event::End(element) if element.name().as_ref() == b"testcase" => current = None,
+            Event::End(element) if element.name().as_ref() == "testcase" => current = None,
             _ => {}
         }
     }

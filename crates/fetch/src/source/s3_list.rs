@@ -108,14 +108,14 @@ fn leaves(
                 if path.len() == MAX_DEPTH {
                     return Err("it is nested too deeply".into());
                 }
-                path.push(String::from_utf8_lossy(element.local_name().as_ref()).into_owned());
+                path.push(element.local_name().as_ref().to_owned());
                 content.clear();
             }
-            Event::Text(text) => content.push_str(&text.decode().map_err(|error| unreadable(&error))?),
-            Event::CData(text) => content.push_str(&String::from_utf8_lossy(&text)),
+            Event::Text(text) => content.push_str(&text.into_inner()),
+            Event::CData(text) => content.push_str(&text.into_inner()),
             Event::GeneralRef(reference) => {
                 let character = reference.resolve_char_ref().map_err(|error| unreadable(&error))?;
-                let name = reference.decode().map_err(|error| unreadable(&error))?;
+                let name = reference.into_inner();
                 let character = character.or(match &*name {
                     "amp" => Some('&'),
                     "lt" => Some('<'),

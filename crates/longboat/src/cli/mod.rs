@@ -13,10 +13,10 @@ mod up;
 
 use std::{
     ffi::{OsStr, OsString},
-    path::Path,
+    path::{Path, PathBuf},
 };
 
-use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum, ValueHint};
 use clap_complete::Shell;
 
 pub(crate) use self::{
@@ -74,6 +74,8 @@ pub(crate) enum Command {
     /// Print a shell completion script
     #[command(visible_alias = "completions")]
     Completion(CompletionArgs),
+    /// Write manual pages for `man`, one for each verb and role
+    Man(ManArgs),
     /// Print the version of this build
     Version,
     /// Print docs/reference/cli.md
@@ -131,6 +133,14 @@ pub(crate) struct CompletionArgs {
     /// Shell for which to print the script
     #[arg(value_enum)]
     pub(crate) shell: Shell,
+}
+
+/// Arguments of `man`.
+#[derive(Debug, Args)]
+pub(crate) struct ManArgs {
+    /// Folder to write to, such as ~/.local/share/man/man1
+    #[arg(value_name = "FOLDER", value_hint = ValueHint::DirPath)]
+    pub(crate) folder: PathBuf,
 }
 
 /// Formats of structured output.
