@@ -2,7 +2,7 @@
 
 import { html, render, useEffect, useMemo, useRef, useState } from "/vendor/htm-preact.js";
 import { listen } from "/api.js";
-import { Mark, Tree, unmarked, WORDS } from "/tree.js";
+import { counted, Mark, Tree, unmarked, WORDS } from "/tree.js";
 import { Logs } from "/logs.js";
 import { Decisions } from "/decisions.js";
 import { Playground } from "/playground.js";
@@ -41,7 +41,7 @@ function Services({ services, open }) {
       <label for="filter" class="unseen">Filter services</label>
       <input id="filter" type="search" placeholder="Filter ( / )" value=${filter}
         onInput=${(event) => setFilter(event.target.value)} />
-      <p class="counts">${all.length === 1 ? "1 service" : `${all.length} services`}: ${count("good")} ready, ${count("waiting")} waiting, ${count("bad")} broken</p>
+      <p class="counts">${counted(all.length, "service")}: ${count("good")} ready, ${count("waiting")} waiting, ${count("bad")} broken</p>
     </div>
     <ul>
       ${found.slice(0, DRAWN).map((head) => html`<li key=${head.service}>

@@ -1,7 +1,7 @@
 // The picker's recent decisions, with the results of every filter and scorer.
 
 import { html, useState } from "/vendor/htm-preact.js";
-import { age, useAsked } from "/tree.js";
+import { age, counted, useAsked } from "/tree.js";
 
 const number = (value) => (value === null || value === undefined ? "" : Number(value).toFixed(3).replace(/\.?0+$/, ""));
 const percent = (value) => `${Math.round(value * 100)} %`;
@@ -21,10 +21,10 @@ export function Record({ record, namespace }) {
     <dl>
       <dt>Request</dt><dd><code>${record.id}</code></dd>
       <dt>Model</dt><dd>${record.model}</dd>
-      <dt>Decided in</dt><dd>${record.micros} µs, among ${record.candidates} endpoints</dd>
+      <dt>Decided in</dt><dd>${record.micros} µs, among ${counted(record.candidates, "endpoint")}</dd>
       ${record.destination && html`<dt>Went to</dt><dd><code>${record.destination.join(", ")}</code></dd>`}
       ${record.error && html`<dt>Refused</dt><dd class="bad">${record.error}</dd>`}
-      ${prefix && html`<dt>Cached at this replica</dt><dd>${prefix.matched} of ${prefix.total} blocks of the prompt (${percent(prefix.ratio)})</dd>`}
+      ${prefix && html`<dt>Cached at this replica</dt><dd>${prefix.matched} of ${counted(prefix.total, "block")} of the prompt (${percent(prefix.ratio)})</dd>`}
       ${response && html`<dt>Response</dt><dd>
         first byte after ${response.firstByteMillis ?? "–"} ms, complete after ${response.millis} ms${
         response.completionTokens !== undefined

@@ -2,7 +2,7 @@
 
 import { html, useState } from "/vendor/htm-preact.js";
 import { json } from "/api.js";
-import { useAsked } from "/tree.js";
+import { counted, useAsked } from "/tree.js";
 
 /// The number of fields that are drawn per layer. The box above explains any other field.
 const DRAWN = 300;
@@ -45,7 +45,7 @@ export function Fields({ service }) {
       ${said && said.text && html`<pre tabindex="0" class="said" aria-label="Explanation">${said.text}</pre>`}
     </div>
     ${layers.map((layer) => html`<details>
-      <summary><b>${layer.name}</b> <span class="quiet">sets ${layer.sets.length} fields, because ${layer.because}</span></summary>
+      <summary><b>${layer.name}</b> <span class="quiet">sets ${counted(layer.sets.length, "field")}, because ${layer.because}</span></summary>
       <ul class="plain fields">
         ${layer.sets.slice(0, DRAWN).map((setting) => html`<li>
           <button class="link" onClick=${() => explain(setting.path)}>${setting.path}</button>

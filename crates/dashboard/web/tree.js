@@ -11,6 +11,9 @@ export const unmarked = ({ mark, text }) => (mark === "good" ? text.replace(/^Re
 
 export const Mark = ({ mark }) => html`<span class="mark ${mark}">${WORDS[mark]}</span>`;
 
+/// Returns a count with its noun in singular or plural.
+export const counted = (count, noun) => `${count} ${noun}${count === 1 ? "" : "s"}`;
+
 export function age(time) {
   if (!time) return "";
   const seconds = Math.max(0, Math.round((Date.now() - Date.parse(time)) / 1000));

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use longboat_plan::counted;
 use owo_colors::OwoColorize;
 use serde::Serialize;
 use serde_json::Value;
@@ -95,11 +96,11 @@ impl Upgrade {
         }
         let rolling = self.services.iter().filter(|change| !change.difference.rolls.is_empty()).count();
         let (changed, all) = (self.services.len(), self.services.len() + self.unchanged);
-        let services = if all == 1 { "service" } else { "services" };
         let _ = writeln!(
             text,
-            "{} of {all} {services} would change, pods of {rolling} would roll",
-            changed.bold()
+            "{} of {} would change, pods of {rolling} would roll",
+            changed.bold(),
+            counted(all, "service"),
         );
         if rolling > 1 {
             text.push_str(

@@ -9,6 +9,8 @@ use k8s_openapi::api::{
 };
 use longboat_key::Namespace;
 
+use crate::counted;
+
 /// The label with the name of a pod's LeaderWorkerSet.
 pub const SET_NAME: &str = "leaderworkerset.sigs.k8s.io/name";
 
@@ -175,10 +177,9 @@ fn crash(container: &ContainerStatus, state: Option<&ContainerState>) -> PodFail
         let text = format!("container {name} needs more memory than its limit");
         return PodFailure::of(Fault::OutOfMemory, container, text);
     }
-    let restarts = match container.restart_count {
+    let restarts = match usize::try_from(container.restart_count).unwrap_or_default() {
         0 => String::new(),
-        1 => " (1 restart)".to_owned(),
-        count => format!(" ({count} restarts)"),
+        count => format!(" ({})", counted(count, "restart")),
     };
     let words = ended.and_then(|ended| ended.message.as_deref()).unwrap_or_default();
     let last = words.lines().rev().map(str::trim).find(|line| !line.is_empty());

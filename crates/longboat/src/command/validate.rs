@@ -7,6 +7,7 @@ use longboat_offline::{
     Settings,
     validate::{Finding, Report, Severity, validate},
 };
+use longboat_plan::counted;
 use owo_colors::OwoColorize;
 
 use super::input;
@@ -59,10 +60,6 @@ fn print(report: &Report) {
             Severity::Error | Severity::Warning => printer::line(&text),
         }
     }
-    let counted = |count: usize, word: &str| match count {
-        1 => format!("1 {word}"),
-        count => format!("{count} {word}s"),
-    };
     printer::note(&format!(
         "{} checked: {}, {}",
         counted(report.checked.len(), "object"),

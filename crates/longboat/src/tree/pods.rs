@@ -6,7 +6,10 @@ use k8s_openapi::{
 };
 use longboat_download::PROGRESS_CONDITION;
 use longboat_node::ENGINE_ANNOTATION;
-use longboat_plan::pods::{is_ready, trouble};
+use longboat_plan::{
+    counted,
+    pods::{is_ready, trouble},
+};
 
 use super::{Line, Mark, Time};
 
@@ -50,7 +53,10 @@ fn pod_text(pod: &Pod) -> (String, Mark) {
     let status = pod.status.clone().unwrap_or_default();
     let restarts: i32 =
         status.container_statuses.iter().flatten().map(|container| container.restart_count).sum();
-    let restarted = if restarts > 0 { format!(", {restarts} restarts") } else { String::new() };
+    let restarted = match usize::try_from(restarts).unwrap_or_default() {
+        0 => String::new(),
+        count => format!(", {}", counted(count, "restart")),
+    };
     if is_ready(pod) {
         let address = status.pod_ip.unwrap_or_default();
         // The line names the engine, so that nobody takes an answer of the simulator for a model's.

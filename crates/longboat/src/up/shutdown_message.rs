@@ -6,6 +6,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, Client, api::ListParams};
 use longboat_controller::reader;
 use longboat_key::Key;
+use longboat_plan::counted;
 
 /// Says in one sentence what is about to be stopped.
 pub(crate) async fn stopping(client: &Client, services: &[Key]) -> String {
@@ -15,12 +16,11 @@ pub(crate) async fn stopping(client: &Client, services: &[Key]) -> String {
     match services {
         [] => {}
         [Key { namespace, name }] => parts.push(format!("{namespace}/{name}")),
-        many => parts.push(format!("{} services", many.len())),
+        many => parts.push(counted(many.len(), "service")),
     }
     match pods {
         0 => {}
-        1 => parts.push("1 pod".to_owned()),
-        pods => parts.push(format!("{pods} pods")),
+        pods => parts.push(counted(pods, "pod")),
     }
     parts.push("the gateway, the controller and the API server".to_owned());
     format!("Stopping {}. Press Ctrl-C again to stop without waiting.", parts.join(", "))

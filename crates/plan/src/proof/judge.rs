@@ -156,6 +156,7 @@ fn transfer(probe: &Probe, seen: &ProbeObservation, received: &TokenResponse) ->
     }
     let left_out = match probe.left_out {
         0 => String::new(),
+        1 => "; 1 pod was not checked".to_owned(),
         pods => format!("; {pods} pods were not checked"),
     };
     if prefill.grown.prompt_tokens == Some(0.0) {
