@@ -70,8 +70,16 @@ pub(crate) struct LocalCluster {
 impl LocalCluster {
     /// Runs `longboat up` with these arguments, and waits until its services are ready.
     pub(crate) fn start(arguments: &[&str]) -> Self {
+        Self::start_logging("", arguments)
+    }
+
+    /// Like [`LocalCluster::start`]. The process and its pods log by this filter, if it is not empty.
+    pub(crate) fn start_logging(filter: &str, arguments: &[&str]) -> Self {
         let folder = TempDir::new().unwrap();
         let mut command = up(folder.path());
+        if !filter.is_empty() {
+            command.env("LONGBOAT_LOG", filter);
+        }
         command.args(["--port", "0"]).args(arguments).stdin(Stdio::null());
         Self::serving(Running::start(&mut command), folder)
     }

@@ -39,6 +39,7 @@ mod program;
 mod proof;
 mod reading;
 mod replicas;
+mod request_id;
 mod run;
 mod seeds;
 mod sidecar;

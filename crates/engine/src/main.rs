@@ -12,7 +12,7 @@ use std::{
 };
 
 use longboat_engine::{Args, HELP, TEMPLATE_ROLE, VERSION, render_template};
-use longboat_telemetry::logging::{self, LogOptions};
+use longboat_telemetry::logging::{self, Format, LogOptions};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -59,7 +59,7 @@ fn main() -> ExitCode {
     if let Err(error) = with_threads(args.threads()) {
         return fail(&error);
     }
-    logging::init(&LogOptions::default(), None);
+    logging::init(&LogOptions { format: Format::of_environment(), ..LogOptions::default() }, None);
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return fail(&error),

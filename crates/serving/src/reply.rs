@@ -98,7 +98,9 @@ impl Reply {
 /// The client's name for the request, or a new one. A header comes before a field.
 pub(crate) fn request_id(headers: &HeaderMap, field: Option<String>) -> String {
     let given = headers.get("x-request-id").and_then(|id| id.to_str().ok()).map(Into::into);
-    given.or(field).unwrap_or_else(unique)
+    let id = given.or(field).unwrap_or_else(unique);
+    tracing::debug!(request_id = id, "Answering a request.");
+    id
 }
 
 /// Returns a unique id.

@@ -53,6 +53,11 @@ pub(crate) fn for_client(headers: &mut HeaderMap) {
     longboat_accept::remove_hop_by_hop(headers);
 }
 
+/// The client's request id, for logs.
+pub(crate) fn request_id(headers: &HeaderMap) -> Option<&str> {
+    headers.get(&REQUEST_ID).and_then(|id| id.to_str().ok())
+}
+
 /// Sets the request id for both engines: the client's id, or else this one.
 pub(crate) fn identify(headers: &mut HeaderMap, id: Uuid) {
     let given = headers.get(&REQUEST_ID).filter(|id| !id.is_empty()).cloned();

@@ -135,6 +135,10 @@ impl Proxy {
                 return *answer;
             }
         };
+        tracing::debug!(
+            prefill = target.as_ref().map(|target| tracing::field::display(target.authority())),
+            "Forwarding a request."
+        );
         let is_chunked = self.settings.chunk.is_some() && head.uri.path() == api::CHAT;
         let has_fields = !self.settings.model_fields.is_empty();
         if target.is_none() && source.is_none() && encoders.is_empty() && !is_chunked && !has_fields {

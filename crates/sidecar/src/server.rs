@@ -27,12 +27,14 @@ use tokio::{
 };
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
 
 use crate::{
     allowlist::{self, Allowlist, PoolKnowledge},
     args::Args,
     body::{ProxyBody, full},
     error::Error,
+    headers,
     proxy::Proxy,
     settings::{Serving, Settings},
 };
@@ -213,7 +215,12 @@ async fn connection(
                 return Ok(refusal);
             }
             Ok::<_, Infallible>(match part {
-                Part::Rank(rank) => proxy.handle(Request::from_parts(head, body), rank, peer).await,
+                Part::Rank(rank) => {
+                    // An error span, so that every line about a request has its id, whatever is logged.
+                    let span =
+                        tracing::error_span!("request", request_id = headers::request_id(&head.headers));
+                    proxy.handle(Request::from_parts(head, body), rank, peer).instrument(span).await
+                }
                 Part::Metrics => page(&proxy, head.uri.path()),
             })
         }

@@ -23,6 +23,9 @@ pub enum Format {
     Json,
 }
 
+/// The variable that sets the format of roles without a flag for it: `text` or `json`.
+const FORMAT_VARIABLE: &str = "LONGBOAT_LOG_FORMAT";
+
 /// The format of times, in UTC.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Time {
@@ -97,6 +100,27 @@ where
         .try_init();
 }
 
+// === impl Format ===
+
+impl Format {
+    /// The format of a role without a flag for it: what `LONGBOAT_LOG_FORMAT` says, else JSON in a pod of a cluster, where
+    /// collectors read logs, and text elsewhere. `longboat up` sets the variable for its pods.
+    #[must_use]
+    pub fn of_environment() -> Self {
+        let named = std::env::var(FORMAT_VARIABLE).ok();
+        Self::of(named.as_deref(), std::env::var_os("KUBERNETES_SERVICE_HOST").is_some())
+    }
+
+    fn of(named: Option<&str>, in_cluster: bool) -> Self {
+        match named {
+            Some("json") => Self::Json,
+            Some("text") => Self::Text,
+            _ if in_cluster => Self::Json,
+            _ => Self::Text,
+        }
+    }
+}
+
 // === impl Time ===
 
 impl FormatTime for Time {
@@ -127,6 +151,15 @@ fn decimal(nanoseconds: i128, unit: i128, digits: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn roles_log_json_in_clusters_unless_a_variable_says_otherwise() {
+        assert_eq!(Format::of(None, false), Format::Text);
+        assert_eq!(Format::of(None, true), Format::Json);
+        assert_eq!(Format::of(Some("text"), true), Format::Text);
+        assert_eq!(Format::of(Some("json"), false), Format::Json);
+        assert_eq!(Format::of(Some(""), true), Format::Json);
+    }
 
     #[test]
     fn times_are_written_as_asked() {

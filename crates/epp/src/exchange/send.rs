@@ -65,6 +65,12 @@ impl Exchange {
             // The client needs this id to look the decision up.
             decision.response_headers.push((headers::REQUEST_ID.to_owned(), request_id.clone()));
         }
+        tracing::debug!(
+            request_id = request_id.as_str(),
+            model = target.as_str(),
+            destination = decision.destination.join(","),
+            "Chose a pod for a request."
+        );
         self.core.metrics.running(&labels, 1);
         self.core.metrics.processed(pending.since.elapsed());
         let rewritten = (target != parsed.model).then(|| Rewrite::new(&target, &parsed.model));

@@ -10,6 +10,7 @@ mod explain;
 mod fetch;
 pub(crate) mod input;
 mod install;
+mod man;
 mod models;
 mod reference;
 mod render;
@@ -25,7 +26,7 @@ use std::{future::Future, process::ExitCode};
 
 use anyhow::Context;
 use longboat_telemetry::{
-    logging::{self, LogOptions},
+    logging::{self, Format, LogOptions},
     traces::Traces,
 };
 use tokio::runtime::Runtime;
@@ -53,6 +54,7 @@ pub(crate) fn run(command: Command) -> ExitCode {
             | Command::Upgrade(_)
             | Command::Uninstall(_)
             | Command::Completion(_)
+            | Command::Man(_)
             | Command::Version
             | Command::CliReference
     );
@@ -63,7 +65,9 @@ pub(crate) fn run(command: Command) -> ExitCode {
     } else {
         // A person reads the tree, but errors are still logged. Errors of requests are reported together with their purpose.
         let default_filter = if is_verb { "error,kube_client=off" } else { "info" }.into();
-        (LogOptions { default_filter, ..LogOptions::default() }, None)
+        // The storage initializer logs the lines of the reference's, which alerts match.
+        let format = if matches!(command, Command::Sim(_)) { Format::of_environment() } else { Format::Text };
+        (LogOptions { format, default_filter, ..LogOptions::default() }, None)
     };
     if is_verb {
         logging::init_with(&options, traces.as_ref(), printer::LogLine::default);
@@ -87,6 +91,7 @@ pub(crate) fn run(command: Command) -> ExitCode {
         Command::Upgrade(args) => upgrade::run(&args),
         Command::Uninstall(args) => report(uninstall::run(&args)),
         Command::Completion(args) => completion::run(&args),
+        Command::Man(args) => report(man::run(&args)),
         Command::Version => {
             printer::line(&format!("longboat {}", env!("CARGO_PKG_VERSION")));
             ExitCode::SUCCESS

@@ -45,9 +45,12 @@ const INHERITED: &[&str] = &[
     "RUST_BACKTRACE",
 ];
 
-/// Host variables about downloads, which every container inherits: the user's settings of cache and patience also apply to
-/// this node.
-const OF_DOWNLOADS: [&str; 3] = [CACHE_VARIABLE, MODELS_VARIABLE, PATIENCE_VARIABLE];
+/// Host variables about downloads and logs, which every container inherits: the user's settings also apply to this node.
+const SETTINGS: [&str; 5] =
+    [CACHE_VARIABLE, MODELS_VARIABLE, PATIENCE_VARIABLE, "LONGBOAT_LOG", LOG_FORMAT];
+
+/// The variable with the format of logs.
+const LOG_FORMAT: &str = "LONGBOAT_LOG_FORMAT";
 
 /// Other host variables that no container inherits, because they would point it to another cluster or node.
 const NEVER_INHERITED: &[&str] =
@@ -90,7 +93,7 @@ impl Host {
             credentials.take(&key, &value);
             if key == "PATH" {
                 path = value;
-            } else if OF_DOWNLOADS.contains(&key.as_str())
+            } else if SETTINGS.contains(&key.as_str())
                 || (!listed(NEVER_INHERITED, &key)
                     && (matches!(engine, Engine::Command(_)) || listed(INHERITED, &key)))
             {
@@ -312,6 +315,8 @@ fn environment(
     if let Some(tmp) = paths.local("/tmp") {
         env.insert("TMPDIR".to_owned(), tmp);
     }
+    // Somebody reads the logs of a laptop's pods without a collector.
+    env.entry(LOG_FORMAT.to_owned()).or_insert_with(|| "text".to_owned());
     let defaults = [
         ("HOSTNAME", site.pod_name.clone()),
         ("KUBERNETES_SERVICE_HOST", site.api_host.clone()),
@@ -452,6 +457,7 @@ mod tests {
         assert_eq!(env["M"], "/lb/v/m");
         assert_eq!(env["LC_ALL"], "C");
         assert_eq!(env["LONGBOAT_FETCH"], "skip");
+        assert_eq!(env["LONGBOAT_LOG_FORMAT"], "text");
         assert!(!env.contains_key("SECRET_OF_HOST"));
         let real = host(Engine::Command("my-engine".into()));
         assert!(real.inherited.iter().any(|(key, _)| key == "SECRET_OF_HOST"));
@@ -459,16 +465,18 @@ mod tests {
     }
 
     #[test]
-    fn downloads_have_the_cache_and_the_patience_of_the_user() {
+    fn containers_have_the_cache_the_patience_and_the_log_filter_of_the_user() {
         let variables = [
             ("LONGBOAT_CACHE", "models"),
             ("LONGBOAT_FETCH_PATIENCE", "7"),
             ("LONGBOAT_FETCH_PROGRESS", "/elsewhere"),
+            ("LONGBOAT_LOG", "debug"),
         ];
         let variables = variables.map(|(key, value)| (key.to_owned(), value.to_owned()));
         let host = Host::new("/lb/bin".into(), Engine::Simulator, false, "node-1".into(), variables);
         let cache = std::env::current_dir().unwrap().join("models").display().to_string();
-        let expected = [("LONGBOAT_CACHE", cache.as_str()), ("LONGBOAT_FETCH_PATIENCE", "7")];
+        let expected =
+            [("LONGBOAT_CACHE", cache.as_str()), ("LONGBOAT_FETCH_PATIENCE", "7"), ("LONGBOAT_LOG", "debug")];
         let expected = expected.map(|(key, value)| (key.to_owned(), value.to_owned()));
         assert_eq!(host.inherited, expected);
     }

@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use longboat_duration as duration;
 use longboat_telemetry::{
-    logging::LogOptions,
+    logging::{Format, LogOptions},
     zap::{Level, Zap},
 };
 
@@ -147,7 +147,11 @@ impl Args {
             zap.zap_log_level = Some(if verbosity == 0 { Level::Info } else { Level::Detail(verbosity) });
         }
         if zap == Zap::default() {
-            return LogOptions { default_filter: "info".into(), ..LogOptions::default() };
+            return LogOptions {
+                format: Format::of_environment(),
+                default_filter: "info".into(),
+                ..LogOptions::default()
+            };
         }
         zap.options()
     }

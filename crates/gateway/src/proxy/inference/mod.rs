@@ -119,6 +119,12 @@ impl Pickers {
         others.shuffle(&mut rand::rng());
         endpoints.extend(others);
         wire::change(&mut head.headers, &changes);
+        tracing::debug!(
+            request_id = head.headers.get("x-request-id").and_then(|id| id.to_str().ok()),
+            endpoint = endpoints.first().map(tracing::field::display),
+            pool = %pool.name,
+            "Forwarding a request."
+        );
         // The picker may have changed the body's length; hyper sets the new one.
         head.headers.remove(header::CONTENT_LENGTH);
         let sent = upstream.send_replayable(&head, &body, &endpoints, timeout);
