@@ -177,7 +177,7 @@ fn dashboards_show_data_and_alerts_fire_when_engines_and_picker_die() {
         assert_eq!(ask(), 200);
         silent.retain(|query| !prometheus.answers(query));
         // Failures have no series until something fails.
-        silent.iter().all(|query| query.contains("request_error")).then_some(())
+        silent.iter().all(|query| query.contains("_error")).then_some(())
     });
     // The controller is not part of this world.
     assert_eq!(prometheus.firing(), expected(&["ControllerAbsent"]));

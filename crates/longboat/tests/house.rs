@@ -344,6 +344,30 @@ fn twenty_questions_are_answered_within_two_clicks() {
     assert_eq!(unanswered, Vec::<&str>::new());
 }
 
+#[test]
+fn every_alert_has_a_section_in_the_book_that_says_cause_and_cure() {
+    let rules = std::fs::read_to_string(Path::new(ROOT).join("deploy/monitoring/rules.yaml")).unwrap();
+    let value = |line: &'static str| {
+        rules.lines().filter_map(move |at| at.trim_start().strip_prefix(line)).collect::<Vec<&str>>()
+    };
+    let (alerts, links) = (value("- alert: "), value("runbook_url: "));
+    assert_eq!(alerts.len(), links.len(), "every alert has a runbook_url");
+    let page = std::fs::read_to_string(Path::new(ROOT).join("docs/guides/alerts.md")).unwrap();
+    let mut wrong = Vec::new();
+    for (alert, link) in alerts.iter().zip(links) {
+        let section =
+            page.split("\n### ").find_map(|section| section.strip_prefix(alert)?.strip_prefix('\n'));
+        let section = section.map(|section| section.split("\n## ").next().unwrap());
+        let tells = |section: &str| section.contains("**Cause**: ") && section.contains("**What to do**: ");
+        if !section.is_some_and(tells) || link != format!("docs/guides/alerts.md#{}", alert.to_lowercase()) {
+            wrong.push(alert);
+        }
+    }
+    assert_eq!(wrong, Vec::<&&str>::new());
+    let sections = page.lines().filter(|line| line.starts_with("### ")).count();
+    assert_eq!(sections, alerts.len(), "a section without an alert");
+}
+
 /// Returns the anchors of a document: those that it names, and its headings, as mdbook and the common forges spell them.
 fn anchors(document: &Path) -> BTreeSet<String> {
     let text = std::fs::read_to_string(document).unwrap();

@@ -1,8 +1,87 @@
 //! The page of annotations.
 
-use std::fmt::Write as _;
+use std::{collections::BTreeSet, fmt::Write as _, io};
 
 use crate::{NOTE, cell, source};
+
+/// Annotations of an S3 store, without the common beginning `serving.kserve.io/s3-`, and what each sets.
+const S3: [(&str, &str); 9] = [
+    ("endpoint", "Host, or URL, of a store that is not Amazon's. A scheme decides about TLS."),
+    ("usehttps", "`0` for a store without TLS, if the endpoint has no scheme."),
+    ("verifyssl", "`0` accepts every certificate of the store."),
+    ("useanoncredential", "`true` for a public bucket: requests are not signed."),
+    ("region", "Region of the bucket."),
+    ("usevirtualbucket", "`true` puts the bucket's name into the host."),
+    ("useaccelerate", "`true` uses Amazon's accelerated endpoints."),
+    ("cabundle", "Path, in the container, of the certificates that the store's is checked against."),
+    ("cabundle-configmap", "ConfigMap with these certificates."),
+];
+
+/// Annotations whose keys other files define: the file, the key, the object that has it, and its meaning.
+const ELSEWHERE: [(&str, &str, &str, &str); 7] = [
+    (
+        "install/src/values.rs",
+        "serving.kserve.io/storageSecretName",
+        "a service",
+        "Secret with the credentials of the download. The setting `credentials.storageSecretNameAnnotation` can name another key.",
+    ),
+    (
+        "plan/src/workload/storage/credentials.rs",
+        "eks.amazonaws.com/role-arn",
+        "a service account",
+        "IAM role for downloads from S3: no Secret is needed.",
+    ),
+    (
+        "epp/src/discovery/kubernetes/mod.rs",
+        "llm-d.ai/active-ports",
+        "a pod",
+        "The ports of the pool that the pod serves, separated by commas. Without it, all. An earlier name is `inference.networking.k8s.io/active-ports`.",
+    ),
+    (
+        "node/src/controllers/autoscaler/scaled_object.rs",
+        "autoscaling.keda.sh/paused",
+        "a ScaledObject",
+        "KEDA does not scale. Local mode follows it.",
+    ),
+    (
+        "node/src/controllers/autoscaler/metrics.rs",
+        "longboat.dev/metric.",
+        "an autoscaler of local mode",
+        "Beginning of a key that ends with the name of a metric. Sets the value of a metric that this machine does not have.",
+    ),
+    (
+        "node/src/options.rs",
+        "longboat.dev/engine",
+        "a pod of local mode",
+        "Which program runs as `vllm`, and why.",
+    ),
+    (
+        "node/src/registration.rs",
+        "longboat.dev/pretended-labels",
+        "the node of local mode",
+        "Labels, as JSON, that the node only pretends to have.",
+    ),
+];
+
+/// Returns annotations of an S3 store that have no sentence here, and sentences about keys that the code does not have. `read`
+/// returns a file below `crates`.
+pub(crate) fn gaps(read: impl Fn(&str) -> io::Result<String>) -> io::Result<Vec<String>> {
+    let text: String = read(S3_SOURCE)?.split_whitespace().collect();
+    let keys: BTreeSet<&str> =
+        text.split("self.setting(\"").skip(1).filter_map(|rest| Some(rest.split_once('"')?.0)).collect();
+    let told: BTreeSet<&str> = S3.map(|(key, _)| key).into();
+    let mut gaps: Vec<String> =
+        keys.symmetric_difference(&told).map(|key| format!("the annotation {S3_PREFIX}{key}")).collect();
+    for (file, key, ..) in ELSEWHERE {
+        if !read(file)?.contains(&format!("\"{key}\"")) {
+            gaps.push(format!("the annotation {key} is not in crates/{file}"));
+        }
+    }
+    Ok(gaps)
+}
+
+const S3_SOURCE: &str = "plan/src/workload/storage/s3.rs";
+const S3_PREFIX: &str = "serving.kserve.io/s3-";
 
 /// Makes the page from the source that defines the keys.
 pub(crate) fn page(text: &str) -> String {
@@ -12,6 +91,18 @@ pub(crate) fn page(text: &str) -> String {
     );
     for item in source::constants(text).iter().filter(|item| item.name.contains('/')) {
         let _ = writeln!(page, "| `{}` | {} |", item.name, cell(&item.doc));
+    }
+    page.push_str("\n## Annotations of other objects\n\n| annotation | on | meaning |\n|---|---|---|\n");
+    for (_, key, object, meaning) in ELSEWHERE {
+        let _ = writeln!(page, "| `{key}` | {object} | {meaning} |");
+    }
+    page.push_str(
+        "\n## S3\n\nOn the Secret with the credentials of an S3 store, or on the service account with an IAM role. Without an \
+         annotation, the key of the Secret with the name of the variable counts, then the [settings](settings.md).\n\n\
+         | annotation | meaning |\n|---|---|\n",
+    );
+    for (key, meaning) in S3 {
+        let _ = writeln!(page, "| `{S3_PREFIX}{key}` | {meaning} |");
     }
     page.push_str(
         "\n## Annotations that reach the pods\n\nAnnotations of a service whose keys begin with one of these prefixes are \
