@@ -39,7 +39,7 @@ impl Prometheus {
             engines.iter().map(|engine| target(&engine.to_string(), &engine.to_string())).collect();
         let picker = picker.strip_prefix("http://").unwrap().strip_suffix("/metrics").unwrap();
         let config = json!({
-            "global": {"scrape_interval": "300ms", "scrape_timeout": "300ms", "evaluation_interval": "300ms"},
+            "global": {"scrape_interval": "500ms", "scrape_timeout": "500ms", "evaluation_interval": "500ms"},
             "rule_files": ["rules.yaml"],
             "scrape_configs": [
                 {"job_name": "longboat-engines", "static_configs": engines},
@@ -179,14 +179,18 @@ fn dashboards_show_data_and_alerts_fire_when_engines_and_picker_die() {
         // Failures have no series until something fails.
         silent.iter().all(|query| query.contains("_error")).then_some(())
     });
-    // The controller is not part of this world.
-    assert_eq!(prometheus.firing(), expected(&["ControllerAbsent"]));
+    let dead = expected(&["PickerBlind", "EngineDown"]);
+    let empty = expected(&["PoolEmpty", "RequestsFail"]);
+    let alone = expected(&["GatewayWithoutPicker", "GatewayFails"]);
+    // Polled, because a busy machine may miss a scrape.
+    until("no alert while nothing is broken", || {
+        let firing = prometheus.firing();
+        [&dead, &empty, &alone].iter().all(|faults| faults.is_disjoint(&firing)).then_some(())
+    });
 
     pool.kill();
-    let dead = expected(&["PickerBlind", "EngineDown"]);
     until("alerts about dead engines", || dead.is_subset(&prometheus.firing()).then_some(()));
     pool.know(&[]);
-    let empty = expected(&["PoolEmpty", "RequestsFail"]);
     until("alerts about an empty pool", || {
         assert_ne!(ask(), 200);
         empty.is_subset(&prometheus.firing()).then_some(())
@@ -202,7 +206,6 @@ fn dashboards_show_data_and_alerts_fire_when_engines_and_picker_die() {
     assert_eq!(unknown, Vec::<String>::new(), "metrics that alerts use and nothing serves");
 
     drop(picker);
-    let alone = expected(&["GatewayWithoutPicker", "GatewayFails"]);
     until("alerts about a dead picker", || {
         assert_ne!(ask(), 200);
         alone.is_subset(&prometheus.firing()).then_some(())
