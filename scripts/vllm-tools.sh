@@ -30,14 +30,14 @@ if ! cmp -s "$requirements" "$environment/installed.txt"; then
   cp "$requirements" "$environment/installed.txt"
 fi
 
-# A model, and a small random one with the same tokenizer. Each file that is looked for is written last.
+# A model, and a small random one with the same tokenizer and with an adapter. Each file that is looked for is written last.
 if [ ! -f "$folder/model/tokenizer_config.json" ]; then
   rm -rf "$folder/model"
   .cache/python/bin/python3 crates/engine/tests/as_safetensors.py \
     .cache/models/SmolLM2-135M-Instruct.Q4_1.gguf "$folder/model"
 fi
-if [ ! -f "$folder/small/model.safetensors" ]; then
-  rm -rf "$folder/small"
-  .cache/python/bin/python3 tests/vllm/small_model.py "$folder/model" "$folder/small"
+if [ ! -f "$folder/adapter/adapter_config.json" ]; then
+  rm -rf "$folder/small" "$folder/adapter"
+  .cache/python/bin/python3 tests/vllm/small_model.py "$folder/model" "$folder/small" "$folder/adapter"
 fi
 echo "tools: vLLM $version: $folder"

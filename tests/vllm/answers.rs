@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use longboat_golden::vllm::{Response, facts, requests, write};
+use longboat_golden::vllm::{facts, requests, send, write};
 
 use crate::{
     install::{Install, check},
@@ -28,21 +28,12 @@ const FLAGS: [&str; 11] = [
 async fn the_recorded_answers_are_those_of_this_vllm() {
     let Some(install) = Install::find().await else { return };
     let server = Server::start(&install, "small", &FLAGS).await;
-    let model = install.model("small").display().to_string();
+    let [model, adapter] = ["small", "adapter"].map(|name| install.folder(name).display().to_string());
     let mut answers = BTreeMap::new();
     for request in requests() {
-        let mut call = server.client.request(request.method.parse().unwrap(), server.url(&request.path));
-        if let Some(kind) = &request.content_type {
-            call = call.header("content-type", kind);
-        }
-        let answer = call.body(request.body.unwrap_or_default()).send().await.unwrap();
-        let kind = answer.headers().get("content-type").map(|kind| kind.to_str().unwrap().to_owned());
-        let response = Response {
-            status: answer.status().as_u16(),
-            content_type: kind.unwrap_or_default(),
-            // The path of the model is another one on each machine.
-            body: answer.text().await.unwrap().replace(&model, "MODEL"),
-        };
+        let mut response = send(&server.client, &server.url(""), &request, &adapter).await;
+        // The paths are others on each machine.
+        response.body = response.body.replace(&model, "MODEL").replace(&adapter, "ADAPTER");
         answers.insert(request.name, facts(&response));
     }
     check("answers.json", &write(&install.version(), &answers));

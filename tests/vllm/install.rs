@@ -33,8 +33,8 @@ impl Install {
         Some(Self { folder, _turn: TURN.lock().await })
     }
 
-    /// Returns the path of a model.
-    pub(crate) fn model(&self, name: &str) -> PathBuf {
+    /// Returns the path of a model or an adapter, or of another file of the installation.
+    pub(crate) fn folder(&self, name: &str) -> PathBuf {
         self.folder.join(name)
     }
 
@@ -47,6 +47,8 @@ impl Install {
         for (name, value) in [
             ("VLLM_CPU_KVCACHE_SPACE", "1"),
             ("VLLM_CPU_OMP_THREADS_BIND", "nobind"),
+            // Threads of a small model wait for each other longer than they compute.
+            ("OMP_NUM_THREADS", "1"),
             ("VLLM_ALLOW_RUNTIME_LORA_UPDATING", "1"),
             ("VLLM_NO_USAGE_STATS", "1"),
             ("HF_HUB_OFFLINE", "1"),

@@ -40,6 +40,10 @@ const PLANNED: &str = include_str!("planned.txt");
 const SERVED: &str = include_str!("served.txt");
 /// Intended differences of the simulator from vLLM.
 const SIMULATOR: &str = include_str!("vllm/simulator.txt");
+/// Intended differences of the engine from vLLM.
+const ENGINE: &str = include_str!("vllm/engine.txt");
+/// Intended differences of both, which share the API.
+const SERVING: &str = include_str!("vllm/serving.txt");
 
 // === impl MeantDifferences ===
 
@@ -58,7 +62,12 @@ impl IntendedDifferences {
     /// Returns the intended differences of the simulator from vLLM: requests are the cases, and `RECORDED -> OURS` has parts of
     /// both values.
     pub fn of_the_simulator() -> Self {
-        Self::read(&[SIMULATOR])
+        Self::read(&[SERVING, SIMULATOR])
+    }
+
+    /// Like [`Self::of_the_simulator`], for the engine.
+    pub fn of_the_engine() -> Self {
+        Self::read(&[SERVING, ENGINE])
     }
 
     fn read(files: &[&'static str]) -> Self {

@@ -56,24 +56,30 @@ pub fn facts(response: &Response) -> Value {
     facts
 }
 
-/// Returns the shapes of the events of a stream. Of equal neighbours, one remains: how many tokens share an event is chance.
+/// Returns the shapes of the events of a stream, those of each answer together: how answers that are computed at the same time
+/// take turns is chance. Of equal neighbours, one remains: how many tokens share an event is chance, too.
 fn events(body: &str) -> Value {
-    let mut events: Vec<Value> = Vec::new();
+    let mut all: Vec<(u64, Value)> = Vec::new();
     for block in body.split("\n\n").filter(|block| !block.trim().is_empty()) {
         let mut event = Map::new();
+        // Events of no answer are the last ones: the usage of all, and the end.
+        let mut answer = u64::MAX;
         for line in block.lines() {
             let (field, text) = line.split_once(": ").unwrap_or((line, ""));
             let value = match serde_json::from_str::<Value>(text) {
-                Ok(value) if field == "data" => shape("", &value),
+                Ok(value) if field == "data" => {
+                    answer = value["choices"][0]["index"].as_u64().unwrap_or(u64::MAX);
+                    shape("", &value)
+                }
                 _ => text.into(),
             };
             event.insert(field.to_owned(), value);
         }
-        let event = Value::Object(event);
-        if events.last() != Some(&event) {
-            events.push(event);
-        }
+        all.push((answer, Value::Object(event)));
     }
+    all.sort_by_key(|(answer, _)| *answer);
+    let mut events: Vec<Value> = all.into_iter().map(|(_, event)| event).collect();
+    events.dedup();
     events.into()
 }
 
@@ -205,6 +211,22 @@ mod tests {
         let body = "event: a\ndata: {\"x\":1}\n\ndata: {\"x\":2}\n\ndata: {\"x\":3}\n\ndata: [DONE]\n\n";
         let expected = json!([{"event": "a", "data": {"x": "<integer>"}}, {"data": {"x": "<integer>"}}, {"data": "[DONE]"}]);
         assert_eq!(of("text/event-stream; charset=utf-8", body)["events"], expected);
+    }
+
+    #[test]
+    fn answers_of_a_stream_that_take_turns_are_compared_one_after_the_other() {
+        let stream = |order: &[(u8, bool)]| {
+            let event = |(index, ends): &(u8, bool)| {
+                let reason = if *ends { "\"length\"" } else { "null" };
+                format!("data: {{\"choices\":[{{\"index\":{index},\"finish_reason\":{reason}}}]}}\n\n")
+            };
+            let end = "data: {\"choices\":[]}\n\ndata: [DONE]\n\n".to_owned();
+            of("text/event-stream", &order.iter().map(event).chain([end]).collect::<String>())
+        };
+        let (goes_on, ends) = (false, true);
+        let in_turn = stream(&[(0, goes_on), (1, goes_on), (0, ends), (1, goes_on), (1, ends)]);
+        assert_eq!(in_turn, stream(&[(0, goes_on), (0, ends), (1, goes_on), (1, ends)]));
+        assert_ne!(in_turn, stream(&[(0, ends), (0, goes_on), (1, goes_on), (1, ends)]));
     }
 
     #[test]

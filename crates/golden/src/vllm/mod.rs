@@ -6,11 +6,13 @@ mod facts;
 mod flags;
 mod recording;
 mod requests;
+mod send;
 
 pub use facts::{Response, facts};
 pub use flags::{Flag, Flags, parse, write_flags};
 pub use recording::{Recording, write};
 pub use requests::{Request, requests};
+pub use send::{assert_answers, send};
 
 use serde_json::Value;
 
