@@ -6,4 +6,5 @@
 mod answers;
 mod flags;
 mod install;
+mod picker;
 mod server;
