@@ -7,6 +7,7 @@ use bytes::Bytes;
 use longboat_extproc::{Action, Client, Event, Headers, names};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use serde_json::{Value, json};
+use tempfile::TempDir;
 use tokio::time::timeout;
 
 use crate::{
@@ -33,12 +34,13 @@ struct Picker {
     client: Client,
     page: String,
     _process: Process,
+    _folder: TempDir,
 }
 
 impl Picker {
     fn start(engines: &[Server], tokenizer: &Server, events: &Value) -> Self {
         let [address, metrics] = ["127.0.0.1"; 2].map(free_address);
-        let folder = tempfile::tempdir().unwrap().keep();
+        let folder = tempfile::tempdir().unwrap();
         let list: Vec<Value> = engines
             .iter()
             .map(|engine| {
@@ -46,7 +48,7 @@ impl Picker {
                 json!({"name": host.to_string(), "address": host, "port": port})
             })
             .collect();
-        let file = folder.join("endpoints.json");
+        let file = folder.path().join("endpoints.json");
         std::fs::write(&file, json!({"endpoints": list}).to_string()).unwrap();
         let config = json!({
             "apiVersion": "llm-d.ai/v1alpha1", "kind": "EndpointPickerConfig",
@@ -68,7 +70,12 @@ impl Picker {
         command.args(["--emit-endpoint-scores", "--config-text", &config.to_string()]);
         command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
         let page = format!("http://{metrics}/metrics");
-        Self { client: Client::new(address, None), page, _process: Process::start(&mut command) }
+        Self {
+            client: Client::new(address, None),
+            page,
+            _process: Process::start(&mut command),
+            _folder: folder,
+        }
     }
 
     /// Returns the place of the engine that the picker chooses, and the share of the prompt that it holds.
@@ -220,7 +227,7 @@ async fn compare(install: &Install, hosts: &[&str], published: &Value, read: &Va
     }
     assert!(wrong.is_empty(), "{} of {PROMPTS}:\n{}", wrong.len(), wrong.join("\n"));
     let evicted = picker.metric("kvcache_index_evictions_total").await.unwrap_or_default();
-    println!(
+    eprintln!(
         "{PROMPTS} prompts, {found} with a cached beginning, engines {used:?}, {evicted} blocks evicted"
     );
     assert!(
