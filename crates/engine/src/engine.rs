@@ -10,10 +10,10 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-use futures::{FutureExt, StreamExt, future::BoxFuture};
+use futures::{FutureExt, StreamExt, future::BoxFuture, stream};
 use http::HeaderMap;
 use longboat_serving::{
-    Adapter as AdapterCard, Card, Choice, Job, JobStart, Layout, Metrics, Model, Refusal, Tools,
+    Adapter as AdapterCard, Card, Choice, Job, JobStart, Layout, Metrics, Model, Refusal, Sampling, Tools,
     kv_events::Publisher,
 };
 use parking_lot::RwLock;
@@ -209,7 +209,7 @@ impl Engine {
     ) -> Result<ActiveCalls, Refusal> {
         for prompt in &job.prompts {
             if let Some(token) = prompt.tokens.iter().find(|token| **token as usize >= self.vocabulary) {
-                return Err(Refusal::field("prompt", format!("Token id {token} is out of vocabulary")));
+                return Err(Refusal::bad_request(format!("Token id {token} is out of vocabulary")));
             }
         }
         // The adapter may have been unloaded since the request was checked.
@@ -239,6 +239,7 @@ impl Engine {
                     sampling: Arc::clone(&sampling),
                     choice: number * job.copies + copy,
                     events: events.clone(),
+                    unsent: Vec::new(),
                     taken: Some(sender),
                     adapter: adapter.map(|adapter| self.usage.wait(Arc::clone(adapter))),
                     blocks: Vec::new(),
@@ -273,20 +274,21 @@ impl Engine {
     /// Refuses tokens that the model does not know.
     fn know(&self, job: &Job) -> Result<(), Refusal> {
         let is_unknown = |token: &u32| *token as usize >= self.vocabulary;
-        let unknown: Vec<_> =
-            job.sampling.biases.iter().map(|(token, _)| *token).filter(is_unknown).collect();
-        if let Some(token) = unknown.first() {
-            return Err(Refusal::field(
-                "logit_bias",
-                format!(
-                    "token_id(s) [{token}] in logit_bias contain out-of-vocab token ids. Vocabulary size: {}",
-                    self.vocabulary
-                ),
-            ));
+        let Sampling { biases, stop_tokens, allowed, .. } = &job.sampling;
+        let biased: Vec<u32> = biases.iter().map(|(token, _)| *token).collect();
+        for (field, tokens) in [("logit_bias", &biased), ("stop_token_ids", stop_tokens)] {
+            let unknown: Vec<_> = tokens.iter().filter(|token| is_unknown(token)).collect();
+            if !unknown.is_empty() {
+                let size = self.vocabulary;
+                let message = format!(
+                    "token_id(s) {unknown:?} in {field} contain out-of-vocab token ids. Vocabulary size: {size}"
+                );
+                return Err(Refusal::parameter(field, message, Some(&format!("{unknown:?}"))));
+            }
         }
-        if job.sampling.allowed.iter().flatten().any(is_unknown) {
+        if let Some(tokens) = allowed.as_ref().filter(|tokens| tokens.iter().any(is_unknown)) {
             let message = "allowed_token_ids contains out-of-vocab token id!";
-            return Err(Refusal::field("allowed_token_ids", message));
+            return Err(Refusal::parameter("allowed_token_ids", message, Some(&format!("{tokens:?}"))));
         }
         Ok(())
     }
@@ -336,7 +338,7 @@ pub(crate) fn open(args: &Args) -> Result<(&Path, Weights), LoadError> {
 
 struct ActiveCalls {
     running: Vec<oneshot::Receiver<usize>>,
-    events: mpsc::Receiver<longboat_serving::Event>,
+    events: mpsc::Receiver<Vec<longboat_serving::Event>>,
 }
 
 /// Returns the limit of tokens for a prompt with its answer: the requested one, or else the most that model and cache allow.
@@ -394,7 +396,7 @@ impl Model for Engine {
                 kv_transfer_params: share.params().await,
                 ec_transfer_params: None,
                 headers: HeaderMap::new(),
-                events: ReceiverStream::new(events).boxed(),
+                events: ReceiverStream::new(events).flat_map(stream::iter).boxed(),
             })
         }
         .boxed()

@@ -32,8 +32,11 @@ pub(crate) struct Sequence {
     pub(crate) calls: Option<Calls>,
     /// The index of this answer in its request.
     pub(crate) choice: usize,
-    /// The channel has space for all events of the request.
-    pub(crate) events: mpsc::Sender<Event>,
+    /// The events of each token, which arrive together: the server tells the end of an answer with its last token. The channel has
+    /// space for all of the request.
+    pub(crate) events: mpsc::Sender<Vec<Event>>,
+    /// The events that are not sent yet.
+    pub(crate) unsent: Vec<Event>,
     /// Receives the number of cached tokens when the sequence starts.
     pub(crate) taken: Option<oneshot::Sender<usize>>,
     /// The adapter, if the request names one.
@@ -95,6 +98,16 @@ impl Sequence {
 
     /// Chooses the next token by the logits, and sends the new text. Returns the reason if the answer ends.
     pub(crate) fn advance(&mut self, tokenizer: &Tokenizer, weights: Vec<f32>) -> Option<Finish> {
+        let finish = self.choose(tokenizer, weights);
+        let events = std::mem::take(&mut self.unsent);
+        if !events.is_empty() {
+            // The send fails if the client has left.
+            let _ = self.events.try_send(events);
+        }
+        finish
+    }
+
+    fn choose(&mut self, tokenizer: &Tokenizer, weights: Vec<f32>) -> Option<Finish> {
         let must_go_on = self.sampling.ignore_eos || self.generated() < self.sampling.least;
         let form = self.form.as_ref().map(|shared| &shared.form);
         let generated = &self.tokens[self.prompt..];
@@ -182,7 +195,7 @@ impl Sequence {
         }
     }
 
-    fn say(&self, said: Vec<AnswerPart>) {
+    fn say(&mut self, said: Vec<AnswerPart>) {
         let choice = self.choice;
         for said in said {
             match said {
@@ -203,8 +216,7 @@ impl Sequence {
         Finish(reason)
     }
 
-    fn send(&self, event: Event) {
-        // The send fails if the client has left. The channel has space for all events.
-        let _ = self.events.try_send(event);
+    fn send(&mut self, event: Event) {
+        self.unsent.push(event);
     }
 }

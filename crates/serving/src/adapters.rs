@@ -2,28 +2,43 @@
 
 use std::sync::Arc;
 
-use axum::{Router, extract::State, routing::post};
+use axum::{Router, body::Body as Bytes, extract::State, http::Response, routing::post};
 use serde::Deserialize;
 
 use crate::{Adapter, Model, Refusal, body::Body};
 
-/// The fields of both requests.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Fields {
-    lora_name: String,
-    lora_path: String,
+/// The fields of a request to load an adapter.
+#[derive(Debug, Deserialize)]
+struct Load {
+    lora_name: Option<String>,
+    lora_path: Option<String>,
+    #[serde(default)]
     load_inplace: bool,
+}
+
+/// The fields of a request to unload an adapter.
+#[derive(Debug, Deserialize)]
+struct Unload {
+    lora_name: Option<String>,
 }
 
 pub(crate) fn routes() -> Router<Arc<dyn Model>> {
     Router::new().route("/v1/load_lora_adapter", post(load)).route("/v1/unload_lora_adapter", post(unload))
 }
 
-async fn load(State(model): State<Arc<dyn Model>>, Body(fields): Body<Fields>) -> Result<String, Refusal> {
-    let Fields { lora_name: name, lora_path: path, load_inplace } = fields;
+async fn load(
+    State(model): State<Arc<dyn Model>>,
+    Body(fields): Body<Load>,
+) -> Result<Response<Bytes>, Refusal> {
+    let Load { lora_name, lora_path, load_inplace } = fields;
+    let (name, path) = (given("lora_name", lora_name)?, given("lora_path", lora_path)?);
     if name.is_empty() || path.is_empty() {
         return Err(Refusal::invalid_input("Both 'lora_name' and 'lora_path' must be provided."));
+    }
+    if model.card().names.contains(&name) {
+        return Err(Refusal::invalid_input(format!(
+            "The lora adapter '{name}' conflicts with a served base model."
+        )));
     }
     if !load_inplace && model.adapters().iter().any(|known| known.name == name) {
         return Err(Refusal::invalid_input(format!(
@@ -32,16 +47,28 @@ async fn load(State(model): State<Arc<dyn Model>>, Body(fields): Body<Fields>) -
         )));
     }
     model.load_adapter(Adapter { name: name.clone(), path, base: None }, load_inplace).await?;
-    Ok(format!("Success: LoRA adapter '{name}' added successfully."))
+    Ok(success(format!("Success: LoRA adapter '{name}' added successfully.")))
 }
 
-async fn unload(State(model): State<Arc<dyn Model>>, Body(fields): Body<Fields>) -> Result<String, Refusal> {
-    let name = fields.lora_name;
+async fn unload(
+    State(model): State<Arc<dyn Model>>,
+    Body(fields): Body<Unload>,
+) -> Result<Response<Bytes>, Refusal> {
+    let name = given("lora_name", fields.lora_name)?;
     if name.is_empty() {
         return Err(Refusal::invalid_input("'lora_name' needs to be provided to unload a LoRA adapter."));
     }
     if !model.unload_adapter(&name) {
         return Err(Refusal::not_found(format!("The lora adapter '{name}' cannot be found.")));
     }
-    Ok(format!("Success: LoRA adapter '{name}' removed successfully."))
+    Ok(success(format!("Success: LoRA adapter '{name}' removed successfully.")))
+}
+
+fn given(field: &str, value: Option<String>) -> Result<String, Refusal> {
+    value.ok_or_else(|| Refusal::invalid(field, format!("{field}: Field required.")))
+}
+
+/// Returns a text without a type, as vLLM does.
+fn success(text: String) -> Response<Bytes> {
+    Response::new(text.into())
 }

@@ -3,7 +3,10 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use prometheus_client::{
-    encoding::{EncodeLabelSet, text::encode},
+    encoding::{
+        EncodeLabelSet,
+        text::{encode, encode_registry},
+    },
     metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
     registry::{Registry, Unit},
 };
@@ -31,6 +34,8 @@ struct AdaptersInUse {
 /// All series of one engine.
 pub struct Metrics {
     registry: Registry,
+    /// Series that vLLM serves without the labels of the model and the engine.
+    unlabelled: Registry,
     running: Gauge,
     waiting: Gauge,
     cache_usage: Gauge<f64, std::sync::atomic::AtomicU64>,
@@ -81,6 +86,7 @@ impl Metrics {
             between_tokens: seconds(),
             end_to_end: seconds(),
             registry: Registry::default(),
+            unlabelled: Registry::default(),
         };
         let cache_config = Family::<CacheConfig, Gauge>::default();
         let count = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
@@ -161,7 +167,7 @@ impl Metrics {
     #[must_use]
     pub fn with_adapters(mut self) -> Self {
         let help = "LoRA adapters of running and of waiting requests, in labels; the value is the time";
-        self.registry.register("vllm:lora_requests_info", help, self.adapters.clone());
+        self.unlabelled.register("vllm:lora_requests_info", help, self.adapters.clone());
         self
     }
 
@@ -192,6 +198,7 @@ impl Metrics {
         self.cache_usage.set(cache_usage);
         let mut page = String::with_capacity(8 * 1024);
         // Writing to a String cannot fail.
+        let _ = encode_registry(&mut page, &self.unlabelled);
         let _ = encode(&mut page, &self.registry);
         page
     }

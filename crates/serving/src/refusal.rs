@@ -36,11 +36,7 @@ impl Refusal {
     }
 
     /// The value of a parameter is not allowed. vLLM then repeats the parameter, and some of its checks the value.
-    pub(crate) fn parameter(
-        param: &str,
-        message: impl fmt::Display,
-        value: Option<&dyn fmt::Display>,
-    ) -> Self {
+    pub fn parameter(param: &str, message: impl fmt::Display, value: Option<&dyn fmt::Display>) -> Self {
         let value = value.map(|value| format!(", value={value}")).unwrap_or_default();
         Self::field(param, format!("{message} (parameter={param}{value})"))
     }

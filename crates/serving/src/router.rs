@@ -77,7 +77,9 @@ async fn models(State(model): State<Arc<dyn Model>>) -> Json<Value> {
         });
         json!({
             "id": id, "object": "model", "created": card.created, "owned_by": "vllm", "root": root,
-            "parent": parent, "max_model_len": card.max_model_len, "permission": [permission],
+            // Of adapters, vLLM does not say it.
+            "parent": parent, "max_model_len": parent.is_none().then_some(card.max_model_len),
+            "permission": [permission],
         })
     };
     let base = card.names.iter().map(|name| entry(name, &card.root, None));
