@@ -26,6 +26,7 @@ mod listeners;
 mod load;
 mod local_cluster;
 mod mistakes;
+mod mount_paths;
 mod once;
 mod openai;
 mod page_scale;

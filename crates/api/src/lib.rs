@@ -20,6 +20,7 @@ pub mod lora_paths;
 pub mod lora_routing;
 pub mod names;
 pub mod newer;
+pub mod node;
 pub mod pairing;
 pub mod proof;
 pub mod reasons;

@@ -52,6 +52,8 @@ pub struct Options {
     pub node_labels: BTreeMap<String, String>,
     /// Whether pods wait for a node with the labels that they select. Otherwise the node stands in for such nodes.
     pub strict_scheduling: bool,
+    /// Whether pods run without mount namespaces.
+    pub rewrite_paths: bool,
     /// Hosts and origins that may use the gateway, besides programs and web pages of this machine.
     pub guard: Guard,
 }
@@ -172,6 +174,7 @@ impl Local {
         node_options.offline = options.offline;
         node_options.labels = options.node_labels;
         node_options.strict_scheduling = options.strict_scheduling;
+        node_options.rewrite_paths = options.rewrite_paths;
         node_options.address_range = addresses.pods();
         node_options.remove_state_dir = state.is_temporary();
         let node = Node::start(client.clone(), node_options).await?;
@@ -215,6 +218,11 @@ impl Local {
     /// Returns what the node pretends to have because pods ask for it: labels as `key=value`, and `taint key=value:effect`.
     pub fn stood_in_for(&self) -> watch::Receiver<BTreeSet<String>> {
         self.node.stood_in_for()
+    }
+
+    /// Returns why the paths of volumes are rewritten in all pods, or `None` if pods have mount namespaces.
+    pub fn rewritten(&self) -> Option<&str> {
+        self.node.rewritten()
     }
 
     /// Returns the path of the kubeconfig, for `export KUBECONFIG=…`.

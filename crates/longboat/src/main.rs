@@ -19,12 +19,18 @@ mod up;
 
 use std::process::ExitCode;
 
+use longboat_node::mounts;
+
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    longboat_tls::install_default_provider();
     let arguments: Vec<_> = std::env::args_os().collect();
+    // Before anything that starts a thread: a process with threads cannot create a user namespace.
+    if arguments.get(1).is_some_and(|argument| argument == mounts::ROLE) {
+        return mounts::run(arguments.into_iter().skip(2));
+    }
+    longboat_tls::install_default_provider();
     if command::completion::is_asked_by_kubectl(&arguments) {
         return command::completion::for_kubectl(arguments);
     }

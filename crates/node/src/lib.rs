@@ -9,10 +9,11 @@
 //! * **Images.** Nothing is pulled. An image or an entry point that has a role in the `longboat` executable runs that role
 //!   ([`container::roles`]); any other command must exist on this machine. Otherwise the container waits with the reason
 //!   `NoLocalRole`, whose message lists the known images.
-//! * **Files.** There is no mount namespace. Volumes are folders under the pod's directory, and mount paths are rewritten
-//!   where the manifest names them: command, args, env values, working directory, hooks and exec probes
-//!   ([`container::paths`] has the rule). A path that appears only in the program itself is not rewritten, and `readOnly` is
-//!   not enforced.
+//! * **Files.** Volumes are folders under the pod's directory. Where the kernel allows it, a container sees them at the paths
+//!   of the manifest, in a mount namespace ([`mounts`]). The rest of the file system is this machine's. Elsewhere, and for
+//!   paths that would hide what containers need (`/tmp`, `/dev/shm`, the user's home), mount paths are rewritten where the
+//!   manifest names them: command, args, env values, working directory, hooks and exec probes ([`container::paths`] has the
+//!   rule). `readOnly` is not enforced.
 //! * **Names.** There is no cluster DNS. A pod reaches a Service by its cluster IP, which a proxy of the node serves. The
 //!   pod finds that address in the `{SERVICE}_SERVICE_HOST` variables or in the API.
 //! * **Placement.** Cordoning and taints decide whether a pod runs; resource requests do not. The node stands in for the nodes
@@ -29,6 +30,7 @@ pub mod container;
 mod controllers;
 mod error;
 mod events;
+pub mod mounts;
 mod node;
 mod options;
 mod pod;

@@ -13,6 +13,7 @@ use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::Client;
 use longboat_api::foreign::leaderworkerset::LeaderWorkerSet;
 use longboat_api::foreign::scaledobject::ScaledObject;
+use longboat_api::node::{ENGINE_SEES_OTHER_PATHS, PATHS_REWRITTEN};
 use longboat_apiserver::pod_access::PodAccess;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
@@ -26,7 +27,8 @@ use crate::container::launch::Host;
 use crate::controllers::{self, Caches};
 use crate::error::NodeError;
 use crate::events::Recorder;
-use crate::options::Options;
+use crate::mounts::Mounts;
+use crate::options::{Engine, Options};
 use crate::pod::kubelet::{self, Shared, Shutdown};
 use crate::pod_access::Registry;
 use crate::private;
@@ -35,6 +37,9 @@ use crate::registration;
 
 /// How long the reaper may take to kill the remaining processes and to remove the state directory.
 const REAPING: Duration = Duration::from_secs(5);
+
+/// Why paths are rewritten if the options ask for it.
+const ASKED_TO_REWRITE: &str = "the options of this node ask for it";
 
 /// How long the node waits for its tasks after it has killed their processes.
 const TASK_EXIT_TIMEOUT: Duration = Duration::from_secs(1);
@@ -48,6 +53,7 @@ pub struct Node;
 pub struct NodeHandle {
     registry: Registry,
     stood_in_for: watch::Receiver<BTreeSet<String>>,
+    rewritten: Option<String>,
     shutdown: watch::Sender<Shutdown>,
     cancel: CancellationToken,
     kubelet: JoinHandle<()>,
@@ -71,6 +77,7 @@ impl Node {
             address_range,
             labels,
             strict_scheduling,
+            rewrite_paths,
             timing,
         } = options;
         let (api_host, api_port) = host_and_port(&api.url)?;
@@ -89,7 +96,8 @@ impl Node {
             }
             _ => {}
         }
-        for dir in [&pods_dir, &claims_dir] {
+        let root = state_dir.join("root");
+        for dir in [&pods_dir, &claims_dir, &root] {
             private::create_dir(dir).map_err(unwritable(dir))?;
         }
         bin_dir::create(&bin, &executable, &engine).map_err(unwritable(&bin))?;
@@ -104,7 +112,20 @@ impl Node {
             Reaper::start(&executable, &node_id, remove_state_dir.then_some(state_dir.as_path())).map_err(
                 |source| NodeError::Reaper { command: format!("{} reaper", executable.display()), source },
             )?;
-        registration::register(&client, &name, &labels).await?;
+        let variables = std::env::vars_os()
+            .filter_map(|(key, value)| Some((key.into_string().ok()?, value.into_string().ok()?)));
+        let mut host = Host::new(bin, engine, offline, node_id, variables);
+        let kept = host.needed_paths().into_iter().chain([state_dir]);
+        let mounts = Mounts::new(executable, root, kept);
+        let rewritten =
+            if rewrite_paths { Some(ASKED_TO_REWRITE.to_owned()) } else { mounts.attempt().await.err() };
+        host.mounts = rewritten.is_none().then(|| Arc::new(mounts));
+        let reason = match host.engine {
+            Engine::Command(_) => ENGINE_SEES_OTHER_PATHS,
+            Engine::Simulator | Engine::Cpu(_) => PATHS_REWRITTEN,
+        };
+        let condition = rewritten.as_deref().map(|message| (reason, message));
+        registration::register(&client, &name, &labels, condition).await?;
 
         let cancel = CancellationToken::new();
         let mut tasks = JoinSet::new();
@@ -138,13 +159,11 @@ impl Node {
 
         let (shutdown, shutdown_asked) = watch::channel(None);
         let registry = Registry::default();
-        let variables = std::env::vars_os()
-            .filter_map(|(key, value)| Some((key.into_string().ok()?, value.into_string().ok()?)));
         let shared = Arc::new(Shared {
             client,
             node_name: name,
             engine_note,
-            host: Arc::new(Host::new(bin, engine, offline, node_id, variables)),
+            host: Arc::new(host),
             api,
             api_host,
             api_port,
@@ -159,7 +178,7 @@ impl Node {
             shutdown: shutdown_asked,
         });
         let kubelet = tokio::spawn(kubelet::run(shared, caches.pods));
-        Ok(NodeHandle { registry, stood_in_for, shutdown, cancel, kubelet, tasks, reaper })
+        Ok(NodeHandle { registry, stood_in_for, rewritten, shutdown, cancel, kubelet, tasks, reaper })
     }
 }
 
@@ -173,6 +192,11 @@ impl NodeHandle {
     /// There are more whenever a pod asks for more.
     pub fn stood_in_for(&self) -> watch::Receiver<BTreeSet<String>> {
         self.stood_in_for.clone()
+    }
+
+    /// Returns why the paths of volumes are rewritten in all pods, or `None` if pods have mount namespaces.
+    pub fn rewritten(&self) -> Option<&str> {
+        self.rewritten.as_deref()
     }
 
     /// Shuts the node down: sends SIGTERM to all processes at once, without their preStop hooks, and SIGKILL after

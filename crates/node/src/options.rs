@@ -32,6 +32,8 @@ pub struct Options {
     pub labels: BTreeMap<String, String>,
     /// Whether pods wait for a node with the labels that they select. Otherwise the node stands in for such nodes.
     pub strict_scheduling: bool,
+    /// Whether paths of volumes are rewritten in manifests, although pods could have mount namespaces.
+    pub rewrite_paths: bool,
     /// Periods and limits; the defaults are those of Kubernetes.
     pub timing: Timing,
 }
@@ -51,6 +53,7 @@ impl Options {
             address_range: AddressRange::default(),
             labels: BTreeMap::new(),
             strict_scheduling: false,
+            rewrite_paths: false,
             timing: Timing::default(),
         }
     }
@@ -66,7 +69,8 @@ pub enum Engine {
     Simulator,
     /// The CPU engine, a separate program that takes the arguments of `vllm` and finds the pod's address itself.
     Cpu(PathBuf),
-    /// A shell command line. It gets the arguments that `vllm` would get, and after a `serve` also `--host <pod address>`.
+    /// A shell command line. It gets the arguments that `vllm` would get, and after a `serve` or `launch` also `--host <pod
+    /// address>`.
     Command(String),
 }
 

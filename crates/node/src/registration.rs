@@ -14,6 +14,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt};
+use longboat_api::node::MOUNT_NAMESPACES;
 use serde_json::{Map, Value, json};
 
 use crate::error::NodeError;
@@ -40,11 +41,13 @@ pub(crate) fn memory_bytes() -> u64 {
     kib.unwrap_or(0) * 1024
 }
 
-/// Creates the Node object with these labels, or updates the existing one.
+/// Creates the Node object with these labels, or updates the existing one. `rewritten` is the reason and the message of the
+/// condition that there are no mount namespaces.
 pub(crate) async fn register(
     client: &Client,
     name: &str,
     labels: &BTreeMap<String, String>,
+    rewritten: Option<(&str, &str)>,
 ) -> Result<(), NodeError> {
     let api: Api<Node> = Api::all(client.clone());
     let failed = |source| NodeError::Register { name: name.to_owned(), source: Box::new(source) };
@@ -63,7 +66,7 @@ pub(crate) async fn register(
         let patch = Patch::Merge(json!({"spec": {"taints": kept}}));
         api.patch(name, &PatchParams::default(), &patch).await.map_err(failed)?;
     }
-    let wanted = status(existing.status.as_ref());
+    let wanted = status(existing.status.as_ref(), rewritten);
     if existing.status.as_ref() != Some(&wanted) {
         let patch = Patch::Merge(json!({"status": wanted}));
         api.patch_status(name, &PatchParams::default(), &patch).await.map_err(failed)?;
@@ -135,7 +138,7 @@ fn os_image() -> String {
     name.map_or_else(|| std::env::consts::OS.to_owned(), |name| name.trim_matches('"').to_owned())
 }
 
-fn status(before: Option<&NodeStatus>) -> NodeStatus {
+fn status(before: Option<&NodeStatus>, rewritten: Option<(&str, &str)>) -> NodeStatus {
     let resources: BTreeMap<_, _> = [
         ("cpu", cpus().to_string()),
         ("memory", format!("{}Ki", memory_bytes() / 1024)),
@@ -162,6 +165,10 @@ fn status(before: Option<&NodeStatus>) -> NodeStatus {
             last_heartbeat_time: Some(since),
         }
     };
+    let mounts = rewritten.map_or_else(
+        || condition(MOUNT_NAMESPACES, "True", "Mounted", "pods see volumes at the paths of their manifests"),
+        |(reason, message)| condition(MOUNT_NAMESPACES, "False", reason, message),
+    );
     let unmeasured = "Longboat does not measure the pressure of this machine";
     NodeStatus {
         addresses: Some(vec![address("InternalIP", HOST_IP), address("Hostname", "localhost")]),
@@ -171,6 +178,7 @@ fn status(before: Option<&NodeStatus>) -> NodeStatus {
             condition("MemoryPressure", "False", "NotMeasured", unmeasured),
             condition("DiskPressure", "False", "NotMeasured", unmeasured),
             condition("PIDPressure", "False", "NotMeasured", unmeasured),
+            mounts,
             condition("Ready", "True", "LongboatReady", "pods run as processes of this machine"),
         ]),
         node_info: Some(NodeSystemInfo {

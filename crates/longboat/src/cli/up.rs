@@ -59,6 +59,9 @@ pub(crate) struct LocalArgs {
     /// Let pods wait for the node labels that they select, instead of pretending that the node has them
     #[arg(long)]
     pub(crate) strict_scheduling: bool,
+    /// Run pods without mount namespaces: paths of volumes are rewritten where manifests name them
+    #[arg(long)]
+    pub(crate) rewrite_paths: bool,
     /// Use only models on this machine
     #[arg(long)]
     pub(crate) offline: bool,

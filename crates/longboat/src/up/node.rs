@@ -1,7 +1,8 @@
-//! Says for which nodes the node of this machine stands in.
+//! Says for which nodes the node of this machine stands in, and what its pods lack.
 
 use std::{collections::BTreeSet, convert::Infallible, time::Duration};
 
+use longboat_node::Engine;
 use owo_colors::OwoColorize;
 use tokio::sync::watch;
 
@@ -44,6 +45,16 @@ impl StandInReport {
     }
 }
 
+/// Says that pods do not see volumes at the paths of their manifests, and why. Only programs that are not ours mind.
+pub(crate) fn rewritten_paths(reason: Option<&str>, engine: &Engine) -> Option<String> {
+    let reason = reason.filter(|_| matches!(engine, Engine::Command(_)))?;
+    Some(format!(
+        "{} volumes have other paths in each pod, because pods have no mount namespaces ({reason}); an engine that \
+         compares paths between pods, such as vLLM with NIXL, or has a mount path in its own files, may fail",
+        "node:".bold()
+    ))
+}
+
 fn sentence(new: &[&str]) -> String {
     format!(
         "pretends to be a node with {}, because pods ask for it (with `--strict-scheduling`, they wait instead)",
@@ -54,6 +65,14 @@ fn sentence(new: &[&str]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn other_paths_are_only_mentioned_to_engines_that_are_not_ours() {
+        let own = Engine::Command("vllm".into());
+        assert!(rewritten_paths(Some("no rights"), &own).unwrap().contains("(no rights)"));
+        assert_eq!(rewritten_paths(Some("no rights"), &Engine::Simulator), None);
+        assert_eq!(rewritten_paths(None, &own), None);
+    }
 
     #[test]
     fn one_sentence_names_all_labels_and_taints() {

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Service, chat::Conversation, edits::Edits, engine::EngineSelection, guide, interrupts::Interrupts,
-    node::StandInReport, prompt, service::Gateway, shutdown_message, watch::Watch,
+    node::{self, StandInReport}, prompt, service::Gateway, shutdown_message, watch::Watch,
 };
 use crate::{
     cli::LocalArgs,
@@ -50,6 +50,9 @@ impl Session<'_> {
         if self.is_serving() {
             printer::note(&format!("{} http://{}", "gateway:".bold(), local.gateway_address()));
             printer::note(&format!("{} {}", "dashboard:".bold(), dashboard.url()));
+        }
+        if let Some(line) = node::rewritten_paths(local.rewritten(), &self.engine.engine) {
+            printer::note(&line);
         }
         let closing = shutdown.child_token();
         let gateway = Gateway { address: local.gateway_address(), routes: local.routes() };
@@ -105,6 +108,7 @@ impl Session<'_> {
             offline: args.offline,
             node_labels: args.node_label.iter().cloned().collect(),
             strict_scheduling: args.strict_scheduling,
+            rewrite_paths: args.rewrite_paths,
             guard: Guard {
                 hosts: args.allow_host.clone(),
                 origins: args.cors_origin.clone(),

@@ -1,6 +1,6 @@
 //! Commands in a running container: `kubectl exec`, `cp` and `attach`.
 //!
-//! A command gets the container's environment, folder and rewritten paths. When the session ends, the command and the
+//! A command gets the container's environment, folder and mounts. When the session ends, the command and the
 //! processes that it has left behind end, too.
 
 use std::io;
@@ -16,7 +16,7 @@ use tokio::process::Child;
 use tokio_util::io::StreamReader;
 
 use super::launch::Launch;
-use super::process::{Exit, Group, KillOnDrop, command};
+use super::process::{Exit, Group, KillOnDrop, command, command_in_our_group};
 use super::terminal::Terminal;
 use crate::probe::Target;
 use crate::reaper::Registration;
@@ -37,7 +37,7 @@ pub(crate) fn start(target: &Target, options: &ExecOptions) -> Result<Execution,
     started.map_err(|error| PodAccessError::Internal(format!("exec: \"{name}\": {error}")))
 }
 
-/// Makes the archive of a `kubectl cp` use the file names that the client expects, although the path was rewritten.
+/// Makes the archive of a `kubectl cp` use the file names that the client expects, if the path was rewritten.
 fn keep_names(command: &[String], args: &mut Vec<String>) {
     let [program, create, output, asked] = command else { return };
     let is_tar = program.rsplit('/').next() == Some("tar") && create == "cf" && output == "-";
@@ -96,13 +96,6 @@ fn in_terminal(target: &Target, mut launch: Launch, options: &ExecOptions) -> io
         resize: Some(Box::new(move |size| resized.resize(size))),
         exit: Session::of(child, target).exit().boxed(),
     })
-}
-
-/// Like [`command`], but the process starts in the node's process group, and leaves it when it creates a session.
-fn command_in_our_group(launch: &Launch) -> tokio::process::Command {
-    let mut command = tokio::process::Command::new(&launch.program);
-    command.args(&launch.args).env_clear().envs(&launch.env).current_dir(&launch.cwd).kill_on_drop(true);
-    command
 }
 
 /// A running command. Dropping this kills its process group.

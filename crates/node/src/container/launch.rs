@@ -1,8 +1,9 @@
 //! Turns a container of a manifest into a command line on this machine.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Container;
 use longboat_download::{CACHE_VARIABLE, MODE_VARIABLE, MODELS_VARIABLE, PATIENCE_VARIABLE};
@@ -11,6 +12,7 @@ use super::credentials::{Credentials, listed};
 use super::expand::expand;
 use super::paths::PathMap;
 use super::roles;
+use crate::mounts::Mounts;
 use crate::options::Engine;
 
 /// Host variables that containers inherit, unless the engine is the user's own command. With them, programs find their
@@ -73,6 +75,8 @@ pub(crate) struct Host {
     pub(crate) offline: bool,
     /// The id that marks the node's processes for the reaper.
     pub(crate) node_id: String,
+    /// How containers see their volumes at the paths of the manifest; `None` if paths are rewritten.
+    pub(crate) mounts: Option<Arc<Mounts>>,
     /// The secret that engines need to exchange KV caches, so that other users of the machine cannot.
     pub(crate) kv_token: String,
 }
@@ -106,7 +110,19 @@ impl Host {
             }
         }
         let kv_token = format!("{:032x}", rand::random::<u128>());
-        Self { bin_dir, path, inherited, credentials, engine, offline, node_id, kv_token }
+        Self { bin_dir, path, inherited, credentials, engine, offline, node_id, mounts: None, kv_token }
+    }
+
+    /// Returns the paths of this machine that containers need: their programs, and the files that variables name.
+    pub(crate) fn needed_paths(&self) -> BTreeSet<PathBuf> {
+        let engine = match &self.engine {
+            Engine::Simulator => String::new(),
+            Engine::Cpu(program) => program.to_string_lossy().into_owned(),
+            Engine::Command(command) => command.replace(char::is_whitespace, ":"),
+        };
+        let values = self.inherited.iter().map(|(_, value)| value).chain([&self.path, &engine]);
+        let paths = values.flat_map(|value| value.split(':')).filter(|path| path.starts_with('/'));
+        paths.map(PathBuf::from).collect()
     }
 }
 
@@ -129,7 +145,8 @@ pub(crate) struct Launch {
     pub(crate) args: Vec<String>,
     pub(crate) env: BTreeMap<String, String>,
     pub(crate) cwd: PathBuf,
-    paths: PathMap,
+    pub(super) mounts: Option<Arc<Mounts>>,
+    pub(super) paths: PathMap,
 }
 
 /// Why a container has no command to run; shown as the waiting reason `NoLocalRole`.
@@ -161,7 +178,8 @@ pub(crate) fn launch(
     paths: &PathMap,
     scratch: &Path,
 ) -> Result<Launch, LaunchError> {
-    let mut full_env = environment(host, site, env, paths);
+    let mut paths = paths.clone();
+    let mut full_env = environment(host, site, env, &paths);
     let expanded = |list: &Option<Vec<String>>| -> Vec<String> {
         list.iter().flatten().map(|text| expand(text, |name| env.get(name).map(String::as_str))).collect()
     };
@@ -171,7 +189,7 @@ pub(crate) fn launch(
     let search = full_env.get("PATH").map_or(host.path.as_str(), String::as_str);
 
     let (program, leading, rest) = if let Some((first, more)) = command.split_first() {
-        let (program, leading, skip) = resolve(host, first, more, search, paths)
+        let (program, leading, skip) = resolve(host, first, more, search, &paths)
             .ok_or_else(|| LaunchError::Command { command: first.clone(), image: image.to_owned() })?;
         (program, leading, more[skip..].iter().chain(&args).cloned().collect())
     } else if let Some((link, leading)) = roles::for_image(image) {
@@ -181,6 +199,13 @@ pub(crate) fn launch(
     } else {
         return Err(LaunchError::Image { image: image.to_owned() });
     };
+    let fetches = program == host.bin_dir.join(roles::FETCHES);
+    if fetches {
+        // A download shares files with the cache by hard links, and links do not lead from one mount to another.
+        paths = paths.bind(|_, _| false);
+        full_env = environment(host, site, env, &paths);
+        host.credentials.give(env, &mut full_env);
+    }
     let args = leading
         .iter()
         .map(|arg| (*arg).to_owned())
@@ -190,13 +215,9 @@ pub(crate) fn launch(
     let cwd = container
         .working_dir
         .as_deref()
-        .map(|dir| PathBuf::from(paths.rewrite(dir)))
-        .filter(|dir| dir.is_dir())
-        .unwrap_or_else(|| scratch.to_owned());
-    if program == host.bin_dir.join(roles::FETCHES) {
-        host.credentials.give(env, &mut full_env);
-    }
-    Ok(Launch { program, args, env: full_env, cwd, paths: paths.clone() })
+        .filter(|dir| paths.outside(dir).is_dir())
+        .map_or_else(|| scratch.to_owned(), |dir| PathBuf::from(paths.rewrite(dir)));
+    Ok(Launch { program, args, env: full_env, cwd, mounts: host.mounts.clone(), paths })
 }
 
 impl Launch {
@@ -256,9 +277,10 @@ fn resolve(
         let path = PathBuf::from(paths.rewrite(first));
         // Images disagree on `/bin` and `/usr/bin`, so manifests may have the wrong one. If the path does not exist, the
         // name decides.
-        if executable(&path) { Some(path) } else { standard_program(&path, search) }
+        if executable(&paths.outside(first)) { Some(path) } else { standard_program(&path, search) }
     } else {
-        find_in(search, first)
+        search_path(search, first)
+            .find(|path| path.to_str().is_some_and(|path| executable(&paths.outside(path))))
     };
     found.map(|program| (program, &[][..], 0))
 }
@@ -272,11 +294,11 @@ fn standard_program(path: &Path, search: &str) -> Option<PathBuf> {
 }
 
 fn find_in(search: &str, name: &str) -> Option<PathBuf> {
-    search
-        .split(':')
-        .filter(|dir| !dir.is_empty())
-        .map(|dir| Path::new(dir).join(name))
-        .find(|path| executable(path))
+    search_path(search, name).find(|path| executable(path))
+}
+
+fn search_path(search: &str, name: &str) -> impl Iterator<Item = PathBuf> {
+    search.split(':').filter(|dir| !dir.is_empty()).map(move |dir| Path::new(dir).join(name))
 }
 
 fn executable(path: &Path) -> bool {

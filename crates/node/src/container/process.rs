@@ -164,15 +164,22 @@ async fn read_some(source: Option<impl AsyncRead + Unpin>, limit: u64) -> Vec<u8
 
 /// Prepares the command of a process in a process group of its own, without input.
 pub(super) fn command(launch: &Launch) -> Command {
-    let mut command = Command::new(&launch.program);
+    let mut command = command_in_our_group(launch);
+    command.stdin(Stdio::null()).process_group(0);
     command
-        .args(&launch.args)
-        .env_clear()
-        .envs(&launch.env)
-        .current_dir(&launch.cwd)
-        .stdin(Stdio::null())
-        .process_group(0)
-        .kill_on_drop(true);
+}
+
+/// Like [`command`], but the process starts in the node's process group, and with its input.
+pub(super) fn command_in_our_group(launch: &Launch) -> Command {
+    let bound = launch.mounts.as_ref().filter(|_| launch.paths.bound().next().is_some());
+    let mut command = if let Some(mounts) = bound {
+        mounts.command(&launch.paths, &launch.cwd, &launch.program)
+    } else {
+        let mut command = Command::new(&launch.program);
+        command.current_dir(&launch.cwd);
+        command
+    };
+    command.args(&launch.args).env_clear().envs(&launch.env).kill_on_drop(true);
     command
 }
 

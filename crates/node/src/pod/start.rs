@@ -304,6 +304,10 @@ impl Worker {
             &self.directory.service_account(),
             &self.directory.termination_log(name),
         )?;
+        let paths = match &self.shared.host.mounts {
+            Some(mounts) => paths.bind(|mount, local| mounts.can_bind(mount, local)),
+            None => paths,
+        };
         let site = PodSite {
             pod_name: self.pod.name_any(),
             pod_ip: self.facts.pod_ip.clone(),

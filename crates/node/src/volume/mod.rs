@@ -23,7 +23,7 @@ use crate::container::sources::{SourceNames, Sources};
 use crate::private;
 
 /// The folder where Kubernetes puts the API credentials of every container.
-const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
+pub(crate) const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
 /// Why a volume cannot be set up; shown in a `FailedMount` event.
 #[derive(Debug, thiserror::Error)]

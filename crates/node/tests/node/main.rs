@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
 mod killed;
+mod mounts;
 mod placement;
 mod pods;
 mod probes;

@@ -11,6 +11,7 @@ pub(crate) fn script() -> String {
     format!(
         "#!/bin/sh\n\
          if [ \"$1\" = reaper ]; then {reaper}; fi\n\
+         if [ \"$1\" = {role} ]; then shift; exec {mounts} \"$@\"; fi\n\
          case \"${{0##*/}} $1\" in\n\
          'vllm --version') echo 0.22.1; exit 0 ;;\n\
          'vllm serve')\n\
@@ -26,6 +27,9 @@ pub(crate) fn script() -> String {
          esac\n\
          echo \"no role: $0 $*\" >&2; exit 2\n",
         reaper = run("reaper"),
+        role = longboat_node::mounts::ROLE,
+        // A namespace needs a process with a single thread, which a test is not.
+        mounts = binary.ancestors().nth(2).unwrap().join("examples/mounts").display(),
         server = run("server"),
     )
 }
