@@ -12,8 +12,9 @@ use crate::private;
 /// Fills `dir` with a link to `executable` for every role, and with the engine that replaces `vllm`.
 ///
 /// An engine that is a shell command line gets a script as its replacement. The script looks the command up outside of this
-/// folder, so the command itself may be called `vllm`. After `serve`, the script passes the pod's address: without an
-/// address, engines bind all addresses, and two pods would conflict on a port.
+/// folder, so the command itself may be called `vllm`. The script passes the pod's address to servers, and replaces `*` in
+/// addresses of ZeroMQ by it: pods share one network, so two that bind all addresses would conflict on a port. vLLM listens
+/// at an address for KV events only if it has `*` or `::`, and connects to others; so the address has its IPv6 form.
 pub(crate) fn create(dir: &Path, executable: &Path, engine: &Engine) -> io::Result<()> {
     private::create_dir(dir)?;
     for link in roles::LINKS {
@@ -63,13 +64,23 @@ fn server_script(dir: &Path, arguments: &[&str]) -> String {
     format!("#!/bin/sh\nexec {}/longboat {} \"$@\"\n", dir.display(), arguments.join(" "))
 }
 
+/// Runs the engine's command. vLLM finds the address for its own connections, and that of NIXL, in variables.
 fn engine_script(dir: &Path, command: &str) -> String {
     format!(
         "#!/bin/sh\n\
          PATH=\"${{PATH#{dir}:}}\"\n\
-         export PATH\n\
+         VLLM_HOST_IP=\"${{VLLM_HOST_IP:-$LONGBOAT_POD_IP}}\"\n\
+         VLLM_NIXL_SIDE_CHANNEL_HOST=\"${{VLLM_NIXL_SIDE_CHANNEL_HOST:-$LONGBOAT_POD_IP}}\"\n\
+         export PATH VLLM_HOST_IP VLLM_NIXL_SIDE_CHANNEL_HOST\n\
+         for argument; do\n\
+           shift\n\
+           while case \"$argument\" in *tcp://\\*:*) ;; *) false ;; esac; do\n\
+             argument=\"${{argument%%tcp://\\*:*}}tcp://[::ffff:$LONGBOAT_POD_IP]:${{argument#*tcp://\\*:}}\"\n\
+           done\n\
+           set -- \"$@\" \"$argument\"\n\
+         done\n\
          case \"$1\" in\n\
-         serve) exec {command} \"$@\" --host \"$LONGBOAT_POD_IP\" ;;\n\
+         serve|launch) exec {command} \"$@\" --host \"$LONGBOAT_POD_IP\" ;;\n\
          *) exec {command} \"$@\" ;;\n\
          esac\n",
         dir = dir.display()
@@ -102,6 +113,13 @@ mod tests {
             "engine serve /m --port 8000 --host 127.64.0.1\n"
         );
         assert_eq!(output(&["--version"]), "engine --version\n");
+        assert_eq!(output(&["launch", "render", "/m"]), "engine launch render /m --host 127.64.0.1\n");
+        let events = r#"{"endpoint": "tcp://*:5557", "replay_endpoint": "tcp://*:5558", "topic": "*"}"#;
+        assert_eq!(
+            output(&["serve", events, "tcp://10.0.0.1:1"]),
+            "engine serve {\"endpoint\": \"tcp://[::ffff:127.64.0.1]:5557\", \
+             \"replay_endpoint\": \"tcp://[::ffff:127.64.0.1]:5558\", \"topic\": \"*\"} tcp://10.0.0.1:1 --host 127.64.0.1\n"
+        );
         let python = |args: &[&str]| {
             let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
             let out = Command::new(bin.join("python3")).args(args).env("PATH", path).output().unwrap();

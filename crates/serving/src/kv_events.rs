@@ -70,7 +70,8 @@ impl FromStr for Endpoint {
         match address.strip_prefix("*:") {
             Some(port) => port.parse().map(Self::Bind).map_err(|_| wrong()),
             None => match address.parse::<SocketAddr>().map_err(|_| wrong())? {
-                any if any.ip().is_unspecified() => Ok(Self::Bind(any.port())),
+                // vLLM listens at an address with `::`, whatever it is.
+                any if any.ip().is_unspecified() || text.contains("::") => Ok(Self::Bind(any.port())),
                 address => Ok(Self::Dial(address)),
             },
         }
@@ -324,6 +325,7 @@ mod tests {
         assert_eq!(error(r#"{"publisher": "x"}"#), r#"publisher: "x" is not "zmq" or "null""#);
         assert!(error(r#"{"replay_endpoint": "tcp://10.0.0.1:5"}"#).contains("tcp://*:PORT"));
         assert_eq!(error("[]"), "expected a JSON object");
+        assert_eq!("tcp://[::ffff:127.64.0.1]:5557".parse(), Ok(Endpoint::Bind(5557)));
         let off: Settings = r#"{"enable_kv_cache_events": false}"#.parse().unwrap();
         assert!(Publisher::new(off).is_none());
     }
