@@ -46,6 +46,8 @@ pub struct Facts {
     pub claims: Vec<PersistentVolumeClaim>,
     /// Network policies in the namespaces of services with separate prefill.
     pub network_policies: Vec<NetworkPolicy>,
+    /// Why engines of the user see volumes at other paths than those of their manifests, by node; only in local mode.
+    pub other_paths: BTreeMap<String, String>,
     /// The reports of engines about themselves, by `namespace/pod`.
     pub engines: BTreeMap<String, Engine>,
     /// The controller's Deployment.

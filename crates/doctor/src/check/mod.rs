@@ -5,6 +5,7 @@ pub(crate) mod controller;
 pub(crate) mod definitions;
 pub(crate) mod installation;
 pub(crate) mod leader;
+mod paths;
 mod platform;
 mod presets;
 pub(crate) mod rights;
@@ -17,7 +18,7 @@ use crate::{facts::Facts, finding::Finding};
 type Check = fn(&Facts, &mut Vec<Finding>);
 
 /// All checks.
-pub(crate) const ALL: [Check; 8] = [
+pub(crate) const ALL: [Check; 9] = [
     definitions::check,
     controller::check,
     leader::check,
@@ -26,4 +27,5 @@ pub(crate) const ALL: [Check; 8] = [
     platform::check,
     presets::check,
     services::check,
+    paths::check,
 ];

@@ -13,14 +13,18 @@ use k8s_openapi::{
         admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration},
         apps::v1::Deployment,
         coordination::v1::Lease,
-        core::v1::{Event, PersistentVolumeClaim, Pod},
+        core::v1::{Event, Node, PersistentVolumeClaim, Pod},
         networking::v1::NetworkPolicy,
     },
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
     jiff::Timestamp,
 };
 use kube::{Api, Client, Resource, ResourceExt, api::ListParams};
-use longboat_api::{annotations::IN_PROCESS, v1alpha2::LLMInferenceService};
+use longboat_api::{
+    annotations::IN_PROCESS,
+    node::{ENGINE_SEES_OTHER_PATHS, MOUNT_NAMESPACES},
+    v1alpha2::LLMInferenceService,
+};
 use longboat_compose::PresetNames;
 use longboat_controller::{Args, ViewError, reader, view};
 use longboat_key::{Name, Namespace};
@@ -93,6 +97,7 @@ where
         events: Vec::new(),
         claims: Vec::new(),
         network_policies: Vec::new(),
+        other_paths: BTreeMap::new(),
         engines: BTreeMap::new(),
         controller: None,
         lease: None,
@@ -119,7 +124,9 @@ where
             Err(error) => return Err(error),
         }
     }
-    if !facts.local {
+    if facts.local {
+        of_the_local_node(&client, &mut facts).await;
+    } else {
         installation(&client, &mut facts, ours).await;
     }
     if scope.ask {
@@ -215,6 +222,19 @@ async fn of_services(client: &Client, facts: &mut Facts) {
         event.last_timestamp.as_ref().map(|time| time.0).or(event.event_time.as_ref().map(|time| time.0))
     };
     facts.events.sort_by_key(when);
+}
+
+async fn of_the_local_node(client: &Client, facts: &mut Facts) {
+    let nodes = list::<Node>(Api::all(client.clone()), &ListParams::default()).await;
+    for node in kept(nodes, "nodes", &mut facts.hidden) {
+        let conditions = node.status.as_ref().and_then(|status| status.conditions.as_ref());
+        let other_paths = conditions.into_iter().flatten().find(|condition| {
+            condition.type_ == MOUNT_NAMESPACES
+                && condition.reason.as_deref() == Some(ENGINE_SEES_OTHER_PATHS)
+        });
+        let message = other_paths.map(|condition| condition.message.clone().unwrap_or_default());
+        facts.other_paths.extend(message.map(|message| (node.name_any(), message)));
+    }
 }
 
 async fn installation(client: &Client, facts: &mut Facts, ours: bool) {

@@ -40,6 +40,17 @@ fn definitions_that_are_missing_or_of_another_version_are_told() {
 }
 
 #[test]
+fn engines_of_the_user_that_see_other_paths_are_told() {
+    let found = with(|facts| {
+        facts.local = true;
+        facts.controller = None;
+        facts.other_paths.insert("laptop".into(), "unshare: Operation not permitted".into());
+    });
+    let finding = only(&found, "PathsRewritten", "Node laptop", "Operation not permitted", "--rewrite-paths");
+    assert_eq!(finding.severity, Severity::Warning);
+}
+
+#[test]
 fn an_empty_cluster_is_one_finding() {
     let empty = |facts: &mut Facts| {
         facts.definitions.clear();

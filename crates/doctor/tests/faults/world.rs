@@ -145,6 +145,7 @@ pub(crate) fn well() -> Facts {
         events: Vec::new(),
         claims: Vec::new(),
         network_policies: Vec::new(),
+        other_paths: BTreeMap::new(),
         engines: BTreeMap::new(),
         controller: Some(object(json!({
             "metadata": {"name": "llmisvc-controller-manager", "namespace": "kserve"},
