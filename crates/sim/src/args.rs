@@ -3,6 +3,7 @@
 
 use std::{net::IpAddr, path::PathBuf, time::Duration};
 
+use longboat_engine_model::{Parameters, Timing};
 use longboat_serving::{Adapter, ArgsError, CommandLine, Flag, Purpose, kv_events};
 
 use crate::{
@@ -45,21 +46,6 @@ impl PartialEq for SimulatedEngine {
     }
 }
 
-/// The simulated times.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Latency {
-    /// Fixed part of the time to the first token.
-    pub(crate) first_token: Duration,
-    /// Additional time for each prompt token that is not in the prefix cache.
-    pub(crate) prefill_per_token: Duration,
-    /// Time between two tokens of one answer.
-    pub(crate) between_tokens: Duration,
-    /// Fixed part of the time for the transfer of a KV cache from another engine.
-    pub(crate) transfer: Duration,
-    /// Additional time of the transfer for each prompt token.
-    pub(crate) transfer_per_token: Duration,
-}
-
 /// All settings of the simulator.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Args {
@@ -76,8 +62,7 @@ pub struct Args {
     pub(crate) max_waiting: usize,
     pub(crate) block_size: usize,
     pub(crate) cache_blocks: usize,
-    pub(crate) latency: Latency,
-    pub(crate) time_factor_under_load: f64,
+    pub(crate) timing: Timing,
     pub(crate) shutdown_timeout: Duration,
     pub(crate) certificate: Option<(PathBuf, PathBuf)>,
     /// Where the events of the prefix cache are published. `None` if they are not published.
@@ -113,12 +98,7 @@ impl Args {
         defaults.max_model_len = 32_768;
         defaults.max_num_seqs = 256;
         defaults.cache_blocks = 8192;
-        defaults.latency = Latency {
-            first_token: Duration::from_millis(15),
-            prefill_per_token: Duration::from_micros(60),
-            between_tokens: Duration::from_millis(6),
-            ..Latency::default()
-        };
+        defaults.timing = Timing::realistic();
         defaults.media.time = Duration::from_millis(20);
         defaults
     }
@@ -141,6 +121,17 @@ impl Args {
         self.port
     }
 
+    /// The numbers of the engine, with which its load can be computed without running it.
+    pub fn parameters(&self) -> Parameters {
+        Parameters {
+            max_num_seqs: self.max_num_seqs,
+            max_waiting: self.max_waiting,
+            block_size: self.block_size,
+            cache_blocks: self.cache_blocks,
+            timing: self.timing,
+        }
+    }
+
     /// The address of the server.
     pub(crate) fn address(&self) -> (IpAddr, u16) {
         (self.host, self.port)
@@ -161,8 +152,7 @@ impl Args {
             max_waiting: 1000,
             block_size: 16,
             cache_blocks: 1024,
-            latency: Latency::default(),
-            time_factor_under_load: 1.0,
+            timing: Timing::default(),
             shutdown_timeout: Duration::from_secs(5),
             certificate: None,
             kv_events: None,
@@ -226,11 +216,11 @@ impl Args {
                 "max-waiting-queue-length" => self.max_waiting = flag.value()?,
                 "block-size" => self.block_size = flag.positive()?,
                 "kv-cache-size" | "num-gpu-blocks-override" => self.cache_blocks = flag.positive()?,
-                "time-to-first-token" | "prefill-overhead" => self.latency.first_token = duration(flag)?,
-                "prefill-time-per-token" => self.latency.prefill_per_token = duration(flag)?,
-                "inter-token-latency" => self.latency.between_tokens = duration(flag)?,
-                "kv-cache-transfer-latency" => self.latency.transfer = duration(flag)?,
-                "kv-cache-transfer-time-per-token" => self.latency.transfer_per_token = duration(flag)?,
+                "time-to-first-token" | "prefill-overhead" => self.timing.first_token = duration(flag)?,
+                "prefill-time-per-token" => self.timing.prefill_per_token = duration(flag)?,
+                "inter-token-latency" => self.timing.between_tokens = duration(flag)?,
+                "kv-cache-transfer-latency" => self.timing.transfer = duration(flag)?,
+                "kv-cache-transfer-time-per-token" => self.timing.transfer_per_token = duration(flag)?,
                 "kv-transfer-loss-rate" => self.faults.lost = flag.value()?,
                 "kv-transfer-config" => self.storage = storage::configured(flag)?,
                 "modalities" => self.media.set_modalities(flag)?,
@@ -246,7 +236,8 @@ impl Args {
                 "disaggregation-mode" => self.disaggregation = handover::mode(flag)?,
                 "failure-injection-rate" => self.faults.refused = flag.value()?,
                 "failure-types" => self.faults.kinds = kinds(flag)?,
-                "time-factor-under-load" => self.time_factor_under_load = factor(flag)?,
+                "time-factor-under-load" => self.timing.factor_under_load = factor(flag)?,
+                "max-num-batched-tokens" => self.timing.max_batched_tokens = batched_tokens(flag)?,
                 // vLLM accepts only whole seconds here.
                 "shutdown-timeout" => self.shutdown_timeout = Duration::from_secs(flag.value()?),
                 "kv-events-config" => self.kv_events = Some(flag.value()?),
@@ -277,6 +268,24 @@ fn factor(flag: &Flag) -> Result<f64, ArgsError> {
         Ok(value)
     } else {
         Err(flag.invalid(format!("`{value}`: expected a number from 1.0 to 1000")))
+    }
+}
+
+/// Reads a number as vLLM does: `8k` is 8,000 and `8K` is 8,192. `None` stands for the engine's own choice.
+fn batched_tokens(flag: &Flag) -> Result<Option<usize>, ArgsError> {
+    let text = flag.text()?;
+    if matches!(text, "auto" | "-1") {
+        return Ok(None);
+    }
+    let (number, unit) = match text.strip_suffix(['k', 'K']) {
+        Some(number) if text.ends_with('k') => (number, 1000),
+        Some(number) => (number, 1024),
+        None => (text, 1),
+    };
+    let tokens = number.parse::<usize>().ok().and_then(|number| number.checked_mul(unit));
+    match tokens.filter(|tokens| *tokens > 0) {
+        Some(tokens) => Ok(Some(tokens)),
+        None => Err(flag.invalid(format!("`{text}`: expected a number above 0, such as 8192 or 8k"))),
     }
 }
 
@@ -334,6 +343,15 @@ mod tests {
         assert_eq!((args.model.as_str(), args.port), ("/mnt/models", 8001));
         assert_eq!(args.certificate, Some(("/c".into(), "/k".into())));
         assert_eq!(args.ignored, ["--disable-access-log-for-endpoints", "--enable-ssl-refresh"]);
+    }
+
+    #[test]
+    fn the_numbers_of_the_engine_are_those_of_the_command_line() {
+        let args = ["m", "--max-num-seqs=8", "--num-gpu-blocks-override=99", "--max-num-batched-tokens=2K"];
+        let timing = Timing { max_batched_tokens: Some(2048), ..Timing::realistic() };
+        let parameters =
+            Parameters { max_num_seqs: 8, max_waiting: 1000, block_size: 16, cache_blocks: 99, timing };
+        assert_eq!(Args::vllm(&args).unwrap().parameters(), parameters);
     }
 
     #[test]
@@ -408,6 +426,7 @@ mod tests {
         assert_eq!(Args::simulator::<&str>(&[]).unwrap_err(), ArgsError::NoModel);
         assert!(Args::simulator(&["m", "--mode", "loud"]).is_err());
         assert!(Args::simulator(&["m", "--block-size", "0"]).is_err());
+        assert!(Args::simulator(&["m", "--max-num-batched-tokens", "0k"]).is_err());
         assert_eq!(
             Args::simulator(&["m", "--ssl-keyfile", "k"]),
             Err(ArgsError::Missing("--ssl-certfile".into()))

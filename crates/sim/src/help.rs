@@ -13,6 +13,8 @@ pub const HELP: &str = "\
 --seed N                            seed, which makes answers repeatable
 --max-model-len N                   maximum number of tokens of a prompt and its answer [1024; vllm serve: 32768]
 --max-num-seqs N                    maximum number of running requests [5; vllm serve: 256]
+--max-num-batched-tokens N          maximum number of tokens of a forward pass; prompts are then computed in chunks, one after the other,
+                                    between the tokens of answers [prompts side by side]
 --max-waiting-queue-length N        maximum number of waiting requests [1000]
 --block-size N                      number of tokens in a block of the prefix cache [16]
 --kv-cache-size N                   number of blocks in the prefix cache [1024; vllm serve: 8192]

@@ -1,6 +1,9 @@
 //! Embeddings of images, sounds and videos: found in the engine's cache, received from other engines, or encoded here.
 
-use std::collections::{HashSet, VecDeque};
+use std::{
+    collections::{HashSet, VecDeque},
+    sync::Arc,
+};
 
 use longboat_serving::{Encodings, Job, Part};
 use parking_lot::Mutex;
@@ -80,7 +83,7 @@ impl Encoder {
                 encoded.computed += 1;
             }
             if let Some(Transfer { side: Side::Producer, storage: Some(storage) }) = transfer {
-                storage.keep(vec![item.id]).await;
+                storage.keep(Arc::from([item.id])).await;
             }
         }
         encoded
@@ -91,7 +94,7 @@ impl Encoder {
 async fn received(transfer: Option<&Transfer>, args: &Args, job: &Job, id: u64) -> Option<String> {
     let transfer = transfer.filter(|transfer| transfer.side == Side::Consumer)?;
     let source = match &transfer.storage {
-        Some(storage) => (storage.prefix(vec![id]).await == 1).then(|| FOLDER.to_owned()),
+        Some(storage) => (storage.prefix(Arc::from([id])).await == 1).then(|| FOLDER.to_owned()),
         None => job.handover.embeddings.get(&name(id)).cloned(),
     };
     source.filter(|_| !args.faults.lost_embeddings.strikes())

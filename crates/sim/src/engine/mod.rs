@@ -1,13 +1,13 @@
 //! The simulated engine: queues requests, holds their memory, and spends their time.
 
-mod cache;
 pub(crate) mod encoder;
+mod events;
 pub(crate) mod storage;
 
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -18,11 +18,8 @@ use tokio::{
     time::Instant,
 };
 
-use self::{
-    cache::{KvCache, RequestBlocks},
-    encoder::Encoder,
-    storage::Storage,
-};
+use self::{encoder::Encoder, storage::Storage};
+use longboat_engine_model::{Allocation, Batch, BlockHash, KvCache, RequestBlocks, block_hashes};
 use longboat_serving::{Metrics, kv_events::Publisher};
 
 use crate::{args::Args, handover::Caches, media::Side};
@@ -40,6 +37,12 @@ pub(crate) struct Engine {
     released: Notify,
     waiting: AtomicUsize,
     running: AtomicUsize,
+    /// Prompts in chunks are computed one after the other, in the order of their arrival.
+    chunks: Semaphore,
+    /// The running requests that generate tokens.
+    decoding: AtomicUsize,
+    /// The tokens of a prompt in the forward pass of this moment, if prompts are computed in chunks.
+    chunk_tokens: AtomicUsize,
 }
 
 /// The waiting queue is full.
@@ -52,6 +55,7 @@ pub(crate) struct RunningRequest {
     held: RequestBlocks,
     prompt_tokens: usize,
     admitted: Instant,
+    is_decoding: AtomicBool,
     _slot: OwnedSemaphorePermit,
 }
 
@@ -66,11 +70,14 @@ impl Engine {
             metrics,
             encoder,
             slots: Arc::new(Semaphore::new(args.max_num_seqs)),
-            cache: Mutex::new(KvCache::new(args.cache_blocks, args.block_size, events.clone())),
+            cache: Mutex::new(KvCache::new(args.cache_blocks, args.block_size)),
             events,
             released: Notify::new(),
             waiting: AtomicUsize::new(0),
             running: AtomicUsize::new(0),
+            chunks: Semaphore::new(1),
+            decoding: AtomicUsize::new(0),
+            chunk_tokens: AtomicUsize::new(0),
             args,
         }
     }
@@ -86,13 +93,14 @@ impl Engine {
         // Joined before the first `await`, so that requests that arrive together count each other, and the queue keeps its
         // limit.
         let waiting = WaitingGuard::join(self)?;
-        let stored = self.stored(prompt, caches.storage).await;
+        let hashes = self.hashes(prompt);
+        let stored = self.stored(&hashes, caches.storage).await;
         // The semaphore is never closed.
         let slot = self.slots.clone().acquire_owned().await.map_err(|_| QueueFull)?;
         let held = loop {
             // The future is created before the check, so that a release in between is not missed.
             let released = self.released.notified();
-            if let Some(held) = self.cache.lock().take(prompt, generated, stored) {
+            if let Some(held) = self.take(&hashes, prompt, generated, stored) {
                 break held;
             }
             released.await;
@@ -114,22 +122,46 @@ impl Engine {
             held,
             prompt_tokens: prompt.len(),
             admitted: Instant::now(),
+            is_decoding: AtomicBool::new(false),
             _slot: slot,
         })
     }
 
+    /// Takes the blocks of a prompt, and publishes how the cache changes. Returns `None` if there is too little space.
+    fn take(
+        &self,
+        hashes: &Arc<[BlockHash]>,
+        prompt: &[u32],
+        generated: usize,
+        stored: usize,
+    ) -> Option<RequestBlocks> {
+        // The lock stays until the events are published, so that they come in the order of the changes.
+        let mut cache = self.cache.lock();
+        let Allocation { held, added, evicted } = cache.take(hashes, prompt.len(), generated, stored)?;
+        if let Some(events) = &self.events {
+            events::publish(events, self.args.block_size, (hashes, prompt), &added, evicted);
+        }
+        Some(held)
+    }
+
+    fn hashes(&self, prompt: &[u32]) -> Arc<[BlockHash]> {
+        let bytes: Vec<u8> = prompt.iter().flat_map(|token| token.to_le_bytes()).collect();
+        block_hashes(&bytes, self.args.block_size)
+    }
+
     /// Returns the number of leading blocks of a prompt that are in a shared storage.
-    async fn stored(&self, prompt: &[u32], storage: Option<&Storage>) -> usize {
-        let Some(storage) = storage else { return 0 };
-        // The lock ends with this statement, because reading the storage waits for the disk.
-        let blocks = self.cache.lock().hashes(prompt);
-        storage.prefix(blocks).await
+    async fn stored(&self, hashes: &Arc<[BlockHash]>, storage: Option<&Storage>) -> usize {
+        match storage {
+            Some(storage) => storage.prefix(Arc::clone(hashes)).await,
+            None => 0,
+        }
     }
 
     /// Returns the part of a prompt, 0 to 1, that is cached here or in this storage.
     #[expect(clippy::cast_precision_loss, reason = "token counts are far below 2^52")]
     pub(crate) async fn cached_part(&self, prompt: &[u32], storage: Option<&Storage>) -> f64 {
-        let blocks = self.stored(prompt, storage).await.max(self.cache.lock().prefix(prompt));
+        let hashes = self.hashes(prompt);
+        let blocks = self.stored(&hashes, storage).await.max(self.cache.lock().prefix(&hashes));
         (blocks * self.args.block_size) as f64 / prompt.len().max(1) as f64
     }
 
@@ -139,13 +171,14 @@ impl Engine {
         self.metrics.page(load(&self.running), load(&self.waiting), self.cache.lock().usage())
     }
 
-    /// Returns the factor by which the current number of running requests slows everything down (`--time-factor-under-load`).
-    #[expect(clippy::cast_precision_loss, reason = "request counts are far below 2^52")]
-    fn slowdown(&self) -> f64 {
-        // A request does not slow itself down, so one alone runs at the configured speed.
-        let others = self.running.load(Ordering::Relaxed).saturating_sub(1) as f64;
-        let most = self.args.max_num_seqs.saturating_sub(1).max(1) as f64;
-        1.0 + (self.args.time_factor_under_load - 1.0) * (others / most).min(1.0)
+    /// Returns the batch at this moment.
+    fn batch(&self) -> Batch {
+        let running = self.running.load(Ordering::Relaxed);
+        Batch {
+            running,
+            decoding: self.decoding.load(Ordering::Relaxed),
+            max_num_seqs: self.args.max_num_seqs,
+        }
     }
 }
 
@@ -182,13 +215,39 @@ impl RunningRequest {
         if self.engine.args.media.side() == Some(Side::Producer) {
             return;
         }
-        let latency = self.engine.args.latency;
-        let uncached = u32::try_from(self.prompt_tokens - self.held.cached_tokens()).unwrap_or(u32::MAX);
-        self.spend(latency.first_token + latency.prefill_per_token.saturating_mul(uncached)).await;
+        let uncached = self.prompt_tokens - self.held.cached_tokens();
+        if self.engine.args.timing.max_batched_tokens.is_some() {
+            self.prefill_in_chunks(uncached).await;
+        } else {
+            self.spend(self.engine.args.timing.prefill(uncached)).await;
+        }
+        self.begin_to_decode();
         self.engine.metrics.first_token.observe(self.admitted.elapsed().as_secs_f64());
         // Other engines find the blocks only after the time for computing them has passed.
         if let Some(storage) = &self.engine.args.storage {
             storage.keep(self.held.blocks.clone()).await;
+        }
+    }
+
+    fn begin_to_decode(&self) {
+        if !self.is_decoding.swap(true, Ordering::Relaxed) {
+            self.engine.decoding.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Computes a prompt in chunks, after the prompts that came before it. Each chunk shares its forward pass with the answers.
+    async fn prefill_in_chunks(&self, uncached: usize) {
+        let engine = &self.engine;
+        // The semaphore is never closed, and it is fair.
+        let _turn = engine.chunks.acquire().await;
+        self.spend(engine.args.timing.first_token).await;
+        let mut left = uncached;
+        while left > 0 {
+            let batch = engine.batch();
+            let chunk = engine.args.timing.chunk(batch, left);
+            let _visible = Count::add(&engine.chunk_tokens, chunk);
+            sleep(engine.args.timing.step(batch, chunk)).await;
+            left -= chunk;
         }
     }
 
@@ -199,15 +258,22 @@ impl RunningRequest {
 
     /// Spends the time for receiving the prompt's KV cache from another engine.
     pub(crate) async fn receive(&self) {
-        let latency = self.engine.args.latency;
-        let tokens = u32::try_from(self.prompt_tokens).unwrap_or(u32::MAX);
-        self.spend(latency.transfer + latency.transfer_per_token.saturating_mul(tokens)).await;
+        // A transfer does not use the accelerator, but the reference's simulator slows it down as well.
+        self.spend(self.engine.args.timing.transfer(self.prompt_tokens)).await;
+        self.begin_to_decode();
     }
 
     /// Spends the time between two tokens.
     pub(crate) async fn decode(&self) {
         let before = Instant::now();
-        self.spend(self.engine.args.latency.between_tokens).await;
+        let timing = &self.engine.args.timing;
+        if timing.max_batched_tokens.is_some() {
+            // The last pass has ended for all its requests at the same moment. A prompt begins its next chunk first, so that
+            // this answer shares the pass.
+            tokio::task::yield_now().await;
+        }
+        let chunk = self.engine.chunk_tokens.load(Ordering::Relaxed);
+        sleep(timing.step(self.engine.batch(), chunk)).await;
         self.engine.metrics.between_tokens.observe(before.elapsed().as_secs_f64());
     }
 
@@ -217,9 +283,31 @@ impl RunningRequest {
     }
 
     async fn spend(&self, time: Duration) {
-        if !time.is_zero() {
-            tokio::time::sleep(time.mul_f64(self.engine.slowdown())).await;
-        }
+        let engine = &self.engine;
+        sleep(time.mul_f64(engine.args.timing.slowdown(engine.batch()))).await;
+    }
+}
+
+/// Sleeps, unless there is no time to spend: the runtime's timer rounds up to a millisecond.
+async fn sleep(time: Duration) {
+    if !time.is_zero() {
+        tokio::time::sleep(time).await;
+    }
+}
+
+/// A part of a counter. Dropping it, also with an abandoned request, subtracts it again.
+struct Count<'a>(&'a AtomicUsize, usize);
+
+impl<'a> Count<'a> {
+    fn add(counter: &'a AtomicUsize, count: usize) -> Self {
+        counter.fetch_add(count, Ordering::Relaxed);
+        Self(counter, count)
+    }
+}
+
+impl Drop for Count<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(self.1, Ordering::Relaxed);
     }
 }
 
@@ -227,6 +315,9 @@ impl Drop for RunningRequest {
     fn drop(&mut self) {
         self.engine.cache.lock().release(&self.held);
         self.engine.running.fetch_sub(1, Ordering::Relaxed);
+        if *self.is_decoding.get_mut() {
+            self.engine.decoding.fetch_sub(1, Ordering::Relaxed);
+        }
         // All waiting requests look again: the blocks may be too few for the first one, and enough for another.
         self.engine.released.notify_waiters();
     }
@@ -252,6 +343,34 @@ mod tests {
             running.prefill().await;
             assert_eq!(before.elapsed().as_millis(), expected);
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn prompts_in_chunks_wait_for_each_other_and_hold_answers_up() {
+        let flags = ["--prefill-time-per-token", "1ms", "--inter-token-latency", "10ms"];
+        let engine = engine(&[&flags[..], &["--max-num-batched-tokens", "41"]].concat());
+        let first: Vec<u32> = (0..80).collect();
+        let second: Vec<u32> = (1000..1080).collect();
+        let answering = engine.admit(&first, 5, Caches::default()).await.unwrap();
+        let prefilling = engine.admit(&second, 1, Caches::default()).await.unwrap();
+        let before = Instant::now();
+        let answer = async {
+            answering.prefill().await;
+            let first = before.elapsed().as_millis();
+            for _ in 0..4 {
+                answering.decode().await;
+            }
+            drop(answering);
+            (first, before.elapsed().as_millis())
+        };
+        let prompt = async {
+            prefilling.prefill().await;
+            let first = before.elapsed().as_millis();
+            drop(prefilling);
+            first
+        };
+        // As the engine model computes it: each step has a token of the answer and 40 of the second prompt.
+        assert_eq!(tokio::join!(answer, prompt), ((80, 200), 180));
     }
 
     #[tokio::test(start_paused = true)]

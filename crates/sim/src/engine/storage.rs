@@ -5,7 +5,7 @@ use std::{fs, path::PathBuf, sync::Arc};
 use longboat_serving::{ArgsError, Flag};
 use serde::Deserialize;
 
-use super::cache::BlockHash;
+use longboat_engine_model::BlockHash;
 
 /// The shared folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,14 +38,14 @@ impl Storage {
     }
 
     /// Returns the number of leading blocks that are in the folder.
-    pub(crate) async fn prefix(&self, blocks: Vec<BlockHash>) -> usize {
+    pub(crate) async fn prefix(&self, blocks: Arc<[BlockHash]>) -> usize {
         let folder = self.0.clone();
         let looking = move || blocks.iter().take_while(|hash| folder.join(name(**hash)).exists()).count();
         tokio::task::spawn_blocking(looking).await.unwrap_or_default()
     }
 
     /// Adds blocks to the folder.
-    pub(crate) async fn keep(&self, blocks: Vec<BlockHash>) {
+    pub(crate) async fn keep(&self, blocks: Arc<[BlockHash]>) {
         let folder = self.0.clone();
         let writing = move || {
             fs::create_dir_all(folder.as_ref())?;
