@@ -9,7 +9,7 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
-use longboat_scheduler::flow::{self, Arrival, Detector, Eviction, Lease, Ticket};
+use longboat_scheduler::flow::{self, Arrival, Detector, Eviction, Lease, Reading, Ticket};
 use parking_lot::Mutex;
 use tokio::{
     sync::{Notify, oneshot},
@@ -21,7 +21,7 @@ use crate::{
     answer::{Code, Refusal},
     core::Core,
     gate::{EnqueueError, Gate, Next},
-    saturation::{self, Reading},
+    saturation,
 };
 
 pub(crate) use crate::gate::Permit;

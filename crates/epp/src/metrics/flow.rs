@@ -20,7 +20,9 @@ use super::{
     RequestLabels,
     buckets::{Buckets, LATENCY, SCHEDULING},
 };
-use crate::{answer::Refusal, saturation::Reading};
+use longboat_scheduler::flow::Reading;
+
+use crate::answer::Refusal;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct WaitingLabels {
