@@ -12,9 +12,10 @@ use serde_json::Value;
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 /// Crates with pure functions only.
-const PURE: [&str; 16] = [
+const PURE: [&str; 18] = [
     "longboat-admission",
     "longboat-api",
+    "longboat-engine-model",
     "longboat-install",
     "longboat-key",
     "longboat-kv-events",
@@ -28,6 +29,7 @@ const PURE: [&str; 16] = [
     "longboat-plan",
     "longboat-quantity",
     "longboat-scheduler",
+    "longboat-simulate",
     "longboat-types",
 ];
 

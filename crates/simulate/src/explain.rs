@@ -1,0 +1,169 @@
+//! What the plugins decided: how often a pick would have been another one without each of them.
+
+use longboat_scheduler::Decision;
+
+use crate::report::{PluginShare, Report, float, ratio};
+
+/// Scores this close are equal.
+const EPSILON: f64 = 1e-9;
+/// Differences of shares below this are noise of the sample.
+const MIN_SHARE: f64 = 0.02;
+
+#[derive(Debug)]
+struct PluginCount {
+    plugin: String,
+    weight: Option<f64>,
+    part: f64,
+    whole: f64,
+}
+
+/// Counts over a sample of the decisions.
+#[derive(Debug, Default)]
+pub(crate) struct PluginCounts(Vec<PluginCount>);
+
+// === impl PluginCounts ===
+
+impl PluginCounts {
+    /// Adds a decision that was made with traces.
+    pub(crate) fn add(&mut self, decision: &Decision, candidates: usize) {
+        let run = decision.primary_run();
+        let mut before = candidates;
+        for filter in &run.filtered {
+            let dropped = before.saturating_sub(filter.kept.len());
+            self.count(&filter.plugin, None, float(dropped as u64), float(before as u64));
+            before = filter.kept.len();
+        }
+        let Some(&target) = run.targets.first() else { return };
+        for scorer in &run.trace {
+            // Totals and scores have the order of the candidates that passed the filters.
+            let rests = run.totals.iter().zip(&scorer.scores).map(|((candidate, total), (_, score))| {
+                let counted = if score.is_nan() { 0.0 } else { score.clamp(0.0, 1.0) };
+                (*candidate, total - counted * scorer.weight)
+            });
+            let rests: Vec<(usize, f64)> = rests.collect();
+            let best = rests.iter().map(|(_, rest)| *rest).fold(f64::NEG_INFINITY, f64::max);
+            let own =
+                rests.iter().find(|(candidate, _)| *candidate == target).map_or(best, |(_, rest)| *rest);
+            let decides = own < best - EPSILON;
+            self.count(&scorer.plugin, Some(scorer.weight), f64::from(u8::from(decides)), 1.0);
+        }
+    }
+
+    fn count(&mut self, plugin: &str, weight: Option<f64>, part: f64, whole: f64) {
+        let known = self.0.iter().position(|count| count.plugin == plugin && count.weight == weight);
+        let index = known.unwrap_or_else(|| {
+            self.0.push(PluginCount { plugin: plugin.to_owned(), weight, part: 0.0, whole: 0.0 });
+            self.0.len() - 1
+        });
+        self.0[index].part += part;
+        self.0[index].whole += whole;
+    }
+
+    pub(crate) fn shares(&self) -> Vec<PluginShare> {
+        let share = |count: &PluginCount| PluginShare {
+            plugin: count.plugin.clone(),
+            weight: count.weight,
+            share: (ratio(count.part, count.whole) * 10_000.0).round() / 10_000.0,
+        };
+        self.0.iter().map(share).collect()
+    }
+}
+
+/// Says in sentences what the plugins of each run did, and what the runs after the first one change.
+pub fn advice(reports: &[Report]) -> Vec<String> {
+    let mut sentences = Vec::new();
+    for report in reports {
+        let decisive = report.plugins.iter().filter(|plugin| plugin.weight.is_some());
+        if let Some(most) = decisive.max_by(|a, b| a.share.total_cmp(&b.share)) {
+            sentences.push(if most.share < MIN_SHARE {
+                format!(
+                    "{}: no scorer decides alone; without any one of them nearly all picks stay",
+                    report.policy
+                )
+            } else {
+                format!(
+                    "{}: `{}` decides most: without it, {:.0} % of the picks would be others",
+                    report.policy,
+                    most.plugin,
+                    most.share * 100.0
+                )
+            });
+        }
+        for filter in
+            report.plugins.iter().filter(|plugin| plugin.weight.is_none() && plugin.share >= MIN_SHARE)
+        {
+            sentences.push(format!(
+                "{}: `{}` drops {:.0} % of the candidates",
+                report.policy,
+                filter.plugin,
+                filter.share * 100.0
+            ));
+        }
+    }
+    let Some((first, others)) = reports.split_first() else { return sentences };
+    for other in others {
+        sentences.push(comparison(first, other));
+    }
+    sentences
+}
+
+fn comparison(first: &Report, other: &Report) -> String {
+    let change = |name: &str, from: f64, to: f64| format!("{name} {from:.0} → {to:.0} ms");
+    let hits = (other.hit_ratio - first.hit_ratio) * 100.0;
+    // The scorer whose influence differs most between the two.
+    let influence = |report: &Report, plugin: &str| {
+        report
+            .plugins
+            .iter()
+            .find(|known| known.plugin == plugin && known.weight.is_some())
+            .map_or(0.0, |p| p.share)
+    };
+    let names = first.plugins.iter().chain(&other.plugins).filter(|plugin| plugin.weight.is_some());
+    let differences = names.map(|plugin| {
+        let name = plugin.plugin.as_str();
+        (name, influence(other, name) - influence(first, name))
+    });
+    let most = differences.max_by(|(_, a), (_, b)| a.abs().total_cmp(&b.abs()));
+    let reason = match most.filter(|(_, difference)| difference.abs() >= MIN_SHARE) {
+        Some((plugin, _)) => format!(
+            "the greatest difference between the two is `{plugin}`, which decides {:.0} % of the picks of {} and {:.0} % of \
+             those of {}",
+            influence(first, plugin) * 100.0,
+            first.policy,
+            influence(other, plugin) * 100.0,
+            other.policy
+        ),
+        None => "no scorer has another influence, so the rest is chance or a filter".to_owned(),
+    };
+    format!(
+        "{} instead of {}: {}, hit ratio {hits:+.1} points; {reason}",
+        other.policy,
+        first.policy,
+        change("TTFT p50", first.ttft.p50, other.ttft.p50)
+    )
+}
+
+/// Says what limits a run: where the requests that missed the SLO spent the time to their first token.
+pub fn limit(report: &Report) -> &'static str {
+    let lost = report.rejected().into_iter().max_by_key(|(_, count)| *count);
+    let waits = if report.waits_of_misses.prefill > 0.0 { report.waits_of_misses } else { report.waits };
+    let parts = [
+        (waits.picker_queue, "requests wait in the picker's queue, because the pool is saturated"),
+        (waits.batch, "requests wait for a place in the batch (--max-num-seqs)"),
+        (waits.kv_cache, "requests wait for blocks of the KV cache"),
+        (
+            waits.prefill,
+            "the computation of prompts takes the time; a better hit ratio helps, further replicas hardly",
+        ),
+    ];
+    if let Some((reason, _)) = lost.filter(|(_, count)| *count * 20 > report.requests) {
+        return match reason {
+            "engine queue full" => "engines refuse requests, because their queues are full",
+            "too long" => "requests are longer than the KV cache of an engine; further replicas do not help",
+            "lost" => "endpoints fail",
+            "no endpoint" => "there are no endpoints that could take the requests",
+            _ => "the picker drops requests, because the pool is saturated",
+        };
+    }
+    parts.into_iter().max_by(|(a, _), (b, _)| a.total_cmp(b)).map_or("", |(_, reason)| reason)
+}

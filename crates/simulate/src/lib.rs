@@ -1,0 +1,28 @@
+//! What a pool of engines would do with traffic, in virtual time.
+//!
+//! The picker is the real one: [`longboat_scheduler`] with an `EndpointPickerConfig`, its flow control, and metrics as old as
+//! its scrapes make them. The engines are those of [`longboat_engine_model`], which the simulator uses too. A run reads one
+//! request after the other, so its memory depends on the endpoints, their blocks and the requests in flight, and not on the
+//! length of the trace. The same trace, settings and seed give the same result.
+//!
+//! This crate opens no files, and has no clock. Randomness comes from the seed.
+
+mod chart;
+mod explain;
+pub mod generate;
+mod histogram;
+pub mod import;
+pub mod page;
+mod pool;
+mod report;
+mod run;
+pub mod sweep;
+pub mod trace;
+
+pub use explain::{advice, limit};
+pub use histogram::{Histogram, RELATIVE_ERROR};
+pub use pool::{PoolChange, PoolSettings, Role};
+pub use report::{
+    Distribution, PluginShare, Recorder, Rejections, Report, RequestTimes, Series, Slo, WaitShares,
+};
+pub use run::{Policy, RunError, Settings, run};

@@ -1,0 +1,216 @@
+//! The endpoints of a pool: each is an engine, and what the picker last read of its metrics.
+
+use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};
+
+use longboat_engine_model::{Engine, Output, Parameters};
+use longboat_scheduler::{Endpoint, Metrics, Slot, Snapshot, flow::PoolMember};
+
+/// The label by which pickers know an endpoint's role.
+const ROLE_LABEL: &str = "llm-d.ai/role";
+const PORT: u16 = 8000;
+/// The most endpoints: each has an address in 127.0.0.0/8.
+pub(crate) const MAX_ENDPOINTS: usize = 1 << 16;
+
+/// What the endpoints of a group do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// Whole requests.
+    Both,
+    /// Prompts only.
+    Prefill,
+    /// Answers, and whole requests without a prefill endpoint.
+    Decode,
+}
+
+/// Equal endpoints.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PoolSettings {
+    /// What they do.
+    pub role: Role,
+    /// Their number.
+    pub replicas: usize,
+    /// Their engines.
+    pub engine: Parameters,
+    /// The accelerators of each.
+    pub accelerators: f64,
+}
+
+/// Something that happens to the pool at a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PoolChange {
+    /// The endpoint with this number, from 0, fails. Its requests are lost, and no further ones go to it.
+    Fail(usize),
+    /// The first group gets this many endpoints. New ones have empty caches; those that go finish their requests.
+    Replicas(usize),
+}
+
+/// An endpoint.
+#[derive(Debug)]
+pub(crate) struct Member {
+    pub(crate) endpoint: Arc<Endpoint>,
+    pub(crate) engine: Engine,
+    /// The group that it belongs to.
+    pub(crate) group: usize,
+    /// The metrics of the last scrape.
+    published: Arc<Metrics>,
+    /// The moment since which the metrics are as they are now, if no scrape has read them yet.
+    changed: Option<u64>,
+    /// The moment of its first scrape, in nanoseconds. Scrapes are spread over the interval.
+    phase: u64,
+    /// Counts its events: an earlier one is void.
+    pub(crate) generation: u64,
+    pub(crate) since: u64,
+    /// When it went. `None` while it is there.
+    pub(crate) gone: Option<u64>,
+    /// Whether it gets no further requests.
+    pub(crate) is_draining: bool,
+    /// Requests that were sent to it.
+    pub(crate) requests: u64,
+    pub(crate) outputs: Vec<Output>,
+    /// Whether it is in the list of members with unread changes.
+    pub(crate) is_listed: bool,
+}
+
+// === impl Member ===
+
+impl Member {
+    pub(crate) fn new(
+        number: usize,
+        slot: Slot,
+        group: (usize, &PoolSettings),
+        now: u64,
+        scrape: u64,
+    ) -> Self {
+        let (index, settings) = group;
+        let bits = u32::try_from(number).unwrap_or_default() + 1;
+        let address = SocketAddr::from(([127, 1, (bits >> 8) as u8, (bits & 255) as u8], PORT));
+        let role = match settings.role {
+            Role::Both => None,
+            Role::Prefill => Some("prefill"),
+            Role::Decode => Some("decode"),
+        };
+        let labels: BTreeMap<String, String> =
+            role.map(|role| (ROLE_LABEL.to_owned(), role.to_owned())).into_iter().collect();
+        let endpoint = Endpoint {
+            slot,
+            namespace: "default".to_owned(),
+            name: format!("endpoint-{number}"),
+            host_port: address.to_string(),
+            address,
+            labels,
+        };
+        let mut member = Self {
+            endpoint: Arc::new(endpoint),
+            engine: Engine::new(settings.engine),
+            group: index,
+            published: Arc::default(),
+            changed: None,
+            phase: crate::trace::mix(number as u64) % scrape.max(1),
+            generation: 0,
+            since: now,
+            gone: None,
+            is_draining: false,
+            requests: 0,
+            outputs: Vec::new(),
+            is_listed: false,
+        };
+        member.published = Arc::new(member.metrics());
+        member
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "request counts are far below 2^52")]
+    fn metrics(&self) -> Metrics {
+        let (load, parameters) = (self.engine.load(), self.engine.parameters());
+        Metrics {
+            waiting: load.waiting as f64,
+            running: load.running as f64,
+            kv_usage: load.kv_usage,
+            block_size: u32::try_from(parameters.block_size).unwrap_or(u32::MAX),
+            num_blocks: u32::try_from(parameters.cache_blocks).unwrap_or(u32::MAX),
+            ..Metrics::default()
+        }
+    }
+
+    /// Brings the published metrics up to those of the last scrape before `now`. Must be called before the engine changes.
+    /// Returns whether a change is still unread.
+    pub(crate) fn scrape(&mut self, now: u64, interval: u64) -> bool {
+        let Some(changed) = self.changed else { return false };
+        let interval = interval.max(1);
+        // The last scrape at or before `now`. The first one of all is at the phase.
+        let last = now.checked_sub(self.phase).map(|since| now - since % interval);
+        // The metrics have not changed since `changed`, so a scrape after it has read what they are now.
+        if last.is_some_and(|last| last >= changed) {
+            self.published = Arc::new(self.metrics());
+            self.changed = None;
+            return false;
+        }
+        true
+    }
+
+    /// Records that the engine changes at this moment.
+    pub(crate) fn change(&mut self, now: u64) {
+        self.changed = Some(now);
+    }
+
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        Snapshot { endpoint: Arc::clone(&self.endpoint), metrics: Arc::clone(&self.published), fresh: true }
+    }
+
+    pub(crate) fn is_candidate(&self) -> bool {
+        self.gone.is_none() && !self.is_draining
+    }
+}
+
+/// A candidate as detectors of saturation see it. Scrapes never fail, so metrics are as old as the interval at most.
+pub(crate) struct PoolEntry<'a>(pub(crate) &'a Snapshot, pub(crate) Duration);
+
+impl PoolMember for PoolEntry<'_> {
+    fn slot(&self) -> Slot {
+        self.0.endpoint.slot
+    }
+
+    fn labels(&self) -> &BTreeMap<String, String> {
+        &self.0.endpoint.labels
+    }
+
+    fn metrics(&self, stale_after_ms: u64) -> Option<Arc<Metrics>> {
+        (self.1 <= Duration::from_millis(stale_after_ms)).then(|| Arc::clone(&self.0.metrics))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use longboat_engine_model::{Job, Timing};
+
+    use super::*;
+
+    #[test]
+    fn metrics_are_those_of_the_last_scrape() {
+        let engine = Parameters {
+            max_num_seqs: 1,
+            max_waiting: 10,
+            block_size: 16,
+            cache_blocks: 64,
+            timing: Timing::realistic(),
+        };
+        let settings = PoolSettings { role: Role::Both, replicas: 1, engine, accelerators: 1.0 };
+        let mut member = Member { phase: 20, ..Member::new(0, Slot(0), (0, &settings), 0, 50) };
+        let job = |id| Job { id, hashes: [].into(), prompt_tokens: 8, output_tokens: 2, is_prefilled: false };
+        let running = |member: &Member| member.snapshot().metrics.running + member.snapshot().metrics.waiting;
+        let enqueue = |member: &mut Member, id, now| {
+            member.scrape(now, 50);
+            member.engine.enqueue(job(id), &mut Vec::new()).unwrap();
+            member.change(now);
+        };
+        // Scrapes at 20, 70 and 120.
+        enqueue(&mut member, 1, 30);
+        assert!(member.scrape(69, 50));
+        assert!(running(&member) < 0.5);
+        // The scrape at 70 has seen the first request, and not the second one.
+        enqueue(&mut member, 2, 80);
+        assert!(member.scrape(119, 50));
+        assert!((running(&member) - 1.0).abs() < 0.1);
+        assert!(!member.scrape(120, 50));
+        assert!((running(&member) - 2.0).abs() < 0.1);
+    }
+}

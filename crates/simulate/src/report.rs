@@ -1,0 +1,464 @@
+//! What a run found: numbers that people and programs read.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use serde::Serialize;
+
+use crate::histogram::Histogram;
+
+/// The points of a series over time.
+const MAX_POINTS: usize = 200;
+
+/// What a request must keep to count as good.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Slo {
+    /// The greatest time to the first token.
+    pub ttft: Option<Duration>,
+    /// The greatest mean time between two tokens.
+    pub itl: Option<Duration>,
+    /// The greatest time to the last token.
+    pub e2e: Option<Duration>,
+}
+
+/// The distribution of a time, in milliseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+pub struct Distribution {
+    /// The mean.
+    pub mean: f64,
+    /// The median.
+    pub p50: f64,
+    /// The ninth decile.
+    pub p90: f64,
+    /// The 99th percentile.
+    pub p99: f64,
+}
+
+/// Requests without an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct Rejections {
+    /// The picker's queue was full, or the request waited too long in it, or could be dropped and the pool was full.
+    pub picker: u64,
+    /// No endpoint could take the request.
+    pub no_endpoint: u64,
+    /// The engine's queue was full.
+    pub engine_queue: u64,
+    /// The request needs more KV cache than an engine has.
+    pub too_long: u64,
+    /// The endpoint failed.
+    pub lost: u64,
+}
+
+/// Where the time to the first token went, as shares of their sum.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+pub struct WaitShares {
+    /// In the picker's queue.
+    pub picker_queue: f64,
+    /// For a place in an engine's batch.
+    pub batch: f64,
+    /// For blocks of an engine's KV cache.
+    pub kv_cache: f64,
+    /// The computation of the prompt, with prompts before it and, with prefill endpoints, the transfer.
+    pub prefill: f64,
+}
+
+/// What a plugin did, in a sample of the decisions.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct PluginShare {
+    /// Its name.
+    pub plugin: String,
+    /// Its weight. `None` for a filter.
+    pub weight: Option<f64>,
+    /// The share of decisions that would differ without it (scorers), or of candidates that it dropped (filters).
+    pub share: f64,
+}
+
+/// Numbers over time.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+pub struct Series {
+    /// Seconds between two points.
+    pub step_seconds: f64,
+    /// Requests that arrived, a second.
+    pub arrivals: Vec<f64>,
+    /// The mean time to the first token of the requests that got it, in milliseconds.
+    pub ttft_ms: Vec<f64>,
+    /// Requests in the pool and in the picker's queue, on average over arrivals.
+    pub in_flight: Vec<f64>,
+}
+
+/// The result of a run.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Report {
+    /// The name of the policy.
+    pub policy: String,
+    /// Requests of the trace.
+    pub requests: u64,
+    /// Those that were answered.
+    pub answered: u64,
+    /// Virtual seconds from the first arrival to the last answer.
+    pub seconds: f64,
+    /// The time to the first token.
+    pub ttft: Distribution,
+    /// The mean time between two tokens of an answer.
+    pub itl: Distribution,
+    /// The time to the last token.
+    pub e2e: Distribution,
+    /// The share of requests that kept the SLO; requests without an answer did not.
+    pub goodput: f64,
+    /// Good requests a second.
+    pub good_per_second: f64,
+    /// The share of prompt tokens that were in the cache of the engine that computed the prompt.
+    pub hit_ratio: f64,
+    /// The standard deviation of the endpoints' request counts, divided by their mean.
+    pub skew: f64,
+    /// Requests without an answer.
+    pub rejections: Rejections,
+    /// Accelerators times seconds.
+    pub gpu_seconds: f64,
+    /// The most endpoints at the same time.
+    pub endpoints: usize,
+    /// Where the time to the first token went, of all requests.
+    pub waits: WaitShares,
+    /// The same of the requests that missed the SLO. All zeros if none did.
+    pub waits_of_misses: WaitShares,
+    /// What the plugins did.
+    pub plugins: Vec<PluginShare>,
+    /// Numbers over time.
+    pub series: Series,
+    /// The shares of requests with a time to the first token up to these milliseconds.
+    pub ttft_curve: Vec<(f64, f64)>,
+}
+
+/// The times of one request, in nanoseconds of virtual time.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct RequestTimes {
+    /// When it arrived.
+    pub arrived: u64,
+    /// When the picker sent it.
+    pub sent: u64,
+    /// When the engine that computes the prompt began with it.
+    pub started: u64,
+    /// Whether it waited there for memory.
+    pub waited_for_memory: bool,
+    /// When the first token came.
+    pub first_token: u64,
+    /// When the last token came.
+    pub finished: u64,
+    /// The tokens of its answer.
+    pub output_tokens: usize,
+    /// The tokens of its prompt.
+    pub prompt_tokens: usize,
+    /// Those that were in a cache.
+    pub cached_tokens: usize,
+}
+
+#[derive(Debug, Default)]
+struct Waits {
+    picker: f64,
+    batch: f64,
+    kv_cache: f64,
+    prefill: f64,
+}
+
+/// Gathers the numbers of a run, in memory that does not grow with the requests.
+#[derive(Debug, Default)]
+pub struct Recorder {
+    slo: Slo,
+    ttft: Histogram,
+    itl: Histogram,
+    e2e: Histogram,
+    answered: u64,
+    good: u64,
+    prompt_tokens: u64,
+    cached_tokens: u64,
+    last: u64,
+    waits: Waits,
+    misses: Waits,
+    points: Points,
+    /// Requests without an answer.
+    pub rejections: Rejections,
+}
+
+/// Points of equal length. If there are too many, two become one.
+#[derive(Debug)]
+struct Points {
+    nanos: u64,
+    points: Vec<Point>,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Point {
+    arrivals: u64,
+    in_flight: u64,
+    ttft_nanos: f64,
+    first_tokens: u64,
+}
+
+impl Default for Points {
+    fn default() -> Self {
+        Self { nanos: 100_000_000, points: Vec::new() }
+    }
+}
+
+impl Points {
+    fn at(&mut self, now: u64) -> &mut Point {
+        while now / self.nanos >= MAX_POINTS as u64 {
+            self.nanos *= 2;
+            self.points =
+                self.points.chunks(2).map(|pair| pair.iter().fold(Point::default(), Point::plus)).collect();
+        }
+        let index = usize::try_from(now / self.nanos).unwrap_or_default();
+        if self.points.len() <= index {
+            self.points.resize(index + 1, Point::default());
+        }
+        &mut self.points[index]
+    }
+
+    fn series(&self) -> Series {
+        let step_seconds = Duration::from_nanos(self.nanos).as_secs_f64();
+        let each = |of: &dyn Fn(&Point) -> f64| self.points.iter().map(|point| rounded(of(point))).collect();
+        Series {
+            step_seconds,
+            arrivals: each(&|point| float(point.arrivals) / step_seconds),
+            ttft_ms: each(&|point| ratio(point.ttft_nanos / 1e6, float(point.first_tokens))),
+            in_flight: each(&|point| ratio(float(point.in_flight), float(point.arrivals))),
+        }
+    }
+}
+
+impl Point {
+    fn plus(sum: Self, other: &Self) -> Self {
+        Self {
+            arrivals: sum.arrivals + other.arrivals,
+            in_flight: sum.in_flight + other.in_flight,
+            ttft_nanos: sum.ttft_nanos + other.ttft_nanos,
+            first_tokens: sum.first_tokens + other.first_tokens,
+        }
+    }
+}
+
+impl Waits {
+    fn add(&mut self, times: &RequestTimes) {
+        self.picker += float(times.sent - times.arrived);
+        let waited = float(times.started.saturating_sub(times.sent));
+        if times.waited_for_memory {
+            self.kv_cache += waited;
+        } else {
+            self.batch += waited;
+        }
+        self.prefill += float(times.first_token.saturating_sub(times.started));
+    }
+
+    fn shares(&self) -> WaitShares {
+        let sum = self.picker + self.batch + self.kv_cache + self.prefill;
+        let share = |part: f64| rounded(ratio(part, sum));
+        WaitShares {
+            picker_queue: share(self.picker),
+            batch: share(self.batch),
+            kv_cache: share(self.kv_cache),
+            prefill: share(self.prefill),
+        }
+    }
+}
+
+// === impl Recorder ===
+
+impl Recorder {
+    /// Begins to gather.
+    pub fn new(slo: Slo) -> Self {
+        Self { slo, ..Self::default() }
+    }
+
+    /// Records an arrival, while `in_flight` requests are waiting or computed.
+    pub fn arrival(&mut self, now: u64, in_flight: usize) {
+        let point = self.points.at(now);
+        point.arrivals += 1;
+        point.in_flight += in_flight as u64;
+    }
+
+    /// Records an answered request.
+    pub fn answered(&mut self, times: &RequestTimes) {
+        let ttft = times.first_token - times.arrived;
+        let further = times.output_tokens.saturating_sub(1) as u64;
+        let itl = (times.finished - times.first_token).checked_div(further);
+        let e2e = times.finished - times.arrived;
+        self.answered += 1;
+        // Microseconds are fine enough, and keep the histograms small.
+        self.ttft.add(ttft / 1000);
+        self.e2e.add(e2e / 1000);
+        if let Some(itl) = itl {
+            self.itl.add(itl / 1000);
+        }
+        self.prompt_tokens += times.prompt_tokens as u64;
+        self.cached_tokens += times.cached_tokens as u64;
+        self.last = self.last.max(times.finished);
+        let within = |limit: Option<Duration>, nanos: u64| {
+            limit.is_none_or(|limit| u128::from(nanos) <= limit.as_nanos())
+        };
+        let is_good = within(self.slo.ttft, ttft)
+            && within(self.slo.itl, itl.unwrap_or_default())
+            && within(self.slo.e2e, e2e);
+        self.good += u64::from(is_good);
+        self.waits.add(times);
+        if !is_good {
+            self.misses.add(times);
+        }
+        let point = self.points.at(times.first_token);
+        point.first_tokens += 1;
+        point.ttft_nanos += float(ttft);
+    }
+
+    /// The moment of the last answer.
+    pub(crate) fn last(&self) -> u64 {
+        self.last
+    }
+
+    /// Returns the report. `counts` are the requests of each endpoint.
+    pub(crate) fn report(
+        &self,
+        policy: &str,
+        requests: u64,
+        counts: &[u64],
+        endpoints: usize,
+        gpu_seconds: f64,
+    ) -> Report {
+        let seconds = Duration::from_nanos(self.last).as_secs_f64();
+        let curve = self.ttft.cumulative();
+        // A picture needs no more points.
+        let every = curve.len().div_ceil(MAX_POINTS).max(1);
+        Report {
+            policy: policy.to_owned(),
+            requests,
+            answered: self.answered,
+            seconds: rounded(seconds),
+            ttft: Distribution::of(&self.ttft),
+            itl: Distribution::of(&self.itl),
+            e2e: Distribution::of(&self.e2e),
+            goodput: rounded(ratio(float(self.good), float(requests))),
+            good_per_second: rounded(ratio(float(self.good), seconds)),
+            hit_ratio: rounded(ratio(float(self.cached_tokens), float(self.prompt_tokens))),
+            skew: rounded(skew(counts)),
+            rejections: self.rejections,
+            gpu_seconds: rounded(gpu_seconds),
+            endpoints,
+            waits: self.waits.shares(),
+            waits_of_misses: self.misses.shares(),
+            plugins: Vec::new(),
+            series: self.points.series(),
+            ttft_curve: curve
+                .iter()
+                .enumerate()
+                .filter(|(index, _)| index % every == 0 || index + 1 == curve.len())
+                .map(|(_, (micros, share))| (rounded(micros / 1000.0), rounded(*share)))
+                .collect(),
+        }
+    }
+
+    /// Returns the report of requests that a real server has answered, of whose endpoints nothing is known.
+    pub fn measured(&self, requests: u64) -> Report {
+        self.report("measured", requests, &[], 0, 0.0)
+    }
+}
+
+impl Distribution {
+    fn of(micros: &Histogram) -> Self {
+        let millis = |value: f64| rounded(value / 1000.0);
+        let quantile = |share| millis(micros.quantile(share));
+        Self { mean: millis(micros.mean()), p50: quantile(0.5), p90: quantile(0.9), p99: quantile(0.99) }
+    }
+}
+
+impl Report {
+    /// Returns the number with this name, such as `ttft.p99` in milliseconds, `goodput` or `hit_ratio`.
+    pub fn number(&self, name: &str) -> Option<f64> {
+        let value = serde_json::to_value(self).ok()?;
+        let pointer = format!("/{}", name.replace('.', "/"));
+        value.pointer(&pointer)?.as_f64()
+    }
+
+    /// The requests without an answer, by reason.
+    pub fn rejected(&self) -> BTreeMap<&'static str, u64> {
+        let Rejections { picker, no_endpoint, engine_queue, too_long, lost } = self.rejections;
+        BTreeMap::from([
+            ("picker", picker),
+            ("no endpoint", no_endpoint),
+            ("engine queue full", engine_queue),
+            ("too long", too_long),
+            ("lost", lost),
+        ])
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts and times of years are below 2^53")]
+pub(crate) fn float(count: u64) -> f64 {
+    count as f64
+}
+
+pub(crate) fn ratio(part: f64, whole: f64) -> f64 {
+    if whole > 0.0 { part / whole } else { 0.0 }
+}
+
+/// Rounds to what is worth printing, so that results compare as text.
+fn rounded(value: f64) -> f64 {
+    (value * 10_000.0).round() / 10_000.0
+}
+
+fn skew(counts: &[u64]) -> f64 {
+    let number = float(counts.len() as u64);
+    let mean = ratio(counts.iter().map(|count| float(*count)).sum(), number);
+    let squares: f64 = counts.iter().map(|count| (float(*count) - mean).powi(2)).sum();
+    ratio(ratio(squares, number).sqrt(), mean)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_that_misses_one_limit_is_not_good() {
+        let slo =
+            Slo { ttft: Some(Duration::from_millis(10)), itl: Some(Duration::from_millis(2)), e2e: None };
+        let mut recorder = Recorder::new(slo);
+        let good = RequestTimes {
+            first_token: 10_000_000,
+            finished: 30_000_000,
+            output_tokens: 11,
+            ..Default::default()
+        };
+        recorder.answered(&good);
+        recorder.answered(&RequestTimes { first_token: 10_100_000, ..good });
+        recorder.answered(&RequestTimes {
+            finished: 31_000_000,
+            sent: 4_000_000,
+            started: 9_000_000,
+            ..good
+        });
+        let report = recorder.report("p", 4, &[2, 2], 2, 1.0);
+        assert_eq!(
+            (report.answered, report.goodput.to_bits(), report.skew.to_bits()),
+            (3, 0.25f64.to_bits(), 0)
+        );
+        assert_eq!(report.number("goodput"), Some(0.25));
+        let miss = report.waits_of_misses;
+        assert!(
+            miss.picker_queue > 0.15 && miss.batch > miss.picker_queue && miss.kv_cache == 0.0,
+            "{miss:?}"
+        );
+    }
+
+    #[test]
+    fn a_series_keeps_its_length_however_long_the_trace_is() {
+        let mut points = Points::default();
+        for second in 0..100_000 {
+            points.at(second * 1_000_000_000).arrivals += 1;
+        }
+        let series = points.series();
+        assert!(series.arrivals.len() <= MAX_POINTS && series.arrivals.len() > MAX_POINTS / 2);
+        assert!((series.arrivals[10] - 1.0).abs() < 0.05);
+    }
+
+    #[test]
+    fn skew_is_the_relative_standard_deviation() {
+        assert!((skew(&[1, 3]) - 0.5).abs() < 1e-9);
+        assert!(skew(&[]).abs() < 1e-9);
+    }
+}

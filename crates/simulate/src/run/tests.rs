@@ -1,0 +1,173 @@
+use longboat_engine_model::{Parameters, Timing};
+
+use super::*;
+use crate::{
+    generate::{self, Kind, Traffic},
+    pool::Role,
+    trace::{Segment, TracePrompt},
+};
+
+const PREFIX: &str = "{apiVersion: inference.networking.x-k8s.io/v1alpha1, kind: EndpointPickerConfig, \
+    plugins: [{type: prefix-cache-scorer}, {type: queue-scorer}, {type: kv-cache-utilization-scorer}, {type: max-score-picker}], \
+    schedulingProfiles: [{name: default, plugins: [{pluginRef: prefix-cache-scorer, weight: 3}, {pluginRef: queue-scorer}, \
+    {pluginRef: kv-cache-utilization-scorer}, {pluginRef: max-score-picker}]}]}";
+const RANDOM: &str = "{apiVersion: inference.networking.x-k8s.io/v1alpha1, kind: EndpointPickerConfig, \
+    plugins: [{type: random-picker}], schedulingProfiles: [{name: default, plugins: [{pluginRef: random-picker}]}]}";
+const DISAGGREGATED: &str = "{apiVersion: inference.networking.x-k8s.io/v1alpha1, kind: EndpointPickerConfig, \
+    plugins: [{type: prefill-filter}, {type: decode-filter}, {type: queue-scorer}, {type: max-score-picker}, \
+    {type: always-disagg-pd-decider}, {type: disagg-profile-handler, parameters: {deciders: {prefill: always-disagg-pd-decider}}}], \
+    schedulingProfiles: [{name: prefill, plugins: [{pluginRef: prefill-filter}, {pluginRef: queue-scorer}, {pluginRef: max-score-picker}]}, \
+    {name: decode, plugins: [{pluginRef: decode-filter}, {pluginRef: queue-scorer}, {pluginRef: max-score-picker}]}]}";
+const FLOW: &str = "{apiVersion: inference.networking.x-k8s.io/v1alpha1, kind: EndpointPickerConfig, featureGates: [flowControl], \
+    plugins: [{type: random-picker}, {type: concurrency-detector, parameters: {maxConcurrency: 1}}], \
+    schedulingProfiles: [{name: default, plugins: [{pluginRef: random-picker}]}], \
+    flowControl: {saturationDetector: {pluginRef: concurrency-detector}, maxRequests: 2, defaultPriorityBand: {maxRequests: 2}}}";
+
+fn policy(config: &str) -> Policy {
+    Policy {
+        name: "policy".to_owned(),
+        config: config.to_owned(),
+        gates: Vec::new(),
+        allow_experimental: true,
+    }
+}
+
+fn group(role: Role, replicas: usize) -> PoolSettings {
+    let timing = Timing { transfer: Duration::from_millis(10), ..Timing::realistic() };
+    let engine =
+        Parameters { max_num_seqs: 64, max_waiting: 100, block_size: 16, cache_blocks: 2048, timing };
+    PoolSettings { role, replicas, engine, accelerators: 2.0 }
+}
+
+fn settings(pool: Vec<PoolSettings>) -> Settings {
+    Settings {
+        pool,
+        changes: Vec::new(),
+        seed: 1,
+        scrape: Duration::from_millis(50),
+        event_delay: Duration::from_millis(5),
+        slo: Slo { ttft: Some(Duration::from_millis(100)), ..Slo::default() },
+        explain_every: 4,
+    }
+}
+
+fn traffic(kind: Kind, rate: f64) -> Traffic {
+    Traffic { kind, rate, requests: 2000, prompt_tokens: None, output_tokens: Some(32), seed: 3 }
+}
+
+fn simulate(config: &str, settings: &Settings, traffic: Traffic) -> Report {
+    run(&policy(config), settings, generate::requests(traffic), &mut |_| {}).unwrap()
+}
+
+/// Requests with prompts of 100 tokens and answers of 11, at these milliseconds.
+fn at(times: &[u64]) -> Requests<'static> {
+    let requests: Vec<_> = times
+        .iter()
+        .map(|at| Ok(TraceRequest::new(Duration::from_millis(*at), TracePrompt::unshared(100), 11)))
+        .collect();
+    Box::new(requests.into_iter())
+}
+
+fn millis(value: f64, expected: f64) -> bool {
+    (value - expected).abs() <= expected * crate::RELATIVE_ERROR + 0.01
+}
+
+#[test]
+fn a_request_alone_takes_the_times_of_its_engine() {
+    let settings = settings(vec![group(Role::Both, 1)]);
+    let report = run(&policy(RANDOM), &settings, at(&[1000]), &mut |_| {}).unwrap();
+    assert!(millis(report.ttft.p50, 21.0) && millis(report.itl.p50, 6.0) && millis(report.e2e.p50, 81.0));
+    assert_eq!((report.answered, report.goodput.to_bits()), (1, 1f64.to_bits()));
+    assert!((report.gpu_seconds - 2.0 * 1.081).abs() < 1e-3, "{}", report.gpu_seconds);
+}
+
+#[test]
+fn the_same_seed_gives_the_same_bytes() {
+    let settings = settings(vec![group(Role::Both, 4)]);
+    let text = || serde_json::to_string(&simulate(PREFIX, &settings, traffic(Kind::Sessions, 20.0))).unwrap();
+    assert_eq!(text(), text());
+}
+
+#[test]
+fn the_picker_that_knows_prefixes_finds_more_of_them_and_says_so() {
+    let settings = settings(vec![group(Role::Both, 12)]);
+    let random = simulate(RANDOM, &settings, traffic(Kind::Sessions, 20.0));
+    let prefix = simulate(PREFIX, &settings, traffic(Kind::Sessions, 20.0));
+    assert!(prefix.hit_ratio > random.hit_ratio + 0.1, "{} {}", prefix.hit_ratio, random.hit_ratio);
+    let decisive = prefix.plugins.iter().max_by(|a, b| a.share.total_cmp(&b.share)).unwrap();
+    assert_eq!(decisive.plugin, "prefix-cache-scorer");
+    let sentences = crate::explain::advice(&[random, prefix]);
+    assert!(sentences.iter().any(|sentence| sentence.contains("`prefix-cache-scorer`")), "{sentences:?}");
+}
+
+#[test]
+fn prompts_go_to_prefill_endpoints_and_cost_a_transfer() {
+    let settings = settings(vec![group(Role::Prefill, 1), group(Role::Decode, 1)]);
+    let report = run(&policy(DISAGGREGATED), &settings, at(&[1000]), &mut |_| {}).unwrap();
+    // 21 ms for the prompt, 10 ms for the transfer, 6 ms for a token.
+    assert!(millis(report.ttft.p50, 37.0), "{:?}", report.ttft);
+    assert_eq!(report.answered, 1);
+}
+
+#[test]
+fn flow_control_holds_requests_back_and_refuses_those_beyond_its_limit() {
+    let settings = settings(vec![group(Role::Both, 1)]);
+    let report = run(&policy(FLOW), &settings, at(&[1000, 1000, 1000, 1000]), &mut |_| {}).unwrap();
+    assert_eq!((report.answered, report.rejections.picker), (3, 1));
+    // Each waits for the one before, which takes 81 ms.
+    assert!((180.0..190.0).contains(&report.ttft.p99), "{:?}", report.ttft);
+    assert!(report.waits.picker_queue > 0.7, "{:?}", report.waits);
+}
+
+#[test]
+fn requests_at_an_endpoint_that_fails_are_lost_and_later_ones_go_elsewhere() {
+    let mut settings = settings(vec![group(Role::Both, 2)]);
+    settings.changes = vec![(Duration::from_millis(1010), PoolChange::Fail(0))];
+    let times: Vec<u64> = (0..20).map(|_| 1000).chain((0..20).map(|_| 2000)).collect();
+    let report = run(&policy(RANDOM), &settings, at(&times), &mut |_| {}).unwrap();
+    assert!(report.rejections.lost > 0 && report.rejections.lost < 20, "{:?}", report.rejections);
+    assert_eq!(report.answered + report.rejections.lost, 40);
+    settings.changes.push((Duration::from_millis(1500), PoolChange::Fail(1)));
+    let report = run(&policy(RANDOM), &settings, at(&times), &mut |_| {}).unwrap();
+    assert_eq!(report.rejections.no_endpoint, 20);
+}
+
+#[test]
+fn replicas_that_come_help_and_those_that_go_finish_their_requests() {
+    let mut settings = settings(vec![group(Role::Both, 1)]);
+    settings.changes = vec![
+        (Duration::from_millis(1500), PoolChange::Replicas(3)),
+        (Duration::from_millis(2010), PoolChange::Replicas(1)),
+    ];
+    let report = run(&policy(RANDOM), &settings, at(&[1000, 2000, 2000, 2000, 2000]), &mut |_| {}).unwrap();
+    assert_eq!((report.answered, report.endpoints), (5, 3));
+    assert!(report.gpu_seconds < 2.0 * (2.2 + 2.0 * 0.7), "{}", report.gpu_seconds);
+}
+
+#[test]
+fn an_engine_without_room_and_a_prompt_that_is_too_long_are_told_apart() {
+    let mut small = group(Role::Both, 1);
+    (small.engine.max_num_seqs, small.engine.max_waiting) = (1, 1);
+    let long = TraceRequest::new(Duration::from_secs(5), TracePrompt::Segments(vec![Segment(1, 40_000)]), 1);
+    let requests = at(&[1000, 1000, 1000]).chain([Ok(long)]);
+    let report = run(&policy(RANDOM), &settings(vec![small]), Box::new(requests), &mut |_| {}).unwrap();
+    assert_eq!((report.rejections.engine_queue, report.rejections.too_long), (1, 1));
+    assert!(report.waits.batch > 0.4, "{:?}", report.waits);
+}
+
+#[test]
+fn a_wrong_configuration_or_trace_is_reported() {
+    let settings = settings(vec![group(Role::Both, 1)]);
+    let wrong = run(
+        &policy("kind: EndpointPickerConfig\nplugins: [{type: nothing}]"),
+        &settings,
+        at(&[]),
+        &mut |_| {},
+    );
+    assert!(matches!(wrong, Err(RunError::Config { .. })));
+    let trace = crate::trace::read(b"{\"at_ms\":0,\"prompt_tokens\":1,\"output_tokens\":1}\n[".as_slice());
+    let broken = run(&policy(RANDOM), &settings, trace, &mut |_| {});
+    assert!(broken.unwrap_err().to_string().starts_with("line 2"));
+    let empty = Settings { pool: vec![group(Role::Both, 0)], ..settings };
+    assert!(matches!(run(&policy(RANDOM), &empty, at(&[]), &mut |_| {}), Err(RunError::Endpoints(0))));
+}
