@@ -17,14 +17,14 @@ const PAGE: &str = "{about}\n\n{usage-heading} {usage}\n\n{before-help}Options:\
 /// Verbs by their purpose. The remaining commands are roles.
 const GROUPS: [(&str, &[&str]); 5] = [
     ("Run and observe services", &["run", "up", "status", "dashboard", "why", "doctor"]),
-    ("Check manifests before you apply them", &["validate", "render", "explain", "diff"]),
+    ("Check manifests before you apply them", &["validate", "render", "explain", "diff", "simulate"]),
     ("Set up a cluster", &["install", "upgrade", "uninstall", "crds"]),
     ("Manage models on this machine", &["models"]),
     ("Other commands", &["completion", "help", "version"]),
 ];
 
 /// Examples for the page without a verb, and for verbs.
-const EXAMPLES: [(&str, &str); 13] = [
+const EXAMPLES: [(&str, &str); 14] = [
     (
         "",
         "longboat run smollm2-135m                                   chat with a small model on this machine
@@ -94,6 +94,14 @@ longboat explain qwen -n team                        a service in the cluster",
 longboat diff service.yaml                           compare with the cluster of the kubeconfig
 longboat diff new.yaml --from old.yaml               compare two manifests, without a cluster
 longboat diff service.yaml --from-presets builtin --presets ./presets",
+    ),
+    (
+        "simulate",
+        "\
+longboat simulate service.yaml --trace day.jsonl     the replicas and the picker of a service, with recorded traffic
+longboat simulate --generate sessions --rate 20 --config a.yaml --config b.yaml --html report.html
+longboat simulate service.yaml --generate agents --sweep replicas=2..16 --for 'ttft.p99<800ms'
+longboat simulate calibrate http://127.0.0.1:8000 --model qwen",
     ),
     (
         "status",

@@ -9,6 +9,7 @@ mod manifests;
 #[cfg(test)]
 mod printed;
 mod run;
+mod simulate;
 mod up;
 
 use std::{
@@ -24,6 +25,7 @@ pub(crate) use self::{
     look::{ClusterArgs, DashboardArgs, DoctorArgs, StatusArgs, WhyArgs},
     manifests::{Api, DiffArgs, EnvironmentArgs, ExplainArgs, ManifestArgs, RenderArgs, ValidateArgs},
     run::{ModelArgs, ModelsCommand, RunArgs},
+    simulate::{CalibrateArgs, SimulateArgs, SimulateCommand},
     up::{LocalArgs, UpArgs},
 };
 use crate::program_name::ProgramName;
@@ -51,6 +53,8 @@ pub(crate) enum Command {
     Explain(Box<ExplainArgs>),
     /// Show what applying manifests would change, and which pods would restart; exit codes as of `kubectl diff`
     Diff(Box<DiffArgs>),
+    /// Predict latencies, hit ratios and the needed replicas for traffic: the real picker with simulated engines, in virtual time
+    Simulate(Box<SimulateArgs>),
     /// Show the services of a cluster or of `longboat up` as a tree; exit code 1 if a service is not ready
     Status(StatusArgs),
     /// Find out why services or the installation do not work, and what to do; exit code 1 if something is broken

@@ -15,6 +15,7 @@ mod models;
 mod reference;
 mod render;
 mod run;
+mod simulate;
 mod status;
 mod uninstall;
 mod up;
@@ -44,6 +45,7 @@ pub(crate) fn run(command: Command) -> ExitCode {
             | Command::Render(_)
             | Command::Explain(_)
             | Command::Diff(_)
+            | Command::Simulate(_)
             | Command::Status(_)
             | Command::Doctor(_)
             | Command::Dashboard(_)
@@ -81,6 +83,7 @@ pub(crate) fn run(command: Command) -> ExitCode {
         Command::Render(args) => render::run(&args),
         Command::Explain(args) => report(explain::run(&args)),
         Command::Diff(args) => diff::run(&args),
+        Command::Simulate(args) => report(simulate::run(&args)),
         Command::Status(args) => status::run(&args),
         Command::Doctor(args) => doctor::run(args),
         Command::Dashboard(args) => report(dashboard::run(&args)),

@@ -77,14 +77,54 @@ pub enum ConfigOrigin {
     },
 }
 
+/// The configuration that a picker's Deployment gives it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PickerConfig {
+    /// Where it is.
+    pub origin: ConfigOrigin,
+    /// The image of the picker.
+    pub image: String,
+    /// The text.
+    pub text: String,
+    /// The feature gates of the command line.
+    pub gates: Vec<String>,
+    /// Whether alpha plugins may be declared.
+    pub allow_experimental: bool,
+}
+
+// === impl PickerConfig ===
+
+impl PickerConfig {
+    /// Reads the configuration of a picker's Deployment. Returns `None` if it is not known: it may be a file of the image.
+    pub fn of(picker: &Deployment, config_maps: &Objects<ConfigMap>) -> Option<Self> {
+        let pod = picker.spec.as_ref()?.template.spec.as_ref()?;
+        let main = pod.containers.iter().find(|container| container.name == MAIN)?;
+        let words: Vec<&str> =
+            [&main.command, &main.args].into_iter().flatten().flatten().map(String::as_str).collect();
+        let namespace = Namespace::of(&picker.metadata);
+        let (origin, text) = match flags::value(&words, &TEXT) {
+            Some(text) => (ConfigOrigin::Arguments, text.to_owned()),
+            None => mounted(pod, main, flags::value(&words, &FILE)?, namespace, config_maps)?,
+        };
+        let gates = gates(flags::value(&words, &GATES).unwrap_or_default());
+        let image = main.image.clone().unwrap_or_default();
+        Some(Self { origin, image, text, gates, allow_experimental: flags::is_on(&words, EXPERIMENTAL) })
+    }
+
+    fn load(&self) -> Result<LoadedConfig, ConfigError> {
+        load(&self.text, self.allow_experimental, &self.gates)
+    }
+}
+
 // === impl PickerRefusal ===
 
 impl PickerRefusal {
     /// Judges the configuration of a picker's Deployment with the picker's own loader, and with what is known of other pickers.
     /// Returns `None` if the picker starts with it, or if the configuration is not known: it may be a file of the image.
     pub fn of(picker: &Deployment, config_maps: &Objects<ConfigMap>, images: &Images) -> Option<Self> {
-        let (origin, image, loaded) = loaded(picker, config_maps)?;
-        let (by, error) = match loaded {
+        let config = PickerConfig::of(picker, config_maps)?;
+        let (image, origin) = (config.image.clone(), config.origin.clone());
+        let (by, error) = match config.load() {
             Err(error) => (RefusedBy::ThisBuild, error),
             Ok(loaded) if is_ours(&image, images) => {
                 (RefusedBy::LaterReleases, loaded.config.refusal_by(LlmdRelease::Since011)?)
@@ -111,7 +151,7 @@ impl PickerRefusal {
     pub fn place(&self, written: &str) -> String {
         let Ok(document) = serde_saphyr::from_str::<Value>(written) else { return String::new() };
         // Migrations move plugins in their list, so the same error about the written form has the better position.
-        let own = load(written, true, "").err().filter(|own| own.to_string() == self.error.to_string());
+        let own = load(written, true, &[]).err().filter(|own| own.to_string() == self.error.to_string());
         config::place(own.as_ref().unwrap_or(&self.error), &document)
     }
 }
@@ -122,30 +162,10 @@ impl PickerWarnings {
     /// Loads the configuration of a picker's Deployment. Returns `None` if there is nothing to warn of, or if the picker does not
     /// start with the configuration.
     pub fn of(picker: &Deployment, config_maps: &Objects<ConfigMap>) -> Option<Self> {
-        let (origin, _, loaded) = loaded(picker, config_maps)?;
-        let texts = loaded.ok()?.config.warnings();
-        (!texts.is_empty()).then_some(Self { origin, texts })
+        let config = PickerConfig::of(picker, config_maps)?;
+        let texts = config.load().ok()?.config.warnings();
+        (!texts.is_empty()).then_some(Self { origin: config.origin, texts })
     }
-}
-
-/// Loads the configuration of a picker's Deployment. Returns its origin, the image, and the result. Returns `None` if the
-/// configuration is not known.
-fn loaded(
-    picker: &Deployment,
-    config_maps: &Objects<ConfigMap>,
-) -> Option<(ConfigOrigin, String, Result<LoadedConfig, ConfigError>)> {
-    let pod = picker.spec.as_ref()?.template.spec.as_ref()?;
-    let main = pod.containers.iter().find(|container| container.name == MAIN)?;
-    let words: Vec<&str> =
-        [&main.command, &main.args].into_iter().flatten().flatten().map(String::as_str).collect();
-    let namespace = Namespace::of(&picker.metadata);
-    let (origin, text) = match flags::value(&words, &TEXT) {
-        Some(text) => (ConfigOrigin::Arguments, text.to_owned()),
-        None => mounted(pod, main, flags::value(&words, &FILE)?, namespace, config_maps)?,
-    };
-    let gates = flags::value(&words, &GATES).unwrap_or_default();
-    let loaded = load(&text, flags::is_on(&words, EXPERIMENTAL), gates);
-    Some((origin, main.image.clone().unwrap_or_default(), loaded))
 }
 
 /// Returns why a picker will not start with the configuration in a scheduler's own spec, without its other layers. `None` if that
@@ -167,7 +187,7 @@ pub fn refusal_of_spec(scheduler: &SchedulerSpec, is_complete: bool) -> Option<(
         return None;
     }
     // Feature gates of the command line say nothing about the text.
-    load(&text, allow_experimental, "").err()?;
+    load(&text, allow_experimental, &[]).err()?;
     // The picker may be one for which the controller migrates the text, or one for which it does not.
     let main = Container {
         name: MAIN.into(),
@@ -177,7 +197,7 @@ pub fn refusal_of_spec(scheduler: &SchedulerSpec, is_complete: bool) -> Option<(
     let mut pod = PodSpec { containers: vec![main], ..PodSpec::default() };
     transform::apply(&mut pod, NEWEST, Some(ANY_TOKENIZER)).ok()?;
     let migrated = pod.containers.first()?.args.as_ref()?.last()?;
-    Some((path, load(migrated, allow_experimental, "").err()?))
+    Some((path, load(migrated, allow_experimental, &[]).err()?))
 }
 
 impl std::fmt::Display for PickerRefusal {
@@ -197,10 +217,14 @@ pub(super) fn is_ours(image: &str, images: &Images) -> bool {
     }
 }
 
-/// Loads a text as this build's picker does. `gates` is a list with commas.
-fn load(text: &str, allow_experimental: bool, gates: &str) -> Result<LoadedConfig, ConfigError> {
-    let gates: Vec<String> = gates.split(',').filter(|gate| !gate.is_empty()).map(str::to_owned).collect();
-    config::load(text, &gates, Options { allow_experimental, trace: false })
+/// Loads a text as this build's picker does.
+fn load(text: &str, allow_experimental: bool, gates: &[String]) -> Result<LoadedConfig, ConfigError> {
+    config::load(text, gates, Options { allow_experimental, trace: false })
+}
+
+/// Reads a list with commas.
+fn gates(list: &str) -> Vec<String> {
+    list.split(',').filter(|gate| !gate.is_empty()).map(str::to_owned).collect()
 }
 
 /// Returns the text of a file that comes from a ConfigMap.

@@ -1,0 +1,101 @@
+#!/usr/bin/env python3
+"""Sends a trace of `longboat simulate --write-trace` to a running service, and prints what its clients see.
+
+    replay.py URL MODEL TRACE [SPEED]
+
+URL is the address of the service, without /v1. The numbers are those that `longboat simulate` predicts: the time to the first
+token, the mean time between tokens, and the share of prompt tokens that were cached, as `usage` says.
+"""
+
+import asyncio
+import json
+import sys
+import time
+
+import httpx
+
+MASK = (1 << 64) - 1
+STEP = 0x9E3779B97F4A7C15
+VOCABULARY = 30_000
+MAX_CONNECTIONS = 1000
+
+
+def mix(number):
+    mixed = (number + STEP) & MASK
+    mixed = ((mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9) & MASK
+    mixed = ((mixed ^ (mixed >> 27)) * 0x94D049BB133111EB) & MASK
+    return mixed ^ (mixed >> 31)
+
+
+def tokens(request, number):
+    """The tokens of a prompt, as `TracePrompt::bytes` makes them."""
+    if "token_ids" in request:
+        return request["token_ids"]
+    segments = request.get("segments") or [[MASK, request["prompt_tokens"]]]
+    made = []
+    for place, (segment, count) in enumerate(segments):
+        if segment == MASK:
+            segment = mix(number ^ mix(place)) | 1 << 63
+        state = mix(segment)
+        for _ in range(count):
+            state = (state + STEP) & MASK
+            made.append(mix(state) * VOCABULARY >> 64)
+    return made
+
+
+async def send(client, url, model, request, prompt, begun, results):
+    await asyncio.sleep(max(0.0, begun + request["at_ms"] / 1000 - time.monotonic()))
+    output = request["output_tokens"]
+    body = {"model": model, "prompt": prompt, "max_tokens": output, "min_tokens": output, "ignore_eos": True, "stream": True,
+            "stream_options": {"include_usage": True}}
+    sent = time.monotonic()
+    first = last = usage = None
+    try:
+        async with client.stream("POST", f"{url}/v1/completions", json=body) as response:
+            if response.status_code != 200:
+                results.append(None)
+                return
+            async for line in response.aiter_lines():
+                if not line.startswith("data: {"):
+                    continue
+                event = json.loads(line[6:])
+                usage = event.get("usage") or usage
+                if event["choices"]:
+                    last = time.monotonic()
+                    first = first or last
+    except httpx.HTTPError:
+        results.append(None)
+        return
+    details = (usage or {}).get("prompt_tokens_details") or {}
+    further = max(output - 1, 1)
+    results.append((first - sent, (last - first) / further, last - sent, len(prompt), details.get("cached_tokens") or 0))
+
+
+def quantile(values, share):
+    values = sorted(values)
+    return values[min(len(values) - 1, int(len(values) * share))] * 1000
+
+
+async def main():
+    url, model, trace = sys.argv[1:4]
+    speed = float(sys.argv[4]) if len(sys.argv) > 4 else 1.0
+    with open(trace) as lines:
+        requests = [json.loads(line) for line in lines]
+    for request in requests:
+        request["at_ms"] /= speed
+    prompts = [tokens(request, number) for number, request in enumerate(requests)]
+    results = []
+    limits = httpx.Limits(max_connections=MAX_CONNECTIONS)
+    async with httpx.AsyncClient(limits=limits, timeout=120, trust_env=False, verify=False) as client:
+        begun = time.monotonic() + 0.5
+        await asyncio.gather(*(send(client, url, model, request, prompt, begun, results)
+                               for request, prompt in zip(requests, prompts)))
+    good = [result for result in results if result]
+    print(f"{len(good)} of {len(results)} answered")
+    for name, place in (("ttft", 0), ("itl", 1), ("e2e", 2)):
+        values = [result[place] for result in good]
+        print(f"{name}: " + " ".join(f"p{int(share * 100)} {quantile(values, share):.1f} ms" for share in (0.5, 0.9, 0.99)))
+    print(f"hit ratio: {sum(result[4] for result in good) / sum(result[3] for result in good):.3f}")
+
+
+asyncio.run(main())

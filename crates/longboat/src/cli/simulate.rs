@@ -1,0 +1,202 @@
+//! The command line of `simulate`.
+
+use std::{path::PathBuf, time::Duration};
+
+use clap::{Args, Subcommand, ValueEnum, ValueHint};
+use longboat_simulate::{
+    PoolChange,
+    generate::Kind,
+    import::TraceFormat,
+    sweep::{Condition, Sweep},
+};
+
+use super::{EnvironmentArgs, ManifestArgs, OutputFormat};
+
+/// Arguments of `simulate`.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct SimulateArgs {
+    #[command(subcommand)]
+    pub(crate) command: Option<SimulateCommand>,
+    #[command(flatten)]
+    pub(crate) manifests: ManifestArgs,
+    #[command(flatten)]
+    pub(crate) environment: EnvironmentArgs,
+    /// Trace: a file with one request per line
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "generate")]
+    pub(crate) trace: Option<PathBuf>,
+    /// Format of the trace
+    #[arg(long, value_enum, default_value_t = Format::Jsonl)]
+    pub(crate) format: Format,
+    /// Make up traffic of this kind
+    #[arg(long, value_enum)]
+    pub(crate) generate: Option<Generate>,
+    /// Requests a second of made-up traffic, on average
+    #[arg(long, default_value_t = 10.0, value_parser = rate)]
+    pub(crate) rate: f64,
+    /// Number of requests of made-up traffic
+    #[arg(long, default_value_t = 5000)]
+    pub(crate) requests: u64,
+    /// Tokens that a request of made-up traffic adds to its prompt, on average
+    #[arg(long, value_name = "N")]
+    pub(crate) prompt_tokens: Option<u64>,
+    /// Tokens of an answer of made-up traffic, on average
+    #[arg(long, value_name = "N")]
+    pub(crate) output_tokens: Option<u64>,
+    /// Seed of made-up traffic and of the picker's random choices
+    #[arg(long, default_value_t = 0)]
+    pub(crate) seed: u64,
+    /// Write the traffic as a trace to this file, and simulate nothing
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) write_trace: Option<PathBuf>,
+    /// EndpointPickerConfig to simulate instead of the service's own; repeatable, for one column each
+    #[arg(long = "config", value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) configs: Vec<PathBuf>,
+    /// Number of replicas instead of the service's
+    #[arg(long, value_name = "N")]
+    pub(crate) replicas: Option<usize>,
+    /// Flags of the engine: those of `longboat sim`, as `simulate calibrate` prints them
+    #[arg(long, value_name = "FLAGS", allow_hyphen_values = true)]
+    pub(crate) engine_args: Option<String>,
+    /// Accelerators of a replica, for GPU seconds
+    #[arg(long, value_name = "N", default_value_t = 1.0)]
+    pub(crate) accelerators: f64,
+    /// Age of the picker's metrics: its interval between two scrapes
+    #[arg(long, value_name = "DURATION", default_value = "50ms", value_parser = longboat_duration::parse)]
+    pub(crate) scrape_interval: Duration,
+    /// Delay of KV cache events
+    #[arg(long, value_name = "DURATION", default_value = "5ms", value_parser = longboat_duration::parse)]
+    pub(crate) event_delay: Duration,
+    /// Change of the pool at a time: `60s:replicas=4`, `90s:fail=0` (endpoints have numbers from 0); repeatable
+    #[arg(long = "at", value_name = "TIME:CHANGE", value_parser = change)]
+    pub(crate) changes: Vec<(Duration, PoolChange)>,
+    /// Time to the first token of a good request
+    #[arg(long, value_name = "DURATION", value_parser = longboat_duration::parse)]
+    pub(crate) slo_ttft: Option<Duration>,
+    /// Mean time between two tokens of a good request
+    #[arg(long, value_name = "DURATION", value_parser = longboat_duration::parse)]
+    pub(crate) slo_itl: Option<Duration>,
+    /// Time to the last token of a good request
+    #[arg(long, value_name = "DURATION", value_parser = longboat_duration::parse)]
+    pub(crate) slo_e2e: Option<Duration>,
+    /// Find the smallest number of replicas, such as `replicas=2..16`
+    #[arg(long, value_name = "RANGE", requires = "condition")]
+    pub(crate) sweep: Option<Sweep>,
+    /// Condition for `--sweep`, such as `ttft.p99<800ms`, `goodput>99%`
+    #[arg(id = "condition", long = "for", value_name = "CONDITION", requires = "sweep")]
+    pub(crate) condition: Option<Condition>,
+    /// Write a web page with pictures
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) html: Option<PathBuf>,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t = OutputFormat::Text)]
+    pub(crate) output: OutputFormat,
+}
+
+/// What `simulate` does besides simulating.
+#[derive(Debug, Subcommand)]
+pub(crate) enum SimulateCommand {
+    /// Measure a server with a few requests, and print the flags of an engine with its times
+    Calibrate(CalibrateArgs),
+}
+
+/// Arguments of `simulate calibrate`.
+#[derive(Debug, Args)]
+pub(crate) struct CalibrateArgs {
+    /// Address of an OpenAI server, without `/v1`
+    #[arg(value_name = "URL")]
+    pub(crate) url: String,
+    /// Model
+    #[arg(long, value_name = "NAME")]
+    pub(crate) model: String,
+    /// Requests at the same time for the slowdown under load; the batch limit of the engine
+    #[arg(long, value_name = "N", default_value_t = 8)]
+    pub(crate) max_num_seqs: usize,
+}
+
+/// Kinds of made-up traffic.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Generate {
+    /// Independent requests at random times.
+    Poisson,
+    /// Independent requests, many in a fifth of the time.
+    Bursts,
+    /// Conversations with one system prompt.
+    Sessions,
+    /// Agents with long prompts of tools, and many short turns.
+    Agents,
+    /// Long documents with a few questions each.
+    Documents,
+}
+
+/// Formats of traces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// JSON lines of Longboat.
+    Jsonl,
+    /// Mooncake's JSON lines.
+    Mooncake,
+    /// Azure's LLM inference traces (CSV).
+    Azure,
+    /// `BurstGPT` (CSV).
+    Burstgpt,
+}
+
+// === impl Generate ===
+
+impl From<Generate> for Kind {
+    fn from(kind: Generate) -> Self {
+        match kind {
+            Generate::Poisson => Self::Poisson,
+            Generate::Bursts => Self::Bursts,
+            Generate::Sessions => Self::Sessions,
+            Generate::Agents => Self::Agents,
+            Generate::Documents => Self::Documents,
+        }
+    }
+}
+
+// === impl Format ===
+
+impl From<Format> for TraceFormat {
+    fn from(format: Format) -> Self {
+        match format {
+            Format::Jsonl => Self::Jsonl,
+            Format::Mooncake => Self::Mooncake,
+            Format::Azure => Self::Azure,
+            Format::Burstgpt => Self::BurstGpt,
+        }
+    }
+}
+
+fn rate(text: &str) -> Result<f64, String> {
+    let rate = text.parse::<f64>().ok().filter(|rate| (1e-6..=1e6).contains(rate));
+    rate.ok_or_else(|| format!("`{text}`: expected a number above 0, at most 1000000"))
+}
+
+fn change(text: &str) -> Result<(Duration, PoolChange), String> {
+    let wrong = || format!("`{text}`: expected a time and a change, such as 60s:replicas=4 or 90s:fail=0");
+    let (at, change) = text.split_once(':').ok_or_else(wrong)?;
+    let (name, number) = change.split_once('=').ok_or_else(wrong)?;
+    let number = number.parse().map_err(|_| wrong())?;
+    let change = match name {
+        "replicas" => PoolChange::Replicas(number),
+        "fail" => PoolChange::Fail(number),
+        _ => return Err(wrong()),
+    };
+    Ok((longboat_duration::parse(at)?, change))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changes_of_the_pool_are_understood() {
+        assert_eq!(change("60s:replicas=4"), Ok((Duration::from_mins(1), PoolChange::Replicas(4))));
+        assert_eq!(change("1m:fail=0"), Ok((Duration::from_mins(1), PoolChange::Fail(0))));
+        for text in ["60s", "60s:replicas", "60s:stop=1", "x:fail=1", "1s:fail=-1"] {
+            assert!(change(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! `longboat simulate calibrate`: the times of an engine, measured at a server.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use futures::StreamExt as _;
+use reqwest::Client;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use crate::{cli::CalibrateArgs, printer};
+
+/// The lengths of the prompts, in words.
+const SHORT_WORDS: usize = 32;
+const LONG_WORDS: usize = 1024;
+/// Requests of each length. The median counts.
+const SAMPLES: usize = 5;
+const OUTPUT_TOKENS: usize = 48;
+const MAX_CONCURRENT: usize = 256;
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+const REQUEST_TIMEOUT: Duration = Duration::from_mins(2);
+/// The longest answer that is read.
+const MAX_ANSWER_BYTES: usize = 4 << 20;
+
+/// The times of one request.
+#[derive(Debug, Clone, Copy)]
+struct Measurement {
+    first_token: f64,
+    between_tokens: f64,
+    prompt_tokens: f64,
+}
+
+/// Measures the server, and prints flags.
+pub(super) async fn run(args: &CalibrateArgs) -> anyhow::Result<()> {
+    if !(1..=MAX_CONCURRENT).contains(&args.max_num_seqs) {
+        bail!("--max-num-seqs {}: expected 1 to {MAX_CONCURRENT}", args.max_num_seqs);
+    }
+    let client = Client::builder().connect_timeout(CONNECT_TIMEOUT).build()?;
+    let mut short = Vec::new();
+    let mut long = Vec::new();
+    for sample in 0..SAMPLES {
+        short.push(measure(&client, args, SHORT_WORDS, sample).await?);
+        long.push(measure(&client, args, LONG_WORDS, sample + SAMPLES).await?);
+    }
+    let together = (0..args.max_num_seqs).map(|index| measure(&client, args, SHORT_WORDS, index + 1000));
+    let loaded: Vec<Measurement> =
+        futures::future::join_all(together).await.into_iter().collect::<anyhow::Result<_>>()?;
+    printer::line(&flags(&short, &long, &loaded, args.max_num_seqs));
+    Ok(())
+}
+
+/// Computes the flags: a line through the times of short and long prompts, and the ratio of the speeds with and without load.
+fn flags(short: &[Measurement], long: &[Measurement], loaded: &[Measurement], max_num_seqs: usize) -> String {
+    let first = |of: &[Measurement]| median(of.iter().map(|one| one.first_token));
+    let tokens = |of: &[Measurement]| median(of.iter().map(|one| one.prompt_tokens));
+    let per_token = ((first(long) - first(short)) / (tokens(long) - tokens(short)).max(1.0)).max(0.0);
+    let fixed = (first(short) - per_token * tokens(short)).max(0.0);
+    let between = median(short.iter().chain(long).map(|one| one.between_tokens));
+    let factor = (median(loaded.iter().map(|one| one.between_tokens)) / between.max(1e-9)).clamp(1.0, 1000.0);
+    format!(
+        "--time-to-first-token {:.0}us --prefill-time-per-token {:.0}ns --inter-token-latency {:.0}us \
+         --time-factor-under-load {factor:.2} --max-num-seqs {max_num_seqs}",
+        fixed * 1e6,
+        per_token * 1e9,
+        between * 1e6
+    )
+}
+
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or_default()
+}
+
+/// Sends a request whose prompt no cache knows, and measures its stream.
+async fn measure(
+    client: &Client,
+    args: &CalibrateArgs,
+    words: usize,
+    sample: usize,
+) -> anyhow::Result<Measurement> {
+    let url = format!("{}/v1/completions", args.url.trim_end_matches('/'));
+    let salt = fresh_word(sample);
+    let prompt: Vec<String> = (0..words).map(|word| format!("{salt}{word}")).collect();
+    let body = json!({
+        "model": args.model, "prompt": prompt.join(" "), "max_tokens": OUTPUT_TOKENS, "ignore_eos": true,
+        "min_tokens": OUTPUT_TOKENS, "stream": true, "stream_options": {"include_usage": true}
+    });
+    let measured = tokio::time::timeout(REQUEST_TIMEOUT, stream(client, &url, &body)).await;
+    measured.with_context(|| format!("{url}: no complete answer in {} s", REQUEST_TIMEOUT.as_secs()))?
+}
+
+async fn stream(client: &Client, url: &str, body: &Value) -> anyhow::Result<Measurement> {
+    let begun = Instant::now();
+    let request = client.post(url).header("content-type", "application/json").body(body.to_string());
+    let response = request.send().await.with_context(|| format!("cannot send a request to {url}"))?;
+    let status = response.status();
+    if !status.is_success() {
+        let text = response.text().await.unwrap_or_default();
+        bail!("{url} answers {status}: {}", text.chars().take(300).collect::<String>());
+    }
+    let mut chunks = response.bytes_stream();
+    let (mut first, mut last, mut tail, mut bytes) = (None, None, Vec::new(), 0);
+    while let Some(chunk) = chunks.next().await {
+        let chunk = chunk.with_context(|| format!("cannot read the answer of {url}"))?;
+        bytes += chunk.len();
+        if bytes > MAX_ANSWER_BYTES {
+            bail!("{url}: the answer is longer than {} MiB", MAX_ANSWER_BYTES >> 20);
+        }
+        first.get_or_insert_with(Instant::now);
+        last = Some(Instant::now());
+        tail.extend_from_slice(&chunk);
+    }
+    let text = String::from_utf8_lossy(&tail);
+    let events = text.lines().filter_map(|line| line.strip_prefix("data: "));
+    let usage = events.filter_map(|event| serde_json::from_str::<Value>(event).ok()).find_map(|event| {
+        let usage = event.get("usage")?;
+        Some((usage.get("prompt_tokens")?.as_f64()?, usage.get("completion_tokens")?.as_f64()?))
+    });
+    let (Some(first), Some(last), Some((prompt_tokens, output))) = (first, last, usage) else {
+        bail!("{url}: the answer is no stream with `usage`");
+    };
+    Ok(Measurement {
+        first_token: (first - begun).as_secs_f64(),
+        between_tokens: (last - first).as_secs_f64() / (output - 1.0).max(1.0),
+        prompt_tokens,
+    })
+}
+
+/// A word that differs between samples and between runs, so that no prefix cache knows the prompt.
+fn fresh_word(sample: usize) -> String {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    format!("w{:x}x{sample}x", now.as_nanos())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_flags_are_those_of_an_engine_with_the_measured_times() {
+        let times = |first_token, between_tokens, prompt_tokens| {
+            vec![Measurement { first_token, between_tokens, prompt_tokens }; 3]
+        };
+        let flags =
+            flags(&times(0.021, 0.006, 100.0), &times(0.075, 0.006, 1000.0), &times(0.03, 0.012, 100.0), 8);
+        assert_eq!(
+            flags,
+            "--time-to-first-token 15000us --prefill-time-per-token 60000ns --inter-token-latency 6000us \
+             --time-factor-under-load 2.00 --max-num-seqs 8"
+        );
+    }
+}

@@ -1,0 +1,202 @@
+//! `longboat simulate`: what a pool would do with traffic.
+
+mod calibrate;
+mod service;
+
+use std::{
+    fs::{self, File},
+    io::{BufReader, BufWriter, Write as _},
+};
+
+use anyhow::{Context as _, bail};
+use longboat_simulate::{
+    Policy, PoolChange, Report, Settings, Slo, advice,
+    generate::{self, Traffic},
+    page, run as simulate,
+    sweep::{Condition, Sweep, SweepResult},
+    trace::Requests,
+};
+use owo_colors::OwoColorize;
+use serde_json::json;
+
+use self::service::ServiceModel;
+use super::runtime;
+use crate::{
+    cli::{OutputFormat, SimulateArgs, SimulateCommand},
+    printer,
+};
+
+/// One decision in so many is examined for what decided it.
+const EXPLAIN_EVERY: u64 = 16;
+/// Progress is printed once for so many requests, which take seconds.
+const PROGRESS_REQUESTS: u64 = 100_000;
+
+/// Runs `simulate`.
+pub(crate) fn run(args: &SimulateArgs) -> anyhow::Result<()> {
+    if let Some(SimulateCommand::Calibrate(args)) = &args.command {
+        return runtime()?.block_on(calibrate::run(args));
+    }
+    if let Some(file) = &args.write_trace {
+        return write_trace(args, file);
+    }
+    let mut model = service::model(args)?;
+    if !args.configs.is_empty() {
+        model.policies = args.configs.iter().map(|file| policy(file)).collect::<Result<_, _>>()?;
+    }
+    if let (Some(sweep), Some(condition)) = (args.sweep, &args.condition) {
+        return sweeps(args, &model, sweep, condition);
+    }
+    let reports = model
+        .policies
+        .iter()
+        .map(|policy| one(args, &model, policy, None))
+        .collect::<anyhow::Result<Vec<_>>>()?;
+    let sentences = advice(&reports);
+    if let Some(file) = &args.html {
+        let title = format!("longboat simulate: {}", model.name);
+        fs::write(file, page::html(&title, &reports, &sentences))
+            .with_context(|| format!("cannot write `{}`", file.display()))?;
+    }
+    if args.output != OutputFormat::Text {
+        return printer::data(&json!({"reports": reports, "advice": sentences}), args.output);
+    }
+    printer::piece(&table(&reports));
+    for sentence in sentences {
+        printer::line(&sentence);
+    }
+    Ok(())
+}
+
+/// Simulates the traffic with one policy, and with other replicas than the service has if they are given.
+fn one(
+    args: &SimulateArgs,
+    model: &ServiceModel,
+    policy: &Policy,
+    replicas: Option<usize>,
+) -> anyhow::Result<Report> {
+    let mut pool = model.pool.clone();
+    if let (Some(replicas), Some(first)) = (replicas, pool.first_mut()) {
+        first.replicas = replicas;
+    }
+    let mut changes: Vec<_> = args.changes.clone();
+    changes.sort_by_key(|(at, _)| *at);
+    if replicas.is_some() && changes.iter().any(|(_, change)| matches!(change, PoolChange::Replicas(_))) {
+        bail!("--sweep and --at …:replicas= both set the number of replicas: use one of them");
+    }
+    let settings = Settings {
+        pool,
+        changes,
+        seed: args.seed,
+        scrape: args.scrape_interval,
+        event_delay: args.event_delay,
+        slo: Slo { ttft: args.slo_ttft, itl: args.slo_itl, e2e: args.slo_e2e },
+        explain_every: EXPLAIN_EVERY,
+    };
+    let progress = &mut |count: u64| {
+        if count.is_multiple_of(PROGRESS_REQUESTS) {
+            printer::note(&format!("{}: {count} requests", policy.name));
+        }
+    };
+    Ok(simulate(policy, &settings, requests(args)?, progress)?)
+}
+
+fn requests(args: &SimulateArgs) -> anyhow::Result<Requests<'static>> {
+    if let Some(kind) = args.generate {
+        return Ok(generate::requests(Traffic {
+            kind: kind.into(),
+            rate: args.rate,
+            requests: args.requests,
+            prompt_tokens: args.prompt_tokens,
+            output_tokens: args.output_tokens,
+            seed: args.seed,
+        }));
+    }
+    let Some(file) = &args.trace else {
+        bail!(
+            "no traffic given: pass a trace (--trace FILE) or a kind of made-up traffic (--generate sessions)"
+        );
+    };
+    let opened = File::open(file).with_context(|| format!("cannot read trace `{}`", file.display()))?;
+    Ok(longboat_simulate::import::TraceFormat::from(args.format).read(BufReader::new(opened)))
+}
+
+fn write_trace(args: &SimulateArgs, file: &std::path::Path) -> anyhow::Result<()> {
+    let context = || format!("cannot write `{}`", file.display());
+    let requests = requests(args)?;
+    let mut out = BufWriter::new(File::create(file).with_context(context)?);
+    let mut count = 0;
+    for request in requests {
+        writeln!(out, "{}", request?.to_line()).with_context(context)?;
+        count += 1;
+    }
+    out.flush().with_context(context)?;
+    printer::note(&format!("{count} requests written to {}", file.display()));
+    Ok(())
+}
+
+fn policy(file: &std::path::Path) -> anyhow::Result<Policy> {
+    let config = fs::read_to_string(file).with_context(|| format!("cannot read `{}`", file.display()))?;
+    let name = file.file_stem().unwrap_or(file.as_os_str()).to_string_lossy().into_owned();
+    Ok(Policy { name, config, gates: Vec::new(), allow_experimental: true })
+}
+
+fn sweeps(
+    args: &SimulateArgs,
+    model: &ServiceModel,
+    sweep: Sweep,
+    condition: &Condition,
+) -> anyhow::Result<()> {
+    let mut results = Vec::new();
+    for policy in &model.policies {
+        let found = sweep.find(condition, |replicas| one(args, model, policy, Some(replicas)))?;
+        results.push((policy.name.as_str(), found));
+    }
+    if args.output != OutputFormat::Text {
+        let object = |(policy, found): &(&str, SweepResult)| {
+            let steps: Vec<_> = found
+                .steps
+                .iter()
+                .map(|(replicas, value, holds)| json!({"replicas": replicas, "value": value, "holds": holds}))
+                .collect();
+            json!({"policy": policy, "steps": steps, "smallest": found.smallest, "limit": found.limit})
+        };
+        return printer::data(
+            &json!({"sweeps": results.iter().map(object).collect::<Vec<_>>()}),
+            args.output,
+        );
+    }
+    for (policy, found) in &results {
+        for (replicas, value, holds) in &found.steps {
+            let mark = if *holds { "enough".green().to_string() } else { "too few".red().to_string() };
+            printer::line(&format!("{policy}: {replicas} replicas: {value} {mark}"));
+        }
+        let limit = found.limit.map(|limit| format!("; with fewer, {limit}")).unwrap_or_default();
+        match found.smallest {
+            Some(replicas) => printer::line(&format!("{policy}: {replicas} replicas are enough{limit}")),
+            None => {
+                let limit = found.limit.unwrap_or_default();
+                printer::line(&format!("{policy}: {} replicas are too few: {limit}", sweep.to));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn table(reports: &[Report]) -> String {
+    let rows = page::rows(reports);
+    let mut lines =
+        vec![(String::new(), reports.iter().map(|report| report.policy.clone()).collect::<Vec<_>>())];
+    lines.extend(rows.into_iter().map(|(name, values)| (name.to_owned(), values)));
+    let first = lines.iter().map(|(name, _)| name.len()).max().unwrap_or_default();
+    let widths: Vec<usize> = (0..reports.len())
+        .map(|column| {
+            lines.iter().map(|(_, values)| values[column].chars().count()).max().unwrap_or_default()
+        })
+        .collect();
+    let line = |(name, values): &(String, Vec<String>)| {
+        let cells: String =
+            values.iter().zip(&widths).map(|(value, &width)| format!("   {value:>width$}")).collect();
+        format!("{name:first$}{cells}\n")
+    };
+    lines.iter().map(line).collect()
+}

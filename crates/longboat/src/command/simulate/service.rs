@@ -1,0 +1,91 @@
+//! The pool and the picker of a service, from its manifest. What is planned is what a controller would create.
+
+use anyhow::{Context as _, anyhow, bail};
+use longboat_api::v1alpha2::WorkloadSpec;
+use longboat_key::Name;
+use longboat_offline::scene::Scene;
+use longboat_plan::{PickerConfig, names};
+use longboat_simulate::{Policy, PoolSettings, Role};
+
+use crate::{cli::SimulateArgs, command::input};
+
+/// The service that is simulated if no manifest is given: the picker's configuration is that of the preset.
+const DEFAULT_SERVICE: &str = "\
+apiVersion: serving.kserve.io/v1alpha2
+kind: LLMInferenceService
+metadata:
+  name: default
+spec:
+  model:
+    uri: hf://org/model
+    name: model
+  replicas: 4
+  router:
+    route: {}
+    gateway: {}
+    scheduler: {}
+";
+
+/// What is known of a service.
+#[derive(Debug)]
+pub(super) struct ServiceModel {
+    pub(super) name: String,
+    pub(super) pool: Vec<PoolSettings>,
+    pub(super) policies: Vec<Policy>,
+}
+
+/// Plans the service of the manifests, and reads the number of its replicas and its picker's configuration.
+pub(super) fn model(args: &SimulateArgs) -> anyhow::Result<ServiceModel> {
+    let files = args.manifests.files();
+    let documents = if files.is_empty() {
+        longboat_manifest::parse("the default service", DEFAULT_SERVICE)?
+    } else {
+        input::documents(&files)?
+    };
+    let scene = Scene::new(&documents, &input::settings(&args.environment)?)?;
+    if !input::is_accepted(&scene) {
+        return Err(input::refused());
+    }
+    let mut services = scene.subjects.iter().filter(|subject| subject.given);
+    let subject = services.next().ok_or_else(|| input::no_service(&documents))?;
+    if services.next().is_some() {
+        bail!("the manifests contain several services: simulate one at a time");
+    }
+    let own = Name::of(&subject.service.metadata);
+    let name = own.to_string();
+    let planned = scene.plan(&subject.service).with_context(|| format!("cannot plan {name}"))?;
+    let effective = planned.effective.as_ref().ok_or_else(|| anyhow!("service {name} is stopped"))?;
+    let engine = engine(args)?;
+    let replicas = |workload: &WorkloadSpec| {
+        workload.replicas.and_then(|replicas| usize::try_from(replicas).ok()).unwrap_or(1)
+    };
+    let group = |role, replicas| PoolSettings { role, replicas, engine, accelerators: args.accelerators };
+    let spec = &effective.spec;
+    let decode = args.replicas.unwrap_or_else(|| replicas(&spec.workload));
+    let pool = match &spec.prefill {
+        Some(prefill) => vec![group(Role::Decode, decode), group(Role::Prefill, replicas(prefill))],
+        None => vec![group(Role::Both, decode)],
+    };
+    let picker = planned.plan.children.deployment(&names::scheduler(own));
+    let config = picker.and_then(|picker| PickerConfig::of(picker, &planned.snapshot.config_maps));
+    let policies: Vec<Policy> = config
+        .into_iter()
+        .map(|config| Policy {
+            name: name.clone(),
+            config: config.text,
+            gates: config.gates,
+            allow_experimental: config.allow_experimental,
+        })
+        .collect();
+    if policies.is_empty() && args.configs.is_empty() {
+        bail!("service {name} has no picker whose configuration is known: pass one with --config");
+    }
+    Ok(ServiceModel { name, pool, policies })
+}
+
+/// The numbers of the engines: those of `longboat up`'s simulator, unless flags say otherwise.
+fn engine(args: &SimulateArgs) -> anyhow::Result<longboat_engine_model::Parameters> {
+    let flags = args.engine_args.as_deref().unwrap_or_default();
+    let words: Vec<&str> = std::iter::once("model").chain(flags.split_whitespace()).collect();
+    Ok(longboat_sim::Args::vllm(&words).context("--engine-args")?.parameters())
+}

@@ -1,0 +1,60 @@
+//! Measures how fast a simulation is: `cargo run --release -p longboat-simulate --example speed -- ENDPOINTS RATE REQUESTS`.
+//!
+//! Prints the seconds that the run took, the virtual seconds, and the requests in a second of the processor.
+#![expect(clippy::print_stdout, reason = "a program for people")]
+
+use std::time::Duration;
+
+use longboat_engine_model::{Parameters, Timing};
+use longboat_simulate::{
+    Policy, PoolSettings, Role, Settings, Slo,
+    generate::{self, Kind, Traffic},
+    run,
+};
+
+const CONFIG: &str = "{apiVersion: inference.networking.x-k8s.io/v1alpha1, kind: EndpointPickerConfig, \
+    plugins: [{type: prefix-cache-scorer}, {type: queue-scorer}, {type: max-score-picker}], \
+    schedulingProfiles: [{name: default, plugins: [{pluginRef: prefix-cache-scorer, weight: 2}, {pluginRef: queue-scorer}, \
+    {pluginRef: max-score-picker}]}]}";
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let numbers: Vec<f64> = std::env::args().skip(1).map(|word| word.parse()).collect::<Result<_, _>>()?;
+    let [endpoints, rate, requests] = numbers[..] else {
+        return Err("expected ENDPOINTS RATE REQUESTS".into());
+    };
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "counts from a command line")]
+    let (endpoints, requests) = (endpoints as usize, requests as u64);
+    let engine = Parameters {
+        max_num_seqs: 256,
+        max_waiting: 1000,
+        block_size: 16,
+        cache_blocks: 8192,
+        timing: Timing::realistic(),
+    };
+    let settings = Settings {
+        pool: vec![PoolSettings { role: Role::Both, replicas: endpoints, engine, accelerators: 1.0 }],
+        changes: Vec::new(),
+        seed: 1,
+        scrape: Duration::from_millis(50),
+        event_delay: Duration::from_millis(5),
+        slo: Slo::default(),
+        explain_every: 0,
+    };
+    let policy =
+        Policy { name: "speed".into(), config: CONFIG.into(), gates: Vec::new(), allow_experimental: false };
+    let traffic =
+        Traffic { kind: Kind::Sessions, rate, requests, prompt_tokens: None, output_tokens: None, seed: 1 };
+    let begun = std::time::Instant::now();
+    let report = run(&policy, &settings, generate::requests(traffic), &mut |_| {})?;
+    let took = begun.elapsed().as_secs_f64();
+    #[expect(clippy::cast_precision_loss, reason = "a rate for people")]
+    let a_second = requests as f64 / took;
+    println!(
+        "{requests} requests, {endpoints} endpoints: {took:.1} s for {:.0} virtual seconds ({:.0} times as fast), {a_second:.0} \
+         requests a second, TTFT p50 {:.1} ms",
+        report.seconds,
+        report.seconds / took,
+        report.ttft.p50
+    );
+    Ok(())
+}
