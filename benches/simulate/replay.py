@@ -7,17 +7,17 @@ URL is the address of the service, without /v1. The numbers are those that `long
 token, the mean time between tokens, and the share of prompt tokens that were cached, as `usage` says.
 """
 
-import asyncio
+import http.client
 import json
 import sys
+import threading
 import time
-
-import httpx
+import urllib.parse
 
 MASK = (1 << 64) - 1
 STEP = 0x9E3779B97F4A7C15
 VOCABULARY = 30_000
-MAX_CONNECTIONS = 1000
+REQUEST_TIMEOUT_SECONDS = 120
 
 
 def mix(number):
@@ -43,32 +43,30 @@ def tokens(request, number):
     return made
 
 
-async def send(client, url, model, request, prompt, begun, results):
-    await asyncio.sleep(max(0.0, begun + request["at_ms"] / 1000 - time.monotonic()))
-    output = request["output_tokens"]
-    body = {"model": model, "prompt": prompt, "max_tokens": output, "min_tokens": output, "ignore_eos": True, "stream": True,
-            "stream_options": {"include_usage": True}}
-    sent = time.monotonic()
+def send(url, body, output, length, at, results):
+    time.sleep(max(0.0, at - time.monotonic()))
     first = last = usage = None
+    sent = time.monotonic()
     try:
-        async with client.stream("POST", f"{url}/v1/completions", json=body) as response:
-            if response.status_code != 200:
-                results.append(None)
-                return
-            async for line in response.aiter_lines():
-                if not line.startswith("data: {"):
-                    continue
-                event = json.loads(line[6:])
-                usage = event.get("usage") or usage
-                if event["choices"]:
-                    last = time.monotonic()
-                    first = first or last
-    except httpx.HTTPError:
+        connection = http.client.HTTPConnection(url.hostname, url.port, timeout=REQUEST_TIMEOUT_SECONDS)
+        connection.request("POST", f"{url.path}/v1/completions", body, {"content-type": "application/json"})
+        response = connection.getresponse()
+        if response.status != 200:
+            results.append(None)
+            return
+        for line in response:
+            if not line.startswith(b"data: {"):
+                continue
+            event = json.loads(line[6:])
+            usage = event.get("usage") or usage
+            if event["choices"]:
+                last = time.monotonic()
+                first = first or last
+    except (OSError, http.client.HTTPException):
         results.append(None)
         return
     details = (usage or {}).get("prompt_tokens_details") or {}
-    further = max(output - 1, 1)
-    results.append((first - sent, (last - first) / further, last - sent, len(prompt), details.get("cached_tokens") or 0))
+    results.append((first - sent, (last - first) / max(output - 1, 1), last - sent, length, details.get("cached_tokens") or 0))
 
 
 def quantile(values, share):
@@ -76,20 +74,25 @@ def quantile(values, share):
     return values[min(len(values) - 1, int(len(values) * share))] * 1000
 
 
-async def main():
-    url, model, trace = sys.argv[1:4]
+def main():
+    url, model, trace = urllib.parse.urlsplit(sys.argv[1].rstrip("/")), sys.argv[2], sys.argv[3]
     speed = float(sys.argv[4]) if len(sys.argv) > 4 else 1.0
     with open(trace) as lines:
         requests = [json.loads(line) for line in lines]
-    for request in requests:
-        request["at_ms"] /= speed
-    prompts = [tokens(request, number) for number, request in enumerate(requests)]
+    prepared = []
+    for number, request in enumerate(requests):
+        prompt, output = tokens(request, number), request["output_tokens"]
+        body = {"model": model, "prompt": prompt, "max_tokens": output, "min_tokens": output, "ignore_eos": True,
+                "stream": True, "stream_options": {"include_usage": True}}
+        prepared.append((json.dumps(body), output, len(prompt), request["at_ms"] / 1000 / speed))
     results = []
-    limits = httpx.Limits(max_connections=MAX_CONNECTIONS)
-    async with httpx.AsyncClient(limits=limits, timeout=120, trust_env=False, verify=False) as client:
-        begun = time.monotonic() + 0.5
-        await asyncio.gather(*(send(client, url, model, request, prompt, begun, results)
-                               for request, prompt in zip(requests, prompts)))
+    begun = time.monotonic() + 1
+    threads = [threading.Thread(target=send, args=(url, body, output, length, begun + at, results))
+               for body, output, length, at in prepared]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
     good = [result for result in results if result]
     print(f"{len(good)} of {len(results)} answered")
     for name, place in (("ttft", 0), ("itl", 1), ("e2e", 2)):
@@ -98,4 +101,4 @@ async def main():
     print(f"hit ratio: {sum(result[4] for result in good) / sum(result[3] for result in good):.3f}")
 
 
-asyncio.run(main())
+main()
