@@ -2,7 +2,9 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
+use super::reference::SecretObjectReference;
 use crate::resource::kind;
 use crate::wire;
 
@@ -25,6 +27,28 @@ pub struct GatewaySpec {
     /// What to listen on.
     #[serde(deserialize_with = "wire::null_default")]
     pub listeners: Vec<Listener>,
+
+    /// Addresses to listen on. Absent leaves the choice to the implementation.
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
+    pub addresses: Vec<GatewayAddress>,
+
+    /// Which ListenerSets may add listeners.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub allowed_listeners: Option<AllowedListeners>,
+
+    /// Client certificates: those that clients must have, and that of the Gateway for its back ends. Only its presence counts
+    /// here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls: Option<Value>,
+}
+
+/// Which ListenerSets may add listeners to a Gateway.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct AllowedListeners {
+    /// Namespaces of the ListenerSets.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub namespaces: Option<RouteNamespaces>,
 }
 
 /// One thing a Gateway listens on.
@@ -47,9 +71,26 @@ pub struct Listener {
     #[serde(deserialize_with = "wire::null_default")]
     pub protocol: String,
 
+    /// Certificates of an HTTPS or TLS listener.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls: Option<ListenerTls>,
+
     /// Which routes may attach.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allowed_routes: Option<AllowedRoutes>,
+}
+
+/// TLS of a listener.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ListenerTls {
+    /// Whether the Gateway terminates TLS (`Terminate`, the default) or passes it on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mode: Option<String>,
+
+    /// Secrets with the certificates.
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
+    pub certificate_refs: Vec<SecretObjectReference>,
 }
 
 /// Which routes may attach to a listener.
@@ -97,7 +138,11 @@ pub struct RouteGroupKind {
 pub struct GatewayStatus {
     /// Addresses it has.
     #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
-    pub addresses: Vec<GatewayStatusAddress>,
+    pub addresses: Vec<GatewayAddress>,
+
+    /// How many ListenerSets add listeners to it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attached_listener_sets: Option<i32>,
 
     /// Accepted, Programmed.
     #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
@@ -111,13 +156,13 @@ pub struct GatewayStatus {
 /// An address of a Gateway.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct GatewayStatusAddress {
+pub struct GatewayAddress {
     /// IPAddress, Hostname, or a type of the implementation.
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
     pub type_: Option<String>,
 
-    /// The address.
-    #[serde(deserialize_with = "wire::null_default")]
+    /// The address. In a spec, an empty one leaves the choice to the implementation.
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     pub value: String,
 }
 
@@ -130,7 +175,7 @@ pub struct ListenerStatus {
     pub name: String,
 
     /// Kinds of routes that can attach.
-    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
+    #[serde(deserialize_with = "wire::null_default")]
     pub supported_kinds: Vec<RouteGroupKind>,
 
     /// Routes that attach.

@@ -30,4 +30,17 @@ pub struct GatewayClassStatus {
     /// Accepted.
     #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     pub conditions: Vec<Condition>,
+
+    /// Names of the features that the controller supports, in alphabetical order.
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
+    pub supported_features: Vec<SupportedFeature>,
+}
+
+/// A feature of the Gateway API.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SupportedFeature {
+    /// Name of the feature.
+    #[serde(deserialize_with = "wire::null_default")]
+    pub name: String,
 }

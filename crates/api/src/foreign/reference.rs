@@ -57,3 +57,24 @@ pub struct BackendObjectReference {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub port: Option<i32>,
 }
+
+/// A Secret (or, in a list of CA certificates, a ConfigMap).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SecretObjectReference {
+    /// API group of the object; empty for the core group.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+
+    /// Kind of the object. Absent means Secret.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
+
+    /// Name of the object.
+    #[serde(deserialize_with = "wire::null_default")]
+    pub name: String,
+
+    /// Namespace of the object. Absent means that of the object with the reference.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+}

@@ -156,7 +156,11 @@ fn gateways(
         }
         let listener =
             Listener { name: "http".into(), port: 80, protocol: "HTTP".into(), ..Listener::default() };
-        let spec = GatewaySpec { gateway_class_name: "assumed".into(), listeners: vec![listener] };
+        let spec = GatewaySpec {
+            gateway_class_name: "assumed".into(),
+            listeners: vec![listener],
+            ..GatewaySpec::default()
+        };
         assumed.push(format!("Gateway {within}/{name} exists"));
         snapshot.gateways.insert(Arc::new(Gateway { metadata: metadata(within, name), spec, status: None }));
     }
