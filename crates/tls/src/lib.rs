@@ -2,20 +2,24 @@
 //!
 //! Everything uses rustls with the ring provider. Call [`install_default_provider`] first in a process.
 
+mod by_name;
 mod config;
 mod error;
 mod inspect;
 mod issue;
 mod options;
+mod peer_names;
 mod reload;
 mod reloading_roots;
 mod roots;
 
+pub use by_name::{ServerCertificate, server_config_by_name};
 pub use config::{client_config, insecure_client_config, server_config, with_client_certificate};
 pub use error::TlsError;
 pub use inspect::{CertificateInfo, certificates};
 pub use issue::{CertificateAuthority, KeyPair, LeafRequest, Validity, self_signed};
 pub use options::{MinVersion, ServerOptions, Suite, UnknownName};
+pub use peer_names::{PeerName, client_config_for_names};
 pub use reload::{ReloadingConfig, ReplaceableConfig};
 pub use reloading_roots::ReloadingRoots;
 pub use roots::{environment_client_config, extended_client_config};

@@ -1,0 +1,119 @@
+//! Clients that accept servers by other names than the one that they ask for.
+
+use std::sync::Arc;
+
+use rustls::{
+    ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
+    client::{
+        danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+        verify_server_cert_signed_by_trust_anchor, verify_server_name,
+    },
+    crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature},
+    pki_types::{CertificateDer, ServerName, UnixTime},
+    server::ParsedCertificate,
+};
+use x509_parser::{extensions::GeneralName, prelude::FromDer};
+
+use crate::{TlsError, config::roots};
+
+/// A name of a server in its certificate.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum PeerName {
+    /// A DNS name, which may begin with `*.` in the certificate.
+    Dns(String),
+    /// A URI, such as a SPIFFE id.
+    Uri(String),
+}
+
+/// Creates a client configuration that trusts the CAs in `ca_pem` and accepts a certificate with one of `names`, whatever name
+/// the client asks for.
+pub fn client_config_for_names(
+    ca_pem: &str,
+    names: Vec<PeerName>,
+    alpn: &[&[u8]],
+) -> Result<Arc<ClientConfig>, TlsError> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let verifier = NamedPeer { roots: roots(ca_pem)?, names, provider };
+    let mut config = ClientConfig::builder()
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(verifier))
+        .with_no_client_auth();
+    config.alpn_protocols = alpn.iter().map(|protocol| protocol.to_vec()).collect();
+    Ok(Arc::new(config))
+}
+
+#[derive(Debug)]
+struct NamedPeer {
+    roots: RootCertStore,
+    names: Vec<PeerName>,
+    provider: Arc<CryptoProvider>,
+}
+
+// === impl NamedPeer ===
+
+impl NamedPeer {
+    fn names(&self, certificate: &CertificateDer<'_>, parsed: &ParsedCertificate<'_>) -> bool {
+        let uris = uris(certificate);
+        self.names.iter().any(|name| match name {
+            PeerName::Dns(name) => ServerName::try_from(name.as_str())
+                .is_ok_and(|name| verify_server_name(parsed, &name).is_ok()),
+            PeerName::Uri(uri) => uris.contains(uri),
+        })
+    }
+}
+
+fn uris(certificate: &CertificateDer<'_>) -> Vec<String> {
+    let Ok((_, parsed)) = x509_parser::certificate::X509Certificate::from_der(certificate) else {
+        return Vec::new();
+    };
+    let Ok(Some(names)) = parsed.subject_alternative_name() else { return Vec::new() };
+    let uri = |name: &GeneralName<'_>| match name {
+        GeneralName::URI(uri) => Some((*uri).to_owned()),
+        _ => None,
+    };
+    names.value.general_names.iter().filter_map(uri).collect()
+}
+
+impl ServerCertVerifier for NamedPeer {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        let parsed = ParsedCertificate::try_from(end_entity)?;
+        let algorithms = self.provider.signature_verification_algorithms.all;
+        verify_server_cert_signed_by_trust_anchor(&parsed, &self.roots, intermediates, now, algorithms)?;
+        if self.names(end_entity, &parsed) {
+            Ok(ServerCertVerified::assertion())
+        } else {
+            Err(rustls::CertificateError::NotValidForName.into())
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls12_signature(message, certificate, signature, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls13_signature(message, certificate, signature, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}
