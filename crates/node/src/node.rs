@@ -78,6 +78,7 @@ impl Node {
             labels,
             strict_scheduling,
             rewrite_paths,
+            images,
             timing,
         } = options;
         let (api_host, api_port) = host_and_port(&api.url)?;
@@ -114,7 +115,7 @@ impl Node {
             )?;
         let variables = std::env::vars_os()
             .filter_map(|(key, value)| Some((key.into_string().ok()?, value.into_string().ok()?)));
-        let mut host = Host::new(bin, engine, offline, node_id, variables);
+        let mut host = Host { images, ..Host::new(bin, engine, offline, node_id, variables) };
         let kept = host.needed_paths().into_iter().chain([state_dir]);
         let mounts = Mounts::new(executable, root, kept);
         let rewritten =

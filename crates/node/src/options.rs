@@ -34,6 +34,9 @@ pub struct Options {
     pub strict_scheduling: bool,
     /// Whether paths of volumes are rewritten in manifests, although pods could have mount namespaces.
     pub rewrite_paths: bool,
+    /// Commands that run in place of images, for containers without a command: by the name of the image's repository, without
+    /// registry, folders and tag.
+    pub images: BTreeMap<String, Vec<String>>,
     /// Periods and limits; the defaults are those of Kubernetes.
     pub timing: Timing,
 }
@@ -54,6 +57,7 @@ impl Options {
             labels: BTreeMap::new(),
             strict_scheduling: false,
             rewrite_paths: false,
+            images: BTreeMap::new(),
             timing: Timing::default(),
         }
     }

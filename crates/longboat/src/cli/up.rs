@@ -62,6 +62,10 @@ pub(crate) struct LocalArgs {
     /// Run pods without mount namespaces: paths of volumes are rewritten where manifests name them
     #[arg(long)]
     pub(crate) rewrite_paths: bool,
+    /// Command that runs in place of an image, such as `echo-basic=/usr/local/bin/echo-basic`, for containers without a
+    /// command; the image is named without registry, folders and tag; repeatable
+    #[arg(long, value_name = "IMAGE=CMD", value_parser = image)]
+    pub(crate) image: Vec<(String, Vec<String>)>,
     /// Use only models on this machine
     #[arg(long)]
     pub(crate) offline: bool,
@@ -87,4 +91,18 @@ fn label(text: &str) -> Result<(String, String), String> {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
         _ => Err("expected a label such as `topology.kubernetes.io/zone=a`".into()),
     }
+}
+
+/// Parses the command that runs in place of an image.
+fn image(text: &str) -> Result<(String, Vec<String>), String> {
+    let (name, command) = text.split_once('=').unwrap_or_default();
+    let command: Vec<String> = command.split_whitespace().map(str::to_owned).collect();
+    if name.is_empty() || name.contains(['/', ':', '@']) || command.is_empty() {
+        return Err(
+            "expected the name of an image without registry, folders and tag, and a command, such as \
+                    `echo-basic=/usr/local/bin/echo-basic`"
+                .into(),
+        );
+    }
+    Ok((name.to_owned(), command))
 }

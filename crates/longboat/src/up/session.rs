@@ -109,6 +109,7 @@ impl Session<'_> {
             node_labels: args.node_label.iter().cloned().collect(),
             strict_scheduling: args.strict_scheduling,
             rewrite_paths: args.rewrite_paths,
+            images: args.image.iter().cloned().collect(),
             guard: Guard {
                 hosts: args.allow_host.clone(),
                 origins: args.cors_origin.clone(),

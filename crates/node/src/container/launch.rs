@@ -77,6 +77,8 @@ pub(crate) struct Host {
     pub(crate) node_id: String,
     /// How containers see their volumes at the paths of the manifest; `None` if paths are rewritten.
     pub(crate) mounts: Option<Arc<Mounts>>,
+    /// The commands that run in place of images, by the name of their repository.
+    pub(crate) images: BTreeMap<String, Vec<String>>,
     /// The secret that engines need to exchange KV caches, so that other users of the machine cannot.
     pub(crate) kv_token: String,
 }
@@ -110,7 +112,8 @@ impl Host {
             }
         }
         let kv_token = format!("{:032x}", rand::random::<u128>());
-        Self { bin_dir, path, inherited, credentials, engine, offline, node_id, mounts: None, kv_token }
+        let images = BTreeMap::new();
+        Self { bin_dir, path, inherited, credentials, engine, offline, node_id, mounts: None, images, kv_token }
     }
 
     /// Returns the paths of this machine that containers need: their programs, and the files that variables name.
@@ -154,7 +157,8 @@ pub(crate) struct Launch {
 pub(crate) enum LaunchError {
     #[error(
         "image `{image}` does not run on this machine, because images are not pulled here; Longboat runs \
-         only these: {}. Set a command that exists on this machine, or run this service on a cluster",
+         only these: {}. Set a command that exists on this machine (in the manifest, or with `up --image`), or run this \
+         service on a cluster",
         roles::known_images()
     )]
     Image { image: String },
@@ -183,9 +187,12 @@ pub(crate) fn launch(
     let expanded = |list: &Option<Vec<String>>| -> Vec<String> {
         list.iter().flatten().map(|text| expand(text, |name| env.get(name).map(String::as_str))).collect()
     };
-    let command = expanded(&container.command);
-    let args = expanded(&container.args);
     let image = container.image.as_deref().unwrap_or_default();
+    let command = match host.images.get(roles::repository_name(image)) {
+        Some(own) if container.command.is_none() => own.clone(),
+        _ => expanded(&container.command),
+    };
+    let args = expanded(&container.args);
     let search = full_env.get("PATH").map_or(host.path.as_str(), String::as_str);
 
     let (program, leading, rest) = if let Some((first, more)) = command.split_first() {
@@ -454,6 +461,25 @@ mod tests {
         assert!(image.contains("redis") && image.contains("storage-initializer"), "{image}");
         let command = run(json!({"image": "x", "command": ["/opt/none/such"]})).unwrap_err().to_string();
         assert!(command.contains("/opt/none/such"), "{command}");
+    }
+
+    #[test]
+    fn an_image_runs_the_command_that_the_user_gives_unless_the_manifest_has_one() {
+        let mut host = host(Engine::Simulator);
+        host.images = BTreeMap::from([("echo".to_owned(), vec!["/bin/sh".to_owned(), "-e".to_owned()])]);
+        let run = |container: Value| {
+            let container: Container = serde_json::from_value(container).unwrap();
+            launch(&host, &site(), &container, &BTreeMap::new(), &PathMap::default(), Path::new("/tmp"))
+        };
+        let started =
+            run(json!({"name": "c", "image": "registry.example/a/echo:v1", "args": ["x"]})).unwrap();
+        assert_eq!(
+            (started.program.as_path(), started.args),
+            (Path::new("/bin/sh"), vec!["-e".to_owned(), "x".into()])
+        );
+        let started = run(json!({"name": "c", "image": "echo", "command": ["/bin/cat"]})).unwrap();
+        assert_eq!(started.program, Path::new("/bin/cat"));
+        assert!(run(json!({"name": "c", "image": "other"})).is_err());
     }
 
     #[test]
