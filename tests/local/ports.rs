@@ -18,6 +18,8 @@ kind: Gateway
 metadata: {{name: further}}
 spec:
   gatewayClassName: longboat
+  # Otherwise the Gateway has an address of its own, where no port is taken.
+  addresses: [{{type: IPAddress, value: 127.0.0.1}}]
   listeners:
   - {{name: free, port: {free}, protocol: HTTP}}
   - {{name: taken, port: {taken}, protocol: HTTP}}

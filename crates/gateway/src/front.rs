@@ -1,6 +1,9 @@
 //! The directory of services and models, for requests that no route matches.
 
-use std::{collections::BTreeMap, net::IpAddr};
+use std::{
+    collections::BTreeMap,
+    net::{IpAddr, SocketAddr},
+};
 
 use http::uri::{Authority, Uri};
 use longboat_api::{conditions::ConditionStatus, v1alpha2::LLMInferenceService};
@@ -68,11 +71,11 @@ impl PublishedService {
     }
 
     /// Returns the request to an API that the URL of the service describes.
-    pub(crate) fn stated(&self, port: u16, api: &str) -> Option<Entrance> {
+    pub(crate) fn stated(&self, socket: SocketAddr, api: &str) -> Option<Entrance> {
         let url = self.url.as_ref()?;
         let name = url.host().filter(|host| host.parse::<IpAddr>().is_err());
         let path = format!("{}{api}", url.path().trim_end_matches('/'));
-        Some(Entrance { port, host: name.map(ToOwned::to_owned), path, headers: Vec::new() })
+        Some(Entrance { socket, host: name.map(ToOwned::to_owned), path, headers: Vec::new() })
     }
 
     /// Returns the target of requests to the service: the host, if its URL has one, and the path before `/v1/…`.

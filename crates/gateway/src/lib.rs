@@ -1,24 +1,33 @@
-//! The gateway: serves HTTPRoutes and InferencePools on one port, and calls endpoint pickers as Envoy does.
+//! The gateway: serves HTTPRoutes and InferencePools, and calls endpoint pickers as Envoy does.
 //!
-//! This is a Gateway API implementation for one machine. [`start`] watches the objects, computes the routing table and the
+//! This is a Gateway API implementation for one machine. [`start`] watches the objects, computes the routing tables and the
 //! statuses with pure functions of [`RoutingInputs`], writes the statuses, and proxies requests. Back ends are Services and
 //! InferencePools. Each request to a pool goes through the picker's ext_proc stream, so the picker behaves as behind Envoy.
-//! Requests to the first port that no route matches are answered from a directory of the models of all services.
+//! Requests to the first socket that no route matches are answered from a directory of the models of all services.
 
 mod attach;
 mod front;
+mod grants;
+mod listeners;
+mod namespaces;
 mod observed;
 mod ports;
 mod proxy;
+mod resolved;
 mod route;
 mod server;
 mod status;
+mod tls_policies;
 mod watch;
 
-use std::sync::Arc;
+#[cfg(test)]
+mod tests;
+
+use std::{net::Ipv4Addr, ops::RangeInclusive, sync::Arc};
 
 use arc_swap::ArcSwap;
 use kube::Client;
+use longboat_tls::ServerOptions;
 use tokio::{net::TcpListener, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
@@ -40,18 +49,32 @@ pub struct Gateway {
     shutdown: CancellationToken,
 }
 
-/// Serves all Gateways of this controller's classes: on the port of `listener`, and on the same address on every other port
-/// that one of their listeners names, if that port is free. Only the port of `listener` answers requests that no route
-/// matches.
-pub fn start(client: Client, listener: TcpListener, guard: Guard) -> std::io::Result<Gateway> {
-    let address = listener.local_addr()?;
+/// Serves all Gateways of this controller's classes. A Gateway listens on the addresses that its spec names, or on one of
+/// `addresses` that it alone has, on the ports of its listeners. `listener` is always served, also without a Gateway: it alone
+/// answers requests that no route matches.
+pub fn start(
+    client: Client,
+    listener: TcpListener,
+    addresses: RangeInclusive<Ipv4Addr>,
+    guard: Guard,
+) -> std::io::Result<Gateway> {
+    let first = listener.local_addr()?;
     let shutdown = CancellationToken::new();
     let tables = Arc::new(ArcSwap::from_pointee(route::Tables::default()));
-    let proxy = Arc::new(proxy::Proxy::new(tables.clone(), guard, address.port()));
-    let listeners = ports::Listeners::new(address.ip(), address.port(), proxy.clone(), shutdown.clone());
+    let proxy = Arc::new(proxy::Proxy::new(tables.clone(), guard, first, shutdown.clone()));
+    let tls = {
+        let tables = tables.clone();
+        Box::new(move |socket| {
+            let tables = tables.clone();
+            let options = ServerOptions::with_alpn(&[b"h2", b"http/1.1"]);
+            let choose = move |name: Option<&str>| tables.load().certificate(socket, name);
+            longboat_tls::server_config_by_name(&options, choose).ok()
+        })
+    };
+    let listeners = ports::Listeners::new(first, addresses, proxy.clone(), tls, shutdown.clone());
     let mut tasks = JoinSet::new();
     tasks.spawn(watch::run(client, listeners, tables.clone(), shutdown.clone()));
-    tasks.spawn(server::run(listener, proxy, shutdown.clone()));
+    tasks.spawn(server::run(listener, None, proxy, shutdown.clone()));
     Ok(Gateway { routes: Routes(tables), tasks, shutdown })
 }
 

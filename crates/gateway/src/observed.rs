@@ -4,14 +4,16 @@ use std::{collections::BTreeMap, net::SocketAddr, sync::Arc};
 
 use k8s_openapi::{
     api::{
-        core::v1::{self, Pod, Service},
+        core::v1::{self, ConfigMap, Pod, Secret, Service, ServicePort},
         discovery::v1::EndpointSlice,
     },
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 use longboat_api::{
     foreign::{
-        gateway::Gateway, gatewayclass::GatewayClass, httproute::HTTPRoute, inferencepool::InferencePool,
+        backendtlspolicy::BackendTLSPolicy, gateway::Gateway, gatewayclass::GatewayClass,
+        httproute::HTTPRoute, inferencepool::InferencePool, listenerset::ListenerSet,
+        referencegrant::ReferenceGrant,
     },
     v1alpha2::LLMInferenceService,
 };
@@ -27,6 +29,16 @@ pub struct RoutingInputs {
     pub classes: Vec<Arc<GatewayClass>>,
     /// Gateways of any class.
     pub gateways: Vec<Arc<Gateway>>,
+    /// Listeners that are added to Gateways.
+    pub listener_sets: Vec<Arc<ListenerSet>>,
+    /// Permissions to refer to objects of other namespaces.
+    pub grants: Vec<Arc<ReferenceGrant>>,
+    /// Secrets with certificates.
+    pub secrets: Vec<Arc<Secret>>,
+    /// How to connect to Services with TLS.
+    pub tls_policies: Vec<Arc<BackendTLSPolicy>>,
+    /// ConfigMaps, some of which have CA certificates for such connections.
+    pub config_maps: Vec<Arc<ConfigMap>>,
     /// HTTPRoutes.
     pub routes: Vec<Arc<HTTPRoute>>,
     /// InferencePools of the v1 group.
@@ -51,11 +63,16 @@ pub(crate) fn is_of(metadata: &ObjectMeta, key: &Key) -> bool {
 // === impl Observed ===
 
 impl RoutingInputs {
-    /// Returns the ready addresses behind a port of a Service, or `None` if the Service or the port does not exist.
-    pub(crate) fn service_endpoints(&self, name: &Key, port: i32) -> Option<Vec<SocketAddr>> {
+    /// Returns a port of a Service, or `None` if the Service or the port does not exist.
+    pub(crate) fn service_port(&self, name: &Key, port: i32) -> Option<&ServicePort> {
         let service = self.services.iter().find(|service| is_of(&service.metadata, name))?;
         let ports = service.spec.as_ref()?.ports.as_deref()?;
-        let service_port = ports.iter().find(|candidate| candidate.port == port)?;
+        ports.iter().find(|candidate| candidate.port == port)
+    }
+
+    /// Returns the ready addresses behind a port of a Service, or `None` if the Service or the port does not exist.
+    pub(crate) fn service_endpoints(&self, name: &Key, port: i32) -> Option<Vec<SocketAddr>> {
+        let service_port = self.service_port(name, port)?;
         let mut endpoints = Vec::new();
         for slice in self.slices.iter().filter(|slice| owned_by(slice, name)) {
             let number = slice.ports.iter().flatten().find(|candidate| {

@@ -1,134 +1,262 @@
-//! The ports that Gateways request, in addition to the port that this gateway always serves.
+//! The addresses of Gateways, and the sockets on which they listen.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    net::IpAddr,
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+    ops::RangeInclusive,
     sync::Arc,
 };
 
+use longboat_api::foreign::gateway::Gateway;
+use longboat_key::Key;
+use rustls::ServerConfig;
 use tokio::{net::TcpListener, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     RoutingInputs,
-    attach::{PROTOCOL, is_ours},
+    listeners::{self, Protocol, asked_addresses, is_ours},
     proxy::Proxy,
     server,
 };
 
-/// The most additional ports. Each costs a socket and a copy of its routes.
-const LIMIT: usize = 64;
+/// The most sockets. Each costs a table of routes.
+const MAX_SOCKETS: usize = 1024;
 
-/// The ports that are served, and the reasons why others are not.
-#[derive(Debug, Clone)]
+/// The addresses of Gateways, the sockets that are open, and the reasons why others are not.
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Ports {
-    /// The address of all ports.
-    pub(crate) address: IpAddr,
-    /// The ports that are served.
-    pub(crate) open: BTreeSet<u16>,
-    /// The reasons why requested ports are not served.
-    pub(crate) closed: BTreeMap<u16, String>,
+    /// The addresses of Gateways that ask for none.
+    pub(crate) addresses: BTreeMap<Key, IpAddr>,
+    /// The sockets that are open.
+    open: BTreeMap<SocketAddr, Protocol>,
+    /// The reasons why other sockets are not.
+    closed: BTreeMap<SocketAddr, String>,
 }
 
 /// The sockets behind [`Ports`], except for the first one.
 pub(crate) struct Listeners {
-    address: IpAddr,
-    first: u16,
+    first: SocketAddr,
+    /// Where the addresses of Gateways come from.
+    range: RangeInclusive<Ipv4Addr>,
     proxy: Arc<Proxy>,
+    /// The configuration of HTTPS sockets, by their address.
+    tls: Box<dyn Fn(SocketAddr) -> Option<Arc<ServerConfig>> + Send + Sync>,
     /// Ends all listeners.
     shutdown: CancellationToken,
-    open: BTreeMap<u16, CancellationToken>,
-    closed: BTreeMap<u16, String>,
+    ends: BTreeMap<SocketAddr, CancellationToken>,
+    ports: Ports,
     tasks: JoinSet<()>,
 }
 
-/// Returns the ports of every HTTP listener of this controller's Gateways.
-pub(crate) fn wanted(observed: &RoutingInputs) -> BTreeSet<u16> {
-    let ours = observed.gateways.iter().filter(|gateway| is_ours(observed, gateway));
-    let listeners = ours.flat_map(|gateway| &gateway.spec.listeners);
-    let http = listeners.filter(|listener| listener.protocol == PROTOCOL);
-    http.filter_map(|listener| u16::try_from(listener.port).ok().filter(|port| *port > 0)).collect()
+/// Returns the addresses of the Gateways that ask for none. A Gateway keeps its address, also after a restart.
+fn assigned(
+    observed: &RoutingInputs,
+    before: &BTreeMap<Key, IpAddr>,
+    range: &RangeInclusive<Ipv4Addr>,
+) -> BTreeMap<Key, IpAddr> {
+    let asks_for_none =
+        |gateway: &&Arc<Gateway>| asked_addresses(gateway).is_ok_and(|asked| asked.is_empty());
+    let ours: Vec<_> = observed.gateways.iter().filter(|gateway| is_ours(observed, gateway)).collect();
+    let mut taken: BTreeSet<IpAddr> =
+        ours.iter().filter_map(|gateway| asked_addresses(gateway).ok()).flatten().collect();
+    let choosing: Vec<_> = ours.into_iter().filter(asks_for_none).collect();
+    let mut addresses = BTreeMap::new();
+    for gateway in &choosing {
+        let key = Key::of(gateway.as_ref());
+        let reported =
+            gateway.status.as_ref().and_then(|status| status.addresses.first()?.value.parse().ok());
+        let reported = reported.filter(|address| range.contains(address)).map(IpAddr::V4);
+        if let Some(address) = before.get(&key).copied().or(reported)
+            && taken.insert(address)
+        {
+            addresses.insert(key, address);
+        }
+    }
+    let mut free = (u32::from(*range.start())..=u32::from(*range.end()))
+        .map(|address| IpAddr::from(Ipv4Addr::from(address)));
+    for gateway in choosing {
+        let key = Key::of(gateway.as_ref());
+        if !addresses.contains_key(&key)
+            && let Some(address) = free.find(|address| taken.insert(*address))
+        {
+            addresses.insert(key, address);
+        }
+    }
+    addresses
+}
+
+/// Returns the sockets that the listeners of Gateways need. Of listeners with different protocols the first wins.
+fn needed(observed: &RoutingInputs, addresses: &BTreeMap<Key, IpAddr>) -> BTreeMap<SocketAddr, Protocol> {
+    let mut sockets = BTreeMap::new();
+    for gateway in observed.gateways.iter().filter(|gateway| is_ours(observed, gateway)) {
+        let key = Key::of(gateway.as_ref());
+        let mut own = asked_addresses(gateway).unwrap_or_default();
+        own.extend(addresses.get(&key));
+        let sets = listeners::sets_of(observed, &key);
+        let sets = sets.iter().filter(|set| listeners::allows_set(observed, gateway, set));
+        for listener in gateway.spec.listeners.iter().chain(sets.flat_map(|set| &set.spec.listeners)) {
+            let port = u16::try_from(listener.port).ok().filter(|port| *port > 0);
+            let Some((protocol, port)) = listeners::protocol(listener).zip(port) else { continue };
+            for address in own.iter().filter(|address| address.is_loopback()) {
+                sockets.entry(SocketAddr::new(*address, port)).or_insert(protocol);
+            }
+        }
+    }
+    sockets
 }
 
 // === impl Ports ===
 
 impl Ports {
-    /// A single port of an address.
-    pub(crate) fn only(address: IpAddr, port: u16) -> Self {
-        Self { address, open: BTreeSet::from([port]), closed: BTreeMap::new() }
+    /// A single socket, on an address that all these Gateways have.
+    #[cfg(test)]
+    pub(crate) fn only(address: IpAddr, port: u16, gateways: &[Arc<Gateway>]) -> Self {
+        let addresses = gateways.iter().map(|gateway| (Key::of(gateway.as_ref()), address)).collect();
+        let mut listeners = gateways.iter().flat_map(|gateway| &gateway.spec.listeners);
+        let first = listeners.find(|listener| listener.port == i32::from(port));
+        let protocol = first.and_then(listeners::protocol).unwrap_or(Protocol::Http);
+        let open = BTreeMap::from([(SocketAddr::new(address, port), protocol)]);
+        Self { addresses, open, closed: BTreeMap::new() }
     }
 
-    /// Returns why a listener's port is not served, or `None` if it is served.
-    pub(crate) fn problem(&self, port: i32) -> Option<String> {
+    /// Returns why a listener's port is not served on one of these addresses, or `None` if it is served.
+    pub(crate) fn problem(
+        &self,
+        addresses: &[IpAddr],
+        port: i32,
+        protocol: Protocol,
+    ) -> Option<listeners::Problem> {
         let number = u16::try_from(port).unwrap_or_default();
-        if self.open.contains(&number) {
-            return None;
-        }
-        let open: Vec<_> = self.open.iter().map(ToString::to_string).collect();
-        Some(match self.closed.get(&number) {
-            Some(reason) => format!("cannot listen on {}:{port}: {reason}", self.address),
-            None => format!("this machine does not serve port {port}, only {}", open.join(", ")),
+        addresses.iter().find_map(|address| {
+            let socket = SocketAddr::new(*address, number);
+            let message = match (self.open.get(&socket), self.closed.get(&socket)) {
+                (Some(open), _) if *open == protocol => return None,
+                (Some(_), _) => format!("another Gateway uses {socket} with another protocol"),
+                (None, Some(reason)) => format!("cannot listen on {socket}: {reason}"),
+                (None, None) => format!("this machine does not serve {socket}"),
+            };
+            Some(listeners::Problem { reason: "PortUnavailable", message })
         })
+    }
+
+    /// The sockets that are open.
+    pub(crate) fn open(&self) -> impl Iterator<Item = SocketAddr> {
+        self.open.keys().copied()
     }
 }
 
 // === impl Listeners ===
 
 impl Listeners {
-    /// Starts with only the first port, which has its own socket.
-    pub(crate) fn new(address: IpAddr, first: u16, proxy: Arc<Proxy>, shutdown: CancellationToken) -> Self {
-        Self {
-            address,
-            first,
-            proxy,
-            shutdown,
-            open: BTreeMap::new(),
-            closed: BTreeMap::new(),
-            tasks: JoinSet::new(),
-        }
+    /// Starts with only the first socket, which is served already.
+    pub(crate) fn new(
+        first: SocketAddr,
+        range: RangeInclusive<Ipv4Addr>,
+        proxy: Arc<Proxy>,
+        tls: Box<dyn Fn(SocketAddr) -> Option<Arc<ServerConfig>> + Send + Sync>,
+        shutdown: CancellationToken,
+    ) -> Self {
+        let (ends, ports, tasks) = (BTreeMap::new(), Ports::default(), JoinSet::new());
+        Self { first, range, proxy, tls, shutdown, ends, ports, tasks }
     }
 
-    /// Opens the ports that are now wanted, and closes the others. A port that could not be opened is tried again on each
-    /// call.
-    pub(crate) async fn follow(&mut self, wanted: &BTreeSet<u16>) {
+    /// Assigns addresses, opens the sockets that are now needed, and closes the others. A socket that could not be opened is
+    /// tried again on each call.
+    pub(crate) async fn follow(&mut self, observed: &RoutingInputs) {
         while self.tasks.try_join_next().is_some() {}
-        self.open.retain(|port, end| {
-            let keep = wanted.contains(port);
+        self.ports.addresses = assigned(observed, &self.ports.addresses, &self.range);
+        let needed = needed(observed, &self.ports.addresses);
+        let open = &self.ports.open;
+        self.ends.retain(|socket, end| {
+            let keep = needed.get(socket) == open.get(socket);
             if !keep {
                 end.cancel();
             }
             keep
         });
-        self.closed.clear();
-        for port in wanted.iter().copied().filter(|port| *port != self.first) {
-            if self.open.contains_key(&port) {
+        self.ports.open.retain(|socket, _| self.ends.contains_key(socket));
+        self.ports.open.insert(self.first, Protocol::Http);
+        self.ports.closed.clear();
+        for (socket, protocol) in needed {
+            if self.ports.open.contains_key(&socket) {
                 continue;
             }
-            if self.open.len() == LIMIT {
-                self.closed.insert(port, format!("the gateway already serves {LIMIT} more ports"));
-                continue;
-            }
-            match TcpListener::bind((self.address, port)).await {
-                Ok(listener) => {
-                    let end = self.shutdown.child_token();
-                    self.tasks.spawn(server::run(listener, self.proxy.clone(), end.clone()));
-                    self.open.insert(port, end);
+            match self.serve(socket, protocol).await {
+                Ok(end) => {
+                    self.ends.insert(socket, end);
+                    self.ports.open.insert(socket, protocol);
                 }
-                Err(error) => {
-                    self.closed.insert(port, error.to_string());
+                Err(reason) => {
+                    self.ports.closed.insert(socket, reason);
                 }
             }
         }
     }
 
-    /// Returns the ports that are served now.
-    pub(crate) fn ports(&self) -> Ports {
-        let open = self.open.keys().copied().chain([self.first]).collect();
-        Ports { address: self.address, open, closed: self.closed.clone() }
+    async fn serve(&mut self, socket: SocketAddr, protocol: Protocol) -> Result<CancellationToken, String> {
+        if self.ends.len() == MAX_SOCKETS {
+            return Err(format!("the gateway already listens on {MAX_SOCKETS} more sockets"));
+        }
+        let tls = match protocol {
+            Protocol::Http => None,
+            Protocol::Https => Some((self.tls)(socket).ok_or("TLS is not available")?),
+        };
+        let listener = TcpListener::bind(socket).await.map_err(|error| error.to_string())?;
+        let end = self.shutdown.child_token();
+        self.tasks.spawn(server::run(listener, tls, self.proxy.clone(), end.clone()));
+        Ok(end)
+    }
+
+    /// Returns the state of the sockets.
+    pub(crate) fn ports(&self) -> &Ports {
+        &self.ports
     }
 
     /// Waits until all listeners have ended after the shutdown.
     pub(crate) async fn ended(mut self) {
         while self.tasks.join_next().await.is_some() {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_gateway_keeps_its_address_and_no_two_have_the_same() {
+        let gateway = |name: &str, asked: &[&str], reported: &str| {
+            let address = |value: &&str| json!({"value": value});
+            let addresses: Vec<_> = asked.iter().map(address).collect();
+            Arc::new(
+                serde_json::from_value(json!({
+                    "metadata": {"name": name, "namespace": "ns"},
+                    "spec": {"gatewayClassName": "c", "addresses": addresses},
+                    "status": {"addresses": [{"value": reported}]},
+                }))
+                .unwrap(),
+            )
+        };
+        let class = json!({"metadata": {"name": "c"}, "spec": {"controllerName": crate::CONTROLLER_NAME}});
+        let observed = RoutingInputs {
+            classes: vec![Arc::new(serde_json::from_value(class).unwrap())],
+            gateways: vec![
+                gateway("new", &[], ""),
+                gateway("asks", &["127.9.0.1"], ""),
+                gateway("empty", &[""], ""),
+                gateway("kept", &[], "127.9.0.2"),
+                gateway("elsewhere", &[], "127.8.0.1"),
+                gateway("late", &[], ""),
+            ],
+            ..RoutingInputs::default()
+        };
+        let range = Ipv4Addr::new(127, 9, 0, 1)..=Ipv4Addr::new(127, 9, 0, 5);
+        let first = assigned(&observed, &BTreeMap::new(), &range);
+        let found: Vec<_> = first.iter().map(|(key, address)| format!("{} {address}", &*key.name)).collect();
+        // There is no address left for the last one.
+        assert_eq!(found, ["elsewhere 127.9.0.5", "empty 127.9.0.4", "kept 127.9.0.2", "new 127.9.0.3"]);
+        assert_eq!(assigned(&observed, &first, &range), first);
     }
 }

@@ -1,19 +1,28 @@
 //! Accepts connections.
 
-use std::{convert::Infallible, sync::Arc, time::Duration};
+use std::{convert::Infallible, net::SocketAddr, sync::Arc, time::Duration};
 
 use hyper::service::service_fn;
 use hyper_util::{
     rt::{TokioExecutor, TokioIo, TokioTimer},
-    server::{conn::auto::Builder, graceful::GracefulShutdown},
+    server::{
+        conn::auto::Builder,
+        graceful::{GracefulShutdown, Watcher},
+    },
 };
 use longboat_accept::FramingStream;
-use tokio::net::TcpListener;
+use rustls::ServerConfig;
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::TcpListener,
+};
+use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
 use crate::proxy::{Arrival, Proxy};
 
-/// How long a client may take to send the head of a request, so that idle connections do not accumulate.
+/// How long a client may take for the TLS handshake, and to send the head of a request, so that idle connections do not
+/// accumulate.
 const HEADER_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// The most connections at a time: enough for the clients of one machine, and far below the number of its ports.
@@ -23,26 +32,60 @@ const CONNECTIONS: usize = 16_384;
 const DRAIN: Duration = Duration::from_secs(2);
 
 /// Serves until `shutdown`, then lets running requests finish for a short time.
-pub(crate) async fn run(listener: TcpListener, proxy: Arc<Proxy>, shutdown: CancellationToken) {
+pub(crate) async fn run(
+    listener: TcpListener,
+    tls: Option<Arc<ServerConfig>>,
+    proxy: Arc<Proxy>,
+    shutdown: CancellationToken,
+) {
+    let Ok(local) = listener.local_addr() else { return };
     let mut builder = Builder::new(TokioExecutor::new());
     builder.http1().timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT);
     let connections = GracefulShutdown::new();
-    let port = listener.local_addr().map(|address| address.port()).unwrap_or_default();
+    let server = Arc::new(Server { builder, proxy, local });
+    let acceptor = tls.map(TlsAcceptor::from);
     let connection = |stream, peer| {
-        let proxy = proxy.clone();
-        let arrival = Arrival { peer, port };
-        let service = service_fn(move |request| {
-            let (proxy, arrival) = (proxy.clone(), arrival.clone());
-            async move { Ok::<_, Infallible>(proxy.handle(request, &arrival).await) }
-        });
-        let connection = connections
-            .watch(builder.serve_connection(TokioIo::new(FramingStream::new(stream)), service).into_owned());
+        let (server, acceptor, watcher) = (server.clone(), acceptor.clone(), connections.watcher());
         async move {
-            if let Err(error) = connection.await {
-                tracing::debug!(error, "A client connection ended early.");
+            let Some(acceptor) = acceptor else { return server.serve(stream, peer, None, watcher).await };
+            match tokio::time::timeout(HEADER_TIMEOUT, acceptor.accept(stream)).await {
+                Ok(Ok(stream)) => {
+                    let name = stream.get_ref().1.server_name().unwrap_or_default().to_ascii_lowercase();
+                    server.serve(stream, peer, Some(name.into()), watcher).await;
+                }
+                Ok(Err(error)) => tracing::debug!(%error, %peer, "A TLS handshake failed."),
+                Err(_) => tracing::debug!(%peer, "A TLS handshake took too long."),
             }
         }
     };
     let _open = longboat_accept::until(&shutdown, listener, CONNECTIONS, connection).await;
     let _ = tokio::time::timeout(DRAIN, connections.shutdown()).await;
+}
+
+struct Server {
+    builder: Builder<TokioExecutor>,
+    proxy: Arc<Proxy>,
+    local: SocketAddr,
+}
+
+// === impl Server ===
+
+impl Server {
+    /// Serves the requests of a connection. `server_name` is the name that a TLS client asked for, which may be empty.
+    async fn serve<S>(&self, stream: S, peer: SocketAddr, server_name: Option<Arc<str>>, watcher: Watcher)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let stream = FramingStream::new(stream);
+        let arrival = Arrival { peer, local: self.local, server_name, switch: stream.switched() };
+        let proxy = self.proxy.clone();
+        let service = service_fn(move |request| {
+            let (proxy, arrival) = (proxy.clone(), arrival.clone());
+            async move { Ok::<_, Infallible>(proxy.handle(request, &arrival).await) }
+        });
+        let connection = self.builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
+        if let Err(error) = watcher.watch(connection.into_owned()).await {
+            tracing::debug!(error, "A client connection ended early.");
+        }
+    }
 }

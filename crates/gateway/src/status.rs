@@ -1,36 +1,85 @@
-//! Computes the statuses of GatewayClasses, Gateways, HTTPRoutes and InferencePools. Pure functions: the same objects give
-//! the same statuses. The result omits objects whose status is already up to date.
+//! Computes the statuses of GatewayClasses, Gateways, ListenerSets, HTTPRoutes, InferencePools and BackendTLSPolicies. Pure
+//! functions: the same objects give the same statuses. The result omits objects whose status is already up to date.
 
 use std::collections::BTreeSet;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use longboat_api::foreign::{
-    gateway::{Gateway, GatewayStatus, GatewayStatusAddress, ListenerStatus, RouteGroupKind},
-    gatewayclass::{GatewayClass, GatewayClassStatus},
+    backendtlspolicy::{BackendTLSPolicy, BackendTLSPolicyStatus, PolicyAncestorStatus},
+    gateway::{Gateway, GatewayAddress, GatewayStatus, ListenerStatus},
+    gatewayclass::{GatewayClass, GatewayClassStatus, SupportedFeature},
     httproute::{HTTPRoute, HTTPRouteStatus, RouteParentStatus},
     inferencepool::{InferencePool, InferencePoolStatus, PoolParentReference, PoolParentStatus},
+    listenerset::{ListenerSet, ListenerSetStatus},
+    reference::ParentReference,
 };
-use longboat_key::{Key, Name, Namespace};
+use longboat_key::{Key, Namespace};
 
 use crate::{
     CONTROLLER_NAME, RoutingInputs,
-    attach::{Attachment, attach, is_ours, unusable},
-    ports::Ports,
-    route::{POOL_GROUP, picker_missing, unresolved, unsupported},
+    attach::Attachment,
+    grants::GATEWAY_GROUP,
+    listeners::{Listener, Problem, ServedGateway, ServedSet},
+    resolved::{Resolved, ResolvedRoute},
+    route::{POOL_GROUP, picker_missing, service_key, unresolved},
+    tls_policies,
 };
+
+/// The features of the Gateway API that this gateway supports, in alphabetical order. The conformance suite tests them.
+const FEATURES: [&str; 37] = [
+    "BackendTLSPolicy",
+    "BackendTLSPolicySANValidation",
+    "Gateway",
+    "GatewayAddressEmpty",
+    "GatewayHTTPListenerIsolation",
+    "GatewayHTTPSListenerDetectMisdirectedRequests",
+    "GatewayPort8080",
+    "GatewayStaticAddresses",
+    "HTTPRoute",
+    "HTTPRoute303RedirectStatusCode",
+    "HTTPRoute307RedirectStatusCode",
+    "HTTPRoute308RedirectStatusCode",
+    "HTTPRouteBackendProtocolH2C",
+    "HTTPRouteBackendProtocolWebSocket",
+    "HTTPRouteBackendRequestHeaderModification",
+    "HTTPRouteBackendTimeout",
+    "HTTPRouteCORS",
+    "HTTPRouteDestinationPortMatching",
+    "HTTPRouteHostRewrite",
+    "HTTPRouteMethodMatching",
+    "HTTPRouteNamedRouteRule",
+    "HTTPRouteParentRefPort",
+    "HTTPRoutePathRedirect",
+    "HTTPRoutePathRewrite",
+    "HTTPRoutePortRedirect",
+    "HTTPRouteQueryParamMatching",
+    "HTTPRouteRequestMirror",
+    "HTTPRouteRequestMultipleMirrors",
+    "HTTPRouteRequestPercentageMirror",
+    "HTTPRouteRequestTimeout",
+    "HTTPRouteResponseHeaderModification",
+    "HTTPRouteRetry",
+    "HTTPRouteRetryBackendTimeout",
+    "HTTPRouteRetryConnectionError",
+    "HTTPRouteSchemeRedirect",
+    "ListenerSet",
+    "ReferenceGrant",
+];
 
 /// Objects with the statuses to write.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Updates {
     pub(crate) classes: Vec<GatewayClass>,
     pub(crate) gateways: Vec<Gateway>,
+    pub(crate) listener_sets: Vec<ListenerSet>,
     pub(crate) routes: Vec<HTTPRoute>,
     pub(crate) pools: Vec<InferencePool>,
+    pub(crate) policies: Vec<BackendTLSPolicy>,
 }
 
 /// Computes every status that differs from the current one.
-pub(crate) fn updates(observed: &RoutingInputs, ports: &Ports, now: &Time) -> Updates {
-    let reporter = Reporter { observed, ports, now };
+pub(crate) fn updates(observed: &RoutingInputs, resolved: &Resolved, now: &Time) -> Updates {
+    let reporter = Reporter { observed, resolved, now };
     let mut updates = Updates::default();
     for class in observed.classes.iter().filter(|class| class.spec.controller_name == CONTROLLER_NAME) {
         let status = Some(reporter.class(class));
@@ -38,14 +87,21 @@ pub(crate) fn updates(observed: &RoutingInputs, ports: &Ports, now: &Time) -> Up
             updates.classes.push(GatewayClass { status, ..GatewayClass::clone(class) });
         }
     }
-    for gateway in observed.gateways.iter().filter(|gateway| is_ours(observed, gateway)) {
-        let status = Some(reporter.gateway(gateway));
-        if gateway.status != status {
-            updates.gateways.push(Gateway { status, ..Gateway::clone(gateway) });
+    let counts = reporter.attached();
+    for (served, counts) in resolved.gateways.iter().zip(&counts) {
+        let status = Some(reporter.gateway(served, counts));
+        if served.gateway.status != status {
+            updates.gateways.push(Gateway { status, ..Gateway::clone(&served.gateway) });
+        }
+        for set in &served.sets {
+            let status = Some(reporter.listener_set(served, set, counts));
+            if set.set.status != status {
+                updates.listener_sets.push(ListenerSet { status, ..ListenerSet::clone(&set.set) });
+            }
         }
     }
-    for route in &observed.routes {
-        let parents = reporter.route(route);
+    for resolved in &resolved.routes {
+        let (route, parents) = (&resolved.parsed.route, reporter.route(resolved));
         if route.status.as_ref().map_or(&[][..], |status| &status.parents) != parents {
             updates
                 .routes
@@ -61,12 +117,19 @@ pub(crate) fn updates(observed: &RoutingInputs, ports: &Ports, now: &Time) -> Up
             });
         }
     }
+    for policy in &observed.tls_policies {
+        let ancestors = reporter.policy(policy);
+        if policy.status.as_ref().map_or(&[][..], |status| &status.ancestors) != ancestors {
+            let status = Some(BackendTLSPolicyStatus { ancestors });
+            updates.policies.push(BackendTLSPolicy { status, ..BackendTLSPolicy::clone(policy) });
+        }
+    }
     updates
 }
 
 struct Reporter<'a> {
     observed: &'a RoutingInputs,
-    ports: &'a Ports,
+    resolved: &'a Resolved,
     now: &'a Time,
 }
 
@@ -84,104 +147,167 @@ impl Reporter<'_> {
             generation,
             &old.conditions,
         )];
-        GatewayClassStatus { conditions: merged(&old.conditions, conditions) }
+        GatewayClassStatus {
+            conditions: merged(&old.conditions, conditions),
+            supported_features: FEATURES.map(|name| SupportedFeature { name: name.into() }).into(),
+        }
     }
 
-    fn gateway(&self, gateway: &Gateway) -> GatewayStatus {
-        let old = gateway.status.clone().unwrap_or_default();
-        let generation = gateway.metadata.generation;
-        let own = Key::of(gateway);
-        let listeners: Vec<_> = gateway
-            .spec
-            .listeners
-            .iter()
-            .map(|listener| {
-                let before = old.listeners.iter().find(|status| status.name == listener.name);
-                let before = before.map_or(&[][..], |status| &status.conditions);
-                let problem = unusable(listener, self.ports);
-                let (accepted, reason, message) = match &problem {
-                    None => (true, "Accepted", self.served(listener.port)),
-                    Some((reason, message)) => (false, *reason, message.clone()),
-                };
-                let (programmed, why) = if accepted { (true, "Programmed") } else { (false, "Invalid") };
-                let conditions = [
-                    self.condition("Accepted", accepted, reason, &message, generation, before),
-                    self.condition("Programmed", programmed, why, &message, generation, before),
-                    self.condition("ResolvedRefs", true, "ResolvedRefs", "", generation, before),
-                    self.condition("Conflicted", false, "NoConflicts", "", generation, before),
-                ];
-                ListenerStatus {
-                    name: listener.name.clone(),
-                    supported_kinds: vec![RouteGroupKind {
-                        group: Some("gateway.networking.k8s.io".into()),
-                        kind: "HTTPRoute".into(),
-                    }],
-                    attached_routes: self.attached(&own, &listener.name),
-                    conditions: merged(before, conditions),
-                }
-            })
-            .collect();
-        let problems: Vec<_> =
-            gateway.spec.listeners.iter().map(|listener| unusable(listener, self.ports)).collect();
-        let served = gateway.spec.listeners.iter().zip(&problems).find(|(_, problem)| problem.is_none());
-        let usable = served.is_some();
-        let (reason, message) = if let Some((listener, _)) = served {
-            ("Accepted", self.served(listener.port))
-        } else {
-            let why: Vec<_> = problems.into_iter().flatten().map(|(_, message)| message).collect();
-            ("ListenersNotValid", format!("the gateway can serve no listener: {}", why.join("; ")))
+    /// Counts the routes of each listener of each Gateway.
+    fn attached(&self) -> Vec<Vec<i32>> {
+        let gateways = &self.resolved.gateways;
+        let mut counts: Vec<_> = gateways.iter().map(|gateway| vec![0; gateway.listeners.len()]).collect();
+        for route in &self.resolved.routes {
+            let listeners: BTreeSet<_> =
+                route.listeners().map(|attached| (attached.gateway, attached.listener)).collect();
+            for (gateway, listener) in listeners {
+                counts[gateway][listener] += 1;
+            }
+        }
+        counts
+    }
+
+    fn gateway(&self, served: &ServedGateway, counts: &[i32]) -> GatewayStatus {
+        let old = served.gateway.status.clone().unwrap_or_default();
+        let generation = served.gateway.metadata.generation;
+        let listeners = self.listeners(served, None, counts, generation, &old.listeners);
+        let refused: Vec<_> =
+            served.listeners_of(None).filter_map(|listener| listener.refused.as_ref()).collect();
+        let sockets = served.listeners.iter().flat_map(|listener| served.sockets(listener));
+        let sockets: BTreeSet<String> = sockets.map(|socket| socket.to_string()).collect();
+        let places = format!("served on {}", sockets.into_iter().collect::<Vec<_>>().join(", "));
+        let why = || refused.iter().map(|problem| problem.message.as_str()).collect::<Vec<_>>().join("; ");
+        let accepts = served.listeners.iter().any(|listener| listener.refused.is_none());
+        let (accepted, reason, message) = match &served.refused {
+            Some(problem) => (false, problem.reason, problem.message.clone()),
+            None if !accepts => {
+                (false, "ListenersNotValid", format!("the gateway can serve no listener: {}", why()))
+            }
+            None if refused.is_empty() => (true, "Accepted", places.clone()),
+            None => (true, "ListenersNotValid", format!("some listeners are not served: {}", why())),
         };
-        let programmed = if usable { "Programmed" } else { "Invalid" };
+        let programs = served.listeners.iter().any(Listener::is_programmed);
+        let (programmed, why, text) = match &served.unaddressed {
+            _ if !accepted => (false, "Invalid", message.clone()),
+            Some(problem) => (false, problem.reason, problem.message.clone()),
+            None if programs => (true, "Programmed", places),
+            None => (false, "Invalid", "no listener of the gateway can be served".into()),
+        };
         let conditions = [
-            self.condition("Accepted", usable, reason, &message, generation, &old.conditions),
-            self.condition("Programmed", usable, programmed, &message, generation, &old.conditions),
+            self.condition("Accepted", accepted, reason, &message, generation, &old.conditions),
+            self.condition("Programmed", programmed, why, &text, generation, &old.conditions),
         ];
+        let address = |value: &std::net::IpAddr| GatewayAddress {
+            type_: Some("IPAddress".into()),
+            value: value.to_string(),
+        };
+        let sets = served.sets.iter().filter(|set| accepts_set(served, set)).count();
         GatewayStatus {
-            addresses: if usable {
-                vec![GatewayStatusAddress {
-                    type_: Some("IPAddress".into()),
-                    value: self.ports.address.to_string(),
-                }]
-            } else {
-                Vec::new()
-            },
+            addresses: if programmed { served.addresses.iter().map(address).collect() } else { Vec::new() },
+            attached_listener_sets: i32::try_from(sets).ok().filter(|_| !served.sets.is_empty()),
             conditions: merged(&old.conditions, conditions),
             listeners,
         }
     }
 
-    fn served(&self, port: i32) -> String {
-        format!("served on {}:{port}", self.ports.address)
+    fn listener_set(&self, served: &ServedGateway, set: &ServedSet, counts: &[i32]) -> ListenerSetStatus {
+        let old = set.set.status.clone().unwrap_or_default();
+        let generation = set.set.metadata.generation;
+        let listeners = self.listeners(served, Some(&set.key), counts, generation, &old.listeners);
+        let (accepted, reason, message) = if !set.allowed {
+            (false, "NotAllowed", "spec.allowedListeners of the gateway does not allow this namespace")
+        } else if accepts_set(served, set) {
+            (true, "Accepted", "")
+        } else {
+            (false, "ListenersNotValid", "the gateway can serve no listener of this set")
+        };
+        let programs = served.listeners_of(Some(&set.key)).any(Listener::is_programmed);
+        let why = match (accepted, programs) {
+            (true, true) => "Programmed",
+            (true, false) => "Invalid",
+            (false, _) => reason,
+        };
+        let conditions = [
+            self.condition("Accepted", accepted, reason, message, generation, &old.conditions),
+            self.condition("Programmed", accepted && programs, why, message, generation, &old.conditions),
+        ];
+        ListenerSetStatus { conditions: merged(&old.conditions, conditions), listeners }
     }
 
-    fn attached(&self, gateway: &Key, listener: &str) -> i32 {
-        let count = self.observed.routes.iter().filter(|route| {
-            let namespace = Namespace::of(&route.metadata);
-            route.spec.parent_refs.iter().any(|parent| {
-                parent.name == *gateway.name
-                    && parent.namespace.as_deref().map_or(namespace, Namespace)
-                        == gateway.namespace.as_deref()
-                    && matches!(
-                        attach(self.observed, self.ports, route, parent),
-                        Attachment::Attached(listeners) if listeners.iter().any(|(name, _)| name == listener)
-                    )
+    fn listeners(
+        &self,
+        served: &ServedGateway,
+        set: Option<&Key>,
+        counts: &[i32],
+        generation: Option<i64>,
+        old: &[ListenerStatus],
+    ) -> Vec<ListenerStatus> {
+        let all = served.listeners.iter().zip(counts);
+        all.filter(|(listener, _)| listener.set.as_ref() == set)
+            .map(|(listener, count)| {
+                let before = old.iter().find(|status| status.name == listener.name);
+                let before = before.map_or(&[][..], |status| &status.conditions);
+                ListenerStatus {
+                    name: listener.name.clone(),
+                    supported_kinds: listener.kinds.clone(),
+                    attached_routes: *count,
+                    conditions: merged(before, self.listener(served, listener, generation, before)),
+                }
             })
-        });
-        i32::try_from(count.count()).unwrap_or(i32::MAX)
+            .collect()
+    }
+
+    fn listener(
+        &self,
+        served: &ServedGateway,
+        listener: &Listener,
+        generation: Option<i64>,
+        before: &[Condition],
+    ) -> [Condition; 4] {
+        let places: Vec<_> = served.sockets(listener).iter().map(ToString::to_string).collect();
+        let places =
+            if places.is_empty() { String::new() } else { format!("served on {}", places.join(", ")) };
+        let state = |kind: &str, problem: Option<&Problem>, message: &str| match problem {
+            None => self.condition(kind, true, kind, message, generation, before),
+            Some(Problem { reason, message }) => {
+                self.condition(kind, false, reason, message, generation, before)
+            }
+        };
+        let invalid = |message: &str| Problem { reason: "Invalid", message: message.to_owned() };
+        let unprogrammed =
+            match (&listener.conflict, listener.refused.as_ref().or(listener.unresolved.as_ref())) {
+                _ if listener.is_programmed() && served.refused.is_none() => None,
+                (Some(conflict), _) => Some(conflict.clone()),
+                (None, Some(problem)) => Some(invalid(&problem.message)),
+                (None, None) => Some(invalid("the gateway is not accepted")),
+            };
+        let conflicted = match &listener.conflict {
+            Some(conflict) => {
+                self.condition("Conflicted", true, conflict.reason, &conflict.message, generation, before)
+            }
+            None => self.condition("Conflicted", false, "NoConflicts", "", generation, before),
+        };
+        [
+            state("Accepted", listener.refused.as_ref(), &places),
+            state("Programmed", unprogrammed.as_ref(), &places),
+            state("ResolvedRefs", listener.unresolved.as_ref(), ""),
+            conflicted,
+        ]
     }
 
     /// Computes this controller's entries, and keeps the entries of other controllers.
-    fn route(&self, route: &HTTPRoute) -> Vec<RouteParentStatus> {
+    fn route(&self, resolved: &ResolvedRoute) -> Vec<RouteParentStatus> {
+        let route = &resolved.parsed.route;
         let old = route.status.as_ref().map_or(&[][..], |status| &status.parents);
         let mut parents: Vec<_> =
             old.iter().filter(|parent| parent.controller_name != CONTROLLER_NAME).cloned().collect();
         let generation = route.metadata.generation;
-        let unsupported = unsupported(route);
+        let unsupported = &resolved.parsed.unsupported;
         let unresolved = unresolved(self.observed, route);
-        for parent in &route.spec.parent_refs {
-            let (accepted, reason, message) = match attach(self.observed, self.ports, route, parent) {
+        for (parent, attachment) in route.spec.parent_refs.iter().zip(&resolved.attachments) {
+            let (accepted, reason, message) = match attachment {
                 Attachment::Foreign => continue,
-                Attachment::Refused(reason, message) => (false, reason, message),
+                Attachment::Refused(reason, message) => (false, *reason, message.clone()),
                 Attachment::Attached(_) if !unsupported.is_empty() => (
                     false,
                     "UnsupportedValue",
@@ -209,15 +335,71 @@ impl Reporter<'_> {
         parents
     }
 
+    /// Computes one entry for each of this controller's Gateways whose routes lead to a target of the policy.
+    fn policy(&self, policy: &BackendTLSPolicy) -> Vec<PolicyAncestorStatus> {
+        let old = policy.status.as_ref().map_or(&[][..], |status| &status.ancestors);
+        let mut ancestors: Vec<_> =
+            old.iter().filter(|ancestor| ancestor.controller_name != CONTROLLER_NAME).cloned().collect();
+        let generation = policy.metadata.generation;
+        let leads_here = |route: &HTTPRoute| {
+            let namespace = Namespace::of(&route.metadata);
+            let mut references = route.spec.rules.iter().flat_map(|rule| &rule.backend_refs);
+            references.any(|reference| {
+                let service = service_key(namespace, &reference.backend);
+                service.is_some_and(|service| tls_policies::targets(policy, &service))
+            })
+        };
+        let problem = tls_policies::compiled(self.observed, policy).err();
+        for gateway in self.gateways_of(leads_here) {
+            let ancestor_ref = ParentReference {
+                group: Some(GATEWAY_GROUP.into()),
+                kind: Some("Gateway".into()),
+                name: gateway.name.as_deref().into(),
+                namespace: Some(gateway.namespace.as_deref().into()),
+                ..ParentReference::default()
+            };
+            let before = old
+                .iter()
+                .find(|old| old.controller_name == CONTROLLER_NAME && old.ancestor_ref == ancestor_ref);
+            let before = before.map_or(&[][..], |status| &status.conditions);
+            let (accepted, reason, message) = match &problem {
+                None => (true, "Accepted", ""),
+                Some(problem) => (false, problem.refused.reason, problem.refused.message.as_str()),
+            };
+            let (resolves, why, text) = match problem.as_ref().and_then(|problem| problem.unresolved.as_ref())
+            {
+                None => (true, "ResolvedRefs", ""),
+                Some(problem) => (false, problem.reason, problem.message.as_str()),
+            };
+            let conditions = [
+                self.condition("Accepted", accepted, reason, message, generation, before),
+                self.condition("ResolvedRefs", resolves, why, text, generation, before),
+            ];
+            ancestors.push(PolicyAncestorStatus {
+                conditions: merged(before, conditions),
+                ancestor_ref,
+                controller_name: CONTROLLER_NAME.into(),
+            });
+        }
+        ancestors
+    }
+
     /// Computes one entry for each of this controller's Gateways whose routes lead to the pool.
     fn pool(&self, pool: &InferencePool) -> Vec<PoolParentStatus> {
         let old = pool.status.as_ref().map_or(&[][..], |status| &status.parents);
         let mut parents: Vec<_> =
             old.iter().filter(|parent| parent.controller_name != CONTROLLER_NAME).cloned().collect();
         let generation = pool.metadata.generation;
-        for gateway in self.gateways_of(pool) {
+        let leads_here = |route: &HTTPRoute| {
+            route.metadata.namespace == pool.metadata.namespace
+                && route.spec.rules.iter().flat_map(|rule| &rule.backend_refs).any(|reference| {
+                    reference.backend.group.as_deref() == Some(POOL_GROUP)
+                        && Some(&reference.backend.name) == pool.metadata.name.as_ref()
+                })
+        };
+        for gateway in self.gateways_of(leads_here) {
             let parent_ref = PoolParentReference {
-                group: Some("gateway.networking.k8s.io".into()),
+                group: Some(GATEWAY_GROUP.into()),
                 kind: "Gateway".into(),
                 name: gateway.name.as_deref().into(),
                 namespace: gateway.namespace.as_deref().into(),
@@ -241,26 +423,11 @@ impl Reporter<'_> {
         parents
     }
 
-    fn gateways_of(&self, pool: &InferencePool) -> BTreeSet<Key> {
-        let leads_here = |route: &HTTPRoute| {
-            route.metadata.namespace == pool.metadata.namespace
-                && route.spec.rules.iter().flat_map(|rule| &rule.backend_refs).any(|reference| {
-                    reference.backend.group.as_deref() == Some(POOL_GROUP)
-                        && Some(&reference.backend.name) == pool.metadata.name.as_ref()
-                })
-        };
-        let routes =
-            self.observed.routes.iter().filter(|route| leads_here(route) && unsupported(route).is_empty());
-        routes
-            .flat_map(|route| route.spec.parent_refs.iter().map(move |parent| (route, parent)))
-            .filter(|(route, parent)| {
-                matches!(attach(self.observed, self.ports, route, parent), Attachment::Attached(_))
-            })
-            .map(|(route, parent)| {
-                let own = Namespace::of(&route.metadata);
-                Key::new(parent.namespace.as_deref().map_or(own, Namespace), Name(&parent.name))
-            })
-            .collect()
+    /// Returns the Gateways of the routes for which `leads_here` is true.
+    fn gateways_of(&self, leads_here: impl Fn(&HTTPRoute) -> bool) -> BTreeSet<&Key> {
+        let routes = self.resolved.routes.iter().filter(|route| leads_here(&route.parsed.route));
+        let listeners = routes.flat_map(ResolvedRoute::listeners);
+        listeners.map(|attached| &self.resolved.gateways[attached.gateway].key).collect()
     }
 
     fn condition(
@@ -284,6 +451,11 @@ impl Reporter<'_> {
                 .map_or_else(|| self.now.clone(), |old| old.last_transition_time.clone()),
         }
     }
+}
+
+/// Whether a Gateway serves at least one listener of a set.
+fn accepts_set(served: &ServedGateway, set: &ServedSet) -> bool {
+    set.allowed && served.listeners_of(Some(&set.key)).any(|listener| listener.refused.is_none())
 }
 
 /// Merges conditions. Conditions whose types this controller does not set are kept. The others are replaced, including the

@@ -7,7 +7,7 @@ use futures::{StreamExt, stream::BoxStream};
 use k8s_openapi::{
     Metadata, NamespaceResourceScope,
     api::{
-        core::v1::{Namespace, Pod, Service},
+        core::v1::{ConfigMap, Namespace, Pod, Secret, Service},
         discovery::v1::EndpointSlice,
     },
     apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time},
@@ -19,7 +19,9 @@ use kube::{
 };
 use longboat_api::{
     foreign::{
-        gateway::Gateway, gatewayclass::GatewayClass, httproute::HTTPRoute, inferencepool::InferencePool,
+        backendtlspolicy::BackendTLSPolicy, gateway::Gateway, gatewayclass::GatewayClass,
+        httproute::HTTPRoute, inferencepool::InferencePool, listenerset::ListenerSet,
+        referencegrant::ReferenceGrant,
     },
     v1alpha2::LLMInferenceService,
 };
@@ -31,8 +33,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     RoutingInputs,
-    ports::{Listeners, wanted},
-    route::Tables,
+    ports::Listeners,
+    resolved::Resolved,
+    route::{RouteParser, Tables},
     status::{self, Updates},
 };
 
@@ -42,6 +45,9 @@ const DEBOUNCE: Duration = Duration::from_millis(5);
 
 /// The wait after a failed status write. The next change usually comes first.
 const RETRY: Duration = Duration::from_secs(1);
+
+/// The fields of statuses that are omitted if they are empty. A merge patch has to name them to remove them.
+const OPTIONAL_FIELDS: [&str; 3] = ["addresses", "attachedListenerSets", "listeners"];
 
 struct Stores {
     classes: Store<GatewayClass>,
@@ -53,6 +59,11 @@ struct Stores {
     slices: Store<EndpointSlice>,
     pods: Store<Pod>,
     inference: Store<LLMInferenceService>,
+    listener_sets: Store<ListenerSet>,
+    grants: Store<ReferenceGrant>,
+    secrets: Store<Secret>,
+    tls_policies: Store<BackendTLSPolicy>,
+    config_maps: Store<ConfigMap>,
 }
 
 /// Updates the ports, the tables and the statuses until `shutdown`.
@@ -66,27 +77,40 @@ pub(crate) async fn run(
     let (changed, mut wake) = mpsc::channel(1);
     let mut watches = Vec::new();
     let stores = Stores {
-        classes: watch(&client, &changed, &mut watches),
-        gateways: watch(&client, &changed, &mut watches),
-        routes: watch(&client, &changed, &mut watches),
-        pools: watch(&client, &changed, &mut watches),
-        namespaces: watch(&client, &changed, &mut watches),
-        services: watch(&client, &changed, &mut watches),
-        slices: watch(&client, &changed, &mut watches),
-        pods: watch(&client, &changed, &mut watches),
-        inference: watch(&client, &changed, &mut watches),
+        classes: all(&client, &changed, &mut watches),
+        gateways: all(&client, &changed, &mut watches),
+        routes: all(&client, &changed, &mut watches),
+        pools: all(&client, &changed, &mut watches),
+        namespaces: all(&client, &changed, &mut watches),
+        services: all(&client, &changed, &mut watches),
+        slices: all(&client, &changed, &mut watches),
+        pods: all(&client, &changed, &mut watches),
+        inference: all(&client, &changed, &mut watches),
+        listener_sets: all(&client, &changed, &mut watches),
+        grants: all(&client, &changed, &mut watches),
+        // Only those with certificates: the others are none of the gateway's business.
+        secrets: watch(
+            &client,
+            Selection::of::<Secret>().fields("type=kubernetes.io/tls"),
+            &changed,
+            &mut watches,
+        ),
+        tls_policies: all(&client, &changed, &mut watches),
+        config_maps: all(&client, &changed, &mut watches),
     };
     let keep_watching =
         futures::future::join_all(watches.into_iter().map(|stream| stream.for_each(|()| future::ready(()))));
+    let mut parser = RouteParser::default();
     let reconcile = async {
         while wake.recv().await.is_some() {
             tokio::time::sleep(DEBOUNCE).await;
             let observed = stores.observed();
-            listeners.follow(&wanted(&observed)).await;
+            listeners.follow(&observed).await;
             let ports = listeners.ports();
-            tables.store(Arc::new(Tables::new(&observed, &ports)));
+            let resolved = Resolved::new(&observed, ports, &mut parser);
+            tables.store(Arc::new(Tables::new(&observed, ports, &resolved)));
             let now = Time(jiff_now());
-            if let Err(error) = report(&client, status::updates(&observed, &ports, &now)).await {
+            if let Err(error) = report(&client, status::updates(&observed, &resolved, &now)).await {
                 tracing::warn!(%error, "Cannot write the status of a Gateway; will retry.");
                 tokio::time::sleep(RETRY).await;
                 let _ = changed.try_send(());
@@ -107,8 +131,16 @@ fn jiff_now() -> k8s_openapi::jiff::Timestamp {
     k8s_openapi::jiff::Timestamp::from_second(now.as_second()).unwrap_or(now)
 }
 
+fn all<K>(client: &Client, changed: &mpsc::Sender<()>, watches: &mut Vec<BoxStream<'static, ()>>) -> Store<K>
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
+{
+    watch(client, Selection::of::<K>(), changed, watches)
+}
+
 fn watch<K>(
     client: &Client,
+    selection: Selection,
     changed: &mpsc::Sender<()>,
     watches: &mut Vec<BoxStream<'static, ()>>,
 ) -> Store<K>
@@ -117,7 +149,7 @@ where
 {
     let (reader, writer) = reflector::store();
     let changed = changed.clone();
-    let stream = longboat_watch::decoded::<K>(client, &Selection::of::<K>())
+    let stream = longboat_watch::decoded::<K>(client, &selection)
         .reflect(writer)
         .map(move |event| match event {
             // A new list is only signalled when it is complete. Otherwise the gateway would see a partial cluster.
@@ -135,12 +167,19 @@ where
 }
 
 async fn report(client: &Client, updates: Updates) -> Result<(), kube::Error> {
-    let Updates { classes, gateways, routes, pools } = updates;
+    let Updates { classes, gateways, listener_sets, routes, pools, policies } = updates;
     for class in classes {
         write(&Api::<GatewayClass>::all(client.clone()), &class.metadata, &class.status).await?;
     }
     for gateway in gateways {
         write(&namespaced::<Gateway>(client, &gateway.metadata), &gateway.metadata, &gateway.status).await?;
+    }
+    for set in listener_sets {
+        write(&namespaced::<ListenerSet>(client, &set.metadata), &set.metadata, &set.status).await?;
+    }
+    for policy in policies {
+        let api = namespaced::<BackendTLSPolicy>(client, &policy.metadata);
+        write(&api, &policy.metadata, &policy.status).await?;
     }
     for route in routes {
         write(&namespaced::<HTTPRoute>(client, &route.metadata), &route.metadata, &route.status).await?;
@@ -164,7 +203,12 @@ async fn write<K>(api: &Api<K>, metadata: &ObjectMeta, status: &impl Serialize) 
 where
     K: Metadata<Ty = ObjectMeta> + Clone + Debug + DeserializeOwned,
 {
-    let body = json!({"metadata": {"resourceVersion": metadata.resource_version}, "status": status});
+    let mut body = json!({"metadata": {"resourceVersion": metadata.resource_version}, "status": status});
+    for field in OPTIONAL_FIELDS {
+        if body["status"][field].is_null() {
+            body["status"][field] = serde_json::Value::Null;
+        }
+    }
     let name = metadata.name.as_deref().unwrap_or_default();
     match api.patch_status(name, &PatchParams::default(), &Patch::Merge(body)).await {
         Ok(_) => Ok(()),
@@ -187,6 +231,11 @@ impl Stores {
             slices: self.slices.state(),
             pods: self.pods.state(),
             inference: self.inference.state(),
+            listener_sets: self.listener_sets.state(),
+            grants: self.grants.state(),
+            secrets: self.secrets.state(),
+            tls_policies: self.tls_policies.state(),
+            config_maps: self.config_maps.state(),
         }
     }
 }

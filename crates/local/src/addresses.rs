@@ -1,6 +1,9 @@
 //! Loopback addresses of a local cluster. Several clusters on one machine must use different addresses.
 
-use std::net::{Ipv4Addr, TcpListener};
+use std::{
+    net::{Ipv4Addr, TcpListener},
+    ops::RangeInclusive,
+};
 
 use longboat_node::AddressRange;
 
@@ -31,8 +34,14 @@ impl Block {
     /// Returns the addresses of pods.
     pub(crate) fn pods(&self) -> AddressRange {
         let octet = 64 + self.index;
-        let range = AddressRange::new(Ipv4Addr::new(127, octet, 0, 1), Ipv4Addr::new(127, octet, 255, 253));
+        let range = AddressRange::new(Ipv4Addr::new(127, octet, 0, 1), Ipv4Addr::new(127, octet, 254, 255));
         range.unwrap_or_default()
+    }
+
+    /// Returns the addresses of Gateways.
+    pub(crate) fn gateways(&self) -> RangeInclusive<Ipv4Addr> {
+        let octet = 64 + self.index;
+        Ipv4Addr::new(127, octet, 255, 1)..=Ipv4Addr::new(127, octet, 255, 253)
     }
 
     /// Returns the range of cluster IPs of Services: first address and prefix length.

@@ -1,6 +1,8 @@
 //! Installs what a cluster has before the first manifest: CRDs, the system namespace, platform settings, the default gateway
 //! and the presets.
 
+use std::net::SocketAddr;
+
 use kube::Client;
 use longboat_api::names::DEFAULT_SYSTEM_NAMESPACE;
 use longboat_compose::{
@@ -9,7 +11,7 @@ use longboat_compose::{
 };
 use longboat_key::Namespace;
 use longboat_manifest::{self as manifest, ManifestError};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::apply::{self, ApplyError, Owner};
 
@@ -24,6 +26,9 @@ const CONTROLLER: &str = include_str!("objects/controller.yaml");
 
 /// Kinds that llm-d's endpoint pickers read, so that manifests with such objects can be applied.
 const PICKER_KINDS: &str = include_str!("objects/picker-kinds.yaml");
+
+/// Kinds of the Gateway API that only the gateway reads.
+const GATEWAY_KINDS: &str = include_str!("objects/gateway-kinds.yaml");
 
 /// Why the initial objects cannot be installed.
 #[derive(Debug, thiserror::Error)]
@@ -42,19 +47,24 @@ pub enum BootstrapError {
     Print(#[from] serde_json::Error),
 }
 
-/// Installs all objects, or updates those in a kept state. `port` is the gateway's port.
-pub(crate) async fn install(client: &Client, port: u16) -> Result<(), BootstrapError> {
+/// Installs all objects, or updates those in a kept state. `gateway` is the address of the gateway.
+pub(crate) async fn install(client: &Client, gateway: SocketAddr) -> Result<(), BootstrapError> {
     let foreign = longboat_api::crd::foreign().into_iter().chain(longboat_api::crd::optional());
     let crds = longboat_api::crd::own().into_iter().chain(foreign).chain(longboat_api::crd::runtimes());
     for crd in crds.filter(|crd| crd["spec"]["group"] != OLD_POOL_GROUP) {
         apply::one(client, Owner::Up, None, crd).await?;
     }
-    for definition in manifest::parse("picker-kinds", PICKER_KINDS)? {
-        apply::one(client, Owner::Up, None, definition.object).await?;
+    for (origin, text) in [("picker-kinds", PICKER_KINDS), ("gateway-kinds", GATEWAY_KINDS)] {
+        for definition in manifest::parse(origin, text)? {
+            apply::one(client, Owner::Up, None, definition.object).await?;
+        }
     }
     let platform = manifest::parse("platform", PLATFORM)?.into_iter().map(|mut document| {
         if document.object["kind"] == "Gateway" {
-            document.object["spec"]["listeners"][0]["port"] = Value::from(port);
+            document.object["spec"]["listeners"][0]["port"] = Value::from(gateway.port());
+            // Its own address would be another one.
+            document.object["spec"]["addresses"] =
+                json!([{"type": "IPAddress", "value": gateway.ip().to_string()}]);
         }
         if document.object["kind"] == "ConfigMap" {
             document.object["data"]["autoscaling-wva-controller-config"] = Value::from(PROMETHEUS);

@@ -54,6 +54,8 @@ pub struct Options {
     pub strict_scheduling: bool,
     /// Whether pods run without mount namespaces.
     pub rewrite_paths: bool,
+    /// Commands that run in place of images, by the name of the image's repository.
+    pub images: BTreeMap<String, Vec<String>>,
     /// Hosts and origins that may use the gateway, besides programs and web pages of this machine.
     pub guard: Guard,
 }
@@ -162,7 +164,7 @@ impl Local {
         let (api, stop) = (server.clone(), shutdown.clone());
         tasks.spawn(async move { api.run_loops(Loops::default(), stop).await });
         let client = server.client(apply::DEFAULT_NAMESPACE);
-        bootstrap::install(&client, gateway_address.port()).await?;
+        bootstrap::install(&client, gateway_address).await?;
 
         let access = ApiAccess { url: format!("https://{api_address}"), ca_pem: Some(authority.pem()) };
         let kubeconfig_path = state.path().join("kubeconfig");
@@ -175,12 +177,14 @@ impl Local {
         node_options.labels = options.node_labels;
         node_options.strict_scheduling = options.strict_scheduling;
         node_options.rewrite_paths = options.rewrite_paths;
+        node_options.images = options.images;
         node_options.address_range = addresses.pods();
         node_options.remove_state_dir = state.is_temporary();
         let node = Node::start(client.clone(), node_options).await?;
         server.set_pod_access(node.pod_access());
-        let gateway = longboat_gateway::start(client.clone(), gateway_listener, options.guard)
-            .map_err(|source| StartError::Port { what: "gateway", port: options.port, source })?;
+        let gateway =
+            longboat_gateway::start(client.clone(), gateway_listener, addresses.gateways(), options.guard)
+                .map_err(|source| StartError::Port { what: "gateway", port: options.port, source })?;
         tasks.spawn(controller::run(longboat_controller::Args::default(), client.clone(), shutdown.clone()));
         Ok(Self {
             state,

@@ -4,7 +4,7 @@ use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header, request
 use longboat_accept::{Guard, Refusal, Sender};
 
 use super::{answer::refuse, body::ProxyBody};
-use crate::route::Table;
+use crate::route::{Cors, Table};
 
 /// How long a browser may cache the result of a preflight.
 const PREFLIGHT_SECONDS: &str = "600";
@@ -12,40 +12,54 @@ const PREFLIGHT_SECONDS: &str = "600";
 /// Response headers that pages may read.
 const EXPOSED: &str = "x-request-id, x-inference-pod, retry-after";
 
-/// Checks a request's host and origin. The error is the response, after which the connection closes.
-pub(crate) fn admit(head: &Parts, table: &Table, guard: &Guard) -> Result<Sender, Box<Response<ProxyBody>>> {
+/// Checks a request's host and origin. A CORS filter of the route that the request takes decides about origins in its place.
+/// The error is the response, after which the connection closes.
+pub(crate) fn admit(
+    head: &Parts,
+    table: &Table,
+    guard: &Guard,
+    cors: Option<&Cors>,
+) -> Result<Sender, Box<Response<ProxyBody>>> {
     let checked = guard.check(head.version, &head.uri, &head.headers, |host| table.names_host(host));
-    checked.map_err(|refusal| {
-        let message = match &refusal {
-            Refusal::Ambiguous(_) => refusal.to_string(),
-            Refusal::Host(host) => {
-                format!(
-                    "host `{host}` is not allowed: add it with --allow-host, or to the hostnames of a route"
-                )
-            }
-            Refusal::Origin(origin) => {
-                format!(
-                    "pages of origin `{origin}` may not send requests: allow the origin with --cors-origin"
-                )
-            }
-        };
-        let mut response = refuse(refusal.status(), &message);
-        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
-        Box::new(response)
-    })
+    let refusal = match checked {
+        Ok(sender) => return Ok(sender),
+        Err(Refusal::Origin(origin)) if cors.is_some_and(|cors| cors.allows(&origin)) => {
+            return Ok(Sender::Own);
+        }
+        Err(refusal) => refusal,
+    };
+    let message = match &refusal {
+        Refusal::Ambiguous(_) => refusal.to_string(),
+        Refusal::Host(host) => {
+            format!("host `{host}` is not allowed: add it with --allow-host, or to the hostnames of a route")
+        }
+        Refusal::Origin(origin) => {
+            format!("pages of origin `{origin}` may not send requests: allow the origin with --cors-origin")
+        }
+    };
+    let mut response = refuse(refusal.status(), &message);
+    response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    Err(Box::new(response))
 }
 
-/// Returns the response to a CORS preflight, or `None` if the request is not a preflight.
-pub(crate) fn preflight(head: &Parts, sender: Sender) -> Option<Response<ProxyBody>> {
-    if sender != Sender::Listed
-        || head.method != Method::OPTIONS
-        || !head.headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD)
-    {
+/// Returns the response to a CORS preflight, or `None` if the request is not a preflight, or if the back end decides.
+pub(crate) fn preflight(head: &Parts, sender: Sender, cors: Option<&Cors>) -> Option<Response<ProxyBody>> {
+    if head.method != Method::OPTIONS || !head.headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD) {
         return None;
     }
     let mut response = Response::new(ProxyBody::empty());
     *response.status_mut() = StatusCode::NO_CONTENT;
     let headers = response.headers_mut();
+    if let Some(cors) = cors.filter(|_| head.headers.contains_key(header::ORIGIN)) {
+        let origin = head.headers.get(header::ORIGIN).and_then(|origin| origin.to_str().ok());
+        if origin.is_some_and(|origin| cors.allows(origin)) {
+            cors.answer_preflight(&head.headers, headers);
+        }
+        return Some(response);
+    }
+    if sender != Sender::Listed {
+        return None;
+    }
     let asked = |name| head.headers.get(name).cloned();
     let methods = asked(header::ACCESS_CONTROL_REQUEST_METHOD);
     headers.extend(methods.map(|value| (header::ACCESS_CONTROL_ALLOW_METHODS, value)));
@@ -55,7 +69,8 @@ pub(crate) fn preflight(head: &Parts, sender: Sender) -> Option<Response<ProxyBo
     Some(response)
 }
 
-/// Adds CORS headers if the page of the request may read the response. Credentials are never allowed.
+/// Adds CORS headers if the page of the request may read the response. Credentials are never allowed, unless a CORS filter
+/// allows them.
 pub(crate) fn share(asked: Option<HeaderValue>, sender: Sender, headers: &mut HeaderMap) {
     // CORS headers of the back end are dropped: this gateway decides.
     headers.remove(header::ACCESS_CONTROL_ALLOW_ORIGIN);

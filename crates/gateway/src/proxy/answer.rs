@@ -26,7 +26,7 @@ pub(crate) fn failed(error: &SendError) -> Response<ProxyBody> {
     let status = match error {
         SendError::NoEndpoint => StatusCode::SERVICE_UNAVAILABLE,
         SendError::Timeout => StatusCode::GATEWAY_TIMEOUT,
-        SendError::Failed(_) => StatusCode::BAD_GATEWAY,
+        SendError::Failed(_) | SendError::Policy(_) => StatusCode::BAD_GATEWAY,
         SendError::Upload(error) => return body_refused(error),
     };
     tracing::debug!(%error, "No back end accepted a request.");

@@ -1,11 +1,12 @@
 //! Headers between two HTTP connections (RFC 9110 §7.6).
 
-use std::net::SocketAddr;
-
 use http::{HeaderName, HeaderValue, Response, header, request::Parts};
 
+use super::Arrival;
+
 /// Prepares a client's request head for a back end.
-pub(crate) fn for_upstream(head: &mut Parts, peer: SocketAddr) {
+pub(crate) fn for_upstream(head: &mut Parts, arrival: &Arrival) {
+    let peer = arrival.peer;
     longboat_accept::remove_hop_by_hop(&mut head.headers);
     // HTTP/2 has the host in a pseudo-header. HTTP/1.1 to the back end needs the field.
     if let Some(authority) = head.uri.authority()
@@ -19,6 +20,8 @@ pub(crate) fn for_upstream(head: &mut Parts, peer: SocketAddr) {
     if let Ok(value) = HeaderValue::from_str(&chain) {
         head.headers.insert(forwarded, value);
     }
+    let scheme = if arrival.server_name.is_some() { "https" } else { "http" };
+    head.headers.insert(HeaderName::from_static("x-forwarded-proto"), HeaderValue::from_static(scheme));
     longboat_accept::mark_forwarded(&mut head.headers, head.version);
     for name in longboat_extproc::names::STEERING {
         head.headers.remove(name);

@@ -5,22 +5,29 @@ mod answer;
 mod body;
 mod headers;
 mod inference;
+mod mirror;
+mod redirect;
 mod root;
+mod upgrade;
 mod upload;
 mod upstream;
 
 use std::{net::SocketAddr, sync::Arc};
 
 use arc_swap::ArcSwap;
-use http::{HeaderValue, Request, Response, StatusCode, header, request::Parts};
+use http::{HeaderMap, Request, Response, StatusCode, header, request::Parts};
 use hyper::body::Incoming;
-use longboat_accept::{Budget, Guard};
+use longboat_accept::{Budget, Guard, ProtocolSwitch};
 use rand::Rng;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 pub(crate) use self::body::ProxyBody;
-use self::{answer::refuse, inference::Pickers, root::Root, upload::Upload, upstream::Upstream};
-use crate::route::{Backend, Filters, Redirect, RouteMatch, Table, Tables};
+use self::{
+    answer::refuse, inference::Pickers, mirror::Mirrors, redirect::redirected, root::Root, upgrade::Upgrade,
+    upload::Upload, upstream::Upstream,
+};
+use crate::route::{Backend, Filters, RouteMatch, Tables};
 
 /// The most bytes of buffered request bodies: eight of the largest.
 const BODIES: usize = 512 << 20;
@@ -29,11 +36,14 @@ const BODIES: usize = 512 << 20;
 pub(crate) struct Proxy {
     tables: Arc<ArcSwap<Tables>>,
     guard: Guard,
-    upstream: Upstream,
+    upstream: Arc<Upstream>,
     pickers: Pickers,
+    mirrors: Mirrors,
     bodies: Arc<Budget>,
-    /// The port of local mode's own Gateway, which also answers requests that no route matches.
-    front: u16,
+    /// The socket of local mode's own Gateway, which also answers requests that no route matches.
+    front: SocketAddr,
+    /// Ends upgraded connections.
+    shutdown: CancellationToken,
 }
 
 /// The connection on which a request arrived.
@@ -41,16 +51,34 @@ pub(crate) struct Proxy {
 pub(crate) struct Arrival {
     /// The client's address.
     pub(crate) peer: SocketAddr,
-    /// The port to which the client connected.
-    pub(crate) port: u16,
+    /// The socket to which the client connected.
+    pub(crate) local: SocketAddr,
+    /// The name that the client asked for in the TLS handshake; empty if it asked for none. `None` without TLS.
+    pub(crate) server_name: Option<Arc<str>>,
+    /// Must be switched before the connection changes to another protocol.
+    pub(crate) switch: ProtocolSwitch,
 }
 
 // === impl Proxy ===
 
 impl Proxy {
-    pub(crate) fn new(tables: Arc<ArcSwap<Tables>>, guard: Guard, front: u16) -> Self {
-        let bodies = Budget::new(BODIES);
-        Self { tables, guard, upstream: Upstream::new(), pickers: Pickers::new(), bodies, front }
+    pub(crate) fn new(
+        tables: Arc<ArcSwap<Tables>>,
+        guard: Guard,
+        front: SocketAddr,
+        shutdown: CancellationToken,
+    ) -> Self {
+        let upstream = Arc::new(Upstream::new());
+        Self {
+            tables,
+            guard,
+            mirrors: Mirrors::new(upstream.clone()),
+            upstream,
+            pickers: Pickers::new(),
+            bodies: Budget::new(BODIES),
+            front,
+            shutdown,
+        }
     }
 
     /// Handles a request. Never fails: an error becomes a response. Dropping the future, or the body of the response,
@@ -58,37 +86,51 @@ impl Proxy {
     pub(crate) async fn handle(&self, request: Request<Incoming>, arrival: &Arrival) -> Response<ProxyBody> {
         let (head, body) = request.into_parts();
         let tables = self.tables.load_full();
-        let table = tables.on(arrival.port);
-        let sender = match admit::admit(&head, table, &self.guard) {
+        let table = tables.on(arrival.local);
+        let found = table.find(&head);
+        let cors = found.as_ref().and_then(|found| found.rule.filters.cors.as_ref());
+        let sender = match admit::admit(&head, table, &self.guard, cors) {
             Ok(sender) => sender,
             Err(refusal) => return *refusal,
         };
-        let asked = head.headers.get(header::ORIGIN).cloned();
-        let mut response = match admit::preflight(&head, sender) {
+        if arrival.server_name.as_ref().is_some_and(|name| table.misdirects(name, &head)) {
+            return refuse(
+                StatusCode::MISDIRECTED_REQUEST,
+                "this connection is for another host: open a new one",
+            );
+        }
+        let cors = cors.cloned();
+        let asked = cors_headers(&head.headers);
+        let mut response = match admit::preflight(&head, sender, cors.as_ref()) {
+            // A CORS filter has answered in full.
+            Some(response) if cors.is_some() => return response,
             Some(response) => response,
-            None => self.answer(&tables, table, head, body, arrival).await,
+            None => self.answer(&tables, found, head, body, arrival).await,
         };
-        admit::share(asked, sender, response.headers_mut());
+        match &cors {
+            Some(cors) => cors.share(&asked, response.headers_mut()),
+            None => admit::share(asked.get(header::ORIGIN).cloned(), sender, response.headers_mut()),
+        }
         response
     }
 
     async fn answer(
         &self,
         tables: &Tables,
-        table: &Table,
+        found: Option<RouteMatch>,
         mut head: Parts,
         body: Incoming,
         arrival: &Arrival,
     ) -> Response<ProxyBody> {
         let mut upload = Upload::new(body, self.bodies.clone());
-        let found = match table.find(&head) {
+        let found = match found {
             Some(found) => found,
-            None if arrival.port != self.front => return unmatched(&head),
-            None => match root::root(tables.directory(), table, arrival.port, &mut head, &mut upload).await {
+            None if arrival.local != self.front => return unmatched(&head),
+            None => match root::root(tables, arrival.local, &mut head, &mut upload).await {
                 Some(Root::Answer(response)) => return response,
-                Some(Root::Route(service)) => {
-                    let Some(found) = table.find(&head) else {
-                        let message = format!("no HTTPRoute on this port routes to service {service}");
+                Some(Root::Route(service, socket)) => {
+                    let Some(found) = tables.on(socket).find(&head) else {
+                        let message = format!("no HTTPRoute on {socket} routes to service {service}");
                         return refuse(StatusCode::NOT_FOUND, &message);
                     };
                     found
@@ -96,11 +138,15 @@ impl Proxy {
                 None => return unmatched(&head),
             },
         };
-        // As in the Gateway API, this timeout covers the whole exchange, and `backend_timeout` one attempt.
+        // As in the Gateway API, this timeout covers the whole exchange, and that of `attempts` one attempt.
         let deadline = found.rule.request_timeout.map(|time| Instant::now() + time);
         // After the rule was chosen, because rules match the headers that the client sent.
-        headers::for_upstream(&mut head, arrival.peer);
-        let answer = self.route(head, upload, &found);
+        let upgrade = Upgrade::take(&mut head);
+        headers::for_upstream(&mut head, arrival);
+        if let Some(upgrade) = &upgrade {
+            upgrade.ask(&mut head.headers);
+        }
+        let answer = self.route(head, upload, &found, arrival);
         let answered = match deadline {
             Some(deadline) => tokio::time::timeout_at(deadline, answer).await,
             None => Ok(answer.await),
@@ -110,39 +156,58 @@ impl Proxy {
         };
         headers::for_client(&mut response);
         found.rule.filters.response.apply(response.headers_mut());
+        if let Some(upgrade) = upgrade {
+            upgrade.connect(&mut response, &arrival.switch, self.shutdown.clone());
+        }
         match deadline {
             Some(deadline) => response.map(|body| body.until(deadline)),
             None => response,
         }
     }
 
-    async fn route(&self, mut head: Parts, upload: Upload, found: &RouteMatch) -> Response<ProxyBody> {
+    async fn route(
+        &self,
+        mut head: Parts,
+        mut upload: Upload,
+        found: &RouteMatch,
+        arrival: &Arrival,
+    ) -> Response<ProxyBody> {
         let rule = &found.rule;
+        let prefix = found.prefix.as_deref();
         if let Some(redirect) = &rule.filters.redirect {
-            return redirected(redirect, &head, found.prefix.as_deref());
+            return redirected(redirect, &head, prefix, arrival);
         }
-        apply(&rule.filters, &mut head, found.prefix.as_deref());
+        apply(&rule.filters, &mut head, prefix);
         let Some(chosen) = rule.choose(|total| rand::rng().random_range(0..total)) else {
             let message = format!("HTTPRoute {} has no back end for this rule", rule.route);
             return refuse(StatusCode::INTERNAL_SERVER_ERROR, &message);
         };
         if let Some(redirect) = &chosen.filters.redirect {
-            return redirected(redirect, &head, found.prefix.as_deref());
+            return redirected(redirect, &head, prefix, arrival);
         }
-        apply(&chosen.filters, &mut head, found.prefix.as_deref());
+        apply(&chosen.filters, &mut head, prefix);
+        let mirrors = rule.mirrors.iter().chain(&chosen.mirrors);
+        if let Err(error) = self.mirrors.copy(mirrors, &head, &mut upload).await {
+            return answer::refused(&error, &mut upload).await;
+        }
         let mut response = match &chosen.backend {
             Err(unresolved) => refuse(StatusCode::INTERNAL_SERVER_ERROR, &unresolved.message),
-            Ok(Backend::Service(endpoints)) => {
-                let sent = self.upstream.send(head, upload, endpoints, rule.backend_timeout).await;
+            Ok(Backend::Service(service)) => {
+                let sent = self.upstream.send(head, upload, service, &rule.attempts).await;
                 sent.unwrap_or_else(|error| answer::failed(&error))
             }
             Ok(Backend::Pool(pool)) => {
-                self.pickers.exchange(&self.upstream, pool, head, upload, rule.backend_timeout).await
+                self.pickers.exchange(&self.upstream, pool, head, upload, rule.attempts.timeout).await
             }
         };
         chosen.filters.response.apply(response.headers_mut());
         response
     }
+}
+
+/// The headers of a request that decide who may read the response.
+fn cors_headers(headers: &HeaderMap) -> HeaderMap {
+    headers.get(header::ORIGIN).map(|origin| (header::ORIGIN, origin.clone())).into_iter().collect()
 }
 
 fn unmatched(head: &Parts) -> Response<ProxyBody> {
@@ -163,31 +228,6 @@ fn apply(filters: &Filters, head: &mut Parts, prefix: Option<&str>) {
         // Scheme and authority are unchanged, so the parts form a valid URI.
         head.uri = http::Uri::from_parts(parts).unwrap_or_default();
     }
-}
-
-fn redirected(redirect: &Redirect, head: &Parts, prefix: Option<&str>) -> Response<ProxyBody> {
-    let host = head
-        .uri
-        .authority()
-        .map(http::uri::Authority::as_str)
-        .or_else(|| head.headers.get(header::HOST)?.to_str().ok());
-    let authority = host.unwrap_or_default();
-    let (name, port) =
-        authority.rsplit_once(':').map_or((authority, None), |(name, port)| (name, port.parse().ok()));
-    let scheme = redirect.scheme.as_deref().unwrap_or("http");
-    let port = redirect.port.or_else(|| redirect.scheme.is_none().then_some(port).flatten());
-    let port = port.filter(|port| !matches!((scheme, port), ("http", 80) | ("https", 443)));
-    let path =
-        head.uri.path_and_query().cloned().unwrap_or_else(|| http::uri::PathAndQuery::from_static("/"));
-    let path = redirect.path.as_ref().and_then(|change| change.apply(&path, prefix)).unwrap_or(path);
-    let port = port.map(|port| format!(":{port}")).unwrap_or_default();
-    let location = format!("{scheme}://{}{port}{path}", redirect.host.as_deref().unwrap_or(name));
-    let mut response = Response::new(ProxyBody::empty());
-    *response.status_mut() = redirect.status;
-    if let Ok(location) = HeaderValue::from_str(&location) {
-        response.headers_mut().insert(header::LOCATION, location);
-    }
-    response
 }
 
 #[cfg(test)]

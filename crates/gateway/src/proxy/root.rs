@@ -1,6 +1,6 @@
 //! Requests that no route matches: the index, the list of models, and requests that are routed by the model in their body.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, net::SocketAddr};
 
 use http::{
     HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, header, request::Parts,
@@ -12,25 +12,27 @@ use serde_json::{Value, json};
 use super::{answer::refused, body::ProxyBody, upload::Upload};
 use longboat_key::Key;
 
-use crate::{front::Directory, route::Table};
+use crate::{front::Directory, route::Tables};
 
 /// How to handle a request to the root.
 pub(super) enum Root {
     /// Send this response.
     Answer(Response<ProxyBody>),
-    /// Route the request to this service: its head was changed so that the service's route matches.
-    Route(Key),
+    /// Route the request to this service, with the table of this socket: its head was changed so that the service's route
+    /// matches.
+    Route(Key, SocketAddr),
 }
 
 /// Handles a request that no route matches. Returns `None` if the path is unknown here, too.
 pub(super) async fn root(
-    directory: &Directory,
-    table: &Table,
-    port: u16,
+    tables: &Tables,
+    own: SocketAddr,
     head: &mut Parts,
     upload: &mut Upload,
 ) -> Option<Root> {
+    let directory = tables.directory();
     let path = head.uri.path();
+    let mut socket = own;
     let reads = head.method == Method::GET || head.method == Method::HEAD;
     match path {
         "/" if reads => return Some(Root::Answer(index(directory, &head.headers))),
@@ -62,7 +64,8 @@ pub(super) async fn root(
     else {
         return Some(Root::Answer(unknown(directory, &model)));
     };
-    let target = if let Some(entrance) = table.entrance(port, service, path) {
+    let target = if let Some(entrance) = tables.entrance(service, path) {
+        socket = entrance.socket;
         if let Some(host) = entrance.host.and_then(|host| HeaderValue::from_str(&host).ok()) {
             head.headers.insert(header::HOST, host);
         }
@@ -81,7 +84,7 @@ pub(super) async fn root(
     };
     let target: PathAndQuery = target.parse().ok()?;
     head.uri = target.into();
-    Some(Root::Route(service.name.clone()))
+    Some(Root::Route(service.name.clone(), socket))
 }
 
 fn with_query(path: String, query: Option<&str>) -> String {

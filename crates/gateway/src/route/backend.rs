@@ -1,12 +1,17 @@
 //! Resolves back end references.
 
-use std::net::SocketAddr;
+use std::{net::SocketAddr, sync::Arc};
 
 use longboat_api::foreign::{inferencepool::InferencePool, reference::BackendObjectReference};
 
 use longboat_key::{Key, Name, Namespace};
 
-use crate::{RoutingInputs, observed::is_of};
+use crate::{
+    RoutingInputs,
+    grants::Referrer,
+    observed::is_of,
+    tls_policies::{self, TlsSettings},
+};
 
 /// API group of the InferencePools that are served.
 pub(crate) const POOL_GROUP: &str = "inference.networking.k8s.io";
@@ -15,9 +20,30 @@ pub(crate) const POOL_GROUP: &str = "inference.networking.k8s.io";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Backend {
     /// A Service. Any endpoint may serve a request.
-    Service(Vec<SocketAddr>),
+    Service(ServiceBackend),
     /// An InferencePool. Its picker chooses the endpoint.
     Pool(Pool),
+}
+
+/// A resolved port of a Service.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ServiceBackend {
+    /// Ready endpoints.
+    pub(crate) endpoints: Vec<SocketAddr>,
+    pub(crate) link: Link,
+}
+
+/// How to talk to an endpoint.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Link {
+    /// HTTP/1.1.
+    Http,
+    /// HTTP/2 without TLS.
+    H2c,
+    /// HTTP/1.1 over TLS.
+    Tls(Arc<TlsSettings>),
+    /// Not at all, because the policy for connections to it cannot be used.
+    Refused(String),
 }
 
 /// A resolved InferencePool.
@@ -49,34 +75,45 @@ impl Backend {
     ) -> Result<Self, BackendError> {
         let within = reference.namespace.as_deref().map_or(namespace, Namespace);
         let name = Key::new(within, Name(&reference.name));
-        if within != namespace {
-            // The gateway does not read ReferenceGrants, so nothing can permit this reference.
-            let message =
-                format!("{name} is in another namespace, and this gateway does not support ReferenceGrant");
-            return Err(BackendError { reason: "RefNotPermitted", message });
-        }
         let group = reference.group.as_deref().unwrap_or_default();
         let kind = reference.kind.as_deref().unwrap_or("Service");
-        let missing = |message| BackendError { reason: "BackendNotFound", message };
-        match (group, kind) {
-            ("", "Service") => {
-                let port = reference.port.unwrap_or_default();
-                let endpoints = observed.service_endpoints(&name, port);
-                endpoints
-                    .map(Self::Service)
-                    .ok_or_else(|| missing(format!("there is no Service {name} with port {port}")))
-            }
-            (POOL_GROUP, "InferencePool") => {
-                let pool = observed.pools.iter().find(|pool| is_of(&pool.metadata, &name));
-                let pool = pool.ok_or_else(|| missing(format!("there is no InferencePool {name}")))?;
-                Ok(Self::Pool(Pool::new(observed, name, pool)))
-            }
-            _ => {
-                let message = format!("back ends of kind {kind} in group \"{group}\" are not supported");
-                Err(BackendError { reason: "InvalidKind", message })
-            }
+        if !matches!((group, kind), ("", "Service") | (POOL_GROUP, "InferencePool")) {
+            let message = format!("back ends of kind {kind} in group \"{group}\" are not supported");
+            return Err(BackendError { reason: "InvalidKind", message });
         }
+        if !observed.permits(Referrer { kind: "HTTPRoute", namespace }, (group, kind), &name) {
+            let message = format!(
+                "no ReferenceGrant in namespace {within} permits HTTPRoutes of namespace {namespace} to refer to \
+                 {kind} {name}"
+            );
+            return Err(BackendError { reason: "RefNotPermitted", message });
+        }
+        let missing = |message| BackendError { reason: "BackendNotFound", message };
+        if group == POOL_GROUP {
+            let pool = observed.pools.iter().find(|pool| is_of(&pool.metadata, &name));
+            let pool = pool.ok_or_else(|| missing(format!("there is no InferencePool {name}")))?;
+            return Ok(Self::Pool(Pool::new(observed, name, pool)));
+        }
+        let port = reference.port.unwrap_or_default();
+        let found = observed.service_port(&name, port).zip(observed.service_endpoints(&name, port));
+        let (port, endpoints) =
+            found.ok_or_else(|| missing(format!("there is no Service {name} with port {port}")))?;
+        let link = match tls_policies::settings(observed, &name, port.name.as_deref()) {
+            Some(Ok(settings)) => Link::Tls(settings),
+            Some(Err(message)) => Link::Refused(message),
+            None if port.app_protocol.as_deref() == Some("kubernetes.io/h2c") => Link::H2c,
+            None => Link::Http,
+        };
+        Ok(Self::Service(ServiceBackend { endpoints, link }))
     }
+}
+
+/// Returns the Service to which a reference of a route leads.
+pub(crate) fn service_key(namespace: Namespace<&str>, reference: &BackendObjectReference) -> Option<Key> {
+    let group = reference.group.as_deref().unwrap_or_default();
+    let kind = reference.kind.as_deref().unwrap_or("Service");
+    let within = reference.namespace.as_deref().map_or(namespace, Namespace);
+    ((group, kind) == ("", "Service")).then(|| Key::new(within, Name(&reference.name)))
 }
 
 // === impl Pool ===

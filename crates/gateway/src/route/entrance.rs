@@ -1,15 +1,16 @@
 //! How a client reaches an API behind a route: the routing table, read from its end. Pure functions.
 
-use std::sync::Arc;
+use std::{net::SocketAddr, sync::Arc};
 
 use http::{HeaderName, Method, Request, header, request::Parts, uri::PathAndQuery};
 use longboat_api::v1alpha2::LLMInferenceService;
 use longboat_key::Key;
 
 use super::{
-    Backend, Entry, Filters, Rule, Table, Tables, Weighted,
+    Backend, Filters, Rule, Table, Tables, Weighted,
     filter::PathChange,
     matching::{HeaderValue, Matcher, Path},
+    table::Entry,
 };
 use crate::front::PublishedService;
 
@@ -17,10 +18,10 @@ use crate::front::PublishedService;
 const WILDCARD: &str = "inference";
 
 /// A request that a route sends to an API.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Entrance {
-    /// The port of the gateway.
-    pub port: u16,
+    /// The address and port of the gateway.
+    pub socket: SocketAddr,
     /// The host that the route requires, if it requires one.
     pub host: Option<String>,
     /// The path and query.
@@ -32,24 +33,26 @@ pub struct Entrance {
 // === impl Tables ===
 
 impl Tables {
-    /// Returns a POST request that a route of the service sends to `api`, a path such as `/v1/chat/completions`.
-    fn entrance(&self, service: &PublishedService, api: &str) -> Option<Entrance> {
+    /// Returns a POST request that a route of the service sends to `api`, a path such as `/v1/chat/completions`. Prefers the
+    /// request that the URL of the service describes.
+    pub(crate) fn entrance(&self, service: &PublishedService, api: &str) -> Option<Entrance> {
         let stated = service.url.as_ref().and_then(http::Uri::port_u16);
-        let mut ports = stated.into_iter().chain(self.by_port.keys().copied());
-        ports.find_map(|port| self.on(port).entrance(port, service, api))
+        let (first, others): (Vec<_>, Vec<_>) =
+            self.plain().partition(|(socket, _)| Some(socket.port()) == stated);
+        first.into_iter().chain(others).find_map(|(socket, table)| table.entrance(*socket, service, api))
     }
 }
 
 // === impl Table ===
 
 impl Table {
-    /// Like [`Tables::entrance`], on one port. Prefers the request that the URL of the service describes.
-    pub(crate) fn entrance(&self, port: u16, service: &PublishedService, api: &str) -> Option<Entrance> {
+    fn entrance(&self, socket: SocketAddr, service: &PublishedService, api: &str) -> Option<Entrance> {
         let leads = |entrance: &Entrance| self.leads_to(entrance, &service.routes, api);
-        let stated = service.stated(port, api).filter(leads);
+        let stated = service.stated(socket, api).filter(leads);
         stated.or_else(|| {
-            let entries = self.entries.iter().filter(|entry| service.routes.contains(&entry.rule.route));
-            entries.filter_map(|entry| entry.entrance(port, api)).find(leads)
+            let entries = self.entries().filter(|entry| service.routes.contains(&entry.rule.route));
+            // Entries come in no order.
+            entries.filter_map(|entry| entry.entrance(socket, api)).filter(leads).min()
         })
     }
 
@@ -76,12 +79,12 @@ impl Rule {
             backend.weight > 0
                 && match &backend.backend {
                     Ok(Backend::Pool(_)) => true,
-                    Ok(Backend::Service(endpoints)) => !endpoints.is_empty(),
+                    Ok(Backend::Service(service)) => !service.endpoints.is_empty(),
                     Err(_) => false,
                 }
         };
         let backend = self.backends.iter().find(serves)?;
-        let filters: [&Filters; 2] = [&self.filters, &backend.filters];
+        let filters: [&Filters; 2] = [&*self.filters, &*backend.filters];
         if filters.iter().any(|filters| filters.redirect.is_some()) {
             return None;
         }
@@ -93,7 +96,7 @@ impl Rule {
 
 impl Entry {
     /// Returns the request that this entry would send to `api`. Another entry may take it, so the caller checks it.
-    fn entrance(&self, port: u16, api: &str) -> Option<Entrance> {
+    fn entrance(&self, socket: SocketAddr, api: &str) -> Option<Entrance> {
         let changes = self.rule.changes()?;
         let path = match (&self.matcher.path, changes.as_slice()) {
             (Path::Prefix(_), []) => api.to_owned(),
@@ -115,7 +118,7 @@ impl Entry {
             HeaderValue::Regex(_) => None,
         };
         let headers = headers.iter().map(value).collect::<Option<_>>()?;
-        Some(Entrance { port, host, path, headers })
+        Some(Entrance { socket, host, path, headers })
     }
 }
 
@@ -151,8 +154,10 @@ mod tests {
 
     use serde_json::{Value, json};
 
-    use super::{super::tests::observed, *};
-    use crate::ports::Ports;
+    use super::{
+        super::tests::{observed, tables},
+        *,
+    };
 
     const CHAT: &str = "/v1/chat/completions";
 
@@ -173,7 +178,7 @@ mod tests {
             "status": {"url": url, "router": {"gateways": gateways}},
         }))
         .unwrap();
-        Tables::new(&observed, &Ports::only(address, 8080)).entrance(&PublishedService::new(&service), api)
+        tables(&observed, SocketAddr::new(address, 8080)).entrance(&PublishedService::new(&service), api)
     }
 
     fn path(rules: &Value, api: &str) -> Option<String> {
@@ -229,7 +234,7 @@ mod tests {
         rule["matches"][0]["queryParams"] = json!([{"name": "tenant", "value": "b c"}]);
         let entrance = found(&json!([rule]), &json!(["*.example.com"]), "http://inference.example.com/");
         let expected = Entrance {
-            port: 8080,
+            socket: "127.0.0.1:8080".parse().unwrap(),
             host: Some("inference.example.com".into()),
             path: format!("{CHAT}?tenant=b+c"),
             headers: vec![("x-model".into(), "a".into())],
@@ -256,6 +261,6 @@ mod tests {
         // A name has no port; the gateway's ports are tried.
         let found = found(&rules, &json!(["a.example.com"]), "http://a.example.com/b").unwrap();
         let expected = ("/b/v1/chat/completions", Some("a.example.com"), 8080);
-        assert_eq!((found.path.as_str(), found.host.as_deref(), found.port), expected);
+        assert_eq!((found.path.as_str(), found.host.as_deref(), found.socket.port()), expected);
     }
 }

@@ -2,6 +2,10 @@
 
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, uri::PathAndQuery};
 use longboat_api::foreign::httproute_filter::{HTTPHeaderFilter, HTTPPathModifier, HTTPRouteFilter};
+use longboat_api::foreign::reference::BackendObjectReference;
+use serde::Deserialize;
+
+use super::cors::Cors;
 
 /// All changes that a rule or back end makes to a request or its response.
 #[derive(Debug, Default, PartialEq)]
@@ -11,6 +15,7 @@ pub(crate) struct Filters {
     pub(crate) path: Option<PathChange>,
     pub(crate) host: Option<HeaderValue>,
     pub(crate) redirect: Option<Redirect>,
+    pub(crate) cors: Option<Cors>,
 }
 
 /// Header changes. They are applied in the order set, add, remove.
@@ -40,11 +45,63 @@ pub(crate) struct Redirect {
     pub(crate) status: StatusCode,
 }
 
+/// The filters of rules that are implemented.
+pub(super) const OF_RULES: [&str; 6] = [
+    "RequestHeaderModifier",
+    "ResponseHeaderModifier",
+    "URLRewrite",
+    "RequestRedirect",
+    "RequestMirror",
+    "CORS",
+];
+/// The filters of back ends that are implemented.
+pub(super) const OF_BACK_ENDS: [&str; 5] =
+    ["RequestHeaderModifier", "ResponseHeaderModifier", "URLRewrite", "RequestRedirect", "RequestMirror"];
+
 /// Returns the filters that are not implemented, by field path.
-pub(crate) fn unsupported(filters: &[HTTPRouteFilter], at: &str) -> Vec<String> {
-    let known = ["RequestHeaderModifier", "ResponseHeaderModifier", "URLRewrite", "RequestRedirect"];
-    let unknown = filters.iter().enumerate().filter(|(_, filter)| !known.contains(&filter.type_.as_str()));
+pub(super) fn unsupported(filters: &[HTTPRouteFilter], at: &str, known: &[&str]) -> Vec<String> {
+    let readable = |filter: &HTTPRouteFilter| match filter.type_.as_str() {
+        "CORS" => filter.others.get("cors").and_then(Cors::new).is_some(),
+        "RequestMirror" => MirrorSpec::of(filter).is_some(),
+        _ => true,
+    };
+    let unknown = filters
+        .iter()
+        .enumerate()
+        .filter(|(_, filter)| !known.contains(&filter.type_.as_str()) || !readable(filter));
     unknown.map(|(index, filter)| format!("{at}.filters[{index}] ({})", filter.type_)).collect()
+}
+
+/// A copy of requests to another back end.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct MirrorSpec {
+    pub(super) backend_ref: BackendObjectReference,
+    percent: Option<u32>,
+    fraction: Option<Fraction>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+struct Fraction {
+    numerator: u32,
+    denominator: Option<u32>,
+}
+
+// === impl MirrorSpec ===
+
+impl MirrorSpec {
+    pub(super) fn of(filter: &HTTPRouteFilter) -> Option<Self> {
+        Self::deserialize(filter.others.get("requestMirror")?).ok()
+    }
+
+    /// Returns the share of requests to copy, as numerator and denominator.
+    pub(super) fn share(&self) -> (u32, u32) {
+        match (&self.fraction, self.percent) {
+            (Some(fraction), _) => (fraction.numerator, fraction.denominator.unwrap_or(100).max(1)),
+            (None, Some(percent)) => (percent, 100),
+            (None, None) => (1, 1),
+        }
+    }
 }
 
 // === impl Filters ===
@@ -62,6 +119,9 @@ impl Filters {
             if let Some(rewrite) = &filter.url_rewrite {
                 compiled.path = rewrite.path.as_ref().and_then(PathChange::new);
                 compiled.host = rewrite.hostname.as_ref().and_then(|host| HeaderValue::from_str(host).ok());
+            }
+            if let Some(cors) = filter.others.get("cors").and_then(Cors::new) {
+                compiled.cors = Some(cors);
             }
             if let Some(redirect) = &filter.request_redirect {
                 let status = redirect.status_code.and_then(|code| u16::try_from(code).ok());

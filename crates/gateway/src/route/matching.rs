@@ -1,4 +1,4 @@
-//! Matches a request against one `matches` entry, and orders entries by precedence.
+//! Matches a request against one `matches` entry, and orders entries of the same path by precedence.
 
 use http::{HeaderName, Method, request::Parts};
 use longboat_api::foreign::httproute::{HTTPHeaderMatch, HTTPRouteMatch};
@@ -31,8 +31,8 @@ pub(crate) struct Matcher {
     method: Option<Method>,
 }
 
-/// The specificity of an entry, in the Gateway API's order of precedence.
-pub(crate) type Rank = (bool, usize, bool, usize, usize);
+/// The specificity of an entry among those of the same path, in the Gateway API's order of precedence.
+pub(crate) type Rank = (bool, usize, usize);
 
 /// Returns the parts of an entry that are not implemented, such as paths by regular expression.
 pub(crate) fn unsupported(matching: &HTTPRouteMatch, at: &str) -> Vec<String> {
@@ -136,11 +136,7 @@ impl Matcher {
     }
 
     pub(crate) fn rank(&self) -> Rank {
-        let (exact, length) = match &self.path {
-            Path::Exact(path) => (true, path.len()),
-            Path::Prefix(path) => (false, path.len()),
-        };
-        (exact, length, self.method.is_some(), self.headers.len(), self.query.len())
+        (self.method.is_some(), self.headers.len(), self.query.len())
     }
 }
 

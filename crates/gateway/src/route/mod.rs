@@ -1,206 +1,182 @@
-//! The routing table. It is compiled from the objects in advance, so that requests need no lookups in them.
+//! The routing tables. They are compiled from the objects in advance, so that requests need no lookups in them.
 
 mod backend;
+mod cors;
 mod duration;
 mod entrance;
 mod filter;
 mod matching;
+mod parsed;
+mod retry;
+mod table;
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::SocketAddr,
+    sync::Arc,
+    time::Duration,
+};
 
-use longboat_accept::host_matches;
-use longboat_api::foreign::httproute::{HTTPRoute, HTTPRouteRule};
+use longboat_api::foreign::{
+    httproute::{HTTPRoute, HTTPRouteRule},
+    httproute_filter::HTTPRouteFilter,
+};
 use longboat_key::{Key, Namespace};
+use longboat_tls::ServerCertificate;
 
 pub use self::entrance::{Entrance, Routes};
 pub(crate) use self::{
-    backend::{Backend, BackendError, POOL_GROUP, Pool, picker_missing},
+    backend::{Backend, BackendError, Link, POOL_GROUP, Pool, ServiceBackend, picker_missing, service_key},
+    cors::Cors,
     filter::{Filters, Redirect},
-    matching::Matcher,
+    parsed::{ParsedRoute, RouteParser},
+    retry::Retry,
+    table::{RouteMatch, Table},
 };
-use crate::{
-    RoutingInputs,
-    attach::{Attachment, attach},
-    front::Directory,
-    ports::Ports,
-};
+use self::{filter::MirrorSpec, parsed::ParsedRule, table::Entry};
+use crate::{RoutingInputs, front::Directory, ports::Ports, resolved::Resolved};
 
-/// The routing tables of all ports.
+/// The routing tables of all sockets.
 #[derive(Debug, Default)]
 pub(crate) struct Tables {
-    by_port: BTreeMap<u16, Table>,
-    /// The empty table, for a port that has just been opened.
+    by_socket: BTreeMap<SocketAddr, Table>,
+    /// The empty table, for a socket that has just been opened.
     none: Table,
     directory: Directory,
 }
 
-/// All rules of a port in the order in which they are tried: the most specific first.
-#[derive(Debug, Default)]
-pub(crate) struct Table {
-    entries: Vec<Entry>,
-}
-
-/// One entry of `matches` for one host name of its route, because the precedence of a route depends on the host name that
-/// matches.
-#[derive(Debug)]
-struct Entry {
-    /// `None` for any host.
-    host: Option<String>,
-    matcher: Arc<Matcher>,
-    rule: Arc<Rule>,
-}
-
 /// How to handle requests that match.
-#[derive(Debug, PartialEq)]
+#[derive(Debug)]
 pub(crate) struct Rule {
     pub(crate) route: Key,
-    pub(crate) filters: Filters,
+    pub(crate) filters: Arc<Filters>,
+    pub(crate) mirrors: Vec<Mirror>,
     pub(crate) backends: Vec<Weighted>,
     /// Timeout of the whole exchange.
     pub(crate) request_timeout: Option<Duration>,
+    pub(crate) attempts: Attempts,
+}
+
+/// How often and how long back ends are tried.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Attempts {
     /// Timeout until a back end begins to answer.
-    pub(crate) backend_timeout: Option<Duration>,
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) retry: Option<Retry>,
 }
 
 /// A back end with its weight.
-#[derive(Debug, PartialEq)]
+#[derive(Debug)]
 pub(crate) struct Weighted {
     pub(crate) weight: u32,
     pub(crate) backend: Result<Backend, BackendError>,
-    pub(crate) filters: Filters,
+    pub(crate) filters: Arc<Filters>,
+    pub(crate) mirrors: Vec<Mirror>,
 }
 
-/// A matching rule, and the path prefix that a rewrite may replace.
+/// A back end that gets copies of requests.
 #[derive(Debug)]
-pub(crate) struct RouteMatch {
-    pub(crate) rule: Arc<Rule>,
-    pub(crate) prefix: Option<String>,
+pub(crate) struct Mirror {
+    pub(crate) backend: Backend,
+    /// The share of the requests, as numerator and denominator.
+    pub(crate) share: (u32, u32),
 }
 
 // === impl Tables ===
 
 impl Tables {
-    /// Compiles the tables of these ports.
-    pub(crate) fn new(observed: &RoutingInputs, ports: &Ports) -> Self {
-        let table = |port: &u16| (*port, Table::new(observed, &Ports::only(ports.address, *port)));
-        Self {
-            by_port: ports.open.iter().map(table).collect(),
-            none: Table::default(),
-            directory: Directory::new(observed.inference.iter().map(AsRef::as_ref)),
+    /// Compiles the tables of all open sockets.
+    pub(crate) fn new(observed: &RoutingInputs, ports: &Ports, resolved: &Resolved) -> Self {
+        let mut by_socket: BTreeMap<SocketAddr, Table> =
+            ports.open().map(|socket| (socket, Table::default())).collect();
+        for gateway in &resolved.gateways {
+            for listener in &gateway.listeners {
+                for socket in gateway.sockets(listener) {
+                    if let Some(table) = by_socket.get_mut(&socket) {
+                        table.listener(listener.host.as_deref(), &listener.certificates);
+                    }
+                }
+            }
         }
+        for route in &resolved.routes {
+            // Listeners of several Gateways may share a socket and a host name.
+            let mut places: BTreeMap<(SocketAddr, Option<&str>), BTreeSet<Option<&str>>> = BTreeMap::new();
+            for attached in route.listeners() {
+                let gateway = &resolved.gateways[attached.gateway];
+                let listener = &gateway.listeners[attached.listener];
+                for socket in gateway.sockets(listener) {
+                    let hosts = places.entry((socket, listener.host.as_deref())).or_default();
+                    if attached.hosts.is_empty() {
+                        hosts.insert(None);
+                    }
+                    hosts.extend(attached.hosts.iter().map(|host| Some(host.as_str())));
+                }
+            }
+            if places.is_empty() {
+                continue;
+            }
+            let spec = &route.parsed.route.spec;
+            for (rule, parsed) in spec.rules.iter().zip(&route.parsed.rules) {
+                let compiled = Arc::new(Rule::new(observed, &route.parsed, rule, parsed));
+                for ((socket, listener), hosts) in &places {
+                    let Some(table) = by_socket.get_mut(socket) else { continue };
+                    let listener = table.listener(*listener, &[]);
+                    for (host, matcher) in hosts
+                        .iter()
+                        .flat_map(|host| parsed.matchers.iter().map(move |matcher| (host, matcher)))
+                    {
+                        let (matcher, rule) = (matcher.clone(), compiled.clone());
+                        listener.add(Entry { host: host.map(ToOwned::to_owned), matcher, rule });
+                    }
+                }
+            }
+        }
+        by_socket.values_mut().for_each(Table::sort);
+        let directory = Directory::new(observed.inference.iter().map(AsRef::as_ref));
+        Self { by_socket, none: Table::default(), directory }
     }
 
-    /// Returns the table of a port.
-    pub(crate) fn on(&self, port: u16) -> &Table {
-        self.by_port.get(&port).unwrap_or(&self.none)
+    /// Returns the table of a socket.
+    pub(crate) fn on(&self, socket: SocketAddr) -> &Table {
+        self.by_socket.get(&socket).unwrap_or(&self.none)
+    }
+
+    /// The sockets without TLS.
+    fn plain(&self) -> impl Iterator<Item = (&SocketAddr, &Table)> {
+        self.by_socket.iter().filter(|(_, table)| !table.is_tls())
     }
 
     /// Returns the directory of services, for requests that no route matches.
     pub(crate) fn directory(&self) -> &Directory {
         &self.directory
     }
-}
 
-// === impl Table ===
-
-impl Table {
-    /// Compiles every route that is attached to a listener on one of these ports.
-    pub(crate) fn new(observed: &RoutingInputs, ports: &Ports) -> Self {
-        let mut entries = Vec::new();
-        let mut routes: Vec<_> = observed.routes.iter().collect();
-        // Among equal matches the oldest route wins, then the first by name.
-        routes.sort_by_cached_key(|route| {
-            (route.metadata.creation_timestamp.as_ref().map(|time| time.0), Key::of(route.as_ref()))
-        });
-        for route in routes {
-            let mut hosts = Vec::new();
-            for parent in &route.spec.parent_refs {
-                if let Attachment::Attached(listeners) = attach(observed, ports, route, parent) {
-                    hosts.extend(listeners.into_iter().map(|(_, hosts)| hosts));
-                }
-            }
-            if hosts.is_empty() || !unsupported(route).is_empty() {
-                continue;
-            }
-            // A listener without host names accepts all host names.
-            let hosts: Vec<_> = if hosts.iter().any(Vec::is_empty) {
-                vec![None]
-            } else {
-                hosts.concat().into_iter().map(Some).collect()
-            };
-            for rule in &route.spec.rules {
-                let compiled = Arc::new(Rule::new(observed, route, rule));
-                let anything = [longboat_api::foreign::httproute::HTTPRouteMatch::default()];
-                let wanted = if rule.matches.is_empty() { &anything[..] } else { &rule.matches[..] };
-                for matching in wanted {
-                    let matcher = Arc::new(Matcher::new(matching));
-                    entries.extend(hosts.iter().map(|host| Entry {
-                        host: host.clone(),
-                        matcher: matcher.clone(),
-                        rule: compiled.clone(),
-                    }));
-                }
-            }
-        }
-        // The sort is stable: equally specific entries keep the order above.
-        entries.sort_by(|a, b| {
-            host_rank(b.host.as_deref())
-                .cmp(&host_rank(a.host.as_deref()))
-                .then_with(|| b.matcher.rank().cmp(&a.matcher.rank()))
-        });
-        Self { entries }
+    /// Returns the certificate for a TLS client that asks for this name.
+    pub(crate) fn certificate(&self, socket: SocketAddr, name: Option<&str>) -> Option<ServerCertificate> {
+        self.on(socket).certificate(name)
     }
-
-    /// Whether a route has this host name.
-    pub(crate) fn names_host(&self, host: &str) -> bool {
-        self.entries.iter().filter_map(|entry| entry.host.as_ref()).any(|pattern| host_matches(pattern, host))
-    }
-
-    /// Finds the rule for a request.
-    pub(crate) fn find(&self, head: &http::request::Parts) -> Option<RouteMatch> {
-        let host = host(head);
-        let entry = self.entries.iter().find(|entry| {
-            entry.host.as_ref().is_none_or(|pattern| host_matches(pattern, host))
-                && entry.matcher.matches(head)
-        })?;
-        Some(RouteMatch { rule: entry.rule.clone(), prefix: entry.matcher.prefix().map(Into::into) })
-    }
-}
-
-/// The precedence of a host name: an exact one comes before a wildcard, and a longer one before a shorter one.
-fn host_rank(host: Option<&str>) -> (bool, usize) {
-    host.map_or((false, 0), |host| (!host.starts_with('*'), host.len()))
-}
-
-fn host(head: &http::request::Parts) -> &str {
-    let header = || head.headers.get(http::header::HOST).and_then(|host| host.to_str().ok());
-    let authority = head.uri.host().or_else(header).unwrap_or_default();
-    authority.rsplit_once(':').map_or(authority, |(host, _)| host)
 }
 
 // === impl Rule ===
 
 impl Rule {
-    fn new(observed: &RoutingInputs, route: &HTTPRoute, rule: &HTTPRouteRule) -> Self {
-        let namespace = route.metadata.namespace.clone().unwrap_or_default();
-        let timeout = |text: Option<&String>| {
-            text.and_then(|text| duration::parse(text)).filter(|time| !time.is_zero())
-        };
-        let timeouts = rule.timeouts.clone().unwrap_or_default();
+    fn new(observed: &RoutingInputs, route: &ParsedRoute, rule: &HTTPRouteRule, parsed: &ParsedRule) -> Self {
+        let namespace = route.key.namespace.as_deref();
+        let weighted = rule.backend_refs.iter().zip(&parsed.backend_filters);
         Self {
-            route: Key::of(route),
-            filters: Filters::new(&rule.filters),
-            backends: rule
-                .backend_refs
-                .iter()
-                .map(|reference| Weighted {
+            route: route.key.clone(),
+            filters: parsed.filters.clone(),
+            mirrors: mirrors(observed, namespace, &rule.filters),
+            backends: weighted
+                .map(|(reference, filters)| Weighted {
                     weight: reference.weight.map_or(1, |weight| u32::try_from(weight).unwrap_or(0)),
-                    backend: Backend::resolve(observed, Namespace(&namespace), &reference.backend),
-                    filters: Filters::new(&reference.filters),
+                    backend: Backend::resolve(observed, namespace, &reference.backend),
+                    filters: filters.clone(),
+                    mirrors: mirrors(observed, namespace, &reference.filters),
                 })
                 .collect(),
-            request_timeout: timeout(timeouts.request.as_ref()),
-            backend_timeout: timeout(timeouts.backend_request.as_ref()),
+            request_timeout: parsed.request_timeout,
+            attempts: Attempts { timeout: parsed.backend_timeout, retry: parsed.retry.clone() },
         }
     }
 
@@ -221,43 +197,25 @@ impl Rule {
     }
 }
 
-/// Returns the fields of a route that this gateway does not implement, by path. Such a route is refused as a whole, because
-/// ignoring the fields would silently be wrong.
-pub(crate) fn unsupported(route: &HTTPRoute) -> Vec<String> {
-    let mut fields = Vec::new();
-    for (index, rule) in route.spec.rules.iter().enumerate() {
-        let at = format!("spec.rules[{index}]");
-        if rule.retry.is_some() {
-            fields.push(format!("{at}.retry"));
-        }
-        if rule.session_persistence.is_some() {
-            fields.push(format!("{at}.sessionPersistence"));
-        }
-        for (name, text) in [
-            ("request", rule.timeouts.as_ref().and_then(|timeouts| timeouts.request.as_ref())),
-            ("backendRequest", rule.timeouts.as_ref().and_then(|timeouts| timeouts.backend_request.as_ref())),
-        ] {
-            if text.is_some_and(|text| duration::parse(text).is_none()) {
-                fields.push(format!("{at}.timeouts.{name}"));
-            }
-        }
-        fields.extend(filter::unsupported(&rule.filters, &at));
-        for (number, backend) in rule.backend_refs.iter().enumerate() {
-            fields.extend(filter::unsupported(&backend.filters, &format!("{at}.backendRefs[{number}]")));
-        }
-        for (number, matching) in rule.matches.iter().enumerate() {
-            fields.extend(matching::unsupported(matching, &format!("{at}.matches[{number}]")));
-        }
-    }
-    fields
+/// Returns the back ends that get copies. A back end that cannot be resolved gets none; the route's status says so.
+fn mirrors(observed: &RoutingInputs, namespace: Namespace<&str>, filters: &[HTTPRouteFilter]) -> Vec<Mirror> {
+    let mirror = |spec: MirrorSpec| {
+        let backend = Backend::resolve(observed, namespace, &spec.backend_ref).ok()?;
+        Some(Mirror { backend, share: spec.share() })
+    };
+    filters.iter().filter_map(MirrorSpec::of).filter_map(mirror).collect()
 }
 
 /// Returns the back ends of a route that cannot be resolved, without duplicates.
 pub(crate) fn unresolved(observed: &RoutingInputs, route: &HTTPRoute) -> BTreeMap<&'static str, Vec<String>> {
     let namespace = route.metadata.namespace.clone().unwrap_or_default();
     let mut found: BTreeMap<&'static str, Vec<String>> = BTreeMap::new();
-    for reference in route.spec.rules.iter().flat_map(|rule| &rule.backend_refs) {
-        if let Err(reason) = Backend::resolve(observed, Namespace(&namespace), &reference.backend) {
+    let back_ends = route.spec.rules.iter().flat_map(|rule| &rule.backend_refs);
+    let filters = route.spec.rules.iter().flat_map(|rule| &rule.filters);
+    let filters = filters.chain(back_ends.clone().flat_map(|reference| &reference.filters));
+    let copies = filters.filter_map(MirrorSpec::of).map(|spec| spec.backend_ref);
+    for reference in back_ends.map(|reference| reference.backend.clone()).chain(copies) {
+        if let Err(reason) = Backend::resolve(observed, Namespace(&namespace), &reference) {
             let messages = found.entry(reason.reason).or_default();
             if !messages.contains(&reason.message) {
                 messages.push(reason.message);

@@ -59,8 +59,28 @@ fn request(uri: &str, headers: &[(&str, &str)]) -> http::request::Parts {
     request.body(()).unwrap().into_parts().0
 }
 
-fn compiled(observed: &RoutingInputs, port: u16) -> Table {
-    Table::new(observed, &Ports::only("127.0.0.1".parse().unwrap(), port))
+/// Compiles the tables of a socket, which all Gateways share.
+pub(super) fn tables(observed: &RoutingInputs, socket: SocketAddr) -> Tables {
+    let ports = Ports::only(socket.ip(), socket.port(), &observed.gateways);
+    Tables::new(observed, &ports, &Resolved::new(observed, &ports, &mut RouteParser::default()))
+}
+
+/// The table of a socket.
+struct Compiled(Tables, SocketAddr);
+
+impl Compiled {
+    fn find(&self, head: &http::request::Parts) -> Option<RouteMatch> {
+        self.0.on(self.1).find(head)
+    }
+}
+
+fn compiled(observed: &RoutingInputs, port: u16) -> Compiled {
+    let socket = SocketAddr::new("127.0.0.1".parse().unwrap(), port);
+    Compiled(tables(observed, socket), socket)
+}
+
+fn unsupported(route: &Arc<HTTPRoute>) -> Vec<String> {
+    ParsedRoute::new(route, Key::default()).unsupported.clone()
 }
 
 fn rule(kind: &str, path: &str, service_port: i32) -> Value {
@@ -71,7 +91,7 @@ fn rule(kind: &str, path: &str, service_port: i32) -> Value {
 }
 
 /// Returns the weight of the rule that was found: in these tests, the weight identifies the rule.
-fn found(table: &Table, uri: &str, headers: &[(&str, &str)]) -> Option<u32> {
+fn found(table: &Compiled, uri: &str, headers: &[(&str, &str)]) -> Option<u32> {
     table.find(&request(uri, headers)).map(|found| found.rule.backends[0].weight)
 }
 
@@ -142,7 +162,8 @@ fn back_ends_are_resolved_to_ready_endpoints_or_a_reason() {
         .iter()
         .map(|backend| backend.backend.as_ref().map_err(|error| error.reason))
         .collect();
-    assert_eq!(outcome[0], Ok(&Backend::Service(vec!["127.0.1.1:8001".parse().unwrap()])));
+    let service = ServiceBackend { endpoints: vec!["127.0.1.1:8001".parse().unwrap()], link: Link::Http };
+    assert_eq!(outcome[0], Ok(&Backend::Service(service)));
     let Ok(Backend::Pool(pool)) = outcome[1] else { panic!("{:?}", outcome[1]) };
     assert_eq!((pool.fail_open, pool.endpoints.clone()), (true, vec!["127.0.1.1:8000".parse().unwrap()]));
     assert_eq!(outcome[2..], [Err("BackendNotFound"), Err("InvalidKind"), Err("RefNotPermitted")]);
@@ -165,7 +186,7 @@ fn a_prefix_rewrite_keeps_the_rest_and_the_query() {
 #[test]
 fn a_route_with_a_field_that_is_not_served_is_refused_as_a_whole() {
     let mut retried = rule("PathPrefix", "/", 8000);
-    retried["retry"] = json!({"attempts": 2});
+    retried["retry"] = json!({"attempts": 2, "backoff": "soon"});
     let observed = observed(&json!([retried, rule("RegularExpression", "/.*", 8000)]));
     assert_eq!(
         unsupported(&observed.routes[0]),

@@ -1,5 +1,7 @@
 //! Chooses the substitutes for missing objects. Pure functions.
 
+use std::net::SocketAddr;
+
 use longboat_gateway::CONTROLLER_NAME;
 use longboat_manifest::Document;
 use serde_json::{Value, json};
@@ -12,8 +14,10 @@ use super::{
 
 /// The class of Gateways that the local gateway serves.
 const CLASS: &str = "longboat";
-/// The only listener protocol that the gateway supports.
+/// The protocol of substitutes.
 const PROTOCOL: &str = "HTTP";
+/// The listener protocols that the gateway supports.
+const PROTOCOLS: [&str; 2] = [PROTOCOL, "HTTPS"];
 
 /// The result: the changed manifests and the objects to create.
 #[derive(Debug, Default)]
@@ -25,16 +29,16 @@ pub(super) struct Substitutes {
     pub(super) notes: Vec<String>,
 }
 
-/// Chooses the substitutes. The gateway listens on `port`. `can_listen` says whether it could listen on another port.
+/// Chooses the substitutes. The gateway listens on `gateway`. `can_listen` says whether it could listen on another port.
 pub(super) fn all(
     documents: &[Document],
     mut held: ObjectInventory,
-    port: u16,
+    gateway: SocketAddr,
     can_listen: &dyn Fn(u16) -> bool,
 ) -> Result<Substitutes, StandInError> {
     held.add_documents(documents);
     let mut chosen = Substitutes { documents: documents.to_vec(), ..Substitutes::default() };
-    let mut wanted = SubstituteBuilder { held, port, chosen: &mut chosen };
+    let mut wanted = SubstituteBuilder { held, gateway, chosen: &mut chosen };
     for document in documents {
         wanted.namespace(namespace_of(document));
     }
@@ -43,7 +47,7 @@ pub(super) fn all(
     }
     for document in &mut chosen.documents {
         if document.text("/kind") == "Gateway" {
-            move_ports(document, port, can_listen, &mut chosen.notes)?;
+            move_ports(document, gateway.port(), can_listen, &mut chosen.notes)?;
         }
     }
     Ok(chosen)
@@ -52,7 +56,7 @@ pub(super) fn all(
 /// The substitutes that were chosen so far.
 struct SubstituteBuilder<'a> {
     held: ObjectInventory,
-    port: u16,
+    gateway: SocketAddr,
     chosen: &'a mut Substitutes,
 }
 
@@ -84,7 +88,7 @@ impl SubstituteBuilder<'_> {
         match &reference.to {
             To::Gateway { listener, port } => {
                 self.namespace(namespace);
-                self.gateway(namespace, name, listener.as_deref(), port.unwrap_or(self.port));
+                self.gateway(namespace, name, listener.as_deref(), port.unwrap_or(self.gateway.port()));
             }
             To::Class => self.class(name).map_err(impossible)?,
             To::Service { port, of } if !self.held.has("Service", namespace, name) => match of {
@@ -124,7 +128,11 @@ impl SubstituteBuilder<'_> {
         self.chosen.objects.push(json!({
             "apiVersion": "gateway.networking.k8s.io/v1", "kind": "Gateway",
             "metadata": {"name": name, "namespace": namespace},
-            "spec": {"gatewayClassName": CLASS, "listeners": [listener]},
+            "spec": {
+                "gatewayClassName": CLASS,
+                "listeners": [listener],
+                "addresses": [{"type": "IPAddress", "value": self.gateway.ip().to_string()}],
+            },
         }));
         self.chosen.notes.push(format!("the local gateway serves in place of Gateway {namespace}/{name}"));
     }
@@ -183,10 +191,10 @@ fn move_ports(
     let origin = document.place("spec.listeners");
     let listeners = document.object.pointer_mut("/spec/listeners").and_then(Value::as_array_mut);
     let Some(listeners) = listeners.filter(|listeners| !listeners.is_empty()) else { return Ok(()) };
-    if listeners.iter().all(|listener| listener["protocol"].as_str().is_some_and(|text| text != PROTOCOL)) {
+    let unserved = |protocol: &str| !PROTOCOLS.contains(&protocol);
+    if listeners.iter().all(|listener| listener["protocol"].as_str().is_some_and(unserved)) {
         let sentence = format!(
-            "{named} has no {PROTOCOL} listener: add one, because the local gateway serves only \
-                 {PROTOCOL}"
+            "{named} has no HTTP or HTTPS listener: add one, because the local gateway serves nothing else"
         );
         return Err(StandInError::Impossible { origin, sentence });
     }
@@ -215,7 +223,7 @@ mod tests {
         let mut held = ObjectInventory::default();
         held.add("Namespace", "", "default");
         held.add_class(CLASS, CONTROLLER_NAME);
-        all(&documents(text), held, 8080, &|port| port > 1024)
+        all(&documents(text), held, "127.0.0.1:8080".parse().unwrap(), &|port| port > 1024)
     }
 
     fn service(namespace: &str, router: &str) -> String {
@@ -289,9 +297,9 @@ mod tests {
             ),
             (
                 "apiVersion: gateway.networking.k8s.io/v1\nkind: Gateway\nmetadata: {name: g}\n\
-                 spec: {gatewayClassName: eg, listeners: [{name: s, port: 443, protocol: HTTPS}]}\n"
+                 spec: {gatewayClassName: eg, listeners: [{name: s, port: 443, protocol: TLS}]}\n"
                     .to_owned(),
-                "Gateway default/g has no HTTP listener",
+                "Gateway default/g has no HTTP or HTTPS listener",
             ),
             (
                 "apiVersion: gateway.networking.k8s.io/v1\nkind: GatewayClass\nmetadata: {name: eg}\n\

@@ -54,7 +54,7 @@ pub(crate) async fn make(
     address: SocketAddr,
 ) -> Result<Substitution, StandInError> {
     let held = ObjectInventory::read(client).await?;
-    let chosen = choose::all(documents, held, address.port(), &can_listen)?;
+    let chosen = choose::all(documents, held, address, &can_listen)?;
     for object in chosen.objects {
         apply::one(client, Owner::Up, None, object).await?;
     }

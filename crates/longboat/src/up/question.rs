@@ -1,8 +1,6 @@
 //! How to ask a service: the address of one of its APIs, and what a request needs. Pure, except for a look at the gateway's
 //! current routes.
 
-use std::net::{IpAddr, SocketAddr};
-
 use longboat_api::v1alpha2::LLMInferenceService;
 use longboat_local::Entrance;
 use serde_json::json;
@@ -76,12 +74,12 @@ impl Question {
     pub(crate) fn through(gateway: &Gateway, service: &LLMInferenceService) -> Option<Self> {
         Api::ALL.into_iter().find_map(|api| {
             let entrance = gateway.routes.entrance(service, &format!("/v1{}", api.path()))?;
-            Some(Self::at(&entrance, api, gateway.address.ip()))
+            Some(Self::at(&entrance, api))
         })
     }
 
-    fn at(entrance: &Entrance, api: Api, gateway: IpAddr) -> Self {
-        let authority = SocketAddr::new(gateway, entrance.port);
+    fn at(entrance: &Entrance, api: Api) -> Self {
+        let authority = entrance.socket;
         let host = entrance.host.iter().map(|host| ("Host".to_owned(), host.clone()));
         let headers = host.chain(entrance.headers.iter().cloned()).collect();
         Self { api, url: format!("http://{authority}{}", entrance.path), headers }
@@ -99,18 +97,17 @@ mod tests {
 
     #[test]
     fn a_question_has_the_gateways_address_and_a_base_where_clients_can_use_it() {
-        let gateway = "127.0.0.1".parse().unwrap();
         let entrance = |path: &str| Entrance {
-            port: 8081,
+            socket: "127.0.0.1:8081".parse().unwrap(),
             host: Some("a.example.com".into()),
             path: path.into(),
             headers: vec![("x-model".into(), "m".into())],
         };
-        let question = Question::at(&entrance("/my/v1/completions"), Api::Completions, gateway);
+        let question = Question::at(&entrance("/my/v1/completions"), Api::Completions);
         assert_eq!(question.url, "http://127.0.0.1:8081/my/v1/completions");
         assert_eq!(question.base(), Some("http://127.0.0.1:8081/my/v1"));
         let headers = [("Host", "a.example.com"), ("x-model", "m")];
         assert_eq!(question.headers, headers.map(|(name, value)| (name.to_owned(), value.to_owned())));
-        assert_eq!(Question::at(&entrance("/ask"), Api::Chat, gateway).base(), None);
+        assert_eq!(Question::at(&entrance("/ask"), Api::Chat).base(), None);
     }
 }

@@ -22,7 +22,7 @@ use super::{
     upload::{Upload, UploadError},
     upstream::Upstream,
 };
-use crate::route::Pool;
+use crate::route::{Link, Pool};
 
 /// The gRPC status of a picker that cannot decide yet, or no longer can.
 const UNAVAILABLE: i32 = 14;
@@ -127,7 +127,7 @@ impl Pickers {
         );
         // The picker may have changed the body's length; hyper sets the new one.
         head.headers.remove(header::CONTENT_LENGTH);
-        let sent = upstream.send_replayable(&head, &body, &endpoints, timeout);
+        let sent = upstream.send_replayable(&head, &body, &endpoints, &Link::Http, timeout);
         let answered = match &mut exchange {
             None => sent.await,
             Some((_, receiver)) => match respond::unless_ended(sent, receiver).await {

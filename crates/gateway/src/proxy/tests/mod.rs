@@ -23,7 +23,13 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::Proxy;
-use crate::{Guard, RoutingInputs, ports::Ports, route::Tables, server};
+use crate::{
+    Guard, RoutingInputs,
+    ports::Ports,
+    resolved::Resolved,
+    route::{RouteParser, Tables},
+    server,
+};
 
 /// The behaviour of a test's picker.
 #[derive(Clone, Default)]
@@ -259,14 +265,16 @@ async fn observed(
         ],
         ..RoutingInputs::default()
     };
-    let ports = Ports::only("127.0.0.1".parse().unwrap(), port);
-    let tables = Arc::new(ArcSwap::from_pointee(Tables::new(&observed, &ports)));
+    let front = listener.local_addr().unwrap();
+    let ports = Ports::only(front.ip(), port, &observed.gateways);
+    let resolved = Resolved::new(&observed, &ports, &mut RouteParser::default());
+    let tables = Arc::new(ArcSwap::from_pointee(Tables::new(&observed, &ports, &resolved)));
     let shutdown = CancellationToken::new();
-    let proxy = Arc::new(Proxy::new(tables, guard, port));
+    let proxy = Arc::new(Proxy::new(tables, guard, front, shutdown.clone()));
     let further = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let further_url = format!("http://{}", further.local_addr().unwrap());
     for listener in [listener, further] {
-        tokio::spawn(server::run(listener, proxy.clone(), shutdown.clone()));
+        tokio::spawn(server::run(listener, None, proxy.clone(), shutdown.clone()));
     }
     let client = reqwest::Client::builder().no_proxy().build().unwrap();
     Bench { url: format!("http://127.0.0.1:{port}"), further_url, port, client, shutdown }

@@ -1,0 +1,369 @@
+//! Resolves the listeners of this controller's Gateways, with those that ListenerSets add: addresses, certificates, conflicts,
+//! and the kinds of routes that may attach. Pure functions.
+
+use std::{
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+};
+
+use longboat_api::foreign::{
+    gateway::{AllowedRoutes, Gateway, Listener as ListenerSpec, RouteGroupKind},
+    listenerset::ListenerSet,
+    reference::{ParentReference, SecretObjectReference},
+};
+use longboat_key::{Key, Name, Namespace};
+use longboat_tls::{KeyPair, ServerCertificate};
+
+use crate::{
+    CONTROLLER_NAME, RoutingInputs,
+    grants::{GATEWAY_GROUP, Referrer},
+    namespaces,
+    observed::is_of,
+    ports::Ports,
+};
+
+/// The type of addresses that this gateway can listen on.
+const IP_ADDRESS: &str = "IPAddress";
+
+/// Why something is not as its spec says: a reason of the Gateway API, and a message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Problem {
+    pub(crate) reason: &'static str,
+    pub(crate) message: String,
+}
+
+/// What a socket speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Protocol {
+    Http,
+    Https,
+}
+
+/// A Gateway of this controller.
+#[derive(Debug)]
+pub(crate) struct ServedGateway {
+    pub(crate) gateway: Arc<Gateway>,
+    pub(crate) key: Key,
+    /// Why the Gateway as a whole is not accepted.
+    pub(crate) refused: Option<Problem>,
+    /// The addresses to listen on.
+    pub(crate) addresses: Vec<IpAddr>,
+    /// Why the Gateway does not have all its addresses.
+    pub(crate) unaddressed: Option<Problem>,
+    /// Its own listeners, then those of its ListenerSets.
+    pub(crate) listeners: Vec<Listener>,
+    pub(crate) sets: Vec<ServedSet>,
+}
+
+/// A ListenerSet whose parent is a Gateway of this controller.
+#[derive(Debug)]
+pub(crate) struct ServedSet {
+    pub(crate) set: Arc<ListenerSet>,
+    pub(crate) key: Key,
+    /// Whether the Gateway allows the set.
+    pub(crate) allowed: bool,
+}
+
+/// A listener of a Gateway.
+#[derive(Debug)]
+pub(crate) struct Listener {
+    /// The ListenerSet that adds it, if any.
+    pub(crate) set: Option<Key>,
+    pub(crate) name: String,
+    pub(crate) port: i32,
+    pub(crate) host: Option<String>,
+    /// `None` for a protocol that this gateway does not serve.
+    pub(crate) protocol: Option<Protocol>,
+    pub(crate) kinds: Vec<RouteGroupKind>,
+    pub(crate) allowed: Option<AllowedRoutes>,
+    /// Why it is not accepted.
+    pub(crate) refused: Option<Problem>,
+    /// The other listener that has its port or host name.
+    pub(crate) conflict: Option<Problem>,
+    /// Why its references cannot be resolved.
+    pub(crate) unresolved: Option<Problem>,
+    pub(crate) certificates: Vec<ServerCertificate>,
+}
+
+/// Whether the Gateway's class belongs to this controller.
+pub(crate) fn is_ours(observed: &RoutingInputs, gateway: &Gateway) -> bool {
+    observed.classes.iter().any(|class| {
+        class.metadata.name.as_ref() == Some(&gateway.spec.gateway_class_name)
+            && class.spec.controller_name == CONTROLLER_NAME
+    })
+}
+
+/// The protocol of a listener, or `None` if this gateway does not serve it.
+pub(crate) fn protocol(listener: &ListenerSpec) -> Option<Protocol> {
+    match listener.protocol.as_str() {
+        "HTTP" => Some(Protocol::Http),
+        "HTTPS" => Some(Protocol::Https),
+        _ => None,
+    }
+}
+
+/// Returns the addresses that the spec of a Gateway asks for. An empty list leaves the choice to this gateway.
+pub(crate) fn asked_addresses(gateway: &Gateway) -> Result<Vec<IpAddr>, Problem> {
+    let mut asked = Vec::new();
+    for address in &gateway.spec.addresses {
+        let kind = address.type_.as_deref().unwrap_or(IP_ADDRESS);
+        if kind != IP_ADDRESS {
+            let message = format!("addresses of type {kind} are not supported: use {IP_ADDRESS}");
+            return Err(Problem { reason: "UnsupportedAddress", message });
+        }
+        if !address.value.is_empty() {
+            // The API server checks the form of addresses.
+            asked.extend(address.value.parse::<IpAddr>().ok());
+        }
+    }
+    Ok(asked)
+}
+
+/// Returns the listener sets whose parent is this Gateway: the oldest first, then by name.
+pub(crate) fn sets_of(observed: &RoutingInputs, gateway: &Key) -> Vec<Arc<ListenerSet>> {
+    let of_it = |set: &&Arc<ListenerSet>| {
+        let ParentReference { group, kind, namespace, name, .. } = &set.spec.parent_ref;
+        let namespace = namespace.as_deref().map_or(Namespace::of(&set.metadata), Namespace);
+        group.as_deref().unwrap_or(GATEWAY_GROUP) == GATEWAY_GROUP
+            && kind.as_deref().unwrap_or("Gateway") == "Gateway"
+            && namespace == gateway.namespace.as_deref()
+            && **name == *gateway.name
+    };
+    let mut sets: Vec<_> = observed.listener_sets.iter().filter(of_it).cloned().collect();
+    sets.sort_by_cached_key(|set| {
+        (set.metadata.creation_timestamp.as_ref().map(|time| time.0), Key::of(set.as_ref()))
+    });
+    sets
+}
+
+/// Whether a Gateway allows listeners from a namespace.
+pub(crate) fn allows_set(observed: &RoutingInputs, gateway: &Gateway, set: &ListenerSet) -> bool {
+    let allowed = gateway.spec.allowed_listeners.as_ref().and_then(|allowed| allowed.namespaces.as_ref());
+    allowed.is_some_and(|allowed| {
+        let own = Namespace::of(&gateway.metadata);
+        namespaces::selected(observed, allowed, "None", own, Namespace::of(&set.metadata))
+    })
+}
+
+/// Resolves all Gateways of this controller.
+pub(crate) fn served(observed: &RoutingInputs, ports: &Ports) -> Vec<ServedGateway> {
+    let ours = observed.gateways.iter().filter(|gateway| is_ours(observed, gateway));
+    ours.map(|gateway| ServedGateway::new(observed, ports, gateway)).collect()
+}
+
+// === impl ServedGateway ===
+
+impl ServedGateway {
+    fn new(observed: &RoutingInputs, ports: &Ports, gateway: &Arc<Gateway>) -> Self {
+        let key = Key::of(gateway.as_ref());
+        let sets: Vec<_> = sets_of(observed, &key)
+            .into_iter()
+            .map(|set| ServedSet {
+                key: Key::of(set.as_ref()),
+                allowed: allows_set(observed, gateway, &set),
+                set,
+            })
+            .collect();
+        let (mut addresses, mut unaddressed) = (Vec::new(), None);
+        let mut refused = gateway.spec.tls.as_ref().map(|_| Problem {
+            reason: "UnsupportedValue",
+            message: "spec.tls (client certificates) is not supported by this gateway: remove it".into(),
+        });
+        match asked_addresses(gateway) {
+            Err(problem) => refused = Some(problem),
+            Ok(asked) if asked.is_empty() => match ports.addresses.get(&key) {
+                Some(address) => addresses.push(*address),
+                None => {
+                    let message = "this machine has no address left for the gateway".to_owned();
+                    unaddressed = Some(Problem { reason: "AddressNotAssigned", message });
+                }
+            },
+            Ok(asked) => {
+                for address in asked {
+                    if address.is_loopback() {
+                        addresses.push(address);
+                    } else {
+                        let message =
+                            format!("{address} is no loopback address, and this gateway serves no others");
+                        unaddressed = Some(Problem { reason: "AddressNotUsable", message });
+                    }
+                }
+            }
+        }
+        let mut resolver = Resolver { observed, ports, addresses: &addresses, listeners: Vec::new() };
+        for listener in &gateway.spec.listeners {
+            resolver.add(
+                listener,
+                Referrer { kind: "Gateway", namespace: Namespace::of(&gateway.metadata) },
+                None,
+            );
+        }
+        for set in sets.iter().filter(|set| set.allowed) {
+            let referrer = Referrer { kind: "ListenerSet", namespace: Namespace::of(&set.set.metadata) };
+            for listener in &set.set.spec.listeners {
+                resolver.add(listener, referrer, Some(&set.key));
+            }
+        }
+        let listeners = resolver.listeners;
+        Self { gateway: gateway.clone(), key, refused, addresses, unaddressed, listeners, sets }
+    }
+
+    /// Returns the sockets of a listener that is served.
+    pub(crate) fn sockets(&self, listener: &Listener) -> Vec<SocketAddr> {
+        let Some(port) = u16::try_from(listener.port).ok().filter(|_| self.refused.is_none()) else {
+            return Vec::new();
+        };
+        if !listener.is_programmed() {
+            return Vec::new();
+        }
+        self.addresses.iter().map(|address| SocketAddr::new(*address, port)).collect()
+    }
+
+    /// Returns the listeners that the Gateway itself has (`None`), or that a ListenerSet adds.
+    pub(crate) fn listeners_of<'a>(&'a self, set: Option<&'a Key>) -> impl Iterator<Item = &'a Listener> {
+        self.listeners.iter().filter(move |listener| listener.set.as_ref() == set)
+    }
+}
+
+struct Resolver<'a> {
+    observed: &'a RoutingInputs,
+    ports: &'a Ports,
+    addresses: &'a [IpAddr],
+    listeners: Vec<Listener>,
+}
+
+// === impl Resolver ===
+
+impl Resolver<'_> {
+    /// Adds a listener. Of conflicting listeners the first keeps its port and host name.
+    fn add(&mut self, spec: &ListenerSpec, referrer: Referrer<'_>, set: Option<&Key>) {
+        let protocol = protocol(spec);
+        let host = spec.hostname.as_deref().filter(|host| !host.is_empty()).map(str::to_ascii_lowercase);
+        let conflict = self.conflict(spec.port, protocol, host.as_deref());
+        let refused = match (&conflict, protocol) {
+            (Some(conflict), _) => Some(conflict.clone()),
+            (None, None) => Some(Problem {
+                reason: "UnsupportedProtocol",
+                message: format!("this gateway does not serve protocol {}: use HTTP or HTTPS", spec.protocol),
+            }),
+            (None, Some(protocol)) => self.ports.problem(self.addresses, spec.port, protocol),
+        };
+        let (kinds, unknown) = kinds(spec, protocol);
+        let (certificates, uncertified) = match protocol {
+            Some(Protocol::Https) => self.certificates(spec, referrer),
+            _ => (Vec::new(), None),
+        };
+        self.listeners.push(Listener {
+            set: set.cloned(),
+            name: spec.name.clone(),
+            port: spec.port,
+            host,
+            protocol,
+            kinds,
+            allowed: spec.allowed_routes.clone(),
+            refused,
+            conflict,
+            unresolved: unknown.or(uncertified),
+            certificates,
+        });
+    }
+
+    fn conflict(&self, port: i32, protocol: Option<Protocol>, host: Option<&str>) -> Option<Problem> {
+        let others = || self.listeners.iter().filter(|other| other.port == port && other.refused.is_none());
+        if let Some(other) = others().find(|other| other.protocol != protocol) {
+            let message = format!("listener {} uses port {port} with another protocol", other.name);
+            return Some(Problem { reason: "ProtocolConflict", message });
+        }
+        let other = others().find(|other| other.host.as_deref() == host)?;
+        let message = format!("listener {} has the same port and hostname", other.name);
+        Some(Problem { reason: "HostnameConflict", message })
+    }
+
+    /// Returns the certificates of a listener that can be used, and why one cannot.
+    fn certificates(
+        &self,
+        spec: &ListenerSpec,
+        referrer: Referrer<'_>,
+    ) -> (Vec<ServerCertificate>, Option<Problem>) {
+        let invalid = |message| Problem { reason: "InvalidCertificateRef", message };
+        let tls = spec.tls.clone().unwrap_or_default();
+        if tls.mode.as_deref().unwrap_or("Terminate") != "Terminate" {
+            return (
+                Vec::new(),
+                Some(invalid("an HTTPS listener must terminate TLS: set tls.mode to Terminate".into())),
+            );
+        }
+        let (mut certificates, mut problem) = (Vec::new(), None);
+        if tls.certificate_refs.is_empty() {
+            problem = Some(invalid("the listener has no tls.certificateRefs".into()));
+        }
+        for reference in &tls.certificate_refs {
+            match self.certificate(reference, referrer) {
+                Ok(certificate) => certificates.push(certificate),
+                Err(error) => problem = problem.or(Some(error)),
+            }
+        }
+        (certificates, problem)
+    }
+
+    fn certificate(
+        &self,
+        reference: &SecretObjectReference,
+        referrer: Referrer<'_>,
+    ) -> Result<ServerCertificate, Problem> {
+        let invalid = |message| Problem { reason: "InvalidCertificateRef", message };
+        let group = reference.group.as_deref().unwrap_or_default();
+        let kind = reference.kind.as_deref().unwrap_or("Secret");
+        if (group, kind) != ("", "Secret") {
+            return Err(invalid(format!(
+                "certificates of kind {kind} in group \"{group}\" are not supported: use a Secret"
+            )));
+        }
+        let within = reference.namespace.as_deref().map_or(referrer.namespace, Namespace);
+        let key = Key::new(within, Name(&reference.name));
+        if !self.observed.permits(referrer, (group, kind), &key) {
+            let message =
+                format!("no ReferenceGrant in namespace {within} permits this reference to Secret {key}");
+            return Err(Problem { reason: "RefNotPermitted", message });
+        }
+        let secret = self.observed.secrets.iter().find(|secret| is_of(&secret.metadata, &key));
+        let secret =
+            secret.ok_or_else(|| invalid(format!("there is no Secret {key} of type kubernetes.io/tls")))?;
+        let text = |name: &str| {
+            let data = secret.data.as_ref().and_then(|data| data.get(name));
+            data.and_then(|data| String::from_utf8(data.0.clone()).ok())
+                .ok_or_else(|| invalid(format!("Secret {key} has no text at {name}")))
+        };
+        let pair = KeyPair { certificate_pem: text("tls.crt")?, key_pem: text("tls.key")? };
+        ServerCertificate::new(&pair).map_err(|error| invalid(format!("Secret {key}: {error}")))
+    }
+}
+
+/// Returns the kinds of routes that a listener accepts and this gateway serves, and why others cannot attach.
+fn kinds(spec: &ListenerSpec, protocol: Option<Protocol>) -> (Vec<RouteGroupKind>, Option<Problem>) {
+    if protocol.is_none() {
+        return (Vec::new(), None);
+    }
+    let http = RouteGroupKind { group: Some(GATEWAY_GROUP.into()), kind: "HTTPRoute".into() };
+    let Some(allowed) = spec.allowed_routes.as_ref().filter(|allowed| !allowed.kinds.is_empty()) else {
+        return (vec![http], None);
+    };
+    let is_http = |kind: &RouteGroupKind| {
+        kind.kind == http.kind && kind.group.as_deref().unwrap_or(GATEWAY_GROUP) == GATEWAY_GROUP
+    };
+    let problem = allowed.kinds.iter().find(|kind| !is_http(kind)).map(|kind| Problem {
+        reason: "InvalidRouteKinds",
+        message: format!("routes of kind {} are not supported: use HTTPRoute", kind.kind),
+    });
+    let supported = allowed.kinds.iter().any(is_http);
+    (supported.then_some(http).into_iter().collect(), problem)
+}
+
+// === impl Listener ===
+
+impl Listener {
+    /// Whether requests can arrive on it.
+    pub(crate) fn is_programmed(&self) -> bool {
+        self.refused.is_none() && (self.protocol == Some(Protocol::Http) || !self.certificates.is_empty())
+    }
+}

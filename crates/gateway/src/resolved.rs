@@ -1,0 +1,57 @@
+//! What the objects mean together: Gateways with their listeners, and the routes that are attached to them. Routing table and
+//! statuses are computed from this.
+
+use std::sync::Arc;
+
+use crate::{
+    RoutingInputs,
+    attach::{AttachedListener, Attachment, attach},
+    listeners::{self, ServedGateway},
+    ports::Ports,
+    route::{ParsedRoute, RouteParser},
+};
+
+/// The Gateways of this controller, and all routes.
+#[derive(Debug)]
+pub(crate) struct Resolved {
+    pub(crate) gateways: Vec<ServedGateway>,
+    /// In the order of their precedence.
+    pub(crate) routes: Vec<ResolvedRoute>,
+}
+
+/// A route, and the result for each of its `parentRefs`.
+#[derive(Debug)]
+pub(crate) struct ResolvedRoute {
+    pub(crate) parsed: Arc<ParsedRoute>,
+    pub(crate) attachments: Vec<Attachment>,
+}
+
+// === impl Resolved ===
+
+impl Resolved {
+    pub(crate) fn new(observed: &RoutingInputs, ports: &Ports, parser: &mut RouteParser) -> Self {
+        let gateways = listeners::served(observed, ports);
+        let resolve = |parsed: Arc<ParsedRoute>| {
+            let parents = &parsed.route.spec.parent_refs;
+            let attachments =
+                parents.iter().map(|parent| attach(observed, &gateways, &parsed.route, parent)).collect();
+            ResolvedRoute { parsed, attachments }
+        };
+        let routes = parser.parse(observed).into_iter().map(resolve).collect();
+        Self { gateways, routes }
+    }
+}
+
+// === impl ResolvedRoute ===
+
+impl ResolvedRoute {
+    /// The listeners that serve the route.
+    pub(crate) fn listeners(&self) -> impl Iterator<Item = &AttachedListener> {
+        let attached = |attachment| match attachment {
+            &Attachment::Attached(ref listeners) => &listeners[..],
+            _ => &[],
+        };
+        let supported = self.parsed.unsupported.is_empty();
+        self.attachments.iter().filter(move |_| supported).flat_map(attached)
+    }
+}

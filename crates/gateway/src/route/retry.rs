@@ -1,0 +1,73 @@
+//! When a request is sent again (`retry` of a rule).
+
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::duration;
+
+/// The most attempts after the first. More would multiply the load of a back end that is down.
+const MAX_ATTEMPTS: u32 = 10;
+
+/// When a request is sent again. It always is if a back end cannot be reached or does not answer in time.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Retry {
+    /// The statuses of responses after which the request is sent again.
+    pub(crate) codes: Vec<u16>,
+    /// How often.
+    pub(crate) attempts: u32,
+    /// The pause before each attempt.
+    pub(crate) backoff: Duration,
+}
+
+#[derive(Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Spec {
+    codes: Vec<u16>,
+    attempts: u32,
+    backoff: Option<String>,
+}
+
+impl Default for Spec {
+    fn default() -> Self {
+        Self { codes: Vec::new(), attempts: 1, backoff: None }
+    }
+}
+
+/// Whether a part of the field is not implemented.
+pub(super) fn is_unsupported(value: &Value) -> bool {
+    Retry::new(value).is_none()
+}
+
+// === impl Retry ===
+
+impl Retry {
+    pub(super) fn new(value: &Value) -> Option<Self> {
+        let Spec { codes, attempts, backoff } = Spec::deserialize(value).ok()?;
+        let backoff = match backoff {
+            Some(text) => duration::parse(&text)?,
+            None => Duration::ZERO,
+        };
+        Some(Self { codes, attempts: attempts.min(MAX_ATTEMPTS), backoff })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_retry_is_read_whole_or_refused() {
+        let retry = Retry::new(&json!({"codes": [500], "attempts": 3, "backoff": "100ms"})).unwrap();
+        let expected = Retry { codes: vec![500], attempts: 3, backoff: Duration::from_millis(100) };
+        assert_eq!(retry, expected);
+        assert_eq!(Retry::new(&json!({})).unwrap().attempts, 1);
+        assert_eq!(Retry::new(&json!({"attempts": 1_000_000})).unwrap().attempts, MAX_ATTEMPTS);
+        for value in [json!({"backoff": "soon"}), json!({"conditions": ["x"]}), json!({"attempts": -1})] {
+            assert!(is_unsupported(&value), "{value}");
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! The routing table of one socket: listeners by host name, routes by host name, rules by path.
+
+use std::{collections::HashMap, sync::Arc};
+
+use http::request::Parts;
+use longboat_tls::ServerCertificate;
+
+use super::{
+    Rule,
+    matching::{Matcher, Path},
+};
+
+/// The listeners of a socket, with the rules of the routes that are attached to them. A request goes to the listener with the
+/// most specific host name, and there to the most specific rule.
+#[derive(Debug, Default)]
+pub(crate) struct Table {
+    listeners: HostIndex<TableListener>,
+}
+
+/// All listeners of a socket with the same host name.
+#[derive(Debug, Default)]
+pub(super) struct TableListener {
+    certificates: Vec<ServerCertificate>,
+    routes: HostIndex<PathIndex>,
+}
+
+/// One entry of `matches` for one host name of its route, because the precedence of a route depends on the host name that
+/// matches.
+#[derive(Debug, Clone)]
+pub(super) struct Entry {
+    /// `None` for any host.
+    pub(super) host: Option<String>,
+    pub(super) matcher: Arc<Matcher>,
+    pub(super) rule: Arc<Rule>,
+}
+
+/// A matching rule, and the path prefix that a rewrite may replace.
+#[derive(Debug)]
+pub(crate) struct RouteMatch {
+    pub(crate) rule: Arc<Rule>,
+    pub(crate) prefix: Option<String>,
+}
+
+/// Values by host name. Looking one up takes one step for each label of the name.
+#[derive(Debug)]
+struct HostIndex<T> {
+    exact: HashMap<String, T>,
+    /// By the part after the star, such as `.example.com`.
+    wildcard: HashMap<String, T>,
+    any: Option<T>,
+}
+
+/// Entries by path. Looking one up takes one step for each segment of the path.
+#[derive(Debug, Default)]
+struct PathIndex {
+    exact: HashMap<String, Vec<Entry>>,
+    /// Without the slash at the end.
+    prefix: HashMap<String, Vec<Entry>>,
+}
+
+/// Returns the name of the host to which a request is sent, in lower case and without the port.
+pub(super) fn host(head: &Parts) -> String {
+    let header = || head.headers.get(http::header::HOST).and_then(|host| host.to_str().ok());
+    let authority =
+        head.uri.authority().map(http::uri::Authority::as_str).or_else(header).unwrap_or_default();
+    let name = match authority.find(']') {
+        Some(end) => &authority[..=end],
+        None => authority.rsplit_once(':').map_or(authority, |(host, _)| host),
+    };
+    name.to_ascii_lowercase()
+}
+
+// === impl Table ===
+
+impl Table {
+    /// Adds a listener, or more certificates to one with the same host name.
+    pub(super) fn listener(
+        &mut self,
+        host: Option<&str>,
+        certificates: &[ServerCertificate],
+    ) -> &mut TableListener {
+        let listener = self.listeners.entry(host);
+        listener.certificates.extend_from_slice(certificates);
+        listener
+    }
+
+    /// Sorts the entries of every path. The sort is stable: equally specific entries keep the order in which they were added.
+    pub(super) fn sort(&mut self) {
+        for path in self.listeners.values_mut().flat_map(|listener| listener.routes.values_mut()) {
+            for entries in path.exact.values_mut().chain(path.prefix.values_mut()) {
+                entries.sort_by_key(|entry| std::cmp::Reverse(entry.matcher.rank()));
+            }
+        }
+    }
+
+    /// All entries.
+    pub(super) fn entries(&self) -> impl Iterator<Item = &Entry> {
+        let paths = self.listeners.values().flat_map(|listener| listener.routes.values());
+        paths.flat_map(|path| path.exact.values().chain(path.prefix.values()).flatten())
+    }
+
+    /// Whether connections are encrypted.
+    pub(super) fn is_tls(&self) -> bool {
+        self.listeners.values().any(|listener| !listener.certificates.is_empty())
+    }
+
+    /// Whether a listener or a route has this host name.
+    pub(crate) fn names_host(&self, host: &str) -> bool {
+        let host = host.to_ascii_lowercase();
+        let named = |listener: &TableListener| listener.routes.named(&host).next().is_some();
+        self.listeners.named(&host).next().is_some() || self.listeners.first(&host).is_some_and(named)
+    }
+
+    /// Returns the certificate for a client that asks for this name.
+    pub(crate) fn certificate(&self, name: Option<&str>) -> Option<ServerCertificate> {
+        let name = name.unwrap_or_default().to_ascii_lowercase();
+        let certificates = &self.listeners.first(&name)?.certificates;
+        certificates.iter().find(|certificate| certificate.covers(&name)).or(certificates.first()).cloned()
+    }
+
+    /// Whether the listener for the host of a request is another one than the listener for the name in its TLS handshake. A
+    /// client may send requests for several hosts on one connection (RFC 9110 §7.4).
+    pub(crate) fn misdirects(&self, server_name: &str, head: &Parts) -> bool {
+        let (of_name, of_host) = (self.listeners.first(server_name), self.listeners.first(&host(head)));
+        !of_name.zip(of_host).is_some_and(|(of_name, of_host)| std::ptr::eq(of_name, of_host))
+    }
+
+    /// Finds the rule for a request.
+    pub(crate) fn find(&self, head: &Parts) -> Option<RouteMatch> {
+        let host = host(head);
+        let listener = self.listeners.first(&host)?;
+        let entry = listener.routes.all(&host).find_map(|path| path.find(head))?;
+        Some(RouteMatch { rule: entry.rule.clone(), prefix: entry.matcher.prefix().map(Into::into) })
+    }
+}
+
+// === impl TableListener ===
+
+impl TableListener {
+    pub(super) fn add(&mut self, entry: Entry) {
+        let index = self.routes.entry(entry.host.as_deref());
+        let (map, path) = match &entry.matcher.path {
+            Path::Exact(path) => (&mut index.exact, path),
+            Path::Prefix(path) => (&mut index.prefix, path),
+        };
+        map.entry(path.clone()).or_default().push(entry);
+    }
+}
+
+// === impl HostIndex ===
+
+impl<T> Default for HostIndex<T> {
+    fn default() -> Self {
+        Self { exact: HashMap::new(), wildcard: HashMap::new(), any: None }
+    }
+}
+
+impl<T: Default> HostIndex<T> {
+    fn entry(&mut self, host: Option<&str>) -> &mut T {
+        match host {
+            None => self.any.get_or_insert_default(),
+            Some(host) => match host.strip_prefix('*') {
+                Some(suffix) => self.wildcard.entry(suffix.to_owned()).or_default(),
+                None => self.exact.entry(host.to_owned()).or_default(),
+            },
+        }
+    }
+}
+
+impl<T> HostIndex<T> {
+    fn values(&self) -> impl Iterator<Item = &T> {
+        self.exact.values().chain(self.wildcard.values()).chain(&self.any)
+    }
+
+    fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.exact.values_mut().chain(self.wildcard.values_mut()).chain(&mut self.any)
+    }
+
+    /// The values whose host name covers this host, except that for any host: the exact one, then the longest wildcard.
+    fn named<'a>(&'a self, host: &str) -> impl Iterator<Item = &'a T> {
+        // A wildcard stands for one or more whole labels, so a suffix begins at a dot, and not at the start.
+        let suffixes = host.match_indices('.').filter(|(at, _)| *at > 0).map(|(at, _)| &host[at..]);
+        self.exact.get(host).into_iter().chain(suffixes.filter_map(|suffix| self.wildcard.get(suffix)))
+    }
+
+    /// All values that cover this host, the most specific first.
+    fn all<'a>(&'a self, host: &str) -> impl Iterator<Item = &'a T> {
+        self.named(host).chain(&self.any)
+    }
+
+    fn first<'a>(&'a self, host: &str) -> Option<&'a T> {
+        self.all(host).next()
+    }
+}
+
+// === impl PathIndex ===
+
+impl PathIndex {
+    /// Finds the most specific entry: an exact path, then the longest prefix.
+    fn find(&self, head: &Parts) -> Option<&Entry> {
+        let path = head.uri.path();
+        let matching = |entries: &'_ Vec<Entry>| entries.iter().position(|entry| entry.matcher.matches(head));
+        if let Some(entries) = self.exact.get(path)
+            && let Some(at) = matching(entries)
+        {
+            return entries.get(at);
+        }
+        let ends = std::iter::once(path.len()).chain(path.rmatch_indices('/').map(|(at, _)| at));
+        ends.filter_map(|end| self.prefix.get(&path[..end]))
+            .find_map(|entries| entries.get(matching(entries)?))
+    }
+}

@@ -1,0 +1,153 @@
+//! Statuses of listeners, and the routes that they accept.
+
+use super::*;
+
+fn gateway(listeners: &Value) -> Value {
+    json!({"kind": "Gateway", "metadata": {"name": "g", "generation": 3}, "spec": {"listeners": listeners}})
+}
+
+fn all(objects: Vec<Value>) -> Updates {
+    let observed = observed(objects);
+    let ports = Ports::only("127.0.0.1".parse().unwrap(), 80, &observed.gateways);
+    statuses(&observed, &ports)
+}
+
+/// Returns the conditions of each listener of the first Gateway.
+fn conditions(updates: &Updates) -> Vec<Vec<String>> {
+    let listeners = &updates.gateways[0].status.as_ref().unwrap().listeners;
+    listeners.iter().map(|listener| summary(&listener.conditions)).collect()
+}
+
+const FINE: [&str; 4] = [
+    "Accepted=True Accepted",
+    "Programmed=True Programmed",
+    "ResolvedRefs=True ResolvedRefs",
+    "Conflicted=False NoConflicts",
+];
+
+#[test]
+fn each_listener_says_what_is_wrong_with_it() {
+    let updates = all(vec![gateway(&json!([
+        {"name": "good", "port": 80, "protocol": "HTTP"},
+        {"name": "protocol", "port": 1111, "protocol": "INVALID"},
+        {"name": "same", "port": 80, "protocol": "HTTP"},
+        {"name": "kinds", "port": 80, "protocol": "HTTP", "hostname": "a.example",
+            "allowedRoutes": {"kinds": [{"kind": "TCPRoute"}, {"kind": "HTTPRoute"}]}},
+        {"name": "port", "port": 81, "protocol": "HTTP"},
+    ]))]);
+    let found = conditions(&updates);
+    assert_eq!(found[0], FINE);
+    assert_eq!(found[1][..2], ["Accepted=False UnsupportedProtocol", "Programmed=False Invalid"]);
+    assert_eq!(
+        found[2],
+        [
+            "Accepted=False HostnameConflict",
+            "Programmed=False HostnameConflict",
+            "ResolvedRefs=True ResolvedRefs",
+            "Conflicted=True HostnameConflict"
+        ]
+    );
+    assert_eq!(found[3][2], "ResolvedRefs=False InvalidRouteKinds");
+    assert_eq!(found[4][0], "Accepted=False PortUnavailable");
+    let status = updates.gateways[0].status.as_ref().unwrap();
+    assert_eq!(
+        summary(&status.conditions),
+        ["Accepted=True ListenersNotValid", "Programmed=True Programmed"]
+    );
+    assert!(status.conditions.iter().all(|condition| condition.observed_generation == Some(3)));
+    let kinds: Vec<_> = status.listeners.iter().map(|listener| listener.supported_kinds.len()).collect();
+    assert_eq!(kinds, [1, 0, 1, 1, 1]);
+}
+
+#[test]
+fn a_certificate_of_another_namespace_needs_a_grant() {
+    let listener = |secret: &str, namespace: &str| {
+        gateway(&json!([{"name": "tls", "port": 443, "protocol": "HTTPS",
+            "tls": {"certificateRefs": [{"name": secret, "namespace": namespace}]}}]))
+    };
+    let grant = |name: &str| {
+        json!({"kind": "ReferenceGrant", "metadata": {"name": "grant", "namespace": "other"}, "spec": {
+            "from": [{"group": "gateway.networking.k8s.io", "kind": "Gateway", "namespace": "ns"}],
+            "to": [{"group": "", "kind": "Secret", "name": name}],
+        }})
+    };
+    let mut theirs = secret("theirs", "a.example").0;
+    theirs["metadata"]["namespace"] = "other".into();
+    let broken = json!({"kind": "Secret", "metadata": {"name": "broken"}, "data": {"tls.crt": "eA==", "tls.key": "eA=="}});
+    let resolved = |objects| conditions(&all(objects))[0][2].clone();
+    assert_eq!(
+        resolved(vec![listener("theirs", "other"), theirs.clone(), grant("theirs")]),
+        "ResolvedRefs=True ResolvedRefs"
+    );
+    for objects in [vec![], vec![grant("another")]] {
+        let objects = [vec![listener("theirs", "other"), theirs.clone()], objects].concat();
+        assert_eq!(resolved(objects), "ResolvedRefs=False RefNotPermitted");
+    }
+    for objects in [vec![listener("none", "ns")], vec![listener("broken", "ns"), broken]] {
+        assert_eq!(resolved(objects), "ResolvedRefs=False InvalidCertificateRef");
+    }
+}
+
+#[test]
+fn listeners_of_sets_come_after_those_of_the_gateway_if_it_allows_them() {
+    let set = |name: &str, hosts: &[&str]| {
+        let listener = |host: &&str| json!({"name": host, "port": 80, "protocol": "HTTP", "hostname": host});
+        let listeners: Vec<_> = hosts.iter().map(listener).collect();
+        json!({"kind": "ListenerSet", "metadata": {"name": name}, "spec": {"parentRef": {"name": "g"}, "listeners": listeners}})
+    };
+    let route = json!({"kind": "HTTPRoute", "metadata": {"name": "r"}, "spec": {
+        "parentRefs": [{"name": "first", "kind": "ListenerSet"}, {"name": "g"}], "rules": [],
+    }});
+    let objects = |allowed: Value| {
+        let mut gateway =
+            gateway(&json!([{"name": "own", "port": 80, "protocol": "HTTP", "hostname": "own.example"}]));
+        gateway["spec"]["allowedListeners"] = allowed;
+        vec![
+            gateway,
+            set("first", &["own.example", "a.example"]),
+            set("second", &["a.example"]),
+            route.clone(),
+        ]
+    };
+    let updates = all(objects(json!({"namespaces": {"from": "Same"}})));
+    let sets: Vec<_> = updates
+        .listener_sets
+        .iter()
+        .map(|set| summary(&set.status.as_ref().unwrap().conditions)[0].clone())
+        .collect();
+    assert_eq!(sets, ["Accepted=True Accepted", "Accepted=False ListenersNotValid"]);
+    let first = updates.listener_sets[0].status.as_ref().unwrap();
+    let routes: Vec<_> = first.listeners.iter().map(|listener| listener.attached_routes).collect();
+    assert_eq!(
+        (routes, summary(&first.listeners[0].conditions)[0].as_str()),
+        (vec![0, 1], "Accepted=False HostnameConflict")
+    );
+    let status = updates.gateways[0].status.as_ref().unwrap();
+    assert_eq!((status.attached_listener_sets, status.listeners[0].attached_routes), (Some(1), 1));
+    // Without a word of the Gateway, nothing is allowed.
+    let updates = all(objects(Value::Null));
+    let first = updates.listener_sets[0].status.as_ref().unwrap();
+    assert_eq!(summary(&first.conditions), ["Accepted=False NotAllowed", "Programmed=False NotAllowed"]);
+}
+
+#[test]
+fn a_gateway_that_asks_for_what_cannot_be_is_not_served() {
+    let asks = |field: &str, value: Value| {
+        let mut gateway = gateway(&json!([{"name": "http", "port": 80, "protocol": "HTTP"}]));
+        gateway["spec"][field] = value;
+        summary(&all(vec![gateway]).gateways[0].status.as_ref().unwrap().conditions)
+    };
+    assert_eq!(
+        asks("addresses", json!([{"type": "Hostname", "value": "a.example"}])),
+        ["Accepted=False UnsupportedAddress", "Programmed=False Invalid"]
+    );
+    assert_eq!(
+        asks("addresses", json!([{"value": "192.0.2.1"}])),
+        ["Accepted=True Accepted", "Programmed=False AddressNotUsable"]
+    );
+    assert_eq!(
+        asks("addresses", json!([{"value": "127.0.0.1"}])),
+        ["Accepted=True Accepted", "Programmed=True Programmed"]
+    );
+    assert_eq!(asks("tls", json!({"frontend": {}}))[0], "Accepted=False UnsupportedValue");
+}

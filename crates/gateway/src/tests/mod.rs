@@ -1,0 +1,87 @@
+//! Tests with objects of the Gateway API: what their statuses say, and what clients see on real sockets.
+
+mod listeners;
+mod traffic;
+
+use std::{net::SocketAddr, sync::Arc};
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use serde_json::{Value, json};
+
+use crate::{
+    RoutingInputs,
+    ports::Ports,
+    resolved::Resolved,
+    route::RouteParser,
+    status::{self, Updates},
+};
+
+/// Reads objects of the kinds that the gateway watches. Objects without a namespace are in `ns`.
+fn observed(objects: impl IntoIterator<Item = Value>) -> RoutingInputs {
+    fn add<T: serde::de::DeserializeOwned>(list: &mut Vec<Arc<T>>, object: Value) {
+        list.push(Arc::new(serde_json::from_value(object).unwrap()));
+    }
+    let mut all = RoutingInputs::default();
+    let class = json!({"metadata": {"name": "longboat"}, "spec": {"controllerName": crate::CONTROLLER_NAME}});
+    add(&mut all.classes, class);
+    for mut object in objects {
+        if object["metadata"]["namespace"].is_null() {
+            object["metadata"]["namespace"] = "ns".into();
+        }
+        match object["kind"].as_str().unwrap() {
+            "Gateway" => {
+                object["spec"]["gatewayClassName"] = "longboat".into();
+                add(&mut all.gateways, object);
+            }
+            "ListenerSet" => add(&mut all.listener_sets, object),
+            "HTTPRoute" => add(&mut all.routes, object),
+            "ReferenceGrant" => add(&mut all.grants, object),
+            "BackendTLSPolicy" => add(&mut all.tls_policies, object),
+            "Secret" => add(&mut all.secrets, object),
+            "ConfigMap" => add(&mut all.config_maps, object),
+            "Service" => add(&mut all.services, object),
+            "EndpointSlice" => add(&mut all.slices, object),
+            kind => panic!("kind {kind}"),
+        }
+    }
+    all
+}
+
+fn statuses(observed: &RoutingInputs, ports: &Ports) -> Updates {
+    let resolved = Resolved::new(observed, ports, &mut RouteParser::default());
+    let now = Time(k8s_openapi::jiff::Timestamp::UNIX_EPOCH);
+    status::updates(observed, &resolved, &now)
+}
+
+/// Returns the conditions as `type=status reason`.
+fn summary(conditions: &[Condition]) -> Vec<String> {
+    let line =
+        |condition: &Condition| format!("{}={} {}", condition.type_, condition.status, condition.reason);
+    conditions.iter().map(line).collect()
+}
+
+fn secret(name: &str, host: &str) -> (Value, String) {
+    let request = longboat_tls::LeafRequest {
+        common_name: host.into(),
+        dns_names: vec![host.into()],
+        days: 1,
+        ..longboat_tls::LeafRequest::default()
+    };
+    let pair = longboat_tls::self_signed(&request).unwrap();
+    let bytes = |text: &str| serde_json::to_value(k8s_openapi::ByteString(text.as_bytes().to_vec())).unwrap();
+    let data = json!({"tls.crt": bytes(&pair.certificate_pem), "tls.key": bytes(&pair.key_pem)});
+    (json!({"kind": "Secret", "metadata": {"name": name}, "data": data}), pair.certificate_pem)
+}
+
+/// Returns a Service with one endpoint, and its EndpointSlice.
+fn service(name: &str, endpoint: SocketAddr, protocol: Option<&str>) -> [Value; 2] {
+    let port = json!({"name": "p", "port": 80, "appProtocol": protocol});
+    [
+        json!({"kind": "Service", "metadata": {"name": name}, "spec": {"ports": [port]}}),
+        json!({
+            "kind": "EndpointSlice", "addressType": "IPv4",
+            "metadata": {"name": format!("{name}-1"), "labels": {"kubernetes.io/service-name": name}},
+            "ports": [{"name": "p", "port": endpoint.port()}], "endpoints": [{"addresses": [endpoint.ip()]}],
+        }),
+    ]
+}

@@ -1,0 +1,223 @@
+//! What clients see: certificates by name, other protocols, retries, CORS.
+
+use std::{
+    convert::Infallible,
+    sync::atomic::{AtomicUsize, Ordering},
+};
+
+use arc_swap::ArcSwap;
+use http::{Method, Request, Response, StatusCode, header};
+use hyper::{body::Incoming, service::service_fn};
+use hyper_util::{
+    rt::{TokioExecutor, TokioIo},
+    server::conn::auto::Builder,
+};
+use longboat_tls::ServerOptions;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream},
+};
+use tokio_util::sync::CancellationToken;
+
+use super::*;
+use crate::{Guard, proxy::Proxy, route::Tables, server};
+
+/// A gateway with one socket.
+struct Bench {
+    socket: SocketAddr,
+    tables: Arc<ArcSwap<Tables>>,
+    shutdown: CancellationToken,
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        self.shutdown.cancel();
+    }
+}
+
+fn tables(socket: SocketAddr, objects: Vec<Value>) -> Tables {
+    let observed = observed(objects);
+    let ports = Ports::only(socket.ip(), socket.port(), &observed.gateways);
+    Tables::new(&observed, &ports, &Resolved::new(&observed, &ports, &mut RouteParser::default()))
+}
+
+impl Bench {
+    /// Starts a gateway. `objects` gets its port.
+    async fn start(tls: bool, objects: impl FnOnce(u16) -> Vec<Value>) -> Self {
+        longboat_tls::install_default_provider();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let socket = listener.local_addr().unwrap();
+        let tables = Arc::new(ArcSwap::from_pointee(tables(socket, objects(socket.port()))));
+        let shutdown = CancellationToken::new();
+        let front = "127.0.0.1:1".parse().unwrap();
+        let guard = Guard { hosts: vec!["*".into()], ..Guard::default() };
+        let proxy = Arc::new(Proxy::new(tables.clone(), guard, front, shutdown.clone()));
+        let current = tables.clone();
+        let choose = move |name: Option<&str>| current.load().certificate(socket, name);
+        let config =
+            longboat_tls::server_config_by_name(&ServerOptions::with_alpn(&[b"h2"]), choose).unwrap();
+        tokio::spawn(server::run(listener, tls.then_some(config), proxy, shutdown.clone()));
+        Self { socket, tables, shutdown }
+    }
+}
+
+/// Starts a back end for HTTP/1.1 and HTTP/2. It fails the first two requests, changes to an echo protocol if asked, and
+/// otherwise says which version of HTTP it has seen.
+async fn back_end() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let count = Arc::new(AtomicUsize::new(0));
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let count = count.clone();
+            tokio::spawn(async move {
+                let service = service_fn(move |request| {
+                    let count = count.fetch_add(1, Ordering::SeqCst);
+                    async move { Ok::<_, Infallible>(answer(request, count)) }
+                });
+                let builder = Builder::new(TokioExecutor::new());
+                let _ = builder.serve_connection_with_upgrades(TokioIo::new(stream), service).await;
+            });
+        }
+    });
+    address
+}
+
+fn answer(request: Request<Incoming>, count: usize) -> Response<String> {
+    let mut response = Response::new(format!("{:?} {}", request.version(), request.uri().path()));
+    if request.headers().contains_key(header::UPGRADE) {
+        *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+        response.headers_mut().insert(header::CONNECTION, "upgrade".parse().unwrap());
+        response.headers_mut().insert(header::UPGRADE, "echo".parse().unwrap());
+        *response.body_mut() = String::new();
+        tokio::spawn(async move {
+            let mut stream = TokioIo::new(hyper::upgrade::on(request).await.unwrap());
+            let mut bytes = [0; 4];
+            stream.read_exact(&mut bytes).await.unwrap();
+            stream.write_all(&bytes).await.unwrap();
+        });
+    } else if request.uri().path().starts_with("/flaky") && count < 2 {
+        *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+    }
+    response
+}
+
+fn gateway(listeners: &Value) -> Value {
+    json!({"kind": "Gateway", "metadata": {"name": "g"}, "spec": {"listeners": listeners}})
+}
+
+fn route(name: &str, rule: &Value) -> Value {
+    json!({"kind": "HTTPRoute", "metadata": {"name": name}, "spec": {"parentRefs": [{"name": "g"}], "rules": [rule]}})
+}
+
+fn http(port: u16) -> Value {
+    gateway(&json!([{"name": "http", "port": port, "protocol": "HTTP"}]))
+}
+
+#[tokio::test]
+async fn the_name_of_the_host_chooses_the_certificate_which_can_be_replaced() {
+    let (first, _) = secret("first", "a.example");
+    let (second, _) = secret("second", "b.example");
+    let (other, _) = secret("first", "a.example");
+    let listener = |port: u16, name: &str, host: &str| {
+        json!({"name": name, "port": port, "protocol": "HTTPS", "hostname": host,
+            "tls": {"certificateRefs": [{"name": name}]}})
+    };
+    let objects = |port: u16, first: &Value| {
+        let listeners = json!([listener(port, "first", "a.example"), listener(port, "second", "*.example")]);
+        let mut all = vec![gateway(&listeners), first.clone(), second.clone()];
+        all.extend(service("svc", "127.0.0.1:1".parse().unwrap(), None));
+        all
+    };
+    let bench = Bench::start(true, |port| objects(port, &first)).await;
+    let served = async |name: &'static str| {
+        let config = longboat_tls::insecure_client_config(&[b"h2"]);
+        let stream = TcpStream::connect(bench.socket).await.unwrap();
+        let name = rustls::pki_types::ServerName::try_from(name).unwrap();
+        let stream = tokio_rustls::TlsConnector::from(config).connect(name, stream).await.ok()?;
+        Some(stream.get_ref().1.peer_certificates().unwrap()[0].to_vec())
+    };
+    let (a, b) = (served("a.example").await.unwrap(), served("b.example").await.unwrap());
+    assert_ne!(a, b);
+    assert_eq!(served("b.example").await, Some(b.clone()));
+    assert_eq!(served("a.test").await, None, "no listener has this name");
+    bench.tables.store(Arc::new(tables(bench.socket, objects(bench.socket.port(), &other))));
+    assert_ne!(served("a.example").await, Some(a));
+    assert_eq!(served("b.example").await, Some(b));
+}
+
+#[tokio::test]
+async fn back_ends_speak_http_1_or_http_2_or_another_protocol_and_are_retried() {
+    let back_end = back_end().await;
+    let bench = Bench::start(false, |port| {
+        let rule = |service: &str, path: &str, retry: Value| {
+            json!({"matches": [{"path": {"value": path}}], "retry": retry, "backendRefs": [{"name": service, "port": 80}]})
+        };
+        let mut all = vec![http(port)];
+        all.extend(service("plain", back_end, None));
+        all.extend(service("h2c", back_end, Some("kubernetes.io/h2c")));
+        all.push(route("flaky", &rule("plain", "/flaky", json!({"codes": [503], "attempts": 2}))));
+        all.push(route("plain", &rule("plain", "/plain", Value::Null)));
+        all.push(route("h2c", &rule("h2c", "/h2c", Value::Null)));
+        all
+    })
+    .await;
+    let client = reqwest::Client::builder().no_proxy().build().unwrap();
+    let get = async |path: &str| {
+        let response = client.get(format!("http://{}{path}", bench.socket)).send().await.unwrap();
+        (response.status().as_u16(), response.text().await.unwrap())
+    };
+    assert_eq!(get("/flaky").await, (200, "HTTP/1.1 /flaky".into()));
+    assert_eq!(get("/plain").await, (200, "HTTP/1.1 /plain".into()));
+    assert_eq!(get("/h2c").await, (200, "HTTP/2.0 /h2c".into()));
+    assert_eq!(get("/none").await.0, 404);
+    let mut stream = TcpStream::connect(bench.socket).await.unwrap();
+    let head = "GET /plain HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n";
+    stream.write_all(head.as_bytes()).await.unwrap();
+    let mut answer = Vec::new();
+    while !answer.ends_with(b"\r\n\r\n") {
+        answer.push(stream.read_u8().await.unwrap());
+    }
+    assert!(answer.starts_with(b"HTTP/1.1 101 "), "{}", String::from_utf8_lossy(&answer));
+    stream.write_all(b"ping").await.unwrap();
+    let mut echo = [0; 4];
+    stream.read_exact(&mut echo).await.unwrap();
+    assert_eq!(&echo, b"ping");
+}
+
+#[tokio::test]
+async fn a_route_decides_which_pages_may_use_it_and_where_clients_are_redirected() {
+    let back_end = back_end().await;
+    let bench = Bench::start(false, |port| {
+        let mut all = vec![http(port)];
+        all.extend(service("svc", back_end, None));
+        all.push(route("cors", &json!({
+            "filters": [{"type": "CORS", "cors": {"allowOrigins": ["https://*.foo.example"], "allowMethods": ["GET"], "maxAge": 60}}],
+            "backendRefs": [{"name": "svc", "port": 80}],
+        })));
+        all.push(route("moved", &json!({
+            "matches": [{"path": {"value": "/moved"}}],
+            "filters": [{"type": "RequestRedirect", "requestRedirect": {"hostname": "new.example", "statusCode": 308}}],
+        })));
+        all
+    })
+    .await;
+    let client =
+        reqwest::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none()).build().unwrap();
+    let ask = async |method: Method, path: &str, origin: &str| {
+        let request =
+            client.request(method, format!("http://{}{path}", bench.socket)).header("origin", origin);
+        request.header("access-control-request-method", "GET").send().await.unwrap()
+    };
+    let allowed = ask(Method::OPTIONS, "/", "https://www.foo.example").await;
+    assert_eq!(allowed.headers()["access-control-allow-origin"], "https://www.foo.example");
+    assert_eq!(allowed.headers()["access-control-max-age"], "60");
+    let refused = ask(Method::OPTIONS, "/", "https://foo.example.evil").await;
+    assert!(!refused.headers().contains_key("access-control-allow-origin"));
+    let response = ask(Method::GET, "/", "https://www.foo.example").await;
+    assert_eq!(response.headers()["access-control-allow-origin"], "https://www.foo.example");
+    let moved = ask(Method::GET, "/moved/x?y", "http://localhost").await;
+    let port = bench.socket.port();
+    assert_eq!(moved.status(), 308);
+    assert_eq!(moved.headers()["location"], format!("http://new.example:{port}/moved/x?y"));
+}

@@ -1,0 +1,154 @@
+//! BackendTLSPolicies: which Services are reached with TLS, and how their certificates are checked. Pure functions.
+
+use std::sync::Arc;
+
+use longboat_api::foreign::{
+    backendtlspolicy::{BackendTLSPolicy, PolicyTargetReference},
+    reference::SecretObjectReference,
+};
+use longboat_key::{Key, Name, Namespace};
+use longboat_tls::PeerName;
+
+use crate::{RoutingInputs, listeners::Problem, observed::is_of};
+
+/// How to connect to a back end with TLS.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct TlsSettings {
+    /// The CA certificates as PEM.
+    pub(crate) ca_pem: String,
+    /// The name that the client asks for.
+    pub(crate) server_name: String,
+    /// The names of which the certificate must have one; empty for the name above.
+    pub(crate) names: Vec<PeerName>,
+}
+
+/// Why a policy is not in force.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct PolicyProblem {
+    /// Why it is not accepted.
+    pub(crate) refused: Problem,
+    /// Why its references cannot be resolved, if that is the reason.
+    pub(crate) unresolved: Option<Problem>,
+}
+
+/// The order of precedence among policies for the same target: the oldest first, then by name.
+fn age(policy: &BackendTLSPolicy) -> impl Ord + use<> {
+    (policy.metadata.creation_timestamp.as_ref().map(|time| time.0), Key::of(policy))
+}
+
+fn targets_service(target: &PolicyTargetReference) -> bool {
+    target.group.is_empty() && target.kind == "Service"
+}
+
+/// Whether a policy has this Service as a target.
+pub(crate) fn targets(policy: &BackendTLSPolicy, service: &Key) -> bool {
+    Namespace::of(&policy.metadata) == service.namespace.as_deref()
+        && policy
+            .spec
+            .target_refs
+            .iter()
+            .any(|target| targets_service(target) && *target.name == *service.name)
+}
+
+/// Returns the policy for a port of a Service: one for this port before one for all ports.
+fn policy<'a>(
+    observed: &'a RoutingInputs,
+    service: &Key,
+    port: Option<&str>,
+) -> Option<&'a Arc<BackendTLSPolicy>> {
+    let of = |section: Option<&str>| {
+        let names = |policy: &&Arc<BackendTLSPolicy>| {
+            targets(policy, service)
+                && policy.spec.target_refs.iter().any(|target| {
+                    targets_service(target)
+                        && *target.name == *service.name
+                        && target.section_name.as_deref() == section
+                })
+        };
+        observed.tls_policies.iter().filter(names).min_by_key(|policy| age(policy))
+    };
+    port.and_then(|port| of(Some(port))).or_else(|| of(None))
+}
+
+/// Returns how to connect to a port of a Service, or `None` for connections without TLS.
+pub(crate) fn settings(
+    observed: &RoutingInputs,
+    service: &Key,
+    port: Option<&str>,
+) -> Option<Result<Arc<TlsSettings>, String>> {
+    let policy = policy(observed, service, port)?;
+    let error = |problem: PolicyProblem| {
+        format!("BackendTLSPolicy {}: {}", Key::of(policy.as_ref()), problem.refused.message)
+    };
+    Some(compiled(observed, policy).map(Arc::new).map_err(error))
+}
+
+/// Reads a policy.
+pub(crate) fn compiled(
+    observed: &RoutingInputs,
+    policy: &BackendTLSPolicy,
+) -> Result<TlsSettings, PolicyProblem> {
+    if let Some(other) = conflict(observed, policy) {
+        let message = format!("BackendTLSPolicy {other}, which is older, has the same target");
+        return Err(PolicyProblem { refused: Problem { reason: "Conflicted", message }, unresolved: None });
+    }
+    let validation = &policy.spec.validation;
+    if validation.well_known_ca_certificates.is_some() {
+        let message =
+            "wellKnownCACertificates is not supported by this gateway: use caCertificateRefs".to_owned();
+        return Err(PolicyProblem { refused: Problem { reason: "Invalid", message }, unresolved: None });
+    }
+    let (mut ca_pem, mut unresolved) = (String::new(), None);
+    for reference in &validation.ca_certificate_refs {
+        match certificates(observed, Namespace::of(&policy.metadata), reference) {
+            Ok(pem) => ca_pem.push_str(&pem),
+            Err(problem) => unresolved = unresolved.or(Some(problem)),
+        }
+    }
+    // One CA that can be read is not enough: which one a person relies on is not known.
+    if let Some(problem) = unresolved {
+        let refused = Problem { reason: "NoValidCACertificate", message: problem.message.clone() };
+        return Err(PolicyProblem { refused, unresolved: Some(problem) });
+    }
+    let name = |name: &longboat_api::foreign::backendtlspolicy::SubjectAltName| match name.type_.as_str() {
+        "URI" => PeerName::Uri(name.uri.clone()),
+        _ => PeerName::Dns(name.hostname.clone()),
+    };
+    let names = validation.subject_alt_names.iter().map(name).collect();
+    Ok(TlsSettings { ca_pem, server_name: validation.hostname.clone(), names })
+}
+
+/// Returns an older policy with the same target.
+fn conflict(observed: &RoutingInputs, policy: &BackendTLSPolicy) -> Option<Key> {
+    let own = age(policy);
+    let older = |other: &&Arc<BackendTLSPolicy>| {
+        other.metadata.namespace == policy.metadata.namespace
+            && age(other) < own
+            && other.spec.target_refs.iter().any(|target| policy.spec.target_refs.contains(target))
+    };
+    observed.tls_policies.iter().find(older).map(|other| Key::of(other.as_ref()))
+}
+
+fn certificates(
+    observed: &RoutingInputs,
+    namespace: Namespace<&str>,
+    reference: &SecretObjectReference,
+) -> Result<String, Problem> {
+    let group = reference.group.as_deref().unwrap_or_default();
+    let kind = reference.kind.as_deref().unwrap_or_default();
+    if (group, kind) != ("", "ConfigMap") {
+        let message =
+            format!("CA certificates of kind {kind} in group \"{group}\" are not supported: use a ConfigMap");
+        return Err(Problem { reason: "InvalidKind", message });
+    }
+    let key = Key::new(namespace, Name(&reference.name));
+    let invalid = |message| Problem { reason: "InvalidCACertificateRef", message };
+    let map = observed.config_maps.iter().find(|map| is_of(&map.metadata, &key));
+    let map = map.ok_or_else(|| invalid(format!("there is no ConfigMap {key}")))?;
+    let pem = map.data.as_ref().and_then(|data| data.get("ca.crt"));
+    let pem = pem.ok_or_else(|| invalid(format!("ConfigMap {key} has no ca.crt")))?;
+    match longboat_tls::certificates(pem) {
+        Ok(list) if !list.is_empty() => Ok(format!("{pem}\n")),
+        _ => Err(invalid(format!("ca.crt of ConfigMap {key} has no certificate that can be read"))),
+    }
+}
