@@ -1,0 +1,71 @@
+#!/usr/bin/env bash
+# Runs the Gateway API's conformance suite against `longboat up`. tests/conformance/README.md says what it needs.
+set -euo pipefail
+root=$(cd "$(dirname "$0")/.." && pwd)
+module=$root/tests/conformance
+build=${CONFORMANCE_BUILD:-$root/.cache/conformance}
+longboat=${LONGBOAT:-$root/target/debug/longboat}
+PATH=$root/.cache/bin:$PATH
+
+if [ "${1:-}" != inside ]; then
+  for program in go kubectl unshare python3; do
+    command -v "$program" > /dev/null || { echo "conformance.sh: no $program: install it, or run scripts/tools.sh" >&2; exit 1; }
+  done
+  [ -x "$longboat" ] || { echo "conformance.sh: no $longboat: run cargo build, or set LONGBOAT" >&2; exit 1; }
+  mkdir -p "$build"
+  cd "$module"
+  suite=$(go list -m -f '{{.Dir}}' sigs.k8s.io/gateway-api/conformance)
+  [ -n "$suite" ] || { go mod download; suite=$(go list -m -f '{{.Dir}}' sigs.k8s.io/gateway-api/conformance); }
+  if [ ! -x "$build/suite" ] || [ go.sum -nt "$build/suite" ]; then
+    go test -c -o "$build/suite" .
+    # A copy of the module, because the back end is changed.
+    rm -rf "$build/copy" && cp -r "$suite" "$build/copy" && chmod -R u+w "$build/copy"
+    python3 echo_address.py "$build/copy/echo-basic"
+    cp go.mod "$build/echo.mod" && cp go.sum "$build/echo.sum"
+    go mod edit -replace "sigs.k8s.io/gateway-api/conformance=$build/copy" "$build/echo.mod"
+    go build -modfile "$build/echo.mod" -o "$build/echo-basic" sigs.k8s.io/gateway-api/conformance/echo-basic
+  fi
+  exec unshare --map-root-user --net "$0" inside
+fi
+
+cd "$module"
+ip link set lo up
+work=$(mktemp -d)
+crds=$(go list -m -f '{{.Dir}}' sigs.k8s.io/gateway-api)/config/crd/experimental
+# The DNS server of the suite's base is only used by tests of UDPRoutes. Its arguments mean nothing here.
+printf '#!/bin/sh\nexec sleep infinity\n' > "$work/idle" && chmod +x "$work/idle"
+printf 'apiVersion: v1\nkind: ConfigMap\nmetadata: {name: empty, namespace: default}\n' > "$work/empty.yaml"
+"$longboat" up "$work/empty.yaml" --engine sim --state "$work/state" --port 80 --allow-host '*' --cors-origin '*' \
+  --image "echo-basic=$build/echo-basic" --image "coredns=$work/idle" > "$work/up.log" 2>&1 &
+up=$!
+trap 'kill -TERM $up 2> /dev/null; wait $up 2> /dev/null || true; rm -rf "$work"' EXIT
+export KUBECONFIG=$work/state/kubeconfig
+for _ in $(seq 240); do
+  kubectl get gatewayclass longboat > /dev/null 2>&1 && break
+  kill -0 $up || { cat "$work/up.log" >&2; exit 1; }
+  sleep 0.5
+done
+for file in "$crds"/gateway.networking.k8s.io_*.yaml; do
+  case $file in *_vap_*) ;; *) kubectl apply --server-side --force-conflicts -f "$file" > /dev/null ;; esac
+done
+patience=${PATIENCE:-30}
+limits=
+for name in GatewayMustHaveAddress GatewayMustHaveCondition GatewayStatusMustHaveListeners GatewayListenersMustHaveConditions \
+  ListenerSetMustHaveCondition ListenerSetListenersMustHaveConditions HTTPRouteMustNotHaveParents HTTPRouteMustHaveCondition \
+  RouteMustHaveParents MaxTimeToConsistency LatestObservedGenerationSet DefaultTestTimeout; do
+  limits="$limits$name:$patience;"
+done
+report=$work/report.yaml
+status=0
+"$build/suite" -test.v -test.timeout 90m -gateway-class=longboat -conformance-profiles=GATEWAY-HTTP \
+  -usable-address=127.200.0.1 -unusable-address=192.0.2.1 \
+  -organization=longboat -project=longboat -url=https://longboat.dev -version="$("$longboat" --version | cut -d' ' -f2)" \
+  -contact=https://longboat.dev -timeout-config-overrides="${limits}NamespacesMustBeReady:180" \
+  ${TESTS:+-run-test="$TESTS"} -report-output="$report" > "$build/log" 2>&1 || status=$?
+grep -E '^    --- ' "$build/log" || true
+[ -n "${KEEP_LOG:-}" ] && cp "$work/up.log" "$build/up.log"
+if [ -z "${TESTS:-}" ] && [ -f "$report" ]; then
+  cp "$report" "$root/docs/conformance/gateway-http.yaml"
+fi
+echo "the whole output is in $build/log"
+exit $status
