@@ -34,7 +34,12 @@ pub(crate) fn decode(body: &[u8], api_version: &str, kind: &str) -> Result<Value
         envelope(body).map_err(|why| DecodeError { kind: None, why })?;
     let or = |given: String, default: &str| if given.is_empty() { default.to_owned() } else { given };
     let (api_version, kind) = (or(given_version, api_version), or(given_kind, kind));
-    let decoded = type_of_kind(&api_version, &kind)
+    // Every group has this kind: clients send it with the version of the object to delete.
+    let def = match kind.as_str() {
+        "DeleteOptions" => type_def("meta.v1.DeleteOptions"),
+        _ => type_of_kind(&api_version, &kind),
+    };
+    let decoded = def
         .ok_or_else(|| {
             format!(
                 "no kind \"{kind}\" is registered for version \"{api_version}\" in scheme \"pkg/runtime/scheme.go:110\""

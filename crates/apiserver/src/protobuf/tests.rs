@@ -34,6 +34,20 @@ fn what_kubectl_create_sends_reads_as_the_object_it_means() {
 }
 
 #[test]
+fn options_of_a_deletion_are_read_in_every_group() {
+    for (version, length) in [("v1", 0x13), ("apps/v1", 0x18)] {
+        let mut bytes = b"k8s\0\x0a".to_vec();
+        bytes.extend([length, 0x0a, u8::try_from(version.len()).unwrap()]);
+        bytes.extend(version.as_bytes());
+        bytes.extend(b"\x12\x0dDeleteOptions");
+        // gracePeriodSeconds: 5
+        bytes.extend(b"\x12\x02\x08\x05");
+        let expected = json!({"apiVersion": version, "kind": "DeleteOptions", "gracePeriodSeconds": 5});
+        assert_eq!(decode(&bytes, "v1", "DeleteOptions"), Ok(expected));
+    }
+}
+
+#[test]
 fn other_bodies_are_refused() {
     let refusal = |body: &[u8]| decode(body, "v1", "ConfigMap").unwrap_err();
     let refused = refusal(b"{}");
