@@ -221,15 +221,10 @@ impl Reporter<'_> {
         } else {
             (false, "ListenersNotValid", "the gateway can serve no listener of this set")
         };
-        let programs = served.listeners_of(Some(&set.key)).any(Listener::is_programmed);
-        let why = match (accepted, programs) {
-            (true, true) => "Programmed",
-            (true, false) => "Invalid",
-            (false, _) => reason,
-        };
+        let why = if accepted { "Programmed" } else { reason };
         let conditions = [
             self.condition("Accepted", accepted, reason, message, generation, &old.conditions),
-            self.condition("Programmed", accepted && programs, why, message, generation, &old.conditions),
+            self.condition("Programmed", accepted, why, message, generation, &old.conditions),
         ];
         ListenerSetStatus { conditions: merged(&old.conditions, conditions), listeners }
     }
@@ -455,7 +450,7 @@ impl Reporter<'_> {
 
 /// Whether a Gateway serves at least one listener of a set.
 fn accepts_set(served: &ServedGateway, set: &ServedSet) -> bool {
-    set.allowed && served.listeners_of(Some(&set.key)).any(|listener| listener.refused.is_none())
+    set.allowed && served.listeners_of(Some(&set.key)).any(Listener::is_programmed)
 }
 
 /// Merges conditions. Conditions whose types this controller does not set are kept. The others are replaced, including the
