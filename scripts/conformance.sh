@@ -62,10 +62,10 @@ status=0
   -organization=longboat -project=longboat -url=https://longboat.dev -version="$("$longboat" --version | cut -d' ' -f2)" \
   -contact=https://longboat.dev -timeout-config-overrides="${limits}NamespacesMustBeReady:180" \
   ${TESTS:+-run-test="$TESTS"} -report-output="$report" > "$build/log" 2>&1 || status=$?
-grep -E '^    --- ' "$build/log" || true
-[ -n "${KEEP_LOG:-}" ] && cp "$work/up.log" "$build/up.log"
+cp "$work/up.log" "$build/up.log"
+[ ! -f "$report" ] || sed -n '/^profiles/,/supportedFeatures/p' "$report"
 if [ -z "${TESTS:-}" ] && [ -f "$report" ]; then
   cp "$report" "$root/docs/conformance/gateway-http.yaml"
 fi
-echo "the whole output is in $build/log"
+echo "the whole output is in $build/log, that of up in $build/up.log"
 exit $status
