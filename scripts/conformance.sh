@@ -25,7 +25,7 @@ if [ "${1:-}" != inside ]; then
     go mod edit -replace "sigs.k8s.io/gateway-api/conformance=$build/copy" "$build/echo.mod"
     go build -modfile "$build/echo.mod" -o "$build/echo-basic" sigs.k8s.io/gateway-api/conformance/echo-basic
   fi
-  exec unshare --map-root-user --net "$0" inside
+  exec unshare --map-root-user --net "$root/scripts/conformance.sh" inside
 fi
 
 cd "$module"
