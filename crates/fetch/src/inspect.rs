@@ -4,10 +4,7 @@ use std::{fs::File, io::Read as _, path::PathBuf};
 
 use longboat_download::address::Address;
 
-use crate::{
-    Cache, FetchError, Settings, local,
-    source::{self, ByteRange},
-};
+use crate::{Cache, FetchError, Settings, local, remote::ByteRange, source};
 
 /// The files of a source.
 #[derive(Debug, Clone, PartialEq, Eq)]

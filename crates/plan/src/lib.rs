@@ -60,7 +60,8 @@ pub use plan::{Finalization, Plan, children, finalization, pruned_route};
 pub use problem::{Phase, PlanError, Problem};
 pub use refusal::{Refusal, refusals};
 pub use scheduler::{
-    ConfigOrigin, PickerConfig, PickerRefusal, PickerWarnings, RefusedBy, TransformError, VersionError, refusal_of_spec,
+    ConfigOrigin, PickerConfig, PickerRefusal, PickerWarnings, RefusedBy, TransformError, VersionError,
+    refusal_of_spec,
 };
 pub use snapshot::{Capabilities, Snapshot};
 pub use status::{Download, Progress, leaving, status};

@@ -12,8 +12,17 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Service, chat::Conversation, edits::Edits, engine::EngineSelection, guide, interrupts::Interrupts,
-    node::{self, StandInReport}, prompt, service::Gateway, shutdown_message, watch::Watch,
+    Service,
+    chat::Conversation,
+    edits::Edits,
+    engine::EngineSelection,
+    guide,
+    interrupts::Interrupts,
+    node::{self, StandInReport},
+    prompt,
+    service::Gateway,
+    shutdown_message,
+    watch::Watch,
 };
 use crate::{
     cli::LocalArgs,

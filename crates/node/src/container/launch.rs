@@ -48,8 +48,7 @@ const INHERITED: &[&str] = &[
 ];
 
 /// Host variables about downloads and logs, which every container inherits: the user's settings also apply to this node.
-const SETTINGS: [&str; 5] =
-    [CACHE_VARIABLE, MODELS_VARIABLE, PATIENCE_VARIABLE, "LONGBOAT_LOG", LOG_FORMAT];
+const SETTINGS: [&str; 5] = [CACHE_VARIABLE, MODELS_VARIABLE, PATIENCE_VARIABLE, "LONGBOAT_LOG", LOG_FORMAT];
 
 /// The variable with the format of logs.
 const LOG_FORMAT: &str = "LONGBOAT_LOG_FORMAT";
@@ -113,7 +112,18 @@ impl Host {
         }
         let kv_token = format!("{:032x}", rand::random::<u128>());
         let images = BTreeMap::new();
-        Self { bin_dir, path, inherited, credentials, engine, offline, node_id, mounts: None, images, kv_token }
+        Self {
+            bin_dir,
+            path,
+            inherited,
+            credentials,
+            engine,
+            offline,
+            node_id,
+            mounts: None,
+            images,
+            kv_token,
+        }
     }
 
     /// Returns the paths of this machine that containers need: their programs, and the files that variables name.
