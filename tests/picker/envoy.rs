@@ -74,6 +74,7 @@ impl Envoy {
     }
 
     /// The address of the admin port, which has the metrics.
+    #[allow(dead_code, reason = "the bench needs no metrics of Envoy")]
     pub(crate) fn admin(&self) -> SocketAddr {
         SocketAddr::from(([127, 0, 0, 1], self.admin))
     }

@@ -87,7 +87,7 @@ impl Prometheus {
 
 /// Percent-encodes a text for a query.
 fn http_encoded(text: &str) -> String {
-    text.bytes().map(|byte| format!("%{byte:02X}")).collect()
+    text.bytes().fold(String::new(), |encoded, byte| encoded + &format!("%{byte:02X}"))
 }
 
 /// Returns the queries of the dashboards, as Grafana sends them if everything is selected.

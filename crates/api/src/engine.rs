@@ -229,7 +229,7 @@ pub static SGLANG: Engine = Engine {
         },
         Refused {
             field: "spec.model.lora.adapters",
-            is_set: |spec| adapters(spec).iter().any(|adapter| is_taken_apart(adapter)),
+            is_set: |spec| adapters(spec).iter().any(is_taken_apart),
             instead: "SGLang takes what follows a colon for the name of an adapter: use names without a colon",
         },
         Refused {

@@ -126,7 +126,7 @@ async fn until_done(client: &Client, settings: &Migration, resource: &str) {
         } else {
             tracing::warn!(resource, %failure, hint, "Cannot migrate the stored objects yet; will retry.");
         }
-        let wait = if late { timeout } else { wait(&settings, failures, rand::random()) };
+        let wait = if late { timeout } else { wait(settings, failures, rand::random()) };
         tokio::time::sleep(wait).await;
     }
 }

@@ -287,13 +287,12 @@ impl Engine {
             self.running.push(running);
             self.running.len() - 1
         };
-        match until_token {
-            Some(time) => self.wake(slot, time),
-            None => {
-                #[expect(clippy::cast_precision_loss, reason = "counts of tokens are far below 2^52")]
-                let tokens = uncached as f64;
-                self.prefills.push_back(Prefill { slot, fixed: timing.first_token.as_secs_f64(), tokens });
-            }
+        if let Some(time) = until_token {
+            self.wake(slot, time);
+        } else {
+            #[expect(clippy::cast_precision_loss, reason = "counts of tokens are far below 2^52")]
+            let tokens = uncached as f64;
+            self.prefills.push_back(Prefill { slot, fixed: timing.first_token.as_secs_f64(), tokens });
         }
     }
 

@@ -2,7 +2,6 @@
 //! to make a vector of a text, and the tokens that are added to texts.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
-#[expect(dead_code, reason = "shared with the other tests")]
 mod server;
 
 use std::collections::BTreeMap;

@@ -1,7 +1,6 @@
 //! The official OpenAI client against a real model.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
-#[expect(dead_code, reason = "shared with the other tests")]
 mod server;
 
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
 //! The engine answers as a real vLLM did with the same model, but where compatibility.yaml says otherwise.
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on should stop")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
 mod server;
 

@@ -171,13 +171,14 @@ impl ServedGateway {
         });
         match asked_addresses(gateway) {
             Err(problem) => refused = Some(problem),
-            Ok(asked) if asked.is_empty() => match ports.addresses.get(&key) {
-                Some(address) => addresses.push(*address),
-                None => {
+            Ok(asked) if asked.is_empty() => {
+                if let Some(address) = ports.addresses.get(&key) {
+                    addresses.push(*address);
+                } else {
                     let message = "this machine has no address left for the gateway".to_owned();
                     unaddressed = Some(Problem { reason: "AddressNotAssigned", message });
                 }
-            },
+            }
             Ok(asked) => {
                 for address in asked {
                     if address.is_loopback() {

@@ -47,10 +47,12 @@ impl Resolved {
 impl ResolvedRoute {
     /// The listeners that serve the route.
     pub(crate) fn listeners(&self) -> impl Iterator<Item = &AttachedListener> {
-        let attached = |attachment| match attachment {
-            &Attachment::Attached(ref listeners) => &listeners[..],
-            _ => &[],
-        };
+        fn attached(attachment: &Attachment) -> &[AttachedListener] {
+            match attachment {
+                Attachment::Attached(listeners) => listeners,
+                _ => &[],
+            }
+        }
         let supported = self.parsed.unsupported.is_empty();
         self.attachments.iter().filter(move |_| supported).flat_map(attached)
     }

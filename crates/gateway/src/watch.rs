@@ -91,7 +91,7 @@ pub(crate) async fn run(
         // Only those with certificates: the others are none of the gateway's business.
         secrets: watch(
             &client,
-            Selection::of::<Secret>().fields("type=kubernetes.io/tls"),
+            &Selection::of::<Secret>().fields("type=kubernetes.io/tls"),
             &changed,
             &mut watches,
         ),
@@ -135,12 +135,12 @@ fn all<K>(client: &Client, changed: &mpsc::Sender<()>, watches: &mut Vec<BoxStre
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
 {
-    watch(client, Selection::of::<K>(), changed, watches)
+    watch(client, &Selection::of::<K>(), changed, watches)
 }
 
 fn watch<K>(
     client: &Client,
-    selection: Selection,
+    selection: &Selection,
     changed: &mpsc::Sender<()>,
     watches: &mut Vec<BoxStream<'static, ()>>,
 ) -> Store<K>
@@ -149,7 +149,7 @@ where
 {
     let (reader, writer) = reflector::store();
     let changed = changed.clone();
-    let stream = longboat_watch::decoded::<K>(client, &selection)
+    let stream = longboat_watch::decoded::<K>(client, selection)
         .reflect(writer)
         .map(move |event| match event {
             // A new list is only signalled when it is complete. Otherwise the gateway would see a partial cluster.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::address::AddressRange;
 
 /// How to start a node.
+#[expect(clippy::struct_excessive_bools, reason = "independent settings")]
 #[derive(Debug, Clone)]
 pub struct Options {
     /// The name of the Node object.

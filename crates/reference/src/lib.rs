@@ -35,7 +35,7 @@ pub fn pages(root: &Path) -> io::Result<Vec<(&'static str, String)>> {
 pub fn gaps(root: &Path) -> io::Result<Vec<String>> {
     let read = |path: &str| fs::read_to_string(root.join("crates").join(path));
     let mut gaps = conditions::gaps(&read("api/src/reasons.rs")?);
-    gaps.extend(annotations::gaps(&read)?);
+    gaps.extend(annotations::gaps(read)?);
     gaps.extend(plugins::gaps());
     gaps.extend(settings::gaps(&settings_source(root)?));
     Ok(gaps)

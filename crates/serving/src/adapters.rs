@@ -9,7 +9,7 @@ use crate::{Adapter, Model, Refusal, body::Body};
 
 /// The fields of a request to load an adapter.
 #[derive(Debug, Deserialize)]
-struct Load {
+struct LoadFields {
     lora_name: Option<String>,
     lora_path: Option<String>,
     #[serde(default)]
@@ -18,7 +18,7 @@ struct Load {
 
 /// The fields of a request to unload an adapter.
 #[derive(Debug, Deserialize)]
-struct Unload {
+struct UnloadFields {
     lora_name: Option<String>,
 }
 
@@ -28,9 +28,9 @@ pub(crate) fn routes() -> Router<Arc<dyn Model>> {
 
 async fn load(
     State(model): State<Arc<dyn Model>>,
-    Body(fields): Body<Load>,
+    Body(fields): Body<LoadFields>,
 ) -> Result<Response<Bytes>, Refusal> {
-    let Load { lora_name, lora_path, load_inplace } = fields;
+    let LoadFields { lora_name, lora_path, load_inplace } = fields;
     let (name, path) = (given("lora_name", lora_name)?, given("lora_path", lora_path)?);
     if name.is_empty() || path.is_empty() {
         return Err(Refusal::invalid_input("Both 'lora_name' and 'lora_path' must be provided."));
@@ -52,7 +52,7 @@ async fn load(
 
 async fn unload(
     State(model): State<Arc<dyn Model>>,
-    Body(fields): Body<Unload>,
+    Body(fields): Body<UnloadFields>,
 ) -> Result<Response<Bytes>, Refusal> {
     let name = given("lora_name", fields.lora_name)?;
     if name.is_empty() {

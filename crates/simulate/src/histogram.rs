@@ -6,6 +6,7 @@ const SUB_BUCKETS: u64 = 64;
 const SUB_BITS: u32 = SUB_BUCKETS.trailing_zeros();
 
 /// The greatest error of a quantile, relative to its value: half of the width of a bucket.
+#[expect(clippy::cast_precision_loss, reason = "a small power of two")]
 pub const RELATIVE_ERROR: f64 = 0.5 / SUB_BUCKETS as f64;
 
 /// A histogram of values. Small values have buckets of their own; larger ones have 64 buckets for each doubling.
@@ -56,7 +57,7 @@ impl Histogram {
             below += count;
             if below >= rank {
                 let (low, high) = bounds(bucket as u64);
-                return (low as f64 + high as f64) / 2.0;
+                return f64::midpoint(low as f64, high as f64);
             }
         }
         0.0
@@ -79,7 +80,7 @@ fn bucket(value: u64) -> usize {
     if value < SUB_BUCKETS {
         return usize::try_from(value).unwrap_or_default();
     }
-    let exponent = u64::from(63 - value.leading_zeros() - SUB_BITS);
+    let exponent = u64::from(value.ilog2() - SUB_BITS);
     let mantissa = (value >> exponent) - SUB_BUCKETS;
     usize::try_from((exponent + 1) * SUB_BUCKETS + mantissa).unwrap_or_default()
 }

@@ -118,8 +118,8 @@ impl TraceFormat {
             prompt,
             tokens("output", number(columns.output)?)?.max(1),
         );
-        request.model =
-            columns.model.and_then(|index| fields.get(index)).copied().unwrap_or_default().to_owned();
+        let model = columns.model.and_then(|index| fields.get(index)).copied();
+        model.unwrap_or_default().clone_into(&mut request.model);
         let session =
             columns.session.and_then(|index| fields.get(index)).filter(|session| !session.is_empty());
         request.session = session.map(|session| (*session).to_owned());

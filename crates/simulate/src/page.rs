@@ -65,8 +65,11 @@ pub fn html(title: &str, reports: &[Report], sentences: &[String]) -> String {
     }
     page.push_str("</tr>");
     for (name, values) in rows(reports) {
-        let cells: String = values.iter().map(|value| format!("<td>{}</td>", escaped(value))).collect();
-        let _ = write!(page, "<tr><td>{name}</td>{cells}</tr>");
+        let _ = write!(page, "<tr><td>{name}</td>");
+        for value in values {
+            let _ = write!(page, "<td>{}</td>", escaped(&value));
+        }
+        page.push_str("</tr>");
     }
     page.push_str("</table><ul>");
     for sentence in sentences {

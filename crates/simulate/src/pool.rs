@@ -82,8 +82,9 @@ impl Member {
         scrape: u64,
     ) -> Self {
         let (index, settings) = group;
-        let bits = u32::try_from(number).unwrap_or_default() + 1;
-        let address = SocketAddr::from(([127, 1, (bits >> 8) as u8, (bits & 255) as u8], PORT));
+        // Only the order of addresses matters, and after 65,535 members they repeat.
+        let [.., third, fourth] = (number + 1).to_be_bytes();
+        let address = SocketAddr::from(([127, 1, third, fourth], PORT));
         let role = match settings.role {
             Role::Both => None,
             Role::Prefill => Some("prefill"),

@@ -1,4 +1,5 @@
 //! The engine on its own port, in the test's process.
+#![allow(dead_code, reason = "each test needs a part of this")]
 
 use std::{net::SocketAddr, path::Path, process::Command};
 
@@ -8,7 +9,6 @@ use tokio::{net::TcpListener, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
 
 /// What a script of this folder prints. Nothing where Python or numpy is missing, which is said.
-#[allow(dead_code, reason = "some tests need no script")]
 pub(crate) fn script(name: &str, arguments: &[&Path]) -> Option<Vec<u8>> {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
     let python = manifest.join("../../.cache/python/bin/python3");

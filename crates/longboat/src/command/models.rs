@@ -23,13 +23,14 @@ pub(super) fn run(command: &ModelsCommand) -> anyhow::Result<()> {
             remove(&cache, &names)
         }
         ModelsCommand::Rm(args) => remove(&cache()?, &args.models),
-        ModelsCommand::Show(args) => match &args.model {
-            Some(model) => show(&ModelReference::parse(model, args.file.as_deref())?),
-            None => {
+        ModelsCommand::Show(args) => {
+            if let Some(model) = &args.model {
+                show(&ModelReference::parse(model, args.file.as_deref())?)
+            } else {
                 show_catalogue();
                 Ok(())
             }
-        },
+        }
     }
 }
 
@@ -64,7 +65,7 @@ fn show_catalogue() {
     };
     let (names, sources) = (width(|model| model.name.len()), width(|model| model.repository.len()) + 5);
     printer::line(
-        &format!("{:names$}  {:>6}  {:10}  {:sources$}", "NAME", "SIZE", "LICENCE", "SOURCE").trim_end(),
+        format!("{:names$}  {:>6}  {:10}  {:sources$}", "NAME", "SIZE", "LICENCE", "SOURCE").trim_end(),
     );
     for model in &catalogue::MODELS {
         let (name, size, licence) = (model.name, model.size(), model.licence);

@@ -152,14 +152,13 @@ impl Session<'_> {
                 let [service] = services.as_slice() else {
                     anyhow::bail!("expected one service, and there are {}", services.len());
                 };
-                match prompt {
-                    Some(prompt) => conversation.ask(service, prompt, interrupts).await,
-                    None => {
-                        interrupts.set_chatting(true);
-                        let result = conversation.chat(service, interrupts).await;
-                        interrupts.set_chatting(false);
-                        result
-                    }
+                if let Some(prompt) = prompt {
+                    conversation.ask(service, prompt, interrupts).await
+                } else {
+                    interrupts.set_chatting(true);
+                    let result = conversation.chat(service, interrupts).await;
+                    interrupts.set_chatting(false);
+                    result
                 }
             }
             Purpose::Serve { prompt, once, edits } => {

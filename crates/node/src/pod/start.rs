@@ -262,7 +262,7 @@ impl Worker {
         // The simulator's arguments take the place of a command that names the server.
         let simulated_as = |label: &str| {
             let flag = format!("--simulated-engine={label}");
-            launch.args.iter().any(|argument| *argument == flag)
+            launch.args.contains(&flag)
         };
         let named = ModelServer::of_words(&launch.args.join(" "))
             .or_else(|| ENGINES.into_iter().find(|server| simulated_as(server.label)));

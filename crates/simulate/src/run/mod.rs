@@ -122,6 +122,7 @@ impl HeaderLookup for SessionHeader<'_> {
     }
 }
 
+#[expect(clippy::struct_excessive_bools, reason = "independent facts")]
 struct World<'s> {
     settings: &'s Settings,
     scheduler: Scheduler,
@@ -173,9 +174,8 @@ pub fn run(
     loop {
         let arrival = match &next {
             Some((_, Ok(request))) => Some(nanos(request.at)),
-            Some((_, Err(_))) => None,
             None if world.open.is_empty() => break,
-            None => None,
+            Some((_, Err(_))) | None => None,
         };
         let event = world.events.peek().map(|Reverse((at, ..))| *at);
         if let Some((_, Err(_))) = &next
@@ -409,7 +409,7 @@ impl<'s> World<'s> {
                     self.open.remove(&number);
                     match error {
                         ScheduleError::NotAdmitted | ScheduleError::TooSlow => {
-                            self.recorder.rejections.picker += 1
+                            self.recorder.rejections.picker += 1;
                         }
                         _ => self.recorder.rejections.no_endpoint += 1,
                     }

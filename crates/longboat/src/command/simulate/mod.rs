@@ -171,12 +171,11 @@ fn sweeps(
             printer::line(&format!("{policy}: {replicas} replicas: {value} {mark}"));
         }
         let limit = found.limit.map(|limit| format!("; with fewer, {limit}")).unwrap_or_default();
-        match found.smallest {
-            Some(replicas) => printer::line(&format!("{policy}: {replicas} replicas are enough{limit}")),
-            None => {
-                let limit = found.limit.unwrap_or_default();
-                printer::line(&format!("{policy}: {} replicas are too few: {limit}", sweep.to));
-            }
+        if let Some(replicas) = found.smallest {
+            printer::line(&format!("{policy}: {replicas} replicas are enough{limit}"));
+        } else {
+            let limit = found.limit.unwrap_or_default();
+            printer::line(&format!("{policy}: {} replicas are too few: {limit}", sweep.to));
         }
     }
     Ok(())
@@ -194,9 +193,9 @@ fn table(reports: &[Report]) -> String {
         })
         .collect();
     let line = |(name, values): &(String, Vec<String>)| {
-        let cells: String =
-            values.iter().zip(&widths).map(|(value, &width)| format!("   {value:>width$}")).collect();
-        format!("{name:first$}{cells}\n")
+        let cells = values.iter().zip(&widths);
+        let cells: Vec<String> = cells.map(|(value, &width)| format!("{value:>width$}")).collect();
+        format!("{name:first$}   {}\n", cells.join("   "))
     };
     lines.iter().map(line).collect()
 }
