@@ -20,7 +20,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
     ("Check manifests before you apply them", &["validate", "render", "explain", "diff", "simulate"]),
     ("Set up a cluster", &["install", "upgrade", "uninstall", "crds"]),
     ("Manage models on this machine", &["models"]),
-    ("Other commands", &["completion", "help", "version"]),
+    ("Other commands", &["completion", "man", "help", "version"]),
 ];
 
 /// Examples for the page without a verb, and for verbs.
