@@ -79,8 +79,8 @@ async fn a_combination_that_only_the_runtime_shows_is_a_condition() {
     }
     world.apply(runtime(Some("ns"), "own:1")).await;
     let _running = Running::start(&world);
-    world.apply(service("llm", json!({"runtime": "fast", "prefill": {}}))).await;
+    world.apply(service("llm", json!({"runtime": "fast", "kvCacheOffloading": {"cpu": "1Gi"}}))).await;
     let refused = condition(&world, "llm", "PresetsCombined", Condition::is_false).await;
     assert_eq!(refused.reason, "RuntimeUnsupported");
-    assert!(refused.message.contains("spec.prefill"), "{refused:?}");
+    assert!(refused.message.contains("spec.kvCacheOffloading"), "{refused:?}");
 }
