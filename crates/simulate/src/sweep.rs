@@ -67,7 +67,16 @@ impl FromStr for Condition {
         if Report::empty().number(&name).is_none() {
             return Err(wrong(&format!("there is no number `{name}`")));
         }
-        Ok(Self { name, is_below: rest.starts_with('<'), bound })
+        let is_below = rest.starts_with('<');
+        let is_time = ["ttft", "itl", "e2e"].iter().any(|time| name.starts_with(time));
+        if is_time && !is_below {
+            return Err(wrong("a time is to stay below a limit"));
+        }
+        let is_share = ["goodput", "hit_ratio"].contains(&name.as_str());
+        if is_share && !is_below && bound >= 1.0 {
+            return Err(wrong(&format!("`{name}` is at most 100 %")));
+        }
+        Ok(Self { name, is_below, bound })
     }
 }
 
@@ -163,7 +172,7 @@ mod tests {
         for text in ["replicas=0..4", "replicas=5..4", "2..4", "replicas=a..4"] {
             assert!(text.parse::<Sweep>().is_err(), "{text}");
         }
-        for text in ["ttft.p99", "ttft.p98<1s", "goodput>x", "<5"] {
+        for text in ["ttft.p99", "ttft.p98<1s", "goodput>x", "<5", "ttft.p99>1s", "goodput>999%"] {
             assert!(text.parse::<Condition>().is_err(), "{text}");
         }
         assert_eq!("itl.p50 < 1s".parse::<Condition>().unwrap().bound.to_bits(), 1000f64.to_bits());

@@ -26,7 +26,9 @@ pub(super) const ROWS: &[Row] = &[
             return site.note("parallelism.pipeline", &one_pod(site));
         }
         let is_group = site.whole && site.workload.worker.is_some();
-        (is_group && !parallelism.is_data_parallel()).then_some(())?;
+        // The engine of a runtime has other presets, or refuses the field by itself.
+        let is_alone = is_group && !parallelism.is_data_parallel() && site.spec.runtime().is_none();
+        is_alone.then_some(())?;
         site.note("parallelism.pipeline", NO_PIPELINE_PRESET)
     }),
     Row::acts("parallelism.data", "selects the data-parallel presets; data / dataLocal pods of a group").but(

@@ -27,7 +27,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "TEXT", conflicts_with_all = ["serve", "manifest"])]
     pub(crate) system: Option<String>,
     /// Temperature of answers, from 0 to 2. At 1, the default of the API, small models often lose the thread
-    #[arg(long, value_name = "NUMBER", default_value_t = 0.7, conflicts_with_all = ["serve", "manifest"])]
+    #[arg(long, value_name = "NUMBER", default_value_t = 0.7, value_parser = temperature, conflicts_with_all = ["serve", "manifest"])]
     pub(crate) temperature: f32,
     /// Serve the API until you press Ctrl-C, instead of a chat
     #[arg(long)]
@@ -83,4 +83,10 @@ pub(crate) struct ModelsShowArgs {
     /// File of a repository with several models, or a pattern, such as `*Q4_K_M.gguf`
     #[arg(long, value_name = "FILE", requires = "model")]
     pub(crate) file: Option<String>,
+}
+
+/// Parses a temperature. The API takes no others.
+fn temperature(text: &str) -> Result<f32, String> {
+    let number = text.parse::<f32>().ok().filter(|number| (0.0..=2.0).contains(number));
+    number.ok_or_else(|| "expected a number from 0 to 2".into())
 }

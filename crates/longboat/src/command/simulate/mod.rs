@@ -9,6 +9,7 @@ use std::{
 };
 
 use anyhow::{Context as _, bail};
+use longboat_plan::counted;
 use longboat_simulate::{
     Policy, PoolChange, Report, Settings, Slo, advice,
     generate::{self, Traffic},
@@ -160,25 +161,33 @@ fn sweeps(
                 .collect();
             json!({"policy": policy, "steps": steps, "smallest": found.smallest, "limit": found.limit})
         };
-        return printer::data(
-            &json!({"sweeps": results.iter().map(object).collect::<Vec<_>>()}),
-            args.output,
-        );
+        let sweeps = results.iter().map(object).collect::<Vec<_>>();
+        printer::data(&json!({"sweeps": sweeps}), args.output)?;
+        return all_found(&results, sweep);
     }
     for (policy, found) in &results {
         for (replicas, value, holds) in &found.steps {
             let mark = if *holds { "enough".green().to_string() } else { "too few".red().to_string() };
-            printer::line(&format!("{policy}: {replicas} replicas: {value} {mark}"));
+            printer::line(&format!("{policy}: {}: {value} {mark}", counted(*replicas, "replica")));
         }
         let limit = found.limit.map(|limit| format!("; with fewer, {limit}")).unwrap_or_default();
         if let Some(replicas) = found.smallest {
-            printer::line(&format!("{policy}: {replicas} replicas are enough{limit}"));
+            let verb = if replicas == 1 { "is" } else { "are" };
+            printer::line(&format!("{policy}: {} {verb} enough{limit}", counted(replicas, "replica")));
         } else {
             let limit = found.limit.unwrap_or_default();
             printer::line(&format!("{policy}: {} replicas are too few: {limit}", sweep.to));
         }
     }
-    Ok(())
+    all_found(&results, sweep)
+}
+
+/// Fails if the condition holds for a policy with no number of replicas.
+fn all_found(results: &[(&str, SweepResult)], sweep: Sweep) -> anyhow::Result<()> {
+    match results.iter().find(|(_, found)| found.smallest.is_none()) {
+        Some((policy, _)) => bail!("{policy}: the condition does not hold with up to {} replicas", sweep.to),
+        None => Ok(()),
+    }
 }
 
 fn table(reports: &[Report]) -> String {

@@ -209,6 +209,20 @@ mod tests {
     }
 
     #[test]
+    fn more_replicas_than_a_machine_can_run_overflow_nothing() {
+        let spec = json!({"replicas": i32::MAX, "strategy": {"rollingUpdate": {"maxSurge": i32::MAX}}});
+        let deployment = serde_json::from_value(json!({"spec": spec})).unwrap();
+        let settings = Settings::of(&deployment);
+        let size = initial_size(&settings, &[]);
+        assert_eq!(size, settings.replicas);
+        // Kubernetes would surge with as many again.
+        assert_eq!(
+            sizes(new_size(&settings, Some(&set("new", 0, 0)), &[set("old", size, size)])),
+            [("new".to_owned(), size)]
+        );
+    }
+
+    #[test]
     fn the_new_set_grows_as_far_as_the_surge_allows() {
         let to = |new: i32, old: i32| {
             sizes(new_size(&settings(4, 1, 1), Some(&set("new", new, 0)), &[set("old", old, old)]))

@@ -24,6 +24,9 @@ const OWN: &[&str] = &[
     "deprecated.deployment.rollback.to",
 ];
 
+/// Far more replicas than a machine runs, and so few that sums of a few such numbers do not overflow.
+const MAX_REPLICAS: i32 = 1 << 28;
+
 /// The numbers in a Deployment's spec, with defaults applied and percentages resolved.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Settings {
@@ -42,7 +45,7 @@ impl Settings {
     /// Kubernetes: pkg/controller/deployment/util MaxSurge, MaxUnavailable, ResolveFenceposts.
     pub(super) fn of(deployment: &Deployment) -> Self {
         let spec = deployment.spec.clone().unwrap_or_default();
-        let replicas = spec.replicas.unwrap_or(1).max(0);
+        let replicas = spec.replicas.unwrap_or(1).clamp(0, MAX_REPLICAS);
         let strategy = spec.strategy.unwrap_or_default();
         let recreate = strategy.type_.as_deref() == Some("Recreate");
         let rolling = strategy.rolling_update.unwrap_or_default();
@@ -52,7 +55,7 @@ impl Settings {
             (true, ..) => (0, 0),
             // If both are zero, the rollout could never proceed.
             (false, 0, 0) => (0, 1),
-            (false, surge, unavailable) => (surge, unavailable),
+            (false, surge, unavailable) => (surge.min(MAX_REPLICAS), unavailable),
         };
         Self {
             replicas,

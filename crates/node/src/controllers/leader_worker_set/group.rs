@@ -129,9 +129,9 @@ impl Group {
         self.leader.iter().chain(self.workers.values())
     }
 
-    /// Returns the indexes of the missing workers.
-    pub(super) fn missing(&self, settings: &Settings) -> Vec<i32> {
-        (1..settings.size).filter(|index| !self.workers.contains_key(index)).collect()
+    /// The indexes of the missing workers. They may be very many.
+    pub(super) fn missing(&self, settings: &Settings) -> impl Iterator<Item = i32> {
+        (1..settings.size).filter(|index| !self.workers.contains_key(index))
     }
 
     /// Whether the group was created from the current templates.
@@ -143,7 +143,7 @@ impl Group {
     /// Whether every pod of the group is ready.
     pub(super) fn is_ready(&self, settings: &Settings) -> bool {
         self.leader.is_some()
-            && self.missing(settings).is_empty()
+            && self.missing(settings).next().is_none()
             && self.pods().all(|pod| pod.metadata.deletion_timestamp.is_none() && ready_since(pod).is_some())
     }
 
