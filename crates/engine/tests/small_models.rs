@@ -365,7 +365,13 @@ async fn adapters_are_models_that_requests_load_ask_and_unload() {
             "The lora adapter 'loaded' has already been loaded. If you want to load the adapter in place, set \
              'load_inplace' to True.",
         ),
-        ("load", json!({"lora_name": "x"}), 400, "Both 'lora_name' and 'lora_path' must be provided."),
+        ("load", json!({"lora_name": "x"}), 400, "lora_path: Field required."),
+        (
+            "load",
+            json!({"lora_name": "x", "lora_path": ""}),
+            400,
+            "Both 'lora_name' and 'lora_path' must be provided.",
+        ),
         (
             "load",
             json!({"lora_name": "x", "lora_path": "/nowhere"}),
@@ -373,7 +379,13 @@ async fn adapters_are_models_that_requests_load_ask_and_unload() {
             "Loading lora x failed: No adapter found for /nowhere",
         ),
         ("unload", json!({"lora_name": "x"}), 404, "The lora adapter 'x' cannot be found."),
-        ("unload", json!({}), 400, "'lora_name' needs to be provided to unload a LoRA adapter."),
+        ("unload", json!({}), 400, "lora_name: Field required."),
+        (
+            "unload",
+            json!({"lora_name": ""}),
+            400,
+            "'lora_name' needs to be provided to unload a LoRA adapter.",
+        ),
     ] {
         let response = server.send(&format!("/v1/{route}_lora_adapter"), &body).await;
         assert_eq!(response.status(), status, "{body}");
