@@ -53,11 +53,12 @@ fn how_to_ask(question: &Question, model: &str) -> Vec<String> {
     let insecure = if is_secure { "-k " } else { "" };
     let given: Vec<_> = headers.iter().map(|(name, value)| format!(" -H '{name}: {value}'")).collect();
     let given = given.concat();
-    let mut lines = vec![
-        String::new(),
+    let mut lines = vec![String::new()];
+    lines.extend(name_to_resolve(url));
+    lines.extend([
         format!("  curl {insecure}{url}{given} -H 'Content-Type: application/json' \\"),
         format!("    -d '{}'", api.body(model, "Hello")),
-    ];
+    ]);
     let Some(base) = question.base() else { return lines };
     lines.extend([String::new(), "  from openai import OpenAI".into()]);
     let mut options = String::new();
@@ -77,6 +78,15 @@ fn how_to_ask(question: &Question, model: &str) -> Vec<String> {
     lines.push(format!("  client = OpenAI(base_url=\"{base}\", api_key=\"none\"{options})"));
     lines.push(format!("  print(client.{call}.create(model=\"{model}\", {argument}))"));
     lines
+}
+
+/// Says how to reach the host of a URL that has a name. Only a listener with TLS has one, because the name selects its certificate.
+fn name_to_resolve(url: &str) -> Option<String> {
+    let host = url.parse::<http::Uri>().ok()?.host()?.to_owned();
+    let is_address = host.trim_matches(['[', ']']).parse::<std::net::IpAddr>().is_ok();
+    (!is_address && host != "localhost").then(|| {
+        format!("  {host} must lead to the address of its Gateway (`kubectl get gateways`): add it to /etc/hosts first")
+    })
 }
 
 #[cfg(test)]
@@ -138,6 +148,9 @@ mod tests {
         ] {
             assert!(shown.contains(part), "{part}: {shown}");
         }
+        assert!(!shown.contains("/etc/hosts"), "{shown}");
+        let shown = text(service(Api::Chat, "https://a.example.com/ns/a/v1/chat/completions", &[]));
+        assert!(shown.contains("  a.example.com must lead to the address of its Gateway"), "{shown}");
         // OpenAI's clients add the path of the API, so they cannot use this address.
         let shown = text(service(Api::Chat, "http://127.0.0.1:8080/ask", &[]));
         assert!(shown.contains("curl http://127.0.0.1:8080/ask -H") && !shown.contains("OpenAI"), "{shown}");
