@@ -58,7 +58,10 @@ fn make_old_with(server: &Server, resource: &str, kind: &str, name: &str, finali
         if stored_as(server, resource, name) == "serving.kserve.io/v1alpha1" {
             return Some(());
         }
-        server.api.delete(&format!("{path}/{name}")).ok();
+        let object = format!("{path}/{name}");
+        // Nobody else would remove the finalizers now.
+        server.api.merge(&object, &json!({"metadata": {"finalizers": null}})).ok();
+        server.api.delete(&object).ok();
         None
     });
 }
