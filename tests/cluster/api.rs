@@ -192,7 +192,7 @@ async fn read(response: reqwest::Response) -> Answer {
     // 299 - "text"
     let warnings = warnings
         .filter_map(|value| value.to_str().ok()?.splitn(3, ' ').nth(2))
-        .map(|text| text.trim_matches('"').replace("\\\"", "\""))
+        .filter_map(|text| Some(text.strip_prefix('"')?.strip_suffix('"')?.replace("\\\"", "\"")))
         .collect();
     let text = response.text().await.unwrap_or_default();
     Answer { status, warnings, body: serde_json::from_str(&text).unwrap_or(Value::String(text)) }
