@@ -7,10 +7,13 @@ use longboat_api::v1alpha2::{ConfigSource as Source, LLMInferenceServiceSpec};
 use serde_json::Value;
 
 use crate::{
-    compose::{Composer, Inputs},
-    effective::{Effective, Warning},
+    compose::Composer,
+    effective::Effective,
+    inputs::Inputs,
     layer::Layer,
-    provenance::{self, LayerValue, Origin},
+    origin::Origin,
+    provenance::{self, LayerValue},
+    warning::Warning,
 };
 
 /// Reason: a base config changes nothing.

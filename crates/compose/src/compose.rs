@@ -23,32 +23,13 @@ use crate::{
     codec, dra,
     effective::Effective,
     error::ComposeError,
+    inputs::Inputs,
     kv_cache,
-    layer::{ConfigMapSource, ConfigSource, Layer},
-    lora,
-    pin::PresetNames,
-    platform::Platform,
-    render, rewrite,
+    layer::{Layer, fill_containers},
+    lora, render, rewrite,
     runtime::ServiceRuntime,
     schema, select,
 };
-
-/// The input of composition.
-#[derive(Clone, Copy)]
-pub struct Inputs<'a> {
-    /// The service.
-    pub service: &'a LLMInferenceService,
-    /// The configs and runtimes that the service may use.
-    pub configs: &'a dyn ConfigSource,
-    /// The ConfigMaps to which its scheduler may refer.
-    pub config_maps: &'a dyn ConfigMapSource,
-    /// The platform settings.
-    pub platform: &'a Platform,
-    /// The controller's namespace, which has the presets.
-    pub system_namespace: Namespace<&'a str>,
-    /// How the names of presets are formed.
-    pub preset_names: &'a PresetNames,
-}
 
 /// Composes one service. To compose many, use a [`Composer`], which is faster.
 ///
@@ -204,20 +185,6 @@ fn own_layer(service: &LLMInferenceService) -> Result<Value, ComposeError> {
     }
     fill_containers(&mut spec);
     Ok(spec)
-}
-
-/// Replaces null containers by an empty list in five pod specs, because null would delete the containers of lower layers. The
-/// tokenizer's pod is not among the five.
-pub(crate) fn fill_containers(spec: &mut Value) {
-    const PODS: [&str; 5] =
-        ["/template", "/worker", "/prefill/template", "/prefill/worker", "/router/scheduler/template"];
-    for pod in PODS {
-        if let Some(containers) = spec.pointer_mut(pod).and_then(|pod| pod.get_mut("containers"))
-            && containers.is_null()
-        {
-            *containers = Value::Array(Vec::new());
-        }
-    }
 }
 
 /// Merges specs, lowest first. The first is taken as it is.

@@ -2,17 +2,15 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use longboat_api::{
-    reasons::event,
-    v1alpha2::{AppliedConfig, LLMInferenceServiceSpec},
-};
+use longboat_api::v1alpha2::{AppliedConfig, LLMInferenceServiceSpec};
 use longboat_key::Key;
 use serde_json::Value;
 
 use crate::{
-    inputs::{self, TemplateInput},
     layer::Layer,
     provenance::Provenance,
+    template_input::{self, TemplateInput},
+    warning::Warning,
 };
 
 /// The composed spec of a service, with everything that contributed to it.
@@ -56,22 +54,6 @@ impl Effective {
 
     /// The fields that a template in a layer read.
     pub fn template_inputs(&self, text: &str) -> Vec<TemplateInput> {
-        inputs::of(text, &self.data)
-    }
-}
-
-/// A warning about a composition that succeeded.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Warning {
-    /// The event's reason.
-    pub reason: &'static str,
-    /// The event's message.
-    pub message: String,
-}
-
-impl Warning {
-    pub(crate) fn latency_predictor_config_ref() -> Self {
-        let message = "predicted-latency-producer plugin is deprecated, should be removed to avoid disruptions in the future";
-        Self { reason: event::LATENCY_PREDICTOR_CONFIG_REF, message: message.to_owned() }
+        template_input::of(text, &self.data)
     }
 }

@@ -5,7 +5,7 @@ use longboat_api::{
     reasons::{condition, event},
 };
 
-use crate::{effective::Warning, provenance::Origin};
+use crate::{origin::Origin, warning::Warning};
 
 /// The documentation of adapters. The URL is part of messages that users search for.
 pub(crate) const LORA_DOCS: &str =

@@ -10,7 +10,7 @@ use longboat_api::{
 use longboat_key::{Key, Name, Namespace};
 use serde_json::{Map, Value};
 
-use crate::{codec, compose::fill_containers, error::ComposeError, provenance::Origin, schema};
+use crate::{codec, error::ComposeError, origin::Origin, schema};
 
 /// A config or a runtime with a normalised spec. Create the layer when the object changes, not for each composition.
 #[derive(Debug)]
@@ -205,5 +205,19 @@ impl ConfigMapSource for NoConfigMaps {
 impl ConfigMapSource for BTreeMap<Key, BTreeMap<String, String>> {
     fn get(&self, namespace: Namespace<&str>, name: Name<&str>) -> Option<&BTreeMap<String, String>> {
         Self::get(self, &Key::new(namespace, name))
+    }
+}
+
+/// Replaces null containers by an empty list in five pod specs, because null would delete the containers of lower layers. The
+/// tokenizer's pod is not among the five.
+pub(crate) fn fill_containers(spec: &mut Value) {
+    const PODS: [&str; 5] =
+        ["/template", "/worker", "/prefill/template", "/prefill/worker", "/router/scheduler/template"];
+    for pod in PODS {
+        if let Some(containers) = spec.pointer_mut(pod).and_then(|pod| pod.get_mut("containers"))
+            && containers.is_null()
+        {
+            *containers = Value::Array(Vec::new());
+        }
     }
 }

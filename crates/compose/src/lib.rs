@@ -27,6 +27,7 @@ mod keys;
 mod kv_cache;
 mod layer;
 mod lora;
+mod origin;
 mod pin;
 mod provenance;
 mod render;
@@ -35,19 +36,24 @@ mod rules;
 mod runtime;
 mod schema;
 mod select;
+mod template_input;
+mod warning;
 
 pub use advice::{CONFIG_WITHOUT_EFFECT, FIELD_OVERRIDDEN, PRESET_CONTAINER_REMOVED};
-pub use compose::{Composer, Inputs, compose};
-pub use effective::{Effective, Warning};
+pub use compose::{Composer, compose};
+pub use effective::Effective;
 pub use error::{ComposeError, RefusedField, Retry};
-pub use inputs::{TemplateInput, template_is_sound};
+pub use inputs::Inputs;
 pub use kv_cache::{SmallSharedMemory, small_shared_memory};
 pub use layer::{ConfigMapSource, ConfigSet, ConfigSource, Layer, NoConfigMaps};
 pub use lora::{Adapter, AdapterSource, adapters};
+pub use origin::Origin;
 pub use pin::PresetNames;
 pub use platform::Platform;
-pub use provenance::{LayerValue, Leaf, Origin, Provenance};
+pub use provenance::{LayerValue, Leaf, Provenance};
 pub use rewrite::DEFAULT_CONFIG_KEY;
+pub use template_input::{TemplateInput, template_is_sound};
+pub use warning::Warning;
 
 #[cfg(test)]
 mod tests;

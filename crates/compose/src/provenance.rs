@@ -2,16 +2,15 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
-    fmt::{self, Write as _},
+    fmt::Write as _,
     sync::Arc,
 };
 
 use longboat_api::v1alpha2::LLMInferenceServiceSpec;
-use longboat_key::Key;
 use longboat_template::reflect::{Struct, Ty};
 use serde_json::Value;
 
-use crate::{field_path::FieldPath, keys::list_key, kv_cache, layer::Layer, rules, schema};
+use crate::{field_path::FieldPath, keys::list_key, kv_cache, layer::Layer, origin::Origin, rules, schema};
 
 /// Which layer set each leaf of a spec, and what it replaced.
 ///
@@ -47,35 +46,6 @@ pub struct LayerValue {
     pub origin: Origin,
     /// The value.
     pub value: Value,
-}
-
-/// The origin of a value.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Origin {
-    /// A config.
-    Config(Key),
-    /// A ServingRuntime, or a ClusterServingRuntime, which has no namespace.
-    Runtime(Key),
-    /// The service itself.
-    Service,
-    /// Composition: names, selectors, ports and references that are derived from other values.
-    Derived,
-}
-
-impl fmt::Display for Origin {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Config(Key { namespace, name }) => {
-                write!(f, "LLMInferenceServiceConfig {namespace}/{name}")
-            }
-            Self::Runtime(Key { namespace, name }) if namespace.is_empty() => {
-                write!(f, "ClusterServingRuntime {name}")
-            }
-            Self::Runtime(Key { namespace, name }) => write!(f, "ServingRuntime {namespace}/{name}"),
-            Self::Service => f.write_str("the service"),
-            Self::Derived => f.write_str("composing"),
-        }
-    }
 }
 
 impl Provenance {

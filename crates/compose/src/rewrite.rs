@@ -13,7 +13,7 @@ use longboat_api::{
 use longboat_key::{Key, Name, Namespace};
 use serde_json::{Value, json};
 
-use crate::{effective::Warning, error::ComposeError, layer::ConfigMapSource, select};
+use crate::{error::ComposeError, layer::ConfigMapSource, select, warning::Warning};
 
 /// The API group of InferencePools.
 const POOL_GROUP: &str = "inference.networking.k8s.io";

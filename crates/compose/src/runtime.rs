@@ -10,11 +10,11 @@ use longboat_key::{Name, Namespace};
 use serde_json::Value;
 
 use crate::{
-    compose::Inputs,
     error::{ComposeError, RefusedField},
+    inputs::Inputs,
     layer::Layer,
+    origin::Origin,
     platform::Images,
-    provenance::Origin,
 };
 
 /// The runtime of a service with its engine.

@@ -6,12 +6,7 @@ use longboat_key::{Key, Name, Namespace};
 use serde_json::{Value, json};
 
 use super::recordings::{differences, remark, text, yaml};
-use crate::{
-    codec,
-    compose::{fill_containers, merge_layers},
-    platform::Platform,
-    render, schema,
-};
+use crate::{codec, compose::merge_layers, layer::fill_containers, platform::Platform, render, schema};
 
 /// Merges layers like the function of the reference, with the messages of its recorder.
 fn merged(layers: Vec<Value>) -> Result<Value, String> {
