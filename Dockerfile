@@ -13,18 +13,8 @@ WORKDIR /src
 COPY . .
 # The crates of the registry and the build's own output are kept between builds.
 RUN --mount=type=cache,target=/usr/local/cargo/registry --mount=type=cache,target=/src/target \
-    cargo build --profile dist --locked --package longboat --package longboat-engine && \
-    cp target/dist/longboat target/dist/longboat-engine /
-# Names under which pods start the roles (crates/longboat/src/role.rs): the reference's manifests have them too.
-RUN mkdir -p /image/app /image/storage-initializer/scripts /image/etc/ssl/certs /image/tmp && chmod 1777 /image/tmp && \
-    cp /longboat /longboat-engine /image/ && \
-    ln -s /longboat /image/manager && \
-    ln -s /longboat /image/app/epp && \
-    ln -s /longboat /image/app/pd-sidecar && \
-    ln -s /longboat /image/storage-initializer/scripts/initializer-entrypoint && \
-    cp /etc/ssl/certs/ca-certificates.crt /image/etc/ssl/certs/ && \
-    echo 'longboat:x:1000:1000::/tmp:/longboat' > /image/etc/passwd && \
-    echo 'longboat:x:1000:' > /image/etc/group
+    cargo build --release --locked --package longboat --package longboat-engine && \
+    scripts/image-root.sh /image target/release/longboat target/release/longboat-engine /etc/ssl/certs/ca-certificates.crt
 
 FROM scratch AS base
 COPY --from=build /image /
