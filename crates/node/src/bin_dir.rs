@@ -5,11 +5,13 @@ use std::io;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
+use longboat_api::engine::VLLM;
+
 use crate::container::roles;
 use crate::options::Engine;
 use crate::private;
 
-/// Fills `dir` with a link to `executable` for every role, and with the engine that replaces `vllm`.
+/// Fills `dir` with a link to `executable` for every role, and with the engine that replaces `vllm` or another server.
 ///
 /// An engine that is a shell command line gets a script as its replacement. The script looks the command up outside of this
 /// folder, so the command itself may be called `vllm`. The script passes the pod's address to servers, and replaces `*` in
@@ -24,8 +26,8 @@ pub(crate) fn create(dir: &Path, executable: &Path, engine: &Engine) -> io::Resu
             _ => {}
         }
         match engine {
-            Engine::Command(command) if *link == "vllm" => {
-                fs::write(&path, engine_script(dir, command))?;
+            Engine::Command(command) if *link == "vllm" && engine.label() == VLLM.label => {
+                fs::write(&path, engine_script(dir, command, "serve|launch"))?;
                 fs::set_permissions(&path, fs::Permissions::from_mode(0o700))?;
             }
             Engine::Cpu(program) if *link == "vllm" => symlink(program, &path)?,
@@ -33,7 +35,13 @@ pub(crate) fn create(dir: &Path, executable: &Path, engine: &Engine) -> io::Resu
         }
     }
     let pythons = ["python", "python3"].map(|name| (name, python_script(dir, name)));
-    let servers = roles::SERVERS.iter().map(|(name, arguments)| (*name, server_script(dir, arguments)));
+    let servers = roles::SERVERS.iter().map(|server| {
+        let script = match engine {
+            Engine::Command(command) if engine.label() == server.label => engine_script(dir, command, "*"),
+            _ => server_script(dir, server.simulator),
+        };
+        (server.program, script)
+    });
     for (name, script) in pythons.into_iter().chain(servers) {
         let path = dir.join(name);
         fs::write(&path, script)?;
@@ -64,8 +72,9 @@ fn server_script(dir: &Path, arguments: &[&str]) -> String {
     format!("#!/bin/sh\nexec {}/longboat {} \"$@\"\n", dir.display(), arguments.join(" "))
 }
 
-/// Runs the engine's command. vLLM finds the address for its own connections, and that of NIXL, in variables.
-fn engine_script(dir: &Path, command: &str) -> String {
+/// Runs the engine's command. It gets the pod's address if its first argument is like this pattern of a shell. vLLM finds the
+/// address for its own connections, and that of NIXL, in variables.
+fn engine_script(dir: &Path, command: &str, servers: &str) -> String {
     format!(
         "#!/bin/sh\n\
          PATH=\"${{PATH#{dir}:}}\"\n\
@@ -80,7 +89,7 @@ fn engine_script(dir: &Path, command: &str) -> String {
            set -- \"$@\" \"$argument\"\n\
          done\n\
          case \"$1\" in\n\
-         serve|launch) exec {command} \"$@\" --host \"$LONGBOAT_POD_IP\" ;;\n\
+         {servers}) exec {command} \"$@\" --host \"$LONGBOAT_POD_IP\" ;;\n\
          *) exec {command} \"$@\" ;;\n\
          esac\n",
         dir = dir.display()
@@ -132,5 +141,25 @@ mod tests {
         assert!(!python(&["-m", "other"]).contains("sim"));
         let out = Command::new(bin.join("llama-server")).args(["--alias", "a b"]).output().unwrap();
         assert_eq!(String::from_utf8(out.stdout).unwrap(), "sim --simulated-engine=llamacpp --alias a b\n");
+    }
+
+    #[test]
+    fn a_command_that_starts_the_server_of_an_engine_runs_in_its_place() {
+        let dir = tempfile::tempdir().unwrap();
+        let own = dir.path().join("llama-server");
+        fs::write(&own, "#!/bin/sh\necho own \"$@\"\n").unwrap();
+        fs::set_permissions(&own, fs::Permissions::from_mode(0o700)).unwrap();
+        let bin = dir.path().join("bin");
+        let engine = Engine::Command(format!("{} --threads 1", own.display()));
+        create(&bin, Path::new("/bin/echo"), &engine).unwrap();
+        let output = |program: &str| {
+            let mut command = Command::new(bin.join(program));
+            let out =
+                command.args(["--host", "0.0.0.0"]).env("LONGBOAT_POD_IP", "127.64.0.1").output().unwrap();
+            String::from_utf8(out.stdout).unwrap()
+        };
+        assert_eq!(output("llama-server"), "own --threads 1 --host 0.0.0.0 --host 127.64.0.1\n");
+        assert_eq!(output("trtllm-serve"), "sim --simulated-engine=trtllm-serve --host 0.0.0.0\n");
+        assert_eq!(fs::read_link(bin.join("vllm")).unwrap(), Path::new("/bin/echo"));
     }
 }

@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use longboat_api::engine::VLLM;
+
 use crate::address::AddressRange;
+use crate::container::roles;
 
 /// How to start a node.
 #[expect(clippy::struct_excessive_bools, reason = "independent settings")]
@@ -64,7 +67,7 @@ impl Options {
     }
 }
 
-/// The annotation of pods that run `vllm`. Its value says which program runs as `vllm` on this machine, and why.
+/// The annotation of pods that run an engine. Its value says which program runs as the engine on this machine, and why.
 pub const ENGINE_ANNOTATION: &str = "longboat.dev/engine";
 
 /// The program that runs as `vllm` in containers.
@@ -74,8 +77,8 @@ pub enum Engine {
     Simulator,
     /// The CPU engine, a separate program that takes the arguments of `vllm` and finds the pod's address itself.
     Cpu(PathBuf),
-    /// A shell command line. It gets the arguments that `vllm` would get, and after a `serve` or `launch` also `--host <pod
-    /// address>`.
+    /// A shell command line. It runs in place of the engine's server that it starts, and of `vllm` if it starts another program.
+    /// It gets the arguments of that server, and also `--host <pod address>`.
     Command(String),
 }
 
@@ -89,6 +92,14 @@ impl Engine {
             Self::Cpu(_) => "cpu",
             Self::Command(_) => "command",
         }
+    }
+
+    /// Returns the label of the engine in whose place this one runs.
+    pub(crate) fn label(&self) -> &'static str {
+        let Self::Command(command) = self else { return VLLM.label };
+        let program = command.split_whitespace().next().and_then(|word| word.rsplit('/').next());
+        let server = roles::SERVERS.iter().find(|server| Some(server.program) == program);
+        server.map_or(VLLM.label, |server| server.label)
     }
 }
 

@@ -47,7 +47,7 @@ pub(crate) struct LocalArgs {
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) state: Option<PathBuf>,
     /// Engine: `cpu` runs the model, `sim` makes up text, `auto` runs the model if this machine can; anything else is a
-    /// command that takes the arguments of `vllm serve`
+    /// command that takes the arguments of `vllm serve`, or the path of another engine's `llama-server` or `trtllm-serve`
     #[arg(long, value_name = "auto|cpu|sim|CMD", env = "LONGBOAT_ENGINE", default_value = "auto")]
     pub(crate) engine: EngineChoice,
     /// Maximum download of `--engine auto`, in GB

@@ -287,8 +287,12 @@ fn resolve(
         return Some((host.bin_dir.join("longboat"), roles::SGLANG, 2));
     }
     let name = first.rsplit('/').next().unwrap_or(first);
-    if let Some((_, arguments)) = roles::SERVERS.iter().find(|(server, _)| *server == name) {
-        return Some((host.bin_dir.join("longboat"), arguments, 0));
+    if let Some(server) = roles::SERVERS.iter().find(|server| server.program == name) {
+        return Some(if server.label == host.engine.label() {
+            (host.bin_dir.join(name), &[], 0)
+        } else {
+            (host.bin_dir.join("longboat"), server.simulator, 0)
+        });
     }
     let found = if first.contains('/') {
         let path = PathBuf::from(paths.rewrite(first));

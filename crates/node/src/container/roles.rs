@@ -3,19 +3,38 @@
 //! The node's `bin` folder has one link to the executable for each name in [`LINKS`]. The executable chooses its role by the
 //! name under which it was started. To add an image, add one line to `IMAGES`; to add a name, add it to [`LINKS`].
 
+use longboat_api::engine::{LLAMA_CPP, TENSORRT_LLM};
+
 /// The names under which the executable is linked into the `bin` folder.
 pub const LINKS: &[&str] = &["longboat", "vllm", "epp", "pd-sidecar", FETCHES, "llm-d-inference-sim"];
 
 /// The module of Python that is SGLang's server.
 pub(crate) const SGLANG_MODULE: &str = "sglang.launch_server";
 
-/// The arguments of `longboat` with which it is SGLang's server. Engines other than vLLM are always simulated.
+/// The arguments of `longboat` with which it is SGLang's server, which is always simulated.
 pub(crate) const SGLANG: &[&str] = &["sim", "--simulated-engine=sglang"];
 
-/// Programs that are the servers of other engines, and the arguments of `longboat` with which it is that server.
-pub(crate) const SERVERS: &[(&str, &[&str])] = &[
-    ("trtllm-serve", &["sim", "--simulated-engine=trtllm-serve"]),
-    ("llama-server", &["sim", "--simulated-engine=llamacpp"]),
+/// A program that is the server of an engine other than vLLM.
+pub(crate) struct Server {
+    pub(crate) program: &'static str,
+    /// The label of the engine in the table of engines.
+    pub(crate) label: &'static str,
+    /// The arguments of `longboat` with which it is that server.
+    pub(crate) simulator: &'static [&'static str],
+}
+
+/// The servers of other engines.
+pub(crate) static SERVERS: [Server; 2] = [
+    Server {
+        program: "trtllm-serve",
+        label: TENSORRT_LLM.label,
+        simulator: &["sim", "--simulated-engine=trtllm-serve"],
+    },
+    Server {
+        program: "llama-server",
+        label: LLAMA_CPP.label,
+        simulator: &["sim", "--simulated-engine=llamacpp"],
+    },
 ];
 
 /// The link that downloads models.

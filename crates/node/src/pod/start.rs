@@ -19,7 +19,7 @@ use super::services;
 use super::worker::{Credentials, Message, RunningInstance, Worker};
 use crate::container::env::{self, EnvError};
 use crate::container::instance;
-use crate::container::launch::{self, Launch, LaunchError, PodSite};
+use crate::container::launch::{self, Host, Launch, LaunchError, PodSite};
 use crate::container::process::Process;
 use crate::container::sources::Sources;
 use crate::events::{Component, Severity, reference};
@@ -257,23 +257,22 @@ impl Worker {
     /// Writes an annotation that says which program runs as the engine in the pod, so that nobody takes the simulator's
     /// response for a model's.
     async fn note_engine(&self, launch: &Launch) -> Result<(), StartError> {
-        // Presets start engines from a script.
-        let starts = |text: &str| launch.args.iter().any(|argument| argument.contains(text));
+        let Host { bin_dir, engine, .. } = &*self.shared.host;
         // The simulator's arguments take the place of a command that names the server.
-        let simulated_as = |label: &str| {
-            let flag = format!("--simulated-engine={label}");
+        let is_simulated = |server: &&ModelServer| {
+            let flag = format!("--simulated-engine={}", server.label);
             launch.args.contains(&flag)
         };
-        let named = ModelServer::of_words(&launch.args.join(" "))
-            .or_else(|| ENGINES.into_iter().find(|server| simulated_as(server.label)));
-        let simulated = named.filter(|server| server.label != VLLM.label).map(|server| {
-            format!("{}: {} does not run on this machine", Engine::Simulator.kind(), server.name)
-        });
-        let is_engine = simulated.is_some()
-            || launch.program == self.shared.host.bin_dir.join("vllm")
-            || starts("vllm serve");
+        // Presets start engines from a script.
+        let program = launch.program.file_name().unwrap_or_default().to_string_lossy();
+        let server = ModelServer::of_words(&format!("{program} {}", launch.args.join(" ")))
+            .or_else(|| ENGINES.into_iter().find(is_simulated))
+            .or_else(|| (launch.program == bin_dir.join("vllm")).then_some(&VLLM));
+        let Some(server) = server else { return Ok(()) };
+        let simulated = (server.label != engine.label())
+            .then(|| format!("{}: {} does not run on this machine", Engine::Simulator.kind(), server.name));
         let note = simulated.as_ref().unwrap_or(&self.shared.engine_note);
-        if !is_engine || self.pod.annotations().get(ENGINE_ANNOTATION) == Some(note) {
+        if self.pod.annotations().get(ENGINE_ANNOTATION) == Some(note) {
             return Ok(());
         }
         let pods: Api<Pod> =
