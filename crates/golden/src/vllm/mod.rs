@@ -4,6 +4,8 @@
 
 mod facts;
 mod flags;
+#[cfg(test)]
+mod metrics;
 mod recording;
 mod requests;
 mod send;

@@ -1,0 +1,58 @@
+//! Names of vLLM's metrics: those that the code, the book and the alerts use exist.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::Path,
+};
+
+use super::Recording;
+
+/// The metrics of an engine whose KV cache NIXL transfers, which other engines do not have.
+const TRANSFER: &str = include_str!("../../../../tests/vllm/transfer-metrics.txt");
+
+/// Returns the name of a family of metrics without its unit: OpenMetrics adds endings to it.
+fn family(name: &str) -> &str {
+    let endings = ["_total", "_created", "_bucket", "_count", "_sum"];
+    let family = endings.into_iter().find_map(|ending| name.strip_suffix(ending)).unwrap_or(name);
+    family.strip_suffix("_seconds").unwrap_or(family)
+}
+
+/// Collects the names of vLLM's metrics in the files below a folder, with a file that has the name.
+fn names(folder: &Path, found: &mut BTreeMap<String, String>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            if !path.ends_with("tests") {
+                names(&path, found);
+            }
+            continue;
+        }
+        let Ok(text) = fs::read_to_string(&path) else { continue };
+        for rest in text.split("vllm:").skip(1) {
+            let is_part = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+            let name = rest.split(|c| !is_part(c)).next().unwrap_or_default();
+            // Tags of images and other text have no underscore. A name that ends with one is a beginning of several.
+            if name.contains('_') && !name.ends_with('_') {
+                found.insert(family(name).to_owned(), path.display().to_string());
+            }
+        }
+    }
+}
+
+#[test]
+fn vllm_has_every_metric_that_the_code_the_book_and_the_alerts_name() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut named = BTreeMap::new();
+    for folder in ["crates", "docs", "deploy", "presets", "examples", "benches"] {
+        names(&root.join(folder), &mut named);
+    }
+    let recording = Recording::committed();
+    let page = recording.answer("get /metrics")["metrics"].as_object().unwrap();
+    let transfer = TRANSFER.lines().filter_map(|line| line.split(' ').next());
+    let known: BTreeSet<&str> = page.keys().map(String::as_str).chain(transfer).map(family).collect();
+    let known: BTreeSet<&str> = known.iter().map(|name| name.strip_prefix("vllm:").unwrap_or(name)).collect();
+    assert!(named.len() > 20, "found only {named:?}");
+    named.retain(|name, _| !known.contains(name.as_str()));
+    assert_eq!(named, BTreeMap::new(), "vLLM {} has no such metrics", recording.version);
+}
