@@ -1,7 +1,7 @@
 //! The client, which is the proxy's side: one stream per HTTP request.
 
 use std::{
-    future::Future,
+    future::{Future, poll_fn},
     net::SocketAddr,
     pin::Pin,
     sync::{
@@ -24,8 +24,9 @@ use tonic_prost::ProstCodec;
 
 use crate::{
     error::ClientError,
+    local::LocalStream,
     message::{Incoming, Reply},
-    server::{CountedStream, MAX_STREAMS, PATH, StreamCount},
+    server::{CountedStream, MAX_STREAMS, PATH, Processor, StreamCount},
     wire::{ProcessingRequest, ProcessingResponse},
 };
 
@@ -111,8 +112,13 @@ impl Client {
             Poll::Pending => State::Opening(opening),
         };
         Ok(Exchange {
-            sender: Sender { outgoing, first: true, client: self.clone() },
-            receiver: Receiver { state, broken, client: self.clone(), _counted: counted },
+            sender: Sender(Outgoing::Remote { queue: outgoing, first: true, client: self.clone() }),
+            receiver: Receiver(Replies::Remote(RemoteReplies {
+                state,
+                broken,
+                client: self.clone(),
+                _counted: counted,
+            })),
         })
     }
 
@@ -233,6 +239,20 @@ pub struct Exchange {
 }
 
 impl Exchange {
+    /// Opens an exchange with a processor of this process. `name` stands for the processor's address in errors. A panic of
+    /// the processor ends only this exchange.
+    ///
+    /// # Errors
+    ///
+    /// If the processor is not ready.
+    pub fn in_process(processor: &impl Processor, name: impl Into<Arc<str>>) -> Result<Self, ClientError> {
+        let stream = LocalStream::open(processor, name.into())?;
+        Ok(Self {
+            sender: Sender(Outgoing::Local(Arc::clone(&stream))),
+            receiver: Receiver(Replies::Local(stream)),
+        })
+    }
+
     /// Sends the next event; see [`Sender::send`].
     pub async fn send(&mut self, event: impl Into<Incoming>) -> Result<(), ClientError> {
         self.sender.send(event).await
@@ -250,40 +270,54 @@ impl Exchange {
 }
 
 /// The sending half. Dropping it ends the stream in this direction, which a processor treats as the end of the request.
-#[derive(Debug)]
-pub struct Sender {
-    outgoing: mpsc::Sender<ProcessingRequest>,
-    first: bool,
-    client: Client,
+pub struct Sender(Outgoing);
+
+enum Outgoing {
+    Remote { queue: mpsc::Sender<ProcessingRequest>, first: bool, client: Client },
+    Local(Arc<LocalStream>),
 }
 
 impl Sender {
     /// Sends the next event. This waits while the stream is busy, so the caller must keep receiving at the same time. Fails
     /// if the stream has ended; [`Receiver::receive`] then returns the cause.
     pub async fn send(&mut self, event: impl Into<Incoming>) -> Result<(), ClientError> {
-        let message = event.into().into_wire(std::mem::take(&mut self.first));
-        self.outgoing.send(message).await.map_err(|_| ClientError::Broken {
-            target: self.client.inner.target.to_string(),
-            source: "the stream has ended".into(),
-        })
+        self.send_next(&mut Some(event.into())).await
     }
 
     /// Sends the event in `next` as soon as the stream has capacity. Cancel safe, as in `select!`: the event stays in `next`
     /// until it is sent. Fails like [`Sender::send`].
     pub async fn send_next(&mut self, next: &mut Option<Incoming>) -> Result<(), ClientError> {
-        let permit = self.outgoing.reserve().await.map_err(|_| ClientError::Broken {
-            target: self.client.inner.target.to_string(),
-            source: "the stream has ended".into(),
-        })?;
-        if let Some(event) = next.take() {
-            permit.send(event.into_wire(std::mem::take(&mut self.first)));
+        match &mut self.0 {
+            Outgoing::Remote { queue, first, client } => {
+                let permit = queue.reserve().await.map_err(|_| ClientError::Broken {
+                    target: client.inner.target.to_string(),
+                    source: "the stream has ended".into(),
+                })?;
+                if let Some(event) = next.take() {
+                    permit.send(event.into_wire(std::mem::take(first)));
+                }
+                Ok(())
+            }
+            Outgoing::Local(stream) => next.take().map_or(Ok(()), |event| stream.send(event)),
         }
-        Ok(())
+    }
+}
+
+impl std::fmt::Debug for Sender {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Sender").finish_non_exhaustive()
     }
 }
 
 /// The receiving half.
-pub struct Receiver {
+pub struct Receiver(Replies);
+
+enum Replies {
+    Remote(RemoteReplies),
+    Local(Arc<LocalStream>),
+}
+
+struct RemoteReplies {
     state: State,
     broken: Arc<AtomicBool>,
     client: Client,
@@ -300,6 +334,15 @@ impl Receiver {
     /// Waits for the next reply. Returns `None` if the processor has ended the stream without an error, which means that it
     /// has no more replies for this request. Cancel safe, as in `select!`.
     pub async fn receive(&mut self) -> Result<Option<Reply>, ClientError> {
+        match &mut self.0 {
+            Replies::Remote(replies) => replies.receive().await,
+            Replies::Local(stream) => poll_fn(|context| stream.poll_receive(context)).await,
+        }
+    }
+}
+
+impl RemoteReplies {
+    async fn receive(&mut self) -> Result<Option<Reply>, ClientError> {
         loop {
             match &mut self.state {
                 State::Opening(opening) => match opening.await {

@@ -82,6 +82,13 @@ impl HeaderChanges {
     pub fn get(&self, name: &str) -> Option<&str> {
         find(&self.set, name).and_then(Header::text)
     }
+
+    /// Returns the memory of the fields.
+    pub(crate) fn size(&self) -> usize {
+        let set = self.set.iter().map(|header| size_of::<Header>() + header.name.len() + header.value.len());
+        let remove = self.remove.iter().map(|name| size_of::<String>() + name.len());
+        set.chain(remove).sum()
+    }
 }
 
 fn find<'a>(headers: &'a [Header], name: &str) -> Option<&'a Header> {

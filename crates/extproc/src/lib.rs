@@ -6,6 +6,7 @@
 //!
 //! * [`serve`] runs a [`Processor`]: a synchronous state machine per stream, without a task or channel of its own.
 //! * [`Client`] opens an [`Exchange`] per HTTP request; dropping the exchange cancels the stream.
+//! * [`Exchange::in_process`] opens one with a processor of this process. Its caller sees no difference.
 //!
 //! The server has its own HTTP/2 transport; the client uses tonic, as do servers that have other services on the same port.
 //! Neither the transport nor the protobuf types appear in this interface, so both can be replaced without changing its
@@ -16,6 +17,7 @@ mod error;
 #[doc(hidden)]
 pub mod fuzzing;
 mod headers;
+mod local;
 mod message;
 mod metadata;
 mod server;

@@ -237,6 +237,21 @@ impl Reply {
         })
     }
 
+    /// Returns the memory of names, values and bodies.
+    pub(crate) fn size(&self) -> usize {
+        let action = match &self.action {
+            Action::RequestBody { body, .. } | Action::ResponseBody { body, .. } => body.len(),
+            Action::RequestHeaders(changes)
+            | Action::ResponseHeaders(changes)
+            | Action::RequestTrailers(changes)
+            | Action::ResponseTrailers(changes) => changes.size(),
+            Action::Immediate(immediate) => {
+                immediate.headers.size() + immediate.body.len() + immediate.details.len()
+            }
+        };
+        action + self.metadata.size()
+    }
+
     pub(crate) fn into_wire(self) -> wire::ProcessingResponse {
         use wire::ActionKind;
         let response = match self.action {

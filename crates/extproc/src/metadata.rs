@@ -31,6 +31,11 @@ impl Metadata {
         self.get(names::LB_NAMESPACE, names::DESTINATION)?.as_str()
     }
 
+    /// Returns the memory of keys and values.
+    pub(crate) fn size(&self) -> usize {
+        self.0.iter().map(|(namespace, fields)| namespace.len() + fields_size(fields)).sum()
+    }
+
     pub(crate) fn from_filter_metadata(wire: wire::Metadata) -> Self {
         Self(
             wire.filter_metadata.into_iter().map(|(namespace, fields)| (namespace, object(fields))).collect(),
@@ -70,6 +75,19 @@ impl Metadata {
                 })
                 .collect(),
         }
+    }
+}
+
+fn fields_size(fields: &Map<String, Value>) -> usize {
+    fields.iter().map(|(key, value)| size_of::<(String, Value)>() + key.len() + value_size(value)).sum()
+}
+
+fn value_size(value: &Value) -> usize {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+        Value::String(text) => text.len(),
+        Value::Array(values) => values.iter().map(|value| size_of::<Value>() + value_size(value)).sum(),
+        Value::Object(fields) => fields_size(fields),
     }
 }
 

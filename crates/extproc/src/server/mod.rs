@@ -14,7 +14,6 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     error::ServeError,
     message::{Action, Incoming, MAX_BODY_CHUNK, Reply},
-    wire::ProcessingResponse,
 };
 
 mod http2;
@@ -100,7 +99,7 @@ pub trait Exchange: Send + Unpin + 'static {
 /// The answers of an exchange, in order. Answers that are added together leave in one write if they fit.
 #[derive(Debug, Default)]
 pub struct Outbox {
-    queue: VecDeque<ProcessingResponse>,
+    queue: VecDeque<Reply>,
     finished: bool,
 }
 
@@ -112,21 +111,27 @@ impl Outbox {
         match &mut reply.action {
             Action::RequestBody { body, .. } => {
                 while let Some(piece) = cut(body) {
-                    self.queue.push_back(
-                        Reply::from(Action::RequestBody { body: piece, end_of_stream: false }).into_wire(),
-                    );
+                    self.queue.push_back(Action::RequestBody { body: piece, end_of_stream: false }.into());
                 }
             }
             Action::ResponseBody { body, .. } => {
                 while let Some(piece) = cut(body) {
-                    self.queue.push_back(
-                        Reply::from(Action::ResponseBody { body: piece, end_of_stream: false }).into_wire(),
-                    );
+                    self.queue.push_back(Action::ResponseBody { body: piece, end_of_stream: false }.into());
                 }
             }
             _ => {}
         }
-        self.queue.push_back(reply.into_wire());
+        self.queue.push_back(reply);
+    }
+
+    /// Takes the next answer.
+    pub(crate) fn pop(&mut self) -> Option<Reply> {
+        self.queue.pop_front()
+    }
+
+    /// Whether no answer is queued.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.queue.is_empty()
     }
 
     /// Whether the stream ends after the queued answers.
@@ -136,7 +141,7 @@ impl Outbox {
 
     /// Returns the answers as a proxy will see them; for driving an exchange without a connection.
     pub fn into_replies(self) -> Vec<Reply> {
-        self.queue.into_iter().filter_map(Reply::from_wire).collect()
+        self.queue.into_iter().filter_map(|reply| Reply::from_wire(reply.into_wire())).collect()
     }
 
     /// Ends the stream without an error after the queued answers. Must not be called before the request's body was returned:

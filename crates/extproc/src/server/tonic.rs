@@ -216,14 +216,14 @@ impl<E: Exchange> Stream for Replies<E> {
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = self.get_mut();
         loop {
-            if let Some(message) = this.out.queue.pop_front() {
-                return Poll::Ready(Some(Ok(message)));
+            if let Some(reply) = this.out.pop() {
+                return Poll::Ready(Some(Ok(reply.into_wire())));
             }
             if this.out.finished {
                 return this.end();
             }
             this.exchange.poll(context, &mut this.out);
-            if this.out.finished || !this.out.queue.is_empty() {
+            if this.out.finished || !this.out.is_empty() {
                 continue;
             }
             let Poll::Ready(message) = Pin::new(&mut this.incoming).poll_next(context) else {

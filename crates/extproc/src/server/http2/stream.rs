@@ -8,9 +8,9 @@ use prost::Message;
 
 use super::fields::Fields;
 use crate::{
-    message::Incoming,
+    message::{Action, Incoming, Reply},
     server::{Exchange, Outbox, limits::CountedStream},
-    wire::{ActionKind, ProcessingRequest, ProcessingResponse},
+    wire::ProcessingRequest,
 };
 
 /// The length of a message's prefix: whether the message is compressed, and its length.
@@ -20,7 +20,7 @@ const PREFIX: usize = 5;
 const MAX_PREALLOCATED_BYTES: usize = 128 << 10;
 
 /// What a queued answer takes in memory beside its bytes.
-const ANSWER: usize = size_of::<ProcessingResponse>() + 64;
+const ANSWER: usize = size_of::<Reply>() + 64;
 
 /// The gRPC status with which a call ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -142,11 +142,12 @@ impl<E: Exchange> Call<E> {
         }
         self.sending.clear();
         self.sent = 0;
-        let Some(message) = self.out.queue.pop_front() else { return false };
+        let Some(reply) = self.out.pop() else { return false };
         if self.weighed > 0 {
             self.weighed -= 1;
-            self.weight -= weight(&message);
+            self.weight -= weight(&reply);
         }
+        let message = reply.into_wire();
         let length = message.encoded_len();
         if length > longest {
             self.out.queue.clear();
@@ -181,10 +182,10 @@ impl<E> Call<E> {
 
 /// Returns the memory of a queued answer. The body of a request is not copied until it is sent, and the exchange has counted
 /// it.
-fn weight(answer: &ProcessingResponse) -> usize {
-    let bytes = match answer.response {
-        Some(ActionKind::RequestBody(_)) => 0,
-        _ => answer.encoded_len(),
+fn weight(reply: &Reply) -> usize {
+    let bytes = match reply.action {
+        Action::RequestBody { .. } => 0,
+        _ => reply.size(),
     };
     ANSWER + bytes
 }

@@ -178,7 +178,7 @@ impl<P: Processor> Core<P> {
         }
         // Polled first: an answer that is ready leaves before the call ends.
         call.settle();
-        let sends = call.end.is_some() || !call.out.queue.is_empty() || call.sent < call.sending.len();
+        let sends = call.end.is_some() || !call.out.is_empty() || call.sent < call.sending.len();
         if sends && !call.listed {
             call.listed = true;
             self.ready.push_back(stream);

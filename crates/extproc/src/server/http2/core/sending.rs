@@ -45,7 +45,7 @@ impl<P: Processor> Core<P> {
                 self.window -= sent;
                 self.idle_frames = self.idle_frames.saturating_sub(super::IDLE_FRAMES_PER_CALL_FRAME);
             }
-            let done = call.out.queue.is_empty() && call.sent == call.sending.len();
+            let done = call.out.is_empty() && call.sent == call.sending.len();
             if done && let Some(status) = call.end.take() {
                 let (answered, remote_closed) = (call.answered, call.remote_closed);
                 call.exchange.ended(status.code);
