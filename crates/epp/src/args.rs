@@ -168,6 +168,9 @@ pub struct Args {
     /// Name of this pod, which is the holder of the lease.
     #[arg(long, env = "POD_NAME", default_value = "", hide = true)]
     pub pod_name: String,
+    /// Whether the gateway of this machine picks in its own process, so that this process leaves it the pod's ports.
+    #[arg(long, env = "LONGBOAT_GATEWAY_PICKS", action = ArgAction::Set, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true", hide = true)]
+    pub gateway_picks: bool,
     /// Empty arguments, which templates leave if an option is off.
     #[arg(hide = true)]
     pub rest: Vec<String>,
@@ -198,7 +201,21 @@ pub enum ArgsError {
     },
 }
 
+/// The flags as a program of their own.
+#[derive(clap::Parser)]
+#[command(no_binary_name = true)]
+struct Program {
+    #[command(flatten)]
+    args: Args,
+}
+
 impl Args {
+    /// Reads the arguments of a picker, as they follow the name of its program.
+    pub fn parse(arguments: impl IntoIterator<Item = impl Into<OsString>>) -> Result<Self, clap::Error> {
+        let arguments = normalized(arguments.into_iter().map(Into::into));
+        <Program as clap::Parser>::try_parse_from(arguments).map(|program| program.args)
+    }
+
     /// The identity of the lease holder, as people see it in the lease: the pod's name. If the pod's name is not given, this is
     /// the host name, which equals it in a pod.
     pub(crate) fn holder(&self) -> String {

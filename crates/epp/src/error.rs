@@ -68,6 +68,9 @@ pub enum Error {
     /// A certificate is not usable.
     #[error("cannot set up TLS")]
     Tls(#[source] TlsError),
+    /// A task that keeps the picker's state current panicked.
+    #[error("a task of the picker failed")]
+    Task(#[source] tokio::task::JoinError),
     /// The ext_proc server failed.
     #[error("the ext_proc server failed")]
     Serve(#[source] ServeError),

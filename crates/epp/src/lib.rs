@@ -26,6 +26,7 @@ mod lease;
 mod metrics;
 mod monitoring;
 mod pool;
+mod pool_picker;
 mod readers;
 mod rewrites;
 mod saturation;
@@ -37,6 +38,7 @@ mod tokens;
 
 pub use args::{Args, ArgsError, normalized};
 pub use error::Error;
+pub use pool_picker::{PoolPicker, needs_pod};
 pub use service::{Server, run, runtime};
 
 #[cfg(test)]

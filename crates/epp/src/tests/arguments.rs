@@ -1,21 +1,11 @@
 //! The command line as KServe and others write it.
 
-use std::{ffi::OsString, time::Duration};
+use std::time::Duration;
 
-use clap::Parser;
-
-use crate::{Args, ArgsError, normalized};
-
-#[derive(Debug, Parser)]
-struct Program {
-    #[command(flatten)]
-    args: Args,
-}
+use crate::{Args, ArgsError};
 
 pub(crate) fn parse(arguments: &[&str]) -> Result<Args, clap::Error> {
-    let arguments = normalized(arguments.iter().map(OsString::from));
-    Program::try_parse_from(std::iter::once(OsString::from("epp")).chain(arguments))
-        .map(|program| program.args)
+    Args::parse(arguments)
 }
 
 #[test]
