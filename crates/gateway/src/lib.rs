@@ -2,7 +2,8 @@
 //!
 //! This is a Gateway API implementation for one machine. [`start`] watches the objects, computes the routing tables and the
 //! statuses with pure functions of [`RoutingInputs`], writes the statuses, and proxies requests. Back ends are Services and
-//! InferencePools. Each request to a pool goes through the picker's ext_proc stream, so the picker behaves as behind Envoy.
+//! InferencePools. Each request to a pool goes through the picker's ext_proc stream, so the picker behaves as behind Envoy; a
+//! picker in this process ([`Picking`]) sees the same events in the same order.
 //! Requests to the first socket that no route matches are answered from a directory of the models of all services.
 
 mod attach;
@@ -11,6 +12,7 @@ mod grants;
 mod listeners;
 mod namespaces;
 mod observed;
+mod picking;
 mod ports;
 mod proxy;
 mod resolved;
@@ -33,6 +35,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use longboat_accept::Guard;
 pub use observed::RoutingInputs;
+pub use picking::Picking;
 pub use route::{Entrance, Routes};
 
 /// `spec.controllerName` of the GatewayClasses that this gateway serves.
@@ -57,6 +60,7 @@ pub fn start(
     listener: TcpListener,
     addresses: RangeInclusive<Ipv4Addr>,
     guard: Guard,
+    picking: Picking,
 ) -> std::io::Result<Gateway> {
     let first = listener.local_addr()?;
     let shutdown = CancellationToken::new();
@@ -73,6 +77,7 @@ pub fn start(
     };
     let listeners = ports::Listeners::new(first, addresses, proxy.clone(), tls, shutdown.clone());
     let mut tasks = JoinSet::new();
+    tasks.spawn(picking::run(client.clone(), picking, proxy.local_pickers(), shutdown.clone()));
     tasks.spawn(watch::run(client, listeners, tables.clone(), shutdown.clone()));
     tasks.spawn(server::run(listener, None, proxy, shutdown.clone()));
     Ok(Gateway { routes: Routes(tables), tasks, shutdown })

@@ -182,9 +182,14 @@ impl Local {
         node_options.remove_state_dir = state.is_temporary();
         let node = Node::start(client.clone(), node_options).await?;
         server.set_pod_access(node.pod_access());
-        let gateway =
-            longboat_gateway::start(client.clone(), gateway_listener, addresses.gateways(), options.guard)
-                .map_err(|source| StartError::Port { what: "gateway", port: options.port, source })?;
+        let gateway = longboat_gateway::start(
+            client.clone(),
+            gateway_listener,
+            addresses.gateways(),
+            options.guard,
+            longboat_gateway::Picking::InPods,
+        )
+        .map_err(|source| StartError::Port { what: "gateway", port: options.port, source })?;
         tasks.spawn(controller::run(longboat_controller::Args::default(), client.clone(), shutdown.clone()));
         Ok(Self {
             state,

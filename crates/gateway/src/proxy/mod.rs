@@ -27,7 +27,10 @@ use self::{
     answer::refuse, inference::Pickers, mirror::Mirrors, redirect::redirected, root::Root, upgrade::Upgrade,
     upload::Upload, upstream::Upstream,
 };
-use crate::route::{Backend, Filters, RouteMatch, Tables};
+use crate::{
+    picking::LocalPickers,
+    route::{Backend, Filters, RouteMatch, Tables},
+};
 
 /// The most bytes of buffered request bodies: eight of the largest.
 const BODIES: usize = 512 << 20;
@@ -79,6 +82,11 @@ impl Proxy {
             front,
             shutdown,
         }
+    }
+
+    /// Where requests find pickers of this process.
+    pub(crate) fn local_pickers(&self) -> Arc<LocalPickers> {
+        self.pickers.local.clone()
     }
 
     /// Handles a request. Never fails: an error becomes a response. Dropping the future, or the body of the response,

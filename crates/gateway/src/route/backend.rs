@@ -132,9 +132,12 @@ impl Pool {
     }
 }
 
-/// Returns why a pool's picker cannot be found, or `None` if it can.
+/// Returns why a pool's picker cannot be found, or `None` if it can. The picker of a pool that names none is in the gateway.
 pub(crate) fn picker_missing(observed: &RoutingInputs, pool: &InferencePool) -> Option<String> {
     let picker = &pool.spec.endpoint_picker_ref;
+    if picker.name.is_empty() {
+        return None;
+    }
     let service = Key::new(Namespace::of(&pool.metadata), Name(&picker.name));
     let port = picker.port.as_ref().map_or(9002, |port| port.number);
     observed

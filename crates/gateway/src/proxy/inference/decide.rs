@@ -147,7 +147,9 @@ impl<'a> BodyCursor<'a> {
     fn share(&mut self, chunk: &mut Bytes) {
         let Some(first) = self.chunks.first() else { return };
         let end = self.at + chunk.len();
-        if first.get(self.at..end).is_some_and(|same| same == &chunk[..]) {
+        // A picker of this process returns the client's own copy.
+        let is_same = |same: &[u8]| same.as_ptr() == chunk.as_ptr() || same == &chunk[..];
+        if first.get(self.at..end).is_some_and(is_same) {
             *chunk = first.slice(self.at..end);
         }
         self.at = end;

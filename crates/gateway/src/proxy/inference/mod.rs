@@ -11,7 +11,7 @@ use std::{collections::HashMap, net::SocketAddr, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::{Response, StatusCode, header, request::Parts};
-use longboat_extproc::{Client, ClientError, HeaderChanges, ImmediateResponse, Receiver, Sender};
+use longboat_extproc::{Client, ClientError, Exchange, HeaderChanges, ImmediateResponse, Receiver, Sender};
 use parking_lot::Mutex;
 use rand::seq::SliceRandom;
 
@@ -22,15 +22,27 @@ use super::{
     upload::{Upload, UploadError},
     upstream::Upstream,
 };
-use crate::route::{Link, Pool};
+use crate::{
+    picking::{LocalPickers, RunningPicker},
+    route::{Link, Pool},
+};
 
 /// The gRPC status of a picker that cannot decide yet, or no longer can.
 const UNAVAILABLE: i32 = 14;
 
-/// One connection to each picker.
+/// The pickers of this process, and one connection to each other picker.
 pub(crate) struct Pickers {
+    pub(super) local: Arc<LocalPickers>,
     clients: Mutex<HashMap<SocketAddr, Client>>,
     tls: Arc<rustls::ClientConfig>,
+}
+
+/// How to reach a picker. Both ways lead to the same exchange of events and replies.
+enum PickerLink {
+    /// In this process.
+    Local(RunningPicker),
+    /// Over ext_proc.
+    Remote(SocketAddr),
 }
 
 /// The picker's decision about a request.
@@ -75,7 +87,8 @@ enum PickError {
 
 impl Pickers {
     pub(crate) fn new() -> Self {
-        Self { clients: Mutex::default(), tls: longboat_tls::insecure_client_config(&[b"h2"]) }
+        let local = Arc::default();
+        Self { local, clients: Mutex::default(), tls: longboat_tls::insecure_client_config(&[b"h2"]) }
     }
 
     /// Forwards one request to an endpoint of the pool, and returns its response. Both pass through the picker.
@@ -154,17 +167,11 @@ impl Pickers {
         self.clients.lock().remove(&address);
     }
 
-    /// Calls one picker after the other until one decides. A single picker is called twice, the second time on a new
-    /// connection: another picker may have taken over its address.
+    /// Calls one picker after the other until one decides.
     async fn ask(&self, pool: &Pool, head: &Parts, upload: &mut Upload) -> Result<Decision, PickError> {
-        let mut pickers = pool.pickers.clone();
-        pickers.shuffle(&mut rand::rng());
-        if let [only] = pickers[..] {
-            pickers.push(only);
-        }
         let mut last = PickError::None;
-        for picker in pickers {
-            last = match self.client(picker).open().await {
+        for picker in self.links(pool) {
+            last = match self.open(&picker).await {
                 Ok(exchange) => {
                     let (sender, receiver) = exchange.split();
                     match decide(sender, receiver, head, upload).await {
@@ -172,14 +179,51 @@ impl Pickers {
                         decided => return decided,
                     }
                 }
-                Err(error) => {
-                    self.forget(picker);
-                    PickError::Unreachable(error)
-                }
+                Err(error) => PickError::Unreachable(error),
             };
             tracing::debug!(error = %last, %picker, pool = %pool.name, "A picker made no decision.");
         }
         Err(last)
+    }
+
+    /// Returns the pickers to call, in this order: those of this process, then the others. A single remote picker is called
+    /// twice, the second time on a new connection: another picker may have taken over its address.
+    fn links(&self, pool: &Pool) -> Vec<PickerLink> {
+        let local = self.local.of(&pool.name);
+        let is_replaced = |address: &SocketAddr| local.iter().any(|local| local.replaces(address.ip()));
+        let mut remote: Vec<_> =
+            pool.pickers.iter().filter(|address| !is_replaced(address)).copied().collect();
+        remote.shuffle(&mut rand::rng());
+        if let [only] = remote[..] {
+            remote.push(only);
+        }
+        let mut links: Vec<_> =
+            local.iter().filter_map(|local| local.running().map(PickerLink::Local)).collect();
+        links.shuffle(&mut rand::rng());
+        links.extend(remote.into_iter().map(PickerLink::Remote));
+        links
+    }
+
+    async fn open(&self, picker: &PickerLink) -> Result<Exchange, ClientError> {
+        match picker {
+            PickerLink::Local(picker) => picker.open(),
+            PickerLink::Remote(address) => {
+                let opened = self.client(*address).open().await;
+                if opened.is_err() {
+                    self.forget(*address);
+                }
+                opened
+            }
+        }
+    }
+}
+
+impl std::fmt::Display for PickerLink {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Local(picker) => f.write_str(picker.name()),
+            Self::Remote(address) => write!(f, "{address}"),
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Tests of the proxy over real sockets, with simulators as back ends and scripted ext_proc servers as pickers.
 
 mod eviction;
+mod local_pickers;
 mod pickers;
 mod requests;
 
@@ -25,6 +26,7 @@ use tokio_util::sync::CancellationToken;
 use super::Proxy;
 use crate::{
     Guard, RoutingInputs,
+    picking::LocalPickers,
     ports::Ports,
     resolved::Resolved,
     route::{RouteParser, Tables},
@@ -110,6 +112,8 @@ struct Bench {
     /// The address of the port of another Gateway, which has no routes.
     further_url: String,
     port: u16,
+    /// The pickers of the gateway's process: none, unless a test runs them.
+    local: Arc<LocalPickers>,
     client: reqwest::Client,
     shutdown: CancellationToken,
 }
@@ -271,13 +275,14 @@ async fn observed(
     let tables = Arc::new(ArcSwap::from_pointee(Tables::new(&observed, &ports, &resolved)));
     let shutdown = CancellationToken::new();
     let proxy = Arc::new(Proxy::new(tables, guard, front, shutdown.clone()));
+    let local = proxy.local_pickers();
     let further = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let further_url = format!("http://{}", further.local_addr().unwrap());
     for listener in [listener, further] {
         tokio::spawn(server::run(listener, None, proxy.clone(), shutdown.clone()));
     }
     let client = reqwest::Client::builder().no_proxy().build().unwrap();
-    Bench { url: format!("http://127.0.0.1:{port}"), further_url, port, client, shutdown }
+    Bench { url: format!("http://127.0.0.1:{port}"), further_url, port, local, client, shutdown }
 }
 
 impl Bench {
