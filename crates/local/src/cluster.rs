@@ -12,7 +12,7 @@ use std::{
 use kube::Client;
 use longboat_api::{conversion, v1alpha2::GROUP};
 use longboat_apiserver::{ApiServer, Loops};
-use longboat_gateway::{Gateway, Guard, Routes};
+use longboat_gateway::{Gateway, Guard, Picking, Routes};
 use longboat_manifest::Document;
 use longboat_node::{ApiAccess, Engine, Node, NodeError, NodeHandle};
 use longboat_tls::{CertificateAuthority, LeafRequest, TlsError};
@@ -56,6 +56,8 @@ pub struct Options {
     pub rewrite_paths: bool,
     /// Commands that run in place of images, by the name of the image's repository.
     pub images: BTreeMap<String, Vec<String>>,
+    /// Where pickers run.
+    pub picking: Picking,
     /// Hosts and origins that may use the gateway, besides programs and web pages of this machine.
     pub guard: Guard,
 }
@@ -178,6 +180,7 @@ impl Local {
         node_options.strict_scheduling = options.strict_scheduling;
         node_options.rewrite_paths = options.rewrite_paths;
         node_options.images = options.images;
+        node_options.gateway_picks = options.picking == Picking::ForPods;
         node_options.address_range = addresses.pods();
         node_options.remove_state_dir = state.is_temporary();
         let node = Node::start(client.clone(), node_options).await?;
@@ -187,7 +190,7 @@ impl Local {
             gateway_listener,
             addresses.gateways(),
             options.guard,
-            longboat_gateway::Picking::InPods,
+            options.picking,
         )
         .map_err(|source| StartError::Port { what: "gateway", port: options.port, source })?;
         tasks.spawn(controller::run(longboat_controller::Args::default(), client.clone(), shutdown.clone()));

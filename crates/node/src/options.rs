@@ -38,6 +38,8 @@ pub struct Options {
     pub strict_scheduling: bool,
     /// Whether paths of volumes are rewritten in manifests, although pods could have mount namespaces.
     pub rewrite_paths: bool,
+    /// Whether the gateway of this machine picks in place of the pickers' processes, which then leave it the ports of their pods.
+    pub gateway_picks: bool,
     /// Commands that run in place of images, for containers without a command: by the name of the image's repository, without
     /// registry, folders and tag.
     pub images: BTreeMap<String, Vec<String>>,
@@ -61,6 +63,7 @@ impl Options {
             labels: BTreeMap::new(),
             strict_scheduling: false,
             rewrite_paths: false,
+            gateway_picks: false,
             images: BTreeMap::new(),
             timing: Timing::default(),
         }

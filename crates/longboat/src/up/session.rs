@@ -119,6 +119,7 @@ impl Session<'_> {
             strict_scheduling: args.strict_scheduling,
             rewrite_paths: args.rewrite_paths,
             images: args.image.iter().cloned().collect(),
+            picking: args.picking.into(),
             guard: Guard {
                 hosts: args.allow_host.clone(),
                 origins: args.cors_origin.clone(),

@@ -72,6 +72,8 @@ pub(crate) struct Host {
     pub(crate) engine: Engine,
     /// Whether models may only come from this machine.
     pub(crate) offline: bool,
+    /// Whether the gateway picks in place of the processes of pickers.
+    pub(crate) gateway_picks: bool,
     /// The id that marks the node's processes for the reaper.
     pub(crate) node_id: String,
     /// How containers see their volumes at the paths of the manifest; `None` if paths are rewritten.
@@ -119,6 +121,7 @@ impl Host {
             credentials,
             engine,
             offline,
+            gateway_picks: false,
             node_id,
             mounts: None,
             images,
@@ -222,6 +225,9 @@ pub(crate) fn launch(
         paths = paths.bind(|_, _| false);
         full_env = environment(host, site, env, &paths);
         host.credentials.give(env, &mut full_env);
+    }
+    if host.gateway_picks && program == host.bin_dir.join(roles::PICKER) && gateway_knows(container) {
+        full_env.insert("LONGBOAT_GATEWAY_PICKS".to_owned(), "true".to_owned());
     }
     let args = leading
         .iter()
@@ -347,6 +353,13 @@ fn modelcar(
     }
 }
 
+/// Whether the gateway reads the arguments of a picker from its pod as they are: there is a command, and no reference to a variable.
+fn gateway_knows(container: &Container) -> bool {
+    let words = || [&container.command, &container.args].into_iter().flatten().flatten();
+    container.command.as_ref().is_some_and(|command| !command.is_empty())
+        && !words().any(|word| word.contains("$("))
+}
+
 /// Builds the variables of a process from the host's variables, the manifest's, and the node's.
 fn environment(
     host: &Host,
@@ -429,6 +442,27 @@ mod tests {
         ]);
         let env = [("M".to_owned(), "/mnt/models".to_owned())].into();
         launch(&host(Engine::Simulator), &site(), &container, &env, &paths, Path::new("/lb/scratch"))
+    }
+
+    #[test]
+    fn a_picker_whose_arguments_the_gateway_reads_leaves_it_the_picking() {
+        let leaves = |gateway_picks: bool, container: Value| {
+            let host = Host { gateway_picks, ..host(Engine::Simulator) };
+            let container: Container = serde_json::from_value(container).unwrap();
+            let (env, paths) = ([("P".to_owned(), "pool".to_owned())].into(), PathMap::default());
+            let launch = launch(&host, &site(), &container, &env, &paths, Path::new("/tmp")).unwrap();
+            launch.env.contains_key("LONGBOAT_GATEWAY_PICKS")
+        };
+        let picker = json!({"name": "main", "command": ["/app/epp", "--pool-name"], "args": ["pool"]});
+        assert!(leaves(true, picker.clone()));
+        assert!(!leaves(false, picker));
+        for other in [
+            json!({"name": "main", "command": ["/app/epp", "--pool-name"], "args": ["$(P)"]}),
+            json!({"name": "main", "image": "epp", "args": ["--pool-name", "pool"]}),
+            json!({"name": "main", "command": ["vllm"]}),
+        ] {
+            assert!(!leaves(true, other.clone()), "{other}");
+        }
     }
 
     #[test]

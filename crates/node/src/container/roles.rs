@@ -6,7 +6,7 @@
 use longboat_api::engine::{LLAMA_CPP, TENSORRT_LLM};
 
 /// The names under which the executable is linked into the `bin` folder.
-pub const LINKS: &[&str] = &["longboat", "vllm", "epp", "pd-sidecar", FETCHES, "llm-d-inference-sim"];
+pub const LINKS: &[&str] = &["longboat", "vllm", PICKER, "pd-sidecar", FETCHES, "llm-d-inference-sim"];
 
 /// The module of Python that is SGLang's server.
 pub(crate) const SGLANG_MODULE: &str = "sglang.launch_server";
@@ -37,6 +37,9 @@ pub(crate) static SERVERS: [Server; 2] = [
     },
 ];
 
+/// The link that is the endpoint picker.
+pub(crate) const PICKER: &str = "epp";
+
 /// The link that downloads models.
 pub(crate) const FETCHES: &str = "storage-initializer";
 
@@ -54,9 +57,9 @@ const ENTRY_POINTS: &[(&str, &str)] = &[
 const IMAGES: &[(&str, &str, &[&str])] = &[
     ("storage-initializer", FETCHES, &[]),
     ("kserve-storage-initializer", FETCHES, &[]),
-    ("llm-d-router-endpoint-picker", "epp", &[]),
-    ("llm-d-inference-scheduler", "epp", &[]),
-    ("epp", "epp", &[]),
+    ("llm-d-router-endpoint-picker", PICKER, &[]),
+    ("llm-d-inference-scheduler", PICKER, &[]),
+    ("epp", PICKER, &[]),
     ("llm-d-router-disagg-sidecar", "pd-sidecar", &[]),
     ("llm-d-routing-sidecar", "pd-sidecar", &[]),
     ("llm-d-inference-sim", "llm-d-inference-sim", &[]),
