@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use k8s_openapi::api::core::v1::Container;
 use longboat_api::engine::{Engine, VLLM};
 
-/// A connector that moves KV cache within one pod.
-const LOCAL: &str = "OffloadingConnector";
+/// The connectors of vLLM that move KV cache within one pod.
+const LOCAL: [&str; 2] = ["OffloadingConnector", "SimpleCPUOffloadConnector"];
 
 /// Command, arguments and the variable that the presets add to them.
 pub fn words(container: &Container) -> String {
@@ -26,5 +26,5 @@ pub fn connectors(container: &Container) -> BTreeSet<String> {
         let rest = rest.trim_start_matches(['"', '\'', '\\', ':', '=', ' ']);
         rest.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect::<String>()
     });
-    named.filter(|name| !name.is_empty() && name != LOCAL).collect()
+    named.filter(|name| !name.is_empty() && !LOCAL.contains(&name.as_str())).collect()
 }

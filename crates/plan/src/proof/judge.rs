@@ -113,26 +113,12 @@ impl Totals {
 /// Whether the decode side used what prefill computed, and which metric shows it.
 fn transfer(probe: &Probe, seen: &ProbeObservation, received: &TokenResponse) -> Verdict {
     let (prompt, cached) = (received.prompt_tokens, received.cached_tokens);
-    // No cache holds any of the prompt, so only a transfer can have brought most of it.
-    if prompt > 0 && cached * 2 >= prompt {
-        let message = format!(
-            "the decode pod had {cached} of {prompt} tokens of a new prompt in its cache \
-             (usage.prompt_tokens_details.cached_tokens)"
-        );
-        return Verdict::yes(reason::KV_TRANSFERRED, message);
-    }
     let (decode, prefill) = (Totals::of(probe, seen, Role::Decode), Totals::of(probe, seen, Role::Prefill));
-    let evidence = [
-        ("vllm:external_prefix_cache_hits", decode.grown.external_tokens),
-        ("vllm:nixl_bytes_transferred", decode.grown.nixl_bytes),
-        ("vllm:nixl_xfer_time_seconds", decode.grown.nixl_transfers),
-    ];
-    if let Some((series, _)) = evidence.iter().find(|(_, grown)| grown.is_some_and(|grown| grown > 0.0)) {
-        let message =
-            format!("the decode pods received KV cache from other engines (metric {series} increased)");
-        return Verdict::yes(reason::KV_TRANSFERRED, message);
-    }
-    if decode.grown.nixl_failures.is_some_and(|grown| grown > 0.0) {
+    let grew = |grown: Option<f64>| grown.is_some_and(|grown| grown > 0.0);
+    // vLLM counts the tokens that it means to receive before it receives them, and does not take them back if it has to compute
+    // them (`kv_load_failure_policy`). So cached tokens and hits are no evidence if transfers failed and none succeeded.
+    let has_moved = grew(decode.grown.nixl_bytes) || grew(decode.grown.nixl_transfers);
+    if grew(decode.grown.nixl_failures) && !has_moved {
         return Verdict::no(
             reason::TRANSFER_FAILED,
             format!(
@@ -142,6 +128,24 @@ fn transfer(probe: &Probe, seen: &ProbeObservation, received: &TokenResponse) ->
                 probe.connectors
             ),
         );
+    }
+    // No cache holds any of the prompt, so only a transfer can have brought most of it.
+    if prompt > 0 && cached * 2 >= prompt {
+        let message = format!(
+            "the decode pod had {cached} of {prompt} tokens of a new prompt in its cache \
+             (usage.prompt_tokens_details.cached_tokens)"
+        );
+        return Verdict::yes(reason::KV_TRANSFERRED, message);
+    }
+    let evidence = [
+        ("vllm:external_prefix_cache_hits", decode.grown.external_tokens),
+        ("vllm:nixl_bytes_transferred", decode.grown.nixl_bytes),
+        ("vllm:nixl_xfer_time_seconds", decode.grown.nixl_transfers),
+    ];
+    if let Some((series, _)) = evidence.iter().find(|(_, grown)| grew(*grown)) {
+        let message =
+            format!("the decode pods received KV cache from other engines (metric {series} increased)");
+        return Verdict::yes(reason::KV_TRANSFERRED, message);
     }
     if decode.readable == 0 || (prefill.readable == 0 && !decode.tells_of_transfers) {
         let why = decode.unreadable.or(prefill.unreadable);

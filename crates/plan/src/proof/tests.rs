@@ -162,6 +162,14 @@ fn a_transfer_is_observed_by_what_the_decode_side_says_and_else_the_link_is_name
     let worked = (idle, used);
     let cached = TOKEN.replace("\"cached_tokens\": 0", "\"cached_tokens\": 992");
     let nixl = ("vllm:nixl_num_failed_transfers_total 0", "vllm:nixl_num_failed_transfers_total 1");
+    let page = |hits: u32, failed: u32, bytes: u32| {
+        format!(
+            "vllm:external_prefix_cache_hits_total {hits}\nvllm:nixl_num_failed_transfers_total {failed}\n\
+             vllm:nixl_bytes_transferred_sum {bytes}"
+        )
+    };
+    let [before, recomputed, repeated] = [page(9, 0, 5), page(1008, 1, 5), page(1008, 1, 4005)];
+    let (planned, partly) = ((&*before, &*recomputed), (&*before, &*repeated));
     for (decode, prefill, body, reason, words) in [
         ((none, some), worked, TOKEN, "KVTransferred", "vllm:external_prefix_cache_hits increased"),
         (
@@ -189,6 +197,9 @@ fn a_transfer_is_observed_by_what_the_decode_side_says_and_else_the_link_is_name
         ((none, none), (idle, idle), TOKEN, "PrefillNotUsed", "the decode pods have no routing sidecar"),
         (nixl, worked, TOKEN, "TransferFailed", "VLLM_NIXL_SIDE_CHANNEL_PORT"),
         (nixl, worked, TOKEN, "TransferFailed", "; connector of prefill and decode: NixlConnector)"),
+        // vLLM 0.32 with `kv_load_failure_policy: recompute`.
+        (planned, worked, cached.as_str(), "TransferFailed", "and computed the prompt again"),
+        (partly, worked, TOKEN, "KVTransferred", "vllm:external_prefix_cache_hits increased"),
         (("", ""), worked, TOKEN, "NoEvidence", "has no metric of transfers"),
     ] {
         let (outcome, conclusive) = transfer(decode, prefill, body);
