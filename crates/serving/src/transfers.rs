@@ -13,9 +13,9 @@ pub struct Transfers {
     post_time: Histogram,
     bytes: Histogram,
     descriptors: Histogram,
-    /// Caches that did not arrive.
+    /// Caches that did not arrive, or of which the other engine was not notified.
     pub failed: Counter,
-    /// Caches that arrived, but the notification of the other engine failed.
+    /// Caches that arrived, but the notification of the other engine failed. vLLM counts them as failed, too.
     pub failed_notifications: Counter,
     /// Caches that were kept for another engine until they expired.
     pub expired: Counter,
@@ -26,16 +26,13 @@ pub struct Transfers {
 impl Transfers {
     pub(crate) fn new(registry: &mut Registry) -> Self {
         // vLLM's buckets.
-        let seconds =
-            || Histogram::new([0.001, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 5.0]);
-        let powers = |from: i32, step: usize, count: usize| {
-            Histogram::new((0..).step_by(step).take(count).map(move |power: i32| 2_f64.powi(from + power)))
-        };
+        let seconds = [0.001, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 5.0];
+        let descriptors = [10, 20, 30, 50, 75, 100, 200, 400, 1000, 2000, 4000, 10_000, 20_000, 50_000];
         let transfers = Self {
-            time: seconds(),
-            post_time: seconds(),
-            bytes: powers(11, 2, 12),
-            descriptors: powers(2, 1, 14),
+            time: Histogram::new(seconds.into_iter().skip(1)),
+            post_time: Histogram::new(seconds),
+            bytes: Histogram::new((11..34).step_by(2).map(|power| 2_f64.powi(power))),
+            descriptors: Histogram::new(descriptors.map(f64::from)),
             failed: Counter::default(),
             failed_notifications: Counter::default(),
             expired: Counter::default(),

@@ -215,6 +215,7 @@ impl Exchange {
         self.transfers.moved(agreed, moved, bytes, blocks);
         if !told {
             self.transfers.failed_notifications.inc();
+            self.transfers.failed.inc();
         }
         Ok(ImportedBlocks { numbers, _room: room })
     }
