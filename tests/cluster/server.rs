@@ -119,6 +119,8 @@ impl Server {
                 .arg("--service-cluster-ip-range=10.96.0.0/16")
                 .arg("--authorization-mode=RBAC")
                 .arg("--endpoint-reconciler-type=none")
+                // The embedded server accepts these autoscalers, too.
+                .arg("--feature-gates=HPAScaleToZero=true")
                 .arg(format!("--audit-policy-file={}", file("audit-policy.yaml")))
                 .arg(format!("--audit-log-path={}", file("audit.log")));
         });

@@ -35,14 +35,15 @@ fn engines(world: &LocalCluster) -> Vec<BTreeMap<String, String>> {
     mine.iter().filter(serving).map(|pid| processes::variables(*pid)).collect()
 }
 
-/// The folders that the tests below and `canary.rs` serve.
-const SERVED: [&str; 12] = [
+/// The folders that the tests below, `canary.rs` and `scale_to_zero.rs` serve.
+const SERVED: [&str; 13] = [
     "canary",
     "llama-cpp",
     "lora",
     "multi-node",
     "precise-prefix",
     "prefill-decode",
+    "scale-to-zero",
     "scaling",
     "sglang",
     "sglang-prefill-decode",

@@ -4,6 +4,7 @@
 //! elapsed time: tests poll conditions, with limits that even a busy machine keeps.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on should stop")]
 
+mod api_keys;
 mod asking;
 mod book;
 mod browser;
@@ -19,6 +20,7 @@ mod examples;
 mod examples_computed;
 mod fixpoint;
 mod http;
+mod https;
 mod kubectl_reads;
 mod kubectl_writes;
 mod layers;
@@ -42,6 +44,7 @@ mod reading;
 mod replicas;
 mod request_id;
 mod run;
+mod scale_to_zero;
 mod seeds;
 mod sidecar;
 mod sidecar_tls;

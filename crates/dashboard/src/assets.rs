@@ -32,6 +32,7 @@ const ASSETS: &[Asset] = assets! {
     "/decisions.js", "decisions.js", SCRIPT;
     "/edit.js", "edit.js", SCRIPT;
     "/fields.js", "fields.js", SCRIPT;
+    "/keys.js", "keys.js", SCRIPT;
     "/logs.js", "logs.js", SCRIPT;
     "/playground.js", "playground.js", SCRIPT;
     "/replicas.js", "replicas.js", SCRIPT;

@@ -1,5 +1,7 @@
 //! The interface to the other parts of Longboat that have data for the page.
 
+use std::net::SocketAddr;
+
 use futures::{future::BoxFuture, stream::BoxStream};
 use longboat_key::{Key, Name, Namespace};
 use serde::Serialize;
@@ -34,6 +36,8 @@ pub struct Address {
     pub url: String,
     /// Headers that the service's route requires.
     pub headers: Vec<(String, String)>,
+    /// The address of the host in the URL, if its name only leads there on this machine.
+    pub resolve: Option<(String, SocketAddr)>,
     /// A model name that the service accepts.
     pub model: String,
 }
@@ -51,6 +55,9 @@ pub trait Cluster: Send + Sync + 'static {
 
     /// Returns the findings of `longboat doctor` about a service.
     fn findings(&self, service: Key) -> BoxFuture<'static, Result<Value, String>>;
+
+    /// Returns the API keys of the gateway of this machine, with their limits and what they have used.
+    fn keys(&self) -> BoxFuture<'static, Result<Value, String>>;
 
     /// Returns the address to which chats with a service are sent.
     fn address(&self, service: Key) -> BoxFuture<'static, Result<Address, String>>;

@@ -141,6 +141,7 @@ fn router(page: Arc<Page>) -> Router {
         .route("/api/events", get(events))
         .route("/api/logs", get(logs))
         .route("/api/findings", get(findings))
+        .route("/api/keys", get(keys))
         .route("/api/explain", get(explain))
         .route("/api/decisions", get(decisions))
         .route("/api/manifest", get(manifest).put(replace))
@@ -249,6 +250,11 @@ async fn logs(State(page): State<Arc<Page>>, Query(asked): Question) -> Result<S
 async fn findings(State(page): State<Arc<Page>>, Query(asked): Question) -> Answer {
     let _permit = page.work()?;
     page.cluster.findings(asked.service()?).await.map(Json).map_err(Problem::failed)
+}
+
+async fn keys(State(page): State<Arc<Page>>) -> Answer {
+    let _permit = page.work()?;
+    page.cluster.keys().await.map(Json).map_err(Problem::failed)
 }
 
 async fn explain(State(page): State<Arc<Page>>, Query(asked): Question) -> Answer {

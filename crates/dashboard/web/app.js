@@ -9,6 +9,7 @@ import { Playground } from "/playground.js";
 import { Replicas, remember } from "/replicas.js";
 import { Fields } from "/fields.js";
 import { Edit } from "/edit.js";
+import { Keys } from "/keys.js";
 
 const VIEWS = [
   ["tree", "Tree", Tree],
@@ -52,6 +53,7 @@ function Services({ services, open }) {
     </ul>
     ${found.length > DRAWN && html`<p class="quiet">${found.length - DRAWN} more; narrow the filter to see them.</p>`}
     ${all.length === 0 && html`<p class="quiet">There are no LLMInferenceServices yet.</p>`}
+    ${!open && html`<${Keys} />`}
   </nav>`;
 }
 

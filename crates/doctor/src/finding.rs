@@ -30,7 +30,8 @@ pub struct Finding {
 }
 
 /// Faults that do not disappear with time: somebody has to change something.
-const LASTING: [&str; 9] = [
+const LASTING: [&str; 10] = [
+    "CertificateUnusable",
     "ComposedSpecInvalid",
     "ConfigNotFound",
     "ContainerNotCreated",

@@ -71,11 +71,12 @@ impl PublishedService {
     }
 
     /// Returns the request to an API that the URL of the service describes.
-    pub(crate) fn stated(&self, socket: SocketAddr, api: &str) -> Option<Entrance> {
+    pub(crate) fn stated(&self, socket: SocketAddr, is_secure: bool, api: &str) -> Option<Entrance> {
         let url = self.url.as_ref()?;
         let name = url.host().filter(|host| host.parse::<IpAddr>().is_err());
         let path = format!("{}{api}", url.path().trim_end_matches('/'));
-        Some(Entrance { socket, host: name.map(ToOwned::to_owned), path, headers: Vec::new() })
+        let host = name.map(ToOwned::to_owned);
+        Some(Entrance { socket, is_secure, host, path, headers: Vec::new() })
     }
 
     /// Returns the target of requests to the service: the host, if its URL has one, and the path before `/v1/…`.

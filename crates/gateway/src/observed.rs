@@ -4,6 +4,8 @@ use std::{collections::BTreeMap, net::SocketAddr, sync::Arc};
 
 use k8s_openapi::{
     api::{
+        apps::v1::Deployment,
+        autoscaling::v2::HorizontalPodAutoscaler,
         core::v1::{self, ConfigMap, Pod, Secret, Service, ServicePort},
         discovery::v1::EndpointSlice,
     },
@@ -12,15 +14,13 @@ use k8s_openapi::{
 use longboat_api::{
     foreign::{
         backendtlspolicy::BackendTLSPolicy, gateway::Gateway, gatewayclass::GatewayClass,
-        httproute::HTTPRoute, inferencepool::InferencePool, listenerset::ListenerSet,
-        referencegrant::ReferenceGrant,
+        httproute::HTTPRoute, inferencepool::InferencePool, leaderworkerset::LeaderWorkerSet,
+        listenerset::ListenerSet, referencegrant::ReferenceGrant, scaledobject::ScaledObject,
     },
+    labels::{NAME, PART_OF, PART_OF_VALUE, ROLE, role},
     v1alpha2::LLMInferenceService,
 };
 use longboat_key::{Key, Name, Namespace};
-
-/// The label of pods that only run prefill for other pods.
-const ROLE: (&str, &str) = ("llm-d.ai/role", "prefill");
 
 /// The input for routing and status.
 #[derive(Debug, Clone, Default)]
@@ -35,6 +35,8 @@ pub struct RoutingInputs {
     pub grants: Vec<Arc<ReferenceGrant>>,
     /// Secrets with certificates.
     pub secrets: Vec<Arc<Secret>>,
+    /// Secrets with API keys, of which only the hashes are here.
+    pub api_keys: Vec<Arc<Secret>>,
     /// How to connect to Services with TLS.
     pub tls_policies: Vec<Arc<BackendTLSPolicy>>,
     /// ConfigMaps, some of which have CA certificates for such connections.
@@ -53,6 +55,14 @@ pub struct RoutingInputs {
     pub pods: Vec<Arc<Pod>>,
     /// LLMInferenceServices, for requests that name a model and no service.
     pub inference: Vec<Arc<LLMInferenceService>>,
+    /// Workloads, for requests that wait until one is scaled up from zero.
+    pub deployments: Vec<Arc<Deployment>>,
+    /// The same for groups of pods.
+    pub leader_worker_sets: Vec<Arc<LeaderWorkerSet>>,
+    /// What scales workloads.
+    pub autoscalers: Vec<Arc<HorizontalPodAutoscaler>>,
+    /// What KEDA scales.
+    pub scaled_objects: Vec<Arc<ScaledObject>>,
 }
 
 /// Whether an object with this metadata has that key.
@@ -106,17 +116,8 @@ impl RoutingInputs {
         else {
             return Vec::new();
         };
-        let selector = &pool.spec.selector.match_labels;
-        let pods = self
-            .pods
-            .iter()
-            .filter(|pod| pod.metadata.namespace == pool.metadata.namespace && ready(pod))
-            .filter(|pod| selects(selector, pod.metadata.labels.as_ref()));
-        let prefills = |pod: &&Arc<Pod>| {
-            let role = pod.metadata.labels.as_ref().and_then(|labels| labels.get(ROLE.0));
-            role.is_some_and(|role| role == ROLE.1)
-        };
-        let (prefill, mut serving): (Vec<_>, Vec<_>) = pods.partition(prefills);
+        let (prefill, mut serving): (Vec<_>, Vec<_>) =
+            self.ready_pods(pool).partition(|pod| is_prefill(pod.metadata.labels.as_ref()));
         if serving.is_empty() {
             serving = prefill;
         }
@@ -126,6 +127,31 @@ impl RoutingInputs {
         endpoints.sort_unstable();
         endpoints
     }
+
+    /// Whether a pod of the pool is ready that answers requests itself.
+    pub(crate) fn has_serving_pod(&self, pool: &InferencePool) -> bool {
+        self.ready_pods(pool).any(|pod| !is_prefill(pod.metadata.labels.as_ref()))
+    }
+
+    fn ready_pods(&self, pool: &InferencePool) -> impl Iterator<Item = &Arc<Pod>> {
+        let selector = &pool.spec.selector.match_labels;
+        self.pods
+            .iter()
+            .filter(|pod| pod.metadata.namespace == pool.metadata.namespace && ready(pod))
+            .filter(|pod| selects(selector, pod.metadata.labels.as_ref()))
+    }
+}
+
+/// Whether pods with these labels only run prefill for other pods.
+pub(crate) fn is_prefill(labels: Option<&BTreeMap<String, String>>) -> bool {
+    labels.and_then(|labels| labels.get(ROLE)).is_some_and(|value| value == role::PREFILL)
+}
+
+/// Returns the LLMInferenceService to which an object belongs.
+pub(crate) fn service_of(metadata: &ObjectMeta) -> Option<Key> {
+    let labels = metadata.labels.as_ref()?;
+    labels.get(PART_OF).filter(|value| *value == PART_OF_VALUE)?;
+    Some(Key::new(Namespace::of(metadata), Name(labels.get(NAME)?)))
 }
 
 fn owned_by(slice: &EndpointSlice, service: &Key) -> bool {

@@ -1,12 +1,14 @@
 //! The control loop of the gateway: reads watches, writes the routing table and the statuses.
 
-use std::{fmt::Debug, future, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, fmt::Debug, future, sync::Arc, time::Duration};
 
 use arc_swap::ArcSwap;
 use futures::{StreamExt, stream::BoxStream};
 use k8s_openapi::{
     Metadata, NamespaceResourceScope,
     api::{
+        apps::v1::Deployment,
+        autoscaling::v2::HorizontalPodAutoscaler,
         core::v1::{ConfigMap, Namespace, Pod, Secret, Service},
         discovery::v1::EndpointSlice,
     },
@@ -20,8 +22,8 @@ use kube::{
 use longboat_api::{
     foreign::{
         backendtlspolicy::BackendTLSPolicy, gateway::Gateway, gatewayclass::GatewayClass,
-        httproute::HTTPRoute, inferencepool::InferencePool, listenerset::ListenerSet,
-        referencegrant::ReferenceGrant,
+        httproute::HTTPRoute, inferencepool::InferencePool, leaderworkerset::LeaderWorkerSet,
+        listenerset::ListenerSet, referencegrant::ReferenceGrant, scaledobject::ScaledObject,
     },
     v1alpha2::LLMInferenceService,
 };
@@ -32,7 +34,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    RoutingInputs,
+    RoutingInputs, keys,
     ports::Listeners,
     resolved::Resolved,
     route::{RouteParser, Tables},
@@ -62,8 +64,13 @@ struct Stores {
     listener_sets: Store<ListenerSet>,
     grants: Store<ReferenceGrant>,
     secrets: Store<Secret>,
+    api_keys: Store<Secret>,
     tls_policies: Store<BackendTLSPolicy>,
     config_maps: Store<ConfigMap>,
+    deployments: Store<Deployment>,
+    leader_worker_sets: Store<LeaderWorkerSet>,
+    autoscalers: Store<HorizontalPodAutoscaler>,
+    scaled_objects: Store<ScaledObject>,
 }
 
 /// Updates the ports, the tables and the statuses until `shutdown`.
@@ -95,12 +102,25 @@ pub(crate) async fn run(
             &changed,
             &mut watches,
         ),
+        api_keys: watch_changed(
+            &client,
+            &Selection::of::<Secret>().labelled(format!("{}=true", keys::LABEL)),
+            // Before the Secret is stored, so that memory has no key.
+            keys::hash_keys,
+            &changed,
+            &mut watches,
+        ),
         tls_policies: all(&client, &changed, &mut watches),
         config_maps: all(&client, &changed, &mut watches),
+        deployments: all(&client, &changed, &mut watches),
+        leader_worker_sets: all(&client, &changed, &mut watches),
+        autoscalers: all(&client, &changed, &mut watches),
+        scaled_objects: all(&client, &changed, &mut watches),
     };
     let keep_watching =
         futures::future::join_all(watches.into_iter().map(|stream| stream.for_each(|()| future::ready(()))));
     let mut parser = RouteParser::default();
+    let mut refused_keys = BTreeMap::new();
     let reconcile = async {
         while wake.recv().await.is_some() {
             tokio::time::sleep(DEBOUNCE).await;
@@ -108,7 +128,14 @@ pub(crate) async fn run(
             listeners.follow(&observed).await;
             let ports = listeners.ports();
             let resolved = Resolved::new(&observed, ports, &mut parser);
-            tables.store(Arc::new(Tables::new(&observed, ports, &resolved)));
+            let next = Tables::new(&observed, ports, &resolved);
+            for (secret, reason) in &next.keys().refused {
+                if refused_keys.get(secret) != Some(reason) {
+                    tracing::warn!(%secret, reason, "A Secret with an API key cannot be used; its keys are refused.");
+                }
+            }
+            refused_keys.clone_from(&next.keys().refused);
+            next.replace(&tables);
             let now = Time(jiff_now());
             if let Err(error) = report(&client, status::updates(&observed, &resolved, &now)).await {
                 tracing::warn!(%error, "Cannot write the status of a Gateway; will retry.");
@@ -147,9 +174,24 @@ fn watch<K>(
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
 {
+    watch_changed(client, selection, |_| {}, changed, watches)
+}
+
+/// Like `watch`, but changes objects before they are stored.
+fn watch_changed<K>(
+    client: &Client,
+    selection: &Selection,
+    change: fn(&mut K),
+    changed: &mpsc::Sender<()>,
+    watches: &mut Vec<BoxStream<'static, ()>>,
+) -> Store<K>
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
+{
     let (reader, writer) = reflector::store();
     let changed = changed.clone();
     let stream = longboat_watch::decoded::<K>(client, selection)
+        .modify(change)
         .reflect(writer)
         .map(move |event| match event {
             // A new list is only signalled when it is complete. Otherwise the gateway would see a partial cluster.
@@ -234,8 +276,13 @@ impl Stores {
             listener_sets: self.listener_sets.state(),
             grants: self.grants.state(),
             secrets: self.secrets.state(),
+            api_keys: self.api_keys.state(),
             tls_policies: self.tls_policies.state(),
             config_maps: self.config_maps.state(),
+            deployments: self.deployments.state(),
+            leader_worker_sets: self.leader_worker_sets.state(),
+            autoscalers: self.autoscalers.state(),
+            scaled_objects: self.scaled_objects.state(),
         }
     }
 }

@@ -12,9 +12,10 @@ use std::{
 use kube::Client;
 use longboat_api::{conversion, v1alpha2::GROUP};
 use longboat_apiserver::{ApiServer, Loops};
-use longboat_gateway::{Gateway, Guard, Picking, Routes};
+use longboat_gateway::{Gateway, Guard, Keys, Picking, Queue, QueueSample, Routes, ScaleTarget};
+use longboat_key::{Key, Name, Namespace};
 use longboat_manifest::Document;
-use longboat_node::{ApiAccess, Engine, Node, NodeError, NodeHandle};
+use longboat_node::{ApiAccess, Engine, Node, NodeError, NodeHandle, QueueMetrics, Sample};
 use longboat_tls::{CertificateAuthority, LeafRequest, TlsError};
 use tokio::{net::TcpListener, sync::watch, task::JoinSet};
 use tokio_util::sync::CancellationToken;
@@ -172,6 +173,14 @@ impl Local {
         let kubeconfig_path = state.path().join("kubeconfig");
         let config = kubeconfig(&access.url, &authority.pem(), &token, apply::DEFAULT_NAMESPACE);
         write_private(&kubeconfig_path, &format!("{config:#}\n"))?;
+        let gateway = longboat_gateway::start(
+            client.clone(),
+            gateway_listener,
+            addresses.gateways(),
+            options.guard,
+            options.picking,
+        )
+        .map_err(|source| StartError::Port { what: "gateway", port: options.port, source })?;
         let mut node_options = longboat_node::Options::new(options.executable, state.path(), access);
         node_options.engine = options.engine;
         node_options.engine_reason = options.engine_reason;
@@ -181,18 +190,11 @@ impl Local {
         node_options.rewrite_paths = options.rewrite_paths;
         node_options.images = options.images;
         node_options.gateway_picks = options.picking == Picking::ForPods;
+        node_options.queue = queue_metrics(gateway.queue());
         node_options.address_range = addresses.pods();
         node_options.remove_state_dir = state.is_temporary();
         let node = Node::start(client.clone(), node_options).await?;
         server.set_pod_access(node.pod_access());
-        let gateway = longboat_gateway::start(
-            client.clone(),
-            gateway_listener,
-            addresses.gateways(),
-            options.guard,
-            options.picking,
-        )
-        .map_err(|source| StartError::Port { what: "gateway", port: options.port, source })?;
         tasks.spawn(controller::run(longboat_controller::Args::default(), client.clone(), shutdown.clone()));
         Ok(Self {
             state,
@@ -225,6 +227,11 @@ impl Local {
     /// Returns the routes that the gateway serves.
     pub fn routes(&self) -> Routes {
         self.gateway.routes()
+    }
+
+    /// Returns the API keys of the gateway, and what they have used.
+    pub fn keys(&self) -> Keys {
+        self.gateway.keys()
     }
 
     /// Returns what the node pretends to have because pods ask for it: labels as `key=value`, and `taint key=value:effect`.
@@ -261,6 +268,20 @@ impl Local {
         }
         drop((self.addresses, self.state));
     }
+}
+
+/// Shows autoscalers how many requests wait in the gateway for their workload.
+fn queue_metrics(queue: Queue) -> QueueMetrics {
+    QueueMetrics::new(move |kind, namespace, name| {
+        let key = Key::new(Namespace(namespace), Name(name));
+        let series = queue.samples_for(&ScaleTarget { kind: kind.to_owned(), key });
+        let sample = |series: QueueSample| Sample {
+            name: series.name.to_owned(),
+            labels: series.labels.into_iter().map(|(label, value)| (label.to_owned(), value)).collect(),
+            value: u32::try_from(series.value).map_or(f64::from(u32::MAX), f64::from),
+        };
+        series.into_iter().map(sample).collect()
+    })
 }
 
 async fn listen(what: &'static str, port: u16) -> Result<TcpListener, StartError> {

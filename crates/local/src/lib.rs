@@ -21,6 +21,6 @@ mod warnings;
 pub use apply::{AppliedDocument, ApplyError};
 pub use bootstrap::BootstrapError;
 pub use cluster::{Local, Options, StartError};
-pub use longboat_gateway::{Entrance, Guard, Picking, Routes};
+pub use longboat_gateway::{Entrance, Guard, Keys, Picking, Routes};
 pub use stand_in::{StandInError, Substitution};
 pub use state::StateError;

@@ -43,6 +43,7 @@ mod usage;
 mod volume;
 
 pub use address::AddressRange;
+pub use controllers::{QueueMetrics, Sample};
 pub use error::NodeError;
 pub use node::{Node, NodeHandle};
 pub use options::{ApiAccess, ENGINE_ANNOTATION, Engine, Options, Timing};

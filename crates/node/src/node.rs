@@ -80,6 +80,7 @@ impl Node {
             rewrite_paths,
             gateway_picks,
             images,
+            queue,
             timing,
         } = options;
         let (api_host, api_port) = host_and_port(&api.url)?;
@@ -156,6 +157,7 @@ impl Node {
             ca_pem: api.ca_pem.clone(),
             claims_dir: &claims_dir,
             stand_ins: (!strict_scheduling).then_some(stand_ins),
+            queue,
         };
         controllers::spawn(&mut tasks, &client, &caches, &recorder, machine, &cancel);
 

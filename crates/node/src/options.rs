@@ -8,6 +8,7 @@ use longboat_api::engine::VLLM;
 
 use crate::address::AddressRange;
 use crate::container::roles;
+use crate::controllers::QueueMetrics;
 
 /// How to start a node.
 #[expect(clippy::struct_excessive_bools, reason = "independent settings")]
@@ -43,6 +44,8 @@ pub struct Options {
     /// Commands that run in place of images, for containers without a command: by the name of the image's repository, without
     /// registry, folders and tag.
     pub images: BTreeMap<String, Vec<String>>,
+    /// Returns how many requests wait for a workload, for its autoscaler.
+    pub queue: QueueMetrics,
     /// Periods and limits; the defaults are those of Kubernetes.
     pub timing: Timing,
 }
@@ -65,6 +68,7 @@ impl Options {
             rewrite_paths: false,
             gateway_picks: false,
             images: BTreeMap::new(),
+            queue: QueueMetrics::default(),
             timing: Timing::default(),
         }
     }

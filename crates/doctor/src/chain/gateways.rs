@@ -35,16 +35,27 @@ pub(crate) fn trouble(facts: &Facts, namespace: Namespace<&str>, name: Name<&str
     }
     for listener in &status.listeners {
         let refused = |type_: &str, bad: &str| {
-            condition(&listener.conditions, type_).filter(|found| found.status == bad).map(said)
+            condition(&listener.conditions, type_).filter(|found| found.status == bad)
         };
         let found = refused("ResolvedRefs", "False")
             .or_else(|| refused("Accepted", "False"))
             .or_else(|| refused("Conflicted", "True"));
-        if let Some(said) = found {
-            let fix =
-                format!("kubectl edit gateway -n {namespace} {name}: spec.listeners[{}]", listener.name);
-            let cause = format!("listener {}: {said}", listener.name);
-            return Some(Cause::new("ListenerRefused", cause, fix).through(step));
+        if let Some(found) = found {
+            let cause = format!("listener {}: {}", listener.name, said(found));
+            let place = format!("spec.listeners[{}]", listener.name);
+            let cause = if found.reason == "InvalidCertificateRef" {
+                let fix = format!(
+                    "create a Secret of type kubernetes.io/tls with the certificate and its key, or name another one in {place}"
+                );
+                Cause::new("CertificateUnusable", cause, fix)
+            } else {
+                Cause::new(
+                    "ListenerRefused",
+                    cause,
+                    format!("kubectl edit gateway -n {namespace} {name}: {place}"),
+                )
+            };
+            return Some(cause.through(step));
         }
     }
     let fix = format!("kubectl describe gateway -n {namespace} {name}");

@@ -87,11 +87,28 @@ fn a_router_that_is_not_ready_leads_to_gateway_class_route_or_pool() {
         });
         gateway(facts, json!({"listeners": [listener]}));
     });
+    let found = of_service(found);
+    only(
+        &found,
+        "CertificateUnusable",
+        LLM,
+        "listener https: InvalidCertificateRef",
+        "spec.listeners[https]",
+    );
+    assert!(found[0].is_lasting(), "waiting brings no certificate");
+    let found = with(|facts| {
+        unheard(facts);
+        let listener = json!({
+            "name": "https", "attachedRoutes": 0, "supportedKinds": [],
+            "conditions": [condition("Conflicted", "True", "HostnameConflict", "another one")],
+        });
+        gateway(facts, json!({"listeners": [listener]}));
+    });
     only(
         &of_service(found),
         "ListenerRefused",
         LLM,
-        "listener https: InvalidCertificateRef",
+        "listener https: HostnameConflict",
         "spec.listeners[https]",
     );
     let found = with(|facts| {

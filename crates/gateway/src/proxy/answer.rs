@@ -1,6 +1,7 @@
 //! Responses that the gateway itself creates.
 
 use http::{HeaderValue, Response, StatusCode, header};
+use serde_json::{Value, json};
 
 use super::{
     body::ProxyBody,
@@ -27,7 +28,7 @@ pub(crate) fn failed(error: &SendError) -> Response<ProxyBody> {
         SendError::NoEndpoint => StatusCode::SERVICE_UNAVAILABLE,
         SendError::Timeout => StatusCode::GATEWAY_TIMEOUT,
         SendError::Failed(_) | SendError::Policy(_) => StatusCode::BAD_GATEWAY,
-        SendError::Upload(error) => return body_refused(error),
+        SendError::Upload(error) => return refused_as(error),
     };
     tracing::debug!(%error, "No back end accepted a request.");
     refuse(status, &error.to_string())
@@ -37,12 +38,14 @@ pub(crate) fn failed(error: &SendError) -> Response<ProxyBody> {
 /// response.
 pub(crate) async fn refused(error: &UploadError, upload: &mut Upload) -> Response<ProxyBody> {
     upload.discard().await;
-    body_refused(error)
+    refused_as(error)
 }
 
-fn body_refused(error: &UploadError) -> Response<ProxyBody> {
+/// The response to a request whose body cannot be used.
+pub(crate) fn refused_as(error: &UploadError) -> Response<ProxyBody> {
     let status = match error {
         UploadError::Cut(_) => StatusCode::BAD_REQUEST,
+        UploadError::Idle => StatusCode::REQUEST_TIMEOUT,
         UploadError::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
         UploadError::Full => StatusCode::SERVICE_UNAVAILABLE,
     };
@@ -50,5 +53,33 @@ fn body_refused(error: &UploadError) -> Response<ProxyBody> {
     if status == StatusCode::SERVICE_UNAVAILABLE {
         response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static(RETRY_AFTER));
     }
+    response
+}
+
+/// An error in OpenAI's format.
+pub(crate) struct ApiError<'a> {
+    pub(crate) kind: &'a str,
+    pub(crate) message: &'a str,
+    pub(crate) param: Option<&'a str>,
+    pub(crate) code: Option<&'a str>,
+}
+
+// === impl ApiError ===
+
+impl ApiError<'_> {
+    pub(crate) fn response(&self, status: StatusCode) -> Response<ProxyBody> {
+        let Self { kind, message, param, code } = self;
+        json_response(
+            status,
+            &json!({"error": {"message": message, "type": kind, "param": param, "code": code}}),
+        )
+    }
+}
+
+/// A response with this JSON.
+pub(crate) fn json_response(status: StatusCode, body: &Value) -> Response<ProxyBody> {
+    let mut response = Response::new(ProxyBody::full(format!("{body}\n").into()));
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
 }

@@ -4,6 +4,7 @@ use std::{
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, ready},
+    time::Duration,
 };
 
 use bytes::Bytes;
@@ -20,6 +21,8 @@ pub(crate) type BodyError = Box<dyn std::error::Error + Send + Sync>;
 pub(crate) struct ProxyBody {
     source: Source,
     deadline: Option<Pin<Box<Sleep>>>,
+    /// The longest time between two frames, and the end of the present one.
+    idle: Option<(Duration, Pin<Box<Sleep>>)>,
 }
 
 enum Source {
@@ -83,11 +86,30 @@ impl ProxyBody {
     pub(crate) fn until(self, deadline: Instant) -> Self {
         Self { deadline: Some(Box::pin(tokio::time::sleep_until(deadline))), ..self }
     }
+
+    /// Returns the same body, which fails if its source says nothing for this long.
+    pub(crate) fn idle(self, limit: Duration) -> Self {
+        Self { idle: Some((limit, Box::pin(tokio::time::sleep(limit)))), ..self }
+    }
 }
 
 impl From<Source> for ProxyBody {
     fn from(source: Source) -> Self {
-        Self { source, deadline: None }
+        Self { source, deadline: None, idle: None }
+    }
+}
+
+impl Source {
+    fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        Poll::Ready(match self {
+            Self::Lent(_) => None,
+            Self::Full(bytes) => bytes.take().map(|bytes| Ok(Frame::data(bytes))),
+            Self::Chunks(chunks) => chunks.pop_front().map(|bytes| Ok(Frame::data(bytes))),
+            Self::Incoming(body) => {
+                ready!(Pin::new(body).poll_frame(context)).map(|frame| frame.map_err(Into::into))
+            }
+            Self::Stream(stream) => ready!(stream.as_mut().poll_next(context)),
+        })
     }
 }
 
@@ -112,15 +134,17 @@ impl Body for ProxyBody {
             };
             self.source = Source::Incoming(body);
         }
-        Poll::Ready(match &mut self.source {
-            Source::Lent(_) => None,
-            Source::Full(bytes) => bytes.take().map(|bytes| Ok(Frame::data(bytes))),
-            Source::Chunks(chunks) => chunks.pop_front().map(|bytes| Ok(Frame::data(bytes))),
-            Source::Incoming(body) => {
-                ready!(Pin::new(body).poll_frame(context)).map(|frame| frame.map_err(Into::into))
-            }
-            Source::Stream(stream) => ready!(stream.as_mut().poll_next(context)),
-        })
+        let this = &mut *self;
+        let frame = this.source.poll_frame(context);
+        let Some((limit, timer)) = &mut this.idle else { return frame };
+        if frame.is_ready() {
+            // Only moved: the timer is looked at when the source says nothing.
+            timer.as_mut().reset(Instant::now() + *limit);
+            return frame;
+        }
+        ready!(timer.as_mut().poll(context));
+        let message = format!("the other side has sent nothing for {} s", limit.as_secs());
+        Poll::Ready(Some(Err(message.into())))
     }
 
     fn is_end_stream(&self) -> bool {
@@ -143,5 +167,27 @@ impl Body for ProxyBody {
             Source::Lent(lent) => lent.hint,
             Source::Stream(_) => SizeHint::default(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::BodyExt;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_ends_when_its_source_says_nothing_and_not_while_it_says_something() {
+        let second = Duration::from_secs(1);
+        let frames = futures::stream::unfold(0, move |count| async move {
+            tokio::time::sleep(second * if count < 5 { 9 } else { 11 }).await;
+            Some((Ok(Frame::data(Bytes::from_static(b"x"))), count + 1))
+        });
+        let mut body = ProxyBody::stream(Box::pin(frames)).idle(10 * second);
+        for _ in 0..5 {
+            assert!(body.frame().await.unwrap().is_ok());
+        }
+        let error = body.frame().await.unwrap().unwrap_err();
+        assert_eq!(error.to_string(), "the other side has sent nothing for 10 s");
     }
 }

@@ -1,8 +1,11 @@
 //! The path of one request: rule, filters, back end, response.
 
+mod activator;
 mod admit;
 mod answer;
+mod authorize;
 mod body;
+mod completion;
 mod headers;
 mod inference;
 mod mirror;
@@ -12,28 +15,40 @@ mod upgrade;
 mod upload;
 mod upstream;
 
-use std::{net::SocketAddr, sync::Arc};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use arc_swap::ArcSwap;
-use http::{HeaderMap, Request, Response, StatusCode, header, request::Parts};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header, request::Parts};
 use hyper::body::Incoming;
 use longboat_accept::{Budget, Guard, ProtocolSwitch};
-use rand::Rng;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use self::body::ProxyBody;
+pub use self::{activator::QueueSample, authorize::KeyReport};
 use self::{
-    answer::refuse, inference::Pickers, mirror::Mirrors, redirect::redirected, root::Root, upgrade::Upgrade,
-    upload::Upload, upstream::Upstream,
+    activator::Waiting, answer::refuse, inference::Pickers, mirror::Mirrors, redirect::redirected,
+    root::Root, upgrade::Upgrade, upload::Upload, upstream::Upstream,
+};
+pub(crate) use self::{
+    activator::{Activator, Limits},
+    authorize::Accounts,
+    body::ProxyBody,
 };
 use crate::{
     picking::LocalPickers,
     route::{Backend, Filters, RouteMatch, Tables},
+    series,
 };
 
 /// The most bytes of buffered request bodies: eight of the largest.
 const BODIES: usize = 512 << 20;
+
+/// How long a back end may say nothing, where the route has no timeout. The answer to a request without `stream` comes as a
+/// whole, and a model may think about it for a long time.
+const BACK_END_IDLE_TIMEOUT: Duration = Duration::from_hours(1);
+
+/// How long a picker may take to learn of the first endpoint of a pool. It has a watch of its own.
+const PICKER_DELAY: Duration = Duration::from_secs(5);
 
 /// Answers requests with the current routing tables.
 pub(crate) struct Proxy {
@@ -43,6 +58,10 @@ pub(crate) struct Proxy {
     pickers: Pickers,
     mirrors: Mirrors,
     bodies: Arc<Budget>,
+    /// Holds requests whose back end is scaled to zero.
+    pub(crate) activator: Arc<Activator>,
+    /// What API keys have used.
+    pub(crate) accounts: Arc<Accounts>,
     /// The socket of local mode's own Gateway, which also answers requests that no route matches.
     front: SocketAddr,
     /// Ends upgraded connections.
@@ -62,6 +81,16 @@ pub(crate) struct Arrival {
     pub(crate) switch: ProtocolSwitch,
 }
 
+/// A request whose rule is known.
+struct RoutedRequest<'a> {
+    found: &'a RouteMatch,
+    /// Chooses the back end by weight.
+    pick: u32,
+    /// Whether the request has waited until its back end had an endpoint.
+    has_waited: bool,
+    arrival: &'a Arrival,
+}
+
 // === impl Proxy ===
 
 impl Proxy {
@@ -73,6 +102,8 @@ impl Proxy {
     ) -> Self {
         let upstream = Arc::new(Upstream::new());
         Self {
+            activator: Arc::new(Activator::new(tables.clone(), Limits::default(), shutdown.clone())),
+            accounts: Arc::default(),
             tables,
             guard,
             mirrors: Mirrors::new(upstream.clone()),
@@ -131,12 +162,17 @@ impl Proxy {
         arrival: &Arrival,
     ) -> Response<ProxyBody> {
         let mut upload = Upload::new(body, self.bodies.clone());
+        let mut socket = arrival.local;
         let found = match found {
             Some(found) => found,
             None if arrival.local != self.front => return unmatched(&head),
+            None if head.method == Method::GET && head.uri.path() == "/metrics" => {
+                return self.metrics(tables);
+            }
             None => match root::root(tables, arrival.local, &mut head, &mut upload).await {
                 Some(Root::Answer(response)) => return response,
-                Some(Root::Route(service, socket)) => {
+                Some(Root::Route(service, entrance)) => {
+                    socket = entrance;
                     let Some(found) = tables.on(socket).find(&head) else {
                         let message = format!("no HTTPRoute on {socket} routes to service {service}");
                         return refuse(StatusCode::NOT_FOUND, &message);
@@ -148,45 +184,77 @@ impl Proxy {
         };
         // As in the Gateway API, this timeout covers the whole exchange, and that of `attempts` one attempt.
         let deadline = found.rule.request_timeout.map(|time| Instant::now() + time);
+        let pick = rand::random();
+        // Before the request may wait, so that nobody without a key takes a place.
+        let admission = match found.key_scope(pick) {
+            None => None,
+            Some(scope) => match self.accounts.admit(tables.keys(), scope, &mut head, &mut upload).await {
+                Ok(admission) => Some(admission),
+                Err(response) => return *response,
+            },
+        };
+        let waiting = Waiting { head: &head, upload: &mut upload, socket, pick };
+        let begun = within(deadline, self.activator.wait(found, waiting)).await;
+        let (found, has_waited) = match begun {
+            Some(Ok(begun)) => begun,
+            Some(Err(response)) => return *response,
+            None => return expired(),
+        };
+        if admission.is_none() && found.key_scope(pick).is_some() {
+            return refuse(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "the service needs API keys since a moment ago: try again",
+            );
+        }
         // After the rule was chosen, because rules match the headers that the client sent.
+        if let Some(admission) = &admission {
+            admission.strip(&mut head);
+        }
         let upgrade = Upgrade::take(&mut head);
         headers::for_upstream(&mut head, arrival);
         if let Some(upgrade) = &upgrade {
             upgrade.ask(&mut head.headers);
         }
-        let answer = self.route(head, upload, &found, arrival);
-        let answered = match deadline {
-            Some(deadline) => tokio::time::timeout_at(deadline, answer).await,
-            None => Ok(answer.await),
-        };
-        let Ok(mut response) = answered else {
-            return refuse(StatusCode::GATEWAY_TIMEOUT, "the request timeout of the route expired");
-        };
+        let routed = RoutedRequest { found: &found, pick, has_waited, arrival };
+        let limit = deadline.unwrap_or_else(|| Instant::now() + BACK_END_IDLE_TIMEOUT);
+        let answered = within(Some(limit), self.route(head, upload, routed)).await;
+        let Some(mut response) = answered else { return expired() };
         headers::for_client(&mut response);
         found.rule.filters.response.apply(response.headers_mut());
         if let Some(upgrade) = upgrade {
             upgrade.connect(&mut response, &arrival.switch, self.shutdown.clone());
+        } else if let Some(admission) = admission {
+            response = admission.meter(response);
         }
         match deadline {
             Some(deadline) => response.map(|body| body.until(deadline)),
-            None => response,
+            None => response.map(|body| body.idle(BACK_END_IDLE_TIMEOUT)),
         }
+    }
+
+    fn metrics(&self, tables: &Tables) -> Response<ProxyBody> {
+        let keys = self.accounts.report(tables.keys());
+        let page = series::page(&self.activator.samples(), &keys, self.accounts.unauthorized());
+        let mut response = Response::new(ProxyBody::full(page.into()));
+        let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+        response.headers_mut().insert(header::CONTENT_TYPE, kind);
+        response
     }
 
     async fn route(
         &self,
         mut head: Parts,
         mut upload: Upload,
-        found: &RouteMatch,
-        arrival: &Arrival,
+        routed: RoutedRequest<'_>,
     ) -> Response<ProxyBody> {
+        let RoutedRequest { found, pick, has_waited, arrival } = routed;
         let rule = &found.rule;
         let prefix = found.prefix.as_deref();
         if let Some(redirect) = &rule.filters.redirect {
             return redirected(redirect, &head, prefix, arrival);
         }
         apply(&rule.filters, &mut head, prefix);
-        let Some(chosen) = rule.choose(|total| rand::rng().random_range(0..total)) else {
+        let Some(chosen) = rule.choose(|total| pick % total) else {
             let message = format!("HTTPRoute {} has no back end for this rule", rule.route);
             return refuse(StatusCode::INTERNAL_SERVER_ERROR, &message);
         };
@@ -205,7 +273,10 @@ impl Proxy {
                 sent.unwrap_or_else(|error| answer::failed(&error))
             }
             Ok(Backend::Pool(pool)) => {
-                self.pickers.exchange(&self.upstream, pool, head, upload, rule.attempts.timeout).await
+                let patience = has_waited.then(|| Instant::now() + PICKER_DELAY);
+                self.pickers
+                    .exchange(&self.upstream, pool, head, upload, rule.attempts.timeout, patience)
+                    .await
             }
         };
         chosen.filters.response.apply(response.headers_mut());
@@ -216,6 +287,18 @@ impl Proxy {
 /// The headers of a request that decide who may read the response.
 fn cors_headers(headers: &HeaderMap) -> HeaderMap {
     headers.get(header::ORIGIN).map(|origin| (header::ORIGIN, origin.clone())).into_iter().collect()
+}
+
+/// Waits for a result until the deadline, if there is one.
+async fn within<T>(deadline: Option<Instant>, result: impl Future<Output = T>) -> Option<T> {
+    match deadline {
+        Some(deadline) => tokio::time::timeout_at(deadline, result).await.ok(),
+        None => Some(result.await),
+    }
+}
+
+fn expired() -> Response<ProxyBody> {
+    refuse(StatusCode::GATEWAY_TIMEOUT, "the request timeout of the route, or of the gateway, expired")
 }
 
 fn unmatched(head: &Parts) -> Response<ProxyBody> {

@@ -1,15 +1,18 @@
 //! Requests that no route matches: the index, the list of models, and requests that are routed by the model in their body.
 
-use std::{borrow::Cow, net::SocketAddr};
+use std::net::SocketAddr;
 
 use http::{
     HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, header, request::Parts,
     uri::PathAndQuery,
 };
-use serde::Deserialize;
-use serde_json::{Value, json};
 
-use super::{answer::refused, body::ProxyBody, upload::Upload};
+use super::{
+    answer::{ApiError, json_response, refused},
+    body::ProxyBody,
+    completion::Completion,
+    upload::Upload,
+};
 use longboat_key::Key;
 
 use crate::{front::Directory, route::Tables};
@@ -36,14 +39,14 @@ pub(super) async fn root(
     let reads = head.method == Method::GET || head.method == Method::HEAD;
     match path {
         "/" if reads => return Some(Root::Answer(index(directory, &head.headers))),
-        "/v1/models" if reads => return Some(Root::Answer(answer(StatusCode::OK, &directory.list()))),
+        "/v1/models" if reads => return Some(Root::Answer(json_response(StatusCode::OK, &directory.list()))),
         _ => {}
     }
     if reads {
         let model = path.strip_prefix("/v1/models/")?.to_owned();
         let found = directory.model(&model);
         return Some(Root::Answer(
-            found.map_or_else(|| unknown(directory, &model), |model| answer(StatusCode::OK, &model)),
+            found.map_or_else(|| unknown(directory, &model), |model| json_response(StatusCode::OK, &model)),
         ));
     }
     if head.method != Method::POST || !path.starts_with("/v1/") {
@@ -56,7 +59,7 @@ pub(super) async fn root(
         Ok(model) => model,
         Err(message) => {
             let message = format!("{message}; {}", directory.names());
-            return Some(Root::Answer(error(StatusCode::BAD_REQUEST, &message, "model", None)));
+            return Some(Root::Answer(error(StatusCode::BAD_REQUEST, &message, None)));
         }
     };
     let Some((service, place)) =
@@ -96,35 +99,19 @@ fn with_query(path: String, query: Option<&str>) -> String {
 
 /// Returns the model that a body names.
 fn model(upload: &Upload) -> Result<String, String> {
-    #[derive(Deserialize)]
-    struct Body<'a> {
-        #[serde(borrow)]
-        model: Option<Cow<'a, str>>,
-    }
-    let whole;
-    let bytes: &[u8] = match upload.chunks() {
-        [only] => only,
-        several => {
-            whole = several.concat();
-            &whole
-        }
-    };
-    let body: Body<'_> = serde_json::from_slice(bytes)
+    let body = Completion::of(upload.chunks())
         .map_err(|error| format!("the body must be a JSON object with a `model`: {error}"))?;
-    body.model.map(Cow::into_owned).ok_or_else(|| "the request has no field `model`".to_owned())
+    body.model.ok_or_else(|| "the request has no field `model`".to_owned())
 }
 
 fn unknown(directory: &Directory, model: &str) -> Response<ProxyBody> {
     let message = format!("The model `{model}` does not exist: {}", directory.names());
-    error(StatusCode::NOT_FOUND, &message, "model", Some("model_not_found"))
+    error(StatusCode::NOT_FOUND, &message, Some("model_not_found"))
 }
 
-/// An error in OpenAI's format.
-fn error(status: StatusCode, message: &str, param: &str, code: Option<&str>) -> Response<ProxyBody> {
-    let body = json!({
-        "error": {"message": message, "type": "invalid_request_error", "param": param, "code": code},
-    });
-    answer(status, &body)
+/// An error about the field `model`.
+fn error(status: StatusCode, message: &str, code: Option<&str>) -> Response<ProxyBody> {
+    ApiError { kind: "invalid_request_error", message, param: Some("model"), code }.response(status)
 }
 
 fn index(directory: &Directory, headers: &HeaderMap) -> Response<ProxyBody> {
@@ -133,7 +120,7 @@ fn index(directory: &Directory, headers: &HeaderMap) -> Response<ProxyBody> {
         kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"))
     });
     let mut response = if json {
-        answer(StatusCode::OK, &directory.index())
+        json_response(StatusCode::OK, &directory.index())
     } else {
         let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
         let mut response = Response::new(ProxyBody::full(directory.text(&format!("http://{host}")).into()));
@@ -142,12 +129,5 @@ fn index(directory: &Directory, headers: &HeaderMap) -> Response<ProxyBody> {
         response
     };
     response.headers_mut().insert(header::VARY, HeaderValue::from_static("Accept"));
-    response
-}
-
-fn answer(status: StatusCode, body: &Value) -> Response<ProxyBody> {
-    let mut response = Response::new(ProxyBody::full(format!("{body}\n").into()));
-    *response.status_mut() = status;
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
 }

@@ -13,6 +13,9 @@ use longboat_accept::Budget;
 /// The largest body to buffer. A picker needs the whole body before it can choose, and a retry needs it again.
 pub(crate) const LIMIT: usize = 64 << 20;
 
+/// How long a client may send nothing of a body. Otherwise slow clients would hold the memory of what they have sent.
+const IDLE_TIMEOUT: Duration = Duration::from_mins(1);
+
 /// How long to read the rest of a refused body, so that the client reads the response.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -42,6 +45,9 @@ pub(crate) enum UploadError {
     /// The body exceeds the limit for one body.
     #[error("the request body is larger than {} MiB", LIMIT >> 20)]
     TooLarge,
+    /// The client stopped sending.
+    #[error("the client has sent nothing of the request body for {} s", IDLE_TIMEOUT.as_secs())]
+    Idle,
     /// The bodies of all requests exceed their common limit.
     #[error("the bodies of all requests in flight exceed the memory limit; try again later")]
     Full,
@@ -61,6 +67,28 @@ impl Upload {
         self.rest.is_none() && self.chunks.is_empty() && self.trailers.is_none()
     }
 
+    /// Counts the body against this budget from now on.
+    pub(crate) fn charge(&mut self, budget: &Arc<Budget>) -> Result<(), UploadError> {
+        for chunk in &mut self.chunks {
+            *chunk = budget.keep(std::mem::take(chunk)).ok_or(UploadError::Full)?;
+        }
+        self.budget = budget.clone();
+        Ok(())
+    }
+
+    /// Replaces a body that was read as a whole.
+    pub(crate) fn replace(&mut self, chunks: Vec<Bytes>) -> Result<(), UploadError> {
+        self.bytes = chunks.iter().map(Bytes::len).sum();
+        // The parts of the former body have their reservation already.
+        self.chunks = chunks.into_iter().filter(|chunk| !chunk.is_empty()).collect();
+        if self.bytes > LIMIT { Err(UploadError::TooLarge) } else { Ok(()) }
+    }
+
+    /// The number of bytes that were read so far.
+    pub(crate) fn len(&self) -> usize {
+        self.bytes
+    }
+
     /// Returns the chunks that were read so far.
     pub(crate) fn chunks(&self) -> &[Bytes] {
         &self.chunks
@@ -74,7 +102,8 @@ impl Upload {
     /// Reads and buffers the next part. Returns `None` at the end. Cancel safe, as in `select!`.
     pub(crate) async fn next(&mut self) -> Result<Option<Part>, UploadError> {
         while let Some(body) = &mut self.rest {
-            let Some(frame) = body.frame().await else {
+            let frame = tokio::time::timeout(IDLE_TIMEOUT, body.frame()).await;
+            let Some(frame) = frame.map_err(|_| UploadError::Idle)? else {
                 self.rest = None;
                 break;
             };

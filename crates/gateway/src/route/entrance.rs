@@ -22,6 +22,8 @@ const WILDCARD: &str = "inference";
 pub struct Entrance {
     /// The address and port of the gateway.
     pub socket: SocketAddr,
+    /// Whether the connection is encrypted.
+    pub is_secure: bool,
     /// The host that the route requires, if it requires one.
     pub host: Option<String>,
     /// The path and query.
@@ -37,9 +39,10 @@ impl Tables {
     /// request that the URL of the service describes.
     pub(crate) fn entrance(&self, service: &PublishedService, api: &str) -> Option<Entrance> {
         let stated = service.url.as_ref().and_then(http::Uri::port_u16);
-        let (first, others): (Vec<_>, Vec<_>) =
-            self.plain().partition(|(socket, _)| Some(socket.port()) == stated);
-        first.into_iter().chain(others).find_map(|(socket, table)| table.entrance(*socket, service, api))
+        let mut sockets: Vec<_> = self.by_socket.iter().collect();
+        // Without TLS first, because clients need no certificate for it. The sort is stable.
+        sockets.sort_by_key(|(socket, table)| (table.is_tls(), Some(socket.port()) != stated));
+        sockets.into_iter().find_map(|(socket, table)| table.entrance(*socket, service, api))
     }
 }
 
@@ -48,11 +51,11 @@ impl Tables {
 impl Table {
     fn entrance(&self, socket: SocketAddr, service: &PublishedService, api: &str) -> Option<Entrance> {
         let leads = |entrance: &Entrance| self.leads_to(entrance, &service.routes, api);
-        let stated = service.stated(socket, api).filter(leads);
+        let stated = service.stated(socket, self.is_tls(), api).filter(leads);
         stated.or_else(|| {
             let entries = self.entries().filter(|entry| service.routes.contains(&entry.rule.route));
             // Entries come in no order.
-            entries.filter_map(|entry| entry.entrance(socket, api)).filter(leads).min()
+            entries.filter_map(|entry| entry.entrance(socket, self.is_tls(), api)).filter(leads).min()
         })
     }
 
@@ -79,7 +82,9 @@ impl Rule {
             backend.weight > 0
                 && match &backend.backend {
                     Ok(Backend::Pool(_)) => true,
-                    Ok(Backend::Service(service)) => !service.endpoints.is_empty(),
+                    Ok(Backend::Service(service)) => {
+                        !service.endpoints.is_empty() || backend.scalable.is_some()
+                    }
                     Err(_) => false,
                 }
         };
@@ -96,7 +101,7 @@ impl Rule {
 
 impl Entry {
     /// Returns the request that this entry would send to `api`. Another entry may take it, so the caller checks it.
-    fn entrance(&self, socket: SocketAddr, api: &str) -> Option<Entrance> {
+    fn entrance(&self, socket: SocketAddr, is_secure: bool, api: &str) -> Option<Entrance> {
         let changes = self.rule.changes()?;
         let path = match (&self.matcher.path, changes.as_slice()) {
             (Path::Prefix(_), []) => api.to_owned(),
@@ -118,7 +123,7 @@ impl Entry {
             HeaderValue::Regex(_) => None,
         };
         let headers = headers.iter().map(value).collect::<Option<_>>()?;
-        Some(Entrance { socket, host, path, headers })
+        Some(Entrance { socket, is_secure, host, path, headers })
     }
 }
 
@@ -235,6 +240,7 @@ mod tests {
         let entrance = found(&json!([rule]), &json!(["*.example.com"]), "http://inference.example.com/");
         let expected = Entrance {
             socket: "127.0.0.1:8080".parse().unwrap(),
+            is_secure: false,
             host: Some("inference.example.com".into()),
             path: format!("{CHAT}?tenant=b+c"),
             headers: vec![("x-model".into(), "a".into())],

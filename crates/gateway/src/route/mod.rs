@@ -17,12 +17,14 @@ use std::{
     time::Duration,
 };
 
+use arc_swap::ArcSwap;
 use longboat_api::foreign::{
     httproute::{HTTPRoute, HTTPRouteRule},
     httproute_filter::HTTPRouteFilter,
 };
 use longboat_key::{Key, Namespace};
 use longboat_tls::ServerCertificate;
+use tokio_util::sync::CancellationToken;
 
 pub use self::entrance::{Entrance, Routes};
 pub(crate) use self::{
@@ -34,7 +36,14 @@ pub(crate) use self::{
     table::{RouteMatch, Table},
 };
 use self::{filter::MirrorSpec, parsed::ParsedRule, table::Entry};
-use crate::{RoutingInputs, front::Directory, ports::Ports, resolved::Resolved};
+use crate::{
+    RoutingInputs,
+    front::Directory,
+    keys::{KeyScope, KeyTable, KeyedRoute, KeyedServices},
+    ports::Ports,
+    resolved::Resolved,
+    scalable::{ScalableBackend, ScalableWorkloads},
+};
 
 /// The routing tables of all sockets.
 #[derive(Debug, Default)]
@@ -43,6 +52,11 @@ pub(crate) struct Tables {
     /// The empty table, for a socket that has just been opened.
     none: Table,
     directory: Directory,
+    /// The back ends that may have no endpoint until a scaler starts one.
+    scalable: Vec<Arc<ScalableBackend>>,
+    keys: KeyTable,
+    /// Cancelled when newer tables serve.
+    replaced: CancellationToken,
 }
 
 /// How to handle requests that match.
@@ -70,6 +84,10 @@ pub(crate) struct Attempts {
 pub(crate) struct Weighted {
     pub(crate) weight: u32,
     pub(crate) backend: Result<Backend, BackendError>,
+    /// Set if a scaler may take all endpoints away.
+    pub(crate) scalable: Option<Arc<ScalableBackend>>,
+    /// Whose API keys its requests need, if they need any.
+    pub(crate) key_scope: Option<Arc<KeyScope>>,
     pub(crate) filters: Arc<Filters>,
     pub(crate) mirrors: Vec<Mirror>,
 }
@@ -98,6 +116,9 @@ impl Tables {
                 }
             }
         }
+        let workloads = ScalableWorkloads::new(observed);
+        let keyed = KeyedServices::new(observed);
+        let mut scalable = BTreeMap::new();
         for route in &resolved.routes {
             // Listeners of several Gateways may share a socket and a host name.
             let mut places: BTreeMap<(SocketAddr, Option<&str>), BTreeSet<Option<&str>>> = BTreeMap::new();
@@ -115,9 +136,14 @@ impl Tables {
             if places.is_empty() {
                 continue;
             }
+            let gateways =
+                route.listeners().map(|attached| &resolved.gateways[attached.gateway].gateway.metadata);
+            let keyed = keyed.of_route(&route.parsed.route, gateways);
             let spec = &route.parsed.route.spec;
             for (rule, parsed) in spec.rules.iter().zip(&route.parsed.rules) {
-                let compiled = Arc::new(Rule::new(observed, &route.parsed, rule, parsed));
+                let compiled = Arc::new(Rule::new(observed, &workloads, &keyed, &route.parsed, rule, parsed));
+                let of_rule = compiled.backends.iter().filter_map(|backend| backend.scalable.clone());
+                scalable.extend(of_rule.map(|backend| (backend.name.clone(), backend)));
                 for ((socket, listener), hosts) in &places {
                     let Some(table) = by_socket.get_mut(socket) else { continue };
                     let listener = table.listener(*listener, &[]);
@@ -133,17 +159,40 @@ impl Tables {
         }
         by_socket.values_mut().for_each(Table::sort);
         let directory = Directory::new(observed.inference.iter().map(AsRef::as_ref));
-        Self { by_socket, none: Table::default(), directory }
+        Self {
+            by_socket,
+            none: Table::default(),
+            directory,
+            scalable: scalable.into_values().collect(),
+            keys: KeyTable::new(&observed.api_keys),
+            replaced: CancellationToken::new(),
+        }
+    }
+
+    /// Makes these tables the current ones. Requests that wait for a change look at them.
+    pub(crate) fn replace(self, current: &ArcSwap<Self>) {
+        // Cancelled after the swap, so that whoever is woken finds the new tables.
+        current.swap(Arc::new(self)).replaced.cancel();
+    }
+
+    /// Waits until newer tables serve.
+    pub(crate) async fn replaced(&self) {
+        self.replaced.cancelled().await;
+    }
+
+    /// The API keys.
+    pub(crate) fn keys(&self) -> &KeyTable {
+        &self.keys
+    }
+
+    /// The back ends that may have no endpoint until a scaler starts one.
+    pub(crate) fn scalable(&self) -> &[Arc<ScalableBackend>] {
+        &self.scalable
     }
 
     /// Returns the table of a socket.
     pub(crate) fn on(&self, socket: SocketAddr) -> &Table {
         self.by_socket.get(&socket).unwrap_or(&self.none)
-    }
-
-    /// The sockets without TLS.
-    fn plain(&self) -> impl Iterator<Item = (&SocketAddr, &Table)> {
-        self.by_socket.iter().filter(|(_, table)| !table.is_tls())
     }
 
     /// Returns the directory of services, for requests that no route matches.
@@ -160,7 +209,14 @@ impl Tables {
 // === impl Rule ===
 
 impl Rule {
-    fn new(observed: &RoutingInputs, route: &ParsedRoute, rule: &HTTPRouteRule, parsed: &ParsedRule) -> Self {
+    fn new(
+        observed: &RoutingInputs,
+        workloads: &ScalableWorkloads,
+        keyed: &KeyedRoute<'_>,
+        route: &ParsedRoute,
+        rule: &HTTPRouteRule,
+        parsed: &ParsedRule,
+    ) -> Self {
         let namespace = route.key.namespace.as_deref();
         let weighted = rule.backend_refs.iter().zip(&parsed.backend_filters);
         Self {
@@ -171,6 +227,8 @@ impl Rule {
                 .map(|(reference, filters)| Weighted {
                     weight: reference.weight.map_or(1, |weight| u32::try_from(weight).unwrap_or(0)),
                     backend: Backend::resolve(observed, namespace, &reference.backend),
+                    scalable: workloads.behind(observed, namespace, &reference.backend),
+                    key_scope: keyed.scope(observed, namespace, &reference.backend).map(Arc::new),
                     filters: filters.clone(),
                     mirrors: mirrors(observed, namespace, &reference.filters),
                 })
@@ -194,6 +252,24 @@ impl Rule {
                 false
             }
         })
+    }
+}
+
+// === impl RouteMatch ===
+
+impl RouteMatch {
+    /// Returns whose API keys the request needs, if it needs one.
+    pub(crate) fn key_scope(&self, pick: u32) -> Option<&KeyScope> {
+        self.rule.choose(|total| pick % total)?.key_scope.as_deref()
+    }
+
+    /// Returns the back end that the request goes to, if it has no endpoint until a scaler starts one.
+    pub(crate) fn idle(&self, pick: u32) -> Option<Arc<ScalableBackend>> {
+        let chosen = self.rule.choose(|total| pick % total)?;
+        if self.rule.filters.redirect.is_some() || chosen.filters.redirect.is_some() {
+            return None;
+        }
+        chosen.scalable.clone().filter(|backend| backend.is_idle)
     }
 }
 

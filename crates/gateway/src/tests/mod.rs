@@ -1,5 +1,7 @@
 //! Tests with objects of the Gateway API: what their statuses say, and what clients see on real sockets.
 
+mod activation;
+mod api_keys;
 mod listeners;
 mod traffic;
 
@@ -37,8 +39,15 @@ fn observed(objects: impl IntoIterator<Item = Value>) -> RoutingInputs {
             "HTTPRoute" => add(&mut all.routes, object),
             "ReferenceGrant" => add(&mut all.grants, object),
             "BackendTLSPolicy" => add(&mut all.tls_policies, object),
+            "Secret" if object["metadata"]["labels"][crate::keys::LABEL] == "true" => {
+                let mut secret = serde_json::from_value(object).unwrap();
+                crate::keys::hash_keys(&mut secret);
+                all.api_keys.push(Arc::new(secret));
+            }
             "Secret" => add(&mut all.secrets, object),
             "ConfigMap" => add(&mut all.config_maps, object),
+            "Deployment" => add(&mut all.deployments, object),
+            "ScaledObject" => add(&mut all.scaled_objects, object),
             "Service" => add(&mut all.services, object),
             "EndpointSlice" => add(&mut all.slices, object),
             kind => panic!("kind {kind}"),

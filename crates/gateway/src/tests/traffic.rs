@@ -20,13 +20,20 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::*;
-use crate::{Guard, proxy::Proxy, route::Tables, server};
+use crate::{
+    Guard,
+    proxy::{Accounts, Activator, Limits, Proxy},
+    route::Tables,
+    server,
+};
 
 /// A gateway with one socket.
-struct Bench {
-    socket: SocketAddr,
-    tables: Arc<ArcSwap<Tables>>,
-    shutdown: CancellationToken,
+pub(super) struct Bench {
+    pub(super) socket: SocketAddr,
+    pub(super) tables: Arc<ArcSwap<Tables>>,
+    pub(super) activator: Arc<Activator>,
+    pub(super) accounts: Arc<Accounts>,
+    pub(super) shutdown: CancellationToken,
 }
 
 impl Drop for Bench {
@@ -35,7 +42,7 @@ impl Drop for Bench {
     }
 }
 
-fn tables(socket: SocketAddr, objects: Vec<Value>) -> Tables {
+pub(super) fn tables(socket: SocketAddr, objects: Vec<Value>) -> Tables {
     let observed = observed(objects);
     let ports = Ports::only(socket.ip(), socket.port(), &observed.gateways);
     Tables::new(&observed, &ports, &Resolved::new(&observed, &ports, &mut RouteParser::default()))
@@ -43,7 +50,15 @@ fn tables(socket: SocketAddr, objects: Vec<Value>) -> Tables {
 
 impl Bench {
     /// Starts a gateway. `objects` gets its port.
-    async fn start(tls: bool, objects: impl FnOnce(u16) -> Vec<Value>) -> Self {
+    pub(super) async fn start(tls: bool, objects: impl FnOnce(u16) -> Vec<Value>) -> Self {
+        Self::start_with(tls, objects, Limits::default()).await
+    }
+
+    pub(super) async fn start_with(
+        tls: bool,
+        objects: impl FnOnce(u16) -> Vec<Value>,
+        limits: Limits,
+    ) -> Self {
         longboat_tls::install_default_provider();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let socket = listener.local_addr().unwrap();
@@ -51,19 +66,22 @@ impl Bench {
         let shutdown = CancellationToken::new();
         let front = "127.0.0.1:1".parse().unwrap();
         let guard = Guard { hosts: vec!["*".into()], ..Guard::default() };
-        let proxy = Arc::new(Proxy::new(tables.clone(), guard, front, shutdown.clone()));
+        let mut proxy = Proxy::new(tables.clone(), guard, front, shutdown.clone());
+        proxy.activator = Arc::new(Activator::new(tables.clone(), limits, shutdown.clone()));
+        let (activator, accounts) = (proxy.activator.clone(), proxy.accounts.clone());
+        let proxy = Arc::new(proxy);
         let current = tables.clone();
         let choose = move |name: Option<&str>| current.load().certificate(socket, name);
         let config =
             longboat_tls::server_config_by_name(&ServerOptions::with_alpn(&[b"h2"]), choose).unwrap();
         tokio::spawn(server::run(listener, tls.then_some(config), proxy, shutdown.clone()));
-        Self { socket, tables, shutdown }
+        Self { socket, tables, activator, accounts, shutdown }
     }
 }
 
 /// Starts a back end for HTTP/1.1 and HTTP/2. It fails the first two requests, changes to an echo protocol if asked, and
 /// otherwise says which version of HTTP it has seen.
-async fn back_end() -> SocketAddr {
+pub(super) async fn back_end() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let count = Arc::new(AtomicUsize::new(0));
@@ -102,11 +120,11 @@ fn answer(request: Request<Incoming>, count: usize) -> Response<String> {
     response
 }
 
-fn gateway(listeners: &Value) -> Value {
+pub(super) fn gateway(listeners: &Value) -> Value {
     json!({"kind": "Gateway", "metadata": {"name": "g"}, "spec": {"listeners": listeners}})
 }
 
-fn route(name: &str, rule: &Value) -> Value {
+pub(super) fn route(name: &str, rule: &Value) -> Value {
     json!({"kind": "HTTPRoute", "metadata": {"name": name}, "spec": {"parentRefs": [{"name": "g"}], "rules": [rule]}})
 }
 

@@ -122,6 +122,11 @@ impl Cluster for ClusterBackend {
         })
     }
 
+    fn keys(&self) -> BoxFuture<'static, Result<Value, String>> {
+        let keys = self.gateway.as_ref().map(|gateway| gateway.keys.report());
+        async move { Ok(json!({"keys": keys.unwrap_or_default()})) }.boxed()
+    }
+
     fn address(&self, name: Key) -> BoxFuture<'static, Result<Address, String>> {
         let (client, gateway) = (self.client.clone(), self.gateway.clone());
         async move {
@@ -130,7 +135,8 @@ impl Cluster for ClusterBackend {
             let found = found.map_err(|error| longboat_controller::reader::sentence(&error))?;
             let found = service::find(&client, &found, gateway.as_ref()).await;
             let found = found.map_err(|error| format!("{error:#}"))?;
-            let Question { api, url, headers } = found.question;
+            let resolve = found.question.resolved();
+            let Question { api, url, headers, .. } = found.question;
             if api != Api::Chat {
                 return Err(format!(
                     "the routes of {} lead to /v1{}, and not to chats",
@@ -138,7 +144,7 @@ impl Cluster for ClusterBackend {
                     api.path()
                 ));
             }
-            Ok(Address { url, headers, model: found.model })
+            Ok(Address { url, headers, resolve, model: found.model })
         }
         .boxed()
     }

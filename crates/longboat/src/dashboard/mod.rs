@@ -22,7 +22,7 @@ pub(crate) fn serve(
 ) -> anyhow::Result<impl Future<Output = ()> + Send + 'static> {
     let reach = reach(here.environment)?;
     let http = match here.environment {
-        Environment::Laptop => service::http()?,
+        Environment::Laptop => service::http(None)?,
         // Certificates are verified outside of local mode.
         Environment::Cluster => {
             reqwest::Client::builder().connect_timeout(service::CONNECT_TIMEOUT).build()?

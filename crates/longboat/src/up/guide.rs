@@ -47,18 +47,27 @@ pub(crate) fn lines(services: &[Service], groups: &[Group], kubeconfig: &Path, t
 }
 
 fn how_to_ask(question: &Question, model: &str) -> Vec<String> {
-    let Question { api, url, headers } = question;
+    let Question { api, url, headers, .. } = question;
     // The cluster has its own certificate authority.
     let is_secure = url.starts_with("https://");
     let insecure = if is_secure { "-k " } else { "" };
     let given: Vec<_> = headers.iter().map(|(name, value)| format!(" -H '{name}: {value}'")).collect();
     let given = given.concat();
     let mut lines = vec![String::new()];
-    lines.extend(name_to_resolve(url));
+    let resolved = question.resolved();
+    let port = url.parse::<http::Uri>().ok().and_then(|url| url.port_u16()).unwrap_or(443);
+    let resolve = resolved.as_ref().map(|(host, socket)| format!("--resolve {host}:{port}:{} ", socket.ip()));
+    let resolve = resolve.unwrap_or_default();
     lines.extend([
-        format!("  curl {insecure}{url}{given} -H 'Content-Type: application/json' \\"),
+        format!("  curl {insecure}{resolve}{url}{given} -H 'Content-Type: application/json' \\"),
         format!("    -d '{}'", api.body(model, "Hello")),
     ]);
+    if let Some((host, socket)) = resolved {
+        lines.push(format!(
+            "  # other programs find the name with the line `{} {host}` in /etc/hosts",
+            socket.ip()
+        ));
+    }
     let Some(base) = question.base() else { return lines };
     lines.extend([String::new(), "  from openai import OpenAI".into()]);
     let mut options = String::new();
@@ -78,15 +87,6 @@ fn how_to_ask(question: &Question, model: &str) -> Vec<String> {
     lines.push(format!("  client = OpenAI(base_url=\"{base}\", api_key=\"none\"{options})"));
     lines.push(format!("  print(client.{call}.create(model=\"{model}\", {argument}))"));
     lines
-}
-
-/// Says how to reach the host of a URL that has a name. Only a listener with TLS has one, because the name selects its certificate.
-fn name_to_resolve(url: &str) -> Option<String> {
-    let host = url.parse::<http::Uri>().ok()?.host()?.to_owned();
-    let is_address = host.trim_matches(['[', ']']).parse::<std::net::IpAddr>().is_ok();
-    (!is_address && host != "localhost").then(|| {
-        format!("  {host} must lead to the address of its Gateway (`kubectl get gateways`): add it to /etc/hosts first")
-    })
 }
 
 #[cfg(test)]
@@ -131,6 +131,7 @@ mod tests {
                 api,
                 url: url.into(),
                 headers: headers.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect(),
+                resolve: url.starts_with("https://a.").then(|| "127.96.0.1:8443".parse().unwrap()),
             },
         };
         let text = |service: Service| {
@@ -149,8 +150,13 @@ mod tests {
             assert!(shown.contains(part), "{part}: {shown}");
         }
         assert!(!shown.contains("/etc/hosts"), "{shown}");
-        let shown = text(service(Api::Chat, "https://a.example.com/ns/a/v1/chat/completions", &[]));
-        assert!(shown.contains("  a.example.com must lead to the address of its Gateway"), "{shown}");
+        let shown = text(service(Api::Chat, "https://a.example.com:8443/ns/a/v1/chat/completions", &[]));
+        for part in [
+            "curl -k --resolve a.example.com:8443:127.96.0.1 https://a.example.com:8443/ns/a/v1/chat/completions -H",
+            "`127.96.0.1 a.example.com` in /etc/hosts",
+        ] {
+            assert!(shown.contains(part), "{part}: {shown}");
+        }
         // OpenAI's clients add the path of the API, so they cannot use this address.
         let shown = text(service(Api::Chat, "http://127.0.0.1:8080/ask", &[]));
         assert!(shown.contains("curl http://127.0.0.1:8080/ask -H") && !shown.contains("OpenAI"), "{shown}");

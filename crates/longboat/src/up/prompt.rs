@@ -37,9 +37,11 @@ pub(crate) async fn ask(service: &Service, text: &str) -> anyhow::Result<()> {
 /// Sends a request, and prints the text of the streamed answer to stdout as it arrives. Returns whether the reader of stdout is
 /// still there. `answer` has what has arrived, also if the future is dropped.
 pub(crate) async fn stream(service: &Service, mut body: Value, answer: &mut Answer) -> anyhow::Result<bool> {
-    let Question { api, url, headers } = &service.question;
+    let Question { api, url, headers, .. } = &service.question;
     body["stream"] = true.into();
-    let mut request = super::service::http()?.post(url).header("content-type", "application/json");
+    let mut request = super::service::http(service.question.resolved())?
+        .post(url)
+        .header("content-type", "application/json");
     for (name, value) in headers {
         request = request.header(name, value);
     }

@@ -1,6 +1,8 @@
 //! How to ask a service: the address of one of its APIs, and what a request needs. Pure, except for a look at the gateway's
 //! current routes.
 
+use std::net::SocketAddr;
+
 use longboat_api::v1alpha2::LLMInferenceService;
 use longboat_local::Entrance;
 use serde_json::json;
@@ -22,6 +24,9 @@ pub(crate) struct Question {
     pub(crate) url: String,
     /// Headers that the route requires.
     pub(crate) headers: Vec<(String, String)>,
+    /// Where the host of the URL is, if it has a name. Only a listener with TLS needs one, because the name selects the
+    /// certificate.
+    pub(crate) resolve: Option<SocketAddr>,
 }
 
 // === impl Api ===
@@ -66,7 +71,7 @@ impl Question {
     /// Returns a chat below the base URL of a service.
     pub(crate) fn below(url: &str) -> Self {
         let api = Api::Chat;
-        Self { api, url: format!("{url}/v1{}", api.path()), headers: Vec::new() }
+        Self { api, url: format!("{url}/v1{}", api.path()), headers: Vec::new(), resolve: None }
     }
 
     /// Returns a request that the gateway sends to a server of the service, or `None` if no route of the service leads to an
@@ -79,10 +84,25 @@ impl Question {
     }
 
     fn at(entrance: &Entrance, api: Api) -> Self {
-        let authority = entrance.socket;
-        let host = entrance.host.iter().map(|host| ("Host".to_owned(), host.clone()));
-        let headers = host.chain(entrance.headers.iter().cloned()).collect();
-        Self { api, url: format!("http://{authority}{}", entrance.path), headers }
+        let (socket, path) = (entrance.socket, &entrance.path);
+        let mut headers = entrance.headers.clone();
+        let (url, resolve) = match &entrance.host {
+            Some(host) if entrance.is_secure => {
+                (format!("https://{host}:{}{path}", socket.port()), Some(socket))
+            }
+            None if entrance.is_secure => (format!("https://{socket}{path}"), None),
+            host => {
+                headers.splice(..0, host.iter().map(|host| ("Host".to_owned(), host.clone())));
+                (format!("http://{socket}{path}"), None)
+            }
+        };
+        Self { api, url, headers, resolve }
+    }
+
+    /// Returns the host of the URL and its address, if the host has a name that only this machine knows.
+    pub(crate) fn resolved(&self) -> Option<(String, SocketAddr)> {
+        let host = self.url.parse::<http::Uri>().ok()?.host()?.to_owned();
+        Some((host, self.resolve?))
     }
 
     /// Returns the base URL for OpenAI's clients, if they can send this request.
@@ -99,6 +119,7 @@ mod tests {
     fn a_question_has_the_gateways_address_and_a_base_where_clients_can_use_it() {
         let entrance = |path: &str| Entrance {
             socket: "127.0.0.1:8081".parse().unwrap(),
+            is_secure: false,
             host: Some("a.example.com".into()),
             path: path.into(),
             headers: vec![("x-model".into(), "m".into())],
@@ -109,5 +130,15 @@ mod tests {
         let headers = [("Host", "a.example.com"), ("x-model", "m")];
         assert_eq!(question.headers, headers.map(|(name, value)| (name.to_owned(), value.to_owned())));
         assert_eq!(Question::at(&entrance("/ask"), Api::Chat).base(), None);
+        let secure = Entrance { is_secure: true, ..entrance("/my/v1/completions") };
+        let question = Question::at(&secure, Api::Completions);
+        assert_eq!(question.url, "https://a.example.com:8081/my/v1/completions");
+        assert_eq!(question.resolved(), Some(("a.example.com".to_owned(), secure.socket)));
+        assert_eq!(question.headers, [("x-model".to_owned(), "m".to_owned())]);
+        let question = Question::at(&Entrance { host: None, ..secure }, Api::Completions);
+        assert_eq!(
+            (question.url.as_str(), question.resolve),
+            ("https://127.0.0.1:8081/my/v1/completions", None)
+        );
     }
 }

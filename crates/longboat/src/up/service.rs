@@ -6,13 +6,16 @@ use anyhow::{Context, anyhow};
 use k8s_openapi::api::core::v1;
 use kube::{Api, Client};
 use longboat_api::v1alpha2::{LLMInferenceService, LLMInferenceServiceStatus};
-use longboat_local::Routes;
+use longboat_local::{Keys, Routes};
 use serde_json::Value;
 
 use super::question::Question;
 
 /// How long a server may take to accept a connection.
 pub(crate) const CONNECT_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(5);
+
+/// How long a server may take to list its models, before the name in the status is taken.
+const MODELS_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(10);
 
 /// A service that is ready to answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,6 +35,8 @@ pub(crate) struct Service {
 pub(crate) struct Gateway {
     pub(crate) address: SocketAddr,
     pub(crate) routes: Routes,
+    /// The API keys.
+    pub(crate) keys: Keys,
 }
 
 /// Looks up the address of a service, and asks the service for its models. If the gateway is known, its routes decide which
@@ -62,7 +67,11 @@ pub(crate) async fn find(
     let stated = stated_model(&status, namespace)
         .or_else(|| service.spec.model.name.clone().filter(|model| !model.is_empty()))
         .unwrap_or_else(|| own.to_owned());
-    let model = known_model(&url, &stated).await.unwrap_or(stated);
+    // A question would wait in the gateway for the first replica, and so start one.
+    let is_idle =
+        status.workloads.as_ref().and_then(|workloads| workloads.primary.as_ref()?.ready_replicas) == Some(0);
+    let known = if is_idle { None } else { known_model(&question, &url, &stated).await };
+    let model = known.unwrap_or(stated);
     Ok(Service { name, url, model, question })
 }
 
@@ -98,22 +107,30 @@ fn stated_model(status: &LLMInferenceServiceStatus, namespace: &str) -> Option<S
 /// Returns the model name that the server itself reports: the name from the status if the server has it, else its first
 /// name. A container that sets its own served names may differ from the spec. Returns `None` if the server does not report
 /// names.
-async fn known_model(url: &str, stated: &str) -> Option<String> {
-    let response = http().ok()?.get(format!("{url}/v1/models")).send().await.ok()?;
+async fn known_model(question: &Question, url: &str, stated: &str) -> Option<String> {
+    let url = match question.base() {
+        // The name of the host leads nowhere without this question.
+        Some(base) if question.resolve.is_some() => format!("{base}/models"),
+        _ => format!("{url}/v1/models"),
+    };
+    let response = http(question.resolved()).ok()?.get(url).timeout(MODELS_TIMEOUT).send().await.ok()?;
     let answer: Value = serde_json::from_slice(&response.bytes().await.ok()?).ok()?;
     let ids: Vec<&str> = answer["data"].as_array()?.iter().filter_map(|model| model["id"].as_str()).collect();
     let known = ids.iter().find(|id| **id == stated).or(ids.first())?;
     Some((*known).to_owned())
 }
 
-/// Creates a client for addresses of this machine. It ignores the proxy settings of the environment, and it does not verify
-/// certificates, because nobody issues certificates for addresses that change with each start.
-pub(crate) fn http() -> reqwest::Result<reqwest::Client> {
-    reqwest::Client::builder()
+/// Creates a client for a service of this machine. It ignores the proxy settings of the environment, and it does not verify
+/// certificates, because nobody issues certificates for addresses that change with each start. `resolved` is a host and its address.
+pub(crate) fn http(resolved: Option<(String, SocketAddr)>) -> reqwest::Result<reqwest::Client> {
+    let builder = reqwest::Client::builder()
         .no_proxy()
         .danger_accept_invalid_certs(true)
-        .connect_timeout(CONNECT_TIMEOUT)
-        .build()
+        .connect_timeout(CONNECT_TIMEOUT);
+    match resolved {
+        Some((host, socket)) => builder.resolve(&host, socket).build(),
+        None => builder.build(),
+    }
 }
 
 #[cfg(test)]

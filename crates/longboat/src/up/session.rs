@@ -64,7 +64,8 @@ impl Session<'_> {
             printer::note(&line);
         }
         let closing = shutdown.child_token();
-        let gateway = Gateway { address: local.gateway_address(), routes: local.routes() };
+        let gateway =
+            Gateway { address: local.gateway_address(), routes: local.routes(), keys: local.keys() };
         let here = ClusterBackend::new(
             local.client(),
             Environment::Laptop,

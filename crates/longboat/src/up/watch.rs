@@ -4,6 +4,10 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use anyhow::anyhow;
 use kube::Client;
+use longboat_api::{
+    conditions::{ConditionStatus, types::GATEWAYS_READY},
+    v1alpha2::LLMInferenceService,
+};
 use longboat_doctor::{Finding, to_text};
 use longboat_key::Key;
 use parking_lot::Mutex;
@@ -104,7 +108,11 @@ impl Watch {
                 printer::leave();
                 return Err(failure(&stuck, &deadline.missed(), &findings, &lines));
             }
-            let is_bad = lines.iter().any(|line| line.mark == Mark::Bad);
+            // A Gateway usually becomes ready by itself, so its line is not bad. The doctor knows whether it cannot.
+            let waits_for_gateway =
+                |key: &Key| lines::find(&seen, key).is_some_and(|service| is_false(service, GATEWAYS_READY));
+            let is_bad =
+                lines.iter().any(|line| line.mark == Mark::Bad) || stuck.iter().any(waits_for_gateway);
             let is_due = looked.is_none_or(|looked| looked.elapsed() >= REDRAW_INTERVAL);
             verdict = match (is_bad, is_due) {
                 (false, _) => None,
@@ -167,6 +175,11 @@ impl Watch {
         });
         url.is_some_and(|url| !is_of_another_world(url, self.gateway.address))
     }
+}
+
+fn is_false(service: &LLMInferenceService, condition: &str) -> bool {
+    let conditions = service.status.iter().flat_map(|status| &status.conditions);
+    conditions.into_iter().any(|found| found.type_ == condition && found.status == ConditionStatus::False)
 }
 
 /// Returns the error that these services are not ready, with the findings of the doctor or else the lines of the tree.

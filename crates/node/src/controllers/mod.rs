@@ -37,6 +37,8 @@ use longboat_api::foreign::scaledobject::ScaledObject;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+pub use autoscaler::{QueueMetrics, Sample};
+
 use crate::cache::{Cache, Change};
 use crate::events::Recorder;
 use queue::{Key, Trigger};
@@ -69,6 +71,8 @@ pub(crate) struct Machine<'a> {
     pub(crate) claims_dir: &'a Path,
     /// Reports for which nodes the node stands in.
     pub(crate) stand_ins: scheduler::StandIns,
+    /// How many requests wait for workloads without replicas.
+    pub(crate) queue: QueueMetrics,
 }
 
 /// Spawns every controller in `tasks`.
@@ -80,7 +84,7 @@ pub(crate) fn spawn(
     machine: Machine<'_>,
     cancel: &CancellationToken,
 ) {
-    let Machine { node, ca_pem, claims_dir, stand_ins } = machine;
+    let Machine { node, ca_pem, claims_dir, stand_ins, queue } = machine;
     tasks.spawn(deployment::run(client.clone(), caches.clone(), recorder.clone(), cancel.clone()));
     tasks.spawn(replicaset::run(client.clone(), caches.clone(), recorder.clone(), cancel.clone()));
     tasks.spawn(job::run(client.clone(), caches.clone(), recorder.clone(), cancel.clone()));
@@ -94,8 +98,14 @@ pub(crate) fn spawn(
         cancel.clone(),
     ));
     tasks.spawn(leader_worker_set::run(client.clone(), caches.clone(), recorder.clone(), cancel.clone()));
-    tasks.spawn(autoscaler::run_horizontal(client.clone(), caches.clone(), recorder.clone(), cancel.clone()));
-    tasks.spawn(autoscaler::run_scaled_objects(client.clone(), caches.clone(), cancel.clone()));
+    tasks.spawn(autoscaler::run_horizontal(
+        client.clone(),
+        caches.clone(),
+        queue.clone(),
+        recorder.clone(),
+        cancel.clone(),
+    ));
+    tasks.spawn(autoscaler::run_scaled_objects(client.clone(), caches.clone(), queue, cancel.clone()));
     tasks.spawn(endpointslice::run(client.clone(), caches.clone(), cancel.clone()));
     tasks.spawn(namespace::run(client.clone(), caches.clone(), ca_pem, cancel.clone()));
     tasks.spawn(scheduler::run(

@@ -14,6 +14,7 @@ use http::{Response, StatusCode, header, request::Parts};
 use longboat_extproc::{Client, ClientError, Exchange, HeaderChanges, ImmediateResponse, Receiver, Sender};
 use parking_lot::Mutex;
 use rand::seq::SliceRandom;
+use tokio::time::Instant;
 
 use self::decide::decide;
 use super::{
@@ -29,6 +30,12 @@ use crate::{
 
 /// The gRPC status of a picker that cannot decide yet, or no longer can.
 const UNAVAILABLE: i32 = 14;
+
+/// The HTTP status of a picker that knows no endpoint.
+const UNAVAILABLE_STATUS: u16 = 503;
+
+/// How long to wait before a picker that knows no endpoint is asked again.
+const ASK_AGAIN: Duration = Duration::from_millis(50);
 
 /// The pickers of this process, and one connection to each other picker.
 pub(crate) struct Pickers {
@@ -91,7 +98,8 @@ impl Pickers {
         Self { local, clients: Mutex::default(), tls: longboat_tls::insecure_client_config(&[b"h2"]) }
     }
 
-    /// Forwards one request to an endpoint of the pool, and returns its response. Both pass through the picker.
+    /// Forwards one request to an endpoint of the pool, and returns its response. Both pass through the picker. Until
+    /// `patience` ends, a picker that knows no endpoint is asked again.
     pub(crate) async fn exchange(
         &self,
         upstream: &Upstream,
@@ -99,8 +107,20 @@ impl Pickers {
         mut head: Parts,
         mut upload: Upload,
         timeout: Option<Duration>,
+        patience: Option<Instant>,
     ) -> Response<ProxyBody> {
-        let forward = match self.ask(pool, &head, &mut upload).await {
+        let decided = loop {
+            match self.ask(pool, &head, &mut upload).await {
+                Ok(Decision::Answer(immediate))
+                    if immediate.status == UNAVAILABLE_STATUS
+                        && patience.is_some_and(|end| Instant::now() < end) =>
+                {
+                    tokio::time::sleep(ASK_AGAIN).await;
+                }
+                decided => break decided,
+            }
+        };
+        let forward = match decided {
             Ok(Decision::Answer(immediate)) => {
                 upload.discard().await;
                 return wire::answered(immediate);

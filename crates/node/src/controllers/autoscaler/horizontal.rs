@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::query::{History, Query, Sample};
 use super::recommendation::{MetricTarget, Recommendations};
-use super::{Scale, Target, metrics};
+use super::{QueueMetrics, Scale, Target, metrics};
 use crate::controllers::queue::{self, Key, Reconcile};
 use crate::controllers::{Caches, key_of, now, triggers};
 use crate::events::{Component, Recorder, Severity, reference};
@@ -33,6 +33,7 @@ const SYNC_INTERVAL: Duration = Duration::from_secs(15);
 struct Autoscalers {
     client: Client,
     caches: Caches,
+    queue: QueueMetrics,
     recorder: Recorder,
     recommendations: HashMap<Key, Recommendations>,
 }
@@ -40,6 +41,7 @@ struct Autoscalers {
 pub(in crate::controllers) async fn run(
     client: Client,
     caches: Caches,
+    queue: QueueMetrics,
     recorder: Recorder,
     cancel: CancellationToken,
 ) {
@@ -58,7 +60,7 @@ pub(in crate::controllers) async fn run(
     };
     // Without the targets in the cache, every autoscaler would report that its target is missing.
     caches.deployments.ready().await;
-    let autoscalers = Autoscalers { client, caches, recorder, recommendations: HashMap::new() };
+    let autoscalers = Autoscalers { client, caches, queue, recorder, recommendations: HashMap::new() };
     let changes = stream::select(own, stream::select(deployments, sets));
     Box::pin(queue::run(autoscalers, changes, cancel)).await;
 }
@@ -99,7 +101,7 @@ impl Reconcile for Autoscalers {
         let scale = target.scale(&self.caches);
         let outcome = match scale {
             None => Outcome::NoTarget,
-            Some(scale) if scale.wanted == 0 => Outcome::Disabled,
+            Some(scale) if scale.wanted == 0 && spec.min_replicas != Some(0) => Outcome::Disabled,
             Some(scale) => {
                 let metrics = self.measure(&object, &spec, &target, scale).await;
                 let recommended = match recommended(&metrics) {
@@ -209,7 +211,7 @@ impl Autoscalers {
         let mut reading: Vec<Sample> =
             metrics::given(&annotations).filter(|sample| sample.name == *name).collect();
         if reading.is_empty() {
-            reading = metrics::read(&self.caches, target, &[name]).await.map_err(failed)?;
+            reading = metrics::read(&self.caches, &self.queue, target, &[name]).await.map_err(failed)?;
         }
         let mut history = History::default();
         history.add(Instant::now(), reading, Duration::ZERO);
@@ -240,7 +242,7 @@ struct Measurement {
 enum Outcome {
     /// The target does not exist.
     NoTarget,
-    /// The target has no replicas, which disables scaling.
+    /// The target has no replicas, and the autoscaler may not set it to zero, so a person has: that disables scaling.
     Disabled,
     Scaled {
         scale: Scale,

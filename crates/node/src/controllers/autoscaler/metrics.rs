@@ -12,7 +12,7 @@ use longboat_api::labels::{NAME, PART_OF, PART_OF_VALUE};
 
 use super::query::{Labels, Query, Sample};
 use super::recommendation::MetricTarget;
-use super::{Scale, Target};
+use super::{QueueMetrics, Scale, Target};
 use crate::controllers::{Caches, ready_since, selector};
 use crate::probe::{http, port_number};
 
@@ -37,14 +37,20 @@ struct Page {
     https: bool,
 }
 
-/// Reads the series with these names from all ready pods of the service to which the target belongs. Fails if there are pods,
-/// and no page can be read.
-pub(super) async fn read(caches: &Caches, target: &Target, names: &[&str]) -> Result<Vec<Sample>, String> {
+/// Reads the series with these names from all ready pods of the service to which the target belongs, and from the gateway.
+/// Fails if there are pods, and no page can be read.
+pub(super) async fn read(
+    caches: &Caches,
+    queue: &QueueMetrics,
+    target: &Target,
+    names: &[&str],
+) -> Result<Vec<Sample>, String> {
     let names: HashSet<&str> = names.iter().copied().collect();
     let pages: Vec<Page> = pods(caches, target).iter().flat_map(pages).collect();
     let bodies =
         join_all(pages.iter().map(|page| http::page(&page.ip, page.port, page.https, LIMIT, MAX_PAGE))).await;
-    let mut samples = Vec::new();
+    let mut samples = queue.read(target);
+    samples.retain(|sample| names.contains(&*sample.name));
     let mut failure = None;
     for (page, body) in pages.iter().zip(&bodies) {
         match body {

@@ -5,8 +5,12 @@
 mod horizontal;
 mod metrics;
 mod query;
+mod queue_metrics;
 mod recommendation;
 mod scaled_object;
+
+pub use query::Sample;
+pub use queue_metrics::QueueMetrics;
 
 pub(super) use horizontal::run as run_horizontal;
 pub(super) use scaled_object::run as run_scaled_objects;

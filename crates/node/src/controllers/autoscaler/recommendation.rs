@@ -30,6 +30,8 @@ impl MetricTarget {
     /// Returns the replicas for which a metric with this value would be as wanted.
     pub(super) fn replicas(self, value: f64, scale: Scale) -> i32 {
         let (now, ratio, wanted) = match self {
+            // There is nothing to multiply, so the ratio itself is the number.
+            Self::Value(target) if scale.wanted == 0 => (0, f64::INFINITY, value / target),
             Self::Value(target) => (scale.wanted, value / target, value / target * f64::from(scale.ready)),
             Self::Average(target) => {
                 (scale.current, value / (target * f64::from(scale.current)), value / target)
@@ -122,6 +124,13 @@ mod tests {
         assert_eq!(MetricTarget::Average(5.0).replicas(11.0, scale(1)), 3);
         assert_eq!(MetricTarget::Average(5.0).replicas(0.0, scale(3)), 0);
         assert_eq!(MetricTarget::Average(5.0).replicas(6.0, scale(0)), 2, "from zero");
+        assert_eq!(MetricTarget::Value(5.0).replicas(6.0, scale(0)), 2, "from zero");
+        assert_eq!(
+            MetricTarget::Value(5.0).replicas(5.0, scale(0)),
+            1,
+            "the tolerance is for replicas that there are"
+        );
+        assert_eq!(MetricTarget::Value(5.0).replicas(0.0, scale(0)), 0);
         for goal in [MetricTarget::Value(3.0), MetricTarget::Average(3.0)] {
             assert_eq!(goal.replicas(goal.neutral(scale(4)), scale(4)), 4);
         }

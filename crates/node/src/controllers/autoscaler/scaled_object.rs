@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::query::{History, Query};
 use super::recommendation::{MetricTarget, Recommendations};
-use super::{Scale, Target, metrics};
+use super::{QueueMetrics, Scale, Target, metrics};
 use crate::controllers::queue::{self, Key, Reconcile};
 use crate::controllers::{Caches, key_of, now, triggers};
 
@@ -35,6 +35,7 @@ const PAUSED: &str = "autoscaling.keda.sh/paused";
 struct ScaledObjects {
     client: Client,
     caches: Caches,
+    queue: QueueMetrics,
     states: HashMap<Key, State>,
 }
 
@@ -64,7 +65,12 @@ struct Trigger {
     activation: f64,
 }
 
-pub(in crate::controllers) async fn run(client: Client, caches: Caches, cancel: CancellationToken) {
+pub(in crate::controllers) async fn run(
+    client: Client,
+    caches: Caches,
+    queue: QueueMetrics,
+    cancel: CancellationToken,
+) {
     let own = triggers(&caches.scaled_objects, |object: &ScaledObject| [key_of(object)]);
     let deployments = {
         let all = caches.scaled_objects.clone();
@@ -78,7 +84,7 @@ pub(in crate::controllers) async fn run(client: Client, caches: Caches, cancel: 
             scaling(&all.all(), "LeaderWorkerSet", &key_of(object))
         })
     };
-    let objects = ScaledObjects { client, caches, states: HashMap::new() };
+    let objects = ScaledObjects { client, caches, queue, states: HashMap::new() };
     let changes = stream::select(own, stream::select(deployments, sets));
     Box::pin(queue::run(objects, changes, cancel)).await;
 }
@@ -114,7 +120,7 @@ impl Reconcile for ScaledObjects {
         let state = self.states.entry(key.clone()).or_default();
         let mut paused = false;
         if let Some(scale) = target.scale(&self.caches) {
-            let demand = state.demand(&object, &target, scale, &self.caches).await;
+            let demand = state.demand(&object, &target, scale, (&self.caches, &self.queue)).await;
             paused = object.annotations().get(PAUSED).is_some_and(|value| value == "true");
             let wanted = state.wanted(&object, scale, demand.as_ref().ok(), age(&object));
             if wanted != scale.wanted && !paused {
@@ -147,7 +153,7 @@ impl State {
         object: &ScaledObject,
         target: &Target,
         scale: Scale,
-        caches: &Caches,
+        sources: (&Caches, &QueueMetrics),
     ) -> Result<Demand, String> {
         let now = Instant::now();
         let generation = object.metadata.generation;
@@ -157,7 +163,7 @@ impl State {
         {
             return demand.clone();
         }
-        let demand = self.poll(object, target, scale, caches, now).await;
+        let demand = self.poll(object, target, scale, sources, now).await;
         if demand.as_ref().is_ok_and(|demand| demand.is_active) {
             self.last_active = Some(now);
         }
@@ -170,7 +176,7 @@ impl State {
         object: &ScaledObject,
         target: &Target,
         scale: Scale,
-        caches: &Caches,
+        sources: (&Caches, &QueueMetrics),
         now: Instant,
     ) -> Result<Demand, String> {
         let triggers: Vec<Trigger> = object
@@ -182,7 +188,7 @@ impl State {
             .collect::<Result<_, _>>()?;
         let names: Vec<&str> = triggers.iter().flat_map(|trigger| trigger.query.names()).collect();
         let mut reading: Vec<_> = metrics::given(object.annotations()).collect();
-        reading.extend(metrics::read(caches, target, &names).await?);
+        reading.extend(metrics::read(sources.0, sources.1, target, &names).await?);
         let window = triggers.iter().map(|trigger| trigger.query.window()).max().unwrap_or_default();
         self.history.add(now, reading, window);
         let mut demand = Demand { is_active: false, replicas: 0 };

@@ -14,10 +14,13 @@ pub(in crate::controllers::autoscaler) type Labels = BTreeMap<String, String>;
 
 /// A series at one moment.
 #[derive(Debug, Clone, PartialEq)]
-pub(in crate::controllers::autoscaler) struct Sample {
-    pub(in crate::controllers::autoscaler) name: String,
-    pub(in crate::controllers::autoscaler) labels: Labels,
-    pub(in crate::controllers::autoscaler) value: f64,
+pub struct Sample {
+    /// Name of the metric.
+    pub name: String,
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+    /// Its value.
+    pub value: f64,
 }
 
 /// The readings of the last minutes, the newest last.

@@ -4,7 +4,8 @@
 mod evaluate;
 mod parse;
 
-pub(super) use evaluate::{History, Labels, Sample};
+pub use evaluate::Sample;
+pub(super) use evaluate::{History, Labels};
 
 use std::time::Duration;
 

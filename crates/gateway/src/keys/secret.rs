@@ -1,0 +1,189 @@
+//! The form of a Secret with an API key.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::{ByteString, api::core::v1::Secret};
+use sha2::{Digest as _, Sha256};
+
+use super::KeyLimits;
+
+/// The label of Secrets with API keys. Its value is `true`.
+pub(crate) const LABEL: &str = "longboat.dev/api-key";
+
+/// The SHA-256 hash of a key.
+pub(crate) type Digest = [u8; 32];
+
+/// Entries of the Secret: the keys, one per line, and hashes of keys as hexadecimal digits, one per line.
+const KEY: &str = "key";
+const SHA256: &str = "sha256";
+const MODELS: &str = "models";
+
+/// The fewest and the most bytes of a key. Shorter ones could be guessed.
+const KEY_BYTES: std::ops::RangeInclusive<usize> = 16..=512;
+/// The most keys of a Secret: the present one, the next one, and some spare.
+const MAX_KEYS: usize = 8;
+
+/// The content of a Secret.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct KeySpec {
+    pub(super) digests: Vec<Digest>,
+    pub(super) models: BTreeSet<String>,
+    pub(super) limits: KeyLimits,
+}
+
+pub(crate) fn digest(key: &[u8]) -> Digest {
+    Sha256::digest(key).into()
+}
+
+/// Replaces the keys of a Secret by their hashes, so that memory has no key. What may repeat the key goes, too.
+pub(crate) fn hash_keys(secret: &mut Secret) {
+    secret.metadata.annotations = None;
+    secret.metadata.managed_fields = None;
+    secret.string_data = None;
+    let Some(data) = &mut secret.data else { return };
+    let Some(ByteString(keys)) = data.remove(KEY) else { return };
+    let mut hashes = data.remove(SHA256).map(|ByteString(text)| text).unwrap_or_default();
+    for key in keys.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii) {
+        if key.is_empty() {
+            continue;
+        }
+        hashes.push(b'\n');
+        if KEY_BYTES.contains(&key.len()) && key.iter().all(u8::is_ascii_graphic) {
+            hashes.extend(hex(&digest(key)).into_bytes());
+        } else {
+            // Not a hash, so that reading it says which key is wrong.
+            hashes.push(b'-');
+        }
+    }
+    data.insert(SHA256.to_owned(), ByteString(hashes));
+}
+
+fn hex(digest: &Digest) -> String {
+    use std::fmt::Write as _;
+    digest.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+fn unhex(text: &str) -> Option<Digest> {
+    let mut digest = Digest::default();
+    if text.len() != 2 * digest.len() || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return None;
+    }
+    for (byte, pair) in digest.iter_mut().zip(text.as_bytes().chunks(2)) {
+        *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
+    }
+    Some(digest)
+}
+
+// === impl KeySpec ===
+
+impl KeySpec {
+    /// Reads a Secret whose keys are hashed. An entry with an unknown name is an error: it may be a limit with a typing error.
+    pub(super) fn parse(secret: &Secret) -> Result<Self, String> {
+        let empty = BTreeMap::new();
+        let data = secret.data.as_ref().unwrap_or(&empty);
+        let mut spec = Self { digests: Vec::new(), models: BTreeSet::new(), limits: KeyLimits::default() };
+        for (name, ByteString(value)) in data {
+            let text = std::str::from_utf8(value).map_err(|_| format!("entry `{name}` is not text"))?;
+            let lines = || text.split([',', '\n']).map(str::trim).filter(|part| !part.is_empty());
+            match name.as_str() {
+                SHA256 => {
+                    for (index, line) in lines().enumerate() {
+                        let digest = unhex(line).ok_or_else(|| {
+                            format!(
+                                "key {} must have {} to {} visible ASCII characters, or 64 hexadecimal digits in `sha256`",
+                                index + 1,
+                                KEY_BYTES.start(),
+                                KEY_BYTES.end()
+                            )
+                        })?;
+                        if !spec.digests.contains(&digest) {
+                            spec.digests.push(digest);
+                        }
+                    }
+                }
+                MODELS => spec.models = lines().map(ToOwned::to_owned).collect(),
+                _ => {
+                    let limit = spec.limits.of_name(name).ok_or_else(|| {
+                        format!("entry `{name}` is unknown, expected {}", Self::entries().join(", "))
+                    })?;
+                    let number = text.trim().parse::<u64>().map_err(|_| {
+                        format!(
+                            "entry `{name}` must be a number that is not negative, and is `{}`",
+                            text.trim()
+                        )
+                    })?;
+                    *limit = Some(number);
+                }
+            }
+        }
+        if spec.digests.is_empty() {
+            return Err(format!("entry `{KEY}` is missing"));
+        }
+        if spec.digests.len() > MAX_KEYS {
+            return Err(format!("entry `{KEY}` has more than {MAX_KEYS} keys"));
+        }
+        if data.contains_key(MODELS) && spec.models.is_empty() {
+            return Err(format!(
+                "entry `{MODELS}` names no model: name some, or remove the entry to allow all"
+            ));
+        }
+        Ok(spec)
+    }
+
+    fn entries() -> Vec<&'static str> {
+        [KEY, SHA256, MODELS].into_iter().chain(KeyLimits::NAMES).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(entries: &[(&str, &str)]) -> Result<KeySpec, String> {
+        let data =
+            entries.iter().map(|(name, value)| ((*name).to_owned(), ByteString(value.as_bytes().to_vec())));
+        let mut secret = Secret { data: Some(data.collect()), ..Secret::default() };
+        hash_keys(&mut secret);
+        KeySpec::parse(&secret)
+    }
+
+    #[test]
+    fn a_secret_has_keys_or_their_hashes_and_limits() {
+        let key = "sk-0123456789abcdef";
+        let spec = parse(&[("key", key), ("models", "a/b, c\n"), ("tokensPerDay", " 7 ")]).unwrap();
+        assert_eq!(spec.digests, [digest(key.as_bytes())]);
+        assert_eq!(spec.models, BTreeSet::from(["a/b".to_owned(), "c".to_owned()]));
+        assert_eq!(spec.limits, KeyLimits { tokens_per_day: Some(7), ..KeyLimits::default() });
+        assert_eq!(parse(&[("sha256", &hex(&digest(key.as_bytes())))]).unwrap().digests, spec.digests);
+    }
+
+    #[test]
+    fn a_secret_that_is_wrong_in_one_place_is_wrong_as_a_whole() {
+        let key = ("key", "sk-0123456789abcdef");
+        let many = (0..9).map(|number| format!("sk-0123456789abcde{number}\n")).collect::<String>();
+        for (entries, expected) in [
+            (vec![], "entry `key` is missing"),
+            (vec![("key", " \n")], "entry `key` is missing"),
+            (vec![("key", "short")], "key 1 must have"),
+            (vec![("key", "with spaces in the middle")], "key 1 must have"),
+            (vec![("sha256", "abc")], "key 1 must have"),
+            (vec![("key", &many)], "entry `key` has more than 8 keys"),
+            (vec![key, ("models", ",")], "entry `models` names no model"),
+            (
+                vec![key, ("requestPerMinute", "1")],
+                "entry `requestPerMinute` is unknown, expected key, sha256, models, requestsPerMinute",
+            ),
+            (
+                vec![key, ("tokensPerDay", "-1")],
+                "entry `tokensPerDay` must be a number that is not negative, and is `-1`",
+            ),
+            (vec![key, ("tokensPerDay", "1k")], "entry `tokensPerDay` must be a number"),
+        ] {
+            let found = parse(&entries).unwrap_err();
+            assert!(found.starts_with(expected), "{found}");
+        }
+    }
+}

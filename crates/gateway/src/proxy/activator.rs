@@ -1,0 +1,280 @@
+//! Requests that wait while a scaler has taken all endpoints of their back end away. Their number is the metric by which the
+//! scaler sees that someone waits.
+//!
+//! A waiting request is a future of its connection: if the client goes away, the future is dropped and its place is free.
+
+use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};
+
+use arc_swap::ArcSwap;
+use http::{HeaderValue, Response, StatusCode, header, request::Parts};
+use longboat_accept::Budget;
+use parking_lot::Mutex;
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    ProxyBody, answer,
+    answer::refuse,
+    completion::Completion,
+    upload::{Upload, UploadError},
+};
+use crate::{
+    route::{RouteMatch, Tables},
+    scalable::{BackendName, ScalableBackend, ScaleTarget},
+};
+
+/// Names of the metric: the one that llm-d's picker has for its queue, and its former name, which many triggers still have.
+const QUEUE_SIZE: [&str; 2] =
+    ["llm_d_epp_flow_control_queue_size", "inference_extension_flow_control_queue_size"];
+const QUEUE_BYTES: [&str; 2] =
+    ["llm_d_epp_flow_control_queue_bytes", "inference_extension_flow_control_queue_bytes"];
+
+/// The most bytes of a model's name in a label: clients choose it.
+const MAX_MODEL_BYTES: usize = 128;
+
+/// How many requests wait, and for how long.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    pub(crate) requests: usize,
+    /// So that a back end that never starts leaves room for the others.
+    pub(crate) requests_per_backend: usize,
+    /// Bytes of the bodies of all waiting requests.
+    pub(crate) bytes: usize,
+    /// How long a request waits. A large model loads for minutes, and clients of OpenAI's API wait for ten.
+    pub(crate) time: Duration,
+    /// `Retry-After` in seconds of a request that may not wait, or not longer.
+    pub(crate) retry_after: u32,
+}
+
+/// Waiting requests of all back ends.
+pub(crate) struct Activator {
+    limits: Limits,
+    bytes: Arc<Budget>,
+    waiting: Mutex<BTreeMap<BackendName, BTreeMap<String, Load>>>,
+    tables: Arc<ArcSwap<Tables>>,
+    shutdown: CancellationToken,
+}
+
+/// The waiting requests for one model.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Load {
+    requests: usize,
+    bytes: usize,
+}
+
+/// The place of a waiting request.
+struct Ticket<'a> {
+    activator: &'a Activator,
+    backend: BackendName,
+    model: String,
+    bytes: usize,
+}
+
+/// A waiting request, as far as waiting needs it.
+pub(super) struct Waiting<'a> {
+    pub(super) head: &'a Parts,
+    pub(super) upload: &'a mut Upload,
+    /// The socket in whose table the route is.
+    pub(super) socket: SocketAddr,
+    /// Chooses the back end by weight, now and in later tables.
+    pub(super) pick: u32,
+}
+
+/// A series of a metric about waiting requests.
+#[derive(Debug, Clone, PartialEq)]
+pub struct QueueSample {
+    /// Name of the metric.
+    pub name: &'static str,
+    /// Its labels.
+    pub labels: Vec<(&'static str, String)>,
+    /// Its value.
+    pub value: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            requests: 1024,
+            requests_per_backend: 256,
+            bytes: 128 << 20,
+            time: Duration::from_mins(10),
+            retry_after: 10,
+        }
+    }
+}
+
+// === impl Activator ===
+
+impl Activator {
+    pub(crate) fn new(tables: Arc<ArcSwap<Tables>>, limits: Limits, shutdown: CancellationToken) -> Self {
+        let bytes = Budget::new(limits.bytes);
+        Self { limits, bytes, waiting: Mutex::default(), tables, shutdown }
+    }
+
+    /// Waits while the back end of a request has no endpoint because a scaler may set its workload to zero. Returns the rule to
+    /// follow, from newer tables if the request has waited, and whether it has.
+    pub(super) async fn wait(
+        &self,
+        found: RouteMatch,
+        mut waiting: Waiting<'_>,
+    ) -> Result<(RouteMatch, bool), Box<Response<ProxyBody>>> {
+        let Some(idle) = found.idle(waiting.pick) else { return Ok((found, false)) };
+        let Some(mut ticket) = self.enter(&idle) else {
+            waiting.upload.discard().await;
+            return Err(Box::new(self.refusal(&idle, "and too many requests wait for them")));
+        };
+        let begun = tokio::time::timeout(self.limits.time, self.endpoint(&mut waiting, &mut ticket)).await;
+        match begun {
+            Ok(Ok(found)) => Ok((found, true)),
+            Ok(Err(response)) => Err(response),
+            Err(_) => {
+                let seconds = self.limits.time.as_secs();
+                Err(Box::new(self.refusal(&idle, &format!("and none has started within {seconds} s"))))
+            }
+        }
+    }
+
+    /// Waits for an endpoint. The whole body is read first, because only then does hyper notice that a client goes away.
+    async fn endpoint(
+        &self,
+        waiting: &mut Waiting<'_>,
+        ticket: &mut Ticket<'_>,
+    ) -> Result<RouteMatch, Box<Response<ProxyBody>>> {
+        let Waiting { head, upload, socket, pick } = waiting;
+        if let Err(error) = upload.charge(&self.bytes).and(upload.read().await) {
+            if matches!(error, UploadError::Full) {
+                upload.discard().await;
+                return Err(Box::new(
+                    self.unavailable("the bodies of waiting requests exceed the memory limit"),
+                ));
+            }
+            return Err(Box::new(answer::refused(&error, upload).await));
+        }
+        ticket.describe(upload);
+        loop {
+            // Loaded before it is looked at: a change in between has cancelled these tables, so nothing is missed.
+            let tables = self.tables.load_full();
+            let Some(found) = tables.on(*socket).find(head) else {
+                let message = format!("no HTTPRoute matches {} any longer", head.uri.path());
+                return Err(Box::new(refuse(StatusCode::NOT_FOUND, &message)));
+            };
+            if found.idle(*pick).is_none() {
+                return Ok(found);
+            }
+            tokio::select! {
+                () = tables.replaced() => {}
+                () = self.shutdown.cancelled() => {
+                    return Err(Box::new(self.unavailable("the gateway is shutting down")));
+                }
+            }
+        }
+    }
+
+    fn enter(&self, backend: &ScalableBackend) -> Option<Ticket<'_>> {
+        let mut waiting = self.waiting.lock();
+        let count = |loads: &BTreeMap<String, Load>| loads.values().map(|load| load.requests).sum::<usize>();
+        let own = waiting.get(&backend.name).map_or(0, count);
+        if own >= self.limits.requests_per_backend
+            || waiting.values().map(count).sum::<usize>() >= self.limits.requests
+        {
+            return None;
+        }
+        let ticket =
+            Ticket { activator: self, backend: backend.name.clone(), model: String::new(), bytes: 0 };
+        waiting.entry(backend.name.clone()).or_default().entry(String::new()).or_default().requests += 1;
+        Some(ticket)
+    }
+
+    fn refusal(&self, backend: &ScalableBackend, reason: &str) -> Response<ProxyBody> {
+        self.unavailable(&format!("{} has no endpoints, {reason}", backend.name))
+    }
+
+    fn unavailable(&self, message: &str) -> Response<ProxyBody> {
+        let mut response = refuse(StatusCode::SERVICE_UNAVAILABLE, message);
+        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(self.limits.retry_after));
+        response
+    }
+
+    /// The series of all back ends for which requests may wait, zero if none does, so that a scaler never misses a metric.
+    pub(crate) fn samples(&self) -> Vec<QueueSample> {
+        let tables = self.tables.load();
+        let scalable = tables.scalable().iter();
+        self.samples_of(scalable.map(|backend| &backend.name))
+    }
+
+    /// The series of the back ends whose pods come from this workload.
+    pub(crate) fn samples_for(&self, target: &ScaleTarget) -> Vec<QueueSample> {
+        let tables = self.tables.load();
+        let scalable = tables.scalable().iter().filter(|backend| backend.targets.contains(target));
+        self.samples_of(scalable.map(|backend| &backend.name))
+    }
+
+    fn samples_of<'a>(&self, backends: impl Iterator<Item = &'a BackendName>) -> Vec<QueueSample> {
+        let waiting = self.waiting.lock();
+        let mut samples = Vec::new();
+        for backend in backends {
+            let none = BTreeMap::from([(String::new(), Load::default())]);
+            for (model, load) in waiting.get(backend).unwrap_or(&none) {
+                let mut labels = vec![
+                    ("namespace", backend.key.namespace.to_string()),
+                    (
+                        if backend.is_pool { "inference_pool" } else { "service" },
+                        backend.key.name.to_string(),
+                    ),
+                ];
+                if !model.is_empty() {
+                    labels.extend([("model_name", model.clone()), ("target_model_name", model.clone())]);
+                }
+                let of = |names: [&'static str; 2], value| {
+                    let labels = labels.clone();
+                    names.map(move |name| QueueSample { name, labels: labels.clone(), value })
+                };
+                samples.extend(of(QUEUE_SIZE, load.requests).into_iter().chain(of(QUEUE_BYTES, load.bytes)));
+            }
+        }
+        samples
+    }
+}
+
+// === impl Ticket ===
+
+impl Ticket<'_> {
+    /// Moves the request to the series of its model.
+    fn describe(&mut self, upload: &Upload) {
+        let (before, bytes) = (std::mem::take(&mut self.model), upload.len());
+        let name = Completion::of(upload.chunks()).ok().and_then(|completion| completion.model);
+        let mut model = name.unwrap_or_default();
+        model.truncate(model.floor_char_boundary(MAX_MODEL_BYTES));
+        let mut waiting = self.activator.waiting.lock();
+        remove(&mut waiting, &self.backend, &before, 0);
+        let load = waiting.entry(self.backend.clone()).or_default().entry(model.clone()).or_default();
+        load.requests += 1;
+        load.bytes += bytes;
+        (self.model, self.bytes) = (model, bytes);
+    }
+}
+
+impl Drop for Ticket<'_> {
+    fn drop(&mut self) {
+        remove(&mut self.activator.waiting.lock(), &self.backend, &self.model, self.bytes);
+    }
+}
+
+/// Removes one request. Empty entries go, so that the names of models that clients invent do not stay.
+fn remove(
+    waiting: &mut BTreeMap<BackendName, BTreeMap<String, Load>>,
+    backend: &BackendName,
+    model: &str,
+    bytes: usize,
+) {
+    let Some(loads) = waiting.get_mut(backend) else { return };
+    if let Some(load) = loads.get_mut(model) {
+        load.requests -= 1;
+        load.bytes -= bytes;
+        if load.requests == 0 {
+            loads.remove(model);
+        }
+    }
+    if loads.is_empty() {
+        waiting.remove(backend);
+    }
+}

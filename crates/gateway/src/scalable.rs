@@ -1,0 +1,266 @@
+//! The back ends whose workloads a scaler may take to zero replicas: their requests wait until it starts one. Pure functions.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
+use longboat_api::foreign::{reference::BackendObjectReference, scaledobject::ScaledObject};
+use longboat_key::{Key, Name, Namespace};
+
+use crate::{
+    RoutingInputs,
+    observed::{is_of, is_prefill, selects, service_of},
+    route::POOL_GROUP,
+};
+
+/// The annotation of a service or a workload whose requests wait while it has no replica, although no autoscaler starts one.
+const WAIT_AT_ZERO: &str = "longboat.dev/wait-at-zero";
+
+/// Annotations with which KEDA does not scale.
+const KEDA_PAUSED: [&str; 2] = ["autoscaling.keda.sh/paused", "autoscaling.keda.sh/paused-replicas"];
+
+type Labels = BTreeMap<String, String>;
+
+/// A workload that can be scaled.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ScaleTarget {
+    /// `Deployment` or `LeaderWorkerSet`.
+    pub kind: String,
+    /// Its name.
+    pub key: Key,
+}
+
+/// What a route refers to.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct BackendName {
+    /// Whether it is an InferencePool, and not a Service.
+    pub(crate) is_pool: bool,
+    pub(crate) key: Key,
+}
+
+/// A back end with workloads that may have no replica.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ScalableBackend {
+    pub(crate) name: BackendName,
+    /// The workloads.
+    pub(crate) targets: Vec<ScaleTarget>,
+    /// Whether no endpoint can answer now.
+    pub(crate) is_idle: bool,
+}
+
+/// The workloads that may have no replica, by namespace, with the labels of their pods.
+#[derive(Debug, Default)]
+pub(crate) struct ScalableWorkloads(BTreeMap<String, Vec<(ScaleTarget, Labels)>>);
+
+// === impl BackendName ===
+
+impl std::fmt::Display for BackendName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {}", if self.is_pool { "InferencePool" } else { "Service" }, self.key)
+    }
+}
+
+// === impl ScalableWorkloads ===
+
+impl ScalableWorkloads {
+    pub(crate) fn new(observed: &RoutingInputs) -> Self {
+        let mut scaled: BTreeSet<ScaleTarget> = BTreeSet::new();
+        scaled.extend(observed.autoscalers.iter().filter_map(|object| of_autoscaler(object)));
+        scaled.extend(observed.scaled_objects.iter().filter_map(|object| of_scaled_object(object)));
+        let asks = |annotations: Option<&Labels>| {
+            annotations.and_then(|all| all.get(WAIT_AT_ZERO)).is_some_and(|value| value == "true")
+        };
+        let services: BTreeSet<Key> = observed
+            .inference
+            .iter()
+            .filter(|service| asks(service.metadata.annotations.as_ref()))
+            .map(|service| Key::of(service.as_ref()))
+            .collect();
+        let deployments = observed.deployments.iter().map(|object| {
+            let template = object.spec.as_ref().map(|spec| &spec.template);
+            ("Deployment", &object.metadata, template)
+        });
+        let sets = observed.leader_worker_sets.iter().map(|object| {
+            let group = &object.spec.leader_worker_template;
+            let template = group.leader_template.as_ref().unwrap_or(&group.worker_template);
+            ("LeaderWorkerSet", &object.metadata, Some(template))
+        });
+        let mut workloads: BTreeMap<String, Vec<(ScaleTarget, Labels)>> = BTreeMap::new();
+        for (kind, metadata, template) in deployments.chain(sets) {
+            let namespace = metadata.namespace.clone().unwrap_or_default();
+            let key = Key::new(Namespace(&namespace), Name(metadata.name.as_deref().unwrap_or_default()));
+            let target = ScaleTarget { kind: kind.to_owned(), key };
+            let by_hand = || {
+                asks(metadata.annotations.as_ref())
+                    || service_of(metadata).is_some_and(|service| services.contains(&service))
+            };
+            if !scaled.contains(&target) && !by_hand() {
+                continue;
+            }
+            let labels = template.and_then(|template| template.metadata.as_ref()?.labels.clone());
+            workloads.entry(namespace).or_default().push((target, labels.unwrap_or_default()));
+        }
+        Self(workloads)
+    }
+
+    /// Returns the back end to which a reference leads, if its pods come from such workloads.
+    pub(crate) fn behind(
+        &self,
+        observed: &RoutingInputs,
+        namespace: Namespace<&str>,
+        reference: &BackendObjectReference,
+    ) -> Option<Arc<ScalableBackend>> {
+        let within = reference.namespace.as_deref().map_or(namespace, Namespace);
+        let workloads = self.0.get(within.0)?;
+        let key = Key::new(within, Name(&reference.name));
+        let is_pool = reference.group.as_deref() == Some(POOL_GROUP);
+        let (selector, is_idle) = if is_pool {
+            let pool = observed.pools.iter().find(|pool| is_of(&pool.metadata, &key))?;
+            (&pool.spec.selector.match_labels, !observed.has_serving_pod(pool))
+        } else {
+            let service = observed.services.iter().find(|service| is_of(&service.metadata, &key))?;
+            let endpoints = observed.service_endpoints(&key, reference.port?)?;
+            (service.spec.as_ref()?.selector.as_ref()?, endpoints.is_empty())
+        };
+        let selected = workloads.iter().filter(|(_, labels)| selects(selector, Some(labels)));
+        // Prefill pods answer no requests of clients, so starting them alone helps nobody.
+        let (prefill, serving): (Vec<_>, Vec<_>) = selected.partition(|(_, labels)| is_prefill(Some(labels)));
+        if serving.is_empty() {
+            return None;
+        }
+        let targets = serving.into_iter().chain(prefill).map(|(target, _)| target.clone()).collect();
+        Some(Arc::new(ScalableBackend { name: BackendName { is_pool, key }, targets, is_idle }))
+    }
+}
+
+fn of_autoscaler(object: &HorizontalPodAutoscaler) -> Option<ScaleTarget> {
+    let spec = object.spec.as_ref().filter(|spec| spec.min_replicas == Some(0))?;
+    let target = &spec.scale_target_ref;
+    let key = Key::new(Namespace::of(&object.metadata), Name(&target.name));
+    Some(ScaleTarget { kind: target.kind.clone(), key })
+}
+
+fn of_scaled_object(object: &ScaledObject) -> Option<ScaleTarget> {
+    let spec = &object.spec;
+    let annotations = object.metadata.annotations.as_ref();
+    if annotations.is_some_and(|all| KEDA_PAUSED.iter().any(|key| all.contains_key(*key))) {
+        return None;
+    }
+    // Like KEDA, this takes zero for an absent minimum, and a Deployment for an absent kind.
+    if spec.idle_replica_count != Some(0) && spec.min_replica_count.unwrap_or(0) > 0 {
+        return None;
+    }
+    let target = &spec.scale_target_ref;
+    let kind = if target.kind.is_empty() { "Deployment" } else { &target.kind };
+    let key = Key::new(Namespace::of(&object.metadata), Name(&target.name));
+    Some(ScaleTarget { kind: kind.to_owned(), key })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn object<T: serde::de::DeserializeOwned>(value: Value) -> Arc<T> {
+        Arc::new(serde_json::from_value(value).unwrap())
+    }
+
+    fn deployment(name: &str, role: &str) -> Value {
+        json!({
+            "metadata": {"name": name, "namespace": "ns",
+                "labels": {"app.kubernetes.io/name": "llm", "app.kubernetes.io/part-of": "llminferenceservice"}},
+            "spec": {"selector": {}, "template": {"metadata": {"labels": {"app": "x", "llm-d.ai/role": role}}}},
+        })
+    }
+
+    fn inputs() -> RoutingInputs {
+        RoutingInputs {
+            deployments: vec![
+                object(deployment("decode", "decode")),
+                object(deployment("prefill", "prefill")),
+            ],
+            pools: vec![object(json!({
+                "metadata": {"name": "pool", "namespace": "ns"},
+                "spec": {"selector": {"matchLabels": {"app": "x"}}, "targetPorts": [{"number": 8000}]},
+            }))],
+            ..RoutingInputs::default()
+        }
+    }
+
+    /// The names of the scalable workloads behind the pool, and whether it is idle.
+    fn behind(observed: &RoutingInputs) -> Option<(String, bool)> {
+        let reference =
+            serde_json::from_value(json!({"group": POOL_GROUP, "kind": "InferencePool", "name": "pool"}))
+                .unwrap();
+        let found = ScalableWorkloads::new(observed).behind(observed, Namespace("ns"), &reference)?;
+        let names: Vec<_> = found.targets.iter().map(|target| target.key.name.to_string()).collect();
+        Some((names.join(" "), found.is_idle))
+    }
+
+    fn scaled_object(target: &str, spec: Value, annotations: Value) -> Arc<ScaledObject> {
+        let mut all = json!({
+            "metadata": {"name": "s", "namespace": "ns", "annotations": annotations},
+            "spec": {"scaleTargetRef": {"name": target}, "triggers": []},
+        });
+        all["spec"].as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
+        object(all)
+    }
+
+    #[test]
+    fn requests_wait_only_where_a_scaler_can_start_a_pod_that_answers_them() {
+        let with =
+            |scaler: Arc<ScaledObject>| behind(&RoutingInputs { scaled_objects: vec![scaler], ..inputs() });
+        let yes = Some(("decode".to_owned(), true));
+        assert_eq!(behind(&inputs()), None, "nothing scales it");
+        assert_eq!(with(scaled_object("decode", json!({}), json!({}))), yes);
+        assert_eq!(with(scaled_object("decode", json!({"minReplicaCount": 1}), json!({}))), None);
+        assert_eq!(
+            with(scaled_object("decode", json!({"minReplicaCount": 1, "idleReplicaCount": 0}), json!({}))),
+            yes
+        );
+        assert_eq!(with(scaled_object("prefill", json!({}), json!({}))), None, "prefill pods answer nobody");
+        for key in KEDA_PAUSED {
+            assert_eq!(with(scaled_object("decode", json!({}), json!({key: "true"}))), None, "{key}");
+        }
+        let autoscaler = |least: i32| {
+            let spec = json!({"minReplicas": least, "maxReplicas": 2, "scaleTargetRef": {"kind": "Deployment", "name": "decode"}});
+            let autoscalers =
+                vec![object(json!({"metadata": {"name": "h", "namespace": "ns"}, "spec": spec}))];
+            behind(&RoutingInputs { autoscalers, ..inputs() })
+        };
+        assert_eq!((autoscaler(0), autoscaler(1)), (yes, None));
+    }
+
+    #[test]
+    fn a_person_can_ask_for_it_at_the_service() {
+        let service = |value: &str| {
+            let service = json!({
+                "apiVersion": "serving.kserve.io/v1alpha2", "kind": "LLMInferenceService",
+                "metadata": {"name": "llm", "namespace": "ns", "annotations": {"longboat.dev/wait-at-zero": value}},
+                "spec": {"model": {"uri": "hf://a/b"}},
+            });
+            behind(&RoutingInputs { inference: vec![object(service)], ..inputs() })
+        };
+        assert_eq!(service("true"), Some(("decode prefill".to_owned(), true)));
+        assert_eq!(service("false"), None);
+    }
+
+    #[test]
+    fn a_pool_with_a_ready_pod_that_answers_is_not_idle() {
+        let pod = |role: &str| {
+            object(json!({
+                "metadata": {"name": role, "namespace": "ns", "labels": {"app": "x", "llm-d.ai/role": role}},
+                "status": {"podIP": "127.0.0.2", "conditions": [{"type": "Ready", "status": "True"}]},
+            }))
+        };
+        let idle = |pods| {
+            let scaled_objects = vec![scaled_object("decode", json!({}), json!({}))];
+            behind(&RoutingInputs { pods, scaled_objects, ..inputs() }).unwrap().1
+        };
+        assert!(idle(vec![pod("prefill")]), "prefill alone answers nobody");
+        assert!(!idle(vec![pod("prefill"), pod("decode")]));
+    }
+}

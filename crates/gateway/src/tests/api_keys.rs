@@ -1,0 +1,150 @@
+//! API keys, in front of a simulator.
+
+use reqwest::header;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    traffic::{Bench, gateway, route, tables},
+    *,
+};
+use crate::proxy::KeyReport;
+
+const FIRST: &str = "sk-first-0123456789abcdef";
+const SECOND: &str = "sk-second-0123456789abcdef";
+
+/// A gateway that asks for keys, in front of a back end, with one key.
+fn objects(port: u16, back_end: SocketAddr, entries: &[(&str, &str)]) -> Vec<Value> {
+    let mut gateway = gateway(&json!([{"name": "http", "port": port, "protocol": "HTTP"}]));
+    gateway["metadata"]["annotations"] = json!({"longboat.dev/api-keys": "required"});
+    let bytes = |text: &str| serde_json::to_value(k8s_openapi::ByteString(text.as_bytes().to_vec())).unwrap();
+    let data: serde_json::Map<_, _> =
+        entries.iter().map(|(name, value)| ((*name).to_owned(), bytes(value))).collect();
+    let secret = json!({
+        "kind": "Secret", "metadata": {"name": "team", "labels": {"longboat.dev/api-key": "true"}}, "data": data,
+    });
+    let [service, slice] = service("svc", back_end, None);
+    vec![gateway, route("r", &json!({"backendRefs": [{"name": "svc", "port": 80}]})), service, slice, secret]
+}
+
+async fn simulator(shutdown: &CancellationToken) -> SocketAddr {
+    longboat_tls::install_default_provider();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let args = longboat_sim::Args::simulator(&["m"]).unwrap();
+    tokio::spawn(longboat_sim::serve(args, listener, shutdown.clone()));
+    address
+}
+
+struct Keyed {
+    bench: Bench,
+    back_end: SocketAddr,
+}
+
+impl Keyed {
+    async fn start(entries: &[(&str, &str)]) -> Self {
+        let shutdown = CancellationToken::new();
+        let back_end = simulator(&shutdown).await;
+        let bench = Bench::start(false, |port| objects(port, back_end, entries)).await;
+        Self { bench, back_end }
+    }
+
+    async fn ask(&self, key: Option<&str>, more: &Value) -> reqwest::Response {
+        let mut body = json!({"model": "m", "prompt": "hello", "max_tokens": 5, "ignore_eos": true});
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let client = reqwest::Client::builder().no_proxy().build().unwrap();
+        let request = client.post(format!("http://{}/v1/completions", self.bench.socket)).json(&body);
+        let request = key.into_iter().fold(request, |request, key| request.bearer_auth(key));
+        request.send().await.unwrap()
+    }
+
+    fn report(&self) -> KeyReport {
+        let [report] = self.bench.accounts.report(self.bench.tables.load().keys()).try_into().unwrap();
+        report
+    }
+
+    /// Waits until as many tokens of answers are counted.
+    async fn counted(&self, completion: u64) {
+        for _ in 0..2000 {
+            let usage = self.report().usage;
+            if usage.completion_tokens == completion && usage.concurrent_requests == 0 {
+                return;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+        panic!("{:?}, and not {completion} tokens", self.report());
+    }
+}
+
+/// The status, the code of the error, and whether there is a Retry-After.
+async fn refusal(answer: reqwest::Response) -> (u16, String, bool) {
+    let (status, retry) = (answer.status().as_u16(), answer.headers().contains_key(header::RETRY_AFTER));
+    let body: Value = answer.json().await.unwrap();
+    (status, body["error"]["code"].as_str().unwrap_or_default().to_owned(), retry)
+}
+
+#[tokio::test]
+async fn only_a_valid_key_passes_and_a_new_one_needs_no_restart() {
+    let keyed = Keyed::start(&[("key", FIRST)]).await;
+    let none = Value::Object(serde_json::Map::new());
+    for key in [None, Some(SECOND), Some("")] {
+        let answer = keyed.ask(key, &none).await;
+        assert_eq!(answer.headers()[header::WWW_AUTHENTICATE], "Bearer");
+        assert_eq!(refusal(answer).await, (401, "invalid_api_key".into(), false), "{key:?}");
+    }
+    assert_eq!(keyed.bench.accounts.unauthorized(), 3);
+    let answer: Value = keyed.ask(Some(FIRST), &none).await.json().await.unwrap();
+    assert_eq!(answer["usage"]["completion_tokens"], 5);
+    keyed.counted(5).await;
+    let usage = keyed.report().usage;
+    assert_eq!(usage.prompt_tokens, answer["usage"]["prompt_tokens"].as_u64().unwrap());
+
+    let next = |entries: &[(&str, &str)]| {
+        tables(keyed.bench.socket, objects(keyed.bench.socket.port(), keyed.back_end, entries))
+            .replace(&keyed.bench.tables);
+    };
+    next(&[("key", SECOND)]);
+    assert_eq!(keyed.ask(Some(FIRST), &none).await.status(), 401);
+    assert_eq!(keyed.ask(Some(SECOND), &none).await.status(), 200);
+    assert_eq!(keyed.report().usage.requests, 2, "the account belongs to the Secret");
+    next(&[("key", SECOND), ("tokenPerDay", "1")]);
+    assert_eq!(keyed.ask(Some(SECOND), &none).await.status(), 401, "a malformed Secret opens nothing");
+    assert!(keyed.report().problem.is_some());
+}
+
+#[tokio::test]
+async fn a_stream_is_counted_and_the_client_sees_what_it_has_asked_for() {
+    let keyed = Keyed::start(&[("key", FIRST)]).await;
+    let plain = keyed.ask(Some(FIRST), &json!({"stream": true})).await.text().await.unwrap();
+    assert!(!plain.contains("\"usage\":{") && plain.ends_with("data: [DONE]\n\n"), "{plain}");
+    keyed.counted(5).await;
+    let asked = json!({"stream": true, "stream_options": {"include_usage": true}});
+    let with_usage = keyed.ask(Some(FIRST), &asked).await.text().await.unwrap();
+    assert!(with_usage.contains("\"completion_tokens\":5"), "{with_usage}");
+    keyed.counted(10).await;
+    // A client that goes away in the middle frees its place.
+    drop(keyed.ask(Some(FIRST), &json!({"stream": true, "max_tokens": 2000})).await);
+    for _ in 0..2000 {
+        if keyed.report().usage.concurrent_requests == 0 {
+            return;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+    panic!("{:?}", keyed.report());
+}
+
+#[tokio::test]
+async fn limits_refuse_in_openais_words() {
+    let keyed = Keyed::start(&[("key", FIRST), ("requestsPerDay", "2"), ("models", "other, m")]).await;
+    let model = |name: &str| json!({"model": name});
+    assert_eq!(keyed.ask(Some(FIRST), &model("m")).await.status(), 200);
+    let refused = refusal(keyed.ask(Some(FIRST), &model("secret")).await).await;
+    assert_eq!(refused, (403, "model_not_allowed".into(), false));
+    let refused = refusal(keyed.ask(Some(FIRST), &model("m")).await).await;
+    assert_eq!(refused, (429, "rate_limit_exceeded".into(), true), "a refused model counts as a request");
+
+    let keyed = Keyed::start(&[("key", FIRST), ("tokensPerMinute", "3"), ("tokensPerDay", "3")]).await;
+    assert_eq!(keyed.ask(Some(FIRST), &model("m")).await.status(), 200);
+    keyed.counted(5).await;
+    assert_eq!(keyed.ask(Some(FIRST), &model("m")).await.status(), 429);
+}

@@ -1,0 +1,60 @@
+//! API keys under `longboat up`.
+
+use std::fs;
+
+use serde_json::json;
+
+use crate::{
+    http,
+    local_cluster::{LocalCluster, MODEL, example, turn},
+    tools,
+    wait::until,
+};
+
+const KEY: &str = "sk-local-0123456789abcdef";
+
+/// The status of a chat with this key.
+fn status(url: &str, key: &str) -> u16 {
+    let messages = json!([{"role": "user", "content": "hello"}]);
+    let body = json!({"model": MODEL, "messages": messages, "max_tokens": 4});
+    let url = format!("{url}/v1/chat/completions");
+    http::block(async {
+        http::client().post(url).bearer_auth(key).json(&body).send().await.unwrap().status().as_u16()
+    })
+}
+
+#[test]
+fn a_service_that_asks_for_keys_answers_only_those_who_have_one() {
+    if tools::kubectl().is_none() {
+        return;
+    }
+    let _turn = turn();
+    let service = fs::read_to_string(example()).unwrap().replacen(
+        "metadata:\n",
+        "metadata:\n  annotations:\n    longboat.dev/api-keys: required\n",
+        1,
+    );
+    let secret = json!({
+        "apiVersion": "v1", "kind": "Secret",
+        "metadata": {"name": "team", "labels": {"longboat.dev/api-key": "true"}},
+        "stringData": {"key": KEY, "requestsPerDay": "2"},
+    });
+    let folder = tempfile::TempDir::new().unwrap();
+    let file = folder.path().join("keyed.yaml");
+    fs::write(&file, format!("{service}\n---\n{secret}\n")).unwrap();
+    let world = LocalCluster::start(&[file.to_str().unwrap()]);
+    assert_eq!(status(&world.url, "sk-another-0123456789"), 401);
+    assert_eq!([(); 3].map(|()| status(&world.url, KEY)), [200, 200, 429]);
+    let gateway: String = world.url.split('/').take(3).collect::<Vec<_>>().join("/");
+    until("the tokens are counted", || {
+        let page = http::get(&format!("{gateway}/metrics")).body;
+        let series = "longboat_gateway_api_key_tokens_total{namespace=\"default\",api_key=\"team\",kind=\"completion\"} 8";
+        page.contains(series).then_some(())
+    });
+    let next = r#"{"stringData": {"key": "sk-next-0123456789abcdef", "requestsPerDay": "9"}}"#;
+    world.ask(&["patch", "secret", "team", "-p", next]);
+    until("the former key is refused", || (status(&world.url, KEY) == 401).then_some(()));
+    assert_eq!(status(&world.url, "sk-next-0123456789abcdef"), 200);
+    let said = world.running.stderr();
+    assert!(!said.contains("sk-"), "{said}");
+}
