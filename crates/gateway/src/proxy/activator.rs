@@ -33,7 +33,7 @@ const MAX_MODEL_BYTES: usize = 128;
 
 /// How many requests wait, and for how long.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Limits {
+pub(crate) struct QueueLimits {
     pub(crate) requests: usize,
     /// So that a back end that never starts leaves room for the others.
     pub(crate) requests_per_backend: usize,
@@ -47,7 +47,7 @@ pub(crate) struct Limits {
 
 /// Waiting requests of all back ends.
 pub(crate) struct Activator {
-    limits: Limits,
+    limits: QueueLimits,
     bytes: Arc<Budget>,
     waiting: Mutex<BTreeMap<BackendName, BTreeMap<String, Load>>>,
     tables: Arc<ArcSwap<Tables>>,
@@ -70,7 +70,7 @@ struct Ticket<'a> {
 }
 
 /// A waiting request, as far as waiting needs it.
-pub(super) struct Waiting<'a> {
+pub(super) struct QueueEntry<'a> {
     pub(super) head: &'a Parts,
     pub(super) upload: &'a mut Upload,
     /// The socket in whose table the route is.
@@ -90,7 +90,7 @@ pub struct QueueSample {
     pub value: usize,
 }
 
-impl Default for Limits {
+impl Default for QueueLimits {
     fn default() -> Self {
         Self {
             requests: 1024,
@@ -105,7 +105,11 @@ impl Default for Limits {
 // === impl Activator ===
 
 impl Activator {
-    pub(crate) fn new(tables: Arc<ArcSwap<Tables>>, limits: Limits, shutdown: CancellationToken) -> Self {
+    pub(crate) fn new(
+        tables: Arc<ArcSwap<Tables>>,
+        limits: QueueLimits,
+        shutdown: CancellationToken,
+    ) -> Self {
         let bytes = Budget::new(limits.bytes);
         Self { limits, bytes, waiting: Mutex::default(), tables, shutdown }
     }
@@ -115,7 +119,7 @@ impl Activator {
     pub(super) async fn wait(
         &self,
         found: RouteMatch,
-        mut waiting: Waiting<'_>,
+        mut waiting: QueueEntry<'_>,
     ) -> Result<(RouteMatch, bool), Box<Response<ProxyBody>>> {
         let Some(idle) = found.idle(waiting.pick) else { return Ok((found, false)) };
         let Some(mut ticket) = self.enter(&idle) else {
@@ -136,10 +140,10 @@ impl Activator {
     /// Waits for an endpoint. The whole body is read first, because only then does hyper notice that a client goes away.
     async fn endpoint(
         &self,
-        waiting: &mut Waiting<'_>,
+        waiting: &mut QueueEntry<'_>,
         ticket: &mut Ticket<'_>,
     ) -> Result<RouteMatch, Box<Response<ProxyBody>>> {
-        let Waiting { head, upload, socket, pick } = waiting;
+        let QueueEntry { head, upload, socket, pick } = waiting;
         if let Err(error) = upload.charge(&self.bytes).and(upload.read().await) {
             if matches!(error, UploadError::Full) {
                 upload.discard().await;

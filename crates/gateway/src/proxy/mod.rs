@@ -24,13 +24,13 @@ use longboat_accept::{Budget, Guard, ProtocolSwitch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-pub use self::{activator::QueueSample, authorize::KeyReport};
 use self::{
-    activator::Waiting, answer::refuse, inference::Pickers, mirror::Mirrors, redirect::redirected,
+    activator::QueueEntry, answer::refuse, inference::Pickers, mirror::Mirrors, redirect::redirected,
     root::Root, upgrade::Upgrade, upload::Upload, upstream::Upstream,
 };
+pub use self::{activator::QueueSample, authorize::KeyReport};
 pub(crate) use self::{
-    activator::{Activator, Limits},
+    activator::{Activator, QueueLimits},
     authorize::Accounts,
     body::ProxyBody,
 };
@@ -102,7 +102,7 @@ impl Proxy {
     ) -> Self {
         let upstream = Arc::new(Upstream::new());
         Self {
-            activator: Arc::new(Activator::new(tables.clone(), Limits::default(), shutdown.clone())),
+            activator: Arc::new(Activator::new(tables.clone(), QueueLimits::default(), shutdown.clone())),
             accounts: Arc::default(),
             tables,
             guard,
@@ -193,7 +193,7 @@ impl Proxy {
                 Err(response) => return *response,
             },
         };
-        let waiting = Waiting { head: &head, upload: &mut upload, socket, pick };
+        let waiting = QueueEntry { head: &head, upload: &mut upload, socket, pick };
         let begun = within(deadline, self.activator.wait(found, waiting)).await;
         let (found, has_waited) = match begun {
             Some(Ok(begun)) => begun,

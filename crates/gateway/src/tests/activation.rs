@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     QueueSample, ScaleTarget,
-    proxy::{Activator, Limits},
+    proxy::{Activator, QueueLimits},
 };
 
 const QUEUE_SIZE: &str = "llm_d_epp_flow_control_queue_size";
@@ -34,12 +34,12 @@ fn objects(port: u16, endpoint: Option<SocketAddr>, least: i32) -> Vec<Value> {
 }
 
 /// A gateway with these limits and no endpoint.
-async fn idle(limits: Limits) -> Bench {
+async fn idle(limits: QueueLimits) -> Bench {
     Bench::start_with(false, |port| objects(port, None, 0), limits).await
 }
 
-fn limits() -> Limits {
-    Limits::default()
+fn limits() -> QueueLimits {
+    QueueLimits::default()
 }
 
 fn size(samples: &[QueueSample]) -> Vec<(Option<&str>, usize)> {
@@ -95,18 +95,18 @@ async fn a_request_waits_until_the_first_endpoint_answers_it() {
 async fn number_bytes_and_time_of_waiting_requests_are_bounded() {
     let refused =
         |answer: reqwest::Response| (answer.status().as_u16(), answer.headers().get("retry-after").is_some());
-    let bench = idle(Limits { requests_per_backend: 1, ..limits() }).await;
+    let bench = idle(QueueLimits { requests_per_backend: 1, ..limits() }).await;
     let first = tokio::spawn(post(&bench, "m").send());
     until(&bench.activator, &[(Some("m"), 1)]).await;
     assert_eq!(refused(post(&bench, "m").send().await.unwrap()), (503, true));
     bench.shutdown.cancel();
     assert_eq!(refused(first.await.unwrap().unwrap()), (503, true), "the gateway ends");
 
-    let bench = idle(Limits { bytes: 8, ..limits() }).await;
+    let bench = idle(QueueLimits { bytes: 8, ..limits() }).await;
     assert_eq!(refused(post(&bench, "m").send().await.unwrap()), (503, true));
     until(&bench.activator, &[(None, 0)]).await;
 
-    let bench = idle(Limits { time: Duration::from_millis(50), ..limits() }).await;
+    let bench = idle(QueueLimits { time: Duration::from_millis(50), ..limits() }).await;
     assert_eq!(refused(post(&bench, "m").send().await.unwrap()), (503, true));
     until(&bench.activator, &[(None, 0)]).await;
 }

@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 use super::*;
 use crate::{
     Guard,
-    proxy::{Accounts, Activator, Limits, Proxy},
+    proxy::{Accounts, Activator, Proxy, QueueLimits},
     route::Tables,
     server,
 };
@@ -51,13 +51,13 @@ pub(super) fn tables(socket: SocketAddr, objects: Vec<Value>) -> Tables {
 impl Bench {
     /// Starts a gateway. `objects` gets its port.
     pub(super) async fn start(tls: bool, objects: impl FnOnce(u16) -> Vec<Value>) -> Self {
-        Self::start_with(tls, objects, Limits::default()).await
+        Self::start_with(tls, objects, QueueLimits::default()).await
     }
 
     pub(super) async fn start_with(
         tls: bool,
         objects: impl FnOnce(u16) -> Vec<Value>,
-        limits: Limits,
+        limits: QueueLimits,
     ) -> Self {
         longboat_tls::install_default_provider();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

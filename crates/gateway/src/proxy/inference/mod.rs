@@ -35,7 +35,7 @@ const UNAVAILABLE: i32 = 14;
 const UNAVAILABLE_STATUS: u16 = 503;
 
 /// How long to wait before a picker that knows no endpoint is asked again.
-const ASK_AGAIN: Duration = Duration::from_millis(50);
+const PICKER_RETRY_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The pickers of this process, and one connection to each other picker.
 pub(crate) struct Pickers {
@@ -115,7 +115,7 @@ impl Pickers {
                     if immediate.status == UNAVAILABLE_STATUS
                         && patience.is_some_and(|end| Instant::now() < end) =>
                 {
-                    tokio::time::sleep(ASK_AGAIN).await;
+                    tokio::time::sleep(PICKER_RETRY_INTERVAL).await;
                 }
                 decided => break decided,
             }
