@@ -181,7 +181,7 @@ mod tests {
         let second = Duration::from_secs(1);
         let frames = futures::stream::unfold(0, move |count| async move {
             tokio::time::sleep(second * if count < 5 { 9 } else { 11 }).await;
-            Some((Ok(Frame::data(Bytes::from_static(b"x"))), count + 1))
+            Some((Ok::<_, BodyError>(Frame::data(Bytes::from_static(b"x"))), count + 1))
         });
         let mut body = ProxyBody::stream(Box::pin(frames)).idle(10 * second);
         for _ in 0..5 {
