@@ -210,6 +210,7 @@ mod tests {
             // Prometheus would add these labels.
             ("sum(vllm:num_requests_running{job=\"kserve\", service=\"x\"})", 18.0),
             ("sum(vllm:num_requests_waiting) or vector(0)", 0.0),
+            ("(sum(absent{pool=\"p\"}) or vector(0)) + (sum(vllm:num_requests_running) or vector(0))", 18.0),
         ] {
             assert_eq!(ask(query, &history), Ok(Some(wanted)), "{query}");
         }
