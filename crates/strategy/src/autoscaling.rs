@@ -59,6 +59,7 @@ fn metrics(version: Autoscaler, spec: &Value) -> Value {
     }
 }
 
+/// Checks the bounds, as an API server with the feature gate `HPAScaleToZero` does.
 fn replicas(spec: &Value, to_zero: bool, causes: &mut Vec<Cause>) {
     let most = spec["maxReplicas"].as_i64().unwrap_or(0);
     let least = spec["minReplicas"].as_i64();
@@ -69,9 +70,8 @@ fn replicas(spec: &Value, to_zero: bool, causes: &mut Vec<Cause>) {
                 "must specify at least one Object or External metric to support scaling to zero replicas",
             ));
         }
-        causes.push(Cause::invalid("spec.minReplicas", &json!(0), "must be greater than or equal to 1"));
     } else if let Some(least) = least.filter(|least| *least < 0) {
-        causes.push(Cause::invalid("spec.minReplicas", &json!(least), "must be greater than or equal to 1"));
+        causes.push(Cause::invalid("spec.minReplicas", &json!(least), "must be greater than or equal to 0"));
     }
     if most < 1 {
         causes.push(Cause::invalid("spec.maxReplicas", &json!(most), "must be greater than 0"));
