@@ -195,6 +195,13 @@ impl Admission {
         }
         // Other APIs report the usage of a stream without being asked.
         let asks = head.uri.path().ends_with("/completions");
+        if asks && let Err(error) = &completion {
+            // The engine may read a body that the gateway cannot, and would report no usage.
+            let message = format!("the request body is not the JSON of a completion: {error}");
+            let error =
+                ApiError { kind: "invalid_request_error", message: &message, param: None, code: None };
+            return Err(Box::new(error.response(StatusCode::BAD_REQUEST)));
+        }
         if let Some(body) =
             completion.ok().filter(|completion| completion.stream && asks).and_then(|it| it.with_usage())
         {

@@ -122,6 +122,13 @@ async fn a_stream_is_counted_and_the_client_sees_what_it_has_asked_for() {
     let with_usage = keyed.ask(Some(FIRST), &asked).await.text().await.unwrap();
     assert!(with_usage.contains("\"completion_tokens\":5"), "{with_usage}");
     keyed.counted(10).await;
+    // Of two fields with one name the engine takes the last, and the gateway cannot change it.
+    let client = reqwest::Client::builder().no_proxy().build().unwrap();
+    let twice = client
+        .post(format!("http://{}/v1/completions", keyed.bench.socket))
+        .bearer_auth(FIRST)
+        .body(r#"{"model": "m", "prompt": "hello", "stream": false, "stream": true}"#);
+    assert_eq!(twice.send().await.unwrap().status(), 400);
     // A client that goes away in the middle frees its place.
     drop(keyed.ask(Some(FIRST), &json!({"stream": true, "max_tokens": 2000})).await);
     for _ in 0..2000 {
