@@ -37,8 +37,8 @@ pub(crate) struct Engine {
     released: Notify,
     waiting: AtomicUsize,
     running: AtomicUsize,
-    /// Prompts in chunks are computed one after the other, in the order of their arrival.
-    chunks: Semaphore,
+    /// Prompts in chunks are computed one after the other, in the order of their arrival. The value is the end of the last one.
+    chunks: tokio::sync::Mutex<Option<Instant>>,
     /// The running requests that generate tokens.
     decoding: AtomicUsize,
     /// The tokens of a prompt in the forward pass of this moment, if prompts are computed in chunks.
@@ -55,6 +55,8 @@ pub(crate) struct RunningRequest {
     held: RequestBlocks,
     prompt_tokens: usize,
     admitted: Instant,
+    /// The end of the time that was spent so far. `None` before the first part of it.
+    due: Mutex<Option<Instant>>,
     is_decoding: AtomicBool,
     _slot: OwnedSemaphorePermit,
 }
@@ -75,7 +77,7 @@ impl Engine {
             released: Notify::new(),
             waiting: AtomicUsize::new(0),
             running: AtomicUsize::new(0),
-            chunks: Semaphore::new(1),
+            chunks: tokio::sync::Mutex::new(None),
             decoding: AtomicUsize::new(0),
             chunk_tokens: AtomicUsize::new(0),
             args,
@@ -122,6 +124,7 @@ impl Engine {
             held,
             prompt_tokens: prompt.len(),
             admitted: Instant::now(),
+            due: Mutex::new(None),
             is_decoding: AtomicBool::new(false),
             _slot: slot,
         })
@@ -238,16 +241,19 @@ impl RunningRequest {
     /// Computes a prompt in chunks, after the prompts that came before it. Each chunk shares its forward pass with the answers.
     async fn prefill_in_chunks(&self, uncached: usize) {
         let engine = &self.engine;
-        // The semaphore is never closed, and it is fair.
-        let _turn = engine.chunks.acquire().await;
+        let arrived = Instant::now();
+        // The lock is fair.
+        let mut end = engine.chunks.lock().await;
+        *self.due.lock() = Some(end.map_or(arrived, |end| end.max(arrived)));
         self.spend(engine.args.timing.first_token).await;
         let mut left = uncached;
         while left > 0 {
             let batch = engine.batch();
             let chunk = engine.args.timing.chunk(batch, left);
             let _visible = Count::add(&engine.chunk_tokens, chunk);
-            sleep(engine.args.timing.step(batch, chunk)).await;
+            self.sleep(engine.args.timing.step(batch, chunk)).await;
             left -= chunk;
+            *end = *self.due.lock();
         }
     }
 
@@ -273,7 +279,7 @@ impl RunningRequest {
             tokio::task::yield_now().await;
         }
         let chunk = self.engine.chunk_tokens.load(Ordering::Relaxed);
-        sleep(timing.step(self.engine.batch(), chunk)).await;
+        self.sleep(timing.step(self.engine.batch(), chunk)).await;
         self.engine.metrics.between_tokens.observe(before.elapsed().as_secs_f64());
     }
 
@@ -284,14 +290,18 @@ impl RunningRequest {
 
     async fn spend(&self, time: Duration) {
         let engine = &self.engine;
-        sleep(time.mul_f64(engine.args.timing.slowdown(engine.batch()))).await;
+        self.sleep(time.mul_f64(engine.args.timing.slowdown(engine.batch()))).await;
     }
-}
 
-/// Sleeps, unless there is no time to spend: the runtime's timer rounds up to a millisecond.
-async fn sleep(time: Duration) {
-    if !time.is_zero() {
-        tokio::time::sleep(time).await;
+    /// Sleeps until this time has passed since the end of the last sleep. An accelerator computes the next token while the
+    /// last one is sent, so neither a slow client nor a busy machine nor the rounding of the runtime's timer, which is up to a
+    /// millisecond, adds to every token.
+    async fn sleep(&self, time: Duration) {
+        if !time.is_zero() {
+            let due = self.due.lock().unwrap_or_else(Instant::now) + time;
+            *self.due.lock() = Some(due);
+            tokio::time::sleep_until(due).await;
+        }
     }
 }
 
@@ -343,6 +353,19 @@ mod tests {
             running.prefill().await;
             assert_eq!(before.elapsed().as_millis(), expected);
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_slow_client_does_not_slow_the_engine_down() {
+        let engine = engine(&["--inter-token-latency", "10ms", "--time-to-first-token", "10ms"]);
+        let running = engine.admit(&[1], 11, Caches::default()).await.unwrap();
+        let before = Instant::now();
+        running.prefill().await;
+        for _ in 0..10 {
+            tokio::time::sleep(Duration::from_millis(4)).await;
+            running.decode().await;
+        }
+        assert_eq!(before.elapsed().as_millis(), 110);
     }
 
     #[tokio::test(start_paused = true)]
