@@ -12,9 +12,10 @@ use serde_json::Value;
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 /// Crates with pure functions only.
-const PURE: [&str; 18] = [
+const PURE: [&str; 19] = [
     "longboat-admission",
     "longboat-api",
+    "longboat-autoscale",
     "longboat-engine-model",
     "longboat-install",
     "longboat-key",

@@ -16,13 +16,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client, Resource, ResourceExt};
 use longboat_api::foreign::leaderworkerset::LeaderWorkerSet;
+use longboat_autoscale::{History, MetricTarget, Query, Recommendations, Sample, Scale, absent};
 use serde_json::json;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::query::{History, Query, Sample};
-use super::recommendation::{MetricTarget, Recommendations};
-use super::{QueueMetrics, Scale, Target, metrics};
+use super::{QueueMetrics, Target, metrics};
 use crate::controllers::queue::{self, Key, Reconcile};
 use crate::controllers::{Caches, key_of, now, triggers};
 use crate::events::{Component, Recorder, Severity, reference};
@@ -35,6 +34,8 @@ struct Autoscalers {
     caches: Caches,
     queue: QueueMetrics,
     recorder: Recorder,
+    /// Where the clock of the recommendations begins.
+    begun: Instant,
     recommendations: HashMap<Key, Recommendations>,
 }
 
@@ -60,7 +61,14 @@ pub(in crate::controllers) async fn run(
     };
     // Without the targets in the cache, every autoscaler would report that its target is missing.
     caches.deployments.ready().await;
-    let autoscalers = Autoscalers { client, caches, queue, recorder, recommendations: HashMap::new() };
+    let autoscalers = Autoscalers {
+        client,
+        caches,
+        queue,
+        recorder,
+        begun: Instant::now(),
+        recommendations: HashMap::new(),
+    };
     let changes = stream::select(own, stream::select(deployments, sets));
     Box::pin(queue::run(autoscalers, changes, cancel)).await;
 }
@@ -112,7 +120,7 @@ impl Reconcile for Autoscalers {
                             replicas,
                             scale.wanted,
                             spec.behavior.as_ref(),
-                            Instant::now(),
+                            self.begun.elapsed(),
                         )
                     }
                     _ => scale.wanted,
@@ -214,9 +222,9 @@ impl Autoscalers {
             reading = metrics::read(&self.caches, &self.queue, target, &[name]).await.map_err(failed)?;
         }
         let mut history = History::default();
-        history.add(Instant::now(), reading, Duration::ZERO);
+        history.add(Duration::ZERO, reading, Duration::ZERO);
         let value = query.evaluate(&history).map_err(|error| failed(error.to_string()))?;
-        let value = value.or_else(|| metrics::absent(&query, goal, scale));
+        let value = value.or_else(|| absent(&query, goal, scale));
         let value = value.ok_or_else(|| {
             failed(format!(
                 "no pod of the service has it; the annotation longboat.dev/metric.{name} can give it a value"

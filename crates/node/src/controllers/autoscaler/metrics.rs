@@ -9,10 +9,9 @@ use futures::future::join_all;
 use k8s_openapi::api::core::v1::{Container, Pod};
 use kube::ResourceExt;
 use longboat_api::labels::{NAME, PART_OF, PART_OF_VALUE};
+use longboat_autoscale::{Labels, Sample};
 
-use super::query::{Labels, Query, Sample};
-use super::recommendation::MetricTarget;
-use super::{QueueMetrics, Scale, Target};
+use super::{QueueMetrics, Target};
 use crate::controllers::{Caches, ready_since, selector};
 use crate::probe::{http, port_number};
 
@@ -24,8 +23,6 @@ const MAX_PAGE: usize = 4 << 20;
 const MAX_PODS: usize = 64;
 /// The most series that are read from a page.
 const MAX_SERIES: usize = 4096;
-/// The metric of the Workload Variant Autoscaler: how many replicas it wants.
-const DESIRED: &str = "wva_desired_replicas";
 /// The beginning of an annotation that gives a metric its value: `longboat.dev/metric.NAME`.
 const METRIC_ANNOTATION_PREFIX: &str = "longboat.dev/metric.";
 
@@ -82,12 +79,6 @@ pub(super) fn given(annotations: &BTreeMap<String, String>) -> impl Iterator<Ite
         Some(Sample { name, labels: Labels::new(), value })
     });
     all.filter(|sample| sample.value.is_finite())
-}
-
-/// The result of a query for a metric of the Workload Variant Autoscaler, if no series has it. The autoscaler does not run
-/// here, so it wants what there is.
-pub(super) fn absent(query: &Query, goal: MetricTarget, scale: Scale) -> Option<f64> {
-    query.names().contains(&DESIRED).then(|| goal.neutral(scale))
 }
 
 /// The ready pods of the service to which the target belongs; without one, the pods of the target.

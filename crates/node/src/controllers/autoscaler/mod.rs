@@ -1,15 +1,12 @@
 //! Autoscalers. Their metrics come from the service's own pods, because there is no Prometheus and no metrics API.
-//!
-//! Kubernetes: pkg/controller/podautoscaler; KEDA: pkg/scaling.
+//! The formulas are those of `longboat-autoscale`.
 
 mod horizontal;
 mod metrics;
-mod query;
 mod queue_metrics;
-mod recommendation;
 mod scaled_object;
 
-pub use query::Sample;
+pub use longboat_autoscale::Sample;
 pub use queue_metrics::QueueMetrics;
 
 pub(super) use horizontal::run as run_horizontal;
@@ -19,6 +16,7 @@ use k8s_openapi::api::apps::v1::{Deployment, DeploymentStatus};
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
 use longboat_api::foreign::leaderworkerset::LeaderWorkerSet;
+use longboat_autoscale::Scale;
 use serde_json::json;
 
 use super::Caches;
@@ -29,17 +27,6 @@ struct Target {
     namespace: String,
     kind: String,
     name: String,
-}
-
-/// The replicas of a workload.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Scale {
-    /// The desired number.
-    wanted: i32,
-    /// The current number.
-    current: i32,
-    /// The number of ready ones.
-    ready: i32,
 }
 
 // === impl Target ===

@@ -3,10 +3,8 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use crate::scale::Scale;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscalerBehavior;
-use tokio::time::Instant;
-
-use super::Scale;
 
 /// A metric this close to its target changes nothing.
 const TOLERANCE: f64 = 0.1;
@@ -17,7 +15,7 @@ const MAX_RECOMMENDATIONS: usize = 1024;
 
 /// What a metric should be.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum MetricTarget {
+pub enum MetricTarget {
     /// The value of the metric.
     Value(f64),
     /// The value divided by the number of replicas.
@@ -28,7 +26,7 @@ pub(super) enum MetricTarget {
 
 impl MetricTarget {
     /// Returns the replicas for which a metric with this value would be as wanted.
-    pub(super) fn replicas(self, value: f64, scale: Scale) -> i32 {
+    pub fn replicas(self, value: f64, scale: Scale) -> i32 {
         let (now, ratio, wanted) = match self {
             // There is nothing to multiply, so the ratio itself is the number.
             Self::Value(target) if scale.wanted == 0 => (0, f64::INFINITY, value / target),
@@ -46,7 +44,7 @@ impl MetricTarget {
     }
 
     /// The value at which nothing would change.
-    pub(super) fn neutral(self, scale: Scale) -> f64 {
+    pub fn neutral(self, scale: Scale) -> f64 {
         match self {
             Self::Value(target) => target,
             Self::Average(target) => target * f64::from(scale.wanted),
@@ -56,19 +54,19 @@ impl MetricTarget {
 
 /// The recommendations of the last minutes.
 #[derive(Debug, Default)]
-pub(super) struct Recommendations(VecDeque<(Instant, i32)>);
+pub struct Recommendations(VecDeque<(Duration, i32)>);
 
 // === impl Recommendations ===
 
 impl Recommendations {
     /// Adds a recommendation. Returns the one to follow: within the window for scaling up the lowest, within the window for
-    /// scaling down the highest.
-    pub(super) fn stabilize(
+    /// scaling down the highest. `now` counts from any moment that stays the same.
+    pub fn stabilize(
         &mut self,
         recommended: i32,
         current: i32,
         behavior: Option<&HorizontalPodAutoscalerBehavior>,
-        now: Instant,
+        now: Duration,
     ) -> i32 {
         let rules = |up: bool| {
             let behavior = behavior?;
@@ -82,7 +80,7 @@ impl Recommendations {
         let is_disabled =
             |up: bool| rules(up).is_some_and(|rules| rules.select_policy.as_deref() == Some("Disabled"));
         let (up, down) = (window(true), window(false));
-        let since = |at: Instant| now.saturating_duration_since(at);
+        let since = |at: Duration| now.saturating_sub(at);
         self.0.push_back((now, recommended));
         while self.0.len() > MAX_RECOMMENDATIONS
             || self.0.front().is_some_and(|(at, _)| since(*at) > up.max(down))
@@ -138,8 +136,7 @@ mod tests {
 
     #[test]
     fn scaling_up_is_immediate_and_scaling_down_waits_for_its_window() {
-        let start = Instant::now();
-        let at = |second| start + Duration::from_secs(second);
+        let at = Duration::from_secs;
         let mut recommendations = Recommendations::default();
         assert_eq!(recommendations.stabilize(3, 1, None, at(0)), 3);
         assert_eq!(recommendations.stabilize(1, 3, None, at(10)), 3);

@@ -3,42 +3,38 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use tokio::time::Instant;
-
 use super::{Aggregation, Expression, Grouping, Operator, QueryError, Selector, Value};
 
 /// The most readings that are kept. The oldest are dropped first.
 const MAX_READINGS: usize = 512;
 
-pub(in crate::controllers::autoscaler) type Labels = BTreeMap<String, String>;
+/// The labels of a series.
+pub type Labels = BTreeMap<String, String>;
 
 /// A series at one moment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sample {
-    /// Name of the metric.
+    /// The name of the metric.
     pub name: String,
     /// Its labels.
-    pub labels: BTreeMap<String, String>,
-    /// Its value.
+    pub labels: Labels,
+    /// The value at this moment.
     pub value: f64,
 }
 
-/// The readings of the last minutes, the newest last.
+/// The readings of the last minutes, the newest last. Their times count from any moment that stays the same.
 #[derive(Debug, Default)]
-pub(in crate::controllers::autoscaler) struct History(VecDeque<(Instant, Vec<Sample>)>);
+pub struct History(VecDeque<(Duration, Vec<Sample>)>);
 
 // === impl History ===
 
 impl History {
     /// Adds a reading, and drops those that are older than `window`.
-    pub(in crate::controllers::autoscaler) fn add(
-        &mut self,
-        now: Instant,
-        reading: Vec<Sample>,
-        window: Duration,
-    ) {
+    pub fn add(&mut self, now: Duration, reading: Vec<Sample>, window: Duration) {
         self.0.push_back((now, reading));
-        while self.0.len() > MAX_READINGS || self.0.front().is_some_and(|(at, _)| now - *at > window) {
+        while self.0.len() > MAX_READINGS
+            || self.0.front().is_some_and(|(at, _)| now.saturating_sub(*at) > window)
+        {
             self.0.pop_front();
         }
     }
@@ -126,8 +122,8 @@ fn select<'a>(selector: &'a Selector, reading: &'a [Sample]) -> impl Iterator<It
 /// How much each counter has grown within the window. A counter that became smaller began again at zero.
 fn growth(selector: &Selector, window: Duration, per_second: bool, history: &History) -> Vec<Series> {
     let Some((now, _)) = history.0.back() else { return Vec::new() };
-    let within = history.0.iter().filter(|(at, _)| *now - *at <= window);
-    let mut points: BTreeMap<&Labels, Vec<(Instant, f64)>> = BTreeMap::new();
+    let within = history.0.iter().filter(|(at, _)| now.saturating_sub(*at) <= window);
+    let mut points: BTreeMap<&Labels, Vec<(Duration, f64)>> = BTreeMap::new();
     for (at, reading) in within {
         for sample in select(selector, reading) {
             points.entry(&sample.labels).or_default().push((*at, sample.value));
@@ -190,7 +186,7 @@ mod tests {
             )
         });
         let mut history = History::default();
-        history.add(Instant::now(), reading.collect(), Duration::ZERO);
+        history.add(Duration::ZERO, reading.collect(), Duration::ZERO);
         history
     }
 
@@ -198,8 +194,8 @@ mod tests {
         Query::parse(query).and_then(|query| query.evaluate(history))
     }
 
-    #[tokio::test]
-    async fn gauges_are_selected_aggregated_and_calculated_with() {
+    #[test]
+    fn gauges_are_selected_aggregated_and_calculated_with() {
         let history = running(&[("a-1", 3.0), ("a-2", 5.0), ("b-1", 10.0)]);
         for (query, wanted) in [
             ("avg(vllm:num_requests_running)", 6.0),
@@ -218,18 +214,17 @@ mod tests {
         assert_eq!(ask("vllm:num_requests_running", &history), Err(QueryError::SeveralSeries(3)));
     }
 
-    #[tokio::test]
-    async fn rates_come_from_the_readings_of_the_window_and_survive_a_restart() {
-        let start = Instant::now();
+    #[test]
+    fn rates_come_from_the_readings_of_the_window_and_survive_a_restart() {
         let mut history = History::default();
         for (second, value) in [(0, 100.0), (10, 120.0), (20, 5.0), (30, 25.0)] {
             let reading = vec![sample("requests_total", &[("pod", "a")], value)];
-            history.add(start + Duration::from_secs(second), reading, Duration::from_mins(1));
+            history.add(Duration::from_secs(second), reading, Duration::from_mins(1));
         }
         assert_eq!(ask("sum(rate(requests_total[20s]))", &history), Ok(Some(25.0 / 20.0)));
         assert_eq!(ask("sum(increase(requests_total[1m]))", &history), Ok(Some(45.0)));
         assert_eq!(ask("sum(rate(requests_total[5s]))", &history), Ok(None), "one reading has no rate");
-        history.add(start + Duration::from_mins(2), Vec::new(), Duration::from_mins(1));
+        history.add(Duration::from_mins(2), Vec::new(), Duration::from_mins(1));
         assert_eq!(history.0.len(), 1);
     }
 

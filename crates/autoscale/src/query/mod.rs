@@ -4,8 +4,7 @@
 mod evaluate;
 mod parse;
 
-pub use evaluate::Sample;
-pub(super) use evaluate::{History, Labels};
+pub use evaluate::{History, Labels, Sample};
 
 use std::time::Duration;
 
@@ -13,17 +12,22 @@ use regex::Regex;
 
 /// A parsed query.
 #[derive(Debug, Clone)]
-pub(super) struct Query(Expression);
+pub struct Query(Expression);
 
 /// Why a query cannot be parsed or has no single number.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(super) enum QueryError {
+pub enum QueryError {
     /// The query is not in the supported part of the language.
     #[error(
         "cannot evaluate the query at character {at}: expected {expected}; supported are selectors, rate, increase, sum, \
          avg, min, max, count, vector, arithmetic and `or`"
     )]
-    Syntax { at: usize, expected: &'static str },
+    Syntax {
+        /// The character, from 1.
+        at: usize,
+        /// What should stand there.
+        expected: &'static str,
+    },
     /// The query nests deeper than [`parse::MAX_DEPTH`], or is longer than [`parse::MAX_LENGTH`].
     #[error("the query is too long or too deeply nested")]
     TooLarge,
@@ -101,12 +105,13 @@ enum Value {
 // === impl Query ===
 
 impl Query {
-    pub(super) fn parse(text: &str) -> Result<Self, QueryError> {
+    /// Parses a query.
+    pub fn parse(text: &str) -> Result<Self, QueryError> {
         parse::query(text).map(Self)
     }
 
     /// The sum of the series that have this name and these labels.
-    pub(super) fn sum_of<'a>(name: &str, labels: impl IntoIterator<Item = (&'a String, &'a String)>) -> Self {
+    pub fn sum_of<'a>(name: &str, labels: impl IntoIterator<Item = (&'a String, &'a String)>) -> Self {
         let matchers = labels.into_iter().map(|(label, value)| Matcher {
             label: label.clone(),
             value: Value::Equal(value.clone()),
@@ -118,21 +123,21 @@ impl Query {
     }
 
     /// The names of the metrics that the query reads.
-    pub(super) fn names(&self) -> Vec<&str> {
+    pub fn names(&self) -> Vec<&str> {
         let mut names = Vec::new();
         self.0.each_selector(&mut |selector, _| names.push(selector.name.as_str()));
         names
     }
 
     /// The longest window of the query.
-    pub(super) fn window(&self) -> Duration {
+    pub fn window(&self) -> Duration {
         let mut longest = Duration::ZERO;
         self.0.each_selector(&mut |_, window| longest = longest.max(window));
         longest
     }
 
     /// Returns the number that the query yields now, or `None` if no series matches.
-    pub(super) fn evaluate(&self, history: &History) -> Result<Option<f64>, QueryError> {
+    pub fn evaluate(&self, history: &History) -> Result<Option<f64>, QueryError> {
         evaluate::single(&self.0, history)
     }
 }

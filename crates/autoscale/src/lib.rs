@@ -1,0 +1,28 @@
+//! How many replicas metrics ask for: the formulas of HorizontalPodAutoscalers and of KEDA, and the part of Prometheus' query
+//! language that their triggers use.
+//!
+//! Two programs share it: local mode scales pods by it, and `longboat simulate` scales endpoints by it in virtual time. There is no
+//! clock here: callers pass times, which count from any moment that stays the same.
+//!
+//! Kubernetes: pkg/controller/podautoscaler; KEDA: pkg/scaling.
+
+mod keda;
+mod query;
+mod recommendation;
+mod scale;
+
+pub use keda::{
+    DEFAULT_MAX_REPLICAS, DEFAULT_MIN_REPLICAS, Demand, ScaledObjectState, Trigger, polling_interval,
+};
+pub use query::{History, Labels, Query, QueryError, Sample};
+pub use recommendation::{MetricTarget, Recommendations};
+pub use scale::Scale;
+
+/// The metric of the Workload Variant Autoscaler: how many replicas it wants.
+pub const DESIRED_REPLICAS: &str = "wva_desired_replicas";
+
+/// The result of a query for a metric of the Workload Variant Autoscaler, if no series has it. The autoscaler does not run
+/// here, so it wants what there is.
+pub fn absent(query: &Query, target: MetricTarget, scale: Scale) -> Option<f64> {
+    query.names().contains(&DESIRED_REPLICAS).then(|| target.neutral(scale))
+}
