@@ -66,7 +66,8 @@ def send(url, body, output, length, at, results):
         results.append(None)
         return
     details = (usage or {}).get("prompt_tokens_details") or {}
-    results.append((first - sent, (last - first) / max(output - 1, 1), last - sent, length, details.get("cached_tokens") or 0))
+    results.append((first - sent, (last - first) / max(output - 1, 1), last - sent, length, details.get("cached_tokens") or 0,
+                    output))
 
 
 def quantile(values, share):
@@ -74,9 +75,9 @@ def quantile(values, share):
     return values[min(len(values) - 1, int(len(values) * share))] * 1000
 
 
-def main():
-    url, model, trace = urllib.parse.urlsplit(sys.argv[1].rstrip("/")), sys.argv[2], sys.argv[3]
-    speed = float(sys.argv[4]) if len(sys.argv) > 4 else 1.0
+def replay(address, model, trace, speed=1.0):
+    """Sends the trace. Returns what the clients saw: times in milliseconds, and shares."""
+    url = urllib.parse.urlsplit(address.rstrip("/"))
     with open(trace) as lines:
         requests = [json.loads(line) for line in lines]
     prepared = []
@@ -94,11 +95,22 @@ def main():
     for thread in threads:
         thread.join()
     good = [result for result in results if result]
-    print(f"{len(good)} of {len(results)} answered")
+    measured = {"requests": len(results), "answered": len(good)}
     for name, place in (("ttft", 0), ("itl", 1), ("e2e", 2)):
-        values = [result[place] for result in good]
-        print(f"{name}: " + " ".join(f"p{int(share * 100)} {quantile(values, share):.1f} ms" for share in (0.5, 0.9, 0.99)))
-    print(f"hit ratio: {sum(result[4] for result in good) / sum(result[3] for result in good):.3f}")
+        values = [result[place] for result in good if place != 1 or result[5] > 1]
+        measured[name] = {f"p{int(share * 100)}": quantile(values, share) for share in (0.5, 0.9, 0.99)}
+    measured["hit_ratio"] = sum(result[4] for result in good) / sum(result[3] for result in good)
+    return measured
 
 
-main()
+def main():
+    speed = float(sys.argv[4]) if len(sys.argv) > 4 else 1.0
+    measured = replay(sys.argv[1], sys.argv[2], sys.argv[3], speed)
+    print(f"{measured['answered']} of {measured['requests']} answered")
+    for name in ("ttft", "itl", "e2e"):
+        print(f"{name}: " + " ".join(f"{share} {value:.1f} ms" for share, value in measured[name].items()))
+    print(f"hit ratio: {measured['hit_ratio']:.3f}")
+
+
+if __name__ == "__main__":
+    main()
