@@ -121,6 +121,11 @@ impl Args {
         self.port
     }
 
+    /// The flags and words that have no effect.
+    pub fn ignored(&self) -> &[String] {
+        &self.ignored
+    }
+
     /// The numbers of the engine, with which its load can be computed without running it.
     pub fn parameters(&self) -> Parameters {
         Parameters {

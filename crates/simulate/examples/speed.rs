@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use longboat_engine_model::{Parameters, Timing};
 use longboat_simulate::{
-    Policy, PoolSettings, Role, Settings, Slo,
+    PickerSettings, Policy, PoolSettings, Role, Settings, Slo,
     generate::{self, Kind, Traffic},
     run,
 };
@@ -39,6 +39,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         event_delay: Duration::from_millis(5),
         slo: Slo::default(),
         explain_every: 0,
+        start_time: Duration::ZERO,
+        autoscaler: None,
+        pickers: PickerSettings::default(),
     };
     let policy =
         Policy { name: "speed".into(), config: CONFIG.into(), gates: Vec::new(), allow_experimental: false };

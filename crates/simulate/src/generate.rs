@@ -10,6 +10,12 @@ use rand::{Rng as _, SeedableRng as _, rngs::StdRng};
 
 use crate::trace::{MAX_TOKENS, Requests, Segment, TracePrompt, TraceRequest};
 
+/// The most tokens of a prompt or an answer, on average. Lengths have an exponential distribution, so nearly none is longer than
+/// [`MAX_LENGTH`].
+pub const MAX_MEAN_TOKENS: u64 = MAX_TOKENS / 64;
+/// The most tokens of a part of a prompt or of an answer.
+const MAX_LENGTH: u64 = MAX_TOKENS / 4;
+
 /// What the traffic is like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -158,7 +164,7 @@ impl Generator {
         reason = "a length"
     )]
     fn length(&mut self, mean: u64) -> u64 {
-        (self.exponential(mean as f64).ceil() as u64).clamp(1, MAX_TOKENS / 64)
+        (self.exponential(mean as f64).ceil() as u64).clamp(1, MAX_LENGTH)
     }
 
     #[expect(

@@ -1,4 +1,4 @@
-//! Readers of public traces: Mooncake's, Azure's and BurstGPT's.
+//! Readers of public traces (Mooncake's, Azure's and BurstGPT's) and of the picker's decisions.
 
 use std::io::BufRead;
 
@@ -23,6 +23,30 @@ pub enum TraceFormat {
     Azure,
     /// BurstGPT: a table with `Timestamp` in seconds, `Model`, `Request tokens` and `Response tokens`.
     BurstGpt,
+    /// The picker's decisions, as `/debug/decisions` answers them. They have no prompts, so no prompt shares a beginning.
+    Decisions,
+}
+
+/// An answer of `/debug/decisions`.
+#[derive(Debug, Deserialize)]
+struct Decisions {
+    /// The newest first.
+    decisions: Vec<DecisionRecord>,
+}
+
+#[derive(Debug, Deserialize)]
+struct DecisionRecord {
+    time: jiff::Timestamp,
+    #[serde(default)]
+    model: String,
+    response: Option<ResponseEnd>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ResponseEnd {
+    prompt_tokens: Option<u64>,
+    completion_tokens: Option<u64>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -51,7 +75,8 @@ impl TraceFormat {
     pub fn read<'a>(self, reader: impl BufRead + 'a) -> Requests<'a> {
         match self {
             Self::Jsonl => read(reader),
-            Self::Mooncake => numbered(reader, |_, text| mooncake(text).map(Some)),
+            Self::Mooncake => numbered(reader, |_, text| mooncake(text).map(|request| vec![request])),
+            Self::Decisions => numbered(reader, |_, text| decisions(text)),
             Self::Azure | Self::BurstGpt => {
                 let mut columns = None;
                 numbered(reader, move |_, text| {
@@ -59,9 +84,9 @@ impl TraceFormat {
                         text.trim_end().split(',').map(|field| field.trim().trim_matches('"')).collect();
                     let Some(columns) = &columns else {
                         columns = Some(self.columns(&fields)?);
-                        return Ok(None);
+                        return Ok(Vec::new());
                     };
-                    self.row(columns, &fields).map(Some)
+                    self.row(columns, &fields).map(|request| vec![request])
                 })
             }
         }
@@ -147,30 +172,48 @@ fn mooncake(text: &str) -> Result<(f64, TraceRequest), String> {
     Ok((line.timestamp, TraceRequest::new(std::time::Duration::ZERO, prompt, output)))
 }
 
-/// Reads a trace line by line, and sets the times from the first request on.
+/// Reads an answer of the picker. Decisions without a complete response are left out, because the length of the answer is not known.
+fn decisions(text: &str) -> Result<Vec<(f64, TraceRequest)>, String> {
+    let answer: Decisions = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    let complete = answer.decisions.into_iter().rev().filter_map(|record| {
+        let end = record.response?;
+        Some((record.time, record.model, end.prompt_tokens?, end.completion_tokens?))
+    });
+    let request = |(at, model, prompt, output): (jiff::Timestamp, String, u64, u64)| {
+        let prompt = TracePrompt::unshared(prompt);
+        let output = tokens("completionTokens", output)?.max(1);
+        let request = TraceRequest { model, ..TraceRequest::new(std::time::Duration::ZERO, prompt, output) };
+        Ok((at.as_duration().as_secs_f64() * 1000.0, request))
+    };
+    complete.map(request).collect()
+}
+
+/// Reads a trace line by line, each of which has any number of requests, and sets the times from the first request on.
 fn numbered<'a>(
     reader: impl BufRead + 'a,
-    mut parse: impl FnMut(u64, &str) -> Result<Option<(f64, TraceRequest)>, String> + 'a,
+    mut parse: impl FnMut(u64, &str) -> Result<Vec<(f64, TraceRequest)>, String> + 'a,
 ) -> Requests<'a> {
     let mut start = None;
     let mut last = f64::NEG_INFINITY;
-    let parsed = Lines::new(reader).filter_map(move |line| {
+    let parsed = Lines::new(reader).flat_map(move |line| {
         let (line, text) = match line {
             Ok(line) => line,
-            Err(error) => return Some(Err(error)),
+            Err(error) => return vec![Err(error)],
         };
         let form = |message| TraceError::Form { line, message };
-        let (at_ms, request) = match parse(line, &text) {
-            Ok(found) => found?,
-            Err(message) => return Some(Err(form(message))),
+        let found = match parse(line, &text) {
+            Ok(found) => found,
+            Err(message) => return vec![Err(form(message))],
         };
-        if at_ms < last {
-            return Some(Err(TraceError::Order { line, at_ms }));
-        }
-        last = at_ms;
-        let since = at_ms - *start.get_or_insert(at_ms);
-        let request = time(since).and_then(|at| TraceRequest { at, ..request }.checked());
-        Some(request.map_err(form))
+        let placed = found.into_iter().map(|(at_ms, request)| {
+            if at_ms < last {
+                return Err(TraceError::Order { line, at_ms });
+            }
+            last = at_ms;
+            let since = at_ms - *start.get_or_insert(at_ms);
+            time(since).and_then(|at| TraceRequest { at, ..request }.checked()).map_err(form)
+        });
+        placed.collect()
     });
     Box::new(until_error(parsed))
 }
@@ -214,6 +257,24 @@ mod tests {
         assert_eq!(numbers(&requests), [(0, 472, 18), (40_500, 1087, 230)]);
         assert_eq!((requests[1].model.as_str(), requests[1].session.as_deref()), ("GPT-4", Some("a")));
         assert_eq!(requests[0].session, None);
+    }
+
+    #[test]
+    fn decisions_with_a_complete_response_become_requests_from_the_oldest_on() {
+        let record = |second, response| {
+            format!(
+                "{{\"id\":\"r\",\"time\":\"2026-01-01T00:00:{second}Z\",\"model\":\"m\",\"micros\":5{response}}}"
+            )
+        };
+        let end = |prompt, output| {
+            format!(",\"response\":{{\"millis\":9,\"promptTokens\":{prompt},\"completionTokens\":{output}}}")
+        };
+        let records = [record("05.5", end(20, 3)), record("04", String::new()), record("03", end(10, 2))];
+        let text = format!("{{\"capacity\":100,\"decisions\":[{}]}}", records.join(","));
+        let requests = all(TraceFormat::Decisions, &text).unwrap();
+        assert_eq!(numbers(&requests), [(0, 10, 2), (2500, 20, 3)]);
+        assert_eq!(requests[0].model, "m");
+        assert!(all(TraceFormat::Decisions, "{\"capacity\":1}").unwrap_err().contains("decisions"));
     }
 
     #[test]

@@ -1,12 +1,13 @@
 //! What a pool of engines would do with traffic, in virtual time.
 //!
 //! The picker is the real one: [`longboat_scheduler`] with an `EndpointPickerConfig`, its flow control, and metrics as old as
-//! its scrapes make them. The engines are those of [`longboat_engine_model`], which the simulator uses too. A run reads one
+//! its scrapes make them. The autoscaler is the one of local mode (`longboat-autoscale`). The engines are those of [`longboat_engine_model`], which the simulator uses too. A run reads one
 //! request after the other, so its memory depends on the endpoints, their blocks and the requests in flight, and not on the
 //! length of the trace. The same trace, settings and seed give the same result.
 //!
 //! This crate opens no files, and has no clock. Randomness comes from the seed.
 
+mod autoscaler;
 mod chart;
 mod explain;
 pub mod generate;
@@ -18,11 +19,13 @@ mod report;
 mod run;
 pub mod sweep;
 pub mod trace;
+pub mod workload;
 
+pub use autoscaler::AutoscalerSettings;
 pub use explain::{advice, limit};
 pub use histogram::{Histogram, RELATIVE_ERROR};
 pub use pool::{PoolChange, PoolSettings, Role};
 pub use report::{
     Distribution, PluginShare, Recorder, Rejections, Report, RequestTimes, Series, Slo, WaitShares,
 };
-pub use run::{Policy, RunError, Settings, run};
+pub use run::{MAX_PICKERS, PickerSettings, Policy, RunError, Settings, Sharing, run};

@@ -95,6 +95,7 @@ pub fn html(title: &str, reports: &[Report], sentences: &[String]) -> String {
         ),
         ("Mean time to the first token (ms)", " s", over_time(|report| &report.series.ttft_ms)),
         ("Requests in flight", " s", over_time(|report| &report.series.in_flight)),
+        ("Endpoints", " s", over_time(|report| &report.series.endpoints)),
         ("Arrivals a second", " s", over_time(|report| &report.series.arrivals)),
     ] {
         let svg = chart::lines(caption, unit, &lines);
@@ -135,6 +136,6 @@ mod tests {
             "{page}"
         );
         assert!(!page.contains("http") && !page.contains("<script") && !page.contains("NaN"), "{page}");
-        assert_eq!(page.matches("<svg").count(), 4);
+        assert_eq!(page.matches("<svg").count(), 5);
     }
 }

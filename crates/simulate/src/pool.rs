@@ -40,7 +40,7 @@ pub struct PoolSettings {
 pub enum PoolChange {
     /// The endpoint with this number, from 0, fails. Its requests are lost, and no further ones go to it.
     Fail(usize),
-    /// The first group gets this many endpoints. New ones have empty caches; those that go finish their requests.
+    /// The first group gets this many endpoints. New ones start first, and have empty caches; those that go finish their requests.
     Replicas(usize),
 }
 
@@ -62,6 +62,8 @@ pub(crate) struct Member {
     pub(crate) since: u64,
     /// When it went. `None` while it is there.
     pub(crate) gone: Option<u64>,
+    /// Whether it has started.
+    pub(crate) is_ready: bool,
     /// Whether it gets no further requests.
     pub(crate) is_draining: bool,
     /// Requests that were sent to it.
@@ -110,6 +112,7 @@ impl Member {
             generation: 0,
             since: now,
             gone: None,
+            is_ready: true,
             is_draining: false,
             requests: 0,
             outputs: Vec::new(),
@@ -158,7 +161,7 @@ impl Member {
     }
 
     pub(crate) fn is_candidate(&self) -> bool {
-        self.gone.is_none() && !self.is_draining
+        self.gone.is_none() && self.is_ready && !self.is_draining
     }
 }
 

@@ -83,6 +83,8 @@ pub struct Series {
     pub ttft_ms: Vec<f64>,
     /// Requests in the pool and in the picker's queue, on average over arrivals.
     pub in_flight: Vec<f64>,
+    /// Endpoints that can be picked, on average over arrivals.
+    pub endpoints: Vec<f64>,
 }
 
 /// The result of a run.
@@ -189,6 +191,7 @@ struct Points {
 struct Point {
     arrivals: u64,
     in_flight: u64,
+    endpoints: u64,
     ttft_nanos: f64,
     first_tokens: u64,
 }
@@ -221,6 +224,7 @@ impl Points {
             arrivals: each(&|point| float(point.arrivals) / step_seconds),
             ttft_ms: each(&|point| ratio(point.ttft_nanos / 1e6, float(point.first_tokens))),
             in_flight: each(&|point| ratio(float(point.in_flight), float(point.arrivals))),
+            endpoints: each(&|point| ratio(float(point.endpoints), float(point.arrivals))),
         }
     }
 }
@@ -230,6 +234,7 @@ impl Point {
         Self {
             arrivals: sum.arrivals + other.arrivals,
             in_flight: sum.in_flight + other.in_flight,
+            endpoints: sum.endpoints + other.endpoints,
             ttft_nanos: sum.ttft_nanos + other.ttft_nanos,
             first_tokens: sum.first_tokens + other.first_tokens,
         }
@@ -268,11 +273,12 @@ impl Recorder {
         Self { slo, ..Self::default() }
     }
 
-    /// Records an arrival, while `in_flight` requests are waiting or computed.
-    pub fn arrival(&mut self, now: u64, in_flight: usize) {
+    /// Records an arrival, while `in_flight` requests are waiting or computed, and `endpoints` can be picked.
+    pub fn arrival(&mut self, now: u64, in_flight: usize, endpoints: usize) {
         let point = self.points.at(now);
         point.arrivals += 1;
         point.in_flight += in_flight as u64;
+        point.endpoints += endpoints as u64;
     }
 
     /// Records an answered request.

@@ -30,6 +30,8 @@ pub struct SweepResult {
     pub smallest: Option<usize>,
     /// What limits the largest number with which it does not hold.
     pub limit: Option<&'static str>,
+    /// Whether the condition does not hold with one more than the smallest number: the result depends on chance.
+    pub is_unstable: bool,
 }
 
 impl FromStr for Sweep {
@@ -81,6 +83,23 @@ impl FromStr for Condition {
 }
 
 impl Condition {
+    /// Whether more replicas do not make the number worse. More replicas share fewer prefixes, are less even and cost more.
+    fn improves_with_replicas(&self) -> bool {
+        let times = ["ttft.", "itl.", "e2e.", "goodput", "good_per_second", "answered", "rejections."];
+        times.iter().any(|name| self.name.starts_with(name))
+    }
+
+    /// Returns a value of the condition's number for people.
+    pub fn text(&self, value: f64) -> String {
+        let is_time = ["ttft.", "itl.", "e2e."].iter().any(|name| self.name.starts_with(name));
+        let is_share = ["goodput", "hit_ratio"].contains(&self.name.as_str());
+        match () {
+            () if is_time => format!("{} {} ms", self.name, crate::chart::number(value)),
+            () if is_share => format!("{} {:.1} %", self.name, value * 100.0),
+            () => format!("{} {value}", self.name),
+        }
+    }
+
     /// Returns the value of the condition's number, and whether the condition holds.
     pub fn judge(&self, report: &Report) -> (f64, bool) {
         let value = report.number(&self.name).unwrap_or(f64::NAN);
@@ -91,7 +110,8 @@ impl Condition {
 }
 
 impl Sweep {
-    /// Finds the smallest number, by bisection: more replicas are not worse.
+    /// Finds the smallest number. For a number that more replicas do not make worse, by bisection, which also looks at the next
+    /// number to see whether chance decides. For others, it tries one number after the other.
     ///
     /// # Errors
     /// The first error of a run.
@@ -100,32 +120,50 @@ impl Sweep {
         condition: &Condition,
         mut run: impl FnMut(usize) -> Result<Report, E>,
     ) -> Result<SweepResult, E> {
-        let (mut low, mut high) = (self.from, self.to);
-        let mut result = SweepResult { steps: Vec::new(), smallest: None, limit: None };
+        let mut result = SweepResult { steps: Vec::new(), smallest: None, limit: None, is_unstable: false };
         let mut largest_failing = 0;
-        // The largest number is tried first: if it is too small, all are.
-        let mut next = high;
-        loop {
-            let report = run(next)?;
+        let mut holds = |replicas: usize, result: &mut SweepResult| -> Result<bool, E> {
+            let report = run(replicas)?;
             let (value, holds) = condition.judge(&report);
-            result.steps.push((next, value, holds));
-            if holds {
-                result.smallest = Some(next);
-                high = next;
-            } else {
-                if next > largest_failing {
-                    largest_failing = next;
-                    result.limit = Some(limit(&report));
+            result.steps.push((replicas, value, holds));
+            if !holds && replicas > largest_failing {
+                largest_failing = replicas;
+                result.limit = Some(limit(&report));
+            }
+            Ok(holds)
+        };
+        if condition.improves_with_replicas() {
+            // The largest number is tried first: if it is too small, all are.
+            if holds(self.to, &mut result)? {
+                let (mut low, mut high) = (self.from, self.to);
+                while low < high {
+                    let next = usize::midpoint(low, high);
+                    if holds(next, &mut result)? {
+                        high = next;
+                    } else {
+                        low = next + 1;
+                    }
                 }
-                if result.smallest.is_none() {
+                result.smallest = Some(high);
+            }
+        } else {
+            for replicas in self.from..=self.to {
+                if holds(replicas, &mut result)? {
+                    result.smallest = Some(replicas);
                     break;
                 }
-                low = next + 1;
             }
-            if low >= high {
-                break;
-            }
-            next = usize::midpoint(low, high);
+        }
+        if let Some(next) = result.smallest.map(|smallest| smallest + 1).filter(|next| *next <= self.to) {
+            let tried =
+                result.steps.iter().find(|(replicas, ..)| *replicas == next).map(|(.., holds)| *holds);
+            // What limits is said of the numbers below.
+            let limit = result.limit;
+            result.is_unstable = !match tried {
+                Some(holds) => holds,
+                None => holds(next, &mut result)?,
+            };
+            result.limit = limit;
         }
         result.steps.sort_unstable_by_key(|(replicas, ..)| *replicas);
         Ok(result)
@@ -155,7 +193,7 @@ mod tests {
             Ok::<_, ()>(report)
         });
         let found = found.unwrap();
-        assert_eq!((found.smallest, runs <= 7), (Some(11), true));
+        assert_eq!((found.smallest, runs <= 8), (Some(11), true));
         assert!(found.limit.is_some() && found.steps.contains(&(10, 900.0, false)));
     }
 
@@ -164,6 +202,39 @@ mod tests {
         let condition: Condition = "goodput>99%".parse().unwrap();
         let found = Sweep { from: 2, to: 4 }.find(&condition, |_| Ok::<_, ()>(Report::empty())).unwrap();
         assert_eq!((found.smallest, found.steps.len(), found.limit.is_some()), (None, 1, true));
+    }
+
+    #[test]
+    fn a_number_that_more_replicas_may_worsen_is_tried_one_by_one_and_chance_is_named() {
+        let sweep = Sweep { from: 1, to: 64 };
+        let with = |condition: &str, hits: &dyn Fn(usize) -> f64| {
+            let condition: Condition = condition.parse().unwrap();
+            let run = |replicas: usize| {
+                let mut report = Report::empty();
+                (report.hit_ratio, report.ttft.p99) = (hits(replicas), hits(replicas) * 1000.0);
+                Ok::<_, ()>(report)
+            };
+            sweep.find(&condition, run).unwrap()
+        };
+        // The largest number does not hold, and a bisection would give up.
+        let falling = with("hit_ratio>50%", &|replicas| if (3..9).contains(&replicas) { 0.6 } else { 0.1 });
+        assert_eq!((falling.smallest, falling.is_unstable), (Some(3), false));
+        let lucky = with("hit_ratio>50%", &|replicas| if replicas == 3 { 0.6 } else { 0.1 });
+        assert_eq!((lucky.smallest, lucky.is_unstable), (Some(3), true));
+        let chance =
+            with("ttft.p99<500ms", &|replicas| if replicas < 8 || replicas == 9 { 0.6 } else { 0.1 });
+        assert_eq!((chance.smallest, chance.is_unstable), (Some(8), true));
+    }
+
+    #[test]
+    fn values_have_the_unit_of_their_number() {
+        for (condition, value, expected) in [
+            ("ttft.p99<1s", 812.4, "ttft.p99 812 ms"),
+            ("goodput>99%", 0.991, "goodput 99.1 %"),
+            ("skew<0.5", 0.25, "skew 0.25"),
+        ] {
+            assert_eq!(condition.parse::<Condition>().unwrap().text(value), expected);
+        }
     }
 
     #[test]

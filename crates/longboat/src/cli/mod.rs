@@ -25,7 +25,7 @@ pub(crate) use self::{
     look::{ClusterArgs, DashboardArgs, DoctorArgs, StatusArgs, WhyArgs},
     manifests::{Api, DiffArgs, EnvironmentArgs, ExplainArgs, ManifestArgs, RenderArgs, ValidateArgs},
     run::{ModelArgs, ModelsCommand, RunArgs},
-    simulate::{CalibrateArgs, SimulateArgs, SimulateCommand},
+    simulate::{AutoscalerKind, CalibrateArgs, SimulateArgs, SimulateCommand},
     up::{LocalArgs, UpArgs},
 };
 use crate::program_name::ProgramName;

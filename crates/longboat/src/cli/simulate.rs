@@ -2,15 +2,39 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use clap::{Args, Subcommand, ValueEnum, ValueHint};
+use clap::{Args, Subcommand, ValueEnum, ValueHint, value_parser};
 use longboat_simulate::{
-    PoolChange,
-    generate::Kind,
+    PoolChange, Sharing,
+    generate::{Kind, MAX_MEAN_TOKENS},
     import::TraceFormat,
     sweep::{Condition, Sweep},
 };
 
 use super::{EnvironmentArgs, ManifestArgs, OutputFormat};
+
+/// Flags that have no meaning if nothing is simulated.
+const ONLY_SIMULATION: [&str; 20] = [
+    "manifests",
+    "filenames",
+    "configs",
+    "replicas",
+    "engine_args",
+    "start_time",
+    "autoscale",
+    "pickers",
+    "picker_sharing",
+    "accelerators",
+    "scrape_interval",
+    "event_delay",
+    "changes",
+    "slo_ttft",
+    "slo_itl",
+    "slo_e2e",
+    "sweep",
+    "html",
+    "output",
+    "recursive",
+];
 
 /// Arguments of `simulate`.
 #[derive(Debug, Args)]
@@ -26,28 +50,31 @@ pub(crate) struct SimulateArgs {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "generate")]
     pub(crate) trace: Option<PathBuf>,
     /// Format of the trace
-    #[arg(long, value_enum, default_value_t = Format::Jsonl)]
+    #[arg(long, value_enum, default_value_t = Format::Jsonl, conflicts_with_all = ["generate", "workload"])]
     pub(crate) format: Format,
+    /// Workload of `inference-perf` or `llm-d-benchmark`
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with_all = ["trace", "generate"])]
+    pub(crate) workload: Option<PathBuf>,
     /// Make up traffic of this kind
     #[arg(long, value_enum)]
     pub(crate) generate: Option<Generate>,
     /// Requests a second of made-up traffic, on average
-    #[arg(long, default_value_t = 10.0, value_parser = rate)]
+    #[arg(long, default_value_t = 10.0, value_parser = rate, conflicts_with_all = ["trace", "workload"])]
     pub(crate) rate: f64,
     /// Number of requests of made-up traffic
-    #[arg(long, default_value_t = 5000)]
+    #[arg(long, default_value_t = 5000, value_parser = value_parser!(u64).range(1..), conflicts_with_all = ["trace", "workload"])]
     pub(crate) requests: u64,
     /// Tokens that a request of made-up traffic adds to its prompt, on average
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..=MAX_MEAN_TOKENS), conflicts_with_all = ["trace", "workload"])]
     pub(crate) prompt_tokens: Option<u64>,
     /// Tokens of an answer of made-up traffic, on average
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..=MAX_MEAN_TOKENS), conflicts_with_all = ["trace", "workload"])]
     pub(crate) output_tokens: Option<u64>,
     /// Seed of made-up traffic and of the picker's random choices
     #[arg(long, default_value_t = 0)]
     pub(crate) seed: u64,
     /// Write the traffic as a trace to this file, and simulate nothing
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with_all = ONLY_SIMULATION)]
     pub(crate) write_trace: Option<PathBuf>,
     /// EndpointPickerConfig to simulate instead of the service's own; repeatable, for one column each
     #[arg(long = "config", value_name = "FILE", value_hint = ValueHint::FilePath)]
@@ -58,6 +85,27 @@ pub(crate) struct SimulateArgs {
     /// Flags of the engine: those of `longboat sim`, as `simulate calibrate` prints them
     #[arg(long, value_name = "FLAGS", allow_hyphen_values = true)]
     pub(crate) engine_args: Option<String>,
+    /// Time from the creation of an endpoint to its first request, for endpoints that come later
+    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = longboat_duration::parse)]
+    pub(crate) start_time: Duration,
+    /// Scale by the sum of a metric over the endpoints, divided by a target: `vllm:num_requests_running=10`
+    #[arg(long, value_name = "METRIC=TARGET", value_parser = metric, conflicts_with_all = ["replicas", "sweep"])]
+    pub(crate) autoscale: Option<(String, f64)>,
+    /// Autoscaler of `--autoscale`
+    #[arg(long, value_enum, default_value_t = AutoscalerKind::Hpa, requires = "autoscale", conflicts_with_all = ["replicas", "sweep"])]
+    pub(crate) autoscaler: AutoscalerKind,
+    /// Fewest endpoints of `--autoscale`; 0 needs `--autoscaler keda`
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(i32).range(0..=65536), requires = "autoscale", conflicts_with_all = ["replicas", "sweep"])]
+    pub(crate) min_replicas: i32,
+    /// Most endpoints of `--autoscale`
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = value_parser!(i32).range(1..=65536), requires = "autoscale", conflicts_with_all = ["replicas", "sweep"])]
+    pub(crate) max_replicas: i32,
+    /// Number of pickers, over which requests are spread
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) pickers: usize,
+    /// When a picker knows what others have decided: after a time, or `never`; with 0s, pickers have one state
+    #[arg(long, value_name = "DURATION|never", default_value = "never", value_parser = sharing)]
+    pub(crate) picker_sharing: Sharing,
     /// Accelerators of a replica, for GPU seconds
     #[arg(long, value_name = "N", default_value_t = 1.0)]
     pub(crate) accelerators: f64,
@@ -86,7 +134,7 @@ pub(crate) struct SimulateArgs {
     #[arg(id = "condition", long = "for", value_name = "CONDITION", requires = "sweep")]
     pub(crate) condition: Option<Condition>,
     /// Write a web page with pictures
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "sweep")]
     pub(crate) html: Option<PathBuf>,
     /// Output format
     #[arg(short, long, value_enum, default_value_t = OutputFormat::Text)]
@@ -112,6 +160,15 @@ pub(crate) struct CalibrateArgs {
     /// Requests at the same time for the slowdown under load; the batch limit of the engine
     #[arg(long, value_name = "N", default_value_t = 8)]
     pub(crate) max_num_seqs: usize,
+}
+
+/// What scales.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum AutoscalerKind {
+    /// A `HorizontalPodAutoscaler`, every 15 seconds.
+    Hpa,
+    /// KEDA, every 30 seconds, down to zero.
+    Keda,
 }
 
 /// Kinds of made-up traffic.
@@ -140,6 +197,8 @@ pub(crate) enum Format {
     Azure,
     /// `BurstGPT` (CSV).
     Burstgpt,
+    /// Decisions of a picker, as `/debug/decisions` answers them.
+    Decisions,
 }
 
 // === impl Generate ===
@@ -165,6 +224,7 @@ impl From<Format> for TraceFormat {
             Format::Mooncake => Self::Mooncake,
             Format::Azure => Self::Azure,
             Format::Burstgpt => Self::BurstGpt,
+            Format::Decisions => Self::Decisions,
         }
     }
 }
@@ -172,6 +232,18 @@ impl From<Format> for TraceFormat {
 fn rate(text: &str) -> Result<f64, String> {
     let rate = text.parse::<f64>().ok().filter(|rate| (1e-6..=1e6).contains(rate));
     rate.ok_or_else(|| format!("`{text}`: expected a number above 0, at most 1000000"))
+}
+
+fn metric(text: &str) -> Result<(String, f64), String> {
+    let wrong =
+        || format!("`{text}`: expected a metric and a number above 0, such as vllm:num_requests_running=10");
+    let (name, target) = text.split_once('=').ok_or_else(wrong)?;
+    let target = target.trim().parse::<f64>().ok().filter(|target| *target > 0.0 && target.is_finite());
+    Ok((name.trim().to_owned(), target.ok_or_else(wrong)?))
+}
+
+fn sharing(text: &str) -> Result<Sharing, String> {
+    if text == "never" { Ok(Sharing::Nothing) } else { longboat_duration::parse(text).map(Sharing::After) }
 }
 
 fn change(text: &str) -> Result<(Duration, PoolChange), String> {
@@ -190,6 +262,45 @@ fn change(text: &str) -> Result<(Duration, PoolChange), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn parsed(arguments: &[&str]) -> Result<SimulateArgs, String> {
+        #[derive(Debug, clap::Parser)]
+        struct Cli {
+            #[command(flatten)]
+            simulate: SimulateArgs,
+        }
+        let all = std::iter::once("simulate").chain(arguments.iter().copied());
+        <Cli as clap::Parser>::try_parse_from(all).map(|cli| cli.simulate).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn flags_that_would_have_no_effect_and_numbers_beyond_their_limits_are_refused() {
+        for (arguments, expected) in [
+            (&["--generate", "poisson", "--prompt-tokens", "999999999"][..], "62500"),
+            (&["--generate", "poisson", "--output-tokens", "0"], "62500"),
+            (&["--generate", "poisson", "--requests", "0"], "--requests"),
+            (&["--trace", "t", "--rate", "5"], "--trace"),
+            (&["--generate", "poisson", "--format", "azure"], "--generate"),
+            (&["--generate", "poisson", "--write-trace", "t", "--replicas", "5"], "--write-trace"),
+            (&["--generate", "poisson", "--write-trace", "t", "-o", "json"], "--write-trace"),
+            (&["service.yaml", "--generate", "poisson", "--write-trace", "t"], "--write-trace"),
+            (
+                &["--generate", "poisson", "--sweep", "replicas=1..2", "--for", "skew<1", "--html", "p"],
+                "--html",
+            ),
+            (&["--generate", "poisson", "--autoscale", "x=0"], "above 0"),
+            (&["--generate", "poisson", "--min-replicas", "2"], "--autoscale"),
+            (&["--generate", "poisson", "--workload", "w"], "--workload"),
+        ] {
+            let error = parsed(arguments).unwrap_err();
+            assert!(error.contains(expected), "{arguments:?}: {error}");
+        }
+        let args =
+            parsed(&["--generate", "poisson", "--write-trace", "t", "--rate", "3", "--seed", "4"]).unwrap();
+        assert_eq!((args.seed, args.pickers, args.picker_sharing), (4, 1, Sharing::Nothing));
+        let soon = parsed(&["--generate", "poisson", "--picker-sharing", "50ms"]).unwrap().picker_sharing;
+        assert_eq!(soon, Sharing::After(Duration::from_millis(50)));
+    }
 
     #[test]
     fn changes_of_the_pool_are_understood() {

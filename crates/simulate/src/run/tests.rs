@@ -11,6 +11,9 @@ const PREFIX: &str = "{apiVersion: inference.networking.x-k8s.io/v1alpha1, kind:
     plugins: [{type: prefix-cache-scorer}, {type: queue-scorer}, {type: kv-cache-utilization-scorer}, {type: max-score-picker}], \
     schedulingProfiles: [{name: default, plugins: [{pluginRef: prefix-cache-scorer, weight: 3}, {pluginRef: queue-scorer}, \
     {pluginRef: kv-cache-utilization-scorer}, {pluginRef: max-score-picker}]}]}";
+const ACTIVE: &str = "{apiVersion: inference.networking.x-k8s.io/v1alpha1, kind: EndpointPickerConfig, \
+    plugins: [{type: active-request-scorer}, {type: max-score-picker}], \
+    schedulingProfiles: [{name: default, plugins: [{pluginRef: active-request-scorer}, {pluginRef: max-score-picker}]}]}";
 const RANDOM: &str = "{apiVersion: inference.networking.x-k8s.io/v1alpha1, kind: EndpointPickerConfig, \
     plugins: [{type: random-picker}], schedulingProfiles: [{name: default, plugins: [{pluginRef: random-picker}]}]}";
 const DISAGGREGATED: &str = "{apiVersion: inference.networking.x-k8s.io/v1alpha1, kind: EndpointPickerConfig, \
@@ -48,6 +51,9 @@ fn settings(pool: Vec<PoolSettings>) -> Settings {
         event_delay: Duration::from_millis(5),
         slo: Slo { ttft: Some(Duration::from_millis(100)), ..Slo::default() },
         explain_every: 4,
+        start_time: Duration::ZERO,
+        autoscaler: None,
+        pickers: PickerSettings::default(),
     }
 }
 
@@ -168,6 +174,136 @@ fn a_wrong_configuration_or_trace_is_reported() {
     let trace = crate::trace::read(b"{\"at_ms\":0,\"prompt_tokens\":1,\"output_tokens\":1}\n[".as_slice());
     let broken = run(&policy(RANDOM), &settings, trace, &mut |_| {});
     assert!(broken.unwrap_err().to_string().starts_with("line 2"));
+    let none = run(&policy(RANDOM), &settings, at(&[]), &mut |_| {});
+    assert!(matches!(none, Err(RunError::NoRequests)));
     let empty = Settings { pool: vec![group(Role::Both, 0)], ..settings };
     assert!(matches!(run(&policy(RANDOM), &empty, at(&[]), &mut |_| {}), Err(RunError::Endpoints(0))));
+}
+
+#[test]
+fn an_endpoint_that_does_not_exist_cannot_fail() {
+    let second = Duration::from_secs(1);
+    let of = |changes: Vec<(Duration, PoolChange)>| {
+        let settings = Settings { changes, ..settings(vec![group(Role::Both, 2)]) };
+        run(&policy(RANDOM), &settings, at(&[1000]), &mut |_| {}).map(|report| report.answered)
+    };
+    let wrong = of(vec![(second, PoolChange::Fail(2))]).unwrap_err();
+    assert_eq!(
+        wrong.to_string(),
+        "there is no endpoint 2 that could fail at 1 s: at this time, endpoints have the numbers 0 to 1"
+    );
+    // One of the two has failed, so two more come.
+    let three = [
+        (second, PoolChange::Fail(0)),
+        (2 * second, PoolChange::Replicas(3)),
+        (3 * second, PoolChange::Fail(3)),
+    ];
+    assert_eq!(of(three.to_vec()).unwrap(), 1);
+    let four = [&three[..2], &[(3 * second, PoolChange::Fail(4))]].concat();
+    assert!(of(four).is_err());
+}
+
+#[test]
+fn an_endpoint_gets_requests_when_it_has_started() {
+    let mut settings = settings(vec![group(Role::Both, 1)]);
+    settings.start_time = Duration::from_secs(2);
+    settings.changes = vec![
+        (Duration::from_secs(1), PoolChange::Replicas(2)),
+        (Duration::from_secs(5), PoolChange::Fail(0)),
+    ];
+    let before: Vec<u64> = (0..20).map(|number| 1100 + number * 90).collect();
+    let report = run(&policy(RANDOM), &settings, at(&before), &mut |_| {}).unwrap();
+    assert!(report.skew > 0.99, "all at one of two: {}", report.skew);
+    let after: Vec<u64> = (0..40).map(|number| 3100 + number * 40).collect();
+    let report = run(&policy(RANDOM), &settings, at(&after), &mut |_| {}).unwrap();
+    assert!(report.skew < 0.5, "{}", report.skew);
+}
+
+#[test]
+fn an_autoscaler_adds_endpoints_while_requests_run_and_removes_them_after_its_window() {
+    let scaled = |start| Settings {
+        autoscaler: Some(AutoscalerSettings::of_metric("vllm:num_requests_running", 2.0, (1, 6), false)),
+        start_time: Duration::from_secs(start),
+        ..settings(vec![group(Role::Both, 1)])
+    };
+    // About eight requests run at a time for two minutes; then one comes every two seconds.
+    let busy = (0..12_000).map(|number| number * 10);
+    let quiet = (0..300).map(|number| 120_000 + number * 2000);
+    let times: Vec<u64> = busy.chain(quiet).collect();
+    let of = |settings: &Settings| run(&policy(RANDOM), settings, at(&times), &mut |_| {}).unwrap();
+    let report = of(&scaled(0));
+    assert!((3..=6).contains(&report.endpoints), "{}", report.endpoints);
+    let ready = &report.series.endpoints;
+    assert!(
+        ready.iter().any(|ready| *ready > 2.5) && ready.last().is_some_and(|ready| *ready < 1.1),
+        "{ready:?}"
+    );
+    let late = of(&scaled(100));
+    assert!(late.series.endpoints[5] < 1.1 && late.endpoints > 1, "{:?}", late.series.endpoints);
+}
+
+#[test]
+fn keda_scales_to_zero_and_a_queued_request_wakes_an_endpoint() {
+    let settings = Settings {
+        autoscaler: Some(AutoscalerSettings::of_metric(
+            "llm_d_epp_flow_control_queue_size",
+            2.0,
+            (0, 2),
+            true,
+        )),
+        start_time: Duration::from_secs(20),
+        ..settings(vec![group(Role::Both, 1)])
+    };
+    let report = run(&policy(FLOW), &settings, at(&[1000, 3_600_000]), &mut |_| {}).unwrap();
+    // KEDA looks every 30 s, and finds nothing to do at the start, so both wait for a look and for the start of an endpoint.
+    assert_eq!((report.answered, report.requests), (2, 2));
+    assert!((48_000.0..51_000.0).contains(&report.ttft.p99), "{:?}", report.ttft);
+    assert!(report.gpu_seconds < 2.0 * 1000.0, "{}", report.gpu_seconds);
+    let without_queue = run(&policy(RANDOM), &settings, at(&[1000]), &mut |_| {}).unwrap();
+    assert_eq!(without_queue.rejections.no_endpoint, 1);
+}
+
+#[test]
+fn an_autoscaler_of_an_unknown_metric_is_refused() {
+    let autoscaler = Some(AutoscalerSettings::of_metric("cpu", 2.0, (1, 6), false));
+    let settings = Settings { autoscaler, ..settings(vec![group(Role::Both, 1)]) };
+    let error = run(&policy(RANDOM), &settings, at(&[1]), &mut |_| {}).unwrap_err().to_string();
+    assert!(error.contains("nothing has the metric cpu here, only vllm:num_requests_waiting"), "{error}");
+}
+
+#[test]
+fn pickers_that_know_nothing_of_each_other_find_fewer_prefixes() {
+    let with = |number, sharing| {
+        let pickers = PickerSettings { number, sharing };
+        let settings = Settings { pickers, ..settings(vec![group(Role::Both, 12)]) };
+        simulate(PREFIX, &settings, traffic(Kind::Sessions, 20.0)).hit_ratio
+    };
+    let one = with(1, Sharing::Nothing);
+    let [together, soon, never] =
+        [Sharing::After(Duration::ZERO), Sharing::After(Duration::from_millis(10)), Sharing::Nothing]
+            .map(|sharing| with(6, sharing));
+    assert!((together - one).abs() < 0.03 && (soon - one).abs() < 0.05, "{one} {together} {soon} {never}");
+    assert!(never < one - 0.03, "{one} {never}");
+    let none = PickerSettings { number: 0, sharing: Sharing::Nothing };
+    let none = Settings { pickers: none, ..settings(vec![group(Role::Both, 1)]) };
+    assert!(matches!(run(&policy(PREFIX), &none, at(&[1]), &mut |_| {}), Err(RunError::Pickers(0))));
+}
+
+#[test]
+fn what_pickers_tell_each_other_is_forgotten_with_the_endpoint_and_the_request() {
+    let pickers = PickerSettings { number: 3, sharing: Sharing::After(Duration::from_millis(30)) };
+    let settings = Settings {
+        pickers,
+        changes: vec![
+            (Duration::from_millis(1010), PoolChange::Fail(0)),
+            (Duration::from_millis(1100), PoolChange::Replicas(3)),
+        ],
+        ..settings(vec![group(Role::Both, 2)])
+    };
+    // Prefill ends after the 30 ms for some and before them for others; a later request must find no load that is left.
+    let times: Vec<u64> = (0..60).map(|number| 1000 + number * 3).chain([60_000]).collect();
+    let one = || run(&policy(ACTIVE), &settings, at(&times), &mut |_| {}).unwrap();
+    let report = one();
+    assert_eq!(report.answered + report.rejections.lost, 61);
+    assert_eq!(serde_json::to_string(&report).unwrap(), serde_json::to_string(&one()).unwrap());
 }

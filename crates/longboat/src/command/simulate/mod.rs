@@ -4,18 +4,19 @@ mod calibrate;
 mod service;
 
 use std::{
-    fs::{self, File},
+    fs::{self, File, OpenOptions},
     io::{BufReader, BufWriter, Write as _},
 };
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow, bail};
 use longboat_plan::counted;
 use longboat_simulate::{
-    Policy, PoolChange, Report, Settings, Slo, advice,
+    PickerSettings, Policy, PoolChange, Report, RunError, Settings, Slo, advice,
     generate::{self, Traffic},
     page, run as simulate,
     sweep::{Condition, Sweep, SweepResult},
     trace::Requests,
+    workload::Workload,
 };
 use owo_colors::OwoColorize;
 use serde_json::json;
@@ -43,6 +44,11 @@ pub(crate) fn run(args: &SimulateArgs) -> anyhow::Result<()> {
     let mut model = service::model(args)?;
     if !args.configs.is_empty() {
         model.policies = args.configs.iter().map(|file| policy(file)).collect::<Result<_, _>>()?;
+    }
+    if let Some(file) = &args.html {
+        // A page that cannot be written is better known before the runs than after them. What is in the file stays until then.
+        let opened = OpenOptions::new().append(true).create(true).open(file);
+        opened.with_context(|| format!("cannot write `{}`", file.display()))?;
     }
     if let (Some(sweep), Some(condition)) = (args.sweep, &args.condition) {
         return sweeps(args, &model, sweep, condition);
@@ -92,13 +98,36 @@ fn one(
         event_delay: args.event_delay,
         slo: Slo { ttft: args.slo_ttft, itl: args.slo_itl, e2e: args.slo_e2e },
         explain_every: EXPLAIN_EVERY,
+        start_time: args.start_time,
+        autoscaler: model.autoscaler.clone(),
+        pickers: PickerSettings { number: args.pickers, sharing: args.picker_sharing },
     };
     let progress = &mut |count: u64| {
         if count.is_multiple_of(PROGRESS_REQUESTS) {
             printer::note(&format!("{}: {count} requests", policy.name));
         }
     };
-    Ok(simulate(policy, &settings, requests(args)?, progress)?)
+    let report =
+        simulate(policy, &settings, requests(args)?, progress).map_err(|error| of_trace(args, error))?;
+    for (at, _) in settings.changes.iter().filter(|(at, _)| at.as_secs_f64() > report.seconds) {
+        printer::note(&format!(
+            "{}: the change of the pool at {} s comes after the last answer, which is at {:.1} s, and has no effect",
+            policy.name,
+            at.as_secs_f64(),
+            report.seconds
+        ));
+    }
+    Ok(report)
+}
+
+/// Names the trace in an error about it.
+fn of_trace(args: &SimulateArgs, error: RunError) -> anyhow::Error {
+    match (&args.trace, error) {
+        (Some(file), error @ (RunError::Trace(_) | RunError::NoRequests)) => {
+            anyhow::Error::from(error).context(format!("trace `{}`", file.display()))
+        }
+        (_, error) => error.into(),
+    }
 }
 
 fn requests(args: &SimulateArgs) -> anyhow::Result<Requests<'static>> {
@@ -112,9 +141,16 @@ fn requests(args: &SimulateArgs) -> anyhow::Result<Requests<'static>> {
             seed: args.seed,
         }));
     }
+    if let Some(file) = &args.workload {
+        let text = fs::read_to_string(file).with_context(|| format!("cannot read `{}`", file.display()))?;
+        let workload =
+            Workload::parse(&text).map_err(|error| anyhow!("workload `{}`: {error}", file.display()))?;
+        return Ok(workload.requests(args.seed));
+    }
     let Some(file) = &args.trace else {
         bail!(
-            "no traffic given: pass a trace (--trace FILE) or a kind of made-up traffic (--generate sessions)"
+            "no traffic given: pass a trace (--trace FILE), a workload of inference-perf (--workload FILE) or a kind of made-up \
+             traffic (--generate sessions)"
         );
     };
     let opened = File::open(file).with_context(|| format!("cannot read trace `{}`", file.display()))?;
@@ -124,13 +160,23 @@ fn requests(args: &SimulateArgs) -> anyhow::Result<Requests<'static>> {
 fn write_trace(args: &SimulateArgs, file: &std::path::Path) -> anyhow::Result<()> {
     let context = || format!("cannot write `{}`", file.display());
     let requests = requests(args)?;
+    let same = |trace: &std::path::PathBuf| {
+        trace.canonicalize().ok().is_some_and(|trace| file.canonicalize().is_ok_and(|file| file == trace))
+    };
+    if args.trace.as_ref().is_some_and(same) {
+        bail!("--write-trace `{}`: the traffic is read from this file; write to another one", file.display());
+    }
     let mut out = BufWriter::new(File::create(file).with_context(context)?);
     let mut count = 0;
     for request in requests {
-        writeln!(out, "{}", request?.to_line()).with_context(context)?;
+        let request = request.map_err(|error| of_trace(args, error.into()))?;
+        writeln!(out, "{}", request.to_line()).with_context(context)?;
         count += 1;
     }
     out.flush().with_context(context)?;
+    if count == 0 {
+        return Err(of_trace(args, RunError::NoRequests));
+    }
     printer::note(&format!("{count} requests written to {}", file.display()));
     Ok(())
 }
@@ -159,7 +205,10 @@ fn sweeps(
                 .iter()
                 .map(|(replicas, value, holds)| json!({"replicas": replicas, "value": value, "holds": holds}))
                 .collect();
-            json!({"policy": policy, "steps": steps, "smallest": found.smallest, "limit": found.limit})
+            json!({
+                "policy": policy, "steps": steps, "smallest": found.smallest, "limit": found.limit,
+                "unstable": found.is_unstable
+            })
         };
         let sweeps = results.iter().map(object).collect::<Vec<_>>();
         printer::data(&json!({"sweeps": sweeps}), args.output)?;
@@ -168,12 +217,22 @@ fn sweeps(
     for (policy, found) in &results {
         for (replicas, value, holds) in &found.steps {
             let mark = if *holds { "enough".green().to_string() } else { "too few".red().to_string() };
-            printer::line(&format!("{policy}: {}: {value} {mark}", counted(*replicas, "replica")));
+            printer::line(&format!(
+                "{policy}: {}: {} {mark}",
+                counted(*replicas, "replica"),
+                condition.text(*value)
+            ));
         }
         let limit = found.limit.map(|limit| format!("; with fewer, {limit}")).unwrap_or_default();
         if let Some(replicas) = found.smallest {
             let verb = if replicas == 1 { "is" } else { "are" };
             printer::line(&format!("{policy}: {} {verb} enough{limit}", counted(replicas, "replica")));
+            if found.is_unstable {
+                printer::line(&format!(
+                    "{policy}: but {} are not, so this depends on chance: leave a margin, or simulate more requests",
+                    replicas + 1
+                ));
+            }
         } else {
             let limit = found.limit.unwrap_or_default();
             printer::line(&format!("{policy}: {} replicas are too few: {limit}", sweep.to));

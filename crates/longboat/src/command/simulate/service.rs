@@ -5,9 +5,13 @@ use longboat_api::v1alpha2::WorkloadSpec;
 use longboat_key::Name;
 use longboat_offline::scene::Scene;
 use longboat_plan::{PickerConfig, names};
-use longboat_simulate::{Policy, PoolSettings, Role};
+use longboat_simulate::{AutoscalerSettings, Policy, PoolSettings, Role};
 
-use crate::{cli::SimulateArgs, command::input};
+use crate::{
+    cli::{AutoscalerKind, SimulateArgs},
+    command::input,
+    printer,
+};
 
 /// The service that is simulated if no manifest is given: the picker's configuration is that of the preset.
 const DEFAULT_SERVICE: &str = "\
@@ -32,6 +36,7 @@ pub(super) struct ServiceModel {
     pub(super) name: String,
     pub(super) pool: Vec<PoolSettings>,
     pub(super) policies: Vec<Policy>,
+    pub(super) autoscaler: Option<AutoscalerSettings>,
 }
 
 /// Plans the service of the manifests, and reads the number of its replicas and its picker's configuration.
@@ -61,12 +66,43 @@ pub(super) fn model(args: &SimulateArgs) -> anyhow::Result<ServiceModel> {
     };
     let group = |role, replicas| PoolSettings { role, replicas, engine, accelerators: args.accelerators };
     let spec = &effective.spec;
-    let decode = args.replicas.unwrap_or_else(|| replicas(&spec.workload));
+    let children = &planned.plan.children;
+    let scaled = names::scaled_object(own, false);
+    let scaled = children.scaled_objects.iter().find(|object| object.metadata.name.as_ref() == Some(&scaled));
+    let least = spec.workload.scaling.as_ref().and_then(|scaling| scaling.min_replicas).unwrap_or(1);
+    let has_own_number = args.replicas.is_some() || args.sweep.is_some();
+    let autoscaler = match (&args.autoscale, scaled) {
+        (Some((metric, target)), _) => {
+            let bounds = (args.min_replicas, args.max_replicas);
+            if bounds.0 > bounds.1 {
+                bail!("--min-replicas {}: expected at most --max-replicas, which is {}", bounds.0, bounds.1);
+            }
+            if bounds.0 == 0 && args.autoscaler == AutoscalerKind::Hpa {
+                bail!("--min-replicas 0: a HorizontalPodAutoscaler keeps a replica; use --autoscaler keda");
+            }
+            let is_keda = args.autoscaler == AutoscalerKind::Keda;
+            Some(AutoscalerSettings::of_metric(metric, *target, bounds, is_keda))
+        }
+        (None, Some(scaled)) if !has_own_number => Some(AutoscalerSettings::from(scaled.spec.clone())),
+        (None, _) => None,
+    };
+    if autoscaler.is_none() && spec.workload.scaling.is_some() && !has_own_number {
+        printer::note(&format!(
+            "{name}: the Workload Variant Autoscaler is not simulated: the service has {least} replicas; \
+             --replicas and --autoscale say otherwise"
+        ));
+    }
+    let decode = match (args.replicas, &args.autoscale, &spec.workload.scaling) {
+        (Some(replicas), ..) => replicas,
+        (None, Some(_), _) => usize::try_from(args.min_replicas.max(1)).unwrap_or(1),
+        (None, None, Some(_)) => usize::try_from(least.max(1)).unwrap_or(1),
+        (None, None, None) => replicas(&spec.workload),
+    };
     let pool = match &spec.prefill {
         Some(prefill) => vec![group(Role::Decode, decode), group(Role::Prefill, replicas(prefill))],
         None => vec![group(Role::Both, decode)],
     };
-    let picker = planned.plan.children.deployment(&names::scheduler(own));
+    let picker = children.deployment(&names::scheduler(own));
     let config = picker.and_then(|picker| PickerConfig::of(picker, &planned.snapshot.config_maps));
     let policies: Vec<Policy> = config
         .into_iter()
@@ -80,12 +116,21 @@ pub(super) fn model(args: &SimulateArgs) -> anyhow::Result<ServiceModel> {
     if policies.is_empty() && args.configs.is_empty() {
         bail!("service {name} has no picker whose configuration is known: pass one with --config");
     }
-    Ok(ServiceModel { name, pool, policies })
+    Ok(ServiceModel { name, pool, policies, autoscaler })
 }
 
 /// The numbers of the engines: those of `longboat up`'s simulator, unless flags say otherwise.
 fn engine(args: &SimulateArgs) -> anyhow::Result<longboat_engine_model::Parameters> {
     let flags = args.engine_args.as_deref().unwrap_or_default();
     let words: Vec<&str> = std::iter::once("model").chain(flags.split_whitespace()).collect();
-    Ok(longboat_sim::Args::vllm(&words).context("--engine-args")?.parameters())
+    let parsed = longboat_sim::Args::vllm(&words).context("--engine-args")?;
+    match parsed.ignored() {
+        [] => Ok(parsed.parameters()),
+        ignored => {
+            bail!(
+                "--engine-args: nothing is known of {}; expected flags of `longboat sim`",
+                ignored.join(", ")
+            )
+        }
+    }
 }

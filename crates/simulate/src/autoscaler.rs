@@ -1,0 +1,105 @@
+//! The autoscaler: KEDA's and Kubernetes' formulas over the metrics of the endpoints and of the picker's queue.
+
+use std::time::Duration;
+
+use longboat_api::{foreign::scaledobject::ScaledObjectSpec, v1alpha2::KedaTrigger};
+use longboat_autoscale::{
+    DEFAULT_MAX_REPLICAS, Labels, Sample, Scale, ScaledObjectState, Trigger, polling_interval,
+};
+use longboat_scheduler::Snapshot;
+
+use crate::report::float;
+
+const WAITING: &str = "vllm:num_requests_waiting";
+const RUNNING: &str = "vllm:num_requests_running";
+const KV_USAGE: &str = "vllm:kv_cache_usage_perc";
+/// Requests in the queue of the picker's flow control.
+const QUEUE: &str = "llm_d_epp_flow_control_queue_size";
+/// The metrics that triggers can read.
+const METRICS: [&str; 4] = [WAITING, RUNNING, KV_USAGE, QUEUE];
+/// The time between two looks of a HorizontalPodAutoscaler.
+const HPA_SECONDS: i32 = 15;
+
+/// What sets the number of endpoints.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AutoscalerSettings(ScaledObjectSpec);
+
+// === impl AutoscalerSettings ===
+
+impl From<ScaledObjectSpec> for AutoscalerSettings {
+    fn from(spec: ScaledObjectSpec) -> Self {
+        Self(spec)
+    }
+}
+
+impl AutoscalerSettings {
+    /// Scales by the sum of a metric over the endpoints, divided by the threshold. A HorizontalPodAutoscaler looks every 15
+    /// seconds and keeps a replica; KEDA looks every 30 seconds.
+    pub fn of_metric(metric: &str, threshold: f64, bounds: (i32, i32), is_keda: bool) -> Self {
+        let metadata =
+            [("query".to_owned(), format!("sum({metric})")), ("threshold".to_owned(), threshold.to_string())];
+        let trigger = KedaTrigger {
+            type_: "prometheus".to_owned(),
+            metadata: Some(metadata.into()),
+            ..KedaTrigger::default()
+        };
+        let least = if is_keda { bounds.0 } else { bounds.0.max(1) };
+        Self(ScaledObjectSpec {
+            min_replica_count: Some(least),
+            max_replica_count: Some(bounds.1),
+            polling_interval: (!is_keda).then_some(HPA_SECONDS),
+            triggers: vec![trigger],
+            ..ScaledObjectSpec::default()
+        })
+    }
+
+    /// The most endpoints.
+    pub(crate) fn most(&self) -> usize {
+        usize::try_from(self.0.max_replica_count.unwrap_or(DEFAULT_MAX_REPLICAS)).unwrap_or_default()
+    }
+}
+
+/// An autoscaler that runs.
+#[derive(Debug)]
+pub(crate) struct Autoscaler {
+    spec: ScaledObjectSpec,
+    triggers: Vec<Trigger>,
+    state: ScaledObjectState,
+}
+
+// === impl Autoscaler ===
+
+impl Autoscaler {
+    pub(crate) fn new(settings: &AutoscalerSettings) -> Result<Self, String> {
+        let spec = settings.0.clone();
+        let triggers = Trigger::all(&spec)?;
+        for name in triggers.iter().flat_map(Trigger::names) {
+            if !METRICS.contains(&name) {
+                return Err(format!("nothing has the metric {name} here, only {}", METRICS.join(", ")));
+            }
+        }
+        Ok(Self { spec, triggers, state: ScaledObjectState::default() })
+    }
+
+    /// The time between two looks at the metrics.
+    pub(crate) fn interval(&self) -> Duration {
+        polling_interval(&self.spec)
+    }
+
+    /// Returns the number of replicas that there should be.
+    pub(crate) fn replicas(&mut self, ready: &[Snapshot], queued: usize, scale: Scale, now: Duration) -> i32 {
+        let of = |snapshot: &Snapshot, name: &str, value: f64| {
+            let labels = Labels::from([("pod".to_owned(), snapshot.endpoint.name.clone())]);
+            Sample { name: name.to_owned(), labels, value }
+        };
+        let each = ready.iter().flat_map(|snapshot| {
+            let metrics = &snapshot.metrics;
+            [(WAITING, metrics.waiting), (RUNNING, metrics.running), (KV_USAGE, metrics.kv_usage)]
+                .map(|(name, value)| of(snapshot, name, value))
+        });
+        let queue = Sample { name: QUEUE.to_owned(), labels: Labels::new(), value: float(queued as u64) };
+        let demand = self.state.poll(&self.triggers, each.chain([queue]).collect(), scale, now);
+        // The age of the object is that of the run.
+        self.state.replicas(&self.spec, scale, demand.as_ref().ok(), now, now)
+    }
+}

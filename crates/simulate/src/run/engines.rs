@@ -1,0 +1,151 @@
+//! What engines do with requests.
+
+use std::sync::Arc;
+
+use longboat_engine_model::{BlockHash, Engine, EnqueueError, Job, Output};
+use longboat_kv_events::{Event as BlockEvent, Stored};
+
+use super::{Event, OpenRequest, World, nanos};
+
+/// The medium of blocks in KV cache events.
+const GPU: &str = "gpu";
+
+impl World<'_> {
+    /// Gives a request to an engine: its prompt to a prefill endpoint, then the rest to the endpoint that decodes.
+    pub(super) fn enqueue(&mut self, number: u64, member: usize, now: u64) {
+        let Some(open) = self.open.get(&number) else { return };
+        let only_prompt = open.prefill == Some(member) && !open.is_prefilled;
+        let job = Job {
+            id: number,
+            hashes: Arc::clone(&open.hashes),
+            prompt_tokens: open.times.prompt_tokens,
+            output_tokens: if only_prompt { 1 } else { open.times.output_tokens },
+            is_prefilled: open.is_prefilled,
+        };
+        if self.members[member].gone.is_some() {
+            self.recorder.rejections.lost += 1;
+            return self.end(number, now);
+        }
+        self.members[member].requests += 1;
+        let mut refused = None;
+        self.with_engine(member, now, |engine, outputs| refused = engine.enqueue(job, outputs).err());
+        match refused {
+            Some(EnqueueError::QueueFull) => self.recorder.rejections.engine_queue += 1,
+            Some(EnqueueError::TooLong) => self.recorder.rejections.too_long += 1,
+            None => return,
+        }
+        self.end(number, now);
+    }
+
+    /// Brings an engine up to a moment, changes it, and handles what has happened.
+    pub(super) fn with_engine(
+        &mut self,
+        number: usize,
+        now: u64,
+        change: impl FnOnce(&mut Engine, &mut Vec<Output>),
+    ) {
+        let interval = nanos(self.settings.scrape);
+        let member = &mut self.members[number];
+        if !member.scrape(now, interval)
+            && let Some(place) = self.places[number]
+        {
+            self.candidates[place] = member.snapshot();
+        }
+        let mut outputs = std::mem::take(&mut member.outputs);
+        member.engine.advance(now, &mut outputs);
+        change(&mut member.engine, &mut outputs);
+        member.generation += 1;
+        member.change(now);
+        // A member is in the list once, however often it changes before the next scrape.
+        if !std::mem::replace(&mut member.is_listed, true) {
+            self.unread.push(number);
+        }
+        let next = member.engine.next().map(|at| (at, Event::Engine(number, member.generation)));
+        if let Some((at, event)) = next {
+            self.schedule_event(at, event);
+        }
+        for output in outputs.drain(..) {
+            self.handle(number, output, now);
+        }
+        self.members[number].outputs = outputs;
+        let member = &mut self.members[number];
+        if member.is_draining
+            && member.gone.is_none()
+            && member.engine.load().running + member.engine.load().waiting == 0
+        {
+            member.gone = Some(now);
+            let slot = member.endpoint.slot;
+            self.forget(slot);
+        }
+    }
+
+    fn handle(&mut self, member: usize, output: Output, now: u64) {
+        match output {
+            Output::Started { id, waited_for_memory, cached_tokens, added, evicted } => {
+                let Some(open) = self.open.get_mut(&id) else { return };
+                if !open.is_prefilled {
+                    open.times.started = now;
+                    open.times.waited_for_memory = waited_for_memory;
+                    open.times.cached_tokens = cached_tokens;
+                }
+                if self.knows_blocks {
+                    let size = self.members[member].engine.parameters().block_size;
+                    let events = block_events(open, size, &added, evicted);
+                    let (due, slot) =
+                        (now + nanos(self.settings.event_delay), self.members[member].endpoint.slot);
+                    self.block_events.extend(events.into_iter().map(|event| (due, slot, event)));
+                }
+            }
+            Output::FirstToken(id) => {
+                let Some(open) = self.open.get_mut(&id) else { return };
+                if open.prefill == Some(member) && !open.is_prefilled {
+                    return;
+                }
+                open.times.first_token = now;
+                self.note_first_token(id, now);
+            }
+            Output::Finished(id) => {
+                let Some(open) = self.open.get_mut(&id) else { return };
+                if open.prefill == Some(member) && !open.is_prefilled {
+                    open.is_prefilled = true;
+                    let decode = open.decode;
+                    return self.enqueue(id, decode, now);
+                }
+                open.times.finished = now;
+                let times = open.times;
+                self.recorder.answered(&times);
+                self.end(id, now);
+            }
+        }
+    }
+}
+
+/// The events of an engine whose cache has changed for a request.
+fn block_events(
+    open: &OpenRequest,
+    block_size: usize,
+    added: &[std::ops::Range<usize>],
+    evicted: Vec<BlockHash>,
+) -> Vec<BlockEvent> {
+    let mut events = Vec::new();
+    if !open.tokens.is_empty() {
+        for run in added {
+            let bytes = &open.tokens[run.start * block_size * 4..run.end * block_size * 4];
+            let tokens =
+                bytes.chunks_exact(4).filter_map(|token| Some(u32::from_le_bytes(token.try_into().ok()?)));
+            events.push(BlockEvent::Stored(Box::new(Stored {
+                hashes: open.hashes[run.clone()].to_vec(),
+                parent: run.start.checked_sub(1).map(|before| open.hashes[before]),
+                tokens: tokens.collect(),
+                block_size,
+                medium: GPU.to_owned(),
+                lora_name: Some(open.model.clone()).filter(|name| !name.is_empty()),
+                ..Stored::default()
+            })));
+        }
+    }
+    if !evicted.is_empty() {
+        events.push(BlockEvent::Removed { hashes: evicted, medium: GPU.to_owned() });
+    }
+    events
+}

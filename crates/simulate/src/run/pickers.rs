@@ -1,0 +1,333 @@
+//! The pickers: they queue requests, choose endpoints, and tell each other what they have chosen.
+
+use std::{sync::Arc, time::Duration};
+
+use longboat_engine_model::block_hashes;
+use longboat_scheduler::{
+    Decision, HeaderLookup, Prompt, Request, Reservation, ScheduleError, Scheduler, Slot, State,
+    flow::{Arrival, Queue, Settings as FlowSettings, UsageLimit},
+};
+use rand::{SeedableRng as _, rngs::StdRng};
+
+use super::{Event, OpenRequest, PickerSettings, Sharing, World, nanos};
+use crate::{
+    pool::PoolEntry,
+    report::RequestTimes,
+    trace::{TraceRequest, mix},
+};
+
+/// How often the dispatcher of a picker looks whether the pool has room, in nanoseconds.
+const DISPATCH_INTERVAL: u64 = 1_000_000;
+const MILLISECOND: u64 = 1_000_000;
+/// The bytes of a request besides its prompt, for limits of the picker's queue.
+const REQUEST_BYTES: u64 = 200;
+
+/// A picker.
+pub(super) struct Picker {
+    /// The place of its state: what it knows of requests and prefixes.
+    state: usize,
+    queue: Queue<u64>,
+    pub(super) has_dispatch: bool,
+    /// Whether something has happened since its dispatcher last looked.
+    has_news: bool,
+    random: StdRng,
+}
+
+/// What a picker tells the others.
+pub(super) enum Notice {
+    /// It has sent the request with this number.
+    Sent(u64, usize, Box<Decision>),
+    /// The request has its first token.
+    FirstToken(u64),
+    /// The load of a request in a state has ended.
+    Ended(usize, Reservation),
+}
+
+struct SessionHeader<'a>(Option<&'a str>);
+
+impl HeaderLookup for SessionHeader<'_> {
+    fn header(&self, name: &str) -> Option<&str> {
+        self.0.filter(|_| name == "x-session-id")
+    }
+}
+
+/// Creates the pickers and their states.
+pub(super) fn pickers(
+    settings: PickerSettings,
+    scheduler: &Scheduler,
+    flow: &FlowSettings,
+    seed: u64,
+) -> (Vec<Picker>, Vec<State>) {
+    let is_one_state = settings.sharing == Sharing::After(Duration::ZERO);
+    let picker = |index: usize| Picker {
+        state: if is_one_state { 0 } else { index },
+        queue: Queue::new(flow.clone()),
+        has_dispatch: false,
+        has_news: true,
+        random: StdRng::seed_from_u64(seed.wrapping_add(index as u64)),
+    };
+    let states = if is_one_state { 1 } else { settings.number };
+    ((0..settings.number).map(picker).collect(), (0..states).map(|_| scheduler.state()).collect())
+}
+
+/// Whether some band has a time to live.
+pub(super) fn expires(flow: &FlowSettings) -> bool {
+    let bands = flow.bands.values().chain([&flow.default_band, &flow.negative_band]);
+    bands.map(|band| band.time_to_live).any(|time| time.usual_ms.is_some() || time.no_endpoint_ms.is_some())
+}
+
+impl World<'_> {
+    /// Requests that wait in the queues of pickers.
+    pub(super) fn queued(&self) -> usize {
+        self.pickers.iter().map(|picker| picker.queue.len()).sum()
+    }
+
+    pub(super) fn tell_news(&mut self) {
+        self.pickers.iter_mut().for_each(|picker| picker.has_news = true);
+    }
+
+    pub(super) fn forget_in_pickers(&mut self, slot: Slot) {
+        // What is on its way may be about the endpoint. It is lost, as if a connection broke.
+        self.notices.retain(|(_, notice)| !matches!(notice, Notice::Sent(..)));
+        self.states.iter_mut().for_each(|state| state.forget(slot));
+    }
+
+    pub(super) fn arrive(&mut self, number: u64, request: TraceRequest, now: u64) {
+        self.last_progress = now;
+        self.recorder.arrival(now, self.open.len(), self.candidates.len());
+        // Gateways spread requests without looking at them.
+        let pickers = self.pickers.len() as u64;
+        let picker =
+            if pickers == 1 { 0 } else { usize::try_from(mix(!number) % pickers).unwrap_or_default() };
+        let bytes = request.prompt.bytes(number);
+        let prompt_tokens = bytes.len().div_ceil(4);
+        let times = RequestTimes {
+            arrived: now,
+            output_tokens: request.output_tokens,
+            prompt_tokens,
+            ..RequestTimes::default()
+        };
+        let (priority, size) = (request.priority, bytes.len() as u64 + REQUEST_BYTES);
+        let open = OpenRequest {
+            times,
+            request: Some((request, bytes)),
+            picker,
+            hashes: Arc::default(),
+            decode: 0,
+            prefill: None,
+            is_prefilled: false,
+            reservation: None,
+            copies: Vec::new(),
+            tokens: Vec::new(),
+            model: String::new(),
+        };
+        self.open.insert(number, open);
+        if !self.flow.enabled {
+            if priority < 0 && self.saturation(picker, now) >= 1.0 {
+                self.open.remove(&number);
+                self.recorder.rejections.picker += 1;
+                return;
+            }
+            return self.send(number, now);
+        }
+        let queue = &mut self.pickers[picker].queue;
+        queue.provision([priority]);
+        let arrival = Arrival { priority, flow: "", bytes: size, within_ms: None };
+        if queue.push(arrival, number, now / MILLISECOND).is_err() {
+            self.open.remove(&number);
+            self.recorder.rejections.picker += 1;
+            return;
+        }
+        self.pickers[picker].has_news = true;
+        self.dispatch(picker, now);
+    }
+
+    /// Lets every picker look whether there is room.
+    pub(super) fn dispatch_all(&mut self, now: u64) {
+        if self.flow.enabled {
+            (0..self.pickers.len()).for_each(|picker| self.dispatch(picker, now));
+        }
+    }
+
+    /// Sends the waiting requests for which the pool has room, and drops those that have waited too long.
+    pub(super) fn dispatch(&mut self, picker: usize, now: u64) {
+        let has_endpoints = !self.candidates.is_empty();
+        while let Some(number) = self.pickers[picker].queue.expired(now / MILLISECOND, has_endpoints) {
+            self.open.remove(&number);
+            self.recorder.rejections.picker += 1;
+        }
+        // Without news the saturation is the same, except for metrics that a scrape has read meanwhile. One policy lets a
+        // request go in every so many cycles.
+        let counts_cycles = self.flow.usage_limit == UsageLimit::SoftReflective;
+        if self.pickers[picker].has_news || !self.unread.is_empty() || counts_cycles {
+            self.pickers[picker].has_news = false;
+            while !self.pickers[picker].queue.is_empty() {
+                let saturation = self.saturation(picker, now);
+                let Some(number) = self.pickers[picker].queue.pop(saturation, now / MILLISECOND) else {
+                    break;
+                };
+                self.send(number, now);
+            }
+        }
+        // If nothing is computed and nothing expires, only an arrival or a change of the pool can help. Both dispatch.
+        let can_change = self.open.len() > self.queued() || !self.unread.is_empty() || self.expires;
+        let own = &mut self.pickers[picker];
+        if !own.queue.is_empty() && !own.has_dispatch && can_change {
+            own.has_dispatch = true;
+            self.schedule_event(now + DISPATCH_INTERVAL, Event::Dispatch(picker));
+        }
+    }
+
+    fn saturation(&mut self, picker: usize, now: u64) -> f64 {
+        self.scrape(now);
+        self.deliver_notices(now);
+        let age = self.settings.scrape;
+        let entries: Vec<PoolEntry<'_>> = self.candidates.iter().map(|one| PoolEntry(one, age)).collect();
+        // Requests are sent at the moment at which they are admitted, so none is in between.
+        let state = &self.states[self.pickers[picker].state];
+        self.flow.detector.saturation(state, entries.iter(), &|| 0)
+    }
+
+    /// Lets the picker choose, and sends the request to the chosen engine.
+    fn send(&mut self, number: u64, now: u64) {
+        let Some(open) = self.open.get_mut(&number) else { return };
+        let picker = open.picker;
+        let Some((request, bytes)) = open.request.take() else { return };
+        self.scrape(now);
+        self.apply_block_events(now);
+        self.deliver_notices(now);
+        let limit = self.scheduler.text_limit().min(bytes.len());
+        let exact = request.prompt.is_exact();
+        let cut = if exact { 0 } else { bytes.len() - limit };
+        let kept = if exact { bytes.clone() } else { bytes[..limit].to_vec() };
+        let prompts = [Prompt { bytes: kept, cut }];
+        let headers = SessionHeader(request.session.as_deref());
+        let picked = Request {
+            id: "",
+            model: request.adapter.as_deref().unwrap_or(&request.model),
+            cache_salt: "",
+            prompts: &prompts,
+            exact,
+            multimodal: false,
+            priority: request.priority,
+            predictions: &[],
+            together: None,
+            media: &[],
+            headers: &headers,
+        };
+        self.decisions += 1;
+        let every = self.settings.explain_every;
+        let is_sample = every > 0 && self.decisions.is_multiple_of(every);
+        let scheduler = if is_sample { &self.tracing } else { &self.scheduler };
+        let now_ms = now / MILLISECOND;
+        let Picker { state, random, .. } = &mut self.pickers[picker];
+        let state = &mut self.states[*state];
+        let scheduled = scheduler.schedule(state, &picked, &self.candidates, now_ms, random);
+        let decision = match scheduled {
+            Ok(decision) => decision,
+            Err(error) => {
+                self.open.remove(&number);
+                match error {
+                    ScheduleError::NotAdmitted | ScheduleError::TooSlow => {
+                        self.recorder.rejections.picker += 1;
+                    }
+                    _ => self.recorder.rejections.no_endpoint += 1,
+                }
+                return;
+            }
+        };
+        let reservation = self.scheduler.commit(state, &decision);
+        if is_sample {
+            self.plugins.add(&decision, self.candidates.len());
+        }
+        let stages = decision.stages();
+        let decode = stages.decode.map_or(0, |place| self.numbers[place]);
+        let prefill = stages.prefill.map(|place| self.numbers[place]).filter(|prefill| *prefill != decode);
+        let first = prefill.unwrap_or(decode);
+        let block_size = self.members[first].engine.parameters().block_size;
+        let Some(open) = self.open.get_mut(&number) else { return };
+        open.times.sent = now;
+        open.hashes = block_hashes(&bytes, block_size);
+        (open.decode, open.prefill) = (decode, prefill);
+        open.reservation = Some(reservation);
+        if self.knows_blocks && exact {
+            open.tokens = bytes;
+            open.model = request.adapter.unwrap_or(request.model);
+        }
+        self.tell(now, || Notice::Sent(number, picker, Box::new(decision)));
+        self.enqueue(number, first, now);
+    }
+
+    /// Removes a request, and its load from the states of the pickers.
+    pub(super) fn end(&mut self, number: u64, now: u64) {
+        if let Some(OpenRequest { reservation: Some(reservation), picker, copies, .. }) =
+            self.open.remove(&number)
+        {
+            let state = self.pickers[picker].state;
+            self.states[state].release(reservation);
+            for (other, copy) in copies {
+                self.tell(now, || Notice::Ended(other, copy));
+            }
+        }
+        self.tell_news();
+    }
+
+    /// Records that the first token of a request has come.
+    pub(super) fn note_first_token(&mut self, number: u64, now: u64) {
+        let Some(open) = self.open.get_mut(&number) else { return };
+        if let Some(reservation) = &mut open.reservation {
+            self.states[self.pickers[open.picker].state].first_chunk(reservation);
+        }
+        self.tell(now, || Notice::FirstToken(number));
+        self.tell_news();
+    }
+
+    /// Tells the other pickers something, if they share what they know.
+    fn tell(&mut self, now: u64, notice: impl FnOnce() -> Notice) {
+        match self.settings.pickers.sharing {
+            Sharing::After(delay) if !delay.is_zero() && self.pickers.len() > 1 => {
+                self.notices.push_back((now.saturating_add(nanos(delay)), notice()));
+            }
+            Sharing::After(_) | Sharing::Nothing => {}
+        }
+    }
+
+    fn deliver_notices(&mut self, now: u64) {
+        while let Some((_, notice)) = self.notices.pop_front_if(|(due, _)| *due <= now) {
+            match notice {
+                Notice::Sent(number, from, decision) => {
+                    let from = self.pickers[from].state;
+                    for (index, state) in
+                        self.states.iter_mut().enumerate().filter(|(index, _)| *index != from)
+                    {
+                        let copy = self.scheduler.commit(state, &decision);
+                        match self.open.get_mut(&number) {
+                            Some(open) => open.copies.push((index, copy)),
+                            // The request has ended meanwhile.
+                            None => state.release(copy),
+                        }
+                    }
+                }
+                Notice::FirstToken(number) => {
+                    let Some(open) = self.open.get_mut(&number) else { continue };
+                    for (index, copy) in &mut open.copies {
+                        self.states[*index].first_chunk(copy);
+                    }
+                }
+                Notice::Ended(index, copy) => self.states[index].release(copy),
+            }
+        }
+    }
+
+    fn apply_block_events(&mut self, now: u64) {
+        if self.block_events.front().is_none_or(|(due, ..)| *due > now) {
+            return;
+        }
+        let holdings: Vec<_> = self.states.iter().flat_map(State::holdings).collect();
+        while let Some((_, slot, event)) = self.block_events.pop_front_if(|(due, ..)| *due <= now) {
+            for known in &holdings {
+                known.update(|index| index.apply(slot.0, "", &event));
+            }
+        }
+    }
+}

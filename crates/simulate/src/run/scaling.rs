@@ -1,0 +1,37 @@
+//! The autoscaler of the first group, in virtual time.
+
+use std::time::Duration;
+
+use longboat_autoscale::Scale;
+
+use super::{Event, World, nanos};
+use crate::pool::{Member, PoolChange};
+
+/// How long the autoscaler goes on if nothing happens: requests that wait longer will never be answered.
+const MAX_IDLE: Duration = Duration::from_hours(1);
+
+impl World<'_> {
+    pub(super) fn autoscale(&mut self, now: u64) {
+        self.scrape(now);
+        let own = self.own_members();
+        let ready = own.iter().filter(|number| self.members[**number].is_ready).count();
+        let count = |number: usize| i32::try_from(number).unwrap_or(i32::MAX);
+        let scale = Scale { wanted: count(own.len()), current: count(own.len()), ready: count(ready) };
+        let queued = self.queued();
+        let members = self.members.iter().filter(|member| member.gone.is_none() && member.is_ready);
+        let snapshots: Vec<_> = members.map(Member::snapshot).collect();
+        let Some(autoscaler) = &mut self.autoscaler else { return };
+        let wanted = autoscaler.replicas(&snapshots, queued, scale, Duration::from_nanos(now));
+        let next = now.saturating_add(nanos(autoscaler.interval()));
+        let wanted = usize::try_from(wanted).unwrap_or_default();
+        if wanted != own.len() {
+            self.last_progress = now;
+            self.change(PoolChange::Replicas(wanted), now);
+        }
+        let is_idle =
+            self.open.len() == self.queued() && now.saturating_sub(self.last_progress) > nanos(MAX_IDLE);
+        if !is_idle || self.has_arrivals {
+            self.schedule_event(next, Event::Autoscale);
+        }
+    }
+}
