@@ -42,16 +42,24 @@ How large one installation can become, as far as it was measured. This page is g
 
 Gateways spread requests over the pickers of a service without looking at them. Each picker knows what it has sent itself, and
 what engines tell all pickers: metrics, and KV cache events if the configuration uses them. The rest depends on whether pickers
-share their state:
+share their state.
 ";
 const REST: &str = "\
+Cells have the hit ratio or the TTFT, and the skew: the standard deviation of the endpoints' request counts, divided by their mean.
 \"One state\" is a state that all pickers see at once, as if there were one picker with more cores. \"Shared after\" is a state in which
-the decisions of others appear after that time. \"Not shared\" is what several pickers of a service do today. Skew is the standard
-deviation of the endpoints' request counts, divided by their mean. All pickers read metrics at the same moments here; in a
-cluster they do not, which makes herds smaller.
+the decisions of others appear after that time. \"Not shared\" is what several pickers of a service do today. All pickers read metrics at
+the same moments here; in a cluster they do not, which makes herds smaller.
 
-Longboat's pickers do not tell each other their decisions (`dataLayer.crossReplica` is refused). The columns \"shared after\" say what that would be
-worth. With more than one replica and leader election, one picker decides and the others wait, which costs no hit ratio.
+This traffic is a hard case: all conversations begin with one system prompt, and engines with room for 256 requests let none wait, so
+nothing weighs against a known prefix. A picker that knows everything sends everything to one endpoint, whose cache is too small.
+
+* Pickers that share nothing spread the load over more endpoints and find fewer prefixes: the more pickers, the fewer.
+* Knowing each other's decisions late spreads the load and finds more prefixes than knowing them at once.
+* With KV cache events, sharing changes nothing: events tell all pickers which endpoint has a prefix, within milliseconds.
+* Requests in flight need no sharing at this rate: differences of a few milliseconds are chance.
+
+Longboat's pickers do not tell each other their decisions (`dataLayer.crossReplica` is refused). The columns \"shared after\" say what that
+would be worth. With more than one replica and leader election, one picker decides and the others wait, which costs no hit ratio.
 
 ## What was not measured
 
@@ -67,7 +75,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("{INTRODUCTION}");
     println!(
         "The numbers are those of {REQUESTS} requests in conversations (`--generate sessions`), {RATE} a second, over {ENDPOINTS} \
-         endpoints with the times of `longboat up --engine sim`, in virtual time: they depend neither on the machine nor on the build.\n"
+         endpoints with\nthe times of `longboat up --engine sim`, in virtual time: they depend neither on the machine nor on the \
+         build.\n"
     );
     for (title, what, config) in [
         ("Prefixes by the picker's own memory", "hit ratio", PREFIX),
