@@ -72,6 +72,8 @@ pub(crate) struct Record {
 #[derive(Debug, Serialize)]
 struct Prefix {
     matched: u32,
+    /// The part of `matched` that is not scored, because many prompts share it.
+    shared: u32,
     total: u32,
     /// `matched` as a share of `total`, 0 to 1.
     ratio: f64,
@@ -224,8 +226,10 @@ impl Record {
         took: Duration,
     ) -> Self {
         let decision = decided.as_ref().ok();
-        let prefix = decision.and_then(Decision::prefix_hit).map(|(matched, total)| Prefix {
+        let hit = decision.and_then(|decision| Some((decision.prefix_hit()?, decision.shared_blocks())));
+        let prefix = hit.map(|((matched, total), shared)| Prefix {
             matched,
+            shared,
             total,
             ratio: f64::from(matched) / f64::from(total.max(1)),
         });

@@ -155,6 +155,13 @@ impl Decision {
         &self.runs[self.primary]
     }
 
+    /// Returns how many of the blocks that the primary target held are not scored, because many prompts share them.
+    pub fn shared_blocks(&self) -> u32 {
+        let target = self.primary_run().targets.first().copied();
+        let matches = Matches::cached(&self.findings).zip(target);
+        matches.map_or(0, |(matches, target)| matches.matched(target).saturating_sub(matches.own(target)))
+    }
+
     /// Returns the number of prompt blocks that the primary target held, and the number of all blocks. Returns `None` if the
     /// configuration does not use prefixes.
     pub fn prefix_hit(&self) -> Option<(u32, u32)> {

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use anyhow::{anyhow, bail};
 use longboat_dashboard::picker;
 use longboat_key::Namespace;
+use longboat_plan::counted;
 use owo_colors::OwoColorize;
 use serde_json::Value;
 use unicode_width::UnicodeWidthStr;
@@ -75,9 +76,17 @@ fn text(record: &Value) -> String {
         None => writeln!(text, "sent to {}, decided {decided}", destination.join(", ").cyan()),
     };
     if let Some(prefix) = record["prefix"].as_object() {
+        // Pickers of earlier versions do not say how many blocks are shared.
+        let shared = prefix.get("shared").and_then(Value::as_u64).unwrap_or_default();
+        let shared = match usize::try_from(shared).unwrap_or_default() {
+            0 => String::new(),
+            count => {
+                format!("; many prompts share {}, which the prefix score leaves out", counted(count, "block"))
+            }
+        };
         let _ = writeln!(
             text,
-            "cached at this endpoint: {} of {} blocks of the prompt",
+            "cached at this endpoint: {} of {} blocks of the prompt{shared}",
             prefix["matched"], prefix["total"]
         );
     }
@@ -171,7 +180,7 @@ mod tests {
         };
         let record = json!({
             "id": "r1", "time": "2026-01-01T00:00:00Z", "model": "m", "micros": 80, "candidates": 3,
-            "destination": ["127.0.0.1:1"], "prefix": {"matched": 3, "total": 4, "ratio": 0.75},
+            "destination": ["127.0.0.1:1"], "prefix": {"matched": 3, "shared": 1, "total": 4, "ratio": 0.75},
             "profiles": [{
                 "name": "default", "primary": true, "scored": 2,
                 "filters": [{"plugin": "decode-filter", "left": 2, "dropped": ["ns/prefill"]}],
@@ -186,7 +195,7 @@ mod tests {
         let expected = "\
 r1 for model m at 2026-01-01T00:00:00Z
 sent to 127.0.0.1:1, decided in 80 µs, from 3 endpoints
-cached at this endpoint: 3 of 4 blocks of the prompt
+cached at this endpoint: 3 of 4 blocks of the prompt; many prompts share 1 block, which the prefix score leaves out
 profile default
   decode-filter left 2; dropped ns/prefill
      ENDPOINT   queue-scorer × 2  prefix × 0.5  TOTAL  QUEUE  RUNNING    KV

@@ -92,6 +92,29 @@ fn scoring_changes_nothing_and_committing_does() {
 }
 
 #[test]
+fn blocks_that_many_prompts_share_are_held_and_not_scored() {
+    let producer = "{type: approx-prefix-cache-producer, parameters: {sharedPrefixAfter: 3}}";
+    let scheduler = scheduler(&format!("{producer}, {{type: prefix-cache-scorer}}"));
+    let pods = endpoints(&[Metrics::default()]);
+    let mut state = scheduler.state();
+    let mut ask = |own: &str| {
+        let prompt = format!("{}{}", "shared ".repeat(300), own.repeat(2000));
+        let decision = pick(&scheduler, &state, &pods, &prompt).unwrap();
+        let reservation = scheduler.commit(&mut state, &decision);
+        state.release(reservation);
+        let score = decision.runs[0].trace[0].scores[0].1;
+        (decision.prefix_hit().unwrap().0, decision.shared_blocks(), score > 0.0)
+    };
+    for own in ["a", "b", "c", "d", "e"] {
+        ask(own);
+    }
+    let (held, shared, scored) = ask("f");
+    assert!(held > 0 && shared == held && !scored, "{held} {shared} {scored}");
+    let (held, shared, scored) = ask("f");
+    assert!(held > shared && shared > 0 && scored, "{held} {shared} {scored}");
+}
+
+#[test]
 fn load_in_flight_is_given_back_in_two_steps() {
     let scheduler = scheduler("{type: inflight-load-producer}, {type: token-load-scorer}");
     let pods = endpoints(&[Metrics::default()]);
