@@ -13,14 +13,41 @@ let fine = 0;
 /// For each view: the selector that shows that it is drawn, and the user's actions before the checks.
 const VIEWS = {
   "": { shown: "h1:text('Services')" },
+  overview: {
+    shown: ".way[aria-label^='Requests to'] svg",
+    async act(page) {
+      const said = await page.getAttribute(".way", "aria-label");
+      for (const part of ["gateway kserve-ingress-gateway", "The picker", "Replica qwen-kserve-"]) {
+        if (!said.includes(part)) wrong.push(`the picture does not say ${part}: ${said}`);
+      }
+      // Keys lead to the help, which closes and gives the focus back, and from view to view.
+      await page.keyboard.press("?");
+      await page.waitForSelector("dialog[open] kbd:text('j')", { timeout: LIMIT });
+      await page.keyboard.press("Escape");
+      await page.waitForSelector("dialog", { timeout: LIMIT, state: "detached" });
+      await page.keyboard.press("2");
+      await page.waitForSelector("th:text('InferencePoolReady')", { timeout: LIMIT });
+      await page.keyboard.press("1");
+      await page.waitForSelector(".way svg", { timeout: LIMIT });
+    },
+  },
   tree: { shown: "th:text('InferencePoolReady')" },
   playground: {
     shown: "#ask",
     async act(page) {
+      await page.click("summary:text('Settings')");
+      await page.fill("#system", "You are a sailor.");
+      await page.fill("input[type=number] >> nth=0", "0.5");
       await page.focus("#ask");
-      await page.keyboard.type("Why is the sea salty?");
+      await page.keyboard.type("Why is the sea <img src=x> salty?");
       await page.keyboard.press("Enter");
       await page.waitForSelector("a:text('why this replica')", { timeout: LIMIT });
+      if (await page.$(".said img")) wrong.push("a message became a part of the page");
+      // The same prompt to two sides.
+      await page.click("button:text('Compare with another')");
+      await page.fill("#ask", "And the lakes?");
+      await page.keyboard.press("Enter");
+      await page.waitForFunction(() => document.querySelectorAll(".sides section .assistant p").length === 3, null, { timeout: LIMIT });
     },
   },
   decisions: {
@@ -29,10 +56,32 @@ const VIEWS = {
       await page.focus(".decisions button");
       await page.keyboard.press("Enter");
       await page.waitForSelector("tr.picked", { timeout: LIMIT });
+      await page.fill("#find-decision", "no such request");
+      await page.waitForFunction(() => document.querySelectorAll(".decisions > li").length === 0, null, { timeout: LIMIT });
+      await page.fill("#find-decision", "");
+      await page.click(".shares button");
+      await page.waitForSelector(".decisions button", { timeout: LIMIT });
     },
   },
-  replicas: { shown: "polyline" },
-  logs: { shown: "pre.log:not(:text('(empty)'))" },
+  replicas: {
+    shown: "polyline",
+    async act(page) {
+      // The page has counted the three chats of the playground, and nothing else.
+      await page.waitForSelector("figcaption:has-text('Requests') .total:text('3 requests, 0 errors')", { timeout: LIMIT });
+      await page.waitForSelector("figcaption:has-text('Time to first token') .total:has-text('P95')", { timeout: LIMIT });
+      await page.click("button:text('1 min')");
+      await page.click("button:text('Each replica')");
+      await page.waitForSelector("button[aria-pressed=true]:text('Each replica')", { timeout: LIMIT });
+    },
+  },
+  logs: {
+    shown: "pre.log:not(:text('(empty)'))",
+    async act(page) {
+      await page.fill("#search", "no such line");
+      await page.waitForSelector("pre.log:text('No line matches.')", { timeout: LIMIT });
+      await page.fill("#search", "");
+    },
+  },
   fields: {
     shown: "summary",
     async act(page) {

@@ -197,9 +197,23 @@ fn an_edit_is_compared_applied_and_seen() {
     let mut feed = Feed::open(&page, "default/qwen");
     let services = feed.until("services", |data| !data["set"].as_array().unwrap().is_empty());
     assert_eq!(services["set"][0]["service"], "default/qwen");
-    assert_eq!(services["set"][0]["mark"], "good", "{services}");
-    let samples = feed.until("replicas", |data| data["replicas"][0]["sample"].is_object());
-    assert_eq!(samples["replicas"].as_array().unwrap().len(), 1, "{samples}");
+    let head = &services["set"][0];
+    let expected = json!({
+        "service": "default/qwen", "text": head["text"], "mark": "good", "models": [crate::local_cluster::MODEL],
+        "engine": "simulator", "ready": 1, "replicas": 1, "gpus": null,
+    });
+    assert_eq!(*head, expected);
+    let measured = |data: &Value| -> Vec<Value> {
+        let replicas = data["replicas"].as_array().unwrap().iter();
+        replicas.filter(|replica| replica["sample"].is_object()).cloned().collect()
+    };
+    let samples = measured(&feed.until("replicas", |data| measured(data).len() == 2));
+    assert_eq!([&samples[0]["role"], &samples[1]["role"]], ["picker", "decode"], "{samples:?}");
+    assert_eq!(
+        [&samples[0]["sample"]["requests"], &samples[1]["sample"]["requests"]],
+        [0.0, 0.0],
+        "{samples:?}"
+    );
 
     let explained = page.get("/api/explain?service=default/qwen&path=spec.replicas").json();
     assert!(explained["text"].as_str().unwrap().starts_with("spec.replicas = 1"), "{explained}");

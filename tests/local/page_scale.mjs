@@ -44,6 +44,8 @@ const start = Date.now();
 await page.goto(PAGE);
 await page.waitForSelector(`.counts:has-text("${SERVICES} services")`, { timeout: LIMIT });
 measured.openMillis = Date.now() - start;
+// The samples of all replicas have come, and do not change.
+await page.waitForFunction(() => document.querySelector(".services .rate").textContent === "0", null, { timeout: LIMIT });
 measured.list = await watch();
 await page.evaluate(() => (window.tasks = []));
 await page.fill("#filter", "service-0777");

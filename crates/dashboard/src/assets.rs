@@ -26,17 +26,24 @@ const ASSETS: &[Asset] = assets! {
     "/", "index.html", "text/html; charset=utf-8";
     "/app.css", "app.css", "text/css; charset=utf-8";
     "/favicon.svg", "favicon.svg", "image/svg+xml";
+    "/api-keys.js", "api-keys.js", SCRIPT;
     "/app.js", "app.js", SCRIPT;
     "/api.js", "api.js", SCRIPT;
     "/charts.js", "charts.js", SCRIPT;
     "/decisions.js", "decisions.js", SCRIPT;
     "/edit.js", "edit.js", SCRIPT;
     "/fields.js", "fields.js", SCRIPT;
+    "/format.js", "format.js", SCRIPT;
     "/keys.js", "keys.js", SCRIPT;
     "/logs.js", "logs.js", SCRIPT;
+    "/overview.js", "overview.js", SCRIPT;
     "/playground.js", "playground.js", SCRIPT;
     "/replicas.js", "replicas.js", SCRIPT;
+    "/services.js", "services.js", SCRIPT;
+    "/traffic.js", "traffic.js", SCRIPT;
     "/tree.js", "tree.js", SCRIPT;
+    "/way.js", "way.js", SCRIPT;
+    "/yaml.js", "yaml.js", SCRIPT;
     "/vendor/htm-preact.js", "vendor/htm-preact.js", SCRIPT;
 };
 

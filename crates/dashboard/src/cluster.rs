@@ -1,14 +1,16 @@
 //! The interface to the other parts of Longboat that have data for the page.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use futures::{future::BoxFuture, stream::BoxStream};
+use k8s_openapi::api::core::v1::Pod;
 use longboat_key::{Key, Name, Namespace};
 use serde::Serialize;
 use serde_json::Value;
 
 /// An entry in the list of services.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Head {
     /// `namespace/name`.
     pub service: String,
@@ -16,6 +18,26 @@ pub struct Head {
     pub text: String,
     /// `good`, `waiting` or `bad`.
     pub mark: &'static str,
+    /// The names that clients may put in the `model` field of a request: first the model, then its adapters.
+    pub models: Vec<String>,
+    /// The engine, if a pod says which it is.
+    pub engine: Option<String>,
+    /// The replicas that are ready, and the replicas that should exist, prefill included.
+    pub ready: i32,
+    /// See `ready`.
+    pub replicas: i32,
+    /// The GPUs of the running pods, if they request any.
+    pub gpus: Option<Gpus>,
+}
+
+/// GPUs that running pods have requested, and for how long.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Gpus {
+    /// The number of GPUs.
+    pub count: i64,
+    /// When their pods started, in seconds since 1970. With several pods, their mean, so that the number of GPUs times the
+    /// time since then is the sum of all GPU-hours.
+    pub since: f64,
 }
 
 /// The state of the cluster at one moment.
@@ -25,6 +47,8 @@ pub struct Picture {
     pub services: Vec<Head>,
     /// The tree of the selected service, or `None` if it does not exist.
     pub tree: Option<Value>,
+    /// The pods of services.
+    pub pods: Vec<Arc<Pod>>,
     /// Why the connection to the cluster fails, if it does. The other fields may then be outdated.
     pub trouble: Option<String>,
 }

@@ -1,7 +1,8 @@
 //! The stream of server-sent events that an open page receives.
 //!
-//! The cost of an open page depends on what it shows: watches of the list of services and of one service and, once per
-//! [`POLL_INTERVAL`], one request to each replica of that service. Each event contains what has changed since the last event.
+//! The cost of an open page depends on what it shows: watches of the list of services and of one service, and one request to
+//! each replica of that service in each [`POLL_INTERVAL`]. The list asks the replicas of all services, more seldom. Each event
+//! contains what has changed since the last event.
 
 use std::{collections::BTreeMap, convert::Infallible, sync::Arc, time::Duration};
 
@@ -12,20 +13,25 @@ use axum::{
 use bytes::Bytes;
 use futures::{Stream, StreamExt, stream::BoxStream};
 use http::header;
+use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 use tokio::{
-    sync::{OwnedSemaphorePermit, mpsc},
+    sync::{OwnedSemaphorePermit, mpsc, watch},
     time::{Instant, MissedTickBehavior},
 };
 
 use longboat_key::Key;
 
-use crate::{Head, Picture, replicas, server::Page};
+use crate::{
+    Head, Picture,
+    replicas::{self, Replica},
+    server::Page,
+};
 
-/// The interval of requests to a replica.
+/// The interval of requests to a replica of the open service.
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
-/// The number of periods after which the replicas are listed again.
-const LISTING: u32 = 5;
+/// The interval of requests to the replicas of all services.
+const LIST_POLL_INTERVAL: Duration = Duration::from_secs(5);
 /// The least time between two events about changes: a person cannot read faster.
 const FRAME: Duration = Duration::from_millis(200);
 /// The interval of comments in a stream without changes, so that the server notices a closed page.
@@ -54,22 +60,24 @@ fn received(frames: mpsc::Receiver<Bytes>) -> impl Stream<Item = Result<Bytes, I
 }
 
 async fn send(page: &Page, service: Option<Key>, events: &mpsc::Sender<Bytes>) {
+    let (newest, pods) = watch::channel(Vec::new());
     let pictures = page.cluster.pictures(service.clone());
-    let pictures = changes(pictures, events);
-    match service {
-        Some(service) => {
-            tokio::join!(pictures, samples(page, &service, events), heartbeat(events));
-        }
-        None => {
-            tokio::join!(pictures, heartbeat(events));
-        }
-    }
+    tokio::join!(
+        changes(pictures, &newest, events),
+        samples(page, service.as_ref(), pods, events),
+        heartbeat(events)
+    );
 }
 
 /// Sends the changes between successive pictures.
-async fn changes(mut pictures: BoxStream<'static, Picture>, events: &mpsc::Sender<Bytes>) {
+async fn changes(
+    mut pictures: BoxStream<'static, Picture>,
+    newest: &watch::Sender<Vec<Arc<Pod>>>,
+    events: &mpsc::Sender<Bytes>,
+) {
     let mut sent = FeedState::default();
-    while let Some(picture) = pictures.next().await {
+    while let Some(mut picture) = pictures.next().await {
+        newest.send_replace(std::mem::take(&mut picture.pods));
         for frame in sent.changes(picture) {
             if events.send(frame).await.is_err() {
                 return;
@@ -86,12 +94,12 @@ struct FeedState {
     rest: Option<(Option<Value>, Option<String>)>,
 }
 
-// === impl Sent ===
+// === impl FeedState ===
 
 impl FeedState {
     /// Returns the events that update the page to this picture.
     fn changes(&mut self, picture: Picture) -> Vec<Bytes> {
-        let Picture { services, tree, trouble } = picture;
+        let Picture { services, tree, pods: _, trouble } = picture;
         let first = self.rest.is_none();
         let services: BTreeMap<String, Head> =
             services.into_iter().map(|head| (head.service.clone(), head)).collect();
@@ -112,27 +120,40 @@ impl FeedState {
     }
 }
 
-/// Sends the metrics of a service's replicas.
-async fn samples(page: &Page, service: &Key, events: &mpsc::Sender<Bytes>) {
-    let mut ticks = tokio::time::interval_at(Instant::now(), POLL_INTERVAL);
+/// Sends the metrics of the pods that serve a service. For all services, sends those that have changed.
+async fn samples(
+    page: &Page,
+    service: Option<&Key>,
+    mut pods: watch::Receiver<Vec<Arc<Pod>>>,
+    events: &mpsc::Sender<Bytes>,
+) {
+    // The first picture has the pods.
+    if pods.changed().await.is_err() {
+        return;
+    }
+    let interval = if service.is_some() { POLL_INTERVAL } else { LIST_POLL_INTERVAL };
+    let mut ticks = tokio::time::interval_at(Instant::now(), interval);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut pods = Vec::new();
-    for round in 0_u32.. {
+    let mut sent = Vec::new();
+    loop {
         ticks.tick().await;
-        let mut trouble = None;
-        // While there are no replicas, one may start at any moment.
-        if round.is_multiple_of(LISTING) || pods.is_empty() {
-            match replicas::pods(&page.client, service).await {
-                Ok(found) => pods = found,
-                Err(sentence) => trouble = Some(sentence),
-            }
+        let known = pods.borrow_and_update().clone();
+        let asked = replicas::ask(&page.client, &page.reach, &replicas::serving(&known, service)).await;
+        let shown = if service.is_some() { asked } else { changed(&mut sent, asked) };
+        if service.is_none() && shown.is_empty() {
+            continue;
         }
-        let replicas = replicas::ask(&page.client, &page.reach, &pods).await;
-        let event = frame("replicas", &json!({"replicas": replicas, "trouble": trouble}));
-        if events.send(event).await.is_err() {
+        if events.send(frame("replicas", &json!({"replicas": shown}))).await.is_err() {
             return;
         }
     }
+}
+
+/// Returns the replicas that are not in `sent`, which becomes `asked`. Both have at most as many as are asked at a time.
+fn changed(sent: &mut Vec<Replica>, asked: Vec<Replica>) -> Vec<Replica> {
+    let shown = asked.iter().filter(|replica| !sent.contains(replica)).cloned().collect();
+    *sent = asked;
+    shown
 }
 
 async fn heartbeat(events: &mpsc::Sender<Bytes>) {
@@ -151,14 +172,21 @@ fn frame(name: &str, data: &Value) -> Bytes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::metrics::PickerSample;
 
     fn picture(services: &[(&str, &str)], tree: Option<Value>) -> Picture {
         let head = |(service, text): &(&str, &str)| Head {
             service: (*service).to_owned(),
             text: (*text).to_owned(),
             mark: "good",
+            models: vec!["m".to_owned()],
+            engine: None,
+            ready: 1,
+            replicas: 2,
+            gpus: None,
         };
-        Picture { services: services.iter().map(head).collect(), tree, trouble: None }
+        let services = services.iter().map(head).collect();
+        Picture { services, tree, pods: Vec::new(), trouble: None }
     }
 
     #[test]
@@ -168,7 +196,12 @@ mod tests {
             let frames = sent.changes(picture).into_iter();
             frames.map(|frame| String::from_utf8(frame.to_vec()).unwrap()).collect()
         };
-        let head = |service: &str, text: &str| json!({"service": service, "text": text, "mark": "good"});
+        let head = |service: &str, text: &str| {
+            json!({
+                "service": service, "text": text, "mark": "good", "models": ["m"], "engine": null, "ready": 1, "replicas": 2,
+                "gpus": null,
+            })
+        };
         let services = |value: Value| format!("event: services\ndata: {value}\n\n");
         let service = |value: Value| format!("event: service\ndata: {value}\n\n");
         let both = [("n/a", "1"), ("n/b", "1")];
@@ -187,5 +220,21 @@ mod tests {
                 service(json!({"tree": {"x": 1}, "trouble": null})),
             ]
         );
+    }
+
+    #[test]
+    fn a_replica_is_sent_again_if_its_metrics_have_changed() {
+        let replica = |pod: &str, waiting: f64| Replica {
+            service: "n/a".to_owned(),
+            pod: pod.to_owned(),
+            role: replicas::Role::Picker,
+            sample: Some(replicas::Measured::Picker(PickerSample { waiting, ..PickerSample::default() })),
+            trouble: None,
+        };
+        let mut sent = Vec::new();
+        let both = vec![replica("1", 0.0), replica("2", 0.0)];
+        assert_eq!(changed(&mut sent, both.clone()), both);
+        assert_eq!(changed(&mut sent, both), Vec::<Replica>::new());
+        assert_eq!(changed(&mut sent, vec![replica("2", 1.0)]), [replica("2", 1.0)]);
     }
 }

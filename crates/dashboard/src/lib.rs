@@ -20,6 +20,6 @@ mod replicas;
 mod server;
 mod tokens;
 
-pub use cluster::{Address, Cluster, Head, Picture};
+pub use cluster::{Address, Cluster, Gpus, Head, Picture};
 pub use reach::Reach;
 pub use server::{BindError, Server};

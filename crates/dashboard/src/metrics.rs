@@ -2,8 +2,11 @@
 
 use serde::Serialize;
 
-/// The metrics of a replica. Counters grow until its process ends.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+/// The most bounds of a histogram that are read. vLLM has 22.
+const MAX_BUCKETS: usize = 64;
+
+/// The metrics of a model server. Counters grow until its process ends.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Sample {
     pub(crate) waiting: f64,
@@ -14,17 +17,46 @@ pub(crate) struct Sample {
     pub(crate) queries: f64,
     /// Counter of looked-up tokens that were in the prefix cache.
     pub(crate) hits: f64,
+    /// Counter of prompt tokens.
+    pub(crate) prompt_tokens: f64,
     /// Counter of generated tokens.
     pub(crate) tokens: f64,
+    /// Counter of requests that ended, and the part of them that ended with an error.
+    pub(crate) requests: f64,
+    pub(crate) errors: f64,
     /// Counters: the total time to first tokens in seconds, and the number of first tokens.
     pub(crate) first_token_seconds: f64,
     pub(crate) first_tokens: f64,
+    /// Counters of first tokens by their time.
+    pub(crate) first_token_buckets: Vec<Bucket>,
 }
 
-/// Parses a metrics page. One process may serve several engines, so series that differ only in labels are added. For shares,
-/// the largest counts.
+/// The number of observations between two bounds of a histogram, which is not 0. Without an upper bound, everything above
+/// the lower one. JSON: `[lower, upper, count]`.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub(crate) struct Bucket(pub(crate) f64, pub(crate) Option<f64>, pub(crate) f64);
+
+/// The metrics of a picker.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct PickerSample {
+    /// Counter of requests, and the part of them that failed: refused, or answered with an error.
+    pub(crate) requests: f64,
+    pub(crate) errors: f64,
+    /// Requests in flight.
+    pub(crate) running: f64,
+    /// Requests that wait in the picker for a free replica.
+    pub(crate) waiting: f64,
+    /// Counters: the time of all picks in seconds, and their number.
+    pub(crate) pick_seconds: f64,
+    pub(crate) picks: f64,
+}
+
+/// Parses the metrics page of a model server. One process may serve several engines, so series that differ only in labels are
+/// added. For shares, the largest counts.
 pub(crate) fn read(page: &str) -> Sample {
     let mut sample = Sample::default();
+    let mut cumulative = Vec::new();
     for line in page.lines() {
         let Some((name, value)) = series(line) else { continue };
         let Some(name) = name.strip_prefix("vllm:") else { continue };
@@ -37,14 +69,97 @@ pub(crate) fn read(page: &str) -> Sample {
             }
             "prefix_cache_queries_total" | "gpu_prefix_cache_queries_total" => &mut sample.queries,
             "prefix_cache_hits_total" | "gpu_prefix_cache_hits_total" => &mut sample.hits,
+            "prompt_tokens_total" => &mut sample.prompt_tokens,
             "generation_tokens_total" => &mut sample.tokens,
+            "request_success_total" => {
+                if label(line, "finished_reason") == Some("error") {
+                    sample.errors += value;
+                }
+                &mut sample.requests
+            }
             "time_to_first_token_seconds_sum" => &mut sample.first_token_seconds,
             "time_to_first_token_seconds_count" => &mut sample.first_tokens,
+            "time_to_first_token_seconds_bucket" => {
+                add(&mut cumulative, label(line, "le"), value);
+                continue;
+            }
             _ => continue,
         };
         *place += value;
     }
+    sample.first_token_buckets = buckets(cumulative);
     sample
+}
+
+/// Parses the metrics page of a picker. A picker may serve a series under a present and an earlier name; both have the same
+/// values.
+pub(crate) fn read_picker(page: &str) -> PickerSample {
+    let (mut present, mut earlier) = (PickerSample::default(), PickerSample::default());
+    for line in page.lines() {
+        let Some((name, value)) = series(line) else { continue };
+        let place = match name {
+            "llm_d_epp_request_total" => &mut present.requests,
+            "llm_d_epp_request_error_total" => &mut present.errors,
+            "llm_d_epp_request_running" => &mut present.running,
+            "llm_d_epp_flow_control_queue_size" => &mut present.waiting,
+            "llm_d_epp_scheduler_e2e_duration_seconds_sum" => &mut present.pick_seconds,
+            "llm_d_epp_scheduler_e2e_duration_seconds_count" => &mut present.picks,
+            "inference_objective_request_total" => &mut earlier.requests,
+            "inference_objective_request_error_total" => &mut earlier.errors,
+            "inference_objective_running_requests" => &mut earlier.running,
+            "inference_extension_flow_control_queue_size" => &mut earlier.waiting,
+            "inference_extension_scheduler_e2e_duration_seconds_sum" => &mut earlier.pick_seconds,
+            "inference_extension_scheduler_e2e_duration_seconds_count" => &mut earlier.picks,
+            _ => continue,
+        };
+        *place += value;
+    }
+    PickerSample {
+        requests: present.requests.max(earlier.requests),
+        errors: present.errors.max(earlier.errors),
+        running: present.running.max(earlier.running),
+        waiting: present.waiting.max(earlier.waiting),
+        pick_seconds: present.pick_seconds.max(earlier.pick_seconds),
+        picks: present.picks.max(earlier.picks),
+    }
+}
+
+/// Adds the value of a histogram's series to those of other series with the same bound.
+fn add(cumulative: &mut Vec<(f64, f64)>, bound: Option<&str>, value: f64) {
+    let Some(bound) = bound.and_then(|bound| bound.parse::<f64>().ok()).filter(|bound| !bound.is_nan())
+    else {
+        return;
+    };
+    match cumulative.iter().position(|(known, _)| known.total_cmp(&bound).is_eq()) {
+        Some(index) => cumulative[index].1 += value,
+        None if cumulative.len() < MAX_BUCKETS => cumulative.push((bound, value)),
+        None => {}
+    }
+}
+
+/// Returns the buckets of a histogram that are not empty. Its series count everything below their bounds.
+fn buckets(mut cumulative: Vec<(f64, f64)>) -> Vec<Bucket> {
+    cumulative.sort_by(|one, other| one.0.total_cmp(&other.0));
+    let (mut lower, mut below) = (0.0, 0.0);
+    let mut found = Vec::new();
+    for (upper, count) in cumulative {
+        if count > below {
+            found.push(Bucket(lower, upper.is_finite().then_some(upper), count - below));
+            below = count;
+        }
+        lower = upper;
+    }
+    found
+}
+
+/// Returns the value of a label. Quotes in values are escaped, so the text before the quote occurs only where a label begins.
+fn label<'a>(line: &'a str, name: &str) -> Option<&'a str> {
+    let begins = |mark: char| {
+        let start = format!("{mark}{name}=\"");
+        line.find(&start).map(|at| &line[at + start.len()..])
+    };
+    let value = begins('{').or_else(|| begins(','))?;
+    value.split_once('"').map(|(value, _)| value)
 }
 
 /// Returns the name and the value of a series. Label values may contain spaces and braces, so the value follows the last
@@ -65,9 +180,10 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn any_page_is_read(page in "(vllm:(num_requests_running|kv_cache_usage_perc|x)[{} =\"a-z0-9.NaInf+é-]*\n?)*") {
+        fn any_page_is_read(page in "(vllm:(num_requests_running|kv_cache_usage_perc|time_to_first_token_seconds_bucket|x)[{} =,\"a-z0-9.NaInf+é-]*\n?)*") {
             let sample = read(&page);
             proptest::prop_assert!(sample.running.is_finite() && sample.kv_usage.is_finite());
+            proptest::prop_assert!(sample.first_token_buckets.iter().all(|bucket| bucket.2 > 0.0));
         }
     }
 
@@ -86,7 +202,14 @@ vllm:generation_tokens_total NaN
 vllm:generation_tokens_total{x=\"y\"} 12
 vllm:time_to_first_token_seconds_sum{} 1.5
 vllm:time_to_first_token_seconds_count{} 3
-vllm:time_to_first_token_seconds_bucket{le=\"+Inf\"} 3
+vllm:time_to_first_token_seconds_bucket{le=\"0.5\"} 1
+vllm:time_to_first_token_seconds_bucket{engine=\"1\",le=\"0.1\"} 0
+vllm:time_to_first_token_seconds_bucket{engine=\"1\",le=\"0.5\"} 1
+vllm:time_to_first_token_seconds_bucket{le=\"1\"} 2
+vllm:time_to_first_token_seconds_bucket{model=\"a,le=\\\"9\\\"\",le=\"+Inf\"} 3
+vllm:prompt_tokens_total 70
+vllm:request_success_total{finished_reason=\"stop\"} 4
+vllm:request_success_total{finished_reason=\"error\"} 1
 other:num_requests_running 9
 broken{
 }
@@ -98,9 +221,45 @@ broken{
             queries: 100.0,
             hits: 40.0,
             tokens: 12.0,
+            prompt_tokens: 70.0,
+            requests: 5.0,
+            errors: 1.0,
             first_token_seconds: 1.5,
             first_tokens: 3.0,
+            first_token_buckets: vec![Bucket(0.1, Some(0.5), 2.0), Bucket(1.0, None, 1.0)],
         };
         assert_eq!(read(page), expected);
+    }
+
+    #[test]
+    fn a_picker_is_read_under_its_present_and_its_earlier_names() {
+        let expected = PickerSample {
+            requests: 5.0,
+            errors: 1.0,
+            running: 2.0,
+            waiting: 3.0,
+            pick_seconds: 0.5,
+            picks: 4.0,
+        };
+        let earlier = "\
+inference_objective_request_total{model_name=\"a\"} 3
+inference_objective_request_total{model_name=\"b\"} 2
+inference_objective_request_error_total{error_code=\"x\"} 1
+inference_objective_running_requests 2
+inference_extension_flow_control_queue_size 3
+inference_extension_scheduler_e2e_duration_seconds_sum 0.5
+inference_extension_scheduler_e2e_duration_seconds_count 4
+";
+        let present = "\
+llm_d_epp_request_total{model_name=\"a\"} 5
+llm_d_epp_request_error_total 1
+llm_d_epp_request_running 2
+llm_d_epp_flow_control_queue_size 3
+llm_d_epp_scheduler_e2e_duration_seconds_sum 0.5
+llm_d_epp_scheduler_e2e_duration_seconds_count 4
+";
+        for page in [earlier, present, &format!("{present}{earlier}")] {
+            assert_eq!(read_picker(page), expected, "{page}");
+        }
     }
 }

@@ -19,7 +19,7 @@ use crate::{answer::Problem, owned};
 pub(crate) const READ: u32 = 1000;
 const SHOWN: usize = 100;
 /// The part at the end of a log that is shown.
-const LINES: i64 = 300;
+const LINES: i64 = 1000;
 const BYTES: i64 = 256 << 10;
 
 /// Returns the newest events of a service and of the objects that it owns, newest first.

@@ -54,9 +54,7 @@ pub async fn decisions(
     pod: &Pod,
     id: Option<&str>,
 ) -> Result<Vec<Value>, String> {
-    let mut containers = pod.spec.iter().flat_map(|spec| &spec.containers);
-    let port = containers.find_map(|container| declared(pod, &container.name, Some("metrics")));
-    let port = port.unwrap_or(Port { number: METRICS, tls: false });
+    let port = port(pod);
     let mut path = format!("/debug/decisions?limit={DECISIONS}");
     if let Some(id) = id {
         path = format!("{path}&id={}", utf8_percent_encode(id, NON_ALPHANUMERIC));
@@ -81,6 +79,13 @@ pub async fn decisions(
         404 => Err("the picker records no decisions: start it with `--decisions=256`".into()),
         code => Err(format!("the picker answered {code}: {}", first_line(&text))),
     }
+}
+
+/// Returns the port on which a picker serves metrics and decisions.
+pub(crate) fn port(pod: &Pod) -> Port {
+    let mut containers = pod.spec.iter().flat_map(|spec| &spec.containers);
+    let port = containers.find_map(|container| declared(pod, &container.name, Some("metrics")));
+    port.unwrap_or(Port { number: METRICS, tls: false })
 }
 
 fn first_line(text: &str) -> String {

@@ -2,74 +2,77 @@
 
 import { html, render, useEffect, useMemo, useRef, useState } from "/vendor/htm-preact.js";
 import { listen } from "/api.js";
-import { counted, Mark, Tree, unmarked, WORDS } from "/tree.js";
+import { Help, useKeys } from "/keys.js";
+import { Services } from "/services.js";
+import { Overview } from "/overview.js";
+import { Mark, Tree } from "/tree.js";
 import { Logs } from "/logs.js";
 import { Decisions } from "/decisions.js";
 import { Playground } from "/playground.js";
-import { Replicas, remember } from "/replicas.js";
+import { Replicas } from "/replicas.js";
+import { forget, remember } from "/traffic.js";
 import { Fields } from "/fields.js";
 import { Edit } from "/edit.js";
-import { Keys } from "/keys.js";
 
 const VIEWS = [
+  ["overview", "Overview", Overview],
   ["tree", "Tree", Tree],
-  ["replicas", "Replicas", Replicas],
+  ["replicas", "Graphs", Replicas],
   ["decisions", "Decisions", Decisions],
   ["playground", "Playground", Playground],
   ["logs", "Logs", Logs],
   ["fields", "Fields", Fields],
   ["edit", "Edit", Edit],
 ];
-/// The number of services that are drawn at once. The filter finds the others.
-const DRAWN = 200;
 
 /// `#/namespace/name/view?parameters`
 function route() {
   const [path, query] = location.hash.slice(2).split("?");
   const [namespace, name, view] = path.split("/").map(decodeURIComponent);
-  return { service: name ? `${namespace}/${name}` : null, view: view || "tree", query: new URLSearchParams(query) };
+  return { service: name ? `${namespace}/${name}` : null, view: view || "overview", query: new URLSearchParams(query) };
 }
 
-function Services({ services, open }) {
-  const [filter, setFilter] = useState("");
-  const all = useMemo(() => [...services.values()].sort((a, b) => (a.service < b.service ? -1 : 1)), [services]);
-  const needle = filter.toLowerCase();
-  const found = all.filter((head) => `${head.service} ${WORDS[head.mark]} ${head.text}`.toLowerCase().includes(needle));
-  const count = (mark) => all.filter((head) => head.mark === mark).length;
-  return html`<nav aria-label="Services" class="services ${open ? "beside" : ""}">
-    <div class="find">
-      ${open ? html`<h2>Services</h2>` : html`<h1>Services</h1>`}
-      <label for="filter" class="unseen">Filter services</label>
-      <input id="filter" type="search" placeholder="Filter ( / )" value=${filter}
-        onInput=${(event) => setFilter(event.target.value)} />
-      <p class="counts">${counted(all.length, "service")}: ${count("good")} ready, ${count("waiting")} waiting, ${count("bad")} broken</p>
-    </div>
-    <ul>
-      ${found.slice(0, DRAWN).map((head) => html`<li key=${head.service}>
-        <a href="#/${head.service}" aria-current=${open === head.service ? "page" : null}>
-          <${Mark} mark=${head.mark} /> <b>${head.service}</b> <span class="cause">${unmarked(head)}</span>
-        </a>
-      </li>`)}
-    </ul>
-    ${found.length > DRAWN && html`<p class="quiet">${found.length - DRAWN} more; narrow the filter to see them.</p>`}
-    ${all.length === 0 && html`<p class="quiet">There are no LLMInferenceServices yet.</p>`}
-    ${!open && html`<${Keys} />`}
-  </nav>`;
-}
-
-function Service({ service, view, query, heard }) {
+function Service({ service, view, query, services, heard }) {
   const View = (VIEWS.find(([name]) => name === view) || VIEWS[0])[2];
   const title = useRef(null);
+  const tabs = useRef(null);
   useEffect(() => title.current && title.current.focus(), [service]);
+  // On a phone, the row of views is wider than the screen.
+  useEffect(() => {
+    const tab = tabs.current.querySelector("[aria-current]");
+    if (tab) tab.scrollIntoView({ block: "nearest", inline: "center" });
+  }, [service, view]);
+  const head = services.get(service);
   return html`<section aria-labelledby="title" class="service">
     <p class="back"><a href="#/">All services</a></p>
-    <h1 id="title" tabindex="-1" ref=${title}>${service}</h1>
-    <nav aria-label="Views" class="views">
+    <h1 id="title" tabindex="-1" ref=${title}>${service} ${head && html`<${Mark} mark=${head.mark} />`}</h1>
+    <nav aria-label="Views" class="views" ref=${tabs}>
       ${VIEWS.map(([name, label]) => html`<a key=${name} href="#/${service}/${name}"
         aria-current=${name === view ? "page" : null}>${label}</a>`)}
     </nav>
-    <${View} key=${`${service} ${view}`} service=${service} query=${query} ...${heard} />
+    <${View} key=${`${service} ${view}`} service=${service} query=${query} head=${head} services=${services} ...${heard} />
   </section>`;
+}
+
+/// The keys of the page, with what they mean.
+function keys(at, services, help) {
+  const go = (hash) => () => {
+    location.hash = hash;
+  };
+  const names = [...services.keys()].sort();
+  const next = (step) => () => {
+    const index = names.indexOf(at.service);
+    const name = names[index < 0 ? (step > 0 ? 0 : names.length - 1) : index + step];
+    if (name) location.hash = `#/${name}/${at.service ? at.view : ""}`;
+  };
+  return [
+    ["?", help, "show this help"],
+    ["/", () => document.getElementById("filter").focus(), "filter the services"],
+    ["j", next(1), "open the next service"],
+    ["k", next(-1), "open the previous service"],
+    ["a", go("#/"), "show all services"],
+    ...(at.service ? VIEWS.map(([view, label], index) => [`${index + 1}`, go(`#/${at.service}/${view}`), label]) : []),
+  ];
 }
 
 function App() {
@@ -78,23 +81,17 @@ function App() {
   const [heard, setHeard] = useState({});
   const [problem, setProblem] = useState("connecting…");
   const [hidden, setHidden] = useState(document.hidden);
+  const [help, setHelp] = useState(false);
+  const actions = keys(at, services, () => setHelp(true));
+  useKeys(actions);
 
   useEffect(() => {
     const moved = () => setAt(route());
     const seen = () => setHidden(document.hidden);
-    const typed = (event) => {
-      const typing = event.target.closest("input, textarea, select");
-      if (event.key === "/" && !typing && !event.ctrlKey && !event.metaKey) {
-        event.preventDefault();
-        document.getElementById("filter").focus();
-      }
-    };
     addEventListener("hashchange", moved);
-    addEventListener("keydown", typed);
     document.addEventListener("visibilitychange", seen);
     return () => {
       removeEventListener("hashchange", moved);
-      removeEventListener("keydown", typed);
       document.removeEventListener("visibilitychange", seen);
     };
   }, []);
@@ -117,8 +114,11 @@ function App() {
       } else if (name === "service") {
         setHeard((before) => ({ ...before, tree: data.tree, trouble: data.trouble, known: true }));
       } else if (name === "replicas") {
-        remember(at.service, data.replicas);
-        setHeard((before) => ({ ...before, replicas: data }));
+        remember(data.replicas);
+        if (at.service) {
+          forget(at.service, data.replicas);
+          setHeard((before) => ({ ...before, replicas: data.replicas }));
+        }
       }
     };
     const state = (said) => {
@@ -138,12 +138,13 @@ function App() {
   const list = useMemo(() => html`<${Services} services=${services} open=${at.service} />`, [services, at.service]);
   return html`
     <a class="skip" href="#main">Skip to the content</a>
-    <header><a href="#/" class="name">Longboat</a></header>
+    <header><a href="#/" class="name">Longboat</a> <button class="help" onClick=${() => setHelp(true)}>Keyboard <kbd aria-hidden="true">?</kbd></button></header>
     <p role="status" class=${problem || heard.trouble ? "trouble" : "hidden"}>${problem || heard.trouble}</p>
     <main id="main" class=${at.service ? "two" : "one"}>
       ${list}
-      ${at.service && html`<${Service} ...${at} heard=${heard} />`}
-    </main>`;
+      ${at.service && html`<${Service} ...${at} services=${services} heard=${heard} />`}
+    </main>
+    ${help && html`<${Help} actions=${actions} close=${() => setHelp(false)} />`}`;
 }
 
 render(html`<${App} />`, document.body);

@@ -2,17 +2,21 @@
 
 import { html, useEffect, useRef, useState } from "/vendor/htm-preact.js";
 import { send, text } from "/api.js";
+import { highlighted } from "/yaml.js";
 
 export function Edit({ service }) {
-  const editor = useRef(null);
   const [read, setRead] = useState(0);
   const [problem, setProblem] = useState(null);
   const [difference, setDifference] = useState(null);
   const [done, setDone] = useState(null);
+  const [manifest, setManifest] = useState("");
+  const newest = useRef("");
+  newest.current = manifest;
+  const paper = useRef(null);
   useEffect(() => {
     text("manifest", { service }).then(
-      (manifest) => {
-        editor.current.value = manifest;
+      (found) => {
+        setManifest(found);
         setProblem(null);
         setDifference(null);
       },
@@ -23,28 +27,38 @@ export function Edit({ service }) {
     setProblem(null);
     setDone(null);
     try {
-      await action(editor.current.value);
+      await action();
     } catch (error) {
       setProblem(error.message);
     }
   };
-  const compare = () => act(async (manifest) => {
+  const compare = () => act(async () => {
     setDifference(null);
     const answer = await (await send("POST", "diff", {}, manifest)).json();
-    setDifference({ manifest, ...answer });
+    // The text may have changed in the meantime, and what is applied must be what was compared.
+    if (newest.current === manifest) setDifference(answer);
   });
-  const apply = () => act(async (manifest) => {
+  const apply = () => act(async () => {
     await send("PUT", "manifest", { service }, manifest);
     setDone("Applied. The tree shows the progress.");
     setRead(read + 1);
   });
-  const changed = () => {
+  const changed = (event) => {
+    setManifest(event.target.value);
     setDone(null);
     setDifference(null);
   };
+  // The text of the editor is transparent, above the same text in colours.
+  const follow = (event) => {
+    paper.current.scrollTop = event.target.scrollTop;
+    paper.current.scrollLeft = event.target.scrollLeft;
+  };
   return html`
     <label for="manifest">Manifest of ${service}</label>
-    <textarea id="manifest" class="code" rows="22" spellcheck=${false} ref=${editor} onInput=${changed}></textarea>
+    <div class="editor">
+      <pre aria-hidden="true" ref=${paper}>${highlighted(manifest)}</pre>
+      <textarea id="manifest" class="code" spellcheck=${false} autocapitalize="off" value=${manifest} onInput=${changed} onScroll=${follow}></textarea>
+    </div>
     <div class="buttons">
       <button onClick=${compare}>Show changes</button>
       <button onClick=${apply} disabled=${!difference || difference.refused}>Apply</button>

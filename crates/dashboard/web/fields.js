@@ -2,7 +2,8 @@
 
 import { html, useState } from "/vendor/htm-preact.js";
 import { json } from "/api.js";
-import { counted, useAsked } from "/tree.js";
+import { counted } from "/format.js";
+import { useAsked } from "/tree.js";
 
 /// The number of fields that are drawn per layer. The box above explains any other field.
 const DRAWN = 300;

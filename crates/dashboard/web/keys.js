@@ -1,37 +1,39 @@
-// The API keys of the gateway: what each may use, and what it has used.
+// The keyboard: what each key does, and the help that lists them.
 
-import { html } from "/vendor/htm-preact.js";
-import { useAsked } from "/tree.js";
+import { html, useEffect, useRef } from "/vendor/htm-preact.js";
 
-const SECONDS = 5;
+/// Returns whether a person is typing a text.
+const typing = (element) => element.closest("input, textarea, select, dialog");
 
-const of = (used, limit) => (limit === null ? used : `${used} of ${limit}`);
+/// Calls the action of a key. `actions` are `[key, action, meaning]`.
+export function useKeys(actions) {
+  const newest = useRef(actions);
+  newest.current = actions;
+  useEffect(() => {
+    const typed = (event) => {
+      if (event.key === "Escape" && event.target.closest("input, textarea, select")) event.target.blur();
+      if (typing(event.target) || event.ctrlKey || event.metaKey || event.altKey) return;
+      const found = newest.current.find(([key]) => key === event.key);
+      if (!found) return;
+      event.preventDefault();
+      found[1]();
+    };
+    addEventListener("keydown", typed);
+    return () => removeEventListener("keydown", typed);
+  }, []);
+}
 
-export function Keys() {
-  const { answer } = useAsked("keys", {}, SECONDS);
-  if (!answer || answer.keys.length === 0) return null;
-  return html`<section aria-labelledby="keys">
-    <h2 id="keys">API keys</h2>
-    <div class="wide" tabindex="0" role="region" aria-label="API keys"><table>
-      <thead><tr>
-        <th scope="col">Key</th><th scope="col">Models</th><th scope="col">Running</th>
-        <th scope="col">Requests this minute</th><th scope="col">today</th>
-        <th scope="col">Tokens this minute</th><th scope="col">today</th><th scope="col">Refused</th>
-      </tr></thead>
-      <tbody>
-        ${answer.keys.map(({ namespace, name, problem, models, limits, usage }) => html`<tr key=${`${namespace}/${name}`}>
-          <th scope="row">${namespace}/${name}</th>
-          ${problem
-            ? html`<td colspan="7" class="trouble">Refused: ${problem}</td>`
-            : html`<td>${models.join(", ") || "all"}</td>
-              <td>${of(usage.concurrentRequests, limits.concurrentRequests)}</td>
-              <td>${of(usage.requestsThisMinute, limits.requestsPerMinute)}</td>
-              <td>${of(usage.requestsToday, limits.requestsPerDay)}</td>
-              <td>${of(usage.tokensThisMinute, limits.tokensPerMinute)}</td>
-              <td>${of(usage.tokensToday, limits.tokensPerDay)}</td>
-              <td>${usage.refused}</td>`}
-        </tr>`)}
-      </tbody>
-    </table></div>
-  </section>`;
+/// The help, as a dialog that takes the focus and gives it back.
+export function Help({ actions, close }) {
+  const dialog = useRef(null);
+  useEffect(() => dialog.current.showModal(), []);
+  return html`<dialog ref=${dialog} onClose=${close} aria-labelledby="help">
+    <h2 id="help">Keyboard</h2>
+    <dl class="keys">
+      ${actions.map(([key, , meaning]) => html`<dt><kbd>${key}</kbd></dt><dd>${meaning}</dd>`)}
+      <dt><kbd>Esc</kbd></dt><dd>leave a text field, or close this help</dd>
+      <dt><kbd>Tab</kbd> <kbd>Enter</kbd></dt><dd>go to the next link or button, and use it</dd>
+    </dl>
+    <button autofocus onClick=${() => dialog.current.close()}>Close</button>
+  </dialog>`;
 }

@@ -2,6 +2,7 @@
 
 import { html, useEffect, useState } from "/vendor/htm-preact.js";
 import { json } from "/api.js";
+import { age } from "/format.js";
 
 /// The meanings of marks as words, because colour alone is not accessible.
 export const WORDS = { good: "Ready", waiting: "Waiting", bad: "Broken" };
@@ -10,18 +11,6 @@ export const WORDS = { good: "Ready", waiting: "Waiting", bad: "Broken" };
 export const unmarked = ({ mark, text }) => (mark === "good" ? text.replace(/^Ready\s+/, "") : text);
 
 export const Mark = ({ mark }) => html`<span class="mark ${mark}">${WORDS[mark]}</span>`;
-
-/// Returns a count with its noun in singular or plural.
-export const counted = (count, noun) => `${count} ${noun}${count === 1 ? "" : "s"}`;
-
-export function age(time) {
-  if (!time) return "";
-  const seconds = Math.max(0, Math.round((Date.now() - Date.parse(time)) / 1000));
-  if (seconds < 60) return `${seconds}s`;
-  if (seconds < 3600) return `${Math.floor(seconds / 60)}m`;
-  if (seconds < 86400) return `${Math.floor(seconds / 3600)}h`;
-  return `${Math.floor(seconds / 86400)}d`;
-}
 
 /// Sends a request when the view opens, every `seconds` if given, and whenever `version` changes.
 export function useAsked(path, parameters, seconds, version) {

@@ -19,8 +19,6 @@ pub fn accelerator_type(spec: &LLMInferenceServiceSpec) -> &'static str {
         .collect();
     let containers =
         || pods.iter().flat_map(|pod| pod.containers.iter().chain(pod.init_containers.iter().flatten()));
-    let is_gpu =
-        |name: &str| GPUS.contains(&name) || GPU_PREFIXES.iter().any(|prefix| name.starts_with(prefix));
     if containers().flat_map(resources).any(is_gpu) {
         return "gpu";
     }
@@ -30,6 +28,11 @@ pub fn accelerator_type(spec: &LLMInferenceServiceSpec) -> &'static str {
     } else {
         "cpu"
     }
+}
+
+/// Whether an extended resource is a GPU.
+pub fn is_gpu(resource: &str) -> bool {
+    GPUS.contains(&resource) || GPU_PREFIXES.iter().any(|prefix| resource.starts_with(prefix))
 }
 
 /// The names of the resources that a container requests or is limited to.

@@ -45,7 +45,7 @@ mod wave;
 mod workload;
 pub mod yaml;
 
-pub use accelerator::accelerator_type;
+pub use accelerator::{accelerator_type, is_gpu};
 pub use child::Child;
 pub use children::{Applied, ChildKind, Children, ObjectRef, Planned};
 pub use compare::{Compare, same_value};

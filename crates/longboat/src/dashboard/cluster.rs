@@ -10,7 +10,7 @@ use futures::{
 };
 use kube::Client;
 use longboat_api::v1alpha2::LLMInferenceService;
-use longboat_dashboard::{Address, Cluster, Head, Picture};
+use longboat_dashboard::{Address, Cluster, Picture};
 use longboat_key::Key;
 use longboat_offline::{
     Settings,
@@ -20,6 +20,7 @@ use longboat_offline::{
 use serde_json::{Value, json};
 use tokio::{runtime::Handle, time::Instant};
 
+use super::head;
 use crate::{
     command::input,
     tree::{Environment, Follow, Line, Mark, Scope, Time, TreeObjects, age, data, lines},
@@ -172,17 +173,13 @@ fn picture(
     service: Option<&Key>,
     environment: Environment,
 ) -> Picture {
-    let mut names: Vec<Key> = seen.services.iter().map(|service| Key::of(service.as_ref())).collect();
-    names.sort();
-    let heads = lines::heads(seen, &names, environment).into_iter();
-    let services = heads.map(|line| Head { service: line.subject, text: line.text, mark: word(line.mark) });
     let tree = service.and_then(|service| {
         lines::find(seen, service)?;
         let name = std::slice::from_ref(service);
         let lines: Vec<Value> = lines::all(seen, name, environment).iter().map(line_json).collect();
         Some(json!({"lines": lines, "object": data::list(seen, name)["items"][0]}))
     });
-    Picture { services: services.collect(), tree, trouble }
+    Picture { services: head::of(seen, environment), tree, pods: seen.pods.clone(), trouble }
 }
 
 fn line_json(line: &Line) -> Value {
@@ -202,7 +199,7 @@ fn plain(text: &str) -> String {
     anstream::adapter::strip_str(text).to_string()
 }
 
-fn word(mark: Mark) -> &'static str {
+pub(super) fn word(mark: Mark) -> &'static str {
     match mark {
         Mark::Good => "good",
         Mark::Waiting => "waiting",

@@ -1,6 +1,7 @@
 //! Connects the dashboard's server with this binary.
 
 mod cluster;
+mod head;
 
 use std::sync::Arc;
 
