@@ -27,21 +27,20 @@ async function take(page, name) {
 }
 
 for (const colorScheme of ["light", "dark"]) {
-  const page = await browser.newPage({ colorScheme, viewport: { width: 1240, height: 640 } });
+  const page = await browser.newPage({ colorScheme, viewport: { width: 1240, height: 690 } });
   await page.goto(process.env.PAGE);
   await page.waitForSelector(".services li a", LIMIT);
   await page.evaluate(() => (location.hash = "#/default/qwen/replicas"));
   await page.waitForSelector("polyline", { ...LIMIT, state: "attached" });
   pages.push([colorScheme, page]);
 }
-// Waits until the graphs have data.
-await new Promise((done) => setTimeout(done, 60_000));
+// Waits until the numbers have a meaning.
+await new Promise((done) => setTimeout(done, 62_000));
 for (const [theme, page] of pages) {
   await page.bringToFront();
   await take(page, `page-replicas-${theme}`);
   await page.evaluate(() => (location.hash = "#/default/qwen/decisions"));
-  await page.waitForSelector(".decisions button", LIMIT);
-  await page.click(".decisions button");
+  await page.click(".decisions button", LIMIT);
   await page.waitForSelector("tr.picked", LIMIT);
   await take(page, `page-decisions-${theme}`);
 }

@@ -2,14 +2,18 @@
 
 import { html } from "/vendor/htm-preact.js";
 import { amount, counted, duration, gpuHours, perSecond } from "/format.js";
-import { decoders, demand, firstToken, NOW, rate } from "/traffic.js";
+import { decoders, demand, firstToken, isKnown, NOW, rate } from "/traffic.js";
 import { Way } from "/way.js";
 
 /// A number with its name.
 export const Fact = ({ name, tone, children, hint }) => html`<div class="fact" title=${hint || null}><dt>${name}</dt><dd class=${tone || ""}>${children}</dd></div>`;
 
+/// The numbers of a service without samples. There may be a thousand of them.
+const UNKNOWN = { rate: null, requests: null, errors: null, half: null, most: null, tokens: null };
+
 /// Returns the numbers of a service in the last minute.
 export function numbers(service) {
+  if (!isKnown(service)) return UNKNOWN;
   const end = Date.now();
   const [half, most] = firstToken(decoders(service), [0.5, 0.95], end - NOW, end);
   return { ...demand(service, end - NOW, end), half, most, tokens: rate(decoders(service), "tokens", end - NOW, end) };

@@ -53,6 +53,8 @@ function thin(series, now) {
   });
 }
 
+/// Whether there are samples of a service.
+export const isKnown = (service) => history.has(service);
 const of = (service) => [...(history.get(service) || new Map()).values()];
 export const pickers = (service) => of(service).filter(({ role }) => role === "picker");
 export const decoders = (service) => of(service).filter(({ role }) => role === "decode");
