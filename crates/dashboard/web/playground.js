@@ -122,7 +122,7 @@ export function Playground({ service, head, services }) {
 
   return html`
     <div class="sides ${state.sides.length > 1 ? "two" : ""}">
-      ${state.sides.map((side, index) => html`<section key=${index} aria-label="Chat with ${side.service}">
+      ${state.sides.map((side, index) => html`<section key=${index} aria-label="Chat ${index + 1}: ${side.service}">
         ${state.sides.length > 1 && html`<h2>${side.service}</h2>`}
         <${Target} side=${side} index=${index} services=${services}
           change=${(what) => { Object.assign(side, what); show(); }} remove=${() => { state.sides.splice(index, 1); show(); }} />
