@@ -7,7 +7,9 @@
 //! * `Name<&str>` borrows its text. Functions that only look something up take such names, so that a lookup copies nothing.
 
 mod key;
+mod nearest;
 mod text;
 
 pub use key::{Key, ObjectKey};
+pub use nearest::{MAX_COMPARED, nearest};
 pub use text::{Name, Namespace, Uid};

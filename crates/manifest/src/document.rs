@@ -40,6 +40,11 @@ impl Document {
         path::locate(&self.places, path)
     }
 
+    /// Returns the value of a field by its path, whose names may contain dots.
+    pub fn value(&self, path: &str) -> Option<&Value> {
+        path::value(&self.object, path)
+    }
+
     /// Returns the position of the field `inner` of a YAML document that is itself the text `text` of the field `path`. If
     /// the text is not a block (`path: |`), or has no such field, returns the position of the field `path`.
     pub fn locate_within(&self, path: &str, text: &str, inner: &str) -> Position {

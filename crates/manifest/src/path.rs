@@ -4,6 +4,8 @@
 //! Names may contain dots, and the path does not show which dots are part of a name. The object decides: of the fields whose
 //! names match, the longest is meant.
 
+use serde_json::Value;
+
 use crate::{
     FieldLocation, Position,
     node::{Node, Parts},
@@ -38,14 +40,43 @@ fn step<'n, 'p>(node: &'n Node, path: &'p str) -> Option<(Option<Position>, &'n 
                 let (_, at, node) = fields.iter().find(|(field, ..)| **field == *name)?;
                 return Some((Some(*at), node, rest));
             }
-            let fits = |name: &str| {
-                path.strip_prefix(name).filter(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
-            };
-            let fitting = fields.iter().filter_map(|field| Some((field, fits(&field.0)?)));
+            let fitting = fields.iter().filter_map(|field| Some((field, after_name(path, &field.0)?)));
             let ((_, at, node), rest) = fitting.max_by_key(|((name, ..), _)| name.len())?;
             Some((Some(*at), node, rest))
         }
     }
+}
+
+/// Returns the value at the path in an object.
+pub(crate) fn value<'v>(root: &'v Value, path: &str) -> Option<&'v Value> {
+    let (mut value, mut rest) = (root, path.trim_start_matches('.'));
+    while !rest.is_empty() {
+        let after;
+        (value, after) = match value {
+            Value::Array(items) => {
+                let (index, after) = bracketed(rest)?;
+                (items.get(index.parse::<usize>().ok()?)?, after)
+            }
+            Value::Object(fields) => match bracketed(rest) {
+                Some((name, after)) => (fields.get(name.trim_matches(['"', '\'']))?, after),
+                None => {
+                    let named = fields
+                        .iter()
+                        .filter_map(|(name, value)| Some((name, value, after_name(rest, name)?)));
+                    let (_, value, after) = named.max_by_key(|(name, ..)| name.len())?;
+                    (value, after)
+                }
+            },
+            _ => return None,
+        };
+        rest = after.trim_start_matches('.');
+    }
+    Some(value)
+}
+
+/// Returns the rest of a path that begins with this name of a field.
+fn after_name<'p>(path: &'p str, name: &str) -> Option<&'p str> {
+    path.strip_prefix(name).filter(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
 }
 
 /// Returns the content of the brackets at the start of a path, and the rest.

@@ -39,6 +39,25 @@ fn fields_have_the_line_and_column_of_their_name_and_of_their_value() {
 }
 
 #[test]
+fn fields_have_the_value_at_their_path_whatever_dots_their_names_have() {
+    let document = parse("f.yaml", SERVICE).unwrap().remove(0);
+    for path in
+        ["spec.template.containers[1].image", "metadata.annotations.example.com/a.b", "spec.quoted key[1][1]"]
+    {
+        assert!(document.value(path).is_some_and(|value| !value.is_object()), "{path}");
+    }
+    assert_eq!(document.value("spec.template.containers[1].image").unwrap(), "two");
+    assert_eq!(
+        document.value("metadata.annotations[example.com/a]"),
+        document.object.pointer("/metadata/annotations/example.com~1a")
+    );
+    for path in ["spec.model.uri", "spec.template.containers[7]", "nowhere", "spec.template.containers.image"]
+    {
+        assert_eq!(document.value(path), None, "{path}");
+    }
+}
+
+#[test]
 fn a_missing_field_has_the_place_of_its_nearest_parent() {
     let document = parse("f.yaml", SERVICE).unwrap().remove(0);
     let found = document.locate("spec.template.containers[0].env[3].name");

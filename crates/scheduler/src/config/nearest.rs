@@ -1,23 +1,6 @@
 //! Finds the name that a misspelt name probably means.
 
-/// The most edits of a typing error.
-const MAX_EDITS: usize = 3;
-/// The most characters of a name that are compared: the cost of a comparison grows with the product of the lengths, and no
-/// known name is this long.
-const MAX_NAME_CHARS: usize = 128;
-
-/// Returns the known name that is nearest to `name`. Returns `None` if none is near enough to be a typing error.
-pub(crate) fn nearest<'a>(known: impl IntoIterator<Item = &'a str>, name: &str) -> Option<&'a str> {
-    if name.len() > MAX_NAME_CHARS {
-        return None;
-    }
-    let lower = name.to_lowercase();
-    let measured = known
-        .into_iter()
-        .map(|candidate| (strsim::damerau_levenshtein(&candidate.to_lowercase(), &lower), candidate));
-    let (distance, best) = measured.min_by_key(|(distance, _)| *distance)?;
-    (distance <= MAX_EDITS.min(name.len() / 2)).then_some(best)
-}
+use longboat_key::{MAX_COMPARED, nearest};
 
 /// Returns the `count` known names that are most similar to `name`, the nearest first.
 pub(crate) fn similar<'a>(
@@ -25,7 +8,7 @@ pub(crate) fn similar<'a>(
     name: &str,
     count: usize,
 ) -> Vec<&'a str> {
-    let start: String = name.chars().take(MAX_NAME_CHARS).collect::<String>().to_lowercase();
+    let start: String = name.chars().take(MAX_COMPARED).collect::<String>().to_lowercase();
     // In proportion to their lengths, since otherwise short names would be near to everything.
     let likeness =
         |candidate: &str| strsim::normalized_damerau_levenshtein(&candidate.to_lowercase(), &start);
