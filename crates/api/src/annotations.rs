@@ -2,8 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use crate::conversion;
+
 /// `true`, in any letter case, stops the service.
 pub const STOP: &str = "serving.kserve.io/stop";
+/// On a service: Secret with the credentials of the download. The setting `credentials.storageSecretNameAnnotation` can name
+/// another key.
+pub const STORAGE_SECRET_NAME: &str = "serving.kserve.io/storageSecretName";
 /// If present, with any value, the service uses no model caches.
 pub const DISABLE_LOCAL_MODEL: &str = "serving.kserve.io/disable-localmodel";
 /// Node group whose model caches the service uses.
@@ -69,6 +74,40 @@ pub const KV_PAIRING: &str = "longboat.dev/kv-pairing";
 /// On a Deployment of local mode: nothing makes pods of it, because it runs in the process of `longboat up`.
 pub const IN_PROCESS: &str = "longboat.dev/in-process";
 
+/// Domains whose annotations only KServe and Longboat define.
+pub const DOMAINS: [&str; 3] = ["serving.kserve.io/", INTERNAL_PREFIX, "longboat.dev/"];
+/// The keys under [`DOMAINS`] that an object may have. A key that ends with `-` or `.` stands for all keys that begin with
+/// it. Keys beside these are probably misspelt ([`crate::fields`]).
+pub const KEYS: [&str; 27] = [
+    STOP,
+    STORAGE_SECRET_NAME,
+    DISABLE_LOCAL_MODEL,
+    NODE_GROUP,
+    DRA_DEVICE_CLASS,
+    DRA_DEVICE_COUNT,
+    DRA_CEL_SELECTOR,
+    DRA_CONTAINER_NAME,
+    DRA_DEVICES,
+    ASKED_FOR,
+    ENABLE_DISAGGREGATED_SET,
+    MODEL_BASED_ROUTING,
+    LORA_MODEL_ROUTING_STRATEGY,
+    KV_CACHE_SHM_PERCENT,
+    LOCAL_MODEL_SOURCE_URI,
+    LOCAL_MODEL_PVC_NAME,
+    LOCAL_MODEL_LORA,
+    INFERENCE_POOL_MIGRATED,
+    PRESET_PIN_PREFIX,
+    ACCELERATOR_TYPE,
+    SERVING_PROOF,
+    SERVING_PROOF_RECORD,
+    KV_PAIRING,
+    IN_PROCESS,
+    conversion::MODEL_CRITICALITY,
+    conversion::LORA_CRITICALITIES,
+    conversion::KEPT_PREFIX,
+];
+
 /// Prefixes of annotation keys that are copied from a service to its workloads.
 pub const PROPAGATED_PREFIXES: [&str; 4] =
     ["k8s.v1.cni.cncf.io", "kueue.x-k8s.io", "prometheus.io", "internal.serving.kserve.io/localmodel"];
@@ -78,4 +117,20 @@ pub const LEADER_WORKER_SET_PREFIX: &str = "leaderworkerset.sigs.k8s.io";
 /// Whether annotations stop a service.
 pub fn is_stopped(annotations: Option<&BTreeMap<String, String>>) -> bool {
     annotations.and_then(|a| a.get(STOP)).is_some_and(|value| value.eq_ignore_ascii_case("true"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_key_of_our_own_domains_is_listed() {
+        let values = include_str!("annotations.rs").lines().filter_map(|line| {
+            let (_, value) = line.strip_prefix("pub const ")?.split_once(": &str = \"")?;
+            value.strip_suffix("\";")
+        });
+        let own = values.filter(|key| DOMAINS.iter().any(|domain| key.starts_with(domain)));
+        let missing: Vec<&str> = own.filter(|key| *key != INTERNAL_PREFIX && !KEYS.contains(key)).collect();
+        assert_eq!(missing, Vec::<&str>::new());
+    }
 }

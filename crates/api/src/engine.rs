@@ -279,7 +279,7 @@ pub static LLAMA_CPP: Engine = Engine {
     published_name: false,
     lora: None,
     tracing: None,
-    refused: &[LORA, TRACING, PREFILL, WORKER, KV_CACHE, TENSOR, DATA, DATA_LOCAL, PIPELINE, EXPERT],
+    refused: &[LORA, TRACING, PREFILL, GROUP, KV_CACHE, TENSOR, DATA, DATA_LOCAL, PIPELINE, EXPERT],
 };
 
 /// All engines.
@@ -314,6 +314,12 @@ const WORKER: Refused = Refused {
     is_set: |spec| spec.workload.worker.is_some(),
     instead: "the engine has no preset for groups of pods: use spec.parallelism.tensor on one node, or remove \
               spec.runtime to serve with vLLM",
+};
+/// The same for an engine that refuses [`TENSOR`] too.
+const GROUP: Refused = Refused {
+    instead: "the engine has no preset for groups of pods: remove spec.worker and set the devices in resources of the \
+              container main, or remove spec.runtime to serve with vLLM",
+    ..WORKER
 };
 const KV_CACHE: Refused = Refused {
     field: "spec.kvCacheOffloading",

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use longboat_api::annotations::STORAGE_SECRET_NAME;
 use longboat_compose::platform;
 use longboat_key::Namespace;
 use serde::{Deserialize, Serialize};
@@ -326,7 +327,7 @@ impl Default for PlatformValues {
                 "credentials",
                 json!({
                     "storageSpecSecretName": "storage-config",
-                    "storageSecretNameAnnotation": "serving.kserve.io/storageSecretName",
+                    "storageSecretNameAnnotation": STORAGE_SECRET_NAME,
                     "gcs": {"gcsCredentialFileName": "gcloud-application-credentials.json"},
                     "s3": {
                         "s3AccessKeyIDName": "AWS_ACCESS_KEY_ID",

@@ -18,13 +18,7 @@ const S3: [(&str, &str); 9] = [
 ];
 
 /// Annotations whose keys other files define: the file, the key, the object that has it, and its meaning.
-const ELSEWHERE: [(&str, &str, &str, &str); 9] = [
-    (
-        "install/src/values.rs",
-        "serving.kserve.io/storageSecretName",
-        "a service",
-        "Secret with the credentials of the download. The setting `credentials.storageSecretNameAnnotation` can name another key.",
-    ),
+const ELSEWHERE: [(&str, &str, &str, &str); 8] = [
     (
         "plan/src/workload/storage/credentials.rs",
         "eks.amazonaws.com/role-arn",

@@ -13,6 +13,7 @@ mod plugins;
 mod router;
 mod row;
 mod scaling;
+mod spelling;
 #[cfg(test)]
 mod tests;
 mod workload;
@@ -22,6 +23,7 @@ pub use row::{Effect, Row};
 
 use row::Site;
 
+use crate::engine::Engine;
 use crate::newer;
 use crate::v1alpha2::{
     KedaSettings, LLMInferenceService, LLMInferenceServiceConfig, LLMInferenceServiceSpec, WorkloadSpec,
@@ -29,7 +31,9 @@ use crate::v1alpha2::{
 
 /// Returns warnings about a service: fields that do nothing, alone or beside the others.
 pub fn warnings(service: &LLMInferenceService) -> Vec<String> {
-    all(service, service.spec.base_refs.is_empty())
+    let mut found = all(service, service.spec.base_refs.is_empty());
+    found.extend(spelling::warnings(&service.metadata, &service.spec));
+    found
 }
 
 /// Returns warnings about a config. A config is only a part of a spec, so missing fields cause no warning.
@@ -37,6 +41,7 @@ pub fn config_warnings(config: &LLMInferenceServiceConfig) -> Vec<String> {
     let mut found =
         all(&LLMInferenceService { spec: config.spec.clone(), ..LLMInferenceService::default() }, false);
     found.extend(placement::config_warnings(config));
+    found.extend(spelling::warnings(&config.metadata, &config.spec));
     found
 }
 
@@ -73,8 +78,17 @@ const SCALED_OBJECTS: [&str; 2] = ["scaling.wva.keda", "scaling.keda"];
 fn all(service: &LLMInferenceService, whole: bool) -> Vec<String> {
     let spec = &service.spec;
     let mut found: Vec<String> = Vec::new();
+    // What the engine refuses must go, so what it would do is of no interest.
+    let engine = spec.runtime().and_then(Engine::of_shipped_runtime);
+    let refused: Vec<&str> =
+        engine.iter().flat_map(|engine| engine.refused(spec)).map(|refused| refused.field).collect();
     let mut ask = |tables: &[&[Row]], site: &Site<'_>| {
-        found.extend(tables.iter().copied().flatten().filter_map(|row| row.warn?(site)));
+        let must_go = |row: &Row| {
+            let field = format!("{}.{}", site.base, row.path);
+            refused.iter().any(|refused| field.starts_with(refused))
+        };
+        let rows = tables.iter().copied().flatten().filter(|row| refused.is_empty() || !must_go(row));
+        found.extend(rows.filter_map(|row| row.warn?(site)));
     };
     let name = service.metadata.name.as_deref();
     let site = |base, workload, keda| Site { name, spec, base, workload, keda, whole };

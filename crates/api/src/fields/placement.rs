@@ -23,8 +23,8 @@ const OF_SERVICES: [&str; 10] = [
     KV_PAIRING,
 ];
 
-const METADATA: &str = "metadata.annotations";
-const SPEC: &str = "spec.annotations";
+pub(super) const METADATA: &str = "metadata.annotations";
+pub(super) const SPEC: &str = "spec.annotations";
 
 /// Returns warnings about the annotations of a service, or of the spec of a config.
 pub(super) fn warnings(service: &LLMInferenceService) -> Vec<String> {

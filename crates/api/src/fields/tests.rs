@@ -328,3 +328,64 @@ fn annotations_are_warned_about_where_nothing_reads_them() {
         ]
     );
 }
+
+#[test]
+fn a_misspelt_key_of_ours_is_named_with_the_nearest_and_a_foreign_one_is_not() {
+    let object = json!({
+        "metadata": {"name": "llm", "annotations": {
+            "serving.kserve.io/nodegrup": "a",
+            "longboat.dev/stop": "true",
+            "internal.serving.kserve.io/localmodel-sourceurl": "hf://a/b",
+            "serving.kserve.io/deploymentMode": "Standard",
+            "serving.kserve.io/config-llm-template": "kserve-config-llm-template",
+            "internal.serving.kserve.io/v1alpha2.model.x": "1",
+            "example.com/nodegrup": "a",
+        }, "labels": {
+            "serving.kserve.io/stop": "true",
+            "serving.kserve.io/routing-group": "g",
+            "team": "a",
+        }},
+        "spec": {
+            "model": {"uri": "hf://a/b"},
+            "annotations": {"serving.kserve.io/model-based-routing": "true", "serving.kserve.io/lora-model-routing-stratgy": "exact"},
+            "labels": {"serving.kserve.io/lora-model-routing-strategy": "regex"},
+            "prefill": {"labels": {"longboat.dev/kv-paring": "true"}},
+        },
+    });
+    let found = warnings(&serde_json::from_value(object).unwrap());
+    let nothing = "has no effect, because nothing reads this key: did you mean";
+    assert_eq!(
+        found,
+        [
+            format!(
+                "metadata.annotations[internal.serving.kserve.io/localmodel-sourceurl] {nothing} \
+                 internal.serving.kserve.io/localmodel-sourceuri?"
+            ),
+            format!("metadata.annotations[longboat.dev/stop] {nothing} serving.kserve.io/stop?"),
+            format!("metadata.annotations[serving.kserve.io/nodegrup] {nothing} serving.kserve.io/nodegroup?"),
+            format!(
+                "spec.annotations[serving.kserve.io/lora-model-routing-stratgy] {nothing} \
+                 serving.kserve.io/lora-model-routing-strategy?"
+            ),
+            "metadata.labels[serving.kserve.io/stop] has no effect: serving.kserve.io/stop is no label but an annotation; \
+             move it to metadata.annotations"
+                .to_owned(),
+            "spec.labels[serving.kserve.io/lora-model-routing-strategy] has no effect: \
+             serving.kserve.io/lora-model-routing-strategy is no label but an annotation; move it to spec.annotations"
+                .to_owned(),
+            "spec.prefill.labels[longboat.dev/kv-paring] has no effect: longboat.dev/kv-pairing is no label but an \
+             annotation; move it to metadata.annotations"
+                .to_owned(),
+        ]
+    );
+}
+
+#[test]
+fn what_the_engine_refuses_is_not_warned_about_too() {
+    let spec = |runtime: &str| {
+        json!({"model": {"uri": "hf://a/b"}, "runtime": runtime, "worker": {"containers": []},
+            "parallelism": {"data": 5, "dataLocal": 2}})
+    };
+    assert_eq!(warned(&spec("longboat-tensorrt-llm")), Vec::<String>::new());
+    assert_eq!(warned(&spec("kserve-llm-sglang")), ["spec.parallelism.data"]);
+}

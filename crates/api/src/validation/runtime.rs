@@ -80,6 +80,7 @@ mod tests {
             ),
             (trtllm, "parallelism", json!({"dataLocal": 2}), "spec.parallelism.dataLocal", "spec.replicas"),
             (llama, "tracing", json!({}), "spec.tracing", "remove spec.tracing"),
+            (llama, "worker", json!({"containers": []}), "spec.worker", "the devices in resources"),
             (llama, "parallelism", json!({"tensor": 2}), "spec.parallelism.tensor", "resources"),
             (llama, "parallelism", json!({"pipeline": 2}), "spec.parallelism.pipeline", "resources"),
             (llama, "parallelism", json!({"expert": true}), "spec.parallelism.expert", "vLLM"),
