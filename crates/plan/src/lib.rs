@@ -61,7 +61,7 @@ pub use problem::{Phase, PlanError, Problem};
 pub use refusal::{Refusal, refusals};
 pub use scheduler::{
     ConfigOrigin, PickerConfig, PickerRefusal, PickerWarnings, RefusedBy, TransformError, VersionError,
-    refusal_of_spec,
+    refusal_of_spec, refusal_of_text,
 };
 pub use snapshot::{Capabilities, Snapshot};
 pub use status::{Download, Progress, leaving, status};

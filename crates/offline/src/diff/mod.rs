@@ -39,6 +39,9 @@ const SERVERS: [&str; 8] = [
 pub struct Difference {
     /// `namespace/name`.
     pub service: String,
+    /// Whether there was no such service before.
+    #[serde(skip)]
+    pub is_new: bool,
     /// Changes of the composed spec.
     pub effective: Vec<FieldChange>,
     /// Changes of children.
@@ -226,7 +229,7 @@ fn one(
         rolls.extend(roll(after, new, planned.effective.as_ref(), &change));
         children.push(change);
     }
-    Ok(Difference { service: explain::full_name(new), effective, children, rolls })
+    Ok(Difference { service: explain::full_name(new), is_new: old.is_none(), effective, children, rolls })
 }
 
 fn gone(before: &Scene, service: &LLMInferenceService) -> Result<Difference, PlanningError> {
@@ -238,6 +241,7 @@ fn gone(before: &Scene, service: &LLMInferenceService) -> Result<Difference, Pla
     });
     Ok(Difference {
         service: explain::full_name(service),
+        is_new: false,
         effective: Vec::new(),
         children: removed.collect(),
         rolls: Vec::new(),

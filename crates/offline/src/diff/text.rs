@@ -8,9 +8,9 @@ use super::{Action, Difference, FieldChange};
 use crate::explain::{around, setter, short};
 
 /// Formats differences, service by service. Empty if there are none.
-pub fn to_text(differences: &[Difference]) -> String {
+pub fn to_text<'d>(differences: impl IntoIterator<Item = &'d Difference>) -> String {
     let mut text = String::new();
-    for difference in differences.iter().filter(|difference| !difference.is_empty()) {
+    for difference in differences.into_iter().filter(|difference| !difference.is_empty()) {
         // Writing to a String cannot fail.
         let _ = writeln!(text, "{}", difference.service.bold());
         if !difference.effective.is_empty() {

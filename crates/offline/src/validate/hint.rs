@@ -146,8 +146,7 @@ pub(super) fn of(resource: &Resource, document: &Document, path: &str, message: 
                 .to_owned(),
         );
     }
-    let pointer = value_at(document, path);
-    let value = pointer.and_then(Value::as_str);
+    let value = document.value(path).and_then(Value::as_str);
     if let Some(text) = value
         && text.contains("{{")
         && resource.kind == "LLMInferenceService"
@@ -175,7 +174,7 @@ pub(super) fn of(resource: &Resource, document: &Document, path: &str, message: 
                 .to_owned(),
         );
     }
-    wrong_type(resource, path, value_at(document, path)?, message)
+    wrong_type(resource, path, document.value(path)?, message)
 }
 
 /// Suggests one of the values that a message lists.
@@ -195,11 +194,19 @@ fn is_quantity(path: &str, message: &str) -> bool {
 /// Advice for a wrong type: quotes distinguish a number from a string, and what looks like a switch or a name may be an
 /// object.
 fn wrong_type(resource: &Resource, path: &str, value: &Value, message: &str) -> Option<String> {
-    let expects = |name: &str| message.contains(&format!("must be of type {name}"));
+    // The second form is that of Go's decoder.
+    let expects = |name: &str| {
+        message.contains(&format!("must be of type {name}")) || message.ends_with(&format!(" of type {name}"))
+    };
     match value {
-        Value::Number(_) | Value::Bool(_) if expects("string") => {
-            Some(format!("put it in quotes: \"{value}\""))
+        // The text of a float is not known: 1.10 is read as 1.1.
+        Value::Number(number) if number.is_f64() && expects("string") => {
+            Some("the value must be a string: put it in quotes".to_owned())
         }
+        Value::Number(_) | Value::Bool(_) if expects("string") => Some(match key(path) {
+            Some(key) => format!("the value must be a string: write `{key}: \"{value}\"`"),
+            None => format!("put it in quotes: \"{value}\""),
+        }),
         Value::String(text) if expects("integer") && text.parse::<i64>().is_ok() => {
             Some(format!("write it without quotes: {text}"))
         }
@@ -229,6 +236,14 @@ fn wrong_type(resource: &Resource, path: &str, value: &Value, message: &str) -> 
     }
 }
 
+/// Returns the key of an annotation or label from its path.
+fn key(path: &str) -> Option<&str> {
+    ["annotations", "labels"].into_iter().find_map(|map| {
+        let (_, key) = path.split_once(map)?;
+        key.strip_prefix('.').or_else(|| key.strip_prefix('[')?.strip_suffix(']'))
+    })
+}
+
 /// Whether the object at a path has a field `name`.
 fn has_name(resource: &Resource, path: &str) -> bool {
     let Some(definition) = resource.custom() else { return false };
@@ -242,17 +257,4 @@ fn has_name(resource: &Resource, path: &str) -> bool {
         }
     }
     schema["properties"].get("name").is_some()
-}
-
-/// Returns the value at a path of the object. Does not find names with dots.
-fn value_at<'d>(document: &'d Document, path: &str) -> Option<&'d Value> {
-    let mut value = &document.object;
-    for part in path.split('.') {
-        let (name, indexes) = part.split_once('[').unwrap_or((part, ""));
-        value = value.get(name)?;
-        for index in indexes.split('[').filter(|index| !index.is_empty()) {
-            value = value.get(index.trim_end_matches(']').parse::<usize>().ok()?)?;
-        }
-    }
-    Some(value)
 }

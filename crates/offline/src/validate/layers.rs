@@ -262,11 +262,32 @@ impl Layers<'_> {
             }
             finding.source = Source::Compose;
             let problem = finding.message.clone();
-            self.blame(&mut finding, document, effective);
+            match self.unreadable_picker_config(&finding, document, effective) {
+                Some(of_map) => finding = of_map,
+                None => self.blame(&mut finding, document, effective),
+            }
             if known.insert((finding.path.clone(), problem)) {
                 findings.push(finding);
             }
         }
+    }
+
+    /// Returns the mistake in the ConfigMap from which composing took the picker's configuration.
+    fn unreadable_picker_config(
+        &self,
+        finding: &Finding,
+        document: &Document,
+        effective: &Effective,
+    ) -> Option<Finding> {
+        if finding.path != "spec.router.scheduler.config.inline" || effective.scheduler_config_map.is_none() {
+            return None;
+        }
+        let configs = effective.applied.iter().rev().filter_map(|config| {
+            self.configs.get(&Key::new(Namespace(&config.namespace), Name(&config.name))).copied()
+        });
+        let layers: Vec<&Document> = std::iter::once(document).chain(configs).collect();
+        let namespace = effective.scheduler_config_map.as_ref()?.namespace.as_deref();
+        picker::unreadable_reference(self.scene, &layers, finding, namespace)
     }
 
     /// Moves a finding to the layer that set the field, and names that layer.

@@ -164,6 +164,16 @@ fn together(
             };
             !findings.iter().any(is_repeated)
         });
+        // What is an error need not be warned about too.
+        let has_error = |path: &str| {
+            findings.iter().any(|finding| finding.severity == Severity::Error && finding.path == path)
+        };
+        report.findings.retain(|known| {
+            known.severity != Severity::Warning
+                || known.object.as_ref() != Some(&name)
+                || known.path.is_empty()
+                || !has_error(&known.path)
+        });
         report.findings.extend(findings);
     }
 }

@@ -41,14 +41,15 @@ impl Examination<'_> {
                 "{} in version {:?} cannot be handled as a {}: {why}",
                 resource.kind, resource.version, resource.kind
             );
-            findings.push(self.finding(
-                Severity::Error,
-                &field_in(&why),
-                "BadRequest",
-                message,
-                Source::Schema,
-                400,
-            ));
+            let of_metadata = why.contains("ObjectMeta.");
+            let mut paths = values_without_quotes(&self.document.object).into_iter().filter(|_| of_metadata);
+            let first = paths.next().unwrap_or_else(|| field_in(&why));
+            let error = |path: &str, message: String| {
+                self.finding(Severity::Error, path, "BadRequest", message, Source::Schema, 400)
+            };
+            findings.push(error(&first, message));
+            // A server stops at the first.
+            findings.extend(paths.map(|path| error(&path, "must be of type string".to_owned())));
             return (findings, None);
         }
         for path in unknown {
@@ -171,8 +172,11 @@ impl Examination<'_> {
                 Source::Webhook,
                 denial.code,
             );
-            let says_the_same =
-                |known: &&mut Finding| known.path == finding.path && known.reason == finding.reason;
+            // Schema and webhook write keys with dots in different ways.
+            let says_the_same = |known: &&mut Finding| {
+                let is_there = (known.line, known.column) == (finding.line, finding.column);
+                (is_there || known.path == finding.path) && known.reason == finding.reason
+            };
             if denial.code == 400
                 && let Some(known) = findings.iter_mut().find(says_the_same)
             {
@@ -217,6 +221,17 @@ fn is_rule_of(rule: &Finding, of_webhook: &Finding) -> bool {
         parts.fold(first, |text, part| text + part.split_once(')').map_or(part, |(_, after)| after));
     let said = rule.message.rsplit_once("\": ").map_or(&*rule.message, |(_, said)| said);
     said.split(';').next().is_some_and(|clause| without_values.contains(clause))
+}
+
+/// Returns the paths of annotations and labels whose values are no strings: YAML takes `true` and `1` for other types.
+fn values_without_quotes(object: &Value) -> Vec<String> {
+    let of = |map: &'static str| {
+        let entries = object["metadata"][map].as_object().into_iter().flatten();
+        entries
+            .filter(|(_, value)| !value.is_string() && !value.is_null())
+            .map(move |(key, _)| format!("metadata.{map}[{key}]"))
+    };
+    of("annotations").chain(of("labels")).collect()
 }
 
 fn create(version: Version, object: &Value) -> Request<'_> {

@@ -100,6 +100,24 @@ fn refused(refusal: &PickerRefusal, images: &Images, mut finding: Finding) -> Fi
     finding
 }
 
+/// Returns an error if the service or its layers refer to a ConfigMap of these manifests whose text is no configuration of a picker.
+/// An API server would only say that the merged field has the wrong type.
+pub(super) fn unreadable_reference(
+    scene: &Scene,
+    layers: &[&Document],
+    finding: &Finding,
+    namespace: Namespace<&str>,
+) -> Option<Finding> {
+    let configured = layers.iter().find_map(|layer| layer.object.pointer("/spec/router/scheduler/config"))?;
+    let written = PickerConfigText::of_reference(scene, namespace, configured)?;
+    let (inner, error) = longboat_plan::refusal_of_text(&written.text)?;
+    let mut finding =
+        Finding { hint: None, message: format!("the picker will not start: {error}"), ..finding.clone() };
+    PICKER_CONFIG.clone_into(&mut finding.reason);
+    written.locate(&inner, &mut finding);
+    Some(finding)
+}
+
 /// The configuration as a user wrote it.
 struct PickerConfigText<'a> {
     /// The manifest that has it.
@@ -149,7 +167,7 @@ impl<'a> PickerConfigText<'a> {
         let layers: Vec<&Document> = std::iter::once(document).chain(configs).collect();
         let configured = layers.iter().find_map(|layer| {
             let config = layer.object.pointer("/spec/router/scheduler/config")?;
-            Self::of_reference(scene, service, config)
+            Self::of_reference(scene, Namespace::of(&service.metadata), config)
                 .or_else(|| Self::of_field(layer, format!("{SCHEDULER}.config.inline"), &config["inline"]))
         });
         configured.or_else(|| layers.into_iter().find_map(Self::of_arguments))
@@ -164,11 +182,11 @@ impl<'a> PickerConfigText<'a> {
     }
 
     /// The text of the ConfigMap that a service or config refers to.
-    fn of_reference(scene: &'a Scene, service: &LLMInferenceService, config: &Value) -> Option<Self> {
+    fn of_reference(scene: &'a Scene, namespace: Namespace<&str>, config: &Value) -> Option<Self> {
         let name = Name(config["ref"]["name"].as_str()?);
         let key = config["ref"]["key"].as_str().filter(|key| !key.is_empty()).unwrap_or(DEFAULT_CONFIG_KEY);
         let system = scene.snapshot().system_namespace.as_deref();
-        let namespaces = [Namespace::of(&service.metadata), system];
+        let namespaces = [namespace, system];
         namespaces.into_iter().find_map(|namespace| Self::of_map(scene, &Key::new(namespace, name), key))
     }
 

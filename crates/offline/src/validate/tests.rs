@@ -76,6 +76,38 @@ fn fields_and_annotations_of_a_newer_kserve_are_named_as_such() {
 }
 
 #[test]
+fn annotations_and_labels_without_quotes_come_with_the_quoted_form() {
+    let metadata =
+        "{name: one, annotations: {serving.kserve.io/stop: true, a: b}, labels: {level: 2, version: 1.10}}";
+    assert_eq!(
+        said(&service("").replace("{name: one}", metadata)),
+        [
+            "3:38 error metadata.annotations[serving.kserve.io/stop] BadRequest (the value must be a string: write \
+             `serving.kserve.io/stop: \"true\"`)",
+            "3:86 error metadata.labels[level] BadRequest (the value must be a string: write `level: \"2\"`)",
+            "3:96 error metadata.labels[version] BadRequest (the value must be a string: put it in quotes)",
+        ]
+    );
+    assert_eq!(
+        said(&service("  annotations: {serving.kserve.io/model-based-routing-enabled: true}\n")),
+        [
+            "7:17 error spec.annotations[serving.kserve.io/model-based-routing-enabled] FieldValueTypeInvalid (the value must be \
+             a string: write `serving.kserve.io/model-based-routing-enabled: \"true\"`)"
+        ]
+    );
+}
+
+#[test]
+fn a_field_that_must_go_is_not_warned_about() {
+    let runtime = "---\napiVersion: serving.kserve.io/v1alpha1\nkind: ServingRuntime\nmetadata: {name: mine}\nspec:\n  \
+                   supportedModelFormats: [{name: llama.cpp}]\n  containers: [{name: main, image: x}]\n";
+    let lines = "  runtime: mine\n  parallelism: {data: 5, dataLocal: 2}\n  worker: {containers: []}\n";
+    let found = said(&format!("{}{runtime}", service(lines)));
+    assert_eq!(found.iter().filter(|text| text.contains("spec.parallelism.data ")).count(), 1, "{found:#?}");
+    assert!(found.iter().any(|text| text.contains("error spec.parallelism.data")), "{found:#?}");
+}
+
+#[test]
 fn wrong_types_values_and_bounds_are_found_where_they_stand() {
     assert_eq!(
         said(&service("  replicas: \"3\"\n")),
@@ -599,4 +631,23 @@ fn the_metadata_of_a_pod_is_told_its_place() {
             format!("9:5 error spec.template.spec UnknownField ({advice} its fields without `spec`)"),
         ]
     );
+}
+
+#[test]
+fn a_config_map_that_has_no_picker_configuration_is_blamed_itself() {
+    let service = service("  router: {scheduler: {config: {ref: {name: pick, key: epp}}}}\n");
+    for (text, part) in [("plugins: [", "YAML"), ("only words", "mapping")] {
+        let map = format!(
+            "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {{name: pick}}\ndata:\n  epp: |\n    {text}\n"
+        );
+        let found = report(&format!("{service}{map}")).findings;
+        let said: Vec<String> =
+            found.iter().map(|finding| format!("{} {}", finding.path, finding.message)).collect();
+        assert_eq!(said.len(), 1, "{said:#?}");
+        assert!(
+            said[0].starts_with("data.epp the picker will not start: ") && said[0].contains(part),
+            "{said:#?}"
+        );
+        assert!(found[0].line >= Some(12), "{:?}", found[0]);
+    }
 }

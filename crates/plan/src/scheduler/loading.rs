@@ -200,6 +200,14 @@ pub fn refusal_of_spec(scheduler: &SchedulerSpec, is_complete: bool) -> Option<(
     Some((path, load(migrated, allow_experimental, &[]).err()?))
 }
 
+/// Returns why no picker of this build starts with a text, and the path of the field that is wrong. The path is empty for the text
+/// as a whole.
+pub fn refusal_of_text(text: &str) -> Option<(String, ConfigError)> {
+    let error = load(text, true, &[]).err()?;
+    let document = serde_saphyr::from_str::<Value>(text).unwrap_or_default();
+    Some((config::place(&error, &document), error))
+}
+
 impl std::fmt::Display for PickerRefusal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.by {

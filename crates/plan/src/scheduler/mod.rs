@@ -13,7 +13,9 @@ mod service_account;
 pub(crate) mod tokenizer;
 mod transform;
 
-pub use loading::{ConfigOrigin, PickerConfig, PickerRefusal, PickerWarnings, RefusedBy, refusal_of_spec};
+pub use loading::{
+    ConfigOrigin, PickerConfig, PickerRefusal, PickerWarnings, RefusedBy, refusal_of_spec, refusal_of_text,
+};
 pub use transform::TransformError;
 
 use k8s_openapi::api::apps::v1::Deployment;
