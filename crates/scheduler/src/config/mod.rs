@@ -141,12 +141,13 @@ pub struct DataLayerSpec {
     /// Where endpoints come from instead of Kubernetes.
     #[serde(default)]
     pub discovery: Option<DiscoverySpec>,
-    /// State that replicas share. Refused.
+    /// State that replicas share.
     #[serde(default)]
     pub cross_replica: Option<CrossReplicaSpec>,
 }
 
-/// `dataLayer.crossReplica`. Refused.
+/// `dataLayer.crossReplica`. llm-d has only a syncer that shares nothing with other processes, so all fields are checked, and
+/// have no further effect.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct CrossReplicaSpec {
@@ -159,6 +160,16 @@ pub struct CrossReplicaSpec {
     /// How long one message may take.
     #[serde(default)]
     pub publish_timeout: Option<String>,
+}
+
+const CROSS_REPLICA: &str = "dataLayer.crossReplica";
+
+// === impl CrossReplicaSpec ===
+
+impl CrossReplicaSpec {
+    fn syncer(&self) -> Option<&str> {
+        self.syncer_plugin_ref.as_deref().filter(|name| !name.is_empty())
+    }
 }
 
 /// A data source.
@@ -268,7 +279,26 @@ impl EndpointPickerConfig {
         if from_file && self.is_enabled("flowControl") {
             warnings.extend(self.without_priorities());
         }
+        if let Some(shared) = self.data_layer.as_ref().and_then(|layer| layer.cross_replica.as_ref()) {
+            warnings.extend(self.without_replicas(shared));
+        }
         warnings
+    }
+
+    /// Warnings about settings for the state that replicas share.
+    fn without_replicas(&self, shared: &CrossReplicaSpec) -> Vec<String> {
+        let fields = [
+            ("syncerPluginRef", shared.syncer().is_some()),
+            ("syncInterval", shared.sync_interval.is_some()),
+            ("publishTimeout", shared.publish_timeout.is_some()),
+        ];
+        let warning = |(field, _): (&str, bool)| {
+            let path = self.written.path(format!("{CROSS_REPLICA}.{field}"));
+            format!(
+                "{path}: no effect: the only syncer of llm-d, local-syncer, shares nothing between replicas of the picker"
+            )
+        };
+        fields.into_iter().filter(|(_, is_set)| *is_set).map(warning).collect()
     }
 
     /// Warnings about parts of flow control that need priorities, where no InferenceObjective gives requests one.

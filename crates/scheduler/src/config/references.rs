@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{EndpointPickerConfig, PluginReference};
+use super::{CROSS_REPLICA, CrossReplicaSpec, EndpointPickerConfig, PluginReference};
 use crate::{error::ConfigError, parameters::Parameters};
 
 /// A parser of requests.
@@ -52,6 +52,8 @@ const LIMITS: &[&str] =
 
 /// The plugin types that `dataLayer.sources` may name.
 const SOURCES: &[&str] = &["metrics-data-source", "endpoint-notification-source", "k8s-notification-source"];
+/// The plugin types that may share state between replicas.
+const SYNCERS: &[&str] = &["local-syncer"];
 /// The plugin types that may extract from these sources.
 const EXTRACTORS: &[&str] = &[
     "core-metrics-extractor",
@@ -130,22 +132,19 @@ impl EndpointPickerConfig {
         Err(self.as_written(ConfigError::reference(from, &reference, expected, known)))
     }
 
-    /// Checks the references of `dataLayer`, and refuses fields that are not supported.
+    /// Checks the references and durations of `dataLayer`, and refuses fields that are not supported.
     fn check_data_layer(&self) -> Result<(), ConfigError> {
         let Some(data) = &self.data_layer else { return Ok(()) };
         let peers = data.discovery.as_ref().and_then(|discovery| discovery.peers.as_ref());
-        let shared = data.cross_replica.clone().unwrap_or_default();
-        for (path, value) in [
-            ("dataLayer.crossReplica.syncerPluginRef", shared.syncer_plugin_ref.as_deref()),
-            ("dataLayer.crossReplica.syncInterval", shared.sync_interval.as_deref()),
-            ("dataLayer.crossReplica.publishTimeout", shared.publish_timeout.as_deref()),
-            ("dataLayer.discovery.peers.pluginRef", peers.map(|peers| peers.plugin_ref.as_str())),
-        ] {
-            if let Some(value) = value.filter(|value| !value.is_empty()) {
-                let needs = "state that replicas of the picker share";
-                let (path, value) = (path.to_owned(), value.to_owned());
-                return Err(self.as_written(ConfigError::Unsupported { path, value, needs }));
-            }
+        if let Some(peers) = peers.filter(|peers| !peers.plugin_ref.is_empty()) {
+            return Err(self.as_written(ConfigError::Unsupported {
+                path: "dataLayer.discovery.peers.pluginRef".to_owned(),
+                value: peers.plugin_ref.clone(),
+                needs: "a transport between replicas of the picker: in llm-d, nothing reads the peers",
+            }));
+        }
+        if let Some(shared) = &data.cross_replica {
+            self.check_cross_replica(shared).map_err(|error| self.as_written(error))?;
         }
         for (index, source) in data.sources.iter().enumerate() {
             let at = format!("dataLayer.sources[{index}]");
@@ -161,6 +160,28 @@ impl EndpointPickerConfig {
             }
         }
         Ok(())
+    }
+
+    fn check_cross_replica(&self, shared: &CrossReplicaSpec) -> Result<(), ConfigError> {
+        if let Some(name) = shared.syncer() {
+            let from = format!("{CROSS_REPLICA}.syncerPluginRef");
+            self.check_declared(from, name, SYNCERS, "a declared syncer")?;
+        }
+        let duration = |field: &str, value: &Option<String>| {
+            let Some(text) = value.as_deref() else { return Ok(None) };
+            longboat_duration::parse(text).map(Some).map_err(|why| {
+                let path = format!("{CROSS_REPLICA}.{field}");
+                ConfigError::Shape { message: format!("{path}: {why}"), path }
+            })
+        };
+        duration("syncInterval", &shared.sync_interval)?;
+        match duration("publishTimeout", &shared.publish_timeout)? {
+            Some(timeout) if timeout.is_zero() => {
+                let path = format!("{CROSS_REPLICA}.publishTimeout");
+                Err(ConfigError::Shape { message: format!("{path} must be positive, got 0s"), path })
+            }
+            _ => Ok(()),
+        }
     }
 
     fn check_declared(

@@ -122,29 +122,35 @@ impl WrittenVersion {
         Ok(written)
     }
 
-    /// Names the fields of an error as the author wrote them.
-    pub(super) fn rename(&self, error: ConfigError) -> ConfigError {
-        let of = |path: &str| {
-            let used = self.moved.iter().filter(|(_, is_used)| *is_used);
-            used.map(|(moved, _)| *moved).find(|moved| path.starts_with(moved.to))
-        };
-        let path = |path: String| match of(&path) {
+    /// The field that moved to this path, if the author wrote its former path.
+    fn move_to(&self, path: &str) -> Option<&'static Move> {
+        let used = self.moved.iter().filter(|(_, is_used)| *is_used);
+        used.map(|(moved, _)| *moved).find(|moved| path.starts_with(moved.to))
+    }
+
+    /// The path of a field as the author wrote it.
+    pub(super) fn path(&self, path: String) -> String {
+        match self.move_to(&path) {
             Some(moved) => path.replacen(moved.to, moved.from, 1),
             None => path,
-        };
+        }
+    }
+
+    /// Names the fields of an error as the author wrote them.
+    pub(super) fn rename(&self, error: ConfigError) -> ConfigError {
         match error {
             ConfigError::Shape { path: place, message } => {
-                let message = match of(&place) {
+                let message = match self.move_to(&place) {
                     Some(moved) => message.replacen(moved.to, moved.from, 1),
                     None => message,
                 };
-                ConfigError::Shape { path: path(place), message }
+                ConfigError::Shape { path: self.path(place), message }
             }
             ConfigError::Unsupported { path: place, value, needs } => {
-                ConfigError::Unsupported { path: path(place), value, needs }
+                ConfigError::Unsupported { path: self.path(place), value, needs }
             }
             ConfigError::Reference { from, reference, expected, hint } => {
-                ConfigError::Reference { from: path(from), reference, expected, hint }
+                ConfigError::Reference { from: self.path(from), reference, expected, hint }
             }
             other => other,
         }

@@ -5,12 +5,11 @@ mod refused;
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use longboat_key::nearest;
+
 use crate::{
     admitters,
-    config::{
-        EndpointPickerConfig, PluginSpec,
-        nearest::{nearest, similar},
-    },
+    config::{EndpointPickerConfig, PluginSpec, nearest::similar},
     deciders,
     error::{ConfigError, MissingType, Suggestion},
     filters, handlers,
@@ -118,6 +117,8 @@ const TYPES: &[(&str, Stability, Stage, Build)] = &[
     ("metrics-data-source", Beta, Producer, producers::elsewhere),
     ("core-metrics-extractor", Beta, Producer, producers::elsewhere),
     ("file-discovery", Beta, Producer, producers::elsewhere),
+    // It shares state within one process, where all parts of this picker read the same state anyway.
+    ("local-syncer", Beta, Producer, producers::always_on),
     ("openai-parser", Beta, Producer, producers::always_on),
     ("anthropic-parser", Beta, Producer, producers::always_on),
     ("vllmhttp-parser", Beta, Producer, producers::always_on),

@@ -2,17 +2,17 @@
 
 /// The type, and the feature that it would need.
 pub const REFUSED: &[(&str, &str)] = &[
-    ("cross-replica-publisher", "a transport between replicas of the picker, which llm-d does not have"),
+    ("cross-replica-publisher", "a transport between replicas of the picker, and llm-d has none"),
     ("dcgm-data-source", "NVIDIA's DCGM exporter beside each model server"),
     ("dcgm-extractor", "NVIDIA's DCGM exporter beside each model server"),
     ("disaggregatedset-rollout-pod-extractor", "the DisaggregatedSet resource"),
     ("disaggregatedset-rollout-screener", "the DisaggregatedSet resource"),
+    (
+        "k8s-peer-discovery",
+        "a transport between replicas of the picker: in llm-d, nothing reads the peers that it finds",
+    ),
     ("latency-observation-scorer-hub", "pools of other clusters"),
     ("latency-observer-producer-hub", "pools of other clusters"),
-    (
-        "local-syncer",
-        "a transport between replicas of the picker; llm-d shares state only within one process",
-    ),
     ("models-data-extractor", "a filter or scorer that reads the list of models, which llm-d does not have"),
     ("models-data-source", "a filter or scorer that reads the list of models, which llm-d does not have"),
     ("multicluster-approx-prefix-cache-producer", "pools of other clusters"),
@@ -23,7 +23,15 @@ pub const REFUSED: &[(&str, &str)] = &[
     ("multicluster-prefix-cache-scorer", "pools of other clusters"),
     ("multicluster-queue-scorer", "pools of other clusters"),
     ("multicluster-session-affinity-filter", "pools of other clusters"),
-    ("session-state-producer", "a plugin that reads the state of sessions, which this picker does not have"),
+    ("redis-state-store", "a Redis server; llm-d has not merged it (llm-d-router#2837)"),
+    (
+        "session-manager",
+        "a plugin that reads the identities of sessions; of llm-d's plugins, only session-state-producer does",
+    ),
+    (
+        "session-state-producer",
+        "a plugin that reads the state of sessions, and none of llm-d's merged plugins does",
+    ),
 ];
 
 /// Returns what a refused type would need. Returns `None` for any other type.

@@ -11,7 +11,7 @@ const FORMER_GROUP: &str = "inference.networking.x-k8s.io/v1alpha1";
 
 fn document(version: &str, body: &str) -> String {
     let plugins = "plugins: [{type: queue-scorer}, {type: openai-parser}, {type: concurrency-detector}, \
-                   {type: file-discovery, parameters: {path: /x}}]";
+                   {type: file-discovery, parameters: {path: /x}}, {name: syncer, type: local-syncer}]";
     format!("apiVersion: {version}\nkind: EndpointPickerConfig\n{plugins}\n{body}\n")
 }
 
@@ -64,30 +64,25 @@ fn a_moved_field_means_the_same_at_both_places_and_only_its_version_has_it() {
         assert_eq!(by(&now, LlmdRelease::Since011), None);
         assert!(by(&now, LlmdRelease::Before011).unwrap().contains("apiVersion llm-d.ai/v1alpha1"));
     }
-    for (former, new) in [
-        ("dataLayer.crossReplicaSyncerPluginRef", "dataLayer.crossReplica.syncerPluginRef"),
-        ("dataLayer.crossReplicaSyncInterval", "dataLayer.crossReplica.syncInterval"),
-        ("dataLayer.crossReplicaPublishTimeout", "dataLayer.crossReplica.publishTimeout"),
+    for (former, new, value) in [
+        ("crossReplicaSyncerPluginRef", "syncerPluginRef", "syncer"),
+        ("crossReplicaSyncInterval", "syncInterval", "500ms"),
+        ("crossReplicaPublishTimeout", "publishTimeout", "2s"),
     ] {
-        let body = |path: &str| {
-            let fields: Vec<&str> = path.split('.').collect();
-            format!(
-                "{}1s{}",
-                fields.iter().map(|field| format!("{{{field}: ")).collect::<Vec<_>>().concat(),
-                "}".repeat(fields.len())
-            )
-            .trim_start_matches('{')
-            .strip_suffix('}')
-            .unwrap()
-            .to_owned()
-        };
-        let unsupported = |version, path| read(version, &body(path)).unwrap_err().to_string();
-        for (version, path) in [(V1ALPHA1, former), (V1, new)] {
-            let message = unsupported(version, path);
-            assert!(message.starts_with(&format!("{path}: \"1s\" is not supported")), "{message}");
+        let former_body = format!("dataLayer: {{{former}: {value}}}");
+        let new_body = format!("dataLayer: {{crossReplica: {{{new}: {value}}}}}");
+        for (version, body, path) in [
+            (V1ALPHA1, &former_body, format!("dataLayer.{former}")),
+            (V1, &new_body, format!("dataLayer.crossReplica.{new}")),
+        ] {
+            let warnings = read(version, body).unwrap().config.warnings();
+            assert_eq!(warnings.len(), 1, "{warnings:?}");
+            assert!(warnings[0].starts_with(&format!("{path}: no effect: ")), "{warnings:?}");
         }
-        assert_eq!(unsupported(V1, former), format!("{former} is not a field of llm-d.ai/v1: write {new}"));
-        let message = unsupported(V1ALPHA1, new);
+        let refused = |version, body| read(version, body).unwrap_err().to_string();
+        let (former, new) = (format!("dataLayer.{former}"), format!("dataLayer.crossReplica.{new}"));
+        assert_eq!(refused(V1, &former_body), format!("{former} is not a field of llm-d.ai/v1: write {new}"));
+        let message = refused(V1ALPHA1, &new_body);
         assert!(
             message.starts_with("dataLayer.crossReplica is not a field of llm-d.ai/v1alpha1"),
             "{message}"
@@ -137,7 +132,10 @@ fn errors_name_the_field_at_the_place_where_it_was_written() {
         ("parser: {pluginRef: nobody}", "parser.pluginRef"),
         ("dataLayer: {discovery: {pluginRef: [1]}}", "dataLayer.discovery.pluginRef"),
         ("dataLayer: {discovery: {pluginRef: nobody}}", "dataLayer.discovery.pluginRef"),
-        ("dataLayer: {crossReplicaSyncInterval: 1s}", "dataLayer.crossReplicaSyncInterval"),
+        ("dataLayer: {crossReplicaSyncInterval: soon}", "dataLayer.crossReplicaSyncInterval"),
+        ("dataLayer: {crossReplicaPublishTimeout: 0s}", "dataLayer.crossReplicaPublishTimeout"),
+        ("dataLayer: {crossReplicaSyncerPluginRef: nobody}", "dataLayer.crossReplicaSyncerPluginRef"),
+        ("dataLayer: {crossReplicaSyncerPluginRef: queue-scorer}", "dataLayer.crossReplicaSyncerPluginRef"),
     ] {
         let text = document(V1ALPHA1, body);
         let error = load(&text, &[], Options::default()).unwrap_err();
@@ -148,6 +146,16 @@ fn errors_name_the_field_at_the_place_where_it_was_written() {
     let text = document(V1, "dataLayer: {crossReplicaSyncInterval: 1s}");
     let error = load(&text, &[], Options::default()).unwrap_err();
     assert_eq!(place(&error, &serde_saphyr::from_str(&text).unwrap()), "dataLayer.crossReplicaSyncInterval");
+}
+
+#[test]
+fn only_a_syncer_that_is_merged_shares_state_and_its_timeout_is_positive() {
+    let error = read(V1, "dataLayer: {crossReplica: {publishTimeout: 0s}}").unwrap_err().to_string();
+    assert!(error.ends_with("crossReplica.publishTimeout must be positive, got 0s"), "{error}");
+    let redis = "apiVersion: llm-d.ai/v1\nkind: EndpointPickerConfig\nplugins: [{name: redis, type: redis-state-store}]\n\
+                 dataLayer: {crossReplica: {syncerPluginRef: redis}}\n";
+    let error = load(redis, &[], Options::default()).unwrap_err().to_string();
+    assert!(error.contains("redis"), "{error}");
 }
 
 #[test]

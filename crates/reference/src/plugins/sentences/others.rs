@@ -122,6 +122,11 @@ pub(super) const PLUGINS: &[Description] = &[
             ("watchFile", "Accepted for compatibility: the file is always watched."),
         ],
     ),
+    described(
+        "local-syncer",
+        "Shares state within one process: replicas of the picker share none. `dataLayer.crossReplica` may name it.",
+        &[],
+    ),
     described("openai-parser", "Parses requests of the OpenAI API. Always active, declared or not.", &[]),
     described(
         "anthropic-parser",
