@@ -26,7 +26,7 @@ impl Exchange {
                 let status: u16 =
                     headers.get(":status").and_then(|status| status.parse().ok()).unwrap_or(200);
                 if status >= 400 {
-                    self.core.metrics.failed(&routed.labels, "ModelServerError");
+                    self.core.metrics.failed(&routed.labels, error_code(status));
                     if let Some(measurement) = &mut routed.measurement {
                         measurement.failed();
                     }
@@ -186,6 +186,15 @@ impl Exchange {
         }
         metrics.finished(&routed.labels, end);
         self.core.state.write().release(routed.reservation);
+    }
+}
+
+/// The code of a response with an error. A client's mistake says nothing about the engine, whoever finds it. With 429, the engine
+/// refuses work that others gave it.
+fn error_code(status: u16) -> &'static str {
+    match status {
+        400..429 | 430..500 => "BadRequest",
+        _ => "ModelServerError",
     }
 }
 

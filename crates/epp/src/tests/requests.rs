@@ -292,6 +292,24 @@ fn refused_requests_are_counted_as_errors() {
 }
 
 #[test]
+fn mistakes_of_clients_that_the_engine_finds_are_not_counted_as_its_errors() {
+    let core = picker(1);
+    for status in ["400", "404", "429", "500", "503"] {
+        let mut stream = Stream::open(&core);
+        stream.request(CHAT, &[], BODY, None);
+        stream.feed(response(status, "application/json"));
+        stream.feed(response_body(b"{}", true));
+    }
+    let page = metrics_page(&core);
+    for (code, count) in [("BadRequest", 2), ("ModelServerError", 3)] {
+        let line = format!(
+            "inference_objective_request_error_total{{model_name=\"m\",target_model_name=\"m\",error_code=\"{code}\"}} {count}"
+        );
+        assert!(page.lines().any(|found| found == line), "{line}\nis not in\n{page}");
+    }
+}
+
+#[test]
 fn unscraped_endpoints_rank_last() {
     let core = support::core("");
     let address = |last: u8| ([10, 0, 0, last], 8000).into();
