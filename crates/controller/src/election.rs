@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use longboat_duration::text;
 use longboat_lease::Timing;
 
 /// The name of the Lease in the system namespace. The reference uses the same name, so that only one of both controllers
@@ -46,8 +47,8 @@ pub struct Election {
 pub enum ElectionError {
     /// If a lease expires before its holder gives up, it has two holders for a while.
     #[error(
-        "--leader-elect-lease-duration={lease:?}: expected at least 1s, and more than \
-         --leader-elect-renew-deadline={deadline:?}"
+        "--leader-elect-lease-duration={}: expected at least 1s, and more than --leader-elect-renew-deadline={}",
+        text(*.lease), text(*.deadline)
     )]
     Lease {
         /// The lease.
@@ -57,8 +58,8 @@ pub enum ElectionError {
     },
     /// One failed attempt would end the leader.
     #[error(
-        "--leader-elect-renew-deadline={deadline:?}: expected more than \
-         --leader-elect-retry-period={retry:?}, which must be above 0s"
+        "--leader-elect-renew-deadline={}: expected more than --leader-elect-retry-period={}, which must be above 0s",
+        text(*.deadline), text(*.retry)
     )]
     Retry {
         /// The deadline.

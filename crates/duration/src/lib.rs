@@ -31,11 +31,42 @@ pub fn parse(text: &str) -> Result<Duration, String> {
     if text.is_empty() { Err(invalid()) } else { Ok(total) }
 }
 
+/// Writes a duration as Go does: `1m30s`, `1.5s`, `50ms`.
+pub fn text(duration: Duration) -> String {
+    let (seconds, rest) = (duration.as_secs(), duration.subsec_nanos());
+    if seconds < 60 {
+        // Below a minute, both languages write the same.
+        return if duration.is_zero() { "0s".to_owned() } else { format!("{duration:?}") };
+    }
+    let (hours, minutes) = (seconds / 3600, seconds % 3600 / 60);
+    let last = Duration::new(seconds % 60, rest);
+    let last = if last.as_secs() == 0 { last.as_secs_f64().to_string() + "s" } else { format!("{last:?}") };
+    if hours > 0 { format!("{hours}h{minutes}m{last}") } else { format!("{minutes}m{last}") }
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
-    use super::parse;
+    use super::{parse, text};
+
+    #[test]
+    fn durations_are_written_as_go_writes_them_and_can_be_read_again() {
+        for (duration, expected) in [
+            (Duration::ZERO, "0s"),
+            (Duration::from_millis(50), "50ms"),
+            (Duration::from_micros(2), "2µs"),
+            (Duration::from_millis(1500), "1.5s"),
+            (Duration::from_secs(60), "1m0s"),
+            (Duration::from_secs(90), "1m30s"),
+            (Duration::from_millis(60_500), "1m0.5s"),
+            (Duration::from_secs(3600), "1h0m0s"),
+            (Duration::from_secs(36_061), "10h1m1s"),
+        ] {
+            assert_eq!(text(duration), expected);
+            assert_eq!(parse(expected), Ok(duration));
+        }
+    }
 
     #[test]
     fn numbers_with_units_add_up_and_anything_else_is_refused() {

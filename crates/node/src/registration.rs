@@ -28,6 +28,9 @@ pub(crate) const PRETENDED_LABELS: &str = "longboat.dev/pretended-labels";
 /// The taint that the API server adds to a new node.
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
 
+/// The most pods, as by default of a kubelet. Each pod is several processes of this machine.
+const MAX_PODS: u32 = 110;
+
 /// Returns the number of CPUs.
 pub(crate) fn cpus() -> u64 {
     available_parallelism().map_or(1, |count| count.get() as u64)
@@ -142,7 +145,7 @@ fn status(before: Option<&NodeStatus>, rewritten: Option<(&str, &str)>) -> NodeS
     let resources: BTreeMap<_, _> = [
         ("cpu", cpus().to_string()),
         ("memory", format!("{}Ki", memory_bytes() / 1024)),
-        ("pods", "1000".to_owned()),
+        ("pods", MAX_PODS.to_string()),
     ]
     .map(|(name, value)| (name.to_owned(), Quantity(value)))
     .into();

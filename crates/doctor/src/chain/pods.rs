@@ -147,6 +147,10 @@ fn unschedulable(facts: &Facts, pod: &Pod, message: &str) -> Cause {
                 .to_owned()
         }
         Some(resource) => format!("free {resource} on a node, or request less of it in the pod template"),
+        None if message.contains("Too many pods") => {
+            "lower spec.replicas, delete other pods, or add nodes: every node takes a limited number of pods"
+                .to_owned()
+        }
         None if message.contains("untolerated taint") => {
             "add tolerations to the pod template, or add nodes without that taint".to_owned()
         }

@@ -87,7 +87,7 @@ pub fn for_image(image: &str) -> Option<(&'static str, &'static [&'static str])>
 }
 
 /// Returns the last part of an image's name: `ghcr.io/llm-d/epp:v1@sha256:…` becomes `epp`.
-pub(crate) fn repository_name(image: &str) -> &str {
+pub fn repository_name(image: &str) -> &str {
     let last = image.split('@').next().unwrap_or(image).rsplit('/').next().unwrap_or(image);
     last.split(':').next().unwrap_or(last)
 }

@@ -135,7 +135,10 @@ async fn ask(probe: &Probe, target: &Target, limit: Duration) -> Result<(), Stri
             Ok(Ok(done)) if done.exit.code == 0 => Ok(()),
             Ok(Ok(done)) => Err(done.output),
             Ok(Err(error)) => Err(error.to_string()),
-            Err(_) => Err(format!("command timed out: {command:?} timed out after {limit:?}")),
+            Err(_) => {
+                let limit = longboat_duration::text(limit);
+                Err(format!("command timed out: {command:?} timed out after {limit}"))
+            }
         }
     } else {
         Err("missing probe handler".to_owned())

@@ -87,3 +87,45 @@ async fn strict_scheduling_lets_pods_wait_for_the_labels_that_they_select() {
     assert!(world.node().stood_in_for().borrow().is_empty());
     world.end().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_node_lets_pods_wait_until_others_have_ended() {
+    let world = TestNode::with(|options| options.strict_scheduling = true).await;
+    let names = ["a", "b", "c", "d"];
+    for name in names {
+        world.pod(name, selecting(&json!({"nodeSelector": {"open": "yes"}}))).await;
+    }
+    let nodes: Api<Node> = Api::all(world.client.clone());
+    let patch = Patch::Merge(json!({"status": {"allocatable": {"pods": "2"}}}));
+    nodes.patch_status("longboat-local", &PatchParams::default(), &patch).await.unwrap();
+    // The pods wait for the label, which the node gets after the limit.
+    label(&world, &json!({"open": "yes"})).await;
+    for name in names {
+        world.until_pod(name, "running, or without a place", |pod| runs(pod) || is_crowded_out(pod)).await;
+    }
+    let mut crowded_out = Vec::new();
+    for name in names {
+        let pod = world.get_pod(name).await;
+        if runs(&pod) {
+            world.delete_pod(name).await;
+        } else {
+            let bound = pod.spec.as_ref().and_then(|spec| spec.node_name.as_ref());
+            assert!(is_crowded_out(&pod) && bound.is_none(), "{name}: {pod:#?}");
+            crowded_out.push(name);
+        }
+    }
+    assert_eq!(crowded_out.len(), 2, "{crowded_out:?}");
+    for name in crowded_out {
+        world.until_pod(name, "running", runs).await;
+    }
+    world.end().await;
+}
+
+fn is_crowded_out(pod: &Pod) -> bool {
+    let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    conditions.into_iter().any(|found| {
+        let message = "0/1 nodes are available: 1 Too many pods. preemption: 0/1 nodes are available: 1 No preemption \
+                       victims found for incoming pod.";
+        found.type_ == "PodScheduled" && found.message.as_deref() == Some(message)
+    })
+}

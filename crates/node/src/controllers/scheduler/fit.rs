@@ -45,6 +45,13 @@ pub(super) fn unschedulable_reason(
     Some(format!("1 node(s) had untolerated taint {{{}: {value}}}", taint.key))
 }
 
+/// Returns how many pods the node takes. A node that does not say so takes any number.
+pub(super) fn max_pods(node: &Node) -> usize {
+    let allocatable = node.status.as_ref().and_then(|status| status.allocatable.as_ref());
+    let pods = allocatable.and_then(|resources| resources.get("pods")?.0.parse().ok());
+    pods.unwrap_or(usize::MAX)
+}
+
 /// Returns the taint that evicts a running pod, and the seconds until the eviction.
 pub(super) fn eviction(pod: &Pod, node: &Node) -> Option<(Taint, i64)> {
     let taints = node.spec.clone().unwrap_or_default().taints.unwrap_or_default();

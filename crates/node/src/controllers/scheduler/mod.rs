@@ -2,9 +2,12 @@
 //!
 //! The scheduler respects settings that people make by hand: `kubectl cordon`, taints, node selectors and node affinity. It
 //! ignores resource requests: this machine enforces none, and presets request accelerators that the simulator does not need.
+//! The number of pods is limited, as that of a kubelet ([`places`]): without a limit, a wrong number of replicas would fill the
+//! machine with processes.
 //! Unless scheduling is strict, the node stands in for the nodes that pods select ([`stand_in`]).
 
 mod fit;
+mod places;
 mod stand_in;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,6 +28,7 @@ use super::{Caches, key_of, now, triggers};
 use crate::cache::Cache;
 use crate::events::{Component, Recorder, Severity, reference};
 use crate::registration::PRETENDED_LABELS;
+use places::Places;
 
 /// The most labels that the node takes, and the most labels and taints that it reports. Pods of different names could ask for
 /// any number.
@@ -42,7 +46,17 @@ struct Scheduler {
     stand_ins: StandIns,
     /// The labels that the node has taken. The cache may be behind, so this is the only complete record.
     pretended: BTreeMap<String, String>,
+    places: Places,
 }
+
+/// Why a pod waits, in the words of Kubernetes' scheduler, which also says what preemption could do.
+struct Wait {
+    reason: String,
+    preemption: &'static str,
+}
+
+const NOT_HELPFUL: &str = "Preemption is not helpful for scheduling";
+const NO_VICTIMS: &str = "No preemption victims found for incoming pod";
 
 pub(super) async fn run(
     client: Client,
@@ -52,29 +66,49 @@ pub(super) async fn run(
     stand_ins: StandIns,
     cancel: CancellationToken,
 ) {
-    let pods = triggers(&caches.pods, |pod: &Pod| is_open(pod).then(|| key_of(pod)));
+    // A pod that ended makes room for another one.
+    let pods = triggers(&caches.pods, |pod: &Pod| [key_of(pod)]);
     // A change of the node concerns every pod.
     let nodes = futures::StreamExt::map(caches.nodes.changes(), |_| Trigger::All);
     caches.nodes.ready().await;
+    caches.pods.ready().await;
+    // After a restart, pods may be here already.
+    let mut places = Places::default();
+    for pod in caches.pods.all().iter().filter(|pod| is_bound(pod) && !has_ended(pod)) {
+        places.take(key_of(pod.as_ref()), pod.uid());
+    }
     let (pods_cache, nodes_cache) = (caches.pods, caches.nodes);
     let pretended = BTreeMap::new();
-    let scheduler =
-        Scheduler { client, pods: pods_cache, nodes: nodes_cache, recorder, node, stand_ins, pretended };
+    let scheduler = Scheduler {
+        client,
+        pods: pods_cache,
+        nodes: nodes_cache,
+        recorder,
+        node,
+        stand_ins,
+        pretended,
+        places,
+    };
     queue::run(scheduler, stream::select(pods, nodes), cancel).await;
 }
 
 /// Whether the scheduler must look at the pod: it is pending, or it may be evicted.
 fn is_open(pod: &Pod) -> bool {
-    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
-    pod.metadata.deletion_timestamp.is_none() && !matches!(phase, Some("Succeeded" | "Failed"))
+    pod.metadata.deletion_timestamp.is_none() && !has_ended(pod)
 }
 
-fn is_unbound(pod: &Pod) -> bool {
-    let spec = pod.spec.as_ref();
-    let unassigned = spec.and_then(|spec| spec.node_name.as_deref()).is_none_or(str::is_empty);
-    let gated =
-        spec.is_some_and(|spec| spec.scheduling_gates.as_ref().is_some_and(|gates| !gates.is_empty()));
-    unassigned && !gated && is_open(pod)
+fn has_ended(pod: &Pod) -> bool {
+    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+    matches!(phase, Some("Succeeded" | "Failed"))
+}
+
+fn is_bound(pod: &Pod) -> bool {
+    pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).is_some_and(|node| !node.is_empty())
+}
+
+fn is_gated(pod: &Pod) -> bool {
+    let gates = pod.spec.as_ref().and_then(|spec| spec.scheduling_gates.as_ref());
+    gates.is_some_and(|gates| !gates.is_empty())
 }
 
 impl Reconcile for Scheduler {
@@ -85,28 +119,59 @@ impl Reconcile for Scheduler {
     }
 
     async fn reconcile(&mut self, key: &Key) -> Result<Option<Duration>, kube::Error> {
-        let Some(pod) = self.pods.get(&key.namespace, &key.name).filter(|pod| is_open(pod)) else {
-            return Ok(None);
-        };
         // The watch will report the node once it is registered.
         let Some(node) = self.nodes.get("", &self.node) else { return Ok(None) };
-        if !is_unbound(&pod) {
-            return self.drive_out(&pod, &node).await;
+        let again = self.place(key, &node).await?;
+        // One pod that ended makes room for one pod that waits.
+        while self.places.taken() < fit::max_pods(&node)
+            && let Some(next) = self.places.next_waiting()
+        {
+            if let Err(error) = self.place(&next, &node).await {
+                self.places.wait(next);
+                return Err(error);
+            }
         }
-        let given = self.stand_ins.is_some().then(|| stand_in::given_labels(&node, &self.pretended));
-        if let Some(reason) = fit::unschedulable_reason(&pod, &node, given.as_ref()) {
-            self.refuse(&pod, &reason).await?;
-            return Ok(None);
-        }
-        if let Some(given) = given {
-            self.stand_in(&pod, &node, &given).await?;
-        }
-        self.bind(key, &pod).await?;
-        Ok(None)
+        Ok(again)
     }
 }
 
 impl Scheduler {
+    /// Binds the pod if the node admits it. Returns when to look at the pod again.
+    async fn place(&mut self, key: &Key, node: &Node) -> Result<Option<Duration>, kube::Error> {
+        let pod = self.pods.get(&key.namespace, &key.name).filter(|pod| !has_ended(pod));
+        let Some(pod) = pod else {
+            self.places.free(key, None);
+            return Ok(None);
+        };
+        let uid = pod.uid();
+        self.places.free(key, Some(&uid));
+        if is_bound(&pod) {
+            self.places.take(key.clone(), uid);
+            return if is_open(&pod) { self.drive_out(&pod, node).await } else { Ok(None) };
+        }
+        // A pod that is bound already keeps its place: the cache is behind.
+        if !is_open(&pod) || is_gated(&pod) || self.places.has(key) {
+            return Ok(None);
+        }
+        let given = self.stand_ins.is_some().then(|| stand_in::given_labels(node, &self.pretended));
+        if let Some(reason) = fit::unschedulable_reason(&pod, node, given.as_ref()) {
+            self.refuse(&pod, &Wait { reason, preemption: NOT_HELPFUL }).await?;
+            return Ok(None);
+        }
+        if self.places.taken() >= fit::max_pods(node) {
+            self.refuse(&pod, &Wait { reason: "1 Too many pods".to_owned(), preemption: NO_VICTIMS }).await?;
+            self.places.wait(key.clone());
+            return Ok(None);
+        }
+        if let Some(given) = given {
+            self.stand_in(&pod, node, &given).await?;
+        }
+        if self.bind(key, &pod).await? {
+            self.places.take(key.clone(), uid);
+        }
+        Ok(None)
+    }
+
     /// Gives the node the labels of the node that the pod asks for, except those that it has with another value, and reports
     /// what it pretends to be.
     async fn stand_in(
@@ -155,7 +220,8 @@ impl Scheduler {
         Ok(())
     }
 
-    async fn bind(&self, key: &Key, pod: &Pod) -> Result<(), kube::Error> {
+    /// Returns whether the pod is bound by this.
+    async fn bind(&self, key: &Key, pod: &Pod) -> Result<bool, kube::Error> {
         let binding = Binding {
             metadata: ObjectMeta {
                 name: Some(key.name.clone()),
@@ -175,7 +241,7 @@ impl Scheduler {
         match bound {
             Ok(_) => {}
             // The pod is already bound, or deleted: the cache is behind.
-            Err(kube::Error::Api(answer)) if matches!(answer.code, 404 | 409) => return Ok(()),
+            Err(kube::Error::Api(answer)) if matches!(answer.code, 404 | 409) => return Ok(false),
             Err(error) => return Err(error),
         }
         self.recorder.record(
@@ -185,14 +251,14 @@ impl Scheduler {
             "Scheduled",
             format!("Successfully assigned {}/{} to {}", key.namespace, key.name, self.node),
         );
-        Ok(())
+        Ok(true)
     }
 
     /// Reports why the pod stays Pending, once per reason.
-    async fn refuse(&self, pod: &Pod, reason: &str) -> Result<(), kube::Error> {
+    async fn refuse(&self, pod: &Pod, wait: &Wait) -> Result<(), kube::Error> {
+        let Wait { reason, preemption } = wait;
         let message = format!(
-            "0/1 nodes are available: {reason}. preemption: 0/1 nodes are available: 1 Preemption is not helpful for \
-             scheduling."
+            "0/1 nodes are available: {reason}. preemption: 0/1 nodes are available: 1 {preemption}."
         );
         let conditions = || pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
         if conditions().any(|c| c.type_ == "PodScheduled" && c.message.as_ref() == Some(&message)) {
