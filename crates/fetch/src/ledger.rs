@@ -111,6 +111,16 @@ impl Ledger {
         self.open.lock().journal.complete.clone()
     }
 
+    /// Removes the journal, if it records nothing that a later download could use.
+    pub(crate) fn remove_if_empty(&self, target: &Target) {
+        let open = self.open.lock();
+        let journal = &open.journal;
+        if journal.files() == 0 && journal.partial.is_empty() && journal.complete.is_none() {
+            // What cannot be removed is an empty journal, which does no harm.
+            let _ = target.remove_private(&format!("{}.journal", self.key));
+        }
+    }
+
     pub(crate) fn partial(&self, path: &str) -> Option<Partial> {
         self.open.lock().journal.partial.get(path).cloned()
     }

@@ -190,13 +190,17 @@ pub async fn run_with(args: Args, settings: &Settings, watcher: Option<Watcher>)
     result
 }
 
-/// Downloads a model into the cache of this machine, or checks the copy there. Returns its folder.
+/// Downloads a model into the cache of this machine, or checks the copy there. A model of the folder `LONGBOAT_MODELS` is not
+/// downloaded. Returns the model's folder or file.
 pub async fn pull(
     source: &Address,
     settings: &Settings,
     watcher: Option<Watcher>,
 ) -> Result<PathBuf, FetchError> {
     let settings = settings.attended();
+    if let Some(path) = local::path_of(source, &settings)? {
+        return Ok(path);
+    }
     let cache = Cache::of(&settings).ok_or_else(|| FetchError::Setting {
         name: CACHE_VARIABLE.into(),
         why: "it is not set, and neither is HOME: expected the folder that keeps models".into(),

@@ -61,22 +61,31 @@ impl FileSet {
 // === impl Transfer ===
 
 impl Transfer {
-    /// Downloads all files.
+    /// Downloads all files. A download that fails before anything arrived leaves no journal, so the cache does not show it as a
+    /// model.
     pub(crate) async fn run(self) -> Result<(), FetchError> {
         let transfer = Arc::new(self);
-        if transfer.offline || transfer.source.is_offline() {
-            let Err(error) = transfer.clone().accept_present_files(None).await else { return Ok(()) };
-            if !transfer.source.is_offline() {
+        let result = transfer.clone().fetch().await;
+        if result.is_err() {
+            transfer.ledger.remove_if_empty(&transfer.target);
+        }
+        result
+    }
+
+    async fn fetch(self: Arc<Self>) -> Result<(), FetchError> {
+        if self.offline || self.source.is_offline() {
+            let Err(error) = self.clone().accept_present_files(None).await else { return Ok(()) };
+            if !self.source.is_offline() {
                 return Err(error);
             }
             // The hub's own cache may have the files.
-            let Ok(listing) = transfer.source.list(&transfer.filter).await else { return Err(error) };
-            return transfer.download(listing).await;
+            let Ok(listing) = self.source.list(&self.filter).await else { return Err(error) };
+            return self.download(listing).await;
         }
-        let listing = match transfer.source.list(&transfer.filter).await {
+        let listing = match self.source.list(&self.filter).await {
             Ok(listing) => listing,
             Err(error @ FetchError::Unreachable { .. }) => {
-                return transfer.clone().accept_present_files(Some(error)).await;
+                return self.accept_present_files(Some(error)).await;
             }
             Err(FetchError::Status { status: status @ (408 | 425 | 429 | 500..), protocol, resource }) => {
                 let error = FetchError::Unreachable {
@@ -84,11 +93,11 @@ impl Transfer {
                     resource,
                     why: format!("the server answered {status}"),
                 };
-                return transfer.clone().accept_present_files(Some(error)).await;
+                return self.accept_present_files(Some(error)).await;
             }
             Err(error) => return Err(error),
         };
-        transfer.download(listing).await
+        self.download(listing).await
     }
 
     async fn download(self: Arc<Self>, listing: Listing) -> Result<(), FetchError> {

@@ -128,3 +128,23 @@ async fn the_head_of_a_file_is_read_without_the_rest_and_a_pull_fills_the_cache(
     // The whole model is another entry of the cache.
     assert_eq!(longboat_fetch::local_copy(&model, &settings).unwrap(), None);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_model_that_cannot_be_downloaded_is_not_in_the_cache_and_one_of_the_models_folder_is_not_pulled() {
+    let world = HubFixture::with_model(recipe("large", 1 << 20)).await;
+    let root = world.folder.path().join("cache").display().to_string();
+    world.fault("hub", u64::MAX, Effect { status: Some(404), ..Effect::default() });
+    let refused = world.fetch("first", &[("LONGBOAT_CACHE", root.as_str())]).await;
+    assert!(refused.is_err());
+    assert_eq!(Cache::at(&root).list().unwrap(), []);
+
+    world.requests();
+    let models = world.folder.path().join("models");
+    std::fs::create_dir_all(models.join("m")).unwrap();
+    let folder = models.display().to_string();
+    let variables = [("LONGBOAT_CACHE", root.as_str()), ("LONGBOAT_MODELS", folder.as_str())];
+    let settings = Settings::new(world.variables(&variables)).unwrap();
+    let folder = longboat_fetch::pull(&Address::parse("hf://org/m"), &settings, None).await.unwrap();
+    assert_eq!(folder, models.join("m"));
+    assert!(world.requests().is_empty());
+}
