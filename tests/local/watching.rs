@@ -37,13 +37,16 @@ fn an_edit_is_shown_and_applied_and_one_with_errors_changes_nothing() {
     says("nothing was changed; the next edit is tried again");
     let said = world.running.stderr();
     assert!(said.contains("spec.replicas") && said.contains("error:"), "{said}");
+    assert!(!said.contains("nothing was started"), "{said}");
     answers();
 
     // A file that is empty for a moment is an edit with errors, too. A new service joins the tree, and one that is gone stays.
     fs::write(&file, "").unwrap();
     let second = first.replace("name: qwen\n", "name: second\n");
     fs::write(&file, second).unwrap();
+    says("default/second is new and starts: ");
     says("default/second: Ready");
+    assert!(!world.running.stderr().contains("+ spec.model"), "its fields are those of the file");
     says("default/qwen is no longer in the manifests and still runs");
     answers();
 }

@@ -6,6 +6,7 @@ mod help;
 mod install;
 mod look;
 mod manifests;
+mod numbers;
 #[cfg(test)]
 mod printed;
 mod run;
@@ -175,7 +176,7 @@ pub(crate) fn command(called: ProgramName) -> clap::Command {
         "validate" | "render" | "diff" => must_name_manifests(verb),
         _ => verb,
     });
-    let command = help::dressed(command, called, &ROLES);
+    let command = help::dressed(numbers::with_negative(command), called, &ROLES);
     match called {
         ProgramName::Longboat => command,
         ProgramName::Plugin => command.bin_name("kubectl longboat").mut_subcommands(|verb| {
@@ -215,7 +216,7 @@ pub(crate) fn parse(mut arguments: Vec<OsString>) -> Result<Command, clap::Error
     }
     let matches = command
         .try_get_matches_from_mut(arguments)
-        .map_err(|error| elsewhere::advise(error, called.typed()))?;
+        .map_err(|error| numbers::explain(elsewhere::advise(error, called.typed())))?;
     Ok(Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))?.command)
 }
 

@@ -14,7 +14,7 @@ pub(crate) struct UpArgs {
     #[command(flatten)]
     pub(crate) manifests: ManifestArgs,
     /// Send this prompt when the services are ready, and stream the answer to stdout
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", value_parser = super::run::prompt)]
     pub(crate) prompt: Option<String>,
     /// Exit when the services are ready and the prompt is answered
     #[arg(long)]

@@ -155,8 +155,8 @@ pub(crate) fn namespaces(documents: &[Document], settings: &Settings) -> Vec<Nam
 ///
 /// # Errors
 ///
-/// If a manifest cannot be read or used. The error has the problems of each.
-pub(crate) fn accepted_documents(inputs: &[PathBuf]) -> anyhow::Result<Vec<Document>> {
+/// If a manifest cannot be read or used. The error has the problems of each, after `consequence`.
+pub(crate) fn accepted_documents(inputs: &[PathBuf], consequence: &str) -> anyhow::Result<Vec<Document>> {
     let documents = longboat_manifest::read(inputs)?;
     let reading = ParseOutput { documents: documents.clone(), problems: Vec::new() };
     let report = validate(reading, &Settings::default());
@@ -171,7 +171,7 @@ pub(crate) fn accepted_documents(inputs: &[PathBuf]) -> anyhow::Result<Vec<Docum
     if text.is_empty() {
         return Ok(documents);
     }
-    bail!("these manifests have errors, so nothing was started:{text}")
+    bail!("these manifests have errors{consequence}:{text}")
 }
 
 /// Prints what an API server, the webhooks and the pickers would say about the manifests of a scene. Returns whether none of

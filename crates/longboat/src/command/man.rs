@@ -11,6 +11,9 @@ use crate::{
 /// Writes the pages, `longboat.1`, `longboat-up.1` and so on.
 pub(crate) fn run(args: &ManArgs) -> anyhow::Result<()> {
     let folder = &args.folder;
+    if folder.is_file() {
+        anyhow::bail!("`{}` is a file: pass the folder to write manual pages to", folder.display());
+    }
     let cannot_write = || format!("cannot write manual pages to `{}`", folder.display());
     std::fs::create_dir_all(folder).with_context(cannot_write)?;
     let command = cli::command(ProgramName::Longboat).disable_help_subcommand(true);
@@ -22,6 +25,16 @@ pub(crate) fn run(args: &ManArgs) -> anyhow::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_is_no_folder() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let error = run(&ManArgs { folder: file.path().to_owned() }).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            format!("`{}` is a file: pass the folder to write manual pages to", file.path().display())
+        );
+    }
 
     #[test]
     fn every_verb_that_help_shows_has_a_page() {

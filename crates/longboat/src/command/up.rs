@@ -67,7 +67,8 @@ async fn up(args: UpArgs, shutdown: CancellationToken) -> anyhow::Result<()> {
     let documents = if inputs.is_empty() {
         Vec::new()
     } else {
-        tokio::task::spawn_blocking(move || input::accepted_documents(&inputs)).await??
+        tokio::task::spawn_blocking(move || input::accepted_documents(&inputs, ", so nothing was started"))
+            .await??
     };
     if let Some(edits) = &mut edits {
         edits.start_with(documents.clone());

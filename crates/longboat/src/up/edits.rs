@@ -11,6 +11,7 @@ use std::{
 use longboat_key::Key;
 use longboat_local::Local;
 use longboat_manifest::Document;
+use longboat_offline::diff::{self, Difference};
 use owo_colors::OwoColorize;
 use parking_lot::Mutex;
 
@@ -76,7 +77,7 @@ impl Edits {
 
     async fn apply(&mut self, local: &Local, names: &Mutex<Vec<Key>>) -> anyhow::Result<()> {
         let inputs = self.args.files();
-        let documents = tokio::task::spawn_blocking(move || input::accepted_documents(&inputs)).await??;
+        let documents = tokio::task::spawn_blocking(move || input::accepted_documents(&inputs, "")).await??;
         let objects =
             |documents: &[Document]| documents.iter().map(|one| one.object.clone()).collect::<Vec<_>>();
         if objects(&documents) == objects(&self.applied) {
@@ -86,9 +87,18 @@ impl Edits {
         for error in changes.failed {
             printer::error(&error, None);
         }
+        let (new, changed): (Vec<_>, Vec<_>) = changes.differences.iter().partition(|one| one.is_new);
+        let text = diff::to_text(changed);
         printer::note(&format!("{} the manifests; this changes", "edited:".bold()));
-        let text = if changes.text.is_empty() { "nothing of a service\n" } else { &changes.text };
-        printer::note(text.trim_end());
+        if !text.is_empty() {
+            printer::note(text.trim_end());
+        }
+        for difference in &new {
+            printer::note(&start_of(difference));
+        }
+        if text.is_empty() && new.is_empty() {
+            printer::note("nothing of a service");
+        }
         let written = session::write(local, &documents).await?;
         let gone: Vec<Key> = {
             let mut names = names.lock();
@@ -109,6 +119,17 @@ impl Edits {
         self.applied = documents;
         Ok(())
     }
+}
+
+/// Says that a service starts, and which objects it has. Its fields are those of the file that the reader has just written.
+fn start_of(difference: &Difference) -> String {
+    let objects: Vec<&str> = difference.children.iter().map(|child| child.object.as_str()).collect();
+    format!(
+        "{} is new and starts: {} {}",
+        difference.service.bold(),
+        objects.join(", "),
+        "are created".green()
+    )
 }
 
 /// Returns the states of all files below the inputs.

@@ -183,9 +183,10 @@ async fn cpu(documents: &[Document], offline: bool, limit: Option<u64>) -> anyho
         bail!("{}", engine_program::missing());
     }
     let asked = futures::future::try_join_all(wanted.iter().map(|model| source(model, &settings)));
-    let sources = timeout(patience, asked)
-        .await
-        .map_err(|_| anyhow::anyhow!("the source of a model did not answer within {patience:?}"))??;
+    let sources = timeout(patience, asked).await.map_err(|_| {
+        let patience = longboat_duration::text(patience);
+        anyhow::anyhow!("the source of a model did not answer within {patience}")
+    })??;
     let download =
         sources.iter().map(|source| if let Source::Remote(listed) = source { listed.bytes } else { 0 });
     let download: u64 = download.sum();
@@ -365,7 +366,10 @@ async fn judged(
     match timeout(patience, fetched).await {
         Ok(Ok(())) => check(program, folder.path(), Some(bytes)).await,
         Ok(Err(error)) => Err(error.into()),
-        Err(_) => bail!("the source of {} did not answer within {patience:?}", model.address),
+        Err(_) => {
+            let patience = longboat_duration::text(patience);
+            bail!("the source of {} did not answer within {patience}", model.address)
+        }
     }
 }
 

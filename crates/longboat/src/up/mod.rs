@@ -14,6 +14,7 @@ pub(crate) mod question;
 pub(crate) mod service;
 pub(crate) mod session;
 mod shutdown_message;
+mod unused_images;
 mod watch;
 
 pub(crate) use service::Service;

@@ -21,7 +21,7 @@ use super::{
     node::{self, StandInReport},
     prompt,
     service::Gateway,
-    shutdown_message,
+    shutdown_message, unused_images,
     watch::Watch,
 };
 use crate::{
@@ -148,6 +148,9 @@ impl Session<'_> {
         let timeout = Duration::from_secs(self.args.timeout);
         let (services, groups) = watch.until_ready(timeout).await?;
         let took = age(begin.elapsed());
+        for text in unused_images::notes(&local.client(), &self.args.image).await? {
+            printer::note(&format!("{} {text}", "note:".bold()));
+        }
         match &mut self.purpose {
             Purpose::Converse { conversation, prompt, interrupts } => {
                 printer::erase();
