@@ -57,10 +57,10 @@ mod tests {
             (Duration::from_millis(50), "50ms"),
             (Duration::from_micros(2), "2µs"),
             (Duration::from_millis(1500), "1.5s"),
-            (Duration::from_secs(60), "1m0s"),
+            (Duration::from_mins(1), "1m0s"),
             (Duration::from_secs(90), "1m30s"),
             (Duration::from_millis(60_500), "1m0.5s"),
-            (Duration::from_secs(3600), "1h0m0s"),
+            (Duration::from_hours(1), "1h0m0s"),
             (Duration::from_secs(36_061), "10h1m1s"),
         ] {
             assert_eq!(text(duration), expected);

@@ -11,15 +11,16 @@ use clap::{
 pub(super) fn with_negative(command: Command) -> Command {
     command
         .mut_args(|arg| {
-            let is_flag =
-                arg.get_long().is_some() && matches!(arg.get_action(), ArgAction::Set | ArgAction::Append);
-            match is_flag {
-                true if is_number(&arg) => arg.allow_negative_numbers(true),
+            let has_value = matches!(arg.get_action(), ArgAction::Set | ArgAction::Append);
+            if arg.get_long().is_none() || !has_value {
+                arg
+            } else if is_number(&arg) {
+                arg.allow_negative_numbers(true)
+            } else if arg.get_value_parser().type_id() == TypeId::of::<Duration>() {
                 // A duration is no number for clap.
-                true if arg.get_value_parser().type_id() == TypeId::of::<Duration>() => {
-                    arg.allow_hyphen_values(true)
-                }
-                _ => arg,
+                arg.allow_hyphen_values(true)
+            } else {
+                arg
             }
         })
         .mut_subcommands(with_negative)

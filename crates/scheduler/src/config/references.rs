@@ -167,15 +167,15 @@ impl EndpointPickerConfig {
             let from = format!("{CROSS_REPLICA}.syncerPluginRef");
             self.check_declared(from, name, SYNCERS, "a declared syncer")?;
         }
-        let duration = |field: &str, value: &Option<String>| {
-            let Some(text) = value.as_deref() else { return Ok(None) };
+        let duration = |field: &str, value: Option<&str>| {
+            let Some(text) = value else { return Ok(None) };
             longboat_duration::parse(text).map(Some).map_err(|why| {
                 let path = format!("{CROSS_REPLICA}.{field}");
                 ConfigError::Shape { message: format!("{path}: {why}"), path }
             })
         };
-        duration("syncInterval", &shared.sync_interval)?;
-        match duration("publishTimeout", &shared.publish_timeout)? {
+        duration("syncInterval", shared.sync_interval.as_deref())?;
+        match duration("publishTimeout", shared.publish_timeout.as_deref())? {
             Some(timeout) if timeout.is_zero() => {
                 let path = format!("{CROSS_REPLICA}.publishTimeout");
                 Err(ConfigError::Shape { message: format!("{path} must be positive, got 0s"), path })
