@@ -6,6 +6,7 @@ mod answer;
 mod authorize;
 mod body;
 mod completion;
+mod event_stream;
 mod headers;
 mod inference;
 mod mirror;
@@ -266,6 +267,7 @@ impl Proxy {
         if let Err(error) = self.mirrors.copy(mirrors, &head, &mut upload).await {
             return answer::refused(&error, &mut upload).await;
         }
+        let is_generation = event_stream::is_generation(head.uri.path());
         let mut response = match &chosen.backend {
             Err(unresolved) => refuse(StatusCode::INTERNAL_SERVER_ERROR, &unresolved.message),
             Ok(Backend::Service(service)) => {
@@ -279,6 +281,9 @@ impl Proxy {
                     .await
             }
         };
+        if is_generation {
+            response = event_stream::end_with_error_event(response);
+        }
         chosen.filters.response.apply(response.headers_mut());
         response
     }

@@ -128,3 +128,55 @@ async fn the_root_says_what_is_served_and_routes_by_the_model_of_the_body() {
     assert_eq!(preflight.status(), 204);
     assert_eq!(preflight.headers()["access-control-allow-headers"], "content-type");
 }
+
+/// A server that answers every request with these bytes, and then closes the connection.
+async fn dying_server(shutdown: &CancellationToken, answer: String) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let connection = move |mut stream: TcpStream, _| {
+        let answer = answer.clone();
+        async move {
+            let mut request = vec![0; 4096];
+            let _ = stream.read(&mut request).await;
+            let _ = stream.write_all(answer.as_bytes()).await;
+        }
+    };
+    let end = shutdown.clone();
+    tokio::spawn(async move { longboat_accept::until(&end, listener, 8, connection).await });
+    address
+}
+
+#[tokio::test]
+async fn a_stream_whose_server_dies_ends_with_an_error_event_after_the_last_whole_one() {
+    let shutdown = CancellationToken::new();
+    let message = "the model server ended in the middle of this answer: send the request again";
+    let chat = r#"data: {"error":{"code":502,"message":"M","param":null,"type":"InternalServerError"}}"#;
+    let named = concat!(
+        "event: error\n",
+        r#"data: {"code":"server_error","error":{"message":"M","type":"api_error"},"message":"M","param":null,"type":"error"}"#
+    );
+    for (streamed, end) in [
+        (
+            "data: {\"a\":1}\n\n+data: {\"b\":2}\n+\ndata: {\"c\"",
+            format!("data: {{\"a\":1}}\n\ndata: {{\"b\":2}}\n\n{chat}\n\n"),
+        ),
+        ("event: delta\r\ndata: 1\r\n\r\nevent: del", format!("event: delta\r\ndata: 1\r\n\r\n{named}\n\n")),
+        ("data: 1\n\ndata: [DONE]\n\n", "data: 1\n\ndata: [DONE]\n\n".to_owned()),
+        ("", format!("{chat}\n\n")),
+    ] {
+        let chunks = streamed.split('+').filter(|chunk| !chunk.is_empty());
+        let body: String = chunks.map(|chunk| format!("{:x}\r\n{chunk}\r\n", chunk.len())).collect();
+        let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n";
+        let server = dying_server(&shutdown, format!("{head}{body}")).await;
+        let bench = bench(None, server, &[server], "FailOpen").await;
+        for path in ["/svc", "/pool"] {
+            let text = bench.ask(path, true).await.text().await.unwrap();
+            assert_eq!(text.replace(message, "M"), end, "{path}: {streamed}");
+        }
+    }
+    // Any other response can only be torn.
+    let head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let server = dying_server(&shutdown, format!("{head}3\r\n{{\"a\r\n")).await;
+    let bench = bench(None, server, &[server], "FailOpen").await;
+    bench.ask("/svc", false).await.text().await.unwrap_err();
+}
