@@ -90,17 +90,37 @@ pub async fn serve(
         }
     };
     let taken = |(address, source)| RunError::Listen { address, source };
-    // The servers for other engines and for pickers end with these tasks.
+    let engine = Arc::new(engine);
+    // The servers for other engines and for pickers end with these tasks. The one that hands over KV caches goes on after
+    // `shutdown`, because decode engines fetch a prompt after its request has ended.
     let mut others = Vec::new();
+    let end_of_transfers = CancellationToken::new();
     if let Some(exchange) = engine.exchange() {
-        others.push(transfer::serve(exchange, &shutdown).await.map_err(taken)?);
+        others.push(transfer::serve(exchange, &end_of_transfers).await.map_err(taken)?);
     }
     if let Some(events) = engine.events() {
         others.push(events.serve(host, &shutdown).await.map_err(taken)?);
     }
     tracing::info!(address = listener.local_addr().map(tracing::field::display).ok(), "Serving.");
-    longboat_serving::serve(longboat_serving::router(Arc::new(engine)), listener, listening, shutdown)
-        .await?;
+    let patience = listening.patience;
+    let out_of_time = async {
+        shutdown.cancelled().await;
+        tokio::time::sleep(patience).await;
+    };
+    let router = longboat_serving::router(engine.clone());
+    let serving = async {
+        longboat_serving::serve(router, listener, listening, shutdown.clone()).await?;
+        if let Some(exchange) = engine.exchange() {
+            exchange.until_fetched().await;
+        }
+        Ok::<_, EngineError>(())
+    };
+    let served = tokio::select! {
+        // At the deadline, the server reports the requests that it aborts.
+        biased;
+        served = serving => served,
+        () = out_of_time => Ok(()),
+    };
     drop(others);
-    Ok(())
+    served
 }

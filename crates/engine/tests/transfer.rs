@@ -121,6 +121,14 @@ impl Engine {
         panic!("blocks are still in use");
     }
 
+    /// Sends SIGTERM, and waits until the server listens no more.
+    async fn terminate(&self) {
+        Command::new("kill").arg(self.process.id().to_string()).status().unwrap();
+        while self.client.get(format!("{}/health", self.url)).send().await.is_ok() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
     fn kill(&mut self) {
         self.process.kill().unwrap();
         self.process.wait().unwrap();
@@ -147,7 +155,8 @@ async fn a_prompt_computed_elsewhere_is_answered_as_if_it_had_been_computed_here
     let decode = Engine::start(&model, 2, "kv_consumer", &[], &[]);
     let patient =
         r#"{"kv_connector": "NixlConnector", "kv_role": "kv_both", "kv_load_failure_policy": "recompute"}"#;
-    let recompute = Engine::start(&model, 3, "kv_both", &["--kv-transfer-config", patient], &[]);
+    let more = ["--kv-transfer-config", patient, "--shutdown-timeout", "60"];
+    let mut recompute = Engine::start(&model, 3, "kv_both", &more, &[]);
     for engine in [&prefill, &decode, &recompute] {
         engine.ready().await;
     }
@@ -219,6 +228,12 @@ async fn a_prompt_computed_elsewhere_is_answered_as_if_it_had_been_computed_here
     assert!(status == 500 && message.starts_with("KV cache load failed: cannot reach"), "{answer}");
     assert_eq!(recompute.text(prompt, params).await, alone);
     assert!((recompute.metric("vllm:nixl_num_failed_transfers_total").await - 1.0).abs() < 0.1);
+
+    // An engine that ends serves nobody any more, but waits until its prompts were fetched.
+    let params = recompute.prefill(prompt).await;
+    recompute.terminate().await;
+    assert_eq!(decode.text(prompt, params).await, alone);
+    assert!(recompute.process.wait().unwrap().success());
 }
 
 #[tokio::test]

@@ -1,6 +1,10 @@
 //! One engine's part in divided requests: which half it computes, and its communication with the other engine.
 
-use std::{net::SocketAddr, sync::Arc, time::Instant};
+use std::{
+    net::SocketAddr,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use longboat_serving::{Job, Part, Refusal, Remote, Transfers};
 use parking_lot::RwLock;
@@ -21,6 +25,9 @@ use crate::{
     cache::{Block, Kv},
     weights::Weights,
 };
+
+/// The time between two looks at the prompts that are not fetched, when the engine ends.
+const FETCH_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The connector of an engine that divides requests with other engines.
 pub(crate) struct Exchange {
@@ -139,6 +146,13 @@ impl Exchange {
     /// The blocks that are kept for other engines.
     pub(crate) fn shelf(&self) -> Arc<Shelf> {
         Arc::clone(&self.host.shelf)
+    }
+
+    /// Waits until other engines have fetched all prompts that were computed for them, or these have expired.
+    pub(crate) async fn until_fetched(&self) {
+        while self.host.shelf.has_prompts(Instant::now()) {
+            tokio::time::sleep(FETCH_POLL_INTERVAL).await;
+        }
     }
 
     /// Returns the server of blocks and its address. Returns `None` if this engine does not compute prompts for others.

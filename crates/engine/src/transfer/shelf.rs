@@ -77,6 +77,11 @@ impl Shelf {
         contents.kept.is_empty() && contents.unwanted.is_empty()
     }
 
+    /// Whether prompts are kept that have not expired.
+    pub(super) fn has_prompts(&self, now: Instant) -> bool {
+        self.contents.lock().kept.iter().any(|kept| kept.until > now)
+    }
+
     /// Keeps the blocks of a prompt. If there are too many blocks, drops the oldest prompts. Returns the number of dropped
     /// prompts.
     pub(crate) fn keep(&self, name: Name, prompt: u64, blocks: Vec<Block>, now: Instant) -> usize {
