@@ -79,6 +79,9 @@ fn a_prefill_engine_that_dies_costs_no_request_and_one_that_decodes_only_those_t
         streams.goes_on();
         let answered = streams.answered();
         let failed = streams.end();
+        for answer in failed.iter().filter(|answer| answer.contains("status: 200")) {
+            assert!(answer.contains("the model server ended in the middle of this answer"), "{answer}");
+        }
         // The other sidecar has its share of the streams.
         let most = if clients == 2 { 2 } else { clients * 3 / 4 };
         assert!(

@@ -1,4 +1,4 @@
-//! When a picker dies under load, no request fails. Also tests the root of the gateway of the same world.
+//! When a picker dies under load, or pods are replaced, no request fails. Also tests the root of the gateway of the same world.
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -14,6 +14,10 @@ use crate::{
 /// Makes answers slow, so that many requests are in flight when a picker dies.
 const SLOW: &str = "  template:\n    containers:\n    - name: main\n      env:\n      - name: VLLM_ADDITIONAL_ARGS\n        value: --inter-token-latency 15ms\n";
 
+/// The pods wait only a moment for pickers and gateways to hear of their end.
+const ENDS_SOON: &str =
+    "      lifecycle:\n        preStop:\n          exec:\n            command: [/bin/sleep, '2']\n";
+
 /// How often a picker dies in each way.
 const DEATHS: usize = 2;
 
@@ -26,15 +30,32 @@ fn picker(world: &LocalCluster, but: Option<u32>) -> u32 {
     })
 }
 
+/// Rolls all pods out, and then removes one, while the loads go on. The status says that pods drain.
+fn roll(world: &LocalCluster, loads: &[&Load]) {
+    let message = || {
+        let path = "jsonpath={.status.conditions[?(@.type==\"MainWorkloadReady\")].message}";
+        world.ask(&["get", "llmisvc", "qwen", "-o", path])
+    };
+    for patch in [r#"{"spec": {"annotations": {"round": "2"}}}"#, r#"{"spec": {"replicas": 1}}"#] {
+        world.ask(&["patch", "llmisvc", "qwen", "--type=merge", "-p", patch]);
+        until("pods that drain, in the status", || message().contains("no new requests").then_some(()));
+        until("the end of the drain", || message().is_empty().then_some(()));
+        for load in loads {
+            load.goes_on();
+        }
+    }
+}
+
 #[test]
-fn a_picker_that_dies_costs_no_request_and_the_root_knows_what_is_served() {
+fn neither_a_picker_that_dies_nor_a_roll_out_costs_a_request_and_the_root_knows_what_is_served() {
     if tools::kubectl().is_none() {
         return;
     }
     let _turn = turn();
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("two.yaml");
-    let manifest = std::fs::read_to_string(example()).unwrap().replace("replicas: 1", "replicas: 2") + SLOW;
+    let manifest =
+        std::fs::read_to_string(example()).unwrap().replace("replicas: 1", "replicas: 2") + SLOW + ENDS_SOON;
     std::fs::write(&file, manifest).unwrap();
     let world = LocalCluster::start(&[file.to_str().unwrap(), "--cors-origin", "https://chat.example"]);
     let root = world.url.strip_suffix("/default/qwen").expect("the service's path");
@@ -55,6 +76,7 @@ fn a_picker_that_dies_costs_no_request_and_the_root_knows_what_is_served() {
             by_model.goes_on();
         }
     }
+    roll(&world, &[&plain, &streams, &by_model]);
     let answered = (plain.answered(), streams.answered() + by_model.answered());
     for load in [plain, streams, by_model] {
         assert_eq!(load.end(), Vec::<String>::new(), "requests that failed, of {answered:?}");

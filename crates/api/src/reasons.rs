@@ -77,10 +77,20 @@ pub mod condition {
     pub const IMAGE_VOLUME_ALPHA: &str = "ImageVolumeAlpha";
     /// The newest spec was not reconciled successfully.
     pub const NEW_OBSERVED_GENERATION_FAILURE: &str = "NewObservedGenFailure";
+    /// The workload serves, and pods that are being terminated finish their requests.
+    pub const PODS_DRAIN: &str = "PodsDrain";
     /// An init container downloads the model.
     pub const DOWNLOADING: &str = "Downloading";
     /// An init container downloads the model and does not report its progress.
     pub const PROGRESS_UNKNOWN: &str = "ProgressUnknown";
+    /// Every ready pod has every LoRA adapter.
+    pub const ALL_ADAPTERS_LOADED: &str = "AllAdaptersLoaded";
+    /// LoRA adapters are being loaded, or unloaded.
+    pub const LOADING_ADAPTERS: &str = "LoadingAdapters";
+    /// A LoRA adapter cannot be downloaded or loaded.
+    pub const ADAPTER_FAILED: &str = "AdapterFailed";
+    /// This service cannot load LoRA adapters while its pods run. Its pods have them from the start.
+    pub const ADAPTERS_NEED_ROLLOUT: &str = "AdaptersNeedRollout";
     /// A response with a token of the model arrived.
     pub const TOKEN_RECEIVED: &str = "TokenReceived";
     /// The test request is in progress.

@@ -402,6 +402,7 @@ impl Rules for Pod {
     fn matters(old: &Self, new: &Self) -> bool {
         let ips = |pod: &Self| pod.status.as_ref().map(|s| (s.pod_ip.clone(), s.pod_ips.clone()));
         old.metadata.labels != new.metadata.labels
+            || old.metadata.deletion_timestamp.is_some() != new.metadata.deletion_timestamp.is_some()
             || ips(old) != ips(new)
             || pods::trouble(old) != pods::trouble(new)
     }

@@ -7,7 +7,7 @@ use longboat_api::{
     conditions::{Conditions, types},
     foreign::leaderworkerset::LeaderWorkerSet,
     labels::{NAME, PART_OF, PART_OF_VALUE},
-    reasons::condition::PROGRESSING,
+    reasons::condition::{PODS_DRAIN, PROGRESSING},
 };
 
 use super::StatusContext;
@@ -30,21 +30,34 @@ pub(super) fn report(reconciled: &StatusContext, conditions: &mut Conditions) {
         let verdict = if half.is_group() {
             let name = half.group_name(context.name);
             reconciled.applied.leader_worker_set(&name).map(|set| {
-                let (reason, message) = group_objection(set)?;
                 let labels = BTreeMap::from([(pods::SET_NAME.to_owned(), name)]);
-                Some((reason, of_pods(context, &labels).unwrap_or(message)))
+                match group_objection(set) {
+                    Some((reason, message)) => Err((reason, of_pods(context, &labels).unwrap_or(message))),
+                    None => Ok(ending(context, &labels)),
+                }
             })
         } else {
             reconciled.applied.deployment(&half.deployment_name(context.name)).map(|deployment| {
-                let (reason, message) = objection(deployment)?;
-                Some((reason, first_cause(context, deployment).unwrap_or(message)))
+                match objection(deployment) {
+                    Some((reason, message)) => {
+                        Err((reason, first_cause(context, deployment).unwrap_or(message)))
+                    }
+                    None => Ok(selector(deployment).map_or(0, |labels| ending(context, labels))),
+                }
             })
         };
         match verdict {
             // Not written; the problem has set the condition.
             None => {}
-            Some(None) => conditions.mark_true(half.condition()),
-            Some(Some((reason, message))) => conditions.mark_false(half.condition(), &reason, &message),
+            Some(Ok(0)) => conditions.mark_true(half.condition()),
+            Some(Ok(count)) => {
+                let ends = if count == 1 { "1 pod ends".to_owned() } else { format!("{count} pods end") };
+                let message = format!(
+                    "{ends}: no new requests, running ones may finish until the grace period is over"
+                );
+                conditions.mark_true_with_reason(half.condition(), PODS_DRAIN, &message);
+            }
+            Some(Err((reason, message))) => conditions.mark_false(half.condition(), &reason, &message),
         }
     }
 }
@@ -54,19 +67,33 @@ pub(super) fn first_cause(context: &Context, deployment: &Deployment) -> Option<
     if let Some(refusal) = pods::refusal(deployment).filter(|refusal| !refusal.is_empty()) {
         return Some(refusal.to_owned());
     }
-    of_pods(context, deployment.spec.as_ref()?.selector.match_labels.as_ref()?)
+    of_pods(context, selector(deployment)?)
+}
+
+fn selector(deployment: &Deployment) -> Option<&BTreeMap<String, String>> {
+    deployment.spec.as_ref()?.selector.match_labels.as_ref()
 }
 
 /// Returns the first trouble of the service's pods with these labels.
 fn of_pods(context: &Context, labels: &BTreeMap<String, String>) -> Option<String> {
+    let (pod, trouble) = pods::first(own_pods(context, labels))?;
+    Some(trouble.sentence(pod))
+}
+
+/// Returns how many of the service's pods with these labels are being terminated.
+fn ending(context: &Context, labels: &BTreeMap<String, String>) -> usize {
+    own_pods(context, labels).filter(|pod| pod.metadata.deletion_timestamp.is_some()).count()
+}
+
+/// Returns the service's pods with these labels.
+fn own_pods<'a>(context: &'a Context, labels: &'a BTreeMap<String, String>) -> impl Iterator<Item = &'a Pod> {
     // Pods enqueue the service that their labels name, so only those may decide.
     let is_ours = |pod: &&Pod| {
         let label = |key: &str| pod.metadata.labels.as_ref()?.get(key).map(String::as_str);
         label(NAME) == Some(context.name.as_str()) && label(PART_OF) == Some(PART_OF_VALUE)
     };
     let all = context.snapshot.pods.in_namespace(context.namespace).filter(is_ours);
-    let (pod, trouble) = pods::first(pods::selected(all, context.namespace, labels))?;
-    Some(trouble.sentence(pod))
+    pods::selected(all, context.namespace, labels)
 }
 
 /// Whether the LeaderWorkerSet serves.

@@ -65,3 +65,26 @@ fn the_first_cause_of_the_pods_is_the_message_of_ready() {
     world.settle();
     assert!(found(&world, types::MAIN_WORKLOAD_READY).is_true());
 }
+
+#[test]
+fn a_workload_that_serves_says_how_many_of_its_pods_end() {
+    let mut world = world(&presets_as_layers(), false);
+    world.put(plain(), NAMESPACE);
+    world.settle();
+    simulate::ready(&mut world, NAMESPACE, &json!({}));
+    world.settle();
+    let said = |world: &ClusterModel| {
+        let condition = found(world, types::MAIN_WORKLOAD_READY);
+        assert!(condition.is_true() && found(world, types::READY).is_true());
+        (condition.reason, condition.message)
+    };
+    assert_eq!(said(&world), (String::new(), String::new()));
+    let ours = json!({labels::PART_OF: labels::PART_OF_VALUE, labels::NAME: "llm"});
+    let mut ending = pod(&world, &ours);
+    ending["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    world.put(ending, NAMESPACE);
+    world.settle();
+    let message = "1 pod ends: no new requests, running ones may finish until the grace period is over";
+    assert_eq!(said(&world), ("PodsDrain".to_owned(), message.to_owned()));
+    assert_eq!(reads::unnoticed(&world), Vec::<String>::new());
+}
