@@ -44,6 +44,7 @@ mod reading;
 mod replicas;
 mod request_id;
 mod run;
+mod runtime_adapters;
 mod scale_to_zero;
 mod seeds;
 mod sidecar;

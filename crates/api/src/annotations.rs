@@ -71,6 +71,10 @@ pub const SERVING_PROOF_RECORD: &str = "longboat.dev/serving-proof-record";
 /// `false`. Overrides the setting of the platform.
 pub const KV_PAIRING: &str = "longboat.dev/kv-pairing";
 
+/// On a service: whether LoRA adapters are loaded and unloaded while pods run, `true` or `false` (default). Then a change of
+/// `spec.model.lora.adapters` replaces no pod.
+pub const RUNTIME_ADAPTERS: &str = "longboat.dev/runtime-adapters";
+
 /// On a Deployment of local mode: nothing makes pods of it, because it runs in the process of `longboat up`.
 pub const IN_PROCESS: &str = "longboat.dev/in-process";
 

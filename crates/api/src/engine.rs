@@ -101,6 +101,9 @@ pub struct LoraFlags {
     /// The field of a request that names the adapter. The routing sidecar sets it. `None` if the engine takes the adapter from
     /// the name of the model.
     pub request_field: Option<&'static str>,
+    /// The variable that opens the engine's API for adapters at run time, which is vLLM's. `None` if the engine has none, or needs
+    /// the routing sidecar to know the adapters.
+    pub runtime_variable: Option<&'static str>,
 }
 
 /// Flags for tracing.
@@ -164,6 +167,7 @@ pub static VLLM: Engine = Engine {
         module_fields: ["name", "path"],
         is_evaluated: true,
         request_field: None,
+        runtime_variable: Some("VLLM_ALLOW_RUNTIME_LORA_UPDATING"),
     }),
     tracing: Some(TracingFlags {
         endpoint: "otlp-traces-endpoint",
@@ -215,6 +219,7 @@ pub static SGLANG: Engine = Engine {
         module_fields: ["lora_name", "lora_path"],
         is_evaluated: false,
         request_field: Some("lora_path"),
+        runtime_variable: None,
     }),
     tracing: Some(TracingFlags {
         endpoint: "otlp-traces-endpoint",

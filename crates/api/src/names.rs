@@ -12,6 +12,8 @@ pub const DEFAULT_SYSTEM_NAMESPACE: &str = "kserve";
 pub const DEFAULT_PRESET_PREFIX: &str = "kserve-";
 /// The init container that downloads models.
 pub const STORAGE_INITIALIZER: &str = "storage-initializer";
+/// The container that loads LoRA adapters while an engine runs.
+pub const ADAPTER_LOADER: &str = "adapter-loader";
 /// Source of events about services.
 pub const SERVICE_EVENT_SOURCE: &str = "LLMInferenceServiceController";
 /// Source of events about configs.

@@ -18,11 +18,11 @@ use parking_lot::RwLock;
 use crate::{
     apply_cache::ApplyCache,
     args::Args,
-    downloads::known::Downloads,
     events::EventSink,
     hash,
     merged::MergedSpecValidator,
     metrics::{Metrics, Worker},
+    pod_reports::PodReports,
     proof::requests::Proofs,
     queue::Queue,
     secret_contents::{SecretContents, SecretMetadata},
@@ -51,7 +51,9 @@ pub(crate) struct Context {
     /// The proof requests.
     pub(crate) proofs: Proofs,
     /// The progress of running downloads.
-    pub(crate) downloads: Downloads,
+    pub(crate) downloads: PodReports<longboat_plan::Download>,
+    /// What pods say about adapters that are loaded while they run.
+    pub(crate) adapters: PodReports<Vec<longboat_plan::PodAdapters>>,
     /// Contents of Secrets that services refer to.
     pub(crate) secret_contents: SecretContents,
     pub(crate) preset_names: PresetNames,
@@ -137,7 +139,8 @@ impl Context {
             judge: MergedSpecValidator::default(),
             settled: ApplyCache::default(),
             proofs: Proofs::default(),
-            downloads: Downloads::default(),
+            downloads: PodReports::default(),
+            adapters: PodReports::default(),
             secret_contents: SecretContents::default(),
             preset_names,
             capabilities: RwLock::new(Capabilities {

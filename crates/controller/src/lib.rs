@@ -4,10 +4,12 @@
 //! reads by name the Secrets that the service refers to. It writes only what differs, and the status last. It records the
 //! objects that it looked up, found or not, so that a change of one of them enqueues exactly the services that depend on it.
 
+mod adapters;
 mod announce;
 mod apply;
 mod apply_cache;
 mod args;
+mod ask;
 mod capabilities;
 mod config;
 mod context;
@@ -26,6 +28,7 @@ mod metrics;
 mod migration;
 mod observe;
 mod outbound;
+mod pod_reports;
 mod process;
 mod proof;
 mod queue;

@@ -13,6 +13,7 @@ use longboat_lease::Candidate;
 use longboat_plan::{kinds, types};
 
 use crate::{
+    adapters,
     args::Args,
     capabilities, config,
     context::Context,
@@ -231,6 +232,13 @@ async fn work_all(context: &Arc<Context>, stop: &CancellationToken) -> Result<()
         tokio::select! {
             () = ends.cancelled() => {}
             () = downloads::run(&following) => {}
+        }
+    });
+    let (asking, ends) = (context.clone(), stop.clone());
+    workers.spawn(async move {
+        tokio::select! {
+            () = ends.cancelled() => {}
+            () = adapters::run(&asking) => {}
         }
     });
     let drained = async {

@@ -1,6 +1,7 @@
 //! The interface of a download: addresses, its environment variables, its pod condition and its progress. Planner,
 //! controller and node use this crate so that they need not link the download itself.
 
+pub mod adapters;
 pub mod address;
 
 use std::{fmt, io::Read, path::Path};

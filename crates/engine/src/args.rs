@@ -110,9 +110,6 @@ pub(crate) struct LoraArgs {
     pub(crate) may_change: bool,
 }
 
-/// The variable that allows requests to load and unload adapters, as in vLLM.
-const MAY_CHANGE: &str = "VLLM_ALLOW_RUNTIME_LORA_UPDATING";
-
 /// Flags that change answers and that this engine does not support. They are refused.
 const REFUSED: [(&str, &str); 1] = [("speculative-config", "speculative decoding is not supported")];
 
@@ -237,8 +234,7 @@ impl Args {
             args.ignored.extend(ignored);
             args.exchange = Some(Settings::new(connector, args.host, variable)?);
         }
-        let on = |text: String| matches!(text.to_lowercase().as_str(), "1" | "true");
-        args.lora.may_change = variable(MAY_CHANGE).is_some_and(on);
+        args.lora.may_change = longboat_serving::may_change_adapters(variable);
         if args.model.is_empty() {
             return Err(ArgsError::NoModel);
         }

@@ -14,6 +14,7 @@
 //! the key (RUSTSEC-2023-0071, without a fix). It cannot be told the endpoint of STS, takes its region from `AWS_REGION` only,
 //! and goes on to the next source of credentials after an error, so that an unreadable token file becomes "no credentials".
 
+mod adapters;
 mod archive;
 mod block_writer;
 mod cache;
@@ -57,6 +58,7 @@ use longboat_download::{
 };
 
 pub use self::{
+    adapters::{LoaderArgs, keep_adapters_loaded},
     cache::{Cache, CachedModel},
     error::{FetchError, Protocol},
     inspect::{SourceFiles, list_source, local_copy, read_head},

@@ -1,4 +1,4 @@
-//! Serves the progress of a download over HTTP. Every request gets the same response.
+//! Serves the progress of a download over HTTP, to whoever asks for any path.
 //!
 //! An init container has no permission to write to the API server, and needs none: the controller fetches the progress from it.
 
@@ -19,7 +19,7 @@ use crate::{FetchError, progress::Counters, settings::Settings};
 
 /// The time limit of a connection. Connections are served one after the other.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(2);
-/// The longest request, in bytes. Only the end of a request is examined.
+/// The longest request, in bytes. Only its path and its end are examined.
 const MAX_REQUEST: usize = 4096;
 /// How long to wait when no connection can be accepted.
 const ACCEPT_BACKOFF: Duration = Duration::from_secs(1);
@@ -46,12 +46,18 @@ pub(crate) async fn serve(port: u16, counters: &Counters) {
             return std::future::pending().await;
         }
     };
+    let body = |_: &str| (200, serde_json::to_string(&counters.progress()).unwrap_or_default());
+    answer_all(listener, body).await
+}
+
+/// Answers each request on this listener with the status and the JSON for its path, until the future is dropped.
+pub(crate) async fn answer_all<T>(listener: TcpListener, body: impl Fn(&str) -> (u16, String)) -> T {
     loop {
         match listener.accept().await {
             // A client that closes early or sends nothing gets no response.
-            Ok((stream, _)) => drop(timeout(CONNECTION_TIMEOUT, answer(stream, counters)).await),
+            Ok((stream, _)) => drop(timeout(CONNECTION_TIMEOUT, answer(stream, &body)).await),
             Err(error) => {
-                tracing::debug!(port, %error, "Cannot accept a connection.");
+                tracing::debug!(%error, "Cannot accept a connection.");
                 sleep(ACCEPT_BACKOFF).await;
             }
         }
@@ -66,16 +72,17 @@ async fn listen(port: u16) -> io::Result<TcpListener> {
     }
 }
 
-async fn answer(mut stream: TcpStream, counters: &Counters) -> io::Result<()> {
+async fn answer(mut stream: TcpStream, body: impl Fn(&str) -> (u16, String)) -> io::Result<()> {
     let mut request = Vec::new();
     while !request.windows(4).any(|end| end == b"\r\n\r\n") {
         if request.len() > MAX_REQUEST || stream.read_buf(&mut request).await? == 0 {
             return Ok(());
         }
     }
-    let body = serde_json::to_string(&counters.progress())?;
+    let head = String::from_utf8_lossy(&request);
+    let (status, body) = body(head.split(' ').nth(1).unwrap_or_default());
     let answer = format!(
-        "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+        "HTTP/1.1 {status} \r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
         body.len()
     );
     stream.write_all(answer.as_bytes()).await?;
@@ -116,7 +123,7 @@ mod tests {
                 }
             };
             let (head, body) = said.split_once("\r\n\r\n").unwrap();
-            assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
+            assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
             let progress: Progress = serde_json::from_str(body).unwrap();
             assert_eq!((progress.files, progress.bytes, progress.bytes_done), (2, 3000, 1000));
             let flood = ask(port, &[b'a'; 3 * MAX_REQUEST]).await;

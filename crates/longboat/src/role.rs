@@ -96,6 +96,7 @@ pub(crate) async fn sidecar(
 }
 
 async fn simulate(args: SimArgs, shutdown: CancellationToken) -> anyhow::Result<()> {
+    let args = args.with_environment(|name| std::env::var(name).ok());
     longboat_sim::run(args, shutdown).await.context("the simulator cannot serve")
 }
 

@@ -25,6 +25,11 @@ pub fn prefill_group(service: Name<&str>) -> String {
     child_name(&service, suffix::MULTI_NODE_PREFILL)
 }
 
+/// The ConfigMap with the LoRA adapters that are loaded while pods run.
+pub fn adapters(service: Name<&str>) -> String {
+    child_name(&service, "-kserve-adapters")
+}
+
 /// The ResourceClaimTemplate for the devices of pods.
 pub fn device_claims(service: Name<&str>) -> String {
     child_name(&service, suffix::MANAGED_DRA)

@@ -97,10 +97,21 @@ const FIXES: &[(&str, &str)] = &[
         "ImageVolumeAlpha",
         "Nothing if the feature gate `ImageVolume` is on. Otherwise set another `ociModelMode`.",
     ),
+    ("PodsDrain", "Wait. Nothing is wrong: the pods finish their running requests."),
     ("Downloading", "Wait. The message shows the progress."),
     (
         "ProgressUnknown",
         "Allow the controller to reach the port that the message names (network policies). `kubectl logs POD -c storage-initializer` shows the progress as well.",
+    ),
+    ("AllAdaptersLoaded", "Nothing. Clients can use every adapter."),
+    ("LoadingAdapters", "Wait. The message says which pods lack which adapter."),
+    (
+        "AdapterFailed",
+        "Read the message: it has the words of the engine or of the download. The loader tries again. `kubectl logs POD -c adapter-loader` shows each attempt.",
+    ),
+    (
+        "AdaptersNeedRollout",
+        "Nothing, or remove the annotation `longboat.dev/runtime-adapters`: the message says why a change of the adapters replaces the pods.",
     ),
     ("TokenReceived", "Nothing. The service answers."),
     ("ProofPending", "Wait."),

@@ -7,6 +7,12 @@ use serde::Deserialize;
 
 use crate::{Adapter, Model, Refusal, body::Body};
 
+/// Whether the environment allows requests to load and unload adapters, by the variable of vLLM.
+pub fn may_change_adapters(variable: impl Fn(&str) -> Option<String>) -> bool {
+    let value = variable("VLLM_ALLOW_RUNTIME_LORA_UPDATING");
+    value.is_some_and(|text| matches!(text.to_lowercase().as_str(), "1" | "true"))
+}
+
 /// The fields of a request to load an adapter.
 #[derive(Debug, Deserialize)]
 struct LoadFields {

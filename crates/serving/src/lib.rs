@@ -37,6 +37,7 @@ mod tools;
 mod transfer;
 mod transfers;
 
+pub use adapters::may_change_adapters;
 pub use embeddings::{Vectors, normalise};
 pub use encodings::Encodings;
 pub use flags::{ArgsError, CommandLine, Flag};

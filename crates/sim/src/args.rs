@@ -55,6 +55,8 @@ pub struct Args {
     pub(crate) model: String,
     pub(crate) served_names: Vec<String>,
     pub(crate) adapters: Vec<Adapter>,
+    /// Whether requests may load and unload adapters.
+    pub(crate) lends_adapters: bool,
     pub(crate) mode: Mode,
     pub(crate) seed: Option<u64>,
     pub(crate) max_model_len: usize,
@@ -137,6 +139,12 @@ impl Args {
         }
     }
 
+    /// Reads the environment variables that a model server reads.
+    #[must_use]
+    pub fn with_environment(self, variable: impl Fn(&str) -> Option<String>) -> Self {
+        Self { lends_adapters: longboat_serving::may_change_adapters(variable), ..self }
+    }
+
     /// The address of the server.
     pub(crate) fn address(&self) -> (IpAddr, u16) {
         (self.host, self.port)
@@ -150,6 +158,7 @@ impl Args {
             model: String::new(),
             served_names: Vec::new(),
             adapters: Vec::new(),
+            lends_adapters: false,
             mode: Mode::Random,
             seed: None,
             max_model_len: 1024,

@@ -11,6 +11,7 @@ use futures::{FutureExt, StreamExt, future::BoxFuture};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use longboat_api::engine::VLLM;
 use longboat_serving::{Adapter, Card, Job, JobStart, Layout, Media, Model, Part, Refusal, Tool, Vectors};
+use parking_lot::RwLock;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -32,12 +33,16 @@ const EMBEDDINGS_SOURCE: HeaderName = HeaderName::from_static("x-simulated-ec-so
 /// The response header with the adapter that answered.
 const ADAPTER: HeaderName = HeaderName::from_static("x-simulated-adapter");
 
+/// The most adapters that requests may load.
+const MAX_ADAPTERS: usize = 256;
+
 /// A model that generates filler answers.
 pub struct Simulator {
     engine: Arc<Engine>,
     card: Card,
     media: Option<Media>,
     vectors: Option<Vectors>,
+    adapters: RwLock<Vec<Adapter>>,
     /// Another one at each start, as an engine's memory is another one.
     id: String,
 }
@@ -63,7 +68,8 @@ impl Simulator {
             can_be_cut: false,
             lengths: Vec::new(),
         });
-        Self { engine: Arc::new(Engine::new(args)), card, media, vectors, id }
+        let adapters = RwLock::new(args.adapters.clone());
+        Self { engine: Arc::new(Engine::new(args)), card, media, vectors, adapters, id }
     }
 
     /// Returns the engines of this server by rank, as mooncake's bootstrap endpoint lists them.
@@ -91,8 +97,7 @@ impl Simulator {
     /// The adapter that answers a request. vLLM knows it by the name of the model, SGLang by a field, or by what follows a colon
     /// in the name of the model.
     fn adapter<'a>(&self, job: &'a Job) -> Result<Option<&'a str>, Refusal> {
-        let args = &self.engine.args;
-        let is_loaded = |name: &str| args.adapters.iter().any(|known| known.name == name);
+        let is_loaded = |name: &str| self.adapters.read().iter().any(|known| known.name == name);
         if !self.answers_any_model() {
             return Ok(Some(job.model.as_str()).filter(|name| is_loaded(name)));
         }
@@ -208,7 +213,42 @@ impl Model for Simulator {
     }
 
     fn adapters(&self) -> Vec<Adapter> {
-        self.engine.args.adapters.clone()
+        self.adapters.read().clone()
+    }
+
+    fn lends_adapters(&self) -> bool {
+        self.engine.args.lends_adapters
+    }
+
+    /// Loads any adapter, because no weights are read. The most is that of the CPU engine.
+    fn load_adapter(
+        self: Arc<Self>,
+        adapter: Adapter,
+        _in_place: bool,
+    ) -> BoxFuture<'static, Result<(), Refusal>> {
+        let mut adapters = self.adapters.write();
+        let known = adapters.iter().position(|known| known.name == adapter.name);
+        let result = match known {
+            Some(known) => {
+                adapters[known] = adapter;
+                Ok(())
+            }
+            None if adapters.len() >= MAX_ADAPTERS => Err(Refusal::bad_request(format!(
+                "{MAX_ADAPTERS} LoRA adapters are loaded, which is the maximum: unload one first."
+            ))),
+            None => {
+                adapters.push(adapter);
+                Ok(())
+            }
+        };
+        std::future::ready(result).boxed()
+    }
+
+    fn unload_adapter(&self, name: &str) -> bool {
+        let mut adapters = self.adapters.write();
+        let before = adapters.len();
+        adapters.retain(|adapter| adapter.name != name);
+        adapters.len() < before
     }
 
     fn metrics(&self) -> String {

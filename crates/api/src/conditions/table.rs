@@ -97,6 +97,8 @@ conditions! {
     KV_TRANSFER_OBSERVED: "KVTransferObserved" (part of nothing, Unchanged, no traffic);
     /// Progress of the model download. Present only during a download that reports its progress, and never true.
     MODEL_FETCHED: "ModelFetched" (part of nothing, Unchanged, no traffic);
+    /// All pods have the LoRA adapters of the spec. Present only if adapters are loaded while pods run.
+    ADAPTERS_LOADED: "AdaptersLoaded" (part of nothing, Absent, no traffic);
     /// All pods can exchange KV cache with one another. Present only if pairing is on and prefill is separate.
     KV_PAIRED: "KVPaired" (part of nothing, Unchanged, no traffic);
     /// On a config: services use it.

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use crate::annotations::{
     DISABLE_LOCAL_MODEL, DRA_CEL_SELECTOR, DRA_CONTAINER_NAME, DRA_DEVICE_CLASS, DRA_DEVICE_COUNT,
     ENABLE_DISAGGREGATED_SET, KV_PAIRING, LORA_MODEL_ROUTING_STRATEGY, MODEL_BASED_ROUTING, NODE_GROUP,
-    ROUTING, SERVING_PROOF, STOP,
+    ROUTING, RUNTIME_ADAPTERS, SERVING_PROOF, STOP,
 };
 use crate::v1alpha2::{LLMInferenceService, LLMInferenceServiceConfig};
 
 /// Keys that are read from the metadata of a service only.
-const OF_SERVICES: [&str; 10] = [
+const OF_SERVICES: [&str; 11] = [
     STOP,
     DISABLE_LOCAL_MODEL,
     NODE_GROUP,
@@ -21,6 +21,7 @@ const OF_SERVICES: [&str; 10] = [
     ENABLE_DISAGGREGATED_SET,
     SERVING_PROOF,
     KV_PAIRING,
+    RUNTIME_ADAPTERS,
 ];
 
 pub(super) const METADATA: &str = "metadata.annotations";

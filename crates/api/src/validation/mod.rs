@@ -13,7 +13,6 @@ mod kv_cache;
 mod lora;
 mod lora_routing;
 mod name;
-mod pairing;
 mod parallelism;
 mod proof;
 mod rollout;
@@ -21,6 +20,7 @@ mod router;
 mod runtime;
 mod scaling;
 mod scheduler;
+mod switches;
 mod traffic;
 
 pub use causes::{Cause, CauseKind, Report};
@@ -83,7 +83,7 @@ fn validate_spec(service: &LLMInferenceService, rules: Rules, report: &mut Repor
     lora_routing::check(service, report);
     dra::check(service, report);
     disaggregated_set::check(service, report);
-    pairing::check(service, report);
+    switches::check(service, report);
     proof::check(service, report);
     confidential::check(&spec.model, report);
 }

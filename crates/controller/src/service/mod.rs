@@ -68,6 +68,7 @@ fn forget(context: &Context, key: &Key) {
     context.forget_layers(key);
     context.proofs.forget(key);
     context.downloads.forget(key);
+    context.adapters.forget(key);
     context.services.forget(key);
     context.note_error(key, None);
 }

@@ -335,6 +335,7 @@ impl<'a> Reconcile<'a> {
         let spec = composition.spec(service);
         let proof = context.proofs.outcome(&subject.key);
         let download = context.downloads.of(&subject.key);
+        let adapters = context.adapters.of(&subject.key).unwrap_or_default();
         let progress = plan::Progress {
             presets: &composition.outcome,
             pins: &composition.pins,
@@ -342,6 +343,7 @@ impl<'a> Reconcile<'a> {
             problem: problem.as_ref(),
             proof: proof.as_deref(),
             download: download.as_ref(),
+            adapters: &adapters,
         };
         let span = spans::phase(Phase::Report);
         let status = span

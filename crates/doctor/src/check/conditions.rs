@@ -45,6 +45,7 @@ pub(super) const ROWS: &[Row] = &[
     row(types::INFERENCE_POOL_READY, |facts, service, condition| {
         pools::trouble(facts, service).or_else(|| Some(own_words(service, condition)))
     }),
+    row(types::ADAPTERS_LOADED, OWN_WORDS),
     restating(types::ROUTER_READY, |facts, service, condition| {
         gateway_api_missing(facts).or_else(|| Some(own_words(service, condition)))
     }),

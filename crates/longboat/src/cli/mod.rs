@@ -93,7 +93,7 @@ pub(crate) enum Command {
     /// Role: the proxy in a decode pod, which lets a prefill pod compute the prompt
     Sidecar(Box<longboat_sidecar::Args>),
     /// Role: the storage initializer, which downloads a model into a folder
-    Fetch(longboat_fetch::Args),
+    Fetch(FetchArgs),
     /// Role: a Kubernetes API server in memory
     Apiserver(longboat_apiserver::Args),
     /// Role: a simulated model server, without a model
@@ -155,6 +155,15 @@ pub(crate) enum Format {
     Yaml,
     /// One JSON document.
     Json,
+}
+
+/// Arguments of the storage initializer.
+#[derive(Debug, Args)]
+pub(crate) struct FetchArgs {
+    #[command(flatten)]
+    pub(crate) downloads: longboat_fetch::Args,
+    #[command(flatten)]
+    pub(crate) loader: longboat_fetch::LoaderArgs,
 }
 
 /// Arguments of a model server, which has its own syntax.

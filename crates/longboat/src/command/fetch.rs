@@ -1,19 +1,28 @@
-//! `fetch`: downloads models, with a progress bar on a terminal, or with lines in a log.
+//! `fetch`: downloads models, with a progress bar on a terminal, or with lines in a log; or keeps the LoRA adapters of a pod loaded.
 
 use std::process::ExitCode;
 
-use longboat_fetch::Args;
+use longboat_fetch::{FetchError, LoaderArgs, Settings};
 
-use crate::model::ProgressBar;
+use crate::{cli::FetchArgs, model::ProgressBar};
 
 /// Runs the role. The error is the last line of the log, because a pod's termination message is the end of the log.
-pub(super) fn run(args: Args) -> ExitCode {
+pub(super) fn run(args: FetchArgs) -> ExitCode {
+    let FetchArgs { downloads, loader } = args;
     super::serve_on(longboat_fetch::runtime().map_err(Into::into), |shutdown| async move {
+        let failed = |error: FetchError| anyhow::anyhow!("Storage initialization failed: {error}");
+        if let LoaderArgs { adapter_list: Some(list), .. } = &loader {
+            let settings = Settings::from_environment().map_err(failed)?;
+            return tokio::select! {
+                result = longboat_fetch::keep_adapters_loaded(list.clone(), &loader, downloads.mode, settings) => {
+                    result.map_err(|error| anyhow::anyhow!("cannot load LoRA adapters: {error}"))
+                }
+                () = shutdown.cancelled() => Ok(()),
+            };
+        }
         let bar = ProgressBar::new();
         tokio::select! {
-            result = longboat_fetch::run(args, bar.watcher()) => {
-                result.map_err(|error| anyhow::anyhow!("Storage initialization failed: {error}"))
-            }
+            result = longboat_fetch::run(downloads, bar.watcher()) => result.map_err(failed),
             () = shutdown.cancelled() => Err(anyhow::anyhow!(
                 "stopped; the downloaded files are kept, and the next run resumes the download"
             )),

@@ -221,6 +221,7 @@ impl Admitted {
             problem: plan.problem.as_ref(),
             proof: None,
             download: None,
+            adapters: &[],
         };
         plan::status(&self.service, pass, &applied(&plan.children), world, world.now).unwrap()
     }

@@ -1,5 +1,6 @@
 //! The status of a service, computed from what the server returned.
 
+mod adapters;
 mod addresses;
 mod download;
 mod gateways;
@@ -15,7 +16,7 @@ mod scheduler;
 mod stopped;
 pub(crate) mod workload;
 
-pub use self::download::Download;
+pub use self::{adapters::PodAdapters, download::Download};
 
 use std::collections::BTreeMap;
 
@@ -54,6 +55,8 @@ pub struct Progress<'a> {
     pub proof: Option<&'a proof::Outcome>,
     /// The progress of the model's download, while one runs.
     pub download: Option<&'a Download>,
+    /// What the pods say about adapters that are loaded while they run.
+    pub adapters: &'a [PodAdapters],
 }
 
 /// Computes the status to report. The controller writes it if it differs from the stored one.
@@ -99,6 +102,7 @@ pub fn status(
             let reconciled = StatusContext { context, applied };
             report(&reconciled, progress.problem, &mut status, &mut conditions);
             pairing::report(&reconciled, &mut conditions);
+            adapters::report(&reconciled.context, progress.adapters, &mut conditions);
             proof::report(&reconciled, progress.proof, &mut status, &mut conditions);
         }
     }

@@ -39,6 +39,8 @@ pub(super) struct ClusterModel {
     pub(super) proof: Option<crate::proof::Outcome>,
     /// What the next reconcile is told of a download.
     pub(super) download: Option<crate::Download>,
+    /// What the next reconcile is told of adapters.
+    pub(super) adapters: Vec<crate::PodAdapters>,
     serial: u32,
 }
 
@@ -54,6 +56,7 @@ impl ClusterModel {
             writes: Vec::new(),
             proof: None,
             download: None,
+            adapters: Vec::new(),
             serial: 0,
         }
     }
@@ -210,6 +213,7 @@ impl ClusterModel {
             problem,
             proof: self.proof.as_ref(),
             download: self.download.as_ref(),
+            adapters: &self.adapters,
         };
         let status = crate::status(&service, progress, applied, &self.snapshot, now);
         service.status = Some(status.unwrap());

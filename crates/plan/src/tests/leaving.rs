@@ -107,6 +107,7 @@ fn a_service_that_cannot_be_composed_forgets_a_member_that_is_deleted() {
         problem: None,
         proof: None,
         download: None,
+        adapters: &[],
     };
     let status =
         crate::status(&service, progress, &Children::default(), &world.snapshot, world.snapshot.now).unwrap();

@@ -15,6 +15,7 @@ mod lora_routing;
 mod pairing;
 mod proof;
 mod reads;
+mod runtime_adapters;
 mod simulate;
 mod troubles;
 mod unreadable;

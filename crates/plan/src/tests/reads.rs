@@ -77,6 +77,7 @@ impl Subject<'_> {
             problem: plan.problem.as_ref(),
             proof: None,
             download: None,
+            adapters: &[],
         };
         let status = crate::status(self.service, progress, &self.applied, &snapshot, snapshot.now).unwrap();
         let mut reads = std::mem::take(&mut plan.reads);

@@ -163,12 +163,13 @@ fn live_volume(live: Option<&PodSpec>, adapter: &Adapter) -> Option<String> {
 
 /// Prepends the flags for adapters to the server's arguments, unless the user loads adapters in their own way. If the engine does
 /// not know adapters by the model of a request, the routing sidecar tells it the adapter.
-pub(super) fn enable(context: &Context, pod: &mut PodSpec, adapters: &[Adapter]) {
+/// `takes_more`: whether the engine must be ready for adapters that come later.
+pub(super) fn enable(context: &Context, pod: &mut PodSpec, adapters: &[Adapter], takes_more: bool) {
     let engine = Engine::of_spec(context.spec);
     let Some(flags) = &engine.lora else { return };
     // A hand-written pod without the sidecar has its own way to its adapters.
     let has_sidecar = context.spec.workload.template.as_deref().is_some_and(account::has_routing_sidecar);
-    if adapters.is_empty() || (flags.request_field.is_some() && !has_sidecar) {
+    if (adapters.is_empty() && !takes_more) || (flags.request_field.is_some() && !has_sidecar) {
         return;
     }
     let Some(main) = container_mut(pod, MAIN).filter(|main| !loads_its_own(main, engine, flags)) else {
@@ -180,7 +181,9 @@ pub(super) fn enable(context: &Context, pod: &mut PodSpec, adapters: &[Adapter])
     args.extend(flag(flags.max_rank, limits.and_then(|limits| limits.max_rank)));
     args.extend(flag(flags.max_adapters, limits.and_then(|limits| limits.max_adapters)));
     args.extend(flag(flags.max_cpu_adapters, limits.and_then(|limits| limits.max_cpu_adapters)));
-    args.push(flags.modules.to_owned());
+    if !adapters.is_empty() {
+        args.push(flags.modules.to_owned());
+    }
     let [name_field, path_field] = flags.module_fields;
     for adapter in adapters {
         let path = json_string(adapter.mount_path.as_str());
@@ -218,7 +221,7 @@ fn json_string(text: &str) -> String {
     serde_json::Value::from(text).to_string().replace('\'', r"\u0027").replace('$', r"\u0024")
 }
 
-fn loads_its_own(main: &Container, engine: &Engine, flags: &LoraFlags) -> bool {
+pub(super) fn loads_its_own(main: &Container, engine: &Engine, flags: &LoraFlags) -> bool {
     let words = main.command.iter().chain(&main.args).flatten();
     let literal = main
         .env

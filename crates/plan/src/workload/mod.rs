@@ -13,6 +13,7 @@ mod lora;
 mod metadata;
 mod pod;
 pub(crate) mod revision;
+pub(crate) mod runtime_adapters;
 pub(crate) mod scaling;
 pub(crate) mod security;
 mod service;
@@ -36,6 +37,9 @@ pub(crate) fn plan(context: &Context, draft: &mut Draft) -> Result<(), Problem> 
     draft.certificates.extend(request);
     if let Some(claims) = devices::plan(context).map_err(Problem::single_node)? {
         draft.add(context, claims).map_err(Problem::single_node)?;
+    }
+    if let Some(list) = runtime_adapters::config_map(context).map_err(Problem::single_node)? {
+        draft.add(context, list).map_err(Problem::single_node)?;
     }
     let mut problem = None;
     for half in Half::all(context.spec) {

@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::{PodSpec, ServiceAccount};
 use super::{
     devices,
     half::Half,
-    kv_cache, lora, security,
+    kv_cache, lora, runtime_adapters, security,
     storage::{self, Attachment},
 };
 use crate::{context::Context, event::PlannedEvent, tracing};
@@ -19,14 +19,22 @@ pub(super) fn complete(
     live: Option<&PodSpec>,
 ) -> Result<Vec<PlannedEvent>, String> {
     devices::claim(context, pod);
-    let adapters = lora::adapters(context)?;
+    let mut adapters = lora::adapters(context)?;
+    // If adapters cannot be loaded at run time, the pod has them from the start, and the status says why.
+    let loader = runtime_adapters::loader(context).and_then(Result::ok);
+    if loader.is_some() {
+        adapters.retain(|adapter| !runtime_adapters::is_loaded_at_runtime(adapter));
+    }
     let mut attachment = Attachment::of_model(context, account, live);
     attachment.adapters = &adapters;
     let events = storage::attach(pod, &attachment).map_err(|error| error.to_string())?;
     if !adapters.is_empty() && storage::container_mut(pod, storage::MAIN).is_none() {
         return Err(storage::StorageError::NoMainContainer.to_string());
     }
-    lora::enable(context, pod, &adapters);
+    lora::enable(context, pod, &adapters, loader.is_some());
+    if let Some(loader) = &loader {
+        storage::loader::attach(context, pod, loader, &attachment).map_err(|error| error.to_string())?;
+    }
     kv_cache::attach(half.spec, pod)?;
     if let Some(main) = storage::container_mut(pod, storage::MAIN) {
         tracing::server(context, main, half.traced_as());

@@ -5,7 +5,7 @@ use k8s_openapi::{
     api::core::v1::{Container, PodSpec},
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
-use longboat_api::{labels::KV_REVISION, pairing};
+use longboat_api::{annotations::KV_PAIRING, labels::KV_REVISION, switches};
 
 use super::{account, half::Half, storage};
 use crate::{context::Context, hash::PartsHash};
@@ -40,7 +40,7 @@ const VARIABLES: [&str; 3] = ["VLLM_KV_CACHE_LAYOUT", "VLLM_MOONCAKE_BOOTSTRAP_P
 /// Whether pods of different revisions are kept apart: as the service's annotation says, or else the platform. An unknown
 /// word counts as unset, because admission refuses it.
 pub(crate) fn is_wanted(context: &Context) -> bool {
-    let own = pairing::of_annotations(context.service.metadata.annotations.as_ref()).ok().flatten();
+    let own = switches::value(context.service.metadata.annotations.as_ref(), KV_PAIRING).ok().flatten();
     context.spec.prefill.is_some() && own.unwrap_or(context.snapshot.platform.kv_pairing)
 }
 

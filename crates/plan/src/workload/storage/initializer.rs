@@ -10,7 +10,7 @@ use k8s_openapi::{
     apimachinery::pkg::api::resource::Quantity,
 };
 
-use longboat_compose::{Adapter, AdapterSource};
+use longboat_compose::{Adapter, AdapterSource, platform::StorageInitializer};
 use longboat_download::{
     PORT_VARIABLE,
     address::{Address, Scheme},
@@ -26,12 +26,12 @@ use crate::{
 };
 
 /// The entry point of the storage initializer, in our image and in the reference's. Our image has other roles too.
-const ENTRY_POINT: &str = "/storage-initializer/scripts/initializer-entrypoint";
+pub(super) const ENTRY_POINT: &str = "/storage-initializer/scripts/initializer-entrypoint";
 
 const VOLUME: &str = "kserve-provision-location";
 
 /// Settings that make downloads from the Hugging Face hub fast.
-const HF_DEFAULTS: [(&str, &str); 3] = [
+pub(super) const HF_DEFAULTS: [(&str, &str); 3] = [
     ("HF_HUB_ENABLE_HF_TRANSFER", "1"),
     ("HF_XET_HIGH_PERFORMANCE", "1"),
     ("HF_XET_NUM_CONCURRENT_RANGE_GETS", "8"),
@@ -170,10 +170,6 @@ fn managed(downloads: &Downloads, folder: &str, attachment: &Attachment) -> Cont
             (Some(storage.image.clone()), command, storage.memory_limit.as_str())
         }
     };
-    let quantities = |cpu: &str, memory: &str| -> BTreeMap<String, Quantity> {
-        [("cpu".to_owned(), Quantity(cpu.to_owned())), ("memory".to_owned(), Quantity(memory.to_owned()))]
-            .into()
-    };
     let mut env = Vec::new();
     if let Some(resource) = attachment.confidential {
         env.push(literal("CONFIDENTIAL_ENABLED", "true"));
@@ -187,11 +183,7 @@ fn managed(downloads: &Downloads, folder: &str, attachment: &Attachment) -> Cont
         command,
         args: Some(downloads.args()),
         env: Some(env).filter(|env| !env.is_empty()),
-        resources: Some(ResourceRequirements {
-            limits: Some(quantities(&storage.cpu_limit, memory_limit)),
-            requests: Some(quantities(&storage.cpu_request, &storage.memory_request)),
-            ..ResourceRequirements::default()
-        }),
+        resources: Some(resources(storage, Some(memory_limit))),
         termination_message_policy: Some("FallbackToLogsOnError".into()),
         volume_mounts: Some(vec![VolumeMount {
             name: VOLUME.into(),
@@ -199,6 +191,20 @@ fn managed(downloads: &Downloads, folder: &str, attachment: &Attachment) -> Cont
             ..VolumeMount::default()
         }]),
         ..Container::default()
+    }
+}
+
+/// The resources of a container that downloads.
+pub(super) fn resources(storage: &StorageInitializer, memory_limit: Option<&str>) -> ResourceRequirements {
+    let quantities = |cpu: &str, memory: &str| -> BTreeMap<String, Quantity> {
+        [("cpu".to_owned(), Quantity(cpu.to_owned())), ("memory".to_owned(), Quantity(memory.to_owned()))]
+            .into()
+    };
+    let memory_limit = memory_limit.unwrap_or(&storage.memory_limit);
+    ResourceRequirements {
+        limits: Some(quantities(&storage.cpu_limit, memory_limit)),
+        requests: Some(quantities(&storage.cpu_request, &storage.memory_request)),
+        ..ResourceRequirements::default()
     }
 }
 

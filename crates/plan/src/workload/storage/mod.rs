@@ -3,6 +3,7 @@
 mod ca_bundle;
 mod credentials;
 mod initializer;
+pub(super) mod loader;
 mod oci;
 mod pvc;
 mod s3;

@@ -1,14 +1,12 @@
-//! Asks a pod for the progress of its download.
+//! Asks a pod for a small page, such as the progress of its download.
 
 use std::{error::Error, sync::LazyLock, time::Duration};
 
-use longboat_download::Progress;
+use k8s_openapi::api::core::v1::Pod;
 use reqwest::Client;
 
 /// The time limit for a response, which is a small page from the same cluster.
 const ANSWER: Duration = Duration::from_secs(2);
-/// The most bytes of a response that are read.
-const MAX_RESPONSE_BYTES: usize = 4 << 10;
 
 /// The client sends no credentials, follows no redirects and uses no proxy.
 static CLIENT: LazyLock<Result<Client, String>> = LazyLock::new(|| {
@@ -26,8 +24,18 @@ static CLIENT: LazyLock<Result<Client, String>> = LazyLock::new(|| {
         .map_err(|error| cause(&error))
 });
 
-/// Returns the progress, or why it is unknown. Only numbers are taken from the pod's response.
-pub(super) async fn progress(url: &str) -> Result<Progress, String> {
+/// Returns the URL of the page that an init container of a pod serves, if it serves one.
+pub(crate) fn address(pod: &Pod, container: &str) -> Option<String> {
+    let mut containers = pod.spec.as_ref()?.init_containers.iter().flatten();
+    let container = containers.find(|found| found.name == container)?;
+    let port = container.ports.as_ref()?.first()?.container_port;
+    let ip = pod.status.as_ref()?.pod_ip.as_deref()?;
+    let host = if ip.contains(':') { format!("[{ip}]") } else { ip.to_owned() };
+    Some(format!("http://{host}:{port}/"))
+}
+
+/// Returns the page, or why it is unknown. A page that is longer than `limit` is returned with more bytes than that.
+pub(crate) async fn page(url: &str, limit: usize) -> Result<Vec<u8>, String> {
     let client = CLIENT.as_ref().map_err(Clone::clone)?;
     let mut response = client.get(url).send().await.map_err(|error| cause(&error))?;
     let code = response.status().as_u16();
@@ -37,11 +45,11 @@ pub(super) async fn progress(url: &str) -> Result<Progress, String> {
     let mut body = Vec::new();
     while let Some(piece) = response.chunk().await.map_err(|error| cause(&error))? {
         body.extend_from_slice(&piece);
-        if body.len() > MAX_RESPONSE_BYTES {
+        if body.len() > limit {
             break;
         }
     }
-    Progress::parse(&body).ok_or_else(|| "its response has no progress".to_owned())
+    Ok(body)
 }
 
 /// The innermost cause of an error. The outer ones repeat the address.

@@ -1,22 +1,27 @@
-//! The last known state of each service's download.
+//! What the pods of each service said last.
 
 use std::collections::HashMap;
 
 use longboat_key::Key;
-use longboat_plan::Download;
 use parking_lot::Mutex;
 
-/// The last known state of each service's download.
-#[derive(Debug, Default)]
-pub(crate) struct Downloads {
-    known: Mutex<HashMap<Key, Download>>,
+/// What the pods of each service said last: of a download, or of adapters.
+#[derive(Debug)]
+pub(crate) struct PodReports<T> {
+    known: Mutex<HashMap<Key, T>>,
 }
 
-// === impl Downloads ===
+impl<T> Default for PodReports<T> {
+    fn default() -> Self {
+        Self { known: Mutex::default() }
+    }
+}
 
-impl Downloads {
-    /// The state of a service's download, if there is one.
-    pub(crate) fn of(&self, service: &Key) -> Option<Download> {
+// === impl PodReports ===
+
+impl<T: Clone + PartialEq> PodReports<T> {
+    /// What the pods of a service said, if they said something.
+    pub(crate) fn of(&self, service: &Key) -> Option<T> {
         self.known.lock().get(service).cloned()
     }
 
@@ -25,10 +30,10 @@ impl Downloads {
         self.known.lock().remove(service);
     }
 
-    /// Replaces the known states. Returns the services whose state changed.
-    pub(super) fn replace(&self, found: HashMap<Key, Download>) -> Vec<Key> {
+    /// Replaces everything. Returns the services of which something changed.
+    pub(crate) fn replace(&self, found: HashMap<Key, T>) -> Vec<Key> {
         let mut known = self.known.lock();
-        let changed = found.iter().filter(|(service, download)| known.get(*service) != Some(*download));
+        let changed = found.iter().filter(|(service, report)| known.get(*service) != Some(*report));
         let over = known.keys().filter(|service| !found.contains_key(*service));
         let news = changed.map(|(service, _)| service).chain(over).cloned().collect();
         *known = found;
@@ -39,12 +44,13 @@ impl Downloads {
 #[cfg(test)]
 mod tests {
     use longboat_key::{Name, Namespace};
+    use longboat_plan::Download;
 
     use super::*;
 
     #[test]
     fn a_service_is_told_once_of_what_is_new_and_of_the_end() {
-        let downloads = Downloads::default();
+        let downloads = PodReports::default();
         let llm = Key::new(Namespace("ns"), Name("llm"));
         let one = |text: &str| HashMap::from([(llm.clone(), Download::Progress(text.to_owned()))]);
         assert_eq!(downloads.replace(one("a")), std::slice::from_ref(&llm));

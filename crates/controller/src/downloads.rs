@@ -5,23 +5,22 @@
 //! and if it has changed, the service is enqueued. So a download writes a service's status at most once per period, and a pod
 //! that does not respond does not block a reconcile.
 
-mod ask;
-pub(crate) mod known;
-
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use futures::{StreamExt, stream};
 use k8s_openapi::api::core::v1::{Container, Pod, PodCondition, PodSpec};
-use longboat_api::names::STORAGE_INITIALIZER;
-use longboat_download::{PORT_VARIABLE, PROGRESS_CONDITION};
+use longboat_api::names::{ADAPTER_LOADER, STORAGE_INITIALIZER};
+use longboat_download::{PORT_VARIABLE, PROGRESS_CONDITION, Progress};
 use longboat_key::{Key, Namespace};
 use longboat_plan::Download;
 use tokio::time::{MissedTickBehavior, interval};
 
-use crate::{context::Context, watch::labelled};
+use crate::{ask, context::Context, watch::labelled};
 
 /// The time between two checks, and so between two status writes because of a download.
 const POLL_INTERVAL: Duration = Duration::from_secs(5);
+/// The most bytes of a response that are read.
+const MAX_RESPONSE_BYTES: usize = 4 << 10;
 /// The number of pods that are asked concurrently.
 const MAX_CONCURRENT_REQUESTS: usize = 8;
 
@@ -87,11 +86,7 @@ fn progress_source(pod: &Pod) -> Option<ProgressSource> {
     if let Some(condition) = condition.filter(|condition| condition.status == "False") {
         return Some(ProgressSource::Here(condition.message.clone().unwrap_or_default()));
     }
-    let container = pod.spec.as_ref()?.init_containers.as_ref()?.first()?;
-    let port = container.ports.as_ref()?.first()?.container_port;
-    let ip = status.pod_ip.as_deref()?;
-    let host = if ip.contains(':') { format!("[{ip}]") } else { ip.to_owned() };
-    Some(ProgressSource::At(format!("http://{host}:{port}/")))
+    Some(ProgressSource::At(ask::address(pod, STORAGE_INITIALIZER)?))
 }
 
 /// Returns the progress of the first pod. The other pods download the same model.
@@ -103,7 +98,7 @@ async fn report_progress(pods: &[DownloadPod]) -> Option<Download> {
     };
     Some(match &first.said {
         ProgressSource::Here(text) => Download::Progress(format!("{text}{others}")),
-        ProgressSource::At(url) => match ask::progress(url).await {
+        ProgressSource::At(url) => match progress(url).await {
             Ok(progress) => Download::Progress(format!("{progress}{others}")),
             Err(why) => Download::Silent(format!(
                 "{STORAGE_INITIALIZER} of pod {} runs, but reports no progress at {url}: {why}",
@@ -113,32 +108,44 @@ async fn report_progress(pods: &[DownloadPod]) -> Option<Download> {
     })
 }
 
-/// The parts of a downloading pod that the cache keeps: the init container with its progress port, and the progress condition
-/// that the node has set.
+/// Returns the progress, or why it is unknown. Only numbers are taken from the pod's response.
+async fn progress(url: &str) -> Result<Progress, String> {
+    let page = ask::page(url, MAX_RESPONSE_BYTES).await?;
+    Progress::parse(&page).ok_or_else(|| "its response has no progress".to_owned())
+}
+
+/// The parts of a pod that the cache keeps for the questions that are put to pods: the running init containers that answer, with their
+/// ports, and the progress condition that the node has set.
 pub(crate) fn kept(pod: &Pod) -> (Option<PodSpec>, Option<Vec<PodCondition>>) {
     let status = pod.status.as_ref();
     let conditions = status.and_then(|status| status.conditions.as_ref()).and_then(|all| {
         let own = all.iter().find(|condition| condition.type_ == PROGRESS_CONDITION)?;
         Some(vec![own.clone()])
     });
-    let mut containers =
-        status.into_iter().flat_map(|status| status.init_container_statuses.iter().flatten());
-    let runs = containers.any(|found| {
-        found.name == STORAGE_INITIALIZER && found.state.as_ref().is_some_and(|state| state.running.is_some())
-    });
+    let runs = |name: &str| {
+        let mut all = status.into_iter().flat_map(|status| status.init_container_statuses.iter().flatten());
+        all.any(|found| {
+            found.name == name && found.state.as_ref().is_some_and(|state| state.running.is_some())
+        })
+    };
     let listens = |container: &&Container| {
         let mut names = container.env.iter().flatten().map(|variable| variable.name.as_str());
-        container.name == STORAGE_INITIALIZER && names.any(|name| name == PORT_VARIABLE)
+        match container.name.as_str() {
+            STORAGE_INITIALIZER => names.any(|name| name == PORT_VARIABLE),
+            name => name == ADAPTER_LOADER,
+        }
     };
     let all = pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten());
-    let spec = all.filter(|_| runs).find(listens).map(|container| PodSpec {
-        init_containers: Some(vec![Container {
+    let answering = all.filter(listens).filter(|container| runs(&container.name));
+    let answering: Vec<Container> = answering
+        .map(|container| Container {
             name: container.name.clone(),
             ports: container.ports.clone(),
             ..Container::default()
-        }]),
-        ..PodSpec::default()
-    });
+        })
+        .collect();
+    let spec =
+        (!answering.is_empty()).then(|| PodSpec { init_containers: Some(answering), ..PodSpec::default() });
     (spec, conditions)
 }
 
