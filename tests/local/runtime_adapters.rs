@@ -61,7 +61,7 @@ fn an_adapter_is_served_and_removed_without_a_new_pod() {
 
     for (adapters, served, message) in [
         (&["kubernetes", "sql"][..], [200, 200], "True kubernetes, sql in 2 pods"),
-        (&["sql"], [404, 200], "True sql in 2 pods"),
+        (&["sql"][..], [404, 200], "True sql in 2 pods"),
     ] {
         let file = world.file("changed.json", &service(adapters).to_string());
         world.ask(&["apply", "-f", &file]);

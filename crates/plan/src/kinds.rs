@@ -42,7 +42,8 @@ macro_rules! kinds {
         $crate::kinds! { @$which $then
             // Kinds that other kinds need come first.
             {
-                /// The copy of the platform's CA bundle. Shared by all services of a namespace, so without an owner.
+                /// The list of adapters that are loaded while pods run; and the copy of the platform's CA bundle, which all services
+                /// of a namespace share, so that it has no owner.
                 config_maps: ConfigMap ("v1.ConfigMap", Foundation) (namespaced, decoded, all, ruled, built_in);
                 /// The TLS secret, and the secrets that hold storage credentials.
                 secrets: Secret ("v1.Secret", Certificate) (namespaced, compressed, labelled, ruled, built_in);
