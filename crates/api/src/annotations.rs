@@ -75,6 +75,13 @@ pub const KV_PAIRING: &str = "longboat.dev/kv-pairing";
 /// `spec.model.lora.adapters` replaces no pod.
 pub const RUNTIME_ADAPTERS: &str = "longboat.dev/runtime-adapters";
 
+/// On a service or a Gateway: `required`: requests need an API key. `off`, or absent: they do not. Only Longboat's gateway checks
+/// keys.
+pub const API_KEYS: &str = "longboat.dev/api-keys";
+/// On a service, a Deployment or a LeaderWorkerSet: `true`: requests wait in Longboat's gateway while there is no replica, although
+/// no autoscaler starts one.
+pub const WAIT_AT_ZERO: &str = "longboat.dev/wait-at-zero";
+
 /// On a Deployment of local mode: nothing makes pods of it, because it runs in the process of `longboat up`.
 pub const IN_PROCESS: &str = "longboat.dev/in-process";
 
@@ -82,7 +89,7 @@ pub const IN_PROCESS: &str = "longboat.dev/in-process";
 pub const DOMAINS: [&str; 3] = ["serving.kserve.io/", INTERNAL_PREFIX, "longboat.dev/"];
 /// The keys under [`DOMAINS`] that an object may have. A key that ends with `-` or `.` stands for all keys that begin with
 /// it. Keys beside these are probably misspelt ([`crate::fields`]).
-pub const KEYS: [&str; 27] = [
+pub const KEYS: [&str; 30] = [
     STOP,
     STORAGE_SECRET_NAME,
     DISABLE_LOCAL_MODEL,
@@ -106,6 +113,9 @@ pub const KEYS: [&str; 27] = [
     SERVING_PROOF,
     SERVING_PROOF_RECORD,
     KV_PAIRING,
+    RUNTIME_ADAPTERS,
+    API_KEYS,
+    WAIT_AT_ZERO,
     IN_PROCESS,
     conversion::MODEL_CRITICALITY,
     conversion::LORA_CRITICALITIES,

@@ -3,6 +3,7 @@
 //! An init container has no permission to write to the API server, and needs none: the controller fetches the progress from it.
 
 use std::{
+    convert::Infallible,
     io,
     net::{Ipv4Addr, Ipv6Addr, SocketAddr},
     time::Duration,
@@ -47,11 +48,11 @@ pub(crate) async fn serve(port: u16, counters: &Counters) {
         }
     };
     let body = |_: &str| (200, serde_json::to_string(&counters.progress()).unwrap_or_default());
-    answer_all(listener, body).await
+    match answer_all(listener, body).await {}
 }
 
 /// Answers each request on this listener with the status and the JSON for its path, until the future is dropped.
-pub(crate) async fn answer_all<T>(listener: TcpListener, body: impl Fn(&str) -> (u16, String)) -> T {
+pub(crate) async fn answer_all(listener: TcpListener, body: impl Fn(&str) -> (u16, String)) -> Infallible {
     loop {
         match listener.accept().await {
             // A client that closes early or sends nothing gets no response.

@@ -6,7 +6,10 @@ use std::{
 };
 
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
-use longboat_api::foreign::{reference::BackendObjectReference, scaledobject::ScaledObject};
+use longboat_api::{
+    annotations::WAIT_AT_ZERO,
+    foreign::{reference::BackendObjectReference, scaledobject::ScaledObject},
+};
 use longboat_key::{Key, Name, Namespace};
 
 use crate::{
@@ -14,9 +17,6 @@ use crate::{
     observed::{is_of, is_prefill, selects, service_of},
     route::POOL_GROUP,
 };
-
-/// The annotation of a service or a workload whose requests wait while it has no replica, although no autoscaler starts one.
-const WAIT_AT_ZERO: &str = "longboat.dev/wait-at-zero";
 
 /// Annotations with which KEDA does not scale.
 const KEDA_PAUSED: [&str; 2] = ["autoscaling.keda.sh/paused", "autoscaling.keda.sh/paused-replicas"];

@@ -57,16 +57,17 @@ pub(crate) fn value<'v>(root: &'v Value, path: &str) -> Option<&'v Value> {
                 let (index, after) = bracketed(rest)?;
                 (items.get(index.parse::<usize>().ok()?)?, after)
             }
-            Value::Object(fields) => match bracketed(rest) {
-                Some((name, after)) => (fields.get(name.trim_matches(['"', '\'']))?, after),
-                None => {
+            Value::Object(fields) => {
+                if let Some((name, after)) = bracketed(rest) {
+                    (fields.get(name.trim_matches(['"', '\'']))?, after)
+                } else {
                     let named = fields
                         .iter()
                         .filter_map(|(name, value)| Some((name, value, after_name(rest, name)?)));
                     let (_, value, after) = named.max_by_key(|(name, ..)| name.len())?;
                     (value, after)
                 }
-            },
+            }
             _ => return None,
         };
         rest = after.trim_start_matches('.');

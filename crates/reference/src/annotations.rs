@@ -18,7 +18,7 @@ const S3: [(&str, &str); 9] = [
 ];
 
 /// Annotations whose keys other files define: the file, the key, the object that has it, and its meaning.
-const ELSEWHERE: [(&str, &str, &str, &str); 8] = [
+const ELSEWHERE: [(&str, &str, &str, &str); 6] = [
     (
         "plan/src/workload/storage/credentials.rs",
         "eks.amazonaws.com/role-arn",
@@ -42,18 +42,6 @@ const ELSEWHERE: [(&str, &str, &str, &str); 8] = [
         "longboat.dev/metric.",
         "an autoscaler of local mode",
         "Beginning of a key that ends with the name of a metric. Sets the value of a metric that this machine does not have.",
-    ),
-    (
-        "gateway/src/scalable.rs",
-        "longboat.dev/wait-at-zero",
-        "a service, a Deployment or a LeaderWorkerSet",
-        "`true`: requests wait in Longboat's gateway while there is no replica, although no autoscaler starts one.",
-    ),
-    (
-        "gateway/src/keys/scope.rs",
-        "longboat.dev/api-keys",
-        "a service or a Gateway",
-        "`required`: requests need an API key. `off`, or absent: they do not. Only Longboat's gateway checks keys.",
     ),
     (
         "node/src/options.rs",

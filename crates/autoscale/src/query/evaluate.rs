@@ -131,7 +131,7 @@ fn growth(selector: &Selector, window: Duration, per_second: bool, history: &His
     }
     let grown = points.into_iter().filter_map(|(labels, points)| {
         let (first, last) = (points.first()?, points.last()?);
-        let seconds = (last.0 - first.0).as_secs_f64();
+        let seconds = last.0.saturating_sub(first.0).as_secs_f64();
         let steps = points.windows(2).map(|pair| match pair {
             [(_, before), (_, after)] if after >= before => after - before,
             [_, (_, after)] => *after,

@@ -193,7 +193,7 @@ impl Exchange {
 /// refuses work that others gave it.
 fn error_code(status: u16) -> &'static str {
     match status {
-        400..429 | 430..500 => "BadRequest",
+        400..=428 | 430..=499 => "BadRequest",
         _ => "ModelServerError",
     }
 }

@@ -3,7 +3,7 @@
 use std::{
     ffi::OsStr,
     net::{IpAddr, SocketAddr},
-    path::{Path, PathBuf},
+    path::{Component, Path, PathBuf},
     sync::Arc,
     time::Duration,
 };
@@ -66,7 +66,7 @@ impl ServedModel {
 
     /// Returns the name of its folder, if it was loaded from a folder in `root`.
     pub(super) fn folder_in(&self, root: &Path) -> Option<&OsStr> {
-        self.root.as_deref()?.strip_prefix(root).ok()?.components().next().map(|part| part.as_os_str())
+        self.root.as_deref()?.strip_prefix(root).ok()?.components().next().map(Component::as_os_str)
     }
 }
 

@@ -64,7 +64,7 @@ pub(super) async fn serve(address: SocketAddr, page: &Page) -> Result<(), FetchE
         name: "--pod-ip".into(),
         why: format!("cannot listen on {address}: {error}"),
     })?;
-    progress_server::answer_all(listener, |path| page.answer(path)).await
+    match progress_server::answer_all(listener, |path| page.answer(path)).await {}
 }
 
 #[cfg(test)]

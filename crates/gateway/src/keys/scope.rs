@@ -3,7 +3,10 @@
 use std::collections::BTreeSet;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use longboat_api::foreign::{httproute::HTTPRoute, reference::BackendObjectReference};
+use longboat_api::{
+    annotations::API_KEYS,
+    foreign::{httproute::HTTPRoute, reference::BackendObjectReference},
+};
 use longboat_key::{Key, Name, Namespace};
 
 use crate::{
@@ -11,9 +14,6 @@ use crate::{
     observed::{is_of, service_of},
     route::POOL_GROUP,
 };
-
-/// The annotation of a service or a Gateway whose requests need a key: `required` or `off`.
-const API_KEYS: &str = "longboat.dev/api-keys";
 
 /// The namespaces whose keys a back end accepts.
 #[derive(Debug, Clone, PartialEq, Eq)]

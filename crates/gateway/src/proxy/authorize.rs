@@ -56,6 +56,12 @@ pub struct KeyReport {
     pub usage: KeyUsage,
 }
 
+/// Prepares an admitted request for the back end, which gets no key, and answers in a form that the gateway can read.
+pub(super) fn strip(head: &mut Parts) {
+    head.headers.remove(header::AUTHORIZATION);
+    head.headers.remove(header::ACCEPT_ENCODING);
+}
+
 /// Seconds since 1970.
 fn now() -> u64 {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs())
@@ -83,7 +89,7 @@ impl Accounts {
             Err(error) => {
                 self.0.lock().unauthorized += 1;
                 upload.discard().await;
-                return Err(Box::new(unauthorized(&error)));
+                return Err(Box::new(unauthorized(error)));
             }
         };
         if reads(head) {
@@ -210,12 +216,6 @@ impl Admission {
             self.hides_usage = true;
         }
         Ok(())
-    }
-
-    /// Prepares the request for the back end, which gets no key, and answers in a form that the gateway can read.
-    pub(super) fn strip(&self, head: &mut Parts) {
-        head.headers.remove(header::AUTHORIZATION);
-        head.headers.remove(header::ACCEPT_ENCODING);
     }
 
     /// Counts the tokens of the response while the client reads it.

@@ -55,7 +55,7 @@ impl Completion {
         let stream_options = fields.stream_options.map(options).transpose()?;
         let model = fields.model.map(Cow::into_owned);
         let stream = fields.stream.is_some_and(|raw| TRUE.contains(&raw.get().to_ascii_lowercase().as_str()));
-        Ok(Self { model, stream, stream_options, body })
+        Ok(Self { model, stream, body, stream_options })
     }
 
     /// Whether the client asks for the usage at the end of a stream.
@@ -68,17 +68,14 @@ impl Completion {
         if self.includes_usage() {
             return None;
         }
-        let (span, addition) = match &self.stream_options {
-            Some((span, options)) => {
-                let mut options = options.as_object().cloned().unwrap_or_default();
-                options.insert("include_usage".into(), true.into());
-                (span.clone(), Value::from(options).to_string())
-            }
-            None => {
-                // The body is an object and not empty, because it has the field `stream`.
-                let start = self.body.iter().position(|byte| *byte == b'{')? + 1;
-                (start..start, r#""stream_options":{"include_usage":true},"#.to_owned())
-            }
+        let (span, addition) = if let Some((span, options)) = &self.stream_options {
+            let mut options = options.as_object().cloned().unwrap_or_default();
+            options.insert("include_usage".into(), true.into());
+            (span.clone(), Value::from(options).to_string())
+        } else {
+            // The body is an object and not empty, because it has the field `stream`.
+            let start = self.body.iter().position(|byte| *byte == b'{')? + 1;
+            (start..start, r#""stream_options":{"include_usage":true},"#.to_owned())
         };
         Some(vec![self.body.slice(..span.start), addition.into(), self.body.slice(span.end..)])
     }

@@ -72,11 +72,11 @@ struct EventStream {
 #[derive(Default)]
 struct Progress {
     /// Whether events have names, as those of responses and messages have.
-    is_named: Option<bool>,
+    named_events: Option<bool>,
     /// Whether the last event of a complete stream has passed.
-    is_complete: bool,
+    complete: bool,
     /// Whether a part of an event has passed, because it was too long to hold back.
-    is_torn: bool,
+    torn: bool,
 }
 
 // === impl EventStream ===
@@ -99,8 +99,8 @@ impl EventStream {
                     self.held.clear();
                     tracing::debug!(%error, "A streamed answer was cut off.");
                     return match &self.progress {
-                        Progress { is_complete: true, .. } => None,
-                        Progress { is_torn: true, .. } => Some(Err(error)),
+                        Progress { complete: true, .. } => None,
+                        Progress { torn: true, .. } => Some(Err(error)),
                         progress => Some(Ok(Frame::data(progress.error_event(&error)))),
                     };
                 }
@@ -135,7 +135,7 @@ impl EventStream {
             self.progress.record(&self.held[..end]);
         }
         if self.held.len() - end > MAX_HELD_BYTES {
-            self.progress.is_torn = true;
+            self.progress.torn = true;
             return Some(self.held.split().freeze());
         }
         (end > 0).then(|| self.held.split_to(end).freeze())
@@ -146,11 +146,11 @@ impl EventStream {
 
 impl Progress {
     fn record(&mut self, events: &[u8]) {
-        self.is_torn = false;
-        self.is_named.get_or_insert_with(|| events.starts_with(b"event:"));
+        self.torn = false;
+        self.named_events.get_or_insert_with(|| events.starts_with(b"event:"));
         let last = events.trim_ascii_end();
         let last = &last[end_of_last_event(last, 0)..];
-        self.is_complete = FINAL_EVENTS.iter().any(|event| last.starts_with(event.as_bytes()));
+        self.complete = FINAL_EVENTS.iter().any(|event| last.starts_with(event.as_bytes()));
     }
 
     /// Returns the events that end a stream which failed.
@@ -161,7 +161,7 @@ impl Progress {
         } else {
             error.to_string()
         };
-        let event = if self.is_named == Some(true) {
+        let event = if self.named_events == Some(true) {
             // Anthropic's clients read `error`, OpenAI's the fields beside it.
             let error = json!({"type": "api_error", "message": message});
             let data = json!({"type": "error", "code": "server_error", "message": message, "param": null, "error": error});

@@ -208,8 +208,8 @@ impl Proxy {
             );
         }
         // After the rule was chosen, because rules match the headers that the client sent.
-        if let Some(admission) = &admission {
-            admission.strip(&mut head);
+        if admission.is_some() {
+            authorize::strip(&mut head);
         }
         let upgrade = Upgrade::take(&mut head);
         headers::for_upstream(&mut head, arrival);
@@ -276,9 +276,9 @@ impl Proxy {
             }
             Ok(Backend::Pool(pool)) => {
                 let patience = has_waited.then(|| Instant::now() + PICKER_DELAY);
-                self.pickers
-                    .exchange(&self.upstream, pool, head, upload, rule.attempts.timeout, patience)
-                    .await
+                // The future of an exchange has many kilobytes, most of which other requests do not need.
+                let timeout = rule.attempts.timeout;
+                Box::pin(self.pickers.exchange(&self.upstream, pool, head, upload, timeout, patience)).await
             }
         };
         if is_generation {

@@ -44,7 +44,8 @@ fn is_number(arg: &Arg) -> bool {
 
 /// Says which numbers a flag takes, where Rust's words say only that there is a wrong character.
 pub(super) fn explain(error: clap::Error) -> clap::Error {
-    let is_no_number = std::error::Error::source(&error).is_some_and(|source| source.is::<ParseIntError>());
+    let is_no_number =
+        std::error::Error::source(&error).is_some_and(<dyn std::error::Error>::is::<ParseIntError>);
     if error.kind() != ErrorKind::ValueValidation || !is_no_number {
         return error;
     }

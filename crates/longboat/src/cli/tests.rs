@@ -76,7 +76,7 @@ fn a_program_name_chooses_its_role() {
         matches!(parsed, Command::Vllm(args) if args.arguments == ["serve", "/mnt/models", "--port", "8000"])
     );
     let parsed = parse(["/x/bin/storage-initializer", "hf://a/b", "/mnt"].map(Into::into).to_vec()).unwrap();
-    assert!(matches!(parsed, Command::Fetch(args) if args.pairs == ["hf://a/b", "/mnt"]));
+    assert!(matches!(parsed, Command::Fetch(args) if args.downloads.pairs == ["hf://a/b", "/mnt"]));
     let parsed =
         parse(["/app/pd-sidecar", "--port=1", "", "--vllm-port=2", "extra"].map(Into::into).to_vec());
     assert!(matches!(parsed.unwrap(), Command::Sidecar(args) if (args.port, args.vllm_port) == (1, Some(2))));

@@ -87,8 +87,8 @@ impl Edits {
         for error in changes.failed {
             printer::error(&error, None);
         }
-        let (new, changed): (Vec<_>, Vec<_>) = changes.differences.iter().partition(|one| one.is_new);
-        let text = diff::to_text(changed);
+        let (new, edited): (Vec<_>, Vec<_>) = changes.differences.iter().partition(|one| one.is_new);
+        let text = diff::to_text(edited);
         printer::note(&format!("{} the manifests; this changes", "edited:".bold()));
         if !text.is_empty() {
             printer::note(text.trim_end());

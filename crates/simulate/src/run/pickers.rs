@@ -202,7 +202,7 @@ impl World<'_> {
         let kept = if exact { bytes.clone() } else { bytes[..limit].to_vec() };
         let prompts = [Prompt { bytes: kept, cut }];
         let headers = SessionHeader(request.session.as_deref());
-        let picked = Request {
+        let asked = Request {
             id: "",
             model: request.adapter.as_deref().unwrap_or(&request.model),
             cache_salt: "",
@@ -222,8 +222,8 @@ impl World<'_> {
         let now_ms = now / MILLISECOND;
         let Picker { state, random, .. } = &mut self.pickers[picker];
         let state = &mut self.states[*state];
-        let scheduled = scheduler.schedule(state, &picked, &self.candidates, now_ms, random);
-        let decision = match scheduled {
+        let outcome = scheduler.schedule(state, &asked, &self.candidates, now_ms, random);
+        let decision = match outcome {
             Ok(decision) => decision,
             Err(error) => {
                 self.open.remove(&number);
