@@ -76,7 +76,7 @@ impl PublishedService {
         let name = url.host().filter(|host| host.parse::<IpAddr>().is_err());
         let path = format!("{}{api}", url.path().trim_end_matches('/'));
         let host = name.map(ToOwned::to_owned);
-        Some(Entrance { socket, is_secure, host, path, headers: Vec::new() })
+        Some(Entrance { socket, is_secure, host, path, headers: Vec::new(), needs_key: false })
     }
 
     /// Returns the target of requests to the service: the host, if its URL has one, and the path before `/v1/…`.

@@ -30,6 +30,8 @@ pub struct Entrance {
     pub path: String,
     /// The headers that the route requires.
     pub headers: Vec<(String, String)>,
+    /// Whether the request needs an API key.
+    pub needs_key: bool,
 }
 
 // === impl Tables ===
@@ -52,11 +54,13 @@ impl Table {
     fn entrance(&self, socket: SocketAddr, service: &PublishedService, api: &str) -> Option<Entrance> {
         let leads = |entrance: &Entrance| self.leads_to(entrance, &service.routes, api);
         let stated = service.stated(socket, self.is_tls(), api).filter(leads);
-        stated.or_else(|| {
+        let found = stated.or_else(|| {
             let entries = self.entries().filter(|entry| service.routes.contains(&entry.rule.route));
             // Entries come in no order.
             entries.filter_map(|entry| entry.entrance(socket, self.is_tls(), api)).filter(leads).min()
-        })
+        })?;
+        let needs_key = self.find(&found.head()?)?.rule.backends.iter().any(|one| one.key_scope.is_some());
+        Some(Entrance { needs_key, ..found })
     }
 
     /// Whether a request ends at a back end of one of these routes, with this path.
@@ -123,7 +127,7 @@ impl Entry {
             HeaderValue::Regex(_) => None,
         };
         let headers = headers.iter().map(value).collect::<Option<_>>()?;
-        Some(Entrance { socket, is_secure, host, path, headers })
+        Some(Entrance { socket, is_secure, host, path, headers, needs_key: false })
     }
 }
 
@@ -244,6 +248,7 @@ mod tests {
             host: Some("inference.example.com".into()),
             path: format!("{CHAT}?tenant=b+c"),
             headers: vec![("x-model".into(), "a".into())],
+            needs_key: false,
         };
         assert_eq!(entrance, Some(expected));
     }

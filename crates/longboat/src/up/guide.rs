@@ -47,12 +47,15 @@ pub(crate) fn lines(services: &[Service], groups: &[Group], kubeconfig: &Path, t
 }
 
 fn how_to_ask(question: &Question, model: &str) -> Vec<String> {
-    let Question { api, url, headers, .. } = question;
+    let Question { api, url, headers, needs_key, .. } = question;
     // The cluster has its own certificate authority.
     let is_secure = url.starts_with("https://");
     let insecure = if is_secure { "-k " } else { "" };
     let given: Vec<_> = headers.iter().map(|(name, value)| format!(" -H '{name}: {value}'")).collect();
-    let given = given.concat();
+    let mut given = given.concat();
+    if *needs_key {
+        given.push_str(" -H \"Authorization: Bearer $KEY\"");
+    }
     let mut lines = vec![String::new()];
     let resolved = question.resolved();
     let port = url.parse::<http::Uri>().ok().and_then(|url| url.port_u16()).unwrap_or(443);
@@ -71,6 +74,12 @@ fn how_to_ask(question: &Question, model: &str) -> Vec<String> {
     let Some(base) = question.base() else { return lines };
     lines.extend([String::new(), "  from openai import OpenAI".into()]);
     let mut options = String::new();
+    let key = if *needs_key {
+        lines.push("  import os".into());
+        "os.environ[\"KEY\"]"
+    } else {
+        "\"none\""
+    };
     if is_secure {
         lines.push("  import httpx".into());
         options += ", http_client=httpx.Client(verify=False)";
@@ -84,7 +93,7 @@ fn how_to_ask(question: &Question, model: &str) -> Vec<String> {
         Api::Completions => ("completions", "prompt=\"Hello\""),
         Api::Embeddings => ("embeddings", "input=\"Hello\""),
     };
-    lines.push(format!("  client = OpenAI(base_url=\"{base}\", api_key=\"none\"{options})"));
+    lines.push(format!("  client = OpenAI(base_url=\"{base}\", api_key={key}{options})"));
     lines.push(format!("  print(client.{call}.create(model=\"{model}\", {argument}))"));
     lines
 }
@@ -132,6 +141,7 @@ mod tests {
                 url: url.into(),
                 headers: headers.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect(),
                 resolve: url.starts_with("https://a.").then(|| "127.96.0.1:8443".parse().unwrap()),
+                needs_key: url.contains("keyed"),
             },
         };
         let text = |service: Service| {
@@ -149,7 +159,10 @@ mod tests {
         ] {
             assert!(shown.contains(part), "{part}: {shown}");
         }
-        assert!(!shown.contains("/etc/hosts"), "{shown}");
+        assert!(!shown.contains("/etc/hosts") && !shown.contains("KEY"), "{shown}");
+        let shown = text(service(Api::Chat, "http://127.0.0.1:8080/ns/keyed/v1/chat/completions", &[]));
+        assert!(shown.contains(r#"-H "Authorization: Bearer $KEY""#), "{shown}");
+        assert!(shown.contains(r#"api_key=os.environ["KEY"])"#), "{shown}");
         let shown = text(service(Api::Chat, "https://a.example.com:8443/ns/a/v1/chat/completions", &[]));
         for part in [
             "curl -k --resolve a.example.com:8443:127.96.0.1 https://a.example.com:8443/ns/a/v1/chat/completions -H",

@@ -27,6 +27,8 @@ pub(crate) struct Question {
     /// Where the host of the URL is, if it has a name. Only a listener with TLS needs one, because the name selects the
     /// certificate.
     pub(crate) resolve: Option<SocketAddr>,
+    /// Whether it needs an API key, which only the person knows.
+    pub(crate) needs_key: bool,
 }
 
 // === impl Api ===
@@ -71,7 +73,8 @@ impl Question {
     /// Returns a chat below the base URL of a service.
     pub(crate) fn below(url: &str) -> Self {
         let api = Api::Chat;
-        Self { api, url: format!("{url}/v1{}", api.path()), headers: Vec::new(), resolve: None }
+        let url = format!("{url}/v1{}", api.path());
+        Self { api, url, headers: Vec::new(), resolve: None, needs_key: false }
     }
 
     /// Returns a request that the gateway sends to a server of the service, or `None` if no route of the service leads to an
@@ -96,7 +99,7 @@ impl Question {
                 (format!("http://{socket}{path}"), None)
             }
         };
-        Self { api, url, headers, resolve }
+        Self { api, url, headers, resolve, needs_key: entrance.needs_key }
     }
 
     /// Returns the host of the URL and its address, if the host has a name that only this machine knows.
@@ -123,6 +126,7 @@ mod tests {
             host: Some("a.example.com".into()),
             path: path.into(),
             headers: vec![("x-model".into(), "m".into())],
+            needs_key: false,
         };
         let question = Question::at(&entrance("/my/v1/completions"), Api::Completions);
         assert_eq!(question.url, "http://127.0.0.1:8081/my/v1/completions");
