@@ -22,7 +22,7 @@ const NAMESPACE: &str = "team";
 const ACCOUNT: &str = "qwen-epp-sa";
 
 /// Returns an address of this machine that is not a loopback address: the API server does not connect to pods at those.
-fn address() -> Option<String> {
+pub(crate) fn address() -> Option<String> {
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
     socket.connect((Ipv4Addr::new(198, 51, 100, 1), 9)).ok()?;
     let address = socket.local_addr().ok()?.ip();

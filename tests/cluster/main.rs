@@ -21,6 +21,7 @@ mod deletion;
 mod doctor;
 mod downloads;
 mod embedded;
+mod gateways;
 mod handover;
 mod hostile;
 mod install;

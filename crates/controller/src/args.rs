@@ -61,6 +61,11 @@ pub struct Args {
     #[arg(long, default_value_t = 8, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     pub workers: u16,
 
+    /// Serve the Gateways whose class has the controller `longboat.dev/gateway`, with pods of this image, which must be one of
+    /// this build. Default: serve no Gateways.
+    #[arg(long, value_name = "IMAGE", conflicts_with = "namespaces")]
+    pub gateway_image: Option<String>,
+
     /// Migration of objects that are stored in an old version.
     #[command(flatten)]
     pub migration: Migration,
@@ -94,6 +99,7 @@ impl Default for Args {
             prevent_preset_deletion: true,
             cluster_domain: "cluster.local".to_owned(),
             workers: 8,
+            gateway_image: None,
             migration: Migration::default(),
         }
     }

@@ -8,6 +8,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
+use longboat_gateway::PodTemplate;
 use longboat_key::Key;
 use longboat_lease::Candidate;
 use longboat_plan::{kinds, types};
@@ -241,6 +242,15 @@ async fn work_all(context: &Arc<Context>, stop: &CancellationToken) -> Result<()
             () = adapters::run(&asking) => {}
         }
     });
+    if let Some(image) = context.args.gateway_image.clone() {
+        let (client, ends) = (context.client.clone(), stop.clone());
+        workers.spawn(async move {
+            tokio::select! {
+                () = ends.cancelled() => {}
+                () = longboat_gateway::manage(client, PodTemplate { image }) => {}
+            }
+        });
+    }
     let drained = async {
         stop.cancelled().await;
         tokio::time::sleep(DRAIN).await;

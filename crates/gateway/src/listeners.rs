@@ -19,11 +19,11 @@ use crate::{
     grants::{GATEWAY_GROUP, Referrer},
     namespaces,
     observed::is_of,
-    ports::Ports,
+    ports::{Place, Ports},
 };
 
 /// The type of addresses that this gateway can listen on.
-const IP_ADDRESS: &str = "IPAddress";
+pub(crate) const IP_ADDRESS: &str = "IPAddress";
 
 /// Why something is not as its spec says: a reason of the Gateway API, and a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,10 +46,7 @@ pub(crate) struct ServedGateway {
     pub(crate) key: Key,
     /// Why the Gateway as a whole is not accepted.
     pub(crate) refused: Option<Problem>,
-    /// The addresses to listen on.
-    pub(crate) addresses: Vec<IpAddr>,
-    /// Why the Gateway does not have all its addresses.
-    pub(crate) unaddressed: Option<Problem>,
+    pub(crate) place: Place,
     /// Its own listeners, then those of its ListenerSets.
     pub(crate) listeners: Vec<Listener>,
     pub(crate) sets: Vec<ServedSet>,
@@ -164,34 +161,13 @@ impl ServedGateway {
                 set,
             })
             .collect();
-        let (mut addresses, mut unaddressed) = (Vec::new(), None);
-        let mut refused = gateway.spec.tls.as_ref().map(|_| Problem {
+        let place = ports.places.get(&key).cloned().unwrap_or_default();
+        let unsupported = gateway.spec.tls.as_ref().map(|_| Problem {
             reason: "UnsupportedValue",
             message: "spec.tls (client certificates) is not supported by this gateway: remove it".into(),
         });
-        match asked_addresses(gateway) {
-            Err(problem) => refused = Some(problem),
-            Ok(asked) if asked.is_empty() => {
-                if let Some(address) = ports.addresses.get(&key) {
-                    addresses.push(*address);
-                } else {
-                    let message = "this machine has no address left for the gateway".to_owned();
-                    unaddressed = Some(Problem { reason: "AddressNotAssigned", message });
-                }
-            }
-            Ok(asked) => {
-                for address in asked {
-                    if address.is_loopback() {
-                        addresses.push(address);
-                    } else {
-                        let message =
-                            format!("{address} is no loopback address, and this gateway serves no others");
-                        unaddressed = Some(Problem { reason: "AddressNotUsable", message });
-                    }
-                }
-            }
-        }
-        let mut resolver = Resolver { observed, ports, addresses: &addresses, listeners: Vec::new() };
+        let refused = place.refused.clone().or(unsupported);
+        let mut resolver = Resolver { observed, ports, addresses: &place.sockets, listeners: Vec::new() };
         for listener in &gateway.spec.listeners {
             resolver.add(
                 listener,
@@ -206,18 +182,30 @@ impl ServedGateway {
             }
         }
         let listeners = resolver.listeners;
-        Self { gateway: gateway.clone(), key, refused, addresses, unaddressed, listeners, sets }
+        Self { gateway: gateway.clone(), key, refused, place, listeners, sets }
     }
 
-    /// Returns the sockets of a listener that is served.
+    /// The port of a listener, if it is served.
+    fn port(&self, listener: &Listener) -> Option<u16> {
+        u16::try_from(listener.port).ok().filter(|_| self.refused.is_none() && listener.is_programmed())
+    }
+
+    /// Returns the sockets of this process for a listener that is served.
     pub(crate) fn sockets(&self, listener: &Listener) -> Vec<SocketAddr> {
-        let Some(port) = u16::try_from(listener.port).ok().filter(|_| self.refused.is_none()) else {
-            return Vec::new();
+        let sockets = |port| self.place.sockets.iter().map(move |address| SocketAddr::new(*address, port));
+        self.port(listener).map(|port| sockets(port).collect()).unwrap_or_default()
+    }
+
+    /// Returns address and port where clients reach a listener that is served.
+    pub(crate) fn entrances(&self, listener: &Listener) -> Vec<String> {
+        let shown = |port| {
+            let addresses = self.place.addresses.iter();
+            addresses.map(move |address| match address.value.parse::<IpAddr>() {
+                Ok(ip) => SocketAddr::new(ip, port).to_string(),
+                Err(_) => format!("{}:{port}", address.value),
+            })
         };
-        if !listener.is_programmed() {
-            return Vec::new();
-        }
-        self.addresses.iter().map(|address| SocketAddr::new(*address, port)).collect()
+        self.port(listener).map(|port| shown(port).collect()).unwrap_or_default()
     }
 
     /// Returns the listeners that the Gateway itself has (`None`), or that a ListenerSet adds.

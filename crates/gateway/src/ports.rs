@@ -5,46 +5,75 @@ use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr},
     ops::RangeInclusive,
     sync::Arc,
+    time::Duration,
 };
 
-use longboat_api::foreign::gateway::Gateway;
+use longboat_api::foreign::gateway::{Gateway, GatewayAddress};
 use longboat_key::Key;
+use longboat_tls::ServerOptions;
 use rustls::ServerConfig;
 use tokio::{net::TcpListener, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     RoutingInputs,
-    listeners::{self, Protocol, asked_addresses, is_ours},
+    listeners::{self, IP_ADDRESS, Problem, Protocol, asked_addresses, is_ours},
     proxy::Proxy,
+    route::SharedTables,
     server,
 };
 
 /// The most sockets. Each costs a table of routes.
 const MAX_SOCKETS: usize = 1024;
 
-/// The addresses of Gateways, the sockets that are open, and the reasons why others are not.
+/// Where Gateways are served, the sockets that are open, and the reasons why others are not.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Ports {
-    /// The addresses of Gateways that ask for none.
-    pub(crate) addresses: BTreeMap<Key, IpAddr>,
+    /// The places of Gateways. A Gateway without a place has no address.
+    pub(crate) places: BTreeMap<Key, Place>,
+    /// Ports that the process of a Gateway needs for itself.
+    reserved: &'static [u16],
     /// The sockets that are open.
     open: BTreeMap<SocketAddr, Protocol>,
     /// The reasons why other sockets are not.
     closed: BTreeMap<SocketAddr, String>,
 }
 
-/// The sockets behind [`Ports`], except for the first one.
+/// Where a Gateway is served.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// The addresses that clients use.
+    pub(crate) addresses: Vec<GatewayAddress>,
+    /// The addresses on which this process listens for the Gateway. Empty if other processes serve it.
+    pub(crate) sockets: Vec<IpAddr>,
+    /// Why the Gateway as a whole is not accepted.
+    pub(crate) refused: Option<Problem>,
+    /// Why the Gateway is not served, or not on all its addresses.
+    pub(crate) unserved: Option<Problem>,
+}
+
+/// Where a process listens.
+pub(crate) enum Binding {
+    /// On loopback addresses of this machine. Gateways that ask for none get one of the range. The first socket is served by
+    /// somebody else, always.
+    Machine { first: SocketAddr, range: RangeInclusive<Ipv4Addr> },
+    /// On this address, for the only Gateway.
+    Pod(IpAddr),
+}
+
+/// The sockets behind [`Ports`], except for the first one of a machine.
 pub(crate) struct Listeners {
-    first: SocketAddr,
-    /// Where the addresses of Gateways come from.
-    range: RangeInclusive<Ipv4Addr>,
+    binding: Binding,
     proxy: Arc<Proxy>,
-    /// The configuration of HTTPS sockets, by their address.
-    tls: Box<dyn Fn(SocketAddr) -> Option<Arc<ServerConfig>> + Send + Sync>,
+    /// With the certificates of HTTPS sockets.
+    tables: SharedTables,
+    /// How long running requests may continue after the end of a listener.
+    drain: Duration,
     /// Ends all listeners.
     shutdown: CancellationToken,
     ends: BTreeMap<SocketAddr, CancellationToken>,
+    /// The addresses of Gateways that ask for none.
+    assigned: BTreeMap<Key, IpAddr>,
     ports: Ports,
     tasks: JoinSet<()>,
 }
@@ -87,18 +116,17 @@ fn assigned(
 }
 
 /// Returns the sockets that the listeners of Gateways need. Of listeners with different protocols the first wins.
-fn needed(observed: &RoutingInputs, addresses: &BTreeMap<Key, IpAddr>) -> BTreeMap<SocketAddr, Protocol> {
+fn needed(observed: &RoutingInputs, places: &BTreeMap<Key, Place>) -> BTreeMap<SocketAddr, Protocol> {
     let mut sockets = BTreeMap::new();
     for gateway in observed.gateways.iter().filter(|gateway| is_ours(observed, gateway)) {
         let key = Key::of(gateway.as_ref());
-        let mut own = asked_addresses(gateway).unwrap_or_default();
-        own.extend(addresses.get(&key));
+        let Some(place) = places.get(&key) else { continue };
         let sets = listeners::sets_of(observed, &key);
         let sets = sets.iter().filter(|set| listeners::allows_set(observed, gateway, set));
         for listener in gateway.spec.listeners.iter().chain(sets.flat_map(|set| &set.spec.listeners)) {
             let port = u16::try_from(listener.port).ok().filter(|port| *port > 0);
             let Some((protocol, port)) = listeners::protocol(listener).zip(port) else { continue };
-            for address in own.iter().filter(|address| address.is_loopback()) {
+            for address in &place.sockets {
                 sockets.entry(SocketAddr::new(*address, port)).or_insert(protocol);
             }
         }
@@ -106,28 +134,66 @@ fn needed(observed: &RoutingInputs, addresses: &BTreeMap<Key, IpAddr>) -> BTreeM
     sockets
 }
 
+/// An address in the status of a Gateway.
+pub(crate) fn ip_address(value: &impl ToString) -> GatewayAddress {
+    GatewayAddress { type_: Some(IP_ADDRESS.into()), value: value.to_string() }
+}
+
+// === impl Place ===
+
+impl Place {
+    /// Places a Gateway on this machine: on the loopback addresses that it asks for, or on the one that is assigned to it.
+    fn on_machine(gateway: &Gateway, assigned: Option<IpAddr>) -> Self {
+        let mut place = Self::default();
+        let asked = match asked_addresses(gateway) {
+            Ok(asked) => asked,
+            Err(problem) => return Self { refused: Some(problem), ..place },
+        };
+        if asked.is_empty() && assigned.is_none() {
+            let message = "this machine has no address left for the gateway".to_owned();
+            place.unserved = Some(Problem { reason: "AddressNotAssigned", message });
+        }
+        for address in asked.iter().filter(|address| !address.is_loopback()) {
+            let message = format!("{address} is no loopback address, and this gateway serves no others");
+            place.unserved = Some(Problem { reason: "AddressNotUsable", message });
+        }
+        place.sockets = if asked.is_empty() { assigned.into_iter().collect() } else { asked };
+        place.sockets.retain(IpAddr::is_loopback);
+        place.addresses = place.sockets.iter().map(ip_address).collect();
+        place
+    }
+}
+
 // === impl Ports ===
 
 impl Ports {
+    /// Places that other processes serve. They need the `reserved` ports for themselves.
+    pub(crate) fn elsewhere(places: BTreeMap<Key, Place>, reserved: &'static [u16]) -> Self {
+        Self { places, reserved, ..Self::default() }
+    }
+
     /// A single socket, on an address that all these Gateways have.
     #[cfg(test)]
     pub(crate) fn only(address: IpAddr, port: u16, gateways: &[Arc<Gateway>]) -> Self {
-        let addresses = gateways.iter().map(|gateway| (Key::of(gateway.as_ref()), address)).collect();
+        let place =
+            |gateway: &Arc<Gateway>| (Key::of(gateway.as_ref()), Place::on_machine(gateway, Some(address)));
+        let places = gateways.iter().map(place).collect();
         let mut listeners = gateways.iter().flat_map(|gateway| &gateway.spec.listeners);
         let first = listeners.find(|listener| listener.port == i32::from(port));
         let protocol = first.and_then(listeners::protocol).unwrap_or(Protocol::Http);
         let open = BTreeMap::from([(SocketAddr::new(address, port), protocol)]);
-        Self { addresses, open, closed: BTreeMap::new() }
+        Self { places, open, ..Self::default() }
     }
 
     /// Returns why a listener's port is not served on one of these addresses, or `None` if it is served.
-    pub(crate) fn problem(
-        &self,
-        addresses: &[IpAddr],
-        port: i32,
-        protocol: Protocol,
-    ) -> Option<listeners::Problem> {
+    pub(crate) fn problem(&self, addresses: &[IpAddr], port: i32, protocol: Protocol) -> Option<Problem> {
         let number = u16::try_from(port).unwrap_or_default();
+        let unavailable = |message| Some(Problem { reason: "PortUnavailable", message });
+        if self.reserved.contains(&number) {
+            return unavailable(format!(
+                "the gateway serves probes and metrics on port {number}: use another"
+            ));
+        }
         addresses.iter().find_map(|address| {
             let socket = SocketAddr::new(*address, number);
             let message = match (self.open.get(&socket), self.closed.get(&socket)) {
@@ -136,7 +202,7 @@ impl Ports {
                 (None, Some(reason)) => format!("cannot listen on {socket}: {reason}"),
                 (None, None) => format!("this machine does not serve {socket}"),
             };
-            Some(listeners::Problem { reason: "PortUnavailable", message })
+            unavailable(message)
         })
     }
 
@@ -149,24 +215,40 @@ impl Ports {
 // === impl Listeners ===
 
 impl Listeners {
-    /// Starts with only the first socket, which is served already.
+    /// Starts without sockets.
     pub(crate) fn new(
-        first: SocketAddr,
-        range: RangeInclusive<Ipv4Addr>,
+        binding: Binding,
         proxy: Arc<Proxy>,
-        tls: Box<dyn Fn(SocketAddr) -> Option<Arc<ServerConfig>> + Send + Sync>,
+        tables: SharedTables,
+        drain: Duration,
         shutdown: CancellationToken,
     ) -> Self {
-        let (ends, ports, tasks) = (BTreeMap::new(), Ports::default(), JoinSet::new());
-        Self { first, range, proxy, tls, shutdown, ends, ports, tasks }
+        let (ends, assigned, ports, tasks) =
+            (BTreeMap::new(), BTreeMap::new(), Ports::default(), JoinSet::new());
+        Self { binding, proxy, tables, drain, shutdown, ends, assigned, ports, tasks }
+    }
+
+    fn places(&mut self, observed: &RoutingInputs) -> BTreeMap<Key, Place> {
+        if let Binding::Machine { range, .. } = &self.binding {
+            self.assigned = assigned(observed, &self.assigned, range);
+        }
+        let place = |gateway: &Arc<Gateway>| {
+            let key = Key::of(gateway.as_ref());
+            let place = match &self.binding {
+                Binding::Machine { .. } => Place::on_machine(gateway, self.assigned.get(&key).copied()),
+                Binding::Pod(address) => Place { sockets: vec![*address], ..Place::default() },
+            };
+            (key, place)
+        };
+        observed.gateways.iter().map(place).collect()
     }
 
     /// Assigns addresses, opens the sockets that are now needed, and closes the others. A socket that could not be opened is
     /// tried again on each call.
     pub(crate) async fn follow(&mut self, observed: &RoutingInputs) {
         while self.tasks.try_join_next().is_some() {}
-        self.ports.addresses = assigned(observed, &self.ports.addresses, &self.range);
-        let needed = needed(observed, &self.ports.addresses);
+        self.ports.places = self.places(observed);
+        let needed = needed(observed, &self.ports.places);
         let open = &self.ports.open;
         self.ends.retain(|socket, end| {
             let keep = needed.get(socket) == open.get(socket);
@@ -176,7 +258,9 @@ impl Listeners {
             keep
         });
         self.ports.open.retain(|socket, _| self.ends.contains_key(socket));
-        self.ports.open.insert(self.first, Protocol::Http);
+        if let Binding::Machine { first, .. } = self.binding {
+            self.ports.open.insert(first, Protocol::Http);
+        }
         self.ports.closed.clear();
         for (socket, protocol) in needed {
             if self.ports.open.contains_key(&socket) {
@@ -194,17 +278,25 @@ impl Listeners {
         }
     }
 
+    /// Handshakes look up the certificate in the current table, so it changes without a restart.
+    fn tls(&self, socket: SocketAddr) -> Option<Arc<ServerConfig>> {
+        let tables = self.tables.clone();
+        let options = ServerOptions::with_alpn(&[b"h2", b"http/1.1"]);
+        let choose = move |name: Option<&str>| tables.load().certificate(socket, name);
+        longboat_tls::server_config_by_name(&options, choose).ok()
+    }
+
     async fn serve(&mut self, socket: SocketAddr, protocol: Protocol) -> Result<CancellationToken, String> {
         if self.ends.len() == MAX_SOCKETS {
             return Err(format!("the gateway already listens on {MAX_SOCKETS} more sockets"));
         }
         let tls = match protocol {
             Protocol::Http => None,
-            Protocol::Https => Some((self.tls)(socket).ok_or("TLS is not available")?),
+            Protocol::Https => Some(self.tls(socket).ok_or("TLS is not available")?),
         };
         let listener = TcpListener::bind(socket).await.map_err(|error| error.to_string())?;
         let end = self.shutdown.child_token();
-        self.tasks.spawn(server::run(listener, tls, self.proxy.clone(), end.clone()));
+        self.tasks.spawn(server::run(listener, tls, self.proxy.clone(), self.drain, end.clone()));
         Ok(end)
     }
 

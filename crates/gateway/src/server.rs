@@ -28,14 +28,12 @@ const HEADER_TIMEOUT: Duration = Duration::from_mins(1);
 /// The most connections at a time: enough for the clients of one machine, and far below the number of its ports.
 const CONNECTIONS: usize = 16_384;
 
-/// How long running requests may continue after the shutdown.
-const DRAIN: Duration = Duration::from_secs(2);
-
-/// Serves until `shutdown`, then lets running requests finish for a short time.
+/// Serves until `shutdown`, then lets running requests finish for the time of `drain`.
 pub(crate) async fn run(
     listener: TcpListener,
     tls: Option<Arc<ServerConfig>>,
     proxy: Arc<Proxy>,
+    drain: Duration,
     shutdown: CancellationToken,
 ) {
     let Ok(local) = listener.local_addr() else { return };
@@ -59,7 +57,7 @@ pub(crate) async fn run(
         }
     };
     let _open = longboat_accept::until(&shutdown, listener, CONNECTIONS, connection).await;
-    let _ = tokio::time::timeout(DRAIN, connections.shutdown()).await;
+    let _ = tokio::time::timeout(drain, connections.shutdown()).await;
 }
 
 struct Server {
@@ -79,6 +77,7 @@ impl Server {
         let stream = FramingStream::new(stream);
         let arrival = Arrival { peer, local: self.local, server_name, switch: stream.switched() };
         let proxy = self.proxy.clone();
+        let _connection = proxy.metrics.connection();
         let service = service_fn(move |request| {
             let (proxy, arrival) = (proxy.clone(), arrival.clone());
             async move { Ok::<_, Infallible>(proxy.handle(request, &arrival).await) }

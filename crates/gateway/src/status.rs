@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use longboat_api::foreign::{
     backendtlspolicy::{BackendTLSPolicy, BackendTLSPolicyStatus, PolicyAncestorStatus},
-    gateway::{Gateway, GatewayAddress, GatewayStatus, ListenerStatus},
+    gateway::{Gateway, GatewayStatus, ListenerStatus},
     gatewayclass::{GatewayClass, GatewayClassStatus, SupportedFeature},
     httproute::{HTTPRoute, HTTPRouteStatus, RouteParentStatus},
     inferencepool::{InferencePool, InferencePoolStatus, PoolParentReference, PoolParentStatus},
@@ -139,14 +139,8 @@ impl Reporter<'_> {
     fn class(&self, class: &GatewayClass) -> GatewayClassStatus {
         let old = class.status.clone().unwrap_or_default();
         let generation = class.metadata.generation;
-        let conditions = [self.condition(
-            "Accepted",
-            true,
-            "Accepted",
-            "served by this machine",
-            generation,
-            &old.conditions,
-        )];
+        let conditions =
+            [self.condition("Accepted", true, "Accepted", "served by Longboat", generation, &old.conditions)];
         GatewayClassStatus {
             conditions: merged(&old.conditions, conditions),
             supported_features: FEATURES.map(|name| SupportedFeature { name: name.into() }).into(),
@@ -173,9 +167,8 @@ impl Reporter<'_> {
         let listeners = self.listeners(served, None, counts, generation, &old.listeners);
         let refused: Vec<_> =
             served.listeners_of(None).filter_map(|listener| listener.refused.as_ref()).collect();
-        let sockets = served.listeners.iter().flat_map(|listener| served.sockets(listener));
-        let sockets: BTreeSet<String> = sockets.map(|socket| socket.to_string()).collect();
-        let places = format!("served on {}", sockets.into_iter().collect::<Vec<_>>().join(", "));
+        let entrances = served.listeners.iter().flat_map(|listener| served.entrances(listener));
+        let places = served_on(&entrances.collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>());
         let why = || refused.iter().map(|problem| problem.message.as_str()).collect::<Vec<_>>().join("; ");
         let accepts = served.listeners.iter().any(|listener| listener.refused.is_none());
         let (accepted, reason, message) = match &served.refused {
@@ -187,7 +180,7 @@ impl Reporter<'_> {
             None => (true, "ListenersNotValid", format!("some listeners are not served: {}", why())),
         };
         let programs = served.listeners.iter().any(Listener::is_programmed);
-        let (programmed, why, text) = match &served.unaddressed {
+        let (programmed, why, text) = match &served.place.unserved {
             _ if !accepted => (false, "Invalid", message.clone()),
             Some(problem) => (false, problem.reason, problem.message.clone()),
             None if programs => (true, "Programmed", places),
@@ -197,13 +190,9 @@ impl Reporter<'_> {
             self.condition("Accepted", accepted, reason, &message, generation, &old.conditions),
             self.condition("Programmed", programmed, why, &text, generation, &old.conditions),
         ];
-        let address = |value: &std::net::IpAddr| GatewayAddress {
-            type_: Some("IPAddress".into()),
-            value: value.to_string(),
-        };
         let sets = served.sets.iter().filter(|set| accepts_set(served, set)).count();
         GatewayStatus {
-            addresses: if programmed { served.addresses.iter().map(address).collect() } else { Vec::new() },
+            addresses: if programmed { served.place.addresses.clone() } else { Vec::new() },
             attached_listener_sets: i32::try_from(sets).ok().filter(|_| !served.sets.is_empty()),
             conditions: merged(&old.conditions, conditions),
             listeners,
@@ -259,9 +248,7 @@ impl Reporter<'_> {
         generation: Option<i64>,
         before: &[Condition],
     ) -> [Condition; 4] {
-        let places: Vec<_> = served.sockets(listener).iter().map(ToString::to_string).collect();
-        let places =
-            if places.is_empty() { String::new() } else { format!("served on {}", places.join(", ")) };
+        let places = served_on(&served.entrances(listener));
         let state = |kind: &str, problem: Option<&Problem>, message: &str| match problem {
             None => self.condition(kind, true, kind, message, generation, before),
             Some(Problem { reason, message }) => {
@@ -446,6 +433,10 @@ impl Reporter<'_> {
                 .map_or_else(|| self.now.clone(), |old| old.last_transition_time.clone()),
         }
     }
+}
+
+fn served_on(entrances: &[String]) -> String {
+    if entrances.is_empty() { String::new() } else { format!("served on {}", entrances.join(", ")) }
 }
 
 /// Whether a Gateway serves at least one listener of a set.

@@ -1,22 +1,25 @@
-//! The control loop of the gateway: reads watches, writes the routing table and the statuses.
+//! Watches the objects that routing and statuses depend on.
 
-use std::{collections::BTreeMap, fmt::Debug, future, sync::Arc, time::Duration};
-
-use arc_swap::ArcSwap;
-use futures::{StreamExt, stream::BoxStream};
-use k8s_openapi::{
-    Metadata, NamespaceResourceScope,
-    api::{
-        apps::v1::Deployment,
-        autoscaling::v2::HorizontalPodAutoscaler,
-        core::v1::{ConfigMap, Namespace, Pod, Secret, Service},
-        discovery::v1::EndpointSlice,
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Debug,
+    future,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
     },
-    apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time},
+    time::Duration,
+};
+
+use futures::{Stream, StreamExt};
+use k8s_openapi::api::{
+    apps::v1::Deployment,
+    autoscaling::v2::HorizontalPodAutoscaler,
+    core::v1::{ConfigMap, Namespace, Pod, Secret, Service},
+    discovery::v1::EndpointSlice,
 };
 use kube::{
-    Api, Client, Resource,
-    api::{Patch, PatchParams},
+    Client, Resource,
     runtime::{WatchStreamExt, reflector, reflector::Store, watcher},
 };
 use longboat_api::{
@@ -27,29 +30,53 @@ use longboat_api::{
     },
     v1alpha2::LLMInferenceService,
 };
-use longboat_watch::Selection;
-use serde::{Serialize, de::DeserializeOwned};
-use serde_json::json;
-use tokio::sync::mpsc;
-use tokio_util::sync::CancellationToken;
+use longboat_key::Key;
+use longboat_watch::{Events, Selection, has_code};
+use serde::de::DeserializeOwned;
+use tokio::{sync::mpsc, task::JoinSet};
 
-use crate::{
-    RoutingInputs, keys,
-    ports::Listeners,
-    resolved::Resolved,
-    route::{RouteParser, Tables},
-    status::{self, Updates},
-};
+use crate::{RoutingInputs, keys, references::References};
 
 /// How long to collect changes. They come in bursts (a rollout changes pods, slices and routes at once), and one computation
 /// handles a whole burst.
 const DEBOUNCE: Duration = Duration::from_millis(5);
 
-/// The wait after a failed status write. The next change usually comes first.
-const RETRY: Duration = Duration::from_secs(1);
+/// After so many failures, an object that is watched by its name counts as absent: the right to it may never come.
+const MAX_FAILURES: usize = 3;
 
-/// The fields of statuses that are omitted if they are empty. A merge patch has to name them to remove them.
-const OPTIONAL_FIELDS: [&str; 3] = ["addresses", "attachedListenerSets", "listeners"];
+/// The type of Secrets with certificates. The others are none of the gateway's business.
+const CERTIFICATE: &str = "kubernetes.io/tls";
+
+/// What a process watches.
+#[derive(Debug, Clone)]
+pub(crate) enum Scope {
+    /// Everything: it serves all Gateways, and writes their statuses.
+    Machine,
+    /// All Gateways, but no endpoints: it writes statuses, and others serve.
+    Manager,
+    /// One Gateway and what it serves.
+    Pod(Key),
+}
+
+/// The watches of a process.
+pub(crate) struct Watcher {
+    stores: Stores,
+    source: Source,
+    wake: mpsc::Receiver<()>,
+}
+
+/// Starts watches, and knows which have not delivered yet.
+#[derive(Clone)]
+pub(crate) struct Source {
+    client: Client,
+    /// The capacity is one: a pending signal also covers later changes.
+    changed: mpsc::Sender<()>,
+    /// The number of watches whose first list has not arrived.
+    pending: Arc<AtomicUsize>,
+}
+
+/// A watch whose first list has not arrived.
+struct FirstList(Source);
 
 struct Stores {
     classes: Store<GatewayClass>,
@@ -63,206 +90,260 @@ struct Stores {
     inference: Store<LLMInferenceService>,
     listener_sets: Store<ListenerSet>,
     grants: Store<ReferenceGrant>,
-    secrets: Store<Secret>,
     api_keys: Store<Secret>,
     tls_policies: Store<BackendTLSPolicy>,
-    config_maps: Store<ConfigMap>,
     deployments: Store<Deployment>,
     leader_worker_sets: Store<LeaderWorkerSet>,
     autoscalers: Store<HorizontalPodAutoscaler>,
     scaled_objects: Store<ScaledObject>,
+    secrets: ByName<Secret>,
+    config_maps: ByName<ConfigMap>,
+    /// Ends the watches.
+    _tasks: JoinSet<()>,
 }
 
-/// Updates the ports, the tables and the statuses until `shutdown`.
-pub(crate) async fn run(
-    client: Client,
-    mut listeners: Listeners,
-    tables: Arc<ArcSwap<Tables>>,
-    shutdown: CancellationToken,
-) {
-    // The capacity is one: a pending signal also covers later changes.
-    let (changed, mut wake) = mpsc::channel(1);
-    let mut watches = Vec::new();
-    let stores = Stores {
-        classes: all(&client, &changed, &mut watches),
-        gateways: all(&client, &changed, &mut watches),
-        routes: all(&client, &changed, &mut watches),
-        pools: all(&client, &changed, &mut watches),
-        namespaces: all(&client, &changed, &mut watches),
-        services: all(&client, &changed, &mut watches),
-        slices: all(&client, &changed, &mut watches),
-        pods: all(&client, &changed, &mut watches),
-        inference: all(&client, &changed, &mut watches),
-        listener_sets: all(&client, &changed, &mut watches),
-        grants: all(&client, &changed, &mut watches),
-        // Only those with certificates: the others are none of the gateway's business.
-        secrets: watch(
-            &client,
-            &Selection::of::<Secret>().fields("type=kubernetes.io/tls"),
-            &changed,
-            &mut watches,
-        ),
-        api_keys: watch_changed(
-            &client,
-            &Selection::of::<Secret>().labelled(format!("{}=true", keys::LABEL)),
-            // Before the Secret is stored, so that memory has no key.
-            keys::hash_keys,
-            &changed,
-            &mut watches,
-        ),
-        tls_policies: all(&client, &changed, &mut watches),
-        config_maps: all(&client, &changed, &mut watches),
-        deployments: all(&client, &changed, &mut watches),
-        leader_worker_sets: all(&client, &changed, &mut watches),
-        autoscalers: all(&client, &changed, &mut watches),
-        scaled_objects: all(&client, &changed, &mut watches),
-    };
-    let keep_watching =
-        futures::future::join_all(watches.into_iter().map(|stream| stream.for_each(|()| future::ready(()))));
-    let mut parser = RouteParser::default();
-    let mut refused_keys = BTreeMap::new();
-    let reconcile = async {
-        while wake.recv().await.is_some() {
+/// Watches of single objects. The rights of a process can be limited to them.
+struct ByName<K: Resource<DynamicType = ()> + Clone + 'static> {
+    open: BTreeMap<Key, (Store<K>, JoinSet<()>)>,
+}
+
+// === impl Watcher ===
+
+impl Watcher {
+    pub(crate) fn start(client: &Client, scope: &Scope) -> Self {
+        let (changed, wake) = mpsc::channel(1);
+        let source = Source { client: client.clone(), changed, pending: Arc::default() };
+        Self { stores: Stores::watch(&source, scope), source, wake }
+    }
+
+    /// Starts watches whose changes wake this watcher.
+    pub(crate) fn source(&self) -> &Source {
+        &self.source
+    }
+
+    /// Waits for a change, and returns all objects. Waits until every kind was listed, because absent objects would otherwise
+    /// be reported as missing. `more` names other ConfigMaps to watch.
+    pub(crate) async fn next(
+        &mut self,
+        more: impl Fn(&RoutingInputs) -> BTreeSet<Key>,
+    ) -> Option<RoutingInputs> {
+        loop {
+            self.wake.recv().await?;
             tokio::time::sleep(DEBOUNCE).await;
-            let observed = stores.observed();
-            listeners.follow(&observed).await;
-            let ports = listeners.ports();
-            let resolved = Resolved::new(&observed, ports, &mut parser);
-            let next = Tables::new(&observed, ports, &resolved);
-            for (secret, reason) in &next.keys().refused {
-                if refused_keys.get(secret) != Some(reason) {
-                    tracing::warn!(%secret, reason, "A Secret with an API key cannot be used; its keys are refused.");
+            if self.source.waits() {
+                continue;
+            }
+            let observed = self.stores.observed();
+            let mut references = References::new(&observed);
+            references.config_maps.extend(more(&observed));
+            self.stores.secrets.follow(&self.source, &references.secrets);
+            self.stores.config_maps.follow(&self.source, &references.config_maps);
+            if !self.source.waits() {
+                return Some(self.stores.observed());
+            }
+        }
+    }
+}
+
+// === impl Source ===
+
+impl Source {
+    fn waits(&self) -> bool {
+        self.pending.load(Ordering::Acquire) > 0
+    }
+
+    /// Wakes the watcher, as a change would.
+    pub(crate) fn wake(&self) {
+        // If the channel is full, the watcher wakes anyway.
+        let _ = self.changed.try_send(());
+    }
+
+    /// Wakes the watcher after a while. The task ends with the watcher.
+    pub(crate) fn wake_after(&self, delay: Duration) {
+        let source = self.clone();
+        tokio::spawn(async move {
+            tokio::select! {
+                () = tokio::time::sleep(delay) => source.wake(),
+                () = source.changed.closed() => {}
+            }
+        });
+    }
+
+    /// Watches objects, without the parts that `trim` removes.
+    pub(crate) fn watch<K>(
+        &self,
+        selection: &Selection,
+        tasks: &mut JoinSet<()>,
+        trim: fn(&mut K),
+    ) -> Store<K>
+    where
+        K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
+    {
+        self.reflect(longboat_watch::decoded(&self.client, selection), tasks, trim)
+    }
+
+    /// Keeps the objects of a watch, without the parts that `trim` removes before they are stored.
+    fn reflect<K>(&self, events: Events<K>, tasks: &mut JoinSet<()>, trim: fn(&mut K)) -> Store<K>
+    where
+        K: Resource<DynamicType = ()> + Clone + Send + Sync + 'static,
+    {
+        let (reader, writer) = reflector::store();
+        let events = events.modify(move |object| {
+            object.meta_mut().managed_fields = None;
+            trim(object);
+        });
+        tasks.spawn(self.clone().follow(events.reflect(writer), usize::MAX));
+        reader
+    }
+
+    fn first_list(&self) -> FirstList {
+        self.pending.fetch_add(1, Ordering::AcqRel);
+        FirstList(self.clone())
+    }
+
+    /// Signals the changes of a watch. Must be called before the task starts, so that the watch counts from now on.
+    fn follow<K: 'static>(
+        self,
+        events: impl Stream<Item = watcher::Result<watcher::Event<K>>>,
+        max_failures: usize,
+    ) -> impl Future<Output = ()> {
+        let mut first = Some(self.first_list());
+        let mut failures = 0;
+        events.for_each(move |event| {
+            match event {
+                // A new list is only signalled when it is complete. Otherwise the process would see a partial cluster.
+                Ok(watcher::Event::Init | watcher::Event::InitApply(_)) => {}
+                Ok(watcher::Event::InitDone) => {
+                    drop(first.take());
+                    self.wake();
+                }
+                Ok(_) => self.wake(),
+                Err(error) => {
+                    tracing::debug!(%error, kind = std::any::type_name::<K>(), "Restarting a watch that failed.");
+                    failures += 1;
+                    // A cluster may lack optional kinds.
+                    if is_absent(&error) || failures >= max_failures {
+                        drop(first.take());
+                    }
                 }
             }
-            refused_keys.clone_from(&next.keys().refused);
-            next.replace(&tables);
-            let now = Time(jiff_now());
-            if let Err(error) = report(&client, status::updates(&observed, &resolved, &now)).await {
-                tracing::warn!(%error, "Cannot write the status of a Gateway; will retry.");
-                tokio::time::sleep(RETRY).await;
-                let _ = changed.try_send(());
-            }
-        }
-    };
-    tokio::select! {
-        _ = keep_watching => {}
-        () = reconcile => {}
-        () = shutdown.cancelled() => {}
-    }
-    listeners.ended().await;
-}
-
-fn jiff_now() -> k8s_openapi::jiff::Timestamp {
-    // Conditions have times in whole seconds.
-    let now = k8s_openapi::jiff::Timestamp::now();
-    k8s_openapi::jiff::Timestamp::from_second(now.as_second()).unwrap_or(now)
-}
-
-fn all<K>(client: &Client, changed: &mpsc::Sender<()>, watches: &mut Vec<BoxStream<'static, ()>>) -> Store<K>
-where
-    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
-{
-    watch(client, &Selection::of::<K>(), changed, watches)
-}
-
-fn watch<K>(
-    client: &Client,
-    selection: &Selection,
-    changed: &mpsc::Sender<()>,
-    watches: &mut Vec<BoxStream<'static, ()>>,
-) -> Store<K>
-where
-    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
-{
-    watch_changed(client, selection, |_| {}, changed, watches)
-}
-
-/// Like `watch`, but changes objects before they are stored.
-fn watch_changed<K>(
-    client: &Client,
-    selection: &Selection,
-    change: fn(&mut K),
-    changed: &mpsc::Sender<()>,
-    watches: &mut Vec<BoxStream<'static, ()>>,
-) -> Store<K>
-where
-    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
-{
-    let (reader, writer) = reflector::store();
-    let changed = changed.clone();
-    let stream = longboat_watch::decoded::<K>(client, selection)
-        .modify(change)
-        .reflect(writer)
-        .map(move |event| match event {
-            // A new list is only signalled when it is complete. Otherwise the gateway would see a partial cluster.
-            Ok(watcher::Event::Init | watcher::Event::InitApply(_)) => {}
-            Ok(_) => {
-                let _ = changed.try_send(());
-            }
-            Err(error) => {
-                tracing::debug!(%error, kind = std::any::type_name::<K>(), "Restarting a watch that failed.");
-            }
+            future::ready(())
         })
-        .boxed();
-    watches.push(stream);
-    reader
+    }
 }
 
-async fn report(client: &Client, updates: Updates) -> Result<(), kube::Error> {
-    let Updates { classes, gateways, listener_sets, routes, pools, policies } = updates;
-    for class in classes {
-        write(&Api::<GatewayClass>::all(client.clone()), &class.metadata, &class.status).await?;
-    }
-    for gateway in gateways {
-        write(&namespaced::<Gateway>(client, &gateway.metadata), &gateway.metadata, &gateway.status).await?;
-    }
-    for set in listener_sets {
-        write(&namespaced::<ListenerSet>(client, &set.metadata), &set.metadata, &set.status).await?;
-    }
-    for policy in policies {
-        let api = namespaced::<BackendTLSPolicy>(client, &policy.metadata);
-        write(&api, &policy.metadata, &policy.status).await?;
-    }
-    for route in routes {
-        write(&namespaced::<HTTPRoute>(client, &route.metadata), &route.metadata, &route.status).await?;
-    }
-    for pool in pools {
-        write(&namespaced::<InferencePool>(client, &pool.metadata), &pool.metadata, &pool.status).await?;
-    }
-    Ok(())
+fn is_absent(error: &watcher::Error) -> bool {
+    matches!(error, watcher::Error::InitialListFailed(error) if has_code(error, 404))
 }
 
-fn namespaced<K>(client: &Client, metadata: &ObjectMeta) -> Api<K>
-where
-    K: Resource<Scope = NamespaceResourceScope, DynamicType: Default>,
-{
-    Api::namespaced(client.clone(), metadata.namespace.as_deref().unwrap_or_default())
-}
-
-/// Writes a status that was computed from this version of the object. If the object has changed or is gone, its own watch
-/// event triggers the next computation.
-async fn write<K>(api: &Api<K>, metadata: &ObjectMeta, status: &impl Serialize) -> Result<(), kube::Error>
-where
-    K: Metadata<Ty = ObjectMeta> + Clone + Debug + DeserializeOwned,
-{
-    let mut body = json!({"metadata": {"resourceVersion": metadata.resource_version}, "status": status});
-    for field in OPTIONAL_FIELDS {
-        if body["status"][field].is_null() {
-            body["status"][field] = serde_json::Value::Null;
-        }
-    }
-    let name = metadata.name.as_deref().unwrap_or_default();
-    match api.patch_status(name, &PatchParams::default(), &Patch::Merge(body)).await {
-        Ok(_) => Ok(()),
-        Err(kube::Error::Api(error)) if matches!(error.code, 404 | 409) => Ok(()),
-        Err(error) => Err(error),
+impl Drop for FirstList {
+    fn drop(&mut self) {
+        self.0.pending.fetch_sub(1, Ordering::AcqRel);
+        self.0.wake();
     }
 }
 
 // === impl Stores ===
 
+/// A store of a kind that is not watched.
+fn nothing<K: Resource<DynamicType = ()> + Clone + 'static>() -> Store<K> {
+    reflector::store().0
+}
+
+/// Removes what routing does not read. A cluster may have thousands of pods.
+fn trim_pod(pod: &mut Pod) {
+    pod.spec = None;
+    pod.metadata.annotations = None;
+    pod.metadata.owner_references = None;
+    if let Some(status) = &mut pod.status {
+        status.container_statuses = None;
+        status.init_container_statuses = None;
+        status.ephemeral_container_statuses = None;
+    }
+}
+
+/// Removes the pods of a workload, of which only the labels count.
+fn trim_deployment(deployment: &mut Deployment) {
+    deployment.status = None;
+    if let Some(spec) = &mut deployment.spec {
+        spec.template.spec = None;
+    }
+}
+
+/// The same for groups of pods.
+fn trim_group(set: &mut LeaderWorkerSet) {
+    set.status = None;
+    let group = &mut set.spec.leader_worker_template;
+    group.worker_template.spec = None;
+    if let Some(leader) = &mut group.leader_template {
+        leader.spec = None;
+    }
+}
+
 impl Stores {
+    fn watch(source: &Source, scope: &Scope) -> Self {
+        let mut tasks = JoinSet::new();
+        macro_rules! all {
+            ($kind:ty, $trim:expr) => {
+                source.watch::<$kind>(&Selection::of::<$kind>(), &mut tasks, $trim)
+            };
+            ($kind:ty) => {
+                all!($kind, |_| {})
+            };
+        }
+        let gateways = match scope {
+            Scope::Machine | Scope::Manager => Selection::of::<Gateway>(),
+            Scope::Pod(own) => Selection::of::<Gateway>()
+                .within(Some(own.namespace.as_deref()))
+                .fields(format!("metadata.name={}", own.name)),
+        };
+        let serves = !matches!(scope, Scope::Manager);
+        let inference = match scope {
+            Scope::Machine => all!(LLMInferenceService),
+            // Only their annotations count. A newer release may have written a spec that this build cannot read, and a service
+            // that asks for API keys must not be overlooked for that.
+            Scope::Pod(_) => {
+                let selection = Selection::of::<LLMInferenceService>();
+                source.reflect(longboat_watch::metadata(&source.client, selection), &mut tasks, |_| {})
+            }
+            Scope::Manager => nothing(),
+        };
+        let api_keys = match scope {
+            Scope::Machine => {
+                let keys = Selection::of::<Secret>().labelled(format!("{}=true", keys::LABEL));
+                // Hashed before the Secret is stored, so that memory has no key.
+                source.watch(&keys, &mut tasks, keys::hash_keys)
+            }
+            // Rights cannot be limited to a label, and a pod must not read all Secrets. Without keys, every key is refused.
+            Scope::Pod(_) | Scope::Manager => nothing(),
+        };
+        Self {
+            classes: all!(GatewayClass),
+            gateways: source.watch(&gateways, &mut tasks, |_| {}),
+            routes: all!(HTTPRoute),
+            pools: all!(InferencePool),
+            namespaces: all!(Namespace),
+            services: all!(Service),
+            slices: if serves { all!(EndpointSlice) } else { nothing() },
+            pods: if serves { all!(Pod, trim_pod) } else { nothing() },
+            inference,
+            listener_sets: all!(ListenerSet),
+            grants: all!(ReferenceGrant),
+            api_keys,
+            tls_policies: all!(BackendTLSPolicy),
+            deployments: if serves { all!(Deployment, trim_deployment) } else { nothing() },
+            leader_worker_sets: if serves { all!(LeaderWorkerSet, trim_group) } else { nothing() },
+            autoscalers: if serves { all!(HorizontalPodAutoscaler) } else { nothing() },
+            scaled_objects: if serves { all!(ScaledObject) } else { nothing() },
+            secrets: ByName::default(),
+            config_maps: ByName::default(),
+            _tasks: tasks,
+        }
+    }
+
     fn observed(&self) -> RoutingInputs {
+        let mut secrets = self.secrets.state();
+        secrets.retain(|secret| secret.type_.as_deref() == Some(CERTIFICATE));
         RoutingInputs {
             classes: self.classes.state(),
             gateways: self.gateways.state(),
@@ -275,7 +356,7 @@ impl Stores {
             inference: self.inference.state(),
             listener_sets: self.listener_sets.state(),
             grants: self.grants.state(),
-            secrets: self.secrets.state(),
+            secrets,
             api_keys: self.api_keys.state(),
             tls_policies: self.tls_policies.state(),
             config_maps: self.config_maps.state(),
@@ -284,5 +365,40 @@ impl Stores {
             autoscalers: self.autoscalers.state(),
             scaled_objects: self.scaled_objects.state(),
         }
+    }
+}
+
+// === impl ByName ===
+
+impl<K: Resource<DynamicType = ()> + Clone + 'static> Default for ByName<K> {
+    fn default() -> Self {
+        Self { open: BTreeMap::new() }
+    }
+}
+
+impl<K> ByName<K>
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
+{
+    /// Watches these objects, and no others.
+    fn follow(&mut self, source: &Source, keys: &BTreeSet<Key>) {
+        self.open.retain(|key, _| keys.contains(key));
+        for key in keys {
+            if self.open.contains_key(key) {
+                continue;
+            }
+            let selection = Selection::of::<K>()
+                .within(Some(key.namespace.as_deref()))
+                .fields(format!("metadata.name={}", key.name));
+            let (reader, writer) = reflector::store();
+            let events = longboat_watch::decoded::<K>(&source.client, &selection).reflect(writer);
+            let mut task = JoinSet::new();
+            task.spawn(source.clone().follow(events, MAX_FAILURES));
+            self.open.insert(key.clone(), (reader, task));
+        }
+    }
+
+    fn state(&self) -> Vec<Arc<K>> {
+        self.open.values().flat_map(|(store, _)| store.state()).collect()
     }
 }

@@ -10,6 +10,7 @@ mod received;
 mod selection;
 
 use futures::{StreamExt, future, stream::BoxStream};
+use k8s_openapi::{Metadata, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use kube::{
     Api, Client,
     api::{ListParams, ObjectList},
@@ -43,9 +44,29 @@ pub fn events(client: &Client, selection: &Selection) -> Events {
 
 /// Watches objects and decodes each. An object that cannot be decoded is logged and skipped.
 pub fn decoded<K: DeserializeOwned + Send + 'static>(client: &Client, selection: &Selection) -> Events<K> {
+    read(client, selection, ReceivedObject::read)
+}
+
+/// Watches objects of which only the metadata is requested. Their other fields have default values.
+pub fn metadata<K>(client: &Client, selection: Selection) -> Events<K>
+where
+    K: Metadata<Ty = ObjectMeta> + Default + Send + 'static,
+{
+    read(client, &selection.metadata_only(), |object| {
+        let mut known = K::default();
+        *known.metadata_mut() = object.read_metadata()?;
+        Ok(known)
+    })
+}
+
+fn read<K: Send + 'static>(
+    client: &Client,
+    selection: &Selection,
+    decoder: fn(&ReceivedObject) -> Result<K, serde_json::Error>,
+) -> Events<K> {
     let kind = selection.kind().to_owned();
     let decode = move |event: watcher::Result<Event<ReceivedObject>>| {
-        future::ready(event.map(|event| decode(event, &kind)).transpose())
+        future::ready(event.map(|event| decode(event, &kind, decoder)).transpose())
     };
     events(client, selection).filter_map(decode).boxed()
 }
@@ -77,8 +98,12 @@ fn without_mark(event: Event<MetadataOnly>) -> Event<ReceivedObject> {
     }
 }
 
-fn decode<K: DeserializeOwned>(event: Event<ReceivedObject>, kind: &str) -> Option<Event<K>> {
-    let read = |object: ReceivedObject| match object.read() {
+fn decode<K>(
+    event: Event<ReceivedObject>,
+    kind: &str,
+    decoder: fn(&ReceivedObject) -> Result<K, serde_json::Error>,
+) -> Option<Event<K>> {
+    let read = |object: ReceivedObject| match decoder(&object) {
         Ok(read) => Some(read),
         Err(error) => {
             let (namespace, name) = (&object.metadata.namespace, &object.metadata.name);

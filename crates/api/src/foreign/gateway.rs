@@ -1,5 +1,7 @@
 //! Gateway, `gateway.networking.k8s.io/v1`.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -36,10 +38,48 @@ pub struct GatewaySpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allowed_listeners: Option<AllowedListeners>,
 
+    /// What the objects of the Gateway shall be like, if there are any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub infrastructure: Option<GatewayInfrastructure>,
+
     /// Client certificates: those that clients must have, and that of the Gateway for its back ends. Only its presence counts
     /// here.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tls: Option<Value>,
+}
+
+/// What the objects that are made for a Gateway shall be like.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct GatewayInfrastructure {
+    /// Labels of the objects.
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
+    pub labels: BTreeMap<String, String>,
+
+    /// Annotations of the objects.
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
+    pub annotations: BTreeMap<String, String>,
+
+    /// An object with further parameters, of a kind that the implementation knows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parameters_ref: Option<LocalParametersReference>,
+}
+
+/// An object with parameters, in the Gateway's namespace.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct LocalParametersReference {
+    /// API group of the object; empty for the core group.
+    #[serde(deserialize_with = "wire::null_default")]
+    pub group: String,
+
+    /// Kind of the object.
+    #[serde(deserialize_with = "wire::null_default")]
+    pub kind: String,
+
+    /// Name of the object.
+    #[serde(deserialize_with = "wire::null_default")]
+    pub name: String,
 }
 
 /// Which ListenerSets may add listeners to a Gateway.

@@ -5,7 +5,6 @@
 
 use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};
 
-use arc_swap::ArcSwap;
 use http::{HeaderValue, Response, StatusCode, header, request::Parts};
 use longboat_accept::Budget;
 use parking_lot::Mutex;
@@ -18,7 +17,7 @@ use super::{
     upload::{Upload, UploadError},
 };
 use crate::{
-    route::{RouteMatch, Tables},
+    route::{RouteMatch, SharedTables},
     scalable::{BackendName, ScalableBackend, ScaleTarget},
 };
 
@@ -50,7 +49,7 @@ pub(crate) struct Activator {
     limits: QueueLimits,
     bytes: Arc<Budget>,
     waiting: Mutex<BTreeMap<BackendName, BTreeMap<String, Load>>>,
-    tables: Arc<ArcSwap<Tables>>,
+    tables: SharedTables,
     shutdown: CancellationToken,
 }
 
@@ -105,11 +104,7 @@ impl Default for QueueLimits {
 // === impl Activator ===
 
 impl Activator {
-    pub(crate) fn new(
-        tables: Arc<ArcSwap<Tables>>,
-        limits: QueueLimits,
-        shutdown: CancellationToken,
-    ) -> Self {
+    pub(crate) fn new(tables: SharedTables, limits: QueueLimits, shutdown: CancellationToken) -> Self {
         let bytes = Budget::new(limits.bytes);
         Self { limits, bytes, waiting: Mutex::default(), tables, shutdown }
     }

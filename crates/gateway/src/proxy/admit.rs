@@ -17,10 +17,15 @@ const EXPOSED: &str = "x-request-id, x-inference-pod, retry-after";
 pub(crate) fn admit(
     head: &Parts,
     table: &Table,
-    guard: &Guard,
+    guard: Option<&Guard>,
     cors: Option<&Cors>,
 ) -> Result<Sender, Box<Response<ProxyBody>>> {
-    let checked = guard.check(head.version, &head.uri, &head.headers, |host| table.names_host(host));
+    let checked = match guard {
+        Some(guard) => guard.check(head.version, &head.uri, &head.headers, |host| table.names_host(host)),
+        None => longboat_accept::host(head.version, &head.uri, &head.headers)
+            .map(|_| Sender::Own)
+            .map_err(Refusal::from),
+    };
     let refusal = match checked {
         Ok(sender) => return Ok(sender),
         Err(Refusal::Origin(origin)) if cors.is_some_and(|cors| cors.allows(&origin)) => {

@@ -14,6 +14,8 @@ use hyper::body::Incoming;
 use parking_lot::Mutex;
 use tokio::time::{Instant, Sleep};
 
+use crate::metrics::Running;
+
 /// Any error that ends a body early.
 pub(crate) type BodyError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -23,6 +25,8 @@ pub(crate) struct ProxyBody {
     deadline: Option<Pin<Box<Sleep>>>,
     /// The longest time between two frames, and the end of the present one.
     idle: Option<(Duration, Pin<Box<Sleep>>)>,
+    /// The request counts as running until the body of its response is dropped.
+    _running: Option<Running>,
 }
 
 enum Source {
@@ -91,11 +95,16 @@ impl ProxyBody {
     pub(crate) fn idle(self, limit: Duration) -> Self {
         Self { idle: Some((limit, Box::pin(tokio::time::sleep(limit)))), ..self }
     }
+
+    /// Returns the same body, with which a running request ends.
+    pub(crate) fn counted(self, running: Running) -> Self {
+        Self { _running: Some(running), ..self }
+    }
 }
 
 impl From<Source> for ProxyBody {
     fn from(source: Source) -> Self {
-        Self { source, deadline: None, idle: None }
+        Self { source, deadline: None, idle: None, _running: None }
     }
 }
 

@@ -18,7 +18,6 @@ mod upstream;
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
-use arc_swap::ArcSwap;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header, request::Parts};
 use hyper::body::Incoming;
 use longboat_accept::{Budget, Guard, ProtocolSwitch};
@@ -36,9 +35,10 @@ pub(crate) use self::{
     body::ProxyBody,
 };
 use crate::{
+    metrics::{Metrics, OPENMETRICS},
     picking::LocalPickers,
-    route::{Backend, Filters, RouteMatch, Tables},
-    series,
+    route::{Backend, Filters, RouteMatch, SharedTables, Tables},
+    series::Series,
 };
 
 /// The most bytes of buffered request bodies: eight of the largest.
@@ -53,8 +53,9 @@ const PICKER_DELAY: Duration = Duration::from_secs(5);
 
 /// Answers requests with the current routing tables.
 pub(crate) struct Proxy {
-    tables: Arc<ArcSwap<Tables>>,
-    guard: Guard,
+    tables: SharedTables,
+    /// Which hosts and pages may use the gateway. `None` on a network, where routes and back ends decide about them.
+    guard: Option<Guard>,
     upstream: Arc<Upstream>,
     pickers: Pickers,
     mirrors: Mirrors,
@@ -64,7 +65,8 @@ pub(crate) struct Proxy {
     /// What API keys have used.
     pub(crate) accounts: Arc<Accounts>,
     /// The socket of local mode's own Gateway, which also answers requests that no route matches.
-    front: SocketAddr,
+    front: Option<SocketAddr>,
+    pub(crate) metrics: Metrics,
     /// Ends upgraded connections.
     shutdown: CancellationToken,
 }
@@ -96,9 +98,9 @@ struct RoutedRequest<'a> {
 
 impl Proxy {
     pub(crate) fn new(
-        tables: Arc<ArcSwap<Tables>>,
-        guard: Guard,
-        front: SocketAddr,
+        tables: SharedTables,
+        guard: Option<Guard>,
+        front: Option<SocketAddr>,
         shutdown: CancellationToken,
     ) -> Self {
         let upstream = Arc::new(Upstream::new());
@@ -112,6 +114,7 @@ impl Proxy {
             pickers: Pickers::new(),
             bodies: Budget::new(BODIES),
             front,
+            metrics: Metrics::new(),
             shutdown,
         }
     }
@@ -121,15 +124,31 @@ impl Proxy {
         self.pickers.local.clone()
     }
 
+    /// The page of metrics.
+    pub(crate) fn metrics_page(&self) -> String {
+        self.metrics.page(Series {
+            queue: self.activator.samples(),
+            keys: self.accounts.report(self.tables.load().keys()),
+            unauthorized: self.accounts.unauthorized(),
+        })
+    }
+
     /// Handles a request. Never fails: an error becomes a response. Dropping the future, or the body of the response,
     /// cancels the upstream request.
     pub(crate) async fn handle(&self, request: Request<Incoming>, arrival: &Arrival) -> Response<ProxyBody> {
+        let (received, running) = (Instant::now(), self.metrics.request());
+        let response = self.respond(request, arrival).await;
+        self.metrics.response(response.status(), received);
+        response.map(|body| body.counted(running))
+    }
+
+    async fn respond(&self, request: Request<Incoming>, arrival: &Arrival) -> Response<ProxyBody> {
         let (head, body) = request.into_parts();
         let tables = self.tables.load_full();
         let table = tables.on(arrival.local);
         let found = table.find(&head);
         let cors = found.as_ref().and_then(|found| found.rule.filters.cors.as_ref());
-        let sender = match admit::admit(&head, table, &self.guard, cors) {
+        let sender = match admit::admit(&head, table, self.guard.as_ref(), cors) {
             Ok(sender) => sender,
             Err(refusal) => return *refusal,
         };
@@ -149,6 +168,8 @@ impl Proxy {
         };
         match &cors {
             Some(cors) => cors.share(&asked, response.headers_mut()),
+            // On a network, the CORS headers of the back end are left as they are.
+            None if self.guard.is_none() => {}
             None => admit::share(asked.get(header::ORIGIN).cloned(), sender, response.headers_mut()),
         }
         response
@@ -166,9 +187,11 @@ impl Proxy {
         let mut socket = arrival.local;
         let found = match found {
             Some(found) => found,
-            None if arrival.local != self.front => return unmatched(&head),
+            None if Some(arrival.local) != self.front => return unmatched(&head),
             None if head.method == Method::GET && head.uri.path() == "/metrics" => {
-                return self.metrics(tables);
+                let mut response = Response::new(ProxyBody::full(self.metrics_page().into()));
+                response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(OPENMETRICS));
+                return response;
             }
             None => match root::root(tables, arrival.local, &mut head, &mut upload).await {
                 Some(Root::Answer(response)) => return response,
@@ -231,15 +254,6 @@ impl Proxy {
             Some(deadline) => response.map(|body| body.until(deadline)),
             None => response.map(|body| body.idle(BACK_END_IDLE_TIMEOUT)),
         }
-    }
-
-    fn metrics(&self, tables: &Tables) -> Response<ProxyBody> {
-        let keys = self.accounts.report(tables.keys());
-        let page = series::page(&self.activator.samples(), &keys, self.accounts.unauthorized());
-        let mut response = Response::new(ProxyBody::full(page.into()));
-        let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
-        response.headers_mut().insert(header::CONTENT_TYPE, kind);
-        response
     }
 
     async fn route(

@@ -45,6 +45,9 @@ use crate::{
     scalable::{ScalableBackend, ScalableWorkloads},
 };
 
+/// The current routing tables, which are replaced as a whole.
+pub(crate) type SharedTables = Arc<ArcSwap<Tables>>;
+
 /// The routing tables of all sockets.
 #[derive(Debug, Default)]
 pub(crate) struct Tables {

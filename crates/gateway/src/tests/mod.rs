@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// Reads objects of the kinds that the gateway watches. Objects without a namespace are in `ns`.
-fn observed(objects: impl IntoIterator<Item = Value>) -> RoutingInputs {
+pub(crate) fn observed(objects: impl IntoIterator<Item = Value>) -> RoutingInputs {
     fn add<T: serde::de::DeserializeOwned>(list: &mut Vec<Arc<T>>, object: Value) {
         list.push(Arc::new(serde_json::from_value(object).unwrap()));
     }
@@ -63,13 +63,13 @@ fn statuses(observed: &RoutingInputs, ports: &Ports) -> Updates {
 }
 
 /// Returns the conditions as `type=status reason`.
-fn summary(conditions: &[Condition]) -> Vec<String> {
+pub(crate) fn summary(conditions: &[Condition]) -> Vec<String> {
     let line =
         |condition: &Condition| format!("{}={} {}", condition.type_, condition.status, condition.reason);
     conditions.iter().map(line).collect()
 }
 
-fn secret(name: &str, host: &str) -> (Value, String) {
+pub(crate) fn secret(name: &str, host: &str) -> (Value, String) {
     let request = longboat_tls::LeafRequest {
         common_name: host.into(),
         dns_names: vec![host.into()],

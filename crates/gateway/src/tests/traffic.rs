@@ -3,6 +3,7 @@
 use std::{
     convert::Infallible,
     sync::atomic::{AtomicUsize, Ordering},
+    time::Duration,
 };
 
 use arc_swap::ArcSwap;
@@ -66,7 +67,7 @@ impl Bench {
         let shutdown = CancellationToken::new();
         let front = "127.0.0.1:1".parse().unwrap();
         let guard = Guard { hosts: vec!["*".into()], ..Guard::default() };
-        let mut proxy = Proxy::new(tables.clone(), guard, front, shutdown.clone());
+        let mut proxy = Proxy::new(tables.clone(), Some(guard), Some(front), shutdown.clone());
         proxy.activator = Arc::new(Activator::new(tables.clone(), limits, shutdown.clone()));
         let (activator, accounts) = (proxy.activator.clone(), proxy.accounts.clone());
         let proxy = Arc::new(proxy);
@@ -74,7 +75,13 @@ impl Bench {
         let choose = move |name: Option<&str>| current.load().certificate(socket, name);
         let config =
             longboat_tls::server_config_by_name(&ServerOptions::with_alpn(&[b"h2"]), choose).unwrap();
-        tokio::spawn(server::run(listener, tls.then_some(config), proxy, shutdown.clone()));
+        tokio::spawn(server::run(
+            listener,
+            tls.then_some(config),
+            proxy,
+            Duration::from_secs(2),
+            shutdown.clone(),
+        ));
         Self { socket, tables, activator, accounts, shutdown }
     }
 }

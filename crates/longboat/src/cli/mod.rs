@@ -90,6 +90,8 @@ pub(crate) enum Command {
     Controller(Box<longboat_controller::ProcessArgs>),
     /// Role: the endpoint picker of an InferencePool
     Epp(Box<longboat_epp::Args>),
+    /// Role: a pod of a Gateway, which proxies the requests of its HTTPRoutes
+    Gateway(longboat_gateway::Args),
     /// Role: the proxy in a decode pod, which lets a prefill pod compute the prompt
     Sidecar(Box<longboat_sidecar::Args>),
     /// Role: the storage initializer, which downloads a model into a folder
@@ -175,8 +177,8 @@ pub(crate) struct EngineArgs {
 }
 
 /// Programs that pods and nodes start. They are hidden from users of `kubectl longboat`.
-const ROLES: [&str; 9] =
-    ["controller", "epp", "sidecar", "fetch", "apiserver", "sim", "engine", "vllm", "reaper"];
+const ROLES: [&str; 10] =
+    ["controller", "epp", "gateway", "sidecar", "fetch", "apiserver", "sim", "engine", "vllm", "reaper"];
 
 /// Returns the command line of an executable with this name.
 pub(crate) fn command(called: ProgramName) -> clap::Command {

@@ -23,7 +23,7 @@ mod upgrade;
 mod validate;
 mod why;
 
-use std::{future::Future, process::ExitCode};
+use std::{future::Future, path::Path, process::ExitCode};
 
 use anyhow::Context;
 use longboat_telemetry::{
@@ -105,6 +105,7 @@ pub(crate) fn run(command: Command) -> ExitCode {
         Command::Epp(args) => serve_on(longboat_epp::runtime().map_err(Into::into), |shutdown| async {
             Ok(longboat_epp::run(*args, shutdown).await?)
         }),
+        Command::Gateway(args) => serve(|shutdown| gateway(args, shutdown)),
         Command::Sidecar(args) => {
             let runtime = longboat_sidecar::runtime(&args).map_err(Into::into);
             serve_on(runtime, |shutdown| role::sidecar(*args, shutdown))
@@ -165,22 +166,32 @@ async fn controller(
     // unused. The process starts no others, which would inherit the setting. If the call fails, the process only needs more
     // memory.
     let _ = nix::sys::prctl::set_thp_disable(true);
-    let config = match &args.kubeconfig {
+    let config = cluster_config(args.kubeconfig.as_deref()).await?;
+    let host = config.cluster_url.authority().map(ToString::to_string).unwrap_or_default();
+    let client = kube::Client::try_from(config)?;
+    Ok(longboat_controller::Process::bind(args).await?.with_host(&host).run(client, shutdown).await?)
+}
+
+async fn gateway(args: longboat_gateway::Args, shutdown: CancellationToken) -> anyhow::Result<()> {
+    let client = kube::Client::try_from(cluster_config(args.kubeconfig.as_deref()).await?)?;
+    Ok(longboat_gateway::serve(args, client, shutdown).await?)
+}
+
+/// Returns how a role reaches the API server.
+async fn cluster_config(kubeconfig: Option<&Path>) -> anyhow::Result<kube::Config> {
+    match kubeconfig {
         Some(path) => {
             let read = || async {
                 let kubeconfig = kube::config::Kubeconfig::read_from(path)?;
                 kube::Config::from_custom_kubeconfig(kubeconfig, &kube::config::KubeConfigOptions::default())
                     .await
             };
-            read().await.with_context(|| format!("cannot use kubeconfig `{}`", path.display()))?
+            read().await.with_context(|| format!("cannot use kubeconfig `{}`", path.display()))
         }
         None => kube::Config::infer()
             .await
-            .context("no cluster is configured: set --kubeconfig or KUBECONFIG, or run in a cluster")?,
-    };
-    let host = config.cluster_url.authority().map(ToString::to_string).unwrap_or_default();
-    let client = kube::Client::try_from(config)?;
-    Ok(longboat_controller::Process::bind(args).await?.with_host(&host).run(client, shutdown).await?)
+            .context("no cluster is configured: set --kubeconfig or KUBECONFIG, or run in a cluster"),
+    }
 }
 
 /// The stack size of threads. Reading a pod template nests deeply, and debug builds have large frames. Untouched pages cost

@@ -274,12 +274,12 @@ async fn observed(
     let resolved = Resolved::new(&observed, &ports, &mut RouteParser::default());
     let tables = Arc::new(ArcSwap::from_pointee(Tables::new(&observed, &ports, &resolved)));
     let shutdown = CancellationToken::new();
-    let proxy = Arc::new(Proxy::new(tables, guard, front, shutdown.clone()));
+    let proxy = Arc::new(Proxy::new(tables, Some(guard), Some(front), shutdown.clone()));
     let local = proxy.local_pickers();
     let further = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let further_url = format!("http://{}", further.local_addr().unwrap());
     for listener in [listener, further] {
-        tokio::spawn(server::run(listener, None, proxy.clone(), shutdown.clone()));
+        tokio::spawn(server::run(listener, None, proxy.clone(), Duration::from_secs(2), shutdown.clone()));
     }
     let client = reqwest::Client::builder().no_proxy().build().unwrap();
     Bench { url: format!("http://127.0.0.1:{port}"), further_url, port, local, client, shutdown }

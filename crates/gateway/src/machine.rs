@@ -1,0 +1,176 @@
+//! The gateway of local mode: serves all Gateways on loopback addresses of this machine, and writes their statuses.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::Ipv4Addr,
+    ops::RangeInclusive,
+    sync::Arc,
+    time::Duration,
+};
+
+use kube::Client;
+use longboat_accept::Guard;
+use tokio::{net::TcpListener, task::JoinSet};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    Picking, Routes, ScaleTarget, picking,
+    ports::{Binding, Listeners},
+    proxy::{Accounts, Activator, KeyReport, Proxy, QueueSample},
+    report::report,
+    resolved::Resolved,
+    route::{RouteParser, SharedTables, Tables},
+    server,
+    watch::{Scope, Watcher},
+};
+
+/// The wait after a failed status write. The next change usually comes first.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// How long running requests may continue after the shutdown: a person waits for it.
+const DRAIN: Duration = Duration::from_secs(2);
+
+/// A running gateway.
+#[derive(Debug)]
+pub struct Gateway {
+    routes: Routes,
+    queue: Queue,
+    keys: Keys,
+    tasks: JoinSet<()>,
+    shutdown: CancellationToken,
+}
+
+/// The requests that wait in a gateway until a scaler starts an endpoint.
+#[derive(Clone)]
+pub struct Queue(Arc<Activator>);
+
+/// The API keys of a gateway, and what they have used.
+#[derive(Clone)]
+pub struct Keys {
+    tables: SharedTables,
+    accounts: Arc<Accounts>,
+}
+
+/// Serves all Gateways of this controller's classes. A Gateway listens on the addresses that its spec names, or on one of
+/// `addresses` that it alone has, on the ports of its listeners. `listener` is always served, also without a Gateway: it alone
+/// answers requests that no route matches.
+pub fn start(
+    client: Client,
+    listener: TcpListener,
+    addresses: RangeInclusive<Ipv4Addr>,
+    guard: Guard,
+    picking: Picking,
+) -> std::io::Result<Gateway> {
+    let first = listener.local_addr()?;
+    let shutdown = CancellationToken::new();
+    let tables = SharedTables::default();
+    let proxy = Arc::new(Proxy::new(tables.clone(), Some(guard), Some(first), shutdown.clone()));
+    let queue = Queue(proxy.activator.clone());
+    let keys = Keys { tables: tables.clone(), accounts: proxy.accounts.clone() };
+    let binding = Binding::Machine { first, range: addresses };
+    let listeners = Listeners::new(binding, proxy.clone(), tables.clone(), DRAIN, shutdown.clone());
+    let mut tasks = JoinSet::new();
+    tasks.spawn(picking::run(client.clone(), picking, proxy.local_pickers(), shutdown.clone()));
+    tasks.spawn(run(client, listeners, proxy.clone(), tables.clone(), shutdown.clone()));
+    tasks.spawn(server::run(listener, None, proxy, DRAIN, shutdown.clone()));
+    Ok(Gateway { routes: Routes(tables), queue, keys, tasks, shutdown })
+}
+
+/// Updates the ports, the tables and the statuses until `shutdown`.
+async fn run(
+    client: Client,
+    mut listeners: Listeners,
+    proxy: Arc<Proxy>,
+    tables: SharedTables,
+    shutdown: CancellationToken,
+) {
+    let mut watcher = Watcher::start(&client, &Scope::Machine);
+    let mut parser = RouteParser::default();
+    let mut refused_keys = BTreeMap::new();
+    let follow = async {
+        while let Some(observed) = watcher.next(|_| BTreeSet::new()).await {
+            listeners.follow(&observed).await;
+            let ports = listeners.ports();
+            let resolved = Resolved::new(&observed, ports, &mut parser);
+            let next = Tables::new(&observed, ports, &resolved);
+            for (secret, reason) in &next.keys().refused {
+                if refused_keys.get(secret) != Some(reason) {
+                    tracing::warn!(%secret, reason, "A Secret with an API key cannot be used; its keys are refused.");
+                }
+            }
+            refused_keys.clone_from(&next.keys().refused);
+            next.replace(&tables);
+            proxy.metrics.table();
+            if let Err(error) = report(&client, &observed, &resolved).await {
+                tracing::warn!(%error, "Cannot write the status of a Gateway; will retry.");
+                tokio::time::sleep(RETRY).await;
+                watcher.source().wake();
+            }
+        }
+    };
+    tokio::select! {
+        () = follow => {}
+        () = shutdown.cancelled() => {}
+    }
+    listeners.ended().await;
+}
+
+// === impl Queue ===
+
+impl Queue {
+    /// Returns the series of all back ends for which requests may wait.
+    pub fn samples(&self) -> Vec<QueueSample> {
+        self.0.samples()
+    }
+
+    /// Returns the series of the back ends whose pods come from this workload.
+    pub fn samples_for(&self, target: &ScaleTarget) -> Vec<QueueSample> {
+        self.0.samples_for(target)
+    }
+}
+
+impl std::fmt::Debug for Queue {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.samples()).finish()
+    }
+}
+
+// === impl Keys ===
+
+impl Keys {
+    /// Returns all keys, sorted by name, and the Secrets that cannot be used.
+    pub fn report(&self) -> Vec<KeyReport> {
+        self.accounts.report(self.tables.load().keys())
+    }
+}
+
+impl std::fmt::Debug for Keys {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.report()).finish()
+    }
+}
+
+// === impl Gateway ===
+
+impl Gateway {
+    /// Returns the routes that the gateway serves, now and later.
+    pub fn routes(&self) -> Routes {
+        self.routes.clone()
+    }
+
+    /// Returns the requests that wait for an endpoint, now and later.
+    pub fn queue(&self) -> Queue {
+        self.queue.clone()
+    }
+
+    /// Returns the API keys, now and later.
+    pub fn keys(&self) -> Keys {
+        self.keys.clone()
+    }
+
+    /// Stops accepting connections, lets running requests finish for a short time, and ends.
+    pub async fn shutdown(mut self) {
+        self.shutdown.cancel();
+        while self.tasks.join_next().await.is_some() {}
+    }
+}

@@ -1,0 +1,77 @@
+//! Gateways on a cluster: writes the objects that serve each Gateway, and the statuses. Runs in the controller that leads.
+
+mod children;
+mod live;
+mod parameters;
+mod place;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use kube::Client;
+use longboat_key::Key;
+
+use self::{children::Children, live::Live};
+use crate::{
+    RoutingInputs,
+    listeners::is_ours,
+    references,
+    report::report,
+    resolved::Resolved,
+    route::RouteParser,
+    watch::{Scope, Watcher},
+};
+
+/// The wait after a failed write. The next change usually comes first.
+const RETRY: Duration = Duration::from_secs(5);
+
+/// What the pods of Gateways run.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PodTemplate {
+    /// The image of this build.
+    pub image: String,
+}
+
+/// Serves all Gateways of this controller's classes with Deployments. Does not end by itself.
+pub async fn manage(client: Client, template: PodTemplate) {
+    let mut watcher = Watcher::start(&client, &Scope::Manager);
+    let live = Live::watch(watcher.source());
+    let mut parser = RouteParser::default();
+    // By Gateway: why its objects could not be written.
+    let mut failures = BTreeMap::new();
+    let parameters = |observed: &RoutingInputs| -> BTreeSet<Key> {
+        let ours = observed.gateways.iter().filter(|gateway| is_ours(observed, gateway));
+        ours.filter_map(|gateway| references::parameters(gateway)).collect()
+    };
+    while let Some(observed) = watcher.next(parameters).await {
+        let ports = place::ports(&observed, &live.deployments(), &failures);
+        let resolved = Resolved::new(&observed, &ports, &mut parser);
+        let mut retry = false;
+        match Children::new(&observed, &resolved, &template) {
+            Ok(children) => {
+                let failed = live.apply(&client, children).await;
+                retry = !failed.is_empty();
+                if failed != failures {
+                    for (gateway, failure) in &failed {
+                        tracing::warn!(%gateway, %failure, "Cannot write the objects of a Gateway; will retry.");
+                    }
+                    failures = failed;
+                    watcher.source().wake();
+                }
+            }
+            Err(error) => tracing::error!(%error, "Cannot plan the objects of Gateways."),
+        }
+        if let Err(error) = report(&client, &observed, &resolved).await {
+            tracing::warn!(%error, "Cannot write the status of a Gateway; will retry.");
+            retry = true;
+        }
+        if retry {
+            watcher.source().wake_after(RETRY);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,83 @@
+//! Where the Gateways of a cluster are reached: the addresses of their Services. Pure functions.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use k8s_openapi::api::{apps::v1::Deployment, core::v1::Service};
+use longboat_api::foreign::gateway::{Gateway, GatewayAddress};
+use longboat_key::Key;
+
+use super::{children::name, parameters::Parameters};
+use crate::{
+    MONITORING_PORT, RoutingInputs,
+    listeners::{Problem, asked_addresses, is_ours},
+    observed::is_of,
+    ports::{Place, Ports, ip_address},
+};
+
+/// Returns the places of all Gateways of this controller. `failures` has those whose objects could not be written.
+pub(super) fn ports(
+    observed: &RoutingInputs,
+    deployments: &[Arc<Deployment>],
+    failures: &BTreeMap<Key, String>,
+) -> Ports {
+    let ours = observed.gateways.iter().filter(|gateway| is_ours(observed, gateway));
+    let places = ours.map(|gateway| {
+        let key = Key::of(gateway.as_ref());
+        let place = place(observed, deployments, failures.get(&key), gateway);
+        (key, place)
+    });
+    Ports::elsewhere(places.collect(), &[MONITORING_PORT])
+}
+
+fn place(
+    observed: &RoutingInputs,
+    deployments: &[Arc<Deployment>],
+    failure: Option<&String>,
+    gateway: &Gateway,
+) -> Place {
+    let asked = match Parameters::of(observed, gateway).and_then(|_| asked_addresses(gateway)) {
+        Ok(asked) => asked,
+        Err(problem) => return Place { refused: Some(problem), ..Place::default() },
+    };
+    let key = name(gateway);
+    let service = observed.services.iter().find(|service| is_of(&service.metadata, &key));
+    let deployment = deployments.iter().find(|deployment| is_of(&deployment.metadata, &key));
+    let addresses = service.map(|service| addresses(service)).unwrap_or_default();
+    let available = deployment
+        .and_then(|deployment| deployment.status.as_ref()?.available_replicas)
+        .is_some_and(|available| available > 0);
+    let problem = |reason, message| Some(Problem { reason, message });
+    let missing = asked.iter().find(|asked| {
+        !addresses.iter().any(|address| address.value.parse().is_ok_and(|ip: std::net::IpAddr| ip == **asked))
+    });
+    let unserved = if let Some(failure) = failure {
+        problem("NoResources", failure.clone())
+    } else if addresses.is_empty() {
+        problem("AddressNotAssigned", format!("Service {key} has no address yet"))
+    } else if let Some(missing) = missing {
+        problem("AddressNotUsable", format!("Service {key} has not got the address {missing}"))
+    } else if !available {
+        problem("NoResources", format!("Deployment {key} has no available pod"))
+    } else {
+        None
+    };
+    Place { addresses, unserved, ..Place::default() }
+}
+
+/// The addresses on which a Service is reached: those of its load balancer, or in the cluster.
+fn addresses(service: &Service) -> Vec<GatewayAddress> {
+    let Some(spec) = &service.spec else { return Vec::new() };
+    if spec.type_.as_deref() == Some("LoadBalancer") {
+        let balancer = service.status.as_ref().and_then(|status| status.load_balancer.as_ref());
+        let ingress = balancer.into_iter().flat_map(|balancer| balancer.ingress.iter().flatten());
+        let address = |entry: &k8s_openapi::api::core::v1::LoadBalancerIngress| {
+            entry.ip.as_ref().map(ip_address).or_else(|| {
+                let value = entry.hostname.clone()?;
+                Some(GatewayAddress { type_: Some("Hostname".into()), value })
+            })
+        };
+        return ingress.filter_map(address).collect();
+    }
+    let all = spec.cluster_ips.clone().unwrap_or_else(|| spec.cluster_ip.iter().cloned().collect());
+    all.iter().filter(|ip| !ip.is_empty() && *ip != "None").map(ip_address).collect()
+}

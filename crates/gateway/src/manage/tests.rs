@@ -1,0 +1,156 @@
+//! What Gateways of a cluster get, and where they are.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use k8s_openapi::api::apps::v1::Deployment;
+use serde_json::{Value, json};
+
+use super::{PodTemplate, children::Children, place};
+use crate::{
+    RoutingInputs,
+    resolved::Resolved,
+    route::RouteParser,
+    status::{self, Updates},
+    tests::{observed, secret, summary},
+};
+
+fn gateway(spec: Value) -> Value {
+    let mut gateway = json!({
+        "kind": "Gateway", "metadata": {"name": "models", "uid": "1-2"},
+        "spec": {"listeners": [
+            {"name": "http", "port": 80, "protocol": "HTTP"},
+            {"name": "https", "port": 443, "protocol": "HTTPS",
+                "tls": {"certificateRefs": [{"name": "own"}, {"name": "theirs", "namespace": "other"}]}},
+        ]},
+    });
+    for (field, value) in spec.as_object().unwrap() {
+        gateway["spec"][field] = value.clone();
+    }
+    gateway
+}
+
+fn grant() -> Value {
+    json!({"kind": "ReferenceGrant", "metadata": {"name": "grant", "namespace": "other"}, "spec": {
+        "from": [{"group": "gateway.networking.k8s.io", "kind": "Gateway", "namespace": "ns"}],
+        "to": [{"group": "", "kind": "Secret"}],
+    }})
+}
+
+fn resolved(observed: &RoutingInputs, deployments: &[Arc<Deployment>]) -> Resolved {
+    let ports = place::ports(observed, deployments, &BTreeMap::new());
+    Resolved::new(observed, &ports, &mut RouteParser::default())
+}
+
+fn planned(objects: Vec<Value>) -> Children {
+    let observed = observed(objects);
+    let template = PodTemplate { image: "r/l:1".into() };
+    Children::new(&observed, &resolved(&observed, &[]), &template).unwrap()
+}
+
+fn json_of<K: serde::Serialize>(objects: &[(longboat_key::Key, K)]) -> Vec<Value> {
+    objects.iter().map(|(_, object)| serde_json::to_value(object).unwrap()).collect()
+}
+
+#[test]
+fn the_rights_of_a_gateway_name_what_it_refers_to() {
+    let mut theirs = secret("theirs", "a.example").0;
+    theirs["metadata"]["namespace"] = "other".into();
+    let rules = |objects| {
+        let roles = json_of(&planned(objects).roles);
+        let lines = roles.iter().flat_map(|role| {
+            role["rules"].as_array().unwrap().iter().map(move |rule| {
+                format!("{} {} {}", role["metadata"]["namespace"], rule["resources"], rule["resourceNames"])
+            })
+        });
+        lines.map(|line| line.replace('"', "")).collect::<Vec<_>>()
+    };
+    let objects = vec![gateway(json!({})), secret("own", "a.example").0, theirs];
+    assert_eq!(rules(objects.clone()), ["ns [gateways] [models]", "ns [secrets] [own]"]);
+    // A grant of the other namespace is needed for the right, too.
+    assert_eq!(
+        rules([objects, vec![grant()]].concat()),
+        ["ns [gateways] [models]", "ns [secrets] [own]", "other [secrets] [theirs]"]
+    );
+}
+
+#[test]
+fn the_infrastructure_and_the_parameters_of_a_gateway_shape_its_objects() {
+    let infrastructure = json!({"infrastructure": {
+        "labels": {"team": "a", "longboat.dev/gateway": "mine"}, "annotations": {"balancer": "internal"},
+        "parametersRef": {"group": "", "kind": "ConfigMap", "name": "parameters"},
+    }});
+    let parameters = json!({"kind": "ConfigMap", "metadata": {"name": "parameters"},
+        "data": {"serviceType": "ClusterIP", "replicas": "3", "drainTimeout": "1m"}});
+    let children = planned(vec![gateway(infrastructure), parameters]);
+    let service = &json_of(&children.services)[0];
+    let metadata = &service["metadata"];
+    assert_eq!(metadata["name"], "models-longboat");
+    assert_eq!(metadata["annotations"], json!({"balancer": "internal"}));
+    // The labels that selectors need are not for the user to choose.
+    assert_eq!(
+        (&metadata["labels"]["team"], &metadata["labels"]["longboat.dev/gateway"]),
+        (&"a".into(), &"models-longboat".into())
+    );
+    assert_eq!(metadata["ownerReferences"][0]["uid"], "1-2");
+    assert_eq!(service["spec"]["type"], "ClusterIP");
+    let ports: Vec<_> =
+        service["spec"]["ports"].as_array().unwrap().iter().map(|port| &port["port"]).collect();
+    assert_eq!(ports, [80, 443]);
+    let deployment = &json_of(&children.deployments)[0]["spec"];
+    assert_eq!(deployment["replicas"], 3);
+    let pod = &deployment["template"]["spec"];
+    assert_eq!(pod["terminationGracePeriodSeconds"], 5 + 60 + 10);
+    assert_eq!(pod["securityContext"]["sysctls"][0]["name"], "net.ipv4.ip_unprivileged_port_start");
+    assert_eq!(pod["containers"][0]["image"], "r/l:1");
+}
+
+#[test]
+fn a_gateway_without_usable_listeners_or_parameters_gets_nothing() {
+    let parameters =
+        json!({"infrastructure": {"parametersRef": {"group": "", "kind": "ConfigMap", "name": "none"}}});
+    for spec in [
+        parameters,
+        json!({"listeners": [{"name": "own", "port": 15020, "protocol": "HTTP"}]}),
+        json!({"listeners": [{"name": "udp", "port": 80, "protocol": "UDP"}]}),
+    ] {
+        let children = planned(vec![gateway(spec)]);
+        assert!(children.deployments.is_empty() && children.cluster_role_bindings.is_empty());
+    }
+}
+
+#[test]
+fn a_gateway_is_programmed_when_its_service_has_an_address_and_a_pod_is_available() {
+    let deployment = |available: i32| {
+        let object = json!({
+            "metadata": {"name": "models-longboat", "namespace": "ns"},
+            "status": {"availableReplicas": available},
+        });
+        Arc::new(serde_json::from_value::<Deployment>(object).unwrap())
+    };
+    let service = |ingress: Value| {
+        json!({"kind": "Service", "metadata": {"name": "models-longboat"}, "spec": {"type": "LoadBalancer"},
+            "status": {"loadBalancer": {"ingress": ingress}}})
+    };
+    let status = |asked: Value, ingress: Value, available: i32| {
+        let observed = observed(vec![gateway(json!({"addresses": asked})), service(ingress)]);
+        let resolved = resolved(&observed, &[deployment(available)]);
+        let now =
+            k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(k8s_openapi::jiff::Timestamp::UNIX_EPOCH);
+        let Updates { gateways, .. } = status::updates(&observed, &resolved, &now);
+        let status = gateways[0].status.clone().unwrap();
+        (summary(&status.conditions)[1].clone(), serde_json::to_value(status.addresses).unwrap())
+    };
+    let ip = json!([{"ip": "192.0.2.7"}]);
+    assert_eq!(status(json!([]), json!([]), 1).0, "Programmed=False AddressNotAssigned");
+    assert_eq!(status(json!([]), ip.clone(), 0).0, "Programmed=False NoResources");
+    assert_eq!(
+        status(json!([]), ip.clone(), 1),
+        ("Programmed=True Programmed".into(), json!([{"type": "IPAddress", "value": "192.0.2.7"}]))
+    );
+    assert_eq!(
+        status(json!([]), json!([{"hostname": "lb.example"}]), 1).1,
+        json!([{"type": "Hostname", "value": "lb.example"}])
+    );
+    assert_eq!(status(json!([{"value": "192.0.2.8"}]), ip.clone(), 1).0, "Programmed=False AddressNotUsable");
+    assert_eq!(status(json!([{"value": "192.0.2.7"}]), ip, 1).0, "Programmed=True Programmed");
+}

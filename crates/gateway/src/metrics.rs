@@ -1,0 +1,164 @@
+//! What the gateway counts, and the page that Prometheus reads.
+
+use std::sync::atomic::AtomicU64;
+
+use http::StatusCode;
+use prometheus_client::{
+    encoding::{EncodeLabelSet, text::encode},
+    metrics::{
+        counter::Counter,
+        family::Family,
+        gauge::Gauge,
+        histogram::{Histogram, exponential_buckets},
+    },
+    registry::Registry,
+};
+use tokio::time::Instant;
+
+use crate::series::Series;
+
+/// The media type of the page.
+pub(crate) const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// The metrics of a process. Clones share the same values.
+#[derive(Debug, Clone)]
+pub(crate) struct Metrics {
+    requests: Family<Code, Counter>,
+    seconds: Histogram,
+    running: Gauge,
+    connections: Gauge,
+    tables: Counter,
+    /// When the current table was computed, in seconds since 1970.
+    updated: Gauge<f64, AtomicU64>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Code {
+    code: u16,
+}
+
+/// Something that is counted as long as it exists.
+#[derive(Debug)]
+pub(crate) struct Running(Gauge);
+
+// === impl Metrics ===
+
+impl Metrics {
+    pub(crate) fn new() -> Self {
+        Self {
+            requests: Family::default(),
+            seconds: Histogram::new(exponential_buckets(0.001, 4.0, 9)),
+            running: Gauge::default(),
+            connections: Gauge::default(),
+            tables: Counter::default(),
+            updated: Gauge::default(),
+        }
+    }
+
+    /// Counts a connection until the result is dropped.
+    pub(crate) fn connection(&self) -> Running {
+        Running::new(&self.connections)
+    }
+
+    /// Counts a request until the result is dropped.
+    pub(crate) fn request(&self) -> Running {
+        Running::new(&self.running)
+    }
+
+    /// Counts the head of a response.
+    pub(crate) fn response(&self, status: StatusCode, received: Instant) {
+        self.requests.get_or_create(&Code { code: status.as_u16() }).inc();
+        self.seconds.observe(received.elapsed().as_secs_f64());
+    }
+
+    /// Counts a new table.
+    pub(crate) fn table(&self) {
+        self.tables.inc();
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        self.updated.set(now.unwrap_or_default().as_secs_f64());
+    }
+
+    /// The page, with series whose values are kept elsewhere.
+    pub(crate) fn page(&self, series: Series) -> String {
+        let mut all = Registry::default();
+        // Names of other projects are among these, so they have no prefix.
+        all.register_collector(Box::new(series));
+        let registry = all.sub_registry_with_prefix("longboat_gateway");
+        let Self { requests, seconds, running, connections, tables, updated } = self.clone();
+        registry.register("requests", "Answered requests by status code", requests);
+        registry.register("response_seconds", "Time until the head of a response was sent", seconds);
+        registry.register("requests_running", "Requests whose response was not sent whole", running);
+        registry.register("connections", "Open connections of clients", connections);
+        registry.register("tables", "Routing tables computed since the start", tables);
+        registry.register("table_timestamp_seconds", "When the routing table was computed", updated);
+        let mut page = String::new();
+        // Writing into a string does not fail.
+        let _ = encode(&mut page, &all);
+        page
+    }
+}
+
+// === impl Running ===
+
+impl Running {
+    fn new(gauge: &Gauge) -> Self {
+        gauge.inc();
+        Self(gauge.clone())
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        keys::{KeyLimits, KeyUsage},
+        proxy::{KeyReport, QueueSample},
+    };
+
+    /// The page of the book that lists all series.
+    const DOCUMENTED: &str = include_str!("../../../docs/reference/metrics.md");
+
+    #[test]
+    fn what_is_counted_is_on_the_page_and_every_series_is_documented() {
+        let metrics = Metrics::new();
+        let (connection, request) = (metrics.connection(), metrics.request());
+        metrics.response(StatusCode::NOT_FOUND, Instant::now());
+        metrics.table();
+        drop(request);
+        let key = KeyReport {
+            namespace: "ns".into(),
+            name: "team".into(),
+            problem: None,
+            models: Vec::new(),
+            limits: KeyLimits::default(),
+            usage: KeyUsage::default(),
+        };
+        let invalid = KeyReport { problem: Some("no key".into()), ..key.clone() };
+        let name = "llm_d_epp_flow_control_queue_size";
+        let queue = vec![QueueSample { name, labels: vec![("service", "s".into())], value: 1 }];
+        let page = metrics.page(Series { queue, keys: vec![key, invalid], unauthorized: 2 });
+        for line in [
+            "longboat_gateway_requests_total{code=\"404\"} 1",
+            "longboat_gateway_requests_running 0",
+            "longboat_gateway_connections 1",
+            "longboat_gateway_tables_total 1",
+            "longboat_gateway_unauthorized_requests_total 2",
+            "longboat_gateway_api_key_invalid{namespace=\"ns\",api_key=\"team\"} 1",
+            "llm_d_epp_flow_control_queue_size{service=\"s\"} 1",
+        ] {
+            assert!(page.lines().any(|found| found == line), "{line} in {page}");
+        }
+        for line in page.lines().filter_map(|line| line.strip_prefix("# TYPE ")) {
+            let (name, kind) = line.split_once(' ').unwrap();
+            let total = if kind == "counter" { "_total" } else { "" };
+            assert!(DOCUMENTED.contains(&format!("| `{name}{total}` | {kind} |")), "{name}");
+        }
+        drop(connection);
+    }
+}

@@ -1,0 +1,129 @@
+//! The role `gateway`: a pod of a Gateway. It watches what the Gateway serves, and proxies requests. It writes nothing.
+//!
+//! It has fewer rights than the gateway of one machine. It may not read Secrets that nobody names, so it knows no API keys and
+//! answers 401 where they are required. It runs no pickers, which would need rights of their own: pools name theirs.
+
+use std::{
+    collections::BTreeSet,
+    io,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    path::PathBuf,
+    sync::Arc,
+    time::Duration,
+};
+
+use kube::Client;
+use longboat_key::{Key, Name, Namespace};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    MONITORING_PORT,
+    monitoring::{self, Readiness},
+    ports::{Binding, Listeners},
+    proxy::Proxy,
+    resolved::Resolved,
+    route::{RouteParser, SharedTables, Tables},
+    watch::{Scope, Watcher},
+};
+
+/// Flags of `longboat gateway`.
+#[derive(Debug, Clone, clap::Args)]
+pub struct Args {
+    /// Kubeconfig file. Default: the file in KUBECONFIG, ~/.kube/config, or the service account of the pod.
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+
+    /// Namespace of the Gateway.
+    #[arg(long, value_name = "NAMESPACE")]
+    pub gateway_namespace: Namespace,
+
+    /// Name of the Gateway.
+    #[arg(long, value_name = "NAME")]
+    pub gateway_name: Name,
+
+    /// Address to listen on. Default: all addresses.
+    #[arg(long, value_name = "ADDRESS")]
+    pub listen_address: Option<IpAddr>,
+
+    /// Port of /healthz, /readyz and /metrics.
+    #[arg(long, default_value_t = MONITORING_PORT, value_name = "PORT")]
+    pub monitoring_port: u16,
+
+    /// Time after SIGTERM in which connections are still accepted: load balancers need it to learn that the pod ends.
+    #[arg(long, default_value = "5s", value_parser = longboat_duration::parse, value_name = "DURATION")]
+    pub shutdown_delay: Duration,
+
+    /// Time after that in which running requests, such as streams, may end.
+    #[arg(long, default_value = "5m", value_parser = longboat_duration::parse, value_name = "DURATION")]
+    pub drain_timeout: Duration,
+}
+
+/// Why a pod cannot serve.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The port for probes and metrics is not free.
+    #[error("cannot listen on {0} for probes and metrics: {1}; choose another port with --monitoring-port")]
+    Monitoring(SocketAddr, #[source] io::Error),
+}
+
+/// All addresses of this machine: with IPv6 if it has it, which includes IPv4.
+async fn every_address() -> IpAddr {
+    match TcpListener::bind((Ipv6Addr::UNSPECIFIED, 0)).await {
+        Ok(_) => Ipv6Addr::UNSPECIFIED.into(),
+        Err(_) => Ipv4Addr::UNSPECIFIED.into(),
+    }
+}
+
+/// Serves a Gateway until `shutdown`, and then until the running requests have ended.
+///
+/// # Errors
+/// [`ServeError`], before anything is served.
+pub async fn serve(args: Args, client: Client, shutdown: CancellationToken) -> Result<(), ServeError> {
+    let address = match args.listen_address {
+        Some(address) => address,
+        None => every_address().await,
+    };
+    let monitoring = SocketAddr::new(address, args.monitoring_port);
+    let listener =
+        TcpListener::bind(monitoring).await.map_err(|error| ServeError::Monitoring(monitoring, error))?;
+    let readiness = Readiness::default();
+    let (closing, end) = (CancellationToken::new(), CancellationToken::new());
+    let tables = SharedTables::default();
+    let proxy = Arc::new(Proxy::new(tables.clone(), None, None, end.clone()));
+    let probes = tokio::spawn(monitoring::run(listener, readiness.clone(), proxy.clone(), end.clone()));
+    let binding = Binding::Pod(address);
+    let mut listeners =
+        Listeners::new(binding, proxy.clone(), tables.clone(), args.drain_timeout, closing.clone());
+    let own = Key::new(args.gateway_namespace.as_deref(), args.gateway_name.as_deref());
+    tracing::info!(gateway = %own, %address, "Serving a Gateway.");
+    let mut watcher = Watcher::start(&client, &Scope::Pod(own));
+    let mut parser = RouteParser::default();
+    let follow = async {
+        while let Some(observed) = watcher.next(|_| BTreeSet::new()).await {
+            listeners.follow(&observed).await;
+            let ports = listeners.ports();
+            let resolved = Resolved::new(&observed, ports, &mut parser);
+            Tables::new(&observed, ports, &resolved).replace(&tables);
+            proxy.metrics.table();
+            // A pod whose Gateway is gone has nothing to serve.
+            readiness.set(!shutdown.is_cancelled() && ports.open().next().is_some());
+        }
+    };
+    let leave = async {
+        shutdown.cancelled().await;
+        readiness.set(false);
+        tracing::info!(delay = ?args.shutdown_delay, "Shutting down: new connections are accepted for a moment.");
+        tokio::time::sleep(args.shutdown_delay).await;
+    };
+    tokio::select! {
+        () = follow => {}
+        () = leave => {}
+    }
+    closing.cancel();
+    tracing::info!(limit = ?args.drain_timeout, "Waiting for running requests.");
+    listeners.ended().await;
+    end.cancel();
+    let _ = probes.await;
+    Ok(())
+}

@@ -1,0 +1,81 @@
+//! The Secrets and ConfigMaps to which Gateways refer. Processes watch only these, by name. Pure functions.
+
+use std::collections::BTreeSet;
+
+use longboat_api::foreign::{gateway::Gateway, reference::SecretObjectReference};
+use longboat_key::{Key, Name, Namespace};
+
+use crate::{
+    RoutingInputs,
+    grants::Referrer,
+    listeners::{allows_set, is_ours, sets_of},
+};
+
+/// Objects by their keys.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct References {
+    /// With certificates of listeners.
+    pub(crate) secrets: BTreeSet<Key>,
+    /// With certificates of CAs.
+    pub(crate) config_maps: BTreeSet<Key>,
+}
+
+/// Returns the key of a referred Secret, unless the reference is of another kind or nobody permits it.
+fn secret(
+    observed: &RoutingInputs,
+    referrer: Referrer<'_>,
+    reference: &SecretObjectReference,
+) -> Option<Key> {
+    let kind =
+        (reference.group.as_deref().unwrap_or_default(), reference.kind.as_deref().unwrap_or("Secret"));
+    let within = reference.namespace.as_deref().map_or(referrer.namespace, Namespace);
+    let key = Key::new(within, Name(&reference.name));
+    (kind == ("", "Secret") && observed.permits(referrer, kind, &key)).then_some(key)
+}
+
+/// The name of the ConfigMap with the parameters of a Gateway, if it has one.
+pub(crate) fn parameters(gateway: &Gateway) -> Option<Key> {
+    let reference = gateway.spec.infrastructure.as_ref()?.parameters_ref.as_ref()?;
+    let is_map = (reference.group.as_str(), reference.kind.as_str()) == ("", "ConfigMap");
+    is_map.then(|| Key::new(Namespace::of(&gateway.metadata), Name(&reference.name)))
+}
+
+// === impl References ===
+
+impl References {
+    /// The references of all Gateways of this controller.
+    pub(crate) fn new(observed: &RoutingInputs) -> Self {
+        let mut all = Self::default();
+        for gateway in observed.gateways.iter().filter(|gateway| is_ours(observed, gateway)) {
+            let own = Self::of(observed, gateway);
+            all.secrets.extend(own.secrets);
+            all.config_maps.extend(own.config_maps);
+        }
+        all
+    }
+
+    /// The references of a Gateway that its pods read.
+    pub(crate) fn of(observed: &RoutingInputs, gateway: &Gateway) -> Self {
+        let own = Referrer { kind: "Gateway", namespace: Namespace::of(&gateway.metadata) };
+        let sets = sets_of(observed, &Key::of(gateway));
+        let sets = sets.iter().filter(|set| allows_set(observed, gateway, set));
+        let added = sets.flat_map(|set| {
+            let referrer = Referrer { kind: "ListenerSet", namespace: Namespace::of(&set.metadata) };
+            set.spec.listeners.iter().map(move |listener| (referrer, listener))
+        });
+        let listeners = gateway.spec.listeners.iter().map(|listener| (own, listener)).chain(added);
+        let certificates = listeners.flat_map(|(referrer, listener)| {
+            let tls = listener.tls.iter().flat_map(|tls| &tls.certificate_refs);
+            tls.filter_map(move |reference| secret(observed, referrer, reference))
+        });
+        let secrets = certificates.collect();
+        let policies = observed.tls_policies.iter().flat_map(|policy| {
+            let namespace = Namespace::of(&policy.metadata);
+            let maps = policy.spec.validation.ca_certificate_refs.iter().filter(|reference| {
+                (reference.group.as_deref(), reference.kind.as_deref()) == (Some(""), Some("ConfigMap"))
+            });
+            maps.map(move |reference| Key::new(namespace, Name(&reference.name)))
+        });
+        Self { secrets, config_maps: policies.collect() }
+    }
+}

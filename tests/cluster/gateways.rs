@@ -1,0 +1,291 @@
+//! Gateways that Longboat serves itself: the controller makes their objects and statuses, and a pod's process serves requests,
+//! each with exactly the rights of an installation.
+
+use std::{
+    io::{BufRead, BufReader, Write},
+    net::{SocketAddr, TcpListener, TcpStream},
+    process::Command,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::Duration,
+};
+
+use base64::{Engine, prelude::BASE64_STANDARD};
+use longboat_tls::{CertificateAuthority, LeafRequest};
+use reqwest::{Certificate, Client};
+use serde_json::{Value, json};
+
+use crate::{
+    api::{Api, block, status_of, text_of},
+    binary::longboat,
+    cluster::kubectl,
+    decisions::address,
+    installation::{credentials, install_others, prepared},
+    program::Running,
+    replica::Replica,
+    server::{Server, User, free_ports},
+    tools,
+    wait::until,
+};
+
+const GROUP: &str = "/apis/gateway.networking.k8s.io/v1";
+const NAMESPACE: &str = "kserve";
+const HOST: &str = "models.example";
+const DEPLOYMENT: &str = "/apis/apps/v1/namespaces/kserve/deployments/models-longboat";
+
+fn gateway(api: &Api) -> Value {
+    api.get(&format!("{GROUP}/namespaces/{NAMESPACE}/gateways/models")).ok()
+}
+
+/// Waits for a condition of the Gateway, as `type=status reason`.
+fn says(api: &Api, expected: &str) -> Value {
+    until(expected, || {
+        let gateway = gateway(api);
+        let mut conditions = gateway["status"]["conditions"].as_array()?.iter();
+        let text = |condition: &Value, key: &str| condition[key].as_str().unwrap_or_default().to_owned();
+        let line = |condition: &Value| {
+            format!("{}={} {}", text(condition, "type"), text(condition, "status"), text(condition, "reason"))
+        };
+        conditions.any(|condition| line(condition) == expected).then_some(gateway)
+    })
+}
+
+/// Writes a certificate for the listener, and returns its CA.
+fn certify(api: &Api) -> Certificate {
+    let authority = CertificateAuthority::new("issuer of a test").unwrap();
+    let request = LeafRequest {
+        common_name: HOST.into(),
+        dns_names: vec![HOST.into()],
+        days: 1,
+        ..LeafRequest::default()
+    };
+    let pair = authority.issue(&request).unwrap();
+    let secret = json!({
+        "apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/tls", "metadata": {"name": "models-tls"},
+        "data": {
+            "tls.crt": BASE64_STANDARD.encode(&pair.certificate_pem),
+            "tls.key": BASE64_STANDARD.encode(&pair.key_pem),
+        },
+    });
+    let path = format!("/api/v1/namespaces/{NAMESPACE}/secrets/models-tls");
+    api.apply(&format!("{path}?fieldManager=test"), &secret).ok();
+    Certificate::from_pem(authority.pem().as_bytes()).unwrap()
+}
+
+/// A back end. A response to `/stream` ends when `finish` is set.
+fn back_end(listener: TcpListener, finish: Arc<AtomicBool>) {
+    fn answer(stream: &TcpStream, finish: &AtomicBool) -> std::io::Result<()> {
+        let mut reader = BufReader::new(stream);
+        let (mut line, mut path) = (String::new(), String::new());
+        while reader.read_line(&mut line)? > 2 {
+            if path.is_empty() {
+                path.clone_from(&line);
+            }
+            line.clear();
+        }
+        let mut stream = stream;
+        stream.write_all(
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n5\r\nfirst\r\n",
+        )?;
+        while path.contains("/stream") && !finish.load(Ordering::SeqCst) {
+            thread::sleep(Duration::from_millis(20));
+        }
+        stream.write_all(b"4\r\nlast\r\n0\r\n\r\n")
+    }
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let finish = finish.clone();
+            thread::spawn(move || drop(answer(&stream, &finish)));
+        }
+    });
+}
+
+/// Creates a Service with this endpoint, a pool whose picker does not exist with the same one, and a route to both.
+fn make_back_ends(api: &Api, endpoint: SocketAddr) {
+    let core = format!("/api/v1/namespaces/{NAMESPACE}");
+    let service = json!({
+        "apiVersion": "v1", "kind": "Service", "metadata": {"name": "echo"},
+        "spec": {"ports": [{"name": "http", "port": 80}]},
+    });
+    api.post(&format!("{core}/services"), &service).ok();
+    let slice = json!({
+        "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
+        "metadata": {"name": "echo-1", "labels": {"kubernetes.io/service-name": "echo"}},
+        "ports": [{"name": "http", "port": endpoint.port()}],
+        "endpoints": [{"addresses": [endpoint.ip()], "conditions": {"ready": true}}],
+    });
+    api.post(&format!("/apis/discovery.k8s.io/v1/namespaces/{NAMESPACE}/endpointslices"), &slice).ok();
+    let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}});
+    // The server has no controller that would make it.
+    api.post(&format!("{core}/serviceaccounts"), &account);
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "engine-0", "labels": {"app": "engine"}},
+        "spec": {"containers": [{"name": "main", "image": "vllm"}]},
+    });
+    api.post(&format!("{core}/pods"), &pod).ok();
+    let ip = endpoint.ip();
+    let status = json!({"status": {"phase": "Running", "podIP": ip, "podIPs": [{"ip": ip}],
+        "conditions": [{"type": "Ready", "status": "True"}]}});
+    api.merge(&format!("{core}/pods/engine-0/status"), &status).ok();
+    let pool = json!({
+        "apiVersion": "inference.networking.k8s.io/v1", "kind": "InferencePool", "metadata": {"name": "pool"},
+        "spec": {"selector": {"matchLabels": {"app": "engine"}}, "targetPorts": [{"number": endpoint.port()}],
+            "endpointPickerRef": {"name": "none", "port": {"number": 9002}, "failureMode": "FailOpen"}},
+    });
+    api.post(&pools(), &pool).ok();
+    let rule = |path: &str, back_end: Value| json!({"matches": [{"path": {"type": "PathPrefix", "value": path}}], "backendRefs": [back_end]});
+    let in_pool = json!({"group": "inference.networking.k8s.io", "kind": "InferencePool", "name": "pool"});
+    let route = json!({
+        "apiVersion": "gateway.networking.k8s.io/v1", "kind": "HTTPRoute", "metadata": {"name": "models"},
+        "spec": {"parentRefs": [{"name": "models"}], "rules": [
+            rule("/pool", in_pool), rule("/", json!({"name": "echo", "port": 80})),
+        ]},
+    });
+    api.post(&format!("{GROUP}/namespaces/{NAMESPACE}/httproutes"), &route).ok();
+}
+
+fn pools() -> String {
+    format!("/apis/inference.networking.k8s.io/v1/namespaces/{NAMESPACE}/inferencepools")
+}
+
+/// Starts the process of the Gateway's pod, with the arguments and the account of its Deployment.
+fn start_pod(server: &Server, monitoring: u16) -> Running {
+    let pod = server.api.get(DEPLOYMENT).ok()["spec"]["template"]["spec"].clone();
+    let kubeconfig = server.folder.join("gateway.kubeconfig");
+    let token = server.token(pod["serviceAccountName"].as_str().unwrap());
+    server.write_kubeconfig(&kubeconfig, &User::Token(&token));
+    let container = &pod["containers"][0];
+    assert_eq!(container["command"], json!(["/longboat", "gateway"]));
+    let arguments = container["args"].as_array().unwrap().iter().map(|argument| argument.as_str().unwrap());
+    let mut command = Command::new(longboat());
+    command
+        .arg("gateway")
+        .args(arguments)
+        .args(["--listen-address=127.0.0.1", &format!("--monitoring-port={monitoring}")])
+        .env("KUBECONFIG", kubeconfig);
+    Running::start(&mut command)
+}
+
+#[test]
+fn a_gateway_is_made_served_and_drained_with_the_rights_of_an_installation() {
+    let Some(server) = prepared() else { return };
+    let Some(address) = address() else {
+        longboat_untested::skipped("an address of this machine besides 127.0.0.1");
+        return;
+    };
+    let api = &server.api;
+    install_others(&server);
+    for path in
+        ["crates/local/src/objects/gateway-kinds.yaml", "deploy/kustomize/components/gateway/gateway.yaml"]
+    {
+        let path = tools::root().join(path);
+        let applied = || kubectl(&server, &["apply", "--server-side", "-f", path.to_str().unwrap()]);
+        until("kinds, class and rights are there", || applied().status.success().then_some(()));
+    }
+    let image = "--gateway-image=registry.example/longboat:v9";
+    let mut controller = Replica::start(&credentials(&server, "controller"), &["--leader-elect", image]);
+    controller.ready();
+
+    let first = certify(api);
+    let [http, https, monitoring] = free_ports();
+    let parameters = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "parameters"},
+        "data": {"serviceType": "ClusterIP", "replicas": "1"}});
+    api.post(&format!("/api/v1/namespaces/{NAMESPACE}/configmaps"), &parameters).ok();
+    let object = json!({
+        "apiVersion": "gateway.networking.k8s.io/v1", "kind": "Gateway", "metadata": {"name": "models"},
+        "spec": {
+            "gatewayClassName": "longboat",
+            "infrastructure": {
+                "labels": {"team": "models"},
+                "parametersRef": {"group": "", "kind": "ConfigMap", "name": "parameters"},
+            },
+            "listeners": [
+                {"name": "http", "port": http, "protocol": "HTTP"},
+                {"name": "https", "port": https, "protocol": "HTTPS",
+                    "tls": {"certificateRefs": [{"name": "models-tls"}]}},
+            ],
+        },
+    });
+    api.post(&format!("{GROUP}/namespaces/{NAMESPACE}/gateways"), &object).ok();
+    says(api, "Accepted=True Accepted");
+    says(api, "Programmed=False NoResources");
+    let class = api.get(&format!("{GROUP}/gatewayclasses/longboat")).ok();
+    assert_eq!(class["status"]["conditions"][0]["status"], "True", "{class:#}");
+
+    let mut pod = start_pod(&server, monitoring);
+    until("the pod is ready", || {
+        assert!(!pod.has_ended(), "{}{}", pod.stdout(), pod.stderr());
+        status_of(&format!("http://127.0.0.1:{monitoring}/readyz")).filter(|status| *status == 200)
+    });
+    // The server has no controllers that would run the pods.
+    let available = json!({"status": {"replicas": 1, "readyReplicas": 1, "availableReplicas": 1}});
+    api.merge(&format!("{DEPLOYMENT}/status"), &available).ok();
+    let programmed = says(api, "Programmed=True Programmed");
+    let service = api.get(&format!("/api/v1/namespaces/{NAMESPACE}/services/models-longboat")).ok();
+    assert_eq!(service["metadata"]["labels"]["team"], "models");
+    assert_eq!(programmed["status"]["addresses"][0]["value"], service["spec"]["clusterIP"]);
+
+    let listener = TcpListener::bind((address.as_str(), 0)).unwrap();
+    let endpoint = listener.local_addr().unwrap();
+    let finish = Arc::new(AtomicBool::new(false));
+    back_end(listener, finish.clone());
+    make_back_ends(api, endpoint);
+    let plain = format!("http://127.0.0.1:{http}");
+    for path in ["/service", "/pool"] {
+        let answer = || text_of(&format!("{plain}{path}")).filter(|text| text == "firstlast");
+        until(&format!("{path} is answered"), answer);
+    }
+    let attached = says(api, "Programmed=True Programmed");
+    assert_eq!(attached["status"]["listeners"][0]["attachedRoutes"], 1, "{attached:#}");
+    let closed = json!({"spec": {"endpointPickerRef": {"failureMode": "FailClose"}}});
+    api.merge(&format!("{}/pool", pools()), &closed).ok();
+    until("without a picker, nobody serves a pool that fails closed", || {
+        status_of(&format!("{plain}/pool")).filter(|status| *status >= 500)
+    });
+
+    // A rotated certificate is served without a restart.
+    let encrypted = |authority: Certificate| {
+        let builder = Client::builder().no_proxy().tls_certs_only([authority]);
+        let client = builder.resolve(HOST, ([127, 0, 0, 1], https).into()).build().unwrap();
+        until("the certificate is that of the authority", || {
+            block(async {
+                client.get(format!("https://{HOST}:{https}/")).send().await.ok()?.text().await.ok()
+            })
+        })
+    };
+    assert_eq!(encrypted(first), "firstlast");
+    assert_eq!(encrypted(certify(api)), "firstlast");
+
+    // A pod that ends lets streams end.
+    let url = format!("{plain}/stream");
+    let mut stream =
+        block(async { Client::builder().no_proxy().build().unwrap().get(url).send().await.unwrap() });
+    assert_eq!(block(stream.chunk()).unwrap().unwrap(), "first");
+    assert!(Command::new("kill").args(["-TERM", &pod.pid().to_string()]).status().unwrap().success());
+    until("the pod is not ready any more", || {
+        status_of(&format!("http://127.0.0.1:{monitoring}/readyz")).filter(|status| *status == 503)
+    });
+    until("new connections are refused", || TcpStream::connect(("127.0.0.1", http)).is_err().then_some(()));
+    assert!(!pod.has_ended());
+    finish.store(true, Ordering::SeqCst);
+    assert_eq!(block(stream.chunk()).unwrap().unwrap(), "last");
+    assert_eq!(block(stream.chunk()).unwrap(), None);
+    drop(stream);
+    let ended = pod.end();
+    assert!(ended.status.success(), "{ended:#?}");
+
+    // Without a garbage collector, the controller removes everything.
+    api.delete(&format!("{GROUP}/namespaces/{NAMESPACE}/gateways/models")).ok();
+    let bindings =
+        "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings?labelSelector=longboat.dev%2Fgateway";
+    until("nothing of the Gateway is left", || {
+        let left = api.get(bindings).ok()["items"].as_array().map(Vec::len);
+        (left == Some(0) && api.get(DEPLOYMENT).status == 404).then_some(())
+    });
+    controller.assert_running();
+    assert!(controller.end("-TERM").success());
+    assert!(server.refusals().is_empty(), "refused: {:#?}", server.refusals());
+}
