@@ -135,8 +135,16 @@ fn arguments(values: &Values) -> Vec<String> {
     arguments.extend(values.watch_namespaces.iter().map(|namespace| format!("--namespace={namespace}")));
     let open = values.secret_namespaces.iter();
     arguments.extend(open.map(|namespace| format!("--secret-namespace={namespace}")));
+    if values.gateway.enabled {
+        arguments.push(gateway_argument(values));
+    }
     arguments.extend(values.extra_args.iter().cloned());
     arguments
+}
+
+/// The argument with which the controller serves Gateways.
+pub(crate) fn gateway_argument(values: &Values) -> String {
+    format!("--gateway-image={}", values.image)
 }
 
 /// The Service in front of the webhooks.

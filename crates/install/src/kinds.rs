@@ -16,7 +16,7 @@ pub struct Kind {
 /// All kinds, in the order in which their objects are removed. The webhook configurations go first, so that API servers no
 /// longer call the webhooks when the controller goes. Configs and definitions go while the controller can still remove their
 /// finalizers. Its rights go last.
-pub const REMOVAL: [Kind; 19] = [
+pub const REMOVAL: [Kind; 20] = [
     of(
         "admissionregistration.k8s.io/v1",
         "MutatingWebhookConfiguration",
@@ -31,6 +31,7 @@ pub const REMOVAL: [Kind; 19] = [
     ),
     of("serving.kserve.io/v1alpha2", "LLMInferenceServiceConfig", "llminferenceserviceconfigs", true),
     of("apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourcedefinitions", false),
+    of("gateway.networking.k8s.io/v1", "GatewayClass", "gatewayclasses", false),
     of("apps/v1", "Deployment", "deployments", true),
     of("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets", true),
     of("monitoring.coreos.com/v1", "PrometheusRule", "prometheusrules", true),
@@ -60,7 +61,7 @@ const fn of(api_version: &'static str, kind: &'static str, plural: &'static str,
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Installation, Monitoring, Values};
+    use crate::{Gateway, Installation, Monitoring, Values};
 
     #[test]
     fn every_object_of_an_installation_has_a_kind_that_can_be_addressed() {
@@ -68,7 +69,8 @@ mod tests {
             Values { watch_namespaces: vec!["a".to_owned()], cert_manager: true, ..Values::default() };
         let watched =
             Values { monitoring: Monitoring { enabled: true, ..Monitoring::default() }, ..Values::default() };
-        for values in [Values::default(), narrow, watched] {
+        let gateways = Values { gateway: Gateway { enabled: true }, ..Values::default() };
+        for values in [Values::default(), narrow, watched, gateways] {
             for object in Installation::new("kserve", &values).unwrap().objects() {
                 let (api_version, name) = (&object["apiVersion"], &object["kind"]);
                 let kind = kind(api_version.as_str().unwrap(), name.as_str().unwrap());

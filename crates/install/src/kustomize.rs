@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use crate::{
-    InstallError, Installation, Values,
+    InstallError, Installation, Values, controller,
     files::{File, GENERATED, documents},
+    installation::label,
     monitoring,
-    names::{LABEL, LABEL_VALUE},
+    names::{self, LABEL, LABEL_VALUE},
     rights,
 };
 
@@ -79,6 +80,38 @@ pub(crate) fn monitoring(namespace: &str) -> Result<Vec<File>, InstallError> {
                 "apiVersion": "kustomize.config.k8s.io/v1alpha1",
                 "kind": "Component",
                 "resources": ["monitoring.yaml"],
+            }),
+        )?,
+    ])
+}
+
+/// Returns the component in `deploy/kustomize/components/gateway`: what `gateway.enabled` adds to an installation.
+///
+/// # Errors
+///
+/// [`InstallError`].
+pub(crate) fn gateway() -> Result<Vec<File>, InstallError> {
+    let folder = "kustomize/components/gateway";
+    let mut objects: Vec<Value> = serde_saphyr::from_multiple(rights::GATEWAY)?;
+    objects.iter_mut().for_each(label);
+    let argument = json!([{
+        "op": "add",
+        "path": "/spec/template/spec/containers/0/args/-",
+        "value": controller::gateway_argument(&Values::default()),
+    }]);
+    let patch = serde_saphyr::to_string(&argument).map_err(InstallError::Print)?;
+    Ok(vec![
+        File::generated(&format!("{folder}/gateway.yaml"), &documents(objects.iter())?),
+        kustomization(
+            folder,
+            "The GatewayClass `longboat`. Add it to your overlay: `components: [../../components/gateway]`.",
+            &json!({
+                "apiVersion": "kustomize.config.k8s.io/v1alpha1",
+                "kind": "Component",
+                "resources": ["gateway.yaml"],
+                "patches": [{
+                    "target": {"kind": "Deployment", "name": names::CONTROLLER}, "patch": patch,
+                }],
             }),
         )?,
     ])

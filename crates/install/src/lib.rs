@@ -17,4 +17,4 @@ mod rights;
 mod values;
 
 pub use installation::{InstallError, Installation};
-pub use values::{Metrics, Monitoring, PlatformValues, Values, ValuesError};
+pub use values::{Gateway, Metrics, Monitoring, PlatformValues, Values, ValuesError};

@@ -28,7 +28,10 @@ const WEBHOOK_CA: &str = include_str!("../../../deploy/rbac-secrets/platform.yam
 /// In place of [`ALL_SECRETS`]: the right to the Secrets of one namespace.
 const SECRETS: &str = include_str!("../../../deploy/rbac-secrets/namespace.yaml");
 
-/// Returns the service account and its rights.
+/// The GatewayClass, and the rights that Gateways need.
+pub(crate) const GATEWAY: &str = include_str!("../../../deploy/gateway/gateway.yaml");
+
+/// Returns the service account and its rights, and the GatewayClass if there is one.
 ///
 /// # Errors
 ///
@@ -66,6 +69,9 @@ pub(crate) fn objects(namespace: &str, values: &Values) -> Result<Vec<Value>, se
                 all.push(object);
             }
         }
+    }
+    if values.gateway.enabled {
+        all.extend(serde_saphyr::from_multiple::<Value>(GATEWAY)?);
     }
     for object in &mut all {
         label(object);

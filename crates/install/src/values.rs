@@ -34,6 +34,8 @@ pub struct Values {
     pub metrics: Metrics,
     /// Monitors and alerts for the Prometheus Operator.
     pub monitoring: Monitoring,
+    /// Gateways that Longboat serves itself.
+    pub gateway: Gateway,
     /// Prefix of the names of presets.
     pub preset_prefix: String,
     /// The log level: `error`, `warn`, `info` or `debug`, or levels by module.
@@ -87,6 +89,15 @@ pub struct Monitoring {
     pub enabled: bool,
     /// Labels by which the Operator selects monitors and alerts.
     pub labels: BTreeMap<String, String>,
+}
+
+/// Gateways that Longboat serves itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Gateway {
+    /// Whether the installation has the GatewayClass `longboat`, whose Gateways the controller serves with pods of its own
+    /// image. The cluster must have the CRDs of the Gateway API. Must be false if `watchNamespaces` is set.
+    pub enabled: bool,
 }
 
 /// The settings of the platform.
@@ -257,6 +268,13 @@ impl Values {
                  cluster",
             );
         }
+        if self.gateway.enabled && !self.watch_namespaces.is_empty() {
+            return wrong(
+                "gateway.enabled",
+                "true",
+                "false if watchNamespaces is set, because a GatewayClass belongs to the whole cluster",
+            );
+        }
         let data = crate::platform::data(self);
         longboat_compose::Platform::parse(&data, Namespace("kserve"))
             .map_err(|error| ValuesError::Platform { message: error.to_string() })?;
@@ -280,6 +298,7 @@ impl Default for Values {
             cert_manager: false,
             metrics: Metrics::default(),
             monitoring: Monitoring::default(),
+            gateway: Gateway::default(),
             preset_prefix: longboat_api::names::DEFAULT_PRESET_PREFIX.to_owned(),
             log_level: "info".to_owned(),
             node_selector: BTreeMap::new(),
@@ -431,6 +450,10 @@ mod tests {
             (
                 "{watchNamespaces: [a], secretNamespaces: [a], metrics: {secure: false}}",
                 "values: `secretNamespaces[0]` is `a`: expected an empty list if watchNamespaces is set",
+            ),
+            (
+                "{watchNamespaces: [a], gateway: {enabled: true}, metrics: {secure: false}}",
+                "values: `gateway.enabled` is `true`: expected false if watchNamespaces is set",
             ),
             ("webhookUrl: http://a", "values: `webhookUrl` is `http://a`: expected https://HOST:PORT"),
             ("image: ''", "values: `image` is ``: expected an image"),

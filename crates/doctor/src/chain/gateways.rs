@@ -97,7 +97,8 @@ fn class(facts: &Facts, name: &str) -> Option<Cause> {
             .filter_map(|class| class.metadata.name.as_deref())
             .collect();
         let fix = if all.is_empty() {
-            "install a Gateway controller, such as Envoy Gateway or Istio: it creates a GatewayClass"
+            "install a Gateway controller, which creates a GatewayClass: Longboat's own with `longboat install \
+             --set gateway.enabled=true`, or one such as Envoy Gateway or Istio"
                 .to_owned()
         } else {
             format!(

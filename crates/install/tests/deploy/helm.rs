@@ -20,6 +20,7 @@ extraArgs: [--workers=8]
 logLevel: debug
 metrics: {enabled: false}
 monitoring: {enabled: true, labels: {release: prometheus}}
+gateway: {enabled: true}
 webhookUrl: https://192.0.2.1:9443
 presetPrefix: v9-
 platform:

@@ -30,19 +30,27 @@ fn an_overlay_is_the_installation_with_its_values() {
 }
 
 #[test]
-fn the_component_adds_what_the_value_adds() {
+fn a_component_adds_what_its_value_adds() {
+    for component in ["monitoring", "gateway"] {
+        check_component(component);
+    }
+}
+
+fn check_component(component: &str) {
     let Some(kubectl) = tools::kubectl() else { return };
     // Kustomize takes only relative paths.
     let folder = tempfile::tempdir_in(tools::root().join("target")).unwrap();
     std::fs::write(
         folder.path().join("kustomization.yaml"),
-        "resources: [../../deploy/kustomize/base]\ncomponents: [../../deploy/kustomize/components/monitoring]\n",
+        format!(
+            "resources: [../../deploy/kustomize/base]\ncomponents: [../../deploy/kustomize/components/{component}]\n"
+        ),
     )
     .unwrap();
     let built = printed(Command::new(kubectl).arg("kustomize").arg(folder.path()));
-    let values = Values::read(&[], &["monitoring.enabled=true".to_owned()]).unwrap();
+    let values = Values::read(&[], &[format!("{component}.enabled=true")]).unwrap();
     let expected = Installation::new("kserve", &values).unwrap();
-    assert_same("monitoring", &built, &objects(expected.definitions.iter().chain(&expected.controller)));
+    assert_same(component, &built, &objects(expected.definitions.iter().chain(&expected.controller)));
 }
 
 #[test]
