@@ -23,7 +23,7 @@ use crate::{
     binary::longboat,
     cluster::kubectl,
     decisions::address,
-    installation::{credentials, install_others, prepared},
+    installation::{credentials, install, prepared},
     program::Running,
     replica::Replica,
     server::{Server, User, free_ports},
@@ -151,6 +151,52 @@ fn pools() -> String {
     format!("/apis/inference.networking.k8s.io/v1/namespaces/{NAMESPACE}/inferencepools")
 }
 
+/// What the pod knows of services and their workloads: it keeps the requests for a replica of those that wait at zero, and
+/// refuses those that need API keys, because it knows no keys.
+fn check_services(api: &Api, plain: &str, monitoring: u16) {
+    let labels = json!({"app": "engine"});
+    let workload = json!({
+        "apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": {"name": "engine", "annotations": {"longboat.dev/wait-at-zero": "true"}},
+        "spec": {"replicas": 0, "selector": {"matchLabels": labels}, "template": {
+            "metadata": {"labels": labels}, "spec": {"containers": [{"name": "main", "image": "vllm"}]},
+        }},
+    });
+    api.post(&format!("/apis/apps/v1/namespaces/{NAMESPACE}/deployments"), &workload).ok();
+    let series = "llm_d_epp_flow_control_queue_size{namespace=\"kserve\",inference_pool=\"pool\"} 0";
+    until("the pool counts waiting requests", || {
+        text_of(&format!("http://127.0.0.1:{monitoring}/metrics"))?.contains(series).then_some(())
+    });
+
+    let of_service =
+        json!({"app.kubernetes.io/name": "keyed", "app.kubernetes.io/part-of": "llminferenceservice"});
+    let core = format!("/api/v1/namespaces/{NAMESPACE}");
+    api.merge(&format!("{core}/services/echo"), &json!({"metadata": {"labels": of_service}})).ok();
+    let services = format!("/apis/serving.kserve.io/v1alpha2/namespaces/{NAMESPACE}/llminferenceservices");
+    let keys = |value: &str| json!({"metadata": {"annotations": {"longboat.dev/api-keys": value}}});
+    let keyed = json!({
+        "apiVersion": "serving.kserve.io/v1alpha2", "kind": "LLMInferenceService",
+        "metadata": {"name": "keyed", "annotations": {
+            "longboat.dev/api-keys": "required", "serving.kserve.io/stop": "true",
+        }},
+        "spec": {"model": {"uri": "hf://org/model"}},
+    });
+    api.post(&services, &keyed).ok();
+    let status = |expected: u16| {
+        until(&format!("the answer is {expected}"), || {
+            status_of(&format!("{plain}/service")).filter(|status| *status == expected)
+        })
+    };
+    status(401);
+    api.merge(&format!("{services}/keyed"), &keys("off")).ok();
+    status(200);
+    let own = format!("{GROUP}/namespaces/{NAMESPACE}/gateways/models");
+    api.merge(&own, &keys("required")).ok();
+    status(401);
+    api.merge(&own, &keys("off")).ok();
+    status(200);
+}
+
 /// Starts the process of the Gateway's pod, with the arguments and the account of its Deployment.
 fn start_pod(server: &Server, monitoring: u16) -> Running {
     let pod = server.api.get(DEPLOYMENT).ok()["spec"]["template"]["spec"].clone();
@@ -177,7 +223,7 @@ fn a_gateway_is_made_served_and_drained_with_the_rights_of_an_installation() {
         return;
     };
     let api = &server.api;
-    install_others(&server);
+    install(&server);
     for path in
         ["crates/local/src/objects/gateway-kinds.yaml", "deploy/kustomize/components/gateway/gateway.yaml"]
     {
@@ -240,6 +286,7 @@ fn a_gateway_is_made_served_and_drained_with_the_rights_of_an_installation() {
     }
     let attached = says(api, "Programmed=True Programmed");
     assert_eq!(attached["status"]["listeners"][0]["attachedRoutes"], 1, "{attached:#}");
+    check_services(api, &plain, monitoring);
     let closed = json!({"spec": {"endpointPickerRef": {"failureMode": "FailClose"}}});
     api.merge(&format!("{}/pool", pools()), &closed).ok();
     until("without a picker, nobody serves a pool that fails closed", || {

@@ -31,6 +31,8 @@ const MAX_SOCKETS: usize = 1024;
 pub(crate) struct Ports {
     /// The places of Gateways. A Gateway without a place has no address.
     pub(crate) places: BTreeMap<Key, Place>,
+    /// Whether other processes serve the Gateways, which run no pickers.
+    is_elsewhere: bool,
     /// Ports that the process of a Gateway needs for itself.
     reserved: &'static [u16],
     /// The sockets that are open.
@@ -169,7 +171,7 @@ impl Place {
 impl Ports {
     /// Places that other processes serve. They need the `reserved` ports for themselves.
     pub(crate) fn elsewhere(places: BTreeMap<Key, Place>, reserved: &'static [u16]) -> Self {
-        Self { places, reserved, ..Self::default() }
+        Self { places, is_elsewhere: true, reserved, ..Self::default() }
     }
 
     /// A single socket, on an address that all these Gateways have.
@@ -204,6 +206,11 @@ impl Ports {
             };
             unavailable(message)
         })
+    }
+
+    /// Whether pools that name no picker have one in the process that serves the Gateways.
+    pub(crate) fn have_pickers(&self) -> bool {
+        !self.is_elsewhere
     }
 
     /// The sockets that are open.

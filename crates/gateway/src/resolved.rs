@@ -17,6 +17,8 @@ pub(crate) struct Resolved {
     pub(crate) gateways: Vec<ServedGateway>,
     /// In the order of their precedence.
     pub(crate) routes: Vec<ResolvedRoute>,
+    /// Whether pools that name no picker have one.
+    pub(crate) have_pickers: bool,
 }
 
 /// A route, and the result for each of its `parentRefs`.
@@ -38,7 +40,7 @@ impl Resolved {
             ResolvedRoute { parsed, attachments }
         };
         let routes = parser.parse(observed).into_iter().map(resolve).collect();
-        Self { gateways, routes }
+        Self { gateways, routes, have_pickers: ports.have_pickers() }
     }
 }
 

@@ -389,7 +389,7 @@ impl Reporter<'_> {
             let before =
                 old.iter().find(|old| old.controller_name == CONTROLLER_NAME && old.parent_ref == parent_ref);
             let before = before.map_or(&[][..], |status| &status.conditions);
-            let resolved = match picker_missing(self.observed, pool) {
+            let resolved = match picker_missing(self.observed, pool, self.resolved.have_pickers) {
                 None => self.condition("ResolvedRefs", true, "ResolvedRefs", "", generation, before),
                 Some(message) => {
                     self.condition("ResolvedRefs", false, "InvalidExtensionRef", &message, generation, before)

@@ -119,6 +119,20 @@ fn a_gateway_without_usable_listeners_or_parameters_gets_nothing() {
 }
 
 #[test]
+fn a_pool_without_a_picker_is_not_resolved_because_pods_run_none() {
+    let pool = json!({"kind": "InferencePool", "metadata": {"name": "pool"}, "spec": {}});
+    let in_pool = json!({"group": "inference.networking.k8s.io", "kind": "InferencePool", "name": "pool"});
+    let route = json!({"kind": "HTTPRoute", "metadata": {"name": "r"}, "spec": {
+        "parentRefs": [{"name": "models"}], "rules": [{"backendRefs": [in_pool]}],
+    }});
+    let observed = observed(vec![gateway(json!({})), pool, route]);
+    let now = k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(k8s_openapi::jiff::Timestamp::UNIX_EPOCH);
+    let Updates { pools, .. } = status::updates(&observed, &resolved(&observed, &[]), &now);
+    let conditions = summary(&pools[0].status.as_ref().unwrap().parents[0].conditions);
+    assert_eq!(conditions, ["Accepted=True Accepted", "ResolvedRefs=False InvalidExtensionRef"]);
+}
+
+#[test]
 fn a_gateway_is_programmed_when_its_service_has_an_address_and_a_pod_is_available() {
     let deployment = |available: i32| {
         let object = json!({

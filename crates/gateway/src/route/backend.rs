@@ -132,11 +132,17 @@ impl Pool {
     }
 }
 
-/// Returns why a pool's picker cannot be found, or `None` if it can. The picker of a pool that names none is in the gateway.
-pub(crate) fn picker_missing(observed: &RoutingInputs, pool: &InferencePool) -> Option<String> {
+/// Returns why a pool's picker cannot be found, or `None` if it can. The picker of a pool that names none is in the gateway, if
+/// the gateway has pickers.
+pub(crate) fn picker_missing(
+    observed: &RoutingInputs,
+    pool: &InferencePool,
+    have_pickers: bool,
+) -> Option<String> {
     let picker = &pool.spec.endpoint_picker_ref;
     if picker.name.is_empty() {
-        return None;
+        return (!have_pickers)
+            .then(|| "endpointPickerRef names no endpoint picker: name a Service".to_owned());
     }
     let service = Key::new(Namespace::of(&pool.metadata), Name(&picker.name));
     let port = picker.port.as_ref().map_or(9002, |port| port.number);

@@ -48,6 +48,7 @@ pub(crate) fn observed(objects: impl IntoIterator<Item = Value>) -> RoutingInput
             "ConfigMap" => add(&mut all.config_maps, object),
             "Deployment" => add(&mut all.deployments, object),
             "ScaledObject" => add(&mut all.scaled_objects, object),
+            "InferencePool" => add(&mut all.pools, object),
             "Service" => add(&mut all.services, object),
             "EndpointSlice" => add(&mut all.slices, object),
             kind => panic!("kind {kind}"),
