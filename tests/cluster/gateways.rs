@@ -328,8 +328,7 @@ fn a_gateway_is_made_served_and_drained_with_the_rights_of_an_installation() {
 
     // Without a garbage collector, the controller removes everything.
     api.delete(&format!("{GROUP}/namespaces/{NAMESPACE}/gateways/models")).ok();
-    let bindings =
-        "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings?labelSelector=longboat.dev%2Fgateway";
+    let bindings = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings?labelSelector=longboat.dev%2Fgateway%3Dmodels-longboat";
     until("nothing of the Gateway is left", || {
         let left = api.get(bindings).ok()["items"].as_array().map(Vec::len);
         (left == Some(0) && api.get(DEPLOYMENT).status == 404).then_some(())
