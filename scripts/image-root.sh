@@ -1,6 +1,6 @@
 #!/bin/sh
 # Fills a folder with the file system of the image: scripts/image-root.sh FOLDER LONGBOAT LONGBOAT-ENGINE CA-CERTIFICATES.
-# The Dockerfile and scripts/release.sh call it. The programs are static, so there is no shell and no libc beside them.
+# The Dockerfile calls it. The programs are static, so there is no shell and no libc beside them.
 set -eu
 image=$1
 mkdir -p "$image/app" "$image/storage-initializer/scripts" "$image/etc/ssl/certs" "$image/tmp"
