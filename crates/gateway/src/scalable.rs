@@ -200,6 +200,7 @@ mod tests {
         Some((names.join(" "), found.is_idle))
     }
 
+    #[expect(clippy::needless_pass_by_value, reason = "callers pass literals")]
     fn scaled_object(target: &str, spec: Value, annotations: Value) -> Arc<ScaledObject> {
         let mut all = json!({
             "metadata": {"name": "s", "namespace": "ns", "annotations": annotations},

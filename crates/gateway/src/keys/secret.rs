@@ -163,7 +163,7 @@ mod tests {
     #[test]
     fn a_secret_that_is_wrong_in_one_place_is_wrong_as_a_whole() {
         let key = ("key", "sk-0123456789abcdef");
-        let many = (0..9).map(|number| format!("sk-0123456789abcde{number}\n")).collect::<String>();
+        let many = (0..9).map(|number| format!("sk-0123456789abcde{number}\n")).collect::<Vec<_>>().concat();
         for (entries, expected) in [
             (vec![], "entry `key` is missing"),
             (vec![("key", " \n")], "entry `key` is missing"),

@@ -14,6 +14,7 @@ use crate::{
     tests::{observed, secret, summary},
 };
 
+#[expect(clippy::needless_pass_by_value, reason = "callers pass literals")]
 fn gateway(spec: Value) -> Value {
     let mut gateway = json!({
         "kind": "Gateway", "metadata": {"name": "models", "uid": "1-2"},

@@ -124,6 +124,7 @@ mod tests {
 
     use super::*;
 
+    #[expect(clippy::needless_pass_by_value, reason = "callers pass literals")]
     fn pod(name: &str, created: &str, container: Value) -> Pod {
         serde_json::from_value(json!({
             "metadata": {"name": name, "namespace": "ns", "uid": name, "creationTimestamp": created},

@@ -54,7 +54,7 @@ impl Keyed {
         body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         let client = reqwest::Client::builder().no_proxy().build().unwrap();
         let request = client.post(format!("http://{}/v1/completions", self.bench.socket)).json(&body);
-        let request = key.into_iter().fold(request, |request, key| request.bearer_auth(key));
+        let request = key.into_iter().fold(request, reqwest::RequestBuilder::bearer_auth);
         request.send().await.unwrap()
     }
 

@@ -165,7 +165,8 @@ async fn a_stream_whose_server_dies_ends_with_an_error_event_after_the_last_whol
         ("", format!("{chat}\n\n")),
     ] {
         let chunks = streamed.split('+').filter(|chunk| !chunk.is_empty());
-        let body: String = chunks.map(|chunk| format!("{:x}\r\n{chunk}\r\n", chunk.len())).collect();
+        let chunks = chunks.map(|chunk| format!("{:x}\r\n{chunk}\r\n", chunk.len()));
+        let body = chunks.collect::<Vec<_>>().concat();
         let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n";
         let server = dying_server(&shutdown, format!("{head}{body}")).await;
         let bench = bench(None, server, &[server], "FailOpen").await;
