@@ -19,7 +19,9 @@ fn status(url: &str, key: &str) -> u16 {
     let body = json!({"model": MODEL, "messages": messages, "max_tokens": 4});
     let url = format!("{url}/v1/chat/completions");
     http::block(async {
-        http::client().post(url).bearer_auth(key).json(&body).send().await.unwrap().status().as_u16()
+        let response = http::client().post(url).bearer_auth(key).json(&body).send().await.unwrap();
+        // The usage is at the end of the body. The gateway does not see it if the client goes away.
+        http::read(response).await.status
     })
 }
 
