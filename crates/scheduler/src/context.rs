@@ -5,16 +5,13 @@ use std::cell::{Cell, RefCell};
 use rand::RngCore;
 
 use crate::{
-    endpoint::{Endpoint, Metrics, Snapshot},
+    endpoint::{Candidate, Endpoint, Metrics, Snapshot},
+    finding::Finding,
     latency::LatencyHeadroom,
     prefix::Matches,
-    producer::Finding,
     request::Request,
     state::State,
 };
-
-/// A candidate's position in the list that the pick was given.
-pub(crate) type Candidate = usize;
 
 /// The data for filters, scorers and deciders.
 pub(crate) struct Context<'a> {

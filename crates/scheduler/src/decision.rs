@@ -3,15 +3,19 @@
 use std::sync::Arc;
 
 use crate::{
-    context::Candidate,
-    endpoint::{Metrics, Slot},
-    handlers::disagg::{ENCODE_HEADER, PREFILL_HEADER},
+    endpoint::{Candidate, Metrics, Slot},
+    finding::Finding,
     inflight::Flow,
     prefix::Matches,
-    producer::Finding,
-    producers::encoder_cache::EncoderLookup,
-    scheduler::PREFILL,
+    producers::encoder_cache::lookup::EncoderLookup,
 };
+
+/// The profile whose target computes the prompt for another endpoint.
+pub(crate) const PREFILL: &str = "prefill";
+/// The header that tells the decode pod's sidecar which endpoint prefills.
+pub(crate) const PREFILL_HEADER: &str = "x-prefiller-host-port";
+/// The header that tells the sidecar which endpoints encode.
+pub(crate) const ENCODE_HEADER: &str = "x-encoder-hosts-ports";
 
 /// The result of one profile.
 #[derive(Debug, Clone)]

@@ -98,3 +98,6 @@ pub struct Snapshot {
     /// endpoint, which would attract every request.
     pub fresh: bool,
 }
+
+/// A candidate's position in the list that the pick was given.
+pub(crate) type Candidate = usize;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::{
     endpoint::{Metrics, Slot, Snapshot},
     prefix::Matches,
-    producers::encoder_cache::EncoderCaches,
+    producers::encoder_cache::caches::EncoderCaches,
     request::{HeaderLookup, Request},
     state::State,
 };
@@ -57,15 +57,6 @@ pub struct Features {
     pub encoder_items: u64,
     /// The part of them that the endpoint has probably encoded.
     pub encoder_matched: u64,
-}
-
-/// A prediction for a request on an endpoint.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Prediction {
-    /// Milliseconds until the first token.
-    pub ttft_ms: f64,
-    /// Milliseconds for each further token.
-    pub tpot_ms: f64,
 }
 
 /// The times that a request asks for, in milliseconds. 0 means that it asks for none.

@@ -17,6 +17,7 @@
 
 mod admitters;
 mod attribute;
+mod builder;
 mod burst;
 pub mod config;
 mod context;
@@ -25,10 +26,12 @@ mod decision;
 mod endpoint;
 mod error;
 mod filters;
+mod finding;
 pub mod flow;
 mod handlers;
 mod inflight;
 mod latency;
+mod listing;
 mod media;
 mod pairing;
 mod parameters;
@@ -42,12 +45,16 @@ mod producers;
 pub mod quantity;
 mod reading;
 mod registry;
+mod report;
 mod request;
+mod requirements;
+mod run;
 mod scheduler;
 mod scorers;
 mod sessions;
 mod state;
 mod stopwatch;
+mod timed_plugin;
 mod topology;
 
 pub use burst::{Burst, BurstSettings};
@@ -55,17 +62,15 @@ pub use decision::{Decision, Disaggregation, FilterTrace, PrefixHit, ProfileRun,
 pub use endpoint::{Endpoint, LoraAdapters, Metrics, Slot, Slots, Snapshot};
 pub use error::{ConfigError, ScheduleError};
 pub use inflight::{Flow, Reservation};
-pub use latency::{Features, LatencyObjective, LatencySettings, Prediction};
+pub use latency::{Features, LatencyObjective, LatencySettings};
 pub use media::{Media, Modality};
 pub use pairing::REVISION_LABEL;
 pub use precise::{EndpointEvents, EventSource, Holdings, IndexCounts, ListenForEvents, PreciseSettings};
-pub use producers::{
-    attribute_reporter::{Report, Tokens},
-    encoder_cache::EncoderLookup,
-    tokens::TokenizerSettings,
-};
+pub use producers::encoder_cache::lookup::EncoderLookup;
 pub use registry::{REFUSED, known_types};
-pub use request::{HeaderLookup, NoHeaders, Prompt, Request};
+pub use report::{Report, Tokens};
+pub use request::{HeaderLookup, NoHeaders, Prediction, Prompt, Request};
+pub use requirements::TokenizerSettings;
 pub use scheduler::{Handler, Options, Scheduler};
 pub use sessions::Agents;
 pub use state::State;

@@ -3,7 +3,7 @@
 //! During a rollout of prefill and decode, pods of two revisions exist. A KV cache of another model, layout or connector is
 //! useless to its reader, or makes it fail.
 
-use crate::context::{Candidate, Context};
+use crate::{context::Context, endpoint::Candidate};
 
 /// The label whose value must be equal on both sides. Pods without the label match all others.
 pub const REVISION_LABEL: &str = "longboat.dev/kv-revision";

@@ -8,11 +8,12 @@ use crate::{
     burst::BurstSettings,
     decision::Decision,
     endpoint::{Slot, Snapshot},
+    finding::Finding,
+    listing::Listing,
     precise::{Holdings, PreciseSettings},
     prefix::{Matches, PrefixIndex, Settings},
-    producer::{Finding, Producer, ProducerState},
+    producer::{Producer, ProducerState},
     request::Request,
-    scheduler::Listing,
 };
 
 /// The source of a prefix producer's knowledge.

@@ -3,15 +3,16 @@
 //! A producer with state is one file with its declaration, which is a [`Producer`], and its state, a [`ProducerState`]. Plugins
 //! that use it know its place in the list of producers.
 
-use std::{any::Any, fmt, sync::Arc};
+use std::{any::Any, fmt};
 
 use serde_json::Value;
 
 use crate::{
     decision::Decision,
     endpoint::{Slot, Snapshot},
+    finding::Finding,
+    listing::Listing,
     request::Request,
-    scheduler::Listing,
     stopwatch::ProducerTimes,
 };
 
@@ -60,21 +61,6 @@ pub(crate) trait ProducerState: Any + fmt::Debug + Send + Sync {
 impl Clone for Box<dyn ProducerState> {
     fn clone(&self) -> Self {
         (**self).copy()
-    }
-}
-
-/// What a producer has found about a request. Only its own plugins know the type.
-#[derive(Debug, Clone)]
-pub(crate) struct Finding(Arc<dyn Any + Send + Sync>);
-
-impl Finding {
-    pub(crate) fn new(found: impl Any + Send + Sync) -> Self {
-        Self(Arc::new(found))
-    }
-
-    /// Returns the data, if it has this type.
-    pub(crate) fn get<T: Any>(&self) -> Option<&T> {
-        self.0.downcast_ref()
     }
 }
 

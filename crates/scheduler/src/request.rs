@@ -1,6 +1,6 @@
 //! The data about a request that the scheduler needs.
 
-use crate::{endpoint::Slot, latency::Prediction, media::Media};
+use crate::{endpoint::Slot, media::Media};
 
 /// Reads request headers by lower-case name.
 pub trait HeaderLookup {
@@ -40,6 +40,15 @@ impl Prompt {
     pub fn tokens(&self) -> usize {
         (self.bytes.len() + self.cut).div_ceil(4)
     }
+}
+
+/// A prediction for a request on an endpoint.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Prediction {
+    /// Milliseconds until the first token.
+    pub ttft_ms: f64,
+    /// Milliseconds for each further token.
+    pub tpot_ms: f64,
 }
 
 /// A parsed inference request.

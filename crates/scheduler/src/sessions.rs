@@ -5,7 +5,8 @@ use ahash::AHashMap;
 use crate::{
     decision::Decision,
     endpoint::{Slot, Snapshot},
-    producer::{Finding, Producer, ProducerState},
+    finding::Finding,
+    producer::{Producer, ProducerState},
     request::{HeaderLookup, Request},
 };
 

@@ -2,12 +2,6 @@
 
 use std::sync::Arc;
 
-use crate::{
-    context::{Candidate, Context},
-    error::ScheduleError,
-    plugin::{Admitter, Filter, Picker, Scorer},
-};
-
 /// A plugin in one of its roles.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Role {
@@ -26,12 +20,6 @@ pub trait Stopwatch: Send + Sync {
 
     /// Calls `work` once, inside of [`Self::time`]. Its time does not count.
     fn exclude(&self, work: &mut dyn FnMut());
-}
-
-/// A plugin whose work is measured.
-pub(crate) struct TimedPlugin<P: ?Sized> {
-    pub(crate) plugin: Arc<P>,
-    pub(crate) watch: Arc<dyn Stopwatch>,
 }
 
 /// The times of a producer.
@@ -54,34 +42,4 @@ pub(crate) fn timed<T>(watch: Option<&Arc<dyn Stopwatch>>, work: impl FnOnce() -
     let (mut work, mut made) = (Some(work), None);
     watch.time(&mut || made = work.take().map(|work| work()));
     made.expect("a stopwatch calls its work once")
-}
-
-impl Admitter for TimedPlugin<dyn Admitter> {
-    fn admit(&self, context: &Context<'_>) -> Result<(), ScheduleError> {
-        timed(Some(&self.watch), || self.plugin.admit(context))
-    }
-}
-
-impl Filter for TimedPlugin<dyn Filter> {
-    fn filter(&self, context: &Context<'_>, candidates: &mut Vec<Candidate>) {
-        self.watch.time(&mut || self.plugin.filter(context, candidates));
-    }
-}
-
-impl Scorer for TimedPlugin<dyn Scorer> {
-    fn score(&self, context: &Context<'_>, candidates: &[Candidate], scores: &mut [f64]) {
-        self.watch.time(&mut || self.plugin.score(context, candidates, scores));
-    }
-}
-
-impl Picker for TimedPlugin<dyn Picker> {
-    fn pick(&self, context: &Context<'_>, scored: Vec<(Candidate, f64)>) -> Vec<Candidate> {
-        let (mut scored, mut picked) = (Some(scored), Vec::new());
-        self.watch.time(&mut || {
-            if let Some(scored) = scored.take() {
-                picked = self.plugin.pick(context, scored);
-            }
-        });
-        picked
-    }
 }

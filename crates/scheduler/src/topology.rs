@@ -1,14 +1,10 @@
-//! The location of endpoints: host, rack, zone and region, as `topology-extractor` reads them from labels.
+//! The location of endpoints: host, rack, zone and region, as labels tell them.
 
 use serde::Deserialize;
 
 use crate::{
-    context::{Candidate, Context},
-    endpoint::Endpoint,
-    error::ConfigError,
-    parameters::Parameters,
-    plugin::Plugin,
-    registry::Builder,
+    context::Context,
+    endpoint::{Candidate, Endpoint},
 };
 
 /// The distance between two endpoints, nearest first.
@@ -27,33 +23,10 @@ pub(crate) enum Level {
 /// The labels with an endpoint's location, nearest level first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Topology {
-    labels: [String; 4],
+    pub(crate) labels: [String; 4],
 }
 
 const LEVELS: [Level; 4] = [Level::Host, Level::Rack, Level::Zone, Level::Region];
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct RawParameters {
-    hostname: String,
-    rack: String,
-    zone: String,
-    region: String,
-}
-
-/// `topology-extractor`.
-pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
-    let given: RawParameters = parameters.read()?;
-    let label = |given: String, usual: &str| if given.is_empty() { usual.to_owned() } else { given };
-    let labels = [
-        label(given.hostname, "kubernetes.io/hostname"),
-        label(given.rack, "topology.kubernetes.io/rack"),
-        label(given.zone, "topology.kubernetes.io/zone"),
-        label(given.region, "topology.kubernetes.io/region"),
-    ];
-    builder.topologies.push((parameters.name.to_owned(), Topology { labels }));
-    Ok(Plugin::default())
-}
 
 impl Topology {
     fn place<'e>(&self, endpoint: &'e Endpoint) -> [Option<&'e str>; 4] {

@@ -3,12 +3,13 @@
 use serde::Deserialize;
 
 use crate::{
+    producers::predicted_latency,
+    builder::Builder,
     context::Context,
     error::{ConfigError, ScheduleError},
     latency::LatencyObjective,
     parameters::Parameters,
     plugin::{Admitter, Plugin},
-    registry::Builder,
 };
 
 #[derive(Debug, Default, Deserialize)]
@@ -24,7 +25,7 @@ const COLD_CACHE_USAGE: f64 = 0.02;
 
 pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
     let given: RawParameters = parameters.read()?;
-    builder.predictor(parameters, given.latency_prediction_info_producer_name.as_deref())?;
+    predicted_latency::require(builder, parameters, given.latency_prediction_info_producer_name.as_deref())?;
     Ok(Plugin::admitter(LatencySlo))
 }
 

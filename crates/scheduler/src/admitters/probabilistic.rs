@@ -3,11 +3,11 @@
 use serde::Deserialize;
 
 use crate::{
+    builder::Builder,
     context::Context,
     error::{ConfigError, ScheduleError},
     parameters::Parameters,
     plugin::{Admitter, Plugin},
-    registry::Builder,
 };
 
 #[derive(Debug, Deserialize)]

@@ -1,12 +1,12 @@
 //! `always-disagg-pd-decider`: every request.
 
 use crate::{
+    builder::Builder,
     context::Context,
     decision::ProfileRun,
     error::ConfigError,
     parameters::{NoParameters, Parameters},
     plugin::{Decider, Plugin},
-    registry::Builder,
 };
 
 pub(crate) struct Always;

@@ -1,12 +1,12 @@
 //! `always-disagg-multimodal-decider`: requests with images, audio or video.
 
 use crate::{
+    builder::Builder,
     context::Context,
     decision::ProfileRun,
     error::ConfigError,
     parameters::{NoParameters, Parameters},
     plugin::{Decider, Plugin},
-    registry::Builder,
 };
 
 struct Multimodal;

@@ -3,13 +3,13 @@
 use serde::Deserialize;
 
 use crate::{
+    builder::Builder,
     context::Context,
     decision::ProfileRun,
     error::ConfigError,
     parameters::Parameters,
     plugin::{Decider, Plugin},
     prefix::Settings,
-    registry::Builder,
 };
 
 #[derive(Debug, Default, Deserialize)]

@@ -3,11 +3,12 @@
 use std::net::{IpAddr, SocketAddr};
 
 use crate::{
-    context::{Candidate, Context},
+    builder::Builder,
+    context::Context,
+    endpoint::Candidate,
     error::ConfigError,
     parameters::{NoParameters, Parameters},
     plugin::{Filter, Plugin},
-    registry::Builder,
 };
 
 const HEADER: &str = "test-epp-endpoint-selection";

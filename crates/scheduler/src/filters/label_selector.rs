@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use crate::{
-    context::{Candidate, Context},
+    builder::Builder,
+    context::Context,
+    endpoint::Candidate,
     error::ConfigError,
     parameters::Parameters,
     plugin::{Filter, Plugin},
-    registry::Builder,
 };
 
 #[derive(Debug, Default, Deserialize)]

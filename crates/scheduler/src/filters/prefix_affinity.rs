@@ -3,12 +3,14 @@
 use serde::Deserialize;
 
 use crate::{
-    context::{Candidate, Context},
+    producers::predicted_latency,
+    builder::Builder,
+    context::Context,
+    endpoint::Candidate,
     error::ConfigError,
     parameters::Parameters,
     plugin::{Filter, Plugin},
     prefix::Settings,
-    registry::Builder,
 };
 
 #[derive(Debug, Deserialize)]
@@ -69,7 +71,7 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
     builder.load_producer(parameters, given.in_flight_load_producer_name.as_deref())?;
     let predictor = given.latency_prediction_info_producer_name.as_deref();
     if given.ttft_source == TtftSource::LatencyPredictor {
-        builder.predictor(parameters, predictor)?;
+        predicted_latency::require(builder, parameters, predictor)?;
     } else if predictor.is_some_and(|name| !name.is_empty()) {
         return Err(
             parameters.invalid("latencyPredictionInfoProducerName needs ttftSource: latencyPredictor")

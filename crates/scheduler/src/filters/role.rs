@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 
 use crate::{
-    context::{Candidate, Context},
+    builder::Builder,
+    context::Context,
+    endpoint::Candidate,
     error::ConfigError,
     flow::Stage,
     parameters::{NoParameters, Parameters},
     plugin::{Filter, Plugin},
-    registry::Builder,
 };
 
 const ROLE_LABEL: &str = "llm-d.ai/role";

@@ -1,12 +1,13 @@
 //! `utilization-detector` and `concurrency-detector` as filters: they drop endpoints that are full.
 
 use crate::{
-    context::{Candidate, Context},
+    builder::Builder,
+    context::Context,
+    endpoint::Candidate,
     error::ConfigError,
     flow::{ConcurrencyMode, Detector, read_detector},
     parameters::Parameters,
     plugin::{Filter, Plugin},
-    registry::Builder,
 };
 
 struct Saturation {

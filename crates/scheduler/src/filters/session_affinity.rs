@@ -1,11 +1,12 @@
 //! `session-affinity-filter` (alpha): keeps the endpoint that served the session before, if it is still a candidate.
 
 use crate::{
-    context::{Candidate, Context},
+    builder::Builder,
+    context::Context,
+    endpoint::Candidate,
     error::ConfigError,
     parameters::Parameters,
     plugin::{Filter, Plugin},
-    registry::Builder,
     scorers::session_affinity::SessionAffinity,
 };
 

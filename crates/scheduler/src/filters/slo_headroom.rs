@@ -3,11 +3,13 @@
 use serde::Deserialize;
 
 use crate::{
-    context::{Candidate, Context},
+    producers::predicted_latency,
+    builder::Builder,
+    context::Context,
+    endpoint::Candidate,
     error::ConfigError,
     parameters::Parameters,
     plugin::{Filter, Plugin},
-    registry::Builder,
 };
 
 #[derive(Debug, Deserialize)]
@@ -28,7 +30,7 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
     if !(0.0..=1.0).contains(&given.epsilon_explore_neg) {
         return Err(parameters.invalid("epsilonExploreNeg must be from 0 to 1"));
     }
-    builder.predictor(parameters, given.latency_prediction_info_producer_name.as_deref())?;
+    predicted_latency::require(builder, parameters, given.latency_prediction_info_producer_name.as_deref())?;
     Ok(Plugin::filter(given))
 }
 

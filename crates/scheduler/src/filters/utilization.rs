@@ -3,11 +3,12 @@
 use serde::Deserialize;
 
 use crate::{
-    context::{Candidate, Context},
+    builder::Builder,
+    context::Context,
+    endpoint::Candidate,
     error::ConfigError,
     parameters::Parameters,
     plugin::{Filter, Plugin},
-    registry::Builder,
 };
 
 #[derive(Debug, Default, Deserialize)]

@@ -5,12 +5,12 @@ use std::net::SocketAddr;
 use serde::Deserialize;
 
 use crate::{
+    builder::Builder,
     decision::HandlerResult,
     error::{ConfigError, ScheduleError},
     parameters::Parameters,
     plugin::{Plugin, ProfileHandler},
-    registry::Builder,
-    scheduler::Run,
+    run::Run,
 };
 
 const HEADER: &str = "x-data-parallel-host-port";

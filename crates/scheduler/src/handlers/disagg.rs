@@ -5,18 +5,13 @@ use std::sync::Arc;
 use serde::Deserialize;
 
 use crate::{
-    decision::{HandlerResult, ProfileRun},
+    builder::Builder,
+    decision::{ENCODE_HEADER, HandlerResult, PREFILL_HEADER, ProfileRun},
     error::{ConfigError, ScheduleError},
     parameters::Parameters,
     plugin::{Decider, Plugin, ProfileHandler},
-    registry::Builder,
-    scheduler::Run,
+    run::Run,
 };
-
-/// The header that tells the decode pod's sidecar which endpoint prefills.
-pub(crate) const PREFILL_HEADER: &str = "x-prefiller-host-port";
-/// The header that tells the sidecar which endpoints encode.
-pub(crate) const ENCODE_HEADER: &str = "x-encoder-hosts-ports";
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]

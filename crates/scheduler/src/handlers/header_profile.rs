@@ -1,12 +1,12 @@
 //! `header-profile-handler` (alpha): a request header names the profile.
 
 use crate::{
+    builder::Builder,
     decision::HandlerResult,
     error::{ConfigError, ScheduleError},
     parameters::{NoParameters, Parameters},
     plugin::{Plugin, ProfileHandler},
-    registry::Builder,
-    scheduler::Run,
+    run::Run,
 };
 
 const HEADER: &str = "epp-profile";

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use serde::Deserialize;
 
 use crate::{
+    builder::Builder,
     deciders::{always::Always, prefix_based::PrefixBased},
     error::ConfigError,
     handlers::disagg::Disagg,
     parameters::Parameters,
     plugin::{Decider, Plugin},
     prefix::Settings,
-    registry::Builder,
 };
 
 #[derive(Debug, Default, Deserialize)]

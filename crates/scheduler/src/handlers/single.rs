@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use crate::{
+    builder::Builder,
     decision::HandlerResult,
     error::{ConfigError, ScheduleError},
     parameters::{NoParameters, Parameters},
     plugin::{Plugin, ProfileHandler},
-    registry::Builder,
-    scheduler::Run,
+    run::Run,
 };
 
 struct Single;

@@ -1,12 +1,13 @@
 //! `max-score-picker`: picks the best score, and a random endpoint among equals.
 
 use crate::{
-    context::{Candidate, Context},
+    builder::Builder,
+    context::Context,
+    endpoint::Candidate,
     error::ConfigError,
     parameters::Parameters,
     pickers::Count,
     plugin::{Picker, Plugin},
-    registry::Builder,
 };
 
 #[derive(Debug, Default)]

@@ -1,12 +1,13 @@
 //! `random-picker`: picks any endpoint, without regard to its score.
 
 use crate::{
-    context::{Candidate, Context},
+    builder::Builder,
+    context::Context,
+    endpoint::Candidate,
     error::ConfigError,
     parameters::Parameters,
     pickers::Count,
     plugin::{Picker, Plugin},
-    registry::Builder,
 };
 
 struct Random(Count);

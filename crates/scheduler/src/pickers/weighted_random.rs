@@ -1,12 +1,13 @@
 //! `weighted-random-picker`: picks at random, in proportion to the score (A-Res sampling).
 
 use crate::{
-    context::{Candidate, Context},
+    builder::Builder,
+    context::Context,
+    endpoint::Candidate,
     error::ConfigError,
     parameters::Parameters,
     pickers::Count,
     plugin::{Picker, Plugin},
-    registry::Builder,
 };
 
 struct WeightedRandom(Count);

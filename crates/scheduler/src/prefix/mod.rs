@@ -24,7 +24,7 @@ use tree::Tree;
 
 use crate::{
     endpoint::{Slot, Snapshot},
-    producer::Finding,
+    finding::Finding,
     request::{Prompt, Request},
 };
 

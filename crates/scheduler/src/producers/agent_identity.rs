@@ -3,10 +3,10 @@
 use serde::Deserialize;
 
 use crate::{
+    builder::Builder,
     error::ConfigError,
     parameters::Parameters,
     plugin::Plugin,
-    registry::Builder,
     sessions::{Agents, SessionSource},
 };
 

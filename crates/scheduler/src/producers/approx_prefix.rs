@@ -3,8 +3,8 @@
 use serde::Deserialize;
 
 use crate::{
-    error::ConfigError, parameters::Parameters, plugin::Plugin, prefix::Settings, prefixes::PrefixSource,
-    registry::Builder,
+    builder::Builder, error::ConfigError, parameters::Parameters, plugin::Plugin, prefix::Settings,
+    prefixes::PrefixSource,
 };
 
 /// The parameters, also understood on `prefix-cache-scorer` as before router 0.9.

@@ -2,9 +2,14 @@
 
 use longboat_schema::Program;
 use serde::Deserialize;
-use serde_json::json;
 
-use crate::{error::ConfigError, parameters::Parameters, plugin::Plugin, registry::Builder};
+use crate::{
+    builder::Builder,
+    error::ConfigError,
+    parameters::Parameters,
+    plugin::Plugin,
+    report::{Report, USAGE},
+};
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -29,31 +34,6 @@ struct Key {
 
 /// The default namespace of the dynamic metadata.
 const NAMESPACE: &str = "envoy.lb";
-/// The variable that expressions can use.
-const USAGE: &str = "usage";
-
-/// The token counts of a response.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Tokens {
-    /// The tokens of the prompt.
-    pub input: u64,
-    /// The tokens of the answer.
-    pub output: u64,
-    /// The prompt tokens that were cached.
-    pub cached: u64,
-}
-
-/// A number for the proxy, computed from a response's usage.
-#[derive(Debug)]
-pub struct Report {
-    /// The namespace of the proxy's dynamic metadata.
-    pub namespace: String,
-    /// The key in the namespace.
-    pub name: String,
-    expression: Program,
-    condition: Option<Program>,
-}
-
 pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
     let RawParameters { attributes } = parameters.read()?;
     let Ok([attribute]) = <[Attribute; 1]>::try_from(attributes) else {
@@ -86,35 +66,9 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
     Ok(Plugin::default())
 }
 
-impl Report {
-    /// Returns the number. Returns `None` if the condition is false, or if the expression's result is 0 or not a number.
-    pub fn of(&self, tokens: Tokens) -> Option<i64> {
-        // Numbers are floats, as in the JSON that the proxy receives.
-        let float = |count: u64| -> f64 {
-            #[expect(clippy::cast_precision_loss, reason = "token counts are far below 2^52")]
-            let count = count as f64;
-            count
-        };
-        let usage = json!({
-            "prompt_tokens": float(tokens.input),
-            "completion_tokens": float(tokens.output),
-            "total_tokens": float(tokens.input.saturating_add(tokens.output)),
-            "prompt_tokens_details": {"cached_tokens": float(tokens.cached)},
-        });
-        let variables = [(USAGE, &usage)];
-        if let Some(condition) = &self.condition
-            && !condition.holds(&variables).unwrap_or_default()
-        {
-            return None;
-        }
-        self.expression.whole_number(&variables).ok().filter(|number| *number != 0)
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::tests::plugins::try_scheduler;
+    use crate::{report::Tokens, tests::plugins::try_scheduler};
 
     const TOKENS: Tokens = Tokens { input: 7, output: 5, cached: 4 };
 

@@ -5,12 +5,12 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use crate::{
+    builder::Builder,
     burst::{Balance, BurstSettings},
     error::ConfigError,
     parameters::Parameters,
     plugin::Plugin,
     prefixes::PrefixSource,
-    registry::Builder,
 };
 
 #[derive(Debug, Deserialize)]

@@ -3,7 +3,7 @@
 
 use serde::Deserialize;
 
-use crate::{error::ConfigError, parameters::Parameters, plugin::Plugin, registry::Builder};
+use crate::{builder::Builder, error::ConfigError, parameters::Parameters, plugin::Plugin};
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]

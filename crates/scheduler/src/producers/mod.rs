@@ -1,10 +1,10 @@
 //! Producers compute data for other plugins. This module also has the plugins that other parts of the picker implement.
 
 use crate::{
+    builder::Builder,
     error::ConfigError,
     parameters::{NoParameters, Parameters},
     plugin::Plugin,
-    registry::Builder,
 };
 
 pub(crate) mod agent_identity;
@@ -20,6 +20,7 @@ pub(crate) mod predicted_latency;
 pub(crate) mod served;
 pub(crate) mod session_id;
 pub(crate) mod tokens;
+pub(crate) mod topology_extractor;
 
 /// Builds plugins that are always on and have no parameters.
 pub(crate) fn always_on(parameters: &Parameters<'_>, _: &mut Builder) -> Result<Plugin, ConfigError> {

@@ -1,18 +1,20 @@
 //! `p2p-source-producer` (alpha): names a pod that has cached the prompt, so that the pod that computes it can pull the
 //! blocks.
 
+use std::sync::Arc;
+
 use serde::Deserialize;
 
 use crate::{
-    context::{Candidate, Context},
-    decision::ProfileRun,
+    builder::Builder,
+    context::Context,
+    decision::{PREFILL, ProfileRun},
+    endpoint::Candidate,
     error::ConfigError,
     parameters::Parameters,
-    plugin::Plugin,
+    plugin::{PeerSource, Plugin},
     prefix::Settings,
     prefixes::PrefixSource,
-    registry::Builder,
-    scheduler::PREFILL,
 };
 
 #[derive(Debug, Deserialize)]
@@ -36,9 +38,8 @@ impl Default for RawParameters {
 /// The request header that names the pod.
 pub(crate) const HEADER: &str = "x-kv-cache-source-host-port";
 
-/// Finds such a pod.
-#[derive(Debug, Clone)]
-pub(crate) struct PeerSource {
+/// Finds such a pod by what a prefix producer knows.
+struct PrefixPeers {
     prefix: usize,
     least: u64,
     prefill: String,
@@ -66,18 +67,17 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
         ));
     }
     let prefill = Some(given.prefill_profile_name).filter(|name| !name.is_empty());
-    let source = PeerSource {
+    let source = PrefixPeers {
         prefix,
         least: given.min_cached_token_delta,
         prefill: prefill.unwrap_or_else(|| PREFILL.to_owned()),
     };
-    Ok(Plugin { peer_source: Some(source), ..Plugin::default() })
+    Ok(Plugin { peer_source: Some(Arc::new(source)), ..Plugin::default() })
 }
 
-impl PeerSource {
-    /// Returns the pod to pull from, if one has cached enough more of the prompt than the pod that computes it. Among the
-    /// pods with about the most cached tokens, idler pods are chosen more often.
-    pub(crate) fn find(&self, context: &Context<'_>, runs: &[ProfileRun], primary: usize) -> Option<String> {
+impl PeerSource for PrefixPeers {
+    /// Among the pods with about the most cached tokens, idler pods are chosen more often.
+    fn find(&self, context: &Context<'_>, runs: &[ProfileRun], primary: usize) -> Option<String> {
         let matches = context.prefix(self.prefix);
         let block = u64::from(matches.block_tokens());
         let cached = |candidate: Candidate| u64::from(matches.matched(candidate)) * block;

@@ -5,13 +5,13 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::{
+    builder::Builder,
     error::ConfigError,
     parameters::Parameters,
     plugin::Plugin,
     precise::{EndpointEvents, EventSource, ListenForEvents, PreciseSettings},
     prefixes::PrefixSource,
     quantity,
-    registry::Builder,
 };
 
 /// The parameters, also those of `precise-prefix-cache-scorer`, which is its own producer.

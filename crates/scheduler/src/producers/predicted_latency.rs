@@ -5,12 +5,14 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::encoder_cache;
 use crate::{
+    builder::{Builder, Predictor},
     error::ConfigError,
     latency::LatencySettings,
     parameters::Parameters,
     plugin::Plugin,
-    registry::{Builder, Predictor},
+    prefix::Settings,
 };
 
 #[derive(Debug, Deserialize)]
@@ -51,11 +53,14 @@ impl Default for RawParameters {
     }
 }
 
+/// The name of the default predictor.
+const DEFAULT_LATENCY: &str = "predicted-latency-producer";
+
 /// The longest response that is used for training.
 const MAX_RESPONSE_DURATION: Duration = Duration::from_mins(5);
 
 /// The producer that is created if one is needed and none is declared.
-pub(crate) fn usual(name: &str) -> LatencySettings {
+fn usual(name: &str) -> LatencySettings {
     LatencySettings {
         name: name.to_owned(),
         streaming: false,
@@ -99,6 +104,46 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
         builder.wanted_loads.push((parameters.name.to_owned(), load));
     }
     Ok(Plugin::default())
+}
+
+/// Checks a reference to the producer of predicted latencies. Without a name, a default producer is created if none is
+/// declared.
+pub(crate) fn require(
+    builder: &mut Builder,
+    parameters: &Parameters<'_>,
+    producer: Option<&str>,
+) -> Result<(), ConfigError> {
+    let wanted = producer.filter(|name| !name.is_empty() && *name != DEFAULT_LATENCY);
+    let declared = builder.latency.as_ref().map(|latency| latency.settings.name.as_str());
+    match (wanted, declared) {
+        (Some(wanted), declared) if declared != Some(wanted) => Err(ConfigError::reference(
+            format!("latencyPredictionInfoProducerName of plugin \"{}\"", parameters.name),
+            wanted,
+            "a declared predicted-latency-producer",
+            declared,
+        )),
+        (None, None) => {
+            let settings = usual(DEFAULT_LATENCY);
+            builder.latency = Some(Predictor { settings, prefix: None, encoder_cache: None });
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Finds the producers that the predictor reads. Called when all producers are known.
+pub(crate) fn settle(builder: &mut Builder) -> Result<(), ConfigError> {
+    let Some(mut latency) = builder.latency.take() else { return Ok(()) };
+    let name = latency.settings.name.clone();
+    let parameters = Parameters { name: &name, value: None };
+    latency.settings.prefix = builder.prefix(&parameters, latency.prefix.as_deref(), Settings::default())?;
+    if let Some(producer) = &latency.encoder_cache {
+        let field = "encoderCacheMatchInfoProducerName";
+        latency.settings.encoder_cache =
+            Some(encoder_cache::place(builder, &parameters, field, Some(producer))?);
+    }
+    builder.latency = Some(latency);
+    Ok(())
 }
 
 /// Reads a duration as a string, or as a number of nanoseconds as in Go.

@@ -2,10 +2,10 @@
 //! conformance tests.
 
 use crate::{
+    builder::Builder,
     error::ConfigError,
     parameters::{NoParameters, Parameters},
     plugin::Plugin,
-    registry::Builder,
 };
 
 pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {

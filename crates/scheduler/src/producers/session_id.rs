@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use crate::{
-    error::ConfigError, parameters::Parameters, plugin::Plugin, registry::Builder, sessions::SessionSource,
+    builder::Builder, error::ConfigError, parameters::Parameters, plugin::Plugin, sessions::SessionSource,
 };
 
 #[derive(Debug, Default, Deserialize)]

@@ -5,20 +5,10 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::{error::ConfigError, parameters::Parameters, plugin::Plugin, registry::Builder};
-
-/// The tokenizer to call.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TokenizerSettings {
-    /// Its address: `http://…` or `https://…`.
-    pub url: String,
-    /// The model to name in the call. `None` for the request's own model.
-    pub model: Option<String>,
-    /// How long an answer may take.
-    pub timeout: Duration,
-    /// How long an answer may take for a request with images, audio or video.
-    pub multimodal_timeout: Duration,
-}
+use crate::{
+    builder::Builder, error::ConfigError, parameters::Parameters, plugin::Plugin,
+    requirements::TokenizerSettings,
+};
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]

@@ -3,27 +3,22 @@
 mod former;
 mod refused;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
 use longboat_key::nearest;
 
 use crate::{
     admitters,
+    builder::{Builder, DEFAULT_PREFIX},
     config::{EndpointPickerConfig, PluginSpec, nearest::similar},
     deciders,
     error::{ConfigError, MissingType, Suggestion},
     filters, handlers,
-    latency::LatencySettings,
     parameters::Parameters,
     pickers,
-    plugin::{Decider, Plugin},
-    prefix::Settings,
+    plugin::Plugin,
     prefixes::PrefixSource,
-    producer::{self, NamedProducer},
-    producers::{self, attribute_reporter::Report, encoder_cache::EncoderCache, tokens::TokenizerSettings},
-    scorers,
-    sessions::{Agents, SessionSource},
-    topology::{self, Topology},
+    producers, scorers,
 };
 
 pub use refused::REFUSED;
@@ -62,7 +57,7 @@ const TYPES: &[(&str, Stability, Stage, Build)] = &[
     ("tokenizer", Beta, Producer, producers::tokens::build),
     ("request-attribute-reporter", Beta, Producer, producers::attribute_reporter::build),
     ("predicted-latency-producer", Beta, Producer, producers::predicted_latency::build),
-    ("topology-extractor", Alpha, Producer, topology::build),
+    ("topology-extractor", Alpha, Producer, producers::topology_extractor::build),
     ("latency-slo-admitter", Beta, Scheduling, admitters::latency_slo::build),
     ("probabilistic-admitter", Beta, Scheduling, admitters::probabilistic::build),
     ("endpoint-notification-source", Beta, Producer, producers::always_on),
@@ -150,226 +145,6 @@ pub fn known_types() -> Vec<&'static str> {
     types
 }
 
-/// What plugins require of other parts of the picker.
-#[derive(Default)]
-pub(crate) struct Requirements {
-    pub(crate) tokenizer: Option<TokenizerSettings>,
-    /// The reports about responses to the proxy.
-    pub(crate) reports: Vec<Report>,
-    /// Whether responses name the endpoint that served.
-    pub(crate) tells_served: bool,
-    /// The headers in which agents name their sessions.
-    pub(crate) agents: Option<Agents>,
-    /// Names of the declared load producers.
-    pub(crate) loads: Vec<String>,
-}
-
-/// The data that plugins register while they are built.
-#[derive(Default)]
-pub(crate) struct Builder {
-    pub(crate) requirements: Requirements,
-    /// The producers with state, also those of scorers.
-    pub(crate) producers: Vec<NamedProducer>,
-    /// The sources of sessions, by the name of the producer.
-    pub(crate) session_ids: Vec<(String, SessionSource)>,
-    /// The declared topology extractors.
-    pub(crate) topologies: Vec<(String, Topology)>,
-    /// References of producers to prefix producers. They are checked when all producers are known.
-    pub(crate) wanted_prefixes: Vec<(String, String)>,
-    /// References of producers to load producers. They are checked when all producers are known.
-    pub(crate) wanted_loads: Vec<(String, String)>,
-    /// The predictor of latencies.
-    pub(crate) latency: Option<Predictor>,
-    deciders: BTreeMap<String, Arc<dyn Decider>>,
-}
-
-/// The predictor of latencies, and the producers that it reads.
-pub(crate) struct Predictor {
-    pub(crate) settings: LatencySettings,
-    pub(crate) prefix: Option<String>,
-    /// The producer of encoder caches; empty: the first one. `None` if none is read.
-    pub(crate) encoder_cache: Option<String>,
-}
-
-/// The name under which the default prefix producer is found.
-const DEFAULT_PREFIX: &str = "approx-prefix-cache-producer";
-/// The name of the default load producer.
-const DEFAULT_LOAD: &str = "inflight-load-producer";
-/// The name of the default producer of encoder caches.
-const DEFAULT_ENCODER_CACHE: &str = "mm-embeddings-cache-producer";
-/// The name of the default predictor.
-const DEFAULT_LATENCY: &str = "predicted-latency-producer";
-
-impl Builder {
-    /// Adds a producer under the plugin's name, and returns its place.
-    pub(crate) fn add(&mut self, parameters: &Parameters<'_>, producer: impl producer::Producer) -> usize {
-        let (name, producer) = (parameters.name.to_owned(), Box::new(producer));
-        self.producers.push(NamedProducer { name, producer, times: None });
-        self.producers.len() - 1
-    }
-
-    /// Returns the producers of this type, with their places and names.
-    pub(crate) fn all<T: producer::Producer>(&self) -> impl Iterator<Item = (usize, &str, &T)> {
-        let producers = self.producers.iter().enumerate();
-        producers.filter_map(|(place, named)| Some((place, named.name.as_str(), named.get::<T>()?)))
-    }
-
-    /// Returns the place of the prefix producer that a plugin reads: the named one, or the default one. The default one is
-    /// created from these settings if none is declared.
-    pub(crate) fn prefix(
-        &mut self,
-        parameters: &Parameters<'_>,
-        producer: Option<&str>,
-        default: Settings,
-    ) -> Result<usize, ConfigError> {
-        let wanted = producer.filter(|name| !name.is_empty()).unwrap_or(DEFAULT_PREFIX);
-        let named = self.all::<PrefixSource>().find(|(_, name, _)| *name == wanted).map(|(place, ..)| place);
-        if let Some(place) = named {
-            return Ok(place);
-        }
-        if wanted != DEFAULT_PREFIX {
-            return Err(self.missing_prefix(parameters.name, wanted));
-        }
-        // A declared producer with another name serves plugins that name no producer.
-        let guessed =
-            |(.., source): &(usize, &str, &PrefixSource)| matches!(source, PrefixSource::Guessed(_));
-        let first = self.all().find(guessed).map(|(place, ..)| place);
-        Ok(first.unwrap_or_else(|| {
-            self.add(&Parameters { name: DEFAULT_PREFIX, value: None }, PrefixSource::Guessed(default))
-        }))
-    }
-
-    fn missing_prefix(&self, plugin: &str, wanted: &str) -> ConfigError {
-        ConfigError::reference(
-            format!("prefixMatchInfoProducerName of plugin \"{plugin}\""),
-            wanted,
-            "a declared approx-prefix-cache-producer, precise-prefix-cache-producer or burst-prefix-cache-producer",
-            self.all::<PrefixSource>().map(|(_, name, _)| name),
-        )
-    }
-
-    /// Returns the topology that a plugin reads: that of the named extractor, or of the first one.
-    pub(crate) fn topology(
-        &self,
-        parameters: &Parameters<'_>,
-        extractor: Option<&str>,
-    ) -> Result<Topology, ConfigError> {
-        let found = match extractor.filter(|name| !name.is_empty()) {
-            Some(wanted) => self.topologies.iter().find(|(name, _)| name == wanted),
-            None if self.topologies.is_empty() => {
-                return Err(ConfigError::MissingProducer {
-                    name: parameters.name.to_owned(),
-                    needs: "the topology of endpoints",
-                    declare: "topology-extractor",
-                });
-            }
-            None => self.topologies.first(),
-        };
-        found.map(|(_, topology)| topology.clone()).ok_or_else(|| {
-            ConfigError::reference(
-                format!("topologyProducerName of plugin \"{}\"", parameters.name),
-                extractor.unwrap_or_default(),
-                "a declared topology-extractor",
-                self.topologies.iter().map(|(name, _)| name.as_str()),
-            )
-        })
-    }
-
-    /// Returns the place of the producer of encoder caches that a plugin reads: the one that its field names, or else the first
-    /// one. A default producer is created if none is declared.
-    pub(crate) fn encoder_cache(
-        &mut self,
-        parameters: &Parameters<'_>,
-        field: &str,
-        producer: Option<&str>,
-    ) -> Result<usize, ConfigError> {
-        let wanted = producer.filter(|name| !name.is_empty()).unwrap_or(DEFAULT_ENCODER_CACHE);
-        let named = self.all::<EncoderCache>().find(|(_, name, _)| *name == wanted).map(|(place, ..)| place);
-        if let Some(place) = named {
-            return Ok(place);
-        }
-        if wanted != DEFAULT_ENCODER_CACHE {
-            return Err(ConfigError::reference(
-                format!("{field} of plugin \"{}\"", parameters.name),
-                wanted,
-                "a declared mm-embeddings-cache-producer",
-                self.all::<EncoderCache>().map(|(_, name, _)| name),
-            ));
-        }
-        // A declared producer with another name serves plugins that name no producer.
-        let first = self.all::<EncoderCache>().next().map(|(place, ..)| place);
-        Ok(first.unwrap_or_else(|| {
-            self.add(&Parameters { name: wanted, value: None }, EncoderCache::new(wanted, 0))
-        }))
-    }
-
-    /// Checks a reference to a load producer. Without a name, the default producer is used, which needs no declaration.
-    pub(crate) fn load_producer(
-        &self,
-        parameters: &Parameters<'_>,
-        producer: Option<&str>,
-    ) -> Result<(), ConfigError> {
-        match producer.filter(|name| !name.is_empty() && *name != DEFAULT_LOAD) {
-            Some(name) if !self.requirements.loads.iter().any(|known| known == name) => {
-                Err(ConfigError::reference(
-                    format!("inFlightLoadProducerName of plugin \"{}\"", parameters.name),
-                    name,
-                    "a declared inflight-load-producer",
-                    self.requirements.loads.iter().map(String::as_str),
-                ))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// Checks a reference to the producer of predicted latencies. Without a name, a default producer is created if none is
-    /// declared.
-    pub(crate) fn predictor(
-        &mut self,
-        parameters: &Parameters<'_>,
-        producer: Option<&str>,
-    ) -> Result<(), ConfigError> {
-        let wanted = producer.filter(|name| !name.is_empty() && *name != DEFAULT_LATENCY);
-        let declared = self.latency.as_ref().map(|latency| latency.settings.name.as_str());
-        match (wanted, declared) {
-            (Some(wanted), declared) if declared != Some(wanted) => Err(ConfigError::reference(
-                format!("latencyPredictionInfoProducerName of plugin \"{}\"", parameters.name),
-                wanted,
-                "a declared predicted-latency-producer",
-                declared,
-            )),
-            (None, None) => {
-                let settings = producers::predicted_latency::usual(DEFAULT_LATENCY);
-                self.latency = Some(Predictor { settings, prefix: None, encoder_cache: None });
-                Ok(())
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// Finds the producers that the predictor reads. Called when all producers are known.
-    fn settle_latency(&mut self) -> Result<(), ConfigError> {
-        let Some(mut latency) = self.latency.take() else { return Ok(()) };
-        let name = latency.settings.name.clone();
-        let parameters = Parameters { name: &name, value: None };
-        latency.settings.prefix = self.prefix(&parameters, latency.prefix.as_deref(), Settings::default())?;
-        if let Some(producer) = &latency.encoder_cache {
-            let field = "encoderCacheMatchInfoProducerName";
-            latency.settings.encoder_cache = Some(self.encoder_cache(&parameters, field, Some(producer))?);
-        }
-        self.latency = Some(latency);
-        Ok(())
-    }
-
-    /// Returns a decider by name.
-    pub(crate) fn decider(&self, handler: &str, name: &str) -> Result<Arc<dyn Decider>, ConfigError> {
-        self.deciders.get(name).cloned().ok_or_else(|| {
-            let known = self.deciders.keys().map(String::as_str);
-            ConfigError::reference(format!("plugin \"{handler}\""), name, "a declared decider", known)
-        })
-    }
-}
-
 /// Builds every declared plugin.
 pub(crate) fn instantiate(
     config: &EndpointPickerConfig,
@@ -417,7 +192,7 @@ pub(crate) fn instantiate(
     for (from, load) in std::mem::take(&mut builder.wanted_loads) {
         builder.load_producer(&Parameters { name: &from, value: None }, Some(&load))?;
     }
-    builder.settle_latency()?;
+    producers::predicted_latency::settle(&mut builder)?;
     let named = planned
         .iter()
         .zip(plugins)

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Handler, Options, Profile, Scheduler, WeightedScorer};
+use super::{Handler, Options, Scheduler};
 use crate::{
     config::{EndpointPickerConfig, ProfilePlugin, nearest::hint_or_all},
     error::ConfigError,
@@ -10,6 +10,7 @@ use crate::{
     pickers::max_score::MaxScore,
     plugin::{Plugin, ProfileHandler},
     registry,
+    run::{Profile, WeightedScorer},
 };
 
 /// The reference's configuration if none is given.

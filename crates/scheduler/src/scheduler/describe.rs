@@ -5,35 +5,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use super::Scheduler;
-use crate::{
-    endpoint::{Endpoint, Slot},
-    sessions::Sessions,
-    state::State,
-};
-
-/// The most endpoints that are listed for a plugin.
-const LISTED: usize = 100;
-
-/// The endpoints that a description lists.
-pub(crate) struct Listing<'a>(&'a [&'a Arc<Endpoint>]);
-
-impl Listing<'_> {
-    fn name(&self, slot: Slot) -> Option<String> {
-        let found = self.0.iter().find(|endpoint| endpoint.slot == slot);
-        found.map(|endpoint| endpoint.full_name())
-    }
-
-    /// Returns the names of endpoints, in their order.
-    pub(crate) fn names(&self, slots: &[Slot]) -> Vec<String> {
-        slots.iter().take(LISTED).filter_map(|slot| self.name(*slot)).collect()
-    }
-
-    /// Returns something for each endpoint, by name.
-    pub(crate) fn counts(&self, count: impl Fn(Slot) -> Value) -> Map<String, Value> {
-        let listed = self.0.iter().take(LISTED);
-        listed.filter_map(|endpoint| Some((self.name(endpoint.slot)?, count(endpoint.slot)))).collect()
-    }
-}
+use crate::{endpoint::Endpoint, listing::Listing, sessions::Sessions, state::State};
 
 impl Scheduler {
     /// Describes the state of the plugins for people, by the plugin's name: how many prompt prefixes each endpoint holds, the

@@ -3,8 +3,6 @@
 mod build;
 mod describe;
 
-pub(crate) use describe::Listing;
-
 use std::{
     cell::{Cell, RefCell},
     collections::BTreeMap,
@@ -15,27 +13,26 @@ use rand::RngCore;
 
 use crate::{
     burst::BurstSettings,
-    context::{Candidate, Context},
-    decision::{Decision, FilterTrace, Learner, ProfileRun, ScorerTrace},
+    context::Context,
+    decision::{Decision, Learner, PREFILL},
     endpoint::{Endpoint, Snapshot},
     error::ScheduleError,
+    finding::Finding,
     inflight::{InFlight, Reservation},
     latency::{Features, LatencyObjective, LatencySettings},
-    pairing,
-    plugin::{Admitter, Filter, Picker, ProfileHandler, Scorer},
+    plugin::{Admitter, PeerSource, ProfileHandler},
     prefix::Matches,
     prefixes::{PrefixSource, Prefixes},
-    producer::{Finding, NamedProducer},
-    producers::{
-        attribute_reporter::Report,
-        p2p_source::{self, PeerSource},
-        tokens::TokenizerSettings,
-    },
-    registry::Requirements,
+    producer::NamedProducer,
+    producers::p2p_source,
+    report::Report,
     request::Request,
+    requirements::{Requirements, TokenizerSettings},
+    run::{Profile, Run},
     sessions::Agents,
     state::State,
-    stopwatch::{ProducerTimes, Role, Stopwatch, TimedPlugin, excluded, timed},
+    stopwatch::{ProducerTimes, Role, Stopwatch, timed},
+    timed_plugin::TimedPlugin,
 };
 
 /// How to build a scheduler.
@@ -67,27 +64,12 @@ pub struct Scheduler {
     admitters: Vec<(String, Arc<dyn Admitter>)>,
     /// Response headers that name the endpoint.
     endpoint_headers: Vec<String>,
-    peer_sources: Vec<PeerSource>,
+    peer_sources: Vec<Arc<dyn PeerSource>>,
     producers: Vec<NamedProducer>,
     requirements: Requirements,
     latency: Option<LatencySettings>,
     /// The times of the profile handler, without the profiles that it runs.
     watched_handler: Option<Arc<dyn Stopwatch>>,
-}
-
-struct Profile {
-    name: String,
-    filters: Vec<(String, Arc<dyn Filter>)>,
-    scorers: Vec<WeightedScorer>,
-    picker: Arc<dyn Picker>,
-    /// The picker's name. `None` for the default picker.
-    picker_name: Option<String>,
-}
-
-struct WeightedScorer {
-    name: String,
-    weight: f64,
-    scorer: Arc<dyn Scorer>,
 }
 
 impl std::fmt::Debug for Scheduler {
@@ -271,11 +253,17 @@ impl Scheduler {
         for (_, admitter) in &self.admitters {
             admitter.admit(&context)?;
         }
-        let mut run = Run { scheduler: self, context: &context, runs: Vec::new() };
+        let mut run = Run {
+            profiles: &self.profiles,
+            trace: self.options.trace,
+            handler_watch: self.watched_handler.as_ref(),
+            context: &context,
+            runs: Vec::new(),
+        };
         let mut picked = timed(self.watched_handler.as_ref(), || self.handler.run(&mut run))?;
         let runs = run.runs;
         if !self.peer_sources.is_empty() {
-            let find = |source: &PeerSource| source.find(&context, &runs, picked.primary);
+            let find = |source: &Arc<dyn PeerSource>| source.find(&context, &runs, picked.primary);
             match self.peer_sources.iter().find_map(find) {
                 Some(peer) => picked.set.push((p2p_source::HEADER, peer)),
                 // A header that the client sends itself would reach the model server, so it is removed.
@@ -353,109 +341,5 @@ impl State {
     /// Records that the response is complete, or that the client has left.
     pub fn release(&mut self, reservation: Reservation) {
         self.in_flight.release(reservation);
-    }
-}
-
-/// The profile whose target computes the prompt for another endpoint.
-pub(crate) const PREFILL: &str = "prefill";
-
-/// The name of a rule in traces: endpoints without recent metrics are used only if there are no others.
-const RECENT_METRICS: &str = "recent-metrics";
-
-/// The name of a rule in traces: prefill and decode must be able to exchange KV cache.
-const KV_REVISION: &str = "kv-revision";
-
-/// A pick in progress. A profile handler controls it.
-pub(crate) struct Run<'r, 'c> {
-    scheduler: &'r Scheduler,
-    pub(crate) context: &'r Context<'c>,
-    pub(crate) runs: Vec<ProfileRun>,
-}
-
-impl Run<'_, '_> {
-    /// Runs the profile with this name. Returns `None` if there is no such profile, or if its filters dropped all candidates.
-    pub(crate) fn profile(&mut self, name: &str) -> Option<usize> {
-        let scheduler = self.scheduler;
-        let profile = scheduler.profiles.iter().find(|profile| profile.name == name)?;
-        excluded(scheduler.watched_handler.as_ref(), || self.run(profile, None))
-    }
-
-    /// Like [`Self::profile`], but only with endpoints that can exchange KV cache with the target of `run`.
-    pub(crate) fn profile_beside(&mut self, name: &str, run: usize) -> Option<usize> {
-        let scheduler = self.scheduler;
-        let profile = scheduler.profiles.iter().find(|profile| profile.name == name)?;
-        let peer = self.runs[run].targets.first().copied();
-        excluded(scheduler.watched_handler.as_ref(), || self.run(profile, peer))
-    }
-
-    /// The name of the only profile.
-    pub(crate) fn only(&self) -> &str {
-        &self.scheduler.profiles[0].name
-    }
-
-    fn run(&mut self, profile: &Profile, peer: Option<Candidate>) -> Option<usize> {
-        let mut candidates: Vec<Candidate> = (0..self.context.candidates.len()).collect();
-        let trace = self.scheduler.options.trace;
-        let mut passed = Vec::new();
-        // The pairing rule runs before the filters, because some filters keep all candidates instead of none.
-        if let Some(peer) = peer {
-            let before = candidates.len();
-            pairing::keep(self.context, peer, &mut candidates);
-            if trace && candidates.len() < before {
-                passed.push(FilterTrace { plugin: KV_REVISION.to_owned(), kept: candidates.clone() });
-            }
-            if candidates.is_empty() {
-                return None;
-            }
-        }
-        for (name, filter) in &profile.filters {
-            filter.filter(self.context, &mut candidates);
-            if trace {
-                passed.push(FilterTrace { plugin: name.clone(), kept: candidates.clone() });
-            }
-            if candidates.is_empty() {
-                return None;
-            }
-        }
-        // Endpoints without recent metrics are used only if there are no others.
-        let fresh = |candidate: &Candidate| self.context.candidates[*candidate].fresh;
-        if candidates.iter().any(fresh) {
-            let before = candidates.len();
-            candidates.retain(fresh);
-            if trace && candidates.len() < before {
-                passed.push(FilterTrace { plugin: RECENT_METRICS.to_owned(), kept: candidates.clone() });
-            }
-        }
-        let mut totals = vec![0.0; candidates.len()];
-        let mut scores = vec![0.0; candidates.len()];
-        let mut said = Vec::new();
-        for weighted in &profile.scorers {
-            scores.fill(0.0);
-            weighted.scorer.score(self.context, &candidates, &mut scores);
-            for (total, score) in totals.iter_mut().zip(&scores) {
-                let counted = if score.is_nan() { 0.0 } else { score.clamp(0.0, 1.0) };
-                *total += counted * weighted.weight;
-            }
-            if trace {
-                said.push(ScorerTrace {
-                    plugin: weighted.name.clone(),
-                    weight: weighted.weight,
-                    scores: candidates.iter().copied().zip(scores.iter().copied()).collect(),
-                });
-            }
-        }
-        let totals: Vec<_> = candidates.into_iter().zip(totals).collect();
-        let targets = profile.picker.pick(self.context, totals.clone());
-        if targets.is_empty() {
-            return None;
-        }
-        self.runs.push(ProfileRun {
-            name: profile.name.clone(),
-            targets,
-            totals,
-            filtered: passed,
-            trace: said,
-        });
-        Some(self.runs.len() - 1)
     }
 }

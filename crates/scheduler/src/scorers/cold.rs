@@ -1,8 +1,8 @@
 //! The ranking of scorers that only act on requests without a cached prefix.
 
 use crate::{
-    context::{Candidate, Context},
-    endpoint::Slot,
+    context::Context,
+    endpoint::{Candidate, Slot},
 };
 
 /// Scores candidates by their rank, the lowest key best. Candidates with equal keys come in random order. If some candidate has

@@ -4,11 +4,12 @@
 use serde::Deserialize;
 
 use crate::{
-    context::{Candidate, Context},
+    builder::Builder,
+    context::Context,
+    endpoint::Candidate,
     error::ConfigError,
     parameters::Parameters,
     plugin::{Filter, Plugin, Scorer},
-    registry::Builder,
 };
 
 #[derive(Debug, Clone, Deserialize)]

@@ -4,12 +4,13 @@
 use serde::Deserialize;
 
 use crate::{
-    context::{Candidate, Context},
+    builder::Builder,
+    context::Context,
+    endpoint::Candidate,
     error::ConfigError,
     parameters::Parameters,
     plugin::{Plugin, Scorer},
-    producers::encoder_cache::EncoderLookup,
-    registry::Builder,
+    producers::encoder_cache::{self, lookup::EncoderLookup},
 };
 
 #[derive(Debug, Default, Deserialize)]
@@ -25,7 +26,7 @@ struct EncoderCache {
 
 pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
     let given: RawParameters = parameters.read()?;
-    let producer = builder.encoder_cache(parameters, "producerName", given.producer_name.as_deref())?;
+    let producer = encoder_cache::place(builder, parameters, "producerName", given.producer_name.as_deref())?;
     Ok(Plugin::scorer(EncoderCache { producer }))
 }
 

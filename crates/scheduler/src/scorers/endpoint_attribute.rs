@@ -4,11 +4,12 @@ use serde::Deserialize;
 
 use crate::{
     attribute::{self, Attribute},
-    context::{Candidate, Context},
+    builder::Builder,
+    context::Context,
+    endpoint::Candidate,
     error::ConfigError,
     parameters::{NoParameters, Parameters},
     plugin::{Plugin, Scorer},
-    registry::Builder,
 };
 
 #[derive(Debug, Default, Deserialize)]

@@ -1,11 +1,12 @@
 //! `kv-cache-utilization-scorer`: scores by the free share of the KV cache.
 
 use crate::{
-    context::{Candidate, Context},
+    builder::Builder,
+    context::Context,
+    endpoint::Candidate,
     error::ConfigError,
     parameters::{NoParameters, Parameters},
     plugin::{Plugin, Scorer},
-    registry::Builder,
 };
 
 struct KvCache;

@@ -3,13 +3,15 @@
 use serde::Deserialize;
 
 use crate::{
-    context::{Candidate, Context},
+    producers::predicted_latency,
+    builder::Builder,
+    context::Context,
+    endpoint::Candidate,
     error::ConfigError,
     latency::LatencyHeadroom,
     parameters::Parameters,
     plugin::{Plugin, Scorer},
     prefix::Settings,
-    registry::Builder,
 };
 
 #[derive(Debug, Deserialize)]
@@ -69,7 +71,7 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
             return Err(parameters.invalid(format!("{field} must be 0 or more")));
         }
     }
-    builder.predictor(parameters, given.latency_prediction_info_producer_name.as_deref())?;
+    predicted_latency::require(builder, parameters, given.latency_prediction_info_producer_name.as_deref())?;
     let prefix =
         builder.prefix(parameters, given.prefix_match_info_producer_name.as_deref(), Settings::default())?;
     Ok(Plugin::scorer(Latency { given, prefix }))

@@ -1,12 +1,12 @@
 //! `lora-affinity-scorer`: prefers endpoints that have the adapter loaded, then those with room for it.
 
 use crate::{
-    context::{Candidate, Context},
-    endpoint::LoraAdapters,
+    builder::Builder,
+    context::Context,
+    endpoint::{Candidate, LoraAdapters},
     error::ConfigError,
     parameters::{NoParameters, Parameters},
     plugin::{Plugin, Scorer},
-    registry::Builder,
 };
 
 struct LoraAffinity;

@@ -13,17 +13,18 @@ use serde_json::Value;
 
 use super::cold;
 use crate::{
-    context::{Candidate, Context},
+    builder::Builder,
+    context::Context,
     decision::Decision,
-    endpoint::{Slot, Snapshot},
+    endpoint::{Candidate, Slot, Snapshot},
     error::ConfigError,
+    finding::Finding,
+    listing::Listing,
     parameters::Parameters,
     plugin::{Plugin, Scorer},
     prefix::{Matches, Settings},
-    producer::{Finding, Producer, ProducerState},
-    registry::Builder,
+    producer::{Producer, ProducerState},
     request::Request,
-    scheduler::Listing,
 };
 
 #[derive(Debug, Deserialize)]

@@ -1,12 +1,13 @@
 //! `precise-prefix-cache-scorer`: a precise prefix producer and its scorer in one, as before router 0.9.
 
 use crate::{
-    context::{Candidate, Context},
+    builder::Builder,
+    context::Context,
+    endpoint::Candidate,
     error::ConfigError,
     parameters::Parameters,
     plugin::{Plugin, Scorer},
     producers::precise_prefix::{RawParameters, declare},
-    registry::Builder,
 };
 
 struct PrecisePrefix {

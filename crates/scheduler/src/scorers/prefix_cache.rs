@@ -4,12 +4,13 @@
 use serde::Deserialize;
 
 use crate::{
-    context::{Candidate, Context},
+    builder::Builder,
+    context::Context,
+    endpoint::Candidate,
     error::ConfigError,
     parameters::Parameters,
     plugin::{Plugin, Scorer},
     producers::approx_prefix::RawParameters as Producer,
-    registry::Builder,
 };
 
 #[derive(Debug, Deserialize)]

@@ -1,12 +1,12 @@
 //! `queue-scorer` and `running-requests-size-scorer`: prefer endpoints with fewer requests, relative to the other candidates.
 
 use crate::{
-    context::{Candidate, Context},
-    endpoint::Metrics,
+    builder::Builder,
+    context::Context,
+    endpoint::{Candidate, Metrics},
     error::ConfigError,
     parameters::{NoParameters, Parameters},
     plugin::{Plugin, Scorer},
-    registry::Builder,
 };
 
 struct Relative(fn(&Metrics) -> f64);

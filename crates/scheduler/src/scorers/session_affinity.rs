@@ -3,11 +3,12 @@
 use serde::Deserialize;
 
 use crate::{
-    context::{Candidate, Context},
+    builder::Builder,
+    context::Context,
+    endpoint::Candidate,
     error::ConfigError,
     parameters::Parameters,
     plugin::{Plugin, Scorer},
-    registry::Builder,
     sessions::{SessionSettings, SessionSource, Sessions},
 };
 

@@ -3,12 +3,13 @@
 use serde::Deserialize;
 
 use crate::{
-    context::{Candidate, Context},
+    builder::Builder,
+    context::Context,
+    endpoint::Candidate,
     error::ConfigError,
     parameters::Parameters,
     plugin::{Plugin, Scorer},
     prefix::Matches,
-    registry::Builder,
 };
 
 #[derive(Debug, Deserialize)]

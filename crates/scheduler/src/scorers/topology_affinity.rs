@@ -4,11 +4,12 @@
 use serde::Deserialize;
 
 use crate::{
-    context::{Candidate, Context},
+    builder::Builder,
+    context::Context,
+    endpoint::Candidate,
     error::ConfigError,
     parameters::Parameters,
     plugin::{Plugin, Scorer},
-    registry::Builder,
     topology::{Level, Topology},
 };
 

@@ -1,0 +1,150 @@
+//! What plugins register while they are built, and how they find each other.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use crate::{
+    error::ConfigError,
+    latency::LatencySettings,
+    parameters::Parameters,
+    plugin::Decider,
+    prefix::Settings,
+    prefixes::PrefixSource,
+    producer::{NamedProducer, Producer},
+    requirements::Requirements,
+    sessions::SessionSource,
+    topology::Topology,
+};
+
+/// The data that plugins register while they are built.
+#[derive(Default)]
+pub(crate) struct Builder {
+    pub(crate) requirements: Requirements,
+    /// The producers with state, also those of scorers.
+    pub(crate) producers: Vec<NamedProducer>,
+    /// The sources of sessions, by the name of the producer.
+    pub(crate) session_ids: Vec<(String, SessionSource)>,
+    /// The declared topology extractors.
+    pub(crate) topologies: Vec<(String, Topology)>,
+    /// References of producers to prefix producers. They are checked when all producers are known.
+    pub(crate) wanted_prefixes: Vec<(String, String)>,
+    /// References of producers to load producers. They are checked when all producers are known.
+    pub(crate) wanted_loads: Vec<(String, String)>,
+    /// The predictor of latencies.
+    pub(crate) latency: Option<Predictor>,
+    pub(crate) deciders: BTreeMap<String, Arc<dyn Decider>>,
+}
+
+/// The predictor of latencies, and the producers that it reads.
+pub(crate) struct Predictor {
+    pub(crate) settings: LatencySettings,
+    pub(crate) prefix: Option<String>,
+    /// The producer of encoder caches; empty: the first one. `None` if none is read.
+    pub(crate) encoder_cache: Option<String>,
+}
+
+/// The name under which the default prefix producer is found.
+pub(crate) const DEFAULT_PREFIX: &str = "approx-prefix-cache-producer";
+/// The name of the default load producer.
+const DEFAULT_LOAD: &str = "inflight-load-producer";
+impl Builder {
+    /// Adds a producer under the plugin's name, and returns its place.
+    pub(crate) fn add(&mut self, parameters: &Parameters<'_>, producer: impl Producer) -> usize {
+        let (name, producer) = (parameters.name.to_owned(), Box::new(producer));
+        self.producers.push(NamedProducer { name, producer, times: None });
+        self.producers.len() - 1
+    }
+
+    /// Returns the producers of this type, with their places and names.
+    pub(crate) fn all<T: Producer>(&self) -> impl Iterator<Item = (usize, &str, &T)> {
+        let producers = self.producers.iter().enumerate();
+        producers.filter_map(|(place, named)| Some((place, named.name.as_str(), named.get::<T>()?)))
+    }
+
+    /// Returns the place of the prefix producer that a plugin reads: the named one, or the default one. The default one is
+    /// created from these settings if none is declared.
+    pub(crate) fn prefix(
+        &mut self,
+        parameters: &Parameters<'_>,
+        producer: Option<&str>,
+        default: Settings,
+    ) -> Result<usize, ConfigError> {
+        let wanted = producer.filter(|name| !name.is_empty()).unwrap_or(DEFAULT_PREFIX);
+        let named = self.all::<PrefixSource>().find(|(_, name, _)| *name == wanted).map(|(place, ..)| place);
+        if let Some(place) = named {
+            return Ok(place);
+        }
+        if wanted != DEFAULT_PREFIX {
+            return Err(self.missing_prefix(parameters.name, wanted));
+        }
+        // A declared producer with another name serves plugins that name no producer.
+        let guessed =
+            |(.., source): &(usize, &str, &PrefixSource)| matches!(source, PrefixSource::Guessed(_));
+        let first = self.all().find(guessed).map(|(place, ..)| place);
+        Ok(first.unwrap_or_else(|| {
+            self.add(&Parameters { name: DEFAULT_PREFIX, value: None }, PrefixSource::Guessed(default))
+        }))
+    }
+
+    pub(crate) fn missing_prefix(&self, plugin: &str, wanted: &str) -> ConfigError {
+        ConfigError::reference(
+            format!("prefixMatchInfoProducerName of plugin \"{plugin}\""),
+            wanted,
+            "a declared approx-prefix-cache-producer, precise-prefix-cache-producer or burst-prefix-cache-producer",
+            self.all::<PrefixSource>().map(|(_, name, _)| name),
+        )
+    }
+
+    /// Returns the topology that a plugin reads: that of the named extractor, or of the first one.
+    pub(crate) fn topology(
+        &self,
+        parameters: &Parameters<'_>,
+        extractor: Option<&str>,
+    ) -> Result<Topology, ConfigError> {
+        let found = match extractor.filter(|name| !name.is_empty()) {
+            Some(wanted) => self.topologies.iter().find(|(name, _)| name == wanted),
+            None if self.topologies.is_empty() => {
+                return Err(ConfigError::MissingProducer {
+                    name: parameters.name.to_owned(),
+                    needs: "the topology of endpoints",
+                    declare: "topology-extractor",
+                });
+            }
+            None => self.topologies.first(),
+        };
+        found.map(|(_, topology)| topology.clone()).ok_or_else(|| {
+            ConfigError::reference(
+                format!("topologyProducerName of plugin \"{}\"", parameters.name),
+                extractor.unwrap_or_default(),
+                "a declared topology-extractor",
+                self.topologies.iter().map(|(name, _)| name.as_str()),
+            )
+        })
+    }
+
+    /// Checks a reference to a load producer. Without a name, the default producer is used, which needs no declaration.
+    pub(crate) fn load_producer(
+        &self,
+        parameters: &Parameters<'_>,
+        producer: Option<&str>,
+    ) -> Result<(), ConfigError> {
+        match producer.filter(|name| !name.is_empty() && *name != DEFAULT_LOAD) {
+            Some(name) if !self.requirements.loads.iter().any(|known| known == name) => {
+                Err(ConfigError::reference(
+                    format!("inFlightLoadProducerName of plugin \"{}\"", parameters.name),
+                    name,
+                    "a declared inflight-load-producer",
+                    self.requirements.loads.iter().map(String::as_str),
+                ))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns a decider by name.
+    pub(crate) fn decider(&self, handler: &str, name: &str) -> Result<Arc<dyn Decider>, ConfigError> {
+        self.deciders.get(name).cloned().ok_or_else(|| {
+            let known = self.deciders.keys().map(String::as_str);
+            ConfigError::reference(format!("plugin \"{handler}\""), name, "a declared decider", known)
+        })
+    }
+}

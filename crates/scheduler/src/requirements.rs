@@ -1,0 +1,32 @@
+//! What plugins require of other parts of the picker.
+
+use std::time::Duration;
+
+use crate::{report::Report, sessions::Agents};
+
+/// What plugins require of other parts of the picker.
+#[derive(Default)]
+pub(crate) struct Requirements {
+    pub(crate) tokenizer: Option<TokenizerSettings>,
+    /// The reports about responses to the proxy.
+    pub(crate) reports: Vec<Report>,
+    /// Whether responses name the endpoint that served.
+    pub(crate) tells_served: bool,
+    /// The headers in which agents name their sessions.
+    pub(crate) agents: Option<Agents>,
+    /// Names of the declared load producers.
+    pub(crate) loads: Vec<String>,
+}
+
+/// The tokenizer to call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TokenizerSettings {
+    /// Its address: `http://…` or `https://…`.
+    pub url: String,
+    /// The model to name in the call. `None` for the request's own model.
+    pub model: Option<String>,
+    /// How long an answer may take.
+    pub timeout: Duration,
+    /// How long an answer may take for a request with images, audio or video.
+    pub multimodal_timeout: Duration,
+}
