@@ -4,7 +4,7 @@ use longboat_admission::configurations::SERVICE;
 use serde_json::{Value, json};
 
 use crate::{
-    installation::metadata,
+    metadata::metadata,
     names::{CERTIFICATE, CERTIFICATE_SECRET, INJECT_CA, ISSUER},
 };
 

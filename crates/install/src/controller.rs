@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{
     Values,
-    installation::{label, metadata},
+    metadata::{label, metadata},
     names::{
         CERTIFICATE_FOLDER, CERTIFICATE_SECRET, COMMAND, CONTAINER, CONTROLLER, HEALTH_PORT, METRICS_PORT,
         METRICS_SERVICE, USER, WEBHOOK_PORT,

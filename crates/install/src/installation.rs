@@ -10,9 +10,9 @@ use longboat_key::Namespace;
 use serde_json::{Value, json};
 
 use crate::{
-    Values, certificates, controller, monitoring,
-    names::{LABEL, LABEL_VALUE},
-    platform, rights,
+    Values, certificates, controller,
+    metadata::label,
+    monitoring, platform, rights,
     values::{NAMESPACE, ValuesError, is_label},
 };
 
@@ -133,24 +133,6 @@ fn webhooks(namespace: &str, values: &Values) -> Result<Vec<Value>, serde_json::
     }
     all.iter_mut().for_each(label);
     Ok(all)
-}
-
-/// Metadata for one of our objects.
-pub(crate) fn metadata(name: &str, namespace: &str) -> Value {
-    json!({
-        "name": name,
-        "namespace": namespace,
-        "labels": {
-            "app.kubernetes.io/name": "longboat",
-            "app.kubernetes.io/component": "controller",
-            LABEL: LABEL_VALUE,
-        },
-    })
-}
-
-/// Marks an object as part of an installation.
-pub(crate) fn label(object: &mut Value) {
-    object["metadata"]["labels"][LABEL] = LABEL_VALUE.into();
 }
 
 fn labelled(mut object: Value) -> Value {

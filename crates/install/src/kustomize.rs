@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::{
     InstallError, Installation, Values, controller,
     files::{File, GENERATED, documents},
-    installation::label,
+    metadata::label,
     monitoring,
     names::{self, LABEL, LABEL_VALUE},
     rights,

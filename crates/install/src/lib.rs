@@ -10,6 +10,7 @@ pub mod files;
 mod installation;
 pub mod kinds;
 mod kustomize;
+mod metadata;
 mod monitoring;
 pub mod names;
 mod platform;

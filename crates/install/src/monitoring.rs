@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use crate::{Values, installation::metadata, names::METRICS_SERVICE};
+use crate::{Values, metadata::metadata, names::METRICS_SERVICE};
 
 const API_VERSION: &str = "monitoring.coreos.com/v1";
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use longboat_compose::platform::IMAGE;
 use serde_json::{Value, json};
 
-use crate::{Values, installation::metadata};
+use crate::{Values, metadata::metadata};
 
 /// The key of the settings that only Longboat has and the reference ignores: whose images the presets name, which profile of
 /// Pod Security pods comply with, and whether requests prove that services serve.

@@ -4,7 +4,7 @@
 use longboat_api::names::DEFAULT_SYSTEM_NAMESPACE;
 use serde_json::{Value, json};
 
-use crate::{Values, installation::label, names::CONTROLLER};
+use crate::{Values, metadata::label, names::CONTROLLER};
 
 /// The files of `deploy/rbac`: name and content.
 pub(crate) const FILES: [(&str, &str); 6] = [

@@ -26,6 +26,13 @@ impl Default for Images {
     }
 }
 
+impl Images {
+    /// Whether this is the image of Longboat.
+    pub fn are_ours(&self, image: &str) -> bool {
+        matches!(self, Self::Ours(ours) if ours == image)
+    }
+}
+
 /// The Pod Security profile that pods follow: `podSecurity` of the key `longboat`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum PodSecurity {

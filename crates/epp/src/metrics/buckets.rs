@@ -1,6 +1,12 @@
 //! The bucket boundaries of histograms. They are those of the reference, because dashboards depend on them.
 
-use prometheus_client::metrics::{family::MetricConstructor, histogram::Histogram};
+use prometheus_client::metrics::{
+    family::{Family, MetricConstructor},
+    histogram::Histogram,
+};
+
+/// Histograms by their labels.
+pub(super) type Histograms<L> = Family<L, Histogram, Buckets>;
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Buckets(pub(super) &'static [f64]);
@@ -99,3 +105,9 @@ pub(super) const EVICTION_DURATION: &[f64] =
 /// Times to look blocks up: the usual boundaries of Prometheus.
 pub(super) const LOOKUP: &[f64] = &[0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
 pub(super) const RATIO: &[f64] = &[0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0];
+
+/// A number of bytes or things as an observation.
+#[expect(clippy::cast_precision_loss, reason = "sizes are far below 2^52")]
+pub(super) fn length(bytes: usize) -> f64 {
+    bytes as f64
+}

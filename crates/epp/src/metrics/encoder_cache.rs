@@ -95,7 +95,7 @@ impl EncoderCacheMetrics {
                         counter.inc();
                     });
                 }
-                ratios.observe(f64::from(hits) / super::length(media.len()));
+                ratios.observe(f64::from(hits) / super::buckets::length(media.len()));
             }
         }
     }

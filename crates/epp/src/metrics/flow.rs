@@ -17,8 +17,8 @@ use prometheus_client::{
 };
 
 use super::{
-    RequestLabels,
     buckets::{Buckets, LATENCY, SCHEDULING},
+    labels::RequestLabels,
 };
 use longboat_scheduler::flow::Reading;
 

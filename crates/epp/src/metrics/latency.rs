@@ -9,8 +9,8 @@ use prometheus_client::{
 };
 
 use super::{
-    RequestLabels,
     buckets::{Buckets, LATENCY, PREDICTING, TOKEN},
+    labels::RequestLabels,
 };
 
 /// The plugin type of the producer, for the label.

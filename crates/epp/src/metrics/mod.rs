@@ -38,8 +38,8 @@ use prometheus_client::{
 
 use self::{
     buckets::{
-        Buckets, INPUT_TOKENS, LATENCY, OUTPUT_TOKENS, PER_TOKEN, PROCESSING, REQUEST_BYTES, RESPONSE_BYTES,
-        SCHEDULING, STREAMED_TOKEN,
+        Buckets, Histograms, INPUT_TOKENS, LATENCY, OUTPUT_TOKENS, PER_TOKEN, PROCESSING, REQUEST_BYTES,
+        RESPONSE_BYTES, SCHEDULING, STREAMED_TOKEN, length,
     },
     labels::{
         AttemptLabels, EndpointLabels, ErrorLabels, ExtractorLabels, InfoLabels, LegacyErrorLabels,
@@ -64,7 +64,6 @@ pub(crate) use self::{
 };
 
 type Decimal = Gauge<f64, AtomicU64>;
-type Histograms<L> = Family<L, Histogram, Buckets>;
 
 /// The most distinct values of a label that clients choose. Further values share one series.
 const MAX_VALUES: usize = 1000;
@@ -469,9 +468,4 @@ impl PickerMetrics {
     pub(crate) fn poll_failed(&self) {
         self.poll_errors.get_or_create(&SourceLabel { source_type: "metrics-data-source" }).inc();
     }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "sizes are far below 2^52")]
-fn length(bytes: usize) -> f64 {
-    bytes as f64
 }

@@ -9,8 +9,8 @@ use longboat_scheduler::{
 
 use super::{
     PickerMetrics,
+    buckets::length,
     labels::{EndpointLabels, LoadLabels, PodLabels},
-    length,
 };
 use crate::pool::Member;
 

@@ -6,11 +6,11 @@ use prometheus_client::metrics::histogram::Histogram;
 
 use super::{
     Buckets, MAX_COMBINATIONS, OTHER, PickerMetrics, RenamedMetric, RequestSummary,
+    buckets::length,
     labels::{
         AttemptLabels, ErrorLabels, LegacyErrorLabels, LegacyLabels, LegacyRequestLabels, ModelLabel,
         OutcomeLabel, PodAttemptLabels, RequestLabels, RewriteLabels, StreamingLabels,
     },
-    length,
 };
 use crate::pool::Member;
 

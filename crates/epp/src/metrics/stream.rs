@@ -9,8 +9,7 @@ use prometheus_client::{
 use tokio::time::Instant;
 
 use super::{
-    Histograms,
-    buckets::{Buckets, STREAMED_TOKEN},
+    buckets::{Buckets, Histograms, STREAMED_TOKEN},
     labels::RequestLabels,
 };
 

@@ -5,7 +5,10 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum, ValueHint};
 use longboat_key::Namespace;
 
-use super::{ClusterArgs, Format, OutputFormat};
+use super::{
+    look::ClusterArgs,
+    output::{Format, OutputFormat},
+};
 
 /// Arguments of `install`.
 #[derive(Debug, Args)]

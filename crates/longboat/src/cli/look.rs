@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueHint};
 use longboat_key::{Name, Namespace};
 
-use super::OutputFormat;
+use super::output::OutputFormat;
 
 /// Which cluster to look at.
 #[derive(Debug, Args)]

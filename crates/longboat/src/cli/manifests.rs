@@ -5,7 +5,11 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum, ValueHint};
 use longboat_key::Namespace;
 
-use super::{Format, OutputFormat, folders, look::ClusterArgs};
+use super::{
+    folders,
+    look::ClusterArgs,
+    output::{Format, OutputFormat},
+};
 
 /// The manifests that a verb is about.
 #[derive(Debug, Clone, Args)]

@@ -7,11 +7,12 @@ mod install;
 mod look;
 mod manifests;
 mod numbers;
+pub(crate) mod output;
 #[cfg(test)]
 mod printed;
 mod run;
 mod simulate;
-mod up;
+pub(crate) mod up;
 
 use std::{
     ffi::{OsStr, OsString},
@@ -25,6 +26,7 @@ pub(crate) use self::{
     install::{InstallArgs, Services, UninstallArgs, UpgradeArgs},
     look::{ClusterArgs, DashboardArgs, DoctorArgs, StatusArgs, WhyArgs},
     manifests::{Api, DiffArgs, EnvironmentArgs, ExplainArgs, ManifestArgs, RenderArgs, ValidateArgs},
+    output::{Format, OutputFormat},
     run::{ModelArgs, ModelsCommand, RunArgs},
     simulate::{AutoscalerKind, CalibrateArgs, SimulateArgs, SimulateCommand},
     up::{LocalArgs, UpArgs},
@@ -112,17 +114,6 @@ pub(crate) enum Command {
     Reaper,
 }
 
-/// Formats of answers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum OutputFormat {
-    /// For people.
-    Text,
-    /// One JSON document.
-    Json,
-    /// One YAML document.
-    Yaml,
-}
-
 /// Arguments of `crds`.
 #[derive(Debug, Args)]
 pub(crate) struct CrdsArgs {
@@ -148,15 +139,6 @@ pub(crate) struct ManArgs {
     /// Folder to write to, such as ~/.local/share/man/man1
     #[arg(value_name = "FOLDER", value_hint = ValueHint::DirPath)]
     pub(crate) folder: PathBuf,
-}
-
-/// Formats of structured output.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Format {
-    /// YAML documents.
-    Yaml,
-    /// One JSON document.
-    Json,
 }
 
 /// Arguments of the storage initializer.

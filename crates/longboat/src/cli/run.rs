@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 
-use super::{OutputFormat, up::LocalArgs};
+use super::{output::OutputFormat, up::LocalArgs};
 
 /// A model that a person names.
 #[derive(Debug, Args)]
@@ -21,7 +21,7 @@ pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) model: ModelArgs,
     /// Prompt to answer once, instead of a chat; standard input if that is no terminal
-    #[arg(value_name = "PROMPT", value_parser = prompt)]
+    #[arg(value_name = "PROMPT", value_parser = super::up::prompt)]
     pub(crate) prompt: Option<String>,
     /// System prompt
     #[arg(long, value_name = "TEXT", conflicts_with_all = ["serve", "manifest"])]
@@ -83,14 +83,6 @@ pub(crate) struct ModelsShowArgs {
     /// File of a repository with several models, or a pattern, such as `*Q4_K_M.gguf`
     #[arg(long, value_name = "FILE", requires = "model")]
     pub(crate) file: Option<String>,
-}
-
-/// Parses a prompt. No model has an answer to an empty one.
-pub(super) fn prompt(text: &str) -> Result<String, String> {
-    match text.trim() {
-        "" => Err("expected a prompt that is not empty".into()),
-        _ => Ok(text.to_owned()),
-    }
 }
 
 /// Parses a temperature. The API takes no others.

@@ -10,7 +10,10 @@ use longboat_simulate::{
     sweep::{Condition, Sweep},
 };
 
-use super::{EnvironmentArgs, ManifestArgs, OutputFormat};
+use super::{
+    manifests::{EnvironmentArgs, ManifestArgs},
+    output::OutputFormat,
+};
 
 /// Flags that have no meaning if nothing is simulated.
 const ONLY_SIMULATION: [&str; 20] = [

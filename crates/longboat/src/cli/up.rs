@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum, ValueHint};
 use longboat_local::Picking;
 
-use super::ManifestArgs;
+use super::manifests::ManifestArgs;
 use crate::up::engine::EngineChoice;
 
 /// Arguments of `up`.
@@ -14,7 +14,7 @@ pub(crate) struct UpArgs {
     #[command(flatten)]
     pub(crate) manifests: ManifestArgs,
     /// Send this prompt when the services are ready, and stream the answer to stdout
-    #[arg(long, value_name = "TEXT", value_parser = super::run::prompt)]
+    #[arg(long, value_name = "TEXT", value_parser = prompt)]
     pub(crate) prompt: Option<String>,
     /// Exit when the services are ready and the prompt is answered
     #[arg(long)]
@@ -127,4 +127,12 @@ fn image(text: &str) -> Result<(String, Vec<String>), String> {
         );
     }
     Ok((name.to_owned(), command))
+}
+
+/// Parses a prompt. No model has an answer to an empty one.
+pub(super) fn prompt(text: &str) -> Result<String, String> {
+    match text.trim() {
+        "" => Err("expected a prompt that is not empty".into()),
+        _ => Ok(text.to_owned()),
+    }
 }

@@ -14,7 +14,11 @@ use longboat_install::{
 use longboat_watch::has_code;
 use serde_json::Value;
 
-use super::{MANAGER, object, survey, wait::Deadline};
+use super::{
+    object::{self, MANAGER},
+    survey,
+    wait::Deadline,
+};
 use crate::printer;
 
 /// Writes objects.

@@ -1,6 +1,6 @@
 //! Installs Longboat on a cluster, and uninstalls it.
 //!
-//! Every object is written by server-side apply with one field manager, [`MANAGER`]. So fields that others add stay, fields
+//! Every object is written by server-side apply with one field manager, [`object::MANAGER`]. So fields that others add stay, fields
 //! that others have changed are reported as conflicts, and writing the same objects again changes nothing.
 
 mod apply;
@@ -23,9 +23,6 @@ pub(crate) use remove::{Removal, uninstall};
 use self::{apply::Applier, wait::Deadline};
 use crate::printer;
 
-/// The field manager of all writes.
-pub(crate) const MANAGER: &str = "longboat-install";
-
 /// Options of an installation.
 #[derive(Debug)]
 pub(crate) struct Options<'a> {
@@ -46,7 +43,12 @@ pub(crate) async fn image(client: &Client, namespace: &str) -> anyhow::Result<Op
     let title = object::named("Deployment", Some(namespace), CONTROLLER);
     let found = found.map_err(|error| object::refused("read", &title, &error))?;
     let managers = |found: &Deployment| {
-        found.metadata.managed_fields.iter().flatten().any(|entry| entry.manager.as_deref() == Some(MANAGER))
+        found
+            .metadata
+            .managed_fields
+            .iter()
+            .flatten()
+            .any(|entry| entry.manager.as_deref() == Some(object::MANAGER))
     };
     let pod = found.filter(managers).and_then(|found| found.spec?.template.spec);
     Ok(pod.and_then(|pod| pod.containers.into_iter().next()?.image))

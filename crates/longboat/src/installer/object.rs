@@ -10,6 +10,9 @@ use longboat_install::kinds::{self, Kind};
 use longboat_watch::has_code;
 use serde_json::Value;
 
+/// The field manager of all writes.
+pub(super) const MANAGER: &str = "longboat-install";
+
 /// Returns an object's name for people: `Deployment kserve/llmisvc-controller-manager`.
 pub(super) fn title(object: &Value) -> String {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();

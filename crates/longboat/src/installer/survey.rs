@@ -12,7 +12,7 @@ use kube::{
 use longboat_install::{Installation, names::CONTROLLER};
 use serde_json::Value;
 
-use super::{MANAGER, object};
+use super::object::{self, MANAGER};
 
 /// The result of the survey.
 #[derive(Debug, Default)]

@@ -12,7 +12,7 @@ use longboat_install::{Installation, names::CONTROLLER};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::{MANAGER, object};
+use super::object::{self, MANAGER};
 use crate::printer;
 
 /// The interval between two checks.

@@ -16,7 +16,7 @@ use serde::Serialize;
 
 use self::picture::Picture;
 pub(crate) use self::picture::{Row, Size};
-use crate::cli::OutputFormat;
+use crate::cli::output::OutputFormat;
 
 /// The picture at the bottom of the terminal.
 static PICTURE: Mutex<Option<(Stream, Picture)>> = Mutex::new(None);

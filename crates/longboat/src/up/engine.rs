@@ -23,7 +23,7 @@ use tokio::{process::Command, time::timeout};
 
 use super::engine_command;
 use crate::{
-    cli::LocalArgs,
+    cli::up::LocalArgs,
     engine_program,
     model::{FilePatterns, catalogue},
     printer,

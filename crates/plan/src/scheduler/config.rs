@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::Container;
 use longboat_api::v1alpha2::SchedulerSpec;
 use serde_json::{Map, Value, json};
 
-use super::{config_text, loading::is_ours};
+use super::config_text;
 use crate::{context::Context, flags, yaml};
 
 /// Where a picker's configuration comes from.
@@ -30,8 +30,8 @@ pub(super) fn attach(
     inline: Option<String>,
     live: Option<&[String]>,
 ) -> Origin {
-    let is_ours =
-        container.image.as_ref().is_some_and(|image| is_ours(image, &context.snapshot.platform.images));
+    let images = &context.snapshot.platform.images;
+    let is_ours = container.image.as_ref().is_some_and(|image| images.are_ours(image));
     let args = container.args.get_or_insert_default();
     flags::split_config(args);
     let (pair, origin) = match inline {

@@ -126,7 +126,7 @@ impl PickerRefusal {
         let (image, origin) = (config.image.clone(), config.origin.clone());
         let (by, error) = match config.load() {
             Err(error) => (RefusedBy::ThisBuild, error),
-            Ok(loaded) if is_ours(&image, images) => {
+            Ok(loaded) if images.are_ours(&image) => {
                 (RefusedBy::LaterReleases, loaded.config.refusal_by(LlmdRelease::Since011)?)
             }
             Ok(loaded) => {
@@ -143,7 +143,7 @@ impl PickerRefusal {
 
     /// Whether the picker is this build's. Another one may know other plugins.
     pub fn is_ours(&self, images: &Images) -> bool {
-        is_ours(&self.image, images)
+        images.are_ours(&self.image)
     }
 
     /// Returns the path of the field that is wrong in the configuration as the user wrote it, before it was migrated to the
@@ -214,14 +214,6 @@ impl std::fmt::Display for PickerRefusal {
             RefusedBy::ThisBuild | RefusedBy::Llmd => write!(f, "the picker will not start: {}", self.error),
             RefusedBy::LaterReleases => write!(f, "a later picker will not start: {}", self.error),
         }
-    }
-}
-
-/// Whether an image is this build's picker.
-pub(super) fn is_ours(image: &str, images: &Images) -> bool {
-    match images {
-        Images::Ours(ours) => ours == image,
-        Images::Reference => false,
     }
 }
 

@@ -3,13 +3,13 @@
 use serde::Deserialize;
 
 use crate::{
-    producers::predicted_latency,
     builder::Builder,
     context::Context,
     error::{ConfigError, ScheduleError},
     latency::LatencyObjective,
     parameters::Parameters,
     plugin::{Admitter, Plugin},
+    producers::predicted_latency,
 };
 
 #[derive(Debug, Default, Deserialize)]

@@ -3,7 +3,6 @@
 use serde::Deserialize;
 
 use crate::{
-    producers::predicted_latency,
     builder::Builder,
     context::Context,
     endpoint::Candidate,
@@ -11,6 +10,7 @@ use crate::{
     parameters::Parameters,
     plugin::{Filter, Plugin},
     prefix::Settings,
+    producers::predicted_latency,
 };
 
 #[derive(Debug, Deserialize)]

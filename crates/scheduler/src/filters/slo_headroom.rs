@@ -3,13 +3,13 @@
 use serde::Deserialize;
 
 use crate::{
-    producers::predicted_latency,
     builder::Builder,
     context::Context,
     endpoint::Candidate,
     error::ConfigError,
     parameters::Parameters,
     plugin::{Filter, Plugin},
+    producers::predicted_latency,
 };
 
 #[derive(Debug, Deserialize)]

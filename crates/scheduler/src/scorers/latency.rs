@@ -3,7 +3,6 @@
 use serde::Deserialize;
 
 use crate::{
-    producers::predicted_latency,
     builder::Builder,
     context::Context,
     endpoint::Candidate,
@@ -12,6 +11,7 @@ use crate::{
     parameters::Parameters,
     plugin::{Plugin, Scorer},
     prefix::Settings,
+    producers::predicted_latency,
 };
 
 #[derive(Debug, Deserialize)]

@@ -6,7 +6,7 @@ use k8s_openapi::{
 };
 use longboat_key::Name;
 
-use super::{Attachment, add_mount, add_volume, initializer::add_env};
+use super::{Attachment, add_mount, add_volume, env::add_env};
 use crate::context::Context;
 
 /// The name of the copy of the platform's bundle in each namespace that uses it.

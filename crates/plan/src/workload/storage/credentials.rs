@@ -11,7 +11,7 @@ use k8s_openapi::{
 };
 use longboat_key::Name;
 
-use super::{Attachment, StorageError, add_mount, add_volume, initializer::literal, s3};
+use super::{Attachment, StorageError, add_mount, add_volume, env::literal, s3};
 
 const IAM_ROLE: &str = "eks.amazonaws.com/role-arn";
 

@@ -4,8 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::{
     api::core::v1::{
-        Container, ContainerPort, EmptyDirVolumeSource, EnvVar, PodSpec, ResourceRequirements, Volume,
-        VolumeMount,
+        Container, ContainerPort, EmptyDirVolumeSource, PodSpec, ResourceRequirements, Volume, VolumeMount,
     },
     apimachinery::pkg::api::resource::Quantity,
 };
@@ -18,7 +17,9 @@ use longboat_download::{
 
 use super::{
     Attachment, INITIALIZER, MODEL_PATH, StorageError, add_mount, add_volume, ca_bundle, container_mut,
-    credentials, initializer,
+    credentials,
+    env::{add_env, literal},
+    initializer,
 };
 use crate::{
     event::{EventType, PlannedEvent},
@@ -286,15 +287,4 @@ fn progress_port(attachment: &Attachment) -> Option<u16> {
     };
     let mut env = live.env.iter().flatten();
     env.find(|variable| variable.name == PORT_VARIABLE)?.value.as_ref()?.parse().ok()
-}
-
-pub(super) fn literal(name: &str, value: &str) -> EnvVar {
-    EnvVar { name: name.into(), value: Some(value.into()), value_from: None }
-}
-
-pub(super) fn add_env(container: &mut Container, name: &str, value: &str) {
-    let env = container.env.get_or_insert_default();
-    if !env.iter().any(|variable| variable.name == name) {
-        env.push(literal(name, value));
-    }
 }

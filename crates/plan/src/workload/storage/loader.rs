@@ -12,7 +12,8 @@ use longboat_download::adapters::{LIST_FILE, LOADER_PORT, READY_PATH};
 
 use super::{
     Attachment, MAIN, StorageError, add_mount, add_volume, ca_bundle, container_mut, credentials,
-    initializer::{ENTRY_POINT, HF_DEFAULTS, add_env, resources},
+    env::add_env,
+    initializer::{ENTRY_POINT, HF_DEFAULTS, resources},
 };
 use crate::{
     context::Context,

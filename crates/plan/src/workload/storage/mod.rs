@@ -2,6 +2,7 @@
 
 mod ca_bundle;
 mod credentials;
+mod env;
 mod initializer;
 pub(super) mod loader;
 mod oci;

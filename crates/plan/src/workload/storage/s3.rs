@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::{ByteString, api::core::v1::EnvVar};
 use longboat_compose::platform::S3Credentials;
 
-use super::initializer::literal;
+use super::env::literal;
 
 type Annotations = BTreeMap<String, String>;
 
