@@ -23,7 +23,7 @@ pub(crate) use self::{
     budget::KeyState,
     scope::{KeyScope, KeyedRoute, KeyedServices},
     secret::{LABEL, hash_keys},
-    usage::{Tokens, UsageReader},
+    usage::{BYTES_PER_TOKEN, Tokens, UsageReader},
 };
 
 /// The most keys. Each has series of its own among the metrics.

@@ -19,6 +19,9 @@ pub(crate) struct Tokens {
     pub(crate) completion: u64,
 }
 
+/// The most bytes of text that count as one token of a prompt, if no engine has counted. llm-d's router estimates it so, too.
+pub(crate) const BYTES_PER_TOKEN: u64 = 4;
+
 /// Reads the usage of one response.
 #[derive(Debug)]
 pub(crate) enum UsageReader {
@@ -57,6 +60,12 @@ pub(crate) struct EventReader {
 }
 
 impl Tokens {
+    /// Estimates the tokens of a request whose engine has reported none, from the text of its prompt and from the events of
+    /// its stream.
+    pub(crate) fn estimated(prompt_bytes: u64, events: u64) -> Self {
+        Self { prompt: prompt_bytes.div_ceil(BYTES_PER_TOKEN), completion: events }
+    }
+
     /// Reads a `usage` of any of OpenAI's APIs.
     fn of(usage: &Value) -> Option<Self> {
         let count = |names: [&str; 2]| names.iter().find_map(|name| usage[*name].as_u64());
@@ -101,12 +110,20 @@ impl UsageReader {
         }
     }
 
-    /// Returns the tokens. Without a report of the engine, each event of a stream counts as one token.
-    pub(crate) fn tokens(&self) -> Tokens {
+    /// Returns the tokens that the engine has reported.
+    pub(crate) fn tokens(&self) -> Option<Tokens> {
         match self {
-            Self::Json(reader) => reader.tokens.unwrap_or_default(),
-            Self::Events(reader) => reader.tokens.unwrap_or(Tokens { prompt: 0, completion: reader.events }),
-            Self::Opaque => Tokens::default(),
+            Self::Json(reader) => reader.tokens,
+            Self::Events(reader) => reader.tokens,
+            Self::Opaque => None,
+        }
+    }
+
+    /// The events of a stream that the client has got.
+    pub(crate) fn events(&self) -> u64 {
+        match self {
+            Self::Events(reader) => reader.events,
+            Self::Json(_) | Self::Opaque => 0,
         }
     }
 }
@@ -224,7 +241,8 @@ mod tests {
             seen.extend_from_slice(&reader.read(Bytes::copy_from_slice(part)));
         }
         seen.extend_from_slice(&reader.rest());
-        (String::from_utf8(seen).unwrap(), reader.tokens())
+        let counted = Tokens { prompt: 0, completion: reader.events() };
+        (String::from_utf8(seen).unwrap(), reader.tokens().unwrap_or(counted))
     }
 
     #[test]
@@ -285,6 +303,6 @@ mod tests {
         assert!(passed + 2 * MAX_EVENT_BYTES > 64 << 16, "{passed}");
         let usage = "\n\ndata: {\"choices\":[],\"usage\":{\"prompt_tokens\":3,\"completion_tokens\":4}}\n\n";
         reader.read(Bytes::from_static(usage.as_bytes()));
-        assert_eq!(reader.tokens(), Tokens { prompt: 3, completion: 4 });
+        assert_eq!(reader.tokens(), Some(Tokens { prompt: 3, completion: 4 }));
     }
 }

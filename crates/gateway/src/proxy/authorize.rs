@@ -16,7 +16,7 @@ use super::{
     completion::Completion,
     upload::Upload,
 };
-use crate::keys::{ApiKey, KeyLimits, KeyScope, KeyState, KeyTable, KeyUsage, UsageReader};
+use crate::keys::{ApiKey, KeyLimits, KeyScope, KeyState, KeyTable, KeyUsage, Tokens, UsageReader};
 
 /// What the keys have used. It stays when a Secret changes.
 #[derive(Debug, Default)]
@@ -36,6 +36,21 @@ pub(super) struct Admission {
     /// Whether the client has not asked for the usage that the engine reports.
     hides_usage: bool,
     reader: Option<UsageReader>,
+    /// How far the request has come.
+    stage: Stage,
+    /// The text of the prompt, in bytes.
+    prompt_bytes: u64,
+}
+
+/// How far a request has come, which says what it has cost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// No back end has it.
+    Held,
+    /// A back end has it, and the client has not got the whole response.
+    Sent,
+    /// The client has got the whole response.
+    Answered,
 }
 
 /// A key as people see it.
@@ -93,7 +108,7 @@ impl Accounts {
             }
         };
         if reads(head) {
-            return Ok(Admission { account: None, hides_usage: false, reader: None });
+            return Ok(Admission::new(None));
         }
         let account = self.account(&key.secret);
         // In a statement of its own, so that the lock does not live until the body is discarded.
@@ -110,7 +125,7 @@ impl Accounts {
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(exhausted.retry_after));
             return Err(Box::new(response));
         }
-        let mut admission = Admission { account: Some(account), hides_usage: false, reader: None };
+        let mut admission = Admission::new(Some(account));
         admission.prepare(key, head, upload).await?;
         Ok(admission)
     }
@@ -175,6 +190,15 @@ fn unauthorized(message: &str) -> Response<ProxyBody> {
 // === impl Admission ===
 
 impl Admission {
+    fn new(account: Option<Arc<Mutex<KeyState>>>) -> Self {
+        Self { account, hides_usage: false, reader: None, stage: Stage::Held, prompt_bytes: 0 }
+    }
+
+    /// From now on the request costs something, also if the client goes away.
+    pub(super) fn send(&mut self) {
+        self.stage = Stage::Sent;
+    }
+
     /// Checks the model, and asks a stream to report its usage.
     async fn prepare(
         &mut self,
@@ -186,6 +210,7 @@ impl Admission {
             return Err(Box::new(answer::refused(&error, upload).await));
         }
         let completion = Completion::of(upload.chunks());
+        self.prompt_bytes = completion.as_ref().map_or(0, |completion| completion.prompt_bytes);
         if !key.models.is_empty() {
             let model = completion.as_ref().ok().and_then(|completion| completion.model.as_deref());
             if !model.is_some_and(|model| key.models.contains(model)) {
@@ -240,6 +265,7 @@ impl Admission {
                     Some(Ok(frame)) => frame,
                     Some(Err(error)) => return Some((Err(error), (body, admission, true))),
                     None => {
+                        admission.stage = Stage::Answered;
                         let rest = reader.rest();
                         let rest = (!rest.is_empty()).then(|| Ok(Frame::data(rest)))?;
                         return Some((rest, (body, admission, true)));
@@ -258,7 +284,11 @@ impl Admission {
 impl Drop for Admission {
     fn drop(&mut self) {
         let Some(account) = self.account.take() else { return };
-        let tokens = self.reader.as_ref().map(UsageReader::tokens).unwrap_or_default();
-        account.lock().end(tokens, now());
+        let events = self.reader.as_ref().map_or(0, UsageReader::events);
+        let reported = self.reader.as_ref().and_then(UsageReader::tokens);
+        // A whole response that is no stream and reports nothing is an error, or not about tokens.
+        let is_free = self.stage == Stage::Held || (self.stage == Stage::Answered && events == 0);
+        let prompt_bytes = if is_free { 0 } else { self.prompt_bytes };
+        account.lock().end(reported.unwrap_or(Tokens::estimated(prompt_bytes, events)), now());
     }
 }

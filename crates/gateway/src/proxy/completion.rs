@@ -3,8 +3,13 @@
 use std::{borrow::Cow, ops::Range};
 
 use bytes::Bytes;
-use serde::{Deserialize, Deserializer};
+use serde::{
+    Deserialize, Deserializer,
+    de::{IgnoredAny, MapAccess, SeqAccess, Visitor},
+};
 use serde_json::{Value, value::RawValue};
+
+use crate::keys::BYTES_PER_TOKEN;
 
 /// Texts that vLLM (pydantic) reads as `true`, in lower case.
 const TRUE: [&str; 8] = ["true", "1", "\"true\"", "\"1\"", "\"t\"", "\"y\"", "\"yes\"", "\"on\""];
@@ -15,6 +20,8 @@ pub(super) struct Completion {
     pub(super) model: Option<String>,
     /// Whether the answer is a stream of events.
     pub(super) stream: bool,
+    /// The text of the prompt, in bytes. Pictures and other data do not count.
+    pub(super) prompt_bytes: u64,
     body: Bytes,
     /// Where the body has `stream_options`, and their value.
     stream_options: Option<(Range<usize>, Value)>,
@@ -38,6 +45,12 @@ impl Completion {
             stream: Option<&'a RawValue>,
             #[serde(borrow, default, deserialize_with = "present")]
             stream_options: Option<&'a RawValue>,
+            #[serde(borrow)]
+            prompt: Option<&'a RawValue>,
+            #[serde(borrow)]
+            messages: Option<&'a RawValue>,
+            #[serde(borrow)]
+            input: Option<&'a RawValue>,
         }
         let body = match chunks {
             [only] => only.clone(),
@@ -55,7 +68,9 @@ impl Completion {
         let stream_options = fields.stream_options.map(options).transpose()?;
         let model = fields.model.map(Cow::into_owned);
         let stream = fields.stream.is_some_and(|raw| TRUE.contains(&raw.get().to_ascii_lowercase().as_str()));
-        Ok(Self { model, stream, body, stream_options })
+        let prompts = [fields.prompt, fields.messages, fields.input].into_iter().flatten();
+        let prompt_bytes = prompts.map(TextBytes::of).sum();
+        Ok(Self { model, stream, prompt_bytes, body, stream_options })
     }
 
     /// Whether the client asks for the usage at the end of a stream.
@@ -78,6 +93,76 @@ impl Completion {
             (start..start, r#""stream_options":{"include_usage":true},"#.to_owned())
         };
         Some(vec![self.body.slice(..span.start), addition.into(), self.body.slice(span.end..)])
+    }
+}
+
+/// The bytes of all texts in a JSON value. A number is a token of a prompt that the client has tokenized: it counts as much as
+/// an estimated token.
+#[derive(Debug, Clone, Copy, Default)]
+struct TextBytes(u64);
+
+// === impl TextBytes ===
+
+impl TextBytes {
+    /// Measures a value. One that the engine may read and this build cannot, such as half a surrogate pair, counts whole.
+    fn of(value: &RawValue) -> u64 {
+        serde_json::from_str(value.get()).map_or(value.get().len() as u64, |Self(bytes)| bytes)
+    }
+}
+
+impl<'de> Deserialize<'de> for TextBytes {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Sum;
+
+        impl<'de> Visitor<'de> for Sum {
+            type Value = TextBytes;
+
+            fn expecting(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                formatter.write_str("any JSON value")
+            }
+
+            fn visit_unit<E>(self) -> Result<TextBytes, E> {
+                Ok(TextBytes(0))
+            }
+
+            fn visit_bool<E>(self, _: bool) -> Result<TextBytes, E> {
+                Ok(TextBytes(0))
+            }
+
+            fn visit_u64<E>(self, _: u64) -> Result<TextBytes, E> {
+                Ok(TextBytes(BYTES_PER_TOKEN))
+            }
+
+            fn visit_i64<E>(self, _: i64) -> Result<TextBytes, E> {
+                Ok(TextBytes(BYTES_PER_TOKEN))
+            }
+
+            fn visit_f64<E>(self, _: f64) -> Result<TextBytes, E> {
+                Ok(TextBytes(BYTES_PER_TOKEN))
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<TextBytes, E> {
+                Ok(TextBytes(if text.starts_with("data:") { 0 } else { text.len() as u64 }))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<TextBytes, A::Error> {
+                let mut sum = 0;
+                while let Some(TextBytes(bytes)) = items.next_element()? {
+                    sum += bytes;
+                }
+                Ok(TextBytes(sum))
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<TextBytes, A::Error> {
+                let mut sum = 0;
+                while let Some((IgnoredAny, TextBytes(bytes))) = fields.next_entry()? {
+                    sum += bytes;
+                }
+                Ok(TextBytes(sum))
+            }
+        }
+
+        deserializer.deserialize_any(Sum)
     }
 }
 
@@ -116,6 +201,22 @@ mod tests {
             if let Some(found) = found {
                 assert!(found.contains("stream\":true"), "{found}");
             }
+        }
+    }
+
+    #[test]
+    fn the_text_of_a_prompt_is_measured_in_every_form() {
+        let picture =
+            json!({"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAAAAAAAAAAAAAA"}});
+        for (body, expected) in [
+            (json!({"prompt": "12345678"}), 8),
+            (json!({"prompt": ["1234", "5678"]}), 8),
+            (json!({"prompt": [[1, 2], [3]]}), 12),
+            (json!({"messages": [{"role": "user", "content": "1234"}]}), 8),
+            (json!({"messages": [{"content": [picture]}]}), 9),
+            (json!({"input": null, "max_tokens": 7, "user": "1234"}), 0),
+        ] {
+            assert_eq!(of(&body.to_string()).prompt_bytes, expected, "{body}");
         }
     }
 

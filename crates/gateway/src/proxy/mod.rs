@@ -210,7 +210,7 @@ impl Proxy {
         let deadline = found.rule.request_timeout.map(|time| Instant::now() + time);
         let pick = rand::random();
         // Before the request may wait, so that nobody without a key takes a place.
-        let admission = match found.key_scope(pick) {
+        let mut admission = match found.key_scope(pick) {
             None => None,
             Some(scope) => match self.accounts.admit(tables.keys(), scope, &mut head, &mut upload).await {
                 Ok(admission) => Some(admission),
@@ -231,8 +231,9 @@ impl Proxy {
             );
         }
         // After the rule was chosen, because rules match the headers that the client sent.
-        if admission.is_some() {
+        if let Some(admission) = &mut admission {
             authorize::strip(&mut head);
+            admission.send();
         }
         let upgrade = Upgrade::take(&mut head);
         headers::for_upstream(&mut head, arrival);

@@ -31,7 +31,7 @@ async fn simulator(shutdown: &CancellationToken) -> SocketAddr {
     longboat_tls::install_default_provider();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let args = longboat_sim::Args::simulator(&["m"]).unwrap();
+    let args = longboat_sim::Args::simulator(&["m", "--inter-token-latency", "20ms"]).unwrap();
     tokio::spawn(longboat_sim::serve(args, listener, shutdown.clone()));
     address
 }
@@ -61,6 +61,18 @@ impl Keyed {
     fn report(&self) -> KeyReport {
         let [report] = self.bench.accounts.report(self.bench.tables.load().keys()).try_into().unwrap();
         report
+    }
+
+    /// Waits until no request runs.
+    async fn ended(&self) -> crate::KeyUsage {
+        for _ in 0..2000 {
+            let usage = self.report().usage;
+            if usage.concurrent_requests == 0 {
+                return usage;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+        panic!("{:?}", self.report());
     }
 
     /// Waits until as many tokens of answers are counted.
@@ -129,15 +141,32 @@ async fn a_stream_is_counted_and_the_client_sees_what_it_has_asked_for() {
         .bearer_auth(FIRST)
         .body(r#"{"model": "m", "prompt": "hello", "stream": false, "stream": true}"#);
     assert_eq!(twice.send().await.unwrap().status(), 400);
-    // A client that goes away in the middle frees its place.
-    drop(keyed.ask(Some(FIRST), &json!({"stream": true, "max_tokens": 2000})).await);
-    for _ in 0..2000 {
-        if keyed.report().usage.concurrent_requests == 0 {
-            return;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    // A client that goes away in the middle frees its place, and pays for what it has got.
+    let before = keyed.report().usage;
+    let mut cut = keyed.ask(Some(FIRST), &json!({"stream": true, "max_tokens": 200})).await;
+    let mut text = Vec::new();
+    while text.windows(5).filter(|window| window == b"data:").count() < 3 {
+        text.extend(cut.chunk().await.unwrap().unwrap());
     }
-    panic!("{:?}", keyed.report());
+    drop(cut);
+    let after = keyed.ended().await;
+    assert!(after.completion_tokens >= before.completion_tokens + 3, "{before:?}, {after:?}");
+    let prompt = "hello".len().div_ceil(4) as u64;
+    assert_eq!(
+        after.prompt_tokens,
+        before.prompt_tokens + prompt,
+        "estimated, because the report is at the end"
+    );
+}
+
+#[tokio::test]
+async fn a_prompt_counts_although_its_client_does_not_wait_for_the_answer() {
+    let keyed = Keyed::start(&[("key", FIRST)]).await;
+    let slow = json!({"prompt": "x".repeat(400), "max_tokens": 200});
+    let answer = tokio::time::timeout(std::time::Duration::from_millis(500), keyed.ask(Some(FIRST), &slow));
+    assert!(answer.await.is_err(), "the client has gone before the answer");
+    let usage = keyed.ended().await;
+    assert_eq!((usage.requests, usage.prompt_tokens, usage.completion_tokens), (1, 100, 0));
 }
 
 #[tokio::test]
