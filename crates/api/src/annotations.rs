@@ -87,22 +87,27 @@ pub const IN_PROCESS: &str = "longboat.dev/in-process";
 
 /// Domains whose annotations only KServe and Longboat define.
 pub const DOMAINS: [&str; 3] = ["serving.kserve.io/", INTERNAL_PREFIX, "longboat.dev/"];
-/// The keys under [`DOMAINS`] that an object may have. A key that ends with `-` or `.` stands for all keys that begin with
-/// it. Keys beside these are probably misspelt ([`crate::fields`]).
-pub const KEYS: [&str; 30] = [
+/// Keys that are read from the metadata of a service only.
+pub(crate) const OF_SERVICES: [&str; 13] = [
     STOP,
-    STORAGE_SECRET_NAME,
     DISABLE_LOCAL_MODEL,
     NODE_GROUP,
     DRA_DEVICE_CLASS,
     DRA_DEVICE_COUNT,
     DRA_CEL_SELECTOR,
     DRA_CONTAINER_NAME,
+    ENABLE_DISAGGREGATED_SET,
+    SERVING_PROOF,
+    KV_PAIRING,
+    RUNTIME_ADAPTERS,
+    API_KEYS,
+    WAIT_AT_ZERO,
+];
+/// Keys that other objects have, too.
+const OTHERS: [&str; 15] = [
+    STORAGE_SECRET_NAME,
     DRA_DEVICES,
     ASKED_FOR,
-    ENABLE_DISAGGREGATED_SET,
-    MODEL_BASED_ROUTING,
-    LORA_MODEL_ROUTING_STRATEGY,
     KV_CACHE_SHM_PERCENT,
     LOCAL_MODEL_SOURCE_URI,
     LOCAL_MODEL_PVC_NAME,
@@ -110,12 +115,7 @@ pub const KEYS: [&str; 30] = [
     INFERENCE_POOL_MIGRATED,
     PRESET_PIN_PREFIX,
     ACCELERATOR_TYPE,
-    SERVING_PROOF,
     SERVING_PROOF_RECORD,
-    KV_PAIRING,
-    RUNTIME_ADAPTERS,
-    API_KEYS,
-    WAIT_AT_ZERO,
     IN_PROCESS,
     conversion::MODEL_CRITICALITY,
     conversion::LORA_CRITICALITIES,
@@ -127,6 +127,12 @@ pub const PROPAGATED_PREFIXES: [&str; 4] =
     ["k8s.v1.cni.cncf.io", "kueue.x-k8s.io", "prometheus.io", "internal.serving.kserve.io/localmodel"];
 /// A further prefix, which is copied to LeaderWorkerSets only.
 pub const LEADER_WORKER_SET_PREFIX: &str = "leaderworkerset.sigs.k8s.io";
+
+/// The keys under [`DOMAINS`] that an object may have. A key that ends with `-` or `.` stands for all keys that begin with
+/// it. Keys beside these are probably misspelt ([`crate::fields`]).
+pub(crate) fn keys() -> impl Iterator<Item = &'static str> {
+    OF_SERVICES.into_iter().chain(ROUTING).chain(OTHERS)
+}
 
 /// Whether annotations stop a service.
 pub fn is_stopped(annotations: Option<&BTreeMap<String, String>>) -> bool {
@@ -144,7 +150,8 @@ mod tests {
             value.strip_suffix("\";")
         });
         let own = values.filter(|key| DOMAINS.iter().any(|domain| key.starts_with(domain)));
-        let missing: Vec<&str> = own.filter(|key| *key != INTERNAL_PREFIX && !KEYS.contains(key)).collect();
+        let missing: Vec<&str> =
+            own.filter(|key| *key != INTERNAL_PREFIX && keys().all(|known| known != *key)).collect();
         assert_eq!(missing, Vec::<&str>::new());
     }
 }

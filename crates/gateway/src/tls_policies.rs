@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use longboat_api::foreign::{
-    backendtlspolicy::{BackendTLSPolicy, PolicyTargetReference},
-    reference::SecretObjectReference,
+    backendtlspolicy::BackendTLSPolicy,
+    reference::{LocalObjectReference, SecretObjectReference},
 };
 use longboat_key::{Key, Name, Namespace};
 use longboat_tls::PeerName;
@@ -36,18 +36,15 @@ fn age(policy: &BackendTLSPolicy) -> impl Ord + use<> {
     (policy.metadata.creation_timestamp.as_ref().map(|time| time.0), Key::of(policy))
 }
 
-fn targets_service(target: &PolicyTargetReference) -> bool {
-    target.group.is_empty() && target.kind == "Service"
+/// Whether a reference leads to the Service of this name.
+fn is_service(target: &LocalObjectReference, service: &Key) -> bool {
+    (target.group.as_str(), target.kind.as_str()) == ("", "Service") && *target.name == *service.name
 }
 
 /// Whether a policy has this Service as a target.
 pub(crate) fn targets(policy: &BackendTLSPolicy, service: &Key) -> bool {
     Namespace::of(&policy.metadata) == service.namespace.as_deref()
-        && policy
-            .spec
-            .target_refs
-            .iter()
-            .any(|target| targets_service(target) && *target.name == *service.name)
+        && policy.spec.target_refs.iter().any(|target| is_service(&target.object, service))
 }
 
 /// Returns the policy for a port of a Service: one for this port before one for all ports.
@@ -60,9 +57,7 @@ fn policy<'a>(
         let names = |policy: &&Arc<BackendTLSPolicy>| {
             targets(policy, service)
                 && policy.spec.target_refs.iter().any(|target| {
-                    targets_service(target)
-                        && *target.name == *service.name
-                        && target.section_name.as_deref() == section
+                    is_service(&target.object, service) && target.section_name.as_deref() == section
                 })
         };
         observed.tls_policies.iter().filter(names).min_by_key(|policy| age(policy))

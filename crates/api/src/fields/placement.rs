@@ -2,29 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::annotations::{
-    API_KEYS, DISABLE_LOCAL_MODEL, DRA_CEL_SELECTOR, DRA_CONTAINER_NAME, DRA_DEVICE_CLASS, DRA_DEVICE_COUNT,
-    ENABLE_DISAGGREGATED_SET, KV_PAIRING, LORA_MODEL_ROUTING_STRATEGY, MODEL_BASED_ROUTING, NODE_GROUP,
-    ROUTING, RUNTIME_ADAPTERS, SERVING_PROOF, STOP, WAIT_AT_ZERO,
-};
+use crate::annotations::{LORA_MODEL_ROUTING_STRATEGY, MODEL_BASED_ROUTING, OF_SERVICES, ROUTING};
 use crate::v1alpha2::{LLMInferenceService, LLMInferenceServiceConfig};
-
-/// Keys that are read from the metadata of a service only.
-const OF_SERVICES: [&str; 13] = [
-    STOP,
-    DISABLE_LOCAL_MODEL,
-    NODE_GROUP,
-    DRA_DEVICE_CLASS,
-    DRA_DEVICE_COUNT,
-    DRA_CEL_SELECTOR,
-    DRA_CONTAINER_NAME,
-    ENABLE_DISAGGREGATED_SET,
-    SERVING_PROOF,
-    KV_PAIRING,
-    RUNTIME_ADAPTERS,
-    API_KEYS,
-    WAIT_AT_ZERO,
-];
 
 pub(super) const METADATA: &str = "metadata.annotations";
 pub(super) const SPEC: &str = "spec.annotations";

@@ -6,7 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use longboat_key::nearest;
 
 use super::placement::{METADATA, SPEC};
-use crate::annotations::{DOMAINS, KEYS, ROUTING};
+use crate::annotations::{DOMAINS, ROUTING, keys};
 use crate::v1alpha2::LLMInferenceServiceSpec;
 
 /// The most keys of a map that are looked at. An object may have thousands, and each is compared with every known key.
@@ -56,14 +56,14 @@ fn own_keys(all: Option<&BTreeMap<String, String>>) -> impl Iterator<Item = &str
 }
 
 fn is_known(key: &str) -> bool {
-    KEYS.iter().any(|known| *known == key || known.ends_with(['-', '.']) && key.starts_with(known))
+    keys().any(|known| known == key || known.ends_with(['-', '.']) && key.starts_with(known))
 }
 
 /// Returns the known key that is probably meant: the same name under another of our domains, or a similar name. Other keys may be
 /// those of KServe's other kinds.
 fn meant(key: &str) -> Option<&'static str> {
     let (_, name) = key.split_once('/')?;
-    let exact = KEYS.iter().copied().filter(|known| !known.ends_with(['-', '.']));
+    let exact = keys().filter(|known| !known.ends_with(['-', '.']));
     let named: Vec<(&str, &str)> =
         exact.filter_map(|known| Some((known.split_once('/')?.1, known))).collect();
     let meant = nearest(named.iter().map(|(name, _)| *name), name)?;

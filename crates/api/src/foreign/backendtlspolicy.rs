@@ -3,7 +3,7 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde::{Deserialize, Serialize};
 
-use super::reference::{ParentReference, SecretObjectReference};
+use super::reference::{LocalObjectReference, ParentReference, SecretObjectReference};
 use crate::resource::kind;
 use crate::wire;
 
@@ -32,17 +32,9 @@ pub struct BackendTLSPolicySpec {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PolicyTargetReference {
-    /// API group of the target; empty for the core group.
-    #[serde(deserialize_with = "wire::null_default")]
-    pub group: String,
-
-    /// Kind of the target.
-    #[serde(deserialize_with = "wire::null_default")]
-    pub kind: String,
-
-    /// Name of the target.
-    #[serde(deserialize_with = "wire::null_default")]
-    pub name: String,
+    /// The Service.
+    #[serde(flatten)]
+    pub object: LocalObjectReference,
 
     /// Name of the port. Absent means all ports.
     #[serde(skip_serializing_if = "Option::is_none")]

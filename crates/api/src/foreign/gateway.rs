@@ -6,7 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::reference::SecretObjectReference;
+use super::reference::{LocalObjectReference, SecretObjectReference};
 use crate::resource::kind;
 use crate::wire;
 
@@ -62,24 +62,7 @@ pub struct GatewayInfrastructure {
 
     /// An object with further parameters, of a kind that the implementation knows.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub parameters_ref: Option<LocalParametersReference>,
-}
-
-/// An object with parameters, in the Gateway's namespace.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct LocalParametersReference {
-    /// API group of the object; empty for the core group.
-    #[serde(deserialize_with = "wire::null_default")]
-    pub group: String,
-
-    /// Kind of the object.
-    #[serde(deserialize_with = "wire::null_default")]
-    pub kind: String,
-
-    /// Name of the object.
-    #[serde(deserialize_with = "wire::null_default")]
-    pub name: String,
+    pub parameters_ref: Option<LocalObjectReference>,
 }
 
 /// Which ListenerSets may add listeners to a Gateway.

@@ -78,3 +78,20 @@ pub struct SecretObjectReference {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
 }
+
+/// An object in the namespace of the object with the reference.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct LocalObjectReference {
+    /// API group of the object; empty for the core group.
+    #[serde(deserialize_with = "wire::null_default")]
+    pub group: String,
+
+    /// Kind of the object.
+    #[serde(deserialize_with = "wire::null_default")]
+    pub kind: String,
+
+    /// Name of the object.
+    #[serde(deserialize_with = "wire::null_default")]
+    pub name: String,
+}
