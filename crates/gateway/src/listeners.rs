@@ -142,6 +142,21 @@ pub(crate) fn allows_set(observed: &RoutingInputs, gateway: &Gateway, set: &List
     })
 }
 
+/// Why a Gateway with client certificates is refused. If they were ignored, everybody could come in.
+fn unsupported(gateway: &Gateway) -> Option<Problem> {
+    let tls = gateway.spec.tls.as_ref()?;
+    let parts = [
+        ("frontend", "spec.tls.frontend (validation of client certificates)"),
+        ("backend", "spec.tls.backend (a client certificate for back ends)"),
+    ];
+    let asked: Vec<_> =
+        parts.into_iter().filter(|(part, _)| !tls[*part].is_null()).map(|(_, name)| name).collect();
+    let asked = if asked.is_empty() { "spec.tls".to_owned() } else { asked.join(" and ") };
+    let message =
+        format!("not supported by this gateway: {asked}; remove it, or use a Gateway of another class");
+    Some(Problem { reason: "UnsupportedValue", message })
+}
+
 /// Resolves all Gateways of this controller.
 pub(crate) fn served(observed: &RoutingInputs, ports: &Ports) -> Vec<ServedGateway> {
     let ours = observed.gateways.iter().filter(|gateway| is_ours(observed, gateway));
@@ -162,10 +177,7 @@ impl ServedGateway {
             })
             .collect();
         let place = ports.places.get(&key).cloned().unwrap_or_default();
-        let unsupported = gateway.spec.tls.as_ref().map(|_| Problem {
-            reason: "UnsupportedValue",
-            message: "spec.tls (client certificates) is not supported by this gateway: remove it".into(),
-        });
+        let unsupported = unsupported(gateway);
         let refused = place.refused.clone().or(unsupported);
         let mut resolver = Resolver { observed, ports, addresses: &place.sockets, listeners: Vec::new() };
         for listener in &gateway.spec.listeners {

@@ -151,3 +151,22 @@ fn a_gateway_that_asks_for_what_cannot_be_is_not_served() {
     );
     assert_eq!(asks("tls", json!({"frontend": {}}))[0], "Accepted=False UnsupportedValue");
 }
+
+#[test]
+fn a_gateway_with_client_certificates_names_the_part_that_is_not_supported() {
+    let says = |tls: Value| {
+        let mut gateway = gateway(&json!([{"name": "http", "port": 80, "protocol": "HTTP"}]));
+        gateway["spec"]["tls"] = tls;
+        let conditions = all(vec![gateway]).gateways[0].status.clone().unwrap().conditions;
+        conditions[0].message.split(';').next().unwrap().to_owned()
+    };
+    let validation = json!({"default": {"validation": {"caCertificateRefs": [{"name": "ca"}]}}});
+    let frontend = "spec.tls.frontend (validation of client certificates)";
+    let backend = "spec.tls.backend (a client certificate for back ends)";
+    let expected = |parts: &str| format!("not supported by this gateway: {parts}");
+    assert_eq!(says(json!({"frontend": validation})), expected(frontend));
+    assert_eq!(says(json!({"backend": {"clientCertificateRef": {"name": "own"}}})), expected(backend));
+    let both = json!({"frontend": validation, "backend": {}});
+    assert_eq!(says(both), expected(&format!("{frontend} and {backend}")));
+    assert_eq!(says(json!({})), expected("spec.tls"));
+}
