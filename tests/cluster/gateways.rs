@@ -151,8 +151,26 @@ fn pools() -> String {
     format!("/apis/inference.networking.k8s.io/v1/namespaces/{NAMESPACE}/inferencepools")
 }
 
+/// Writes a Secret with an API key.
+fn make_key(api: &Api, namespace: &str, key: &str) {
+    let secret = json!({
+        "apiVersion": "v1", "kind": "Secret",
+        "metadata": {"name": "team", "labels": {"longboat.dev/api-key": "true"}},
+        "stringData": {"key": key, "requestsPerDay": "1000"},
+    });
+    api.apply(&format!("/api/v1/namespaces/{namespace}/secrets/team?fieldManager=test"), &secret).ok();
+}
+
+/// The status of a request with this API key.
+fn status_with_key(url: &str, key: &str) -> Option<u16> {
+    block(async {
+        let client = Client::builder().no_proxy().build().unwrap();
+        Some(client.get(url).bearer_auth(key).send().await.ok()?.status().as_u16())
+    })
+}
+
 /// What the pod knows of services and their workloads: it keeps the requests for a replica of those that wait at zero, and
-/// refuses those that need API keys, because it knows no keys.
+/// checks the API keys of those that need some.
 fn check_services(api: &Api, plain: &str, monitoring: u16) {
     let labels = json!({"app": "engine"});
     let workload = json!({
@@ -188,6 +206,27 @@ fn check_services(api: &Api, plain: &str, monitoring: u16) {
         })
     };
     status(401);
+    // The controller hands the key to the pod, and takes it away again.
+    let [first, second] = ["sk-first-0123456789abcdef", "sk-second-0123456789abcdef"];
+    let with_key = |key: &str, expected: u16| {
+        until(&format!("the answer to a key is {expected}"), || {
+            status_with_key(&format!("{plain}/service"), key).filter(|status| *status == expected)
+        })
+    };
+    make_key(api, NAMESPACE, first);
+    with_key(first, 200);
+    with_key(second, 401);
+    make_key(api, NAMESPACE, second);
+    with_key(second, 200);
+    with_key(first, 401);
+    // The key of a namespace that sends no traffic here stays where it is.
+    api.make_namespace("aside");
+    make_key(api, "aside", first);
+    with_key(first, 401);
+    let copy = api.get(&format!("{core}/secrets/models-longboat-api-keys")).ok();
+    assert_eq!(copy["data"].as_object().unwrap().keys().collect::<Vec<_>>(), [NAMESPACE], "{copy:#}");
+    let text = BASE64_STANDARD.decode(copy["data"][NAMESPACE].as_str().unwrap()).unwrap();
+    assert!(!String::from_utf8(text).unwrap().contains("sk-"), "a copy has no keys");
     api.merge(&format!("{services}/keyed"), &keys("off")).ok();
     status(200);
     let own = format!("{GROUP}/namespaces/{NAMESPACE}/gateways/models");
@@ -197,9 +236,36 @@ fn check_services(api: &Api, plain: &str, monitoring: u16) {
     status(200);
 }
 
+/// Of Secrets, the Gateway's pods may read the certificate and the copy of API keys.
+fn check_rights(server: &Server, account: &str) {
+    let may = |verb: &str, namespace: &str, name: &str| {
+        let review = json!({
+            "apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview",
+            "spec": {
+                "user": format!("system:serviceaccount:{NAMESPACE}:{account}"),
+                "groups": ["system:serviceaccounts", "system:authenticated"],
+                "resourceAttributes":
+                    {"verb": verb, "resource": "secrets", "namespace": namespace, "name": name},
+            },
+        });
+        let answer = server.api.post("/apis/authorization.k8s.io/v1/subjectaccessreviews", &review).ok();
+        answer["status"]["allowed"] == true
+    };
+    for verb in ["get", "list", "watch"] {
+        assert!(may(verb, NAMESPACE, "models-tls") && may(verb, NAMESPACE, "models-longboat-api-keys"));
+        for (namespace, name) in [(NAMESPACE, "team"), (NAMESPACE, ""), ("default", "team"), ("", "")] {
+            assert!(!may(verb, namespace, name), "{verb} {namespace}/{name}");
+        }
+    }
+    for verb in ["create", "update", "patch", "delete"] {
+        assert!(!may(verb, NAMESPACE, "models-longboat-api-keys"), "{verb}");
+    }
+}
+
 /// Starts the process of the Gateway's pod, with the arguments and the account of its Deployment.
 fn start_pod(server: &Server, monitoring: u16) -> Running {
     let pod = server.api.get(DEPLOYMENT).ok()["spec"]["template"]["spec"].clone();
+    check_rights(server, pod["serviceAccountName"].as_str().unwrap());
     let kubeconfig = server.folder.join("gateway.kubeconfig");
     let token = server.token(pod["serviceAccountName"].as_str().unwrap());
     server.write_kubeconfig(&kubeconfig, &User::Token(&token));

@@ -244,10 +244,11 @@ async fn work_all(context: &Arc<Context>, stop: &CancellationToken) -> Result<()
     });
     if let Some(image) = context.args.gateway_image.clone() {
         let (client, ends) = (context.client.clone(), stop.clone());
+        let secrets = context.args.secret_namespaces.clone();
         workers.spawn(async move {
             tokio::select! {
                 () = ends.cancelled() => {}
-                () = longboat_gateway::manage(client, PodTemplate { image }) => {}
+                () = longboat_gateway::manage(client, PodTemplate { image }, secrets) => {}
             }
         });
     }

@@ -1,12 +1,6 @@
 //! The gateway of local mode: serves all Gateways on loopback addresses of this machine, and writes their statuses.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    net::Ipv4Addr,
-    ops::RangeInclusive,
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeSet, net::Ipv4Addr, ops::RangeInclusive, sync::Arc, time::Duration};
 
 use kube::Client;
 use longboat_accept::Guard;
@@ -14,7 +8,9 @@ use tokio::{net::TcpListener, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Picking, Routes, ScaleTarget, picking,
+    Picking, Routes, ScaleTarget,
+    keys::RefusedKeys,
+    picking,
     ports::{Binding, Listeners},
     proxy::{Accounts, Activator, KeyReport, Proxy, QueueSample},
     report::report,
@@ -86,19 +82,14 @@ async fn run(
 ) {
     let mut watcher = Watcher::start(&client, &Scope::Machine);
     let mut parser = RouteParser::default();
-    let mut refused_keys = BTreeMap::new();
+    let mut refused_keys = RefusedKeys::default();
     let follow = async {
         while let Some(observed) = watcher.next(|_| BTreeSet::new()).await {
             listeners.follow(&observed).await;
             let ports = listeners.ports();
             let resolved = Resolved::new(&observed, ports, &mut parser);
             let next = Tables::new(&observed, ports, &resolved);
-            for (secret, reason) in &next.keys().refused {
-                if refused_keys.get(secret) != Some(reason) {
-                    tracing::warn!(%secret, reason, "A Secret with an API key cannot be used; its keys are refused.");
-                }
-            }
-            refused_keys.clone_from(&next.keys().refused);
+            refused_keys.log(&next.keys().refused);
             next.replace(&tables);
             proxy.metrics.table();
             if let Err(error) = report(&client, &observed, &resolved).await {

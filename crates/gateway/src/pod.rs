@@ -1,7 +1,7 @@
 //! The role `gateway`: a pod of a Gateway. It watches what the Gateway serves, and proxies requests. It writes nothing.
 //!
-//! It has fewer rights than the gateway of one machine. It may not read Secrets that nobody names, so it knows no API keys and
-//! answers 401 where they are required. It runs no pickers, which would need rights of their own: pools name theirs.
+//! It has fewer rights than the gateway of one machine. It may not read Secrets that nobody names: of API keys it knows the copy
+//! that the controller has made for its Gateway (`keys/copy.rs`). It runs no pickers, which would need rights of their own: pools name theirs.
 
 use std::{
     collections::BTreeSet,

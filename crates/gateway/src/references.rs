@@ -8,7 +8,9 @@ use longboat_key::{Key, Name, Namespace};
 use crate::{
     RoutingInputs,
     grants::Referrer,
+    keys::KeyedServices,
     listeners::{allows_set, is_ours, sets_of},
+    names,
 };
 
 /// Objects by their keys.
@@ -18,6 +20,8 @@ pub(crate) struct References {
     pub(crate) secrets: BTreeSet<Key>,
     /// With certificates of CAs.
     pub(crate) config_maps: BTreeSet<Key>,
+    /// Secrets with the API keys that pods check.
+    pub(crate) api_keys: BTreeSet<Key>,
 }
 
 /// Returns the key of a referred Secret, unless the reference is of another kind or nobody permits it.
@@ -50,6 +54,7 @@ impl References {
             let own = Self::of(observed, gateway);
             all.secrets.extend(own.secrets);
             all.config_maps.extend(own.config_maps);
+            all.api_keys.extend(own.api_keys);
         }
         all
     }
@@ -76,6 +81,8 @@ impl References {
             });
             maps.map(move |reference| Key::new(namespace, Name(&reference.name)))
         });
-        Self { secrets, config_maps: policies.collect() }
+        let has_keys = KeyedServices::new(observed).may_concern(&gateway.metadata);
+        let api_keys = has_keys.then(|| names::api_keys(gateway)).into_iter().collect();
+        Self { secrets, config_maps: policies.collect(), api_keys }
     }
 }

@@ -35,7 +35,7 @@ use longboat_watch::{Events, Selection, has_code};
 use serde::de::DeserializeOwned;
 use tokio::{sync::mpsc, task::JoinSet};
 
-use crate::{RoutingInputs, keys, references::References};
+use crate::{RoutingInputs, keys, references::References, secret_namespaces::SecretNamespaces};
 
 /// How long to collect changes. They come in bursts (a rollout changes pods, slices and routes at once), and one computation
 /// handles a whole burst.
@@ -44,16 +44,19 @@ const DEBOUNCE: Duration = Duration::from_millis(5);
 /// After so many failures, an object that is watched by its name counts as absent: the right to it may never come.
 const MAX_FAILURES: usize = 3;
 
-/// The type of Secrets with certificates. The others are none of the gateway's business.
-const CERTIFICATE: &str = "kubernetes.io/tls";
+/// Selects Secrets with certificates. The others are none of the gateway's business, also if a listener names them.
+const CERTIFICATE: &str = ",type=kubernetes.io/tls";
+
+/// The entries of such a Secret.
+const CERTIFICATE_ENTRIES: [&str; 2] = ["tls.crt", "tls.key"];
 
 /// What a process watches.
 #[derive(Debug, Clone)]
 pub(crate) enum Scope {
     /// Everything: it serves all Gateways, and writes their statuses.
     Machine,
-    /// All Gateways, but no endpoints: it writes statuses, and others serve.
-    Manager,
+    /// All Gateways, but no endpoints: it writes statuses, and others serve. It reads Secrets in these namespaces.
+    Manager(SecretNamespaces),
     /// One Gateway and what it serves.
     Pod(Key),
 }
@@ -90,7 +93,7 @@ struct Stores {
     inference: Store<LLMInferenceService>,
     listener_sets: Store<ListenerSet>,
     grants: Store<ReferenceGrant>,
-    api_keys: Store<Secret>,
+    api_keys: Vec<Store<Secret>>,
     tls_policies: Store<BackendTLSPolicy>,
     deployments: Store<Deployment>,
     leader_worker_sets: Store<LeaderWorkerSet>,
@@ -98,12 +101,18 @@ struct Stores {
     scaled_objects: Store<ScaledObject>,
     secrets: ByName<Secret>,
     config_maps: ByName<ConfigMap>,
+    /// The copies of API keys that the controller has made. Only pods read them.
+    key_copies: Option<ByName<Secret>>,
     /// Ends the watches.
     _tasks: JoinSet<()>,
 }
 
 /// Watches of single objects. The rights of a process can be limited to them.
 struct ByName<K: Resource<DynamicType = ()> + Clone + 'static> {
+    /// What the objects must have besides their name: the end of a field selector.
+    selector: &'static str,
+    /// Removes what nobody reads, before an object is stored.
+    trim: fn(&mut K),
     open: BTreeMap<Key, (Store<K>, JoinSet<()>)>,
 }
 
@@ -138,6 +147,9 @@ impl Watcher {
             references.config_maps.extend(more(&observed));
             self.stores.secrets.follow(&self.source, &references.secrets);
             self.stores.config_maps.follow(&self.source, &references.config_maps);
+            if let Some(copies) = &mut self.stores.key_copies {
+                copies.follow(&self.source, &references.api_keys);
+            }
             if !self.source.waits() {
                 return Some(self.stores.observed());
             }
@@ -262,6 +274,15 @@ fn trim_pod(pod: &mut Pod) {
     }
 }
 
+/// Removes what is no part of the certificate. The annotation of `kubectl apply` has all entries again.
+fn trim_certificate(secret: &mut Secret) {
+    secret.metadata.annotations = None;
+    secret.metadata.managed_fields = None;
+    if let Some(data) = &mut secret.data {
+        data.retain(|name, _| CERTIFICATE_ENTRIES.contains(&name.as_str()));
+    }
+}
+
 /// Removes the pods of a workload, of which only the labels count.
 fn trim_deployment(deployment: &mut Deployment) {
     deployment.status = None;
@@ -292,31 +313,32 @@ impl Stores {
             };
         }
         let gateways = match scope {
-            Scope::Machine | Scope::Manager => Selection::of::<Gateway>(),
+            Scope::Machine | Scope::Manager(_) => Selection::of::<Gateway>(),
             Scope::Pod(own) => Selection::of::<Gateway>()
                 .within(Some(own.namespace.as_deref()))
                 .fields(format!("metadata.name={}", own.name)),
         };
-        let serves = !matches!(scope, Scope::Manager);
+        let serves = !matches!(scope, Scope::Manager(_));
         let inference = match scope {
             Scope::Machine => all!(LLMInferenceService),
             // Only their annotations count. A newer release may have written a spec that this build cannot read, and a service
             // that asks for API keys must not be overlooked for that.
-            Scope::Pod(_) => {
+            Scope::Pod(_) | Scope::Manager(_) => {
                 let selection = Selection::of::<LLMInferenceService>();
                 source.reflect(longboat_watch::metadata(&source.client, selection), &mut tasks, |_| {})
             }
-            Scope::Manager => nothing(),
         };
-        let api_keys = match scope {
-            Scope::Machine => {
-                let keys = Selection::of::<Secret>().labelled(format!("{}=true", keys::LABEL));
-                // Hashed before the Secret is stored, so that memory has no key.
-                source.watch(&keys, &mut tasks, keys::hash_keys)
-            }
-            // Rights cannot be limited to a label, and a pod must not read all Secrets. Without keys, every key is refused.
-            Scope::Pod(_) | Scope::Manager => nothing(),
+        let key_namespaces = match scope {
+            Scope::Machine => vec![None],
+            Scope::Manager(namespaces) => namespaces.scopes(),
+            // Rights cannot be limited to a label, and a pod must not read all Secrets.
+            Scope::Pod(_) => Vec::new(),
         };
+        let keys = Selection::of::<Secret>().labelled(format!("{}=true", keys::LABEL));
+        // Hashed before the Secret is stored, so that memory has no key.
+        let mut keys_in =
+            |namespace| source.watch(&keys.clone().within(namespace), &mut tasks, keys::hash_keys);
+        let api_keys = key_namespaces.into_iter().map(&mut keys_in).collect();
         Self {
             classes: all!(GatewayClass),
             gateways: source.watch(&gateways, &mut tasks, |_| {}),
@@ -335,15 +357,16 @@ impl Stores {
             leader_worker_sets: if serves { all!(LeaderWorkerSet, trim_group) } else { nothing() },
             autoscalers: if serves { all!(HorizontalPodAutoscaler) } else { nothing() },
             scaled_objects: if serves { all!(ScaledObject) } else { nothing() },
-            secrets: ByName::default(),
-            config_maps: ByName::default(),
+            secrets: ByName::new(CERTIFICATE, trim_certificate),
+            config_maps: ByName::new("", |_| {}),
+            key_copies: matches!(scope, Scope::Pod(_)).then(|| ByName::new("", |_| {})),
             _tasks: tasks,
         }
     }
 
     fn observed(&self) -> RoutingInputs {
-        let mut secrets = self.secrets.state();
-        secrets.retain(|secret| secret.type_.as_deref() == Some(CERTIFICATE));
+        let copies = self.key_copies.iter().flat_map(ByName::state);
+        let copied = copies.flat_map(|copy| keys::copied_secrets(&copy));
         RoutingInputs {
             classes: self.classes.state(),
             gateways: self.gateways.state(),
@@ -356,8 +379,8 @@ impl Stores {
             inference: self.inference.state(),
             listener_sets: self.listener_sets.state(),
             grants: self.grants.state(),
-            secrets,
-            api_keys: self.api_keys.state(),
+            secrets: self.secrets.state(),
+            api_keys: self.api_keys.iter().flat_map(Store::state).chain(copied).collect(),
             tls_policies: self.tls_policies.state(),
             config_maps: self.config_maps.state(),
             deployments: self.deployments.state(),
@@ -370,16 +393,14 @@ impl Stores {
 
 // === impl ByName ===
 
-impl<K: Resource<DynamicType = ()> + Clone + 'static> Default for ByName<K> {
-    fn default() -> Self {
-        Self { open: BTreeMap::new() }
-    }
-}
-
 impl<K> ByName<K>
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
 {
+    fn new(selector: &'static str, trim: fn(&mut K)) -> Self {
+        Self { selector, trim, open: BTreeMap::new() }
+    }
+
     /// Watches these objects, and no others.
     fn follow(&mut self, source: &Source, keys: &BTreeSet<Key>) {
         self.open.retain(|key, _| keys.contains(key));
@@ -389,9 +410,10 @@ where
             }
             let selection = Selection::of::<K>()
                 .within(Some(key.namespace.as_deref()))
-                .fields(format!("metadata.name={}", key.name));
+                .fields(format!("metadata.name={}{}", key.name, self.selector));
             let (reader, writer) = reflector::store();
-            let events = longboat_watch::decoded::<K>(&source.client, &selection).reflect(writer);
+            let events =
+                longboat_watch::decoded::<K>(&source.client, &selection).modify(self.trim).reflect(writer);
             let mut task = JoinSet::new();
             task.spawn(source.clone().follow(events, MAX_FAILURES));
             self.open.insert(key.clone(), (reader, task));

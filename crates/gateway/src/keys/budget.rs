@@ -73,6 +73,11 @@ impl KeyLimits {
     pub(super) const NAMES: [&str; 5] =
         ["requestsPerMinute", "requestsPerDay", "tokensPerMinute", "tokensPerDay", "concurrentRequests"];
 
+    /// The limits that are set, by their names in a Secret.
+    pub(super) fn entries(mut self) -> impl Iterator<Item = (&'static str, u64)> {
+        Self::NAMES.into_iter().filter_map(move |name| Some((name, (*self.of_name(name)?)?)))
+    }
+
     pub(super) fn of_name(&mut self, name: &str) -> Option<&mut Option<u64>> {
         Some(match Self::NAMES.iter().position(|known| *known == name)? {
             0 => &mut self.requests_per_minute,

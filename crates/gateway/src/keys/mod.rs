@@ -5,6 +5,7 @@
 //! the name of the Secret.
 
 mod budget;
+mod copy;
 mod scope;
 mod secret;
 mod usage;
@@ -21,6 +22,7 @@ pub use self::budget::{KeyLimits, KeyUsage};
 use self::secret::{Digest, KeySpec, digest};
 pub(crate) use self::{
     budget::KeyState,
+    copy::{KeyCopy, TYPE as COPY_TYPE, namespaces, secrets as copied_secrets},
     scope::{KeyScope, KeyedRoute, KeyedServices},
     secret::{LABEL, hash_keys},
     usage::{BYTES_PER_TOKEN, Tokens, UsageReader},
@@ -36,6 +38,8 @@ pub(crate) struct ApiKey {
     /// The models that it is for; empty for all.
     pub(crate) models: BTreeSet<String>,
     pub(crate) limits: KeyLimits,
+    /// The hashes of its texts.
+    digests: Vec<Digest>,
 }
 
 /// All keys of the cluster.
@@ -47,6 +51,24 @@ pub(crate) struct KeyTable {
     pub(crate) all: Vec<Arc<ApiKey>>,
     /// Secrets that cannot be used, and why.
     pub(crate) refused: BTreeMap<Key, String>,
+}
+
+/// The Secrets that cannot be used, as far as the log has them.
+#[derive(Debug, Default)]
+pub(crate) struct RefusedKeys(BTreeMap<Key, String>);
+
+// === impl RefusedKeys ===
+
+impl RefusedKeys {
+    /// Logs what is new.
+    pub(crate) fn log(&mut self, refused: &BTreeMap<Key, String>) {
+        for (secret, reason) in refused {
+            if self.0.get(secret) != Some(reason) {
+                tracing::warn!(%secret, reason, "A Secret with an API key cannot be used; its keys are refused.");
+            }
+        }
+        self.0.clone_from(refused);
+    }
 }
 
 // === impl KeyTable ===
@@ -73,8 +95,8 @@ impl KeyTable {
         if let Some(other) = digests.iter().find_map(|digest| own.get(digest)) {
             return Err(format!("Secret {} has the same key", other.secret));
         }
-        let key = Arc::new(ApiKey { secret: name, models, limits });
-        own.extend(digests.into_iter().map(|digest| (digest, key.clone())));
+        let key = Arc::new(ApiKey { secret: name, models, limits, digests });
+        own.extend(key.digests.iter().map(|digest| (*digest, key.clone())));
         self.all.push(key);
         Ok(())
     }

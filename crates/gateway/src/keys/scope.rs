@@ -56,6 +56,11 @@ impl KeyScope {
 // === impl KeyedServices ===
 
 impl KeyedServices {
+    /// Whether requests through a Gateway may need keys.
+    pub(crate) fn may_concern(&self, gateway: &ObjectMeta) -> bool {
+        !self.0.is_empty() || requires_keys(gateway)
+    }
+
     pub(crate) fn new(observed: &RoutingInputs) -> Self {
         let keyed = observed.inference.iter().filter(|service| requires_keys(&service.metadata));
         Self(keyed.map(|service| Key::of(service.as_ref())).collect())

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::{ByteString, api::core::v1::Secret};
 use sha2::{Digest as _, Sha256};
 
-use super::KeyLimits;
+use super::{ApiKey, KeyLimits};
 
 /// The label of Secrets with API keys. Its value is `true`.
 pub(crate) const LABEL: &str = "longboat.dev/api-key";
@@ -75,6 +75,19 @@ fn unhex(text: &str) -> Option<Digest> {
         *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
     }
     Some(digest)
+}
+
+// === impl ApiKey ===
+
+impl ApiKey {
+    /// Returns the entries of a Secret that [`KeySpec::parse`] reads as this key.
+    pub(super) fn entries(&self) -> BTreeMap<String, String> {
+        let digests: Vec<_> = self.digests.iter().map(hex).collect();
+        let models: Vec<&str> = self.models.iter().map(String::as_str).collect();
+        let limits = self.limits.entries().map(|(name, limit)| (name, limit.to_string()));
+        let texts = [(SHA256, digests.join(",")), (MODELS, models.join(","))].into_iter().chain(limits);
+        texts.filter(|(_, text)| !text.is_empty()).map(|(name, text)| (name.to_owned(), text)).collect()
+    }
 }
 
 // === impl KeySpec ===

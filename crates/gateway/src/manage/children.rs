@@ -5,15 +5,18 @@ use std::{
     time::Duration,
 };
 
-use k8s_openapi::api::{
-    apps::v1::Deployment,
-    core::v1::{Service, ServiceAccount},
-    networking::v1::NetworkPolicy,
-    policy::v1::PodDisruptionBudget,
-    rbac::v1::{ClusterRoleBinding, Role, RoleBinding},
+use k8s_openapi::{
+    ByteString,
+    api::{
+        apps::v1::Deployment,
+        core::v1::{Secret, Service, ServiceAccount},
+        networking::v1::NetworkPolicy,
+        policy::v1::PodDisruptionBudget,
+        rbac::v1::{ClusterRoleBinding, Role, RoleBinding},
+    },
 };
 use longboat_api::foreign::gateway::Gateway;
-use longboat_key::{Key, Name, Namespace};
+use longboat_key::Key;
 use serde::de::DeserializeOwned;
 use serde_json::{Error, Value, json};
 
@@ -21,17 +24,18 @@ use super::{PodTemplate, parameters::Parameters};
 use crate::{
     MONITORING_PORT, POD_ROLE, RoutingInputs,
     grants::GATEWAY_GROUP,
+    keys::{self, KeyCopy, KeyTable, KeyedServices},
     listeners::{ServedGateway, asked_addresses},
+    names::{self, MAX_NAME},
     references::References,
     resolved::Resolved,
+    secret_namespaces::SecretNamespaces,
 };
 
 /// The label of all objects that are made for Gateways. Its value is the name of the Gateway's Deployment.
 pub(super) const LABEL: &str = "longboat.dev/gateway";
 /// The label with the namespace of the Gateway: some of its objects are in other namespaces.
 const NAMESPACE_LABEL: &str = "longboat.dev/gateway-namespace";
-/// The longest name of a Service, and the longest value of a label.
-const MAX_NAME: usize = 63;
 /// The user of the image. It owns nothing.
 const USER: u32 = 1000;
 /// How long a pod accepts connections after SIGTERM, until load balancers have learnt that it ends.
@@ -48,22 +52,13 @@ pub(super) struct Children {
     pub(super) roles: Vec<(Key, Role)>,
     pub(super) role_bindings: Vec<(Key, RoleBinding)>,
     pub(super) cluster_role_bindings: Vec<(Key, ClusterRoleBinding)>,
+    pub(super) api_keys: Vec<(Key, Secret)>,
     pub(super) policies: Vec<(Key, NetworkPolicy)>,
     pub(super) budgets: Vec<(Key, PodDisruptionBudget)>,
     pub(super) deployments: Vec<(Key, Deployment)>,
     pub(super) services: Vec<(Key, Service)>,
-}
-
-/// Returns the name of a Gateway's Deployment, Service and account: that of the Gateway and its class, as the Gateway API
-/// recommends, if a Service can have it.
-pub(super) fn name(gateway: &Gateway) -> Key {
-    let own = Name::of(&gateway.metadata);
-    let name = format!("{own}-{}", gateway.spec.gateway_class_name);
-    let fits =
-        name.len() <= MAX_NAME && !name.contains('.') && name.starts_with(|c: char| c.is_ascii_alphabetic());
-    let uid = gateway.metadata.uid.as_deref().unwrap_or_default();
-    let name = if fits { name } else { format!("gateway-{uid}") };
-    Key::new(Namespace::of(&gateway.metadata), Name(&name))
+    /// Secrets with API keys that cannot be used, and why.
+    pub(super) refused_keys: BTreeMap<Key, String>,
 }
 
 // === impl Children ===
@@ -77,14 +72,26 @@ impl Children {
         observed: &RoutingInputs,
         resolved: &Resolved,
         template: &PodTemplate,
+        secrets: &SecretNamespaces,
     ) -> Result<Self, Error> {
-        let mut all = Self::default();
-        for served in &resolved.gateways {
+        let table = KeyTable::new(&observed.api_keys);
+        let keyed = KeyedServices::new(observed);
+        let mut all = Self { refused_keys: table.refused.clone(), ..Self::default() };
+        for (index, served) in resolved.gateways.iter().enumerate() {
             // A Gateway that is being deleted keeps its objects until it is gone: streams may still run.
             let Ok(parameters) = Parameters::of(observed, &served.gateway) else { continue };
             let plan = GatewayPlan::new(observed, served, &parameters, template);
-            if served.refused.is_none() && !plan.ports.is_empty() {
-                plan.add(&mut all)?;
+            if served.refused.is_some() || plan.ports.is_empty() {
+                continue;
+            }
+            let may_write = secrets.contains(&served.key.namespace);
+            plan.add(&mut all, may_write)?;
+            if may_write && keyed.may_concern(&served.gateway.metadata) {
+                let namespaces = keys::namespaces(observed, resolved, &keyed, index);
+                let KeyCopy { data, left_out } = KeyCopy::new(&table, &namespaces);
+                let why = || format!("the keys of Gateway {} do not fit into one Secret", served.key);
+                all.refused_keys.extend(left_out.into_iter().map(|secret| (secret, why())));
+                all.api_keys.push((served.key.clone(), plan.api_keys(data)?));
             }
         }
         Ok(all)
@@ -117,7 +124,7 @@ impl<'a> GatewayPlan<'a> {
         Self {
             gateway: &served.gateway,
             key: &served.key,
-            name: name(&served.gateway),
+            name: names::deployment(&served.gateway),
             ports: accepted.filter_map(|listener| u16::try_from(listener.port).ok()).collect(),
             references: References::of(observed, &served.gateway),
             parameters,
@@ -125,7 +132,8 @@ impl<'a> GatewayPlan<'a> {
         }
     }
 
-    fn add(&self, all: &mut Children) -> Result<(), Error> {
+    /// Adds the objects. `with_keys`: pods get the right to the Secret with API keys.
+    fn add(&self, all: &mut Children, with_keys: bool) -> Result<(), Error> {
         fn push<K: DeserializeOwned>(
             list: &mut Vec<(Key, K)>,
             key: &Key,
@@ -135,7 +143,7 @@ impl<'a> GatewayPlan<'a> {
             Ok(())
         }
         push(&mut all.accounts, self.key, json!({"metadata": self.metadata()}))?;
-        for (namespace, rules) in self.rules() {
+        for (namespace, rules) in self.rules(with_keys) {
             push(
                 &mut all.roles,
                 self.key,
@@ -182,8 +190,12 @@ impl<'a> GatewayPlan<'a> {
 
     /// Metadata of the objects that end with the Gateway.
     fn metadata(&self) -> Value {
+        self.named(&self.name)
+    }
+
+    fn named(&self, name: &Key) -> Value {
         json!({
-            "name": &*self.name.name,
+            "name": &*name.name,
             "namespace": &*self.key.namespace,
             "labels": self.labels(),
             "annotations": self.annotations(),
@@ -203,8 +215,22 @@ impl<'a> GatewayPlan<'a> {
         json!({"name": self.right_name(), "namespace": namespace, "labels": self.labels()})
     }
 
-    /// The rights in namespaces: to the Gateway itself, and to the objects to which it refers, by name.
-    fn rules(&self) -> BTreeMap<String, Vec<Value>> {
+    /// The Secret with the API keys that the pods check.
+    fn api_keys(&self, data: BTreeMap<String, ByteString>) -> Result<Secret, Error> {
+        let metadata = self.named(&names::api_keys(self.gateway));
+        Ok(Secret {
+            data: Some(data),
+            ..serde_json::from_value(json!({"metadata": metadata, "type": keys::COPY_TYPE}))?
+        })
+    }
+
+    /// The rights in namespaces: to the Gateway itself, and to the objects to which it refers, by name. The right to the Secret
+    /// with API keys is there before a service asks for keys, so that pods are never refused.
+    fn rules(&self, with_keys: bool) -> BTreeMap<String, Vec<Value>> {
+        let api_keys = names::api_keys(self.gateway);
+        let secrets: BTreeSet<&Key> =
+            self.references.secrets.iter().chain(with_keys.then_some(&api_keys)).collect();
+        let config_maps: BTreeSet<&Key> = self.references.config_maps.iter().collect();
         let mut rules: BTreeMap<String, Vec<Value>> = BTreeMap::new();
         let mut add = |namespace: &str, group: &str, resource: &str, names: Vec<&str>| {
             rules.entry(namespace.to_owned()).or_default().push(json!({
@@ -213,9 +239,7 @@ impl<'a> GatewayPlan<'a> {
             }));
         };
         add(&self.key.namespace, GATEWAY_GROUP, "gateways", vec![&*self.key.name]);
-        for (resource, keys) in
-            [("secrets", &self.references.secrets), ("configmaps", &self.references.config_maps)]
-        {
+        for (resource, keys) in [("secrets", secrets), ("configmaps", config_maps)] {
             let mut names: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
             for key in keys {
                 names.entry(&*key.namespace).or_default().push(&*key.name);

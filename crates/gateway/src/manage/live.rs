@@ -6,7 +6,7 @@ use k8s_openapi::{
     Metadata, NamespaceResourceScope,
     api::{
         apps::v1::Deployment,
-        core::v1::{Service, ServiceAccount},
+        core::v1::{Secret, Service, ServiceAccount},
         networking::v1::NetworkPolicy,
         policy::v1::PodDisruptionBudget,
         rbac::v1::{ClusterRoleBinding, Role, RoleBinding},
@@ -25,7 +25,7 @@ use serde::de::DeserializeOwned;
 use tokio::task::JoinSet;
 
 use super::children::{Children, LABEL};
-use crate::watch::Source;
+use crate::{keys, secret_namespaces::SecretNamespaces, watch::Source};
 
 /// The objects of all Gateways, by the label that they have.
 pub(super) struct Live {
@@ -33,6 +33,7 @@ pub(super) struct Live {
     roles: Store<Role>,
     role_bindings: Store<RoleBinding>,
     cluster_role_bindings: Store<ClusterRoleBinding>,
+    api_keys: Vec<Store<Secret>>,
     policies: Store<NetworkPolicy>,
     budgets: Store<PodDisruptionBudget>,
     deployments: Store<Deployment>,
@@ -55,18 +56,21 @@ trait GatewayChild:
 {
 }
 
-impl<K> GatewayChild for K where
-    K: Compare
-        + Resource<DynamicType = ()>
-        + Metadata<Ty = ObjectMeta>
-        + Clone
-        + Debug
-        + DeserializeOwned
-        + Send
-        + Sync
-        + 'static
-{
+macro_rules! gateway_children {
+    ($($kind:ty),*) => { $(impl GatewayChild for $kind {})* };
 }
+
+gateway_children!(
+    ServiceAccount,
+    Role,
+    RoleBinding,
+    ClusterRoleBinding,
+    Secret,
+    NetworkPolicy,
+    PodDisruptionBudget,
+    Deployment,
+    Service
+);
 
 /// Why Gateways lack objects, by Gateway.
 pub(super) type Failures = BTreeMap<Key, String>;
@@ -74,16 +78,20 @@ pub(super) type Failures = BTreeMap<Key, String>;
 // === impl Live ===
 
 impl Live {
-    pub(super) fn watch(source: &Source) -> Self {
+    pub(super) fn watch(source: &Source, secrets: &SecretNamespaces) -> Self {
         fn of<K: GatewayChild>(source: &Source, tasks: &mut JoinSet<()>) -> Store<K> {
             source.watch::<K>(&Selection::of::<K>().labelled(LABEL), tasks, |_| {})
         }
         let mut tasks = JoinSet::new();
+        let copies = Selection::of::<Secret>().labelled(LABEL).fields(format!("type={}", keys::COPY_TYPE));
+        let mut copies_in = |namespace| source.watch(&copies.clone().within(namespace), &mut tasks, |_| {});
+        let api_keys = secrets.scopes().into_iter().map(&mut copies_in).collect();
         Self {
             accounts: of(source, &mut tasks),
             roles: of(source, &mut tasks),
             role_bindings: of(source, &mut tasks),
             cluster_role_bindings: of(source, &mut tasks),
+            api_keys,
             policies: of(source, &mut tasks),
             budgets: of(source, &mut tasks),
             deployments: of(source, &mut tasks),
@@ -100,38 +108,40 @@ impl Live {
     /// account has its rights.
     pub(super) async fn apply(&self, client: &Client, planned: Children) -> Failures {
         let mut failures = Failures::new();
-        namespaced(client, planned.accounts, &self.accounts, &mut failures).await;
-        namespaced(client, planned.roles, &self.roles, &mut failures).await;
-        namespaced(client, planned.role_bindings, &self.role_bindings, &mut failures).await;
+        namespaced(client, planned.accounts, self.accounts.state(), &mut failures).await;
+        let copies = self.api_keys.iter().flat_map(Store::state).collect();
+        namespaced(client, planned.api_keys, copies, &mut failures).await;
+        namespaced(client, planned.roles, self.roles.state(), &mut failures).await;
+        namespaced(client, planned.role_bindings, self.role_bindings.state(), &mut failures).await;
         let wide = |_: &ObjectMeta| Api::<ClusterRoleBinding>::all(client.clone());
-        kind(planned.cluster_role_bindings, &self.cluster_role_bindings, wide, &mut failures).await;
-        namespaced(client, planned.policies, &self.policies, &mut failures).await;
-        namespaced(client, planned.budgets, &self.budgets, &mut failures).await;
-        namespaced(client, planned.deployments, &self.deployments, &mut failures).await;
-        namespaced(client, planned.services, &self.services, &mut failures).await;
+        kind(planned.cluster_role_bindings, self.cluster_role_bindings.state(), wide, &mut failures).await;
+        namespaced(client, planned.policies, self.policies.state(), &mut failures).await;
+        namespaced(client, planned.budgets, self.budgets.state(), &mut failures).await;
+        namespaced(client, planned.deployments, self.deployments.state(), &mut failures).await;
+        namespaced(client, planned.services, self.services.state(), &mut failures).await;
         failures
     }
 }
 
-async fn namespaced<K>(client: &Client, planned: Vec<(Key, K)>, store: &Store<K>, failures: &mut Failures)
+async fn namespaced<K>(client: &Client, planned: Vec<(Key, K)>, live: Vec<Arc<K>>, failures: &mut Failures)
 where
     K: GatewayChild + Resource<Scope = NamespaceResourceScope>,
 {
     let api = |metadata: &ObjectMeta| {
         Api::<K>::namespaced(client.clone(), metadata.namespace.as_deref().unwrap_or_default())
     };
-    kind(planned, store, api, failures).await;
+    kind(planned, live, api, failures).await;
 }
 
 /// Makes the objects of one kind as planned.
 async fn kind<K: GatewayChild>(
     planned: Vec<(Key, K)>,
-    store: &Store<K>,
+    live: Vec<Arc<K>>,
     api: impl Fn(&ObjectMeta) -> Api<K>,
     failures: &mut Failures,
 ) {
     let mut live: BTreeMap<Key, Arc<K>> =
-        store.state().into_iter().map(|object| (Key::of(object.as_ref()), object)).collect();
+        live.into_iter().map(|object| (Key::of(object.as_ref()), object)).collect();
     for (gateway, mut object) in planned {
         object.fill_in_defaults();
         let key = Key::of(&object);

@@ -11,16 +11,18 @@ use std::{
 };
 
 use kube::Client;
-use longboat_key::Key;
+use longboat_key::{Key, Namespace};
 
 use self::{children::Children, live::Live};
 use crate::{
     RoutingInputs,
+    keys::RefusedKeys,
     listeners::is_ours,
     references,
     report::report,
     resolved::Resolved,
     route::RouteParser,
+    secret_namespaces::SecretNamespaces,
     watch::{Scope, Watcher},
 };
 
@@ -34,10 +36,13 @@ pub struct PodTemplate {
     pub image: String,
 }
 
-/// Serves all Gateways of this controller's classes with Deployments. Does not end by itself.
-pub async fn manage(client: Client, template: PodTemplate) {
-    let mut watcher = Watcher::start(&client, &Scope::Manager);
-    let live = Live::watch(watcher.source());
+/// Serves all Gateways of this controller's classes with Deployments. It reads Secrets only in these namespaces, or in all if
+/// there are none. Does not end by itself.
+pub async fn manage(client: Client, template: PodTemplate, secret_namespaces: Vec<Namespace>) {
+    let secrets = SecretNamespaces(secret_namespaces);
+    let mut watcher = Watcher::start(&client, &Scope::Manager(secrets.clone()));
+    let live = Live::watch(watcher.source(), &secrets);
+    let mut refused_keys = RefusedKeys::default();
     let mut parser = RouteParser::default();
     // By Gateway: why its objects could not be written.
     let mut failures = BTreeMap::new();
@@ -49,8 +54,9 @@ pub async fn manage(client: Client, template: PodTemplate) {
         let ports = place::ports(&observed, &live.deployments(), &failures);
         let resolved = Resolved::new(&observed, &ports, &mut parser);
         let mut retry = false;
-        match Children::new(&observed, &resolved, &template) {
+        match Children::new(&observed, &resolved, &template, &secrets) {
             Ok(children) => {
+                refused_keys.log(&children.refused_keys);
                 let failed = live.apply(&client, children).await;
                 retry = !failed.is_empty();
                 if failed != failures {

@@ -6,10 +6,11 @@ use k8s_openapi::api::{apps::v1::Deployment, core::v1::Service};
 use longboat_api::foreign::gateway::{Gateway, GatewayAddress};
 use longboat_key::Key;
 
-use super::{children::name, parameters::Parameters};
+use super::parameters::Parameters;
 use crate::{
     MONITORING_PORT, RoutingInputs,
     listeners::{Problem, asked_addresses, is_ours},
+    names,
     observed::is_of,
     ports::{Place, Ports, ip_address},
 };
@@ -39,7 +40,7 @@ fn place(
         Ok(asked) => asked,
         Err(problem) => return Place { refused: Some(problem), ..Place::default() },
     };
-    let key = name(gateway);
+    let key = names::deployment(gateway);
     let service = observed.services.iter().find(|service| is_of(&service.metadata, &key));
     let deployment = deployments.iter().find(|deployment| is_of(&deployment.metadata, &key));
     let addresses = service.map(|service| addresses(service)).unwrap_or_default();

@@ -2,7 +2,11 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::{
+    ByteString,
+    api::{apps::v1::Deployment, core::v1::Secret},
+};
+use longboat_key::Namespace;
 use serde_json::{Value, json};
 
 use super::{PodTemplate, children::Children, place};
@@ -10,6 +14,7 @@ use crate::{
     RoutingInputs,
     resolved::Resolved,
     route::RouteParser,
+    secret_namespaces::SecretNamespaces,
     status::{self, Updates},
     tests::{observed, secret, summary},
 };
@@ -44,8 +49,12 @@ fn resolved(observed: &RoutingInputs, deployments: &[Arc<Deployment>]) -> Resolv
 
 fn planned(objects: Vec<Value>) -> Children {
     let observed = observed(objects);
+    planned_with(&observed, &SecretNamespaces::default())
+}
+
+fn planned_with(observed: &RoutingInputs, secrets: &SecretNamespaces) -> Children {
     let template = PodTemplate { image: "r/l:1".into() };
-    Children::new(&observed, &resolved(&observed, &[]), &template).unwrap()
+    Children::new(observed, &resolved(observed, &[]), &template, secrets).unwrap()
 }
 
 fn json_of<K: serde::Serialize>(objects: &[(longboat_key::Key, K)]) -> Vec<Value> {
@@ -66,12 +75,61 @@ fn the_rights_of_a_gateway_name_what_it_refers_to() {
         lines.map(|line| line.replace('"', "")).collect::<Vec<_>>()
     };
     let objects = vec![gateway(json!({})), secret("own", "a.example").0, theirs];
-    assert_eq!(rules(objects.clone()), ["ns [gateways] [models]", "ns [secrets] [own]"]);
+    let own = ["ns [gateways] [models]", "ns [secrets] [models-longboat-api-keys,own]"];
+    assert_eq!(rules(objects.clone()), own);
     // A grant of the other namespace is needed for the right, too.
-    assert_eq!(
-        rules([objects, vec![grant()]].concat()),
-        ["ns [gateways] [models]", "ns [secrets] [own]", "other [secrets] [theirs]"]
-    );
+    assert_eq!(rules([objects, vec![grant()]].concat()), [own[0], own[1], "other [secrets] [theirs]"]);
+}
+
+/// A Secret with an API key, a Service, and a route from `from` to that Service.
+fn keyed(namespace: &str, from: &str) -> Vec<Value> {
+    let key = serde_json::to_value(ByteString(format!("sk-{namespace:_<24}").into_bytes())).unwrap();
+    let metadata = |name: &str, namespace: &str| json!({"name": name, "namespace": namespace});
+    let mut secret = json!({"kind": "Secret", "metadata": metadata("team", namespace), "data": {"key": key}});
+    secret["metadata"]["labels"] = json!({"longboat.dev/api-key": "true"});
+    vec![
+        secret,
+        json!({"kind": "Service", "metadata": metadata("svc", namespace), "spec": {"ports": [{"port": 80}]}}),
+        json!({"kind": "HTTPRoute", "metadata": metadata(&format!("to-{namespace}"), from), "spec": {
+            "parentRefs": [{"name": "models", "namespace": "ns"}],
+            "rules": [{"backendRefs": [{"name": "svc", "namespace": namespace, "port": 80}]}],
+        }}),
+    ]
+}
+
+#[test]
+fn pods_get_the_keys_of_the_namespaces_that_have_opened_themselves_to_the_gateway() {
+    let mut gateway = gateway(json!({}));
+    let all = json!({"namespaces": {"from": "All"}});
+    gateway["spec"]["listeners"] =
+        json!([{"name": "http", "port": 80, "protocol": "HTTP", "allowedRoutes": all}]);
+    // "a" has a route of its own. "b" and "c" have none, and only "c" permits that of "ns". "d" is not used.
+    let unused: Vec<_> = keyed("d", "d").into_iter().filter(|object| object["kind"] != "HTTPRoute").collect();
+    let grant = json!({"kind": "ReferenceGrant", "metadata": {"name": "grant", "namespace": "c"}, "spec": {
+        "from": [{"group": "gateway.networking.k8s.io", "kind": "HTTPRoute", "namespace": "ns"}],
+        "to": [{"group": "", "kind": "Service"}],
+    }});
+    let copied = |annotations: Value, secrets: &[&str]| {
+        gateway["metadata"]["annotations"] = annotations;
+        let objects = [
+            vec![gateway.clone(), grant.clone()],
+            keyed("a", "a"),
+            keyed("b", "ns"),
+            keyed("c", "ns"),
+            unused.clone(),
+        ];
+        let secrets = SecretNamespaces(secrets.iter().map(|name| Namespace(*name).to_shared()).collect());
+        let children = planned_with(&observed(objects.concat()), &secrets);
+        let named = json_of(&children.roles).iter().any(|role| role.to_string().contains("api-keys"));
+        let data = |secret: &Secret| secret.data.clone().unwrap().into_keys().collect::<Vec<_>>();
+        (named, children.api_keys.iter().map(|(_, secret)| data(secret)).collect::<Vec<_>>())
+    };
+    let required = json!({"longboat.dev/api-keys": "required"});
+    let mut copied = copied;
+    assert_eq!(copied(json!({}), &[]), (true, vec![]), "nobody asks for keys");
+    assert_eq!(copied(required.clone(), &[]), (true, vec![vec!["a".to_owned(), "c".to_owned()]]));
+    // Without the right to the Secrets of the Gateway's namespace, the controller cannot give it away.
+    assert_eq!(copied(required, &["a"]), (false, vec![]));
 }
 
 #[test]

@@ -1,0 +1,184 @@
+//! The API keys that the pods of a Gateway check on a cluster.
+//!
+//! Pods must not read the Secrets with the keys: Kubernetes limits no right to a label, so they would read every Secret of every
+//! namespace. The controller reads them, and copies what the pods need into one Secret beside the Gateway, which is the only one
+//! that they may read. A copy has hashes of keys, allowed models and limits, and only those of namespaces that have sent traffic
+//! to the Gateway by a route or a ReferenceGrant of their own. Pure functions.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use k8s_openapi::{ByteString, api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use longboat_key::{Key, Namespace};
+
+use super::{KeyTable, KeyedServices};
+use crate::{RoutingInputs, resolved::Resolved, route::Backend};
+
+/// The type of the Secret with a copy.
+pub(crate) const TYPE: &str = "longboat.dev/api-keys";
+
+/// The most bytes of a copy. A Secret has at most 1 MiB.
+const MAX_COPY_BYTES: usize = 900 << 10;
+
+/// The entries of Secrets with keys, by the name of the Secret.
+type Entries = BTreeMap<String, BTreeMap<String, String>>;
+
+/// The keys for one Gateway.
+#[derive(Debug, Default)]
+pub(crate) struct KeyCopy {
+    /// The data of the Secret: for each namespace the entries of its Secrets, as JSON.
+    pub(crate) data: BTreeMap<String, ByteString>,
+    /// The Secrets whose keys had no room.
+    pub(crate) left_out: Vec<Key>,
+}
+
+/// Returns the namespaces whose keys a Gateway accepts. A namespace whose objects a route must not use is not among them.
+pub(crate) fn namespaces(
+    observed: &RoutingInputs,
+    resolved: &Resolved,
+    services: &KeyedServices,
+    gateway: usize,
+) -> BTreeSet<Namespace> {
+    let metadata = &resolved.gateways[gateway].gateway.metadata;
+    let routes =
+        resolved.routes.iter().filter(|route| route.listeners().any(|attached| attached.gateway == gateway));
+    let mut all = BTreeSet::new();
+    for route in routes {
+        let keyed = services.of_route(&route.parsed.route, [metadata].into_iter());
+        let namespace = route.parsed.key.namespace.as_deref();
+        let references = route.parsed.route.spec.rules.iter().flat_map(|rule| &rule.backend_refs);
+        for reference in references.map(|reference| &reference.backend) {
+            if let Some(scope) = keyed.scope(observed, namespace, reference)
+                && Backend::resolve(observed, namespace, reference).is_ok()
+            {
+                all.extend(scope.namespaces().iter().cloned());
+            }
+        }
+    }
+    all
+}
+
+/// Returns the Secrets of a copy, as if they had been read themselves. Keys in a form that this build does not know are
+/// unknown, so nobody can use them.
+pub(crate) fn secrets(copy: &Secret) -> Vec<Arc<Secret>> {
+    let of_namespace = |(namespace, ByteString(text)): (&String, &ByteString)| {
+        let all: Entries = serde_json::from_slice(text).unwrap_or_default();
+        all.into_iter()
+            .map(|(name, entries)| {
+                let metadata = ObjectMeta {
+                    name: Some(name),
+                    namespace: Some(namespace.clone()),
+                    ..ObjectMeta::default()
+                };
+                let data = entries.into_iter().map(|(name, value)| (name, ByteString(value.into_bytes())));
+                Arc::new(Secret { metadata, data: Some(data.collect()), ..Secret::default() })
+            })
+            .collect::<Vec<_>>()
+    };
+    copy.data.iter().flatten().flat_map(of_namespace).collect()
+}
+
+// === impl KeyCopy ===
+
+impl KeyCopy {
+    pub(crate) fn new(table: &KeyTable, namespaces: &BTreeSet<Namespace>) -> Self {
+        let mut all: BTreeMap<String, Entries> = BTreeMap::new();
+        let (mut size, mut left_out) = (0, Vec::new());
+        for key in table.all.iter().filter(|key| namespaces.contains(&key.secret.namespace)) {
+            let Key { namespace, name } = &key.secret;
+            let entries = key.entries();
+            // Quotes and separators, too.
+            let length = |(name, value): (&String, &String)| name.len() + value.len() + 8;
+            size += name.len() + 8 + entries.iter().map(length).sum::<usize>();
+            if size > MAX_COPY_BYTES {
+                left_out.push(key.secret.clone());
+                continue;
+            }
+            all.entry(namespace.to_string()).or_default().insert(name.to_string(), entries);
+        }
+        let bytes = |all: &Entries| ByteString(serde_json::json!(all).to_string().into_bytes());
+        let data = all.into_iter().map(|(namespace, all)| (namespace, bytes(&all))).collect();
+        Self { data, left_out }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::keys::{KeyScope, hash_keys};
+
+    fn secret(namespace: &str, name: &str, entries: &[(&str, &str)]) -> Arc<Secret> {
+        let mut secret = Secret {
+            metadata: serde_json::from_value(json!({"name": name, "namespace": namespace})).unwrap(),
+            data: Some(
+                entries
+                    .iter()
+                    .map(|(name, value)| ((*name).to_owned(), ByteString(value.as_bytes().to_vec())))
+                    .collect(),
+            ),
+            ..Secret::default()
+        };
+        hash_keys(&mut secret);
+        Arc::new(secret)
+    }
+
+    fn read(copy: &KeyCopy) -> KeyTable {
+        KeyTable::new(&secrets(&Secret { data: Some(copy.data.clone()), ..Secret::default() }))
+    }
+
+    #[test]
+    fn a_copy_means_what_the_secrets_mean_and_has_no_key() {
+        let (old, new) = ("sk-aaaaaaaaaaaaaaaaaaaaaaaa", "sk-bbbbbbbbbbbbbbbbbbbbbbbb");
+        let both = format!("{old}\n{new}");
+        let table = KeyTable::new(&[
+            secret("a", "team", &[("key", &both), ("models", "m, n"), ("tokensPerDay", "7")]),
+            secret("a", "wrong", &[("key", "sk-cccccccccccccccccccccccc"), ("password", "hunter2")]),
+            secret("b", "other", &[("key", old)]),
+        ]);
+        let only = Namespace("a").to_shared();
+        let copy = KeyCopy::new(&table, &[only.clone()].into());
+        let text = format!(
+            "{:?}",
+            copy.data.values().map(|data| String::from_utf8_lossy(&data.0)).collect::<Vec<_>>()
+        );
+        assert!(!text.contains("sk-") && !text.contains("hunter2"), "{text}");
+        assert_eq!(
+            copy.data.keys().collect::<Vec<_>>(),
+            ["a"],
+            "other namespaces are none of the Gateway's business"
+        );
+        let read = read(&copy);
+        for key in [old, new] {
+            let found = read.find(&KeyScope::new([only.clone()]), key.as_bytes()).unwrap();
+            let known = table.find(&KeyScope::new([only.clone()]), key.as_bytes()).unwrap();
+            assert_eq!(
+                (&found.secret, &found.models, &found.limits),
+                (&known.secret, &known.models, &known.limits)
+            );
+        }
+        assert_eq!(read.all.len(), 1);
+        assert!(read.refused.is_empty());
+        let foreign =
+            Secret { data: Some([("a".to_owned(), ByteString(b"{".to_vec()))].into()), ..Secret::default() };
+        assert!(secrets(&foreign).is_empty());
+    }
+
+    #[test]
+    fn a_copy_fits_into_a_secret() {
+        let models = "m".repeat(100_000);
+        let key = |number: u32| format!("sk-{number:024}");
+        let all = (0..20).map(|number| {
+            secret("a", &format!("s{number:02}"), &[("key", &key(number)), ("models", &models)])
+        });
+        let table = KeyTable::new(&all.collect::<Vec<_>>());
+        let copy = KeyCopy::new(&table, &[Namespace("a").to_shared()].into());
+        let size: usize = copy.data.values().map(|data| data.0.len()).sum();
+        assert!(size < 1 << 20, "{size}");
+        let found = read(&copy).all.len();
+        assert!(found > 5 && found + copy.left_out.len() == 20, "{found}");
+    }
+}
