@@ -87,6 +87,8 @@ pub enum Action {
         /// Whether the body ends here.
         end_of_stream: bool,
     },
+    /// The next chunk of the response body goes on as it came.
+    ResponseBodyUnchanged,
     /// Continue with these changes to the response trailers.
     ResponseTrailers(HeaderChanges),
     /// Answer the client with this response, and end the request.
@@ -214,6 +216,8 @@ impl Reply {
                 let (body, end_of_stream) = body_part(common);
                 Action::RequestBody { body, end_of_stream }
             }
+            // Not a reply of this mode, but the router of the Gateway API's extension gives it, and it can only mean one thing.
+            ActionKind::ResponseBody(common) if !has_body(&common) => Action::ResponseBodyUnchanged,
             ActionKind::ResponseBody(common) => {
                 let (body, end_of_stream) = body_part(common);
                 Action::ResponseBody { body, end_of_stream }
@@ -241,6 +245,7 @@ impl Reply {
     pub(crate) fn size(&self) -> usize {
         let action = match &self.action {
             Action::RequestBody { body, .. } | Action::ResponseBody { body, .. } => body.len(),
+            Action::ResponseBodyUnchanged => 0,
             Action::RequestHeaders(changes)
             | Action::ResponseHeaders(changes)
             | Action::RequestTrailers(changes)
@@ -263,6 +268,9 @@ impl Reply {
             Action::ResponseBody { body, end_of_stream } => {
                 ActionKind::ResponseBody(body_response(body, end_of_stream))
             }
+            Action::ResponseBodyUnchanged => ActionKind::ResponseBody(wire::CommonWrapper {
+                response: Some(wire::CommonResponse::default()),
+            }),
             Action::RequestTrailers(changes) => ActionKind::RequestTrailers(wire::TrailersResponse {
                 header_mutation: write_changes(changes),
             }),
@@ -286,6 +294,10 @@ impl Reply {
 fn header_part(wrapper: wire::CommonWrapper) -> HeaderChanges {
     let common = wrapper.response.unwrap_or_default();
     read_changes(common.header_mutation, common.clear_route_cache)
+}
+
+fn has_body(wrapper: &wire::CommonWrapper) -> bool {
+    wrapper.response.as_ref().is_some_and(|common| common.body_mutation.is_some())
 }
 
 fn body_part(wrapper: wire::CommonWrapper) -> (Bytes, bool) {

@@ -88,6 +88,7 @@ fn every_action_is_what_envoy_means_by_it() {
         Action::RequestTrailers(changes.clone()),
         Action::ResponseHeaders(changes.clone()),
         Action::ResponseBody { body, end_of_stream: false },
+        Action::ResponseBodyUnchanged,
         Action::ResponseTrailers(changes.clone()),
         Action::Immediate(ImmediateResponse {
             status: 429,

@@ -124,7 +124,10 @@ impl PickerReplies {
                 self.complete |= end_of_stream;
             }
             Action::RequestTrailers(_) => self.complete = true,
-            Action::ResponseHeaders(_) | Action::ResponseBody { .. } | Action::ResponseTrailers(_) => {}
+            Action::ResponseHeaders(_)
+            | Action::ResponseBody { .. }
+            | Action::ResponseBodyUnchanged
+            | Action::ResponseTrailers(_) => {}
         }
     }
 }

@@ -41,6 +41,8 @@ struct Script {
     undecided: bool,
     /// Replaces the model name `m` in the response by this one.
     rename: Option<&'static str>,
+    /// Whether the picker says of each part of a response that nothing changes.
+    keeps: bool,
     refuse: Option<u16>,
     response_bytes: Arc<Mutex<usize>>,
     seen_destination: Arc<Mutex<Option<String>>>,
@@ -93,6 +95,9 @@ impl ProcessorExchange for Script {
             })),
             Event::ResponseBody { body, end_of_stream } => {
                 *self.response_bytes.lock() += body.len();
+                if self.keeps {
+                    return out.push(Action::ResponseBodyUnchanged);
+                }
                 let body = match self.rename {
                     None => body,
                     Some(name) => {

@@ -27,6 +27,21 @@ async fn a_pools_answer_streams_through_the_picker_chunk_by_chunk() {
 }
 
 #[tokio::test]
+async fn a_picker_that_changes_nothing_need_not_send_the_answer_back() {
+    let shutdown = CancellationToken::new();
+    let simulator = simulator(&shutdown, &[]).await;
+    let script = Script { destination: simulator.to_string(), keeps: true, ..Script::default() };
+    let picker = picker(&shutdown, script.clone()).await;
+    let bench = bench(Some(picker), simulator, &[], "FailClose").await;
+    for stream in [false, true] {
+        *script.response_bytes.lock() = 0;
+        let answer = bench.ask("/pool", stream).await.text().await.unwrap();
+        assert_eq!(answer.len(), *script.response_bytes.lock(), "{answer}");
+        assert!(answer.ends_with(if stream { "data: [DONE]\n\n" } else { "}" }), "{answer}");
+    }
+}
+
+#[tokio::test]
 async fn a_dead_choice_of_the_picker_costs_no_request() {
     let shutdown = CancellationToken::new();
     let simulator = simulator(&shutdown, &[]).await;

@@ -139,6 +139,14 @@ impl Relay {
                             return Some(Ok(Frame::data(body)));
                         }
                     }
+                    Ok(Some(Reply { action: Action::ResponseBodyUnchanged, .. })) => match shown.pass() {
+                        Some(chunk) => return Some(Ok(Frame::data(chunk))),
+                        // The reply to the end, which has no bytes, or to a chunk that is not known any more.
+                        None if shown.is_known() => self.done = matches!(self.end, Some(End::Complete)),
+                        None => if let Some(error) = self.part(None) {
+                            return Some(Err(error));
+                        },
+                    },
                     Ok(Some(Reply { action: Action::ResponseTrailers(changes), .. })) => {
                         self.done = true;
                         let mut trailers = match self.end.take() {

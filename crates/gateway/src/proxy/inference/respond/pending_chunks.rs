@@ -53,6 +53,19 @@ impl PendingChunks {
         }
     }
 
+    /// Removes the oldest chunk, or what is left of it, because it goes on as it was sent.
+    pub(super) fn pass(&mut self) -> Option<Bytes> {
+        let chunk = self.chunks.pop_front()?;
+        self.bytes -= chunk.len();
+        self.cut = false;
+        Some(chunk)
+    }
+
+    /// Whether it is known which chunks have not come back.
+    pub(super) fn is_known(&self) -> bool {
+        self.known
+    }
+
     /// Returns the part that the client has not got yet, or `None` if it is unknown.
     pub(super) fn rest(self) -> Option<VecDeque<Bytes>> {
         self.known.then_some(self.chunks)
