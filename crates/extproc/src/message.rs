@@ -76,6 +76,8 @@ pub enum Action {
         /// Whether the body ends here.
         end_of_stream: bool,
     },
+    /// The next chunk of the request body goes on as it came.
+    RequestBodyUnchanged,
     /// Continue with these changes to the request trailers.
     RequestTrailers(HeaderChanges),
     /// Continue with these changes to the response headers.
@@ -212,11 +214,12 @@ impl Reply {
         let action = match message.response? {
             ActionKind::RequestHeaders(common) => Action::RequestHeaders(header_part(common)),
             ActionKind::ResponseHeaders(common) => Action::ResponseHeaders(header_part(common)),
+            // Not replies of this mode, but a picker that changes no body may give them, and they can only mean one thing.
+            ActionKind::RequestBody(common) if !has_body(&common) => Action::RequestBodyUnchanged,
             ActionKind::RequestBody(common) => {
                 let (body, end_of_stream) = body_part(common);
                 Action::RequestBody { body, end_of_stream }
             }
-            // Not a reply of this mode, but the router of the Gateway API's extension gives it, and it can only mean one thing.
             ActionKind::ResponseBody(common) if !has_body(&common) => Action::ResponseBodyUnchanged,
             ActionKind::ResponseBody(common) => {
                 let (body, end_of_stream) = body_part(common);
@@ -245,7 +248,7 @@ impl Reply {
     pub(crate) fn size(&self) -> usize {
         let action = match &self.action {
             Action::RequestBody { body, .. } | Action::ResponseBody { body, .. } => body.len(),
-            Action::ResponseBodyUnchanged => 0,
+            Action::RequestBodyUnchanged | Action::ResponseBodyUnchanged => 0,
             Action::RequestHeaders(changes)
             | Action::ResponseHeaders(changes)
             | Action::RequestTrailers(changes)
@@ -268,9 +271,8 @@ impl Reply {
             Action::ResponseBody { body, end_of_stream } => {
                 ActionKind::ResponseBody(body_response(body, end_of_stream))
             }
-            Action::ResponseBodyUnchanged => ActionKind::ResponseBody(wire::CommonWrapper {
-                response: Some(wire::CommonResponse::default()),
-            }),
+            Action::RequestBodyUnchanged => ActionKind::RequestBody(unchanged_body()),
+            Action::ResponseBodyUnchanged => ActionKind::ResponseBody(unchanged_body()),
             Action::RequestTrailers(changes) => ActionKind::RequestTrailers(wire::TrailersResponse {
                 header_mutation: write_changes(changes),
             }),
@@ -294,6 +296,10 @@ impl Reply {
 fn header_part(wrapper: wire::CommonWrapper) -> HeaderChanges {
     let common = wrapper.response.unwrap_or_default();
     read_changes(common.header_mutation, common.clear_route_cache)
+}
+
+fn unchanged_body() -> wire::CommonWrapper {
+    wire::CommonWrapper { response: Some(wire::CommonResponse::default()) }
 }
 
 fn has_body(wrapper: &wire::CommonWrapper) -> bool {

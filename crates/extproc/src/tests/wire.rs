@@ -88,6 +88,7 @@ fn every_action_is_what_envoy_means_by_it() {
         Action::RequestTrailers(changes.clone()),
         Action::ResponseHeaders(changes.clone()),
         Action::ResponseBody { body, end_of_stream: false },
+        Action::RequestBodyUnchanged,
         Action::ResponseBodyUnchanged,
         Action::ResponseTrailers(changes.clone()),
         Action::Immediate(ImmediateResponse {
@@ -109,6 +110,9 @@ fn every_action_is_what_envoy_means_by_it() {
                 // OVERWRITE_IF_EXISTS_OR_ADD
                 assert_eq!(mutation.set_headers[0].append_action, 2);
                 assert_eq!(mutation.remove_headers, ["x-gone"]);
+            }
+            Response::RequestBody(got) if back.action == Action::RequestBodyUnchanged => {
+                assert!(got.response.unwrap().body_mutation.is_none());
             }
             Response::RequestBody(got) => {
                 let mutation = got.response.unwrap().body_mutation.unwrap().mutation.unwrap();

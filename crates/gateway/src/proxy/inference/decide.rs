@@ -20,6 +20,8 @@ struct PickerReplies {
     changes: Option<HeaderChanges>,
     endpoints: Vec<SocketAddr>,
     body: Vec<Bytes>,
+    /// The parts of the body that the picker has not sent back, because it changes nothing.
+    unchanged: usize,
     complete: bool,
     refusal: Option<ImmediateResponse>,
 }
@@ -55,7 +57,14 @@ pub(super) async fn decide(
     for chunk in &mut answer.body {
         sent.share(chunk);
     }
+    // The chunks, and the end.
+    let parts = upload.chunks().len() + 1;
     while !answer.is_complete() {
+        if answer.unchanged == parts && !answer.complete {
+            answer.complete = true;
+            answer.body = upload.chunks().to_vec();
+            continue;
+        }
         let known = answer.body.len();
         answer.take(receiver.receive().await.map_err(PickError::Failed)?.ok_or(PickError::Silent)?);
         if let Some(refusal) = answer.refusal.take() {
@@ -123,6 +132,7 @@ impl PickerReplies {
                 }
                 self.complete |= end_of_stream;
             }
+            Action::RequestBodyUnchanged => self.unchanged += 1,
             Action::RequestTrailers(_) => self.complete = true,
             Action::ResponseHeaders(_)
             | Action::ResponseBody { .. }

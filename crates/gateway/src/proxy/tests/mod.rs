@@ -41,7 +41,7 @@ struct Script {
     undecided: bool,
     /// Replaces the model name `m` in the response by this one.
     rename: Option<&'static str>,
-    /// Whether the picker says of each part of a response that nothing changes.
+    /// Whether the picker says of each part of a body that nothing changes.
     keeps: bool,
     refuse: Option<u16>,
     response_bytes: Arc<Mutex<usize>>,
@@ -86,7 +86,11 @@ impl ProcessorExchange for Script {
                 if !body.is_empty() {
                     out.push(Action::RequestHeaders(chosen()));
                 }
-                out.push(Action::RequestBody { body, end_of_stream });
+                out.push(if self.keeps {
+                    Action::RequestBodyUnchanged
+                } else {
+                    Action::RequestBody { body, end_of_stream }
+                });
             }
             Event::RequestTrailers(_) => out.push(Action::RequestTrailers(HeaderChanges::default())),
             Event::ResponseHeaders { .. } => out.push(Action::ResponseHeaders(HeaderChanges {
