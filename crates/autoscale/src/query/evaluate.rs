@@ -244,8 +244,11 @@ mod tests {
                 other => panic!("{query}: {other:?}"),
             }
         }
-        for query in ["(".repeat(10_000), "a".repeat(9_000)] {
+        let regexes = format!("x{{{}}}", "a=~\"\\w{9}\",".repeat(17));
+        for query in ["(".repeat(10_000), "a".repeat(9_000), "1+".repeat(256) + "1", regexes] {
             assert_eq!(Query::parse(&query).err(), Some(QueryError::TooLarge));
         }
+        let longest = "1+".repeat(255) + "1";
+        assert_eq!(Query::parse(&longest).unwrap().evaluate(&History::default()), Ok(Some(256.0)));
     }
 }

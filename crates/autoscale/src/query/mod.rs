@@ -28,8 +28,8 @@ pub enum QueryError {
         /// What should stand there.
         expected: &'static str,
     },
-    /// The query nests deeper than [`parse::MAX_DEPTH`], or is longer than [`parse::MAX_LENGTH`].
-    #[error("the query is too long or too deeply nested")]
+    /// The query exceeds one of the limits in `parse.rs`.
+    #[error("the query is too long, too deeply nested, or has too many operands or regular expressions")]
     TooLarge,
     /// The query has several results.
     #[error("the query returns {0} series, but a trigger needs one number: aggregate them with sum or avg")]

@@ -10,14 +10,17 @@ use super::{Aggregation, Expression, Grouping, Matcher, Operator, QueryError, Se
 pub(super) const MAX_DEPTH: usize = 32;
 /// The longest query in bytes.
 pub(super) const MAX_LENGTH: usize = 8 * 1024;
-/// The most memory of a regular expression.
+/// The most operands of a query. Each operator is one level of the tree, over which evaluation is recursive.
+const MAX_OPERANDS: usize = 256;
+/// The most memory of a regular expression, and the most regular expressions.
 const MAX_REGEX: usize = 1 << 20;
+const MAX_REGEXES: usize = 16;
 
 pub(super) fn query(text: &str) -> Result<Expression, QueryError> {
     if text.len() > MAX_LENGTH {
         return Err(QueryError::TooLarge);
     }
-    let mut parser = Parser { text, at: 0, depth: 0 };
+    let mut parser = Parser { text, at: 0, depth: 0, operands: 0, regexes: 0 };
     let expression = parser.expression()?;
     parser.skip();
     if parser.at < text.len() {
@@ -30,6 +33,8 @@ struct Parser<'a> {
     text: &'a str,
     at: usize,
     depth: usize,
+    operands: usize,
+    regexes: usize,
 }
 
 // === impl Parser ===
@@ -123,6 +128,10 @@ impl<'a> Parser<'a> {
     }
 
     fn operand(&mut self) -> Result<Expression, QueryError> {
+        self.operands += 1;
+        if self.operands > MAX_OPERANDS {
+            return Err(QueryError::TooLarge);
+        }
         if self.eat("(") {
             let inside = self.expression()?;
             self.need(")", "`)`")?;
@@ -218,6 +227,10 @@ impl<'a> Parser<'a> {
         };
         let text = self.string()?;
         let value = if is_regex {
+            self.regexes += 1;
+            if self.regexes > MAX_REGEXES {
+                return Err(QueryError::TooLarge);
+            }
             // Prometheus anchors regular expressions.
             let regex = RegexBuilder::new(&format!("^(?:{text})$")).size_limit(MAX_REGEX).build();
             Value::Regex(regex.map_err(|_| self.expected("a regular expression before this"))?)
