@@ -2,18 +2,24 @@
 //! this file.
 #![allow(dead_code, reason = "each fuzz target uses one of them")]
 
-use std::io::{self, Cursor};
+use std::{
+    ffi::OsStr,
+    io::{self, Cursor},
+    path::{Component, Path},
+};
 
 use longboat_fetch::parsers::{
-    Address, Challenge, FileRecord, Filter, Journal, Manifest, Model, Page, Progress, TarReader, Tree, check,
-    content_range, gcs_objects, matches, oci_image, s3_bucket, s3_parts, zip_directory,
+    Address, Challenge, FileRecord, Filter, Journal, MAX_WORDS, Manifest, Model, Page, Progress, TarReader,
+    Tree, check, content_range, gcs_objects, matches, oci_image, parse_list, parse_models, parse_report,
+    s3_bucket, s3_parts, words, zip_directory,
 };
 
 /// A target runs on one input.
 pub(crate) type Target = fn(&[u8]);
 
 /// All targets by name. The folders of the corpus have the same names.
-pub(crate) const ALL: [(&str, Target); 7] = [
+pub(crate) const ALL: [(&str, Target); 8] = [
+    ("fetch_adapters", fetch_adapters),
     ("fetch_address", fetch_address),
     ("fetch_journal", fetch_journal),
     ("fetch_listing", fetch_listing),
@@ -22,6 +28,35 @@ pub(crate) const ALL: [(&str, Target); 7] = [
     ("fetch_tar", fetch_tar),
     ("fetch_zip", fetch_zip),
 ];
+
+/// Any list of adapters, any report about them, and any response of an engine that loads them must be parsed or refused. A folder
+/// of an adapter is one folder below that of all adapters.
+pub(crate) fn fetch_adapters(data: &[u8]) {
+    let root = Path::new("/mnt/adapters");
+    match parse_list(data) {
+        Ok(listed) => {
+            for adapter in listed {
+                let folder = root.join(&adapter.folder);
+                let own = folder.strip_prefix(root).expect("the folder is below that of all adapters");
+                assert!(
+                    own.components().eq([Component::Normal(OsStr::new(&adapter.folder))]),
+                    "{}",
+                    adapter.folder
+                );
+            }
+        }
+        Err(error) => assert!(!error.is_empty()),
+    }
+    match parse_models(data) {
+        Ok(models) => models.iter().for_each(|model| drop(model.folder_in(root))),
+        Err(error) => assert!(!error.to_string().is_empty()),
+    }
+    assert!(words(data).chars().count() <= MAX_WORDS);
+    if let Some(reports) = parse_report(data) {
+        let text = serde_json::to_vec(&reports).expect("a report is JSON");
+        assert_eq!(parse_report(&text), Some(reports));
+    }
+}
 
 /// Any address must be parsed or refused. An address that is shown must not contain user information. Matching a pattern must not
 /// take long.

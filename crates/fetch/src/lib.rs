@@ -75,9 +75,10 @@ use self::{
 /// Parsers of untrusted data, for the fuzz targets.
 #[doc(hidden)]
 pub mod parsers {
-    pub use longboat_download::{Progress, address::Address};
+    pub use longboat_download::{Progress, adapters::parse_report, address::Address};
 
     pub use crate::{
+        adapters::{MAX_WORDS, parse_list, parse_models, words},
         archive::{Problem, TarKind, TarReader, ZipEntry, zip_directory},
         filter::{Filter, matches},
         http::content_range,

@@ -21,11 +21,11 @@ const LOAD_TIMEOUT: Duration = Duration::from_mins(5);
 /// The most bytes of a response that are read.
 const MAX_RESPONSE_BYTES: usize = 1 << 20;
 /// The most characters of the engine's words that are reported.
-const MAX_WORDS: usize = 600;
+pub const MAX_WORDS: usize = 600;
 
 /// Why the engine did not do what was asked.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum EngineError {
+pub enum EngineError {
     /// Nothing listens.
     #[error("cannot reach the engine: {0}")]
     Down(String),
@@ -45,7 +45,7 @@ pub(super) struct Engine {
 
 /// A model or an adapter that the engine serves.
 #[derive(Debug, Deserialize)]
-pub(super) struct ServedModel {
+pub struct ServedModel {
     pub(super) id: String,
     /// The path from which it was loaded.
     #[serde(default)]
@@ -65,7 +65,7 @@ impl ServedModel {
     }
 
     /// Returns the name of its folder, if it was loaded from a folder in `root`.
-    pub(super) fn folder_in(&self, root: &Path) -> Option<&OsStr> {
+    pub fn folder_in(&self, root: &Path) -> Option<&OsStr> {
         self.root.as_deref()?.strip_prefix(root).ok()?.components().next().map(Component::as_os_str)
     }
 }
@@ -94,9 +94,7 @@ impl Engine {
     pub(super) async fn models(&self) -> Result<Vec<ServedModel>, EngineError> {
         let request = self.client.get(format!("{}/v1/models", self.url)).timeout(LIST_TIMEOUT);
         let body = send(request).await?;
-        let list: ModelList = serde_json::from_slice(&body)
-            .map_err(|error| EngineError::Silent(format!("its list of models cannot be read: {error}")))?;
-        Ok(list.data)
+        parse_models(&body)
     }
 
     pub(super) async fn load(&self, name: &str, path: &Path, replaces: bool) -> Result<(), EngineError> {
@@ -135,8 +133,15 @@ async fn send(request: RequestBuilder) -> Result<Vec<u8>, EngineError> {
     Err(EngineError::Refused { status: status.as_u16(), words: words(&body) })
 }
 
+/// Parses the engine's list of models.
+pub fn parse_models(body: &[u8]) -> Result<Vec<ServedModel>, EngineError> {
+    let list: ModelList = serde_json::from_slice(body)
+        .map_err(|error| EngineError::Silent(format!("its list of models cannot be read: {error}")))?;
+    Ok(list.data)
+}
+
 /// The engine's message, in the forms that vLLM's releases and its web framework have.
-fn words(body: &[u8]) -> String {
+pub fn words(body: &[u8]) -> String {
     let parsed: Value = serde_json::from_slice(body).unwrap_or_default();
     let message = [&parsed["error"]["message"], &parsed["message"], &parsed["detail"]]
         .into_iter()

@@ -10,7 +10,7 @@ mod tests;
 
 use std::{
     collections::{HashMap, HashSet},
-    ffi::OsString,
+    ffi::{OsStr, OsString},
     net::IpAddr,
     path::{Component, Path, PathBuf},
     sync::Arc,
@@ -26,6 +26,7 @@ use tokio::{
     time::{Instant, MissedTickBehavior, interval},
 };
 
+pub use self::engine::{MAX_WORDS, parse_models, words};
 use self::{
     engine::{Engine, EngineError, ServedModel},
     page::Page,
@@ -178,23 +179,12 @@ impl Loader {
         self.page.publish(reports, !is_pending);
     }
 
-    /// Reads the list. A name that would lead out of the folder is refused.
+    /// Reads the list.
     async fn listed(&self) -> Result<Vec<ListedAdapter>, String> {
         let path = self.list.clone();
         let read = tokio::task::spawn_blocking(move || std::fs::read(path)).await;
         let text = read.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
-        if text.len() > MAX_LIST_BYTES {
-            return Err(format!("{} has more than {MAX_LIST_BYTES} bytes", self.list.display()));
-        }
-        let listed: Vec<ListedAdapter> = serde_json::from_slice(&text).map_err(|error| error.to_string())?;
-        let leads_out = |adapter: &&ListedAdapter| {
-            let mut parts = Path::new(&adapter.folder).components();
-            !matches!((parts.next(), parts.next()), (Some(Component::Normal(_)), None))
-        };
-        match listed.iter().find(leads_out) {
-            Some(adapter) => Err(format!("`{}` is not the name of a folder", adapter.folder)),
-            None => Ok(listed),
-        }
+        parse_list(&text)
     }
 
     /// Unloads the adapters that this loader once loaded and that nobody lists.
@@ -284,6 +274,23 @@ impl Loader {
         if let Ok(Err(error)) = swept.await {
             tracing::warn!(path = %self.root.display(), %error, "Cannot delete the files of LoRA adapters.");
         }
+    }
+}
+
+/// Parses the list. A name that would lead out of the folder is refused.
+pub fn parse_list(text: &[u8]) -> Result<Vec<ListedAdapter>, String> {
+    if text.len() > MAX_LIST_BYTES {
+        return Err(format!("the list has more than {MAX_LIST_BYTES} bytes"));
+    }
+    let listed: Vec<ListedAdapter> = serde_json::from_slice(text).map_err(|error| error.to_string())?;
+    let leads_out = |adapter: &&ListedAdapter| {
+        let mut parts = Path::new(&adapter.folder).components();
+        // The whole text, because `a/` is the folder `a` too, but not its name.
+        (parts.next(), parts.next()) != (Some(Component::Normal(OsStr::new(&adapter.folder))), None)
+    };
+    match listed.iter().find(leads_out) {
+        Some(adapter) => Err(format!("`{}` is not the name of a folder", adapter.folder)),
+        None => Ok(listed),
     }
 }
 

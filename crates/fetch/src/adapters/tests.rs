@@ -219,7 +219,10 @@ async fn a_failure_is_told_in_the_words_of_the_engine_and_concerns_no_other_adap
     scene.list(&[("b", "v1"), ("c", "v1")]);
     scene.until(&[("b", "loaded"), ("c", "the hub is down")]).await;
     // What is no list, or leads out of the folder, changes nothing.
-    for text in ["[{", r#"[{"name": "x", "models": ["x"], "uri": "hf://a/b", "folder": "../x"}]"#] {
+    let listed = |folder: &str| {
+        format!(r#"[{{"name": "x", "models": ["x"], "uri": "hf://a/b", "folder": "{folder}"}}]"#)
+    };
+    for text in ["[{".to_owned(), listed("../x"), listed("x/")] {
         std::fs::write(scene.folder.path().join("adapters.json"), text).unwrap();
         scene.until(&[("b", "loaded"), ("c", "the hub is down")]).await;
     }
