@@ -12,6 +12,7 @@
 
 mod attach;
 mod front;
+pub mod fuzzing;
 mod grants;
 mod keys;
 mod listeners;

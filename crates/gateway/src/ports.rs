@@ -174,8 +174,7 @@ impl Ports {
         Self { places, is_elsewhere: true, reserved, ..Self::default() }
     }
 
-    /// A single socket, on an address that all these Gateways have.
-    #[cfg(test)]
+    /// A single socket, on an address that all these Gateways have: for tests and fuzzing.
     pub(crate) fn only(address: IpAddr, port: u16, gateways: &[Arc<Gateway>]) -> Self {
         let place =
             |gateway: &Arc<Gateway>| (Key::of(gateway.as_ref()), Place::on_machine(gateway, Some(address)));

@@ -6,6 +6,7 @@
 
 mod budget;
 mod copy;
+pub(crate) mod fuzzed;
 mod scope;
 mod secret;
 mod usage;

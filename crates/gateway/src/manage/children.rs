@@ -47,7 +47,7 @@ const FIRST_UNPRIVILEGED_PORT: u16 = 1024;
 
 /// The objects of all Gateways, with the Gateway of each.
 #[derive(Debug, Default)]
-pub(super) struct Children {
+pub(crate) struct Children {
     pub(super) accounts: Vec<(Key, ServiceAccount)>,
     pub(super) roles: Vec<(Key, Role)>,
     pub(super) role_bindings: Vec<(Key, RoleBinding)>,
@@ -68,7 +68,7 @@ impl Children {
     ///
     /// # Errors
     /// If an object cannot be built, which is a mistake in this build.
-    pub(super) fn new(
+    pub(crate) fn new(
         observed: &RoutingInputs,
         resolved: &Resolved,
         template: &PodTemplate,

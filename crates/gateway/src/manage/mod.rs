@@ -12,8 +12,10 @@ use std::{
 
 use kube::Client;
 use longboat_key::{Key, Namespace};
+use longboat_watch::text_of;
 
-use self::{children::Children, live::Live};
+use self::live::Live;
+pub(crate) use self::{children::Children, place::ports as places};
 use crate::{
     RoutingInputs,
     keys::RefusedKeys,
@@ -51,7 +53,7 @@ pub async fn manage(client: Client, template: PodTemplate, secret_namespaces: Ve
         ours.filter_map(|gateway| references::parameters(gateway)).collect()
     };
     while let Some(observed) = watcher.next(parameters).await {
-        let ports = place::ports(&observed, &live.deployments(), &failures);
+        let ports = places(&observed, &live.deployments(), &failures);
         let resolved = Resolved::new(&observed, &ports, &mut parser);
         let mut retry = false;
         match Children::new(&observed, &resolved, &template, &secrets) {
@@ -70,7 +72,7 @@ pub async fn manage(client: Client, template: PodTemplate, secret_namespaces: Ve
             Err(error) => tracing::error!(%error, "Cannot plan the objects of Gateways."),
         }
         if let Err(error) = report(&client, &observed, &resolved).await {
-            tracing::warn!(%error, "Cannot write the status of a Gateway; will retry.");
+            tracing::warn!(error = %text_of(&error), "Cannot write the status of a Gateway; will retry.");
             retry = true;
         }
         if retry {

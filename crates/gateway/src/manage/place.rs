@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// Returns the places of all Gateways of this controller. `failures` has those whose objects could not be written.
-pub(super) fn ports(
+pub(crate) fn ports(
     observed: &RoutingInputs,
     deployments: &[Arc<Deployment>],
     failures: &BTreeMap<Key, String>,

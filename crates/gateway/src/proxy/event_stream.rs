@@ -29,7 +29,7 @@ pub(super) fn is_generation(path: &str) -> bool {
 }
 
 /// Lets the stream of a response end with an error event if the back end dies. Returns other responses unchanged.
-pub(super) fn end_with_error_event(response: Response<ProxyBody>) -> Response<ProxyBody> {
+pub(crate) fn end_with_error_event(response: Response<ProxyBody>) -> Response<ProxyBody> {
     let headers = response.headers();
     let content_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
     let is_stream = content_type.is_some_and(|value| value.starts_with("text/event-stream"));
@@ -149,6 +149,10 @@ impl Progress {
         self.torn = false;
         self.named_events.get_or_insert_with(|| events.starts_with(b"event:"));
         let last = events.trim_ascii_end();
+        // Only the rest of the blank lines after the event that was recorded before.
+        if last.is_empty() {
+            return;
+        }
         let last = &last[end_of_last_event(last, 0)..];
         self.complete = FINAL_EVENTS.iter().any(|event| last.starts_with(event.as_bytes()));
     }

@@ -33,6 +33,7 @@ pub(crate) use self::{
     activator::{Activator, QueueLimits},
     authorize::Accounts,
     body::ProxyBody,
+    event_stream::end_with_error_event,
 };
 use crate::{
     metrics::{Metrics, OPENMETRICS},
@@ -297,7 +298,7 @@ impl Proxy {
             }
         };
         if is_generation {
-            response = event_stream::end_with_error_event(response);
+            response = end_with_error_event(response);
         }
         chosen.filters.response.apply(response.headers_mut());
         response

@@ -1,11 +1,16 @@
 //! Matches a request against one `matches` entry, and orders entries of the same path by precedence.
 
 use http::{HeaderName, Method, request::Parts};
-use longboat_api::foreign::httproute::{HTTPHeaderMatch, HTTPRouteMatch};
+use longboat_api::foreign::httproute::{HTTPHeaderMatch, HTTPRoute, HTTPRouteMatch};
 use regex::{Regex, RegexBuilder};
 
-/// The most bytes of a compiled regular expression, which depends on the route: 4,096 characters of names need a tenth of it.
+/// The most bytes of a compiled regular expression: 4,096 characters of names need a tenth of it.
 const MAX_REGEX_BYTES: usize = 4 << 20;
+/// The most bytes of all regular expressions of a route. The Gateway API allows a route 2,048 of them.
+const MAX_ROUTE_REGEX_BYTES: usize = 64 << 20;
+
+/// The type of a header's match that is a regular expression.
+const REGULAR_EXPRESSION: &str = "RegularExpression";
 
 /// The path of an entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,15 +39,23 @@ pub(crate) struct Matcher {
 /// The specificity of an entry among those of the same path, in the Gateway API's order of precedence.
 pub(crate) type Rank = (bool, usize, usize);
 
-/// Returns the parts of an entry that are not implemented, such as paths by regular expression.
-pub(crate) fn unsupported(matching: &HTTPRouteMatch, at: &str) -> Vec<String> {
+/// Returns how many bytes each regular expression of a route may need.
+pub(super) fn regex_limit(route: &HTTPRoute) -> usize {
+    let headers =
+        route.spec.rules.iter().flat_map(|rule| &rule.matches).flat_map(|matching| &matching.headers);
+    let count = headers.filter(|header| header.type_.as_deref() == Some(REGULAR_EXPRESSION)).count();
+    (MAX_ROUTE_REGEX_BYTES / count.max(1)).min(MAX_REGEX_BYTES)
+}
+
+/// Returns the parts of an entry that are not implemented, such as paths by regular expression. `regex_limit` is that of the route.
+pub(crate) fn unsupported(matching: &HTTPRouteMatch, at: &str, regex_limit: usize) -> Vec<String> {
     let odd =
         |kind: Option<&String>, known: &[&str]| kind.is_some_and(|kind| !known.contains(&kind.as_str()));
     let mut fields = Vec::new();
     if matching.path.as_ref().is_some_and(|path| odd(path.type_.as_ref(), &["Exact", "PathPrefix"])) {
         fields.push(format!("{at}.path.type"));
     }
-    if matching.headers.iter().any(|header| compiled(header).is_none()) {
+    if matching.headers.iter().any(|header| compiled(header, regex_limit).is_none()) {
         fields.push(format!("{at}.headers"));
     }
     if matching.query_params.iter().any(|param| odd(param.type_.as_ref(), &["Exact"])) {
@@ -52,13 +65,13 @@ pub(crate) fn unsupported(matching: &HTTPRouteMatch, at: &str) -> Vec<String> {
 }
 
 /// Compiles a header of an entry. Returns `None` if this is not implemented, or not possible.
-fn compiled(header: &HTTPHeaderMatch) -> Option<(HeaderName, HeaderValue)> {
+fn compiled(header: &HTTPHeaderMatch, regex_limit: usize) -> Option<(HeaderName, HeaderValue)> {
     let value = match header.type_.as_deref() {
         None | Some("Exact") => HeaderValue::Exact(header.value.clone()),
-        Some("RegularExpression") => {
+        Some(REGULAR_EXPRESSION) => {
             // Envoy compares the whole value, with or without anchors.
             let whole = format!("^(?:{})$", header.value);
-            HeaderValue::Regex(RegexBuilder::new(&whole).size_limit(MAX_REGEX_BYTES).build().ok()?)
+            HeaderValue::Regex(RegexBuilder::new(&whole).size_limit(regex_limit).build().ok()?)
         }
         Some(_) => return None,
     };
@@ -79,7 +92,7 @@ impl HeaderValue {
 // === impl Matcher ===
 
 impl Matcher {
-    pub(crate) fn new(matching: &HTTPRouteMatch) -> Self {
+    pub(crate) fn new(matching: &HTTPRouteMatch, regex_limit: usize) -> Self {
         let path = matching.path.clone().unwrap_or_default();
         let value = path.value.unwrap_or_else(|| "/".into());
         let path = if path.type_.as_deref() == Some("Exact") {
@@ -90,7 +103,7 @@ impl Matcher {
         // If there are several entries for one header, only the first counts.
         let mut headers: Vec<(HeaderName, HeaderValue)> = Vec::new();
         for header in &matching.headers {
-            if let Some((name, value)) = compiled(header)
+            if let Some((name, value)) = compiled(header, regex_limit)
                 && headers.iter().all(|(seen, _)| *seen != name)
             {
                 headers.push((name, value));

@@ -243,7 +243,8 @@ impl Rule {
 
     /// Chooses a back end by weight. `pick` gets the total of all weights and returns a number below it.
     pub(crate) fn choose(&self, pick: impl FnOnce(u32) -> u32) -> Option<&Weighted> {
-        let total = self.backends.iter().map(|backend| backend.weight).sum();
+        // The API limits weights, but only where its definition is the one that limits them.
+        let total = self.backends.iter().fold(0_u32, |total, backend| total.saturating_add(backend.weight));
         if total == 0 {
             return None;
         }

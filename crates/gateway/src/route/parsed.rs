@@ -66,15 +66,16 @@ impl RouteParser {
 
 impl ParsedRoute {
     pub(crate) fn new(route: &Arc<HTTPRoute>, key: Key) -> Self {
-        let rules = route.spec.rules.iter().map(ParsedRule::new).collect();
-        Self { unsupported: unsupported(route), rules, key, route: route.clone() }
+        let regex_limit = matching::regex_limit(route);
+        let rules = route.spec.rules.iter().map(|rule| ParsedRule::new(rule, regex_limit)).collect();
+        Self { unsupported: unsupported(route, regex_limit), rules, key, route: route.clone() }
     }
 }
 
 // === impl ParsedRule ===
 
 impl ParsedRule {
-    fn new(rule: &HTTPRouteRule) -> Self {
+    fn new(rule: &HTTPRouteRule, regex_limit: usize) -> Self {
         let timeout = |text: Option<&String>| {
             text.and_then(|text| duration::parse(text)).filter(|time| !time.is_zero())
         };
@@ -83,7 +84,7 @@ impl ParsedRule {
         let matches = if rule.matches.is_empty() { &anything[..] } else { &rule.matches[..] };
         let filters = |filters| Arc::new(Filters::new(filters));
         Self {
-            matchers: matches.iter().map(|matching| Arc::new(Matcher::new(matching))).collect(),
+            matchers: matches.iter().map(|matching| Arc::new(Matcher::new(matching, regex_limit))).collect(),
             filters: filters(&rule.filters),
             backend_filters: rule.backend_refs.iter().map(|reference| filters(&reference.filters)).collect(),
             request_timeout: timeout(timeouts.request.as_ref()),
@@ -93,7 +94,7 @@ impl ParsedRule {
     }
 }
 
-fn unsupported(route: &HTTPRoute) -> Vec<String> {
+fn unsupported(route: &HTTPRoute, regex_limit: usize) -> Vec<String> {
     let mut fields = Vec::new();
     for (index, rule) in route.spec.rules.iter().enumerate() {
         let at = format!("spec.rules[{index}]");
@@ -117,7 +118,8 @@ fn unsupported(route: &HTTPRoute) -> Vec<String> {
             fields.extend(filter::unsupported(&backend.filters, &at, &filter::OF_BACK_ENDS));
         }
         for (number, matching) in rule.matches.iter().enumerate() {
-            fields.extend(matching::unsupported(matching, &format!("{at}.matches[{number}]")));
+            let at = format!("{at}.matches[{number}]");
+            fields.extend(matching::unsupported(matching, &at, regex_limit));
         }
     }
     fields

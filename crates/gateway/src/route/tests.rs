@@ -184,6 +184,22 @@ fn a_prefix_rewrite_keeps_the_rest_and_the_query() {
 }
 
 #[test]
+fn the_regular_expressions_of_a_route_share_its_memory() {
+    let header = |number: usize| {
+        // The first needs about 1 MB, and fewer bytes than its share only if it is alone.
+        let value = if number == 0 { "\\w{30}" } else { "a" };
+        json!({"type": "RegularExpression", "name": format!("x-{number}"), "value": value})
+    };
+    let observed = |count: usize| {
+        let mut rule = rule("PathPrefix", "/", 8000);
+        rule["matches"][0]["headers"] = (0..count).map(header).collect();
+        observed(&json!([rule]))
+    };
+    assert_eq!(unsupported(&observed(1).routes[0]), [""; 0]);
+    assert_eq!(unsupported(&observed(512).routes[0]), ["spec.rules[0].matches[0].headers"]);
+}
+
+#[test]
 fn a_route_with_a_field_that_is_not_served_is_refused_as_a_whole() {
     let mut retried = rule("PathPrefix", "/", 8000);
     retried["retry"] = json!({"attempts": 2, "backoff": "soon"});
@@ -213,6 +229,10 @@ fn weights_divide_the_requests_and_zero_gets_none() {
         })
         .collect();
     assert_eq!(chosen, [3, 3, 3, 1]);
+    // Without its definition in the cluster, nobody limits a weight.
+    let backend = json!({"name": "svc", "port": 8000, "weight": i32::MAX});
+    let table = compiled(&self::observed(&json!([{"backendRefs": vec![backend; 3]}])), 8080);
+    assert!(table.find(&request("/", &[])).unwrap().rule.choose(|total| total - 1).is_some());
 }
 
 #[test]

@@ -11,7 +11,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use serde_json::{Value, json};
 
 use crate::{
-    RoutingInputs,
+    RoutingInputs, fuzzing,
     ports::Ports,
     resolved::Resolved,
     route::RouteParser,
@@ -20,39 +20,9 @@ use crate::{
 
 /// Reads objects of the kinds that the gateway watches. Objects without a namespace are in `ns`.
 pub(crate) fn observed(objects: impl IntoIterator<Item = Value>) -> RoutingInputs {
-    fn add<T: serde::de::DeserializeOwned>(list: &mut Vec<Arc<T>>, object: Value) {
-        list.push(Arc::new(serde_json::from_value(object).unwrap()));
-    }
-    let mut all = RoutingInputs::default();
-    let class = json!({"metadata": {"name": "longboat"}, "spec": {"controllerName": crate::CONTROLLER_NAME}});
-    add(&mut all.classes, class);
-    for mut object in objects {
-        if object["metadata"]["namespace"].is_null() {
-            object["metadata"]["namespace"] = "ns".into();
-        }
-        match object["kind"].as_str().unwrap() {
-            "Gateway" => {
-                object["spec"]["gatewayClassName"] = "longboat".into();
-                add(&mut all.gateways, object);
-            }
-            "ListenerSet" => add(&mut all.listener_sets, object),
-            "HTTPRoute" => add(&mut all.routes, object),
-            "ReferenceGrant" => add(&mut all.grants, object),
-            "BackendTLSPolicy" => add(&mut all.tls_policies, object),
-            "Secret" if object["metadata"]["labels"][crate::keys::LABEL] == "true" => {
-                let mut secret = serde_json::from_value(object).unwrap();
-                crate::keys::hash_keys(&mut secret);
-                all.api_keys.push(Arc::new(secret));
-            }
-            "Secret" => add(&mut all.secrets, object),
-            "ConfigMap" => add(&mut all.config_maps, object),
-            "Deployment" => add(&mut all.deployments, object),
-            "ScaledObject" => add(&mut all.scaled_objects, object),
-            "InferencePool" => add(&mut all.pools, object),
-            "Service" => add(&mut all.services, object),
-            "EndpointSlice" => add(&mut all.slices, object),
-            kind => panic!("kind {kind}"),
-        }
+    let mut all = fuzzing::inputs();
+    for object in objects {
+        fuzzing::add(&mut all, object).unwrap();
     }
     all
 }

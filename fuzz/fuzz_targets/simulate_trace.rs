@@ -1,0 +1,6 @@
+#![no_main]
+
+#[path = "../src/simulate.rs"]
+mod simulate;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| simulate::simulate_trace(data));
