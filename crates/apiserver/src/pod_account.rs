@@ -30,6 +30,9 @@ pub(crate) async fn admit(state: &State, review: &Review<'_>, pod: &mut Value) -
     {
         return Ok(());
     }
+    // A pod that gets a generated name has none yet.
+    let prefix = pod["metadata"]["generateName"].as_str().unwrap_or_default();
+    let about = if review.name.is_empty() { prefix } else { &review.name }.to_owned();
     let spec = &mut pod["spec"];
     if spec["serviceAccountName"].as_str().is_none_or(str::is_empty) {
         spec["serviceAccountName"] = Value::from(DEFAULT);
@@ -39,7 +42,7 @@ pub(crate) async fn admit(state: &State, review: &Review<'_>, pod: &mut Value) -
     let namespace = review.namespace.as_deref().unwrap_or_default();
     let account = find(state, namespace, &name).await.map_err(|why| {
         let why = format!("error looking up service account {namespace}/{name}: {why}");
-        ApiError::forbidden(review.resource.about(&review.name), why)
+        ApiError::forbidden(review.resource.about(&about), why)
     })?;
     let secrets = &account.value["imagePullSecrets"];
     if spec["imagePullSecrets"].as_array().is_none_or(Vec::is_empty) && secrets.is_array() {
@@ -96,7 +99,11 @@ mod tests {
         let Err(Error::Api(refused)) = pods.create(&with, &new).await else { panic!("it was created") };
         assert_eq!(refused.code, 403);
         let why = "error looking up service account default/own: serviceaccount \"own\" not found";
-        assert!(refused.message.ends_with(why), "{}", refused.message);
+        assert_eq!(refused.message, format!("pods \"a\" is forbidden: {why}"));
+        let mut generated = pod("", Some("own"));
+        (generated.metadata.name, generated.metadata.generate_name) = (None, Some("a-".to_owned()));
+        let Err(Error::Api(refused)) = pods.create(&with, &generated).await else { panic!("it was created") };
+        assert_eq!(refused.message, format!("pods \"a-\" is forbidden: {why}"));
         accounts.create(&with, &account("own")).await.unwrap();
         let secrets = pods.create(&with, &new).await.unwrap().spec.unwrap().image_pull_secrets;
         assert_eq!(secrets, Some(vec![LocalObjectReference { name: "pull".to_owned() }]));

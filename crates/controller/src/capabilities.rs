@@ -13,7 +13,7 @@ use kube::runtime::watcher::{self, Event};
 use longboat_api::v1alpha2::{LLMInferenceService, LLMInferenceServiceConfig};
 use longboat_key::Namespace;
 use longboat_plan::{Kind, kinds, types};
-use longboat_watch::{ReceivedObject, Selection, has_code};
+use longboat_watch::{ReceivedObject, Selection, has_code, text_of, text_of_watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -115,7 +115,7 @@ pub(crate) async fn follow(context: Arc<Context>, startup: Startup, cancel: Canc
                 }
             }
             Some(Err(error)) => {
-                tracing::debug!(%error, "The watch of CRDs is interrupted.");
+                tracing::debug!(error = %text_of_watch(&error), "The watch of CRDs is interrupted.");
                 if follower.startup.is_some() && is_forbidden(&error) {
                     // Without the right to list CRDs, the controller watches every kind, and the response shows whether the
                     // kind is served.
@@ -161,7 +161,7 @@ async fn kinds_of(context: &Context, api: &str) -> Option<Vec<String>> {
         Ok(list) => Some(list.resources.into_iter().map(|resource| resource.kind).collect()),
         Err(error) if has_code(&error, 404) => Some(Vec::new()),
         Err(error) => {
-            tracing::debug!(%error, "Cannot find out whether the cluster serves {api}.");
+            tracing::debug!(error = %text_of(&error), "Cannot find out whether the cluster serves {api}.");
             None
         }
     }
@@ -311,6 +311,6 @@ pub(crate) async fn version(context: &Context) {
             let version = number(&info.major).zip(number(&info.minor));
             context.update_capabilities(|all| all.kubernetes = version);
         }
-        Err(error) => tracing::debug!(%error, "Cannot read the version of the API server."),
+        Err(error) => tracing::debug!(error = %text_of(&error), "Cannot read the version of the API server."),
     }
 }

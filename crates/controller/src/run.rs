@@ -4,6 +4,7 @@ use std::{future::Future, sync::Arc, time::Duration};
 
 use k8s_openapi::api::core::v1::Namespace;
 use kube::Client;
+use longboat_watch::text_of;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
@@ -312,7 +313,7 @@ fn report(key: &Key, error: &ReconcileError) {
             tracing::debug!(object = %key, %error, "Retrying the reconcile.");
         }
         ReconcileError::Request { source, .. } => {
-            tracing::warn!(object = %key, %error, cause = %source, "The reconcile failed; will retry.");
+            tracing::warn!(object = %key, %error, cause = %text_of(source), "The reconcile failed; will retry.");
         }
         ReconcileError::Unfinished(_) => {
             tracing::warn!(object = %key, %error, "The reconcile failed; will retry.");

@@ -14,6 +14,7 @@ use longboat_api::{
     decisions::{AUDIENCE, TOKEN_HEADER},
     scrapers::may_read_metrics,
 };
+use longboat_watch::text_of;
 use tokio::sync::OnceCell;
 
 /// Asks the API server about clients.
@@ -97,6 +98,6 @@ impl Readers {
 }
 
 fn unavailable(error: &kube::Error) -> StatusCode {
-    tracing::warn!(%error, "Cannot check whether a client may read the metrics.");
+    tracing::warn!(error = %text_of(error), "Cannot check whether a client may read the metrics.");
     StatusCode::INTERNAL_SERVER_ERROR
 }

@@ -4,6 +4,7 @@ use std::{collections::BTreeSet, net::Ipv4Addr, ops::RangeInclusive, sync::Arc, 
 
 use kube::Client;
 use longboat_accept::Guard;
+use longboat_watch::text_of;
 use tokio::{net::TcpListener, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
@@ -93,7 +94,7 @@ async fn run(
             next.replace(&tables);
             proxy.metrics.table();
             if let Err(error) = report(&client, &observed, &resolved).await {
-                tracing::warn!(%error, "Cannot write the status of a Gateway; will retry.");
+                tracing::warn!(error = %text_of(&error), "Cannot write the status of a Gateway; will retry.");
                 tokio::time::sleep(RETRY).await;
                 watcher.source().wake();
             }

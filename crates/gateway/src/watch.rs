@@ -31,7 +31,7 @@ use longboat_api::{
     v1alpha2::LLMInferenceService,
 };
 use longboat_key::Key;
-use longboat_watch::{Events, Selection, has_code};
+use longboat_watch::{Events, Selection, has_code, text_of_watch};
 use serde::de::DeserializeOwned;
 use tokio::{sync::mpsc, task::JoinSet};
 
@@ -231,7 +231,7 @@ impl Source {
                 }
                 Ok(_) => self.wake(),
                 Err(error) => {
-                    tracing::debug!(%error, kind = std::any::type_name::<K>(), "Restarting a watch that failed.");
+                    tracing::debug!(error = %text_of_watch(&error), kind = std::any::type_name::<K>(), "Restarting a watch that failed.");
                     failures += 1;
                     // A cluster may lack optional kinds.
                     if is_absent(&error) || failures >= max_failures {

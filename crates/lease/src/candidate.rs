@@ -10,7 +10,7 @@ use k8s_openapi::{
 };
 use kube::{Api, Client, api::PostParams, runtime::watcher::Event};
 use longboat_key::Key;
-use longboat_watch::{Selection, has_code, text_of};
+use longboat_watch::{Selection, has_code, text_of, text_of_watch};
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
@@ -131,7 +131,9 @@ impl Candidate {
                     }
                     Some(Ok(Event::Delete(_))) => break,
                     Some(Ok(Event::Init | Event::InitDone)) => {}
-                    Some(Err(error)) => tracing::debug!(%error, "The watch of the lease is interrupted."),
+                    Some(Err(error)) => {
+                        tracing::debug!(error = %text_of_watch(&error), "The watch of the lease is interrupted.")
+                    }
                     None => {
                         sleep_until(again).await;
                         break;

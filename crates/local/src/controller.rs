@@ -18,7 +18,7 @@ use kube::{
 use longboat_api::names::DEFAULT_SYSTEM_NAMESPACE;
 use longboat_controller::Args;
 use longboat_key::Namespace;
-use longboat_watch::Selection;
+use longboat_watch::{Selection, text_of, text_of_watch};
 use serde_json::json;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -100,7 +100,7 @@ pub(crate) async fn run(args: Args, client: Client, shutdown: CancellationToken)
                 }
                 Some(Ok(_)) => continue,
                 Some(Err(error)) => {
-                    tracing::debug!(%error, "The watch of the controller's Deployment is interrupted.");
+                    tracing::debug!(error = %text_of_watch(&error), "The watch of the controller's Deployment is interrupted.");
                     continue;
                 }
                 None => return,
@@ -130,7 +130,7 @@ async fn report(api: &Api<Deployment>, deployment: &Deployment, is_running: bool
         "readyReplicas": status.ready_replicas, "availableReplicas": status.available_replicas,
     }}));
     if let Err(error) = api.patch_status(NAME, &PatchParams::default(), &patch).await {
-        tracing::debug!(%error, "Cannot write the status of the controller's Deployment.");
+        tracing::debug!(error = %text_of(&error), "Cannot write the status of the controller's Deployment.");
     }
 }
 

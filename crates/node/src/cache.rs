@@ -7,7 +7,7 @@ use futures::{Stream, StreamExt, stream};
 use kube::runtime::reflector::{self, ObjectRef, Store};
 use kube::runtime::watcher;
 use kube::{Client, Resource};
-use longboat_watch::Selection;
+use longboat_watch::{Selection, text_of_watch};
 use serde::de::DeserializeOwned;
 use tokio::sync::{broadcast, watch};
 use tokio_util::sync::CancellationToken;
@@ -55,7 +55,7 @@ where
                 let event = match event {
                     Ok(event) => event,
                     Err(error) => {
-                        tracing::debug!(%error, kind = %K::kind(&()), "The watch is interrupted.");
+                        tracing::debug!(error = %text_of_watch(&error), kind = %K::kind(&()), "The watch is interrupted.");
                         continue;
                     }
                 };

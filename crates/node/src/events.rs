@@ -10,6 +10,7 @@ use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client, Resource};
+use longboat_watch::text_of;
 use serde_json::json;
 use tokio::sync::mpsc;
 
@@ -162,7 +163,7 @@ async fn write(client: Client, node: String, mut queue: mpsc::Receiver<EventRequ
                 }
                 written.insert(key, (name, 1));
             }
-            Err(error) => tracing::debug!(%error, "Cannot write an event."),
+            Err(error) => tracing::debug!(error = %text_of(&error), "Cannot write an event."),
         }
     }
 }

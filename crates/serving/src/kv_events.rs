@@ -192,7 +192,9 @@ impl Publisher {
                 Some(Endpoint::Bind(port)) => {
                     let address = SocketAddr::new(host, port);
                     let listener = TcpListener::bind(address).await.map_err(|error| (address, error))?;
-                    tracing::info!(address = ?listener.local_addr().ok(), "Publishing KV cache events.");
+                    // The system may have chosen the port.
+                    let address = listener.local_addr().unwrap_or(address);
+                    tracing::info!(%address, "Publishing KV cache events.");
                     tasks.spawn(async move {
                         let accepted = |stream, _| {
                             let publisher = Arc::clone(&publisher);

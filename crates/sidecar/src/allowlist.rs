@@ -16,7 +16,7 @@ use kube::{
     runtime::watcher::{self, Event},
 };
 use longboat_key::Namespace;
-use longboat_watch::{Events, Selection};
+use longboat_watch::{Events, Selection, text_of_watch};
 use parking_lot::RwLock;
 use serde_json::Value;
 use tokio::sync::watch;
@@ -173,7 +173,9 @@ impl Follower {
                 self.publish();
             }
             Ok(Event::Delete(_)) => self.select(None),
-            Err(error) => tracing::warn!(%error, pool = self.pool.name, "Cannot watch the pool."),
+            Err(error) => {
+                tracing::warn!(error = %text_of_watch(&error), pool = self.pool.name, "Cannot watch the pool.")
+            }
         }
     }
 
@@ -215,7 +217,7 @@ impl Follower {
                 self.pods.remove(&pod.name_any());
                 self.publish();
             }
-            Err(error) => tracing::warn!(%error, "Cannot watch the pods."),
+            Err(error) => tracing::warn!(error = %text_of_watch(&error), "Cannot watch the pods."),
         }
     }
 

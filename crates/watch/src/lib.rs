@@ -21,7 +21,7 @@ use kube::{
 };
 use serde::de::DeserializeOwned;
 
-pub use error::{has_code, text_of};
+pub use error::{has_code, text_of, text_of_watch};
 pub use received::{ReceivedObject, without_managed_fields};
 pub use selection::Selection;
 

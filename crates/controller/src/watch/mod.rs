@@ -13,7 +13,7 @@ use kube::{
 use longboat_api::labels;
 use longboat_key::Key;
 use longboat_key::Namespace;
-use longboat_watch::{ReceivedObject, Selection, has_code};
+use longboat_watch::{ReceivedObject, Selection, has_code, text_of_watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -127,11 +127,11 @@ async fn follow(
             Some(Err(error)) => {
                 if state.is_none() && is_forbidden(&error) {
                     tracing::warn!(
-                        kind = (sink.kind)(), namespace = namespace.as_deref(), %error,
+                        kind = (sink.kind)(), namespace = namespace.as_deref(), error = %text_of_watch(&error),
                         "No right to list and watch objects of this kind; they are treated as absent."
                     );
                 } else {
-                    tracing::debug!(kind = (sink.kind)(), %error, "The watch is interrupted.");
+                    tracing::debug!(kind = (sink.kind)(), error = %text_of_watch(&error), "The watch is interrupted.");
                 }
                 if state.is_none() && is_unavailable(&error) {
                     state = Some(FirstList::Unavailable);

@@ -20,7 +20,7 @@ use kube::{
 };
 use longboat_admission::{Subject, configurations};
 use longboat_api::v1alpha2::GROUP;
-use longboat_watch::{has_code, text_of};
+use longboat_watch::{has_code, text_of, text_of_watch};
 use tokio::{sync::watch, time::Instant};
 use tokio_util::sync::CancellationToken;
 
@@ -158,7 +158,7 @@ impl Injector {
                     Some(Ok(Event::Apply(object))) => self.object = State::Present(Box::new(object.slim())),
                     Some(Ok(Event::Delete(_))) => self.object = State::Absent,
                     Some(Err(error)) => {
-                        tracing::debug!(kind = self.kind, name = self.name, %error, "The watch is interrupted.");
+                        tracing::debug!(kind = self.kind, name = self.name, error = %text_of_watch(&error), "The watch is interrupted.");
                         if matches!(self.object, State::Unknown) && is_forbidden(&error) {
                             self.object = State::Invisible;
                         } else {

@@ -14,7 +14,7 @@ use kube::{
 };
 use longboat_key::Namespace;
 use longboat_tls::{KeyPair, LeafRequest, ReplaceableConfig, ServerOptions, TlsError};
-use longboat_watch::{has_code, text_of};
+use longboat_watch::{has_code, text_of, text_of_watch};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -125,7 +125,7 @@ impl CertificateRotator {
                     Some(Ok(watcher::Event::Init | watcher::Event::InitApply(_))) => {}
                     Some(Ok(_)) => break,
                     Some(Err(error)) => {
-                        tracing::debug!(%error, "The watch of the webhooks' CA is interrupted.");
+                        tracing::debug!(error = %text_of_watch(&error), "The watch of the webhooks' CA is interrupted.");
                     }
                 }
             }

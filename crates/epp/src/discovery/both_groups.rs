@@ -9,7 +9,7 @@ use kube::{
     runtime::watcher::{self, Event},
 };
 use longboat_key::Namespace;
-use longboat_watch::{Events, Selection};
+use longboat_watch::{Events, Selection, text_of_watch};
 use tokio_util::sync::CancellationToken;
 
 /// The API groups. An object of the last one wins.
@@ -97,7 +97,9 @@ impl<T> GroupObjects<T> {
             }
             Ok(Event::Delete(object)) => return self.known.remove(&object.name_any()).is_some(),
             // Most clusters have only one of the groups, and give the picker no rights for the other one.
-            Err(error) => tracing::debug!(%error, "Cannot watch the objects of the pool."),
+            Err(error) => {
+                tracing::debug!(error = %text_of_watch(&error), "Cannot watch the objects of the pool.")
+            }
         }
         false
     }

@@ -11,7 +11,7 @@ use kube::{
 use longboat_api::{foreign::inferencepool::InferencePool, labels};
 use longboat_epp::{Args, PoolPicker, needs_pod};
 use longboat_key::Key;
-use longboat_watch::Selection;
+use longboat_watch::{Selection, text_of, text_of_watch};
 use serde::de::DeserializeOwned;
 use tokio::task::JoinSet;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -76,7 +76,7 @@ where
             Ok(watcher::Event::Init | watcher::Event::InitApply(_)) => None,
             Ok(_) => Some(()),
             Err(error) => {
-                tracing::debug!(%error, kind = std::any::type_name::<K>(), "Restarting a watch that failed.");
+                tracing::debug!(error = %text_of_watch(&error), kind = std::any::type_name::<K>(), "Restarting a watch that failed.");
                 None
             }
         };
@@ -158,5 +158,8 @@ async fn attempt(
 
 fn chain(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(error.source(), |error| error.source());
-    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+    let text = |error: &(dyn std::error::Error + 'static)| {
+        error.downcast_ref().map_or_else(|| error.to_string(), text_of)
+    };
+    causes.fold(error.to_string(), |all, cause| format!("{all}: {}", text(cause)))
 }

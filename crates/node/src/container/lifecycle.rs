@@ -16,7 +16,8 @@ pub(crate) async fn run(handler: &LifecycleHandler, target: &Target) -> Result<(
         if done.exit.code == 0 {
             Ok(())
         } else {
-            Err(format!("command {command:?} exited with {}: {}", done.exit.code, done.output.trim_end()))
+            let (command, output) = (command.join(" "), done.output.trim_end());
+            Err(format!("command '{command}' exited with {}: {output}", done.exit.code))
         }
     } else if let Some(action) = &handler.http_get {
         probe::http::get(action, &target.container, &target.pod_ip, Duration::from_mins(1)).await

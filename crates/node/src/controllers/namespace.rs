@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::runtime::watcher;
 use kube::{Api, Client};
-use longboat_watch::Selection;
+use longboat_watch::{Selection, text_of_watch};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
@@ -51,7 +51,7 @@ fn of_name(client: &Client, all: Selection, name: &str) -> impl Stream<Item = Tr
             Ok(watcher::Event::InitDone) => Some(Trigger::All),
             Ok(watcher::Event::Init | watcher::Event::InitApply(_)) => None,
             Err(error) => {
-                tracing::debug!(%error, "The watch is interrupted.");
+                tracing::debug!(error = %text_of_watch(&error), "The watch is interrupted.");
                 None
             }
         }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use futures::{Stream, StreamExt};
+use longboat_watch::text_of;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -75,11 +76,12 @@ pub(super) async fn run<R: Reconcile>(
                         let wait = retries.get(&key).map_or(FIRST_RETRY, |wait| (*wait * 2).min(MAX_RETRY_DELAY));
                         // A conflict means that the cache was old; the next change resolves it.
                         tracing::debug!(
-                            %error,
+                            error = %text_of(&error),
+                            wait = %longboat_duration::text(wait),
                             controller = R::NAME,
                             namespace = key.namespace,
                             name = key.name,
-                            "Retrying a reconcile in {wait:?}."
+                            "Retrying a reconcile."
                         );
                         retries.insert(key.clone(), wait);
                         due.insert(key, Instant::now() + wait);

@@ -14,6 +14,7 @@ use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::{Api, Client, ResourceExt};
+use longboat_watch::text_of;
 use serde_json::json;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -97,7 +98,7 @@ impl Reconcile for ReplicaSets {
             }
         }
         let again = self
-            .write_status(&set, &pods, failure.as_ref().map(|(reason, error)| (*reason, error.to_string())))
+            .write_status(&set, &pods, failure.as_ref().map(|(reason, error)| (*reason, text_of(error))))
             .await?;
         // Otherwise each set that ever existed would leave an entry.
         if self.unseen.get(&uid).is_some_and(Expectations::is_empty) {
@@ -136,7 +137,7 @@ impl ReplicaSets {
             let pod = match api.create(&PostParams::default(), &pod_from(set)).await {
                 Ok(pod) => pod,
                 Err(error) => {
-                    let message = format!("Error creating: {error}");
+                    let message = format!("Error creating: {}", text_of(&error));
                     self.recorder.record(
                         reference(set),
                         Component::ReplicaSet,
@@ -183,7 +184,7 @@ impl ReplicaSets {
                 // The pod is gone, or another one has its name: then the uid does not match.
                 Err(kube::Error::Api(answer)) if matches!(answer.code, 404 | 409) => {}
                 Err(error) => {
-                    let message = format!("Error deleting: {error}");
+                    let message = format!("Error deleting: {}", text_of(&error));
                     self.recorder.record(
                         reference(set),
                         Component::ReplicaSet,

@@ -14,6 +14,7 @@ use k8s_openapi::api::core::v1::{PersistentVolumeClaim, PersistentVolumeClaimVol
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::{Api, Client, ResourceExt};
+use longboat_watch::text_of;
 use serde_json::json;
 use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
@@ -142,7 +143,7 @@ impl StatefulSets {
             // The cache is behind, or a pod of another owner has this name.
             Err(kube::Error::Api(answer)) if answer.code == 409 => Ok(()),
             Err(error) => {
-                let message = format!("create Pod {}-{ordinal} failed: {error}", set.name_any());
+                let message = format!("create Pod {}-{ordinal} failed: {}", set.name_any(), text_of(&error));
                 self.say(set, Severity::Warning, "FailedCreate", message);
                 Err(error)
             }

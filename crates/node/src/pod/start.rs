@@ -9,6 +9,7 @@ use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt};
 use longboat_api::engine::{ENGINES, Engine as ModelServer, VLLM};
+use longboat_watch::text_of;
 use serde_json::json;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -35,7 +36,7 @@ const TOKEN_SECONDS: i64 = 1 << 32;
 /// Why a container cannot be started.
 #[derive(Debug, thiserror::Error)]
 enum StartError {
-    #[error("cannot read ConfigMaps and Secrets: {0}")]
+    #[error("cannot read ConfigMaps and Secrets: {}", text_of(.0))]
     Api(#[from] kube::Error),
     #[error(transparent)]
     Env(#[from] EnvError),
@@ -76,7 +77,7 @@ impl Worker {
             Ok(()) => return true,
             Err(StartError::Api(error)) => {
                 tracing::debug!(
-                    %error,
+                    error = %text_of(&error),
                     pod = %self.pod.name_any(),
                     "Cannot read the objects for the volumes of a pod."
                 );

@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ObjectReference, Pod, PodStatus};
 use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
 use kube::{Api, ResourceExt};
+use longboat_watch::text_of;
 use serde_json::json;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
@@ -172,7 +173,7 @@ async fn delete(shared: &Shared, pod: &Pod) -> bool {
         // The pod is deleted, or another pod now has its name.
         Err(kube::Error::Api(answer)) if matches!(answer.code, 404 | 409) => true,
         Err(error) => {
-            tracing::debug!(%error, pod = %pod.name_any(), "Cannot delete a pod that has ended.");
+            tracing::debug!(error = %text_of(&error), pod = %pod.name_any(), "Cannot delete a pod that has ended.");
             false
         }
     }
@@ -456,7 +457,7 @@ impl Worker {
             }
             Err(kube::Error::Api(answer)) if answer.code == 404 => None,
             Err(error) => {
-                tracing::debug!(%error, pod = %self.pod.name_any(), "Cannot write the status of a pod.");
+                tracing::debug!(error = %text_of(&error), pod = %self.pod.name_any(), "Cannot write the status of a pod.");
                 Some(Instant::now() + WRITE_RETRY)
             }
         }

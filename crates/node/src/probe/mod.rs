@@ -137,7 +137,7 @@ async fn ask(probe: &Probe, target: &Target, limit: Duration) -> Result<(), Stri
             Ok(Err(error)) => Err(error.to_string()),
             Err(_) => {
                 let limit = longboat_duration::text(limit);
-                Err(format!("command timed out: {command:?} timed out after {limit}"))
+                Err(format!("command timed out: {:?} timed out after {limit}", command.join(" ")))
             }
         }
     } else {
@@ -157,15 +157,28 @@ pub(crate) fn port_number(port: &IntOrString, container: &Container) -> Result<u
             .map(|candidate| candidate.container_port)
             .or_else(|| name.parse().ok()),
     };
-    number
-        .and_then(|number| u16::try_from(number).ok())
-        .filter(|number| *number > 0)
-        .ok_or_else(|| format!("couldn't find port: {port:?}"))
+    number.and_then(|number| u16::try_from(number).ok()).filter(|number| *number > 0).ok_or_else(
+        || match port {
+            IntOrString::Int(number) => format!("invalid port number: {number}"),
+            IntOrString::String(name) => format!("container \"{}\" has no port \"{name}\"", container.name),
+        },
+    )
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_port_that_does_not_exist_is_named() {
+        let container = Container { name: "main".into(), ..Container::default() };
+        for (port, expected) in [
+            (IntOrString::Int(0), "invalid port number: 0"),
+            (IntOrString::String("http".into()), "container \"main\" has no port \"http\""),
+        ] {
+            assert_eq!(port_number(&port, &container).unwrap_err(), expected);
+        }
+    }
 
     #[test]
     fn only_liveness_probes_get_more_time_than_the_manifest_gives() {

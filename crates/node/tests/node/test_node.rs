@@ -59,13 +59,22 @@ impl TestNode {
 
     /// Starts a world whose node has options other than the defaults.
     pub(crate) async fn with(change: impl FnOnce(&mut Options)) -> Self {
+        Self::beside(longboat_apiserver::Options::default(), change).await
+    }
+
+    /// Starts a world whose API server refuses pods without a service account.
+    pub(crate) async fn with_accounts() -> Self {
+        let server = longboat_apiserver::Options {
+            pods_need_accounts: true,
+            ..longboat_apiserver::Options::default()
+        };
+        Self::beside(server, |_| {}).await
+    }
+
+    async fn beside(server: longboat_apiserver::Options, change: impl FnOnce(&mut Options)) -> Self {
         let network = Network::next();
         let service_range = (network.services, 24);
-        let server = ApiServer::new(longboat_apiserver::Options {
-            service_range,
-            ..longboat_apiserver::Options::default()
-        })
-        .unwrap();
+        let server = ApiServer::new(longboat_apiserver::Options { service_range, ..server }).unwrap();
         let client = server.client("default");
         let dir = tempfile::Builder::new().prefix("lbn").tempdir().unwrap();
         let cancel = CancellationToken::new();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::time::Duration;
 
-use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod, Service, ServiceAccount};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
@@ -36,6 +36,37 @@ fn is_complete(deployment: &Deployment) -> bool {
         && status.updated_replicas == wanted
         && status.replicas == wanted
         && status.available_replicas == wanted
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refused_pod_is_told_in_the_words_of_the_api_server() {
+    let world = TestNode::with_accounts().await;
+    let spec = json!({"selector": {"matchLabels": {"app": "x"}}, "serviceName": "x", "template": {
+        "metadata": {"labels": {"app": "x"}},
+        "spec": {"serviceAccountName": "nobody", "containers": [{"name": "main", "image": "longboat"}]},
+    }});
+    let named = |name: &str| json!({"metadata": {"name": name}, "spec": spec});
+    let mut set = named("replicas");
+    set["spec"].as_object_mut().unwrap().remove("serviceName");
+    world.create::<ReplicaSet>(set).await;
+    world.create::<StatefulSet>(named("stateful")).await;
+    let why =
+        "is forbidden: error looking up service account default/nobody: serviceaccount \"nobody\" not found";
+    for (name, before) in [
+        ("replicas", "FailedCreate: Error creating: pods \"replicas-"),
+        ("stateful", "FailedCreate: create Pod stateful-0 failed: pods \"stateful-0\" "),
+    ] {
+        world.until_event(name, "FailedCreate").await;
+        let events = world.events(name).await;
+        let message = events.iter().find(|event| event.starts_with("FailedCreate")).unwrap();
+        // The event ends with its count.
+        let text = message.rsplit_once(" x").unwrap().0;
+        assert!(text.starts_with(before) && text.ends_with(why), "{text}");
+    }
+    let failed = |set: &ReplicaSet| set.status.as_ref().is_some_and(|status| status.conditions.is_some());
+    let set: ReplicaSet = world.until("replicas", "failed", failed).await;
+    let conditions = set.status.unwrap().conditions.unwrap();
+    assert!(conditions[0].message.as_deref().unwrap().ends_with(why), "{conditions:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -17,7 +17,7 @@ use kube::{
     runtime::watcher::{self, Event},
 };
 use longboat_key::Namespace;
-use longboat_watch::Events;
+use longboat_watch::{Events, text_of_watch};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
@@ -134,12 +134,12 @@ impl Pools {
             Ok(Event::InitDone | Event::Delete(_)) => self.found[group] = None,
             Err(error) if is_not_served(&error) => self.found[group] = None,
             Err(error) if group == 0 => {
-                tracing::warn!(%error, "Cannot watch the pool.");
+                tracing::warn!(error = %text_of_watch(&error), "Cannot watch the pool.");
                 return false;
             }
             // Most clusters have only one of the groups, and give the picker no rights for the other one.
             Err(error) => {
-                tracing::debug!(%error, "Cannot watch pools of the other group.");
+                tracing::debug!(error = %text_of_watch(&error), "Cannot watch pools of the other group.");
                 return false;
             }
         }
@@ -213,7 +213,7 @@ impl Follower {
                 self.pods.remove(&pod.name_any());
                 self.publish();
             }
-            Err(error) => tracing::warn!(%error, "Cannot watch the pods."),
+            Err(error) => tracing::warn!(error = %text_of_watch(&error), "Cannot watch the pods."),
         }
     }
 

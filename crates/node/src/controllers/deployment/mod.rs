@@ -18,6 +18,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::{Api, Client, ResourceExt};
 use longboat_api::annotations::IN_PROCESS;
+use longboat_watch::text_of;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
@@ -239,7 +240,7 @@ impl Deployments {
                 return Err(kube::Error::Api(answer));
             }
             Err(error) => {
-                let message = format!("Failed to create new replica set {set_name:?}: {error}");
+                let message = format!("Failed to create new replica set {set_name:?}: {}", text_of(&error));
                 self.say(&rollout.deployment, Severity::Warning, "ReplicaSetCreateError", message.clone());
                 conditions::create_failed(&mut rollout.status, &rollout.settings, message, &now());
                 self.patch_status(&rollout.deployment, &json!({"conditions": rollout.status.conditions}))

@@ -13,6 +13,7 @@ use k8s_openapi::api::batch::v1::{Job, JobCondition, JobStatus};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt};
+use longboat_watch::text_of;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
@@ -75,7 +76,12 @@ impl Reconcile for Jobs {
                 // The cache is behind, or the pod is being deleted.
                 Err(kube::Error::Api(answer)) if answer.code == 409 => {}
                 Err(error) => {
-                    self.say(&job, Severity::Warning, "FailedCreate", format!("Error creating: {error}"));
+                    self.say(
+                        &job,
+                        Severity::Warning,
+                        "FailedCreate",
+                        format!("Error creating: {}", text_of(&error)),
+                    );
                     return Err(error);
                 }
             }

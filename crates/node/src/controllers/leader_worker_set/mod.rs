@@ -17,6 +17,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::{Api, Client, ResourceExt};
 use longboat_api::foreign::leaderworkerset::LeaderWorkerSet;
+use longboat_watch::text_of;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
@@ -122,7 +123,12 @@ impl LeaderWorkerSets {
             // The cache is behind, or the previous pod still exists; its deletion will trigger another reconcile.
             Err(kube::Error::Api(answer)) if answer.reason == "AlreadyExists" => Ok(()),
             Err(error) => {
-                self.say(set, Severity::Warning, "FailedCreate", format!("Error creating: {error}"));
+                self.say(
+                    set,
+                    Severity::Warning,
+                    "FailedCreate",
+                    format!("Error creating: {}", text_of(&error)),
+                );
                 Err(error)
             }
         }

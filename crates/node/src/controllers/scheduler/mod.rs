@@ -206,7 +206,9 @@ impl Scheduler {
             match api.patch_metadata(&self.node, &PatchParams::default(), &patch).await {
                 Ok(_) => {}
                 // The labels only show what happens, so a refused one keeps no pod from running.
-                Err(kube::Error::Api(error)) => tracing::warn!(%error, "Cannot label the node."),
+                Err(kube::Error::Api(error)) => {
+                    tracing::warn!(error = error.message, "Cannot label the node.")
+                }
                 Err(error) => return Err(error),
             }
         }
