@@ -13,8 +13,12 @@ static REFERENCE: LazyLock<Regex> = LazyLock::new(|| {
     let registry = format!(r"(?:{label}(?:\.{label})*|\[[a-fA-F0-9:]+\])(?::[0-9]+)?");
     let part = "[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*";
     let digest = "(?:sha256:[a-f0-9]{64}|sha384:[a-f0-9]{96}|sha512:[a-f0-9]{128})";
-    Regex::new(&format!(r"^({registry}/{part}(?:/{part})*)(?::(\w[\w.-]{{0,127}}))?(?:@({digest}))?$"))
-        .expect("the pattern is made of literals that tests compile")
+    // Go's `\w` is ASCII. With all letters of Unicode, the expression would take 8 MB.
+    let word = "[0-9A-Za-z_]";
+    Regex::new(&format!(
+        r"^({registry}/{part}(?:/{part})*)(?::({word}[0-9A-Za-z_.-]{{0,127}}))?(?:@({digest}))?$"
+    ))
+    .expect("the pattern is made of literals that tests compile")
 });
 
 /// The tag of an image: the one that it has, or `latest` if it has neither tag nor digest. A reference that cannot be parsed
@@ -75,6 +79,7 @@ mod tests {
             ("", None),
             ("nginx:", None),
             ("nginx:.x", None),
+            ("nginx:\u{e9}", None),
             (&"a".repeat(64), None),
             (&"a".repeat(256), None),
         ] {
