@@ -96,8 +96,9 @@ struct RunningJob {
 #[derive(Debug)]
 struct Prefill {
     slot: usize,
-    /// The rest of the fixed time, in seconds.
-    fixed: f64,
+    /// The end of the fixed time, in nanoseconds. Until then, the engine is free for others: on a GPU, the fixed time is mostly that
+    /// of the server before a forward pass, which several prompts share.
+    from: u64,
     /// The rest of the prompt, in tokens.
     tokens: f64,
 }
@@ -118,7 +119,7 @@ pub struct Engine {
     /// When requests of the batch are due, on `clock`. The bits of positive floats sort like the floats.
     due: BinaryHeap<Reverse<(u64, u64, usize)>>,
     sequence: u64,
-    /// Prompts that are computed one after the other (only with chunks).
+    /// Prompts that are computed one after the other, after their fixed time (only with chunks).
     prefills: VecDeque<Prefill>,
 }
 
@@ -183,21 +184,18 @@ impl Engine {
     pub fn advance(&mut self, now: u64, outputs: &mut Vec<Output>) {
         let seconds = Duration::from_nanos(now.saturating_sub(self.now)).as_secs_f64();
         let (rate, prefill) = self.rates();
-        self.now = now;
+        let before = std::mem::replace(&mut self.now, now);
         self.clock += seconds * rate;
-        if let (Some(head), Some((_, per_second))) = (self.prefills.front_mut(), prefill) {
-            if head.fixed > 0.0 {
-                head.fixed -= seconds * per_second;
-            } else if per_second.is_finite() {
+        if let (Some(head), Some((_, per_second))) = (self.prefills.front_mut(), prefill)
+            && head.from <= before
+        {
+            if per_second.is_finite() {
                 head.tokens -= seconds * per_second;
             } else {
                 head.tokens = 0.0;
             }
-            if head.fixed <= ROUNDING_SECONDS {
-                head.fixed = 0.0;
-            }
             // A rounding error of the time is one of `per_second` as many tokens.
-            if head.fixed <= 0.0 && head.tokens <= ROUNDING_SECONDS * per_second.max(1.0) {
+            if head.tokens <= ROUNDING_SECONDS * per_second.max(1.0) {
                 let slot = head.slot;
                 self.prefills.pop_front();
                 self.first_token(slot, outputs);
@@ -222,8 +220,8 @@ impl Engine {
         let (batch, timing) = (self.batch(), &self.parameters.timing);
         let plain = 1.0 / timing.slowdown(batch);
         let Some(head) = self.prefills.front() else { return (plain, None) };
-        if head.fixed > 0.0 {
-            return (plain, Some((head.fixed / plain, plain)));
+        if head.from > self.now {
+            return (plain, Some((Duration::from_nanos(head.from - self.now).as_secs_f64(), 0.0)));
         }
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count of tokens")]
         let left = head.tokens.ceil().max(1.0) as usize;
@@ -292,7 +290,9 @@ impl Engine {
         } else {
             #[expect(clippy::cast_precision_loss, reason = "counts of tokens are far below 2^52")]
             let tokens = uncached as f64;
-            self.prefills.push_back(Prefill { slot, fixed: timing.first_token.as_secs_f64(), tokens });
+            let fixed = u64::try_from(timing.first_token.as_nanos()).unwrap_or(u64::MAX);
+            // All prompts have the same fixed time, so the first to start is the first that can be computed.
+            self.prefills.push_back(Prefill { slot, from: self.now.saturating_add(fixed), tokens });
         }
     }
 
@@ -392,6 +392,24 @@ mod tests {
         // The first prompt takes 80 ms. Then each step has a token of the answer and 40 of the second prompt: 50 ms.
         let seen = run(&mut engine, &mut outputs);
         assert_eq!(seen, [(1, "first", 80), (2, "first", 180), (2, "end", 180), (1, "end", 200)]);
+    }
+
+    #[test]
+    fn prompts_in_chunks_do_not_wait_for_the_fixed_time_of_each_other() {
+        let timing = Timing {
+            first_token: Duration::from_millis(50),
+            prefill_per_token: Duration::from_millis(1),
+            max_batched_tokens: Some(41),
+            ..Timing::default()
+        };
+        let mut engine = Engine::new(parameters(timing));
+        let mut outputs = Vec::new();
+        for id in 1..4 {
+            engine.enqueue(job(id, 16, 1), &mut outputs).unwrap();
+        }
+        let firsts: Vec<_> =
+            run(&mut engine, &mut outputs).into_iter().filter(|seen| seen.1 == "first").collect();
+        assert_eq!(firsts, [(1, "first", 66), (2, "first", 82), (3, "first", 98)]);
     }
 
     #[test]

@@ -241,11 +241,12 @@ impl RunningRequest {
     /// Computes a prompt in chunks, after the prompts that came before it. Each chunk shares its forward pass with the answers.
     async fn prefill_in_chunks(&self, uncached: usize) {
         let engine = &self.engine;
-        let arrived = Instant::now();
+        // The fixed time passes before the forward pass, and keeps no other prompt waiting.
+        self.sleep(engine.args.timing.first_token).await;
+        let ready = self.due.lock().unwrap_or_else(Instant::now);
         // The lock is fair.
         let mut end = engine.chunks.lock().await;
-        *self.due.lock() = Some(end.map_or(arrived, |end| end.max(arrived)));
-        self.spend(engine.args.timing.first_token).await;
+        *self.due.lock() = Some(end.map_or(ready, |end| end.max(ready)));
         let mut left = uncached;
         while left > 0 {
             let batch = engine.batch();
