@@ -292,10 +292,11 @@ mod tests {
             let refused = Args::parse(&["/m", flag, "4611686018427387904"]).unwrap_err();
             assert_eq!(refused.to_string(), format!("flag `{flag}`: must be at most {most}"));
         }
-        let refused = Args::parse(&["/m", "--kv-transfer-config", r#"{"kv_connector": "LMCacheConnector"}"#]);
+        let refused =
+            Args::parse(&["/m", "--kv-transfer-config", r#"{"kv_connector": "LMCacheConnectorV1"}"#]);
         assert_eq!(
             refused.unwrap_err().to_string(),
-            "flag `--kv-transfer-config`: `{\"kv_connector\": \"LMCacheConnector\"}`: the connector `LMCacheConnector` is not \
+            "flag `--kv-transfer-config`: `{\"kv_connector\": \"LMCacheConnectorV1\"}`: the connector `LMCacheConnectorV1` is not \
              supported; NixlConnector is"
         );
     }

@@ -277,7 +277,9 @@ async fn engines_that_do_not_fit_each_other_say_why() {
 async fn what_nobody_fetches_makes_room_again() {
     let Some(model) = model() else { return };
     let _turn = TURN.lock().await;
-    let prefill = Engine::start(&model, 8, "kv_both", &[], &[("VLLM_NIXL_ABORT_REQUEST_TIMEOUT", "1")]);
+    let short = json!({"kv_connector": "NixlConnector", "kv_role": "kv_both",
+        "kv_connector_extra_config": {"kv_lease_duration": 1}});
+    let prefill = Engine::start(&model, 8, "kv_both", &["--kv-transfer-config", &short.to_string()], &[]);
     // A cache of 16 blocks. Half of them may be kept for others.
     let small = ["--max-model-len", "128", "--kv-cache-memory-bytes", "12000000"];
     let full = Engine::start(&model, 9, "kv_both", &small, &[]);

@@ -1,6 +1,12 @@
 //! vLLM's `--kv-transfer-config`, and the environment variables that belong to it.
 
-use std::{fmt, net::IpAddr, net::SocketAddr, str::FromStr, time::Duration};
+use std::{
+    fmt,
+    net::{IpAddr, SocketAddr},
+    num::NonZeroU32,
+    str::FromStr,
+    time::Duration,
+};
 
 use longboat_serving::ArgsError;
 use serde_json::Value;
@@ -10,8 +16,9 @@ const CONNECTOR: &str = "NixlConnector";
 /// vLLM's variables for the address on which other engines request blocks.
 const HOST: &str = "VLLM_NIXL_SIDE_CHANNEL_HOST";
 const PORT: &str = "VLLM_NIXL_SIDE_CHANNEL_PORT";
-/// vLLM's variable for the seconds that blocks are kept for a decoder.
-const ABORT_TIMEOUT_VARIABLE: &str = "VLLM_NIXL_ABORT_REQUEST_TIMEOUT";
+/// How long blocks are kept for a decoder if `kv_lease_duration` does not say it. vLLM's decoders extend a lease of 30 seconds while
+/// their request waits. The decoders of this engine do not, and a busy one may fetch late.
+const LEASE_DURATION: Duration = Duration::from_mins(8);
 /// The variable with a secret that the engines share. A local node sets it.
 const TOKEN: &str = "LONGBOAT_KV_TOKEN";
 /// The shortest allowed secret. A shorter one could be guessed.
@@ -40,6 +47,8 @@ pub(crate) struct Connector {
     pub(crate) role: Role,
     pub(crate) on_failure: OnFailure,
     pub(crate) engine_id: Option<String>,
+    /// How long blocks are kept for a decoder.
+    pub(crate) lease: Duration,
     /// Fields that vLLM knows and that have no effect here.
     pub(crate) ignored: Vec<String>,
 }
@@ -55,8 +64,6 @@ pub(crate) struct Settings {
     /// The address on which other engines request blocks. It is a loopback address.
     pub(crate) address: SocketAddr,
     pub(crate) token: Token,
-    /// How long blocks are kept.
-    pub(crate) patience: Duration,
 }
 
 // === impl Role ===
@@ -88,7 +95,7 @@ impl FromStr for Connector {
         let value: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
         let fields = value.as_object().ok_or("expected a JSON object")?;
         let (mut named, mut role, mut ignored) = (None, None, Vec::new());
-        let (mut on_failure, mut engine_id) = (OnFailure::Fail, None);
+        let (mut on_failure, mut engine_id, mut lease) = (OnFailure::Fail, None, LEASE_DURATION);
         for (name, value) in fields {
             let wrong = |expected: &str| format!("{name}: {value} is not {expected}");
             match (name.as_str(), value.as_str()) {
@@ -103,6 +110,22 @@ impl FromStr for Connector {
                 ("kv_load_failure_policy", _) => return Err(wrong("\"fail\" or \"recompute\"")),
                 ("engine_id", Some(id)) => engine_id = Some(id.to_owned()),
                 ("kv_connector" | "engine_id", _) => return Err(wrong("text")),
+                ("kv_connector_extra_config", _) => {
+                    let extra = value.as_object().ok_or_else(|| wrong("an object"))?;
+                    for (key, value) in extra {
+                        if key == "kv_lease_duration" {
+                            // So few that the end of the lease is a time that the clock can have.
+                            let seconds = value
+                                .as_u64()
+                                .and_then(|seconds| NonZeroU32::try_from(u32::try_from(seconds).ok()?).ok());
+                            let expected =
+                                || format!("{name}.{key}: {value} is not a positive number of seconds");
+                            lease = Duration::from_secs(seconds.ok_or_else(expected)?.get().into());
+                        } else {
+                            ignored.push(format!("{name}.{key}"));
+                        }
+                    }
+                }
                 (
                     "kv_buffer_device"
                     | "kv_buffer_size"
@@ -110,7 +133,6 @@ impl FromStr for Connector {
                     | "kv_parallel_size"
                     | "kv_ip"
                     | "kv_port"
-                    | "kv_connector_extra_config"
                     | "enable_permute_local_kv",
                     _,
                 ) => ignored.push(name.clone()),
@@ -125,7 +147,7 @@ impl FromStr for Connector {
             None => return Err(format!("kv_connector is missing; {CONNECTOR} is supported")),
         }
         let role = role.ok_or("kv_role is missing; expected kv_producer, kv_consumer or kv_both")?;
-        Ok(Self { role, on_failure, engine_id, ignored })
+        Ok(Self { role, on_failure, engine_id, lease, ignored })
     }
 }
 
@@ -140,10 +162,6 @@ impl Settings {
     ) -> Result<Self, ArgsError> {
         let invalid = |name: &str, reason: String| ArgsError::Invalid { flag: name.to_owned(), reason };
         let set = |name: &str| variable(name).filter(|value| !value.is_empty());
-        let number = |name: &str, default: u64| match set(name) {
-            None => Ok(default),
-            Some(text) => text.parse().map_err(|error| invalid(name, format!("`{text}`: {error}"))),
-        };
         let host = match set(HOST) {
             None => host,
             Some(text) => text.parse().map_err(|error| invalid(HOST, format!("`{text}`: {error}")))?,
@@ -155,8 +173,10 @@ impl Settings {
             );
             return Err(invalid("--kv-transfer-config", reason));
         }
-        let port = number(PORT, 5600)?;
-        let port = u16::try_from(port).map_err(|_| invalid(PORT, format!("`{port}` is not a port")))?;
+        let port = match set(PORT) {
+            None => 5600,
+            Some(text) => text.parse().map_err(|_| invalid(PORT, format!("`{text}` is not a port")))?,
+        };
         let token = set(TOKEN).filter(|token| token.len() >= MIN_TOKEN_BYTES).ok_or_else(|| {
             let reason = format!(
                 "engines that exchange KV caches need a shared secret: set the variable {TOKEN} of all \
@@ -164,12 +184,7 @@ impl Settings {
             );
             invalid("--kv-transfer-config", reason)
         })?;
-        Ok(Self {
-            connector,
-            address: SocketAddr::new(host, port),
-            token: Token(token),
-            patience: Duration::from_secs(number(ABORT_TIMEOUT_VARIABLE, 480)?),
-        })
+        Ok(Self { connector, address: SocketAddr::new(host, port), token: Token(token) })
     }
 }
 
@@ -185,13 +200,15 @@ mod tests {
     fn what_is_not_spoken_is_refused_by_name() {
         let taken = connector(
             r#"{"kv_connector": "NixlConnector", "kv_role": "kv_both", "kv_buffer_device": "cpu",
-                "kv_load_failure_policy": "recompute", "engine_id": null}"#,
+                "kv_load_failure_policy": "recompute", "engine_id": null,
+                "kv_connector_extra_config": {"kv_lease_duration": 3, "backends": ["UCX"]}}"#,
         );
         let expected = Connector {
             role: Role::Both,
             on_failure: OnFailure::Recompute,
             engine_id: None,
-            ignored: vec!["kv_buffer_device".into()],
+            lease: Duration::from_secs(3),
+            ignored: vec!["kv_buffer_device".into(), "kv_connector_extra_config.backends".into()],
         };
         assert_eq!(taken, Ok(expected));
         for (text, words) in [
@@ -200,6 +217,10 @@ mod tests {
             (r#"{"kv_role": "kv_both"}"#, "kv_connector is missing"),
             (r#"{"kv_connector": "NixlConnector", "kv_role": "both"}"#, "kv_role: \"both\" is not"),
             (r#"{"kv_connector": "NixlConnector", "kv_role": "kv_both", "x": 1}"#, "unknown field `x`"),
+            (
+                r#"{"kv_connector": "NixlConnector", "kv_role": "kv_both", "kv_connector_extra_config": {"kv_lease_duration": 0}}"#,
+                "kv_connector_extra_config.kv_lease_duration: 0 is not a positive number of seconds",
+            ),
             ("[]", "expected a JSON object"),
         ] {
             let error = connector(text).unwrap_err();
@@ -217,9 +238,8 @@ mod tests {
             Settings::new(both.clone(), host.parse().unwrap(), &variable).map_err(|error| error.to_string())
         };
         let secret = (TOKEN, "0123456789abcdef");
-        let taken = settings("127.0.0.9", &[secret, (PORT, "7"), (ABORT_TIMEOUT_VARIABLE, "3")]).unwrap();
+        let taken = settings("127.0.0.9", &[secret, (PORT, "7")]).unwrap();
         assert_eq!(taken.address, "127.0.0.9:7".parse().unwrap());
-        assert_eq!(taken.patience, Duration::from_secs(3));
         assert_eq!(settings("127.0.0.1", &[secret]).unwrap().address.port(), 5600);
         assert!(settings("0.0.0.0", &[secret]).unwrap_err().contains("only loopback addresses are allowed"));
         assert!(settings("127.0.0.1", &[(TOKEN, "short")]).unwrap_err().contains(TOKEN));

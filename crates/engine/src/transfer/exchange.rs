@@ -135,7 +135,7 @@ impl Exchange {
                 key: Arc::new(Key::new(&settings.token)),
                 engine,
                 shape,
-                shelf: Arc::new(Shelf::new(settings.patience, most_kept)),
+                shelf: Arc::new(Shelf::new(settings.connector.lease, most_kept)),
                 kv: Arc::clone(kv),
             }),
             settings: settings.clone(),

@@ -36,7 +36,7 @@ struct Contents {
 #[derive(Debug)]
 pub(crate) struct Shelf {
     contents: Mutex<Contents>,
-    patience: Duration,
+    lease: Duration,
     /// The most blocks.
     most: usize,
 }
@@ -67,9 +67,9 @@ impl FromStr for Name {
 // === impl Shelf ===
 
 impl Shelf {
-    /// Creates a shelf that keeps each prompt for `patience`, and at most `most` blocks.
-    pub(crate) fn new(patience: Duration, most: usize) -> Self {
-        Self { contents: Mutex::default(), patience, most }
+    /// Creates a shelf that keeps each prompt for `lease`, and at most `most` blocks.
+    pub(crate) fn new(lease: Duration, most: usize) -> Self {
+        Self { contents: Mutex::default(), lease, most }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -86,7 +86,7 @@ impl Shelf {
     /// prompts.
     pub(crate) fn keep(&self, name: Name, prompt: u64, blocks: Vec<Block>, now: Instant) -> usize {
         let contents = &mut *self.contents.lock();
-        contents.kept.push_back(ShelfEntry { name, prompt, blocks, until: now + self.patience });
+        contents.kept.push_back(ShelfEntry { name, prompt, blocks, until: now + self.lease });
         let mut forgotten = 0;
         while contents.kept.iter().map(|kept| kept.blocks.len()).sum::<usize>() > self.most {
             let Some(oldest) = contents.kept.pop_front() else { break };
