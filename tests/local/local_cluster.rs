@@ -4,6 +4,7 @@ use std::{
     path::{Path, PathBuf},
     process::{Command, Stdio},
     sync::OnceLock,
+    time::Duration,
 };
 
 use parking_lot::{Mutex, MutexGuard};
@@ -13,7 +14,7 @@ use tempfile::TempDir;
 pub(crate) use crate::program::{Ended, Running, run};
 use crate::{
     processes, tools,
-    wait::{LIMIT, until},
+    wait::{LIMIT, until, within},
 };
 
 /// The model of the example.
@@ -80,8 +81,13 @@ impl LocalCluster {
         if !filter.is_empty() {
             command.env("LONGBOAT_LOG", filter);
         }
-        command.args(["--port", "0"]).args(arguments).stdin(Stdio::null());
-        Self::serving(Running::start(&mut command), folder)
+        Self::launch(command.args(arguments), folder, LIMIT)
+    }
+
+    /// Runs a command that is made by [`up`] for this folder, and waits as long until its services are ready.
+    pub(crate) fn launch(command: &mut Command, folder: TempDir, limit: Duration) -> Self {
+        command.args(["--port", "0"]).stdin(Stdio::null());
+        Self::serving(Running::start(command), folder, limit)
     }
 
     /// Returns the world that read-only tests share. Static variables are never dropped, so a shell ends the world: the shell
@@ -99,16 +105,16 @@ impl LocalCluster {
                 .env("LONGBOAT_ENGINE", "sim")
                 .env("TMPDIR", folder.path())
                 .stdin(Stdio::piped());
-            Self::serving(Running::start(&mut command), folder)
+            Self::serving(Running::start(&mut command), folder, LIMIT)
         })
     }
 
-    fn serving(mut running: Running, folder: TempDir) -> Self {
+    fn serving(mut running: Running, folder: TempDir, limit: Duration) -> Self {
         let after = |text: &str, mark: &str| {
             let found = text.lines().find_map(|line| line.split_once(mark))?;
             Some(found.1.trim().to_owned())
         };
-        let kubeconfig = until("`up` says how to go on", || {
+        let kubeconfig = within(limit, "`up` says how to go on", || {
             let said = running.stderr();
             assert!(!running.has_ended() && !said.contains("error: "), "`up` failed:\n{said}");
             after(&said, "export KUBECONFIG=").filter(|_| said.contains("Ctrl-C"))

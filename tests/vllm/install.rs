@@ -38,24 +38,33 @@ impl Install {
         self.folder.join(name)
     }
 
-    /// Returns a command that runs vLLM on the CPU, without requests to other machines.
+    /// Returns the path of vLLM's program.
+    pub(crate) fn program(&self) -> String {
+        self.folder("environment/bin/vllm").display().to_string()
+    }
+
+    /// Returns a command that runs vLLM.
     pub(crate) fn command(&self) -> Command {
-        let home = self.folder.join("home");
-        fs::create_dir_all(&home).unwrap();
-        let mut command = Command::new(self.folder.join("environment/bin/vllm"));
-        command.env("HOME", home).env("CUDA_VISIBLE_DEVICES", "");
-        for (name, value) in [
-            ("VLLM_CPU_KVCACHE_SPACE", "1"),
-            ("VLLM_CPU_OMP_THREADS_BIND", "nobind"),
-            // Threads of a small model wait for each other longer than they compute.
-            ("OMP_NUM_THREADS", "1"),
-            ("VLLM_ALLOW_RUNTIME_LORA_UPDATING", "1"),
-            ("VLLM_NO_USAGE_STATS", "1"),
-            ("HF_HUB_OFFLINE", "1"),
-        ] {
-            command.env(name, value);
-        }
+        let mut command = Command::new(self.program());
+        command.envs(self.variables());
         command
+    }
+
+    /// Returns the variables with which vLLM runs on the CPU, without requests to other machines.
+    pub(crate) fn variables(&self) -> [(&'static str, String); 8] {
+        let home = self.folder("home");
+        fs::create_dir_all(&home).unwrap();
+        [
+            ("HOME", home.display().to_string()),
+            ("CUDA_VISIBLE_DEVICES", String::new()),
+            ("VLLM_CPU_KVCACHE_SPACE", "1".into()),
+            ("VLLM_CPU_OMP_THREADS_BIND", "nobind".into()),
+            // Threads of a small model wait for each other longer than they compute.
+            ("OMP_NUM_THREADS", "1".into()),
+            ("VLLM_ALLOW_RUNTIME_LORA_UPDATING", "1".into()),
+            ("VLLM_NO_USAGE_STATS", "1".into()),
+            ("HF_HUB_OFFLINE", "1".into()),
+        ]
     }
 
     /// Returns the version, without the platform.

@@ -4,7 +4,30 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on should stop")]
 
 mod answers;
+mod clients;
+mod disaggregated;
 mod flags;
+#[path = "../local/http.rs"]
+#[expect(dead_code, reason = "shared with the tests of local mode")]
+mod http;
 mod install;
+mod llama_cpp;
+#[path = "../local/local_cluster.rs"]
+#[expect(dead_code, reason = "shared with the tests of local mode")]
+mod local_cluster;
+mod names;
 mod picker;
+#[path = "../local/processes.rs"]
+#[expect(dead_code, reason = "shared with the tests of local mode")]
+mod processes;
+#[path = "../local/program.rs"]
+#[expect(dead_code, reason = "shared with the tests of local mode")]
+mod program;
 mod server;
+mod service;
+#[path = "../local/tools.rs"]
+#[expect(dead_code, reason = "shared with the tests of local mode")]
+mod tools;
+#[path = "../local/wait.rs"]
+mod wait;
+mod world;

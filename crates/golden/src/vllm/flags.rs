@@ -98,9 +98,10 @@ pub fn write_flags(version: &str, flags: &BTreeMap<String, Flag>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::{collections::BTreeSet, fs, path::Path};
+    use std::collections::BTreeSet;
 
     use super::*;
+    use crate::vllm::texts::texts;
 
     const HELP: &str = "options:
   --headless            Run in headless mode. (default: False)
@@ -154,28 +155,13 @@ Frontend:
         }
     }
 
-    /// Returns the texts of all YAML files below a folder.
-    fn texts(folder: &Path) -> Vec<String> {
-        let mut texts = Vec::new();
-        for entry in fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                texts.extend(self::texts(&path));
-            } else if path.extension().is_some_and(|end| end == "yaml") {
-                texts.push(fs::read_to_string(path).unwrap());
-            }
-        }
-        texts
-    }
-
     #[test]
     fn vllm_knows_every_flag_that_presets_and_planning_pass() {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let mut found = Vec::new();
         // The presets, and what planning makes of them: adapters, traces, transfer and offloading of KV caches.
         for folder in ["presets", "tests/cases/compose"] {
             let before = found.len();
-            for text in texts(&root.join(folder)) {
+            for (_, text) in texts(&[folder]).iter().filter(|(path, _)| path.ends_with(".yaml")) {
                 for document in text.split("\n---\n").filter(|text| !text.trim().is_empty()) {
                     servers(&serde_saphyr::from_str(document).unwrap(), &mut found);
                 }
@@ -216,5 +202,46 @@ Frontend:
         ] {
             assert!(passed.contains(flag), "{flag} is passed by no case");
         }
+    }
+
+    /// Flags of the CPU engine that vLLM does not have.
+    const OF_THE_ENGINE: [&str; 3] = ["--max-waiting-queue-length", "--threads", "--weights-as-shipped"];
+    /// Flags that older releases of vLLM have.
+    const OF_OLDER_RELEASES: [&str; 1] = ["--task"];
+
+    #[test]
+    fn vllm_knows_every_flag_that_the_cpu_engine_takes_or_has_for_itself() {
+        let (_, source) = texts(&["crates/engine/src/args.rs"]).pop().unwrap();
+        let (_, help) = source.split_once("pub const HELP: &str = ").unwrap();
+        let (help, _) = help.split_once("\";").unwrap();
+        let words = help.split(|c: char| c.is_whitespace() || c == ',');
+        let taken: BTreeSet<&str> = words.filter(|word| word.starts_with("--")).collect();
+        let known = Flags::committed();
+        let unknown: Vec<&str> = taken.iter().copied().filter(|flag| known.find(flag).is_none()).collect();
+        assert!(taken.len() > 25, "{taken:?}");
+        let mut own = [&OF_THE_ENGINE[..], &OF_OLDER_RELEASES].concat();
+        own.sort_unstable();
+        assert_eq!(unknown, own, "vLLM {}", known.version);
+    }
+
+    #[test]
+    fn vllm_knows_every_flag_that_examples_and_the_book_name_beside_it() {
+        // Flags of our programs. Those of the engine are checked above.
+        let (_, ours) = texts(&["docs/reference/cli.md"]).pop().unwrap();
+        let known = Flags::committed();
+        let (mut named, mut unknown) = (BTreeSet::new(), BTreeMap::new());
+        for (path, text) in texts(&["docs/concepts", "docs/guides", "examples", "README.md"]) {
+            for line in text.lines().filter(|line| line.to_lowercase().contains("vllm")) {
+                let words = line.split(|c: char| !c.is_ascii_alphanumeric() && c != '-' && c != '_');
+                for flag in words.filter(|word| word.starts_with("--") && word.len() > 2) {
+                    named.insert(flag.to_owned());
+                    if known.find(flag).is_none() && !ours.contains(flag) {
+                        unknown.insert(flag.to_owned(), path.clone());
+                    }
+                }
+            }
+        }
+        assert!(named.len() > 5, "{named:?}");
+        assert_eq!(unknown, BTreeMap::new(), "vLLM {} does not know these", known.version);
     }
 }

@@ -1,12 +1,11 @@
 //! Names of vLLM's metrics: those that the code, the book and the alerts use exist.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fs,
-    path::Path,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::Recording;
+use super::{
+    Recording,
+    texts::{FOLDERS, texts},
+};
 
 /// The metrics of an engine whose KV cache NIXL transfers, which other engines do not have.
 const TRANSFER: &str = include_str!("../../../../tests/vllm/transfer-metrics.txt");
@@ -18,35 +17,25 @@ fn family(name: &str) -> &str {
     family.strip_suffix("_seconds").unwrap_or(family)
 }
 
-/// Collects the names of vLLM's metrics in the files below a folder, with a file that has the name.
-fn names(folder: &Path, found: &mut BTreeMap<String, String>) {
-    for entry in fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            if !path.ends_with("tests") {
-                names(&path, found);
-            }
-            continue;
-        }
-        let Ok(text) = fs::read_to_string(&path) else { continue };
+/// Returns the names of vLLM's metrics in all texts, with a file that has the name.
+fn named() -> BTreeMap<String, String> {
+    let mut found = BTreeMap::new();
+    for (path, text) in texts(&FOLDERS) {
         for rest in text.split("vllm:").skip(1) {
             let is_part = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
             let name = rest.split(|c| !is_part(c)).next().unwrap_or_default();
             // Tags of images and other text have no underscore. A name that ends with one is a beginning of several.
             if name.contains('_') && !name.ends_with('_') {
-                found.insert(family(name).to_owned(), path.display().to_string());
+                found.insert(family(name).to_owned(), path.clone());
             }
         }
     }
+    found
 }
 
 #[test]
 fn vllm_has_every_metric_that_the_code_the_book_and_the_alerts_name() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let mut named = BTreeMap::new();
-    for folder in ["crates", "docs", "deploy", "presets", "examples", "benches"] {
-        names(&root.join(folder), &mut named);
-    }
+    let mut named = named();
     let recording = Recording::committed();
     let page = recording.answer("get /metrics")["metrics"].as_object().unwrap();
     let transfer = TRANSFER.lines().filter_map(|line| line.split(' ').next());

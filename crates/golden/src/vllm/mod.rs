@@ -6,12 +6,16 @@ mod facts;
 mod flags;
 #[cfg(test)]
 mod metrics;
+mod names;
 mod recording;
 mod requests;
 mod send;
+#[cfg(test)]
+mod texts;
 
 pub use facts::{Response, facts};
 pub use flags::{Flag, Flags, parse, write_flags};
+pub use names::Names;
 pub use recording::{Recording, write};
 pub use requests::{Request, requests};
 pub use send::{assert_answers, send};

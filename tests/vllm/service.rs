@@ -1,0 +1,181 @@
+//! A service of one vLLM under `up`, with an adapter: what clients, `why`, `doctor` and conditions say is what the engine says.
+
+use std::{fs, thread};
+
+use serde_json::{Value, json};
+
+use crate::{
+    clients,
+    http::{self, Answer, block},
+    install::Install,
+    wait::until,
+    world::{Engine, MODEL, World, service, template},
+};
+
+const CHAT: &str = "/v1/chat/completions";
+const COMPLETIONS: &str = "/v1/completions";
+const ADAPTER: &str = "ada";
+
+#[test]
+fn a_service_answers_and_is_explained_as_its_engine_says() {
+    let Some(install) = block(Install::find()) else { return };
+    let model = install.folder("small").display().to_string();
+    let adapters = json!({"adapters": [{"name": ADAPTER, "uri": format!("pvc://adapters/{ADAPTER}")}]});
+    let pod = template(&install, "--max-model-len 4096 --enable-auto-tool-choice --tool-call-parser hermes");
+    let mut manifest = service("one", &model, &[("template", pod)]);
+    manifest["spec"]["model"]["lora"] = adapters;
+    let world = World::start("one", &install.program(), &manifest, |state| {
+        // The folder of a claim exists before the claim does.
+        let claim = state.join("claims/default/adapters").join(ADAPTER);
+        fs::create_dir_all(&claim).unwrap();
+        for file in ["adapter_config.json", "adapter_model.safetensors"] {
+            fs::copy(install.folder("adapter").join(file), claim.join(file)).unwrap();
+        }
+    });
+    let engine = world.engine("both");
+
+    let proof = world.says("ServingProven", "True", "TokenReceived");
+    assert!(proof.ends_with(&format!("/v1/completions answered with a token of model {MODEL}")), "{proof}");
+    assert_eq!(world.verb("doctor", &["-n", "default"]), json!([]), "nothing is wrong");
+    answers(&world, &engine);
+    explanations(&world, &engine);
+    clients::answer(&install, &world);
+    clients::that_go_away_free_their_place(&world, &[&engine]);
+    streams_end_after_a_pod_was_told_to(&world, &engine);
+}
+
+/// Requests to each of which gateway and engine answer alike.
+fn requests() -> Vec<(&'static str, Value)> {
+    let say = |text: &str| json!([{"role": "user", "content": text}]);
+    let weather = json!([{"type": "function", "function": {"name": "weather", "parameters": {
+        "type": "object", "properties": {"unit": {"enum": ["c", "f"]}}, "required": ["unit"], "additionalProperties": false}}}]);
+    let call = json!({"type": "function", "function": {"name": "weather"}});
+    let shape =
+        json!({"type": "json_schema", "json_schema": {"name": "a", "schema": {"enum": ["yes", "no"]}}});
+    let long = "salt ".repeat(700);
+    vec![
+        (CHAT, json!({"messages": say("Why is the sea salty?"), "max_tokens": 12})),
+        (CHAT, json!({"messages": say(&long), "max_tokens": 3, "logprobs": true, "top_logprobs": 2})),
+        (CHAT, json!({"messages": say("Rain?"), "max_tokens": 40, "tools": weather, "tool_choice": call})),
+        (CHAT, json!({"messages": say("Rain?"), "max_tokens": 20, "response_format": shape})),
+        (CHAT, json!({"messages": say("Hello"), "model": ADAPTER, "max_tokens": 12})),
+        (COMPLETIONS, json!({"prompt": "The wind", "max_tokens": 12, "logprobs": 2})),
+        (COMPLETIONS, json!({"prompt": "The wind", "model": ADAPTER, "max_tokens": 12, "logprobs": 2})),
+        (COMPLETIONS, json!({"prompt": ["The wind", "The rain"], "max_tokens": 4, "echo": true})),
+        (COMPLETIONS, json!({"prompt": "The wind", "max_tokens": 12, "stop": [" "]})),
+        (COMPLETIONS, json!({"prompt": "salt ".repeat(5000), "max_tokens": 1})),
+        (COMPLETIONS, json!({"prompt": "The wind", "max_tokens": 5000})),
+        (COMPLETIONS, json!({"prompt": "The wind", "top_p": 2})),
+        (COMPLETIONS, json!({"prompt": "The wind", "max_tokens": "many"})),
+        (CHAT, json!({"messages": [{"role": "wizard"}]})),
+        (CHAT, json!({})),
+    ]
+}
+
+/// What an answer says. Ids and times are others each time.
+fn said(answer: &Answer) -> Vec<Value> {
+    let strip = |mut body: Value| {
+        if let Some(fields) = body.as_object_mut() {
+            fields.retain(|name, _| !["id", "created"].contains(&name.as_str()));
+        }
+        for calls in ["/choices/0/message/tool_calls", "/choices/0/delta/tool_calls"] {
+            for call in body.pointer_mut(calls).and_then(Value::as_array_mut).into_iter().flatten() {
+                call["id"].take();
+            }
+        }
+        body
+    };
+    let events = answer.body.lines().filter_map(|line| line.strip_prefix("data: "));
+    let events: Vec<Value> =
+        events.map(|data| serde_json::from_str(data).map_or_else(|_| data.into(), strip)).collect();
+    let mut said = if events.is_empty() { vec![strip(answer.json())] } else { events };
+    said.push(answer.status.into());
+    said
+}
+
+fn answers(world: &World, engine: &Engine) {
+    let mut statuses = Vec::new();
+    for (number, (path, request)) in requests().into_iter().enumerate() {
+        for is_stream in [false, true] {
+            let ask = |side: &str, post: &dyn Fn(&str, &Value) -> Answer| {
+                let mut body = json!({"model": MODEL, "temperature": 0, "stream": is_stream,
+                    // Nothing is cached, so both compute the same.
+                    "cache_salt": format!("{side}{number}{is_stream}")});
+                body.as_object_mut().unwrap().extend(request.as_object().unwrap().clone());
+                if is_stream {
+                    body["stream_options"] = json!({"include_usage": true});
+                }
+                post(path, &body)
+            };
+            let through = ask("gateway", &|path, body| world.post(path, body));
+            let direct = ask("engine", &|path, body| engine.post(path, body));
+            assert_eq!(said(&through), said(&direct), "{path} {request}");
+            statuses.push(direct.status);
+        }
+    }
+    let count = |status| statuses.iter().filter(|one| **one == status).count();
+    assert!((count(200), count(400)) >= (18, 10), "{statuses:?}");
+
+    let models = http::get(&format!("{}/v1/models", world.cluster.url)).json();
+    let names = |models: &Value| -> Vec<Value> {
+        let all = models["data"].as_array().unwrap().iter();
+        all.map(|model| json!([model["id"], model["parent"], model["root"], model["max_model_len"]]))
+            .collect()
+    };
+    assert_eq!(names(&models), names(&engine.get("/v1/models").json()));
+    let probabilities = |model: &str| {
+        let body =
+            json!({"model": model, "prompt": "The wind", "max_tokens": 4, "temperature": 0, "logprobs": 1});
+        world.post(COMPLETIONS, &body).json()["choices"][0]["logprobs"]["token_logprobs"].take()
+    };
+    assert_ne!(probabilities(MODEL), probabilities(ADAPTER), "the adapter changes the model");
+}
+
+fn explanations(world: &World, engine: &Engine) {
+    let pod = &world.pods("both")[0];
+    let address = format!("{}:8000", pod["status"]["podIP"].as_str().unwrap());
+    let prompt = "A lamp in the harbour, and gulls above the boats. ".repeat(30);
+    let body = json!({"model": MODEL, "prompt": prompt, "max_tokens": 5, "temperature": 0});
+    for is_repeated in [false, true] {
+        let hits = engine.metric("vllm:prefix_cache_hits_total", "");
+        let answer = world.post(COMPLETIONS, &body);
+        let usage = answer.json()["usage"].take();
+        let cached = usage["prompt_tokens_details"]["cached_tokens"].as_u64().unwrap();
+        assert_eq!(cached > 0, is_repeated, "{usage}");
+        let hits = engine.metric("vllm:prefix_cache_hits_total", "") - hits;
+        assert!((hits - f64::from(u32::try_from(cached).unwrap())).abs() < 0.5, "{hits} {usage}");
+
+        let id = &answer.headers["x-request-id"];
+        let why = world.verb("why", &[id]);
+        let response = &why[0]["response"];
+        assert_eq!(why[0]["destination"], json!([address]), "{why:#}");
+        for (field, expected) in [
+            ("promptTokens", &usage["prompt_tokens"]),
+            ("completionTokens", &usage["completion_tokens"]),
+            ("cachedTokens", &usage["prompt_tokens_details"]["cached_tokens"]),
+        ] {
+            assert_eq!(&response[field], expected, "{field}: {why:#} {usage}");
+        }
+        let prefix = &why[0]["prefix"];
+        assert_eq!(prefix["matched"].as_u64().unwrap() > 0, is_repeated, "{why:#}");
+    }
+}
+
+/// The engine finishes what it has begun: `--shutdown-timeout` of the preset is in effect.
+fn streams_end_after_a_pod_was_told_to(world: &World, engine: &Engine) {
+    let body = json!({"model": MODEL, "prompt": "The tide", "max_tokens": 600, "temperature": 0,
+        "ignore_eos": true, "stream": true, "stream_options": {"include_usage": true}});
+    let answer = thread::scope(|scope| {
+        let asking = scope.spawn(|| world.post(COMPLETIONS, &body));
+        until("the request runs", || (engine.metric("vllm:num_requests_running", "") > 0.0).then_some(()));
+        let pod = world.pods("both")[0]["metadata"]["name"].as_str().unwrap().to_owned();
+        world.cluster.ask(&["delete", "pod", &pod, "--wait=false"]);
+        asking.join().unwrap()
+    });
+    let events = said(&answer);
+    let [.., usage, done, status] = &events[..] else { panic!("{answer:?}") };
+    assert_eq!(
+        (status, done, &usage["usage"]["completion_tokens"]),
+        (&json!(200), &json!("[DONE]"), &json!(600))
+    );
+}
