@@ -51,7 +51,9 @@ fn a_service_of_llama_cpp_answers_as_its_server_does() {
     }
     // The picker scores by two of these, and the dashboard shows the others.
     let page = engine.get("/metrics").body;
-    for metric in ["requests_processing", "requests_deferred", "prompt_tokens_total", "tokens_predicted_total"] {
+    for metric in
+        ["requests_processing", "requests_deferred", "prompt_tokens_total", "tokens_predicted_total"]
+    {
         assert!(page.contains(&format!("\nllamacpp:{metric} ")), "{metric}: {page}");
     }
 }

@@ -1,6 +1,6 @@
 //! A service of one vLLM under `up`, with an adapter: what clients, `why`, `doctor` and conditions say is what the engine says.
 
-use std::{fs, thread};
+use std::{collections::BTreeMap, fs, thread};
 
 use serde_json::{Value, json};
 
@@ -72,25 +72,67 @@ fn requests() -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// What an answer says. Ids and times are others each time.
-fn said(answer: &Answer) -> Vec<Value> {
-    let strip = |mut body: Value| {
+/// What an answer says: without ids and times, which are others each time, and of a stream what its events add up to, because
+/// vLLM puts several tokens into one event if it is slow.
+fn said(answer: &Answer) -> Value {
+    let mut events: Vec<&str> = answer.body.lines().filter_map(|line| line.strip_prefix("data: ")).collect();
+    if events.is_empty() {
+        let mut body = answer.json();
         if let Some(fields) = body.as_object_mut() {
             fields.retain(|name, _| !["id", "created"].contains(&name.as_str()));
         }
-        for calls in ["/choices/0/message/tool_calls", "/choices/0/delta/tool_calls"] {
-            for call in body.pointer_mut(calls).and_then(Value::as_array_mut).into_iter().flatten() {
-                call["id"].take();
-            }
+        for call in body
+            .pointer_mut("/choices/0/message/tool_calls")
+            .and_then(Value::as_array_mut)
+            .into_iter()
+            .flatten()
+        {
+            call["id"].take();
         }
-        body
-    };
-    let events = answer.body.lines().filter_map(|line| line.strip_prefix("data: "));
-    let events: Vec<Value> =
-        events.map(|data| serde_json::from_str(data).map_or_else(|_| data.into(), strip)).collect();
-    let mut said = if events.is_empty() { vec![strip(answer.json())] } else { events };
-    said.push(answer.status.into());
-    said
+        return json!([answer.status, body]);
+    }
+    let end = events.pop();
+    let (mut choices, mut usage) = (BTreeMap::<u64, Choice>::new(), Value::Null);
+    for event in events {
+        let event: Value = serde_json::from_str(event).unwrap_or_else(|error| panic!("{error}: {answer:?}"));
+        for choice in event["choices"].as_array().into_iter().flatten() {
+            choices.entry(choice["index"].as_u64().unwrap()).or_default().add(choice);
+        }
+        usage = if event["error"].is_null() { event["usage"].clone() } else { event };
+    }
+    let choices: Vec<Value> =
+        choices.into_values().map(|choice| json!([choice.text, choice.tokens, choice.end])).collect();
+    json!([answer.status, choices, usage, end])
+}
+
+/// What the events of one choice add up to.
+#[derive(Default)]
+struct Choice {
+    text: String,
+    /// The tokens and their log probabilities, if the request asked for them.
+    tokens: Vec<Value>,
+    end: Value,
+}
+
+impl Choice {
+    fn add(&mut self, choice: &Value) {
+        for part in [
+            "/text",
+            "/delta/content",
+            "/delta/tool_calls/0/function/name",
+            "/delta/tool_calls/0/function/arguments",
+        ] {
+            self.text += choice.pointer(part).and_then(Value::as_str).unwrap_or_default();
+        }
+        for part in
+            ["/logprobs/content", "/logprobs/tokens", "/logprobs/token_logprobs", "/logprobs/top_logprobs"]
+        {
+            self.tokens.extend(choice.pointer(part).and_then(Value::as_array).cloned().unwrap_or_default());
+        }
+        if !choice["finish_reason"].is_null() {
+            self.end = json!([choice["finish_reason"], choice["stop_reason"]]);
+        }
+    }
 }
 
 fn answers(world: &World, engine: &Engine) {
@@ -172,10 +214,7 @@ fn streams_end_after_a_pod_was_told_to(world: &World, engine: &Engine) {
         world.cluster.ask(&["delete", "pod", &pod, "--wait=false"]);
         asking.join().unwrap()
     });
-    let events = said(&answer);
-    let [.., usage, done, status] = &events[..] else { panic!("{answer:?}") };
-    assert_eq!(
-        (status, done, &usage["usage"]["completion_tokens"]),
-        (&json!(200), &json!("[DONE]"), &json!(600))
-    );
+    let said = said(&answer);
+    let parts = (&said[0], &said[2]["completion_tokens"], &said[3]);
+    assert_eq!(parts, (&json!(200), &json!(600), &json!("[DONE]")), "{answer:?}");
 }
