@@ -110,7 +110,7 @@ fn said(answer: &Answer) -> Value {
 struct Choice {
     text: String,
     /// The tokens and their log probabilities, if the request asked for them.
-    tokens: Vec<Value>,
+    tokens: BTreeMap<String, Vec<Value>>,
     end: Value,
 }
 
@@ -124,10 +124,10 @@ impl Choice {
         ] {
             self.text += choice.pointer(part).and_then(Value::as_str).unwrap_or_default();
         }
-        for part in
-            ["/logprobs/content", "/logprobs/tokens", "/logprobs/token_logprobs", "/logprobs/top_logprobs"]
-        {
-            self.tokens.extend(choice.pointer(part).and_then(Value::as_array).cloned().unwrap_or_default());
+        let parts = choice["logprobs"].as_object().into_iter().flatten();
+        for (part, values) in parts.filter(|(part, _)| *part != "text_offset") {
+            let all = self.tokens.entry(part.clone()).or_default();
+            all.extend(values.as_array().cloned().unwrap_or_default());
         }
         if !choice["finish_reason"].is_null() {
             self.end = json!([choice["finish_reason"], choice["stop_reason"]]);
@@ -156,7 +156,7 @@ fn answers(world: &World, engine: &Engine) {
         }
     }
     let count = |status| statuses.iter().filter(|one| **one == status).count();
-    assert!((count(200), count(400)) >= (18, 10), "{statuses:?}");
+    assert!(count(200) >= 18 && count(400) >= 10, "{statuses:?}");
 
     let models = http::get(&format!("{}/v1/models", world.cluster.url)).json();
     let names = |models: &Value| -> Vec<Value> {
@@ -205,7 +205,7 @@ fn explanations(world: &World, engine: &Engine) {
 
 /// The engine finishes what it has begun: `--shutdown-timeout` of the preset is in effect.
 fn streams_end_after_a_pod_was_told_to(world: &World, engine: &Engine) {
-    let body = json!({"model": MODEL, "prompt": "The tide", "max_tokens": 600, "temperature": 0,
+    let body = json!({"model": MODEL, "prompt": "The tide", "max_tokens": 400, "temperature": 0,
         "ignore_eos": true, "stream": true, "stream_options": {"include_usage": true}});
     let answer = thread::scope(|scope| {
         let asking = scope.spawn(|| world.post(COMPLETIONS, &body));
@@ -216,5 +216,5 @@ fn streams_end_after_a_pod_was_told_to(world: &World, engine: &Engine) {
     });
     let said = said(&answer);
     let parts = (&said[0], &said[2]["completion_tokens"], &said[3]);
-    assert_eq!(parts, (&json!(200), &json!(600), &json!("[DONE]")), "{answer:?}");
+    assert_eq!(parts, (&json!(200), &json!(400), &json!("[DONE]")), "{answer:?}");
 }
