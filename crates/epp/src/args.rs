@@ -141,6 +141,13 @@ pub struct Args {
     /// most 4096 [default: 256 on a loopback address, else 0].
     #[arg(long, value_parser = clap::value_parser!(u16).range(..=4096))]
     pub decisions: Option<u16>,
+    /// Write a trace of the requests to this file, or to a file in this folder, for `longboat simulate --trace`: times, lengths and
+    /// hashes, no prompts. Each picker needs a file of its own [default: no trace].
+    #[arg(long, env = "LONGBOAT_WRITE_TRACE", value_name = "PATH")]
+    pub write_trace: Option<PathBuf>,
+    /// Size at which the file of a trace becomes FILE.1 and a new one begins, as a Kubernetes quantity.
+    #[arg(long, default_value = "64Mi", value_parser = quantity::parse)]
+    pub max_trace_size: usize,
     /// Log verbosity: 0 to 2 is INFO, 3 and 4 is DEBUG, more is TRACE.
     #[arg(short = 'v', long = "v", default_value_t = 2)]
     pub verbosity: u8,
@@ -302,6 +309,15 @@ impl Args {
             return Err(ArgsError::Value {
                 flag: "metrics-client-ca-file",
                 message: "client certificates are not supported".to_owned(),
+            });
+        }
+        if let Some(path) = &self.write_trace
+            && !path.is_dir()
+            && !path.parent().is_some_and(|folder| folder.as_os_str().is_empty() || folder.is_dir())
+        {
+            return Err(ArgsError::Value {
+                flag: "write-trace",
+                message: format!("{}: its folder does not exist; mount a volume there", path.display()),
             });
         }
         for (flag, size) in [

@@ -21,6 +21,7 @@ use crate::{
     latency::Predictor,
     metrics::PickerMetrics,
     pool::{EndpointSpec, Pool},
+    request_trace::RequestTrace,
     rewrites::Rewrites,
     tokens::TokenSource,
 };
@@ -75,6 +76,8 @@ pub(crate) struct Core {
     pub(crate) bursts: Option<Bursts>,
     /// Recent decisions.
     pub(crate) decisions: Decisions,
+    /// The trace of requests, if one is written.
+    pub(crate) trace: Option<RequestTrace>,
     started: Instant,
     draining: AtomicBool,
     listening: AtomicBool,
@@ -99,6 +102,7 @@ impl Core {
             predictor: None,
             settings,
             decisions: Decisions::new(0),
+            trace: None,
             metrics,
             started: Instant::now(),
             draining: AtomicBool::new(false),
@@ -111,6 +115,13 @@ impl Core {
     pub(crate) fn with_tokens(mut self, source: Option<Arc<dyn TokenSource>>) -> Self {
         self.tokens = source;
         self
+    }
+
+    /// Completes the trace of requests. No more requests may arrive.
+    pub(crate) fn close_trace(&self) {
+        if let Some(trace) = &self.trace {
+            trace.close();
+        }
     }
 
     /// Replaces the endpoints.

@@ -41,6 +41,15 @@ pub enum Error {
         #[source]
         source: std::io::Error,
     },
+    /// The trace of requests cannot begin.
+    #[error("cannot write the trace of requests to {}", path.display())]
+    Trace {
+        /// Its file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
     /// The configuration is refused.
     #[error(transparent)]
     Config(#[from] ConfigError),

@@ -28,6 +28,7 @@ mod monitoring;
 mod pool;
 mod pool_picker;
 mod readers;
+mod request_trace;
 mod rewrites;
 mod saturation;
 mod scrape;

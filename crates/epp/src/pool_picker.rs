@@ -35,6 +35,7 @@ use crate::{
     kv_events::{self, EventListener},
     latency::{LatencyServers, Predictor},
     lease,
+    request_trace::{self, RequestTrace, TraceFile},
     scrape::Scraper,
     service::MonitoringPorts,
     tokens::{Renderer, TokenSource},
@@ -87,6 +88,11 @@ impl PoolPicker {
         let mut core = Core::new(scheduler, settings, &args.pool_name)
             .with_tokens(tokenizer.map(|tokenizer| Arc::new(tokenizer) as Arc<dyn TokenSource>));
         core.decisions = Decisions::new(decisions);
+        if let Some(path) = &args.write_trace {
+            let path = request_trace::file_of(path.clone(), args.namespace(), &args.pool_name);
+            let trace = RequestTrace::start(TraceFile::new(path.clone(), args.max_trace_size));
+            core.trace = Some(trace.map_err(|source| Error::Trace { path, source })?);
+        }
         if args.enable_grpc_stream_metrics {
             core.metrics.count_streams();
         }
@@ -151,6 +157,7 @@ impl PoolPicker {
         self.core.admission.close();
         stop.cancel();
         while tasks.join_next().await.is_some() {}
+        self.core.close_trace();
         failed.map_or(Ok(()), Err)
     }
 
@@ -247,6 +254,9 @@ impl PoolPicker {
 pub fn needs_pod(args: &Args) -> Option<&'static str> {
     if !args.config_file.is_empty() {
         return Some("the file of its configuration");
+    }
+    if args.write_trace.is_some() {
+        return Some("the file of its trace");
     }
     if !args.metrics_cert_dir.is_empty() {
         return Some("the certificate of its metrics port");

@@ -161,6 +161,7 @@ impl Server {
         serving.await.map_err(Error::Serve)?;
         stop.cancel();
         while tasks.join_next().await.is_some() {}
+        core.close_trace();
         Ok(())
     }
 }

@@ -59,6 +59,8 @@ pub struct Options {
     pub images: BTreeMap<String, Vec<String>>,
     /// Where pickers run.
     pub picking: Picking,
+    /// The folder in which pickers write traces of their requests. It must be absolute.
+    pub traces: Option<PathBuf>,
     /// Hosts and origins that may use the gateway, besides programs and web pages of this machine.
     pub guard: Guard,
 }
@@ -190,6 +192,7 @@ impl Local {
         node_options.rewrite_paths = options.rewrite_paths;
         node_options.images = options.images;
         node_options.gateway_picks = options.picking == Picking::ForPods;
+        node_options.traces = options.traces;
         node_options.queue = queue_metrics(gateway.queue());
         node_options.address_range = addresses.pods();
         node_options.remove_state_dir = state.is_temporary();

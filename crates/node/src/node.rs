@@ -79,6 +79,7 @@ impl Node {
             strict_scheduling,
             rewrite_paths,
             gateway_picks,
+            traces,
             images,
             queue,
             timing,
@@ -117,7 +118,8 @@ impl Node {
             )?;
         let variables = std::env::vars_os()
             .filter_map(|(key, value)| Some((key.into_string().ok()?, value.into_string().ok()?)));
-        let mut host = Host { gateway_picks, images, ..Host::new(bin, engine, offline, node_id, variables) };
+        let mut host =
+            Host { gateway_picks, traces, images, ..Host::new(bin, engine, offline, node_id, variables) };
         let kept = host.needed_paths().into_iter().chain([state_dir]);
         let mounts = Mounts::new(executable, root, kept);
         let rewritten =

@@ -41,6 +41,8 @@ pub struct Options {
     pub rewrite_paths: bool,
     /// Whether the gateway of this machine picks in place of the pickers' processes, which then leave it the ports of their pods.
     pub gateway_picks: bool,
+    /// The folder in which pickers write traces of their requests.
+    pub traces: Option<PathBuf>,
     /// Commands that run in place of images, for containers without a command: by the name of the image's repository, without
     /// registry, folders and tag.
     pub images: BTreeMap<String, Vec<String>>,
@@ -67,6 +69,7 @@ impl Options {
             strict_scheduling: false,
             rewrite_paths: false,
             gateway_picks: false,
+            traces: None,
             images: BTreeMap::new(),
             queue: QueueMetrics::default(),
             timing: Timing::default(),

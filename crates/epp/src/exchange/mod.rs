@@ -19,6 +19,7 @@ use crate::{
     core::Core,
     decisions::Record,
     metrics::{ExtProcMetrics, InterChunkTimer, OpenStream, RequestLabels, WaitingGuard},
+    request_trace::TraceEntry,
 };
 
 mod body_buffer;
@@ -112,6 +113,8 @@ struct ParsedRequest {
     together: Option<Slot>,
     /// The predicted latency on each endpoint, if a predictor is used.
     forecast: Forecast,
+    /// The place in the trace of requests, if one is written.
+    trace: Option<TraceEntry>,
 }
 
 /// A request that waits for room in the pool.
@@ -151,6 +154,8 @@ struct RoutedRequest {
     slot: Slot,
     /// The record of the decision, if decisions are kept.
     record: Option<Arc<Record>>,
+    /// The place in the trace of requests, if one is written.
+    trace: Option<TraceEntry>,
 }
 
 /// The times of a response.

@@ -16,6 +16,7 @@ use crate::{
     answer::{Code, Refusal},
     body::{self, Api, ParsedBody},
     metrics::Work,
+    request_trace::{self, Arrival, RequestTrace, TraceEntry},
 };
 
 /// The most memory for the headers of a request. Envoy's own limit is 60 KiB.
@@ -158,7 +159,7 @@ impl Exchange {
         let held = self.core.bodies.hold(body.len());
         let held = held.ok_or_else(|| Refusal::full(self.core.bodies.limit()))?;
         let began = Instant::now();
-        let mut parsed = body::parse(api, &body, self.core.scheduler.text_limit())?;
+        let mut parsed = body::parse(api, &body, self.text_limit())?;
         if self.core.scheduler.looks_at_media() {
             parsed.media = body::media(api, &body);
         }
@@ -170,7 +171,7 @@ impl Exchange {
         let labels = self.core.metrics.labels(&parsed.model, &target, &flow, priority);
         self.core.metrics.started(&labels, pending.bytes);
         let request_id = headers::request_id(&pending.headers);
-        Ok(ParsedRequest {
+        let mut request = ParsedRequest {
             pending,
             body,
             trailers,
@@ -184,6 +185,29 @@ impl Exchange {
             tokens_held: None,
             together: None,
             forecast: Forecast::default(),
+            trace: None,
+        };
+        request.trace = self.core.trace.as_ref().and_then(|trace| self.traced(trace, &request));
+        Ok(request)
+    }
+
+    /// The bytes of each text that are kept.
+    fn text_limit(&self) -> usize {
+        let of_trace = if self.core.trace.is_some() { request_trace::TEXT_LIMIT } else { 0 };
+        self.core.scheduler.text_limit().max(of_trace)
+    }
+
+    /// Adds the request to the trace.
+    fn traced(&self, trace: &RequestTrace, request: &ParsedRequest) -> Option<TraceEntry> {
+        let lookup = Lookup(&request.pending.headers);
+        let agents = self.core.scheduler.agents();
+        let session = request.pending.headers.get("x-session-id");
+        trace.arrived(&Arrival {
+            model: &request.target,
+            priority: request.priority(),
+            session: session.or_else(|| agents.and_then(|agents| agents.of(&lookup))),
+            prompts: &request.parsed.prompts,
+            is_exact: request.parsed.exact,
         })
     }
 

@@ -27,6 +27,7 @@ impl Exchange {
                     headers.get(":status").and_then(|status| status.parse().ok()).unwrap_or(200);
                 if status >= 400 {
                     self.core.metrics.failed(&routed.labels, error_code(status));
+                    routed.trace = None;
                     if let Some(measurement) = &mut routed.measurement {
                         measurement.failed();
                     }
@@ -66,6 +67,9 @@ impl Exchange {
             measurement.chunk(settings, routed.stream);
         }
         if routed.stream && !body.is_empty() {
+            if let Some(trace) = &mut routed.trace {
+                trace.chunk(&body);
+            }
             match &mut routed.gaps {
                 Some(gaps) => gaps.next(),
                 None => routed.gaps = Some(self.core.metrics.stream.began(&routed.labels)),
@@ -162,7 +166,7 @@ impl Exchange {
         measurement.complete(settings, (metrics, &routed.labels), routed.usage.usage(), now.as_deref());
     }
 
-    pub(super) fn release(&self, routed: RoutedRequest) {
+    pub(super) fn release(&self, mut routed: RoutedRequest) {
         let metrics = &self.core.metrics;
         metrics.running(&routed.labels, -1);
         let began = Instant::now();
@@ -180,6 +184,11 @@ impl Exchange {
         };
         if let Some(record) = &routed.record {
             record.ended(&end);
+        }
+        if let Some(entry) = routed.trace.take() {
+            let members = self.core.pool.members();
+            let member = members.iter().find(|member| member.endpoint.slot == routed.slot);
+            entry.ended(usage.as_ref(), member.map(AsRef::as_ref));
         }
         if let Some(request) = &routed.in_flight {
             self.core.admission.ended(&self.core, request);

@@ -55,6 +55,7 @@ impl Exchange {
             labels,
             request_id,
             forecast,
+            trace,
             ..
         } = request;
         let measurement = self.core.predictor.as_ref().and_then(|predictor| {
@@ -113,6 +114,7 @@ impl Exchange {
             measurement,
             slot: slots.0,
             record,
+            trace,
         }));
         if api == Api::CountTokens {
             // The picker needs nothing from this response, so the proxy goes on alone.

@@ -50,6 +50,12 @@ impl Member {
         Arc::ptr_eq(&self.gone, &other.gone)
     }
 
+    /// Whether the endpoint has said that it uses this LoRA adapter, or waits for it.
+    pub(crate) fn has_adapter(&self, name: &str) -> bool {
+        let adapters = self.scraped.load().metrics.lora.clone();
+        adapters.is_some_and(|lora| lora.active.iter().chain(&lora.waiting).any(|adapter| adapter == name))
+    }
+
     /// Stores the metrics that were scraped just now.
     pub(crate) fn scraped(&self, metrics: Metrics) {
         self.scraped.store(Arc::new(MetricsSample { metrics: Arc::new(metrics), at: Some(Instant::now()) }));

@@ -20,3 +20,4 @@ mod service;
 pub(crate) mod support;
 mod threads;
 mod tokens;
+mod trace;

@@ -70,6 +70,10 @@ pub(crate) struct LocalArgs {
     /// Where endpoint pickers run
     #[arg(long, value_enum, default_value_t = PickingChoice::Pods)]
     pub(crate) picking: PickingChoice,
+    /// Folder in which pickers write traces of their requests for `longboat simulate --trace`: times, lengths and hashes, no
+    /// prompts. One file for each pool; needs `--picking pods`
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) write_traces: Option<PathBuf>,
     /// Use only models on this machine
     #[arg(long)]
     pub(crate) offline: bool,

@@ -1,8 +1,12 @@
 //! One run of a local cluster with a person's manifests, from the start to the end.
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use longboat_key::{Key, Name, Namespace};
 use longboat_local::{Guard, Local, Options};
 use longboat_manifest::Document;
@@ -25,7 +29,7 @@ use super::{
     watch::Watch,
 };
 use crate::{
-    cli::LocalArgs,
+    cli::{LocalArgs, PickingChoice},
     dashboard::{self, ClusterBackend},
     printer,
     tree::{Environment, Scope, age},
@@ -108,6 +112,10 @@ impl Session<'_> {
         let args = self.args;
         let executable: PathBuf =
             std::env::current_exe().context("cannot find the path of this executable")?;
+        let traces = args.write_traces.as_deref().map(trace_folder).transpose()?;
+        if traces.is_some() && args.picking != PickingChoice::Pods {
+            bail!("--write-traces: pickers in the gateway write no traces; leave --picking out");
+        }
         Ok(Options {
             port: self.port,
             api_port: args.api_port,
@@ -121,6 +129,7 @@ impl Session<'_> {
             rewrite_paths: args.rewrite_paths,
             images: args.image.iter().cloned().collect(),
             picking: args.picking.into(),
+            traces,
             guard: Guard {
                 hosts: args.allow_host.clone(),
                 origins: args.cors_origin.clone(),
@@ -192,6 +201,12 @@ impl Session<'_> {
             }
         }
     }
+}
+
+/// Creates the folder for traces, if it does not exist. Pods start in folders of their own, so its path is made absolute.
+fn trace_folder(folder: &Path) -> anyhow::Result<PathBuf> {
+    let create = || std::fs::create_dir_all(folder).and_then(|()| folder.canonicalize());
+    create().with_context(|| format!("--write-traces {}: cannot create the folder", folder.display()))
 }
 
 async fn ask_each(services: &[Service], text: &str) -> anyhow::Result<()> {

@@ -74,6 +74,8 @@ pub(crate) struct Host {
     pub(crate) offline: bool,
     /// Whether the gateway picks in place of the processes of pickers.
     pub(crate) gateway_picks: bool,
+    /// The folder in which pickers write traces of their requests.
+    pub(crate) traces: Option<PathBuf>,
     /// The id that marks the node's processes for the reaper.
     pub(crate) node_id: String,
     /// How containers see their volumes at the paths of the manifest; `None` if paths are rewritten.
@@ -122,6 +124,7 @@ impl Host {
             engine,
             offline,
             gateway_picks: false,
+            traces: None,
             node_id,
             mounts: None,
             images,
@@ -226,8 +229,14 @@ pub(crate) fn launch(
         full_env = environment(host, site, env, &paths);
         host.credentials.give(env, &mut full_env);
     }
-    if host.gateway_picks && program == host.bin_dir.join(roles::PICKER) && gateway_knows(container) {
-        full_env.insert("LONGBOAT_GATEWAY_PICKS".to_owned(), "true".to_owned());
+    if program == host.bin_dir.join(roles::PICKER) {
+        if host.gateway_picks && gateway_knows(container) {
+            full_env.insert("LONGBOAT_GATEWAY_PICKS".to_owned(), "true".to_owned());
+        }
+        if let Some(folder) = &host.traces {
+            let folder = folder.to_string_lossy().into_owned();
+            full_env.entry("LONGBOAT_WRITE_TRACE".to_owned()).or_insert(folder);
+        }
     }
     let args = leading
         .iter()
@@ -463,6 +472,22 @@ mod tests {
         ] {
             assert!(!leaves(true, other.clone()), "{other}");
         }
+    }
+
+    #[test]
+    fn only_pickers_are_told_where_traces_go_and_the_manifest_wins() {
+        let told = |command: &str, env: &[(&str, &str)]| {
+            let host = Host { traces: Some("/traces".into()), ..host(Engine::Simulator) };
+            let container: Container =
+                serde_json::from_value(json!({"name": "main", "command": [command]})).unwrap();
+            let env = env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+            let paths = PathMap::default();
+            let launch = launch(&host, &site(), &container, &env, &paths, Path::new("/tmp")).unwrap();
+            launch.env.get("LONGBOAT_WRITE_TRACE").cloned()
+        };
+        assert_eq!(told("/app/epp", &[]).as_deref(), Some("/traces"));
+        assert_eq!(told("/app/epp", &[("LONGBOAT_WRITE_TRACE", "/own")]).as_deref(), Some("/own"));
+        assert_eq!(told("vllm", &[]), None);
     }
 
     #[test]

@@ -80,10 +80,8 @@ async fn measure(
     sample: usize,
 ) -> anyhow::Result<Measurement> {
     let url = format!("{}/v1/completions", args.url.trim_end_matches('/'));
-    let salt = fresh_word(sample);
-    let prompt: Vec<String> = (0..words).map(|word| format!("{salt}{word}")).collect();
     let body = json!({
-        "model": args.model, "prompt": prompt.join(" "), "max_tokens": OUTPUT_TOKENS, "ignore_eos": true,
+        "model": args.model, "prompt": prompt(words, sample), "max_tokens": OUTPUT_TOKENS, "ignore_eos": true,
         "min_tokens": OUTPUT_TOKENS, "stream": true, "stream_options": {"include_usage": true}
     });
     let measured = tokio::time::timeout(REQUEST_TIMEOUT, stream(client, &url, &body)).await;
@@ -127,15 +125,30 @@ async fn stream(client: &Client, url: &str, body: &Value) -> anyhow::Result<Meas
     })
 }
 
-/// A word that differs between samples and between runs, so that no prefix cache knows the prompt.
-fn fresh_word(sample: usize) -> String {
+/// Returns a prompt of words that tokenizers know, so that it has about as many tokens. It begins with a number that differs between
+/// samples and between runs: a prefix cache knows no block of it.
+fn prompt(words: usize, sample: usize) -> String {
+    const WORDS: [&str; 8] = ["the", "sea", "is", "not", "a", "road", "for", "us"];
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-    format!("w{:x}x{sample}x", now.as_nanos())
+    let words = (0..words).map(|word| WORDS[word % WORDS.len()]);
+    std::iter::once(format!("{:x} {sample}:", now.as_nanos()))
+        .chain(words.map(str::to_owned))
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn prompts_differ_from_the_start_and_are_as_long_as_their_words() {
+        let (one, other) = (prompt(LONG_WORDS, 1), prompt(LONG_WORDS, 2));
+        assert_ne!(one[..32], other[..32]);
+        // Half of the context of small models; a tokenizer has about a token for each of these words, and some for the number.
+        assert_eq!(one.split_whitespace().count(), LONG_WORDS + 2);
+        assert!(one.len() < LONG_WORDS * 4 + 64, "{}", one.len());
+    }
 
     #[test]
     fn the_flags_are_those_of_an_engine_with_the_measured_times() {
