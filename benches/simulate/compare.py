@@ -1,13 +1,17 @@
 #!/usr/bin/env python3
-"""Compares predictions of `longboat simulate` with runs of the same traces on `longboat up --engine sim`.
+"""Compares predictions of `longboat simulate` with runs of the same traces on `longboat up`.
 
     compare.py LONGBOAT FOLDER [POLICY/TRACE ...]
+    compare.py LONGBOAT FOLDER --cpu MODEL.gguf
+
+The first command runs the simulator, the second the CPU engine, whose times are measured before the runs of each policy.
 
 Writes traces, manifests and one JSON file for each pair of a policy and a trace into FOLDER, and prints a table of all that are
-there. The times of the engine are ten times those of `up`'s, so that the processes of a busy machine do not count. The picker's
+there. The times of the simulator are ten times those of `up`'s, so that the processes of a busy machine do not count. The picker's
 random choices differ between two runs, so a prediction is the mean of those with several seeds.
 """
 
+import contextlib
 import json
 import os
 import re
@@ -37,6 +41,15 @@ POLICIES = {
     "prefix": {"prefix-cache-scorer": 1},
     "preset": None,
 }
+# The CPU engine computes about 100 tokens of a prompt a second on a shared machine, so its traces are short and slow.
+CPU_TRACES = {
+    "poisson": "--generate poisson --rate 0.25 --requests 30 --seed 11 --prompt-tokens 128 --output-tokens 16",
+    "sessions": "--generate sessions --rate 0.4 --requests 30 --seed 12 --prompt-tokens 48 --output-tokens 16",
+}
+CPU_POLICIES = ("random", "prefix")
+CPU_REPLICAS = 2
+# 512 MiB of a cache in which a token of SmolLM2-135M has 23040 bytes, in blocks of 16 tokens.
+CPU_CACHE_BLOCKS = 1456
 WITHIN = 0.15
 
 
@@ -48,8 +61,12 @@ def config(scorers):
             "schedulingProfiles": [{"name": "default", "plugins": chosen}]}
 
 
-def manifest(scorers):
+def manifest(scorers, model=None):
     scheduler = {} if scorers is None else {"config": {"inline": config(scorers)}}
+    if model:
+        return {"apiVersion": "serving.kserve.io/v1alpha2", "kind": "LLMInferenceService", "metadata": {"name": "compared"},
+                "spec": {"model": {"uri": f"file://{os.path.realpath(model)}", "name": "qwen"}, "replicas": CPU_REPLICAS,
+                         "router": {"route": {}, "gateway": {}, "scheduler": scheduler}}}
     main = {"name": "main", "env": [{"name": "VLLM_ADDITIONAL_ARGS", "value": ENGINE}]}
     return {"apiVersion": "serving.kserve.io/v1alpha2", "kind": "LLMInferenceService", "metadata": {"name": "compared"},
             "spec": {"model": {"uri": "hf://Qwen/Qwen2.5-0.5B-Instruct", "name": "qwen"}, "replicas": REPLICAS,
@@ -57,10 +74,10 @@ def manifest(scorers):
                      "router": {"route": {}, "gateway": {}, "scheduler": scheduler}}}
 
 
-def predict(longboat, service, trace):
+def predict(longboat, service, trace, engine=ENGINE):
     reports = []
     for seed in SEEDS:
-        command = [longboat, "simulate", service, "--trace", trace, "--engine-args", ENGINE, "--seed", str(seed), "-o", "json"]
+        command = [longboat, "simulate", service, "--trace", trace, "--engine-args", engine, "--seed", str(seed), "-o", "json"]
         reports.append(json.loads(subprocess.run(command, check=True, capture_output=True).stdout)["reports"][0])
     mean = lambda value: statistics.mean(value(report) for report in reports)  # noqa: E731
     times = {name: {share: mean(lambda report: report[name][share]) for share in ("p50", "p90", "p99")}
@@ -68,18 +85,49 @@ def predict(longboat, service, trace):
     return {**times, "hit_ratio": mean(lambda report: report["hit_ratio"])}
 
 
-def measure(longboat, service, trace):
-    command = [longboat, "up", service, "--engine", "sim", "--offline", "--port", "0"]
+@contextlib.contextmanager
+def running(longboat, service, engine):
+    """Runs a service. Gives its address and that of its first engine."""
+    command = [longboat, "up", service, "--engine", engine, "--offline", "--port", "0"]
     up = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     try:
+        first = None
         for line in up.stdout:
+            if found := re.search(r"ready at (\S+), engine: ", line):
+                first = first or found[1]
             if found := re.search(r"serves at (http\S+)", line):
-                return replay(found[1], "qwen", trace)
+                yield found[1], f"http://{first}:8000"
+                return
         raise SystemExit(f"{service}: `longboat up` has ended before the service was ready")
     finally:
         up.send_signal(signal.SIGINT)
         up.stdout.read()
         up.wait()
+
+
+def measure(longboat, service, trace):
+    with running(longboat, service, "sim") as (address, _):
+        return replay(address, "qwen", trace)
+
+
+def compare_cpu(longboat, folder, model):
+    """The speed of the engine depends on what else the machine does, so it is measured right before the runs of each policy."""
+    for policy in CPU_POLICIES:
+        service = f"{folder}/{policy}.yaml"
+        with open(service, "w") as text:
+            json.dump(manifest(POLICIES[policy], model), text)
+        with running(longboat, service, "cpu") as (address, engine):
+            calibrate = [longboat, "simulate", "calibrate", engine, "--model", "qwen"]
+            flags = subprocess.run(calibrate, check=True, capture_output=True, text=True).stdout.strip()
+            print(f"{policy}: {flags}", file=sys.stderr)
+            measured = {trace: replay(address, "qwen", f"{folder}/{trace}.jsonl") for trace in CPU_TRACES}
+            after = subprocess.run(calibrate, check=True, capture_output=True, text=True).stdout.strip()
+            print(f"{policy}, after the runs: {after}", file=sys.stderr)
+        for trace in CPU_TRACES:
+            flags_of_engine = f"{flags} --kv-cache-size {CPU_CACHE_BLOCKS}"
+            predicted = predict(longboat, service, f"{folder}/{trace}.jsonl", flags_of_engine)
+            with open(f"{folder}/{trace}-{policy}.json", "w") as text:
+                json.dump({"engine": flags, "engine_after": after, "predicted": predicted, "measured": measured[trace]}, text)
 
 
 def table(folder):
@@ -111,9 +159,14 @@ def table(folder):
 def main():
     longboat, folder, chosen = sys.argv[1], sys.argv[2], sys.argv[3:]
     os.makedirs(folder, exist_ok=True)
-    for trace, flags in TRACES.items():
+    model = chosen[1] if chosen[:1] == ["--cpu"] else None
+    for trace, flags in (CPU_TRACES if model else TRACES).items():
+        subprocess.run([longboat, "simulate", *flags.split(), "--write-trace", f"{folder}/{trace}.jsonl"], check=True)
+    if model:
+        compare_cpu(longboat, folder, model)
+        return table(folder)
+    for trace in TRACES:
         file = f"{folder}/{trace}.jsonl"
-        subprocess.run([longboat, "simulate", *flags.split(), "--write-trace", file], check=True)
         for policy, scorers in POLICIES.items():
             result = f"{folder}/{trace}-{policy}.json"
             if (chosen and f"{policy}/{trace}" not in chosen) or os.path.exists(result):

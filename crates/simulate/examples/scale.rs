@@ -6,12 +6,12 @@
 
 use std::time::Duration;
 
-use longboat_engine_model::{Parameters, Timing};
 use longboat_simulate::{
-    PickerSettings, Policy, PoolSettings, Role, Settings, Sharing, Slo,
-    generate::{self, Kind, Traffic},
-    run,
+    PickerSettings, Sharing,
+    generate::{Kind, Traffic},
 };
+
+mod pool;
 
 const ENDPOINTS: usize = 16;
 const RATE: f64 = 40.0;
@@ -84,7 +84,15 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         ("Requests in flight (`active-request-scorer`)", "TTFT p99", ACTIVE),
     ] {
         let value = |number, sharing| -> Result<String, Box<dyn std::error::Error>> {
-            let report = simulate(config, PickerSettings { number, sharing })?;
+            let traffic = Traffic {
+                kind: Kind::Sessions,
+                rate: RATE,
+                requests: REQUESTS,
+                prompt_tokens: None,
+                output_tokens: Some(64),
+                seed: 1,
+            };
+            let report = pool::simulate(config, ENDPOINTS, PickerSettings { number, sharing }, traffic)?;
             Ok(match what {
                 "hit ratio" => format!("{:.1} %, {:.2}", report.hit_ratio * 100.0, report.skew),
                 _ => format!("{:.0} ms, {:.2}", report.ttft.p99, report.skew),
@@ -103,40 +111,4 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     print!("{REST}");
     Ok(())
-}
-
-fn simulate(
-    config: &str,
-    pickers: PickerSettings,
-) -> Result<longboat_simulate::Report, longboat_simulate::RunError> {
-    let engine = Parameters {
-        max_num_seqs: 256,
-        max_waiting: 1000,
-        block_size: 16,
-        cache_blocks: 8192,
-        timing: Timing::realistic(),
-    };
-    let settings = Settings {
-        pool: vec![PoolSettings { role: Role::Both, replicas: ENDPOINTS, engine, accelerators: 1.0 }],
-        changes: Vec::new(),
-        seed: 1,
-        scrape: Duration::from_millis(50),
-        event_delay: Duration::from_millis(5),
-        slo: Slo::default(),
-        explain_every: 0,
-        start_time: Duration::ZERO,
-        autoscaler: None,
-        pickers,
-    };
-    let policy =
-        Policy { name: "scale".into(), config: config.into(), gates: Vec::new(), allow_experimental: true };
-    let traffic = Traffic {
-        kind: Kind::Sessions,
-        rate: RATE,
-        requests: REQUESTS,
-        prompt_tokens: None,
-        output_tokens: Some(64),
-        seed: 1,
-    };
-    run(&policy, &settings, generate::requests(traffic), &mut |_| {})
 }

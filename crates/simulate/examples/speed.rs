@@ -3,14 +3,12 @@
 //! Prints the seconds that the run took, the virtual seconds, and the requests in a second of the processor.
 #![expect(clippy::print_stdout, reason = "a program for people")]
 
-use std::time::Duration;
-
-use longboat_engine_model::{Parameters, Timing};
 use longboat_simulate::{
-    PickerSettings, Policy, PoolSettings, Role, Settings, Slo,
-    generate::{self, Kind, Traffic},
-    run,
+    PickerSettings,
+    generate::{Kind, Traffic},
 };
+
+mod pool;
 
 const CONFIG: &str = "{apiVersion: inference.networking.x-k8s.io/v1alpha1, kind: EndpointPickerConfig, \
     plugins: [{type: prefix-cache-scorer}, {type: queue-scorer}, {type: max-score-picker}], \
@@ -24,31 +22,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "counts from a command line")]
     let (endpoints, requests) = (endpoints as usize, requests as u64);
-    let engine = Parameters {
-        max_num_seqs: 256,
-        max_waiting: 1000,
-        block_size: 16,
-        cache_blocks: 8192,
-        timing: Timing::realistic(),
-    };
-    let settings = Settings {
-        pool: vec![PoolSettings { role: Role::Both, replicas: endpoints, engine, accelerators: 1.0 }],
-        changes: Vec::new(),
-        seed: 1,
-        scrape: Duration::from_millis(50),
-        event_delay: Duration::from_millis(5),
-        slo: Slo::default(),
-        explain_every: 0,
-        start_time: Duration::ZERO,
-        autoscaler: None,
-        pickers: PickerSettings::default(),
-    };
-    let policy =
-        Policy { name: "speed".into(), config: CONFIG.into(), gates: Vec::new(), allow_experimental: false };
     let traffic =
         Traffic { kind: Kind::Sessions, rate, requests, prompt_tokens: None, output_tokens: None, seed: 1 };
     let begun = std::time::Instant::now();
-    let report = run(&policy, &settings, generate::requests(traffic), &mut |_| {})?;
+    let report = pool::simulate(CONFIG, endpoints, PickerSettings::default(), traffic)?;
     let took = begun.elapsed().as_secs_f64();
     #[expect(clippy::cast_precision_loss, reason = "a rate for people")]
     let a_second = requests as f64 / took;

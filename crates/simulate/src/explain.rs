@@ -33,19 +33,22 @@ impl PluginCounts {
             self.count(&filter.plugin, None, float(dropped as u64), float(before as u64));
             before = filter.kept.len();
         }
-        let Some(&target) = run.targets.first() else { return };
+        if run.targets.is_empty() {
+            return;
+        }
+        let totals: Vec<f64> = run.totals.iter().map(|(_, total)| *total).collect();
         for scorer in &run.trace {
             // Totals and scores have the order of the candidates that passed the filters.
-            let rests = run.totals.iter().zip(&scorer.scores).map(|((candidate, total), (_, score))| {
+            let rests = totals.iter().zip(&scorer.scores).map(|(total, (_, score))| {
                 let counted = if score.is_nan() { 0.0 } else { score.clamp(0.0, 1.0) };
-                (*candidate, total - counted * scorer.weight)
+                total - counted * scorer.weight
             });
-            let rests: Vec<(usize, f64)> = rests.collect();
-            let best = rests.iter().map(|(_, rest)| *rest).fold(f64::NEG_INFINITY, f64::max);
-            let own =
-                rests.iter().find(|(candidate, _)| *candidate == target).map_or(best, |(_, rest)| *rest);
-            let decides = own < best - EPSILON;
-            self.count(&scorer.plugin, Some(scorer.weight), f64::from(u8::from(decides)), 1.0);
+            self.count(
+                &scorer.plugin,
+                Some(scorer.weight),
+                changed(&totals, &rests.collect::<Vec<_>>()),
+                1.0,
+            );
         }
     }
 
@@ -67,6 +70,19 @@ impl PluginCounts {
         };
         self.0.iter().map(share).collect()
     }
+}
+
+/// Returns the probability that the best by `rests` is another one than the best by `totals`. Among equals, one is picked at random:
+/// a scorer that leaves one of four equals decides three picks of four.
+fn changed(totals: &[f64], rests: &[f64]) -> f64 {
+    let are_best = |scores: &[f64]| -> Vec<bool> {
+        let best = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        scores.iter().map(|score| *score >= best - EPSILON).collect()
+    };
+    let (with, without) = (are_best(totals), are_best(rests));
+    let count = |are_best: &[bool]| are_best.iter().filter(|is_best| **is_best).count();
+    let both = with.iter().zip(&without).filter(|(with, without)| **with && **without).count();
+    1.0 - ratio(float(both as u64), float(count(&with).max(count(&without)) as u64))
 }
 
 /// Says in sentences what the plugins of each run did, and what the runs after the first one change.
@@ -166,4 +182,18 @@ pub fn limit(report: &Report) -> &'static str {
         };
     }
     parts.into_iter().max_by(|(a, _), (b, _)| a.total_cmp(b)).map_or("", |(_, reason)| reason)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::changed;
+
+    #[test]
+    fn a_scorer_decides_what_would_be_picked_at_random_without_it() {
+        // One of four has the prefix; without the scorer, all are equal.
+        assert_eq!(changed(&[1.0, 0.0, 0.0, 0.0], &[0.0; 4]).to_bits(), 0.75f64.to_bits());
+        assert_eq!(changed(&[1.0; 4], &[0.0; 4]).to_bits(), 0f64.to_bits());
+        assert_eq!(changed(&[2.0, 1.0], &[0.0, 1.0]).to_bits(), 1f64.to_bits());
+        assert_eq!(changed(&[2.0, 1.0], &[1.0, 0.0]).to_bits(), 0f64.to_bits());
+    }
 }

@@ -6,7 +6,7 @@ use jiff::civil::DateTime;
 use serde::Deserialize;
 
 use crate::trace::{
-    Lines, Requests, TraceError, TracePrompt, TraceRequest, blocks, read, time, tokens, until_error,
+    Lines, Requests, TraceError, TracePrompt, TraceRequest, blocks, object, read, time, tokens, until_error,
 };
 
 /// The tokens of a block in Mooncake's traces.
@@ -163,7 +163,7 @@ fn date(text: &str) -> Result<f64, String> {
 }
 
 fn mooncake(text: &str) -> Result<(f64, TraceRequest), String> {
-    let line: MooncakeLine = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    let line: MooncakeLine = object(text)?;
     let prompt = match line.hash_ids.as_slice() {
         [] => TracePrompt::unshared(line.input_length),
         ids => TracePrompt::Segments(blocks(ids, MOONCAKE_BLOCK_TOKENS, Some(line.input_length))?),
@@ -174,7 +174,7 @@ fn mooncake(text: &str) -> Result<(f64, TraceRequest), String> {
 
 /// Reads an answer of the picker. Decisions without a complete response are left out, because the length of the answer is not known.
 fn decisions(text: &str) -> Result<Vec<(f64, TraceRequest)>, String> {
-    let answer: Decisions = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    let answer: Decisions = object(text)?;
     let complete = answer.decisions.into_iter().rev().filter_map(|record| {
         let end = record.response?;
         Some((record.time, record.model, end.prompt_tokens?, end.completion_tokens?))

@@ -22,20 +22,23 @@ pub type TableRow = (&'static str, Vec<String>);
 /// Returns the rows of the table that people read.
 pub fn rows(reports: &[Report]) -> Vec<TableRow> {
     let row = |name, value: &dyn Fn(&Report) -> String| (name, reports.iter().map(value).collect());
-    let ms = |value: f64| format!("{} ms", chart::number(value));
+    // Without an answer, there are no times, and 0 ms would look like the best ones.
+    let time = |report: &Report, value: f64| {
+        if report.answered == 0 { "–".to_owned() } else { format!("{} ms", chart::number(value)) }
+    };
     let percent = |value: f64| format!("{:.1} %", value * 100.0);
     vec![
         row("requests", &|report| report.requests.to_string()),
         row("answered", &|report| report.answered.to_string()),
-        row("TTFT p50", &|report| ms(report.ttft.p50)),
-        row("TTFT p90", &|report| ms(report.ttft.p90)),
-        row("TTFT p99", &|report| ms(report.ttft.p99)),
-        row("ITL p50", &|report| ms(report.itl.p50)),
-        row("ITL p90", &|report| ms(report.itl.p90)),
-        row("ITL p99", &|report| ms(report.itl.p99)),
-        row("E2E p50", &|report| ms(report.e2e.p50)),
-        row("E2E p90", &|report| ms(report.e2e.p90)),
-        row("E2E p99", &|report| ms(report.e2e.p99)),
+        row("TTFT p50", &|report| time(report, report.ttft.p50)),
+        row("TTFT p90", &|report| time(report, report.ttft.p90)),
+        row("TTFT p99", &|report| time(report, report.ttft.p99)),
+        row("ITL p50", &|report| time(report, report.itl.p50)),
+        row("ITL p90", &|report| time(report, report.itl.p90)),
+        row("ITL p99", &|report| time(report, report.itl.p99)),
+        row("E2E p50", &|report| time(report, report.e2e.p50)),
+        row("E2E p90", &|report| time(report, report.e2e.p90)),
+        row("E2E p99", &|report| time(report, report.e2e.p99)),
         row("goodput", &|report| {
             format!("{} ({}/s)", percent(report.goodput), chart::number(report.good_per_second))
         }),

@@ -178,8 +178,22 @@ pub(crate) fn until_error<T, E>(
     items.take_while(move |item| !std::mem::replace(&mut has_failed, item.is_err()))
 }
 
+/// Reads the JSON object of a line. Errors say the column only, because the caller knows the line.
+pub(crate) fn object<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, String> {
+    let text = text.trim_start_matches('\u{feff}').trim();
+    // Otherwise, an array of the fields' values would be read too.
+    if !text.starts_with('{') {
+        return Err("expected a JSON object".to_owned());
+    }
+    serde_json::from_str(text).map_err(|error| {
+        let message = error.to_string();
+        let message = message.rsplit_once(" at line ").map_or(message.as_str(), |(message, _)| message);
+        format!("{message} (column {})", error.column())
+    })
+}
+
 fn parse(text: &str) -> Result<TraceRequest, String> {
-    let line: Line = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    let line: Line = object(text)?;
     let forms = [
         line.prompt.is_some(),
         line.token_ids.is_some(),
@@ -397,7 +411,8 @@ mod tests {
             ),
             ("{\"at_ms\":5,\"hash_ids\":[1],\"output_tokens\":1}", "line 2: `hash_ids` needs `block_tokens`"),
             ("{\"at_ms\":5,\"promt\":\"x\",\"output_tokens\":1}", "line 2: unknown field `promt`"),
-            ("[", "line 2: EOF while parsing"),
+            ("{", "line 2: EOF while parsing an object (column 1)"),
+            ("[5,null,null,1,null,null,null,1,\"\",null,0,null]", "line 2: expected a JSON object"),
         ] {
             let error = all(&format!("{good}{line}\n{good}")).unwrap_err();
             assert!(error.starts_with(expected), "{error}");

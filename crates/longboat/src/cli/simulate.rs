@@ -110,7 +110,7 @@ pub(crate) struct SimulateArgs {
     #[arg(long, value_name = "DURATION|never", default_value = "never", value_parser = sharing)]
     pub(crate) picker_sharing: Sharing,
     /// Accelerators of a replica, for GPU seconds
-    #[arg(long, value_name = "N", default_value_t = 1.0)]
+    #[arg(long, value_name = "N", default_value_t = 1.0, value_parser = accelerators)]
     pub(crate) accelerators: f64,
     /// Age of the picker's metrics: its interval between two scrapes
     #[arg(long, value_name = "DURATION", default_value = "50ms", value_parser = longboat_duration::parse)]
@@ -237,6 +237,11 @@ fn rate(text: &str) -> Result<f64, String> {
     rate.ok_or_else(|| format!("`{text}`: expected a number above 0, at most 1000000"))
 }
 
+fn accelerators(text: &str) -> Result<f64, String> {
+    let number = text.parse::<f64>().ok().filter(|number| (0.0..=1e6).contains(number));
+    number.ok_or_else(|| format!("`{text}`: expected a number from 0 to 1000000"))
+}
+
 fn metric(text: &str) -> Result<(String, f64), String> {
     let wrong =
         || format!("`{text}`: expected a metric and a number above 0, such as vllm:num_requests_running=10");
@@ -292,6 +297,8 @@ mod tests {
                 "--html",
             ),
             (&["--generate", "poisson", "--autoscale", "x=0"], "above 0"),
+            (&["--generate", "poisson", "--accelerators", "nan"], "`nan`: expected a number"),
+            (&["--generate", "poisson", "--accelerators=-1"], "`-1`: expected a number"),
             (&["--generate", "poisson", "--min-replicas", "2"], "--autoscale"),
             (&["--generate", "poisson", "--workload", "w"], "--workload"),
         ] {

@@ -6,6 +6,7 @@ mod service;
 use std::{
     fs::{self, File, OpenOptions},
     io::{BufReader, BufWriter, Write as _},
+    path::{Path, PathBuf},
 };
 
 use anyhow::{Context as _, anyhow, bail};
@@ -43,7 +44,7 @@ pub(crate) fn run(args: &SimulateArgs) -> anyhow::Result<()> {
     }
     let mut model = service::model(args)?;
     if !args.configs.is_empty() {
-        model.policies = args.configs.iter().map(|file| policy(file)).collect::<Result<_, _>>()?;
+        model.policies = policies(&args.configs)?;
     }
     if let Some(file) = &args.html {
         // A page that cannot be written is better known before the runs than after them. What is in the file stays until then.
@@ -157,10 +158,10 @@ fn requests(args: &SimulateArgs) -> anyhow::Result<Requests<'static>> {
     Ok(longboat_simulate::import::TraceFormat::from(args.format).read(BufReader::new(opened)))
 }
 
-fn write_trace(args: &SimulateArgs, file: &std::path::Path) -> anyhow::Result<()> {
+fn write_trace(args: &SimulateArgs, file: &Path) -> anyhow::Result<()> {
     let context = || format!("cannot write `{}`", file.display());
     let requests = requests(args)?;
-    let same = |trace: &std::path::PathBuf| {
+    let same = |trace: &PathBuf| {
         trace.canonicalize().ok().is_some_and(|trace| file.canonicalize().is_ok_and(|file| file == trace))
     };
     if args.trace.as_ref().is_some_and(same) {
@@ -181,10 +182,20 @@ fn write_trace(args: &SimulateArgs, file: &std::path::Path) -> anyhow::Result<()
     Ok(())
 }
 
-fn policy(file: &std::path::Path) -> anyhow::Result<Policy> {
-    let config = fs::read_to_string(file).with_context(|| format!("cannot read `{}`", file.display()))?;
-    let name = file.file_stem().unwrap_or(file.as_os_str()).to_string_lossy().into_owned();
-    Ok(Policy { name, config, gates: Vec::new(), allow_experimental: true })
+/// Reads the configurations. Each has the name of its file, or its path, if another file has the same name.
+fn policies(files: &[PathBuf]) -> anyhow::Result<Vec<Policy>> {
+    let short = |file: &Path| file.file_stem().unwrap_or(file.as_os_str()).to_string_lossy().into_owned();
+    let mut policies: Vec<Policy> = Vec::new();
+    for file in files {
+        let config = fs::read_to_string(file).with_context(|| format!("cannot read `{}`", file.display()))?;
+        let is_alone = files.iter().filter(|other| short(other) == short(file)).count() == 1;
+        let name = if is_alone { short(file) } else { file.display().to_string() };
+        if policies.iter().any(|policy| policy.name == name) {
+            bail!("--config `{name}` is given twice: give each configuration once");
+        }
+        policies.push(Policy { name, config, gates: Vec::new(), allow_experimental: true });
+    }
+    Ok(policies)
 }
 
 fn sweeps(
@@ -266,4 +277,29 @@ fn table(reports: &[Report]) -> String {
         format!("{name:first$}   {}\n", cells.join("   "))
     };
     lines.iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::policies;
+
+    #[test]
+    fn configurations_of_one_name_are_told_apart_by_their_folders() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |folder_name: &str, name: &str| {
+            let folder = folder.path().join(folder_name);
+            std::fs::create_dir_all(&folder).unwrap();
+            std::fs::write(folder.join(name), "x").unwrap();
+            folder.join(name)
+        };
+        let (one, same, other) = (file("a", "x.yaml"), file("b", "x.yaml"), file("a", "y.yaml"));
+        let names: Vec<String> = policies(&[one.clone(), same.clone(), other.clone()])
+            .unwrap()
+            .into_iter()
+            .map(|policy| policy.name)
+            .collect();
+        assert_eq!(names, [one.display().to_string(), same.display().to_string(), "y".to_owned()]);
+        let error = policies(&[one.clone(), one]).unwrap_err().to_string();
+        assert!(error.contains("is given twice"), "{error}");
+    }
 }
