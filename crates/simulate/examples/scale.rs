@@ -14,8 +14,6 @@ use longboat_simulate::{
 mod pool;
 
 const ENDPOINTS: usize = 16;
-const RATE: f64 = 40.0;
-const REQUESTS: u64 = 4000;
 const PICKERS: [usize; 3] = [2, 4, 8];
 const PREFIX: &str = "{apiVersion: inference.networking.x-k8s.io/v1alpha1, kind: EndpointPickerConfig, \
     plugins: [{type: prefix-cache-scorer}, {type: queue-scorer}, {type: kv-cache-utilization-scorer}, {type: max-score-picker}], \
@@ -44,7 +42,23 @@ Gateways spread requests over the pickers of a service without looking at them. 
 what engines tell all pickers: metrics, and KV cache events if the configuration uses them. The rest depends on whether pickers
 share their state.
 ";
-const REST: &str = "\
+const SESSIONS: &str = "\
+The numbers are those of 4000 requests in conversations (`--generate sessions`), 40 a second, over 16 endpoints with
+the times of `longboat up --engine sim`, in virtual time: they depend neither on the machine nor on the build.
+";
+const AGENTS: &str = "\
+## Several pickers, with agents
+
+The same pools with 1000 requests of agents (`--generate agents`), 8 a second: long prompts of tools, and many short turns.
+";
+const AGENTS_RESULTS: &str = "\
+* Here, caches are large enough for what one picker sends to an endpoint, so one state finds the most prefixes, and lateness up to 100 ms
+  changes nothing.
+* Pickers that share nothing lose more with each picker: each must learn of a prefix by itself, so it is computed on more endpoints.
+  In return, the load is more even.
+* With KV cache events, sharing changes nothing, as with conversations.
+";
+const SESSIONS_RESULTS: &str = "\
 Cells have the hit ratio or the TTFT, and the skew: the standard deviation of the endpoints' request counts, divided by their mean.
 \"One state\" is a state that all pickers see at once, as if there were one picker with more cores. \"Shared after\" is a state in which
 the decisions of others appear after that time. \"Not shared\" is what several pickers of a service do today. All pickers read metrics at
@@ -57,7 +71,8 @@ nothing weighs against a known prefix. A picker that knows everything sends ever
 * Knowing each other's decisions late spreads the load and finds more prefixes than knowing them at once.
 * With KV cache events, sharing changes nothing: events tell all pickers which endpoint has a prefix, within milliseconds.
 * Requests in flight need no sharing at this rate: differences of a few milliseconds are chance.
-
+";
+const REST: &str = "\
 Longboat's pickers do not tell each other their decisions (`dataLayer.crossReplica` is refused). The columns \"shared after\" say what that
 would be worth. With more than one replica and leader election, one picker decides and the others wait, which costs no hit ratio.
 
@@ -71,44 +86,74 @@ would be worth. With more than one replica and leader election, one picker decid
 | the controller at 10,000 services | `benches/scale` |
 ";
 
+/// The traffic of a part of the page, and which tables it has.
+struct Part {
+    traffic: Traffic,
+    introduction: &'static str,
+    tables: &'static [(&'static str, &'static str, &'static str)],
+    results: &'static str,
+}
+
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("{INTRODUCTION}");
-    println!(
-        "The numbers are those of {REQUESTS} requests in conversations (`--generate sessions`), {RATE} a second, over {ENDPOINTS} \
-         endpoints with\nthe times of `longboat up --engine sim`, in virtual time: they depend neither on the machine nor on the \
-         build.\n"
-    );
-    for (title, what, config) in [
-        ("Prefixes by the picker's own memory", "hit ratio", PREFIX),
-        ("Prefixes by KV cache events", "hit ratio", PRECISE),
-        ("Requests in flight (`active-request-scorer`)", "TTFT p99", ACTIVE),
-    ] {
-        let value = |number, sharing| -> Result<String, Box<dyn std::error::Error>> {
-            let traffic = Traffic {
-                kind: Kind::Sessions,
-                rate: RATE,
-                requests: REQUESTS,
-                prompt_tokens: None,
-                output_tokens: Some(64),
-                seed: 1,
-            };
-            let report = pool::simulate(config, ENDPOINTS, PickerSettings { number, sharing }, traffic)?;
-            Ok(match what {
-                "hit ratio" => format!("{:.1} %, {:.2}", report.hit_ratio * 100.0, report.skew),
-                _ => format!("{:.0} ms, {:.2}", report.ttft.p99, report.skew),
-            })
-        };
-        println!("### {title}\n\nOne picker: {what}, skew: {}.\n", value(1, Sharing::Nothing)?);
-        println!(
-            "| pickers | one state | shared after 10 ms | after 100 ms | after 1 s | not shared |\n|---|---|---|---|---|---|"
-        );
-        for number in PICKERS {
-            let delays = [0, 10, 100, 1000].map(|millis| Sharing::After(Duration::from_millis(millis)));
-            let cells = delays.into_iter().chain([Sharing::Nothing]).map(|sharing| value(number, sharing));
-            println!("| {number} | {} |", cells.collect::<Result<Vec<_>, _>>()?.join(" | "));
+    let traffic = |kind, rate, requests| Traffic {
+        kind,
+        rate,
+        requests,
+        prompt_tokens: None,
+        output_tokens: Some(64),
+        seed: 1,
+    };
+    let parts = [
+        Part {
+            traffic: traffic(Kind::Sessions, 40.0, 4000),
+            introduction: SESSIONS,
+            tables: &[
+                ("Prefixes by the picker's own memory", "hit ratio", PREFIX),
+                ("Prefixes by KV cache events", "hit ratio", PRECISE),
+                ("Requests in flight (`active-request-scorer`)", "TTFT p99", ACTIVE),
+            ],
+            results: SESSIONS_RESULTS,
+        },
+        Part {
+            traffic: traffic(Kind::Agents, 8.0, 1000),
+            introduction: AGENTS,
+            tables: &[
+                ("Agents, prefixes by the picker's own memory", "hit ratio", PREFIX),
+                ("Agents, prefixes by KV cache events", "hit ratio", PRECISE),
+            ],
+            results: AGENTS_RESULTS,
+        },
+    ];
+    for part in parts {
+        println!("{}", part.introduction);
+        for (title, what, config) in part.tables {
+            table(part.traffic, title, what, config)?;
         }
-        println!();
+        println!("{}", part.results);
     }
     print!("{REST}");
+    Ok(())
+}
+
+/// Prints what a number of pickers does to a number of the report, by how they share their state.
+fn table(traffic: Traffic, title: &str, what: &str, config: &str) -> Result<(), Box<dyn std::error::Error>> {
+    let value = |number, sharing| -> Result<String, Box<dyn std::error::Error>> {
+        let report = pool::simulate(config, ENDPOINTS, PickerSettings { number, sharing }, traffic)?;
+        Ok(match what {
+            "hit ratio" => format!("{:.1} %, {:.2}", report.hit_ratio * 100.0, report.skew),
+            _ => format!("{:.0} ms, {:.2}", report.ttft.p99, report.skew),
+        })
+    };
+    println!("### {title}\n\nOne picker: {what}, skew: {}.\n", value(1, Sharing::Nothing)?);
+    println!(
+        "| pickers | one state | shared after 10 ms | after 100 ms | after 1 s | not shared |\n|---|---|---|---|---|---|"
+    );
+    for number in PICKERS {
+        let delays = [0, 10, 100, 1000].map(|millis| Sharing::After(Duration::from_millis(millis)));
+        let cells = delays.into_iter().chain([Sharing::Nothing]).map(|sharing| value(number, sharing));
+        println!("| {number} | {} |", cells.collect::<Result<Vec<_>, _>>()?.join(" | "));
+    }
+    println!();
     Ok(())
 }

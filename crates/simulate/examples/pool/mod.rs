@@ -10,7 +10,7 @@ use longboat_simulate::{
 };
 
 /// Simulates the traffic on a pool of so many endpoints.
-pub fn simulate(
+pub(crate) fn simulate(
     config: &str,
     endpoints: usize,
     pickers: PickerSettings,
