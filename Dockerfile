@@ -13,8 +13,8 @@ WORKDIR /src
 COPY . .
 # The crates of the registry and the build's own output are kept between builds.
 RUN --mount=type=cache,target=/usr/local/cargo/registry --mount=type=cache,target=/src/target \
-    cargo build --release --locked --package longboat --package longboat-engine && \
-    scripts/image-root.sh /image target/release/longboat target/release/longboat-engine /etc/ssl/certs/ca-certificates.crt
+    cargo build --profile dist --locked --package longboat --package longboat-engine && \
+    scripts/image-root.sh /image target/dist/longboat target/dist/longboat-engine /etc/ssl/certs/ca-certificates.crt
 
 FROM scratch AS base
 COPY --from=build /image /
