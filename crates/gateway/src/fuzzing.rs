@@ -24,6 +24,7 @@ use crate::{
     proxy::{ProxyBody, end_with_error_event},
     resolved::Resolved,
     route::{RouteParser, Tables},
+    secret_namespaces::SecretNamespaces,
     status,
 };
 
@@ -118,7 +119,7 @@ pub fn objects(bytes: &[u8]) {
     let ports = places(&observed, &observed.deployments, &BTreeMap::new());
     let resolved = Resolved::new(&observed, &ports, &mut RouteParser::default());
     status::updates(&observed, &resolved, &now);
-    Children::new(&observed, &resolved, &PodTemplate { image: "image".into() })
+    Children::new(&observed, &resolved, &PodTemplate { image: "image".into() }, &SecretNamespaces::default())
         .expect("the objects can be built");
 }
 

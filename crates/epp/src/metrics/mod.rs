@@ -39,7 +39,7 @@ use prometheus_client::{
 use self::{
     buckets::{
         Buckets, Histograms, INPUT_TOKENS, LATENCY, OUTPUT_TOKENS, PER_TOKEN, PROCESSING, REQUEST_BYTES,
-        RESPONSE_BYTES, SCHEDULING, STREAMED_TOKEN, length,
+        RESPONSE_BYTES, SCHEDULING, STREAMED_TOKEN,
     },
     labels::{
         AttemptLabels, EndpointLabels, ErrorLabels, ExtractorLabels, InfoLabels, LegacyErrorLabels,
