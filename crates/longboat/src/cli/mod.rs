@@ -19,7 +19,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum, ValueHint};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
 
 pub(crate) use self::{
