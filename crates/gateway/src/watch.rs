@@ -366,7 +366,7 @@ impl Stores {
 
     fn observed(&self) -> RoutingInputs {
         let copies = self.key_copies.iter().flat_map(ByName::state);
-        let copied = copies.flat_map(|copy| keys::copied_secrets(&copy));
+        let from_copies = copies.flat_map(|copy| keys::copied_secrets(&copy));
         RoutingInputs {
             classes: self.classes.state(),
             gateways: self.gateways.state(),
@@ -380,7 +380,7 @@ impl Stores {
             listener_sets: self.listener_sets.state(),
             grants: self.grants.state(),
             secrets: self.secrets.state(),
-            api_keys: self.api_keys.iter().flat_map(Store::state).chain(copied).collect(),
+            api_keys: self.api_keys.iter().flat_map(Store::state).chain(from_copies).collect(),
             tls_policies: self.tls_policies.state(),
             config_maps: self.config_maps.state(),
             deployments: self.deployments.state(),

@@ -132,7 +132,7 @@ impl Candidate {
                     Some(Ok(Event::Delete(_))) => break,
                     Some(Ok(Event::Init | Event::InitDone)) => {}
                     Some(Err(error)) => {
-                        tracing::debug!(error = %text_of_watch(&error), "The watch of the lease is interrupted.")
+                        tracing::debug!(error = %text_of_watch(&error), "The watch of the lease is interrupted.");
                     }
                     None => {
                         sleep_until(again).await;

@@ -174,7 +174,7 @@ impl Follower {
             }
             Ok(Event::Delete(_)) => self.select(None),
             Err(error) => {
-                tracing::warn!(error = %text_of_watch(&error), pool = self.pool.name, "Cannot watch the pool.")
+                tracing::warn!(error = %text_of_watch(&error), pool = self.pool.name, "Cannot watch the pool.");
             }
         }
     }

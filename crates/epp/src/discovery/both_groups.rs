@@ -98,7 +98,7 @@ impl<T> GroupObjects<T> {
             Ok(Event::Delete(object)) => return self.known.remove(&object.name_any()).is_some(),
             // Most clusters have only one of the groups, and give the picker no rights for the other one.
             Err(error) => {
-                tracing::debug!(error = %text_of_watch(&error), "Cannot watch the objects of the pool.")
+                tracing::debug!(error = %text_of_watch(&error), "Cannot watch the objects of the pool.");
             }
         }
         false

@@ -98,7 +98,7 @@ pub fn write_flags(version: &str, flags: &BTreeMap<String, Flag>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
+    use std::{collections::BTreeSet, path::Path};
 
     use super::*;
     use crate::vllm::texts::texts;
@@ -161,7 +161,10 @@ Frontend:
         // The presets, and what planning makes of them: adapters, traces, transfer and offloading of KV caches.
         for folder in ["presets", "tests/cases/compose"] {
             let before = found.len();
-            for (_, text) in texts(&[folder]).iter().filter(|(path, _)| path.ends_with(".yaml")) {
+            for (_, text) in texts(&[folder])
+                .iter()
+                .filter(|(path, _)| Path::new(path).extension().is_some_and(|extension| extension == "yaml"))
+            {
                 for document in text.split("\n---\n").filter(|text| !text.trim().is_empty()) {
                     servers(&serde_saphyr::from_str(document).unwrap(), &mut found);
                 }

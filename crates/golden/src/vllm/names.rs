@@ -59,12 +59,12 @@ mod tests {
     }
 
     fn assert_known(kind: &str, mut named: BTreeMap<String, String>, besides: &[&str], least: usize) {
-        let names = Names::committed();
-        let known = &names.kinds[kind];
+        let committed = Names::committed();
+        let known = &committed.kinds[kind];
         named.retain(|name, _| !besides.contains(&name.as_str()));
         assert!(named.len() >= least, "found only {named:?}");
         named.retain(|name, _| !known.contains(name));
-        assert_eq!(named, BTreeMap::new(), "vLLM {} has no such {kind}", names.version);
+        assert_eq!(named, BTreeMap::new(), "vLLM {} has no such {kind}", committed.version);
     }
 
     #[test]

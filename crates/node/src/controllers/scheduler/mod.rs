@@ -207,7 +207,7 @@ impl Scheduler {
                 Ok(_) => {}
                 // The labels only show what happens, so a refused one keeps no pod from running.
                 Err(kube::Error::Api(error)) => {
-                    tracing::warn!(error = error.message, "Cannot label the node.")
+                    tracing::warn!(error = error.message, "Cannot label the node.");
                 }
                 Err(error) => return Err(error),
             }
