@@ -36,6 +36,8 @@ pub(crate) fn that_go_away_free_their_place(world: &World, engines: &[&Engine]) 
     assert!(block(stream.chunk()).unwrap().is_some(), "the stream begins");
     until("the request runs", || (engine.metric("vllm:num_requests_running", "") > 0.0).then_some(()));
     drop(stream);
-    engines.iter().for_each(|engine| engine.rests());
+    for engine in engines {
+        engine.rests();
+    }
     assert!(computed() - before < 3000.0, "the engine has computed to the end");
 }

@@ -143,13 +143,13 @@ impl World {
 
 impl Engine {
     pub(crate) fn get(&self, path: &str) -> Answer {
-        self.send(&self.client.get(format!("{}{path}", self.url)))
+        Self::send(&self.client.get(format!("{}{path}", self.url)))
     }
 
     pub(crate) fn post(&self, path: &str, body: &Value) -> Answer {
         let request =
             self.client.post(format!("{}{path}", self.url)).header(CONTENT_TYPE, "application/json");
-        self.send(&request.body(body.to_string()))
+        Self::send(&request.body(body.to_string()))
     }
 
     /// The sum of the series of a metric whose labels contain this text.
@@ -170,7 +170,7 @@ impl Engine {
         });
     }
 
-    fn send(&self, request: &reqwest::RequestBuilder) -> Answer {
+    fn send(request: &reqwest::RequestBuilder) -> Answer {
         let request = request.try_clone().unwrap();
         http::block(async { http::read(request.send().await.unwrap()).await })
     }
