@@ -55,8 +55,6 @@ pub struct StructuralSchema {
 struct Inner {
     /// The schema as JSON text. A tree would take many times the memory, and most schemas are never read.
     text: Cow<'static, str>,
-    /// The schema as a tree, for OpenAPI documents and for field ownership.
-    source: OnceLock<Value>,
     /// `spec.preserveUnknownFields` of the definition.
     preserve: bool,
     node: OnceLock<Arc<Node>>,
@@ -107,7 +105,7 @@ impl StructuralSchema {
         {
             return Self { inner };
         }
-        let inner = Arc::new(Inner { text, source: OnceLock::new(), preserve, node: OnceLock::new() });
+        let inner = Arc::new(Inner { text, preserve, node: OnceLock::new() });
         known.retain(|_, inner| inner.strong_count() > 0);
         known.insert(key, Arc::downgrade(&inner));
         Self { inner }
@@ -123,9 +121,9 @@ impl StructuralSchema {
         })
     }
 
-    /// The `openAPIV3Schema` as a tree; null if there is none.
-    pub fn source(&self) -> &Value {
-        self.inner.source.get_or_init(|| self.inner.read())
+    /// The `openAPIV3Schema` as JSON text; `null` or empty if there is none.
+    pub fn source(&self) -> &str {
+        &self.inner.text
     }
 
     /// The paths of the fields that pruning drops (`spec.nope`, `spec.items[0].x`), in the reference's order: those in the
@@ -208,15 +206,6 @@ impl StructuralSchema {
         let of_schema = causes.len();
         causes.extend(judgement.causes);
         Verdict { causes, of_schema, warnings: judgement.warnings }
-    }
-}
-
-// === impl Inner ===
-
-impl Inner {
-    fn read(&self) -> Value {
-        // the text was written from a tree; the default schema has no text
-        serde_json::from_str(&self.text).unwrap_or_default()
     }
 }
 

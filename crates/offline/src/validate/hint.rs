@@ -247,14 +247,10 @@ fn key(path: &str) -> Option<&str> {
 /// Whether the object at a path has a field `name`.
 fn has_name(resource: &Resource, path: &str) -> bool {
     let Some(definition) = resource.custom() else { return false };
-    let mut schema = definition.schema.source();
-    for part in path.split('.') {
+    let at = path.split('.').try_fold(definition.fields(), |schema, part| {
         let (name, indexes) =
             part.split_once('[').map_or((part, 0), |(name, rest)| (name, 1 + rest.matches('[').count()));
-        schema = &schema["properties"][name];
-        for _ in 0..indexes {
-            schema = &schema["items"];
-        }
-    }
-    schema["properties"].get("name").is_some()
+        (0..indexes).try_fold(schema.property(name)?, |schema, _| schema.items())
+    });
+    at.is_some_and(|schema| schema.property("name").is_some())
 }

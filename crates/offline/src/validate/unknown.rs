@@ -1,23 +1,27 @@
 //! Suggestions for unknown fields.
 
 use longboat_manifest::{Document, nearest};
+use longboat_patch::schema::StructuralFields;
 use longboat_strategy::kinds::Resource;
 use serde_json::Value;
 
 /// Returns the known sibling that is most similar to the field at `path`.
 pub(super) fn meant(resource: &Resource, document: &Document, path: &str) -> Option<String> {
-    let schema = resource.custom()?.schema.source();
-    let (siblings, name) = siblings(schema, &document.object, path)?;
-    nearest(siblings.as_object()?.keys().map(String::as_str), name).map(ToOwned::to_owned)
+    let (parent, name) = parent(resource.custom()?.fields(), &document.object, path)?;
+    nearest(parent.property_names(), name).map(ToOwned::to_owned)
 }
 
-/// Returns the properties beside the field at `path`, and the field's name. Walks schema and object together, because keys of
+/// Returns the schema of the object that has the field at `path`, and the field's name. Walks schema and object together, because keys of
 /// maps may contain dots and only the object shows which keys exist.
-fn siblings<'s, 'p>(schema: &'s Value, object: &Value, path: &'p str) -> Option<(&'s Value, &'p str)> {
+fn parent<'s, 'p>(
+    schema: &'s StructuralFields,
+    object: &Value,
+    path: &'p str,
+) -> Option<(&'s StructuralFields, &'p str)> {
     let path = path.trim_start_matches('.');
     if let Some(rest) = path.strip_prefix('[') {
         let (index, rest) = rest.split_once(']')?;
-        return siblings(&schema["items"], object.get(index.parse::<usize>().ok()?)?, rest);
+        return parent(schema.items()?, object.get(index.parse::<usize>().ok()?)?, rest);
     }
     let fields = object.as_object()?;
     let fitting = fields.iter().filter_map(|(name, value)| {
@@ -27,8 +31,8 @@ fn siblings<'s, 'p>(schema: &'s Value, object: &Value, path: &'p str) -> Option<
     let (name, value, rest) = fitting.max_by_key(|(name, ..)| name.len())?;
     if rest.is_empty() {
         let at = path.len() - name.len();
-        return Some((schema.get("properties")?, &path[at..]));
+        return Some((schema, &path[at..]));
     }
-    let below = schema["properties"].get(name.as_str()).or_else(|| schema.get("additionalProperties"))?;
-    siblings(below, value, rest)
+    let below = schema.property(name).or_else(|| schema.additional())?;
+    parent(below, value, rest)
 }

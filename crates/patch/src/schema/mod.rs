@@ -6,6 +6,8 @@ mod structural;
 use longboat_types::{Shape, TypeDef};
 use serde_json::Value;
 
+pub use structural::StructuralFields;
+
 /// A place in a schema. Cheap to copy: it borrows the table or a CRD's schema.
 #[derive(Debug, Clone, Copy)]
 pub enum Node<'a> {
@@ -16,12 +18,12 @@ pub enum Node<'a> {
     /// The root of a CRD's `openAPIV3Schema`. Its metadata has the same schema as that of every object.
     CustomRoot {
         /// The schema.
-        schema: &'a Value,
+        schema: &'a StructuralFields,
     },
     /// A place in a CRD's `openAPIV3Schema`.
     Custom {
         /// The schema of this place.
-        schema: &'a Value,
+        schema: &'a StructuralFields,
         /// Whether an enclosing schema preserves unknown fields.
         keeps_unknown: bool,
     },
@@ -101,7 +103,7 @@ impl<'a> Node<'a> {
             Self::CustomRoot { .. } => {
                 Atom { scalar: None, list: None, map: Some(Map { atomic: false, place: self }) }
             }
-            Self::Custom { schema, keeps_unknown } => structural::atom(schema, keeps_unknown),
+            Self::Custom { schema, keeps_unknown } => schema.atom(keeps_unknown),
             Self::Deduced => any(self, false),
             Self::Untyped => any(self, true),
         }
@@ -121,8 +123,8 @@ impl<'a> Map<'a> {
     pub fn field(&self, name: &str) -> Option<FieldDeclaration<'a>> {
         match self.place {
             Node::Type(def) => builtin::field(def, name),
-            Node::CustomRoot { schema } => structural::root_field(schema, name),
-            Node::Custom { schema, keeps_unknown } => structural::field(schema, keeps_unknown, name),
+            Node::CustomRoot { schema } => schema.root_field(name),
+            Node::Custom { schema, keeps_unknown } => schema.field(keeps_unknown, name),
             Node::Shape(_) | Node::Deduced | Node::Untyped => None,
         }
     }
@@ -133,9 +135,9 @@ impl<'a> Map<'a> {
             Node::Type(_) => None,
             Node::Shape(shape) => builtin::entries(shape),
             Node::CustomRoot { schema } | Node::Custom { schema, keeps_unknown: false } => {
-                structural::entries(schema, false)
+                schema.entries(false)
             }
-            Node::Custom { schema, keeps_unknown: true } => structural::entries(schema, true),
+            Node::Custom { schema, keeps_unknown: true } => schema.entries(true),
             Node::Deduced => Some(Node::Deduced),
             Node::Untyped => Some(Node::Untyped),
         }
@@ -151,7 +153,7 @@ impl<'a> Map<'a> {
         match self.place {
             Node::Deduced => true,
             Node::Custom { schema, .. } => {
-                !structural::has_properties(schema) && matches!(self.other(), Some(Node::Deduced))
+                !schema.has_properties() && matches!(self.other(), Some(Node::Deduced))
             }
             _ => false,
         }

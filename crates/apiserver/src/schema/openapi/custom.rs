@@ -9,7 +9,8 @@ use crate::kinds::{Custom, Resource};
 pub(super) fn add(resource: &Resource, custom: &Custom, schemas: &mut Map<String, Value>) -> String {
     let group: Vec<&str> = resource.group.rsplit('.').collect();
     let name = format!("{}.{}.{}", group.join("."), resource.version, resource.kind);
-    let mut schema = custom.schema.source().clone();
+    // The default schema has no text.
+    let mut schema: Value = serde_json::from_str(custom.schema.source()).unwrap_or_default();
     if !schema.is_object() {
         schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
     }
