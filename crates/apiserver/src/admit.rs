@@ -65,25 +65,26 @@ impl Review<'_> {
 pub(crate) async fn mutate(
     state: &State,
     review: &Review<'_>,
-    value: Value,
+    mut value: Value,
     warnings: &mut Vec<String>,
 ) -> Result<Value, ApiError> {
-    let mut current = value.clone();
-    pod_account::admit(state, review, &mut current).await?;
-    if let Some(changed) = webhook::mutate(state, &review.webhook(Some(&current)), warnings).await? {
-        current = changed;
+    let mut differs = pod_account::admit(state, review, &mut value).await?;
+    if let Some(changed) = webhook::mutate(state, &review.webhook(Some(&value)), warnings).await? {
+        differs |= changed != value;
+        value = changed;
     }
     for hook in hooks(state, review.resource) {
-        let answer = hook.mutate(review.request(Some(&current))).await;
+        let answer = hook.mutate(review.request(Some(&value))).await;
         if let Some(changed) = take(answer, warnings)? {
-            current = changed;
+            differs |= changed != value;
+            value = changed;
         }
     }
-    if current != value {
-        strategy::prune(review.resource, &mut current);
-        strategy::default(review.resource, &mut current);
+    if differs {
+        strategy::prune(review.resource, &mut value);
+        strategy::default(review.resource, &mut value);
     }
-    Ok(current)
+    Ok(value)
 }
 
 /// Runs mutating admission for a deletion, which a hook may refuse.

@@ -20,15 +20,15 @@ const MAX_ATTEMPTS: u32 = 10;
 /// The time between two attempts.
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Sets the account of a new pod, and refuses a pod whose account does not exist.
-pub(crate) async fn admit(state: &State, review: &Review<'_>, pod: &mut Value) -> Result<(), ApiError> {
+/// Sets the account of a new pod, and refuses a pod whose account does not exist. Returns whether it may have changed the pod.
+pub(crate) async fn admit(state: &State, review: &Review<'_>, pod: &mut Value) -> Result<bool, ApiError> {
     let is_pod = review.resource.group.is_empty() && review.resource.plural == "pods";
     if !state.options.pods_need_accounts
         || !is_pod
         || review.operation != "CREATE"
         || review.subresource.is_some()
     {
-        return Ok(());
+        return Ok(false);
     }
     // A pod that gets a generated name has none yet.
     let prefix = pod["metadata"]["generateName"].as_str().unwrap_or_default();
@@ -48,7 +48,7 @@ pub(crate) async fn admit(state: &State, review: &Review<'_>, pod: &mut Value) -
     if spec["imagePullSecrets"].as_array().is_none_or(Vec::is_empty) && secrets.is_array() {
         spec["imagePullSecrets"] = secrets.clone();
     }
-    Ok(())
+    Ok(true)
 }
 
 async fn find(state: &State, namespace: &str, name: &str) -> Result<Arc<StoredObject>, String> {

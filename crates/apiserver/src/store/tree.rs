@@ -1,7 +1,8 @@
-//! The JSON of a stored object. A large object that was replaced is kept as text, which is parsed again on demand.
+//! The JSON of a stored object. A large object that is rarely read is kept as text, which is parsed again on demand.
 
 use std::{ops::Deref, sync::OnceLock};
 
+use bytes::Bytes;
 use serde_json::Value;
 
 /// The number of nodes from which an object counts as large: as a tree, such an object takes a megabyte or more.
@@ -11,25 +12,49 @@ const LARGE_OBJECT_NODES: usize = 5_000;
 #[derive(Debug)]
 pub struct Tree {
     tree: OnceLock<Value>,
-    text: Vec<u8>,
+    /// Empty, if the object was never text.
+    text: Bytes,
 }
 
 // === impl Tree ===
 
 impl Tree {
-    /// Returns the same object as text, if it is large: replaced objects are rarely read.
+    /// Whether the object is large.
+    pub(super) fn is_large(&self) -> bool {
+        !self.text.is_empty() || !count(self, &mut LARGE_OBJECT_NODES.clone())
+    }
+
+    /// Returns the same object as text. Returns `None` if it is not large, or if it is nothing but text already.
     pub(super) fn packed(&self) -> Option<Self> {
-        let mut left = LARGE_OBJECT_NODES;
-        if !self.text.is_empty() || count(self, &mut left) {
-            return None;
+        let tree = self.tree.get().filter(|_| self.is_large())?;
+        let text =
+            if self.text.is_empty() { serde_json::to_vec(tree).ok()?.into() } else { self.text.clone() };
+        Some(Self { tree: OnceLock::new(), text })
+    }
+
+    /// Returns another copy of an object that is nothing but text.
+    pub(super) fn text_copy(&self) -> Option<Self> {
+        let is_text = self.tree.get().is_none();
+        is_text.then(|| Self { tree: OnceLock::new(), text: self.text.clone() })
+    }
+
+    /// Reads the object without keeping a tree that was not there before.
+    pub(super) fn read<T>(&self, read: impl FnOnce(&Value) -> T) -> T {
+        match self.tree.get() {
+            Some(tree) => read(tree),
+            None => read(&self.parse()),
         }
-        Some(Self { tree: OnceLock::new(), text: serde_json::to_vec(&**self).ok()? })
+    }
+
+    fn parse(&self) -> Value {
+        // the text was written from a tree, so it parses
+        serde_json::from_slice(&self.text).unwrap_or_default()
     }
 }
 
 impl From<Value> for Tree {
     fn from(value: Value) -> Self {
-        Self { tree: OnceLock::from(value), text: Vec::new() }
+        Self { tree: OnceLock::from(value), text: Bytes::new() }
     }
 }
 
@@ -37,8 +62,7 @@ impl Deref for Tree {
     type Target = Value;
 
     fn deref(&self) -> &Value {
-        // the text was written from a tree, so it parses
-        self.tree.get_or_init(|| serde_json::from_slice(&self.text).unwrap_or_default())
+        self.tree.get_or_init(|| self.parse())
     }
 }
 
@@ -67,7 +91,10 @@ mod tests {
         assert!(Tree::from(small).packed().is_none());
         let large = json!({"a": (0..LARGE_OBJECT_NODES).collect::<Vec<_>>()});
         let packed = Tree::from(large.clone()).packed().unwrap();
-        assert_eq!(*packed, large);
+        assert!(packed.read(|value| *value == large));
         assert!(packed.packed().is_none());
+        assert_eq!(*packed, large);
+        // Now it has a tree, of which it can be rid again.
+        assert!(packed.packed().unwrap().packed().is_none());
     }
 }

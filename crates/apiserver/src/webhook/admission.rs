@@ -39,21 +39,21 @@ const REASONS: [&str; 16] = [
     "Unauthorized",
 ];
 
-/// Calls the mutating webhooks one after the other. Returns the changed object, which the caller must default again. Appends
+/// Calls the mutating webhooks one after the other. If there are any, returns the object, which the caller must default again. Appends
 /// warnings.
 pub(crate) async fn mutate(
     state: &State,
     review: &Review<'_>,
     warnings: &mut Vec<String>,
 ) -> Result<Option<Value>, ApiError> {
-    let mut object = review.object.cloned();
     if exempt(review.resource) {
-        return Ok(object);
+        return Ok(None);
     }
     let hooks = current(state, Kind::Mutating);
     if hooks.is_empty() {
-        return Ok(object);
+        return Ok(None);
     }
+    let mut object = review.object.cloned();
     // Webhooks with a reinvocation policy, each with the object after its call. They are called again if later webhooks
     // changed the object.
     let mut again: Vec<(&Hook, Option<Value>)> = Vec::new();
