@@ -10,7 +10,6 @@ pub mod conditions;
 pub mod conversion;
 pub mod crd;
 pub mod decisions;
-pub mod decode;
 pub mod defaulting;
 pub mod engine;
 pub mod fields;

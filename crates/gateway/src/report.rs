@@ -1,21 +1,20 @@
 //! Writes statuses.
 
-use std::fmt::Debug;
-
 use k8s_openapi::{
-    Metadata, NamespaceResourceScope,
     apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time},
     jiff::Timestamp,
 };
 use kube::{
-    Api, Client, Resource,
+    Client, Resource,
     api::{Patch, PatchParams},
 };
 use longboat_api::foreign::{
     backendtlspolicy::BackendTLSPolicy, gateway::Gateway, gatewayclass::GatewayClass, httproute::HTTPRoute,
     inferencepool::InferencePool, listenerset::ListenerSet,
 };
-use serde::{Serialize, de::DeserializeOwned};
+use longboat_key::Namespace;
+use longboat_watch::Selection;
+use serde::Serialize;
 use serde_json::json;
 
 use crate::{
@@ -36,23 +35,22 @@ pub(crate) async fn report(
     let Updates { classes, gateways, listener_sets, routes, pools, policies } =
         status::updates(observed, resolved, &Time(now()));
     for class in classes {
-        write(&Api::<GatewayClass>::all(client.clone()), &class.metadata, &class.status).await?;
+        write::<GatewayClass>(client, &class.metadata, &class.status).await?;
     }
     for gateway in gateways {
-        write(&namespaced::<Gateway>(client, &gateway.metadata), &gateway.metadata, &gateway.status).await?;
+        write::<Gateway>(client, &gateway.metadata, &gateway.status).await?;
     }
     for set in listener_sets {
-        write(&namespaced::<ListenerSet>(client, &set.metadata), &set.metadata, &set.status).await?;
+        write::<ListenerSet>(client, &set.metadata, &set.status).await?;
     }
     for policy in policies {
-        let api = namespaced::<BackendTLSPolicy>(client, &policy.metadata);
-        write(&api, &policy.metadata, &policy.status).await?;
+        write::<BackendTLSPolicy>(client, &policy.metadata, &policy.status).await?;
     }
     for route in routes {
-        write(&namespaced::<HTTPRoute>(client, &route.metadata), &route.metadata, &route.status).await?;
+        write::<HTTPRoute>(client, &route.metadata, &route.status).await?;
     }
     for pool in pools {
-        write(&namespaced::<InferencePool>(client, &pool.metadata), &pool.metadata, &pool.status).await?;
+        write::<InferencePool>(client, &pool.metadata, &pool.status).await?;
     }
     Ok(())
 }
@@ -63,19 +61,13 @@ fn now() -> Timestamp {
     Timestamp::from_second(now.as_second()).unwrap_or(now)
 }
 
-fn namespaced<K>(client: &Client, metadata: &ObjectMeta) -> Api<K>
-where
-    K: Resource<Scope = NamespaceResourceScope, DynamicType: Default>,
-{
-    Api::namespaced(client.clone(), metadata.namespace.as_deref().unwrap_or_default())
-}
-
 /// Writes a status that was computed from this version of the object. If the object has changed or is gone, its own watch
 /// event triggers the next computation.
-async fn write<K>(api: &Api<K>, metadata: &ObjectMeta, status: &impl Serialize) -> Result<(), kube::Error>
-where
-    K: Metadata<Ty = ObjectMeta> + Clone + Debug + DeserializeOwned,
-{
+async fn write<K: Resource<DynamicType = ()>>(
+    client: &Client,
+    metadata: &ObjectMeta,
+    status: &impl Serialize,
+) -> Result<(), kube::Error> {
     let mut body = json!({"metadata": {"resourceVersion": metadata.resource_version}, "status": status});
     for field in OPTIONAL_FIELDS {
         if body["status"][field].is_null() {
@@ -83,7 +75,8 @@ where
         }
     }
     let name = metadata.name.as_deref().unwrap_or_default();
-    match api.patch_status(name, &PatchParams::default(), &Patch::Merge(body)).await {
+    let objects = Selection::of::<K>().within(metadata.namespace.as_deref().map(Namespace)).objects(client);
+    match objects.patch_status(name, &PatchParams::default(), &Patch::Merge(body)).await {
         Ok(_) => Ok(()),
         Err(kube::Error::Api(error)) if matches!(error.code, 404 | 409) => Ok(()),
         Err(error) => Err(error),

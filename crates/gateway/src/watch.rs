@@ -31,8 +31,7 @@ use longboat_api::{
     v1alpha2::LLMInferenceService,
 };
 use longboat_key::Key;
-use longboat_watch::{Events, Selection, has_code, text_of_watch};
-use serde::de::DeserializeOwned;
+use longboat_watch::{Decode, Events, Selection, has_code, text_of_watch};
 use tokio::{sync::mpsc, task::JoinSet};
 
 use crate::{RoutingInputs, keys, references::References, secret_namespaces::SecretNamespaces};
@@ -189,7 +188,7 @@ impl Source {
         trim: fn(&mut K),
     ) -> Store<K>
     where
-        K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
+        K: Resource<DynamicType = ()> + Clone + Debug + Decode + Send + Sync + 'static,
     {
         self.reflect(longboat_watch::decoded(&self.client, selection), tasks, trim)
     }
@@ -395,7 +394,7 @@ impl Stores {
 
 impl<K> ByName<K>
 where
-    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
+    K: Resource<DynamicType = ()> + Clone + Debug + Decode + Send + Sync + 'static,
 {
     fn new(selector: &'static str, trim: fn(&mut K)) -> Self {
         Self { selector, trim, open: BTreeMap::new() }

@@ -7,8 +7,7 @@ use futures::{Stream, StreamExt, stream};
 use kube::runtime::reflector::{self, ObjectRef, Store};
 use kube::runtime::watcher;
 use kube::{Client, Resource};
-use longboat_watch::{Selection, text_of_watch};
-use serde::de::DeserializeOwned;
+use longboat_watch::{Decode, Selection, text_of_watch};
 use tokio::sync::{broadcast, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -37,7 +36,7 @@ pub(crate) struct Cache<K: Resource<DynamicType = ()> + 'static> {
 
 impl<K> Cache<K>
 where
-    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
+    K: Resource<DynamicType = ()> + Clone + Debug + Decode + Send + Sync + 'static,
 {
     /// Creates a cache, and the watch that fills it until `cancel`. The caller runs the watch.
     pub(crate) fn new(

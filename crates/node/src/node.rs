@@ -242,7 +242,7 @@ impl WatchSpawner<'_> {
         K: kube::Resource<DynamicType = ()>
             + Clone
             + std::fmt::Debug
-            + serde::de::DeserializeOwned
+            + longboat_watch::Decode
             + Send
             + Sync
             + 'static,

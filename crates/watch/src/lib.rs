@@ -1,13 +1,15 @@
-//! Watches and lists of objects of any kind.
+//! Watches, lists and writes of objects of any kind.
 //!
 //! kube's watcher and client are generic over the kind, so a program that watches twenty kinds contains twenty copies of
 //! them. Decoding an event in them also needs a second decoder for every type, because the type of an event precedes its
 //! object only by convention. So this crate delivers objects of every kind as text, and the caller decodes those that it
-//! needs: [`ReceivedObject`].
+//! needs: [`ReceivedObject`], [`Decode`].
 
+mod decode;
 mod error;
 mod received;
 mod selection;
+mod write;
 
 use futures::{StreamExt, future, stream::BoxStream};
 use k8s_openapi::{Metadata, apimachinery::pkg::apis::meta::v1::ObjectMeta};
@@ -19,11 +21,12 @@ use kube::{
         watcher::{self, Event, watcher},
     },
 };
-use serde::de::DeserializeOwned;
 
+pub use decode::Decode;
 pub use error::{has_code, text_of, text_of_watch};
 pub use received::{ReceivedObject, without_managed_fields};
 pub use selection::Selection;
+pub use write::{create, replace};
 
 use received::MetadataOnly;
 
@@ -43,8 +46,8 @@ pub fn events(client: &Client, selection: &Selection) -> Events {
 }
 
 /// Watches objects and decodes each. An object that cannot be decoded is logged and skipped.
-pub fn decoded<K: DeserializeOwned + Send + 'static>(client: &Client, selection: &Selection) -> Events<K> {
-    read(client, selection, ReceivedObject::read)
+pub fn decoded<K: Decode + Send + 'static>(client: &Client, selection: &Selection) -> Events<K> {
+    read(client, selection, |object| K::decode(object.text()))
 }
 
 /// Watches objects of which only the metadata is requested. Their other fields have default values.

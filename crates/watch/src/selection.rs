@@ -9,6 +9,8 @@ use kube::{
 use longboat_key::Namespace;
 use serde::de::DeserializeOwned;
 
+use crate::ReceivedObject;
+
 /// The number of objects per page of a list. At startup, a program lists all its kinds at the same time, and their pages
 /// cause its peak memory usage.
 const PAGE: u32 = 100;
@@ -58,6 +60,11 @@ impl Selection {
     #[must_use]
     pub fn metadata_only(self) -> Self {
         Self { metadata_only: true, ..self }
+    }
+
+    /// Requests for these objects. Selectors do not apply to them.
+    pub fn objects(&self, client: &Client) -> Api<ReceivedObject> {
+        self.api(client)
     }
 
     /// The kind, as in manifests.

@@ -17,7 +17,7 @@ use k8s_openapi::{
 };
 use longboat_api::foreign::gateway::Gateway;
 use longboat_key::Key;
-use serde::de::DeserializeOwned;
+use longboat_watch::Decode;
 use serde_json::{Error, Value, json};
 
 use super::{PodTemplate, parameters::Parameters};
@@ -134,12 +134,8 @@ impl<'a> GatewayPlan<'a> {
 
     /// Adds the objects. `with_keys`: pods get the right to the Secret with API keys.
     fn add(&self, all: &mut Children, with_keys: bool) -> Result<(), Error> {
-        fn push<K: DeserializeOwned>(
-            list: &mut Vec<(Key, K)>,
-            key: &Key,
-            object: Value,
-        ) -> Result<(), Error> {
-            list.push((key.clone(), serde_json::from_value(object)?));
+        fn push<K: Decode>(list: &mut Vec<(Key, K)>, key: &Key, object: Value) -> Result<(), Error> {
+            list.push((key.clone(), K::decode(&object.to_string())?));
             Ok(())
         }
         push(&mut all.accounts, self.key, json!({"metadata": self.metadata()}))?;

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fmt::Debug, sync::Arc};
 
 use k8s_openapi::{
-    Metadata, NamespaceResourceScope,
+    Metadata,
     api::{
         apps::v1::Deployment,
         core::v1::{Secret, Service, ServiceAccount},
@@ -15,13 +15,13 @@ use k8s_openapi::{
 };
 use kube::{
     Api, Client, Resource,
-    api::{DeleteParams, PostParams, Preconditions},
+    api::{DeleteParams, Preconditions},
     runtime::reflector::Store,
 };
-use longboat_key::Key;
+use longboat_key::{Key, Namespace};
 use longboat_plan::Compare;
-use longboat_watch::{Selection, has_code, text_of};
-use serde::de::DeserializeOwned;
+use longboat_watch::{Decode, ReceivedObject, Selection, has_code, text_of};
+use serde::Serialize;
 use tokio::task::JoinSet;
 
 use super::children::{Children, LABEL};
@@ -49,7 +49,8 @@ trait GatewayChild:
     + Metadata<Ty = ObjectMeta>
     + Clone
     + Debug
-    + DeserializeOwned
+    + Decode
+    + Serialize
     + Send
     + Sync
     + 'static
@@ -108,45 +109,38 @@ impl Live {
     /// account has its rights.
     pub(super) async fn apply(&self, client: &Client, planned: Children) -> Failures {
         let mut failures = Failures::new();
-        namespaced(client, planned.accounts, self.accounts.state(), &mut failures).await;
+        write_all(client, planned.accounts, self.accounts.state(), &mut failures).await;
         let copies = self.api_keys.iter().flat_map(Store::state).collect();
-        namespaced(client, planned.api_keys, copies, &mut failures).await;
-        namespaced(client, planned.roles, self.roles.state(), &mut failures).await;
-        namespaced(client, planned.role_bindings, self.role_bindings.state(), &mut failures).await;
-        let wide = |_: &ObjectMeta| Api::<ClusterRoleBinding>::all(client.clone());
-        kind(planned.cluster_role_bindings, self.cluster_role_bindings.state(), wide, &mut failures).await;
-        namespaced(client, planned.policies, self.policies.state(), &mut failures).await;
-        namespaced(client, planned.budgets, self.budgets.state(), &mut failures).await;
-        namespaced(client, planned.deployments, self.deployments.state(), &mut failures).await;
-        namespaced(client, planned.services, self.services.state(), &mut failures).await;
+        write_all(client, planned.api_keys, copies, &mut failures).await;
+        write_all(client, planned.roles, self.roles.state(), &mut failures).await;
+        write_all(client, planned.role_bindings, self.role_bindings.state(), &mut failures).await;
+        write_all(client, planned.cluster_role_bindings, self.cluster_role_bindings.state(), &mut failures)
+            .await;
+        write_all(client, planned.policies, self.policies.state(), &mut failures).await;
+        write_all(client, planned.budgets, self.budgets.state(), &mut failures).await;
+        write_all(client, planned.deployments, self.deployments.state(), &mut failures).await;
+        write_all(client, planned.services, self.services.state(), &mut failures).await;
         failures
     }
 }
 
-async fn namespaced<K>(client: &Client, planned: Vec<(Key, K)>, live: Vec<Arc<K>>, failures: &mut Failures)
-where
-    K: GatewayChild + Resource<Scope = NamespaceResourceScope>,
-{
-    let api = |metadata: &ObjectMeta| {
-        Api::<K>::namespaced(client.clone(), metadata.namespace.as_deref().unwrap_or_default())
-    };
-    kind(planned, live, api, failures).await;
-}
-
 /// Makes the objects of one kind as planned.
-async fn kind<K: GatewayChild>(
+async fn write_all<K: GatewayChild>(
+    client: &Client,
     planned: Vec<(Key, K)>,
     live: Vec<Arc<K>>,
-    api: impl Fn(&ObjectMeta) -> Api<K>,
     failures: &mut Failures,
 ) {
+    let objects = |metadata: &ObjectMeta| {
+        Selection::of::<K>().within(metadata.namespace.as_deref().map(Namespace)).objects(client)
+    };
     let mut live: BTreeMap<Key, Arc<K>> =
         live.into_iter().map(|object| (Key::of(object.as_ref()), object)).collect();
     for (gateway, mut object) in planned {
         object.fill_in_defaults();
         let key = Key::of(&object);
-        let api = api(object.metadata());
-        if let Err(error) = write(&api, &key, object, live.remove(&key).as_deref()).await {
+        let objects = objects(object.metadata());
+        if let Err(error) = write(&objects, &key, object, live.remove(&key).as_deref()).await {
             failures.entry(gateway).or_insert(format!("{} {key}: {error}", K::kind(&())));
         }
     }
@@ -155,7 +149,7 @@ async fn kind<K: GatewayChild>(
             preconditions: Some(Preconditions { uid: left.metadata().uid.clone(), resource_version: None }),
             ..DeleteParams::background()
         };
-        if let Err(error) = api(left.metadata()).delete(&key.name, &params).await
+        if let Err(error) = objects(left.metadata()).delete(&key.name, &params).await
             && !has_code(&error, 404)
             && !has_code(&error, 409)
         {
@@ -168,19 +162,16 @@ async fn kind<K: GatewayChild>(
 /// Creates or replaces an object that differs from the live one. Conflicts are no failures: the object's own watch event leads
 /// to the next attempt.
 async fn write<K: GatewayChild>(
-    api: &Api<K>,
+    objects: &Api<ReceivedObject>,
     key: &Key,
     mut object: K,
     live: Option<&K>,
 ) -> Result<(), String> {
-    let params = PostParams::default();
     let Some(live) = live else {
-        return match api.create(&params, &object).await {
-            Ok(_) => Ok(()),
-            Err(error) if has_code(&error, 409) => match api.get_opt(&key.name).await {
-                Ok(Some(other))
-                    if !other.metadata().labels.iter().flatten().any(|(label, _)| label == LABEL) =>
-                {
+        return match longboat_watch::create(objects, &object).await {
+            Ok(()) => Ok(()),
+            Err(error) if has_code(&error, 409) => match objects.get_opt(&key.name).await {
+                Ok(Some(other)) if !is_labelled(&other) => {
                     Err("it exists already, and was not made for a Gateway: remove or rename it".to_owned())
                 }
                 Ok(_) => Ok(()),
@@ -193,8 +184,14 @@ async fn write<K: GatewayChild>(
         return Ok(());
     }
     object.carry_over(live);
-    match api.replace(&key.name, &params, &object).await {
+    match longboat_watch::replace(objects, &key.name, &object).await {
         Err(error) if !has_code(&error, 404) && !has_code(&error, 409) => Err(text_of(&error)),
         _ => Ok(()),
     }
+}
+
+/// Whether an object was made for a Gateway.
+fn is_labelled(object: &ReceivedObject) -> bool {
+    let metadata = object.read_metadata().unwrap_or_default();
+    metadata.labels.is_some_and(|labels| labels.contains_key(LABEL))
 }

@@ -11,8 +11,7 @@ use kube::{
 use longboat_api::{foreign::inferencepool::InferencePool, labels};
 use longboat_epp::{Args, PoolPicker, needs_pod};
 use longboat_key::Key;
-use longboat_watch::{Selection, text_of, text_of_watch};
-use serde::de::DeserializeOwned;
+use longboat_watch::{Decode, Selection, text_of, text_of_watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -67,7 +66,7 @@ pub(crate) async fn run(
 /// Watches a kind. The stream signals changes.
 fn watch<K>(client: &Client, selection: &Selection) -> (Store<K>, BoxStream<'static, ()>)
 where
-    K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned + Send + Sync + 'static,
+    K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + Decode + Send + Sync + 'static,
 {
     let (reader, writer) = reflector::store();
     let changes = longboat_watch::decoded::<K>(client, selection).reflect(writer).filter_map(|event| {

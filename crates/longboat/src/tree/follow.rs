@@ -12,7 +12,6 @@ use longboat_api::{foreign::leaderworkerset::LeaderWorkerSet, v1alpha2::LLMInfer
 use longboat_controller::reader;
 use longboat_watch::Selection;
 use parking_lot::Mutex;
-use serde::de::DeserializeOwned;
 use tokio::{sync::mpsc, time::Instant};
 
 use super::{PART_OF_A_SERVICE, Scope, TreeObjects};
@@ -118,7 +117,7 @@ fn watch<K>(
     changed: &mpsc::Sender<()>,
 ) -> (Watch<K>, BoxStream<'static, ()>)
 where
-    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
+    K: Resource<DynamicType = ()> + Clone + Debug + longboat_watch::Decode + Send + Sync + 'static,
 {
     let (store, writer) = reflector::store();
     let state = Arc::new(Mutex::new(State::default()));

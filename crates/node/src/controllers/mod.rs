@@ -125,13 +125,7 @@ fn triggers<K, I>(
     keys: impl Fn(&K) -> I + Send + 'static,
 ) -> impl Stream<Item = Trigger> + Send + 'static
 where
-    K: Resource<DynamicType = ()>
-        + Clone
-        + std::fmt::Debug
-        + serde::de::DeserializeOwned
-        + Send
-        + Sync
-        + 'static,
+    K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + longboat_watch::Decode + Send + Sync + 'static,
     I: IntoIterator<Item = Key>,
     I::IntoIter: Send,
 {

@@ -39,7 +39,7 @@ where
     K: kube::Resource<DynamicType = ()>
         + Clone
         + std::fmt::Debug
-        + serde::de::DeserializeOwned
+        + longboat_watch::Decode
         + Send
         + Sync
         + 'static,
