@@ -4,7 +4,7 @@
     compare.py LONGBOAT FOLDER [POLICY/TRACE ...]
     compare.py LONGBOAT FOLDER --cpu MODEL.gguf
 
-The first command runs the simulator, the second the CPU engine, whose times are measured before the runs of each policy.
+The first command runs the simulator, the second the CPU engine, whose times are measured before and after each run.
 
 Writes traces, manifests and one JSON file for each pair of a policy and a trace into FOLDER, and prints a table of all that are
 there. The times of the simulator are ten times those of `up`'s, so that the processes of a busy machine do not count. The picker's
@@ -48,8 +48,9 @@ CPU_TRACES = {
 }
 CPU_POLICIES = ("random", "prefix")
 CPU_REPLICAS = 2
-# 512 MiB of a cache in which a token of SmolLM2-135M has 23040 bytes, in blocks of 16 tokens.
-CPU_CACHE_BLOCKS = 1456
+# The engine's limits, which calibration cannot measure.
+CPU_LIMIT = "64"
+CPU_BATCHED_TOKENS = "256"
 WITHIN = 0.15
 
 
@@ -111,29 +112,44 @@ def measure(longboat, service, trace):
 
 
 def compare_cpu(longboat, folder, model):
-    """The speed of the engine depends on what else the machine does, so it is measured right before the runs of each policy."""
+    """The speed of the engine depends on what else the machine does, so it is measured right before and after each run."""
     for policy in CPU_POLICIES:
         service = f"{folder}/{policy}.yaml"
         with open(service, "w") as text:
             json.dump(manifest(POLICIES[policy], model), text)
         with running(longboat, service, "cpu") as (address, engine):
-            calibrate = [longboat, "simulate", "calibrate", engine, "--model", "qwen"]
-            flags = subprocess.run(calibrate, check=True, capture_output=True, text=True).stdout.strip()
-            print(f"{policy}: {flags}", file=sys.stderr)
-            measured = {trace: replay(address, "qwen", f"{folder}/{trace}.jsonl") for trace in CPU_TRACES}
-            after = subprocess.run(calibrate, check=True, capture_output=True, text=True).stdout.strip()
-            print(f"{policy}, after the runs: {after}", file=sys.stderr)
+            measured, engines, again = {}, {}, {}
+            for trace in CPU_TRACES:
+                file = f"{folder}/{trace}.jsonl"
+                # Attention makes long prompts slower, so the line goes through prompts of the trace's mean length.
+                length = str(round(mean_prompt(file)))
+                calibrate = [longboat, "simulate", "calibrate", engine, "--model", "qwen", "--prompt-tokens", length,
+                             "--max-num-seqs", CPU_LIMIT]
+                engines[trace] = run(calibrate)
+                measured[trace] = replay(address, "qwen", file)
+                again[trace] = run(calibrate)
+                print(f"{policy}, {trace}: {engines[trace]}; after the run: {again[trace]}", file=sys.stderr)
         for trace in CPU_TRACES:
-            flags_of_engine = f"{flags} --kv-cache-size {CPU_CACHE_BLOCKS}"
-            predicted = predict(longboat, service, f"{folder}/{trace}.jsonl", flags_of_engine)
+            flags = f"{engines[trace]} --max-num-batched-tokens {CPU_BATCHED_TOKENS}"
+            predicted = predict(longboat, service, f"{folder}/{trace}.jsonl", flags)
             with open(f"{folder}/{trace}-{policy}.json", "w") as text:
-                json.dump({"engine": flags, "engine_after": after, "predicted": predicted, "measured": measured[trace]}, text)
+                json.dump({"engine": flags, "engine_after": again[trace], "predicted": predicted,
+                           "measured": measured[trace]}, text)
 
 
-def table(folder):
+def run(command):
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def mean_prompt(trace):
+    with open(trace) as lines:
+        return statistics.mean(sum(length for _, length in json.loads(line)["segments"]) for line in lines)
+
+
+def table(folder, traces):
     print("| trace | policy | TTFT p50, predicted | measured | difference | hit ratio, predicted | measured | ITL p50 |")
     print("|---|---|---|---|---|---|---|---|")
-    for trace in TRACES:
+    for trace in traces:
         pairs = []
         for policy in POLICIES:
             file = f"{folder}/{trace}-{policy}.json"
@@ -164,7 +180,7 @@ def main():
         subprocess.run([longboat, "simulate", *flags.split(), "--write-trace", f"{folder}/{trace}.jsonl"], check=True)
     if model:
         compare_cpu(longboat, folder, model)
-        return table(folder)
+        return table(folder, CPU_TRACES)
     for trace in TRACES:
         file = f"{folder}/{trace}.jsonl"
         for policy, scorers in POLICIES.items():
@@ -177,7 +193,7 @@ def main():
             both = {"predicted": predict(longboat, service, file), "measured": measure(longboat, service, file)}
             with open(result, "w") as text:
                 json.dump(both, text)
-    table(folder)
+    table(folder, TRACES)
 
 
 main()

@@ -160,9 +160,16 @@ pub(crate) struct CalibrateArgs {
     /// Model
     #[arg(long, value_name = "NAME")]
     pub(crate) model: String,
-    /// Requests at the same time for the slowdown under load; the batch limit of the engine
+    /// Length of the longer prompts, about. The model is a line through prompts of 32 tokens and these, so take the length of the
+    /// traffic
+    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = value_parser!(u32).range(64..=65536))]
+    pub(crate) prompt_tokens: u32,
+    /// Requests at the same time, which measure the slowdown under load
     #[arg(long, value_name = "N", default_value_t = 8)]
-    pub(crate) max_num_seqs: usize,
+    pub(crate) parallel: usize,
+    /// Batch limit of the engine. The slowdown is extrapolated to it
+    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=65536))]
+    pub(crate) max_num_seqs: Option<u32>,
 }
 
 /// What scales.

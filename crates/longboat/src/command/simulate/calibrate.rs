@@ -10,13 +10,14 @@ use tokio::time::Instant;
 
 use crate::{cli::CalibrateArgs, printer};
 
-/// The lengths of the prompts, in words.
+/// The length of short prompts, in words.
 const SHORT_WORDS: usize = 32;
-const LONG_WORDS: usize = 1024;
 /// Requests of each length. The median counts.
 const SAMPLES: usize = 5;
 const OUTPUT_TOKENS: usize = 48;
 const MAX_CONCURRENT: usize = 256;
+/// The tokens of a block of `--kv-cache-size`.
+const BLOCK_TOKENS: usize = 16;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const REQUEST_TIMEOUT: Duration = Duration::from_mins(2);
 /// The longest answer that is read.
@@ -32,31 +33,79 @@ struct Measurement {
 
 /// Measures the server, and prints flags.
 pub(super) async fn run(args: &CalibrateArgs) -> anyhow::Result<()> {
-    if !(1..=MAX_CONCURRENT).contains(&args.max_num_seqs) {
-        bail!("--max-num-seqs {}: expected 1 to {MAX_CONCURRENT}", args.max_num_seqs);
+    if !(1..=MAX_CONCURRENT).contains(&args.parallel) {
+        bail!("--parallel {}: expected 1 to {MAX_CONCURRENT}", args.parallel);
     }
     let client = Client::builder().connect_timeout(CONNECT_TIMEOUT).build()?;
     let mut short = Vec::new();
     let mut long = Vec::new();
     for sample in 0..SAMPLES {
         short.push(measure(&client, args, SHORT_WORDS, sample).await?);
-        long.push(measure(&client, args, LONG_WORDS, sample + SAMPLES).await?);
+        long.push(measure(&client, args, args.prompt_tokens as usize, sample + SAMPLES).await?);
     }
-    let together = (0..args.max_num_seqs).map(|index| measure(&client, args, SHORT_WORDS, index + 1000));
+    let together = (0..args.parallel).map(|index| measure(&client, args, SHORT_WORDS, index + 1000));
     let loaded: Vec<Measurement> =
         futures::future::join_all(together).await.into_iter().collect::<anyhow::Result<_>>()?;
-    printer::line(&flags(&short, &long, &loaded, args.max_num_seqs));
+    let limit = args.max_num_seqs.map_or(args.parallel, |limit| limit as usize);
+    let mut flags = flags(&short, &long, &loaded, limit);
+    match cache_blocks(&client, args).await {
+        Some(blocks) => flags += &format!(" --kv-cache-size {blocks}"),
+        None => {
+            printer::note("note: the server does not tell the size of its KV cache; add --kv-cache-size N")
+        }
+    }
+    printer::line(&flags);
+    if args.max_num_seqs.is_none() {
+        printer::note(&format!(
+            "note: --max-num-seqs {limit} is how many requests were sent at the same time; with --max-num-seqs N, give the engine's \
+             batch limit"
+        ));
+    }
     Ok(())
 }
 
-/// Computes the flags: a line through the times of short and long prompts, and the ratio of the speeds with and without load.
+/// The size of the KV cache in blocks of 16 tokens, from the engine's metrics.
+async fn cache_blocks(client: &Client, args: &CalibrateArgs) -> Option<usize> {
+    let url = format!("{}/metrics", args.url.trim_end_matches('/'));
+    let answer = client.get(url).timeout(CONNECT_TIMEOUT).send().await.ok()?.error_for_status().ok()?;
+    let mut chunks = answer.bytes_stream();
+    let mut text = Vec::new();
+    while let Some(chunk) = chunks.next().await {
+        text.extend_from_slice(&chunk.ok()?);
+        if text.len() > MAX_ANSWER_BYTES {
+            return None;
+        }
+    }
+    blocks_of(&String::from_utf8_lossy(&text))
+}
+
+/// vLLM and SGLang name the number of blocks and the tokens of each differently.
+fn blocks_of(metrics: &str) -> Option<usize> {
+    let line = metrics.lines().find(|line| line.contains(":cache_config_info{"))?;
+    let label = |name: &str| {
+        let (_, after) = line.split_once(&format!("{name}=\""))?;
+        after.split_once('"')?.0.parse::<usize>().ok()
+    };
+    let blocks = label("num_gpu_blocks").or_else(|| label("num_pages"))?;
+    let tokens = label("block_size").or_else(|| label("page_size"))?;
+    Some(blocks.checked_mul(tokens)? / BLOCK_TOKENS).filter(|blocks| *blocks > 0)
+}
+
+/// Computes the flags: a line through the times of short and long prompts, and the ratio of the speeds with and without load. Each
+/// further request slows the others down by the same time, up to the batch limit.
 fn flags(short: &[Measurement], long: &[Measurement], loaded: &[Measurement], max_num_seqs: usize) -> String {
     let first = |of: &[Measurement]| median(of.iter().map(|one| one.first_token));
     let tokens = |of: &[Measurement]| median(of.iter().map(|one| one.prompt_tokens));
     let per_token = ((first(long) - first(short)) / (tokens(long) - tokens(short)).max(1.0)).max(0.0);
     let fixed = (first(short) - per_token * tokens(short)).max(0.0);
-    let between = median(short.iter().chain(long).map(|one| one.between_tokens));
-    let factor = (median(loaded.iter().map(|one| one.between_tokens)) / between.max(1e-9)).clamp(1.0, 1000.0);
+    // Attention makes each token of a long context slower, and the model has one time for all.
+    let between = |of: &[Measurement]| median(of.iter().map(|one| one.between_tokens));
+    let alone = between(short);
+    let measured = between(loaded) / alone.max(1e-9);
+    let between = alone.midpoint(between(long));
+    #[expect(clippy::cast_precision_loss, reason = "small counts")]
+    let further = (max_num_seqs - 1) as f64 / (loaded.len() - 1).max(1) as f64;
+    let factor = (1.0 + (measured - 1.0) * further).clamp(1.0, 1000.0);
     format!(
         "--time-to-first-token {:.0}us --prefill-time-per-token {:.0}ns --inter-token-latency {:.0}us \
          --time-factor-under-load {factor:.2} --max-num-seqs {max_num_seqs}",
@@ -143,11 +192,11 @@ mod tests {
 
     #[test]
     fn prompts_differ_from_the_start_and_are_as_long_as_their_words() {
-        let (one, other) = (prompt(LONG_WORDS, 1), prompt(LONG_WORDS, 2));
+        let (one, other) = (prompt(1024, 1), prompt(1024, 2));
         assert_ne!(one[..32], other[..32]);
-        // Half of the context of small models; a tokenizer has about a token for each of these words, and some for the number.
-        assert_eq!(one.split_whitespace().count(), LONG_WORDS + 2);
-        assert!(one.len() < LONG_WORDS * 4 + 64, "{}", one.len());
+        // A tokenizer has about a token for each of these words, and some for the number.
+        assert_eq!(one.split_whitespace().count(), 1024 + 2);
+        assert!(one.len() < 1024 * 4 + 64, "{}", one.len());
     }
 
     #[test]
@@ -155,12 +204,23 @@ mod tests {
         let times = |first_token, between_tokens, prompt_tokens| {
             vec![Measurement { first_token, between_tokens, prompt_tokens }; 3]
         };
-        let flags =
-            flags(&times(0.021, 0.006, 100.0), &times(0.075, 0.006, 1000.0), &times(0.03, 0.012, 100.0), 8);
-        assert_eq!(
-            flags,
-            "--time-to-first-token 15000us --prefill-time-per-token 60000ns --inter-token-latency 6000us \
-             --time-factor-under-load 2.00 --max-num-seqs 8"
-        );
+        let (short, long, loaded) =
+            (times(0.021, 0.006, 100.0), times(0.075, 0.006, 1000.0), times(0.03, 0.012, 100.0));
+        let times =
+            "--time-to-first-token 15000us --prefill-time-per-token 60000ns --inter-token-latency 6000us";
+        let load = |limit| flags(&short, &long, &loaded, limit).strip_prefix(times).map(str::to_owned);
+        assert_eq!(load(3).as_deref(), Some(" --time-factor-under-load 2.00 --max-num-seqs 3"));
+        assert_eq!(load(5).as_deref(), Some(" --time-factor-under-load 3.00 --max-num-seqs 5"));
+    }
+
+    #[test]
+    fn the_size_of_the_cache_is_read_under_the_names_of_each_engine() {
+        let vllm = "# TYPE vllm:cache_config_info gauge\n\
+                    vllm:cache_config_info{block_size=\"32\",engine=\"0\",num_gpu_blocks=\"100\"} 1.0\n";
+        assert_eq!(blocks_of(vllm), Some(200));
+        assert_eq!(blocks_of("sglang:cache_config_info{page_size=\"16\",num_pages=\"8\"} 1\n"), Some(8));
+        // An engine that has not measured its memory yet, and one without the metric.
+        assert_eq!(blocks_of("vllm:cache_config_info{block_size=\"16\",num_gpu_blocks=\"None\"} 1\n"), None);
+        assert_eq!(blocks_of("vllm:num_requests_running 0\n"), None);
     }
 }
