@@ -28,8 +28,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "counts from a command line")]
     let (endpoints, requests) = (*endpoints as usize, *requests as u64);
-    let traffic =
-        Traffic { kind, rate: *rate, requests, prompt_tokens: None, output_tokens: None, seed: 1 };
+    let traffic = Traffic { kind, rate: *rate, requests, prompt_tokens: None, output_tokens: None, seed: 1 };
     let begun = std::time::Instant::now();
     let report = pool::simulate(CONFIG, endpoints, PickerSettings::default(), traffic)?;
     let took = begun.elapsed().as_secs_f64();

@@ -53,8 +53,8 @@ pub(crate) struct Member {
     pub(crate) group: usize,
     /// The metrics of the last scrape.
     published: Arc<Metrics>,
-    /// The moment since which the metrics are as they are now, if no scrape has read them yet.
-    changed: Option<u64>,
+    /// Whether no scrape has read the metrics since they changed.
+    is_unread: bool,
     /// The moment of its first scrape, in nanoseconds. Scrapes are spread over the interval.
     phase: u64,
     /// Counts its events: an earlier one is void.
@@ -69,8 +69,6 @@ pub(crate) struct Member {
     /// Requests that were sent to it.
     pub(crate) requests: u64,
     pub(crate) outputs: Vec<Output>,
-    /// Whether it is in the list of members with unread changes.
-    pub(crate) is_listed: bool,
 }
 
 // === impl Member ===
@@ -107,7 +105,7 @@ impl Member {
             engine: Engine::new(settings.engine),
             group: index,
             published: Arc::default(),
-            changed: None,
+            is_unread: false,
             phase: crate::trace::mix(number as u64) % scrape.max(1),
             generation: 0,
             since: now,
@@ -116,7 +114,6 @@ impl Member {
             is_draining: false,
             requests: 0,
             outputs: Vec::new(),
-            is_listed: false,
         };
         member.published = Arc::new(member.metrics());
         member
@@ -135,25 +132,20 @@ impl Member {
         }
     }
 
-    /// Brings the published metrics up to those of the last scrape before `now`. Must be called before the engine changes.
-    /// Returns whether a change is still unread.
-    pub(crate) fn scrape(&mut self, now: u64, interval: u64) -> bool {
-        let Some(changed) = self.changed else { return false };
-        let interval = interval.max(1);
-        // The last scrape at or before `now`. The first one of all is at the phase.
-        let last = now.checked_sub(self.phase).map(|since| now - since % interval);
-        // The metrics have not changed since `changed`, so a scrape after it has read what they are now.
-        if last.is_some_and(|last| last >= changed) {
-            self.published = Arc::new(self.metrics());
-            self.changed = None;
-            return false;
+    /// Records that the engine has changed. Returns the moment of the scrape that reads the change, unless an earlier change is
+    /// still unread: the same scrape reads both.
+    pub(crate) fn change(&mut self, now: u64, interval: u64) -> Option<u64> {
+        if std::mem::replace(&mut self.is_unread, true) {
+            return None;
         }
-        true
+        let scrapes = now.saturating_sub(self.phase).div_ceil(interval.max(1));
+        Some(self.phase.saturating_add(scrapes.saturating_mul(interval.max(1))))
     }
 
-    /// Records that the engine changes at this moment.
-    pub(crate) fn change(&mut self, now: u64) {
-        self.changed = Some(now);
+    /// Lets a scrape read the metrics. Must be called before the engine changes after the scrape.
+    pub(crate) fn publish(&mut self) {
+        self.published = Arc::new(self.metrics());
+        self.is_unread = false;
     }
 
     pub(crate) fn snapshot(&self) -> Snapshot {
@@ -202,19 +194,23 @@ mod tests {
         let job = |id| Job { id, hashes: [].into(), prompt_tokens: 8, output_tokens: 2, is_prefilled: false };
         let running = |member: &Member| member.snapshot().metrics.running + member.snapshot().metrics.waiting;
         let enqueue = |member: &mut Member, id, now| {
-            member.scrape(now, 50);
             member.engine.enqueue(job(id), &mut Vec::new()).unwrap();
-            member.change(now);
+            member.change(now, 50)
         };
         // Scrapes at 20, 70 and 120.
-        enqueue(&mut member, 1, 30);
-        assert!(member.scrape(69, 50));
+        assert_eq!(enqueue(&mut member, 1, 30), Some(70));
         assert!(running(&member) < 0.5);
-        // The scrape at 70 has seen the first request, and not the second one.
-        enqueue(&mut member, 2, 80);
-        assert!(member.scrape(119, 50));
+        member.publish();
         assert!((running(&member) - 1.0).abs() < 0.1);
-        assert!(!member.scrape(120, 50));
-        assert!((running(&member) - 2.0).abs() < 0.1);
+        // The scrape at 70 has seen the first request, and not the others. One scrape reads both.
+        assert_eq!(enqueue(&mut member, 2, 71), Some(120));
+        assert_eq!(enqueue(&mut member, 3, 119), None);
+        assert!((running(&member) - 1.0).abs() < 0.1);
+        member.publish();
+        assert!((running(&member) - 3.0).abs() < 0.1);
+        // A scrape sees what happens at its own moment.
+        assert_eq!(enqueue(&mut member, 4, 170), Some(170));
+        member.publish();
+        assert_eq!(Member { phase: 20, ..member }.change(5, 50), Some(20));
     }
 }

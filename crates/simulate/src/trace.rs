@@ -302,10 +302,12 @@ impl TracePrompt {
                     // Without the place, two unshared parts of a prompt would be equal.
                     let unshared = mix(number ^ mix(place as u64)) | 1 << 63;
                     let mut state = mix(if *id == UNSHARED { unshared } else { *id });
-                    for _ in 0..*tokens {
+                    let start = bytes.len();
+                    bytes.resize(start + usize::try_from(*tokens).unwrap_or_default() * 4, 0);
+                    for place in bytes[start..].chunks_exact_mut(4) {
                         state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
                         let token = (u128::from(mix(state)) * u128::from(VOCABULARY)) >> 64;
-                        bytes.extend_from_slice(&u32::try_from(token).unwrap_or_default().to_le_bytes());
+                        place.copy_from_slice(&u32::try_from(token).unwrap_or_default().to_le_bytes());
                     }
                 }
                 bytes

@@ -209,8 +209,9 @@ impl PrefixIndex {
         let mut holding: Vec<usize> = (0..candidates.len()).collect();
         let mut depth = 0;
         for (node, known) in self.tree.path(hashes) {
+            let mut near = 0;
             holding.retain(|&candidate| {
-                let held = node.held(candidates[candidate].endpoint.slot);
+                let held = node.held(candidates[candidate].endpoint.slot, &mut near);
                 let end = depth + held.min(known);
                 matches.matched[candidate] += count(end - depth);
                 matches.own[candidate] += count(end.saturating_sub(shared.max(depth)));

@@ -23,11 +23,13 @@ pub(crate) fn build_running(parameters: &Parameters<'_>, _: &mut Builder) -> Res
 
 impl Scorer for Relative {
     fn score(&self, context: &Context<'_>, candidates: &[Candidate], scores: &mut [f64]) {
-        let value = |candidate: &Candidate| (self.0)(context.metrics(*candidate));
-        let most = candidates.iter().map(value).fold(f64::NEG_INFINITY, f64::max);
-        let least = candidates.iter().map(value).fold(f64::INFINITY, f64::min);
         for (score, candidate) in scores.iter_mut().zip(candidates) {
-            *score = if most > least { (most - value(candidate)) / (most - least) } else { 1.0 };
+            *score = (self.0)(context.metrics(*candidate));
+        }
+        let most = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let least = scores.iter().copied().fold(f64::INFINITY, f64::min);
+        for score in scores {
+            *score = if most > least { (most - *score) / (most - least) } else { 1.0 };
         }
     }
 }

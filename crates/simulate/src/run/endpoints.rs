@@ -1,6 +1,6 @@
 //! The endpoints of the pool: they come, start, go and fail.
 
-use std::time::Duration;
+use std::{cmp::Reverse, time::Duration};
 
 use longboat_scheduler::Slot;
 
@@ -47,16 +47,15 @@ pub(super) fn check(settings: &Settings) -> Result<(), RunError> {
 impl World<'_> {
     /// Updates the candidates whose changes a scrape has read.
     pub(super) fn scrape(&mut self, now: u64) {
-        let interval = nanos(self.settings.scrape);
-        let (members, places, candidates) = (&mut self.members, &self.places, &mut self.candidates);
-        self.unread.retain(|&number| {
-            let is_unread = members[number].scrape(now, interval);
-            members[number].is_listed = is_unread;
-            if !is_unread && let Some(place) = places[number] {
-                candidates[place] = members[number].snapshot();
+        while let Some(&Reverse((due, number))) = self.unread.peek()
+            && due <= now
+        {
+            self.unread.pop();
+            self.members[number].publish();
+            if let Some(place) = self.places[number] {
+                self.candidates[place] = self.members[number].snapshot();
             }
-            is_unread
-        });
+        }
     }
 
     /// Adds a member that starts for this time.

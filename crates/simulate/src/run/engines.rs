@@ -1,6 +1,6 @@
 //! What engines do with requests.
 
-use std::sync::Arc;
+use std::{cmp::Reverse, sync::Arc};
 
 use longboat_engine_model::{BlockHash, Engine, EnqueueError, Job, Output};
 use longboat_kv_events::{Event as BlockEvent, Stored};
@@ -44,21 +44,15 @@ impl World<'_> {
         now: u64,
         change: impl FnOnce(&mut Engine, &mut Vec<Output>),
     ) {
-        let interval = nanos(self.settings.scrape);
+        // Scrapes before this moment have read what the engine was before it changes.
+        self.scrape(now);
         let member = &mut self.members[number];
-        if !member.scrape(now, interval)
-            && let Some(place) = self.places[number]
-        {
-            self.candidates[place] = member.snapshot();
-        }
         let mut outputs = std::mem::take(&mut member.outputs);
         member.engine.advance(now, &mut outputs);
         change(&mut member.engine, &mut outputs);
         member.generation += 1;
-        member.change(now);
-        // A member is in the list once, however often it changes before the next scrape.
-        if !std::mem::replace(&mut member.is_listed, true) {
-            self.unread.push(number);
+        if let Some(due) = member.change(now, nanos(self.settings.scrape)) {
+            self.unread.push(Reverse((due, number)));
         }
         let next = member.engine.next().map(|at| (at, Event::Engine(number, member.generation)));
         if let Some((at, event)) = next {

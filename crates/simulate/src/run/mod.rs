@@ -199,8 +199,8 @@ struct World<'s> {
     numbers: Vec<usize>,
     /// The place of each member in `candidates`.
     places: Vec<Option<usize>>,
-    /// Members with changes that no scrape has read.
-    unread: Vec<usize>,
+    /// Members with changes that no scrape has read, by the time of the scrape that will.
+    unread: BinaryHeap<Reverse<(u64, usize)>>,
     events: BinaryHeap<Reverse<(u64, u64, Event)>>,
     sequence: u64,
     open: AHashMap<u64, OpenRequest>,
@@ -290,7 +290,7 @@ impl<'s> World<'s> {
             candidates: Vec::new(),
             numbers: Vec::new(),
             places: Vec::new(),
-            unread: Vec::new(),
+            unread: BinaryHeap::new(),
             events: BinaryHeap::new(),
             sequence: 0,
             open: AHashMap::new(),

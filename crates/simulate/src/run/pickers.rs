@@ -192,15 +192,14 @@ impl World<'_> {
     fn send(&mut self, number: u64, now: u64) {
         let Some(open) = self.open.get_mut(&number) else { return };
         let picker = open.picker;
-        let Some((request, bytes)) = open.request.take() else { return };
+        let Some((request, mut bytes)) = open.request.take() else { return };
         self.scrape(now);
         self.apply_block_events(now);
         self.deliver_notices(now);
-        let limit = self.scheduler.text_limit().min(bytes.len());
         let exact = request.prompt.is_exact();
-        let cut = if exact { 0 } else { bytes.len() - limit };
-        let kept = if exact { bytes.clone() } else { bytes[..limit].to_vec() };
-        let prompts = [Prompt { bytes: kept, cut }];
+        let limit = if exact { bytes.len() } else { self.scheduler.text_limit().min(bytes.len()) };
+        let rest = bytes.split_off(limit);
+        let prompts = [Prompt { bytes, cut: rest.len() }];
         let headers = SessionHeader(request.session.as_deref());
         let asked = Request {
             id: "",
@@ -223,6 +222,8 @@ impl World<'_> {
         let Picker { state, random, .. } = &mut self.pickers[picker];
         let state = &mut self.states[*state];
         let outcome = scheduler.schedule(state, &asked, &self.candidates, now_ms, random);
+        let [Prompt { mut bytes, .. }] = prompts;
+        bytes.extend(rest);
         let decision = match outcome {
             Ok(decision) => decision,
             Err(error) => {
