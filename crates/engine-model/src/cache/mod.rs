@@ -11,6 +11,9 @@ use self::runs::Runs;
 /// The hash of a block's tokens and of all tokens before them.
 pub type BlockHash = u64;
 
+/// The factor of the hash before in a block's hash: any large odd number.
+const LINK: u64 = 0x9e37_79b9_7f4a_7c15;
+
 /// The blocks in memory, and who uses them.
 #[derive(Debug)]
 pub struct KvCache {
@@ -128,10 +131,11 @@ fn leading(path: impl Iterator<Item = (usize, Range<usize>)>) -> impl Iterator<I
 
 /// Returns the hashes of the full blocks of a prompt. The prompt consists of the little-endian bytes of its tokens.
 pub fn block_hashes(prompt: &[u8], block_size: usize) -> Arc<[BlockHash]> {
-    let mut parent = 0;
+    let mut parent: BlockHash = 0;
     let hash = |block: &[u8]| {
-        // The hash of a block covers all blocks before it: equal blocks after different prefixes are different.
-        parent = xxh64(block, parent);
+        // The hash of a block covers all blocks before it: equal blocks after different prefixes are different. With the hash before as
+        // a seed, the processor could not compute the hashes of several blocks at once.
+        parent = parent.wrapping_mul(LINK).wrapping_add(xxh64(block, 0));
         parent
     };
     prompt.chunks_exact(block_size.saturating_mul(4)).map(hash).collect()
