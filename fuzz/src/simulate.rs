@@ -50,7 +50,7 @@ fn read_again(request: &TraceRequest) {
     let tokens = request.prompt.tokens();
     assert!(tokens <= limit && (1..=limit).contains(&request.output_tokens));
     if tokens <= 4096 && !matches!(request.prompt, TracePrompt::Text(_)) {
-        assert_eq!(request.prompt.bytes(1).len(), 4 * tokens);
+        assert_eq!(request.prompt.bytes(1, 0, Vec::new()).len(), 4 * tokens);
     }
     let line = request.to_line();
     let again = trace::read(line.as_bytes()).next().expect("there is a line").expect("the line is a request");

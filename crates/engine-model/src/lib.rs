@@ -8,6 +8,6 @@ mod cache;
 mod engine;
 mod timing;
 
-pub use cache::{Allocation, BlockHash, KvCache, RequestBlocks, block_hashes};
+pub use cache::{Allocation, BlockHash, KvCache, RequestBlocks, block_hashes, further_block_hashes};
 pub use engine::{Engine, EnqueueError, Job, Load, Output};
 pub use timing::{Batch, Parameters, Timing};

@@ -265,6 +265,15 @@ pub(crate) fn time(at_ms: f64) -> Result<Duration, String> {
 /// The number of segments that no other prompt has.
 const UNSHARED: u64 = u64::MAX;
 
+// === impl Segment ===
+
+impl Segment {
+    /// Whether no other prompt has this part.
+    pub(crate) fn is_unshared(&self) -> bool {
+        self.0 == UNSHARED
+    }
+}
+
 // === impl TracePrompt ===
 
 impl TracePrompt {
@@ -291,17 +300,18 @@ impl TracePrompt {
     }
 
     /// Returns the little-endian bytes of its tokens, or its text. `number` is that of the request, for parts that no other
-    /// prompt has.
-    pub fn bytes(&self, number: u64) -> Vec<u8> {
+    /// prompt has. `bytes` has the tokens of so many of the first segments.
+    pub fn bytes(&self, number: u64, segments_known: usize, mut bytes: Vec<u8>) -> Vec<u8> {
         match self {
             Self::Text(text) => text.clone().into_bytes(),
             Self::Tokens(tokens) => tokens.iter().flat_map(|token| token.to_le_bytes()).collect(),
             Self::Segments(segments) => {
-                let mut bytes = Vec::with_capacity(self.tokens() * 4);
-                for (place, Segment(id, tokens)) in segments.iter().enumerate() {
+                bytes.reserve((self.tokens() * 4).saturating_sub(bytes.len()));
+                for (place, segment) in segments.iter().enumerate().skip(segments_known) {
+                    let Segment(id, tokens) = segment;
                     // Without the place, two unshared parts of a prompt would be equal.
                     let unshared = mix(number ^ mix(place as u64)) | 1 << 63;
-                    let mut state = mix(if *id == UNSHARED { unshared } else { *id });
+                    let mut state = mix(if segment.is_unshared() { unshared } else { *id });
                     let start = bytes.len();
                     bytes.resize(start + usize::try_from(*tokens).unwrap_or_default() * 4, 0);
                     for place in bytes[start..].chunks_exact_mut(4) {
@@ -391,7 +401,7 @@ mod tests {
     fn equal_segments_are_equal_tokens_and_unshared_ones_are_not() {
         let shared =
             TracePrompt::Segments(vec![Segment(5, 32), Segment(UNSHARED, 16), Segment(UNSHARED, 16)]);
-        let (one, two) = (shared.bytes(1), shared.bytes(2));
+        let (one, two) = (shared.bytes(1, 0, Vec::new()), shared.bytes(2, 0, Vec::new()));
         assert_eq!((one.len(), &one[..128]), (256, &two[..128]));
         assert_ne!(one[128..192], two[128..192]);
         assert_ne!(one[128..192], one[192..]);

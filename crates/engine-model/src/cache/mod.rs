@@ -131,14 +131,21 @@ fn leading(path: impl Iterator<Item = (usize, Range<usize>)>) -> impl Iterator<I
 
 /// Returns the hashes of the full blocks of a prompt. The prompt consists of the little-endian bytes of its tokens.
 pub fn block_hashes(prompt: &[u8], block_size: usize) -> Arc<[BlockHash]> {
-    let mut parent: BlockHash = 0;
+    further_block_hashes(&[], prompt, block_size)
+}
+
+/// Like [`block_hashes`], for a prompt whose first hashes are known.
+pub fn further_block_hashes(known: &[BlockHash], prompt: &[u8], block_size: usize) -> Arc<[BlockHash]> {
+    let mut parent = known.last().copied().unwrap_or_default();
     let hash = |block: &[u8]| {
         // The hash of a block covers all blocks before it: equal blocks after different prefixes are different. With the hash before as
         // a seed, the processor could not compute the hashes of several blocks at once.
         parent = parent.wrapping_mul(LINK).wrapping_add(xxh64(block, 0));
         parent
     };
-    prompt.chunks_exact(block_size.saturating_mul(4)).map(hash).collect()
+    let block_bytes = block_size.saturating_mul(4);
+    let further = prompt[known.len() * block_bytes..].chunks_exact(block_bytes).map(hash);
+    known.iter().copied().chain(further).collect()
 }
 
 #[cfg(test)]

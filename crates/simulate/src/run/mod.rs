@@ -1,5 +1,6 @@
 //! A run: the events of a pool in the order of their times.
 
+mod conversations;
 mod endpoints;
 mod engines;
 mod pickers;
@@ -20,7 +21,10 @@ use longboat_scheduler::{
     config::{LoadedConfig, load},
 };
 
-use self::pickers::{Notice, Picker};
+use self::{
+    conversations::{Conversations, PromptTokens},
+    pickers::{Notice, Picker},
+};
 use crate::{
     autoscaler::{Autoscaler, AutoscalerSettings},
     explain::PluginCounts,
@@ -157,7 +161,7 @@ enum Event {
 struct OpenRequest {
     times: RequestTimes,
     /// What the picker needs of it, until it is sent.
-    request: Option<(TraceRequest, Vec<u8>)>,
+    request: Option<(TraceRequest, PromptTokens)>,
     /// The picker that decides.
     picker: usize,
     hashes: Arc<[BlockHash]>,
@@ -204,6 +208,7 @@ struct World<'s> {
     events: BinaryHeap<Reverse<(u64, u64, Event)>>,
     sequence: u64,
     open: AHashMap<u64, OpenRequest>,
+    conversations: Conversations,
     block_events: VecDeque<(u64, Slot, BlockEvent)>,
     knows_blocks: bool,
     recorder: Recorder,
@@ -294,6 +299,7 @@ impl<'s> World<'s> {
             events: BinaryHeap::new(),
             sequence: 0,
             open: AHashMap::new(),
+            conversations: Conversations::default(),
             block_events: VecDeque::new(),
             recorder: Recorder::new(settings.slo),
             plugins: PluginCounts::default(),

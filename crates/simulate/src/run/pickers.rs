@@ -2,7 +2,6 @@
 
 use std::{sync::Arc, time::Duration};
 
-use longboat_engine_model::block_hashes;
 use longboat_scheduler::{
     Decision, HeaderLookup, Prompt, Request, Reservation, ScheduleError, Scheduler, Slot, State,
     flow::{Arrival, Queue, Settings as FlowSettings, UsageLimit},
@@ -99,18 +98,18 @@ impl World<'_> {
         let pickers = self.pickers.len() as u64;
         let picker =
             if pickers == 1 { 0 } else { usize::try_from(mix(!number) % pickers).unwrap_or_default() };
-        let bytes = request.prompt.bytes(number);
-        let prompt_tokens = bytes.len().div_ceil(4);
+        let tokens = self.conversations.tokens(&request, number);
+        let prompt_tokens = tokens.bytes.len().div_ceil(4);
         let times = RequestTimes {
             arrived: now,
             output_tokens: request.output_tokens,
             prompt_tokens,
             ..RequestTimes::default()
         };
-        let (priority, size) = (request.priority, bytes.len() as u64 + REQUEST_BYTES);
+        let (priority, size) = (request.priority, tokens.bytes.len() as u64 + REQUEST_BYTES);
         let open = OpenRequest {
             times,
-            request: Some((request, bytes)),
+            request: Some((request, tokens)),
             picker,
             hashes: Arc::default(),
             decode: 0,
@@ -192,11 +191,12 @@ impl World<'_> {
     fn send(&mut self, number: u64, now: u64) {
         let Some(open) = self.open.get_mut(&number) else { return };
         let picker = open.picker;
-        let Some((request, mut bytes)) = open.request.take() else { return };
+        let Some((request, mut tokens)) = open.request.take() else { return };
         self.scrape(now);
         self.apply_block_events(now);
         self.deliver_notices(now);
         let exact = request.prompt.is_exact();
+        let mut bytes = std::mem::take(&mut tokens.bytes);
         let limit = if exact { bytes.len() } else { self.scheduler.text_limit().min(bytes.len()) };
         let rest = bytes.split_off(limit);
         let prompts = [Prompt { bytes, cut: rest.len() }];
@@ -224,6 +224,7 @@ impl World<'_> {
         let outcome = scheduler.schedule(state, &asked, &self.candidates, now_ms, random);
         let [Prompt { mut bytes, .. }] = prompts;
         bytes.extend(rest);
+        tokens.bytes = bytes;
         let decision = match outcome {
             Ok(decision) => decision,
             Err(error) => {
@@ -248,13 +249,14 @@ impl World<'_> {
         let block_size = self.members[first].engine.parameters().block_size;
         let Some(open) = self.open.get_mut(&number) else { return };
         open.times.sent = now;
-        open.hashes = block_hashes(&bytes, block_size);
+        open.hashes = tokens.hashes(block_size);
         (open.decode, open.prefill) = (decode, prefill);
         open.reservation = Some(reservation);
         if self.knows_blocks && exact {
-            open.tokens = bytes;
+            open.tokens.clone_from(&tokens.bytes);
             open.model = request.adapter.unwrap_or(request.model);
         }
+        self.conversations.keep(request.session, request.prompt, tokens);
         self.tell(now, || Notice::Sent(number, picker, Box::new(decision)));
         self.enqueue(number, first, now);
     }
