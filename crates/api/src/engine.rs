@@ -244,6 +244,7 @@ pub static SGLANG: Engine = Engine {
                       set at least the larger of both numbers, or remove the field",
         },
         KV_CACHE,
+        PREFILL_KV_CACHE,
     ],
 };
 
@@ -331,6 +332,12 @@ const KV_CACHE: Refused = Refused {
     is_set: |spec| spec.workload.kv_cache_offloading.is_some(),
     instead: "the engine's preset does not offload its KV cache: set the engine's own flags in args of the container \
               main, or remove spec.runtime to serve with vLLM",
+};
+/// The same for the pods that prefill.
+const PREFILL_KV_CACHE: Refused = Refused {
+    field: "spec.prefill.kvCacheOffloading",
+    is_set: |spec| spec.prefill.as_ref().is_some_and(|prefill| prefill.kv_cache_offloading.is_some()),
+    ..KV_CACHE
 };
 const TENSOR: Refused = Refused {
     field: "spec.parallelism.tensor",
