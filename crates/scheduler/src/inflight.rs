@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use crate::endpoint::Slot;
+use crate::{decision::Decision, endpoint::Slot, producer::FirstToken};
 
 /// The counts of each endpoint.
 #[derive(Debug, Clone, Default)]
@@ -45,7 +45,11 @@ pub struct Reservation {
     held: Vec<LoadShare>,
     /// The flow of the request. `None` if it is not counted by flow.
     flow: Option<Arc<Flow>>,
-    /// The requested time per token at the first target, if there is one.
+    /// The place of the primary target in `held`.
+    primary: usize,
+    /// The time of the decision.
+    sent: u64,
+    /// The requested time per token at the primary target, if there is one.
     tpot: Option<Tpot>,
 }
 
@@ -63,6 +67,8 @@ struct LoadShare {
     prefill: bool,
     requests: u64,
     tokens: u64,
+    /// Requests that were in flight at the endpoint when this one was sent.
+    ahead: u64,
 }
 
 impl Load {
@@ -94,34 +100,40 @@ impl InFlight {
         Some(f64::from_bits(*bits))
     }
 
-    /// Adds one request per target. `tokens` are the uncached prompt tokens of the request there. `tpot` is the requested
-    /// time per token in milliseconds.
-    pub(crate) fn reserve(
-        &mut self,
-        targets: impl Iterator<Item = (Slot, bool, u64)>,
-        tpot: Option<(Slot, f64)>,
-        flow: Option<Arc<Flow>>,
-    ) -> Reservation {
+    /// Adds one request per target.
+    pub(crate) fn reserve(&mut self, decision: &Decision) -> Reservation {
+        let Decision { reserve: targets, primary, now: sent, tpot_ms: tpot, flow, .. } = decision;
+        let (primary, sent, tpot, flow) = (*primary, *sent, *tpot, flow.clone());
         let mut held = Vec::new();
-        for (slot, prefill, tokens) in targets {
+        for &(slot, prefill, tokens) in targets {
             let index = slot.0 as usize;
             if self.by_slot.len() <= index {
                 self.by_slot.resize(index + 1, EndpointLoad::default());
             }
             let counted = &mut self.by_slot[index];
+            let ahead = counted.load.requests;
             counted.load.add(tokens);
             if let Some(flow) = &flow {
                 counted.flows.entry(Arc::clone(flow)).or_default().add(tokens);
             }
-            held.push(LoadShare { slot, owner: counted.owner, prefill, requests: 1, tokens });
+            held.push(LoadShare { slot, owner: counted.owner, prefill, requests: 1, tokens, ahead });
         }
-        let tpot = tpot.filter(|(_, tpot)| *tpot > 0.0).and_then(|(slot, tpot)| {
+        let target = held.get(primary).filter(|_| tpot > 0.0).map(|share| share.slot);
+        let tpot = target.and_then(|slot| {
             let counted = self.by_slot.get_mut(slot.0 as usize)?;
             // The bits of positive floats sort like the floats, so the first key of the map is the strictest time.
             *counted.tpots.entry(tpot.to_bits()).or_default() += 1;
             Some(Tpot { slot, owner: counted.owner, bits: tpot.to_bits() })
         });
-        Reservation { held, flow, tpot }
+        Reservation { held, flow, primary, sent, tpot }
+    }
+
+    /// Returns what is known of the first token that comes now. Returns `None` if the endpoint is gone.
+    pub(crate) fn first_token(&self, reservation: &Reservation, now: u64) -> Option<FirstToken> {
+        let share = reservation.held.get(reservation.primary)?;
+        let counted = self.by_slot.get(share.slot.0 as usize)?;
+        let token = FirstToken { slot: share.slot, ahead: share.ahead, sent: reservation.sent, now };
+        (counted.owner == share.owner).then_some(token)
     }
 
     /// Records that the response has begun, so prefill is over on all targets.

@@ -37,6 +37,18 @@ pub(crate) trait Producer: Any + Send + Sync {
     }
 }
 
+/// The first token of a streamed response.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FirstToken {
+    /// The primary target of the request.
+    pub(crate) slot: Slot,
+    /// Requests that were in flight there when the request was sent.
+    pub(crate) ahead: u64,
+    /// The times of the decision and of the token, in milliseconds.
+    pub(crate) sent: u64,
+    pub(crate) now: u64,
+}
+
 /// The state of a producer.
 pub(crate) trait ProducerState: Any + fmt::Debug + Send + Sync {
     /// Finds data about a request on all candidates.
@@ -44,6 +56,11 @@ pub(crate) trait ProducerState: Any + fmt::Debug + Send + Sync {
 
     /// Learns from a decision. `finding` is what it has found about the request.
     fn learn(&mut self, finding: &Finding, decision: &Decision);
+
+    /// Learns from the first token of a response.
+    fn observe(&mut self, token: &FirstToken) {
+        let _ = token;
+    }
 
     /// Removes what is known of an endpoint that is gone.
     fn forget(&mut self, slot: Slot);

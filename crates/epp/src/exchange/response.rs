@@ -58,7 +58,8 @@ impl Exchange {
         };
         if routed.first_byte.is_none() && !body.is_empty() {
             routed.first_byte = Some(routed.since.elapsed());
-            self.core.state.write().first_chunk(&mut routed.reservation);
+            let token = routed.stream.then(|| self.core.now_ms());
+            self.core.state.write().first_chunk(&mut routed.reservation, token);
         }
         if !body.is_empty()
             && let (Some(measurement), Some(settings)) =

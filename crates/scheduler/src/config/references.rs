@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{CROSS_REPLICA, CrossReplicaSpec, EndpointPickerConfig, PluginReference};
-use crate::{error::ConfigError, parameters::Parameters};
+use crate::{error::ConfigError, parameters::Parameters, producers::latency_observer::LATENCY_OBSERVER};
 
 /// A parser of requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,7 +51,8 @@ const LIMITS: &[&str] =
     &["static-usage-limit-policy", "priority-holdback-policy", "soft-reflective-ceiling-policy"];
 
 /// The plugin types that `dataLayer.sources` may name.
-const SOURCES: &[&str] = &["metrics-data-source", "endpoint-notification-source", "k8s-notification-source"];
+const SOURCES: &[&str] =
+    &["metrics-data-source", "endpoint-notification-source", "k8s-notification-source", LATENCY_OBSERVER];
 /// The plugin types that may share state between replicas.
 const SYNCERS: &[&str] = &["local-syncer"];
 /// The plugin types that may extract from these sources.
@@ -154,6 +155,13 @@ impl EndpointPickerConfig {
                 SOURCES,
                 "a declared data source",
             )?;
+            let takes_none =
+                self.plugin(&source.plugin_ref).is_some_and(|found| found.plugin_type == LATENCY_OBSERVER);
+            if takes_none && !source.extractors.is_empty() {
+                let path = format!("{at}.extractors");
+                let message = format!("{path}: {LATENCY_OBSERVER} takes no extractors; remove the field");
+                return Err(self.as_written(ConfigError::Shape { path, message }));
+            }
             for (index, extractor) in source.extractors.iter().enumerate() {
                 let at = format!("{at}.extractors[{index}].pluginRef");
                 self.check_declared(at, &extractor.plugin_ref, EXTRACTORS, "a declared extractor")?;

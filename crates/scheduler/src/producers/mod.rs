@@ -13,6 +13,7 @@ pub(crate) mod attribute_reporter;
 pub(crate) mod burst_prefix;
 pub(crate) mod encoder_cache;
 pub(crate) mod inflight_load;
+pub(crate) mod latency_observer;
 pub(crate) mod notifications;
 pub(crate) mod p2p_source;
 pub(crate) mod precise_prefix;

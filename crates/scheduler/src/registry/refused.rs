@@ -11,8 +11,6 @@ pub const REFUSED: &[(&str, &str)] = &[
         "k8s-peer-discovery",
         "a transport between replicas of the picker: in llm-d, nothing reads the peers that it finds",
     ),
-    ("latency-observation-scorer-hub", "pools of other clusters"),
-    ("latency-observer-producer-hub", "pools of other clusters"),
     ("models-data-extractor", "a filter or scorer that reads the list of models, which llm-d does not have"),
     ("models-data-source", "a filter or scorer that reads the list of models, which llm-d does not have"),
     ("multicluster-approx-prefix-cache-producer", "pools of other clusters"),

@@ -327,14 +327,19 @@ impl Scheduler {
             let learns = named.times.as_ref().map(|times| &times.learns);
             timed(learns, || state.learn(finding, decision));
         }
-        let primary = decision.reserve.get(decision.primary).map(|(slot, ..)| (*slot, decision.tpot_ms));
-        state.in_flight.reserve(decision.reserve.iter().copied(), primary, decision.flow.clone())
+        state.in_flight.reserve(decision)
     }
 }
 
 impl State {
-    /// Records that the first part of the response has arrived, so prefill is over.
-    pub fn first_chunk(&mut self, reservation: &mut Reservation) {
+    /// Records that the first part of the response has arrived, so prefill is over. `token` is the time if the response is a
+    /// stream. The first part of any other response comes when all tokens have been computed.
+    pub fn first_chunk(&mut self, reservation: &mut Reservation, token: Option<u64>) {
+        if let Some(token) = token.and_then(|now| self.in_flight.first_token(reservation, now)) {
+            for producer in &mut self.producers {
+                producer.observe(&token);
+            }
+        }
         self.in_flight.first_chunk(reservation);
     }
 

@@ -8,6 +8,7 @@ pub(crate) mod endpoint_attribute;
 pub(crate) mod header_label;
 pub(crate) mod kv_cache;
 pub(crate) mod latency;
+pub(crate) mod latency_observation;
 pub(crate) mod load_aware;
 pub(crate) mod lora_affinity;
 pub(crate) mod no_hit_lru;

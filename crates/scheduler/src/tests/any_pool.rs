@@ -78,6 +78,7 @@ fn schedulers() -> Vec<(&'static str, Scheduler)> {
             "-admitter",
             "-detector",
             "-aware",
+            "-hub",
             "-selector",
         ]
         .iter()
@@ -178,7 +179,7 @@ proptest! {
                 let Ok(decision) = scheduler.schedule(&state, &request, pool, now, &mut random) else { continue };
                 prop_assert!(!decision.destination.is_empty() && !decision.primary_run().targets.is_empty());
                 let mut reservation = scheduler.commit(&mut state, &decision);
-                state.first_chunk(&mut reservation);
+                state.first_chunk(&mut reservation, Some(now));
                 held.push(reservation);
             }
             for reservation in held {

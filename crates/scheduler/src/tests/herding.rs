@@ -195,7 +195,7 @@ fn simulate(config: &str, workload: Workload, seed: u64) -> Outcome {
                 prefilling.prefill_ms -= 1;
                 if prefilling.prefill_ms == 0 {
                     first += now + 1 - prefilling.arrived;
-                    state.first_chunk(prefilling.held.as_mut().unwrap());
+                    state.first_chunk(prefilling.held.as_mut().unwrap(), None);
                 }
             }
             engine.running.retain_mut(|running| {

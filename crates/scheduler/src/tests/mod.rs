@@ -5,6 +5,7 @@ mod config;
 mod encoder_cache;
 mod herding;
 mod latency;
+mod observed_latency;
 mod p2p;
 mod pairing;
 mod picks;

@@ -122,7 +122,7 @@ fn load_in_flight_is_given_back_in_two_steps() {
     let decision = pick(&scheduler, &state, &pods, "12345678").unwrap();
     let mut reservation = scheduler.commit(&mut state, &decision);
     assert_eq!(state.in_flight(Slot(0)), (1, 2));
-    state.first_chunk(&mut reservation);
+    state.first_chunk(&mut reservation, None);
     assert_eq!(state.in_flight(Slot(0)), (1, 0));
     state.release(reservation);
     assert_eq!(state.in_flight(Slot(0)), (0, 0));

@@ -279,7 +279,8 @@ impl World<'_> {
     pub(super) fn note_first_token(&mut self, number: u64, now: u64) {
         let Some(open) = self.open.get_mut(&number) else { return };
         if let Some(reservation) = &mut open.reservation {
-            self.states[self.pickers[open.picker].state].first_chunk(reservation);
+            let state = self.pickers[open.picker].state;
+            self.states[state].first_chunk(reservation, Some(now / MILLISECOND));
         }
         self.tell(now, || Notice::FirstToken(number));
         self.tell_news();
@@ -314,7 +315,8 @@ impl World<'_> {
                 Notice::FirstToken(number) => {
                     let Some(open) = self.open.get_mut(&number) else { continue };
                     for (index, copy) in &mut open.copies {
-                        self.states[*index].first_chunk(copy);
+                        // Pickers share what is in flight, not what they have measured.
+                        self.states[*index].first_chunk(copy, None);
                     }
                 }
                 Notice::Ended(index, copy) => self.states[index].release(copy),

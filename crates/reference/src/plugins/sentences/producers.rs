@@ -117,6 +117,34 @@ pub(super) const PLUGINS: &[Description] = &[
             ("maxDecodeTokenSamplesForPrediction", IGNORED),
         ],
     ),
+    grouped(
+        "latency-observer-producer-hub",
+        "-producer",
+        "Measures the time to the first token of streamed responses at each pod, and how many requests were in flight there. It \
+         needs no metrics of the pods, and computes at requests, so an entry in `dataLayer.sources` is allowed and not needed.",
+        &[
+            ("intervalDuration", "How often percentiles are computed again. Default `1s`."),
+            (
+                "maxObservationAge",
+                "How old the requests are of which percentiles are computed. Default `3m`.",
+            ),
+            ("maxRequests", "How many requests these are at most. Default 100."),
+            ("minRequests", "How many requests a pod needs before it counts as known. Default 10."),
+            ("lowPercentile", "Percentile of the times that stands for a low load. Default 25."),
+            ("typicalPercentile", "Percentile that stands for the typical load. Default 50."),
+            ("windowSize", "How many requests are kept for each pod, at most 100000. Default 5000."),
+            (
+                "bucketDuration",
+                "The 10th percentile of each time of this length is kept. The 10th percentile of these is the time without load. \
+                 Default `1m`.",
+            ),
+            (
+                "bucketHistorySize",
+                "How many of them are kept, 2 to 100000. When there are more, the slowest is dropped. Default 1000.",
+            ),
+            LOAD,
+        ],
+    ),
     described(
         "p2p-source-producer",
         "Names a pod in the header `x-kv-cache-source-host-port` if it has cached more of the prompt than the pod that computes it, which can then pull the KV cache.",

@@ -6,6 +6,32 @@ use super::{
 };
 
 pub(super) const PLUGINS: &[Description] = &[
+    grouped(
+        "latency-observation-scorer-hub",
+        "-scorer",
+        "Prefers pods where the first token is predicted to come soon: from the times that `latency-observer-producer-hub` has \
+         measured, at the number of requests that are in flight there now.",
+        &[
+            (
+                "explorationRate",
+                "Probability, 0 to 1, of the best score for a pod of which little is known. Default 0.1; with 0, such pods count \
+                 as the best ones.",
+            ),
+            (
+                "minInflightGap",
+                "How many requests in flight must lie between the low and the typical load, for the low one to count. Default 2.",
+            ),
+            (
+                "roundTTFTStep",
+                "Predictions are rounded to multiples of this number of seconds. Default 0: not at all.",
+            ),
+            (
+                "ttftPercentilesProducerName",
+                "Name of the `latency-observer-producer-hub` to read. Default: the first one, or a built-in one if none is declared.",
+            ),
+            LOAD,
+        ],
+    ),
     described(
         "endpoint-attribute-scorer",
         "Scores the value of an attribute by its position in a range.",
