@@ -80,6 +80,13 @@ impl Provenance {
         }
         history.origin = Origin::Service;
         history.visit(schema::spec(), own);
+        // The model's name in a base config takes the place of the service's, which may be a default.
+        let bases = own["baseRefs"].as_array().map_or(0, Vec::len);
+        let named =
+            layers.iter().rev().take(bases).any(|layer| layer.spec().pointer("/model/name").is_some());
+        if named && let Some(names) = history.entries.get_mut("model.name") {
+            names.pop();
+        }
 
         let mut rendered_leaves: HashMap<String, &Value> = HashMap::new();
         for_each_leaf(schema::spec(), rendered, &mut Cursor::default(), &mut |cursor, value| {

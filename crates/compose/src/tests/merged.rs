@@ -67,6 +67,21 @@ fn what_only_a_base_config_sets_reaches_the_command_line() {
 }
 
 #[test]
+fn the_name_of_the_model_comes_from_the_last_base_config_that_has_one() {
+    let named = |name: &str| json!({ "model": { "name": name, "uri": "" } });
+    let nameless = json!({ "parallelism": { "tensor": 2 } });
+    let configs =
+        configs([("n", "first", named("a")), ("n", "second", named("b")), ("n", "third", nameless)]);
+    let origin = |bases: &[&str]| {
+        let bases: Vec<_> = bases.iter().map(|name| json!({ "name": name })).collect();
+        let effective = composed(&configs, json!({ "baseRefs": bases }));
+        effective.provenance().get("model.name").unwrap().origin.to_string()
+    };
+    assert_eq!(origin(&["first", "second", "third"]), "LLMInferenceServiceConfig n/second");
+    assert_eq!(origin(&["third"]), "the service");
+}
+
+#[test]
 fn the_service_wins_over_its_base_configs_on_the_command_line_too() {
     let team = json!({ "parallelism": { "tensor": 4 } });
     let own = json!({ "baseRefs": [{ "name": "team" }], "parallelism": { "tensor": 8 } });

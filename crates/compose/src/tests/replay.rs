@@ -78,6 +78,10 @@ fn follow(
         // A layer merges into the first element with a key.
         let others = leaves.get(path).into_iter().flatten();
         if let Some(other) = others.into_iter().find(|other| !is_silent(path, other)) {
+            // The service takes the name of the model from its last base config that has one.
+            if path == "model.name" && *origin == Origin::Service && other == given {
+                continue;
+            }
             return Err(format!("{origin} says {other} above {}", leaf.origin));
         }
     }
