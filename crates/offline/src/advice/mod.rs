@@ -32,7 +32,7 @@ pub(crate) struct Advice {
 pub(crate) fn of(scene: &Scene, service: &LLMInferenceService, effective: &Effective) -> Vec<Advice> {
     let mut all = model::check(&effective.spec);
     all.extend(memory::check(&effective.spec));
-    all.extend(routing::check(&effective.spec));
+    all.extend(routing::check(scene.snapshot(), service, &effective.spec));
     all.extend(names::check(scene.snapshot(), service, effective));
     all.extend(variables::check(scene.snapshot(), service, &effective.spec));
     all

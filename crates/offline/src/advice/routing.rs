@@ -1,11 +1,25 @@
-//! Routing by the name of the model, for engines that cannot have it.
+//! Routing by the name of the model, for engines that cannot have it, and pickers to which no route leads.
 
-use longboat_api::{annotations::MODEL_BASED_ROUTING, engine::Engine, v1alpha2::LLMInferenceServiceSpec};
+use longboat_api::{
+    annotations::MODEL_BASED_ROUTING,
+    engine::Engine,
+    v1alpha2::{LLMInferenceService, LLMInferenceServiceSpec},
+};
+use longboat_key::{Name, Namespace};
+use longboat_plan::{Snapshot, names};
 
 use super::Advice;
 
+pub(super) fn check(
+    snapshot: &Snapshot,
+    service: &LLMInferenceService,
+    spec: &LLMInferenceServiceSpec,
+) -> impl Iterator<Item = Advice> {
+    routing_by_model(spec).into_iter().chain(picker_without_route(snapshot, service, spec))
+}
+
 /// Finds the annotation of a service whose engine does not serve the name in the header.
-pub(super) fn check(spec: &LLMInferenceServiceSpec) -> Option<Advice> {
+fn routing_by_model(spec: &LLMInferenceServiceSpec) -> Option<Advice> {
     let is_asked_for =
         spec.workload.annotations.get(MODEL_BASED_ROUTING).is_some_and(|value| value == "true");
     (is_asked_for && !Engine::serves_published_name(spec)).then(|| {
@@ -18,6 +32,38 @@ pub(super) fn check(spec: &LLMInferenceServiceSpec) -> Option<Advice> {
                 Engine::of_spec(spec).name
             ),
             "remove it, or remove spec.runtime to serve with vLLM".to_owned(),
+        )
+    })
+}
+
+/// Finds a picker whose pool is in no route. The service would wait for a Gateway that accepts the pool.
+fn picker_without_route(
+    snapshot: &Snapshot,
+    service: &LLMInferenceService,
+    spec: &LLMInferenceServiceSpec,
+) -> Option<Advice> {
+    let router = spec.router.as_ref().filter(|router| router.route.is_none())?;
+    router.scheduler.as_ref().filter(|scheduler| scheduler.external_pool().is_none())?;
+    let (namespace, name) = (Namespace::of(&service.metadata), Name::of(&service.metadata));
+    let pool = names::pool(name);
+    let is_routed = snapshot.http_routes.iter().any(|route| {
+        let backends = route.spec.rules.iter().flat_map(|rule| &rule.backend_refs);
+        backends.map(|reference| &reference.backend).any(|backend| {
+            let of = backend.namespace.as_deref().or(route.metadata.namespace.as_deref()).unwrap_or_default();
+            backend.kind.as_deref() == Some("InferencePool")
+                && backend.name == pool
+                && of == namespace.as_str()
+        })
+    });
+    (!is_routed).then(|| {
+        Advice::warning(
+            "spec.router.scheduler".to_owned(),
+            "PoolWithoutRoute",
+            format!(
+                "has a pool to which no route leads: the service becomes Ready only if a Gateway accepts InferencePool {pool}, for \
+                 a route of your own"
+            ),
+            "set `spec.router.route: {}`, or remove spec.router.scheduler".to_owned(),
         )
     })
 }

@@ -38,9 +38,10 @@ pub(super) fn findings(
     findings
 }
 
-/// Returns the finding at the field in its layer, or at the service if the layer is not in the files.
+/// Returns the finding at the field in its layer, or else in the service, or at the service if it does not have the field.
 fn finding(layer: Option<&Document>, document: &Document, name: &ObjectName, advice: Advice) -> Finding {
-    let place = layer.and_then(|layer| Some((layer, paths::positions(&layer.object, &advice.path)?)));
+    let mut layers = layer.into_iter().chain([document]);
+    let place = layers.find_map(|layer| Some((layer, paths::positions(&layer.object, &advice.path)?)));
     let mut finding = match place {
         Some((layer, path)) => Finding::at(layer, name, &path, Source::Plan),
         None => Finding { path: advice.path, ..Finding::at(document, name, "spec", Source::Plan) },

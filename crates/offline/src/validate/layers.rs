@@ -384,7 +384,6 @@ fn failed(document: &Document, name: &ObjectName, error: &ComposeError) -> Findi
         error,
         ComposeError::ConfigNotFound { .. }
             | ComposeError::RuntimeNotFound { .. }
-            | ComposeError::SchedulerConfigKey { .. }
             | ComposeError::SchedulerConfigMissing { .. }
     ) {
         finding.severity = Severity::Warning;

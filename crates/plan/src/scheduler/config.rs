@@ -35,7 +35,13 @@ pub(super) fn attach(
     let args = container.args.get_or_insert_default();
     flags::split_config(args);
     let (pair, origin) = match inline {
-        Some(text) => (["--config-text".to_owned(), text], Origin::Asked),
+        Some(text) => {
+            // A picker does not start with both. The field of the service counts, as it does for a text in the template.
+            for flag in ["config-file", "configFile"] {
+                flags::take(args, flag);
+            }
+            (["--config-text".to_owned(), text], Origin::Asked)
+        }
         None if flags::config_pair(args).is_some() => return Origin::Asked,
         None => {
             let live = live.and_then(flags::config_pair);

@@ -83,6 +83,19 @@ fn a_picker_keeps_a_configuration_that_is_no_default_and_the_user_is_told() {
     assert_eq!(said(&world), ["SchedulerConfigKept"]);
 }
 
+#[test]
+fn an_inline_configuration_takes_the_place_of_a_file_in_the_template() {
+    for flags in
+        [json!(["--config-file", "/etc/epp.yaml", "--v=2"]), json!(["-configFile=/etc/epp.yaml", "--v=2"])]
+    {
+        let template = json!({"containers": [{"name": "main", "args": flags}]});
+        let scheduler = json!({"config": {"inline": inline()}, "template": template});
+        let args = picker_args(&settled(&[with("/spec/router/scheduler", scheduler)]));
+        assert_eq!(args[..2], ["--v=2", "--config-text"]);
+        assert_eq!(args.len(), 3, "{args:?}");
+    }
+}
+
 /// The parts of the default that earlier releases did not write, and what they wrote.
 const SHARED_PREFIXES: (&str, &str) =
     ("- parameters:\n    sharedPrefixAfter: 5\n  type: approx-prefix-cache-producer\n", "");
