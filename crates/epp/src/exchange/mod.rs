@@ -138,6 +138,8 @@ struct RoutedRequest {
     response_bytes: usize,
     response_headers: Vec<(String, String)>,
     stream: bool,
+    /// Whether the response is an event stream and no error, so that its first part has the first token.
+    has_events: bool,
     rewrite: Option<Rewrite>,
     usage: UsageScan,
     /// The parser that reads the response.

@@ -32,8 +32,10 @@ impl Exchange {
                         measurement.failed();
                     }
                 }
-                routed.stream |=
+                let is_events =
                     headers.get("content-type").is_some_and(|kind| kind.contains("text/event-stream"));
+                routed.stream |= is_events;
+                routed.has_events = is_events && status < 400;
                 &routed.response_headers[..]
             }
             _ => &[],
@@ -58,7 +60,7 @@ impl Exchange {
         };
         if routed.first_byte.is_none() && !body.is_empty() {
             routed.first_byte = Some(routed.since.elapsed());
-            let token = routed.stream.then(|| self.core.now_ms());
+            let token = routed.has_events.then(|| self.core.now_ms());
             self.core.state.write().first_chunk(&mut routed.reservation, token);
         }
         if !body.is_empty()

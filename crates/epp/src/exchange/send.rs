@@ -105,6 +105,7 @@ impl Exchange {
             response_bytes: 0,
             response_headers: decision.response_headers,
             stream: parsed.stream,
+            has_events: false,
             rewrite: rewritten,
             usage: UsageScan::of(api),
             parser: api.parser(),

@@ -155,3 +155,24 @@ async fn requests_go_on_while_the_predictor_is_away() {
     stream.feed(body("{}", true));
     assert_eq!(lessons(&asked).await.len(), 1, "it learns all the same");
 }
+
+#[test]
+fn the_first_tokens_of_streams_are_observed_and_those_of_other_responses_are_not() {
+    let core = Arc::new(support::core_of(
+        "apiVersion: llm-d.ai/v1\nkind: EndpointPickerConfig\nplugins: [{type: latency-observation-scorer-hub}]\n",
+    ));
+    support::with_endpoints(&core, 1);
+    let events = "text/event-stream";
+    for (status, kind) in [("200", events), ("200", "application/json"), ("500", events), ("200", events)] {
+        let (mut stream, _) = ask(&core, &[]);
+        stream.feed(response(status, kind));
+        stream.feed(body("data: 1\n\n", false));
+        stream.feed(body("data: [DONE]\n\n", true));
+    }
+    let members = core.pool.members();
+    let endpoints: Vec<_> = members.iter().map(|member| &member.endpoint).collect();
+    let state = core.scheduler.describe(&core.state.read(), &endpoints, core.now_ms());
+    let observed = &state["plugins"]["latency-observer-producer-hub"];
+    let observed = observed.as_object().unwrap().values().next().unwrap();
+    assert_eq!((&observed["observations"], &observed["calibrated"]), (&2.into(), &false.into()));
+}
