@@ -97,6 +97,20 @@ impl ServiceRuntime {
                 why: refused.why(self.engine, &self.layer.name()),
             })
             .collect();
+        // Planning writes the flags, probes and metrics of the runtime's engine.
+        let containers = spec.workload.template.iter().flat_map(|pod| &pod.containers);
+        let mut started =
+            containers.filter(|container| container.name == "main").filter_map(Engine::of_command);
+        if let Some(other) = started.find(|engine| engine.name != self.engine.name) {
+            let (path, other) = ("spec.template", other.name);
+            let why = format!(
+                "the container main starts {other}, and the engine of runtime {} is {}: remove its command, or name a runtime of \
+                 {other}",
+                self.layer.name(),
+                self.engine.name
+            );
+            fields.push(RefusedField { path, origin: origin(path), why });
+        }
         let needs_our_sidecar = self.engine.lora.as_ref().is_some_and(|flags| flags.request_field.is_some());
         let has_adapters = spec.model.lora.as_ref().is_some_and(|lora| !lora.adapters.is_empty());
         if needs_our_sidecar && has_adapters && *images == Images::Reference {

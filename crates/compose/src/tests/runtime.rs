@@ -213,6 +213,11 @@ fn what_the_engine_cannot_have_is_refused_after_merging_too() {
         ("mine", json!({"model": {"uri": "hf://a/b", "name": "b:7b"}}), "spec.model.name"),
         ("mine", json!({"kvCacheOffloading": {"cpu": "1Gi"}}), "spec.kvCacheOffloading"),
         ("mine", json!({"prefill": {"kvCacheOffloading": {"cpu": "1Gi"}}}), "spec.prefill.kvCacheOffloading"),
+        (
+            "mine",
+            json!({"template": {"containers": [{"name": "main", "command": ["vllm", "serve", "/mnt/models"]}]}}),
+            "spec.template",
+        ),
         ("llama", json!({"model": adapters(8)}), "spec.model.lora"),
         ("llama", json!({"baseRefs": [{"name": "split"}]}), "spec.prefill"),
         ("llama", json!({"parallelism": {"data": 2, "dataLocal": 1}, "worker": {}}), "spec.worker"),
