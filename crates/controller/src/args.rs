@@ -80,11 +80,11 @@ pub struct Migration {
     pub enabled: bool,
 
     /// Time until a migration is reported as failed, and then the interval of new attempts. 0 means the default.
-    #[arg(id = "storage-migration-timeout", long = "storage-migration-timeout", default_value = "1h", value_parser = longboat_duration::parse, value_name = "DURATION")]
+    #[arg(id = "storage-migration-timeout", long = "storage-migration-timeout", default_value = "1h", value_parser = longboat_quantity::duration::parse, value_name = "DURATION")]
     pub timeout: Duration,
 
     /// Maximum wait between two attempts. 0 means the default.
-    #[arg(id = "storage-migration-poll-interval", long = "storage-migration-poll-interval", default_value = "30s", value_parser = longboat_duration::parse, value_name = "DURATION")]
+    #[arg(id = "storage-migration-poll-interval", long = "storage-migration-poll-interval", default_value = "30s", value_parser = longboat_quantity::duration::parse, value_name = "DURATION")]
     pub interval: Duration,
 }
 

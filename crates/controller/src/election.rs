@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use longboat_duration::text;
+use longboat_quantity::duration::text;
 use longboat_lease::Timing;
 
 /// The name of the Lease in the system namespace. The reference uses the same name, so that only one of both controllers
@@ -29,16 +29,16 @@ pub struct Election {
     pub enabled: bool,
 
     /// Time that other replicas wait for a leader that does not renew the lease.
-    #[arg(long = "leader-elect-lease-duration", value_name = "DURATION", default_value = "15s", value_parser = longboat_duration::parse)]
+    #[arg(long = "leader-elect-lease-duration", value_name = "DURATION", default_value = "15s", value_parser = longboat_quantity::duration::parse)]
     pub lease: Duration,
 
     /// Time that the leader tries to renew the lease before it gives up. Must be shorter than the lease duration.
-    #[arg(long = "leader-elect-renew-deadline", value_name = "DURATION", default_value = "10s", value_parser = longboat_duration::parse)]
+    #[arg(long = "leader-elect-renew-deadline", value_name = "DURATION", default_value = "10s", value_parser = longboat_quantity::duration::parse)]
     pub deadline: Duration,
 
     /// Time between two attempts to acquire or renew the lease, and a quarter of it after a failed renewal. Must be shorter
     /// than the renew deadline.
-    #[arg(long = "leader-elect-retry-period", value_name = "DURATION", default_value = "2s", value_parser = longboat_duration::parse)]
+    #[arg(long = "leader-elect-retry-period", value_name = "DURATION", default_value = "2s", value_parser = longboat_quantity::duration::parse)]
     pub retry: Duration,
 }
 

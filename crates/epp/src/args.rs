@@ -5,7 +5,7 @@ use std::{ffi::OsString, net::IpAddr, path::PathBuf, time::Duration};
 use clap::ArgAction;
 use longboat_telemetry::logging::{Format, LogOptions};
 
-use longboat_duration as duration;
+use longboat_quantity::duration;
 
 use longboat_scheduler::quantity;
 

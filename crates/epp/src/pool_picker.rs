@@ -240,7 +240,7 @@ impl PoolPicker {
         if !layer.disabled {
             let interval = match layer.source.interval.as_str() {
                 "" => args.refresh_metrics_interval,
-                text => longboat_duration::parse(text).map_err(Error::Interval)?,
+                text => longboat_quantity::duration::parse(text).map_err(Error::Interval)?,
             };
             let scraper = Scraper { tls: scrape_tls(layer)?, layer: layer.clone(), interval };
             tasks.spawn(scraper.run(Arc::clone(core), stop.clone()));

@@ -51,11 +51,11 @@ pub struct Args {
     pub monitoring_port: u16,
 
     /// Time after SIGTERM in which connections are still accepted: load balancers need it to learn that the pod ends.
-    #[arg(long, default_value = "5s", value_parser = longboat_duration::parse, value_name = "DURATION")]
+    #[arg(long, default_value = "5s", value_parser = longboat_quantity::duration::parse, value_name = "DURATION")]
     pub shutdown_delay: Duration,
 
     /// Time after that in which running requests, such as streams, may end.
-    #[arg(long, default_value = "5m", value_parser = longboat_duration::parse, value_name = "DURATION")]
+    #[arg(long, default_value = "5m", value_parser = longboat_quantity::duration::parse, value_name = "DURATION")]
     pub drain_timeout: Duration,
 }
 

@@ -1,4 +1,7 @@
-//! Resource quantities of Kubernetes, `500m`, `1.5Gi` or `1e3`: their value, and the one notation that an API server prints.
+//! Resource quantities of Kubernetes, `500m`, `1.5Gi` or `1e3`: their value, and the one notation that an API server prints. And
+//! the other values that are written as a number with a unit: durations ([`duration`]).
+
+pub mod duration;
 
 use std::{fmt, ops::Add};
 

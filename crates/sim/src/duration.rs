@@ -9,7 +9,7 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     if let Ok(milliseconds) = text.parse::<f64>() {
         return Duration::try_from_secs_f64(milliseconds / 1000.0).map_err(|_| wrong());
     }
-    longboat_duration::parse(text).map_err(|_| wrong())
+    longboat_quantity::duration::parse(text).map_err(|_| wrong())
 }
 
 #[cfg(test)]

@@ -66,7 +66,7 @@ impl Parameters {
                     })?;
                 }
                 "drainTimeout" => {
-                    all.drain_timeout = longboat_duration::parse(value).map_err(|_| {
+                    all.drain_timeout = longboat_quantity::duration::parse(value).map_err(|_| {
                         format!("drainTimeout is `{value}`: expected a duration such as 90s or 5m")
                     })?;
                 }

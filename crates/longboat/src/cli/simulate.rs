@@ -89,7 +89,7 @@ pub(crate) struct SimulateArgs {
     #[arg(long, value_name = "FLAGS", allow_hyphen_values = true)]
     pub(crate) engine_args: Option<String>,
     /// Time from the creation of an endpoint to its first request, for endpoints that come later
-    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = longboat_duration::parse)]
+    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = longboat_quantity::duration::parse)]
     pub(crate) start_time: Duration,
     /// Scale by the sum of a metric over the endpoints, divided by a target: `vllm:num_requests_running=10`
     #[arg(long, value_name = "METRIC=TARGET", value_parser = metric, conflicts_with_all = ["replicas", "sweep"])]
@@ -113,22 +113,22 @@ pub(crate) struct SimulateArgs {
     #[arg(long, value_name = "N", default_value_t = 1.0, value_parser = accelerators)]
     pub(crate) accelerators: f64,
     /// Age of the picker's metrics: its interval between two scrapes
-    #[arg(long, value_name = "DURATION", default_value = "50ms", value_parser = longboat_duration::parse)]
+    #[arg(long, value_name = "DURATION", default_value = "50ms", value_parser = longboat_quantity::duration::parse)]
     pub(crate) scrape_interval: Duration,
     /// Delay of KV cache events
-    #[arg(long, value_name = "DURATION", default_value = "5ms", value_parser = longboat_duration::parse)]
+    #[arg(long, value_name = "DURATION", default_value = "5ms", value_parser = longboat_quantity::duration::parse)]
     pub(crate) event_delay: Duration,
     /// Change of the pool at a time: `60s:replicas=4`, `90s:fail=0` (endpoints have numbers from 0); repeatable
     #[arg(long = "at", value_name = "TIME:CHANGE", value_parser = change)]
     pub(crate) changes: Vec<(Duration, PoolChange)>,
     /// Time to the first token of a good request
-    #[arg(long, value_name = "DURATION", value_parser = longboat_duration::parse)]
+    #[arg(long, value_name = "DURATION", value_parser = longboat_quantity::duration::parse)]
     pub(crate) slo_ttft: Option<Duration>,
     /// Mean time between two tokens of a good request
-    #[arg(long, value_name = "DURATION", value_parser = longboat_duration::parse)]
+    #[arg(long, value_name = "DURATION", value_parser = longboat_quantity::duration::parse)]
     pub(crate) slo_itl: Option<Duration>,
     /// Time to the last token of a good request
-    #[arg(long, value_name = "DURATION", value_parser = longboat_duration::parse)]
+    #[arg(long, value_name = "DURATION", value_parser = longboat_quantity::duration::parse)]
     pub(crate) slo_e2e: Option<Duration>,
     /// Find the smallest number of replicas, such as `replicas=2..16`
     #[arg(long, value_name = "RANGE", requires = "condition")]
@@ -258,7 +258,7 @@ fn metric(text: &str) -> Result<(String, f64), String> {
 }
 
 fn sharing(text: &str) -> Result<Sharing, String> {
-    if text == "never" { Ok(Sharing::Nothing) } else { longboat_duration::parse(text).map(Sharing::After) }
+    if text == "never" { Ok(Sharing::Nothing) } else { longboat_quantity::duration::parse(text).map(Sharing::After) }
 }
 
 fn change(text: &str) -> Result<(Duration, PoolChange), String> {
@@ -271,7 +271,7 @@ fn change(text: &str) -> Result<(Duration, PoolChange), String> {
         "fail" => PoolChange::Fail(number),
         _ => return Err(wrong()),
     };
-    Ok((longboat_duration::parse(at)?, change))
+    Ok((longboat_quantity::duration::parse(at)?, change))
 }
 
 #[cfg(test)]

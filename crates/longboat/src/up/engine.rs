@@ -184,7 +184,7 @@ async fn cpu(documents: &[Document], offline: bool, limit: Option<u64>) -> anyho
     }
     let asked = futures::future::try_join_all(wanted.iter().map(|model| source(model, &settings)));
     let sources = timeout(patience, asked).await.map_err(|_| {
-        let patience = longboat_duration::text(patience);
+        let patience = longboat_quantity::duration::text(patience);
         anyhow::anyhow!("the source of a model did not answer within {patience}")
     })??;
     let download =
@@ -367,7 +367,7 @@ async fn judged(
         Ok(Ok(())) => check(program, folder.path(), Some(bytes)).await,
         Ok(Err(error)) => Err(error.into()),
         Err(_) => {
-            let patience = longboat_duration::text(patience);
+            let patience = longboat_quantity::duration::text(patience);
             bail!("the source of {} did not answer within {patience}", model.address)
         }
     }

@@ -77,7 +77,7 @@ pub(super) async fn run<R: Reconcile>(
                         // A conflict means that the cache was old; the next change resolves it.
                         tracing::debug!(
                             error = %text_of(&error),
-                            wait = %longboat_duration::text(wait),
+                            wait = %longboat_quantity::duration::text(wait),
                             controller = R::NAME,
                             namespace = key.namespace,
                             name = key.name,

@@ -12,7 +12,7 @@ use tonic_health::pb::health_client::HealthClient;
 pub(crate) async fn check(action: &GRPCAction, pod_ip: &str, limit: Duration) -> Result<(), String> {
     let address = format!("{pod_ip}:{}", action.port);
     let unreachable = || {
-        let limit = longboat_duration::text(limit);
+        let limit = longboat_quantity::duration::text(limit);
         format!("timeout: failed to connect service {address:?} within {limit}: context deadline exceeded")
     };
     let asked = async {

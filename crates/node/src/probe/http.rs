@@ -54,7 +54,7 @@ pub(crate) async fn page(
         Ok(Ok((StatusCode::OK, body))) => Ok(body),
         Ok(Ok((status, _))) => Err(format!("{url} answered {status}")),
         Ok(Err(error)) => Err(format!("{url}: {error}")),
-        Err(_) => Err(format!("{url} did not answer within {}", longboat_duration::text(limit))),
+        Err(_) => Err(format!("{url} did not answer within {}", longboat_quantity::duration::text(limit))),
     }
 }
 

@@ -136,7 +136,7 @@ async fn ask(probe: &Probe, target: &Target, limit: Duration) -> Result<(), Stri
             Ok(Ok(done)) => Err(done.output),
             Ok(Err(error)) => Err(error.to_string()),
             Err(_) => {
-                let limit = longboat_duration::text(limit);
+                let limit = longboat_quantity::duration::text(limit);
                 Err(format!("command timed out: {:?} timed out after {limit}", command.join(" ")))
             }
         }

@@ -177,7 +177,7 @@ impl EndpointPickerConfig {
         }
         let duration = |field: &str, value: Option<&str>| {
             let Some(text) = value else { return Ok(None) };
-            longboat_duration::parse(text).map(Some).map_err(|why| {
+            longboat_quantity::duration::parse(text).map(Some).map_err(|why| {
                 let path = format!("{CROSS_REPLICA}.{field}");
                 ConfigError::Shape { message: format!("{path}: {why}"), path }
             })

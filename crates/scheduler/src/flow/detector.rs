@@ -236,7 +236,7 @@ pub(crate) fn read_detector(
             return Err(parameters.invalid(format!("{field}: expected a number above 0, found {value}")));
         }
     }
-    let stale = longboat_duration::parse(&given.metrics_staleness_threshold)
+    let stale = longboat_quantity::duration::parse(&given.metrics_staleness_threshold)
         .map_err(|error| parameters.invalid(format!("metricsStalenessThreshold: {error}")))?;
     let detector = Detector::Utilization {
         queue_depth: given.queue_depth_threshold,

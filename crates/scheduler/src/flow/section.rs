@@ -86,7 +86,7 @@ pub(super) fn wrong(path: &str, message: impl std::fmt::Display) -> ConfigError 
 fn time(path: &str, value: Option<&Value>) -> Result<Option<u64>, ConfigError> {
     let time = match value {
         None | Some(Value::Null) => return Ok(None),
-        Some(Value::String(text)) => longboat_duration::parse(text).ok(),
+        Some(Value::String(text)) => longboat_quantity::duration::parse(text).ok(),
         Some(_) => None,
     };
     let found = value.map(ToString::to_string).unwrap_or_default();

@@ -166,7 +166,7 @@ fn settings(given: RawParameters, parameters: &Parameters<'_>) -> Result<Precise
     }
     let speculative = match &given.speculative_ttl {
         None => SPECULATIVE_MS,
-        Some(text) => longboat_duration::parse(text)
+        Some(text) => longboat_quantity::duration::parse(text)
             .ok()
             .and_then(|time| u64::try_from(time.as_millis()).ok())
             .filter(|time| *time > 0)

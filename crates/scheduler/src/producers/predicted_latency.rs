@@ -151,7 +151,7 @@ fn time(parameters: &Parameters<'_>, value: Option<&Value>) -> Result<Duration, 
     let wrong = |message: String| parameters.invalid(format!("contextTTL: {message}"));
     let time = match value {
         None | Some(Value::Null) => return Ok(MAX_RESPONSE_DURATION),
-        Some(Value::String(text)) => longboat_duration::parse(text).map_err(wrong)?,
+        Some(Value::String(text)) => longboat_quantity::duration::parse(text).map_err(wrong)?,
         Some(value) => Duration::from_nanos(
             value.as_u64().ok_or_else(|| wrong(format!("{value} is not a duration such as 5m")))?,
         ),

@@ -69,7 +69,7 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
     let duration = |field: &str, text: Option<String>, usual: Duration| match text {
         None => Ok(usual),
         Some(text) => {
-            longboat_duration::parse(&text).ok().filter(|duration| !duration.is_zero()).ok_or_else(|| {
+            longboat_quantity::duration::parse(&text).ok().filter(|duration| !duration.is_zero()).ok_or_else(|| {
                 parameters.invalid(format!("vllm.{field}: expected a duration such as 5s, found \"{text}\""))
             })
         }

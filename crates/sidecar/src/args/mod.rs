@@ -13,7 +13,7 @@ use std::{
 use clap::ArgAction;
 use serde_json::Value;
 
-use longboat_duration as duration;
+use longboat_quantity::duration;
 use longboat_telemetry::{
     logging::{Format, LogOptions},
     zap::{Level, Zap},

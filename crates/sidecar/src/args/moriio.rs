@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::ArgAction;
 
-use longboat_duration as duration;
+use longboat_quantity::duration;
 
 use super::truth;
 
