@@ -285,7 +285,7 @@ fn start_pod(server: &Server, monitoring: u16) -> Running {
 fn a_gateway_is_made_served_and_drained_with_the_rights_of_an_installation() {
     let Some(server) = prepared() else { return };
     let Some(address) = address() else {
-        longboat_untested::skipped("an address of this machine besides 127.0.0.1");
+        longboat_golden::skipped("an address of this machine besides 127.0.0.1");
         return;
     };
     let api = &server.api;

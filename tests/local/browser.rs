@@ -18,7 +18,7 @@ const BROWSERS: [&str; 3] = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "
 pub(crate) fn script(name: &str) -> Option<Command> {
     let packages = tools::tool("browser/node_modules")?;
     let Some(browser) = BROWSERS.into_iter().find(|path| Path::new(path).exists()) else {
-        longboat_untested::skipped("no Chromium");
+        longboat_golden::skipped("no Chromium");
         return None;
     };
     let mut node = Command::new("node");

@@ -17,7 +17,7 @@ const MODEL: &str = "SmolLM2-135M-Instruct.Q4_1.gguf";
 pub(crate) fn model_file() -> Option<std::path::PathBuf> {
     let model = tools::root().join(".cache/models").join(MODEL);
     if !model.is_file() {
-        longboat_untested::skipped("the model is missing; scripts/tools.sh fetches it");
+        longboat_golden::skipped("the model is missing; scripts/tools.sh fetches it");
         return None;
     }
     Some(model)

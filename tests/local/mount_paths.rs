@@ -51,7 +51,7 @@ fn engines_of_the_user_find_the_model_where_the_manifest_mounts_it() {
     let world = LocalCluster::start(&["--engine", &engine(folder.path()), "--state", state, manifest]);
     let condition = "jsonpath={.items[0].status.conditions[?(@.type==\"MountNamespaces\")].status}";
     if world.ask(&["get", "nodes", "-o", condition]) != "True" {
-        longboat_untested::skipped("no mount namespaces");
+        longboat_golden::skipped("no mount namespaces");
         return;
     }
     let pods = world.object(&["pods", "-l", "kserve.io/component=workload"]);

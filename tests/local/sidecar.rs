@@ -32,7 +32,7 @@ const TOLD: usize = 6;
 fn recordings(scratch: &TempDir) -> Option<PathBuf> {
     let needs = Command::new("python3").args(["-c", "import yaml"]).output();
     if !needs.is_ok_and(|output| output.status.success()) {
-        longboat_untested::skipped("no python3 with PyYAML");
+        longboat_golden::skipped("no python3 with PyYAML");
         return None;
     }
     let folder = scratch.path().join("recordings");

@@ -23,6 +23,6 @@ pub(crate) fn tool(path: &str) -> Option<PathBuf> {
     if tool.exists() {
         return Some(tool);
     }
-    longboat_untested::skipped(&format!("no .cache/{path}"));
+    longboat_golden::skipped(&format!("no .cache/{path}"));
     None
 }

@@ -24,7 +24,7 @@ impl Install {
     pub(crate) async fn find() -> Option<Self> {
         let folder = env::var_os("LONGBOAT_VLLM").map_or_else(|| root().join(".cache/vllm"), PathBuf::from);
         if !folder.join("environment/installed.txt").is_file() {
-            longboat_untested::skipped(&format!(
+            longboat_golden::skipped(&format!(
                 "no vLLM in {}; scripts/vllm-tools.sh installs it",
                 folder.display()
             ));

@@ -37,7 +37,7 @@ fn file() -> Option<PathBuf> {
     let model =
         PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../.cache/models/SmolLM2-135M-Instruct.Q4_1.gguf");
     if !model.is_file() {
-        longboat_untested::skipped("the model is missing; scripts/tools.sh fetches it");
+        longboat_golden::skipped("the model is missing; scripts/tools.sh fetches it");
         return None;
     }
     Some(model)

@@ -108,7 +108,7 @@ fn model() -> Option<PathBuf> {
     if path.is_file() {
         return Some(path);
     }
-    longboat_untested::skipped("the model is missing; scripts/tools.sh fetches it");
+    longboat_golden::skipped("the model is missing; scripts/tools.sh fetches it");
     None
 }
 

@@ -13,7 +13,7 @@ async fn every_request_is_answered_as_vllm_answers_it() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let file = root.join(".cache/models/SmolLM2-135M-Instruct.Q4_1.gguf");
     if !file.is_file() {
-        longboat_untested::skipped("the model is missing; scripts/tools.sh fetches it");
+        longboat_golden::skipped("the model is missing; scripts/tools.sh fetches it");
         return;
     }
     let folder = tempfile::tempdir().unwrap();

@@ -57,7 +57,7 @@ impl ProcessorExchange for Answer {
 fn tool() -> Option<PathBuf> {
     let tool = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.cache/bin/h2spec");
     if !tool.is_file() {
-        longboat_untested::skipped("no h2spec: scripts/tools.sh fetches it");
+        longboat_golden::skipped("no h2spec: scripts/tools.sh fetches it");
         return None;
     }
     Some(tool)

@@ -1,5 +1,5 @@
 //! For tests and documentation only: recordings of KServe and Kubernetes, the comparison of Longboat with them, and the
-//! intended differences ([`compatibility`]).
+//! intended differences ([`compatibility`]). And what tests say that cannot run ([`skipped`]).
 //!
 //! The recordings are archived in this crate (`recordings/`, with a README that describes them). If `LONGBOAT_GOLDEN` is
 //! set, the tests read the recordings in that folder instead. Two tests compare the same cases: planning alone, which takes
@@ -18,6 +18,7 @@ mod entry;
 mod judge;
 mod pack;
 mod report;
+mod skipped;
 mod transcript;
 pub mod vllm;
 
@@ -27,4 +28,5 @@ pub use entry::{Entry, golden, part};
 pub use judge::{Difference, IntendedDifferences, differences, normal_child, normal_status};
 pub use pack::{PackReport, pack};
 pub use report::Report;
+pub use skipped::{skipped, take_skipped};
 pub use transcript::{answer_causes, transcript};

@@ -34,7 +34,7 @@ fn python(program: &str, arguments: &[&str]) -> Option<(Python, impl BufRead + u
             .status()
             .is_ok_and(|status| status.success());
     if !usable {
-        longboat_untested::skipped("no Python with pyzmq and msgpack; scripts/tools.sh fetches them");
+        longboat_golden::skipped("no Python with pyzmq and msgpack; scripts/tools.sh fetches them");
         return None;
     }
     let mut child =

@@ -146,7 +146,7 @@ fn after<'a>(arguments: &'a [String], flag: &str) -> Vec<&'a str> {
 #[test]
 fn any_name_of_a_model_or_adapter_is_one_argument_of_the_server() {
     if !Path::new("/bin/bash").exists() {
-        longboat_untested::skipped("no /bin/bash");
+        longboat_golden::skipped("no /bin/bash");
         return;
     }
     let workspace = Workspace::new();

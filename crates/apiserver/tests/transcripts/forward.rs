@@ -108,7 +108,7 @@ async fn has_kubectl() -> bool {
         .await
         .is_ok_and(|status| status.success());
     if !there {
-        longboat_untested::skipped("no kubectl on the PATH");
+        longboat_golden::skipped("no kubectl on the PATH");
     }
     there
 }

@@ -65,7 +65,7 @@ async fn recorded_conversations_go_as_with_a_real_api_server() {
         .status()
         .await;
     if !python.is_ok_and(|status| status.success()) {
-        return longboat_untested::skipped("no python3 with PyYAML and cryptography");
+        return longboat_golden::skipped("no python3 with PyYAML and cryptography");
     }
     longboat_tls::install_default_provider();
     let server = ApiServer::new(Options::default()).unwrap();

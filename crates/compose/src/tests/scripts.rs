@@ -147,7 +147,7 @@ fn starts(presets: &[longboat_api::v1alpha2::LLMInferenceServiceConfig]) -> Vec<
 #[test]
 fn our_start_scripts_start_servers_with_the_recorded_arguments() {
     if !Path::new("/bin/bash").exists() {
-        longboat_untested::skipped("no /bin/bash");
+        longboat_golden::skipped("no /bin/bash");
         return;
     }
     let recorded = golden().join("starts/starts.json").yaml();

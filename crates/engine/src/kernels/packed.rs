@@ -274,7 +274,7 @@ mod tests {
         let mut random = StdRng::seed_from_u64(1);
         for format in [Format::Q4_0, Format::Q4_1, Format::Q8_0] {
             let Some((packed, plain)) = matrix(&mut random, format) else {
-                longboat_untested::skipped("the processor has no AVX2");
+                longboat_golden::skipped("the processor has no AVX2");
                 return;
             };
             let mut read = Vec::new();
@@ -301,7 +301,7 @@ mod tests {
         let mut random = StdRng::seed_from_u64(2);
         for format in [Format::Q4_1, Format::Q8_0] {
             let Some((packed, _)) = matrix(&mut random, format) else {
-                longboat_untested::skipped("the processor has no AVX2");
+                longboat_golden::skipped("the processor has no AVX2");
                 return;
             };
             let rows = numbers(&mut random, 11 * INPUTS);
@@ -320,7 +320,7 @@ mod tests {
         ] {
             let block = [head, &vec![byte; format.block_bytes() - head.len()]].concat();
             let Some(packed) = PackedMatrix::new(format, &block, 1, BLOCK) else {
-                longboat_untested::skipped("the processor has no AVX2");
+                longboat_golden::skipped("the processor has no AVX2");
                 return;
             };
             for sign in [1.0, -1.0] {

@@ -14,7 +14,7 @@ pub(crate) fn script(name: &str, arguments: &[&Path]) -> Option<Vec<u8>> {
     let python = manifest.join("../../.cache/python/bin/python3");
     let numpy = Command::new(&python).args(["-c", "import numpy"]).output();
     if !numpy.is_ok_and(|output| output.status.success()) {
-        longboat_untested::skipped("numpy is missing; scripts/tools.sh fetches it");
+        longboat_golden::skipped("numpy is missing; scripts/tools.sh fetches it");
         return None;
     }
     let output =

@@ -48,7 +48,7 @@ impl Program {
         let found = std::env::split_paths(&path).map(|folder| folder.join(name));
         let program: Option<PathBuf> = std::iter::once(ours).chain(found).find(|program| program.is_file());
         let Some(program) = program else {
-            longboat_untested::skipped(&format!("no {name}: scripts/tools.sh fetches it"));
+            longboat_golden::skipped(&format!("no {name}: scripts/tools.sh fetches it"));
             return None;
         };
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();

@@ -13,7 +13,7 @@ use crate::test_node::{TestNode, condition, main_container};
 /// Whether pods have mount namespaces on this machine. If not, the calling test says that it does not run.
 fn has_namespaces(world: &TestNode) -> bool {
     if let Some(reason) = world.node().rewritten() {
-        longboat_untested::skipped(&format!("no mount namespaces: {reason}"));
+        longboat_golden::skipped(&format!("no mount namespaces: {reason}"));
     }
     world.node().rewritten().is_none()
 }

@@ -169,7 +169,7 @@ fn kubectl(pods: &[Value], patch: &Value) -> Result<Vec<Value>, String> {
 #[test]
 fn kubectl_merges_alike() {
     if Command::new("kubectl").args(["version", "--client"]).output().is_err() {
-        longboat_untested::skipped("no kubectl on the PATH");
+        longboat_golden::skipped("no kubectl on the PATH");
         return;
     }
     let mut runner = TestRunner::deterministic();

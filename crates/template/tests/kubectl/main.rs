@@ -182,7 +182,7 @@ fn without_types(message: &str) -> &str {
 #[expect(clippy::print_stderr, reason = "how much is equal is what the test is for")]
 fn go_renders_alike() {
     let Some(kubectl) = kubectl() else {
-        longboat_untested::skipped("no kubectl on the PATH");
+        longboat_golden::skipped("no kubectl on the PATH");
         return;
     };
     let data = data();

@@ -1,7 +1,7 @@
-//! For tests only: what a test says that cannot run here, because a program is missing.
+//! What a test says that cannot run here, because a program is missing.
 //!
 //! The test harness keeps what a passing test prints. So the remark goes past it to the terminal, and into a file that the
-//! last target of `cargo test --workspace` counts (`tests/summary.rs`).
+//! last target of `cargo test --workspace` counts (`crates/testkit/tests/summary.rs`).
 
 use std::{
     env, fs,
@@ -30,7 +30,7 @@ pub fn skipped(why: &str) {
 }
 
 /// The tests of this run of cargo that did not run, as `TEST: WHY`, sorted. The second call finds none.
-pub fn take() -> Vec<String> {
+pub fn take_skipped() -> Vec<String> {
     let text = record().and_then(|file| {
         let text = fs::read_to_string(&file).ok();
         let _ = fs::remove_file(file);
@@ -44,5 +44,5 @@ pub fn take() -> Vec<String> {
 /// The file of this run, beside the folder of the test programs: cargo starts each of them, so it is the parent of all.
 fn record() -> Option<PathBuf> {
     let program = env::current_exe().ok()?;
-    Some(program.ancestors().nth(2)?.join(format!("untested-{}.txt", parent_id())))
+    Some(program.ancestors().nth(2)?.join(format!("not-run-{}.txt", parent_id())))
 }
