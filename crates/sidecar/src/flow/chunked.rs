@@ -64,11 +64,7 @@ impl Chunked {
     /// Requests the next chunk. Returns `false` if there is none.
     async fn step(&mut self) -> Result<bool, Box<Response<ProxyBody>>> {
         let Some(body) = self.chunks.next() else { return Ok(false) };
-        let mut request = self.head.request(Part { body: body.into(), rank: self.rank });
-        // The sidecar reads the response, so the engine must not compress it.
-        if let Some(accepted) = request.headers_mut().get_mut(header::ACCEPT_ENCODING) {
-            *accepted = HeaderValue::from_static("identity");
-        }
+        let request = self.head.request_to_read(Part { body: body.into(), rank: self.rank });
         let sent = self.upstream.send(&self.engine, request).await;
         let (mut head, body) = sent.map_err(|error| Box::new(unreachable_decoder(&error)))?.into_parts();
         let bad = |status, why: &str| Box::new(answer::error(status, &format!("the engine's answer {why}")));

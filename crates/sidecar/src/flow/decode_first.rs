@@ -6,7 +6,7 @@ use std::{
 };
 
 use bytes::{Bytes, BytesMut};
-use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
+use http::{HeaderMap, Response, StatusCode, header};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
@@ -33,11 +33,7 @@ impl Flow<'_> {
         original: &Bytes,
         route: &Route<'_>,
     ) -> Option<Response<ProxyBody>> {
-        let mut request = head.request(Part { body: original.clone().into(), rank: None });
-        // The sidecar reads the response, so the engine must not compress it.
-        if let Some(accepted) = request.headers_mut().get_mut(header::ACCEPT_ENCODING) {
-            *accepted = HeaderValue::from_static("identity");
-        }
+        let request = head.request_to_read(Part { body: original.clone().into(), rank: None });
         let answer = match self.decoder.send(route.engine, request).await {
             Ok(answer) => answer,
             Err(error) => return Some(unreachable_decoder(&error)),

@@ -237,6 +237,15 @@ impl Head {
         }
         request
     }
+
+    /// Like [`Self::request`], for a response that the sidecar reads: the engine must not compress it.
+    fn request_to_read(&self, part: Part) -> Request<ProxyBody> {
+        let mut request = self.request(part);
+        if let Some(accepted) = request.headers_mut().get_mut(header::ACCEPT_ENCODING) {
+            *accepted = HeaderValue::from_static("identity");
+        }
+        request
+    }
 }
 
 /// The client's response if the engine gives none.

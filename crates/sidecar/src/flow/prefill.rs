@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderValue, Response, StatusCode, header};
+use http::{Response, StatusCode, header};
 use hyper::body::Incoming;
 
 use super::{Head, chain};
@@ -61,11 +61,7 @@ impl Prefiller {
         let mut attempt = 0;
         loop {
             // A request can be sent once, so each attempt has its own. They share the bytes of the body.
-            let mut request = head.request(part.clone());
-            // The sidecar reads the response, so the engine must not compress it.
-            if let Some(accepted) = request.headers_mut().get_mut(header::ACCEPT_ENCODING) {
-                *accepted = HeaderValue::from_static("identity");
-            }
+            let request = head.request_to_read(part.clone());
             let sent = self.upstream.send(target.authority(), request).await;
             let is_transient = sent.as_ref().map_or(true, |answer| TRANSIENT.contains(&answer.status()));
             if is_transient && attempt < self.retries {
