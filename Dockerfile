@@ -13,7 +13,9 @@ WORKDIR /src
 COPY . .
 # The crates of the registry and the build's own output are kept between builds.
 RUN --mount=type=cache,target=/usr/local/cargo/registry --mount=type=cache,target=/src/target \
-    cargo build --profile dist --locked --package longboat --package longboat-engine && \
+    cargo build --profile dist --locked --package longboat && \
+    cargo build --profile dist --locked --package longboat --package longboat-engine --bin longboat-engine \
+      --features longboat-engine/llguidance && \
     scripts/image-root.sh /image target/dist/longboat target/dist/longboat-engine /etc/ssl/certs/ca-certificates.crt
 
 FROM scratch AS base

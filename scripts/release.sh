@@ -51,7 +51,10 @@ git -C "$source" fetch --quiet "file://$root" "$revision"
 git -C "$source" checkout --quiet --force --detach "$revision"
 git -C "$source" clean --quiet -ffdx
 cd "$source"
-cargo auditable build --profile "$profile" --locked --target "$target" -p longboat -p longboat-engine
+# One after the other: built together, they would share what the engine's libraries change in others (crates/engine/Cargo.toml).
+cargo auditable build --profile "$profile" --locked --target "$target" -p longboat
+cargo auditable build --profile "$profile" --locked --target "$target" -p longboat -p longboat-engine --bin longboat-engine \
+  --features longboat-engine/llguidance
 built=$CARGO_TARGET_DIR/$target/$profile
 programs=("$built/longboat" "$built/longboat-engine")
 for program in "${programs[@]}"; do
@@ -64,6 +67,7 @@ done
 version=$("$built/longboat" version | awk '{ print $2 }')
 "$root/scripts/package.sh" "$folder" "${programs[@]}" >/dev/null
 cargo cyclonedx --format json --describe binaries --target "$target" --quiet
+cargo cyclonedx --format json --describe binaries --target "$target" --quiet --manifest-path crates/engine/Cargo.toml --features llguidance
 mv crates/longboat/longboat_bin.cdx.json "$folder/longboat-$version.cdx.json"
 mv crates/engine/longboat-engine_bin.cdx.json "$folder/longboat-engine-$version.cdx.json"
 

@@ -1,7 +1,7 @@
 //! Compares the CPU engine with llama.cpp on one model file with one thread each: tokens per CPU second, time to the first
 //! token, and memory.
 //!
-//! `cargo bench -p longboat-engine --bench engine` prints the table; `scripts/llama-tools.sh` fetches llama.cpp.
+//! `cargo bench -p longboat-engine --features llguidance --bench engine` prints the table; `scripts/llama-tools.sh` fetches llama.cpp.
 #![expect(
     clippy::unwrap_used,
     clippy::print_stdout,

@@ -13,8 +13,15 @@ use crate::{
 
 const MODEL: &str = "SmolLM2-135M-Instruct.Q4_1.gguf";
 
-/// Returns the file of the small model. Returns `None`, and reports it, if the model was not fetched.
+/// Returns the file of the small model. Returns `None`, and reports it, if the model was not fetched or nothing can compute it.
 pub(crate) fn model_file() -> Option<std::path::PathBuf> {
+    let program = Path::new(env!("CARGO_BIN_EXE_longboat")).with_file_name("longboat-engine");
+    if !program.is_file() {
+        longboat_golden::skipped(
+            "longboat-engine is missing; `cargo build -p longboat-engine --features llguidance` builds it",
+        );
+        return None;
+    }
     let model = tools::root().join(".cache/models").join(MODEL);
     if !model.is_file() {
         longboat_golden::skipped("the model is missing; scripts/tools.sh fetches it");

@@ -5,8 +5,8 @@
 
 use std::time::Duration;
 
-use longboat_quantity::duration::text;
 use longboat_lease::Timing;
+use longboat_quantity::duration::text;
 
 /// The name of the Lease in the system namespace. The reference uses the same name, so that only one of both controllers
 /// works.

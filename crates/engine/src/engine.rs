@@ -34,7 +34,7 @@ use crate::{
     model::{Config, Transformer},
     sample::{BadWords, Sampler},
     sequence::{Sequence, SharedForm},
-    shape::{Form, SortedVocabulary},
+    shape::{Form, Vocabulary},
     text::{Calls, Patterns, Pieces, Stops, Template, Tokenizer},
     transfer::{self, Exchange, Share, Shelf},
     weights::Weights,
@@ -62,9 +62,8 @@ pub struct Engine {
     /// The most adapters in one batch.
     most_adapters: usize,
     lends_adapters: bool,
-    /// The bytes of every token, computed at the first request with a fixed form. `None` inside if the tokens do not consist
-    /// of bytes.
-    words: OnceLock<Option<Arc<SortedVocabulary>>>,
+    /// The tokens for forms, prepared at the first request with one, or why this model's answers can have none.
+    tokens: OnceLock<Result<Vocabulary, String>>,
     /// KiB that the forms of all requests may take.
     room: Arc<Semaphore>,
     /// Whether calls of tools are read from answers.
@@ -160,7 +159,7 @@ impl Engine {
             usage: Arc::default(),
             most_adapters: args.lora.most_adapters,
             lends_adapters: args.lora.may_change,
-            words: OnceLock::new(),
+            tokens: OnceLock::new(),
             room: Arc::new(Semaphore::new(FORMS_KIB)),
             reads_calls: args.reads_calls,
             tokenizer,
@@ -308,15 +307,16 @@ impl Engine {
                 ));
             }
         };
-        let refuse = |reason: &str| Refusal::field(field, format!("{field}: {reason}"));
-        let words = self.words.get_or_init(|| Some(Arc::new(SortedVocabulary::new(self.tokenizer.words()?))));
-        let words = words.as_ref().ok_or_else(|| refuse("the tokens of this model are not made of bytes"))?;
-        let words = Arc::clone(words);
+        let tokens = self.tokens.get_or_init(|| {
+            let bytes = self.tokenizer.words().ok_or("the tokens of this model are not made of bytes")?;
+            Vocabulary::new(bytes, self.tokenizer.end_tokens())
+        });
+        let tokens = tokens.as_ref().map_err(|reason| Refusal::field(field, format!("{field}: {reason}")))?;
         let form = match (&job.shape, forced) {
-            (Some(shape), _) => Form::new(shape, words),
-            (None, tools) => Form::call(&tools.unwrap_or_default(), words),
+            (Some(shape), _) => Form::new(shape, tokens).map_err(|reason| Refusal::field(field, reason))?,
+            (None, tools) => Form::call(&tools.unwrap_or_default(), tokens)
+                .map_err(|reason| Refusal::field(field, format!("{field}: {reason}")))?,
         };
-        let form = form.map_err(|reason| refuse(&reason))?;
         let kib = u32::try_from(form.bytes() >> 10).unwrap_or(u32::MAX);
         let room = Arc::clone(&self.room).try_acquire_many_owned(kib);
         let room = room.map_err(|_| {

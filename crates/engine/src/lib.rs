@@ -9,6 +9,9 @@
 //! Matrices of 4 and 8 bits are multiplied by the crate's own kernels if the processor has AVX2 (`kernels`), and all others
 //! by candle. The operations between the matrices are plain arithmetic on slices, because candle's own models do not give
 //! access to their KV caches.
+//!
+//! Without the feature `llguidance` there is nothing here (`Cargo.toml` says why).
+#![cfg(feature = "llguidance")]
 
 mod args;
 mod batch;
@@ -42,18 +45,22 @@ pub use text::{TEMPLATE_ROLE, render_template};
 /// Parsers of untrusted files, for the fuzz targets.
 #[doc(hidden)]
 pub mod fuzz {
+    use longboat_serving::Shape;
+
     use crate::{lora, shape, text, transfer, weights};
 
     /// A fuzz target: a function that receives bytes.
     pub type Target = fn(&[u8]);
 
     /// Each target by its name.
-    pub const ALL: [(&str, Target); 8] = [
+    pub const ALL: [(&str, Target); 10] = [
         ("engine_adapter", adapter),
         ("engine_gguf", gguf),
+        ("engine_grammar", grammar),
         ("engine_kv", kv),
         ("engine_regex", regex),
         ("engine_safetensors", safetensors),
+        ("engine_schema", schema),
         ("engine_template", template),
         ("engine_tokenizer", tokenizer),
         ("engine_vocabulary", vocabulary),
@@ -66,7 +73,17 @@ pub mod fuzz {
 
     /// A regular expression that answers must match.
     pub fn regex(bytes: &[u8]) {
-        shape::probe(bytes);
+        shape::probe(bytes, |text| Some(Shape::Regex(text)));
+    }
+
+    /// A grammar that answers must match.
+    pub fn grammar(bytes: &[u8]) {
+        shape::probe(bytes, |text| Some(Shape::Grammar(text)));
+    }
+
+    /// A JSON schema that answers must match.
+    pub fn schema(bytes: &[u8]) {
+        shape::probe(bytes, |text| serde_json::from_str(&text).ok().map(Shape::Json));
     }
 
     /// A chat template.

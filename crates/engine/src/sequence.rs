@@ -109,19 +109,21 @@ impl Sequence {
 
     fn choose(&mut self, tokenizer: &Tokenizer, weights: Vec<f32>) -> Option<Finish> {
         let must_go_on = self.sampling.ignore_eos || self.generated() < self.sampling.least;
-        let form = self.form.as_ref().map(|shared| &shared.form);
+        let form = self.form.as_mut().map(|shared| &mut shared.form);
         let generated = &self.tokens[self.prompt..];
         let (sampling, bad_words) = (&self.sampling, &self.bad_words);
-        let mut is_stuck = false;
+        let (mut is_stuck, mut reason) = (false, "stop");
         // An end token that is not allowed yet is excluded. An ignored end token may be chosen.
-        let forbidden: Vec<u32> = if self.generated() < self.sampling.least {
+        let forbidden: Vec<u32> = if generated.len() < self.sampling.least {
             tokenizer.end_tokens().chain(self.sampling.stop_tokens.iter().copied()).collect()
         } else {
             Vec::new()
         };
         let chosen = self.sampler.choose(sampling, weights, |weights| {
-            if let Some(form) = form {
-                form.restrict(weights, tokenizer.end_tokens());
+            if let Some(Err(error)) = form.map(|form| form.restrict(weights)) {
+                // A form may need more time or memory than it gets. Nobody should take half a form for a whole one.
+                tracing::warn!(error, "An answer in a form ends early.");
+                reason = "length";
             }
             if let Some(allowed) = &sampling.allowed {
                 keep(weights, allowed);
@@ -137,7 +139,7 @@ impl Sequence {
         // A form requires the answer to end when it is complete.
         if is_stuck || (tokenizer.ends(chosen.token) && (!must_go_on || self.form.is_some())) {
             self.tell_rest();
-            return Some(self.finish("stop", None));
+            return Some(self.finish(reason, None));
         }
         let is_complete = self.form.as_mut().is_some_and(|shared| shared.form.take(chosen.token));
         let token = Token {

@@ -14,9 +14,7 @@ fn needed() -> Option<(PathBuf, PathBuf)> {
     let (model, python) =
         (cache.join("models/SmolLM2-135M-Instruct.Q4_1.gguf"), cache.join("python/bin/python3"));
     if !model.is_file() || !python.is_file() {
-        longboat_golden::skipped(
-            "the model or the openai client is missing; scripts/tools.sh fetches them",
-        );
+        longboat_golden::skipped("the model or the openai client is missing; scripts/tools.sh fetches them");
         return None;
     }
     Some((model, python))

@@ -80,6 +80,16 @@ for pattern in (r"[0-9]{3}-[0-9]{4}", r"(Yes|No), (it|she) (is|was) [a-zäöü]{
         assert matched.finish_reason in ("stop", "length"), matched
         if matched.finish_reason == "stop":
             assert re.fullmatch(pattern, matched.message.content), matched
+for grammar in ('root ::= sign (" and " sign)*\nsign ::= "red" | # a light\n  "green"', "start: SIGN (\" and \" SIGN)*\nSIGN: /red|green/"):
+    told = chat(extra_body={"structured_outputs": {"grammar": grammar}}, temperature=1.5, seed=3).choices[0]
+    assert re.match(r"(red|green)( and (red|green))*", told.message.content), told
+exact = {"type": "object", "required": ["b", "a"], "additionalProperties": False, "properties": {
+    "b": {"type": "string", "pattern": "^[A-Z][a-z]{2}$"}, "a": {"type": "integer", "minimum": 7, "maximum": 8},
+    "at": {"oneOf": [{"type": "string", "format": "date"}, {"type": "null"}]}}}
+for temperature in (0, 1.5):
+    value = json.loads(chat(extra_body={"structured_outputs": {"json": exact}}, temperature=temperature, seed=5,
+                            max_tokens=200).choices[0].message.content)
+    assert list(value)[:2] == ["b", "a"] and re.fullmatch("[A-Z][a-z]{2}", value["b"]) and value["a"] in (7, 8), value
 number = chat(extra_body={"guided_regex": r"[0-9]{3}-[0-9]{4}"}).choices[0]
 assert number.finish_reason == "stop" and re.fullmatch(r"[0-9]{3}-[0-9]{4}", number.message.content), number
 
@@ -155,23 +165,22 @@ for choice, names, reason in [("required", ["add_one", "set_colour"], "tool_call
     assert parts[-1].finish_reason == reason, parts[-1]
 cut = chat(tools=tools, tool_choice=named, max_tokens=30).choices[0]
 assert cut.finish_reason in ("length", "stop") and not cut.message.content and cut.message.tool_calls, cut
-odd = function("get_code", "code", {"type": "string", "pattern": "[0-9]+"})
-refused(openai.BadRequestError, "tool_choice: get_code: #/properties/code: `pattern` is not supported by this engine",
+odd = function("get_code", "code", {"type": "string", "not": {"const": "x"}})
+refused(openai.BadRequestError, "tool_choice: get_code: Unimplemented keys: [\"not\"]",
         lambda: chat(tools=[TOOL, odd], tool_choice="required"))
 refused(openai.BadRequestError, "a forced call cannot be combined with response_format",
         lambda: chat(tools=[TOOL], tool_choice="required", response_format={"type": "json_object"}))
-refused(openai.BadRequestError, "`pattern` is not supported by this engine",
+refused(openai.BadRequestError, "Grammar error: Unimplemented keys: [\"not\"]",
         lambda: chat(response_format={"type": "json_schema", "json_schema": {"name": "a", "schema": {
-            "type": "string", "pattern": "a+"}}}))
+            "type": "string", "not": {"const": "a"}}}}))
 for fields, words in [
-        ({"guided_regex": "("}, "guided_regex: the regular expression `(`: unclosed group"),
-        ({"structured_outputs": {"regex": r"(\w{999}){999}"}}, "needs an automaton of more than"),
+        ({"guided_regex": "("}, "unclosed group"),
         ({"structured_outputs": {"json": schema, "disable_any_whitespace": True}}, "disable_any_whitespace is not supported"),
         ({"logit_bias": {"99999999": 1}}, "token_id(s) [99999999] in logit_bias contain out-of-vocab token ids."),
         ({"allowed_token_ids": [99999999]}, "allowed_token_ids contains out-of-vocab token id!"),
-        ({"guided_grammar": "root ::= 1"}, "guided_grammar is not supported by this server"),
-        ({"structured_outputs": {"grammar": "root ::= 1"}}, "structured_outputs.grammar is not supported by this server"),
-        ({"guided_json": {"type": "string", "pattern": "a"}}, "guided_json: #: `pattern` is not supported")]:
+        ({"guided_grammar": "answer ::= 1"}, "No 'root' rule found"),
+        ({"structured_outputs": {"grammar": "root ::= other"}}, "Grammar error: "),
+        ({"guided_json": {"type": "string", "format": "unheard"}}, "Grammar error: ")]:
     refused(openai.BadRequestError, words, lambda: chat(extra_body=fields))
 refused(openai.BadRequestError, "your prompt contains at least 2049 input tokens",
         lambda: client.completions.create(model="m", prompt="a" * 20_000_000, max_tokens=1))

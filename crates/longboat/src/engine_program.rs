@@ -8,6 +8,8 @@ use std::{
 use tokio::process::Command;
 
 const NAME: &str = "longboat-engine";
+/// Without this feature the package has no program (its `Cargo.toml` says why).
+const FEATURE: &str = "longboat-engine/llguidance";
 
 /// Finds the program beside this executable or in PATH.
 pub(crate) fn find() -> Option<PathBuf> {
@@ -21,7 +23,7 @@ pub(crate) fn find() -> Option<PathBuf> {
 /// Returns the message for a missing program.
 pub(crate) fn missing() -> &'static str {
     "program `longboat-engine` not found in the folder of `longboat` or in PATH: build it with `cargo build -p \
-     longboat-engine`"
+     longboat-engine --features llguidance`"
 }
 
 /// A `cargo` that can build the program beside this executable. It exists if `cargo run` started this process.
@@ -47,8 +49,9 @@ impl Builder {
     /// Builds the program. cargo prints the progress.
     pub(crate) async fn build(&self) -> anyhow::Result<PathBuf> {
         let mut command = Command::new(&self.cargo);
-        // Building this package as well selects the same features of common libraries, so they are not built again.
+        // Building this package as well selects the same features of common libraries, so few of them are built again.
         command.args(["build", "--locked", "--package", "longboat", "--package", NAME, "--bin", NAME]);
+        command.args(["--features", FEATURE]);
         if self.release {
             command.arg("--release");
         }

@@ -16,6 +16,8 @@ pub enum Shape {
     Json(Value),
     /// Text that matches this regular expression as a whole.
     Regex(String),
+    /// Text that this grammar, of Lark or in llama.cpp's notation, derives.
+    Grammar(String),
     /// One of these texts.
     Choice(Vec<String>),
 }
@@ -91,6 +93,7 @@ fn constraint(key: &str, value: &Value, place: &str) -> Result<Option<Shape>, Re
         "json" => schema_of(value, place).map(Some),
         "json_object" => Ok((value == true).then_some(Shape::JsonObject)),
         "regex" => Ok(Some(Shape::Regex(text()?.to_owned()))),
+        "grammar" => Ok(Some(Shape::Grammar(text()?.to_owned()))),
         "choice" => {
             let list = value.as_array().filter(|list| !list.is_empty() && list.len() <= MAX_ENUM_CHOICES);
             let texts =

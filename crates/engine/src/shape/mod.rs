@@ -1,299 +1,417 @@
-//! Answers in a form that the request sets: JSON of a schema, one of several texts, text that a regular expression matches,
-//! or the call of a tool.
+//! Answers in a form that the request sets: JSON of a schema, one of several texts, text that a regular expression or a grammar
+//! matches, or the call of a tool.
 //!
-//! The form becomes an automaton over bytes: of nodes (`schema`, `automaton`), or of a regular expression (`pattern`). After
-//! each token it says which tokens may follow (`words`). All other tokens are not chosen, so whatever the model says has the
-//! form.
-//!
-//! The crate `llguidance`, which vLLM uses, knows grammars and more keywords. It cannot be built without
-//! `serde_json/preserve_order`, which cargo would then switch on for every crate of the workspace: objects would keep the
-//! order of their keys in what the tests build, and be sorted in what `cargo run` builds.
+//! After each token, the crate `llguidance` says which tokens may follow. All other tokens are not chosen, so whatever the model
+//! says has the form. vLLM uses the same crate, so schemas, expressions and errors are the same.
 
-mod automaton;
-mod pattern;
-mod schema;
-mod sorted_vocabulary;
+mod gbnf;
 
 use std::sync::Arc;
 
-use longboat_serving::{Shape, Tool};
-
-use self::{
-    automaton::State,
-    pattern::{Pattern, Place},
-    schema::Nodes,
+use llguidance::{
+    Matcher, ParserFactory,
+    api::{ParserLimits, TopLevelGrammar},
+    toktrie::{ApproximateTokEnv, INVALID_TOKEN, TokEnv, TokRxInfo, TokTrie},
 };
-pub(crate) use self::{pattern::probe, sorted_vocabulary::SortedVocabulary};
+use longboat_serving::{Shape, Tool};
+use serde_json::{Map, Value, json};
+
+use crate::text::{CLOSE, OPEN};
+
+/// White space of JSON in one place: a small model may otherwise go on with spaces until its answer ends.
+const WHITESPACE: &str = r"[\x20\x0A\x0D\x09]{1,20}";
+/// States of the automaton of an answer. Each takes one or two kB.
+const MAX_LEXER_STATES: usize = 8192;
+/// Symbols of a grammar.
+const MAX_GRAMMAR_SYMBOLS: usize = 100_000;
+/// Bytes of a token. `llguidance` panics with longer ones, and with a larger vocabulary.
+const MAX_TOKEN_BYTES: usize = 512;
+const MAX_VOCABULARY_BYTES: usize = 4 << 20;
+
+/// The bytes of every token, prepared for forms.
+pub(crate) struct Vocabulary(ParserFactory);
 
 /// An answer that grows in a form.
 #[derive(Clone)]
 pub(crate) struct Form {
-    machine: Machine,
-    words: Arc<SortedVocabulary>,
+    matcher: Matcher,
+    bytes: usize,
 }
 
-/// A form, and where in it an answer is.
-#[derive(Clone)]
-enum Machine {
-    Nodes(Arc<Nodes>, State),
-    Pattern(Arc<Pattern>, Place),
+// === impl Vocabulary ===
+
+impl Vocabulary {
+    /// Prepares the tokens: their bytes, which special ones do not have, and those that end an answer.
+    pub(crate) fn new(mut tokens: Vec<Vec<u8>>, ends: impl Iterator<Item = u32>) -> Result<Self, String> {
+        let ends: Vec<u32> = ends.filter(|end| (*end as usize) < tokens.len()).collect();
+        for end in &ends {
+            tokens[*end as usize].clear();
+        }
+        for token in &mut tokens {
+            if token.len() > MAX_TOKEN_BYTES {
+                token.clear();
+            }
+        }
+        let size = u32::try_from(tokens.len()).map_err(|_| "the model has too many tokens")?;
+        if tokens.iter().map(Vec::len).sum::<usize>() > MAX_VOCABULARY_BYTES {
+            return Err("the tokens of this model are too long".into());
+        }
+        let mut trie = TokTrie::from(&TokRxInfo::new(size, INVALID_TOKEN), &tokens);
+        if !ends.is_empty() {
+            trie = trie.with_eos_tokens(&ends);
+        }
+        let tokens: TokEnv = Arc::new(ApproximateTokEnv::new(trie));
+        let mut factory = ParserFactory::new_simple(&tokens).map_err(|error| error.to_string())?;
+        factory.quiet();
+        *factory.limits_mut() = ParserLimits {
+            max_lexer_states: MAX_LEXER_STATES,
+            max_grammar_size: MAX_GRAMMAR_SYMBOLS,
+            verbose_errors: false,
+            ..ParserLimits::default()
+        };
+        Ok(Self(factory))
+    }
 }
 
 // === impl Form ===
 
 impl Form {
-    /// Creates the form of an answer. The error names the part of the form that is not supported.
-    pub(crate) fn new(shape: &Shape, words: Arc<SortedVocabulary>) -> Result<Self, String> {
-        let nodes = match shape {
-            Shape::JsonObject => Nodes::object()?,
-            Shape::Json(schema) => Nodes::schema(schema)?,
-            Shape::Choice(texts) => Nodes::choice(texts)?,
-            Shape::Regex(text) => {
-                let pattern = Pattern::new(text)?;
-                let start = pattern.start();
-                return Ok(Self { machine: Machine::Pattern(Arc::new(pattern), start), words });
+    /// Creates the form of an answer. The error is in the words of `llguidance`, as vLLM shows them.
+    pub(crate) fn new(shape: &Shape, vocabulary: &Vocabulary) -> Result<Self, String> {
+        let grammar = match shape {
+            Shape::JsonObject => schema(&json!({"type": "object"})),
+            Shape::Json(value) => schema(value),
+            Shape::Choice(texts) => {
+                let texts: Vec<String> = texts.iter().map(|text| literal(text)).collect();
+                TopLevelGrammar::from_lark(format!("start: {}", texts.join(" | ")))
             }
+            Shape::Regex(text) => TopLevelGrammar::from_regex(text),
+            Shape::Grammar(text) => TopLevelGrammar::from_lark(
+                gbnf::to_lark(text).map_err(|reason| format!("Invalid grammar specification: {reason}"))?,
+            ),
         };
-        Ok(Self::begin(nodes, words))
+        Self::begin(grammar, vocabulary).map_err(|reason| format!("Grammar error: {reason}"))
     }
 
-    /// Creates the form of a call of one of these tools. The error names the tool whose arguments are not supported.
-    pub(crate) fn call(tools: &[&Tool], words: Arc<SortedVocabulary>) -> Result<Self, String> {
-        Nodes::call(tools).map(|nodes| Self::begin(nodes, words))
+    /// Creates the form of a call of one of these tools, as `text::Calls` parses it. The error names the tool whose arguments are
+    /// not supported.
+    pub(crate) fn call(tools: &[&Tool], vocabulary: &Vocabulary) -> Result<Self, String> {
+        let mut calls = Vec::with_capacity(tools.len());
+        for tool in tools {
+            let named = |reason| format!("{}: {reason}", tool.name);
+            let arguments = bounded(&object(&tool.parameters).map_err(named)?);
+            // Each alone, so that the error can name the tool.
+            Self::begin(TopLevelGrammar::from_json_schema(arguments.clone()), vocabulary).map_err(named)?;
+            let name = Value::from(tool.name.as_str());
+            let before = literal(&format!("{OPEN}\n{{\"name\": {name}, \"arguments\": "));
+            calls.push(format!("{before} %json {arguments} {}", literal(&format!("}}\n{CLOSE}"))));
+        }
+        Self::begin(TopLevelGrammar::from_lark(format!("start: {}", calls.join(" | "))), vocabulary)
     }
 
-    fn begin(nodes: Nodes, words: Arc<SortedVocabulary>) -> Self {
-        let state = State::start(&nodes);
-        Self { machine: Machine::Nodes(Arc::new(nodes), state), words }
+    fn begin(grammar: TopLevelGrammar, vocabulary: &Vocabulary) -> Result<Self, String> {
+        let parser = vocabulary.0.create_parser(grammar).map_err(|error| error.to_string())?;
+        let bytes = parser.parser.lexer_stats().num_bytes;
+        Ok(Self { matcher: Matcher::new(Ok(parser)), bytes })
     }
 
-    /// Bytes that the form takes for itself, where that is more than a request.
+    /// Bytes that the form takes at first.
     pub(crate) fn bytes(&self) -> usize {
-        match &self.machine {
-            Machine::Nodes(..) => 0,
-            Machine::Pattern(pattern, _) => pattern.bytes(),
-        }
+        self.bytes
     }
 
-    /// Takes the weight of every token that may not follow away. Ends may follow where the form is complete.
-    pub(crate) fn restrict(&self, weights: &mut [f32], ends: impl Iterator<Item = u32>) {
-        let mut allowed = vec![false; weights.len()];
-        let may_end = match &self.machine {
-            Machine::Nodes(nodes, state) => {
-                let after = |state: &State, byte| state.after(nodes, byte);
-                self.words.following(state.clone(), after, &mut allowed);
-                state.may_end()
-            }
-            Machine::Pattern(pattern, place) => {
-                self.words.following(*place, |place, byte| pattern.after(*place, byte), &mut allowed);
-                pattern.may_end(*place)
-            }
-        };
-        for end in ends {
-            if let Some(allowed) = allowed.get_mut(end as usize) {
-                *allowed = may_end;
-            }
-        }
-        for (weight, allowed) in weights.iter_mut().zip(&allowed) {
-            if !allowed {
+    /// Takes the weight of every token that may not follow away. Ends may follow where the form is complete. The error says why
+    /// the answer cannot go on.
+    pub(crate) fn restrict(&mut self, weights: &mut [f32]) -> Result<(), String> {
+        let allowed = self.matcher.compute_mask().map_err(|error| error.to_string());
+        for (token, weight) in (0..).zip(weights) {
+            if !allowed
+                .as_ref()
+                .is_ok_and(|allowed| (token as usize) < allowed.len() && allowed.is_allowed(token))
+            {
                 *weight = f32::NEG_INFINITY;
             }
         }
+        allowed.map(drop)
     }
 
     /// Adds a token to the answer. Returns whether the answer is complete and nothing can follow.
     pub(crate) fn take(&mut self, token: u32) -> bool {
-        for byte in self.words.bytes(token) {
-            // Only tokens that fit are chosen.
-            let fits = match &mut self.machine {
-                Machine::Nodes(nodes, state) => state.after(nodes, *byte).map(|next| *state = next).is_some(),
-                Machine::Pattern(pattern, place) => {
-                    pattern.after(*place, *byte).map(|next| *place = next).is_some()
-                }
-            };
-            if !fits {
-                return true;
-            }
+        // Only tokens that fit are chosen.
+        self.matcher.consume_token(token).is_err() || self.matcher.is_stopped()
+    }
+}
+
+/// Follows a form for a few steps, for the fuzz targets.
+pub(crate) fn probe(bytes: &[u8], shape: impl FnOnce(String) -> Option<Shape>) {
+    let Some(shape) = str::from_utf8(bytes).ok().and_then(|text| shape(text.to_owned())) else { return };
+    let letters = (0..=u8::MAX).map(|byte| vec![byte]).chain([Vec::new()]).collect();
+    let Ok(Ok(mut form)) =
+        Vocabulary::new(letters, [256].into_iter()).map(|letters| Form::new(&shape, &letters))
+    else {
+        return;
+    };
+    for step in 0..32 {
+        let mut weights = [0.0; 257];
+        if form.restrict(&mut weights).is_err() {
+            return;
         }
-        match &self.machine {
-            Machine::Nodes(_, state) => state.must_end(),
-            Machine::Pattern(pattern, place) => pattern.must_end(*place),
+        let allowed: Vec<u32> = (0..256).filter(|token| weights[*token as usize] == 0.0).collect();
+        let Some(token) = allowed.get(step * 7 % allowed.len().max(1)) else { return };
+        if form.take(*token) {
+            return;
         }
     }
 }
 
+/// JSON of a schema.
+fn schema(value: &Value) -> TopLevelGrammar {
+    TopLevelGrammar::from_json_schema(bounded(value))
+}
+
+/// A schema whose values have little white space between them.
+fn bounded(schema: &Value) -> Value {
+    let mut schema = schema.clone();
+    if let Value::Object(map) = &mut schema {
+        map.insert("x-guidance".into(), json!({"whitespace_pattern": WHITESPACE}));
+    }
+    schema
+}
+
+/// The schema of a tool's arguments. They are always an object, even if the schema does not say so.
+fn object(parameters: &Value) -> Result<Value, String> {
+    let mut map = match parameters {
+        Value::Object(map) => map.clone(),
+        Value::Bool(true) => Map::new(),
+        _ => return Err("no value matches this schema".into()),
+    };
+    let allows_objects = match map.get("type") {
+        None => true,
+        Some(Value::Array(kinds)) => kinds.iter().any(|kind| kind == "object"),
+        Some(kind) => kind == "object",
+    };
+    if !allows_objects {
+        return Err("arguments are an object, and this schema allows only other values".into());
+    }
+    map.insert("type".into(), "object".into());
+    Ok(map.into())
+}
+
+/// A text as Lark writes it: like JSON, but without the one control character that JSON leaves as it is.
+fn literal(text: &str) -> String {
+    Value::from(text).to_string().replace('\u{7f}', r"\u007f")
+}
+
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
-
     use super::*;
 
-    fn nodes(schema: &Value) -> Result<Nodes, String> {
-        Nodes::schema(schema)
+    const END: u32 = 256;
+
+    /// A vocabulary of single bytes, and a token that ends.
+    fn letters() -> Vocabulary {
+        let letters = (0..=u8::MAX).map(|byte| vec![byte]).chain([b"</s>".to_vec()]).collect();
+        Vocabulary::new(letters, [END].into_iter()).unwrap()
     }
 
     /// Whether a text has the form, and whether it is at least the beginning of a text with the form.
-    fn judged(nodes: &Nodes, text: &str) -> (bool, bool) {
-        let mut state = State::start(nodes);
-        for byte in text.bytes() {
-            match state.after(nodes, byte) {
-                Some(next) => state = next,
-                None => return (false, false),
+    fn judged(form: &Form, text: &str) -> (bool, bool) {
+        let mut form = form.clone();
+        let mut is_complete = false;
+        for token in text.bytes().map(u32::from) {
+            let mut weights = [0.0; END as usize + 1];
+            let fits = !is_complete && form.restrict(&mut weights).is_ok() && weights[token as usize] == 0.0;
+            if !fits {
+                return (false, false);
             }
+            is_complete = form.take(token);
         }
-        (state.may_end(), true)
+        let mut weights = [0.0; END as usize + 1];
+        (is_complete || (form.restrict(&mut weights).is_ok() && weights[END as usize] == 0.0), true)
+    }
+
+    fn fits(shape: &Shape, whole: &[&str], others: &[&str]) {
+        let form = Form::new(shape, &letters()).unwrap();
+        for text in whole {
+            assert_eq!(judged(&form, text), (true, true), "{text}");
+        }
+        for text in others {
+            assert!(!judged(&form, text).0, "{text}");
+        }
     }
 
     #[test]
     fn texts_fit_their_schema_and_no_other() {
         let person = json!({
-            "type": "object", "title": "Person", "required": ["name", "age"],
+            "type": "object", "title": "Person", "required": ["name", "age"], "additionalProperties": false,
             "properties": {
                 "name": {"type": "string", "minLength": 1, "maxLength": 4}, "age": {"type": "integer"},
                 "tags": {"type": "array", "items": {"enum": ["a", "b\"", 3]}, "maxItems": 2},
                 "next": {"anyOf": [{"$ref": "#"}, {"type": "null"}]},
             },
         });
-        let nodes = nodes(&person).unwrap();
-        for text in [
-            r#"{"name":"Ann","age":-30}"#,
-            r#"{ "age" : 0, "name" : "\u00e9\n" }"#,
-            r#"{"name": "äöü€", "age": 1, "tags": [], "next": null}"#,
-            r#"{"tags":["a", "b\""],"name":"x","age":2}"#,
-            r#"{"name":"x","next":{"age":2,"name":"y"},"age":2}"#,
-        ] {
-            assert!(serde_json::from_str::<Value>(text).is_ok(), "{text}");
-            assert_eq!(judged(&nodes, text), (true, true), "{text}");
-        }
-        for text in [
-            r#"{"name":"Ann"}"#,
-            r#"{"name":"","age":1}"#,
-            r#"{"name":"Annie","age":1}"#,
-            r#"{"age":1.5"#,
-            r#"{"age":01"#,
-            r#"{"other":1"#,
-            r#"{"age":1,"age""#,
-            "[]",
-            " {",
-            r#"{"tags":["a","a","a"#,
-            r#"{"tags":["c"#,
-            "{\"name\":\"\n",
-            r#"{"name":"\x"#,
-            r#"{"name":"\ud800"#,
-            r"{,",
-        ] {
-            assert!(!judged(&nodes, text).0, "{text}");
-        }
-        assert_eq!(judged(&nodes, r#"{"na"#), (false, true));
+        fits(
+            &Shape::Json(person),
+            &[
+                r#"{"name":"Ann","age":-30}"#,
+                r#"{ "name" : "e\n" , "age" : 0 }"#,
+                r#"{"name": "äöü€", "age": 1, "tags": [], "next": null}"#,
+                r#"{"name":"x","age":2,"tags":["a", "b\""]}"#,
+                r#"{"name":"x","age":2,"next":{"name":"y","age":2}}"#,
+            ],
+            &[
+                r#"{"name":"Ann"}"#,
+                r#"{"name":"","age":1}"#,
+                r#"{"name":"Annie","age":1}"#,
+                r#"{"name":"x","age":1.5}"#,
+                r#"{"name":"x","age":01}"#,
+                r#"{"name":"x","age":1,"other":1}"#,
+                r#"{"age":1,"name":"x"}"#,
+                r#"{"name":"x","age":1,"tags":["a","a","a"]}"#,
+                r#"{"name":"x","age":1,"tags":["c"]}"#,
+                "{\"name\":\"\n\",\"age\":1}",
+                r#"{"name":"\x","age":1}"#,
+                "[]",
+                " {",
+            ],
+        );
+        let exact = json!({
+            "type": "object", "required": ["code", "level"],
+            "properties": {
+                "code": {"type": "string", "pattern": "^[A-Z]{2}[0-9]$"},
+                "level": {"type": "integer", "minimum": 3, "exclusiveMaximum": 12},
+                "at": {"oneOf": [{"type": "string", "format": "date"}, {"type": "boolean"}]},
+            },
+        });
+        fits(
+            &Shape::Json(exact),
+            &[r#"{"code":"AB3","level":11}"#, r#"{"code":"AB3","level":3,"at":"2026-02-28","more":[]}"#],
+            &[
+                r#"{"code":"ab3","level":3}"#,
+                r#"{"code":"AB3","level":12}"#,
+                r#"{"code":"AB3","level":3,"at":"now"}"#,
+            ],
+        );
     }
 
     #[test]
-    fn any_json_is_an_object_of_any_values() {
-        let nodes = Nodes::object().unwrap();
-        for text in ["{}", r#"{"a": [1, -2.5e+10, true, null, {"b": "c"}], "": false}"#] {
-            assert_eq!(judged(&nodes, text), (true, true), "{text}");
-        }
-        assert_eq!(judged(&nodes, "[1]"), (false, false));
-        assert!(!judged(&nodes, &"{\"a\":".repeat(200)).1, "no deeper than the stack");
-        assert!(!judged(&nodes, &format!("{{{}", " ".repeat(21))).1, "no endless space");
+    fn any_json_is_an_object_of_any_values_with_little_space() {
+        let most = format!("{{{}}}", " ".repeat(20));
+        let more = format!("{{{}}}", " ".repeat(21));
+        let whole = r#"{"a": [1, -2.5e+10, true, null, {"b": "c"}], "": false}"#;
+        fits(&Shape::JsonObject, &["{}", whole, &most], &["[1]", &more]);
     }
 
     #[test]
-    fn a_choice_is_one_of_its_texts() {
-        let nodes = Nodes::choice(&["yes".into(), "yesterday".into(), "no".into()]).unwrap();
-        assert_eq!(judged(&nodes, "yes"), (true, true));
-        assert_eq!(judged(&nodes, "yeste"), (false, true));
-        assert_eq!(judged(&nodes, "maybe"), (false, false));
+    fn choices_expressions_and_grammars_match_as_a_whole() {
+        let choice = Shape::Choice(vec!["yes".into(), "yesterday".into(), "n\"\u{7f}\n".into()]);
+        fits(&choice, &["yes", "yesterday", "n\"\u{7f}\n"], &["yeste", "maybe", ""]);
+        let expression = |text: &str| Shape::Regex(text.into());
+        fits(&expression(r"\d{3}-\d{4}"), &["555-1234"], &["555-12345", "555-"]);
+        fits(&expression("(a*)*b?"), &["aaab", ""], &["ba"]);
+        fits(&expression("a|ab|abc"), &["ab", "abc"], &["abcd"]);
+        fits(&expression("[äö]+"), &["äöä"], &["a"]);
+        let grammar = |text: &str| Shape::Grammar(text.into());
+        fits(&grammar("root ::= \"(\" root? \")\""), &["()", "((()))"], &["(", "(()"]);
+        fits(&grammar("start: \"a\" start | NUMBER\nNUMBER: /[0-9]+/"), &["aa12", "3"], &["a", "12a"]);
     }
 
     #[test]
     fn a_call_is_of_one_tool_with_what_that_one_takes() {
         let tool =
             |name: &str, parameters| Tool { name: name.into(), description: String::new(), parameters };
-        let (add, now) = (
-            tool(
-                "add",
-                json!({
-                    "type": "object", "properties": {"a": {"$ref": "#/$defs/n"}}, "required": ["a"],
-                    "$defs": {"n": {"type": "integer"}},
-                }),
-            ),
-            tool("\"now\"", json!({})),
-        );
-        let nodes = Nodes::call(&[&add, &now]).unwrap();
-        let written = |call: &str| format!("<tool_call>\n{call}\n</tool_call>");
-        for call in
+        let number = json!({
+            "type": "object", "properties": {"a": {"$ref": "#/$defs/n"}}, "required": ["a"],
+            "additionalProperties": false, "$defs": {"n": {"type": "integer"}},
+        });
+        let (add, now) = (tool("add", number), tool("\"now\"", json!({"type": ["object", "null"]})));
+        let form = Form::call(&[&add, &now], &letters()).unwrap();
+        let call = |call: &str| format!("<tool_call>\n{call}\n</tool_call>");
+        for fit in
             [r#"{"name": "add", "arguments": {"a": 1}}"#, r#"{"name": "\"now\"", "arguments": {"x": []}}"#]
         {
-            assert_eq!(judged(&nodes, &written(call)), (true, true), "{call}");
+            assert_eq!(judged(&form, &call(fit)), (true, true), "{fit}");
         }
-        for call in [
+        for other in [
             r#"{"name": "add", "arguments": {"x": []}}"#,
             r#"{"name": "add", "arguments": {}}"#,
-            r#"{"name": "\"now\"", "arguments": 1}"#,
+            r#"{"name": "\"now\"", "arguments": null}"#,
             r#"{"name": "sub", "arguments": {}}"#,
         ] {
-            assert!(!judged(&nodes, &written(call)).1, "{call}");
+            assert!(!judged(&form, &call(other)).1, "{other}");
         }
-        assert!(!judged(&nodes, "Well").1);
-        assert!(
-            !judged(&Nodes::call(&[&add]).unwrap(), &written(r#"{"name": "\"now\"", "arguments": {}}"#)).1
-        );
-        let strict =
-            tool("s", json!({"type": "object", "properties": {"a": {"type": "string", "pattern": "x"}}}));
-        let error = Nodes::call(&[&now, &strict]).unwrap_err();
-        assert_eq!(error, "s: #/properties/a: `pattern` is not supported by this engine here");
-    }
-
-    #[test]
-    fn arguments_are_objects_whatever_the_schema_leaves_open() {
-        let nodes =
-            |parameters| Nodes::call(&[&Tool { name: "f".into(), description: String::new(), parameters }]);
-        let call = |arguments: &str| {
-            format!("<tool_call>\n{{\"name\": \"f\", \"arguments\": {arguments}}}\n</tool_call>")
-        };
-        for schema in
-            [json!({}), json!({"description": "d", "title": "t"}), json!({"$defs": {}, "$schema": "s"})]
-        {
-            let nodes = nodes(schema).unwrap();
-            assert_eq!(judged(&nodes, &call(r#"{"a": 1}"#)), (true, true));
-            for other in ["1", "[]", "null", r#""text""#] {
-                assert!(!judged(&nodes, &call(other)).1, "{other}");
-            }
-        }
-        for schema in [
-            json!({"type": "string"}),
-            json!({"type": ["object", "null"]}),
-            json!({"anyOf": [{"type": "object"}, {"type": "array"}]}),
-            json!({"enum": [{"a": 1}, 2]}),
-            json!({"$ref": "#/$defs/n", "$defs": {"n": {"type": "integer"}}}),
-        ] {
-            let error = nodes(schema).unwrap_err();
-            assert_eq!(error, "f: #: arguments are an object, and this schema allows other values");
-        }
-        assert!(nodes(json!({"anyOf": [{"type": "object"}, {"enum": [{"a": 1}]}]})).is_ok());
-    }
-
-    #[test]
-    fn what_cannot_be_kept_is_refused_by_name() {
-        for (schema, words) in [
-            (json!({"type": "string", "pattern": "a+"}), "#: `pattern` is not supported by this engine here"),
+        assert!(!judged(&form, "Well").1);
+        for (parameters, reason) in [
             (
-                json!({"type": "object", "properties": {"a": {"type": "number", "minimum": 1}}}),
-                "#/properties/a: `minimum`",
+                json!({"type": "string"}),
+                "f: arguments are an object, and this schema allows only other values",
             ),
-            (json!({"oneOf": [{"type": "null"}]}), "#: `oneOf` is not supported"),
-            (json!({"type": "object", "required": ["a"]}), "#/required: `a` is not one of the properties"),
-            (json!({"$ref": "#/$defs/a"}), "#: the target of `$ref`, #/$defs/a, does not exist"),
-            (json!({"$ref": "other.json"}), "#: `$ref` refers to another document"),
-            (json!({"type": "string", "minLength": 3, "maxLength": 2}), "#: at least 3 and at most 2"),
-            (json!({"enum": []}), "#: 0 alternatives"),
-            (json!(false), "#: no value matches"),
+            (json!(false), "f: no value matches this schema"),
+            (json!({"properties": {"a": {"not": {}}}}), "f: Unimplemented keys: [\"not\"]"),
         ] {
-            let error = nodes(&schema).unwrap_err();
+            assert_eq!(Form::call(&[&now, &tool("f", parameters)], &letters()).map(drop), Err(reason.into()));
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_kept_is_refused_in_the_words_of_the_library() {
+        for (shape, words) in [
+            (Shape::Json(json!({"type": "unheard"})), "Grammar error: Invalid type: unheard"),
+            (Shape::Json(json!({"not": {}})), "Grammar error: Unimplemented keys: [\"not\"]"),
+            (Shape::Json(json!({"$ref": "other.json"})), "Grammar error: "),
+            (Shape::Regex("(".into()), "Grammar error: at 1(8): invalid regex \"(\""),
+            (Shape::Regex(r"(a)\1".into()), "Grammar error: "),
+            (Shape::Grammar("nonsense ::=".into()), "Invalid grammar specification: Failed to convert"),
+            (Shape::Grammar("root ::= other".into()), "Grammar error: "),
+            (Shape::Grammar(format!("start: {}", "(".repeat(100_000))), "Grammar error: "),
+        ] {
+            let error = Form::new(&shape, &letters()).map(drop).unwrap_err();
             assert!(error.starts_with(words), "{error}");
         }
-        // The schema only refers to itself. No value matches it, and the expansion must end.
-        assert!(State::start(&nodes(&json!({"anyOf": [{"$ref": "#"}]})).unwrap()).must_end());
+    }
+
+    #[test]
+    fn hostile_forms_are_refused_or_stay_small() {
+        let wide: String = (0..200).map(|number| format!("(x{number}{{1000}}y){{1000}}|")).collect();
+        let list =
+            json!({"type": "array", "minItems": 100_000, "items": {"type": "string", "maxLength": 100_000}});
+        for shape in [
+            Shape::Json(json!({"anyOf": [{"$ref": "#"}]})),
+            Shape::Json(json!({"type": "array", "minItems": 100_000, "items": list})),
+            Shape::Json(json!({"type": "string", "pattern": "(a|b)*a(a|b){200}", "minLength": 300})),
+            Shape::Regex(r"(\w{999}){999}".into()),
+            Shape::Regex("(a|b)*a(a|b){200}".into()),
+            Shape::Regex(wide),
+            Shape::Grammar("start: start start | \"a\" | \"a\" start | start \"b\" |".into()),
+            Shape::Grammar("root ::= any any*\nany ::= any any any | [a-z] | [a-z ]+".into()),
+        ] {
+            let Ok(mut form) = Form::new(&shape, &letters()) else { continue };
+            assert!(form.bytes() < 16 << 20, "{shape:?} takes {} bytes", form.bytes());
+            for step in 0..100 {
+                let mut weights = [0.0; END as usize + 1];
+                if form.restrict(&mut weights).is_err() {
+                    assert!(weights.iter().all(|weight| *weight == f32::NEG_INFINITY), "{shape:?}");
+                    break;
+                }
+                let allowed: Vec<u32> = (0..END).filter(|token| weights[*token as usize] == 0.0).collect();
+                if allowed.is_empty() || form.take(allowed[step * 7 % allowed.len()]) {
+                    break;
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn vocabularies_that_the_library_cannot_hold_are_refused_or_cut() {
+        let long = vec![b"a".to_vec(), vec![b'a'; 4000], b"end".to_vec()];
+        let mut form =
+            Form::new(&Shape::Regex("a+".into()), &Vocabulary::new(long, [2, 77].into_iter()).unwrap())
+                .unwrap();
+        // One more weight than there are tokens, as some models have.
+        let mut weights = [0.0; 4];
+        form.restrict(&mut weights).unwrap();
+        assert_eq!(weights.map(|weight| weight == 0.0), [true, false, false, false]);
+        let many = vec![vec![b'a'; MAX_TOKEN_BYTES]; 10_000];
+        assert!(Vocabulary::new(many, [].into_iter()).is_err());
     }
 }

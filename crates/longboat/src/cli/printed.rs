@@ -168,9 +168,9 @@ fn wrong_commands_are_found() {
         assert!(cargo_problem(wrong, &metadata).is_some(), "{wrong}");
     }
     for right in [
-        "cargo build -p longboat-engine",
+        "cargo build -p longboat-engine --features llguidance",
         "cargo run -- engine x",
-        "cargo build -p longboat-engine --bin longboat-engine",
+        "cargo build -p longboat-engine --features llguidance --bin longboat-engine",
     ] {
         assert_eq!(cargo_problem(right, &metadata), None, "{right}");
     }

@@ -258,7 +258,11 @@ fn metric(text: &str) -> Result<(String, f64), String> {
 }
 
 fn sharing(text: &str) -> Result<Sharing, String> {
-    if text == "never" { Ok(Sharing::Nothing) } else { longboat_quantity::duration::parse(text).map(Sharing::After) }
+    if text == "never" {
+        Ok(Sharing::Nothing)
+    } else {
+        longboat_quantity::duration::parse(text).map(Sharing::After)
+    }
 }
 
 fn change(text: &str) -> Result<(Duration, PoolChange), String> {

@@ -187,8 +187,9 @@ impl DataLayer {
                         );
                     }
                     let interval = &layer.source.interval;
-                    let is_time =
-                        |text: &str| longboat_quantity::duration::parse(text).is_ok_and(|time| !time.is_zero());
+                    let is_time = |text: &str| {
+                        longboat_quantity::duration::parse(text).is_ok_and(|time| !time.is_zero())
+                    };
                     if !interval.is_empty() && !is_time(interval) {
                         return Err(parameters.invalid(format!(
                             "interval: expected a duration above 0 such as 50ms, found \"{interval}\""

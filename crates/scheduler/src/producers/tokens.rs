@@ -68,11 +68,12 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
     }
     let duration = |field: &str, text: Option<String>, usual: Duration| match text {
         None => Ok(usual),
-        Some(text) => {
-            longboat_quantity::duration::parse(&text).ok().filter(|duration| !duration.is_zero()).ok_or_else(|| {
+        Some(text) => longboat_quantity::duration::parse(&text)
+            .ok()
+            .filter(|duration| !duration.is_zero())
+            .ok_or_else(|| {
                 parameters.invalid(format!("vllm.{field}: expected a duration such as 5s, found \"{text}\""))
-            })
-        }
+            }),
     };
     builder.requirements.tokenizer = Some(TokenizerSettings {
         url,

@@ -46,7 +46,7 @@ pub(crate) fn answer(args: &Args, job: &Job, prompt: &Prompt, copy: usize) -> Re
             })?;
             (made.to_string(), false)
         }
-        (None, Some(shape), _) => (shaped(shape, &mut random)?, false),
+        (None, Some(shape), _) => (shaped(shape, &job.shape_field, &mut random)?, false),
         (None, None, Mode::Echo) => (prompt.last.clone(), true),
         (None, None, Mode::Random) => (text::filler(seed, least(job, prompt.limit)).concat(), true),
     };
@@ -92,7 +92,7 @@ fn tool<'j>(args: &Args, job: &'j Job, random: &mut StdRng) -> Option<&'j Tool> 
     }
 }
 
-fn shaped(shape: &Shape, random: &mut StdRng) -> Result<String, Refusal> {
+fn shaped(shape: &Shape, field: &str, random: &mut StdRng) -> Result<String, Refusal> {
     let refusal = |reason: String| Refusal::field("structured_outputs", reason);
     match shape {
         Shape::JsonObject => {
@@ -103,6 +103,7 @@ fn shaped(shape: &Shape, random: &mut StdRng) -> Result<String, Refusal> {
         Shape::Json(schema) => {
             json::make(schema, random).map(|value: Value| value.to_string()).map_err(refusal)
         }
+        Shape::Grammar(_) => Err(Refusal::unsupported(field)),
         Shape::Regex(pattern) => pattern::make(pattern, random).map_err(refusal),
         Shape::Choice(choices) => Ok(choices.choose(random).cloned().unwrap_or_default()),
     }
