@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json, value::RawValue};
 use crate::{connectors::TRANSFER, object::Object};
 
 /// Fields of requests whose answers cannot be divided: tool calls, structured outputs, log probabilities and others.
-const WHOLE: [&str; 9] = [
+const WHOLE: [&str; 10] = [
     "tools",
     "logprobs",
     "top_logprobs",
@@ -17,6 +17,7 @@ const WHOLE: [&str; 9] = [
     "guided_json",
     "guided_regex",
     "guided_choice",
+    "guided_grammar",
     "continue_final_message",
 ];
 
@@ -231,6 +232,7 @@ mod tests {
             json!({"tools": [{}]}),
             json!({"logprobs": true}),
             json!({"response_format": {"type": "json_object"}}),
+            json!({"guided_grammar": "root ::= \"a\""}),
             json!({"max_tokens": 2}),
             json!({"messages": "x"}),
         ] {
