@@ -1,6 +1,9 @@
 //! Compares Longboat's objects with the recorded ones, leaf by leaf.
 
-use std::{cell::Cell, collections::BTreeSet};
+use std::{
+    cell::Cell,
+    collections::{BTreeMap, BTreeSet},
+};
 
 use serde_json::{Map, Value};
 
@@ -218,6 +221,23 @@ fn empty(value: &Value) -> bool {
 fn show(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
-        other => other.to_string(),
+        other => sorted_text(other),
     }
+}
+
+/// Returns a value as text with sorted keys, as recordings have it. With `serde_json/preserve_order`, which the engine's libraries
+/// switch on, objects keep the order in which they were written.
+pub(crate) fn sorted_text(value: &Value) -> String {
+    fn sorted(value: &Value) -> Value {
+        match value {
+            Value::Array(items) => items.iter().map(sorted).collect(),
+            Value::Object(map) => {
+                let map: BTreeMap<_, _> =
+                    map.iter().map(|(key, value)| (key.clone(), sorted(value))).collect();
+                Value::Object(map.into_iter().collect())
+            }
+            other => other.clone(),
+        }
+    }
+    sorted(value).to_string()
 }

@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
+use crate::judge::sorted_text;
+
 /// Fields with values of a fixed set, which are compared.
 const FIXED_VALUES: [&str; 17] = [
     "action",
@@ -109,7 +111,7 @@ fn shape(field: &str, value: &Value) -> Value {
             if field == "prompt_logprobs" || (field == "top_logprobs" && !fields.contains_key("token")) =>
         {
             let shapes: BTreeSet<String> =
-                fields.values().map(|value| shape("", value).to_string()).collect();
+                fields.values().map(|value| sorted_text(&shape("", value))).collect();
             json!({"<token>": shapes.into_iter().collect::<Vec<_>>()})
         }
         // A message with its tokens is no error.

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use crate::judge::sorted_text;
+
 const TABLE: &str = include_str!("../../../../tests/vllm/requests.yaml");
 
 /// A request with its name.
@@ -61,7 +63,7 @@ pub fn requests() -> Vec<Request> {
 impl Group {
     fn requests(mut self) -> Vec<Request> {
         if let Some(times) = self.repeat {
-            let text = Value::Object(std::mem::take(&mut self.body)).to_string();
+            let text = sorted_text(&Value::Object(std::mem::take(&mut self.body)));
             let long = text.replace("\"Hi\"", &format!("\"{}\"", "Hi ".repeat(times)));
             self.body = serde_json::from_str(&long).unwrap();
         }
@@ -70,7 +72,7 @@ impl Group {
             for value in values {
                 let mut body = self.body.clone();
                 body.insert(field.clone(), value.clone());
-                requests.push(self.post(&format!("{field}={value}"), body));
+                requests.push(self.post(&format!("{field}={}", sorted_text(value)), body));
             }
         }
         for field in &self.without {
@@ -98,11 +100,11 @@ impl Group {
     }
 
     fn text(&self) -> String {
-        Value::Object(self.body.clone()).to_string()
+        sorted_text(&Value::Object(self.body.clone()))
     }
 
     fn post(&self, name: &str, body: Map<String, Value>) -> Request {
-        let text = Value::Object(body).to_string();
+        let text = sorted_text(&Value::Object(body));
         self.send("POST", name, &self.path, Some("application/json"), Some(text))
     }
 
