@@ -22,8 +22,8 @@ use crate::text::{CLOSE, OPEN};
 const WHITESPACE: &str = r"[\x20\x0A\x0D\x09]{1,20}";
 /// States of the automaton of an answer. Each takes one or two kB.
 const MAX_LEXER_STATES: usize = 8192;
-/// Ways in which a grammar may go on in one place. With 1000, one token of the most ambiguous grammar takes 0.3 s, with the library's 2000
-/// it takes 1.4 s. An alternative of objects needs four.
+/// Ways in which a grammar may go on in one place; an alternative of objects has four. With 1000, a token of the most ambiguous grammar
+/// takes 0.3 s, and with the library's 2000 it takes 1.4 s.
 const MAX_PARSER_ITEMS: usize = 1000;
 /// Symbols of a grammar.
 const MAX_GRAMMAR_SYMBOLS: usize = 100_000;
