@@ -114,7 +114,8 @@ impl Form {
     }
 
     fn begin(grammar: TopLevelGrammar, vocabulary: &Vocabulary) -> Result<Self, String> {
-        let parser = vocabulary.0.create_parser(grammar).map_err(|error| error.to_string())?;
+        let parser = vocabulary.0.create_parser(grammar);
+        let parser = parser.map_err(|error| error.to_string().trim_end().to_owned())?;
         let bytes = parser.parser.lexer_stats().num_bytes;
         Ok(Self { matcher: Matcher::new(Ok(parser)), bytes })
     }
