@@ -8,6 +8,9 @@ use std::{
 
 use tokio::sync::{Mutex, MutexGuard};
 
+/// The variable with which the tests write what this vLLM says.
+pub(crate) const RECORD: &str = "LONGBOAT_VLLM_RECORD";
+
 /// One vLLM at a time, because each takes all cores while it starts.
 static TURN: Mutex<()> = Mutex::const_new(());
 
@@ -78,7 +81,7 @@ impl Install {
 /// Compares a file of this folder with what it should contain, or writes it.
 pub(crate) fn check(file: &str, expected: &str) {
     let path = root().join("tests/vllm").join(file);
-    if env::var_os("LONGBOAT_VLLM_RECORD").is_some() {
+    if env::var_os(RECORD).is_some() {
         fs::write(path, expected).unwrap();
         return;
     }
@@ -91,7 +94,7 @@ pub(crate) fn check(file: &str, expected: &str) {
     let changes: Vec<String> = gone.chain(come).collect();
     assert!(
         changes.is_empty(),
-        "{}: this vLLM differs (LONGBOAT_VLLM_RECORD=1 records it):\n{}",
+        "{}: this vLLM differs ({RECORD}=1 records it):\n{}",
         path.display(),
         changes.join("\n")
     );

@@ -6,6 +6,7 @@
 mod answers;
 mod clients;
 mod disaggregated;
+mod failures;
 mod flags;
 #[path = "../local/http.rs"]
 #[expect(dead_code, reason = "shared with the tests of local mode")]

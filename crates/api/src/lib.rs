@@ -26,6 +26,7 @@ pub mod safe_name;
 pub mod scrapers;
 pub mod shell;
 pub mod switches;
+pub mod termination;
 pub mod uri;
 pub mod v1alpha1;
 pub mod v1alpha2;

@@ -7,6 +7,7 @@ use k8s_openapi::api::{
     apps::v1::Deployment,
     core::v1::{ContainerState, ContainerStatus, Pod, PodCondition, PodStatus},
 };
+use longboat_api::termination;
 use longboat_key::Namespace;
 
 use crate::counted;
@@ -182,9 +183,8 @@ fn crash(container: &ContainerStatus, state: Option<&ContainerState>) -> PodFail
         count => format!(" ({})", counted(count, "restart")),
     };
     let words = ended.and_then(|ended| ended.message.as_deref()).unwrap_or_default();
-    let last = words.lines().rev().map(str::trim).find(|line| !line.is_empty());
-    let last = last.map(|line| format!(": {}", cut(line))).unwrap_or_default();
-    let text = format!("container {name} ended with exit code {code}{restarts}{last}");
+    let cause = termination::cause(words).map(|line| format!(": {}", cut(&line))).unwrap_or_default();
+    let text = format!("container {name} ended with exit code {code}{restarts}{cause}");
     PodFailure::of(Fault::ContainerCrashes, container, text)
 }
 

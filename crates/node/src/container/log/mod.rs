@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use longboat_api::termination;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
@@ -30,6 +31,12 @@ const MAX_RECORD_BYTES: usize = 16 * 1024;
 /// The most lines and bytes of a termination message from the log. Kubernetes has the same numbers.
 const MESSAGE_LINES: usize = 80;
 const MESSAGE_LIMIT: usize = 2048;
+
+/// The last lines of a log in which the cause of an end is looked for: vLLM prints a traceback for each of its processes.
+const CAUSE_LINES: usize = 500;
+
+/// The most bytes of a cause in front of a termination message.
+const CAUSE_LIMIT: usize = 1024;
 
 /// Marks the end of a line that was cut.
 const TRUNCATION_MARK: &str = "…";
@@ -100,31 +107,57 @@ impl ContainerLog {
 
     /// Returns the end of the output of the current or last instance, for a termination message: at most 80 lines and 2048
     /// bytes. A kubelet keeps the last 2048 bytes, so of a long line it keeps the end. The beginning of a line says what went
-    /// wrong, so here a line that does not fit is cut at its end.
+    /// wrong, so here a line that does not fit is cut at its end. If the end does not contain the cause, the message begins with it.
     pub(crate) fn tail(&self) -> String {
         let Some(instance) = self.0.state.lock().instance else { return String::new() };
-        let mut kept: VecDeque<String> = VecDeque::new();
-        let mut bytes = 0;
-        let lines = last_lines(&current(&self.0.dir, instance), MESSAGE_LINES).unwrap_or_default();
-        for mut line in lines.into_iter().rev() {
-            let left = MESSAGE_LIMIT - bytes;
-            let fits = line.len() < left;
-            if !fits {
-                let end = line.floor_char_boundary(left.saturating_sub(TRUNCATION_MARK.len() + 1));
-                if end == 0 {
-                    break;
-                }
-                line.truncate(end);
-                line.push_str(TRUNCATION_MARK);
-            }
-            line.push('\n');
-            bytes += line.len();
-            kept.push_front(line);
-            if !fits {
+        let mut lines = last_lines(&current(&self.0.dir, instance), CAUSE_LINES).unwrap_or_default();
+        let cause = termination::cause(&Vec::from(lines.clone()).join("\n"));
+        lines.drain(..lines.len().saturating_sub(MESSAGE_LINES));
+        let message = end(&lines, MESSAGE_LIMIT);
+        let Some(mut cause) = cause.filter(|cause| termination::cause(&message).as_ref() != Some(cause))
+        else {
+            return message;
+        };
+        cut(&mut cause, CAUSE_LIMIT);
+        // What reads the message finds the cause as it does in the log.
+        let head = format!("Traceback (most recent call last):\n  {TRUNCATION_MARK}\n{cause}\n");
+        let rest = end(&lines, MESSAGE_LIMIT - head.len());
+        head + &rest
+    }
+}
+
+/// Returns as many of the last lines as have at most `limit` bytes, and the beginning of the one before.
+fn end(lines: &VecDeque<String>, limit: usize) -> String {
+    let mut kept: VecDeque<String> = VecDeque::new();
+    let mut bytes = 0;
+    for line in lines.iter().rev() {
+        let left = limit - bytes;
+        let fits = line.len() < left;
+        let mut line = line.clone();
+        if !fits {
+            cut(&mut line, left.saturating_sub(1));
+            if line.is_empty() {
                 break;
             }
         }
-        Vec::from(kept).concat()
+        line.push('\n');
+        bytes += line.len();
+        kept.push_front(line);
+        if !fits {
+            break;
+        }
+    }
+    Vec::from(kept).concat()
+}
+
+/// Cuts a line that has more than `limit` bytes, and marks the cut.
+fn cut(line: &mut String, limit: usize) {
+    if line.len() > limit {
+        let end = line.floor_char_boundary(limit.saturating_sub(TRUNCATION_MARK.len()));
+        line.truncate(end);
+        if end > 0 {
+            line.push_str(TRUNCATION_MARK);
+        }
     }
 }
 
@@ -363,6 +396,28 @@ mod tests {
         }
         let expected = (120..200).map(|number| format!("{number}\n")).collect::<Vec<_>>().concat();
         assert_eq!(log.tail(), expected);
+    }
+
+    #[test]
+    fn a_termination_message_begins_with_the_cause_that_its_end_only_points_to() {
+        let (_dir, log) = log(ROTATE_AT);
+        let writer = log.start(0).unwrap();
+        let output = include_str!("../../../../../tests/vllm/failures/no-weights.log");
+        writer.lines(Stream::Stderr).write(output.as_bytes());
+        let message = log.tail();
+        let cause = "RuntimeError: Cannot find any model weights with `/mnt/models`";
+        assert!(message.contains(&format!("\n{cause}\n")) && message.len() <= MESSAGE_LIMIT, "{message}");
+        assert_eq!(termination::cause(&message).as_deref(), Some(cause), "{message}");
+        let (end, _) = output.trim_end().rsplit_once('\n').unwrap();
+        assert!(
+            message.contains(end.rsplit_once('\n').unwrap().1),
+            "the end of the log is still there: {message}"
+        );
+        // Where the end says it, nothing is added.
+        let writer = log.start(1).unwrap();
+        let output = include_str!("../../../../../tests/vllm/failures/port-in-use.log");
+        writer.lines(Stream::Stderr).write(output.as_bytes());
+        assert!(output.ends_with(&log.tail()[300..]), "{}", log.tail());
     }
 
     #[tokio::test]
