@@ -76,6 +76,13 @@ impl ApiError<'_> {
     }
 }
 
+/// A refusal in the form that vLLM gives its own, for clients that read the message of an error and not its body.
+pub(crate) fn refuse_as_engines(status: StatusCode, message: &str) -> Response<ProxyBody> {
+    let error = json!({
+        "message": message, "type": status.canonical_reason().unwrap_or("Error"), "param": null, "code": status.as_u16()});
+    json_response(status, &json!({"error": error}))
+}
+
 /// A response with this JSON.
 pub(crate) fn json_response(status: StatusCode, body: &Value) -> Response<ProxyBody> {
     let mut response = Response::new(ProxyBody::full(format!("{body}\n").into()));

@@ -120,10 +120,13 @@ fn refusal(probe: &Probe, code: u16, body: &[u8], engines: Engines) -> Verdict {
         said if said.is_empty() => String::new(),
         said => format!(" ({said})"),
     };
-    // Engines respond to errors with JSON objects, gateways and pickers with text or an empty body.
-    let is_engines = serde_json::from_slice::<Value>(body)
-        .is_ok_and(|body| body.get("error").is_some() || body["object"] == "error");
-    let is_pickers = text.starts_with("inference error:") || text.contains("picker");
+    // Engines respond to errors with JSON objects, gateways with text or an empty body. Envoy passes on a picker's text, and
+    // Longboat's gateway puts it into an object.
+    let is_refusal = text.contains("inference error:");
+    let is_engines = !is_refusal
+        && serde_json::from_slice::<Value>(body)
+            .is_ok_and(|body| body.get("error").is_some() || body["object"] == "error");
+    let is_pickers = is_refusal || text.contains("picker");
     match code {
         401 | 403 => Verdict::no(
             reason::CREDENTIALS_REQUIRED,

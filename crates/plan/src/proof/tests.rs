@@ -110,6 +110,12 @@ fn a_token_of_this_model_proves_and_everything_else_names_the_link_that_broke() 
             "PickerFailed",
             "no decode workers",
         ),
+        (
+            answer(503, r#"{"error":{"message":"inference error: ServiceUnavailable - no candidates"}}"#),
+            Some(true),
+            "PickerFailed",
+            "no candidates",
+        ),
         (answer(400, "too long"), Some(true), "RequestRefused", "with 400 (too long)"),
         (answer(503, ""), Some(true), "PickerFailed", "answered 503: the picker"),
         (answer(503, "no healthy upstream"), Some(false), "EngineFailed", "container main"),

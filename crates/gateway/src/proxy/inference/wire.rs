@@ -7,7 +7,7 @@ use http::{
 };
 use longboat_extproc::{HeaderChanges, Headers, ImmediateResponse};
 
-use crate::proxy::body::ProxyBody;
+use crate::proxy::{answer::refuse_as_engines, body::ProxyBody};
 
 pub(super) fn request_headers(head: &Parts) -> Headers {
     let mut headers = Headers::new();
@@ -55,12 +55,21 @@ pub(super) fn change(headers: &mut HeaderMap, changes: &HeaderChanges) {
     }
 }
 
-/// Converts a response that the picker itself creates.
+/// Converts a response that the picker itself creates. A picker says in plain text why it refuses a request
+/// (`compatibility.yaml#gateway-picker-refusals`).
 pub(super) fn answered(immediate: ImmediateResponse) -> Response<ProxyBody> {
-    let mut response = Response::new(ProxyBody::full(immediate.body));
-    *response.status_mut() =
-        StatusCode::from_u16(immediate.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain"));
-    change(response.headers_mut(), &immediate.headers);
+    let ImmediateResponse { status, body, headers, .. } = immediate;
+    let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let is_refusal = status.as_u16() >= 400 && headers.get(header::CONTENT_TYPE.as_str()).is_none();
+    let mut response = match std::str::from_utf8(&body) {
+        Ok(text) if is_refusal => refuse_as_engines(status, text),
+        _ => {
+            let mut response = Response::new(ProxyBody::full(body));
+            *response.status_mut() = status;
+            response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain"));
+            response
+        }
+    };
+    change(response.headers_mut(), &headers);
     response
 }

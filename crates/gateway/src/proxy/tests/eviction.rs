@@ -126,6 +126,6 @@ async fn a_request_that_nobody_has_answered_is_answered_by_the_picker_and_its_wo
     };
     let (response, ()) = tokio::join!(bench.ask("/pool", false), evictor);
     assert_eq!(response.status(), 429);
-    assert_eq!(response.text().await.unwrap(), "evicted");
+    assert_eq!(response.json::<serde_json::Value>().await.unwrap()["error"]["message"], "evicted");
     running(&bench.client, simulator, " 0").await;
 }

@@ -75,7 +75,9 @@ async fn the_pickers_refusal_is_the_answer() {
     let bench = bench(Some(picker), simulator, &[], "FailOpen").await;
     let response = bench.ask("/pool", false).await;
     assert_eq!(response.status(), 429);
-    assert_eq!(response.text().await.unwrap(), "no");
+    assert_eq!(response.headers()["content-type"], "application/json");
+    let error = json!({"message": "no", "type": "Too Many Requests", "param": null, "code": 429});
+    assert_eq!(response.json::<Value>().await.unwrap(), json!({"error": error}));
 }
 
 #[tokio::test]
