@@ -4,8 +4,8 @@
 use std::{path::Path, process::Command};
 
 use crate::{
-    dashboard::Page,
     local_cluster::{LocalCluster, turn},
+    page::Page,
     program::run,
     tools,
 };

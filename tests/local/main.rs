@@ -31,6 +31,7 @@ mod mistakes;
 mod mount_paths;
 mod once;
 mod openai;
+mod page;
 mod page_scale;
 mod pairing;
 mod picker_death;

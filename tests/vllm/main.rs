@@ -5,6 +5,7 @@
 
 mod answers;
 mod clients;
+mod dashboard;
 mod disaggregated;
 mod failures;
 mod flags;
@@ -17,6 +18,9 @@ mod llama_cpp;
 #[expect(dead_code, reason = "shared with the tests of local mode")]
 mod local_cluster;
 mod names;
+#[path = "../local/page.rs"]
+#[expect(dead_code, reason = "shared with the tests of local mode")]
+mod page;
 mod picker;
 #[path = "../local/processes.rs"]
 #[expect(dead_code, reason = "shared with the tests of local mode")]

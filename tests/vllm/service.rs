@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fs, thread};
 use serde_json::{Value, json};
 
 use crate::{
-    clients,
+    clients, dashboard,
     http::{self, Answer, block},
     install::Install,
     wait::until,
@@ -41,10 +41,11 @@ fn a_service_answers_and_is_explained_as_its_engine_says() {
     explanations(&world, &engine);
     clients::answer(&install, &world);
     clients::that_go_away_free_their_place(&world, &[&engine]);
+    dashboard::shows(&world, &engine);
     streams_end_after_a_pod_was_told_to(&world, &engine);
 }
 
-/// Requests to each of which gateway and engine answer alike. A chat without messages is not here: the picker refuses it.
+/// Requests to each of which gateway and engine answer alike. A chat without messages is not here: the picker refuses it in other words.
 fn requests() -> Vec<(&'static str, Value)> {
     let say = |text: &str| json!([{"role": "user", "content": text}]);
     let weather = json!([{"type": "function", "function": {"name": "weather", "parameters": {
@@ -57,6 +58,17 @@ fn requests() -> Vec<(&'static str, Value)> {
         (CHAT, json!({"messages": say("Why is the sea salty?"), "max_tokens": 12})),
         (CHAT, json!({"messages": say(&long), "max_tokens": 3, "logprobs": true, "top_logprobs": 2})),
         (CHAT, json!({"messages": say("Rain?"), "max_tokens": 40, "tools": weather, "tool_choice": call})),
+        (
+            CHAT,
+            json!({"messages": say("Rain?"), "max_tokens": 40, "tools": weather, "tool_choice": "required"}),
+        ),
+        (CHAT, json!({"messages": say("Rain?"), "max_tokens": 20, "tools": weather, "tool_choice": "auto"})),
+        (CHAT, json!({"messages": say("Rain?"), "max_tokens": 20, "tools": weather, "tool_choice": "none"})),
+        (
+            CHAT,
+            json!({"messages": say("Rain?"), "max_tokens": 20, "tools": weather, "tool_choice": "nothing"}),
+        ),
+        (CHAT, json!({"messages": say("Rain?"), "max_tokens": 20, "tool_choice": "required"})),
         (CHAT, json!({"messages": say("Rain?"), "max_tokens": 20, "response_format": shape})),
         (CHAT, json!({"messages": say("Hello"), "model": ADAPTER, "max_tokens": 12})),
         (COMPLETIONS, json!({"prompt": "The wind", "max_tokens": 12, "logprobs": 2})),
@@ -154,6 +166,13 @@ fn answers(world: &World, engine: &Engine) {
             statuses.push(direct.status);
         }
     }
+    // The picker refuses this before an engine sees it.
+    let refusals = [world.post(CHAT, &json!({"model": MODEL})), engine.post(CHAT, &json!({"model": MODEL}))];
+    let [ours, theirs] = refusals.map(|refusal| {
+        let error = refusal.json()["error"].take();
+        json!([refusal.status, error["type"], error["code"], error["message"].is_string()])
+    });
+    assert_eq!(ours, theirs, "a chat without messages");
     let count = |status| statuses.iter().filter(|one| **one == status).count();
     assert!(count(200) >= 18 && count(400) >= 8, "{statuses:?}");
 
