@@ -119,8 +119,10 @@ impl ContainerLog {
             return message;
         };
         cut(&mut cause, CAUSE_LIMIT);
-        // What reads the message finds the cause as it does in the log.
-        let head = format!("Traceback (most recent call last):\n  {TRUNCATION_MARK}\n{cause}\n");
+        // What reads the message finds the cause as it does in the log. The mark below ends the cause: the rest may begin with an
+        // indented line.
+        let head =
+            format!("Traceback (most recent call last):\n  {TRUNCATION_MARK}\n{cause}\n{TRUNCATION_MARK}\n");
         let rest = end(&lines, MESSAGE_LIMIT - head.len());
         head + &rest
     }
