@@ -31,17 +31,17 @@ use crate::{
     wait::until,
 };
 
-const GROUP: &str = "/apis/gateway.networking.k8s.io/v1";
-const NAMESPACE: &str = "kserve";
+pub(crate) const GROUP: &str = "/apis/gateway.networking.k8s.io/v1";
+pub(crate) const NAMESPACE: &str = "kserve";
 const HOST: &str = "models.example";
-const DEPLOYMENT: &str = "/apis/apps/v1/namespaces/kserve/deployments/models-longboat";
+pub(crate) const DEPLOYMENT: &str = "/apis/apps/v1/namespaces/kserve/deployments/models-longboat";
 
 fn gateway(api: &Api) -> Value {
     api.get(&format!("{GROUP}/namespaces/{NAMESPACE}/gateways/models")).ok()
 }
 
 /// Waits for a condition of the Gateway, as `type=status reason`.
-fn says(api: &Api, expected: &str) -> Value {
+pub(crate) fn says(api: &Api, expected: &str) -> Value {
     until(expected, || {
         let gateway = gateway(api);
         let mut conditions = gateway["status"]["conditions"].as_array()?.iter();
@@ -262,10 +262,9 @@ fn check_rights(server: &Server, account: &str) {
     }
 }
 
-/// Starts the process of the Gateway's pod, with the arguments and the account of its Deployment.
-fn start_pod(server: &Server, monitoring: u16) -> Running {
+/// Starts the process of the Gateway's pod on this address, with the arguments and the account of its Deployment.
+pub(crate) fn start_pod(server: &Server, address: &str, monitoring: u16) -> Running {
     let pod = server.api.get(DEPLOYMENT).ok()["spec"]["template"]["spec"].clone();
-    check_rights(server, pod["serviceAccountName"].as_str().unwrap());
     let kubeconfig = server.folder.join("gateway.kubeconfig");
     let token = server.token(pod["serviceAccountName"].as_str().unwrap());
     server.write_kubeconfig(&kubeconfig, &User::Token(&token));
@@ -276,9 +275,25 @@ fn start_pod(server: &Server, monitoring: u16) -> Running {
     command
         .arg("gateway")
         .args(arguments)
-        .args(["--listen-address=127.0.0.1", &format!("--monitoring-port={monitoring}")])
+        .args([format!("--listen-address={address}"), format!("--monitoring-port={monitoring}")])
         .env("KUBECONFIG", kubeconfig);
     Running::start(&mut command)
+}
+
+/// Installs the kinds, the class and the rights of Gateways, and starts the controller.
+pub(crate) fn install_gateways(server: &Server) -> Replica {
+    install(server);
+    for path in
+        ["crates/local/src/objects/gateway-kinds.yaml", "deploy/kustomize/components/gateway/gateway.yaml"]
+    {
+        let path = tools::root().join(path);
+        let applied = || kubectl(server, &["apply", "--server-side", "-f", path.to_str().unwrap()]);
+        until("kinds, class and rights are there", || applied().status.success().then_some(()));
+    }
+    let image = "--gateway-image=registry.example/longboat:v9";
+    let mut controller = Replica::start(&credentials(server, "controller"), &["--leader-elect", image]);
+    controller.ready();
+    controller
 }
 
 #[test]
@@ -289,17 +304,7 @@ fn a_gateway_is_made_served_and_drained_with_the_rights_of_an_installation() {
         return;
     };
     let api = &server.api;
-    install(&server);
-    for path in
-        ["crates/local/src/objects/gateway-kinds.yaml", "deploy/kustomize/components/gateway/gateway.yaml"]
-    {
-        let path = tools::root().join(path);
-        let applied = || kubectl(&server, &["apply", "--server-side", "-f", path.to_str().unwrap()]);
-        until("kinds, class and rights are there", || applied().status.success().then_some(()));
-    }
-    let image = "--gateway-image=registry.example/longboat:v9";
-    let mut controller = Replica::start(&credentials(&server, "controller"), &["--leader-elect", image]);
-    controller.ready();
+    let mut controller = install_gateways(&server);
 
     let first = certify(api);
     let [http, https, monitoring] = free_ports();
@@ -327,7 +332,8 @@ fn a_gateway_is_made_served_and_drained_with_the_rights_of_an_installation() {
     let class = api.get(&format!("{GROUP}/gatewayclasses/longboat")).ok();
     assert_eq!(class["status"]["conditions"][0]["status"], "True", "{class:#}");
 
-    let mut pod = start_pod(&server, monitoring);
+    check_rights(&server, "models-longboat");
+    let mut pod = start_pod(&server, "127.0.0.1", monitoring);
     until("the pod is ready", || {
         assert!(!pod.has_ended(), "{}{}", pod.stdout(), pod.stderr());
         status_of(&format!("http://127.0.0.1:{monitoring}/readyz")).filter(|status| *status == 200)

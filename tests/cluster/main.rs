@@ -33,6 +33,7 @@ mod late;
 mod log;
 mod migration;
 mod operate;
+mod picking;
 mod policy;
 #[expect(dead_code, reason = "shared with the bench of scale")]
 mod process;

@@ -20,6 +20,35 @@ const METRICS: i32 = 9090;
 /// The most decisions to request from a picker.
 const DECISIONS: usize = 50;
 
+/// The port on which a gateway that picks serves decisions, as its pod names it.
+const MONITORING: &str = "monitoring";
+/// The labels of the pods of Longboat's own gateways.
+const GATEWAYS: &str = "app.kubernetes.io/component=gateway,app.kubernetes.io/managed-by=longboat";
+/// The flag of a gateway that picks.
+const PICKING: &str = "--picking=gateway";
+
+/// Returns the pods that have decisions: pickers, and gateways that pick in their place. A gateway picks for services of any namespace,
+/// so one that is in another namespace belongs to the result too, if the caller may list it.
+///
+/// # Errors
+///
+/// If the cluster cannot list the pods. The error is a sentence.
+pub async fn deciding(client: &Client, namespace: Option<Namespace<&str>>) -> Result<Vec<Pod>, String> {
+    let mut all = pods(client, namespace, None).await?;
+    let params = ListParams::default().labels(GATEWAYS);
+    let mut gateways = reader::list(&Api::<Pod>::all(client.clone()), &params).await;
+    if let (Err(_), Some(namespace)) = (&gateways, namespace) {
+        gateways = reader::list(&Api::<Pod>::namespaced(client.clone(), &namespace), &params).await;
+    }
+    let picks = |pod: &Pod| {
+        let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
+        containers.flat_map(|container| container.args.iter().flatten()).any(|flag| flag == PICKING)
+    };
+    // Whoever may not list gateways may not read their decisions either.
+    all.extend(gateways.ok().flatten().unwrap_or_default().into_iter().filter(picks));
+    Ok(all)
+}
+
 /// Returns the pods of pickers: of one service, of a namespace, or all.
 ///
 /// # Errors
@@ -84,7 +113,9 @@ pub async fn decisions(
 /// Returns the port on which a picker serves metrics and decisions.
 pub(crate) fn port(pod: &Pod) -> Port {
     let mut containers = pod.spec.iter().flat_map(|spec| &spec.containers);
-    let port = containers.find_map(|container| declared(pod, &container.name, Some("metrics")));
+    let port = containers.find_map(|container| {
+        ["metrics", MONITORING].into_iter().find_map(|name| declared(pod, &container.name, Some(name)))
+    });
     port.unwrap_or(Port { number: METRICS, tls: false })
 }
 

@@ -4,6 +4,7 @@
 //! the oldest. A record contains names and numbers, never prompts.
 
 use std::{
+    cmp::Reverse,
     collections::VecDeque,
     sync::{Arc, OnceLock},
     time::Duration,
@@ -179,13 +180,19 @@ impl Decisions {
         Some(record)
     }
 
-    /// Returns the answer to a query as JSON.
-    pub(crate) fn answer(&self, query: &Query) -> String {
+    /// Returns the answer of several pickers to a query as JSON.
+    pub(crate) fn answer<'a>(all: impl IntoIterator<Item = &'a Self>, query: &Query) -> String {
         let is_meant = |record: &&Arc<Record>| query.id.as_ref().is_none_or(|id| record.id == *id);
         let limit = query.limit.unwrap_or(DEFAULT_LIMIT).min(MAX_LIMIT);
-        let found: Vec<_> = self.recent.lock().iter().rev().filter(is_meant).take(limit).cloned().collect();
-        let decisions = found.iter().map(AsRef::as_ref).collect();
-        let answer = Answer { capacity: self.capacity, decisions };
+        let (mut capacity, mut found) = (0, Vec::new());
+        for one in all {
+            capacity += one.capacity;
+            found.extend(one.recent.lock().iter().rev().filter(is_meant).take(limit).cloned());
+        }
+        // The sort is stable, and the records of one picker are nearly sorted.
+        found.sort_by_key(|record| Reverse(record.time));
+        let decisions = found.iter().map(AsRef::as_ref).take(limit).collect();
+        let answer = Answer { capacity, decisions };
         serde_json::to_string(&answer).unwrap_or_else(|error| {
             tracing::error!(%error, "Cannot write decisions.");
             "{}".to_owned()

@@ -119,7 +119,7 @@ pub fn decisions_query(query: &str) {
 
     match Query::parse(query) {
         Ok(query) => {
-            let answer = Decisions::new(4).answer(&query);
+            let answer = Decisions::answer([&Decisions::new(4)], &query);
             assert!(serde_json::from_str::<serde_json::Value>(&answer).is_ok(), "the answer is no JSON");
         }
         Err(sentence) => assert!(!sentence.is_empty()),

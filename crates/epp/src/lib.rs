@@ -39,6 +39,7 @@ mod tokens;
 
 pub use args::{Args, ArgsError, normalized};
 pub use error::Error;
+pub use monitoring::Pages;
 pub use pool_picker::{PoolPicker, needs_pod};
 pub use service::{Server, run, runtime};
 

@@ -1,17 +1,23 @@
-//! The metrics port: `/metrics`, `/debug/plugins/state`, `/debug/decisions` and `/healthz`.
+//! The pages of a picker: `/metrics`, `/debug/plugins/state` and `/debug/decisions`, and the metrics port, which has `/healthz` too.
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use http::{HeaderMap, Method, Request, Response, StatusCode, header};
+use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::Full;
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use kube::Client;
 use longboat_accept::Guard;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use crate::{core::Core, decisions::Query, readers::Readers};
+use crate::{
+    core::Core,
+    decisions::{Decisions, Query},
+    pool_picker::PoolPicker,
+    readers::Readers,
+};
 
 /// The most connections at once.
 const CONNECTIONS: usize = 64;
@@ -25,6 +31,9 @@ pub(crate) struct Monitoring {
     /// Checks who may read. `None` if everybody may.
     pub(crate) readers: Option<Readers>,
 }
+
+/// The pages of pickers that another process serves, such as a gateway, for those who may read them.
+pub struct Pages(Readers);
 
 /// Returns the metrics page. Computes the metrics that are set only at a scrape.
 pub(crate) fn metrics_page(core: &Core) -> String {
@@ -92,59 +101,85 @@ impl Monitoring {
     }
 
     async fn answer(&self, request: &Request<Incoming>) -> Response<Full<Bytes>> {
-        if request.method() != Method::GET {
-            return plain(StatusCode::METHOD_NOT_ALLOWED, "");
-        }
         match request.uri().path() {
-            "/healthz" => plain(StatusCode::OK, "ok"),
-            path @ ("/metrics" | "/debug/plugins/state" | "/debug/decisions") => {
-                match self.authorize(path, request.headers()).await {
-                    Ok(()) if path == "/metrics" => self.page(),
-                    Ok(()) if path == "/debug/decisions" => self.decisions(request.uri().query()),
-                    Ok(()) => self.plugins(),
-                    Err(status) => plain(status, status.canonical_reason().unwrap_or_default()),
-                }
-            }
-            _ => plain(StatusCode::NOT_FOUND, "not found"),
+            "/healthz" if request.method() == Method::GET => plain(StatusCode::OK, "ok"),
+            path => page(&[&*self.core], self.readers.as_ref(), path, request).await,
         }
     }
+}
 
-    async fn authorize(&self, path: &str, headers: &HeaderMap) -> Result<(), StatusCode> {
-        match &self.readers {
-            None => Ok(()),
-            Some(readers) if path == "/debug/decisions" => readers.may_read_decisions(headers).await,
-            Some(readers) => readers.may_read_metrics(headers).await,
+// === impl Pages ===
+
+impl Pages {
+    /// The pages are for those whom this API server lets read them.
+    pub fn new(client: Client) -> Self {
+        Self(Readers::new(client))
+    }
+
+    /// Returns a page of one picker, such as `/metrics`, or the page `/debug/decisions` of any number of pickers.
+    pub async fn page<B: Sync>(
+        &self,
+        pickers: &[Arc<PoolPicker>],
+        path: &str,
+        request: &Request<B>,
+    ) -> Response<Full<Bytes>> {
+        let cores: Vec<&Core> = pickers.iter().map(|picker| &*picker.core).collect();
+        page(&cores, Some(&self.0), path, request).await
+    }
+}
+
+/// Returns a page of pickers. Only decisions can be those of several.
+async fn page<B: Sync>(
+    cores: &[&Core],
+    readers: Option<&Readers>,
+    path: &str,
+    request: &Request<B>,
+) -> Response<Full<Bytes>> {
+    if request.method() != Method::GET {
+        return plain(StatusCode::METHOD_NOT_ALLOWED, "");
+    }
+    let (path, core) = match (path, cores) {
+        ("/debug/decisions", _) => (path, None),
+        ("/metrics" | "/debug/plugins/state", [core]) => (path, Some(*core)),
+        _ => return plain(StatusCode::NOT_FOUND, "not found"),
+    };
+    let headers = request.headers();
+    let allowed = match readers {
+        None => Ok(()),
+        Some(readers) if path == "/debug/decisions" => readers.may_read_decisions(headers).await,
+        Some(readers) => readers.may_read_metrics(headers).await,
+    };
+    match (allowed, core) {
+        (Err(status), _) => plain(status, status.canonical_reason().unwrap_or_default()),
+        (Ok(()), None) => decisions(cores, request.uri().query()),
+        (Ok(()), Some(core)) if path == "/metrics" => metrics(core),
+        (Ok(()), Some(core)) => plugins(core),
+    }
+}
+
+fn metrics(core: &Core) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::from(metrics_page(core)));
+    let kind = header::HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
+    response.headers_mut().insert(header::CONTENT_TYPE, kind);
+    response
+}
+
+/// The state of the plugins, so that people can see why an endpoint was picked.
+fn plugins(core: &Core) -> Response<Full<Bytes>> {
+    let members = core.pool.members();
+    let endpoints: Vec<_> = members.iter().map(|member| &member.endpoint).collect();
+    let state = core.scheduler.describe(&core.state.read(), &endpoints, core.now_ms());
+    json(format!("{state:#}\n"))
+}
+
+/// Recent decisions, the newest first.
+fn decisions(cores: &[&Core], query: Option<&str>) -> Response<Full<Bytes>> {
+    match Query::parse(query.unwrap_or_default()) {
+        _ if !cores.iter().any(|core| core.decisions.are_kept()) => {
+            plain(StatusCode::NOT_FOUND, "the picker records no decisions: start it with --decisions=256\n")
         }
-    }
-
-    fn page(&self) -> Response<Full<Bytes>> {
-        let page = metrics_page(&self.core);
-        let mut response = Response::new(Full::from(page));
-        let kind =
-            header::HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
-        response.headers_mut().insert(header::CONTENT_TYPE, kind);
-        response
-    }
-
-    /// The state of the plugins, so that people can see why an endpoint was picked.
-    fn plugins(&self) -> Response<Full<Bytes>> {
-        let members = self.core.pool.members();
-        let endpoints: Vec<_> = members.iter().map(|member| &member.endpoint).collect();
-        let state = self.core.scheduler.describe(&self.core.state.read(), &endpoints, self.core.now_ms());
-        json(format!("{state:#}\n"))
-    }
-
-    /// Recent decisions, the newest first.
-    fn decisions(&self, query: Option<&str>) -> Response<Full<Bytes>> {
-        match Query::parse(query.unwrap_or_default()) {
-            _ if !self.core.decisions.are_kept() => plain(
-                StatusCode::NOT_FOUND,
-                "the picker records no decisions: start it with \
-                                              --decisions=256\n",
-            ),
-            Ok(query) => json(self.core.decisions.answer(&query)),
-            Err(message) => plain(StatusCode::BAD_REQUEST, message),
-        }
+        Ok(query) => json(Decisions::answer(cores.iter().map(|core| &core.decisions), &query)),
+        Err(message) => plain(StatusCode::BAD_REQUEST, message),
     }
 }
 

@@ -250,7 +250,8 @@ impl PoolPicker {
 }
 
 /// Returns what a picker with these flags needs from its own pod, or `None` if another process can run it. A configuration that
-/// does not load needs its own process too, which ends with the error.
+/// does not load needs its own process too, which ends with the error. Without an address of the pod, the other process is that
+/// of a network: it sends no prompts to addresses that somebody else's configuration names.
 pub fn needs_pod(args: &Args) -> Option<&'static str> {
     if !args.config_file.is_empty() {
         return Some("the file of its configuration");
@@ -278,6 +279,9 @@ pub fn needs_pod(args: &Args) -> Option<&'static str> {
     }
     if scheduler.tokenizer().is_some_and(is_of_pod) {
         return Some("the tokenizer beside it, or the certificates for it");
+    }
+    if args.bind_address.is_empty() && scheduler.tokenizer().is_some() {
+        return Some("the network of its namespace, to reach its tokenizer");
     }
     let listens = |holdings: &Arc<longboat_scheduler::Holdings>| holdings.settings().events.listen.is_some();
     if args.bind_address.is_empty() && scheduler.state().holdings().iter().any(listens) {

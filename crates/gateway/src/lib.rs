@@ -3,7 +3,7 @@
 //! This is a Gateway API implementation. Every process of it watches the objects, and computes with pure functions of
 //! [`RoutingInputs`] what it needs: routing tables, statuses, or the children of Gateways. Back ends are Services and
 //! InferencePools. Each request to a pool goes through the picker's ext_proc stream, so the picker behaves as behind Envoy; a
-//! picker in this process ([`Picking`]) sees the same events in the same order.
+//! picker in this process ([`Picking::Gateway`]) sees the same events in the same order.
 //!
 //! * On one machine, [`start`] does everything in one process. Requests to the first socket that no route matches are answered
 //!   from a directory of the models of all services.
@@ -61,6 +61,9 @@ pub const CLASS_NAME: &str = "longboat";
 
 /// The ClusterRole of the pods of Gateways, which an installation has.
 pub const POD_ROLE: &str = "longboat-gateway";
+
+/// The ClusterRole of those pods that pick endpoints themselves, beside [`POD_ROLE`].
+pub const PICKING_ROLE: &str = "longboat-gateway-picking";
 
 /// The port on which the pods of Gateways serve probes and metrics. No listener can have it.
 pub const MONITORING_PORT: u16 = 15_020;

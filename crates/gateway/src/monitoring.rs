@@ -1,4 +1,6 @@
-//! The port of a Gateway's pod for probes and metrics: `/healthz`, `/readyz` and `/metrics`.
+//! The port of a Gateway's pod for probes and metrics: `/healthz`, `/readyz` and `/metrics`. If the pod picks endpoints,
+//! `/debug/decisions` has the decisions for all pools, and `/pools/NAMESPACE/NAME` the pages of one pool's picker, such as
+//! `/pools/NAMESPACE/NAME/metrics`.
 
 use std::{
     convert::Infallible,
@@ -14,6 +16,8 @@ use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::Full;
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use longboat_epp::Pages;
+use longboat_key::{Key, Name, Namespace};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -23,6 +27,9 @@ use crate::{metrics::OPENMETRICS, proxy::Proxy};
 const CONNECTIONS: usize = 64;
 /// The time limit for the head of a request.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The page of decisions, of one picker as of several.
+const DECISIONS: &str = "/debug/decisions";
 
 /// Whether the pod can take requests.
 #[derive(Debug, Clone, Default)]
@@ -40,28 +47,57 @@ impl Readiness {
     }
 }
 
-/// Serves until `end`.
-pub(crate) async fn run(
-    listener: TcpListener,
-    readiness: Readiness,
-    proxy: Arc<Proxy>,
-    end: CancellationToken,
-) {
-    let connection = |stream, _| {
-        let (readiness, proxy) = (readiness.clone(), proxy.clone());
-        async move {
-            let service = service_fn(|request| {
-                let response = respond(&request, &readiness, &proxy);
-                async move { Ok::<_, Infallible>(response) }
-            });
-            let mut builder = http1::Builder::new();
-            builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
-            if let Err(error) = builder.serve_connection(TokioIo::new(stream), service).await {
-                tracing::debug!(%error, "A connection of a probe ended.");
+/// What the port serves.
+pub(crate) struct Monitoring {
+    pub(crate) readiness: Readiness,
+    pub(crate) proxy: Arc<Proxy>,
+    /// The pages of pickers, if the pod picks.
+    pub(crate) pages: Option<Pages>,
+}
+
+// === impl Monitoring ===
+
+impl Monitoring {
+    /// Serves until `end`.
+    pub(crate) async fn run(self, listener: TcpListener, end: CancellationToken) {
+        let this = Arc::new(self);
+        let connection = |stream, _| {
+            let this = this.clone();
+            async move {
+                let service = service_fn(|request: Request<Incoming>| async {
+                    let request = request;
+                    Ok::<_, Infallible>(match this.of_pickers(&request).await {
+                        Some(response) => response,
+                        None => respond(&request, &this.readiness, &this.proxy),
+                    })
+                });
+                let mut builder = http1::Builder::new();
+                builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
+                if let Err(error) = builder.serve_connection(TokioIo::new(stream), service).await {
+                    tracing::debug!(%error, "A connection of a probe ended.");
+                }
             }
-        }
-    };
-    longboat_accept::until(&end, listener, CONNECTIONS, connection).await.shutdown().await;
+        };
+        longboat_accept::until(&end, listener, CONNECTIONS, connection).await.shutdown().await;
+    }
+
+    /// Answers a request for a page of pickers.
+    async fn of_pickers(&self, request: &Request<Incoming>) -> Option<Response<Full<Bytes>>> {
+        let pages = self.pages.as_ref()?;
+        let (pool, path) = picker_page(request.uri().path())?;
+        let pickers = self.proxy.local_pickers().serving(pool.as_ref());
+        Some(pages.page(&pickers, path, request).await)
+    }
+}
+
+/// Returns the pool and the picker's own path of a page. Decisions may be those of all pools.
+fn picker_page(path: &str) -> Option<(Option<Key>, &str)> {
+    if path == DECISIONS {
+        return Some((None, path));
+    }
+    let (namespace, rest) = path.strip_prefix("/pools/")?.split_once('/')?;
+    let (name, _) = rest.split_once('/')?;
+    Some((Some(Key::new(Namespace(namespace), Name(name))), &rest[name.len()..]))
 }
 
 fn respond(request: &Request<Incoming>, readiness: &Readiness, proxy: &Proxy) -> Response<Full<Bytes>> {
@@ -82,4 +118,24 @@ fn respond(request: &Request<Incoming>, readiness: &Readiness, proxy: &Proxy) ->
         response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(OPENMETRICS));
     }
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_of_pickers_are_told_from_those_of_the_pod() {
+        let pool = || Some(Key::new(Namespace("ns"), Name("pool")));
+        for (path, expected) in [
+            ("/debug/decisions", Some((None, "/debug/decisions"))),
+            ("/pools/ns/pool/metrics", Some((pool(), "/metrics"))),
+            ("/pools/ns/pool/debug/decisions", Some((pool(), "/debug/decisions"))),
+            ("/pools/ns/pool", None),
+            ("/pools/", None),
+            ("/metrics", None),
+        ] {
+            assert_eq!(picker_page(path), expected, "{path}");
+        }
+    }
 }

@@ -1,7 +1,8 @@
 //! The role `gateway`: a pod of a Gateway. It watches what the Gateway serves, and proxies requests. It writes nothing.
 //!
 //! It has fewer rights than the gateway of one machine. It may not read Secrets that nobody names: of API keys it knows the copy
-//! that the controller has made for its Gateway (`keys/copy.rs`). It runs no pickers, which would need rights of their own: pools name theirs.
+//! that the controller has made for its Gateway (`keys/copy.rs`). It runs pickers if the parameters of the Gateway ask for it, and then
+//! only those of pools to which its routes lead.
 
 use std::{
     collections::BTreeSet,
@@ -13,13 +14,15 @@ use std::{
 };
 
 use kube::Client;
+use longboat_epp::Pages;
 use longboat_key::{Key, Name, Namespace};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    MONITORING_PORT,
-    monitoring::{self, Readiness},
+    MONITORING_PORT, Picking,
+    monitoring::{Monitoring, Readiness},
+    picking,
     ports::{Binding, Listeners},
     proxy::Proxy,
     resolved::Resolved,
@@ -49,6 +52,10 @@ pub struct Args {
     /// Port of /healthz, /readyz and /metrics.
     #[arg(long, default_value_t = MONITORING_PORT, value_name = "PORT")]
     pub monitoring_port: u16,
+
+    /// Where the endpoint pickers of pools run. Those in the gateway have the flags of the pools' own pickers.
+    #[arg(long, value_enum, default_value_t = Picking::Pods)]
+    pub picking: Picking,
 
     /// Time after SIGTERM in which connections are still accepted: load balancers need it to learn that the pod ends.
     #[arg(long, default_value = "5s", value_parser = longboat_quantity::duration::parse, value_name = "DURATION")]
@@ -91,19 +98,26 @@ pub async fn serve(args: Args, client: Client, shutdown: CancellationToken) -> R
     let (closing, end) = (CancellationToken::new(), CancellationToken::new());
     let tables = SharedTables::default();
     let proxy = Arc::new(Proxy::new(tables.clone(), None, None, end.clone()));
-    let probes = tokio::spawn(monitoring::run(listener, readiness.clone(), proxy.clone(), end.clone()));
+    let pages = (args.picking == Picking::Gateway).then(|| Pages::new(client.clone()));
+    let served = Monitoring { readiness: readiness.clone(), proxy: proxy.clone(), pages };
+    let probes = tokio::spawn(served.run(listener, end.clone()));
+    let mut pickers = picking::Host::new(client.clone(), proxy.local_pickers());
     let binding = Binding::Pod(address);
     let mut listeners =
         Listeners::new(binding, proxy.clone(), tables.clone(), args.drain_timeout, closing.clone());
     let own = Key::new(args.gateway_namespace.as_deref(), args.gateway_name.as_deref());
     tracing::info!(gateway = %own, %address, "Serving a Gateway.");
-    let mut watcher = Watcher::start(&client, &Scope::Pod(own));
+    let mut watcher = Watcher::start(&client, &Scope::Pod(own, args.picking));
     let mut parser = RouteParser::default();
     let follow = async {
         while let Some(observed) = watcher.next(|_| BTreeSet::new()).await {
             listeners.follow(&observed).await;
             let ports = listeners.ports();
             let resolved = Resolved::new(&observed, ports, &mut parser);
+            // Before requests arrive by a new table, so that they find the picker.
+            if args.picking == Picking::Gateway {
+                pickers.follow(picking::of_cluster(&observed, &resolved.pools(&observed)));
+            }
             Tables::new(&observed, ports, &resolved).replace(&tables);
             proxy.metrics.table();
             // A pod whose Gateway is gone has nothing to serve.
@@ -123,6 +137,7 @@ pub async fn serve(args: Args, client: Client, shutdown: CancellationToken) -> R
     closing.cancel();
     tracing::info!(limit = ?args.drain_timeout, "Waiting for running requests.");
     listeners.ended().await;
+    pickers.ended().await;
     end.cancel();
     let _ = probes.await;
     Ok(())

@@ -31,8 +31,6 @@ const MAX_SOCKETS: usize = 1024;
 pub(crate) struct Ports {
     /// The places of Gateways. A Gateway without a place has no address.
     pub(crate) places: BTreeMap<Key, Place>,
-    /// Whether other processes serve the Gateways, which run no pickers.
-    is_elsewhere: bool,
     /// Ports that the process of a Gateway needs for itself.
     reserved: &'static [u16],
     /// The sockets that are open.
@@ -48,6 +46,8 @@ pub(crate) struct Place {
     pub(crate) addresses: Vec<GatewayAddress>,
     /// The addresses on which this process listens for the Gateway. Empty if other processes serve it.
     pub(crate) sockets: Vec<IpAddr>,
+    /// Whether pools that name no picker have one in the process that serves the Gateway.
+    pub(crate) picks: bool,
     /// Why the Gateway as a whole is not accepted.
     pub(crate) refused: Option<Problem>,
     /// Why the Gateway is not served, or not on all its addresses.
@@ -146,7 +146,7 @@ pub(crate) fn ip_address(value: &impl ToString) -> GatewayAddress {
 impl Place {
     /// Places a Gateway on this machine: on the loopback addresses that it asks for, or on the one that is assigned to it.
     fn on_machine(gateway: &Gateway, assigned: Option<IpAddr>) -> Self {
-        let mut place = Self::default();
+        let mut place = Self { picks: true, ..Self::default() };
         let asked = match asked_addresses(gateway) {
             Ok(asked) => asked,
             Err(problem) => return Self { refused: Some(problem), ..place },
@@ -171,7 +171,7 @@ impl Place {
 impl Ports {
     /// Places that other processes serve. They need the `reserved` ports for themselves.
     pub(crate) fn elsewhere(places: BTreeMap<Key, Place>, reserved: &'static [u16]) -> Self {
-        Self { places, is_elsewhere: true, reserved, ..Self::default() }
+        Self { places, reserved, ..Self::default() }
     }
 
     /// A single socket, on an address that all these Gateways have: for tests and fuzzing.
@@ -205,11 +205,6 @@ impl Ports {
             };
             unavailable(message)
         })
-    }
-
-    /// Whether pools that name no picker have one in the process that serves the Gateways.
-    pub(crate) fn have_pickers(&self) -> bool {
-        !self.is_elsewhere
     }
 
     /// The sockets that are open.

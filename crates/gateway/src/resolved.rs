@@ -1,14 +1,16 @@
 //! What the objects mean together: Gateways with their listeners, and the routes that are attached to them. Routing table and
 //! statuses are computed from this.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
+
+use longboat_key::Key;
 
 use crate::{
     RoutingInputs,
     attach::{AttachedListener, Attachment, attach},
     listeners::{self, ServedGateway},
     ports::Ports,
-    route::{ParsedRoute, RouteParser},
+    route::{self, ParsedRoute, RouteParser},
 };
 
 /// The Gateways of this controller, and all routes.
@@ -17,8 +19,6 @@ pub(crate) struct Resolved {
     pub(crate) gateways: Vec<ServedGateway>,
     /// In the order of their precedence.
     pub(crate) routes: Vec<ResolvedRoute>,
-    /// Whether pools that name no picker have one.
-    pub(crate) have_pickers: bool,
 }
 
 /// A route, and the result for each of its `parentRefs`.
@@ -40,7 +40,13 @@ impl Resolved {
             ResolvedRoute { parsed, attachments }
         };
         let routes = parser.parse(observed).into_iter().map(resolve).collect();
-        Self { gateways, routes, have_pickers: ports.have_pickers() }
+        Self { gateways, routes }
+    }
+
+    /// The pools to which requests may go.
+    pub(crate) fn pools(&self, observed: &RoutingInputs) -> BTreeSet<Key> {
+        let served = self.routes.iter().filter(|route| route.listeners().next().is_some());
+        served.flat_map(|route| route::pool_keys(observed, &route.parsed.route)).collect()
     }
 }
 

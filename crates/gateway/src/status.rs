@@ -1,7 +1,7 @@
 //! Computes the statuses of GatewayClasses, Gateways, ListenerSets, HTTPRoutes, InferencePools and BackendTLSPolicies. Pure
 //! functions: the same objects give the same statuses. The result omits objects whose status is already up to date.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use longboat_api::foreign::{
@@ -20,6 +20,7 @@ use crate::{
     attach::Attachment,
     grants::GATEWAY_GROUP,
     listeners::{Listener, Problem, ServedGateway, ServedSet},
+    ports::Place,
     resolved::{Resolved, ResolvedRoute},
     route::{POOL_GROUP, picker_missing, service_key, unresolved},
     tls_policies,
@@ -332,7 +333,7 @@ impl Reporter<'_> {
             })
         };
         let problem = tls_policies::compiled(self.observed, policy).err();
-        for gateway in self.gateways_of(leads_here) {
+        for ServedGateway { key: gateway, .. } in self.gateways_of(leads_here) {
             let ancestor_ref = ParentReference {
                 group: Some(GATEWAY_GROUP.into()),
                 kind: Some("Gateway".into()),
@@ -379,7 +380,7 @@ impl Reporter<'_> {
                         && Some(&reference.backend.name) == pool.metadata.name.as_ref()
                 })
         };
-        for gateway in self.gateways_of(leads_here) {
+        for ServedGateway { key: gateway, place: Place { picks, .. }, .. } in self.gateways_of(leads_here) {
             let parent_ref = PoolParentReference {
                 group: Some(GATEWAY_GROUP.into()),
                 kind: "Gateway".into(),
@@ -389,7 +390,7 @@ impl Reporter<'_> {
             let before =
                 old.iter().find(|old| old.controller_name == CONTROLLER_NAME && old.parent_ref == parent_ref);
             let before = before.map_or(&[][..], |status| &status.conditions);
-            let resolved = match picker_missing(self.observed, pool, self.resolved.have_pickers) {
+            let resolved = match picker_missing(self.observed, pool, *picks) {
                 None => self.condition("ResolvedRefs", true, "ResolvedRefs", "", generation, before),
                 Some(message) => {
                     self.condition("ResolvedRefs", false, "InvalidExtensionRef", &message, generation, before)
@@ -406,10 +407,11 @@ impl Reporter<'_> {
     }
 
     /// Returns the Gateways of the routes for which `leads_here` is true.
-    fn gateways_of(&self, leads_here: impl Fn(&HTTPRoute) -> bool) -> BTreeSet<&Key> {
+    fn gateways_of(&self, leads_here: impl Fn(&HTTPRoute) -> bool) -> impl Iterator<Item = &ServedGateway> {
         let routes = self.resolved.routes.iter().filter(|route| leads_here(&route.parsed.route));
         let listeners = routes.flat_map(ResolvedRoute::listeners);
-        listeners.map(|attached| &self.resolved.gateways[attached.gateway].key).collect()
+        let gateways = listeners.map(|attached| &self.resolved.gateways[attached.gateway]);
+        gateways.map(|gateway| (&gateway.key, gateway)).collect::<BTreeMap<_, _>>().into_values()
     }
 
     fn condition(

@@ -34,7 +34,9 @@ use longboat_key::Key;
 use longboat_watch::{Decode, Events, Selection, has_code, text_of_watch};
 use tokio::{sync::mpsc, task::JoinSet};
 
-use crate::{RoutingInputs, keys, references::References, secret_namespaces::SecretNamespaces};
+use crate::{
+    Picking, RoutingInputs, keys, picking, references::References, secret_namespaces::SecretNamespaces,
+};
 
 /// How long to collect changes. They come in bursts (a rollout changes pods, slices and routes at once), and one computation
 /// handles a whole burst.
@@ -56,8 +58,8 @@ pub(crate) enum Scope {
     Machine,
     /// All Gateways, but no endpoints: it writes statuses, and others serve. It reads Secrets in these namespaces.
     Manager(SecretNamespaces),
-    /// One Gateway and what it serves.
-    Pod(Key),
+    /// One Gateway and what it serves. It reads the flags of pickers if it picks in their place.
+    Pod(Key, Picking),
 }
 
 /// The watches of a process.
@@ -290,6 +292,14 @@ fn trim_deployment(deployment: &mut Deployment) {
     }
 }
 
+/// Removes what neither counts for workloads nor says how a picker runs.
+fn trim_picker(deployment: &mut Deployment) {
+    deployment.status = None;
+    if let Some(pod) = deployment.spec.as_mut().and_then(|spec| spec.template.spec.as_mut()) {
+        picking::trim(pod);
+    }
+}
+
 /// The same for groups of pods.
 fn trim_group(set: &mut LeaderWorkerSet) {
     set.status = None;
@@ -313,7 +323,7 @@ impl Stores {
         }
         let gateways = match scope {
             Scope::Machine | Scope::Manager(_) => Selection::of::<Gateway>(),
-            Scope::Pod(own) => Selection::of::<Gateway>()
+            Scope::Pod(own, _) => Selection::of::<Gateway>()
                 .within(Some(own.namespace.as_deref()))
                 .fields(format!("metadata.name={}", own.name)),
         };
@@ -322,7 +332,7 @@ impl Stores {
             Scope::Machine => all!(LLMInferenceService),
             // Only their annotations count. A newer release may have written a spec that this build cannot read, and a service
             // that asks for API keys must not be overlooked for that.
-            Scope::Pod(_) | Scope::Manager(_) => {
+            Scope::Pod(..) | Scope::Manager(_) => {
                 let selection = Selection::of::<LLMInferenceService>();
                 source.reflect(longboat_watch::metadata(&source.client, selection), &mut tasks, |_| {})
             }
@@ -331,7 +341,7 @@ impl Stores {
             Scope::Machine => vec![None],
             Scope::Manager(namespaces) => namespaces.scopes(),
             // Rights cannot be limited to a label, and a pod must not read all Secrets.
-            Scope::Pod(_) => Vec::new(),
+            Scope::Pod(..) => Vec::new(),
         };
         let keys = Selection::of::<Secret>().labelled(format!("{}=true", keys::LABEL));
         // Hashed before the Secret is stored, so that memory has no key.
@@ -352,13 +362,17 @@ impl Stores {
             grants: all!(ReferenceGrant),
             api_keys,
             tls_policies: all!(BackendTLSPolicy),
-            deployments: if serves { all!(Deployment, trim_deployment) } else { nothing() },
+            deployments: match scope {
+                Scope::Pod(_, Picking::Gateway) => all!(Deployment, trim_picker),
+                Scope::Pod(_, Picking::Pods) | Scope::Machine => all!(Deployment, trim_deployment),
+                Scope::Manager(_) => nothing(),
+            },
             leader_worker_sets: if serves { all!(LeaderWorkerSet, trim_group) } else { nothing() },
             autoscalers: if serves { all!(HorizontalPodAutoscaler) } else { nothing() },
             scaled_objects: if serves { all!(ScaledObject) } else { nothing() },
             secrets: ByName::new(CERTIFICATE, trim_certificate),
             config_maps: ByName::new("", |_| {}),
-            key_copies: matches!(scope, Scope::Pod(_)).then(|| ByName::new("", |_| {})),
+            key_copies: matches!(scope, Scope::Pod(..)).then(|| ByName::new("", |_| {})),
             _tasks: tasks,
         }
     }

@@ -191,7 +191,7 @@ impl Local {
         node_options.strict_scheduling = options.strict_scheduling;
         node_options.rewrite_paths = options.rewrite_paths;
         node_options.images = options.images;
-        node_options.gateway_picks = options.picking == Picking::ForPods;
+        node_options.gateway_picks = options.picking == Picking::Gateway;
         node_options.traces = options.traces;
         node_options.queue = queue_metrics(gateway.queue());
         node_options.address_range = addresses.pods();

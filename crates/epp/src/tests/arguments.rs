@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{Args, ArgsError};
+use crate::{Args, ArgsError, needs_pod};
 
 pub(crate) fn parse(arguments: &[&str]) -> Result<Args, clap::Error> {
     Args::parse(arguments)
@@ -101,4 +101,17 @@ fn of_a_repeated_flag_the_last_one_counts_and_lists_grow() {
 fn all_bodies_together_may_not_be_shorter_than_one() {
     let args = parse(&["--pool-name=p", "--max-request-bytes-in-flight=1Mi"]).unwrap();
     assert!(args.check(false).unwrap_err().to_string().contains("--max-request-bytes-in-flight"));
+}
+
+#[test]
+fn a_gateway_of_a_network_sends_no_prompts_to_a_tokenizer_that_a_configuration_names() {
+    let config = "{apiVersion: llm-d.ai/v1, kind: EndpointPickerConfig, plugins: [{type: token-producer, \
+                  parameters: {modelName: m, vllm: {url: 'http://192.0.2.1:80'}}}]}";
+    let needs = |address: &str| {
+        let flags = ["--pool-name=p", "--config-text", config, &format!("--bind-address={address}")];
+        needs_pod(&parse(&flags).unwrap())
+    };
+    // On one machine, the gateway is that of the person who runs the picker.
+    assert_eq!(needs("127.0.0.7"), None);
+    assert_eq!(needs(""), Some("the network of its namespace, to reach its tokenizer"));
 }

@@ -72,7 +72,7 @@ fn ask(core: &Arc<Core>, id: &str) -> Option<String> {
 }
 
 fn answer(core: &Core, query: &str) -> Value {
-    serde_json::from_str(&core.decisions.answer(&Query::parse(query).unwrap())).unwrap()
+    serde_json::from_str(&Decisions::answer([&core.decisions], &Query::parse(query).unwrap())).unwrap()
 }
 
 #[test]
@@ -134,6 +134,24 @@ fn only_the_newest_are_kept_and_they_come_first() {
     assert_eq!(ids(""), ["c", "b"]);
     assert_eq!(ids("limit=1"), ["c"]);
     assert_eq!(ids("id=a"), Vec::<Value>::new());
+}
+
+#[test]
+fn the_decisions_of_several_pickers_are_one_list() {
+    let (first, second) = (picker(2), picker(3));
+    for (core, id) in [(&first, "a"), (&second, "b"), (&first, "c")] {
+        ask(core, id);
+    }
+    let answer = |query: &str| -> Value {
+        let query = Query::parse(query).unwrap();
+        let text = Decisions::answer([&*first, &second].map(|core| &core.decisions), &query);
+        let answer: Value = serde_json::from_str(&text).unwrap();
+        let ids = answer["decisions"].as_array().unwrap().iter().map(|record| record["id"].clone());
+        json!([answer["capacity"], ids.collect::<Value>()])
+    };
+    assert_eq!(answer(""), json!([5, ["c", "b", "a"]]));
+    assert_eq!(answer("limit=2"), json!([5, ["c", "b"]]));
+    assert_eq!(answer("id=b"), json!([5, ["b"]]));
 }
 
 #[test]

@@ -22,7 +22,7 @@ use serde_json::{Error, Value, json};
 
 use super::{PodTemplate, parameters::Parameters};
 use crate::{
-    MONITORING_PORT, POD_ROLE, RoutingInputs,
+    MONITORING_PORT, PICKING_ROLE, POD_ROLE, Picking, RoutingInputs,
     grants::GATEWAY_GROUP,
     keys::{self, KeyCopy, KeyTable, KeyedServices},
     listeners::{ServedGateway, asked_addresses},
@@ -36,6 +36,8 @@ use crate::{
 pub(super) const LABEL: &str = "longboat.dev/gateway";
 /// The label with the namespace of the Gateway: some of its objects are in other namespaces.
 const NAMESPACE_LABEL: &str = "longboat.dev/gateway-namespace";
+/// The role with which the pods check who may read the decisions of their pickers, as pickers do in their own pods.
+const TOKEN_REVIEWER: &str = "system:auth-delegator";
 /// The user of the image. It owns nothing.
 const USER: u32 = 1000;
 /// How long a pod accepts connections after SIGTERM, until load balancers have learnt that it ends.
@@ -149,10 +151,22 @@ impl<'a> GatewayPlan<'a> {
             push(&mut all.role_bindings, self.key, binding)?;
         }
         push(&mut all.cluster_role_bindings, self.key, self.binding(None, "ClusterRole", POD_ROLE))?;
+        if self.picks() {
+            for role in [PICKING_ROLE, TOKEN_REVIEWER] {
+                let mut binding = self.binding(None, "ClusterRole", role);
+                binding["metadata"]["name"] = format!("{}:{role}", self.right_name()).into();
+                push(&mut all.cluster_role_bindings, self.key, binding)?;
+            }
+        }
         push(&mut all.policies, self.key, self.policy())?;
         push(&mut all.budgets, self.key, self.budget())?;
         push(&mut all.deployments, self.key, self.deployment())?;
         push(&mut all.services, self.key, self.service())
+    }
+
+    /// Whether the pods pick endpoints themselves.
+    fn picks(&self) -> bool {
+        self.parameters.picking == Picking::Gateway
     }
 
     /// The labels by which pods are selected.
@@ -344,6 +358,11 @@ impl<'a> GatewayPlan<'a> {
                 },
             }],
         });
+        if self.picks()
+            && let Some(arguments) = pod["containers"][0]["args"].as_array_mut()
+        {
+            arguments.push("--picking=gateway".into());
+        }
         if self.ports.first().is_some_and(|port| *port < FIRST_UNPRIVILEGED_PORT) {
             pod["securityContext"]["sysctls"] =
                 json!([{"name": "net.ipv4.ip_unprivileged_port_start", "value": "0"}]);

@@ -2,12 +2,13 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
+use clap::ValueEnum;
 use longboat_api::foreign::gateway::Gateway;
 
-use crate::{RoutingInputs, listeners::Problem, observed::is_of, references};
+use crate::{Picking, RoutingInputs, listeners::Problem, observed::is_of, references};
 
 /// The keys of the ConfigMap.
-const KEYS: &str = "serviceType, replicas, drainTimeout";
+const KEYS: &str = "serviceType, replicas, drainTimeout, picking";
 
 /// The most replicas, so that a mistyped number does not fill a cluster.
 const MAX_REPLICAS: i32 = 100;
@@ -21,11 +22,18 @@ pub(super) struct Parameters {
     pub(super) replicas: i32,
     /// How long running requests may continue when a pod ends.
     pub(super) drain_timeout: Duration,
+    /// Where the pickers of its pools run.
+    pub(super) picking: Picking,
 }
 
 impl Default for Parameters {
     fn default() -> Self {
-        Self { service_type: "LoadBalancer".into(), replicas: 2, drain_timeout: Duration::from_mins(5) }
+        Self {
+            service_type: "LoadBalancer".into(),
+            replicas: 2,
+            drain_timeout: Duration::from_mins(5),
+            picking: Picking::Pods,
+        }
     }
 }
 
@@ -70,6 +78,10 @@ impl Parameters {
                         format!("drainTimeout is `{value}`: expected a duration such as 90s or 5m")
                     })?;
                 }
+                "picking" => {
+                    all.picking = Picking::from_str(value, false)
+                        .map_err(|_| format!("picking is `{value}`: expected pods or gateway"))?;
+                }
                 other => return Err(format!("key `{other}` is not known: expected {KEYS}")),
             }
         }
@@ -92,14 +104,22 @@ mod tests {
             service_type: "ClusterIP".into(),
             replicas: 3,
             drain_timeout: Duration::from_secs(90),
+            picking: Picking::Gateway,
         };
-        assert_eq!(
-            read(&[("serviceType", "ClusterIP"), ("replicas", "3"), ("drainTimeout", "90s")]),
-            Ok(expected)
-        );
-        for (key, value) in
-            [("serviceType", "ExternalName"), ("replicas", "-1"), ("drainTimeout", "long"), ("other", "")]
-        {
+        let given = [
+            ("serviceType", "ClusterIP"),
+            ("replicas", "3"),
+            ("drainTimeout", "90s"),
+            ("picking", "gateway"),
+        ];
+        assert_eq!(read(&given), Ok(expected));
+        for (key, value) in [
+            ("serviceType", "ExternalName"),
+            ("replicas", "-1"),
+            ("drainTimeout", "long"),
+            ("picking", "Gateway"),
+            ("other", ""),
+        ] {
             assert!(read(&[(key, value)]).unwrap_err().contains(key), "{key}");
         }
     }

@@ -8,7 +8,7 @@ use longboat_key::Key;
 
 use super::parameters::Parameters;
 use crate::{
-    MONITORING_PORT, RoutingInputs,
+    MONITORING_PORT, Picking, RoutingInputs,
     listeners::{Problem, asked_addresses, is_ours},
     names,
     observed::is_of,
@@ -36,8 +36,10 @@ fn place(
     failure: Option<&String>,
     gateway: &Gateway,
 ) -> Place {
-    let asked = match Parameters::of(observed, gateway).and_then(|_| asked_addresses(gateway)) {
-        Ok(asked) => asked,
+    let parameters = Parameters::of(observed, gateway);
+    let asked = parameters.and_then(|parameters| Ok((parameters.picking, asked_addresses(gateway)?)));
+    let (picking, asked) = match asked {
+        Ok(read) => read,
         Err(problem) => return Place { refused: Some(problem), ..Place::default() },
     };
     let key = names::deployment(gateway);
@@ -62,7 +64,7 @@ fn place(
     } else {
         None
     };
-    Place { addresses, unserved, ..Place::default() }
+    Place { addresses, unserved, picks: picking == Picking::Gateway, ..Place::default() }
 }
 
 /// The addresses on which a Service is reached: those of its load balancer, or in the cluster.

@@ -177,18 +177,48 @@ fn a_gateway_without_usable_listeners_or_parameters_gets_nothing() {
     }
 }
 
+/// Parameters of a Gateway, and the reference to them.
+fn picking(value: &str) -> (Value, Value) {
+    let reference = json!({"infrastructure": {
+        "parametersRef": {"group": "", "kind": "ConfigMap", "name": "parameters"},
+    }});
+    let map = json!({"kind": "ConfigMap", "metadata": {"name": "parameters"}, "data": {"picking": value}});
+    (reference, map)
+}
+
 #[test]
-fn a_pool_without_a_picker_is_not_resolved_because_pods_run_none() {
+fn only_a_gateway_that_picks_has_the_rights_of_a_picker() {
+    let objects = |value: &str| {
+        let (reference, map) = picking(value);
+        let children = planned(vec![gateway(reference), map]);
+        let bindings = json_of(&children.cluster_role_bindings);
+        let roles = bindings.iter().map(|binding| binding["roleRef"]["name"].as_str().unwrap().to_owned());
+        let pod = json_of(&children.deployments)[0]["spec"]["template"]["spec"]["containers"][0].clone();
+        let picks = pod["args"].as_array().unwrap().contains(&"--picking=gateway".into());
+        (roles.collect::<Vec<_>>(), picks)
+    };
+    assert_eq!(objects("pods"), (vec!["longboat-gateway".to_owned()], false));
+    let roles = ["longboat-gateway", "longboat-gateway-picking", "system:auth-delegator"];
+    assert_eq!(objects("gateway"), (roles.map(ToOwned::to_owned).to_vec(), true));
+}
+
+#[test]
+fn a_pool_without_a_picker_is_resolved_if_the_pods_pick() {
     let pool = json!({"kind": "InferencePool", "metadata": {"name": "pool"}, "spec": {}});
     let in_pool = json!({"group": "inference.networking.k8s.io", "kind": "InferencePool", "name": "pool"});
     let route = json!({"kind": "HTTPRoute", "metadata": {"name": "r"}, "spec": {
         "parentRefs": [{"name": "models"}], "rules": [{"backendRefs": [in_pool]}],
     }});
-    let observed = observed(vec![gateway(json!({})), pool, route]);
-    let now = k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(k8s_openapi::jiff::Timestamp::UNIX_EPOCH);
-    let Updates { pools, .. } = status::updates(&observed, &resolved(&observed, &[]), &now);
-    let conditions = summary(&pools[0].status.as_ref().unwrap().parents[0].conditions);
-    assert_eq!(conditions, ["Accepted=True Accepted", "ResolvedRefs=False InvalidExtensionRef"]);
+    let conditions = |value: &str| {
+        let (reference, map) = picking(value);
+        let observed = observed(vec![gateway(reference), map, pool.clone(), route.clone()]);
+        let now =
+            k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(k8s_openapi::jiff::Timestamp::UNIX_EPOCH);
+        let Updates { pools, .. } = status::updates(&observed, &resolved(&observed, &[]), &now);
+        summary(&pools[0].status.as_ref().unwrap().parents[0].conditions)
+    };
+    assert_eq!(conditions("pods"), ["Accepted=True Accepted", "ResolvedRefs=False InvalidExtensionRef"]);
+    assert_eq!(conditions("gateway"), ["Accepted=True Accepted", "ResolvedRefs=True ResolvedRefs"]);
 }
 
 #[test]

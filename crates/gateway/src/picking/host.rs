@@ -2,89 +2,25 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use futures::{StreamExt, stream::BoxStream};
-use k8s_openapi::api::core::v1::Pod;
-use kube::{
-    Client, Resource,
-    runtime::{WatchStreamExt, reflector, reflector::Store, watcher},
-};
-use longboat_api::{foreign::inferencepool::InferencePool, labels};
+use kube::Client;
 use longboat_epp::{Args, PoolPicker, needs_pod};
 use longboat_key::Key;
-use longboat_watch::{Decode, Selection, text_of, text_of_watch};
+use longboat_watch::text_of;
+use parking_lot::Mutex;
 use tokio::task::JoinSet;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::{
-    LocalPicker, LocalPickers, Picking, State,
-    spec::{self, PickerSpec},
-};
+use super::{LocalPicker, LocalPickers, State, spec::PickerSpec};
 
 /// The wait before a picker that failed is started again. It doubles with each failure.
 const FIRST_RETRY: Duration = Duration::from_millis(500);
 const MAX_RETRY: Duration = Duration::from_secs(30);
 
-/// Runs the pickers of all pools until shutdown, where `picking` says.
-pub(crate) async fn run(
-    client: Client,
-    picking: Picking,
-    local: Arc<LocalPickers>,
-    shutdown: CancellationToken,
-) {
-    let (pools, changes) = watch::<InferencePool>(&client, &Selection::of::<InferencePool>());
-    let mut watches = vec![changes];
-    let selection = match picking {
-        Picking::InPods => None,
-        Picking::InGateway => {
-            let label = format!("{}={}", labels::COMPONENT, labels::component::SCHEDULER);
-            Some(Selection::of::<Pod>().labelled(&label))
-        }
-        Picking::ForPods => Some(Selection::of::<Pod>()),
-    };
-    let pods = selection.map(|selection| {
-        let (pods, changes) = watch::<Pod>(&client, &selection);
-        watches.push(changes);
-        pods
-    });
-    let mut changes = futures::stream::select_all(watches);
-    let mut host = Host { client, local, running: Vec::new(), tasks: JoinSet::new() };
-    loop {
-        tokio::select! {
-            () = shutdown.cancelled() => break,
-            Some(()) = changes.next() => {
-                let pods = pods.as_ref().map(Store::state).unwrap_or_default();
-                let pools = pools.state();
-                host.follow(spec::all(pools.iter().map(AsRef::as_ref), pods.iter().map(AsRef::as_ref), picking));
-            }
-            Some(_) = host.tasks.join_next() => {}
-        }
-    }
-    host.running.clear();
-    while host.tasks.join_next().await.is_some() {}
-}
+/// How often to look whether a picker takes requests, so that its former one can end.
+const SUCCESSION_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Watches a kind. The stream signals changes.
-fn watch<K>(client: &Client, selection: &Selection) -> (Store<K>, BoxStream<'static, ()>)
-where
-    K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + Decode + Send + Sync + 'static,
-{
-    let (reader, writer) = reflector::store();
-    let changes = longboat_watch::decoded::<K>(client, selection).reflect(writer).filter_map(|event| {
-        let changed = match event {
-            // A list that is not complete would end the pickers that are not listed yet.
-            Ok(watcher::Event::Init | watcher::Event::InitApply(_)) => None,
-            Ok(_) => Some(()),
-            Err(error) => {
-                tracing::debug!(error = %text_of_watch(&error), kind = std::any::type_name::<K>(), "Restarting a watch that failed.");
-                None
-            }
-        };
-        std::future::ready(changed)
-    });
-    (reader, changes.boxed())
-}
-
-struct Host {
+/// The running pickers.
+pub(crate) struct Host {
     client: Client,
     local: Arc<LocalPickers>,
     running: Vec<PickerTask>,
@@ -95,42 +31,87 @@ struct Host {
 struct PickerTask {
     spec: PickerSpec,
     picker: Arc<LocalPicker>,
+    /// The picker that answers until this one does.
+    former: Former,
     _stop: DropGuard,
 }
+
+/// A picker that its successor ends, or another successor takes over before.
+type Former = Arc<Mutex<Option<PickerTask>>>;
 
 // === impl Host ===
 
 impl Host {
-    /// Runs these pickers and no others. A picker whose spec is unchanged goes on.
-    fn follow(&mut self, specs: Vec<PickerSpec>) {
-        self.running.retain(|task| specs.contains(&task.spec));
+    pub(crate) fn new(client: Client, local: Arc<LocalPickers>) -> Self {
+        Self { client, local, running: Vec::new(), tasks: JoinSet::new() }
+    }
+
+    /// Runs these pickers and no others. A picker whose spec is unchanged goes on. One with another spec goes on until its
+    /// successor takes requests, unless it answers on the address of a pod, which has gone with the pod.
+    pub(crate) fn follow(&mut self, specs: Vec<PickerSpec>) {
+        while self.tasks.try_join_next().is_some() {}
+        let (kept, mut replaced): (Vec<_>, Vec<_>) =
+            self.running.drain(..).partition(|task| specs.contains(&task.spec));
+        self.running = kept;
         for spec in specs {
             if self.running.iter().any(|task| task.spec == spec) {
                 continue;
             }
+            let precedes = |task: &PickerTask| {
+                task.spec.pool == spec.pool && task.spec.address.is_none() && spec.address.is_none()
+            };
+            let former = replaced.iter().position(precedes).map(|at| replaced.swap_remove(at));
+            // Of several changes in a row, the picker before the first one answers until the last one is done.
+            let former = former.and_then(|former| match former.picker.running() {
+                Some(_) => Some(former),
+                None => former.former.lock().take(),
+            });
+            let former: Former = Arc::new(Mutex::new(former));
             let picker = Arc::new(LocalPicker::new(&spec.pool, spec.address));
             let stop = CancellationToken::new();
-            self.tasks.spawn(keep_running(spec.clone(), picker.clone(), self.client.clone(), stop.clone()));
-            self.running.push(PickerTask { spec, picker, _stop: stop.drop_guard() });
+            self.tasks.spawn(keep_running(
+                spec.clone(),
+                picker.clone(),
+                former.clone(),
+                self.client.clone(),
+                stop.clone(),
+            ));
+            self.running.push(PickerTask { spec, picker, former, _stop: stop.drop_guard() });
         }
+        drop(replaced);
         let mut by_pool: HashMap<Key, Vec<Arc<LocalPicker>>> = HashMap::new();
         for task in &self.running {
-            by_pool.entry(task.spec.pool.clone()).or_default().push(task.picker.clone());
+            let pickers = by_pool.entry(task.spec.pool.clone()).or_default();
+            pickers.extend(task.former.lock().as_ref().map(|former| former.picker.clone()));
+            pickers.push(task.picker.clone());
         }
         self.local.by_pool.store(Arc::new(by_pool));
+    }
+
+    /// Ends all pickers.
+    pub(crate) async fn ended(mut self) {
+        self.running.clear();
+        while self.tasks.join_next().await.is_some() {}
     }
 }
 
 /// Runs a picker until `stop`. After an error, it starts again with empty state: a failed task may have left any.
-async fn keep_running(spec: PickerSpec, picker: Arc<LocalPicker>, client: Client, stop: CancellationToken) {
+async fn keep_running(
+    spec: PickerSpec,
+    picker: Arc<LocalPicker>,
+    former: Former,
+    client: Client,
+    stop: CancellationToken,
+) {
     let Ok(args) = Args::parse(&spec.arguments) else { return };
     if let Some(need) = needs_pod(&args) {
         tracing::debug!(pool = %spec.pool, "The picker runs in its pod, because it needs {need}.");
         picker.state.store(Arc::new(State::InPod));
+        former.lock().take();
         return;
     }
     let mut wait = FIRST_RETRY;
-    while let Err(error) = attempt(args.clone(), &picker, client.clone(), stop.clone()).await {
+    while let Err(error) = attempt(args.clone(), &picker, &former, client.clone(), stop.clone()).await {
         tracing::warn!(pool = %spec.pool, error = %chain(&error), "A picker in the gateway failed; starting it again.");
         tokio::select! {
             () = stop.cancelled() => return,
@@ -143,6 +124,7 @@ async fn keep_running(spec: PickerSpec, picker: Arc<LocalPicker>, client: Client
 async fn attempt(
     args: Args,
     picker: &LocalPicker,
+    former: &Former,
     client: Client,
     stop: CancellationToken,
 ) -> Result<(), longboat_epp::Error> {
@@ -150,7 +132,17 @@ async fn attempt(
     let loaded = tokio::spawn(PoolPicker::load(args)).await.map_err(longboat_epp::Error::Task)??;
     let loaded = Arc::new(loaded);
     picker.state.store(Arc::new(State::Running(loaded.clone())));
-    let ended = loaded.host(client, stop).await;
+    let succeed = async {
+        while former.lock().is_some() && !loaded.is_serving() {
+            tokio::time::sleep(SUCCESSION_INTERVAL).await;
+        }
+        former.lock().take();
+        std::future::pending::<()>().await;
+    };
+    let ended = tokio::select! {
+        ended = loaded.host(client, stop) => ended,
+        () = succeed => Ok(()),
+    };
     picker.state.store(Arc::new(State::Starting));
     ended
 }

@@ -1,8 +1,9 @@
 //! Pickers in the gateway's own process. Requests reach them without gRPC and without a copy of their bodies.
 //!
-//! [`host`] starts and ends them, [`LocalPickers`] is where requests find them.
+//! [`spec`] says which pickers to run, [`host`] starts and ends them, [`LocalPickers`] is where requests find them.
 
 mod host;
+mod machine;
 mod spec;
 
 use std::{collections::HashMap, net::IpAddr, sync::Arc};
@@ -12,20 +13,20 @@ use longboat_epp::PoolPicker;
 use longboat_extproc::{ClientError, Exchange};
 use longboat_key::Key;
 
-pub(crate) use self::host::run;
+pub(crate) use self::{
+    host::Host,
+    machine::run,
+    spec::{of_cluster, trim},
+};
 
-/// Where the pickers of pools run. A pool that names no picker always has one in the gateway, with the default configuration.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+/// Where endpoint pickers run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Picking {
-    /// In their own pods, which the gateway calls over ext_proc.
+    /// In their pods, which the gateway calls for each request
     #[default]
-    InPods,
-    /// In the gateway, if the arguments of the picker's pods say all that it needs. The pods go on: other gateways call them, and
-    /// this one does until its own picker knows the pool.
-    InGateway,
-    /// In the gateway, which also answers health checks and serves metrics on the addresses of the picker's pods. The pods are of
-    /// this machine and leave it their ports.
-    ForPods,
+    Pods,
+    /// In the gateway, unless a picker needs something of its pod
+    Gateway,
 }
 
 /// The pickers of this process, by the name of their pool.
@@ -63,6 +64,14 @@ impl LocalPickers {
     /// Returns the pickers of a pool.
     pub(crate) fn of(&self, pool: &Key) -> Vec<Arc<LocalPicker>> {
         self.by_pool.load().get(pool).cloned().unwrap_or_default()
+    }
+
+    /// Returns the pickers that take requests now, of one pool or of all.
+    pub(crate) fn serving(&self, pool: Option<&Key>) -> Vec<Arc<PoolPicker>> {
+        let by_pool = self.by_pool.load();
+        let meant = by_pool.iter().filter(|(name, _)| pool.is_none_or(|pool| pool == *name));
+        let running = meant.flat_map(|(_, pickers)| pickers).filter_map(|picker| picker.running());
+        running.map(|running| running.picker).collect()
     }
 }
 

@@ -1,22 +1,29 @@
 //! Which pickers the gateway runs, and with which arguments.
 
-use std::net::IpAddr;
+use std::{collections::BTreeSet, net::IpAddr};
 
-use k8s_openapi::api::core::v1::{Container, Pod};
+use k8s_openapi::api::{
+    apps::v1::Deployment,
+    core::v1::{Container, Pod, PodSpec},
+};
+use kube::Resource;
 use longboat_api::foreign::inferencepool::InferencePool;
 use longboat_epp::Args;
 use longboat_key::{Key, Name, Namespace};
 
-use super::Picking;
+use crate::{
+    RoutingInputs,
+    observed::{is_of, selects},
+};
 
 /// The program of pickers, in any folder.
 const PROGRAM: &str = "epp";
 
 /// A picker to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct PickerSpec {
+pub(crate) struct PickerSpec {
     pub(super) pool: Key,
-    /// The UID of the pod for which it picks. `None` for a pool that names no picker.
+    /// The UID of the pod for which it picks, if it picks for one.
     pub(super) pod: Option<String>,
     /// Where it answers health checks and serves metrics.
     pub(super) address: Option<IpAddr>,
@@ -24,65 +31,85 @@ pub(super) struct PickerSpec {
     pub(super) arguments: Vec<String>,
 }
 
-/// Returns all pickers to run.
-pub(super) fn all<'a>(
+/// Returns the pickers of these pods of one machine, and of the pools that name none.
+pub(super) fn of_machine<'a>(
     pools: impl Iterator<Item = &'a InferencePool>,
     pods: impl Iterator<Item = &'a Pod>,
-    picking: Picking,
 ) -> Vec<PickerSpec> {
-    let mut newest: Vec<&Pod> = pods.filter(|pod| may_be_replaced(pod, picking)).collect();
+    let mut newest: Vec<&Pod> = pods.filter(|pod| is_running(pod)).collect();
     newest.sort_by(|one, other| {
         let age = |pod: &&Pod| pod.metadata.creation_timestamp.clone();
         age(other).cmp(&age(one)).then_with(|| one.metadata.name.cmp(&other.metadata.name))
     });
-    let mut specs: Vec<PickerSpec> = newest.into_iter().filter_map(|pod| of_pod(pod, picking)).collect();
-    if picking == Picking::InGateway {
-        // All pods of a pool have the same picker. One is enough here, and two would each know a part of the pool's load.
-        let mut seen = std::collections::HashSet::new();
-        specs.retain(|spec| seen.insert(spec.pool.clone()));
-    }
-    specs.extend(pools.filter_map(of_pool));
-    specs
+    newest.into_iter().filter_map(of_pod).chain(pools.filter_map(of_pool)).collect()
 }
 
-fn may_be_replaced(pod: &Pod, picking: Picking) -> bool {
-    let status = pod.status.as_ref();
-    let ended = status
-        .and_then(|status| status.phase.as_deref())
-        .is_some_and(|phase| matches!(phase, "Succeeded" | "Failed"));
-    let ready = || {
-        let conditions = status.and_then(|status| status.conditions.as_ref());
-        conditions.into_iter().flatten().any(|one| one.type_ == "Ready" && one.status == "True")
-    };
-    pod.metadata.deletion_timestamp.is_none()
-        && !ended
-        && match picking {
-            Picking::InPods => false,
-            // During a rollout, the former picker goes on until the new one is ready.
-            Picking::InGateway => ready(),
-            // The pod becomes ready because the gateway answers for it.
-            Picking::ForPods => true,
-        }
+/// Returns the pickers of these pools of a cluster, one for each pool. Their flags are those of the Deployment behind the Service
+/// that the pool names, whether its pods run or not: nobody else can say how requests to the pool are picked.
+pub(crate) fn of_cluster(observed: &RoutingInputs, pools: &BTreeSet<Key>) -> Vec<PickerSpec> {
+    let meant = observed.pools.iter().filter(|pool| pools.contains(&Key::of(pool.as_ref())));
+    meant.filter_map(|pool| of_pool(pool).or_else(|| of_deployment(observed, pool))).collect()
 }
 
-fn of_pod(pod: &Pod, picking: Picking) -> Option<PickerSpec> {
-    let own = pod.spec.as_ref()?.containers.iter().find_map(arguments)?;
-    let address = match picking {
-        Picking::ForPods => Some(pod.status.as_ref()?.pod_ip.as_ref()?.parse().ok()?),
-        Picking::InPods | Picking::InGateway => None,
-    };
+/// Removes from a workload's pods what [`of_cluster`] does not read.
+pub(crate) fn trim(pod: &mut PodSpec) {
+    let containers = std::mem::take(&mut pod.containers).into_iter().filter(is_picker);
+    let containers = containers.map(|container| Container {
+        name: container.name,
+        command: container.command,
+        args: container.args,
+        ..Container::default()
+    });
+    *pod = PodSpec { containers: containers.collect(), ..PodSpec::default() };
+}
+
+fn is_running(pod: &Pod) -> bool {
+    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+    let has_ended = phase.is_some_and(|phase| matches!(phase, "Succeeded" | "Failed"));
+    pod.metadata.deletion_timestamp.is_none() && !has_ended
+}
+
+fn of_pod(pod: &Pod) -> Option<PickerSpec> {
+    let own = pod.spec.as_ref()?.containers.iter().find_map(flags)?;
+    let address = pod.status.as_ref()?.pod_ip.as_ref()?.parse().ok()?;
     let name = pod.metadata.name.as_deref().unwrap_or_default();
-    let mut arguments = environment(address, Namespace::of(&pod.metadata), name);
+    let mut arguments = environment(Some(address), Namespace::of(&pod.metadata), name);
     arguments.extend(own);
-    // The pod itself ends with the error if its arguments cannot be read.
-    let args = Args::parse(&arguments).ok()?;
-    let pool = Key::new(Namespace(args.namespace()), Name(&args.pool_name));
-    (!args.pool_name.is_empty()).then(|| PickerSpec {
-        pool,
+    Some(PickerSpec {
+        pool: pool_of(&arguments)?,
         pod: pod.metadata.uid.clone(),
-        address,
+        address: Some(address),
         arguments,
     })
+}
+
+fn of_deployment(observed: &RoutingInputs, pool: &InferencePool) -> Option<PickerSpec> {
+    let (namespace, name) = (Namespace::of(&pool.metadata), Key::of(pool));
+    let service = Key::new(namespace, Name(&pool.spec.endpoint_picker_ref.name));
+    let service = observed.services.iter().find(|candidate| is_of(&candidate.metadata, &service))?;
+    let selector = service.spec.as_ref()?.selector.as_ref()?;
+    let is_behind = |deployment: &&Deployment| {
+        let template = deployment.spec.as_ref().and_then(|spec| spec.template.metadata.as_ref());
+        Namespace::of(&deployment.metadata) == namespace
+            && template.is_some_and(|template| selects(selector, template.labels.as_ref()))
+    };
+    let mut behind = observed.deployments.iter().map(AsRef::as_ref).filter(is_behind);
+    // Of several, nobody knows whose flags count.
+    let (Some(deployment), None) = (behind.next(), behind.next()) else { return None };
+    let pod = deployment.spec.as_ref()?.template.spec.as_ref()?;
+    let mut arguments = environment(None, namespace, "");
+    arguments.extend(pod.containers.iter().find_map(flags)?);
+    // The last value of a flag counts. Nobody's Deployment opens ports of the gateway's pod. Each pod of the gateway picks for its
+    // own requests, so none leads. A route leads to pools of this group only.
+    let group = InferencePool::group(&());
+    arguments.extend([
+        "--bind-address=".to_owned(),
+        "--ha-enable-leader-election=false".to_owned(),
+        format!("--pool-group={group}"),
+    ]);
+    // Only the pool's own namespace says how it is picked for.
+    pool_of(&arguments).filter(|pool| *pool == name)?;
+    Some(PickerSpec { pool: name, pod: None, address: None, arguments })
 }
 
 /// A pool that names no picker has the default one.
@@ -96,6 +123,12 @@ fn of_pool(pool: &InferencePool) -> Option<PickerSpec> {
     Some(PickerSpec { pool: Key::new(namespace, name), pod: None, address: None, arguments })
 }
 
+/// The pool of a picker with these flags. The pod itself ends with the error if they cannot be read.
+fn pool_of(arguments: &[String]) -> Option<Key> {
+    let args = Args::parse(arguments).ok()?;
+    (!args.pool_name.is_empty()).then(|| Key::new(Namespace(args.namespace()), Name(&args.pool_name)))
+}
+
 /// The flags for what a picker otherwise reads from the environment of its pod. The gateway has another environment.
 fn environment(address: Option<IpAddr>, namespace: Namespace<&str>, pod: &str) -> Vec<String> {
     let address = address.map(|address| address.to_string()).unwrap_or_default();
@@ -107,19 +140,24 @@ fn environment(address: Option<IpAddr>, namespace: Namespace<&str>, pod: &str) -
     ]
 }
 
+/// Whether a container runs a picker.
+fn is_picker(container: &Container) -> bool {
+    let program = container.command.as_ref().and_then(|command| command.first());
+    program.is_some_and(|program| program.rsplit('/').next() == Some(PROGRAM))
+}
+
 /// Returns the flags of a container that runs a picker. Flags that refer to variables are known in the pod only. The node of local
 /// mode has the same rule (`longboat_node`, `container/launch.rs`).
-fn arguments(container: &Container) -> Option<Vec<String>> {
-    let (program, more) = container.command.as_ref()?.split_first()?;
-    if program.rsplit('/').next() != Some(PROGRAM) {
-        return None;
-    }
+fn flags(container: &Container) -> Option<Vec<String>> {
+    let (_, more) = container.command.as_ref().filter(|_| is_picker(container))?.split_first()?;
     let words: Vec<String> = more.iter().chain(container.args.iter().flatten()).cloned().collect();
     (!words.iter().any(|word| word.contains("$("))).then_some(words)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use serde_json::{Value, json};
 
     use super::*;
@@ -134,31 +172,34 @@ mod tests {
         .unwrap()
     }
 
-    fn picker(name: &str, created: &str) -> Pod {
+    fn container(args: &[&str]) -> Value {
         let command = ["/app/epp", "--pool-name", "pool", "--pool-namespace", "ns", ""];
-        let container = json!({"name": "main", "command": command, "args": ["--config-text", "kind: x"]});
-        pod(name, created, container)
+        json!({"name": "main", "command": command, "args": args})
+    }
+
+    fn picker(name: &str, created: &str) -> Pod {
+        pod(name, created, container(&["--config-text", "kind: x"]))
     }
 
     fn pools(specs: &[PickerSpec]) -> Vec<(String, Option<&str>)> {
         specs.iter().map(|spec| (spec.pool.to_string(), spec.pod.as_deref())).collect()
     }
 
-    fn of_pods(pods: &[Pod], picking: Picking) -> Vec<PickerSpec> {
-        all(std::iter::empty(), pods.iter(), picking)
+    fn of_pods(pods: &[Pod]) -> Vec<PickerSpec> {
+        of_machine(std::iter::empty(), pods.iter())
+    }
+
+    fn args(spec: &PickerSpec) -> Args {
+        Args::parse(&spec.arguments).unwrap()
     }
 
     #[test]
-    fn each_pod_of_this_machine_has_its_picker_and_a_pool_of_a_cluster_one() {
+    fn each_pod_of_this_machine_has_its_picker() {
         let pods = [picker("a", "2026-01-01T00:00:00Z"), picker("b", "2026-01-02T00:00:00Z")];
-        let specs = of_pods(&pods, Picking::ForPods);
+        let specs = of_pods(&pods);
         assert_eq!(pools(&specs), [("ns/pool".to_owned(), Some("b")), ("ns/pool".to_owned(), Some("a"))]);
-        let args = Args::parse(&specs[0].arguments).unwrap();
+        let args = args(&specs[0]);
         assert_eq!((&*args.bind_address, &*args.pod_name, &*args.config_text), ("127.0.0.7", "b", "kind: x"));
-        let specs = of_pods(&pods, Picking::InGateway);
-        assert_eq!(pools(&specs), [("ns/pool".to_owned(), Some("b"))]);
-        assert_eq!((specs[0].address, &*Args::parse(&specs[0].arguments).unwrap().bind_address), (None, ""));
-        assert_eq!(of_pods(&pods, Picking::InPods), []);
     }
 
     #[test]
@@ -166,7 +207,7 @@ mod tests {
         let of = |command: &[&str], more: Value| {
             let mut container = json!({"name": "main", "command": command});
             container.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-            of_pods(&[pod("a", "2026-01-01T00:00:00Z", container)], Picking::ForPods).len()
+            of_pods(&[pod("a", "2026-01-01T00:00:00Z", container)]).len()
         };
         assert_eq!(of(&["epp", "--pool-name=p"], json!({})), 1);
         for (command, more) in [
@@ -179,22 +220,73 @@ mod tests {
         }
         let mut leaving = picker("a", "2026-01-01T00:00:00Z");
         leaving.metadata.deletion_timestamp = leaving.metadata.creation_timestamp.clone();
-        assert_eq!(of_pods(&[leaving], Picking::ForPods), []);
+        assert_eq!(of_pods(&[leaving]), []);
+    }
+
+    fn pool(picker: Value) -> InferencePool {
+        serde_json::from_value(json!({
+            "metadata": {"name": "pool", "namespace": "ns"}, "spec": {"endpointPickerRef": picker},
+        }))
+        .unwrap()
     }
 
     #[test]
     fn a_pool_without_a_picker_has_one_wherever_pickers_run() {
-        let pool = |picker: Value| -> InferencePool {
-            serde_json::from_value(json!({
-                "metadata": {"name": "pool", "namespace": "ns"}, "spec": {"endpointPickerRef": picker},
-            }))
-            .unwrap()
-        };
         let (without, with) = (pool(Value::Null), pool(json!({"name": "epp"})));
-        let specs = all([&without, &with].into_iter(), std::iter::empty(), Picking::InPods);
+        let specs = of_machine([&without, &with].into_iter(), std::iter::empty());
         assert_eq!(pools(&specs), [("ns/pool".to_owned(), None)]);
-        let args = Args::parse(&specs[0].arguments).unwrap();
-        assert_eq!((&*args.pool_name, args.namespace()), ("pool", "ns"));
-        assert_eq!(longboat_epp::needs_pod(&args), None);
+        let own = args(&specs[0]);
+        assert_eq!((&*own.pool_name, own.namespace()), ("pool", "ns"));
+        assert_eq!(longboat_epp::needs_pod(&own), None);
+        let observed = RoutingInputs { pools: vec![Arc::new(without)], ..RoutingInputs::default() };
+        assert_eq!(of_cluster(&observed, &BTreeSet::from([Key::new(Namespace("ns"), Name("pool"))])), specs);
+        // No route of the gateway leads to it.
+        assert_eq!(of_cluster(&observed, &BTreeSet::new()), []);
+    }
+
+    /// A Deployment of pickers. Stored as the gateway's watch stores it.
+    fn deployment(namespace: &str, name: &str, args: &[&str]) -> Arc<Deployment> {
+        let mut deployment: Deployment = serde_json::from_value(json!({
+            "metadata": {"name": name, "namespace": namespace},
+            "spec": {"selector": {}, "replicas": 0, "template": {
+                "metadata": {"labels": {"app": "epp", "of": name}},
+                "spec": {"containers": [{"name": "other", "command": ["sleep"], "image": "x"}, container(args)]},
+            }},
+        }))
+        .unwrap();
+        trim(deployment.spec.as_mut().unwrap().template.spec.as_mut().unwrap());
+        Arc::new(deployment)
+    }
+
+    fn on_cluster(selector: Value, deployments: Vec<Arc<Deployment>>) -> Vec<PickerSpec> {
+        let service = json!({"metadata": {"name": "epp", "namespace": "ns"}, "spec": {"selector": selector}});
+        let observed = RoutingInputs {
+            pools: vec![Arc::new(pool(json!({"name": "epp"})))],
+            services: vec![Arc::new(serde_json::from_value(service).unwrap())],
+            deployments,
+            ..RoutingInputs::default()
+        };
+        of_cluster(&observed, &BTreeSet::from([Key::new(Namespace("ns"), Name("pool"))]))
+    }
+
+    #[test]
+    fn on_a_cluster_the_flags_are_those_of_the_deployment_behind_the_service_of_the_pool() {
+        let flags = ["--config-text=kind: x", "--bind-address=0.0.0.0", "--ha-enable-leader-election"];
+        let own = deployment("ns", "own", &flags);
+        let specs = on_cluster(json!({"app": "epp"}), vec![own.clone(), deployment("other", "own", &[])]);
+        assert_eq!(pools(&specs), [("ns/pool".to_owned(), None)]);
+        let own_args = args(&specs[0]);
+        assert_eq!((&*own_args.config_text, &*own_args.bind_address), ("kind: x", ""));
+        assert!(!own_args.ha_enable_leader_election);
+
+        let second = deployment("ns", "second", &[]);
+        assert_eq!(on_cluster(json!({"app": "epp"}), vec![own.clone(), second.clone()]), []);
+        assert_eq!(on_cluster(json!({"of": "own"}), vec![own.clone(), second]), specs);
+        assert_eq!(on_cluster(json!({"app": "another"}), vec![own.clone()]), []);
+        // A Service without a selector has no Deployment.
+        assert_eq!(on_cluster(Value::Null, vec![own]), []);
+        for foreign in [["--pool-name=theirs"], ["--pool-namespace=theirs"], ["--config-file=$(FILE)"]] {
+            assert_eq!(on_cluster(json!({"app": "epp"}), vec![deployment("ns", "own", &foreign)]), []);
+        }
     }
 }

@@ -2,7 +2,9 @@
 
 use std::{net::SocketAddr, sync::Arc};
 
-use longboat_api::foreign::{inferencepool::InferencePool, reference::BackendObjectReference};
+use longboat_api::foreign::{
+    httproute::HTTPRoute, inferencepool::InferencePool, reference::BackendObjectReference,
+};
 
 use longboat_key::{Key, Name, Namespace};
 
@@ -73,21 +75,7 @@ impl Backend {
         namespace: Namespace<&str>,
         reference: &BackendObjectReference,
     ) -> Result<Self, BackendError> {
-        let within = reference.namespace.as_deref().map_or(namespace, Namespace);
-        let name = Key::new(within, Name(&reference.name));
-        let group = reference.group.as_deref().unwrap_or_default();
-        let kind = reference.kind.as_deref().unwrap_or("Service");
-        if !matches!((group, kind), ("", "Service") | (POOL_GROUP, "InferencePool")) {
-            let message = format!("back ends of kind {kind} in group \"{group}\" are not supported");
-            return Err(BackendError { reason: "InvalidKind", message });
-        }
-        if !observed.permits(Referrer { kind: "HTTPRoute", namespace }, (group, kind), &name) {
-            let message = format!(
-                "no ReferenceGrant in namespace {within} permits HTTPRoutes of namespace {namespace} to refer to \
-                 {kind} {name}"
-            );
-            return Err(BackendError { reason: "RefNotPermitted", message });
-        }
+        let (group, name) = referred(observed, namespace, reference)?;
         let missing = |message| BackendError { reason: "BackendNotFound", message };
         if group == POOL_GROUP {
             let pool = observed.pools.iter().find(|pool| is_of(&pool.metadata, &name));
@@ -106,6 +94,38 @@ impl Backend {
         };
         Ok(Self::Service(ServiceBackend { endpoints, link }))
     }
+}
+
+/// Returns the group and the name of the object to which a reference of a route leads, whether it exists or not.
+fn referred<'a>(
+    observed: &RoutingInputs,
+    namespace: Namespace<&str>,
+    reference: &'a BackendObjectReference,
+) -> Result<(&'a str, Key), BackendError> {
+    let within = reference.namespace.as_deref().map_or(namespace, Namespace);
+    let name = Key::new(within, Name(&reference.name));
+    let group = reference.group.as_deref().unwrap_or_default();
+    let kind = reference.kind.as_deref().unwrap_or("Service");
+    if !matches!((group, kind), ("", "Service") | (POOL_GROUP, "InferencePool")) {
+        let message = format!("back ends of kind {kind} in group \"{group}\" are not supported");
+        return Err(BackendError { reason: "InvalidKind", message });
+    }
+    if !observed.permits(Referrer { kind: "HTTPRoute", namespace }, (group, kind), &name) {
+        let message = format!(
+            "no ReferenceGrant in namespace {within} permits HTTPRoutes of namespace {namespace} to refer to \
+             {kind} {name}"
+        );
+        return Err(BackendError { reason: "RefNotPermitted", message });
+    }
+    Ok((group, name))
+}
+
+/// Returns the pools to which a route may lead.
+pub(crate) fn pool_keys(observed: &RoutingInputs, route: &HTTPRoute) -> Vec<Key> {
+    let references = route.spec.rules.iter().flat_map(|rule| &rule.backend_refs);
+    let referred = references
+        .filter_map(|reference| referred(observed, Namespace::of(&route.metadata), &reference.backend).ok());
+    referred.filter(|(group, _)| *group == POOL_GROUP).map(|(_, key)| key).collect()
 }
 
 /// Returns the Service to which a reference of a route leads.
@@ -133,16 +153,19 @@ impl Pool {
 }
 
 /// Returns why a pool's picker cannot be found, or `None` if it can. The picker of a pool that names none is in the gateway, if
-/// the gateway has pickers.
+/// the gateway picks.
 pub(crate) fn picker_missing(
     observed: &RoutingInputs,
     pool: &InferencePool,
-    have_pickers: bool,
+    gateway_picks: bool,
 ) -> Option<String> {
     let picker = &pool.spec.endpoint_picker_ref;
     if picker.name.is_empty() {
-        return (!have_pickers)
-            .then(|| "endpointPickerRef names no endpoint picker: name a Service".to_owned());
+        return (!gateway_picks).then(|| {
+            "endpointPickerRef names no endpoint picker: name a Service, or set `picking: gateway` in the \
+             parameters of the Gateway"
+                .to_owned()
+        });
     }
     let service = Key::new(Namespace::of(&pool.metadata), Name(&picker.name));
     let port = picker.port.as_ref().map_or(9002, |port| port.number);

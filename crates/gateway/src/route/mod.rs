@@ -28,7 +28,9 @@ use tokio_util::sync::CancellationToken;
 
 pub use self::entrance::{Entrance, Routes};
 pub(crate) use self::{
-    backend::{Backend, BackendError, Link, POOL_GROUP, Pool, ServiceBackend, picker_missing, service_key},
+    backend::{
+        Backend, BackendError, Link, POOL_GROUP, Pool, ServiceBackend, picker_missing, pool_keys, service_key,
+    },
     cors::Cors,
     filter::{Filters, Redirect},
     parsed::{ParsedRoute, RouteParser},

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum, ValueHint};
+use clap::{Args, ValueHint};
 use longboat_local::Picking;
 
 use super::manifests::ManifestArgs;
@@ -68,8 +68,8 @@ pub(crate) struct LocalArgs {
     #[arg(long, value_name = "IMAGE=CMD", value_parser = image)]
     pub(crate) image: Vec<(String, Vec<String>)>,
     /// Where endpoint pickers run
-    #[arg(long, value_enum, default_value_t = PickingChoice::Pods)]
-    pub(crate) picking: PickingChoice,
+    #[arg(long, value_enum, default_value_t = Picking::Pods)]
+    pub(crate) picking: Picking,
     /// Folder in which pickers write traces of their requests for `longboat simulate --trace`: times, lengths and hashes, no
     /// prompts. One file for each pool; needs `--picking pods`
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
@@ -80,24 +80,6 @@ pub(crate) struct LocalArgs {
     /// Time limit in seconds until all services are ready, counted from the start or from the last progress of a download
     #[arg(long, default_value_t = 300, value_name = "SECONDS")]
     pub(crate) timeout: u64,
-}
-
-/// Where endpoint pickers run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum PickingChoice {
-    /// In their pods, which the gateway calls for each request
-    Pods,
-    /// In the gateway
-    Gateway,
-}
-
-impl From<PickingChoice> for Picking {
-    fn from(choice: PickingChoice) -> Self {
-        match choice {
-            PickingChoice::Pods => Self::InPods,
-            PickingChoice::Gateway => Self::ForPods,
-        }
-    }
 }
 
 /// Checks that `text` is an origin as browsers write it: a scheme, a host, an optional port, and nothing else.

@@ -30,7 +30,7 @@ pub(crate) fn run(args: &WhyArgs) -> anyhow::Result<()> {
 async fn records(args: &WhyArgs) -> anyhow::Result<Vec<Value>> {
     let cluster = cluster::connect(&args.cluster).await?;
     let reach = dashboard::reach(cluster.environment)?;
-    let pods = picker::pods(&cluster.client, args.namespace.as_ref().map(Namespace::as_deref), None).await;
+    let pods = picker::deciding(&cluster.client, args.namespace.as_ref().map(Namespace::as_deref)).await;
     let pods = pods.map_err(|sentence| anyhow!("cannot list the pickers: {sentence}"))?;
     let (mut found, mut silent) = (Vec::new(), Vec::new());
     for pod in &pods {
@@ -49,7 +49,7 @@ async fn records(args: &WhyArgs) -> anyhow::Result<Vec<Value>> {
         return Ok(found);
     }
     if pods.is_empty() {
-        bail!("no picker found: no service has one, or it is in another namespace");
+        bail!("no picker found: no service has one, no gateway picks, or they are in another namespace");
     }
     if silent.len() == pods.len() {
         bail!("no picker reports its decisions\n  {}", silent.join("\n  "));

@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::{Context, bail};
 use longboat_key::{Key, Name, Namespace};
-use longboat_local::{Guard, Local, Options};
+use longboat_local::{Guard, Local, Options, Picking};
 use longboat_manifest::Document;
 use owo_colors::OwoColorize;
 use parking_lot::Mutex;
@@ -29,7 +29,7 @@ use super::{
     watch::Watch,
 };
 use crate::{
-    cli::{LocalArgs, PickingChoice},
+    cli::LocalArgs,
     dashboard::{self, ClusterBackend},
     printer,
     tree::{Environment, Scope, age},
@@ -113,7 +113,7 @@ impl Session<'_> {
         let executable: PathBuf =
             std::env::current_exe().context("cannot find the path of this executable")?;
         let traces = args.write_traces.as_deref().map(trace_folder).transpose()?;
-        if traces.is_some() && args.picking != PickingChoice::Pods {
+        if traces.is_some() && args.picking != Picking::Pods {
             bail!("--write-traces: pickers in the gateway write no traces; leave --picking out");
         }
         Ok(Options {
@@ -128,7 +128,7 @@ impl Session<'_> {
             strict_scheduling: args.strict_scheduling,
             rewrite_paths: args.rewrite_paths,
             images: args.image.iter().cloned().collect(),
-            picking: args.picking.into(),
+            picking: args.picking,
             traces,
             guard: Guard {
                 hosts: args.allow_host.clone(),

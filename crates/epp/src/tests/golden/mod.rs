@@ -335,7 +335,8 @@ impl Attempt<'_> {
         if self.step.observed.scores.is_empty() {
             return Ok(());
         }
-        let kept: Value = serde_json::from_str(&self.core.decisions.answer(&Query::default())).unwrap();
+        let kept: Value =
+            serde_json::from_str(&Decisions::answer([&self.core.decisions], &Query::default())).unwrap();
         let mut ours: BTreeMap<(String, String), Vec<f64>> = BTreeMap::new();
         for profile in kept["decisions"][0]["profiles"].as_array().unwrap() {
             for endpoint in profile["endpoints"].as_array().unwrap() {

@@ -5,9 +5,13 @@ use kube::{
     api::{Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams},
 };
 use longboat_apiserver::{ApiServer, Loops, Options};
+use longboat_key::{Key, Name, Namespace};
 
 use super::*;
-use crate::picking::{self, Picking};
+use crate::{
+    RoutingInputs, fuzzing,
+    picking::{self, Picking},
+};
 
 /// A cluster with the pool `ns/pool`, whose pods this test makes.
 struct Cluster {
@@ -122,7 +126,7 @@ async fn a_pool_that_names_no_picker_is_picked_for_in_the_gateway() {
     let simulator = simulator(&shutdown, &["--inter-token-latency", "30ms"]).await;
     let cluster = Cluster::new(&shutdown, simulator.port(), Value::Null).await;
     let bench = bench(None, simulator, &[], "FailClose").await;
-    bench.pick(&cluster, Picking::InPods);
+    bench.pick(&cluster, Picking::Pods);
     // The picker knows no endpoint yet, and says so as a remote one does.
     loop {
         let refused = bench.until(503).await.text().await.unwrap();
@@ -156,7 +160,7 @@ async fn on_the_address_of_the_pod_are_the_metrics_and_decisions_of_the_gateway(
     // The EndpointSlice names the pod, where nobody speaks ext_proc.
     let pod = SocketAddr::new(ip.parse().unwrap(), 9002);
     let bench = bench_pickers(&[pod], simulator).await;
-    bench.pick(&cluster, Picking::ForPods);
+    bench.pick(&cluster, Picking::Gateway);
     let response = bench.until(200).await;
     let id = response.headers()["x-request-id"].to_str().unwrap().to_owned();
     response.bytes().await.unwrap();
@@ -188,23 +192,53 @@ async fn on_a_cluster_the_picker_of_the_pod_is_asked_where_the_gateway_has_none(
     let simulator = simulator(&shutdown, &[]).await;
     let cluster = Cluster::new(&shutdown, simulator.port(), named()).await;
     cluster.model("127.0.0.1").await;
-    // A configuration that does not load, so the picker's own process says why.
-    cluster.picker("127.0.0.77", &["--config-text", "plugins: [{type: no-such-plugin}]"]).await;
     let script = Script { destination: simulator.to_string(), ..Script::default() };
     let remote = picker(&shutdown, script.clone()).await;
     let bench = bench_pickers(&[remote], simulator).await;
-    bench.pick(&cluster, Picking::InGateway);
-    let asked = || *script.response_bytes.lock();
-    bench.until(200).await.bytes().await.unwrap();
-    assert!(asked() > 0);
-    // With a configuration that loads, the gateway asks nobody.
-    cluster.delete_picker().await;
-    cluster.picker("127.0.0.78", &["--config-text", ""]).await;
-    loop {
-        let before = asked();
+    let mut host = picking::Host::new(cluster.client.clone(), bench.local.clone());
+    let pools = [Key::new(Namespace("ns"), Name("pool"))].into();
+    let mut follow = |flags: &[&str]| host.follow(picking::of_cluster(&with_picker(flags), &pools));
+    let is_asked = || async {
+        let before = *script.response_bytes.lock();
         bench.until(200).await.bytes().await.unwrap();
-        if asked() == before {
+        *script.response_bytes.lock() > before
+    };
+    // A configuration that does not load, so the picker's own process says why.
+    follow(&["--config-text", "plugins: [{type: no-such-plugin}]"]);
+    assert!(is_asked().await);
+    // With a configuration that loads, the gateway asks nobody.
+    follow(&[]);
+    while is_asked().await {}
+    // Another one takes over, and nobody is asked meanwhile.
+    let former = bench.local.serving(None);
+    follow(&["--max-request-body-size=1Ki"]);
+    loop {
+        assert!(!is_asked().await);
+        let serving = bench.local.serving(None);
+        if let [only] = &serving[..]
+            && !Arc::ptr_eq(only, &former[0])
+        {
             break;
         }
     }
+    host.ended().await;
+    assert!(is_asked().await);
+}
+
+/// The pool `ns/pool`, and a Deployment that would run its picker with these flags.
+fn with_picker(flags: &[&str]) -> RoutingInputs {
+    let labels = json!({"app": "epp"});
+    let command = ["/app/epp", "--pool-name=pool", "--pool-namespace", "ns"];
+    let container = json!({"name": "main", "command": command, "args": flags});
+    let mut all = fuzzing::inputs();
+    for object in [
+        json!({"kind": "InferencePool", "metadata": {"name": "pool"}, "spec": {"endpointPickerRef": named()}}),
+        json!({"kind": "Service", "metadata": {"name": "epp"}, "spec": {"selector": labels}}),
+        json!({"kind": "Deployment", "metadata": {"name": "epp"}, "spec": {"selector": {}, "template": {
+            "metadata": {"labels": labels}, "spec": {"containers": [container]},
+        }}}),
+    ] {
+        fuzzing::add(&mut all, object).unwrap();
+    }
+    all
 }
