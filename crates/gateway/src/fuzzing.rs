@@ -73,6 +73,7 @@ pub(crate) fn add(all: &mut RoutingInputs, mut object: Value) -> serde_json::Res
         "Deployment" => push(&mut all.deployments, object),
         "ScaledObject" => push(&mut all.scaled_objects, object),
         "InferencePool" => push(&mut all.pools, object),
+        "Pod" => push(&mut all.pods, object),
         "Service" => push(&mut all.services, object),
         "EndpointSlice" => push(&mut all.slices, object),
         "LLMInferenceService" => push(&mut all.inference, object),

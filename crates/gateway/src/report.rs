@@ -24,7 +24,7 @@ use crate::{
 };
 
 /// The fields of statuses that are omitted if they are empty. A merge patch has to name them to remove them.
-const OPTIONAL_FIELDS: [&str; 3] = ["addresses", "attachedListenerSets", "listeners"];
+const OPTIONAL_FIELDS: [&str; 4] = ["addresses", "attachedListenerSets", "listeners", "parents"];
 
 /// Writes every status that differs from the current one.
 pub(crate) async fn report(

@@ -10,7 +10,7 @@ use super::{
     upload::{Upload, UploadError},
     upstream::Upstream,
 };
-use crate::route::{Backend, Link, Mirror};
+use crate::route::{Backend, Mirror};
 
 /// The most copies on their way at a time. If there are more, requests are not copied, so that a slow back end for copies
 /// costs neither memory nor the requests themselves.
@@ -48,7 +48,7 @@ impl Mirrors {
         for mirror in chosen {
             let (mut endpoints, link) = match &mirror.backend {
                 Backend::Service(service) => (service.endpoints.clone(), service.link.clone()),
-                Backend::Pool(pool) => (pool.endpoints.clone(), Link::Http),
+                Backend::Pool(pool) => (pool.endpoints.clone(), pool.link.clone()),
             };
             endpoints.shuffle(&mut rand::rng());
             let Ok(slot) = self.slots.clone().try_acquire_owned() else {

@@ -18,6 +18,9 @@ use crate::{
 /// API group of the InferencePools that are served.
 pub(crate) const POOL_GROUP: &str = "inference.networking.k8s.io";
 
+/// `appProtocol` of ports and pools that serve HTTP/2 without TLS.
+const H2C: &str = "kubernetes.io/h2c";
+
 /// A back end that exists. It may have no ready endpoint at the moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Backend {
@@ -58,6 +61,8 @@ pub(crate) struct Pool {
     pub(crate) fail_open: bool,
     /// Ready model servers.
     pub(crate) endpoints: Vec<SocketAddr>,
+    /// How to talk to them.
+    pub(crate) link: Link,
 }
 
 /// The reason why a back end cannot be resolved, in the Gateway API's terms.
@@ -89,7 +94,7 @@ impl Backend {
         let link = match tls_policies::settings(observed, &name, port.name.as_deref()) {
             Some(Ok(settings)) => Link::Tls(settings),
             Some(Err(message)) => Link::Refused(message),
-            None if port.app_protocol.as_deref() == Some("kubernetes.io/h2c") => Link::H2c,
+            None if port.app_protocol.as_deref() == Some(H2C) => Link::H2c,
             None => Link::Http,
         };
         Ok(Self::Service(ServiceBackend { endpoints, link }))
@@ -147,6 +152,7 @@ impl Pool {
             pickers: observed.service_endpoints(&service, port).unwrap_or_default(),
             fail_open: picker.failure_mode == "FailOpen",
             endpoints: observed.pool_endpoints(pool),
+            link: if pool.spec.app_protocol == H2C { Link::H2c } else { Link::Http },
             name,
         }
     }

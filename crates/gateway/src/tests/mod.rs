@@ -3,6 +3,7 @@
 mod activation;
 mod api_keys;
 mod listeners;
+mod statuses;
 mod traffic;
 
 use std::{net::SocketAddr, sync::Arc};

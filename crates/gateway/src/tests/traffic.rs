@@ -184,6 +184,19 @@ async fn back_ends_speak_http_1_or_http_2_or_another_protocol_and_are_retried() 
         all.push(route("flaky", &rule("plain", "/flaky", json!({"codes": [503], "attempts": 2}))));
         all.push(route("plain", &rule("plain", "/plain", Value::Null)));
         all.push(route("h2c", &rule("h2c", "/h2c", Value::Null)));
+        // Pools whose picker does not answer.
+        for (name, protocol) in [("plain-pool", "http"), ("h2c-pool", "kubernetes.io/h2c")] {
+            let in_pool = json!({"group": "inference.networking.k8s.io", "kind": "InferencePool", "name": name});
+            let path = json!({"path": {"type": "PathPrefix", "value": format!("/{name}")}});
+            all.push(route(name, &json!({"matches": [path], "backendRefs": [in_pool]})));
+            all.push(json!({"kind": "InferencePool", "metadata": {"name": name}, "spec": {
+                "selector": {"matchLabels": {"app": "x"}}, "targetPorts": [{"number": back_end.port()}],
+                "appProtocol": protocol, "endpointPickerRef": {"name": "none", "failureMode": "FailOpen"},
+            }}));
+        }
+        all.push(json!({"kind": "Pod", "metadata": {"name": "engine", "labels": {"app": "x"}}, "status": {
+            "podIP": back_end.ip(), "conditions": [{"type": "Ready", "status": "True"}],
+        }}));
         all
     })
     .await;
@@ -195,6 +208,8 @@ async fn back_ends_speak_http_1_or_http_2_or_another_protocol_and_are_retried() 
     assert_eq!(get("/flaky").await, (200, "HTTP/1.1 /flaky".into()));
     assert_eq!(get("/plain").await, (200, "HTTP/1.1 /plain".into()));
     assert_eq!(get("/h2c").await, (200, "HTTP/2.0 /h2c".into()));
+    assert_eq!(get("/h2c-pool").await, (200, "HTTP/2.0 /h2c-pool".into()));
+    assert_eq!(get("/plain-pool").await, (200, "HTTP/1.1 /plain-pool".into()));
     assert_eq!(get("/none").await.0, 404);
     let mut stream = TcpStream::connect(bench.socket).await.unwrap();
     let head = "GET /plain HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n";

@@ -25,7 +25,7 @@ use super::{
 };
 use crate::{
     picking::{LocalPickers, RunningPicker},
-    route::{Link, Pool},
+    route::Pool,
 };
 
 /// The gRPC status of a picker that cannot decide yet, or no longer can.
@@ -160,7 +160,7 @@ impl Pickers {
         );
         // The picker may have changed the body's length; hyper sets the new one.
         head.headers.remove(header::CONTENT_LENGTH);
-        let sent = upstream.send_replayable(&head, &body, &endpoints, &Link::Http, timeout);
+        let sent = upstream.send_replayable(&head, &body, &endpoints, &pool.link, timeout);
         let answered = match &mut exchange {
             None => sent.await,
             Some((_, receiver)) => match respond::unless_ended(sent, receiver).await {
