@@ -18,8 +18,7 @@ use crate::{
 
 /// The engine has a loopback address of its own, where the pool's port is free.
 const ENGINE: &str = "127.87.0.1";
-const BINDINGS: &str =
-    "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings?labelSelector=longboat.dev%2Fgateway";
+const BINDINGS: &str = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings?labelSelector=longboat.dev%2Fgateway%3Dmodels-longboat";
 
 fn core(plural: &str) -> String {
     format!("/api/v1/namespaces/{NAMESPACE}/{plural}")
