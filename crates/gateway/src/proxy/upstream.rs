@@ -1,17 +1,25 @@
 //! Requests to one of several endpoints.
 
-use std::{collections::HashMap, net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    hash::Hash,
+    net::SocketAddr,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
 
 use bytes::Bytes;
-use http::{Request, Response, Uri, Version, request::Parts};
+use http::{Request, Response, Uri, Version, header, request::Parts, uri::Authority};
 use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::{
-    client::legacy::{Client, Error, connect::HttpConnector},
+    client::legacy::{Builder, Client, Error, connect::HttpConnector},
     rt::{TokioExecutor, TokioTimer},
 };
 use parking_lot::Mutex;
 use rand::seq::SliceRandom;
 use rustls::pki_types::ServerName;
+use tower_service::Service;
 
 use super::{
     body::{ProxyBody, RetryableBody},
@@ -32,14 +40,26 @@ const IDLE: Duration = Duration::from_secs(4);
 /// The most clients for TLS. Each has its own connections; if there are more policies, clients are created anew.
 const MAX_TLS_CLIENTS: usize = 256;
 
+/// The most clients for HTTP/2, one for each endpoint. The same holds for them.
+const MAX_H2C_CLIENTS: usize = 1024;
+
 /// Connection pools for all endpoints.
 pub(crate) struct Upstream {
     http: Client<HttpConnector, ProxyBody>,
-    h2c: Client<HttpConnector, ProxyBody>,
+    h2c: Mutex<HashMap<SocketAddr, H2cClient>>,
     tls: Mutex<HashMap<Arc<TlsSettings>, TlsClient>>,
 }
 
 type TlsClient = Client<HttpsConnector<HttpConnector>, ProxyBody>;
+type H2cClient = Client<EndpointConnector, ProxyBody>;
+
+/// Connects to one endpoint, whatever the authority of a request is: HTTP/2 sends the host in `:authority`, by which a client would
+/// otherwise choose where to connect.
+#[derive(Clone)]
+struct EndpointConnector {
+    endpoint: Uri,
+    tcp: HttpConnector,
+}
 
 /// Why no back end answered.
 #[derive(Debug, thiserror::Error)]
@@ -65,16 +85,7 @@ pub(crate) enum SendError {
 
 impl Upstream {
     pub(crate) fn new() -> Self {
-        let builder = || {
-            let mut builder = Client::builder(TokioExecutor::new());
-            builder.pool_idle_timeout(IDLE).timer(TokioTimer::new()).pool_timer(TokioTimer::new());
-            builder
-        };
-        Self {
-            http: builder().build(connector()),
-            h2c: builder().http2_only(true).build(connector()),
-            tls: Mutex::default(),
-        }
+        Self { http: builder().build(connector()), h2c: Mutex::default(), tls: Mutex::default() }
     }
 
     /// Sends a request to endpoints of a Service in random order. A body that was not read yet is not buffered unless the
@@ -165,9 +176,15 @@ impl Upstream {
     ) -> Result<Response<ProxyBody>, SendError> {
         let path = head.uri.path_and_query().map_or("/", http::uri::PathAndQuery::as_str);
         let scheme = if matches!(link, Link::Tls(_)) { "https" } else { "http" };
+        let host = match link {
+            Link::H2c => head.headers.remove(header::HOST),
+            _ => None,
+        };
+        let host = host.and_then(|host| Authority::try_from(host.as_bytes()).ok());
+        let authority = host.map_or_else(|| endpoint.to_string(), |host| host.to_string());
         head.uri = Uri::builder()
             .scheme(scheme)
-            .authority(endpoint.to_string())
+            .authority(authority)
             .path_and_query(path)
             .build()
             .unwrap_or_default();
@@ -177,8 +194,12 @@ impl Upstream {
         let request = Request::from_parts(head, body);
         let sent = match link {
             Link::Http => self.http.request(request),
-            Link::H2c => self.h2c.request(request),
-            Link::Tls(settings) => self.tls(settings)?.request(request),
+            Link::H2c => {
+                cached(&self.h2c, MAX_H2C_CLIENTS, &endpoint, || h2c_client(endpoint))?.request(request)
+            }
+            Link::Tls(settings) => {
+                cached(&self.tls, MAX_TLS_CLIENTS, settings, || tls_client(settings))?.request(request)
+            }
             Link::Refused(message) => return Err(SendError::Policy(message.clone())),
         };
         let answered = match timeout {
@@ -187,20 +208,52 @@ impl Upstream {
         };
         answered.map(|response| response.map(ProxyBody::incoming)).map_err(SendError::Failed)
     }
+}
 
-    /// Returns the client for these settings.
-    fn tls(&self, settings: &Arc<TlsSettings>) -> Result<TlsClient, SendError> {
-        let mut clients = self.tls.lock();
-        if let Some(client) = clients.get(settings) {
-            return Ok(client.clone());
-        }
-        let client = tls_client(settings).map_err(SendError::Policy)?;
-        if clients.len() >= MAX_TLS_CLIENTS {
-            clients.clear();
-        }
-        clients.insert(settings.clone(), client.clone());
-        Ok(client)
+// === impl EndpointConnector ===
+
+impl Service<Uri> for EndpointConnector {
+    type Response = <HttpConnector as Service<Uri>>::Response;
+    type Error = <HttpConnector as Service<Uri>>::Error;
+    type Future = <HttpConnector as Service<Uri>>::Future;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.tcp.poll_ready(context)
     }
+
+    fn call(&mut self, _: Uri) -> Self::Future {
+        self.tcp.call(self.endpoint.clone())
+    }
+}
+
+/// Returns the client of a key, which is made if there is none. Of too many, all are made anew.
+fn cached<K: Hash + Eq + Clone, C: Clone>(
+    clients: &Mutex<HashMap<K, C>>,
+    limit: usize,
+    key: &K,
+    make: impl FnOnce() -> Result<C, String>,
+) -> Result<C, SendError> {
+    let mut clients = clients.lock();
+    if let Some(client) = clients.get(key) {
+        return Ok(client.clone());
+    }
+    let client = make().map_err(SendError::Policy)?;
+    if clients.len() >= limit {
+        clients.clear();
+    }
+    clients.insert(key.clone(), client.clone());
+    Ok(client)
+}
+
+fn builder() -> Builder {
+    let mut builder = Client::builder(TokioExecutor::new());
+    builder.pool_idle_timeout(IDLE).timer(TokioTimer::new()).pool_timer(TokioTimer::new());
+    builder
+}
+
+fn h2c_client(endpoint: SocketAddr) -> Result<H2cClient, String> {
+    let endpoint = Uri::try_from(format!("http://{endpoint}/")).map_err(|error| error.to_string())?;
+    Ok(builder().http2_only(true).build(EndpointConnector { endpoint, tcp: connector() }))
 }
 
 fn connector() -> HttpConnector {
@@ -227,8 +280,5 @@ fn tls_client(settings: &TlsSettings) -> Result<TlsClient, String> {
         .with_server_name_resolver(FixedServerNameResolver::new(name))
         .enable_http1()
         .wrap_connector(tcp);
-    Ok(Client::builder(TokioExecutor::new())
-        .pool_idle_timeout(IDLE)
-        .pool_timer(TokioTimer::new())
-        .build(connector))
+    Ok(builder().build(connector))
 }

@@ -86,6 +86,9 @@ impl Bench {
     }
 }
 
+/// The header in which the back end returns the host that it has seen.
+const SEEN_HOST: &str = "x-seen-host";
+
 /// Starts a back end for HTTP/1.1 and HTTP/2. It fails the first two requests, changes to an echo protocol if asked, and
 /// otherwise says which version of HTTP it has seen.
 pub(super) async fn back_end() -> SocketAddr {
@@ -110,6 +113,9 @@ pub(super) async fn back_end() -> SocketAddr {
 
 fn answer(request: Request<Incoming>, count: usize) -> Response<String> {
     let mut response = Response::new(format!("{:?} {}", request.version(), request.uri().path()));
+    let host = request.uri().authority().map(|authority| authority.as_str().parse().unwrap());
+    let host = host.or_else(|| request.headers().get(header::HOST).cloned());
+    response.headers_mut().extend(host.map(|host| (header::HeaderName::from_static(SEEN_HOST), host)));
     if request.headers().contains_key(header::UPGRADE) {
         *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
         response.headers_mut().insert(header::CONNECTION, "upgrade".parse().unwrap());
@@ -202,7 +208,11 @@ async fn back_ends_speak_http_1_or_http_2_or_another_protocol_and_are_retried() 
     .await;
     let client = reqwest::Client::builder().no_proxy().build().unwrap();
     let get = async |path: &str| {
-        let response = client.get(format!("http://{}{path}", bench.socket)).send().await.unwrap();
+        let url = format!("http://{}{path}", bench.socket);
+        let response = client.get(url).header(header::HOST, "a.example").send().await.unwrap();
+        if response.status() == 200 {
+            assert_eq!(response.headers()[SEEN_HOST], "a.example", "{path}");
+        }
         (response.status().as_u16(), response.text().await.unwrap())
     };
     assert_eq!(get("/flaky").await, (200, "HTTP/1.1 /flaky".into()));
