@@ -10,7 +10,6 @@ use kube::{
 };
 use longboat_api::foreign::inferencepool::InferencePool;
 use longboat_watch::{Selection, text_of_watch};
-use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
 
 use super::{Host, LocalPickers, Picking, spec};
@@ -49,7 +48,7 @@ pub(crate) async fn run(
 /// Watches a kind. The stream signals changes.
 fn watch<K>(client: &Client, selection: &Selection) -> (Store<K>, BoxStream<'static, ()>)
 where
-    K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned + Send + Sync + 'static,
+    K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + longboat_watch::Decode + Send + Sync + 'static,
 {
     let (reader, writer) = reflector::store();
     let changes = longboat_watch::decoded::<K>(client, selection).reflect(writer).filter_map(|event| {
