@@ -1,17 +1,11 @@
 //! The directory of services and models, for requests that no route matches.
 
-use std::{
-    collections::BTreeMap,
-    net::{IpAddr, SocketAddr},
-};
+use std::collections::BTreeMap;
 
 use http::uri::{Authority, Uri};
 use longboat_api::{conditions::ConditionStatus, v1alpha2::LLMInferenceService};
-use serde_json::{Value, json};
-
 use longboat_key::{Key, Name, Namespace};
-
-use crate::route::Entrance;
+use serde_json::{Value, json};
 
 /// The prefix of model names that are unique in a cluster. Each model also has a short name.
 const PUBLISHER: &str = "publishers/";
@@ -68,15 +62,6 @@ impl PublishedService {
             models,
             routes,
         }
-    }
-
-    /// Returns the request to an API that the URL of the service describes.
-    pub(crate) fn stated(&self, socket: SocketAddr, is_secure: bool, api: &str) -> Option<Entrance> {
-        let url = self.url.as_ref()?;
-        let name = url.host().filter(|host| host.parse::<IpAddr>().is_err());
-        let path = format!("{}{api}", url.path().trim_end_matches('/'));
-        let host = name.map(ToOwned::to_owned);
-        Some(Entrance { socket, is_secure, host, path, headers: Vec::new(), needs_key: false })
     }
 
     /// Returns the target of requests to the service: the host, if its URL has one, and the path before `/v1/…`.

@@ -23,9 +23,10 @@ use crate::{
     ports::Ports,
     proxy::{ProxyBody, end_with_error_event},
     resolved::Resolved,
-    route::{RouteParser, Tables},
+    route::RouteParser,
     secret_namespaces::SecretNamespaces,
     status,
+    tables::Tables,
 };
 
 /// The socket whose table is asked.

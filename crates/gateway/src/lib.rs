@@ -13,6 +13,7 @@
 mod attach;
 mod front;
 pub mod fuzzing;
+mod gateways;
 mod grants;
 mod keys;
 mod listeners;
@@ -26,6 +27,7 @@ mod observed;
 mod picking;
 mod pod;
 mod ports;
+mod problem;
 mod proxy;
 mod references;
 mod report;
@@ -35,23 +37,26 @@ mod scalable;
 mod secret_namespaces;
 mod series;
 mod server;
+mod sockets;
 mod status;
+mod tables;
 mod tls_policies;
 mod watch;
 
 #[cfg(test)]
 mod tests;
 
-pub use keys::{KeyLimits, KeyUsage};
+pub use keys::{KeyLimits, KeyReport, KeyUsage};
 pub use longboat_accept::Guard;
 pub use machine::{Gateway, Keys, Queue, start};
 pub use manage::{PodTemplate, manage};
 pub use observed::RoutingInputs;
 pub use picking::Picking;
 pub use pod::{Args, ServeError, serve};
-pub use proxy::{KeyReport, QueueSample};
-pub use route::{Entrance, Routes};
+pub use route::Entrance;
 pub use scalable::ScaleTarget;
+pub use series::QueueSample;
+pub use tables::Routes;
 
 /// `spec.controllerName` of the GatewayClasses that this gateway serves.
 pub const CONTROLLER_NAME: &str = "longboat.dev/gateway";

@@ -9,15 +9,16 @@ use tokio::{net::TcpListener, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Picking, Routes, ScaleTarget,
+    KeyReport, Picking, QueueSample, Routes, ScaleTarget,
     keys::RefusedKeys,
     picking,
-    ports::{Binding, Listeners},
-    proxy::{Accounts, Activator, KeyReport, Proxy, QueueSample},
+    proxy::{Accounts, Activator, Proxy},
     report::report,
     resolved::Resolved,
-    route::{RouteParser, SharedTables, Tables},
+    route::RouteParser,
     server,
+    sockets::{Binding, Sockets},
+    tables::{SharedTables, Tables},
     watch::{Scope, Watcher},
 };
 
@@ -49,7 +50,7 @@ pub struct Keys {
 }
 
 /// Serves all Gateways of this controller's classes. A Gateway listens on the addresses that its spec names, or on one of
-/// `addresses` that it alone has, on the ports of its listeners. `listener` is always served, also without a Gateway: it alone
+/// `addresses` that it alone has, on the ports of its sockets. `listener` is always served, also without a Gateway: it alone
 /// answers requests that no route matches.
 pub fn start(
     client: Client,
@@ -65,10 +66,10 @@ pub fn start(
     let queue = Queue(proxy.activator.clone());
     let keys = Keys { tables: tables.clone(), accounts: proxy.accounts.clone() };
     let binding = Binding::Machine { first, range: addresses };
-    let listeners = Listeners::new(binding, proxy.clone(), tables.clone(), DRAIN, shutdown.clone());
+    let sockets = Sockets::new(binding, proxy.clone(), tables.clone(), DRAIN, shutdown.clone());
     let mut tasks = JoinSet::new();
     tasks.spawn(picking::run(client.clone(), picking, proxy.local_pickers(), shutdown.clone()));
-    tasks.spawn(run(client, listeners, proxy.clone(), tables.clone(), shutdown.clone()));
+    tasks.spawn(run(client, sockets, proxy.clone(), tables.clone(), shutdown.clone()));
     tasks.spawn(server::run(listener, None, proxy, DRAIN, shutdown.clone()));
     Ok(Gateway { routes: Routes(tables), queue, keys, tasks, shutdown })
 }
@@ -76,7 +77,7 @@ pub fn start(
 /// Updates the ports, the tables and the statuses until `shutdown`.
 async fn run(
     client: Client,
-    mut listeners: Listeners,
+    mut sockets: Sockets,
     proxy: Arc<Proxy>,
     tables: SharedTables,
     shutdown: CancellationToken,
@@ -86,8 +87,8 @@ async fn run(
     let mut refused_keys = RefusedKeys::default();
     let follow = async {
         while let Some(observed) = watcher.next(|_| BTreeSet::new()).await {
-            listeners.follow(&observed).await;
-            let ports = listeners.ports();
+            sockets.follow(&observed).await;
+            let ports = sockets.ports();
             let resolved = Resolved::new(&observed, ports, &mut parser);
             let next = Tables::new(&observed, ports, &resolved);
             refused_keys.log(&next.keys().refused);
@@ -104,7 +105,7 @@ async fn run(
         () = follow => {}
         () = shutdown.cancelled() => {}
     }
-    listeners.ended().await;
+    sockets.ended().await;
 }
 
 // === impl Queue ===

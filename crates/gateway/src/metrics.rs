@@ -117,8 +117,8 @@ impl Drop for Running {
 mod tests {
     use super::*;
     use crate::{
-        keys::{KeyLimits, KeyUsage},
-        proxy::{KeyReport, QueueSample},
+        keys::{KeyLimits, KeyReport, KeyUsage},
+        series::QueueSample,
     };
 
     /// The page of the book that lists all series.

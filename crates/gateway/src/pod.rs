@@ -23,10 +23,11 @@ use crate::{
     MONITORING_PORT, Picking,
     monitoring::{Monitoring, Readiness},
     picking,
-    ports::{Binding, Listeners},
     proxy::Proxy,
     resolved::Resolved,
-    route::{RouteParser, SharedTables, Tables},
+    route::RouteParser,
+    sockets::{Binding, Sockets},
+    tables::{SharedTables, Tables},
     watch::{Scope, Watcher},
 };
 
@@ -103,16 +104,16 @@ pub async fn serve(args: Args, client: Client, shutdown: CancellationToken) -> R
     let probes = tokio::spawn(served.run(listener, end.clone()));
     let mut pickers = picking::Host::new(client.clone(), proxy.local_pickers());
     let binding = Binding::Pod(address);
-    let mut listeners =
-        Listeners::new(binding, proxy.clone(), tables.clone(), args.drain_timeout, closing.clone());
+    let mut sockets =
+        Sockets::new(binding, proxy.clone(), tables.clone(), args.drain_timeout, closing.clone());
     let own = Key::new(args.gateway_namespace.as_deref(), args.gateway_name.as_deref());
     tracing::info!(gateway = %own, %address, "Serving a Gateway.");
     let mut watcher = Watcher::start(&client, &Scope::Pod(own, args.picking));
     let mut parser = RouteParser::default();
     let follow = async {
         while let Some(observed) = watcher.next(|_| BTreeSet::new()).await {
-            listeners.follow(&observed).await;
-            let ports = listeners.ports();
+            sockets.follow(&observed).await;
+            let ports = sockets.ports();
             let resolved = Resolved::new(&observed, ports, &mut parser);
             // Before requests arrive by a new table, so that they find the picker.
             if args.picking == Picking::Gateway {
@@ -136,7 +137,7 @@ pub async fn serve(args: Args, client: Client, shutdown: CancellationToken) -> R
     }
     closing.cancel();
     tracing::info!(limit = ?args.drain_timeout, "Waiting for running requests.");
-    listeners.ended().await;
+    sockets.ended().await;
     pickers.ended().await;
     end.cancel();
     let _ = probes.await;

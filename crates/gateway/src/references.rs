@@ -7,9 +7,9 @@ use longboat_key::{Key, Name, Namespace};
 
 use crate::{
     RoutingInputs,
+    gateways::{self, allows_set, sets_of},
     grants::Referrer,
     keys::KeyedServices,
-    listeners::{allows_set, is_ours, sets_of},
     names,
 };
 
@@ -50,7 +50,7 @@ impl References {
     /// The references of all Gateways of this controller.
     pub(crate) fn new(observed: &RoutingInputs) -> Self {
         let mut all = Self::default();
-        for gateway in observed.gateways.iter().filter(|gateway| is_ours(observed, gateway)) {
+        for gateway in gateways::ours(observed) {
             let own = Self::of(observed, gateway);
             all.secrets.extend(own.secrets);
             all.config_maps.extend(own.config_maps);

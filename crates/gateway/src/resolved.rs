@@ -3,14 +3,15 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use longboat_key::Key;
+use longboat_key::{Key, Namespace};
 
 use crate::{
     RoutingInputs,
     attach::{AttachedListener, Attachment, attach},
+    keys::KeyedServices,
     listeners::{self, ServedGateway},
     ports::Ports,
-    route::{self, ParsedRoute, RouteParser},
+    route::{self, Backend, ParsedRoute, RouteParser},
 };
 
 /// The Gateways of this controller, and all routes.
@@ -47,6 +48,32 @@ impl Resolved {
     pub(crate) fn pools(&self, observed: &RoutingInputs) -> BTreeSet<Key> {
         let served = self.routes.iter().filter(|route| route.listeners().next().is_some());
         served.flat_map(|route| route::pool_keys(observed, &route.parsed.route)).collect()
+    }
+
+    /// Returns the namespaces whose API keys a Gateway accepts. A namespace whose objects a route must not use is not among them.
+    pub(crate) fn key_namespaces(
+        &self,
+        observed: &RoutingInputs,
+        services: &KeyedServices,
+        gateway: usize,
+    ) -> BTreeSet<Namespace> {
+        let metadata = &self.gateways[gateway].gateway.metadata;
+        let routes =
+            self.routes.iter().filter(|route| route.listeners().any(|attached| attached.gateway == gateway));
+        let mut all = BTreeSet::new();
+        for route in routes {
+            let keyed = services.of_route(&route.parsed.route, [metadata].into_iter());
+            let namespace = route.parsed.key.namespace.as_deref();
+            let references = route.parsed.route.spec.rules.iter().flat_map(|rule| &rule.backend_refs);
+            for reference in references.map(|reference| &reference.backend) {
+                if let Some(scope) = keyed.scope(observed, namespace, reference)
+                    && Backend::resolve(observed, namespace, reference).is_ok()
+                {
+                    all.extend(scope.namespaces().iter().cloned());
+                }
+            }
+        }
+        all
     }
 }
 

@@ -5,17 +5,16 @@ use std::{
     sync::Arc,
 };
 
-use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
+use k8s_openapi::{Resource, api::autoscaling::v2::HorizontalPodAutoscaler};
 use longboat_api::{
     annotations::WAIT_AT_ZERO,
-    foreign::{reference::BackendObjectReference, scaledobject::ScaledObject},
+    foreign::{inferencepool::InferencePool, reference::BackendObjectReference, scaledobject::ScaledObject},
 };
 use longboat_key::{Key, Name, Namespace};
 
 use crate::{
     RoutingInputs,
     observed::{is_of, is_prefill, selects, service_of},
-    route::POOL_GROUP,
 };
 
 /// Annotations with which KEDA does not scale.
@@ -115,7 +114,7 @@ impl ScalableWorkloads {
         let within = reference.namespace.as_deref().map_or(namespace, Namespace);
         let workloads = self.0.get(within.0)?;
         let key = Key::new(within, Name(&reference.name));
-        let is_pool = reference.group.as_deref() == Some(POOL_GROUP);
+        let is_pool = reference.group.as_deref() == Some(InferencePool::GROUP);
         let (selector, is_idle) = if is_pool {
             let pool = observed.pools.iter().find(|pool| is_of(&pool.metadata, &key))?;
             (&pool.spec.selector.match_labels, !observed.has_serving_pod(pool))
@@ -192,9 +191,10 @@ mod tests {
 
     /// The names of the scalable workloads behind the pool, and whether it is idle.
     fn behind(observed: &RoutingInputs) -> Option<(String, bool)> {
-        let reference =
-            serde_json::from_value(json!({"group": POOL_GROUP, "kind": "InferencePool", "name": "pool"}))
-                .unwrap();
+        let reference = serde_json::from_value(
+            json!({"group": InferencePool::GROUP, "kind": "InferencePool", "name": "pool"}),
+        )
+        .unwrap();
         let found = ScalableWorkloads::new(observed).behind(observed, Namespace("ns"), &reference)?;
         let names: Vec<_> = found.targets.iter().map(|target| target.key.name.to_string()).collect();
         Some((names.join(" "), found.is_idle))

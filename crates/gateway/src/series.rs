@@ -8,7 +8,7 @@ use prometheus_client::{
     metrics::MetricType,
 };
 
-use crate::proxy::{KeyReport, QueueSample};
+use crate::keys::KeyReport;
 
 /// The values of the moment.
 #[derive(Debug)]
@@ -17,6 +17,17 @@ pub(crate) struct Series {
     pub(crate) keys: Vec<KeyReport>,
     /// Requests without a valid key.
     pub(crate) unauthorized: u64,
+}
+
+/// A series of a metric about waiting requests.
+#[derive(Debug, Clone, PartialEq)]
+pub struct QueueSample {
+    /// Name of the metric.
+    pub name: &'static str,
+    /// Its labels.
+    pub labels: Vec<(&'static str, String)>,
+    /// Its value.
+    pub value: usize,
 }
 
 type Labels<'a> = Vec<(&'a str, &'a str)>;

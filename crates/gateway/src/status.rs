@@ -3,7 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use k8s_openapi::{
+    Resource,
+    apimachinery::pkg::apis::meta::v1::{Condition, Time},
+};
 use longboat_api::foreign::{
     backendtlspolicy::{BackendTLSPolicy, BackendTLSPolicyStatus, PolicyAncestorStatus},
     gateway::{Gateway, GatewayStatus, ListenerStatus},
@@ -19,10 +22,11 @@ use crate::{
     CONTROLLER_NAME, RoutingInputs,
     attach::Attachment,
     grants::GATEWAY_GROUP,
-    listeners::{Listener, Problem, ServedGateway, ServedSet},
+    listeners::{Listener, ServedGateway, ServedSet},
     ports::Place,
+    problem::Problem,
     resolved::{Resolved, ResolvedRoute},
-    route::{POOL_GROUP, picker_missing, service_key, unresolved},
+    route::{picker_missing, service_key, unresolved},
     tls_policies,
 };
 
@@ -376,7 +380,7 @@ impl Reporter<'_> {
         let leads_here = |route: &HTTPRoute| {
             route.metadata.namespace == pool.metadata.namespace
                 && route.spec.rules.iter().flat_map(|rule| &rule.backend_refs).any(|reference| {
-                    reference.backend.group.as_deref() == Some(POOL_GROUP)
+                    reference.backend.group.as_deref() == Some(InferencePool::GROUP)
                         && Some(&reference.backend.name) == pool.metadata.name.as_ref()
                 })
         };

@@ -9,7 +9,7 @@ use longboat_api::foreign::{
 use longboat_key::{Key, Name, Namespace};
 use longboat_tls::PeerName;
 
-use crate::{RoutingInputs, listeners::Problem, observed::is_of};
+use crate::{RoutingInputs, observed::is_of, problem::Problem};
 
 /// How to connect to a back end with TLS.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

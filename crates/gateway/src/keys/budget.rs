@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::Tokens;
+use super::usage::Tokens;
 
 const MINUTE: u64 = 60;
 const DAY: u64 = 24 * 60 * MINUTE;

@@ -13,8 +13,7 @@ use std::{
 use k8s_openapi::{ByteString, api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use longboat_key::{Key, Namespace};
 
-use super::{KeyTable, KeyedServices};
-use crate::{RoutingInputs, resolved::Resolved, route::Backend};
+use super::table::KeyTable;
 
 /// The type of the Secret with a copy.
 pub(crate) const TYPE: &str = "longboat.dev/api-keys";
@@ -32,32 +31,6 @@ pub(crate) struct KeyCopy {
     pub(crate) data: BTreeMap<String, ByteString>,
     /// The Secrets whose keys had no room.
     pub(crate) left_out: Vec<Key>,
-}
-
-/// Returns the namespaces whose keys a Gateway accepts. A namespace whose objects a route must not use is not among them.
-pub(crate) fn namespaces(
-    observed: &RoutingInputs,
-    resolved: &Resolved,
-    services: &KeyedServices,
-    gateway: usize,
-) -> BTreeSet<Namespace> {
-    let metadata = &resolved.gateways[gateway].gateway.metadata;
-    let routes =
-        resolved.routes.iter().filter(|route| route.listeners().any(|attached| attached.gateway == gateway));
-    let mut all = BTreeSet::new();
-    for route in routes {
-        let keyed = services.of_route(&route.parsed.route, [metadata].into_iter());
-        let namespace = route.parsed.key.namespace.as_deref();
-        let references = route.parsed.route.spec.rules.iter().flat_map(|rule| &rule.backend_refs);
-        for reference in references.map(|reference| &reference.backend) {
-            if let Some(scope) = keyed.scope(observed, namespace, reference)
-                && Backend::resolve(observed, namespace, reference).is_ok()
-            {
-                all.extend(scope.namespaces().iter().cloned());
-            }
-        }
-    }
-    all
 }
 
 /// Returns the Secrets of a copy, as if they had been read themselves. Keys in a form that this build does not know are
@@ -88,7 +61,7 @@ impl KeyCopy {
         let (mut size, mut left_out) = (0, Vec::new());
         for key in table.all.iter().filter(|key| namespaces.contains(&key.secret.namespace)) {
             let Key { namespace, name } = &key.secret;
-            let entries = key.entries();
+            let entries = key.spec.entries();
             // Quotes and separators, too.
             let length = |(name, value): (&String, &String)| name.len() + value.len() + 8;
             size += name.len() + 8 + entries.iter().map(length).sum::<usize>();
@@ -109,7 +82,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::keys::{KeyScope, hash_keys};
+    use crate::keys::{scope::KeyScope, secret::hash_keys};
 
     fn secret(namespace: &str, name: &str, entries: &[(&str, &str)]) -> Arc<Secret> {
         let mut secret = Secret {
@@ -156,8 +129,8 @@ mod tests {
             let found = read.find(&KeyScope::new([only.clone()]), key.as_bytes()).unwrap();
             let known = table.find(&KeyScope::new([only.clone()]), key.as_bytes()).unwrap();
             assert_eq!(
-                (&found.secret, &found.models, &found.limits),
-                (&known.secret, &known.models, &known.limits)
+                (&found.secret, &found.spec.models, &found.spec.limits),
+                (&known.secret, &known.spec.models, &known.spec.limits)
             );
         }
         assert_eq!(read.all.len(), 1);

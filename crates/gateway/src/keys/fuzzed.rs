@@ -6,7 +6,7 @@ use bytes::Bytes;
 use k8s_openapi::{ByteString, api::core::v1::Secret};
 use longboat_key::{Key, Namespace};
 
-use super::{KeyScope, KeyTable, UsageReader, hash_keys};
+use super::{scope::KeyScope, secret::hash_keys, table::KeyTable, usage::UsageReader};
 
 /// Reads the content of a Secret: a line with the name of each entry, its value up to an empty line.
 ///

@@ -2,17 +2,16 @@
 
 use std::collections::BTreeSet;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::{Resource, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use longboat_api::{
     annotations::API_KEYS,
-    foreign::{httproute::HTTPRoute, reference::BackendObjectReference},
+    foreign::{httproute::HTTPRoute, inferencepool::InferencePool, reference::BackendObjectReference},
 };
 use longboat_key::{Key, Name, Namespace};
 
 use crate::{
     RoutingInputs,
     observed::{is_of, service_of},
-    route::POOL_GROUP,
 };
 
 /// The namespaces whose keys a back end accepts.
@@ -48,7 +47,7 @@ impl KeyScope {
         Self(unique.into_iter().collect())
     }
 
-    pub(super) fn namespaces(&self) -> &[Namespace] {
+    pub(crate) fn namespaces(&self) -> &[Namespace] {
         &self.0
     }
 }
@@ -99,7 +98,7 @@ impl KeyedRoute<'_> {
         let within = reference.namespace.as_deref().map_or(namespace, Namespace);
         let key = Key::new(within, Name(&reference.name));
         // A route of someone else may lead here, so the back end is asked, too.
-        let back_end = if reference.group.as_deref() == Some(POOL_GROUP) {
+        let back_end = if reference.group.as_deref() == Some(InferencePool::GROUP) {
             observed.pools.iter().map(|pool| &pool.metadata).find(|metadata| is_of(metadata, &key))
         } else {
             observed.services.iter().map(|service| &service.metadata).find(|metadata| is_of(metadata, &key))
@@ -144,7 +143,8 @@ mod tests {
                 annotations: Some([(API_KEYS.to_owned(), gateway.to_owned())].into()),
                 ..ObjectMeta::default()
             };
-            let reference = object(json!({"group": POOL_GROUP, "kind": "InferencePool", "name": "pool"}));
+            let reference =
+                object(json!({"group": InferencePool::GROUP, "kind": "InferencePool", "name": "pool"}));
             let services = KeyedServices::new(&observed);
             let found = services.of_route(&route, [&gateway].into_iter());
             let found = found.scope(&observed, Namespace("ns"), &reference)?;

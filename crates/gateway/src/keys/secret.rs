@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::{ByteString, api::core::v1::Secret};
 use sha2::{Digest as _, Sha256};
 
-use super::{ApiKey, KeyLimits};
+use super::budget::KeyLimits;
 
 /// The label of Secrets with API keys. Its value is `true`.
 pub(crate) const LABEL: &str = "longboat.dev/api-key";
@@ -25,10 +25,12 @@ const MAX_KEYS: usize = 8;
 
 /// The content of a Secret.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct KeySpec {
+pub(crate) struct KeySpec {
+    /// The hashes of its keys.
     pub(super) digests: Vec<Digest>,
-    pub(super) models: BTreeSet<String>,
-    pub(super) limits: KeyLimits,
+    /// The models that it is for; empty for all.
+    pub(crate) models: BTreeSet<String>,
+    pub(crate) limits: KeyLimits,
 }
 
 pub(crate) fn digest(key: &[u8]) -> Digest {
@@ -77,19 +79,6 @@ fn unhex(text: &str) -> Option<Digest> {
     Some(digest)
 }
 
-// === impl ApiKey ===
-
-impl ApiKey {
-    /// Returns the entries of a Secret that [`KeySpec::parse`] reads as this key.
-    pub(super) fn entries(&self) -> BTreeMap<String, String> {
-        let digests: Vec<_> = self.digests.iter().map(hex).collect();
-        let models: Vec<&str> = self.models.iter().map(String::as_str).collect();
-        let limits = self.limits.entries().map(|(name, limit)| (name, limit.to_string()));
-        let texts = [(SHA256, digests.join(",")), (MODELS, models.join(","))].into_iter().chain(limits);
-        texts.filter(|(_, text)| !text.is_empty()).map(|(name, text)| (name.to_owned(), text)).collect()
-    }
-}
-
 // === impl KeySpec ===
 
 impl KeySpec {
@@ -120,7 +109,7 @@ impl KeySpec {
                 MODELS => spec.models = lines().map(ToOwned::to_owned).collect(),
                 _ => {
                     let limit = spec.limits.of_name(name).ok_or_else(|| {
-                        format!("entry `{name}` is unknown, expected {}", Self::entries().join(", "))
+                        format!("entry `{name}` is unknown, expected {}", Self::names().join(", "))
                     })?;
                     let number = text.trim().parse::<u64>().map_err(|_| {
                         format!(
@@ -146,7 +135,16 @@ impl KeySpec {
         Ok(spec)
     }
 
-    fn entries() -> Vec<&'static str> {
+    /// Returns the entries of a Secret that [`Self::parse`] reads as this one.
+    pub(super) fn entries(&self) -> BTreeMap<String, String> {
+        let digests: Vec<_> = self.digests.iter().map(hex).collect();
+        let models: Vec<&str> = self.models.iter().map(String::as_str).collect();
+        let limits = self.limits.entries().map(|(name, limit)| (name, limit.to_string()));
+        let texts = [(SHA256, digests.join(",")), (MODELS, models.join(","))].into_iter().chain(limits);
+        texts.filter(|(_, text)| !text.is_empty()).map(|(name, text)| (name.to_owned(), text)).collect()
+    }
+
+    fn names() -> Vec<&'static str> {
         [KEY, SHA256, MODELS].into_iter().chain(KeyLimits::NAMES).collect()
     }
 }

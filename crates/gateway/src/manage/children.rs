@@ -23,9 +23,10 @@ use serde_json::{Error, Value, json};
 use super::{PodTemplate, parameters::Parameters};
 use crate::{
     MONITORING_PORT, PICKING_ROLE, POD_ROLE, Picking, RoutingInputs,
+    gateways::asked_addresses,
     grants::GATEWAY_GROUP,
     keys::{self, KeyCopy, KeyTable, KeyedServices},
-    listeners::{ServedGateway, asked_addresses},
+    listeners::ServedGateway,
     names::{self, MAX_NAME},
     references::References,
     resolved::Resolved,
@@ -89,7 +90,7 @@ impl Children {
             let may_write = secrets.contains(&served.key.namespace);
             plan.add(&mut all, may_write)?;
             if may_write && keyed.may_concern(&served.gateway.metadata) {
-                let namespaces = keys::namespaces(observed, resolved, &keyed, index);
+                let namespaces = resolved.key_namespaces(observed, &keyed, index);
                 let KeyCopy { data, left_out } = KeyCopy::new(&table, &namespaces);
                 let why = || format!("the keys of Gateway {} do not fit into one Secret", served.key);
                 all.refused_keys.extend(left_out.into_iter().map(|secret| (secret, why())));

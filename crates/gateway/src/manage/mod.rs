@@ -17,9 +17,8 @@ use longboat_watch::text_of;
 use self::live::Live;
 pub(crate) use self::{children::Children, place::ports as places};
 use crate::{
-    RoutingInputs,
+    RoutingInputs, gateways,
     keys::RefusedKeys,
-    listeners::is_ours,
     references,
     report::report,
     resolved::Resolved,
@@ -49,8 +48,7 @@ pub async fn manage(client: Client, template: PodTemplate, secret_namespaces: Ve
     // By Gateway: why its objects could not be written.
     let mut failures = BTreeMap::new();
     let parameters = |observed: &RoutingInputs| -> BTreeSet<Key> {
-        let ours = observed.gateways.iter().filter(|gateway| is_ours(observed, gateway));
-        ours.filter_map(|gateway| references::parameters(gateway)).collect()
+        gateways::ours(observed).filter_map(|gateway| references::parameters(gateway)).collect()
     };
     while let Some(observed) = watcher.next(parameters).await {
         let ports = places(&observed, &live.deployments(), &failures);

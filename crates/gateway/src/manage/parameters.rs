@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use clap::ValueEnum;
 use longboat_api::foreign::gateway::Gateway;
 
-use crate::{Picking, RoutingInputs, listeners::Problem, observed::is_of, references};
+use crate::{Picking, RoutingInputs, observed::is_of, problem::Problem, references};
 
 /// The keys of the ConfigMap.
 const KEYS: &str = "serviceType, replicas, drainTimeout, picking";

@@ -9,10 +9,11 @@ use longboat_key::Key;
 use super::parameters::Parameters;
 use crate::{
     MONITORING_PORT, Picking, RoutingInputs,
-    listeners::{Problem, asked_addresses, is_ours},
+    gateways::{self, asked_addresses},
     names,
     observed::is_of,
     ports::{Place, Ports, ip_address},
+    problem::Problem,
 };
 
 /// Returns the places of all Gateways of this controller. `failures` has those whose objects could not be written.
@@ -21,8 +22,7 @@ pub(crate) fn ports(
     deployments: &[Arc<Deployment>],
     failures: &BTreeMap<Key, String>,
 ) -> Ports {
-    let ours = observed.gateways.iter().filter(|gateway| is_ours(observed, gateway));
-    let places = ours.map(|gateway| {
+    let places = gateways::ours(observed).map(|gateway| {
         let key = Key::of(gateway.as_ref());
         let place = place(observed, deployments, failures.get(&key), gateway);
         (key, place)

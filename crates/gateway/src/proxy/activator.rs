@@ -11,14 +11,16 @@ use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    ProxyBody, answer,
-    answer::refuse,
+    answer::{self, refuse},
+    body::ProxyBody,
     completion::Completion,
     upload::{Upload, UploadError},
 };
 use crate::{
-    route::{RouteMatch, SharedTables},
+    route::RouteMatch,
     scalable::{BackendName, ScalableBackend, ScaleTarget},
+    series::QueueSample,
+    tables::SharedTables,
 };
 
 /// Names of the metric: the one that llm-d's picker has for its queue, and its former name, which many triggers still have.
@@ -76,17 +78,6 @@ pub(super) struct QueueEntry<'a> {
     pub(super) socket: SocketAddr,
     /// Chooses the back end by weight, now and in later tables.
     pub(super) pick: u32,
-}
-
-/// A series of a metric about waiting requests.
-#[derive(Debug, Clone, PartialEq)]
-pub struct QueueSample {
-    /// Name of the metric.
-    pub name: &'static str,
-    /// Its labels.
-    pub labels: Vec<(&'static str, String)>,
-    /// Its value.
-    pub value: usize,
 }
 
 impl Default for QueueLimits {

@@ -8,15 +8,14 @@ use http_body::Frame;
 use http_body_util::BodyExt;
 use longboat_key::Key;
 use parking_lot::Mutex;
-use serde::Serialize;
 
 use super::{
-    ProxyBody,
     answer::{self, ApiError, refused_as},
+    body::ProxyBody,
     completion::Completion,
     upload::Upload,
 };
-use crate::keys::{ApiKey, KeyLimits, KeyScope, KeyState, KeyTable, KeyUsage, Tokens, UsageReader};
+use crate::keys::{ApiKey, KeyLimits, KeyReport, KeyScope, KeyState, KeyTable, Tokens, UsageReader};
 
 /// What the keys have used. It stays when a Secret changes.
 #[derive(Debug, Default)]
@@ -51,24 +50,6 @@ enum Stage {
     Sent,
     /// The client has got the whole response.
     Answered,
-}
-
-/// A key as people see it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct KeyReport {
-    /// Namespace of the Secret.
-    pub namespace: String,
-    /// Name of the Secret.
-    pub name: String,
-    /// Why the Secret cannot be used.
-    pub problem: Option<String>,
-    /// The models that it is for; empty for all.
-    pub models: Vec<String>,
-    /// Its limits.
-    pub limits: KeyLimits,
-    /// What it has used.
-    pub usage: KeyUsage,
 }
 
 /// Prepares an admitted request for the back end, which gets no key, and answers in a form that the gateway can read.
@@ -112,7 +93,7 @@ impl Accounts {
         }
         let account = self.account(&key.secret);
         // In a statement of its own, so that the lock does not live until the body is discarded.
-        let begun = account.lock().begin(&key.limits, now());
+        let begun = account.lock().begin(&key.spec.limits, now());
         if let Err(exhausted) = begun {
             upload.discard().await;
             let message = format!(
@@ -146,8 +127,8 @@ impl Accounts {
             namespace: key.secret.namespace.to_string(),
             name: key.secret.name.to_string(),
             problem: None,
-            models: key.models.iter().cloned().collect(),
-            limits: key.limits,
+            models: key.spec.models.iter().cloned().collect(),
+            limits: key.spec.limits,
             usage: usage(&key.secret),
         };
         let refused = |(secret, reason): (&Key, &String)| KeyReport {
@@ -211,9 +192,9 @@ impl Admission {
         }
         let completion = Completion::of(upload.chunks());
         self.prompt_bytes = completion.as_ref().map_or(0, |completion| completion.prompt_bytes);
-        if !key.models.is_empty() {
+        if !key.spec.models.is_empty() {
             let model = completion.as_ref().ok().and_then(|completion| completion.model.as_deref());
-            if !model.is_some_and(|model| key.models.contains(model)) {
+            if !model.is_some_and(|model| key.spec.models.contains(model)) {
                 let message = match model {
                     Some(model) => format!("API key {} is not for the model `{model}`", key.secret),
                     None => format!("API key {} is for some models, and the request names none", key.secret),

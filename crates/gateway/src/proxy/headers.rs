@@ -2,7 +2,7 @@
 
 use http::{HeaderName, HeaderValue, Response, header, request::Parts};
 
-use super::Arrival;
+use super::arrival::Arrival;
 
 /// Prepares a client's request head for a back end.
 pub(crate) fn for_upstream(head: &mut Parts, arrival: &Arrival) {

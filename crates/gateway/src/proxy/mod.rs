@@ -3,6 +3,7 @@
 mod activator;
 mod admit;
 mod answer;
+mod arrival;
 mod authorize;
 mod body;
 mod completion;
@@ -20,7 +21,7 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header, request::Parts};
 use hyper::body::Incoming;
-use longboat_accept::{Budget, Guard, ProtocolSwitch};
+use longboat_accept::{Budget, Guard};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -28,9 +29,9 @@ use self::{
     activator::QueueEntry, answer::refuse, inference::Pickers, mirror::Mirrors, redirect::redirected,
     root::Root, upgrade::Upgrade, upload::Upload, upstream::Upstream,
 };
-pub use self::{activator::QueueSample, authorize::KeyReport};
 pub(crate) use self::{
     activator::{Activator, QueueLimits},
+    arrival::Arrival,
     authorize::Accounts,
     body::ProxyBody,
     event_stream::end_with_error_event,
@@ -38,8 +39,9 @@ pub(crate) use self::{
 use crate::{
     metrics::{Metrics, OPENMETRICS},
     picking::LocalPickers,
-    route::{Backend, Filters, RouteMatch, SharedTables, Tables},
+    route::{Backend, Filters, RouteMatch},
     series::Series,
+    tables::{SharedTables, Tables},
 };
 
 /// The most bytes of buffered request bodies: eight of the largest.
@@ -70,19 +72,6 @@ pub(crate) struct Proxy {
     pub(crate) metrics: Metrics,
     /// Ends upgraded connections.
     shutdown: CancellationToken,
-}
-
-/// The connection on which a request arrived.
-#[derive(Debug, Clone)]
-pub(crate) struct Arrival {
-    /// The client's address.
-    pub(crate) peer: SocketAddr,
-    /// The socket to which the client connected.
-    pub(crate) local: SocketAddr,
-    /// The name that the client asked for in the TLS handshake; empty if it asked for none. `None` without TLS.
-    pub(crate) server_name: Option<Arc<str>>,
-    /// Must be switched before the connection changes to another protocol.
-    pub(crate) switch: ProtocolSwitch,
 }
 
 /// A request whose rule is known.

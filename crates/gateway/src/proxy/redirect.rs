@@ -2,7 +2,7 @@
 
 use http::{HeaderValue, Response, header, request::Parts, uri::PathAndQuery};
 
-use super::{Arrival, body::ProxyBody};
+use super::{arrival::Arrival, body::ProxyBody};
 use crate::route::Redirect;
 
 /// Redirects the client. What the filter does not say stays as in the request; without a scheme, the port is that of the

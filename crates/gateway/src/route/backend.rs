@@ -2,21 +2,19 @@
 
 use std::{net::SocketAddr, sync::Arc};
 
+use k8s_openapi::Resource;
 use longboat_api::foreign::{
     httproute::HTTPRoute, inferencepool::InferencePool, reference::BackendObjectReference,
 };
-
 use longboat_key::{Key, Name, Namespace};
 
 use crate::{
     RoutingInputs,
     grants::Referrer,
     observed::is_of,
+    problem::Problem,
     tls_policies::{self, TlsSettings},
 };
-
-/// API group of the InferencePools that are served.
-pub(crate) const POOL_GROUP: &str = "inference.networking.k8s.io";
 
 /// `appProtocol` of ports and pools that serve HTTP/2 without TLS.
 const H2C: &str = "kubernetes.io/h2c";
@@ -65,24 +63,18 @@ pub(crate) struct Pool {
     pub(crate) link: Link,
 }
 
-/// The reason why a back end cannot be resolved, in the Gateway API's terms.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct BackendError {
-    pub(crate) reason: &'static str,
-    pub(crate) message: String,
-}
-
 // === impl Backend ===
 
 impl Backend {
+    /// Resolves a reference. The error has the reason for the status of the route.
     pub(crate) fn resolve(
         observed: &RoutingInputs,
         namespace: Namespace<&str>,
         reference: &BackendObjectReference,
-    ) -> Result<Self, BackendError> {
+    ) -> Result<Self, Problem> {
         let (group, name) = referred(observed, namespace, reference)?;
-        let missing = |message| BackendError { reason: "BackendNotFound", message };
-        if group == POOL_GROUP {
+        let missing = |message| Problem { reason: "BackendNotFound", message };
+        if group == InferencePool::GROUP {
             let pool = observed.pools.iter().find(|pool| is_of(&pool.metadata, &name));
             let pool = pool.ok_or_else(|| missing(format!("there is no InferencePool {name}")))?;
             return Ok(Self::Pool(Pool::new(observed, name, pool)));
@@ -106,21 +98,21 @@ fn referred<'a>(
     observed: &RoutingInputs,
     namespace: Namespace<&str>,
     reference: &'a BackendObjectReference,
-) -> Result<(&'a str, Key), BackendError> {
+) -> Result<(&'a str, Key), Problem> {
     let within = reference.namespace.as_deref().map_or(namespace, Namespace);
     let name = Key::new(within, Name(&reference.name));
     let group = reference.group.as_deref().unwrap_or_default();
     let kind = reference.kind.as_deref().unwrap_or("Service");
-    if !matches!((group, kind), ("", "Service") | (POOL_GROUP, "InferencePool")) {
+    if !matches!((group, kind), ("", "Service") | (InferencePool::GROUP, "InferencePool")) {
         let message = format!("back ends of kind {kind} in group \"{group}\" are not supported");
-        return Err(BackendError { reason: "InvalidKind", message });
+        return Err(Problem { reason: "InvalidKind", message });
     }
     if !observed.permits(Referrer { kind: "HTTPRoute", namespace }, (group, kind), &name) {
         let message = format!(
             "no ReferenceGrant in namespace {within} permits HTTPRoutes of namespace {namespace} to refer to \
              {kind} {name}"
         );
-        return Err(BackendError { reason: "RefNotPermitted", message });
+        return Err(Problem { reason: "RefNotPermitted", message });
     }
     Ok((group, name))
 }
@@ -130,7 +122,7 @@ pub(crate) fn pool_keys(observed: &RoutingInputs, route: &HTTPRoute) -> Vec<Key>
     let references = route.spec.rules.iter().flat_map(|rule| &rule.backend_refs);
     let referred = references
         .filter_map(|reference| referred(observed, Namespace::of(&route.metadata), &reference.backend).ok());
-    referred.filter(|(group, _)| *group == POOL_GROUP).map(|(_, key)| key).collect()
+    referred.filter(|(group, _)| *group == InferencePool::GROUP).map(|(_, key)| key).collect()
 }
 
 /// Returns the Service to which a reference of a route leads.

@@ -1,16 +1,16 @@
 //! How a client reaches an API behind a route: the routing table, read from its end. Pure functions.
 
-use std::{net::SocketAddr, sync::Arc};
+use std::net::{IpAddr, SocketAddr};
 
 use http::{HeaderName, Method, Request, header, request::Parts, uri::PathAndQuery};
-use longboat_api::v1alpha2::LLMInferenceService;
 use longboat_key::Key;
 
 use super::{
-    Backend, Filters, Rule, Table, Tables, Weighted,
-    filter::PathChange,
+    backend::Backend,
+    filter::{Filters, PathChange},
     matching::{HeaderValue, Matcher, Path},
-    table::Entry,
+    rule::{Rule, Weighted},
+    table::{Entry, Table},
 };
 use crate::front::PublishedService;
 
@@ -34,26 +34,18 @@ pub struct Entrance {
     pub needs_key: bool,
 }
 
-// === impl Tables ===
-
-impl Tables {
-    /// Returns a POST request that a route of the service sends to `api`, a path such as `/v1/chat/completions`. Prefers the
-    /// request that the URL of the service describes.
-    pub(crate) fn entrance(&self, service: &PublishedService, api: &str) -> Option<Entrance> {
-        let stated = service.url.as_ref().and_then(http::Uri::port_u16);
-        let mut sockets: Vec<_> = self.by_socket.iter().collect();
-        // Without TLS first, because clients need no certificate for it. The sort is stable.
-        sockets.sort_by_key(|(socket, table)| (table.is_tls(), Some(socket.port()) != stated));
-        sockets.into_iter().find_map(|(socket, table)| table.entrance(*socket, service, api))
-    }
-}
-
 // === impl Table ===
 
 impl Table {
-    fn entrance(&self, socket: SocketAddr, service: &PublishedService, api: &str) -> Option<Entrance> {
+    /// Returns a POST request that a route of the service sends to `api`.
+    pub(crate) fn entrance(
+        &self,
+        socket: SocketAddr,
+        service: &PublishedService,
+        api: &str,
+    ) -> Option<Entrance> {
         let leads = |entrance: &Entrance| self.leads_to(entrance, &service.routes, api);
-        let stated = service.stated(socket, self.is_tls(), api).filter(leads);
+        let stated = Entrance::stated(service, socket, self.is_tls(), api).filter(leads);
         let found = stated.or_else(|| {
             let entries = self.entries().filter(|entry| service.routes.contains(&entry.rule.route));
             // Entries come in no order.
@@ -134,6 +126,15 @@ impl Entry {
 // === impl Entrance ===
 
 impl Entrance {
+    /// Returns the request to an API that the URL of the service describes.
+    fn stated(service: &PublishedService, socket: SocketAddr, is_secure: bool, api: &str) -> Option<Self> {
+        let url = service.url.as_ref()?;
+        let name = url.host().filter(|host| host.parse::<IpAddr>().is_err());
+        let path = format!("{}{api}", url.path().trim_end_matches('/'));
+        let host = name.map(ToOwned::to_owned);
+        Some(Self { socket, is_secure, host, path, headers: Vec::new(), needs_key: false })
+    }
+
     /// Returns the head of the request.
     fn head(&self) -> Option<Parts> {
         let path: PathAndQuery = self.path.parse().ok()?;
@@ -146,21 +147,11 @@ impl Entrance {
     }
 }
 
-/// The current routes of a running gateway.
-#[derive(Debug, Clone)]
-pub struct Routes(pub(crate) Arc<arc_swap::ArcSwap<Tables>>);
-
-impl Routes {
-    /// Returns a POST request that a route of the service sends to `api`, a path such as `/v1/chat/completions`.
-    pub fn entrance(&self, service: &LLMInferenceService, api: &str) -> Option<Entrance> {
-        self.0.load().entrance(&PublishedService::new(service), api)
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use std::net::IpAddr;
+    use std::sync::Arc;
 
+    use longboat_api::v1alpha2::LLMInferenceService;
     use serde_json::{Value, json};
 
     use super::{

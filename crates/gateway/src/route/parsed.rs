@@ -22,13 +22,13 @@ pub(crate) struct ParsedRoute {
     /// The fields that this gateway does not implement, by path. Such a route is refused as a whole, because ignoring the
     /// fields would silently be wrong.
     pub(crate) unsupported: Vec<String>,
-    pub(super) rules: Vec<ParsedRule>,
+    pub(crate) rules: Vec<ParsedRule>,
 }
 
 /// A rule of a route.
 #[derive(Debug)]
-pub(super) struct ParsedRule {
-    pub(super) matchers: Vec<Arc<Matcher>>,
+pub(crate) struct ParsedRule {
+    pub(crate) matchers: Vec<Arc<Matcher>>,
     pub(super) filters: Arc<Filters>,
     /// The filters of each back end.
     pub(super) backend_filters: Vec<Arc<Filters>>,

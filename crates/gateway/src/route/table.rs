@@ -6,9 +6,10 @@ use http::request::Parts;
 use longboat_tls::ServerCertificate;
 
 use super::{
-    Rule,
     matching::{Matcher, Path},
+    rule::Rule,
 };
+use crate::{keys::KeyScope, scalable::ScalableBackend};
 
 /// The listeners of a socket, with the rules of the routes that are attached to them. A request goes to the listener with the
 /// most specific host name, and there to the most specific rule.
@@ -19,7 +20,7 @@ pub(crate) struct Table {
 
 /// All listeners of a socket with the same host name.
 #[derive(Debug, Default)]
-pub(super) struct TableListener {
+pub(crate) struct TableListener {
     certificates: Vec<ServerCertificate>,
     routes: HostIndex<PathIndex>,
 }
@@ -27,11 +28,11 @@ pub(super) struct TableListener {
 /// One entry of `matches` for one host name of its route, because the precedence of a route depends on the host name that
 /// matches.
 #[derive(Debug, Clone)]
-pub(super) struct Entry {
+pub(crate) struct Entry {
     /// `None` for any host.
-    pub(super) host: Option<String>,
-    pub(super) matcher: Arc<Matcher>,
-    pub(super) rule: Arc<Rule>,
+    pub(crate) host: Option<String>,
+    pub(crate) matcher: Arc<Matcher>,
+    pub(crate) rule: Arc<Rule>,
 }
 
 /// A matching rule, and the path prefix that a rewrite may replace.
@@ -74,7 +75,7 @@ pub(super) fn host(head: &Parts) -> String {
 
 impl Table {
     /// Adds a listener, or more certificates to one with the same host name.
-    pub(super) fn listener(
+    pub(crate) fn listener(
         &mut self,
         host: Option<&str>,
         certificates: &[ServerCertificate],
@@ -85,7 +86,7 @@ impl Table {
     }
 
     /// Sorts the entries of every path. The sort is stable: equally specific entries keep the order in which they were added.
-    pub(super) fn sort(&mut self) {
+    pub(crate) fn sort(&mut self) {
         for path in self.listeners.values_mut().flat_map(|listener| listener.routes.values_mut()) {
             for entries in path.exact.values_mut().chain(path.prefix.values_mut()) {
                 entries.sort_by_key(|entry| std::cmp::Reverse(entry.matcher.rank()));
@@ -100,7 +101,7 @@ impl Table {
     }
 
     /// Whether connections are encrypted.
-    pub(super) fn is_tls(&self) -> bool {
+    pub(crate) fn is_tls(&self) -> bool {
         self.listeners.values().any(|listener| !listener.certificates.is_empty())
     }
 
@@ -137,13 +138,31 @@ impl Table {
 // === impl TableListener ===
 
 impl TableListener {
-    pub(super) fn add(&mut self, entry: Entry) {
+    pub(crate) fn add(&mut self, entry: Entry) {
         let index = self.routes.entry(entry.host.as_deref());
         let (map, path) = match &entry.matcher.path {
             Path::Exact(path) => (&mut index.exact, path),
             Path::Prefix(path) => (&mut index.prefix, path),
         };
         map.entry(path.clone()).or_default().push(entry);
+    }
+}
+
+// === impl RouteMatch ===
+
+impl RouteMatch {
+    /// Returns whose API keys the request needs, if it needs one.
+    pub(crate) fn key_scope(&self, pick: u32) -> Option<&KeyScope> {
+        self.rule.choose(|total| pick % total)?.key_scope.as_deref()
+    }
+
+    /// Returns the back end that the request goes to, if it has no endpoint until a scaler starts one.
+    pub(crate) fn idle(&self, pick: u32) -> Option<Arc<ScalableBackend>> {
+        let chosen = self.rule.choose(|total| pick % total)?;
+        if self.rule.filters.redirect.is_some() || chosen.filters.redirect.is_some() {
+            return None;
+        }
+        chosen.scalable.clone().filter(|backend| backend.is_idle)
     }
 }
 

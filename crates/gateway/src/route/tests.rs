@@ -1,7 +1,13 @@
-use longboat_api::foreign::{gateway::Gateway, gatewayclass::GatewayClass, inferencepool::InferencePool};
+use std::{net::SocketAddr, sync::Arc};
+
+use longboat_api::foreign::{
+    gateway::Gateway, gatewayclass::GatewayClass, httproute::HTTPRoute, inferencepool::InferencePool,
+};
+use longboat_key::Key;
 use serde_json::{Value, json};
 
 use super::{filter::PathChange, *};
+use crate::{RoutingInputs, ports::Ports, resolved::Resolved, tables::Tables};
 
 pub(super) fn observed(rules: &Value) -> RoutingInputs {
     fn object<T: serde::de::DeserializeOwned>(value: Value) -> Arc<T> {

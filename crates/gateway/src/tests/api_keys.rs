@@ -8,7 +8,7 @@ use super::{
     traffic::{Bench, gateway, route, tables},
     *,
 };
-use crate::proxy::KeyReport;
+use crate::KeyReport;
 
 const FIRST: &str = "sk-first-0123456789abcdef";
 const SECOND: &str = "sk-second-0123456789abcdef";

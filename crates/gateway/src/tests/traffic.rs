@@ -24,8 +24,8 @@ use super::*;
 use crate::{
     Guard,
     proxy::{Accounts, Activator, Proxy, QueueLimits},
-    route::Tables,
     server,
+    tables::Tables,
 };
 
 /// A gateway with one socket.

@@ -25,12 +25,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::Proxy;
 use crate::{
-    Guard, RoutingInputs,
-    picking::LocalPickers,
-    ports::Ports,
-    resolved::Resolved,
-    route::{RouteParser, Tables},
-    server,
+    Guard, RoutingInputs, picking::LocalPickers, ports::Ports, resolved::Resolved, route::RouteParser,
+    server, tables::Tables,
 };
 
 /// The behaviour of a test's picker.

@@ -1,0 +1,143 @@
+//! The keys that clients may use.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
+
+use k8s_openapi::api::core::v1::Secret;
+use longboat_key::{Key, Namespace};
+
+use super::{
+    scope::KeyScope,
+    secret::{Digest, KeySpec, digest},
+};
+
+/// The most keys. Each has series of its own among the metrics.
+const MAX_KEYS: usize = 1000;
+
+/// A key that clients may use.
+#[derive(Debug)]
+pub(crate) struct ApiKey {
+    pub(crate) secret: Key,
+    pub(crate) spec: KeySpec,
+}
+
+/// All keys of the cluster.
+#[derive(Debug, Default)]
+pub(crate) struct KeyTable {
+    /// By namespace, then by the hash of the key.
+    keys: HashMap<Namespace, HashMap<Digest, Arc<ApiKey>>>,
+    /// All keys, by the name of their Secret.
+    pub(crate) all: Vec<Arc<ApiKey>>,
+    /// Secrets that cannot be used, and why.
+    pub(crate) refused: BTreeMap<Key, String>,
+}
+
+/// The Secrets that cannot be used, as far as the log has them.
+#[derive(Debug, Default)]
+pub(crate) struct RefusedKeys(BTreeMap<Key, String>);
+
+// === impl RefusedKeys ===
+
+impl RefusedKeys {
+    /// Logs what is new.
+    pub(crate) fn log(&mut self, refused: &BTreeMap<Key, String>) {
+        for (secret, reason) in refused {
+            if self.0.get(secret) != Some(reason) {
+                tracing::warn!(%secret, reason, "A Secret with an API key cannot be used; its keys are refused.");
+            }
+        }
+        self.0.clone_from(refused);
+    }
+}
+
+// === impl KeyTable ===
+
+impl KeyTable {
+    pub(crate) fn new(secrets: &[Arc<Secret>]) -> Self {
+        let mut table = Self::default();
+        let mut sorted: Vec<_> = secrets.iter().map(|secret| (Key::of(secret.as_ref()), secret)).collect();
+        sorted.sort_by(|a, b| a.0.cmp(&b.0));
+        for (name, secret) in sorted {
+            if let Err(reason) = table.add(name.clone(), secret) {
+                table.refused.insert(name, reason);
+            }
+        }
+        table
+    }
+
+    fn add(&mut self, name: Key, secret: &Secret) -> Result<(), String> {
+        if self.all.len() >= MAX_KEYS {
+            return Err(format!("there are more than {MAX_KEYS} keys"));
+        }
+        let spec = KeySpec::parse(secret)?;
+        let own = self.keys.entry(name.namespace.clone()).or_default();
+        if let Some(other) = spec.digests.iter().find_map(|digest| own.get(digest)) {
+            return Err(format!("Secret {} has the same key", other.secret));
+        }
+        let key = Arc::new(ApiKey { secret: name, spec });
+        own.extend(key.spec.digests.iter().map(|digest| (*digest, key.clone())));
+        self.all.push(key);
+        Ok(())
+    }
+
+    /// Finds a key that a client has sent. The hash is looked up, and not the text compared, so the time that this takes says
+    /// nothing about the text of other keys.
+    pub(crate) fn find(&self, scope: &KeyScope, sent: &[u8]) -> Option<&Arc<ApiKey>> {
+        let digest = digest(sent);
+        scope.namespaces().iter().find_map(|namespace| self.keys.get(namespace)?.get(&digest))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{super::secret::hash_keys, *};
+
+    fn secret(namespace: &str, name: &str, key: &str) -> Arc<Secret> {
+        let mut secret: Secret = serde_json::from_value(json!({
+            "metadata": {"name": name, "namespace": namespace},
+        }))
+        .unwrap();
+        let data = [("key".to_owned(), k8s_openapi::ByteString(key.as_bytes().to_vec()))];
+        secret.data = Some(data.into());
+        hash_keys(&mut secret);
+        Arc::new(secret)
+    }
+
+    #[test]
+    fn a_key_is_found_in_the_namespaces_of_its_scope_only() {
+        let (first, second) = ("sk-aaaaaaaaaaaaaaaaaaaaaaaa", "sk-bbbbbbbbbbbbbbbbbbbbbbbb");
+        let table = KeyTable::new(&[
+            secret("a", "one", &format!("{first}\n{second}\n")),
+            secret("b", "two", first),
+            secret("a", "zwei", second),
+            secret("a", "short", "abc"),
+        ]);
+        let scope =
+            |namespaces: &[&str]| KeyScope::new(namespaces.iter().map(|name| Namespace(*name).to_shared()));
+        let name =
+            |scope: &KeyScope, key: &str| table.find(scope, key.as_bytes()).map(|key| key.secret.to_string());
+        assert_eq!(name(&scope(&["a"]), first).as_deref(), Some("a/one"));
+        assert_eq!(
+            name(&scope(&["a"]), second).as_deref(),
+            Some("a/one"),
+            "rotation: both keys of a Secret are valid"
+        );
+        assert_eq!(name(&scope(&["b"]), first).as_deref(), Some("b/two"));
+        assert_eq!(name(&scope(&["b"]), second), None);
+        assert_eq!(name(&scope(&["a"]), "abc"), None, "a Secret that cannot be read opens nothing");
+        let refused: Vec<_> =
+            table.refused.iter().map(|(name, reason)| format!("{name}: {reason}")).collect();
+        assert_eq!(
+            refused,
+            [
+                "a/short: key 1 must have 16 to 512 visible ASCII characters, or 64 hexadecimal digits in `sha256`",
+                "a/zwei: Secret a/one has the same key",
+            ]
+        );
+        assert!(!format!("{table:?}").contains("sk-"));
+    }
+}
