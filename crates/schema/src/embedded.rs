@@ -3,8 +3,9 @@
 use serde_json::{Map, Value};
 
 use super::{
+    path::join,
     structural::{Additional, Node},
-    validate::{join, type_of},
+    validate::type_of,
 };
 use crate::Cause;
 

@@ -6,6 +6,11 @@ use std::{fmt::Write as _, ops::Deref};
 #[derive(Debug, Default)]
 pub(super) struct Path(String);
 
+/// `path.name`, or `name` at the root.
+pub(crate) fn join(path: &str, name: &str) -> String {
+    if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
+}
+
 // === impl Path ===
 
 impl Path {
@@ -47,7 +52,7 @@ impl Deref for Path {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::validate::join, *};
+    use super::*;
 
     #[test]
     fn a_path_is_what_it_was_after_each_visit() {

@@ -2,16 +2,14 @@
 
 use std::sync::Arc;
 
-use super::structural::Node;
-
-/// The schemas of fields by name. Most schemas have a few fields, so a sorted list needs less memory than a tree. Short names
+/// The schemas of fields by name; a schema is a `Node`. Most schemas have a few fields, so a sorted list needs less memory than a tree. Short names
 /// come first: comparing two lengths is fast, and mostly decides.
 #[derive(Debug, Default)]
-pub(crate) struct Properties(Box<[(Box<str>, Arc<Node>)]>);
+pub(crate) struct Properties<Node>(Box<[(Box<str>, Arc<Node>)]>);
 
 // === impl Properties ===
 
-impl Properties {
+impl<Node> Properties<Node> {
     pub(crate) fn get(&self, name: &str) -> Option<&Node> {
         let found = self.0.binary_search_by(|(known, _)| order(known).cmp(&order(name))).ok()?;
         Some(&self.0[found].1)
@@ -26,7 +24,7 @@ impl Properties {
     }
 }
 
-impl FromIterator<(Box<str>, Arc<Node>)> for Properties {
+impl<Node> FromIterator<(Box<str>, Arc<Node>)> for Properties<Node> {
     /// If a name occurs several times, the last schema counts.
     fn from_iter<I: IntoIterator<Item = (Box<str>, Arc<Node>)>>(properties: I) -> Self {
         let known: std::collections::BTreeMap<_, _> = properties.into_iter().collect();

@@ -9,7 +9,7 @@ use regex::Regex;
 use serde_json::{Value, value::RawValue};
 
 use super::{
-    cel::{Rule, rules::Rules},
+    cel::{rule::Rule, rules::Rules},
     formats, patterns,
     properties::Properties,
 };
@@ -31,7 +31,7 @@ pub(crate) struct Node {
     /// `x-kubernetes-embedded-resource`
     pub(crate) embedded: bool,
     pub(crate) list: ListType,
-    pub(crate) properties: Properties,
+    pub(crate) properties: Properties<Self>,
     pub(crate) additional: Additional,
     pub(crate) items: Option<Arc<Self>>,
     pub(crate) required: Vec<Box<str>>,
@@ -290,7 +290,7 @@ impl<'a> Parts<'_, 'a> {
         schemas.into_iter().map(|schema| self.schema(schema)).collect()
     }
 
-    fn by_name(&mut self, schemas: &'a RawValue) -> Properties {
+    fn by_name(&mut self, schemas: &'a RawValue) -> Properties<Node> {
         let schemas: Keys<'_> = serde_json::from_str(schemas.get()).unwrap_or_default();
         schemas.into_iter().map(|(name, schema)| (name.into(), self.schema(schema))).collect()
     }

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use super::{
     default::correlated,
     formats,
-    path::Path,
+    path::{Path, join},
     structural::{Additional, Bounds, Logic, Node},
 };
 use crate::Cause;
@@ -24,11 +24,6 @@ pub(crate) fn check(value: &Value, old: Option<&Value>, schema: &Node, path: &st
     let mut found = ValidationOutcome::default();
     found.node(value, old, schema, &mut Path::at(path));
     found.causes
-}
-
-/// `path.name`, or `name` at the root.
-pub(crate) fn join(path: &str, name: &str) -> String {
-    if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
 }
 
 /// The JSON type of a value. Floats without a fraction are numbers.

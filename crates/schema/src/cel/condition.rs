@@ -2,7 +2,7 @@
 
 use kube_cel::cel::common::ast::{EntryExpr, Expr, IdedExpr, LiteralValue, operators};
 
-use super::{Program, types, value::escaped};
+use super::{identifier::escaped, program::Program, types};
 use crate::{
     StructuralSchema,
     structural::{Additional, Node},

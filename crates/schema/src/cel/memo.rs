@@ -9,8 +9,8 @@ use parking_lot::Mutex;
 use serde_json::Value;
 
 use super::{
+    identifier::escaped,
     shape::{Shape, ValueAccess},
-    value::escaped,
 };
 
 /// The most values that are remembered per rule.

@@ -7,54 +7,35 @@
 mod bounds;
 mod budget;
 pub(crate) mod condition;
+mod errors;
 mod functions;
+mod identifier;
+mod library;
 mod memo;
 mod optional;
 mod program;
+pub(crate) mod rule;
 pub(crate) mod rules;
 mod shape;
 pub(crate) mod types;
 mod value;
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
-use kube_cel::{
-    KubeCelExt,
-    cel::{Context, ExecutionError, objects::OptionalValue},
-};
+use kube_cel::cel::{Context, ExecutionError, objects::OptionalValue};
 use serde_json::Value;
 
-use crate::{Cause, default::correlated, path::Path, structural::Node, validate::join};
-use budget::{EXCEEDED, MeteredExpression, OF_OBJECT};
-use memo::Memo;
-pub use program::Program;
-use shape::Shape;
-use value::convert;
+pub use self::program::Program;
+use self::{
+    budget::{EXCEEDED, OF_OBJECT},
+    errors::worded,
+    library::LIBRARY,
+    shape::Shape,
+    value::convert,
+};
+use crate::{Cause, default::correlated, path::Path, structural::Node};
 
 type Cel = kube_cel::cel::Value;
-
-/// One entry of `x-kubernetes-validations`.
-#[derive(Debug)]
-pub(crate) struct Rule {
-    source: Box<str>,
-    message: Box<str>,
-    message_expression: Box<str>,
-    reason: Box<str>,
-    field_path: Box<str>,
-    optional_old: bool,
-    compiled: OnceLock<Result<CompiledRule, String>>,
-}
-
-#[derive(Debug)]
-struct CompiledRule {
-    program: Program,
-    runnable: MeteredExpression,
-    message: Option<MeteredExpression>,
-    uses_old: bool,
-    /// The parts of `self` and `oldSelf` that the rule reads.
-    looks_at: [Shape; 2],
-    memo: Memo,
-}
 
 /// The result of evaluating rules.
 #[derive(Debug, Default)]
@@ -71,18 +52,6 @@ pub(crate) struct RuleResults {
     ended: bool,
 }
 
-thread_local! {
-    /// Functions of the standard library and the Kubernetes libraries. It is thread-local, because a context is not `Sync`.
-    static LIBRARY: Context<'static> = library();
-}
-
-fn library() -> Context<'static> {
-    let mut library = Context::default().with_all();
-    functions::register(&mut library);
-    budget::register(&mut library);
-    library
-}
-
 /// Evaluates all rules of `schema` for `value`. `old` is the stored value on updates.
 pub(crate) fn check(value: &Value, old: Option<&Value>, schema: &Node) -> RuleResults {
     let mut judgement = RuleResults { left: OF_OBJECT, ..RuleResults::default() };
@@ -90,103 +59,7 @@ pub(crate) fn check(value: &Value, old: Option<&Value>, schema: &Node) -> RuleRe
     judgement
 }
 
-// === impl Rule ===
-
-impl Rule {
-    /// Reads a rule. It is compiled when it is first evaluated.
-    pub(crate) fn new(rule: &Value) -> Self {
-        let text = |key: &str| rule[key].as_str().unwrap_or_default().into();
-        Self {
-            source: text("rule"),
-            message: text("message"),
-            message_expression: text("messageExpression"),
-            reason: text("reason"),
-            field_path: text("fieldPath"),
-            optional_old: rule["optionalOldSelf"] == true,
-            compiled: OnceLock::new(),
-        }
-    }
-
-    /// Returns the compiled rule, or why it does not compile.
-    pub(crate) fn program(&self) -> Result<&Program, &str> {
-        match self.compiled() {
-            Ok(compiled) => Ok(&compiled.program),
-            Err(why) => Err(why),
-        }
-    }
-
-    /// The part of a value that the rule reads. Returns `None` if the rule also reads the old value.
-    fn looks_at(&self) -> Option<&Shape> {
-        self.compiled()
-            .as_ref()
-            .ok()
-            .filter(|compiled| !compiled.uses_old)
-            .map(|compiled| &compiled.looks_at[0])
-    }
-
-    fn compiled(&self) -> &Result<CompiledRule, String> {
-        self.compiled.get_or_init(|| {
-            // The rule is kept as written for checks and messages. Only the copy for evaluation is rewritten.
-            let program = Program::compile(&self.source)?;
-            let message = if self.message_expression.trim().is_empty() {
-                None
-            } else {
-                Some(self.runnable(Program::compile(&self.message_expression)?))
-            };
-            let runnable = self.runnable(Program { expression: program.expression.clone(), budgeted: None });
-            let uses_old = program.uses("oldSelf");
-            let looks_at = shape::of(runnable.expression(), ["self", "oldSelf"]);
-            Ok(CompiledRule { program, runnable, message, uses_old, looks_at, memo: Memo::default() })
-        })
-    }
-
-    fn runnable(&self, mut program: Program) -> MeteredExpression {
-        optional::rewrite(&mut program.expression, self.optional_old.then_some("oldSelf"));
-        MeteredExpression::new(program.expression)
-    }
-
-    /// The name of the rule in messages about its evaluation.
-    fn named(&self) -> &str {
-        if self.message.is_empty() { self.source.trim() } else { &self.message }
-    }
-
-    /// Returns the message of a failed rule. `scope` has the complete variables, because the message may read parts that the
-    /// rule does not.
-    fn failed<'a>(
-        &self,
-        scope: impl FnOnce() -> Context<'a>,
-        compiled: &'a CompiledRule,
-        size: u64,
-        left: &mut u64,
-    ) -> String {
-        if let Some(program) = &compiled.message
-            && let Ok(Cel::String(text)) = program.resolve(&scope(), size, left)
-        {
-            let text = text.trim();
-            if !text.is_empty() && !text.contains('\n') {
-                return text.to_owned();
-            }
-        }
-        if self.message.is_empty() {
-            format!("failed rule: {}", self.source.trim())
-        } else {
-            self.message.to_string()
-        }
-    }
-
-    fn cause(&self, path: &str, kind: &str, detail: &str) -> Cause {
-        let path = join_path(path, &self.field_path);
-        let kind = Value::from(kind);
-        match &*self.reason {
-            "FieldValueForbidden" => Cause::forbidden(path, detail),
-            "FieldValueRequired" => Cause::required(path, detail),
-            "FieldValueDuplicate" => Cause::duplicate(path, &kind),
-            _ => Cause::invalid(path, &kind, detail),
-        }
-    }
-}
-
-// === impl Judgement ===
+// === impl RuleResults ===
 
 impl RuleResults {
     fn walk(
@@ -334,35 +207,4 @@ fn is_exceeded(error: &ExecutionError) -> bool {
 
 fn optional(value: Option<Cel>) -> Cel {
     Cel::Opaque(Arc::new(value.map_or_else(OptionalValue::none, OptionalValue::of)))
-}
-
-/// Words an evaluation error like cel-go, as far as possible.
-fn worded(error: &ExecutionError) -> String {
-    match error {
-        ExecutionError::NoSuchKey(key) => format!("no such key: {key}"),
-        ExecutionError::NoSuchOverload => "no such overload".to_owned(),
-        ExecutionError::DivisionByZero(_) => "division by zero".to_owned(),
-        ExecutionError::RemainderByZero(_) => "modulus by zero".to_owned(),
-        ExecutionError::Overflow(..) => "integer overflow".to_owned(),
-        ExecutionError::IndexOutOfBounds(Cel::Int(index)) => format!("index out of bounds: {index}"),
-        ExecutionError::UndeclaredReference(name) => {
-            format!("undeclared reference to '{name}' (in container '')")
-        }
-        // the evaluator's message is the debug output of its parser
-        ExecutionError::FunctionError { function, .. } if function == "duration" => {
-            "type conversion error from 'string' to 'google.protobuf.Duration'".to_owned()
-        }
-        ExecutionError::FunctionError { function, .. } if function == "timestamp" => {
-            "type conversion error from 'string' to 'google.protobuf.Timestamp'".to_owned()
-        }
-        ExecutionError::FunctionError { message, .. } => message.clone(),
-        other => other.to_string(),
-    }
-}
-
-/// Appends the `fieldPath` of a rule to the path of its node. Both `.a.b` and `['a']` are possible.
-fn join_path(path: &str, below: &str) -> String {
-    let below = below.trim_start_matches('.').replace("['", ".").replace("']", "");
-    let below = below.trim_start_matches('.');
-    if below.is_empty() { path.to_owned() } else { join(path, below) }
 }

@@ -1,18 +1,23 @@
 //! Parsed expressions.
 
+use std::{collections::HashMap, sync::Arc};
+
 use kube_cel::cel::{
     common::ast::{EntryExpr, Expr, IdedExpr},
+    objects::{Key, Map},
     parser::Parser,
 };
 use serde_json::Value;
 
 use super::{
-    Cel, LIBRARY, bounds,
+    bounds,
     budget::{self, MeteredExpression, OF_OBJECT},
-    optional, types,
-    value::plain,
-    worded,
+    errors::{undeclared_message, worded},
+    library::LIBRARY,
+    optional,
 };
+
+type Cel = kube_cel::cel::Value;
 
 /// A parsed CEL expression.
 #[derive(Debug)]
@@ -47,6 +52,27 @@ fn unknown_message(expression: &IdedExpr) -> Option<&str> {
     }
 }
 
+/// Converts a value without a schema.
+pub(super) fn plain(value: &Value) -> Cel {
+    match value {
+        Value::Null => Cel::Null,
+        Value::Bool(truth) => Cel::Bool(*truth),
+        Value::Number(number) => number
+            .as_i64()
+            .map(Cel::Int)
+            .or_else(|| number.as_u64().map(Cel::UInt))
+            .unwrap_or_else(|| Cel::Float(number.as_f64().unwrap_or(f64::NAN))),
+        Value::String(text) => Cel::String(Arc::new(text.clone())),
+        Value::Array(items) => Cel::List(Arc::new(items.iter().map(plain).collect())),
+        Value::Object(map) => object(map.iter().map(|(name, value)| (name.clone(), plain(value)))),
+    }
+}
+
+pub(super) fn object(fields: impl Iterator<Item = (String, Cel)>) -> Cel {
+    let map: HashMap<Key, Cel> = fields.map(|(name, value)| (Key::String(Arc::new(name)), value)).collect();
+    Cel::Map(Map { map: Arc::new(map) })
+}
+
 // === impl Program ===
 
 impl Program {
@@ -67,7 +93,7 @@ impl Program {
         match parsed {
             Ok(expression) => match unknown_message(&expression) {
                 None => Ok(Self { expression, budgeted: None }),
-                Some(name) => Err(types::undeclared_message(source, name)),
+                Some(name) => Err(undeclared_message(source, name)),
             },
             Err(errors) => Err(errors
                 .to_string()

@@ -5,8 +5,8 @@ use std::sync::OnceLock;
 use serde_json::Value;
 
 use super::{
-    Rule,
     memo::{self, Memo},
+    rule::Rule,
     shape::Shape,
 };
 
@@ -82,7 +82,7 @@ impl FromIterator<Rule> for Rules {
 mod tests {
     use serde_json::json;
 
-    use super::{super::Rule, Rules};
+    use super::{Rule, Rules};
 
     fn rules(sources: &[&str]) -> Rules {
         sources.iter().map(|source| Rule::new(&json!({"rule": source}))).collect()

@@ -5,7 +5,11 @@
 
 use kube_cel::cel::common::ast::{CallExpr, Expr, IdedExpr, LiteralValue, operators};
 
-use super::{Program, value::escaped};
+use super::{
+    errors::{at, undeclared},
+    identifier::escaped,
+    program::Program,
+};
 use crate::structural::{Additional, Node};
 
 /// The largest request in bytes. It limits lists without `maxItems`.
@@ -193,38 +197,9 @@ fn bound(call: &CallExpr) -> Option<(&str, &IdedExpr, &IdedExpr)> {
     (space == "cel" && call.func_name == "bind").then_some((name, value, result))
 }
 
-/// The error for an undeclared message type (`Name{…}`). The reference reports it at the bracket.
-pub(crate) fn undeclared_message(source: &str, name: &str) -> String {
-    let start = source.find(name).unwrap_or(0);
-    let offset = source[start..].find('{').map_or(start, |bracket| start + bracket);
-    at_offset(source, offset, &undeclared_text(name))
-}
-
-fn undeclared_text(name: &str) -> String {
-    format!("undeclared reference to '{name}' (in container '')")
-}
-
-/// The error for an undeclared name.
-pub(crate) fn undeclared(source: &str, name: &str) -> String {
-    at(source, name, &undeclared_text(name))
-}
-
 /// Whether the parser generated this name.
 fn internal(name: &str) -> bool {
     name.starts_with('@') || name.starts_with("__") || name.contains('.')
-}
-
-/// An error at the position of `needle` in `source`, with the line and a marker below it.
-fn at(source: &str, needle: &str, what: &str) -> String {
-    at_offset(source, source.find(needle).unwrap_or(0), what)
-}
-
-fn at_offset(source: &str, offset: usize, what: &str) -> String {
-    let line_start = source[..offset].rfind('\n').map_or(0, |at| at + 1);
-    let line = source[..offset].matches('\n').count() + 1;
-    let column = source[line_start..offset].chars().count();
-    let text = source[line_start..].lines().next().unwrap_or_default();
-    format!("ERROR: <input>:{line}:{}: {what}\n | {text}\n | {}^", column + 1, ".".repeat(column))
 }
 
 /// The total cost of the rules of a schema.

@@ -2,44 +2,20 @@
 
 use std::{
     borrow::Cow,
-    collections::HashMap,
     sync::{Arc, OnceLock},
 };
 
-use kube_cel::cel::{
-    Context,
-    objects::{Key, Map},
-};
+use kube_cel::cel::Context;
 use serde_json::Value;
 
 use super::{
-    Program,
+    identifier::escaped,
+    program::{Program, object, plain},
     shape::{Shape, ValueAccess},
 };
 use crate::structural::Node;
 
 type Cel = kube_cel::cel::Value;
-
-/// Converts a value without a schema.
-pub(super) fn plain(value: &Value) -> Cel {
-    match value {
-        Value::Null => Cel::Null,
-        Value::Bool(truth) => Cel::Bool(*truth),
-        Value::Number(number) => number
-            .as_i64()
-            .map(Cel::Int)
-            .or_else(|| number.as_u64().map(Cel::UInt))
-            .unwrap_or_else(|| Cel::Float(number.as_f64().unwrap_or(f64::NAN))),
-        Value::String(text) => Cel::String(Arc::new(text.clone())),
-        Value::Array(items) => Cel::List(Arc::new(items.iter().map(plain).collect())),
-        Value::Object(map) => object(map.iter().map(|(name, value)| (name.clone(), plain(value)))),
-    }
-}
-
-fn object(fields: impl Iterator<Item = (String, Cel)>) -> Cel {
-    let map: HashMap<Key, Cel> = fields.map(|(name, value)| (Key::String(Arc::new(name)), value)).collect();
-    Cel::Map(Map { map: Arc::new(map) })
-}
 
 /// Converts the parts of a value that are read, with the types of its schema.
 pub(super) fn convert(library: &Context<'_>, value: &Value, schema: Option<&Node>, shape: &Shape) -> Cel {
@@ -102,49 +78,4 @@ static BYTES: OnceLock<Option<Program>> = OnceLock::new();
 #[expect(clippy::cast_possible_truncation, reason = "the value is integral and in range")]
 fn whole(number: f64) -> Option<i64> {
     (number.fract() == 0.0 && number.abs() < 9e15).then_some(number as i64)
-}
-
-/// The CEL identifier for a field.
-pub(crate) fn escaped(name: &str) -> Cow<'_, str> {
-    if is_reserved(name) {
-        return format!("__{name}__").into();
-    }
-    let is_special = |byte| matches!(byte, b'_' | b'.' | b'-' | b'/');
-    if name.bytes().any(is_special) && (name.contains("__") || name.contains(['.', '-', '/'])) {
-        return name
-            .replace("__", "__underscores__")
-            .replace('.', "__dot__")
-            .replace('-', "__dash__")
-            .replace('/', "__slash__")
-            .into();
-    }
-    name.into()
-}
-
-/// Whether a word is reserved in CEL. A field with such a name is written `__word__`.
-fn is_reserved(name: &str) -> bool {
-    matches!(
-        name,
-        "true"
-            | "false"
-            | "null"
-            | "in"
-            | "as"
-            | "break"
-            | "const"
-            | "continue"
-            | "else"
-            | "for"
-            | "function"
-            | "if"
-            | "import"
-            | "let"
-            | "loop"
-            | "package"
-            | "namespace"
-            | "return"
-            | "var"
-            | "void"
-            | "while"
-    )
 }
