@@ -7,7 +7,8 @@ use serde_json::Value as Json;
 use crate::{
     Template,
     exec::{Quoted, State, Step},
-    functions::{Function, Param, builtin},
+    functions::{Function, builtin},
+    method::Param,
     node::{Expr, Number},
     quote::quote,
     reflect::{Ty, Value},

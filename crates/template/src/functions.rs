@@ -7,35 +7,9 @@ use serde_json::Value as Json;
 use crate::{
     escape::{html, js, urlquery},
     format::{print, printf, println},
+    method::Param,
     reflect::{Kind, Ty, Value},
 };
-
-/// The type of a parameter.
-#[derive(Debug, Clone, Copy)]
-pub enum Param {
-    /// `interface{}`: anything, nil included.
-    Any,
-    /// Any value, with its type.
-    Value,
-    /// `string`.
-    String,
-    /// `int`.
-    Int,
-    /// A pointer to this type.
-    Pointer(fn() -> &'static Ty),
-}
-
-impl Param {
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Any => "interface {}",
-            Self::Value => "reflect.Value",
-            Self::String => "string",
-            Self::Int => "int",
-            Self::Pointer(_) => "pointer",
-        }
-    }
-}
 
 /// A function that templates can call.
 #[derive(Debug, Clone, Copy)]

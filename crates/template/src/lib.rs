@@ -24,7 +24,8 @@ pub mod reflect;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-pub use functions::{Function, Param};
+pub use functions::Function;
+pub use method::{Answer, Call, Method, Param, Receiver, go::go_methods};
 use node::Node;
 use reflect::Value;
 

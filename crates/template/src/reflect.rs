@@ -5,10 +5,10 @@
 
 use std::{borrow::Cow, fmt, sync::OnceLock};
 
-pub use crate::method::{Answer, Call, Method, Receiver, go::go_methods};
-
 use longboat_types::go::Omit;
 use serde_json::Value as Json;
+
+use crate::method::Method;
 
 /// A Go struct type.
 #[derive(Debug)]

@@ -5,8 +5,8 @@ use proptest::prelude::*;
 use serde_json::{Value as Json, json};
 
 use crate::{
-    Limits, Template,
-    reflect::{Field, Method, Struct, Ty, Value},
+    Limits, Method, Template,
+    reflect::{Field, Struct, Ty, Value},
 };
 
 /// Renders with data without types, like `kubectl -o go-template`. Errors have no position.

@@ -7,8 +7,8 @@ use longboat_api::{
 };
 use longboat_key::{Name, Namespace};
 use longboat_template::{
-    Param,
-    reflect::{Answer, Call, Method, Receiver, Ty, Value},
+    Answer, Call, Method, Param, Receiver,
+    reflect::{Ty, Value},
 };
 use serde_json::{Value as Json, json};
 
@@ -299,8 +299,8 @@ mod tests {
     use std::collections::{BTreeMap, BTreeSet};
 
     use longboat_template::{
-        Limits, Template,
-        reflect::{Struct, Ty, Value, go_methods},
+        Limits, Template, go_methods,
+        reflect::{Struct, Ty, Value},
     };
     use serde_json::json;
 

@@ -2,11 +2,10 @@
 
 use super::{State, Step};
 use crate::{
-    functions::Param,
-    method::go,
+    method::{Answer, Call, Method, Param, Receiver, go},
     node::Expr,
     quote::quote,
-    reflect::{Answer, Call, Method, Receiver, Ty, Value, scalar_field},
+    reflect::{Ty, Value, scalar_field},
 };
 
 impl<'a> State<'a> {
