@@ -37,3 +37,17 @@ pub enum Error {
     #[error("--enable-ssrf-protection needs the API server: run in a pod, or set KUBECONFIG")]
     Cluster(#[source] kube::Error),
 }
+
+/// Formats an error and its causes in one line.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        let more = error.to_string();
+        if !text.contains(&more) {
+            text = format!("{text}: {more}");
+        }
+        source = error.source();
+    }
+    text
+}

@@ -16,7 +16,7 @@ use tokio::time::{Instant, Sleep};
 use crate::{
     answer,
     body::{BodyError, ProxyBody, ReadError, read_counted},
-    flow::chain,
+    error::chain,
 };
 
 /// How long the sidecar waits in total for the parts of one body. A client has the same time for a request's head.

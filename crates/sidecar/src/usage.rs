@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use bytes::{Bytes, BytesMut};
 use serde_json::value::RawValue;
 
-use crate::{connectors::number, object::Object};
+use crate::object::Object;
 
 const USAGE: &str = "usage";
 const CACHED: &str = "cached_tokens";
@@ -23,6 +23,18 @@ const INNER: [&str; 2] = ["response", "message"];
 
 /// A longer line of a stream cannot be a usage report, so it is passed on instead of held.
 const MAX_LINE_BYTES: usize = 1 << 20;
+
+/// Reads a JSON number as a count.
+pub(crate) fn number(value: &RawValue) -> Option<u64> {
+    let number: f64 = value.get().parse().ok()?;
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a count of tokens; the cast saturates"
+    )]
+    let count = number as u64;
+    Some(count)
+}
 
 /// Replaces the cached token count in a response. Returns `None` if the response has no usage object.
 pub(crate) fn rewritten(answer: &[u8], cached_tokens: u64) -> Option<Vec<u8>> {

@@ -10,31 +10,24 @@ pub(crate) mod moriio;
 pub(crate) mod nixl;
 pub(crate) mod offloading;
 pub(crate) mod p2p;
+mod plan;
 pub(crate) mod sglang;
 pub(crate) mod shared_storage;
 
-use std::time::Duration;
-
 use bytes::Bytes;
-use serde_json::value::RawValue;
-use uuid::Uuid;
 
+pub(crate) use self::{
+    mooncake::Mooncake,
+    nixl::Nixl,
+    offloading::Offloading,
+    plan::{Continue, Failed, Part, Plan, SplitRequest, TRANSFER},
+    sglang::Sglang,
+};
 use crate::{
-    api::Api,
     object::Object,
-    pieces::Pieces,
     settings::{Settings, Transfer},
-    target::Target,
     upstream::Upstream,
 };
-
-pub(crate) use mooncake::Mooncake;
-pub(crate) use nixl::Nixl;
-pub(crate) use offloading::Offloading;
-pub(crate) use sglang::Sglang;
-
-/// The field that tells engines about the transfer of a KV cache.
-pub(crate) const TRANSFER: &str = "kv_transfer_params";
 
 /// A connector with its settings.
 #[derive(Debug)]
@@ -49,51 +42,6 @@ pub(crate) enum Connector {
     Mooncake(Box<Mooncake>),
     /// The decoder pulls the cache by a name that both engines receive.
     Offloading(Offloading),
-}
-
-/// A request that is divided between two engines.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct SplitRequest<'a> {
-    pub(crate) api: Api,
-    pub(crate) request: &'a Object<'a>,
-    pub(crate) prefiller: &'a Target,
-    /// The unique id of this request.
-    pub(crate) id: Uuid,
-    /// Another engine that has cached a part of the prompt.
-    pub(crate) source: Option<&'a Target>,
-}
-
-/// The request to one engine.
-#[derive(Debug, Clone)]
-pub(crate) struct Part {
-    pub(crate) body: Pieces,
-    /// The rank that must take the request, if the engine's ranks share a port.
-    pub(crate) rank: Option<u32>,
-}
-
-/// The request to the decoder after the prefiller has answered.
-#[derive(Debug, Clone)]
-pub(crate) struct Decode {
-    pub(crate) part: Part,
-    /// The prompt tokens that the prefiller had cached. `None` keeps the decoder's own count.
-    pub(crate) cached_tokens: Option<u64>,
-}
-
-/// Builds the decoder's part from the body of the prefiller's response.
-pub(crate) type Continue<'a> = Box<dyn FnOnce(&[u8]) -> Result<Decode, serde_json::Error> + Send + 'a>;
-
-/// Called when a prefill has failed.
-pub(crate) type Failed = Box<dyn FnOnce() + Send>;
-
-/// The requests to the engines, and their order.
-pub(crate) enum Plan<'a> {
-    /// The decoder's request is sent after the prefiller has answered.
-    InTurn { prefill: Part, decode: Continue<'a> },
-    /// Both requests are sent at the same time. The prefiller's response is discarded.
-    AtOnce { prefill: Part, decode: Part, failed: Option<Failed> },
-    /// Both requests are sent at the same time. The decoder's response is held until the prefiller succeeds, for at most
-    /// `patience`.
-    Held { prefill: Part, decode: Part, patience: Duration },
 }
 
 /// The request id that the engines receive.
@@ -176,24 +124,4 @@ impl Connector {
             _ => Object::of(body),
         }
     }
-}
-
-// === impl Part ===
-
-impl From<&Object<'_>> for Part {
-    fn from(body: &Object<'_>) -> Self {
-        Self { body: body.to_pieces(), rank: None }
-    }
-}
-
-/// Reads a JSON number as a count.
-pub(crate) fn number(value: &RawValue) -> Option<u64> {
-    let number: f64 = value.get().parse().ok()?;
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a count of tokens; the cast saturates"
-    )]
-    let count = number as u64;
-    Some(count)
 }

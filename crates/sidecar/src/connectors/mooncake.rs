@@ -16,11 +16,11 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::{Part, Plan, SplitRequest, TRANSFER};
+use super::plan::{Part, Plan, SplitRequest, TRANSFER};
 use crate::{
     api::{self, Api},
     body::{full, read},
-    flow::chain,
+    error::chain,
     object::Object,
     target::Target,
     upstream::Upstream,

@@ -9,11 +9,12 @@ use serde_json::{Value, json, value::RawValue};
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use super::{Part, Plan, SplitRequest, TRANSFER, nixl::decode_body, number};
+use super::plan::{Part, Plan, SplitRequest, TRANSFER, decode_body};
 use crate::{
     api::{self, Api},
     object::Object,
     settings::Moriio as Settings,
+    usage::number,
 };
 
 /// How long a looked-up address stays in the cache. A restarted pod has another address.

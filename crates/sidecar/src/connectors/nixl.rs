@@ -1,20 +1,14 @@
 //! Connector `nixlv2`: the prefiller's response contains the location of the KV cache, and the decoder fetches the cache from
 //! there.
 
-use std::borrow::Cow;
-
 use serde_json::{Value, json, value::RawValue};
 
 use super::{
-    Decode, Part, Plan, SplitRequest, TRANSFER,
     moriio::{Moriio, Pods},
     p2p,
+    plan::{Decode, Part, Plan, SplitRequest, TRANSFER, decode_body},
 };
-use crate::{
-    api::{self, Api, SAMPLING},
-    object::Object,
-    usage::cached_tokens,
-};
+use crate::{api, object::Object, usage::cached_tokens};
 
 /// The connector.
 #[derive(Debug)]
@@ -104,18 +98,7 @@ impl Nixl {
     }
 }
 
-/// Builds the decoder's request: the client's request with the location of the cache.
-pub(crate) fn decode_body<'a>(api: Api, request: &Object<'a>, transfer: &'a RawValue) -> Object<'a> {
-    let mut body = request.clone();
-    body.set(TRANSFER, Cow::Borrowed(transfer));
-    if api == Api::Generate && api::sampling(request).is_none() {
-        // A value that is not an object contains no limits.
-        body.remove(SAMPLING);
-    }
-    body
-}
-
-// === impl Prefilled ===
+// === impl PrefillResult ===
 
 impl PrefillResult {
     /// Reads the prefiller's response. Without `kv_transfer_params`, the decoder receives `null` and computes the prompt
@@ -134,7 +117,10 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::target::Target;
+    use crate::{
+        api::{Api, SAMPLING},
+        target::Target,
+    };
 
     fn value(body: &Object<'_>) -> Value {
         serde_json::from_slice(&body.to_vec()).unwrap()

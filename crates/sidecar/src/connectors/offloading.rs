@@ -2,7 +2,10 @@
 
 use serde_json::json;
 
-use super::{Part, Plan, SplitRequest, TRANSFER, p2p};
+use super::{
+    p2p,
+    plan::{Part, Plan, SplitRequest, TRANSFER},
+};
 use crate::{api, object::Object};
 
 /// The connector.

@@ -2,7 +2,7 @@
 
 use rand::Rng as _;
 
-use super::{Part, Plan, SplitRequest};
+use super::plan::{Part, Plan, SplitRequest};
 use crate::target::Target;
 
 /// Room numbers, which SGLang reads as signed 64-bit integers. They are random, so that no two requests use the same room.

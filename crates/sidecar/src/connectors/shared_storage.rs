@@ -3,7 +3,7 @@
 
 use serde_json::value::RawValue;
 
-use super::{Decode, Part, Plan, SplitRequest};
+use super::plan::{Decode, Part, Plan, SplitRequest};
 use crate::{api::Api, object::Object};
 
 /// The share of the prompt that must be cached, 0 to 1, for the decoder to continue with a request.

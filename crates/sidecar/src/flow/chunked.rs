@@ -9,12 +9,13 @@ use http_body::Frame;
 use http_body_util::{BodyExt, Collected, StreamBody};
 use serde_json::{Value, json};
 
-use super::{Head, chain, prefill::MAX_RESPONSE_BYTES, unreachable_decoder};
+use super::{Head, prefill::MAX_RESPONSE_BYTES, unreachable_decoder};
 use crate::{
     answer,
     body::{ProxyBody, full, passed, read},
     chunks::Chunks,
     connectors::Part,
+    error::chain,
     headers,
     upstream::Upstream,
 };

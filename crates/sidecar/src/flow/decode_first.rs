@@ -11,7 +11,7 @@ use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 
-use super::{Flow, Head, Route, chain, prefill::MAX_RESPONSE_BYTES, unreachable_decoder};
+use super::{Flow, Head, Route, prefill::MAX_RESPONSE_BYTES, unreachable_decoder};
 use crate::{
     answer,
     body::{BodyError, ProxyBody, full, passed, read},
@@ -19,6 +19,7 @@ use crate::{
         Part,
         shared_storage::{self, Verdict},
     },
+    error::chain,
     headers,
     object::Object,
 };

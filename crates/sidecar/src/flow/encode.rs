@@ -5,7 +5,7 @@ use http::{HeaderMap, HeaderValue, Response, StatusCode, Uri, header};
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
-use super::{Flow, Head, chain, prefill::MAX_RESPONSE_BYTES};
+use super::{Flow, Head, prefill::MAX_RESPONSE_BYTES};
 use crate::{
     answer, api,
     body::{ProxyBody, read},
@@ -13,6 +13,7 @@ use crate::{
         Part,
         encoder::{self, EmbeddingLocations, Encoder},
     },
+    error::chain,
     headers,
     object::Object,
     target::Target,

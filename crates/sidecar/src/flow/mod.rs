@@ -18,6 +18,7 @@ use crate::{
     body::{ProxyBody, pieces},
     chunks::Chunks,
     connectors::{Connector, Identity, Part, Plan, SplitRequest, TRANSFER, encoder, p2p},
+    error::chain,
     headers,
     metrics::{Metrics, Outcome},
     object::Object,
@@ -266,18 +267,4 @@ fn is_refused(error: &SendError) -> bool {
         source = error.source();
     }
     false
-}
-
-/// Formats an error and its causes in one line.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        let more = error.to_string();
-        if !text.contains(&more) {
-            text = format!("{text}: {more}");
-        }
-        source = error.source();
-    }
-    text
 }

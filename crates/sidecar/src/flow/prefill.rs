@@ -6,11 +6,12 @@ use bytes::Bytes;
 use http::{Response, StatusCode, header};
 use hyper::body::Incoming;
 
-use super::{Head, chain};
+use super::Head;
 use crate::{
     answer,
     body::{ProxyBody, full, read},
     connectors::Part,
+    error::chain,
     headers,
     target::Target,
     upstream::{SendError, Upstream},
