@@ -24,8 +24,8 @@ use longboat_key::Key;
 
 use crate::{
     Head, Picture,
+    page::Page,
     replicas::{self, Replica},
-    server::Page,
 };
 
 /// The interval of requests to a replica of the open service.

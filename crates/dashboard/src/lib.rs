@@ -14,6 +14,7 @@ mod guard;
 mod metrics;
 mod objects;
 mod owned;
+mod page;
 pub mod picker;
 pub mod reach;
 mod replicas;

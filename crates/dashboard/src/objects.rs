@@ -13,10 +13,12 @@ use serde_json::{Value, json};
 
 use longboat_key::{Key, Name, Namespace};
 
-use crate::{answer::Problem, owned};
+use crate::{
+    answer::Problem,
+    owned::{self, READ},
+};
 
-/// The most events of a namespace to read, and to show.
-pub(crate) const READ: u32 = 1000;
+/// The most events that are shown.
 const SHOWN: usize = 100;
 /// The part at the end of a log that is shown.
 const LINES: i64 = 1000;

@@ -26,7 +26,8 @@ use longboat_api::{
 use longboat_controller::reader;
 use longboat_key::Key;
 
-use crate::objects::READ;
+/// The most objects of a kind, and events of a namespace, to read.
+pub(crate) const READ: u32 = 1000;
 
 /// Returns the kinds of objects that services own and that events are about, with the label selector of those of a service.
 /// An owner comes before the objects that it owns.

@@ -21,10 +21,7 @@ use kube::Client;
 use longboat_key::{Key, Name, Namespace};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tokio::{
-    net::{TcpListener, TcpStream},
-    sync::{OwnedSemaphorePermit, Semaphore},
-};
+use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -34,15 +31,13 @@ use crate::{
     cluster::{is_name, parse_key},
     feed,
     guard::Guard,
-    objects, picker,
+    objects,
+    page::Page,
+    picker,
 };
 
 /// The most connections. A browser opens six for a page.
 const CONNECTIONS: usize = 64;
-/// The most open pages, and the most chats.
-const STREAMS: usize = 16;
-/// The most other requests at a time; further requests are refused.
-const WORK: usize = 8;
 /// The longest request body, in bytes: a chat or a manifest.
 const BODY: usize = 1 << 20;
 /// How long a client may take to send the head of a request.
@@ -65,19 +60,6 @@ pub struct Server {
     listener: TcpListener,
     address: SocketAddr,
     guard: Guard,
-}
-
-/// The state that all requests share.
-pub(crate) struct Page {
-    pub(crate) cluster: Arc<dyn Cluster>,
-    pub(crate) client: Client,
-    pub(crate) reach: Reach,
-    pub(crate) shutdown: CancellationToken,
-    guard: Guard,
-    /// The client for chats, unless pods are reached directly.
-    http: reqwest::Client,
-    streams: Arc<Semaphore>,
-    work: Arc<Semaphore>,
 }
 
 // === impl Server ===
@@ -109,17 +91,8 @@ impl Server {
         http: reqwest::Client,
         shutdown: CancellationToken,
     ) {
-        let page = Arc::new(Page {
-            cluster,
-            client,
-            reach,
-            shutdown: shutdown.clone(),
-            guard: self.guard,
-            http,
-            streams: Arc::new(Semaphore::new(STREAMS)),
-            work: Arc::new(Semaphore::new(WORK)),
-        });
-        let router = router(page);
+        let page = Page::new(cluster, client, reach, self.guard, http, shutdown.clone());
+        let router = router(Arc::new(page));
         let connection = |stream, _| serve(router.clone(), stream);
         longboat_accept::until(&shutdown, self.listener, CONNECTIONS, connection).await.shutdown().await;
     }
@@ -210,20 +183,6 @@ impl QueryParameters {
 
     fn service(&self) -> Result<Key, Problem> {
         self.named()?.ok_or_else(|| Problem::wrong("service: expected `namespace/name`"))
-    }
-}
-
-// === impl Page ===
-
-impl Page {
-    /// Acquires a permit for a request.
-    fn work(&self) -> Result<OwnedSemaphorePermit, Problem> {
-        Arc::clone(&self.work).try_acquire_owned().map_err(|_| Problem::busy())
-    }
-
-    /// Acquires a permit for a stream.
-    fn stream(&self) -> Result<OwnedSemaphorePermit, Problem> {
-        Arc::clone(&self.streams).try_acquire_owned().map_err(|_| Problem::busy())
     }
 }
 

@@ -1,0 +1,53 @@
+//! What the requests of the page share.
+
+use std::sync::Arc;
+
+use kube::Client;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::CancellationToken;
+
+use crate::{Cluster, Reach, answer::Problem, guard::Guard};
+
+/// The most open pages, and the most chats.
+const STREAMS: usize = 16;
+/// The most other requests at a time; further requests are refused.
+const WORK: usize = 8;
+
+/// The state that all requests share.
+pub(crate) struct Page {
+    pub(crate) cluster: Arc<dyn Cluster>,
+    pub(crate) client: Client,
+    pub(crate) reach: Reach,
+    pub(crate) shutdown: CancellationToken,
+    pub(crate) guard: Guard,
+    /// The client for chats, unless pods are reached directly.
+    pub(crate) http: reqwest::Client,
+    streams: Arc<Semaphore>,
+    work: Arc<Semaphore>,
+}
+
+// === impl Page ===
+
+impl Page {
+    pub(crate) fn new(
+        cluster: Arc<dyn Cluster>,
+        client: Client,
+        reach: Reach,
+        guard: Guard,
+        http: reqwest::Client,
+        shutdown: CancellationToken,
+    ) -> Self {
+        let (streams, work) = (Arc::new(Semaphore::new(STREAMS)), Arc::new(Semaphore::new(WORK)));
+        Self { cluster, client, reach, shutdown, guard, http, streams, work }
+    }
+
+    /// Acquires a permit for a request.
+    pub(crate) fn work(&self) -> Result<OwnedSemaphorePermit, Problem> {
+        Arc::clone(&self.work).try_acquire_owned().map_err(|_| Problem::busy())
+    }
+
+    /// Acquires a permit for a stream.
+    pub(crate) fn stream(&self) -> Result<OwnedSemaphorePermit, Problem> {
+        Arc::clone(&self.streams).try_acquire_owned().map_err(|_| Problem::busy())
+    }
+}
