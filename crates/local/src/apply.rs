@@ -15,6 +15,7 @@ use longboat_manifest::Document;
 use serde_json::{Value, json};
 
 use crate::{
+    DEFAULT_NAMESPACE,
     schema_hint::{Unknown, unknown_fields},
     warnings::Warnings,
 };
@@ -45,9 +46,6 @@ impl Owner {
         }
     }
 }
-
-/// Namespace of objects without a namespace.
-pub(crate) const DEFAULT_NAMESPACE: &str = "default";
 
 /// An object that was written.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -21,6 +21,7 @@ use tokio::{net::TcpListener, sync::watch, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    DEFAULT_NAMESPACE,
     addresses::Block,
     admission::OwnKinds,
     apply::{self, AppliedDocument, ApplyError},
@@ -142,7 +143,7 @@ impl Local {
             pods_need_accounts: true,
             ..longboat_apiserver::Options::default()
         })?;
-        server.add_admission(Arc::new(OwnKinds::new(server.client(apply::DEFAULT_NAMESPACE))));
+        server.add_admission(Arc::new(OwnKinds::new(server.client(DEFAULT_NAMESPACE))));
         server.add_admission(Arc::new(UnsupportedKinds));
         server.convert_with(GROUP, |object, version| {
             conversion::convert_to(object, version).map_err(|error| error.to_string())
@@ -168,12 +169,12 @@ impl Local {
         });
         let (api, stop) = (server.clone(), shutdown.clone());
         tasks.spawn(async move { api.run_loops(Loops::default(), stop).await });
-        let client = server.client(apply::DEFAULT_NAMESPACE);
+        let client = server.client(DEFAULT_NAMESPACE);
         bootstrap::install(&client, gateway_address).await?;
 
         let access = ApiAccess { url: format!("https://{api_address}"), ca_pem: Some(authority.pem()) };
         let kubeconfig_path = state.path().join("kubeconfig");
-        let config = kubeconfig(&access.url, &authority.pem(), &token, apply::DEFAULT_NAMESPACE);
+        let config = kubeconfig(&access.url, &authority.pem(), &token, DEFAULT_NAMESPACE);
         write_private(&kubeconfig_path, &format!("{config:#}\n"))?;
         let gateway = longboat_gateway::start(
             client.clone(),

@@ -24,3 +24,6 @@ pub use cluster::{Local, Options, StartError};
 pub use longboat_gateway::{Entrance, Guard, Keys, Picking, Routes};
 pub use stand_in::{StandInError, Substitution};
 pub use state::StateError;
+
+/// Namespace of objects without a namespace.
+const DEFAULT_NAMESPACE: &str = "default";

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use kube::Client;
 use parking_lot::Mutex;
 
-use crate::apply::DEFAULT_NAMESPACE;
+use crate::DEFAULT_NAMESPACE;
 
 /// The code of warnings for people.
 const FOR_PEOPLE: &str = "299";

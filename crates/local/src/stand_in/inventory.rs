@@ -14,7 +14,7 @@ use longboat_api::{
 use longboat_manifest::Document;
 
 use super::text;
-use crate::apply::DEFAULT_NAMESPACE;
+use crate::DEFAULT_NAMESPACE;
 
 /// Objects by kind, namespace and name.
 #[derive(Debug, Default)]
