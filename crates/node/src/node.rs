@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 use crate::address::AddressPool;
 use crate::bin_dir;
 use crate::cache::Cache;
-use crate::container::launch::Host;
+use crate::container::host::Host;
 use crate::controllers::{self, Caches};
 use crate::error::NodeError;
 use crate::events::Recorder;

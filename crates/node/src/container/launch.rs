@@ -1,161 +1,17 @@
 //! Turns a container of a manifest into a command line on this machine.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::os::unix::fs::PermissionsExt;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Container;
-use longboat_download::{CACHE_VARIABLE, MODE_VARIABLE, MODELS_VARIABLE, PATIENCE_VARIABLE};
 
-use super::credentials::{Credentials, listed};
 use super::expand::expand;
+use super::host::{Host, PodSite, environment};
 use super::paths::PathMap;
+use super::program::{find_in, resolve};
 use super::roles;
 use crate::mounts::Mounts;
-use crate::options::Engine;
-
-/// Host variables that containers inherit, unless the engine is the user's own command. With them, programs find their
-/// locale, libraries, devices, proxies and caches. An entry that ends in `*` is a prefix.
-const INHERITED: &[&str] = &[
-    "HOME",
-    "USER",
-    "LOGNAME",
-    "LANG",
-    "LC_*",
-    "TZ",
-    "TMPDIR",
-    "TERM",
-    "LD_LIBRARY_PATH",
-    "DYLD_*",
-    "CUDA_*",
-    "NVIDIA_*",
-    "HIP_*",
-    "ROCR_*",
-    "HF_*",
-    "XDG_*",
-    "HTTP_PROXY",
-    "HTTPS_PROXY",
-    "NO_PROXY",
-    "ALL_PROXY",
-    "http_proxy",
-    "https_proxy",
-    "no_proxy",
-    "all_proxy",
-    "SSL_CERT_FILE",
-    "RUST_LOG",
-    "RUST_BACKTRACE",
-];
-
-/// Host variables about downloads and logs, which every container inherits: the user's settings also apply to this node.
-const SETTINGS: [&str; 5] = [CACHE_VARIABLE, MODELS_VARIABLE, PATIENCE_VARIABLE, "LONGBOAT_LOG", LOG_FORMAT];
-
-/// The variable with the format of logs.
-const LOG_FORMAT: &str = "LONGBOAT_LOG_FORMAT";
-
-/// Other host variables that no container inherits, because they would point it to another cluster or node.
-const NEVER_INHERITED: &[&str] =
-    &["KUBECONFIG", "KUBERNETES_*", "LONGBOAT_*", "PATH", "PWD", "OLDPWD", "SHLVL", "_"];
-
-/// Settings that all containers of a node share.
-#[derive(Debug)]
-pub(crate) struct Host {
-    /// The folder with the links of the roles; first in PATH.
-    pub(crate) bin_dir: PathBuf,
-    /// The PATH of the node's own process.
-    pub(crate) path: String,
-    /// The host variables that containers inherit.
-    pub(crate) inherited: Vec<(String, String)>,
-    /// The host's credentials for stores, which only downloads inherit.
-    pub(crate) credentials: Credentials,
-    /// The program that runs as `vllm`.
-    pub(crate) engine: Engine,
-    /// Whether models may only come from this machine.
-    pub(crate) offline: bool,
-    /// Whether the gateway picks in place of the processes of pickers.
-    pub(crate) gateway_picks: bool,
-    /// The folder in which pickers write traces of their requests.
-    pub(crate) traces: Option<PathBuf>,
-    /// The id that marks the node's processes for the reaper.
-    pub(crate) node_id: String,
-    /// How containers see their volumes at the paths of the manifest; `None` if paths are rewritten.
-    pub(crate) mounts: Option<Arc<Mounts>>,
-    /// The commands that run in place of images, by the name of their repository.
-    pub(crate) images: BTreeMap<String, Vec<String>>,
-    /// The secret that engines need to exchange KV caches, so that other users of the machine cannot.
-    pub(crate) kv_token: String,
-}
-
-impl Host {
-    /// Collects the settings from this process's variables.
-    pub(crate) fn new(
-        bin_dir: PathBuf,
-        engine: Engine,
-        offline: bool,
-        node_id: String,
-        variables: impl IntoIterator<Item = (String, String)>,
-    ) -> Self {
-        let mut path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin".to_owned();
-        let mut inherited = Vec::new();
-        let mut credentials = Credentials::default();
-        for (key, value) in variables {
-            credentials.take(&key, &value);
-            if key == "PATH" {
-                path = value;
-            } else if SETTINGS.contains(&key.as_str())
-                || (!listed(NEVER_INHERITED, &key)
-                    && (matches!(engine, Engine::Command(_)) || listed(INHERITED, &key)))
-            {
-                // Containers start in other folders than this process.
-                let is_folder =
-                    [CACHE_VARIABLE, MODELS_VARIABLE].contains(&key.as_str()) && !value.is_empty();
-                let absolute = std::path::absolute(&value).ok().filter(|_| is_folder);
-                let value = absolute.map_or(value, |path| path.to_string_lossy().into_owned());
-                inherited.push((key, value));
-            }
-        }
-        let kv_token = format!("{:032x}", rand::random::<u128>());
-        let images = BTreeMap::new();
-        Self {
-            bin_dir,
-            path,
-            inherited,
-            credentials,
-            engine,
-            offline,
-            gateway_picks: false,
-            traces: None,
-            node_id,
-            mounts: None,
-            images,
-            kv_token,
-        }
-    }
-
-    /// Returns the paths of this machine that containers need: their programs, and the files that variables name.
-    pub(crate) fn needed_paths(&self) -> BTreeSet<PathBuf> {
-        let engine = match &self.engine {
-            Engine::Simulator => String::new(),
-            Engine::Cpu(program) => program.to_string_lossy().into_owned(),
-            Engine::Command(command) => command.replace(char::is_whitespace, ":"),
-        };
-        let values = self.inherited.iter().map(|(_, value)| value).chain([&self.path, &engine]);
-        let paths = values.flat_map(|value| value.split(':')).filter(|path| path.starts_with('/'));
-        paths.map(PathBuf::from).collect()
-    }
-}
-
-/// Settings that all containers of a pod share.
-#[derive(Debug, Clone)]
-pub(crate) struct PodSite {
-    pub(crate) pod_name: String,
-    pub(crate) pod_ip: String,
-    pub(crate) kubeconfig: PathBuf,
-    pub(crate) api_host: String,
-    pub(crate) api_port: String,
-    /// The local folders of the pod's volumes.
-    pub(crate) volumes: BTreeMap<String, PathBuf>,
-}
 
 /// A command line, ready to be started.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -280,67 +136,6 @@ impl Launch {
     }
 }
 
-/// Finds the program for a command's first word. Returns the program, the arguments that precede the others, and how many of
-/// the other words it replaces.
-fn resolve(
-    host: &Host,
-    first: &str,
-    rest: &[String],
-    search: &str,
-    paths: &PathMap,
-) -> Option<(PathBuf, &'static [&'static str], usize)> {
-    if let Some(link) = roles::for_entry_point(first) {
-        return Some((host.bin_dir.join(link), &[], 0));
-    }
-    let python = first.rsplit('/').next().is_some_and(|name| name.starts_with("python"));
-    if python
-        && matches!(rest, [m, module, ..] if m == "-m" && module == "vllm.entrypoints.openai.api_server")
-    {
-        return Some((host.bin_dir.join("vllm"), &["serve"], 2));
-    }
-    if python && matches!(rest, [m, module, ..] if m == "-m" && module == roles::SGLANG_MODULE) {
-        return Some((host.bin_dir.join("longboat"), roles::SGLANG, 2));
-    }
-    let name = first.rsplit('/').next().unwrap_or(first);
-    if let Some(server) = roles::SERVERS.iter().find(|server| server.program == name) {
-        return Some(if server.label == host.engine.label() {
-            (host.bin_dir.join(name), &[], 0)
-        } else {
-            (host.bin_dir.join("longboat"), server.simulator, 0)
-        });
-    }
-    let found = if first.contains('/') {
-        let path = PathBuf::from(paths.rewrite(first));
-        // Images disagree on `/bin` and `/usr/bin`, so manifests may have the wrong one. If the path does not exist, the
-        // name decides.
-        if executable(&paths.outside(first)) { Some(path) } else { standard_program(&path, search) }
-    } else {
-        search_path(search, first)
-            .find(|path| path.to_str().is_some_and(|path| executable(&paths.outside(path))))
-    };
-    found.map(|program| (program, &[][..], 0))
-}
-
-/// Looks for a program such as `/bin/bash` elsewhere in the search path. Only applies to the standard folders of programs.
-fn standard_program(path: &Path, search: &str) -> Option<PathBuf> {
-    let folder = path.parent()?.to_str()?;
-    matches!(folder, "/bin" | "/usr/bin" | "/usr/local/bin")
-        .then(|| find_in(search, path.file_name()?.to_str()?))
-        .flatten()
-}
-
-fn find_in(search: &str, name: &str) -> Option<PathBuf> {
-    search_path(search, name).find(|path| executable(path))
-}
-
-fn search_path(search: &str, name: &str) -> impl Iterator<Item = PathBuf> {
-    search.split(':').filter(|dir| !dir.is_empty()).map(move |dir| Path::new(dir).join(name))
-}
-
-fn executable(path: &Path) -> bool {
-    path.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
-}
-
 /// Replaces KServe's modelcar containers, which run a shell inside the model's own image: the image does not exist here. The
 /// init container becomes a download of that image into the volume that the model server mounts. The other container only
 /// has to keep running. KServe: pkg/utils/storage.go ConfigureModelcarToContainer.
@@ -369,54 +164,12 @@ fn gateway_knows(container: &Container) -> bool {
         && !words().any(|word| word.contains("$("))
 }
 
-/// Builds the variables of a process from the host's variables, the manifest's, and the node's.
-fn environment(
-    host: &Host,
-    site: &PodSite,
-    manifest: &BTreeMap<String, String>,
-    paths: &PathMap,
-) -> BTreeMap<String, String> {
-    let mut env: BTreeMap<String, String> = host.inherited.iter().cloned().collect();
-    if let Some(tmp) = paths.local("/tmp") {
-        env.insert("TMPDIR".to_owned(), tmp);
-    }
-    // Somebody reads the logs of a laptop's pods without a collector.
-    env.entry(LOG_FORMAT.to_owned()).or_insert_with(|| "text".to_owned());
-    let defaults = [
-        ("HOSTNAME", site.pod_name.clone()),
-        ("KUBERNETES_SERVICE_HOST", site.api_host.clone()),
-        ("KUBERNETES_SERVICE_PORT", site.api_port.clone()),
-        ("KUBECONFIG", site.kubeconfig.to_string_lossy().into_owned()),
-        // There is no DNS, so ranks meet at an IP address. Further attempts to resolve it would only cost time.
-        ("DP_ADDRESS_RESOLVE_ATTEMPTS", "1".to_owned()),
-    ];
-    env.extend(defaults.map(|(key, value)| (key.to_owned(), value)));
-    env.extend(manifest.iter().map(|(key, value)| (key.clone(), paths.rewrite(value))));
-    let path = env.get("PATH").unwrap_or(&host.path);
-    let path = format!("{}:{path}", host.bin_dir.display());
-    let added = [
-        ("PATH", path),
-        ("LONGBOAT_POD_IP", site.pod_ip.clone()),
-        ("LONGBOAT_NODE_ID", host.node_id.clone()),
-        ("LONGBOAT_KV_TOKEN", host.kv_token.clone()),
-    ];
-    env.extend(added.map(|(key, value)| (key.to_owned(), value)));
-    // The simulator needs no weights, so the download is skipped, which the role logs. Weights for a real engine are cached
-    // for the next run and for other services.
-    let fetch = match host.engine {
-        Engine::Simulator => "skip",
-        _ if host.offline => "offline",
-        _ => "cache",
-    };
-    env.insert(MODE_VARIABLE.to_owned(), fetch.to_owned());
-    env
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::options::Engine;
 
     fn host(engine: Engine) -> Host {
         let vars =
@@ -583,23 +336,6 @@ mod tests {
         let real = host(Engine::Command("my-engine".into()));
         assert!(real.inherited.iter().any(|(key, _)| key == "SECRET_OF_HOST"));
         assert!(!real.inherited.iter().any(|(key, _)| key == "KUBECONFIG"));
-    }
-
-    #[test]
-    fn containers_have_the_cache_the_patience_and_the_log_filter_of_the_user() {
-        let variables = [
-            ("LONGBOAT_CACHE", "models"),
-            ("LONGBOAT_FETCH_PATIENCE", "7"),
-            ("LONGBOAT_FETCH_PROGRESS", "/elsewhere"),
-            ("LONGBOAT_LOG", "debug"),
-        ];
-        let variables = variables.map(|(key, value)| (key.to_owned(), value.to_owned()));
-        let host = Host::new("/lb/bin".into(), Engine::Simulator, false, "node-1".into(), variables);
-        let cache = std::env::current_dir().unwrap().join("models").display().to_string();
-        let expected =
-            [("LONGBOAT_CACHE", cache.as_str()), ("LONGBOAT_FETCH_PATIENCE", "7"), ("LONGBOAT_LOG", "debug")];
-        let expected = expected.map(|(key, value)| (key.to_owned(), value.to_owned()));
-        assert_eq!(host.inherited, expected);
     }
 
     #[test]

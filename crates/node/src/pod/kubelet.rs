@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use super::worker::{self, View};
 use crate::address::AddressPool;
 use crate::cache::{Cache, Change};
-use crate::container::launch::Host;
+use crate::container::host::Host;
 use crate::events::Recorder;
 use crate::options::{ApiAccess, Timing};
 use crate::pod_access::Registry;

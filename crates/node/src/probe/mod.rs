@@ -12,7 +12,8 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
-use crate::container::launch::{Host, Launch};
+use crate::container::host::Host;
+use crate::container::launch::Launch;
 use crate::container::process;
 use crate::options::Timing;
 use crate::reaper::Reaper;
