@@ -10,7 +10,7 @@ use longboat_key::{Key, Namespace};
 use longboat_plan::PodAdapters;
 use tokio::time::{MissedTickBehavior, interval};
 
-use crate::{ask, context::Context, watch::labelled};
+use crate::{ask, context::Context, watch::kinds::labelled};
 
 /// The time between two questions to a pod.
 const POLL_INTERVAL: Duration = Duration::from_secs(5);

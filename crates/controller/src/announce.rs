@@ -8,10 +8,10 @@ use longboat_plan::ObjectKey;
 use longboat_store::DeletionMark;
 
 use crate::{
-    config,
+    config_users::enqueue_used,
     context::{Change, Context},
     observe,
-    watch::{WatchedKind, related},
+    watch::kinds::{WatchedKind, related},
 };
 
 /// Stores the response to our own status write. The response contains everything that others have changed by then. The watch
@@ -34,7 +34,7 @@ pub(crate) fn reported<K: WatchedKind>(context: &Context, answer: &K, sent: Dele
     }
     let key = Key::of(answer);
     let [before, now] = &change.summaries;
-    config::enqueue_used(context, key.namespace.as_deref(), before.as_deref(), now.as_deref());
+    enqueue_used(context, key.namespace.as_deref(), before.as_deref(), now.as_deref());
     let mut dependents = context.index.record(aliases(&key, &change));
     dependents.retain(|service| *service != key);
     context.enqueue_dependents(dependents);
@@ -50,6 +50,10 @@ pub(crate) fn announce<K: WatchedKind>(context: &Context, change: &Change<'_, K>
     }
     let key = change.key.clone();
     K::changed(context, &key, change);
+    // Only services have summaries. A service uses its configs until it is deleted, even while it is finalized. And a status may
+    // have been written although its response was lost.
+    let [before, now] = &change.summaries;
+    enqueue_used(context, key.namespace.as_deref(), before.as_deref(), now.as_deref());
     let Some(object) = new.or(old) else {
         announce_unreadable::<K>(context, &key, &ObjectMeta::default());
         return;

@@ -25,7 +25,7 @@ use longboat_watch::{has_code, text_of};
 use serde::Serialize;
 use tokio::sync::watch;
 
-use crate::{announce::announce, apply_cache, context::Context, events::Subject, watch::WatchedKind};
+use crate::{announce::announce, apply_cache, context::Context, events::Subject, watch::kinds::WatchedKind};
 
 /// How often a write is tried in a row when others write the same object. After that, the next reconcile makes a new plan.
 const ATTEMPTS: usize = 4;

@@ -21,7 +21,11 @@ use crate::{
     context::Context,
     reader,
     startup::Startup,
-    watch::{Availability, Capability, FirstList, WatchedKind, forget_others, list, scopes, watch},
+    watch::{
+        FirstList, forget_others,
+        kinds::{Availability, Capability, WatchedKind},
+        list, scopes, watch,
+    },
 };
 
 /// The time between two discoveries of the served APIs, for a controller that may not watch CRDs.

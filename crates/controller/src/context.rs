@@ -26,7 +26,7 @@ use crate::{
     proof::requests::Proofs,
     queue::Queue,
     secret_contents::{SecretContents, SecretMetadata},
-    watch::WatchedKind,
+    watch::kinds::WatchedKind,
 };
 
 /// If more services than this depend on a changed object, they are enqueued with background priority.

@@ -8,14 +8,14 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use futures::{StreamExt, stream};
-use k8s_openapi::api::core::v1::{Container, Pod, PodCondition, PodSpec};
-use longboat_api::names::{ADAPTER_LOADER, STORAGE_INITIALIZER};
-use longboat_download::{PORT_VARIABLE, PROGRESS_CONDITION, Progress};
+use k8s_openapi::api::core::v1::Pod;
+use longboat_api::names::STORAGE_INITIALIZER;
+use longboat_download::{PROGRESS_CONDITION, Progress};
 use longboat_key::{Key, Namespace};
 use longboat_plan::Download;
 use tokio::time::{MissedTickBehavior, interval};
 
-use crate::{ask, context::Context, watch::labelled};
+use crate::{ask, context::Context, watch::kinds::labelled};
 
 /// The time between two checks, and so between two status writes because of a download.
 const POLL_INTERVAL: Duration = Duration::from_secs(5);
@@ -114,47 +114,14 @@ async fn progress(url: &str) -> Result<Progress, String> {
     Progress::parse(&page).ok_or_else(|| "its response has no progress".to_owned())
 }
 
-/// The parts of a pod that the cache keeps for the questions that are put to pods: the running init containers that answer, with their
-/// ports, and the progress condition that the node has set.
-pub(crate) fn kept(pod: &Pod) -> (Option<PodSpec>, Option<Vec<PodCondition>>) {
-    let status = pod.status.as_ref();
-    let conditions = status.and_then(|status| status.conditions.as_ref()).and_then(|all| {
-        let own = all.iter().find(|condition| condition.type_ == PROGRESS_CONDITION)?;
-        Some(vec![own.clone()])
-    });
-    let runs = |name: &str| {
-        let mut all = status.into_iter().flat_map(|status| status.init_container_statuses.iter().flatten());
-        all.any(|found| {
-            found.name == name && found.state.as_ref().is_some_and(|state| state.running.is_some())
-        })
-    };
-    let listens = |container: &&Container| {
-        let mut names = container.env.iter().flatten().map(|variable| variable.name.as_str());
-        match container.name.as_str() {
-            STORAGE_INITIALIZER => names.any(|name| name == PORT_VARIABLE),
-            name => name == ADAPTER_LOADER,
-        }
-    };
-    let all = pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten());
-    let answering = all.filter(listens).filter(|container| runs(&container.name));
-    let answering: Vec<Container> = answering
-        .map(|container| Container {
-            name: container.name.clone(),
-            ports: container.ports.clone(),
-            ..Container::default()
-        })
-        .collect();
-    let spec =
-        (!answering.is_empty()).then(|| PodSpec { init_containers: Some(answering), ..PodSpec::default() });
-    (spec, conditions)
-}
-
 #[cfg(test)]
 mod tests {
+    use longboat_download::PORT_VARIABLE;
     use longboat_key::{Key, Name, Namespace};
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::watch::pod::kept;
 
     fn pod(name: &str, state: &Value, conditions: &Value) -> Pod {
         let mut pod: Pod = serde_json::from_value(json!({

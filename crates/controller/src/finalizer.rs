@@ -6,7 +6,7 @@ use serde_json::json;
 use longboat_key::Key;
 use longboat_watch::has_code;
 
-use crate::{context::Context, error::ReconcileError, watch::WatchedKind};
+use crate::{context::Context, error::ReconcileError, watch::kinds::WatchedKind};
 
 /// Whether an object has a finalizer.
 pub(crate) fn has<K: WatchedKind>(object: &K, finalizer: &str) -> bool {

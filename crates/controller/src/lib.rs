@@ -12,6 +12,7 @@ mod args;
 mod ask;
 mod capabilities;
 mod config;
+mod config_users;
 mod context;
 mod downloads;
 mod election;

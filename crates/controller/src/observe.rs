@@ -7,7 +7,7 @@ use longboat_compose::Platform;
 use longboat_key::{Key, Name, Namespace};
 use longboat_plan::{Kind, ObjectKey, Peer, Snapshot, kinds, names, types};
 
-use crate::{context::Context, watch::WatchedKind};
+use crate::{context::Context, watch::kinds::WatchedKind};
 
 /// The snapshot for a reconcile of a service.
 pub(crate) fn snapshot(

@@ -11,7 +11,7 @@ use longboat_plan::{Child, Children, ObjectRef, Plan, Planned, Problem, Refusal,
 use longboat_watch::{has_code, text_of};
 use serde::Serialize;
 
-use crate::{context::Context, watch::WatchedKind};
+use crate::{context::Context, watch::kinds::WatchedKind};
 
 /// Returns the problem of the first planned child that the API server refuses.
 pub(crate) async fn find(

@@ -5,7 +5,7 @@ use longboat_api::reasons::event;
 use longboat_plan::{ChildKind, ObjectRef, types};
 use longboat_watch::has_code;
 
-use crate::{context::Context, error::ReconcileError, events::Subject, watch::WatchedKind};
+use crate::{context::Context, error::ReconcileError, events::Subject, watch::kinds::WatchedKind};
 
 /// Deletes one child, if it is still the object that was planned against.
 pub(crate) async fn one(

@@ -30,7 +30,11 @@ use crate::{
     secret_contents::SecretMetadata,
     service, spans,
     startup::Startup,
-    watch::{self, Availability, FirstList, Rules, WatchedKind, scopes},
+    watch::{
+        self, FirstList,
+        kinds::{Availability, Rules, WatchedKind},
+        scopes,
+    },
 };
 
 /// The time that running reconciles get at shutdown. It fits into the grace period of a pod.

@@ -16,7 +16,7 @@ use crate::{
     args::Args,
     context::Context,
     error::ReconcileError,
-    watch::{Rules, WatchedKind},
+    watch::kinds::{Rules, WatchedKind},
 };
 
 /// Why a service cannot be planned: a Secret that it needs could not be read.

@@ -9,7 +9,7 @@ use longboat_api::{
 use longboat_watch::{has_code, text_of};
 use serde_json::json;
 
-use crate::{announce, context::Context, error::ReconcileError, events::Subject, watch::WatchedKind};
+use crate::{announce, context::Context, error::ReconcileError, events::Subject, watch::kinds::WatchedKind};
 
 /// Writes the status unless it is stored already. Records an event when the service becomes ready or stops being ready.
 pub(crate) async fn publish(

@@ -20,7 +20,10 @@ use crate::{
     events,
     metrics::Metrics,
     observe, reader,
-    watch::{Availability, WatchedKind, list, list_every},
+    watch::{
+        kinds::{Availability, WatchedKind},
+        list, list_every,
+    },
 };
 
 /// A snapshot as the controller would take it now.

@@ -2,11 +2,7 @@
 
 use std::fmt::Debug;
 
-use k8s_openapi::{
-    Metadata,
-    api::core::v1::{self, PodStatus},
-    apimachinery::pkg::apis::meta::v1::ObjectMeta,
-};
+use k8s_openapi::{Metadata, api::core::v1, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use kube::{Api, Client, Resource};
 use longboat_api::{
     labels, names, v1alpha2,
@@ -15,18 +11,16 @@ use longboat_api::{
 use longboat_compose::Layer;
 use longboat_key::{Key, Name, Namespace};
 use longboat_plan::{
-    Capabilities, Kind, ObjectKey, Peer, kinds, pods,
+    Capabilities, Kind, ObjectKey, Peer, kinds,
     types::{
-        self, ClusterRoleBinding, ClusterServingRuntime, ConfigMap, Gateway, HorizontalPodAutoscaler, Pod,
-        Secret, Service, ServingRuntime,
+        self, ClusterRoleBinding, ClusterServingRuntime, ConfigMap, Gateway, HorizontalPodAutoscaler, Secret,
+        Service, ServingRuntime,
     },
 };
 use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
-    config,
     context::{Cache, Caches, Change, Context},
-    downloads,
     secret_contents::SecretMetadata,
 };
 
@@ -279,13 +273,6 @@ impl Rules for LLMInferenceService {
     fn concerns(&self) -> Vec<Key> {
         vec![Key::of(self)]
     }
-
-    fn changed(context: &Context, key: &Key, change: &Change<'_, Self>) {
-        // A service uses its configs until it is deleted, even while it is finalized. And a status may have been written
-        // although its response was lost.
-        let [before, now] = &change.summaries;
-        config::enqueue_used(context, key.namespace.as_deref(), before.as_deref(), now.as_deref());
-    }
 }
 
 impl Rules for LLMInferenceServiceConfig {
@@ -374,37 +361,6 @@ impl Rules for Service {
         gateways
             .map(|name| Key::new(own.namespace.as_deref(), Name(name)).of_kind(Kind::GatewayService))
             .collect()
-    }
-}
-
-impl Rules for Pod {
-    fn slim(&mut self) -> bool {
-        // Certificates need only the labels and addresses, conditions the pod's trouble, and downloads the fields that
-        // [`downloads::kept`] returns. Pods are never written.
-        let (spec, mut conditions) = downloads::kept(self);
-        let trouble = pods::trouble_only(self);
-        if let Some(unscheduled) = trouble.conditions {
-            conditions.get_or_insert_default().extend(unscheduled);
-        }
-        self.spec = spec;
-        self.metadata.annotations = None;
-        self.status = self.status.take().map(|status| PodStatus {
-            pod_ip: status.pod_ip,
-            pod_ips: status.pod_ips,
-            conditions,
-            init_container_statuses: trouble.init_container_statuses,
-            container_statuses: trouble.container_statuses,
-            ..PodStatus::default()
-        });
-        true
-    }
-
-    fn matters(old: &Self, new: &Self) -> bool {
-        let ips = |pod: &Self| pod.status.as_ref().map(|s| (s.pod_ip.clone(), s.pod_ips.clone()));
-        old.metadata.labels != new.metadata.labels
-            || old.metadata.deletion_timestamp.is_some() != new.metadata.deletion_timestamp.is_some()
-            || ips(old) != ips(new)
-            || pods::trouble(old) != pods::trouble(new)
     }
 }
 

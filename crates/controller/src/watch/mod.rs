@@ -1,6 +1,7 @@
 //! Watches: store objects of the API server in the caches, and enqueue the services that depend on a change.
 
-mod kinds;
+pub(crate) mod kinds;
+pub(crate) mod pod;
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -11,18 +12,16 @@ use kube::{
     runtime::watcher::{self, Event},
 };
 use longboat_api::labels;
-use longboat_key::Key;
-use longboat_key::Namespace;
+use longboat_key::{Key, Namespace};
 use longboat_watch::{ReceivedObject, Selection, has_code, text_of_watch};
 use tokio_util::sync::CancellationToken;
 
+use self::kinds::WatchedKind;
 use crate::{
     announce::{announce, announce_unreadable},
     args::Args,
     context::Context,
 };
-
-pub(crate) use kinds::{Availability, Capability, Rules, WatchedKind, labelled, related};
 
 /// The namespaces in which a kind is watched; `None` is the whole cluster. A controller that is limited to namespaces does
 /// not watch cluster-scoped kinds.

@@ -24,7 +24,10 @@ use longboat_key::{Key, Name, Namespace, Uid};
 use longboat_testkit::TestCluster;
 use serde_json::{Value, json};
 
-use super::{Rules, WatchedKind, list};
+use super::{
+    kinds::{Rules, WatchedKind},
+    list,
+};
 
 use crate::{
     announce::announce,
