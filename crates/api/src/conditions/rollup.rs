@@ -36,7 +36,7 @@ impl Rollup {
     /// Sets the condition from its parts. Copies reason and message unchanged, whereas KServe uses the message as a format
     /// string, which garbles `%`.
     pub fn apply(&self, conditions: &mut Conditions<'_>) {
-        let mut parts = table::parts(self).filter_map(|part| conditions.get(part));
+        let mut parts = table::parts(self.type_).filter_map(|part| conditions.get(part));
         let first = parts.find(|condition| condition.is_false());
         match first.map(|Condition { reason, message, .. }| (reason.clone(), message.clone())) {
             Some((reason, message)) => conditions.mark_false(self.type_, &reason, &message),

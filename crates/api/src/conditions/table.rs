@@ -1,7 +1,5 @@
 //! The table of conditions.
 
-use super::rollup::Rollup;
-
 /// The properties of a condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row {
@@ -105,7 +103,7 @@ conditions! {
     CONFIG_IN_USE: "ConfigInUse" (part of nothing, Unchanged, no traffic);
 }
 
-/// Returns the parts of a roll-up in the order in which it checks them.
-pub(super) fn parts(rollup: &Rollup) -> impl Iterator<Item = &'static str> {
-    ALL.iter().filter(|row| row.part_of == Some(rollup.type_)).map(|row| row.type_)
+/// Returns the parts of a roll-up of this type in the order in which it checks them.
+pub(super) fn parts(rollup: &str) -> impl Iterator<Item = &'static str> {
+    ALL.iter().filter(move |row| row.part_of == Some(rollup)).map(|row| row.type_)
 }
