@@ -18,7 +18,7 @@ use serde_json::Value;
 use crate::{
     Settings,
     validate::{
-        Finding, ObjectName, Severity, Source,
+        finding::{Finding, ObjectName, Severity, Source},
         kinds::{KindLookup, Kinds},
         object::Examination,
     },

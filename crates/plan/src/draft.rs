@@ -5,7 +5,7 @@ use crate::{
     children::{Children, Planned},
     context::Context,
     event::PlannedEvent,
-    workload::CertificateRequest,
+    workload::tls_secret::CertificateRequest,
 };
 
 /// What was planned so far. It stays planned if a problem occurs later.

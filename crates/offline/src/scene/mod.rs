@@ -24,7 +24,7 @@ use crate::{
     assume,
     settings::{DEFAULT_PLATFORM, Presets, Settings},
     stored::{Cluster, StoredManifest},
-    validate::{Finding, Severity},
+    validate::finding::{Finding, Severity},
 };
 
 pub use error::{PlanningError, SceneError};

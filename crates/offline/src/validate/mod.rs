@@ -1,7 +1,7 @@
 //! Validates manifests like an API server, the webhooks and the controller.
 
 mod advice;
-mod finding;
+pub(crate) mod finding;
 mod hint;
 pub(crate) mod kinds;
 mod layers;

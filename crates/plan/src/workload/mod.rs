@@ -18,7 +18,7 @@ pub(crate) mod scaling;
 pub(crate) mod security;
 mod service;
 pub(crate) mod storage;
-mod tls_secret;
+pub(crate) mod tls_secret;
 
 pub(crate) use half::Half;
 pub(crate) use service::PORT;
