@@ -10,7 +10,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .nth(1)
         .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../deploy/crds"), PathBuf::from);
     std::fs::create_dir_all(&folder)?;
-    for document in crd::own_with(&Conversion::default()).iter().chain(&crd::runtimes()) {
+    for document in &crd::own_with(&Conversion::default()) {
         std::fs::write(folder.join(crd::file_name(document)), crd::to_yaml(document)?)?;
     }
     let schema = concat!(env!("CARGO_MANIFEST_DIR"), "/generated/service-spec.json");

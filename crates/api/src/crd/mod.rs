@@ -1,4 +1,4 @@
-//! CustomResourceDefinitions, generated from the Rust types.
+//! CustomResourceDefinitions: ours, generated from the Rust types, and those of other projects.
 //!
 //! schemars describes Rust's types; an API server needs the facts in Go's markers. Three steps add them: [`inline`] resolves
 //! references and applies Longboat's marks, [`core_types`] adds the facts of the embedded core types in Go, and [`relax`]
@@ -14,17 +14,12 @@ mod vendored;
 
 pub use conversion::{Conversion, WebhookService};
 pub use minimal::minimal;
-pub use vendored::foreign;
 pub(crate) use vendored::{backend_reference, pool_spec, route_spec};
+pub use vendored::{foreign, optional, runtimes};
 
 use k8s_openapi::{ListableResource, Resource};
-use schemars::JsonSchema;
 use serde_json::{Value, json};
 
-use crate::foreign::{
-    leaderworkerset, scaledobject,
-    servingruntime::{ClusterServingRuntime, ServingRuntime, ServingRuntimeSpec, ServingRuntimeStatus},
-};
 use crate::v1alpha2;
 
 /// A version of a kind.
@@ -32,8 +27,6 @@ struct Version {
     name: &'static str,
     spec: Value,
     status: Value,
-    /// Whether an object without `spec` is refused.
-    spec_required: bool,
 }
 
 /// A kind with all its versions; the last one is the storage version.
@@ -42,11 +35,9 @@ struct Definition {
     kind: &'static str,
     list_kind: &'static str,
     plural: &'static str,
-    cluster: bool,
     short_names: &'static [&'static str],
     description: &'static str,
     columns: Value,
-    annotations: Value,
     conversion: Option<Value>,
     versions: Vec<Version>,
 }
@@ -76,20 +67,6 @@ pub fn service_spec() -> Value {
     let mut schema = json!({"type": "object", "properties": {"metadata": {"type": "object"}}});
     schema["properties"]["spec"] = spec;
     schema
-}
-
-/// Returns the CRDs of runtimes, as far as services use them, for clusters to which KServe has not brought them.
-pub fn runtimes() -> Vec<Value> {
-    vec![
-        serving_runtime::<ServingRuntime>(false).document(),
-        serving_runtime::<ClusterServingRuntime>(true).document(),
-    ]
-}
-
-/// Returns the CRDs of foreign kinds that the controller writes if a cluster serves them. Tests use them, and so does local
-/// mode, which has its own controllers for these kinds.
-pub fn optional() -> Vec<Value> {
-    vec![leader_worker_set().document(), scaled_object().document()]
 }
 
 /// Returns the name of the file with a CRD: `<group>_<plural>.yaml`.
@@ -146,51 +123,12 @@ fn config(spec: &Value) -> Definition {
 fn own_versions(spec: &Value, status: &Value, relax: impl Fn(&mut Value)) -> Vec<Version> {
     let version = |name, mut spec: Value, status| {
         relax(&mut spec);
-        Version { name, spec, status, spec_required: false }
+        Version { name, spec, status }
     };
     vec![
         version("v1alpha1", older::spec(spec), older::status(status)),
         version("v1alpha2", spec.clone(), status.clone()),
     ]
-}
-
-fn leader_worker_set() -> Definition {
-    let version =
-        Version::new::<leaderworkerset::LeaderWorkerSetSpec, leaderworkerset::LeaderWorkerSetStatus>("v1");
-    Definition {
-        short_names: &["lws"],
-        description: "Groups of pods that come, serve and go together.",
-        annotations: json!({
-            "api-approved.kubernetes.io": "https://github.com/kubernetes-sigs/lws",
-        }),
-        ..Definition::new::<leaderworkerset::LeaderWorkerSet>(vec![version])
-    }
-}
-
-fn scaled_object() -> Definition {
-    let mut version =
-        Version::new::<scaledobject::ScaledObjectSpec, scaledobject::ScaledObjectStatus>("v1alpha1");
-    version.spec_required = true;
-    Definition {
-        short_names: &["so"],
-        description: "What scales a workload, and by what.",
-        ..Definition::new::<scaledobject::ScaledObject>(vec![version])
-    }
-}
-
-fn serving_runtime<K: Resource + ListableResource>(cluster: bool) -> Definition {
-    let version = Version::new::<ServingRuntimeSpec, ServingRuntimeStatus>("v1alpha1");
-    Definition {
-        cluster,
-        description: "The pods of an engine.",
-        columns: json!([
-            {"name": "Disabled", "type": "boolean", "jsonPath": ".spec.disabled"},
-            {"name": "ModelType", "type": "string", "jsonPath": ".spec.supportedModelFormats[*].name"},
-            {"name": "Containers", "type": "string", "jsonPath": ".spec.containers[*].name"},
-            age_column(),
-        ]),
-        ..Definition::new::<K>(vec![version])
-    }
 }
 
 fn ready_column() -> Value {
@@ -208,15 +146,6 @@ fn age_column() -> Value {
 // === impl Version ===
 
 impl Version {
-    fn new<Spec: JsonSchema, Status: JsonSchema>(name: &'static str) -> Self {
-        Self {
-            name,
-            spec: inline::schema_of::<Spec>(),
-            status: inline::schema_of::<Status>(),
-            spec_required: false,
-        }
-    }
-
     fn schema(self, description: &str) -> Value {
         let mut schema = json!({
             "description": description,
@@ -233,9 +162,6 @@ impl Version {
         // Assigned instead of written within `json!`, which would copy the values.
         schema["properties"]["spec"] = self.spec;
         schema["properties"]["status"] = self.status;
-        if self.spec_required {
-            schema["required"] = json!(["spec"]);
-        }
         schema
     }
 }
@@ -249,11 +175,9 @@ impl Definition {
             kind: K::KIND,
             list_kind: K::LIST_KIND,
             plural: K::URL_PATH_SEGMENT,
-            cluster: false,
             short_names: &[],
             description: "",
             columns: Value::Null,
-            annotations: Value::Null,
             conversion: None,
             versions,
         }
@@ -278,9 +202,7 @@ impl Definition {
                 "subresources": {"status": {}},
             });
             value["schema"]["openAPIV3Schema"] = version.schema(self.description);
-            if !self.columns.is_null() {
-                value["additionalPrinterColumns"] = self.columns.clone();
-            }
+            value["additionalPrinterColumns"] = self.columns.clone();
             value
         });
         let mut document = json!({
@@ -290,13 +212,10 @@ impl Definition {
             "spec": {
                 "group": self.group,
                 "names": names,
-                "scope": if self.cluster { "Cluster" } else { "Namespaced" },
+                "scope": "Namespaced",
             },
         });
         document["spec"]["versions"] = versions.collect();
-        if !self.annotations.is_null() {
-            document["metadata"]["annotations"] = self.annotations;
-        }
         if let Some(conversion) = self.conversion {
             document["spec"]["conversion"] = conversion;
         }

@@ -15,12 +15,16 @@ macro_rules! documents {
 }
 
 /// Each is parsed when it is used first: most commands need only those of which our own CRDs have parts.
-static DOCUMENTS: [LazyLock<Value>; 5] = documents![
+static DOCUMENTS: [LazyLock<Value>; 9] = documents![
     "gateway.networking.k8s.io_gatewayclasses.yaml",
     "gateway.networking.k8s.io_gateways.yaml",
     "gateway.networking.k8s.io_httproutes.yaml",
     "inference.networking.k8s.io_inferencepools.yaml",
     "inference.networking.x-k8s.io_inferencepools.yaml",
+    "leaderworkerset.x-k8s.io_leaderworkersets.yaml",
+    "keda.sh_scaledobjects.yaml",
+    "serving.kserve.io_servingruntimes.yaml",
+    "serving.kserve.io_clusterservingruntimes.yaml",
 ];
 
 /// Marks a schema that is complete: [`super::inline`] leaves it as it is.
@@ -37,9 +41,24 @@ const ADDED_RULES: [&str; 5] = [
 const ADDED_PATTERN: &str = r"^[!-~]+([\t ]?[!-~]+)*$";
 const ADDED_TYPE: &str = "ExternalAuth";
 
-/// Returns the CRDs of the foreign kinds that the embedded API server serves: Gateway API, and InferencePool in both groups.
+/// Returns the CRDs of Gateway API, and of InferencePool in both groups.
 pub fn foreign() -> Vec<Value> {
-    DOCUMENTS.iter().map(|document| Value::clone(document)).collect()
+    some(&DOCUMENTS[..5])
+}
+
+/// Returns the CRDs of foreign kinds that the controller writes if a cluster serves them: LeaderWorkerSet and ScaledObject.
+/// Local mode has its own controllers for these kinds.
+pub fn optional() -> Vec<Value> {
+    some(&DOCUMENTS[5..7])
+}
+
+/// Returns the CRDs of runtimes, for clusters to which KServe has not brought them.
+pub fn runtimes() -> Vec<Value> {
+    some(&DOCUMENTS[7..])
+}
+
+fn some(documents: &[LazyLock<Value>]) -> Vec<Value> {
+    documents.iter().map(|document| Value::clone(document)).collect()
 }
 
 /// The spec of an HTTPRoute within a service.

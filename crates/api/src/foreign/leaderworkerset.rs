@@ -4,8 +4,8 @@ use k8s_openapi::{
     api::core::v1::PodTemplateSpec,
     apimachinery::pkg::{apis::meta::v1::Condition, util::intstr::IntOrString},
 };
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::resource::kind;
 use crate::wire;
@@ -19,17 +19,15 @@ kind! {
 }
 
 /// How many groups there are, and what a group is.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LeaderWorkerSetSpec {
     /// Number of groups.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("x-default" = 1))]
     pub replicas: Option<i32>,
 
     /// What a group is.
     #[serde(deserialize_with = "wire::null_default")]
-    #[schemars(extend("x-required" = true))]
     pub leader_worker_template: LeaderWorkerTemplate,
 
     /// How changes are rolled out.
@@ -38,16 +36,15 @@ pub struct LeaderWorkerSetSpec {
 
     /// When workers start: with the leader's pod (`LeaderCreated`), or once it is ready (`LeaderReady`).
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("enum" = ["LeaderCreated", "LeaderReady"], "x-default" = "LeaderCreated"))]
     pub startup_policy: Option<String>,
 
     /// How pods find each other.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub network_config: Option<NetworkConfig>,
+    pub network_config: Option<Value>,
 }
 
 /// What a group of pods is.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LeaderWorkerTemplate {
     /// The first pod of a group; like the others where absent.
@@ -56,17 +53,14 @@ pub struct LeaderWorkerTemplate {
 
     /// The other pods of a group.
     #[serde(deserialize_with = "wire::null_default")]
-    #[schemars(extend("x-required" = true))]
     pub worker_template: PodTemplateSpec,
 
     /// Pods in a group, the leader among them.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("x-default" = 1))]
     pub size: Option<i32>,
 
     /// What happens to a group of which a pod restarts.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("enum" = ["Default", "RecreateGroupOnPodRestart", "None"], "x-default" = "RecreateGroupOnPodRestart"))]
     pub restart_policy: Option<String>,
 
     /// Parts of a group that are placed together. Fixed at creation.
@@ -75,12 +69,11 @@ pub struct LeaderWorkerTemplate {
 }
 
 /// Parts of a group that are placed together.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SubGroupPolicy {
     /// Whether the leader is in the first part.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("enum" = ["LeaderWorker", "LeaderExcluded"], "x-default" = "LeaderWorker"))]
     pub sub_group_policy_type: Option<String>,
 
     /// Pods in a part.
@@ -89,12 +82,11 @@ pub struct SubGroupPolicy {
 }
 
 /// How changes are rolled out.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RolloutStrategy {
     /// `RollingUpdate` is all there is.
     #[serde(rename = "type", deserialize_with = "wire::null_default")]
-    #[schemars(extend("enum" = ["RollingUpdate"], "x-default" = "RollingUpdate", "x-required" = true))]
     pub type_: String,
 
     /// How many groups at once.
@@ -103,32 +95,20 @@ pub struct RolloutStrategy {
 }
 
 /// How many groups change at once.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RollingUpdateConfiguration {
     /// Groups that may be missing.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("x-default" = 1))]
     pub max_unavailable: Option<IntOrString>,
 
     /// Groups that may be too many.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("x-default" = 0))]
     pub max_surge: Option<IntOrString>,
 }
 
-/// How pods find each other.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-pub struct NetworkConfig {
-    /// One headless Service for all groups, or one for each.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("enum" = ["Shared", "UniquePerReplica"], "x-required" = true))]
-    pub subdomain_policy: Option<String>,
-}
-
 /// What was observed of a LeaderWorkerSet.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LeaderWorkerSetStatus {
     /// Available, Progressing, UpdateInProgress.

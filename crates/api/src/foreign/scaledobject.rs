@@ -1,6 +1,5 @@
 //! ScaledObject of KEDA, `keda.sh/v1alpha1`: what scales a workload, and by what.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::resource::kind;
@@ -16,12 +15,11 @@ kind! {
 }
 
 /// What is scaled, by what, and how far.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ScaledObjectSpec {
     /// The workload.
     #[serde(deserialize_with = "wire::null_default")]
-    #[schemars(extend("x-required" = true))]
     pub scale_target_ref: ScaleTarget,
 
     /// Seconds between two checks of the triggers.
@@ -54,7 +52,6 @@ pub struct ScaledObjectSpec {
 
     /// What scales.
     #[serde(deserialize_with = "wire::null_default")]
-    #[schemars(extend("x-required" = true))]
     pub triggers: Vec<KedaTrigger>,
 
     /// What to do when the metrics cannot be read.
@@ -63,7 +60,7 @@ pub struct ScaledObjectSpec {
 }
 
 /// A workload that can be scaled.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ScaleTarget {
     /// Group and version of its kind.
@@ -76,12 +73,11 @@ pub struct ScaleTarget {
 
     /// Its name.
     #[serde(deserialize_with = "wire::null_default")]
-    #[schemars(extend("x-required" = true))]
     pub name: String,
 }
 
 /// What was observed of a ScaledObject.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ScaledObjectStatus {
     /// Ready, Active, Fallback, Paused.
@@ -90,17 +86,15 @@ pub struct ScaledObjectStatus {
 }
 
 /// One thing that is known of a ScaledObject. Unlike other conditions it has no time.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ScaledObjectCondition {
     /// What it is about.
     #[serde(rename = "type", deserialize_with = "wire::null_default")]
-    #[schemars(extend("x-required" = true))]
     pub type_: String,
 
     /// `True`, `False` or `Unknown`.
     #[serde(deserialize_with = "wire::null_default")]
-    #[schemars(extend("x-required" = true))]
     pub status: String,
 
     /// A word.

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{Affinity, Container, LocalObjectReference, PodSpec, Toleration, Volume};
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::engine::Engine;
@@ -28,9 +27,8 @@ kind! {
 }
 
 /// The pods of an engine: the fields that `LLMInferenceService` uses. KServe's other fields are for `InferenceService`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(extend("x-kubernetes-preserve-unknown-fields" = true))]
 pub struct ServingRuntimeSpec {
     /// The formats of models that the runtime serves. For `LLMInferenceService`, the name of a format names the engine.
     #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
@@ -42,7 +40,6 @@ pub struct ServingRuntimeSpec {
 
     /// Containers of the pods. The engine is the container `main`.
     #[serde(deserialize_with = "wire::null_default")]
-    #[schemars(extend("x-required" = true))]
     pub containers: Vec<Container>,
 
     /// Volumes of the pods.
@@ -75,19 +72,16 @@ pub struct ServingRuntimeSpec {
 }
 
 /// A format of models.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(extend("x-kubernetes-preserve-unknown-fields" = true))]
 pub struct SupportedModelFormat {
     /// Name of the format.
     #[serde(deserialize_with = "wire::null_default")]
-    #[schemars(extend("x-required" = true))]
     pub name: String,
 }
 
 /// What was observed of a runtime. Nothing writes it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[schemars(extend("x-kubernetes-preserve-unknown-fields" = true))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServingRuntimeStatus {}
 
 // === impl ServingRuntimeSpec ===
