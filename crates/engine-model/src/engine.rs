@@ -82,7 +82,8 @@ pub struct Load {
 #[derive(Debug)]
 struct WaitingJob {
     job: Job,
-    waited_for_memory: bool,
+    /// The number of changes of the cache when it last left too little memory.
+    refused_at: Option<u64>,
 }
 
 #[derive(Debug)]
@@ -108,6 +109,8 @@ struct Prefill {
 pub struct Engine {
     parameters: Parameters,
     cache: KvCache,
+    /// Counts the requests that took or released memory: without a change, asking for memory again is of no use.
+    cache_changes: u64,
     waiting: VecDeque<WaitingJob>,
     /// The batch. Free places are reused.
     running: Vec<Option<RunningJob>>,
@@ -130,6 +133,7 @@ impl Engine {
     pub fn new(parameters: Parameters) -> Self {
         Self {
             cache: KvCache::new(parameters.cache_blocks, parameters.block_size),
+            cache_changes: 0,
             parameters,
             waiting: VecDeque::new(),
             running: Vec::new(),
@@ -165,7 +169,7 @@ impl Engine {
         if self.waiting.len() >= max_waiting.saturating_add(room) {
             return Err(EnqueueError::QueueFull);
         }
-        self.waiting.push_back(WaitingJob { job, waited_for_memory: false });
+        self.waiting.push_back(WaitingJob { job, refused_at: None });
         self.start(outputs);
         Ok(())
     }
@@ -250,12 +254,17 @@ impl Engine {
         let mut index = 0;
         while index < self.waiting.len() && index < room {
             let next = &mut self.waiting[index];
+            if next.refused_at == Some(self.cache_changes) {
+                index += 1;
+                continue;
+            }
             let Job { hashes, prompt_tokens, output_tokens, .. } = &next.job;
             let Some(taken) = self.cache.take(hashes, *prompt_tokens, *output_tokens, 0) else {
-                next.waited_for_memory = true;
+                next.refused_at = Some(self.cache_changes);
                 index += 1;
                 continue;
             };
+            self.cache_changes += 1;
             room -= 1;
             if let Some(next) = self.waiting.remove(index) {
                 self.run(next, taken, outputs);
@@ -264,9 +273,10 @@ impl Engine {
     }
 
     fn run(&mut self, next: WaitingJob, taken: Allocation, outputs: &mut Vec<Output>) {
-        let WaitingJob { job, waited_for_memory } = next;
+        let WaitingJob { job, refused_at } = next;
         let Allocation { held, added, evicted } = taken;
         let cached_tokens = held.cached_tokens();
+        let waited_for_memory = refused_at.is_some();
         outputs.push(Output::Started { id: job.id, waited_for_memory, cached_tokens, added, evicted });
         let timing = self.parameters.timing;
         let uncached = job.prompt_tokens.saturating_sub(cached_tokens);
@@ -317,6 +327,7 @@ impl Engine {
         let Some(running) = self.running[slot].take() else { return };
         self.free.push(slot);
         self.cache.release(&running.held);
+        self.cache_changes += 1;
         outputs.push(Output::Finished(running.job.id));
     }
 }

@@ -77,15 +77,18 @@ impl KvCache {
         generated: usize,
         stored: usize,
     ) -> Option<Allocation> {
+        let private = (prompt_tokens + generated).div_ceil(self.block_size) - hashes.len();
+        let free = self.capacity.saturating_sub(self.in_use());
+        if private > free {
+            return None;
+        }
         let path: Vec<_> = self.runs.path(hashes).collect();
         let (mut hits, mut idle_hits) = (0, 0);
         for (id, range) in leading(path.iter().cloned()) {
             hits = range.end;
             idle_hits += if self.runs.is_idle(id) { range.len() } else { 0 };
         }
-        let private = (prompt_tokens + generated).div_ceil(self.block_size) - hashes.len();
         // Idle blocks of the prompt itself cannot be evicted to make room for it, so they need space like missing ones.
-        let free = self.capacity.saturating_sub(self.in_use());
         if hashes.len() - hits + idle_hits + private > free {
             return None;
         }
