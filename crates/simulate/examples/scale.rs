@@ -81,8 +81,7 @@ would be worth. With more than one replica and leader election, one picker decid
 | question | how to measure it |
 |---|---|
 | decisions a second and core of one picker at 1,000 endpoints, its memory by blocks held | `benches/picker` on an idle machine with an optimised build |
-| seconds for a million requests over 1,000 endpoints in virtual time | `cargo run --release -p longboat-simulate --example speed -- sessions 1000 20000 1000000` |
-| 50,000 requests a second, as hit ratio and skew | the same example with `-- 1000 50000 1000000` |
+| 50,000 requests a second, as hit ratio and skew | `cargo run --release -p longboat-simulate --example speed -- sessions 1000 50000 1000000` |
 | the controller at 10,000 services | `benches/scale` |
 ";
 
