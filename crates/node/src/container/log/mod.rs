@@ -38,6 +38,9 @@ const CAUSE_LINES: usize = 500;
 /// The most bytes of a cause in front of a termination message.
 const CAUSE_LIMIT: usize = 1024;
 
+/// The bytes of a cause by which a termination message is known to have it.
+const CAUSE_BEGINNING: usize = 128;
+
 /// Marks the end of a line that was cut.
 const TRUNCATION_MARK: &str = "…";
 
@@ -114,10 +117,12 @@ impl ContainerLog {
         let cause = termination::cause(&Vec::from(lines.clone()).join("\n"));
         lines.drain(..lines.len().saturating_sub(MESSAGE_LINES));
         let message = end(&lines, MESSAGE_LIMIT);
-        let Some(mut cause) = cause.filter(|cause| termination::cause(&message).as_ref() != Some(cause))
-        else {
-            return message;
+        let is_told = |cause: &String| {
+            // Of a long line, the message has the beginning.
+            let beginning = &cause[..cause.floor_char_boundary(CAUSE_BEGINNING)];
+            termination::cause(&message).as_ref() == Some(cause) || message.contains(beginning)
         };
+        let Some(mut cause) = cause.filter(|cause| !is_told(cause)) else { return message };
         cut(&mut cause, CAUSE_LIMIT);
         // What reads the message finds the cause as it does in the log. The mark below ends the cause: the rest may begin with an
         // indented line.
