@@ -122,7 +122,7 @@ pub(crate) fn place(
 
 impl LatencyObserver {
     fn new(parameters: &Parameters<'_>, given: &RawParameters) -> Result<Self, ConfigError> {
-        let time = |field: &str, text: &str| match longboat_duration::parse(text) {
+        let time = |field: &str, text: &str| match longboat_quantity::duration::parse(text) {
             // A time below a millisecond counts as one, because the clock of decisions has no shorter ones.
             Ok(time) if !time.is_zero() => Ok(u64::try_from(time.as_millis()).unwrap_or(u64::MAX).max(1)),
             Ok(_) => {
