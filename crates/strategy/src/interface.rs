@@ -4,7 +4,7 @@ use std::fmt::Debug;
 
 use serde_json::Value;
 
-use super::{Cause, names::NameRule};
+use super::{Cause, differs, names::NameRule};
 
 /// What the server does with the objects of one built-in kind, beyond what it does with all objects. The default methods are
 /// the behaviour of a kind without rules of its own.
@@ -89,8 +89,12 @@ pub(crate) trait Strategy: Debug + Sync {
     }
 }
 
-/// A kind without rules of its own.
+/// A kind without rules of its own, because nothing runs it: its objects are only stored, with the defaults of their type.
 #[derive(Debug)]
 pub(crate) struct Plain;
 
-impl Strategy for Plain {}
+impl Strategy for Plain {
+    fn is_new_generation(&self, value: &Value, live: &Value) -> bool {
+        differs(value, live, true)
+    }
+}

@@ -54,14 +54,14 @@ pub(crate) use self::{
     interface::{Plain, Strategy},
     lease::Lease,
     namespace::Namespace,
-    networking::{Ingress, IngressClass, NetworkPolicy},
+    networking::{Ingress, NetworkPolicy},
     node::Node,
     pod::Pod,
-    policy::{Budget, LimitRange, PriorityClass, ResourceQuota},
+    policy::{Budget, ResourceQuota},
     rbac::Rbac,
     service::Service,
     slices::{EndpointSlice, Endpoints},
-    storage::{Claim, StorageClass, Volume},
+    storage::{Claim, Volume},
     templates::{ControllerRevision, PodTemplate, ReplicationController},
 };
 use self::{

@@ -29,12 +29,6 @@ impl Strategy for Ingress {
     }
 }
 
-/// IngressClasses.
-#[derive(Debug)]
-pub(crate) struct IngressClass;
-
-impl Strategy for IngressClass {}
-
 /// NetworkPolicies.
 #[derive(Debug)]
 pub(crate) struct NetworkPolicy;

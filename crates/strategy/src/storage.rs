@@ -1,11 +1,11 @@
-//! PersistentVolumes, PersistentVolumeClaims, and StorageClasses.
+//! PersistentVolumes and PersistentVolumeClaims.
 
 use serde_json::{Map, Value, json};
 
 use super::{
     Strategy,
     checks::{items, name, one_of, selector, text},
-    names::{self, NameRule},
+    names::NameRule,
     quantity::Quantity,
 };
 use crate::Cause;
@@ -57,16 +57,6 @@ impl Strategy for Volume {
 
     fn shows_deleted(&self) -> bool {
         true
-    }
-}
-
-/// StorageClasses.
-#[derive(Debug)]
-pub(crate) struct StorageClass;
-
-impl Strategy for StorageClass {
-    fn validate(&self, value: &Value, live: Option<&Value>) -> Vec<Cause> {
-        validate_class(value, live)
     }
 }
 
@@ -200,40 +190,6 @@ fn without_empty(spec: &Value) -> Value {
         fields.remove("resources");
     }
     spec
-}
-
-/// Validates a storage class.
-fn validate_class(value: &Value, live: Option<&Value>) -> Vec<Cause> {
-    let mut causes = Vec::new();
-    let provisioner = text(value, "provisioner");
-    if provisioner.is_empty() {
-        causes.push(Cause::required("provisioner", ""));
-    } else if let Some(problem) = names::qualified_name_problem(&provisioner.to_ascii_lowercase()) {
-        causes.push(Cause::invalid("provisioner", &value["provisioner"], problem));
-    }
-    if value["parameters"].as_object().is_some_and(|parameters| parameters.contains_key("")) {
-        causes.push(Cause::invalid("parameters", &Value::from(""), "field can not be empty."));
-    }
-    one_of(&value["reclaimPolicy"], "reclaimPolicy", &["Delete", "Retain"], &mut causes);
-    one_of(
-        &value["volumeBindingMode"],
-        "volumeBindingMode",
-        &["Immediate", "WaitForFirstConsumer"],
-        &mut causes,
-    );
-    let Some(live) = live else { return causes };
-    for key in ["parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"] {
-        if value[key] != live[key] {
-            causes.push(if matches!(key, "parameters" | "provisioner") {
-                Cause::forbidden(key, format!("updates to {key} are forbidden."))
-            } else if key == "reclaimPolicy" {
-                Cause::forbidden(key, "updates to reclaimPolicy are forbidden.")
-            } else {
-                Cause::invalid(key, &value[key], "field is immutable")
-            });
-        }
-    }
-    causes
 }
 
 /// Validates a persistent volume.
