@@ -16,7 +16,11 @@ use super::{
 use crate::{
     cli::{OutputFormat, StatusArgs},
     printer::{self, Stream},
-    tree::{self, Environment, Follow, Line, Mark, Scope, Screen, TreeObjects, data, lines},
+    tree::{
+        self, Environment, Follow, Line, Mark, Scope, Screen, TreeObjects,
+        conditions::{is_ready, serves},
+        data, lines,
+    },
 };
 
 /// The interval of redraws while something is waiting: times are shown in seconds.
@@ -68,8 +72,8 @@ async fn status(args: &StatusArgs) -> anyhow::Result<bool> {
     }
     let works = |key: &Key| {
         lines::find(&seen, key).is_some_and(|service| match environment {
-            Environment::Laptop => lines::serves(service),
-            Environment::Cluster => lines::is_ready(service),
+            Environment::Laptop => serves(service),
+            Environment::Cluster => is_ready(service),
         })
     };
     Ok(names.iter().all(works))

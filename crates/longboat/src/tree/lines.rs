@@ -10,36 +10,11 @@ use longboat_key::{Key, Name, Namespace};
 use longboat_plan::pods::{first, refusal};
 
 use super::{
-    Environment, Line, Mark, Time, TreeObjects, group, pods,
+    Environment, Line, Mark, Time, TreeObjects,
+    conditions::{causes, is_beyond_a_laptop, is_ready, mark, said, serves, step, worst},
+    group, pods,
     workloads::{self, Owner, Workload},
 };
-
-/// Conditions in the order of their dependencies. Other conditions follow.
-const ORDER: [&str; 7] = [
-    types::PRESETS_COMBINED,
-    types::MODEL_FETCHED,
-    types::MAIN_WORKLOAD_READY,
-    types::SCHEDULER_WORKLOAD_READY,
-    types::GATEWAYS_READY,
-    types::HTTP_ROUTES_READY,
-    types::INFERENCE_POOL_READY,
-];
-
-/// Conditions that need metrics or an operator. A laptop has neither, and a service serves without them.
-const BEYOND_A_LAPTOP: [&str; 2] = [types::SCALING_READY, types::PREFILL_SCALING_READY];
-
-/// The conditions that are False whenever one of `BEYOND_A_LAPTOP` is.
-const ROLL_UPS: [&str; 2] = [types::READY, types::WORKLOADS_READY];
-
-/// Conditions that summarize other conditions.
-const SUMS: [&str; 3] = [types::READY, types::WORKLOADS_READY, types::ROUTER_READY];
-
-/// Whether a condition is false because of something that a laptop lacks, and not because of a step in progress.
-fn is_beyond_a_laptop(condition: &Condition) -> bool {
-    BEYOND_A_LAPTOP.contains(&condition.type_.as_str())
-        && condition.status == ConditionStatus::False
-        && !condition.reason.ends_with("Progressing")
-}
 
 /// Returns the lines of these services, in their order: one line for each object, and another for each
 /// further reason why a service is not ready.
@@ -169,66 +144,6 @@ fn address(service: &LLMInferenceService) -> Option<&str> {
     url.or_else(|| status.addresses.first()?.address.url.as_deref())
 }
 
-/// Returns the conditions that report a problem, in the order of their dependencies, each reason once.
-fn causes(service: &LLMInferenceService, environment: Environment) -> Vec<&Condition> {
-    let conditions = service.status.as_ref().map_or(&[][..], |status| &status.conditions);
-    let is_bad = |condition: &&Condition| match condition.type_.as_str() {
-        // For this condition, True is the problem.
-        types::GROUP_DEGRADED => condition.status == ConditionStatus::True,
-        _ => condition.status != ConditionStatus::True,
-    };
-    let mut bad: Vec<_> = conditions.iter().filter(is_bad).collect();
-    if is_ready(service) || (environment == Environment::Laptop && serves(service)) {
-        bad.retain(|condition| !SUMS.contains(&condition.type_.as_str()));
-    }
-    bad.sort_by_key(|condition| {
-        let type_ = condition.type_.as_str();
-        let rank = ORDER.iter().position(|known| *known == type_).unwrap_or(ORDER.len());
-        // Unknown conditions come after false ones.
-        (SUMS.contains(&type_), condition.status == ConditionStatus::Unknown, rank, type_)
-    });
-    let mut told: Vec<&Condition> = Vec::new();
-    for condition in bad {
-        let is_sum = SUMS.contains(&condition.type_.as_str());
-        let repeats =
-            |known: &&Condition| is_sum || known.message == condition.message && !known.message.is_empty();
-        if !told.iter().any(repeats) && condition.type_ != types::READY {
-            told.push(condition);
-        }
-    }
-    told
-}
-
-/// Whether a service is ready, for its latest generation.
-pub(crate) fn is_ready(service: &LLMInferenceService) -> bool {
-    service.status.as_ref().is_some_and(|status| {
-        Some(status.observed_generation) == service.metadata.generation
-            && status
-                .conditions
-                .iter()
-                .any(|condition| condition.type_ == types::READY && condition.status == ConditionStatus::True)
-    })
-}
-
-/// Whether a service serves as far as it can on this machine: it is ready, except for what a laptop lacks.
-pub(crate) fn serves(service: &LLMInferenceService) -> bool {
-    if is_ready(service) {
-        return true;
-    }
-    service.status.as_ref().is_some_and(|status| {
-        // Other pods of the service may serve while one pod downloads the model.
-        let counts = |condition: &&Condition| {
-            condition.status != ConditionStatus::True && condition.type_ != types::MODEL_FETCHED
-        };
-        let missing = || status.conditions.iter().filter(counts);
-        Some(status.observed_generation) == service.metadata.generation
-            && missing().any(is_beyond_a_laptop)
-            && missing().all(|condition| {
-                is_beyond_a_laptop(condition) || ROLL_UPS.contains(&condition.type_.as_str())
-            })
-    })
-}
-
 pub(crate) fn find<'a>(seen: &'a TreeObjects, key: &Key) -> Option<&'a LLMInferenceService> {
     let found = seen.services.iter().find(|service| {
         let metadata = &service.metadata;
@@ -261,38 +176,6 @@ fn workload(workload: &Workload<'_>, service: &str) -> Line {
         depth: 1,
         time: None,
     }
-}
-
-/// Formats a condition in one line: `MainWorkloadReady=False Progressing: …`.
-fn step(condition: &Condition) -> String {
-    let status = match condition.status {
-        ConditionStatus::True => "True",
-        ConditionStatus::False => "False",
-        ConditionStatus::Unknown => "Unknown",
-    };
-    format!("{}={status} {}", condition.type_, said(condition)).trim_end().to_owned()
-}
-
-/// Returns the reason and the message of a condition.
-fn said(condition: &Condition) -> String {
-    let parts = [condition.reason.as_str(), condition.message.as_str()];
-    parts.iter().filter(|part| !part.is_empty()).copied().collect::<Vec<_>>().join(": ")
-}
-
-fn mark(condition: &Condition) -> Mark {
-    match condition.status {
-        ConditionStatus::True if condition.type_ == types::GROUP_DEGRADED => Mark::Bad,
-        ConditionStatus::True => Mark::Good,
-        // These conditions need the user's action; others may resolve by themselves.
-        ConditionStatus::False if condition.type_ == types::PRESETS_COMBINED => Mark::Bad,
-        ConditionStatus::False if condition.reason.ends_with("Error") => Mark::Bad,
-        ConditionStatus::False | ConditionStatus::Unknown => Mark::Waiting,
-    }
-}
-
-/// Returns the mark of a service that is not ready: bad if one of its conditions is bad.
-fn worst(conditions: &[Condition]) -> Mark {
-    if conditions.iter().any(|condition| mark(condition) == Mark::Bad) { Mark::Bad } else { Mark::Waiting }
 }
 
 #[cfg(test)]

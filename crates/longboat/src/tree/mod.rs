@@ -1,6 +1,7 @@
 //! The tree of a service: its conditions, its workloads and their pods.
 
 mod age;
+pub(crate) mod conditions;
 pub(crate) mod data;
 mod follow;
 pub(crate) mod group;

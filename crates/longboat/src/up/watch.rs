@@ -25,6 +25,7 @@ use crate::{
     printer::{self, Stream},
     tree::{
         Environment, Follow, Line, Mark, Scope, Screen, TreeObjects,
+        conditions::serves,
         group::{self, Group},
         lines,
     },
@@ -169,7 +170,7 @@ impl Watch {
     }
 
     fn is_ready(&self, seen: &TreeObjects, key: &Key) -> bool {
-        let found = lines::find(seen, key).filter(|service| lines::serves(service));
+        let found = lines::find(seen, key).filter(|service| serves(service));
         let url = found.map(|service| {
             service.status.as_ref().and_then(|status| status.url.as_deref()).unwrap_or_default()
         });
