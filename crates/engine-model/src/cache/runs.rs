@@ -33,8 +33,8 @@ struct Run {
 /// The runs of a cache.
 #[derive(Debug, Default)]
 pub(super) struct Runs {
-    runs: Vec<Run>,
-    /// Places of `runs` that can be reused.
+    nodes: Vec<Run>,
+    /// Places of `nodes` that can be reused.
     free: Vec<usize>,
     /// Runs by their first block, except for the orphan.
     starts: AHashMap<BlockHash, usize>,
@@ -59,7 +59,7 @@ impl Runs {
     }
 
     pub(super) fn is_idle(&self, id: usize) -> bool {
-        self.runs[id].users == 0
+        self.nodes[id].users == 0
     }
 
     /// Returns the runs that a prompt has blocks of, each with the part of the prompt that it covers.
@@ -70,10 +70,10 @@ impl Runs {
         let (mut at, mut parent) = (0, None);
         iter::from_fn(move || {
             // Hashes can collide, so place and parent are compared too.
-            let is_next = |id: &usize| (self.runs[*id].depth, self.runs[*id].parent) == (at, parent);
+            let is_next = |id: &usize| (self.nodes[*id].depth, self.nodes[*id].parent) == (at, parent);
             let child = self.starts.get(prompt.get(at)?).copied().filter(is_next);
             let id = child.or_else(|| self.orphan(prompt, at))?;
-            let Run { blocks, depth, .. } = &self.runs[id];
+            let Run { blocks, depth, .. } = &self.nodes[id];
             let same = iter::zip(blocks, &prompt[*depth..]).take_while(|(left, right)| left == right);
             (at, parent) = (depth + same.count(), Some(id));
             Some((id, *depth..at))
@@ -83,7 +83,7 @@ impl Runs {
     /// Returns the orphan, if a prompt reaches it in this place or later.
     fn orphan(&self, prompt: &[BlockHash], at: usize) -> Option<usize> {
         let (_, &id) = self.idle.first_key_value()?;
-        let run = &self.runs[id];
+        let run = &self.nodes[id];
         let is_orphan = run.parent.is_none() && run.depth > 0;
         (is_orphan && run.depth >= at && prompt.get(run.depth) == run.blocks.first()).then_some(id)
     }
@@ -115,10 +115,10 @@ impl Runs {
     pub(super) fn release(&mut self, last: Option<usize>) {
         let Some(id) = last else { return };
         let first_used_at = self.clock;
-        self.clock += (self.runs[id].depth + self.runs[id].blocks.len()) as u64;
+        self.clock += (self.nodes[id].depth + self.nodes[id].blocks.len()) as u64;
         let mut next = last;
         while let Some(id) = next {
-            let run = &mut self.runs[id];
+            let run = &mut self.nodes[id];
             run.users -= 1;
             if run.users == 0 {
                 run.used_at = first_used_at + run.depth as u64;
@@ -136,7 +136,7 @@ impl Runs {
             && let Some((used_at, id)) = self.idle.pop_first()
         {
             self.unlist(id);
-            let run = &mut self.runs[id];
+            let run = &mut self.nodes[id];
             let part = run.blocks.len().min(count - evicted.len());
             evicted.extend(run.blocks.drain(..part));
             self.blocks -= part;
@@ -145,12 +145,12 @@ impl Runs {
             if run.blocks.is_empty() {
                 self.free.push(id);
                 if let Some((_, &child)) = self.idle.first_key_value()
-                    && self.runs[child].parent == Some(id)
+                    && self.nodes[child].parent == Some(id)
                 {
-                    self.runs[child].parent = None;
+                    self.nodes[child].parent = None;
                     self.unlist(child);
                 }
-                self.runs[id] = Run::default();
+                self.nodes[id] = Run::default();
             } else {
                 run.depth += part;
                 run.used_at = used_at + part as u64;
@@ -159,7 +159,7 @@ impl Runs {
                 self.idle.insert(run.used_at, id);
             }
             if let Some(parent) = parent {
-                self.runs[parent].children -= 1;
+                self.nodes[parent].children -= 1;
             }
         }
         evicted
@@ -169,7 +169,7 @@ impl Runs {
     fn add(&mut self, parent: Option<usize>, depth: usize, blocks: &[BlockHash]) -> usize {
         self.blocks += blocks.len();
         if let Some(id) = parent {
-            let run = &mut self.runs[id];
+            let run = &mut self.nodes[id];
             // A conversation goes on: the request is the only one that uses what was said before.
             if run.users == 1 && run.children == 0 {
                 run.blocks.reserve_exact(blocks.len());
@@ -185,7 +185,7 @@ impl Runs {
 
     /// Removes a run from `starts`, unless another run whose first hash is the same has replaced it there.
     fn unlist(&mut self, id: usize) {
-        let start = self.runs[id].blocks[0];
+        let start = self.nodes[id].blocks[0];
         if self.starts.get(&start) == Some(&id) {
             self.starts.remove(&start);
         }
@@ -193,18 +193,18 @@ impl Runs {
 
     fn insert(&mut self, run: Run) -> usize {
         if let Some(id) = self.free.pop() {
-            self.runs[id] = run;
+            self.nodes[id] = run;
             id
         } else {
-            self.runs.push(run);
-            self.runs.len() - 1
+            self.nodes.push(run);
+            self.nodes.len() - 1
         }
     }
 
     /// Makes the first blocks of a run a run of their own, which is returned. The rest stays the run that it was, because
     /// requests may end with it.
     fn split(&mut self, id: usize, length: usize) -> usize {
-        let run = &mut self.runs[id];
+        let run = &mut self.nodes[id];
         if length == run.blocks.len() {
             return id;
         }
@@ -216,11 +216,11 @@ impl Runs {
         run.depth += length;
         let (users, used_at) = (run.users, run.used_at);
         let first = self.insert(first);
-        self.runs[id].parent = Some(first);
+        self.nodes[id].parent = Some(first);
         if users == 0 {
-            self.runs[id].used_at = used_at + length as u64;
+            self.nodes[id].used_at = used_at + length as u64;
             self.idle.insert(used_at, first);
-            self.idle.insert(self.runs[id].used_at, id);
+            self.idle.insert(self.nodes[id].used_at, id);
         }
         if let Some(known) = self.starts.get_mut(&start).filter(|known| **known == id) {
             *known = first;
@@ -231,7 +231,7 @@ impl Runs {
 
     /// Adds a user to a run. An orphan gets its parent.
     fn occupy(&mut self, id: usize, parent: Option<usize>) {
-        let run = &mut self.runs[id];
+        let run = &mut self.nodes[id];
         if run.users == 0 {
             self.idle.remove(&run.used_at);
             self.idle_blocks -= run.blocks.len();
@@ -241,7 +241,7 @@ impl Runs {
             run.parent = parent;
             self.starts.insert(run.blocks[0], id);
             if let Some(parent) = parent {
-                self.runs[parent].children += 1;
+                self.nodes[parent].children += 1;
             }
         }
     }
@@ -249,37 +249,37 @@ impl Runs {
     /// Checks what must be true after each change.
     #[cfg(test)]
     pub(super) fn check(&self) {
-        let used: Vec<usize> = (0..self.runs.len()).filter(|id| !self.free.contains(id)).collect();
+        let used: Vec<usize> = (0..self.nodes.len()).filter(|id| !self.free.contains(id)).collect();
         let mut idle_blocks = 0;
         for &id in &used {
-            let run = &self.runs[id];
+            let run = &self.nodes[id];
             assert!(!run.blocks.is_empty());
             assert!(run.blocks.capacity() <= 2 * run.blocks.len().max(4));
-            match run.parent.map(|parent| &self.runs[parent]) {
+            match run.parent.map(|parent| &self.nodes[parent]) {
                 Some(parent) => {
                     assert_eq!(parent.depth + parent.blocks.len(), run.depth);
                     assert!(parent.users >= run.users);
                 }
                 None if run.depth > 0 => {
-                    assert_eq!(self.idle.values().next(), Some(&id), "the orphan is the oldest")
+                    assert_eq!(self.idle.values().next(), Some(&id), "the orphan is the oldest");
                 }
                 None => {}
             }
             assert_eq!(
                 run.children,
-                used.iter().filter(|child| self.runs[**child].parent == Some(id)).count()
+                used.iter().filter(|child| self.nodes[**child].parent == Some(id)).count()
             );
             if run.users == 0 {
                 assert_eq!(self.idle.get(&run.used_at), Some(&id));
                 idle_blocks += run.blocks.len();
             }
         }
-        assert_eq!(used.iter().map(|id| self.runs[*id].blocks.len()).sum::<usize>(), self.blocks);
+        assert_eq!(used.iter().map(|id| self.nodes[*id].blocks.len()).sum::<usize>(), self.blocks);
         assert_eq!(idle_blocks, self.idle_blocks);
-        assert_eq!(self.idle.len(), used.iter().filter(|id| self.runs[**id].users == 0).count());
+        assert_eq!(self.idle.len(), used.iter().filter(|id| self.nodes[**id].users == 0).count());
         for (start, id) in &self.starts {
-            assert!(used.contains(id) && self.runs[*id].blocks[0] == *start);
-            assert!(self.runs[*id].depth == 0 || self.runs[*id].parent.is_some());
+            assert!(used.contains(id) && self.nodes[*id].blocks[0] == *start);
+            assert!(self.nodes[*id].depth == 0 || self.nodes[*id].parent.is_some());
         }
     }
 }

@@ -234,7 +234,9 @@ proptest! {
             cache.runs.check();
             prop_assert!(cache.in_use() <= capacity);
         }
-        held.iter().for_each(|held| cache.release(held));
+        for held in &held {
+            cache.release(held);
+        }
         prop_assert_eq!(cache.in_use(), 0);
         cache.runs.evict(usize::MAX);
         cache.runs.check();

@@ -81,7 +81,8 @@ fn simulate_reads_the_trace_by_arrival_and_without_prompts() {
     assert_eq!(requests[1].adapter.as_deref(), Some("poet"));
     assert_eq!((requests[0].session.is_some(), requests[1].session.is_some()), (true, false));
     // The first two prompts share their first two blocks of 64 bytes, and nothing else.
-    let bytes: Vec<_> = (0..3).map(|number| requests[number].prompt.bytes(number as u64, 0, Vec::new())).collect();
+    let bytes: Vec<_> =
+        (0..3).map(|number| requests[number].prompt.bytes(number as u64, 0, Vec::new())).collect();
     assert_eq!(bytes[0][..128], bytes[1][..128]);
     assert_ne!(bytes[0][128..144], bytes[1][128..144]);
     assert_ne!(bytes[0][..8], bytes[2][..8]);

@@ -137,32 +137,32 @@ impl<'a> GatewayPlan<'a> {
 
     /// Adds the objects. `with_keys`: pods get the right to the Secret with API keys.
     fn add(&self, all: &mut Children, with_keys: bool) -> Result<(), Error> {
-        fn push<K: Decode>(list: &mut Vec<(Key, K)>, key: &Key, object: Value) -> Result<(), Error> {
+        fn push<K: Decode>(list: &mut Vec<(Key, K)>, key: &Key, object: &Value) -> Result<(), Error> {
             list.push((key.clone(), K::decode(&object.to_string())?));
             Ok(())
         }
-        push(&mut all.accounts, self.key, json!({"metadata": self.metadata()}))?;
+        push(&mut all.accounts, self.key, &json!({"metadata": self.metadata()}))?;
         for (namespace, rules) in self.rules(with_keys) {
             push(
                 &mut all.roles,
                 self.key,
-                json!({"metadata": self.right(Some(&namespace)), "rules": rules}),
+                &json!({"metadata": self.right(Some(&namespace)), "rules": rules}),
             )?;
             let binding = self.binding(Some(&namespace), "Role", &self.right_name());
-            push(&mut all.role_bindings, self.key, binding)?;
+            push(&mut all.role_bindings, self.key, &binding)?;
         }
-        push(&mut all.cluster_role_bindings, self.key, self.binding(None, "ClusterRole", POD_ROLE))?;
+        push(&mut all.cluster_role_bindings, self.key, &self.binding(None, "ClusterRole", POD_ROLE))?;
         if self.picks() {
             for role in [PICKING_ROLE, TOKEN_REVIEWER] {
                 let mut binding = self.binding(None, "ClusterRole", role);
                 binding["metadata"]["name"] = format!("{}:{role}", self.right_name()).into();
-                push(&mut all.cluster_role_bindings, self.key, binding)?;
+                push(&mut all.cluster_role_bindings, self.key, &binding)?;
             }
         }
-        push(&mut all.policies, self.key, self.policy())?;
-        push(&mut all.budgets, self.key, self.budget())?;
-        push(&mut all.deployments, self.key, self.deployment())?;
-        push(&mut all.services, self.key, self.service())
+        push(&mut all.policies, self.key, &self.policy())?;
+        push(&mut all.budgets, self.key, &self.budget())?;
+        push(&mut all.deployments, self.key, &self.deployment())?;
+        push(&mut all.services, self.key, &self.service())
     }
 
     /// Whether the pods pick endpoints themselves.

@@ -51,12 +51,12 @@ pub(crate) struct Upstream {
 }
 
 type TlsClient = Client<HttpsConnector<HttpConnector>, ProxyBody>;
-type H2cClient = Client<EndpointConnector, ProxyBody>;
+type H2cClient = Client<EndpointDialer, ProxyBody>;
 
 /// Connects to one endpoint, whatever the authority of a request is: HTTP/2 sends the host in `:authority`, by which a client would
 /// otherwise choose where to connect.
 #[derive(Clone)]
-struct EndpointConnector {
+struct EndpointDialer {
     endpoint: Uri,
     tcp: HttpConnector,
 }
@@ -210,9 +210,9 @@ impl Upstream {
     }
 }
 
-// === impl EndpointConnector ===
+// === impl EndpointDialer ===
 
-impl Service<Uri> for EndpointConnector {
+impl Service<Uri> for EndpointDialer {
     type Response = <HttpConnector as Service<Uri>>::Response;
     type Error = <HttpConnector as Service<Uri>>::Error;
     type Future = <HttpConnector as Service<Uri>>::Future;
@@ -253,7 +253,7 @@ fn builder() -> Builder {
 
 fn h2c_client(endpoint: SocketAddr) -> Result<H2cClient, String> {
     let endpoint = Uri::try_from(format!("http://{endpoint}/")).map_err(|error| error.to_string())?;
-    Ok(builder().http2_only(true).build(EndpointConnector { endpoint, tcp: connector() }))
+    Ok(builder().http2_only(true).build(EndpointDialer { endpoint, tcp: connector() }))
 }
 
 fn connector() -> HttpConnector {

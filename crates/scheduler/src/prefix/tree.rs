@@ -352,7 +352,8 @@ mod tests {
             let mut matched = 0;
             for (node, shared) in self.path(prompt) {
                 matched += node.held(slot, &mut 0).min(shared);
-                if node.held(slot, &mut usize::MAX) < node.len() {
+                let mut last = usize::MAX;
+                if node.held(slot, &mut last) < node.len() {
                     break;
                 }
             }
