@@ -223,7 +223,7 @@ mod tests {
         assert_eq!(of_pods(&[leaving]), []);
     }
 
-    fn pool(picker: Value) -> InferencePool {
+    fn pool(picker: &Value) -> InferencePool {
         serde_json::from_value(json!({
             "metadata": {"name": "pool", "namespace": "ns"}, "spec": {"endpointPickerRef": picker},
         }))
@@ -232,7 +232,7 @@ mod tests {
 
     #[test]
     fn a_pool_without_a_picker_has_one_wherever_pickers_run() {
-        let (without, with) = (pool(Value::Null), pool(json!({"name": "epp"})));
+        let (without, with) = (pool(&Value::Null), pool(&json!({"name": "epp"})));
         let specs = of_machine([&without, &with].into_iter(), std::iter::empty());
         assert_eq!(pools(&specs), [("ns/pool".to_owned(), None)]);
         let own = args(&specs[0]);
@@ -258,10 +258,10 @@ mod tests {
         Arc::new(deployment)
     }
 
-    fn on_cluster(selector: Value, deployments: Vec<Arc<Deployment>>) -> Vec<PickerSpec> {
+    fn on_cluster(selector: &Value, deployments: Vec<Arc<Deployment>>) -> Vec<PickerSpec> {
         let service = json!({"metadata": {"name": "epp", "namespace": "ns"}, "spec": {"selector": selector}});
         let observed = RoutingInputs {
-            pools: vec![Arc::new(pool(json!({"name": "epp"})))],
+            pools: vec![Arc::new(pool(&json!({"name": "epp"})))],
             services: vec![Arc::new(serde_json::from_value(service).unwrap())],
             deployments,
             ..RoutingInputs::default()
@@ -273,20 +273,20 @@ mod tests {
     fn on_a_cluster_the_flags_are_those_of_the_deployment_behind_the_service_of_the_pool() {
         let flags = ["--config-text=kind: x", "--bind-address=0.0.0.0", "--ha-enable-leader-election"];
         let own = deployment("ns", "own", &flags);
-        let specs = on_cluster(json!({"app": "epp"}), vec![own.clone(), deployment("other", "own", &[])]);
+        let specs = on_cluster(&json!({"app": "epp"}), vec![own.clone(), deployment("other", "own", &[])]);
         assert_eq!(pools(&specs), [("ns/pool".to_owned(), None)]);
         let own_args = args(&specs[0]);
         assert_eq!((&*own_args.config_text, &*own_args.bind_address), ("kind: x", ""));
         assert!(!own_args.ha_enable_leader_election);
 
         let second = deployment("ns", "second", &[]);
-        assert_eq!(on_cluster(json!({"app": "epp"}), vec![own.clone(), second.clone()]), []);
-        assert_eq!(on_cluster(json!({"of": "own"}), vec![own.clone(), second]), specs);
-        assert_eq!(on_cluster(json!({"app": "another"}), vec![own.clone()]), []);
+        assert_eq!(on_cluster(&json!({"app": "epp"}), vec![own.clone(), second.clone()]), []);
+        assert_eq!(on_cluster(&json!({"of": "own"}), vec![own.clone(), second]), specs);
+        assert_eq!(on_cluster(&json!({"app": "another"}), vec![own.clone()]), []);
         // A Service without a selector has no Deployment.
-        assert_eq!(on_cluster(Value::Null, vec![own]), []);
+        assert_eq!(on_cluster(&Value::Null, vec![own]), []);
         for foreign in [["--pool-name=theirs"], ["--pool-namespace=theirs"], ["--config-file=$(FILE)"]] {
-            assert_eq!(on_cluster(json!({"app": "epp"}), vec![deployment("ns", "own", &foreign)]), []);
+            assert_eq!(on_cluster(&json!({"app": "epp"}), vec![deployment("ns", "own", &foreign)]), []);
         }
     }
 }

@@ -48,11 +48,10 @@ pub(super) async fn run(args: &CalibrateArgs) -> anyhow::Result<()> {
         futures::future::join_all(together).await.into_iter().collect::<anyhow::Result<_>>()?;
     let limit = args.max_num_seqs.map_or(args.parallel, |limit| limit as usize);
     let mut flags = flags(&short, &long, &loaded, limit);
-    match cache_blocks(&client, args).await {
-        Some(blocks) => flags += &format!(" --kv-cache-size {blocks}"),
-        None => {
-            printer::note("note: the server does not tell the size of its KV cache; add --kv-cache-size N")
-        }
+    if let Some(blocks) = cache_blocks(&client, args).await {
+        flags = format!("{flags} --kv-cache-size {blocks}");
+    } else {
+        printer::note("note: the server does not tell the size of its KV cache; add --kv-cache-size N");
     }
     printer::line(&flags);
     if args.max_num_seqs.is_none() {
