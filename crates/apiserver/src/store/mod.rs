@@ -159,23 +159,11 @@ impl StoredObject {
         Self::new(self.value.clone(), revision)
     }
 
-    /// Returns the same object as text, if it is large and not text yet.
+    /// Returns the same object as text, if it is large.
     fn packed(&self) -> Option<Self> {
-        Some(self.with_value(self.value.packed()?))
-    }
-
-    /// Returns the object for a request. Of an object that is kept as text, each request gets its own copy, so that the tree that
-    /// it reads goes with the request.
-    fn for_request(self: &Arc<Self>) -> Arc<Self> {
-        match self.value.text_copy() {
-            Some(value) => Arc::new(self.with_value(value)),
-            None => Arc::clone(self),
-        }
-    }
-
-    fn with_value(&self, value: Tree) -> Self {
+        let value = self.value.packed()?;
         let defaulted = AtomicU64::new(self.defaulted.load(Ordering::Relaxed));
-        Self { value, revision: self.revision, fragment: OnceLock::new(), defaulted }
+        Some(Self { value, revision: self.revision, fragment: OnceLock::new(), defaulted })
     }
 
     /// Whether the object is known to have all defaults of the schema with this stamp.
@@ -191,7 +179,7 @@ impl StoredObject {
     /// Returns the fields of the object as JSON text without the outer braces, `apiVersion` and `kind`; lists of built-in
     /// kinds omit those two. The text is encoded once.
     pub fn fragment(&self) -> Bytes {
-        self.fragment.get_or_init(|| self.value.read(fragment)).clone()
+        self.fragment.get_or_init(|| fragment(&self.value)).clone()
     }
 }
 
@@ -237,7 +225,7 @@ impl Store {
         // The window begins at this revision: a watch from before the restart is too old, and its client lists again.
         for kept in objects {
             let table = tables.entry(Arc::from(kept.table)).or_insert_with(|| Table::new(revision));
-            table.insert(kept.key, Arc::new(StoredObject::new(kept.object, kept.revision)));
+            table.objects.insert(kept.key, Arc::new(StoredObject::new(kept.object, kept.revision)));
         }
         Ok(Self { inner: Mutex::new(Inner { revision, tables, journal: Some(journal) }), window })
     }
@@ -249,7 +237,7 @@ impl Store {
 
     /// Returns one object.
     pub fn get(&self, table: &str, key: &Key) -> Option<Arc<StoredObject>> {
-        self.inner.lock().tables.get(table)?.objects.get(key).map(StoredObject::for_request)
+        self.inner.lock().tables.get(table)?.objects.get(key).cloned()
     }
 
     /// Returns the objects of a table, in one namespace or (`None`) in all.
@@ -379,11 +367,10 @@ impl Store {
         }
         inner.revision = revision;
         let target = inner.tables.entry(Arc::clone(table)).or_insert_with(|| Table::new(0));
-        target.pack_others(&key);
         if deleted {
             target.objects.remove(&key);
         } else {
-            target.insert(key.clone(), Arc::clone(&after));
+            target.objects.insert(key.clone(), Arc::clone(&after));
         }
         let before = before.map(|before| target.pack(before));
         target.remember(Change { revision, key, before, after: Arc::clone(&after), deleted }, self.window);

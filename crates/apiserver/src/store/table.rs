@@ -1,7 +1,7 @@
 //! One table: its objects, and the window of its past changes.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
+    collections::{BTreeMap, VecDeque},
     ops::Bound,
     sync::Arc,
 };
@@ -13,8 +13,6 @@ use super::{Change, Key, RevisionExpired, StoredObject};
 #[derive(Debug)]
 pub(super) struct Table {
     pub(super) objects: BTreeMap<Key, Arc<StoredObject>>,
-    /// The keys of large objects, for example definitions. Those that are gone stay until the next write.
-    large: BTreeSet<Key>,
     pub(super) signal: watch::Sender<u64>,
     history: VecDeque<Change>,
     /// The last revision that has fallen out of the window.
@@ -27,7 +25,6 @@ impl Table {
     pub(super) fn new(revision: u64) -> Self {
         Self {
             objects: BTreeMap::new(),
-            large: BTreeSet::new(),
             signal: watch::Sender::new(revision),
             history: VecDeque::new(),
             forgotten: revision,
@@ -35,7 +32,7 @@ impl Table {
     }
 
     pub(super) fn range(&self, namespace: Option<&str>) -> Vec<(Key, Arc<StoredObject>)> {
-        let copy = |(key, stored): (&Key, &Arc<StoredObject>)| (key.clone(), stored.for_request());
+        let copy = |(key, stored): (&Key, &Arc<StoredObject>)| (key.clone(), Arc::clone(stored));
         match namespace {
             None => self.objects.iter().map(copy).collect(),
             Some(namespace) => self
@@ -71,27 +68,6 @@ impl Table {
         self.check(cursor)?;
         let start = self.history.partition_point(|c| c.revision <= cursor);
         Ok(self.history.range(start..).take(most).cloned().collect())
-    }
-
-    /// Stores an object.
-    pub(super) fn insert(&mut self, key: Key, object: Arc<StoredObject>) {
-        if object.value.is_large() {
-            self.large.insert(key.clone());
-        }
-        self.objects.insert(key, object);
-    }
-
-    /// Keeps large objects as text, except the one that is being written: after their creation, definitions are rarely read, and
-    /// their trees are most of the memory of a small server.
-    pub(super) fn pack_others(&mut self, written: &Key) {
-        for key in std::mem::take(&mut self.large) {
-            let Some(object) = self.objects.get(&key).cloned() else { continue };
-            if key != *written {
-                let packed = self.pack(object);
-                self.objects.insert(key.clone(), packed);
-            }
-            self.large.insert(key);
-        }
     }
 
     /// Returns the form in which the window keeps a replaced object: as text if it is large, else unchanged. The earlier
