@@ -74,7 +74,8 @@ fn elsewhere() -> Value {
             "parentRefs": [{"name": "kserve-ingress-gateway", "namespace": "kserve"}],
             "rules": [{
                 "matches": [{"path": {"type": "Exact", "value": "/elsewhere"}}],
-                "backendRefs": [{"name": "llm-kserve-workload-svc", "port": 8000}],
+                // A pool to which no route leads is accepted by no Gateway, and then the service waits for one.
+                "backendRefs": [{"group": "inference.networking.k8s.io", "kind": "InferencePool", "name": "llm-inference-pool"}],
             }],
         },
     })
