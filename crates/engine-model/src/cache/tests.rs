@@ -89,7 +89,7 @@ struct SingleBlocks {
 type Held = (Arc<[BlockHash]>, usize);
 
 /// What an allocation tells: tokens in this cache and in the storage, the new blocks, and those that made room.
-type Told = (usize, usize, Vec<Range<usize>>, Vec<BlockHash>);
+type AllocationFacts = (usize, usize, Vec<Range<usize>>, Vec<BlockHash>);
 
 impl SingleBlocks {
     fn take(
@@ -98,7 +98,7 @@ impl SingleBlocks {
         tokens: usize,
         generated: usize,
         stored: usize,
-    ) -> Option<(Held, Told)> {
+    ) -> Option<(Held, AllocationFacts)> {
         let hits = self.prefix(hashes);
         let private = (tokens + generated).div_ceil(self.block_size) - hashes.len();
         let idle_hits = hashes[..hits].iter().filter(|hash| self.blocks[hash].0 == 0).count();
