@@ -36,6 +36,7 @@ mod page_scale;
 mod pairing;
 mod picker_death;
 mod plugin;
+mod pod_tls;
 mod pods;
 mod ports;
 mod processes;

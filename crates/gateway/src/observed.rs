@@ -1,15 +1,19 @@
 //! The objects that the gateway watches.
 
-use std::{collections::BTreeMap, net::SocketAddr, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashSet},
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+};
 
 use k8s_openapi::{
     api::{
         apps::v1::Deployment,
         autoscaling::v2::HorizontalPodAutoscaler,
-        core::v1::{self, ConfigMap, Pod, Secret, Service, ServicePort},
+        core::v1::{self, ConfigMap, Container, Pod, PodSpec, Secret, Service, ServicePort},
         discovery::v1::EndpointSlice,
     },
-    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+    apimachinery::pkg::{apis::meta::v1::ObjectMeta, util::intstr::IntOrString},
 };
 use longboat_api::{
     foreign::{
@@ -128,18 +132,65 @@ impl RoutingInputs {
         endpoints
     }
 
+    /// Returns the addresses of a pool's pods that serve TLS on a port of the pool. An InferencePool has no field for this, but
+    /// the probes of its pods go to the same port. Reads what [`only_tls_probes`] leaves of a pod.
+    pub(crate) fn pool_tls_endpoints(&self, pool: &InferencePool) -> HashSet<SocketAddr> {
+        let served = |port: &i32| pool.spec.target_ports.iter().any(|target| target.number == *port);
+        let of_pod = |pod: &Arc<Pod>| {
+            let ip: IpAddr = pod.status.as_ref()?.pod_ip.as_ref()?.parse().ok()?;
+            let ports = pod.spec.as_ref()?.containers.iter().flat_map(tls_probes).filter(served);
+            let address = |port| Some(SocketAddr::new(ip, u16::try_from(port).ok()?));
+            Some(ports.filter_map(address).collect::<Vec<_>>())
+        };
+        self.pods_of(pool).filter_map(of_pod).flatten().collect()
+    }
+
     /// Whether a pod of the pool is ready that answers requests itself.
     pub(crate) fn has_serving_pod(&self, pool: &InferencePool) -> bool {
         self.ready_pods(pool).any(|pod| !is_prefill(pod.metadata.labels.as_ref()))
     }
 
     fn ready_pods(&self, pool: &InferencePool) -> impl Iterator<Item = &Arc<Pod>> {
+        self.pods_of(pool).filter(|pod| ready(pod))
+    }
+
+    fn pods_of(&self, pool: &InferencePool) -> impl Iterator<Item = &Arc<Pod>> {
         let selector = &pool.spec.selector.match_labels;
         self.pods
             .iter()
-            .filter(|pod| pod.metadata.namespace == pool.metadata.namespace && ready(pod))
+            .filter(|pod| pod.metadata.namespace == pool.metadata.namespace)
             .filter(|pod| selects(selector, pod.metadata.labels.as_ref()))
     }
+}
+
+/// Returns what [`RoutingInputs::pool_tls_endpoints`] reads of a pod, or `None` if none of its probes uses TLS.
+pub(crate) fn only_tls_probes(spec: PodSpec) -> Option<PodSpec> {
+    let all = spec.containers.into_iter().chain(spec.init_containers.into_iter().flatten());
+    let containers: Vec<_> = all
+        .filter(|container| tls_probes(container).next().is_some())
+        .map(|container| Container {
+            name: container.name,
+            ports: container.ports,
+            readiness_probe: container.readiness_probe,
+            liveness_probe: container.liveness_probe,
+            startup_probe: container.startup_probe,
+            ..Container::default()
+        })
+        .collect();
+    (!containers.is_empty()).then(|| PodSpec { containers, ..PodSpec::default() })
+}
+
+/// Returns the ports that the probes of a container call with TLS.
+fn tls_probes(container: &Container) -> impl Iterator<Item = i32> {
+    let probes = [&container.readiness_probe, &container.liveness_probe, &container.startup_probe];
+    let calls = probes.into_iter().flatten().filter_map(|probe| probe.http_get.as_ref());
+    calls.filter(|call| call.scheme.as_deref() == Some("HTTPS")).filter_map(|call| match &call.port {
+        IntOrString::Int(number) => Some(*number),
+        IntOrString::String(name) => {
+            let port = container.ports.iter().flatten().find(|port| port.name.as_ref() == Some(name));
+            port.map(|port| port.container_port)
+        }
+    })
 }
 
 /// Whether pods with these labels only run prefill for other pods.

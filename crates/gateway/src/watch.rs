@@ -35,7 +35,8 @@ use longboat_watch::{Decode, Events, Selection, has_code, text_of_watch};
 use tokio::{sync::mpsc, task::JoinSet};
 
 use crate::{
-    Picking, RoutingInputs, keys, picking, references::References, secret_namespaces::SecretNamespaces,
+    Picking, RoutingInputs, keys, observed::only_tls_probes, picking, references::References,
+    secret_namespaces::SecretNamespaces,
 };
 
 /// How long to collect changes. They come in bursts (a rollout changes pods, slices and routes at once), and one computation
@@ -265,7 +266,7 @@ fn nothing<K: Resource<DynamicType = ()> + Clone + 'static>() -> Store<K> {
 
 /// Removes what routing does not read. A cluster may have thousands of pods.
 fn trim_pod(pod: &mut Pod) {
-    pod.spec = None;
+    pod.spec = pod.spec.take().and_then(only_tls_probes);
     pod.metadata.annotations = None;
     pod.metadata.owner_references = None;
     if let Some(status) = &mut pod.status {

@@ -48,6 +48,7 @@ pub(crate) struct Upstream {
     http: Client<HttpConnector, ProxyBody>,
     h2c: Mutex<HashMap<SocketAddr, H2cClient>>,
     tls: Mutex<HashMap<Arc<TlsSettings>, TlsClient>>,
+    unverified_tls: TlsClient,
 }
 
 type TlsClient = Client<HttpsConnector<HttpConnector>, ProxyBody>;
@@ -85,7 +86,17 @@ pub(crate) enum SendError {
 
 impl Upstream {
     pub(crate) fn new() -> Self {
-        Self { http: builder().build(connector()), h2c: Mutex::default(), tls: Mutex::default() }
+        let unverified = HttpsConnectorBuilder::new()
+            .with_tls_config(Arc::unwrap_or_clone(longboat_tls::insecure_client_config(&[])))
+            .https_only()
+            .enable_http1()
+            .wrap_connector(tls_transport());
+        Self {
+            http: builder().build(connector()),
+            h2c: Mutex::default(),
+            tls: Mutex::default(),
+            unverified_tls: builder().build(unverified),
+        }
     }
 
     /// Sends a request to endpoints of a Service in random order. A body that was not read yet is not buffered unless the
@@ -174,8 +185,9 @@ impl Upstream {
         link: &Link,
         timeout: Option<Duration>,
     ) -> Result<Response<ProxyBody>, SendError> {
+        let link = link.to(endpoint);
         let path = head.uri.path_and_query().map_or("/", http::uri::PathAndQuery::as_str);
-        let scheme = if matches!(link, Link::Tls(_)) { "https" } else { "http" };
+        let scheme = if matches!(link, Link::Tls(_) | Link::UnverifiedTls) { "https" } else { "http" };
         let host = match link {
             Link::H2c => head.headers.remove(header::HOST),
             _ => None,
@@ -193,7 +205,9 @@ impl Upstream {
         head.extensions = http::Extensions::new();
         let request = Request::from_parts(head, body);
         let sent = match link {
-            Link::Http => self.http.request(request),
+            Link::UnverifiedTls => self.unverified_tls.request(request),
+            // `Link::to` has decided for this endpoint.
+            Link::Http | Link::UnverifiedTlsTo(_) => self.http.request(request),
             Link::H2c => {
                 cached(&self.h2c, MAX_H2C_CLIENTS, &endpoint, || h2c_client(endpoint))?.request(request)
             }
@@ -263,6 +277,13 @@ fn connector() -> HttpConnector {
     connector
 }
 
+/// The transport of connections with TLS: the addresses that it gets begin with `https`.
+fn tls_transport() -> HttpConnector {
+    let mut tcp = connector();
+    tcp.enforce_http(false);
+    tcp
+}
+
 fn tls_client(settings: &TlsSettings) -> Result<TlsClient, String> {
     let name = ServerName::try_from(settings.server_name.clone())
         .map_err(|_| format!("`{}` is no host name", settings.server_name))?;
@@ -272,13 +293,11 @@ fn tls_client(settings: &TlsSettings) -> Result<TlsClient, String> {
         longboat_tls::client_config_for_names(&settings.ca_pem, settings.names.clone(), &[])
     };
     let config = config.map_err(|error| error.to_string())?;
-    let mut tcp = connector();
-    tcp.enforce_http(false);
     let connector = HttpsConnectorBuilder::new()
         .with_tls_config(Arc::unwrap_or_clone(config))
         .https_only()
         .with_server_name_resolver(FixedServerNameResolver::new(name))
         .enable_http1()
-        .wrap_connector(tcp);
+        .wrap_connector(tls_transport());
     Ok(builder().build(connector))
 }

@@ -1,6 +1,6 @@
 //! Resolves back end references.
 
-use std::{net::SocketAddr, sync::Arc};
+use std::{collections::HashSet, net::SocketAddr, sync::Arc};
 
 use k8s_openapi::Resource;
 use longboat_api::foreign::{
@@ -18,6 +18,9 @@ use crate::{
 
 /// `appProtocol` of ports and pools that serve HTTP/2 without TLS.
 const H2C: &str = "kubernetes.io/h2c";
+
+/// `appProtocol` of ports that serve HTTP/1.1 over TLS, as the Services of model servers with TLS do.
+const HTTPS: &str = "https";
 
 /// A back end that exists. It may have no ready endpoint at the moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,6 +48,11 @@ pub(crate) enum Link {
     H2c,
     /// HTTP/1.1 over TLS.
     Tls(Arc<TlsSettings>),
+    /// HTTP/1.1 over TLS, with any certificate: no policy says which one to expect.
+    UnverifiedTls,
+    /// [`Self::UnverifiedTls`] to these endpoints, [`Self::Http`] to others. While a pool gets or loses TLS, it has pods of both
+    /// kinds.
+    UnverifiedTlsTo(Arc<HashSet<SocketAddr>>),
     /// Not at all, because the policy for connections to it cannot be used.
     Refused(String),
 }
@@ -86,8 +94,11 @@ impl Backend {
         let link = match tls_policies::settings(observed, &name, port.name.as_deref()) {
             Some(Ok(settings)) => Link::Tls(settings),
             Some(Err(message)) => Link::Refused(message),
-            None if port.app_protocol.as_deref() == Some(H2C) => Link::H2c,
-            None => Link::Http,
+            None => match port.app_protocol.as_deref() {
+                Some(H2C) => Link::H2c,
+                Some(HTTPS) => Link::UnverifiedTls,
+                _ => Link::Http,
+            },
         };
         Ok(Self::Service(ServiceBackend { endpoints, link }))
     }
@@ -133,6 +144,19 @@ pub(crate) fn service_key(namespace: Namespace<&str>, reference: &BackendObjectR
     ((group, kind) == ("", "Service")).then(|| Key::new(within, Name(&reference.name)))
 }
 
+// === impl Link ===
+
+impl Link {
+    /// Returns how to talk to one of the endpoints.
+    pub(crate) fn to(&self, endpoint: SocketAddr) -> &Self {
+        match self {
+            Self::UnverifiedTlsTo(endpoints) if endpoints.contains(&endpoint) => &Self::UnverifiedTls,
+            Self::UnverifiedTlsTo(_) => &Self::Http,
+            one => one,
+        }
+    }
+}
+
 // === impl Pool ===
 
 impl Pool {
@@ -144,7 +168,10 @@ impl Pool {
             pickers: observed.service_endpoints(&service, port).unwrap_or_default(),
             fail_open: picker.failure_mode == "FailOpen",
             endpoints: observed.pool_endpoints(pool),
-            link: if pool.spec.app_protocol == H2C { Link::H2c } else { Link::Http },
+            link: match pool.spec.app_protocol.as_str() {
+                H2C => Link::H2c,
+                _ => Link::UnverifiedTlsTo(Arc::new(observed.pool_tls_endpoints(pool))),
+            },
             name,
         }
     }
