@@ -57,8 +57,8 @@ pub enum Output {
         waited_for_memory: bool,
         /// Prompt tokens that were in the cache.
         cached_tokens: usize,
-        /// Its blocks, without `held`, which stays with the engine: runs of new blocks.
-        added: Vec<std::ops::Range<usize>>,
+        /// The blocks of its prompt that were not in the cache before.
+        added: std::ops::Range<usize>,
         /// Blocks that made room.
         evicted: Vec<BlockHash>,
     },

@@ -43,8 +43,8 @@ pub struct RequestBlocks {
 pub struct Allocation {
     /// The request's blocks.
     pub held: RequestBlocks,
-    /// Runs of consecutive blocks of the prompt that were not in the cache before.
-    pub added: Vec<Range<usize>>,
+    /// The blocks of the prompt that were not in the cache before.
+    pub added: Range<usize>,
     /// Blocks of other prompts that made room.
     pub evicted: Vec<BlockHash>,
 }
@@ -83,11 +83,9 @@ impl KvCache {
             return None;
         }
         let path: Vec<_> = self.runs.path(hashes).collect();
-        let (mut hits, mut idle_hits) = (0, 0);
-        for (id, range) in leading(path.iter().cloned()) {
-            hits = range.end;
-            idle_hits += if self.runs.is_idle(id) { range.len() } else { 0 };
-        }
+        let hits = path.last().map_or(0, |(_, range)| range.end);
+        let idle_hits: usize =
+            path.iter().filter(|(id, _)| self.runs.is_idle(*id)).map(|(_, range)| range.len()).sum();
         // Idle blocks of the prompt itself cannot be evicted to make room for it, so they need space like missing ones.
         if hashes.len() - hits + idle_hits + private > free {
             return None;
@@ -106,7 +104,7 @@ impl KvCache {
 
     /// Returns the number of leading blocks of a prompt that are in the cache.
     pub fn prefix(&self, hashes: &[BlockHash]) -> usize {
-        leading(self.runs.path(hashes)).last().map_or(0, |(_, range)| range.end)
+        self.runs.path(hashes).last().map_or(0, |(_, range)| range.end)
     }
 
     /// Releases all blocks of a request. Blocks that can be shared stay cached until their space is needed.
@@ -124,12 +122,6 @@ impl KvCache {
     fn in_use(&self) -> usize {
         self.runs.used_blocks() + self.private
     }
-}
-
-/// Returns the part of a path before the first block that is not in the cache.
-fn leading(path: impl Iterator<Item = (usize, Range<usize>)>) -> impl Iterator<Item = (usize, Range<usize>)> {
-    let mut end = 0;
-    path.take_while(move |(_, range)| range.start == std::mem::replace(&mut end, range.end))
 }
 
 /// Returns the hashes of the full blocks of a prompt. The prompt consists of the little-endian bytes of its tokens.

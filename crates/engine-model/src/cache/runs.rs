@@ -4,10 +4,9 @@
 //! with the same block have all blocks before it in common, and runs form a tree. A run is split where a prompt parts from
 //! it.
 //!
-//! A request releases its blocks from the first to the last, so the first ones are evicted first. What is left of a prompt then is an
-//! orphan: a run without the blocks before it. It is found again when a prompt brings them back. There is one orphan at most,
-//! the least recently used run: whoever uses a run uses its parent too, so a parent is only older than its child if one
-//! request has released both, and then no other run is between them.
+//! A request releases its blocks from the last to the first, as vLLM does, so the end of a prompt is evicted before its start. A
+//! run is therefore evicted before the run before it: whoever uses a run uses its parent too, and a request that releases both
+//! releases the parent later.
 
 use std::{collections::BTreeMap, iter, ops::Range};
 
@@ -22,9 +21,9 @@ struct Run {
     depth: usize,
     /// The requests that use it.
     users: usize,
-    /// When its first block was last used, if nobody uses it. Each further block was used one tick later.
+    /// When its last block was last used, if nobody uses it. Each block before it was used one tick later.
     used_at: u64,
-    /// The run before it. `None` at the start of prompts, and for an orphan.
+    /// The run before it. `None` at the start of prompts.
     parent: Option<usize>,
     /// The number of runs that have it as their parent.
     children: usize,
@@ -36,7 +35,7 @@ pub(super) struct Runs {
     nodes: Vec<Run>,
     /// Places of `nodes` that can be reused.
     free: Vec<usize>,
-    /// Runs by their first block, except for the orphan.
+    /// Runs by their first block.
     starts: AHashMap<BlockHash, usize>,
     /// Runs that nobody uses, by `used_at`, which is the order of eviction.
     idle: BTreeMap<u64, usize>,
@@ -62,30 +61,23 @@ impl Runs {
         self.nodes[id].users == 0
     }
 
-    /// Returns the runs that a prompt has blocks of, each with the part of the prompt that it covers.
+    /// Returns the runs that a prompt begins with, each with the part of the prompt that it covers.
     pub(super) fn path<'a>(
         &'a self,
         prompt: &'a [BlockHash],
     ) -> impl Iterator<Item = (usize, Range<usize>)> + 'a {
         let (mut at, mut parent) = (0, None);
         iter::from_fn(move || {
-            // Hashes can collide, so place and parent are compared too.
-            let is_next = |id: &usize| (self.nodes[*id].depth, self.nodes[*id].parent) == (at, parent);
-            let child = self.starts.get(prompt.get(at)?).copied().filter(is_next);
-            let id = child.or_else(|| self.orphan(prompt, at))?;
+            let id = *self.starts.get(prompt.get(at)?)?;
             let Run { blocks, depth, .. } = &self.nodes[id];
-            let same = iter::zip(blocks, &prompt[*depth..]).take_while(|(left, right)| left == right);
-            (at, parent) = (depth + same.count(), Some(id));
+            // Hashes can collide, so place and parent are compared too.
+            if (*depth, self.nodes[id].parent) != (at, parent) {
+                return None;
+            }
+            let same = iter::zip(blocks, &prompt[at..]).take_while(|(left, right)| left == right);
+            (at, parent) = (at + same.count(), Some(id));
             Some((id, *depth..at))
         })
-    }
-
-    /// Returns the orphan, if a prompt reaches it in this place or later.
-    fn orphan(&self, prompt: &[BlockHash], at: usize) -> Option<usize> {
-        let (_, &id) = self.idle.first_key_value()?;
-        let run = &self.nodes[id];
-        let is_orphan = run.parent.is_none() && run.depth > 0;
-        (is_orphan && run.depth >= at && prompt.get(run.depth) == run.blocks.first()).then_some(id)
     }
 
     /// Takes all blocks of a prompt with this path. Returns the run of its last block, and which blocks are new.
@@ -93,35 +85,30 @@ impl Runs {
         &mut self,
         prompt: &[BlockHash],
         path: Vec<(usize, Range<usize>)>,
-    ) -> (Option<usize>, Vec<Range<usize>>) {
-        let (mut last, mut at, mut added) = (None, 0, Vec::new());
+    ) -> (Option<usize>, Range<usize>) {
+        let (mut last, mut at) = (None, 0);
         for (id, Range { start, end }) in path {
-            if at < start {
-                last = Some(self.add(last, at, &prompt[at..start]));
-                added.push(at..start);
-            }
             let id = self.split(id, end - start);
-            self.occupy(id, last);
+            self.occupy(id);
             (last, at) = (Some(id), end);
         }
         if at < prompt.len() {
             last = Some(self.add(last, at, &prompt[at..]));
-            added.push(at..prompt.len());
         }
-        (last, added)
+        (last, at..prompt.len())
     }
 
     /// Releases the blocks of a prompt whose last block is in this run.
     pub(super) fn release(&mut self, last: Option<usize>) {
+        let end = |run: &Run| (run.depth + run.blocks.len()) as u64;
         let Some(id) = last else { return };
-        let first_used_at = self.clock;
-        self.clock += (self.nodes[id].depth + self.nodes[id].blocks.len()) as u64;
+        self.clock += end(&self.nodes[id]);
         let mut next = last;
         while let Some(id) = next {
             let run = &mut self.nodes[id];
             run.users -= 1;
             if run.users == 0 {
-                run.used_at = first_used_at + run.depth as u64;
+                run.used_at = self.clock - end(run);
                 self.idle.insert(run.used_at, id);
                 self.idle_blocks += run.blocks.len();
             }
@@ -135,32 +122,27 @@ impl Runs {
         while evicted.len() < count
             && let Some((used_at, id)) = self.idle.pop_first()
         {
-            self.unlist(id);
             let run = &mut self.nodes[id];
             let part = run.blocks.len().min(count - evicted.len());
-            evicted.extend(run.blocks.drain(..part));
+            let start = run.blocks[0];
+            evicted.extend(run.blocks.drain(run.blocks.len() - part..).rev());
             self.blocks -= part;
             self.idle_blocks -= part;
-            let parent = run.parent.take();
-            if run.blocks.is_empty() {
-                self.free.push(id);
-                if let Some((_, &child)) = self.idle.first_key_value()
-                    && self.nodes[child].parent == Some(id)
-                {
-                    self.nodes[child].parent = None;
-                    self.unlist(child);
-                }
-                self.nodes[id] = Run::default();
-            } else {
-                run.depth += part;
+            if !run.blocks.is_empty() {
                 run.used_at = used_at + part as u64;
                 // Otherwise a rest of a few blocks could keep the memory of a long prompt.
                 run.blocks.shrink_to(2 * run.blocks.len());
                 self.idle.insert(run.used_at, id);
+                continue;
             }
-            if let Some(parent) = parent {
+            // Another run whose first hash is the same may have replaced it there.
+            if self.starts.get(&start) == Some(&id) {
+                self.starts.remove(&start);
+            }
+            if let Some(parent) = std::mem::take(run).parent {
                 self.nodes[parent].children -= 1;
             }
+            self.free.push(id);
         }
         evicted
     }
@@ -181,14 +163,6 @@ impl Runs {
         let id = self.insert(Run { blocks: blocks.to_vec(), depth, users: 1, parent, ..Run::default() });
         self.starts.insert(blocks[0], id);
         id
-    }
-
-    /// Removes a run from `starts`, unless another run whose first hash is the same has replaced it there.
-    fn unlist(&mut self, id: usize) {
-        let start = self.nodes[id].blocks[0];
-        if self.starts.get(&start) == Some(&id) {
-            self.starts.remove(&start);
-        }
     }
 
     fn insert(&mut self, run: Run) -> usize {
@@ -218,9 +192,8 @@ impl Runs {
         let first = self.insert(first);
         self.nodes[id].parent = Some(first);
         if users == 0 {
-            self.nodes[id].used_at = used_at + length as u64;
-            self.idle.insert(used_at, first);
-            self.idle.insert(self.nodes[id].used_at, id);
+            self.nodes[first].used_at = used_at + self.nodes[id].blocks.len() as u64;
+            self.idle.insert(self.nodes[first].used_at, first);
         }
         if let Some(known) = self.starts.get_mut(&start).filter(|known| **known == id) {
             *known = first;
@@ -229,21 +202,14 @@ impl Runs {
         first
     }
 
-    /// Adds a user to a run. An orphan gets its parent.
-    fn occupy(&mut self, id: usize, parent: Option<usize>) {
+    /// Adds a user to a run.
+    fn occupy(&mut self, id: usize) {
         let run = &mut self.nodes[id];
         if run.users == 0 {
             self.idle.remove(&run.used_at);
             self.idle_blocks -= run.blocks.len();
         }
         run.users += 1;
-        if run.parent != parent {
-            run.parent = parent;
-            self.starts.insert(run.blocks[0], id);
-            if let Some(parent) = parent {
-                self.nodes[parent].children += 1;
-            }
-        }
     }
 
     /// Checks what must be true after each change.
@@ -259,11 +225,9 @@ impl Runs {
                 Some(parent) => {
                     assert_eq!(parent.depth + parent.blocks.len(), run.depth);
                     assert!(parent.users >= run.users);
+                    assert!(parent.users > 0 || parent.used_at > run.used_at, "the parent is evicted later");
                 }
-                None if run.depth > 0 => {
-                    assert_eq!(self.idle.values().next(), Some(&id), "the orphan is the oldest");
-                }
-                None => {}
+                None => assert_eq!(run.depth, 0),
             }
             assert_eq!(
                 run.children,
@@ -279,7 +243,6 @@ impl Runs {
         assert_eq!(self.idle.len(), used.iter().filter(|id| self.nodes[**id].users == 0).count());
         for (start, id) in &self.starts {
             assert!(used.contains(id) && self.nodes[*id].blocks[0] == *start);
-            assert!(self.nodes[*id].depth == 0 || self.nodes[*id].parent.is_some());
         }
     }
 }

@@ -59,17 +59,15 @@ fn the_least_recently_used_blocks_make_room() {
 fn an_allocation_tells_which_blocks_came_and_which_went() {
     let mut cache = KvCache::new(4, 16);
     let first = cache.take(&prompt(0, 32).0, 32, 0, 0).unwrap();
-    assert_eq!((first.added, first.evicted), (std::iter::once(0..2).collect(), vec![]));
+    assert_eq!((first.added, first.evicted), (0..2, vec![]));
     cache.release(&first.held);
     let longer = cache.take(&prompt(0, 48).0, 48, 0, 0).unwrap();
-    assert_eq!((longer.added, longer.evicted), (std::iter::once(2..3).collect(), vec![]));
+    assert_eq!((longer.added, longer.evicted), (2..3, vec![]));
     cache.release(&longer.held);
     let other = prompt(1000, 32);
     let newcomer = cache.take(&other.0, 32, 0, 0).unwrap();
-    assert_eq!(
-        (newcomer.added, newcomer.evicted),
-        (std::iter::once(0..2).collect(), vec![longer.held.blocks[0]])
-    );
+    // The end of a prompt is of no use without its start, so it goes first.
+    assert_eq!((newcomer.added, newcomer.evicted), (0..2, vec![longer.held.blocks[2]]));
 }
 
 /// A cache that keeps each block by itself.
@@ -89,7 +87,7 @@ struct SingleBlocks {
 type Held = (Arc<[BlockHash]>, usize);
 
 /// What an allocation tells: tokens in this cache and in the storage, the new blocks, and those that made room.
-type AllocationFacts = (usize, usize, Vec<Range<usize>>, Vec<BlockHash>);
+type AllocationFacts = (usize, usize, Range<usize>, Vec<BlockHash>);
 
 impl SingleBlocks {
     fn take(
@@ -108,14 +106,10 @@ impl SingleBlocks {
         let cached = |blocks: usize| (blocks * self.block_size).min(tokens.saturating_sub(1));
         let own = cached(hits);
         let from_storage = cached(stored).saturating_sub(own);
-        let mut added: Vec<Range<usize>> = Vec::new();
+        // The end of a prompt is evicted before its start, so all blocks after the first missing one are missing.
+        let added = hits..hashes.len();
         for (index, hash) in hashes.iter().enumerate() {
-            if !self.blocks.contains_key(hash) {
-                match added.last_mut().filter(|run| run.end == index) {
-                    Some(run) => run.end += 1,
-                    None => added.push(index..index + 1),
-                }
-            }
+            assert_eq!(self.blocks.contains_key(hash), index < hits);
             let (users, used_at) = self.blocks.entry(*hash).or_default();
             if *users == 0 {
                 self.idle.remove(used_at);
@@ -139,7 +133,7 @@ impl SingleBlocks {
 
     fn release(&mut self, (hashes, private): &Held) {
         self.private -= private;
-        for hash in hashes.iter() {
+        for hash in hashes.iter().rev() {
             self.clock += 1;
             let (users, used_at) = self.blocks.get_mut(hash).unwrap();
             *users -= 1;

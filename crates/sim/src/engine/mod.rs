@@ -142,7 +142,7 @@ impl Engine {
         let mut cache = self.cache.lock();
         let Allocation { held, added, evicted } = cache.take(hashes, prompt.len(), generated, stored)?;
         if let Some(events) = &self.events {
-            events::publish(events, self.args.block_size, (hashes, prompt), &added, evicted);
+            events::publish(events, self.args.block_size, (hashes, prompt), added, evicted);
         }
         Some(held)
     }

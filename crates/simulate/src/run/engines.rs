@@ -84,7 +84,7 @@ impl World<'_> {
                 }
                 if self.knows_blocks {
                     let size = self.members[member].engine.parameters().block_size;
-                    let events = block_events(open, size, &added, evicted);
+                    let events = block_events(open, size, added, evicted);
                     let (due, slot) =
                         (now + nanos(self.settings.event_delay), self.members[member].endpoint.slot);
                     self.block_events.extend(events.into_iter().map(|event| (due, slot, event)));
@@ -118,25 +118,23 @@ impl World<'_> {
 fn block_events(
     open: &OpenRequest,
     block_size: usize,
-    added: &[std::ops::Range<usize>],
+    added: std::ops::Range<usize>,
     evicted: Vec<BlockHash>,
 ) -> Vec<BlockEvent> {
     let mut events = Vec::new();
-    if !open.tokens.is_empty() {
-        for run in added {
-            let bytes = &open.tokens[run.start * block_size * 4..run.end * block_size * 4];
-            let tokens =
-                bytes.chunks_exact(4).filter_map(|token| Some(u32::from_le_bytes(token.try_into().ok()?)));
-            events.push(BlockEvent::Stored(Box::new(Stored {
-                hashes: open.hashes[run.clone()].to_vec(),
-                parent: run.start.checked_sub(1).map(|before| open.hashes[before]),
-                tokens: tokens.collect(),
-                block_size,
-                medium: GPU.to_owned(),
-                lora_name: Some(open.model.clone()).filter(|name| !name.is_empty()),
-                ..Stored::default()
-            })));
-        }
+    if !open.tokens.is_empty() && !added.is_empty() {
+        let bytes = &open.tokens[added.start * block_size * 4..added.end * block_size * 4];
+        let tokens =
+            bytes.chunks_exact(4).filter_map(|token| Some(u32::from_le_bytes(token.try_into().ok()?)));
+        events.push(BlockEvent::Stored(Box::new(Stored {
+            parent: added.start.checked_sub(1).map(|before| open.hashes[before]),
+            tokens: tokens.collect(),
+            hashes: open.hashes[added].to_vec(),
+            block_size,
+            medium: GPU.to_owned(),
+            lora_name: Some(open.model.clone()).filter(|name| !name.is_empty()),
+            ..Stored::default()
+        })));
     }
     if !evicted.is_empty() {
         events.push(BlockEvent::Removed { hashes: evicted, medium: GPU.to_owned() });
