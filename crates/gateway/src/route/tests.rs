@@ -7,7 +7,7 @@ use longboat_key::Key;
 use serde_json::{Value, json};
 
 use super::{filter::PathChange, *};
-use crate::{RoutingInputs, ports::Ports, resolved::Resolved, tables::Tables};
+use crate::{RoutingInputs, observed::only_tls_probes, ports::Ports, resolved::Resolved, tables::Tables};
 
 pub(super) fn observed(rules: &Value) -> RoutingInputs {
     fn object<T: serde::de::DeserializeOwned>(value: Value) -> Arc<T> {
@@ -174,6 +174,26 @@ fn back_ends_are_resolved_to_ready_endpoints_or_a_reason() {
     assert_eq!((pool.fail_open, pool.endpoints.clone()), (true, vec!["127.0.1.1:8000".parse().unwrap()]));
     assert_eq!(outcome[2..], [Err("BackendNotFound"), Err("InvalidKind"), Err("RefNotPermitted")]);
     assert_eq!(unresolved(&observed, &observed.routes[0]).len(), 3);
+}
+
+#[test]
+fn a_pod_is_reached_with_tls_if_a_probe_of_the_same_port_uses_it() {
+    let pool = json!({"group": "inference.networking.k8s.io", "kind": "InferencePool", "name": "pool", "port": 8000});
+    let mut observed = observed(&json!([{"backendRefs": [pool]}]));
+    let mut link = |probe: Value| {
+        let container = json!({"name": "main", "readinessProbe": {"httpGet": probe},
+            "ports": [{"name": "api", "containerPort": 8000}]});
+        let spec = serde_json::from_value(json!({"containers": [container]})).unwrap();
+        Arc::make_mut(&mut observed.pods[0]).spec = only_tls_probes(spec);
+        let table = compiled(&observed, 8080);
+        let rule = table.find(&request("/", &[])).unwrap().rule;
+        let Ok(Backend::Pool(pool)) = &rule.backends[0].backend else { panic!("no pool") };
+        pool.link.to(pool.endpoints[0]).clone()
+    };
+    assert_eq!(link(json!({"port": 8000, "scheme": "HTTPS"})), Link::UnverifiedTls);
+    assert_eq!(link(json!({"port": "api", "scheme": "HTTPS"})), Link::UnverifiedTls);
+    assert_eq!(link(json!({"port": 8001, "scheme": "HTTPS"})), Link::Http);
+    assert_eq!(link(json!({"port": 8000, "scheme": "HTTP"})), Link::Http);
 }
 
 #[test]
