@@ -10,7 +10,7 @@ use std::{
 use kube::Client;
 use longboat_extproc::{Limits, ServerOptions, serve_others};
 use longboat_scheduler::quantity;
-use longboat_tls::{LeafRequest, ReloadingConfig, ReplaceableConfig};
+use longboat_tls::{ClientCertificates, LeafRequest, ReloadingConfig, ReplaceableConfig};
 use tokio::{net::TcpListener, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
@@ -211,11 +211,11 @@ async fn serving_tls(
     if !args.secure_serving {
         return Ok(None);
     }
-    let client_ca = match args.client_ca_file.as_str() {
-        "" => None,
-        path => Some(read(path)?),
+    let clients = match args.client_ca_file.as_str() {
+        "" => ClientCertificates::None,
+        path => ClientCertificates::SignedBy(read(path)?.into()),
     };
-    let options = longboat_tls::ServerOptions { client_ca, ..longboat_tls::ServerOptions::with_alpn(H2) };
+    let options = longboat_tls::ServerOptions { clients, ..longboat_tls::ServerOptions::with_alpn(H2) };
     if let Some(folder) = args.certificate_folder() {
         let reloading = ReloadingConfig::watch(&folder, &options, stop.clone()).await.map_err(Error::Tls)?;
         return Ok(Some(reloading.config()));

@@ -11,6 +11,8 @@
 //!   the Gateway.
 
 mod attach;
+mod certificates;
+mod client_certificates;
 mod front;
 pub mod fuzzing;
 mod gateways;
@@ -37,6 +39,7 @@ mod scalable;
 mod secret_namespaces;
 mod series;
 mod server;
+mod socket_tls;
 mod sockets;
 mod status;
 mod tables;

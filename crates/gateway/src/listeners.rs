@@ -2,6 +2,7 @@
 //! and the kinds of routes that may attach. Pure functions.
 
 use std::{
+    collections::BTreeMap,
     net::{IpAddr, SocketAddr},
     sync::Arc,
 };
@@ -11,14 +12,14 @@ use longboat_api::foreign::{
     listenerset::ListenerSet,
     reference::SecretObjectReference,
 };
-use longboat_key::{Key, Name, Namespace};
-use longboat_tls::{KeyPair, ServerCertificate};
+use longboat_key::{Key, Namespace};
+use longboat_tls::{ClientCertificates, KeyPair, ServerCertificate};
 
 use crate::{
-    RoutingInputs,
+    RoutingInputs, certificates,
+    client_certificates::{self, ClientDemand},
     gateways::{self, Protocol, allows_set, protocol, sets_of},
     grants::{GATEWAY_GROUP, Referrer},
-    observed::is_of,
     ports::{Place, Ports},
     problem::Problem,
 };
@@ -34,6 +35,8 @@ pub(crate) struct ServedGateway {
     /// Its own listeners, then those of its ListenerSets.
     pub(crate) listeners: Vec<Listener>,
     pub(crate) sets: Vec<ServedSet>,
+    /// The certificate that it shows to back ends with TLS, if it has one, or why it cannot be used.
+    pub(crate) client_certificate: Option<Result<Arc<KeyPair>, Problem>>,
 }
 
 /// A ListenerSet whose parent is a Gateway of this controller.
@@ -64,26 +67,34 @@ pub(crate) struct Listener {
     /// Why its references cannot be resolved.
     pub(crate) unresolved: Option<Problem>,
     pub(crate) certificates: Vec<ServerCertificate>,
-}
-
-/// Why a Gateway with client certificates is refused. If they were ignored, everybody could come in.
-fn unsupported(gateway: &Gateway) -> Option<Problem> {
-    let tls = gateway.spec.tls.as_ref()?;
-    let parts = [
-        ("frontend", "spec.tls.frontend (validation of client certificates)"),
-        ("backend", "spec.tls.backend (a client certificate for back ends)"),
-    ];
-    let asked: Vec<_> =
-        parts.into_iter().filter(|(part, _)| !tls[*part].is_null()).map(|(_, name)| name).collect();
-    let asked = if asked.is_empty() { "spec.tls".to_owned() } else { asked.join(" and ") };
-    let message =
-        format!("not supported by this gateway: {asked}; remove it, or use a Gateway of another class");
-    Some(Problem { reason: "UnsupportedValue", message })
+    /// Which certificates its clients need.
+    pub(crate) clients: ClientCertificates,
 }
 
 /// Resolves all Gateways of this controller.
 pub(crate) fn served(observed: &RoutingInputs, ports: &Ports) -> Vec<ServedGateway> {
-    gateways::ours(observed).map(|gateway| ServedGateway::new(observed, ports, gateway)).collect()
+    let mut all: Vec<_> =
+        gateways::ours(observed).map(|gateway| ServedGateway::new(observed, ports, gateway)).collect();
+    refuse_other_clients(&mut all);
+    all
+}
+
+/// Refuses listeners whose socket another Gateway has, with other demands on clients: the handshake comes before anything that says
+/// which Gateway a client wants.
+fn refuse_other_clients(gateways: &mut [ServedGateway]) {
+    let mut demands: BTreeMap<SocketAddr, ClientCertificates> = BTreeMap::new();
+    for gateway in gateways {
+        for at in 0..gateway.listeners.len() {
+            let listener = &gateway.listeners[at];
+            let other = gateway.sockets(listener).into_iter().find(|socket| {
+                demands.entry(*socket).or_insert_with(|| listener.clients.clone()) != &listener.clients
+            });
+            if let Some(socket) = other {
+                let message = format!("another Gateway uses {socket} with other client certificates");
+                gateway.listeners[at].refused = Some(Problem { reason: "PortUnavailable", message });
+            }
+        }
+    }
 }
 
 // === impl ServedGateway ===
@@ -100,9 +111,8 @@ impl ServedGateway {
             })
             .collect();
         let place = ports.places.get(&key).cloned().unwrap_or_default();
-        let unsupported = unsupported(gateway);
-        let refused = place.refused.clone().or(unsupported);
-        let mut resolver = Resolver { observed, ports, addresses: &place.sockets, listeners: Vec::new() };
+        let mut resolver =
+            Resolver { observed, ports, gateway, addresses: &place.sockets, listeners: Vec::new() };
         for listener in &gateway.spec.listeners {
             resolver.add(
                 listener,
@@ -117,7 +127,9 @@ impl ServedGateway {
             }
         }
         let listeners = resolver.listeners;
-        Self { gateway: gateway.clone(), key, refused, place, listeners, sets }
+        let client_certificate = client_certificates::of_backend(observed, gateway);
+        let refused = place.refused.clone();
+        Self { gateway: gateway.clone(), key, refused, place, listeners, sets, client_certificate }
     }
 
     /// The port of a listener, if it is served.
@@ -152,6 +164,7 @@ impl ServedGateway {
 struct Resolver<'a> {
     observed: &'a RoutingInputs,
     ports: &'a Ports,
+    gateway: &'a Gateway,
     addresses: &'a [IpAddr],
     listeners: Vec<Listener>,
 }
@@ -177,6 +190,10 @@ impl Resolver<'_> {
             Some(Protocol::Https) => self.certificates(spec, referrer),
             _ => (Vec::new(), None),
         };
+        let clients = match protocol {
+            Some(Protocol::Https) => client_certificates::demand(self.observed, self.gateway, spec.port),
+            _ => ClientDemand::default(),
+        };
         self.listeners.push(Listener {
             set: set.cloned(),
             name: spec.name.clone(),
@@ -185,10 +202,11 @@ impl Resolver<'_> {
             protocol,
             kinds,
             allowed: spec.allowed_routes.clone(),
-            refused,
+            refused: refused.or(clients.refused),
             conflict,
-            unresolved: unknown.or(uncertified),
+            unresolved: unknown.or(uncertified).or(clients.unresolved),
             certificates,
+            clients: clients.certificates,
         });
     }
 
@@ -209,7 +227,7 @@ impl Resolver<'_> {
         spec: &ListenerSpec,
         referrer: Referrer<'_>,
     ) -> (Vec<ServerCertificate>, Option<Problem>) {
-        let invalid = |message| Problem { reason: "InvalidCertificateRef", message };
+        let invalid = |message| Problem { reason: certificates::INVALID, message };
         let tls = spec.tls.clone().unwrap_or_default();
         if tls.mode.as_deref().unwrap_or("Terminate") != "Terminate" {
             return (
@@ -235,31 +253,9 @@ impl Resolver<'_> {
         reference: &SecretObjectReference,
         referrer: Referrer<'_>,
     ) -> Result<ServerCertificate, Problem> {
-        let invalid = |message| Problem { reason: "InvalidCertificateRef", message };
-        let group = reference.group.as_deref().unwrap_or_default();
-        let kind = reference.kind.as_deref().unwrap_or("Secret");
-        if (group, kind) != ("", "Secret") {
-            return Err(invalid(format!(
-                "certificates of kind {kind} in group \"{group}\" are not supported: use a Secret"
-            )));
-        }
-        let within = reference.namespace.as_deref().map_or(referrer.namespace, Namespace);
-        let key = Key::new(within, Name(&reference.name));
-        if !self.observed.permits(referrer, (group, kind), &key) {
-            let message =
-                format!("no ReferenceGrant in namespace {within} permits this reference to Secret {key}");
-            return Err(Problem { reason: "RefNotPermitted", message });
-        }
-        let secret = self.observed.secrets.iter().find(|secret| is_of(&secret.metadata, &key));
-        let secret =
-            secret.ok_or_else(|| invalid(format!("there is no Secret {key} of type kubernetes.io/tls")))?;
-        let text = |name: &str| {
-            let data = secret.data.as_ref().and_then(|data| data.get(name));
-            data.and_then(|data| String::from_utf8(data.0.clone()).ok())
-                .ok_or_else(|| invalid(format!("Secret {key} has no text at {name}")))
-        };
-        let pair = KeyPair { certificate_pem: text("tls.crt")?, key_pem: text("tls.key")? };
-        ServerCertificate::new(&pair).map_err(|error| invalid(format!("Secret {key}: {error}")))
+        let pair = certificates::pair(self.observed, referrer, reference)?;
+        ServerCertificate::new(&pair)
+            .map_err(|error| Problem { reason: certificates::INVALID, message: error.to_string() })
     }
 }
 

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use longboat_api::foreign::{gateway::Gateway, reference::SecretObjectReference};
+use longboat_api::foreign::gateway::Gateway;
 use longboat_key::{Key, Name, Namespace};
 
 use crate::{
-    RoutingInputs,
+    RoutingInputs, certificates, client_certificates,
     gateways::{self, allows_set, sets_of},
     grants::Referrer,
     keys::KeyedServices,
@@ -16,25 +16,12 @@ use crate::{
 /// Objects by their keys.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct References {
-    /// With certificates of listeners.
+    /// With certificates of listeners, and of Gateways for back ends.
     pub(crate) secrets: BTreeSet<Key>,
-    /// With certificates of CAs.
+    /// With certificates of CAs, of back ends and of clients.
     pub(crate) config_maps: BTreeSet<Key>,
     /// Secrets with the API keys that pods check.
     pub(crate) api_keys: BTreeSet<Key>,
-}
-
-/// Returns the key of a referred Secret, unless the reference is of another kind or nobody permits it.
-fn secret(
-    observed: &RoutingInputs,
-    referrer: Referrer<'_>,
-    reference: &SecretObjectReference,
-) -> Option<Key> {
-    let kind =
-        (reference.group.as_deref().unwrap_or_default(), reference.kind.as_deref().unwrap_or("Secret"));
-    let within = reference.namespace.as_deref().map_or(referrer.namespace, Namespace);
-    let key = Key::new(within, Name(&reference.name));
-    (kind == ("", "Secret") && observed.permits(referrer, kind, &key)).then_some(key)
 }
 
 /// The name of the ConfigMap with the parameters of a Gateway, if it has one.
@@ -71,9 +58,12 @@ impl References {
         let listeners = gateway.spec.listeners.iter().map(|listener| (own, listener)).chain(added);
         let certificates = listeners.flat_map(|(referrer, listener)| {
             let tls = listener.tls.iter().flat_map(|tls| &tls.certificate_refs);
-            tls.filter_map(move |reference| secret(observed, referrer, reference))
+            tls.filter_map(move |reference| {
+                certificates::permitted(observed, referrer, reference, "Secret").ok()
+            })
         });
-        let secrets = certificates.collect();
+        let (own_certificate, client_authorities) = client_certificates::references(observed, gateway);
+        let secrets = certificates.chain(own_certificate).collect();
         let policies = observed.tls_policies.iter().flat_map(|policy| {
             let namespace = Namespace::of(&policy.metadata);
             let maps = policy.spec.validation.ca_certificate_refs.iter().filter(|reference| {
@@ -83,6 +73,6 @@ impl References {
         });
         let has_keys = KeyedServices::new(observed).may_concern(&gateway.metadata);
         let api_keys = has_keys.then(|| names::api_keys(gateway)).into_iter().collect();
-        Self { secrets, config_maps: policies.collect(), api_keys }
+        Self { secrets, config_maps: policies.chain(client_authorities).collect(), api_keys }
     }
 }

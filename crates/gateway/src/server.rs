@@ -11,7 +11,6 @@ use hyper_util::{
     },
 };
 use longboat_accept::FramingStream;
-use rustls::ServerConfig;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpListener,
@@ -19,7 +18,10 @@ use tokio::{
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
-use crate::proxy::{Arrival, Proxy};
+use crate::{
+    proxy::{Arrival, Proxy},
+    socket_tls::SocketTls,
+};
 
 /// How long a client may take for the TLS handshake, and to send the head of a request, so that idle connections do not
 /// accumulate.
@@ -31,7 +33,7 @@ const CONNECTIONS: usize = 16_384;
 /// Serves until `shutdown`, then lets running requests finish for the time of `drain`.
 pub(crate) async fn run(
     listener: TcpListener,
-    tls: Option<Arc<ServerConfig>>,
+    tls: Option<SocketTls>,
     proxy: Arc<Proxy>,
     drain: Duration,
     shutdown: CancellationToken,
@@ -41,11 +43,15 @@ pub(crate) async fn run(
     builder.http1().timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT);
     let connections = GracefulShutdown::new();
     let server = Arc::new(Server { builder, proxy, local });
-    let acceptor = tls.map(TlsAcceptor::from);
     let connection = |stream, peer| {
-        let (server, acceptor, watcher) = (server.clone(), acceptor.clone(), connections.watcher());
+        let acceptor = tls.as_ref().map(|tls| tls.config().map(TlsAcceptor::from));
+        let (server, watcher) = (server.clone(), connections.watcher());
         async move {
-            let Some(acceptor) = acceptor else { return server.serve(stream, peer, None, watcher).await };
+            let acceptor = match acceptor {
+                None => return server.serve(stream, peer, None, watcher).await,
+                Some(Err(error)) => return tracing::warn!(%error, "TLS is not available."),
+                Some(Ok(acceptor)) => acceptor,
+            };
             match tokio::time::timeout(HEADER_TIMEOUT, acceptor.accept(stream)).await {
                 Ok(Ok(stream)) => {
                     let name = stream.get_ref().1.server_name().unwrap_or_default().to_ascii_lowercase();

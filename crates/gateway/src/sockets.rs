@@ -10,8 +10,6 @@ use std::{
 
 use longboat_api::foreign::gateway::Gateway;
 use longboat_key::Key;
-use longboat_tls::ServerOptions;
-use rustls::ServerConfig;
 use tokio::{net::TcpListener, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
@@ -21,6 +19,7 @@ use crate::{
     ports::{Place, Ports},
     proxy::Proxy,
     server,
+    socket_tls::SocketTls,
     tables::SharedTables,
 };
 
@@ -175,21 +174,13 @@ impl Sockets {
         }
     }
 
-    /// Handshakes look up the certificate in the current table, so it changes without a restart.
-    fn tls(&self, socket: SocketAddr) -> Option<Arc<ServerConfig>> {
-        let tables = self.tables.clone();
-        let options = ServerOptions::with_alpn(&[b"h2", b"http/1.1"]);
-        let choose = move |name: Option<&str>| tables.load().certificate(socket, name);
-        longboat_tls::server_config_by_name(&options, choose).ok()
-    }
-
     async fn serve(&mut self, socket: SocketAddr, protocol: Protocol) -> Result<CancellationToken, String> {
         if self.ends.len() == MAX_SOCKETS {
             return Err(format!("the gateway already listens on {MAX_SOCKETS} more sockets"));
         }
         let tls = match protocol {
             Protocol::Http => None,
-            Protocol::Https => Some(self.tls(socket).ok_or("TLS is not available")?),
+            Protocol::Https => Some(SocketTls::new(socket, self.tables.clone())),
         };
         let listener = TcpListener::bind(socket).await.map_err(|error| error.to_string())?;
         let end = self.shutdown.child_token();

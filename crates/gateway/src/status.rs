@@ -21,6 +21,7 @@ use longboat_key::{Key, Namespace};
 use crate::{
     CONTROLLER_NAME, RoutingInputs,
     attach::Attachment,
+    client_certificates,
     grants::GATEWAY_GROUP,
     listeners::{Listener, ServedGateway, ServedSet},
     ports::Place,
@@ -31,11 +32,14 @@ use crate::{
 };
 
 /// The features of the Gateway API that this gateway supports, in alphabetical order. The conformance suite tests them.
-const FEATURES: [&str; 37] = [
+const FEATURES: [&str; 40] = [
     "BackendTLSPolicy",
     "BackendTLSPolicySANValidation",
     "Gateway",
     "GatewayAddressEmpty",
+    "GatewayBackendClientCertificate",
+    "GatewayFrontendClientCertificateValidation",
+    "GatewayFrontendClientCertificateValidationInsecureFallback",
     "GatewayHTTPListenerIsolation",
     "GatewayHTTPSListenerDetectMisdirectedRequests",
     "GatewayPort8080",
@@ -70,6 +74,9 @@ const FEATURES: [&str; 37] = [
     "ListenerSet",
     "ReferenceGrant",
 ];
+
+/// The condition of a Gateway that lets clients in whatever their certificate is.
+const INSECURE_MODE: &str = "InsecureFrontendValidationMode";
 
 /// Objects with the statuses to write.
 #[derive(Debug, Default, PartialEq)]
@@ -195,11 +202,25 @@ impl Reporter<'_> {
             self.condition("Accepted", accepted, reason, &message, generation, &old.conditions),
             self.condition("Programmed", programmed, why, &text, generation, &old.conditions),
         ];
+        let resolved = served.client_certificate.as_ref().map(|certificate| match certificate {
+            Ok(_) => self.condition("ResolvedRefs", true, "ResolvedRefs", "", generation, &old.conditions),
+            Err(Problem { reason, message }) => {
+                self.condition("ResolvedRefs", false, reason, message, generation, &old.conditions)
+            }
+        });
+        let insecure = client_certificates::is_any_insecure(&served.gateway).then(|| {
+            let text = "with AllowInsecureFallback, clients may connect whatever their certificate is";
+            self.condition(INSECURE_MODE, true, "ConfigurationChanged", text, generation, &old.conditions)
+        });
+        let withdrawn = |kind: &str| {
+            (kind == "ResolvedRefs" && resolved.is_none()) || (kind == INSECURE_MODE && insecure.is_none())
+        };
+        let before: Vec<_> = old.conditions.iter().filter(|old| !withdrawn(&old.type_)).cloned().collect();
         let sets = served.sets.iter().filter(|set| accepts_set(served, set)).count();
         GatewayStatus {
             addresses: if programmed { served.place.addresses.clone() } else { Vec::new() },
             attached_listener_sets: i32::try_from(sets).ok().filter(|_| !served.sets.is_empty()),
-            conditions: merged(&old.conditions, conditions),
+            conditions: merged(&before, conditions.into_iter().chain(resolved).chain(insecure)),
             listeners,
         }
     }

@@ -8,7 +8,7 @@ use std::{
 
 use arc_swap::ArcSwap;
 use longboat_api::v1alpha2::LLMInferenceService;
-use longboat_tls::ServerCertificate;
+use longboat_tls::{KeyPair, ServerCertificate};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -16,7 +16,7 @@ use crate::{
     front::{Directory, PublishedService},
     keys::{KeyTable, KeyedServices},
     ports::Ports,
-    resolved::Resolved,
+    resolved::{Resolved, ResolvedRoute},
     route::{Entrance, Entry, Rule, Table},
     scalable::{ScalableBackend, ScalableWorkloads},
 };
@@ -42,6 +42,34 @@ pub(crate) struct Tables {
 #[derive(Debug, Clone)]
 pub struct Routes(pub(crate) SharedTables);
 
+/// The host names of a route, by socket and host name of the listener. Listeners of several Gateways may share both.
+type Places<'a> = BTreeMap<(SocketAddr, Option<&'a str>), BTreeSet<Option<&'a str>>>;
+
+/// Returns where a route is served, by the certificate that its Gateways show to back ends.
+fn places<'a>(
+    resolved: &'a Resolved,
+    route: &'a ResolvedRoute,
+) -> Vec<(Option<&'a Arc<KeyPair>>, Places<'a>)> {
+    let mut all: Vec<(_, Places<'_>)> = Vec::new();
+    for attached in route.listeners() {
+        let gateway = &resolved.gateways[attached.gateway];
+        let certificate = gateway.client_certificate.as_ref().and_then(|result| result.as_ref().ok());
+        let listener = &gateway.listeners[attached.listener];
+        for socket in gateway.sockets(listener) {
+            let at = all.iter().position(|(known, _)| *known == certificate).unwrap_or_else(|| {
+                all.push((certificate, Places::new()));
+                all.len() - 1
+            });
+            let hosts = all[at].1.entry((socket, listener.host.as_deref())).or_default();
+            if attached.hosts.is_empty() {
+                hosts.insert(None);
+            }
+            hosts.extend(attached.hosts.iter().map(|host| Some(host.as_str())));
+        }
+    }
+    all
+}
+
 // === impl Tables ===
 
 impl Tables {
@@ -54,6 +82,7 @@ impl Tables {
                 for socket in gateway.sockets(listener) {
                     if let Some(table) = by_socket.get_mut(&socket) {
                         table.listener(listener.host.as_deref(), &listener.certificates);
+                        table.clients.clone_from(&listener.clients);
                     }
                 }
             }
@@ -62,19 +91,7 @@ impl Tables {
         let keyed = KeyedServices::new(observed);
         let mut scalable = BTreeMap::new();
         for route in &resolved.routes {
-            // Listeners of several Gateways may share a socket and a host name.
-            let mut places: BTreeMap<(SocketAddr, Option<&str>), BTreeSet<Option<&str>>> = BTreeMap::new();
-            for attached in route.listeners() {
-                let gateway = &resolved.gateways[attached.gateway];
-                let listener = &gateway.listeners[attached.listener];
-                for socket in gateway.sockets(listener) {
-                    let hosts = places.entry((socket, listener.host.as_deref())).or_default();
-                    if attached.hosts.is_empty() {
-                        hosts.insert(None);
-                    }
-                    hosts.extend(attached.hosts.iter().map(|host| Some(host.as_str())));
-                }
-            }
+            let places = places(resolved, route);
             if places.is_empty() {
                 continue;
             }
@@ -82,11 +99,18 @@ impl Tables {
                 route.listeners().map(|attached| &resolved.gateways[attached.gateway].gateway.metadata);
             let keyed = keyed.of_route(&route.parsed.route, gateways);
             let spec = &route.parsed.route.spec;
-            for (rule, parsed) in spec.rules.iter().zip(&route.parsed.rules) {
-                let compiled = Arc::new(Rule::new(observed, &workloads, &keyed, &route.parsed, rule, parsed));
+            let rules = spec.rules.iter().zip(&route.parsed.rules);
+            for ((rule, parsed), (certificate, places)) in
+                rules.flat_map(|rule| places.iter().map(move |places| (rule, places)))
+            {
+                let mut compiled = Rule::new(observed, &workloads, &keyed, &route.parsed, rule, parsed);
+                if let Some(certificate) = certificate {
+                    compiled.present(certificate);
+                }
+                let compiled = Arc::new(compiled);
                 let of_rule = compiled.backends.iter().filter_map(|backend| backend.scalable.clone());
                 scalable.extend(of_rule.map(|backend| (backend.name.clone(), backend)));
-                for ((socket, listener), hosts) in &places {
+                for ((socket, listener), hosts) in places {
                     let Some(table) = by_socket.get_mut(socket) else { continue };
                     let listener = table.listener(*listener, &[]);
                     for (host, matcher) in hosts

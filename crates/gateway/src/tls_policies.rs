@@ -2,14 +2,11 @@
 
 use std::sync::Arc;
 
-use longboat_api::foreign::{
-    backendtlspolicy::BackendTLSPolicy,
-    reference::{LocalObjectReference, SecretObjectReference},
-};
-use longboat_key::{Key, Name, Namespace};
-use longboat_tls::PeerName;
+use longboat_api::foreign::{backendtlspolicy::BackendTLSPolicy, reference::LocalObjectReference};
+use longboat_key::{Key, Namespace};
+use longboat_tls::{KeyPair, PeerName};
 
-use crate::{RoutingInputs, observed::is_of, problem::Problem};
+use crate::{RoutingInputs, certificates, grants::Referrer, problem::Problem};
 
 /// How to connect to a back end with TLS.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -20,6 +17,8 @@ pub(crate) struct TlsSettings {
     pub(crate) server_name: String,
     /// The names of which the certificate must have one; empty for the name above.
     pub(crate) names: Vec<PeerName>,
+    /// The certificate of the Gateway, if it has one.
+    pub(crate) client: Option<Arc<KeyPair>>,
 }
 
 /// Why a policy is not in force.
@@ -94,9 +93,13 @@ pub(crate) fn compiled(
         return Err(PolicyProblem { refused: Problem { reason: "Invalid", message }, unresolved: None });
     }
     let (mut ca_pem, mut unresolved) = (String::new(), None);
+    let referrer = Referrer { kind: "BackendTLSPolicy", namespace: Namespace::of(&policy.metadata) };
     for reference in &validation.ca_certificate_refs {
-        match certificates(observed, Namespace::of(&policy.metadata), reference) {
+        match certificates::authority(observed, referrer, reference) {
             Ok(pem) => ca_pem.push_str(&pem),
+            Err(Problem { reason: certificates::INVALID_CA_KIND, message }) => {
+                unresolved = unresolved.or(Some(Problem { reason: "InvalidKind", message }));
+            }
             Err(problem) => unresolved = unresolved.or(Some(problem)),
         }
     }
@@ -110,7 +113,7 @@ pub(crate) fn compiled(
         _ => PeerName::Dns(name.hostname.clone()),
     };
     let names = validation.subject_alt_names.iter().map(name).collect();
-    Ok(TlsSettings { ca_pem, server_name: validation.hostname.clone(), names })
+    Ok(TlsSettings { ca_pem, server_name: validation.hostname.clone(), names, client: None })
 }
 
 /// Returns an older policy with the same target.
@@ -122,28 +125,4 @@ fn conflict(observed: &RoutingInputs, policy: &BackendTLSPolicy) -> Option<Key> 
             && other.spec.target_refs.iter().any(|target| policy.spec.target_refs.contains(target))
     };
     observed.tls_policies.iter().find(older).map(|other| Key::of(other.as_ref()))
-}
-
-fn certificates(
-    observed: &RoutingInputs,
-    namespace: Namespace<&str>,
-    reference: &SecretObjectReference,
-) -> Result<String, Problem> {
-    let group = reference.group.as_deref().unwrap_or_default();
-    let kind = reference.kind.as_deref().unwrap_or_default();
-    if (group, kind) != ("", "ConfigMap") {
-        let message =
-            format!("CA certificates of kind {kind} in group \"{group}\" are not supported: use a ConfigMap");
-        return Err(Problem { reason: "InvalidKind", message });
-    }
-    let key = Key::new(namespace, Name(&reference.name));
-    let invalid = |message| Problem { reason: "InvalidCACertificateRef", message };
-    let map = observed.config_maps.iter().find(|map| is_of(&map.metadata, &key));
-    let map = map.ok_or_else(|| invalid(format!("there is no ConfigMap {key}")))?;
-    let pem = map.data.as_ref().and_then(|data| data.get("ca.crt"));
-    let pem = pem.ok_or_else(|| invalid(format!("ConfigMap {key} has no ca.crt")))?;
-    match longboat_tls::certificates(pem) {
-        Ok(list) if !list.is_empty() => Ok(format!("{pem}\n")),
-        _ => Err(invalid(format!("ca.crt of ConfigMap {key} has no certificate that can be read"))),
-    }
 }

@@ -47,7 +47,7 @@ pub struct Validity {
 }
 
 /// A certificate (chain) and its private key, both PEM.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub struct KeyPair {
     /// The leaf, followed by its issuer if there is one.
     pub certificate_pem: String,

@@ -2,6 +2,7 @@
 //!
 //! Everything uses rustls with the ring provider. Call [`install_default_provider`] first in a process.
 
+mod accept_any;
 mod by_name;
 mod config;
 mod error;
@@ -18,7 +19,7 @@ pub use config::{client_config, insecure_client_config, server_config, with_clie
 pub use error::TlsError;
 pub use inspect::{CertificateInfo, certificates};
 pub use issue::{CertificateAuthority, KeyPair, LeafRequest, Validity, self_signed};
-pub use options::{MinVersion, ServerOptions, Suite, UnknownName};
+pub use options::{ClientCertificates, MinVersion, ServerOptions, Suite, UnknownName};
 pub use peer_names::{PeerName, client_config_for_names};
 pub use reload::{ReloadingConfig, ReplaceableConfig};
 pub use reloading_roots::ReloadingRoots;

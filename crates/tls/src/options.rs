@@ -9,7 +9,7 @@ use rustls::{
     version::{TLS12, TLS13},
 };
 
-use crate::{TlsError, config::roots};
+use crate::{TlsError, accept_any::AcceptAny, config::roots};
 
 /// TLS options of a server. The default is TLS 1.2 and 1.3 with every suite, and no application protocol.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -20,8 +20,20 @@ pub struct ServerOptions {
     pub cipher_suites: Vec<Suite>,
     /// Application protocols, for instance `h2` and `http/1.1`.
     pub alpn: Vec<Vec<u8>>,
-    /// The CA certificates (PEM) that client certificates must be signed by. `None` if clients need no certificate.
-    pub client_ca: Option<String>,
+    /// Which certificates clients need.
+    pub clients: ClientCertificates,
+}
+
+/// Which certificates the clients of a server need.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum ClientCertificates {
+    /// None, and they are not asked for one.
+    #[default]
+    None,
+    /// None. They are asked for one, and may show any.
+    Any,
+    /// One that is signed by one of these CA certificates (PEM).
+    SignedBy(Arc<str>),
 }
 
 /// Oldest protocol version, with the names in Kubernetes' flags.
@@ -99,7 +111,13 @@ impl ServerOptions {
         let provider = Arc::new(provider);
         let builder: ConfigBuilder<ServerConfig, WantsVerifier> =
             ServerConfig::builder_with_provider(Arc::clone(&provider)).with_protocol_versions(versions)?;
-        let Some(pem) = &self.client_ca else { return Ok(builder.with_no_client_auth()) };
+        let pem = match &self.clients {
+            ClientCertificates::None => return Ok(builder.with_no_client_auth()),
+            ClientCertificates::Any => {
+                return Ok(builder.with_client_cert_verifier(Arc::new(AcceptAny(provider))));
+            }
+            ClientCertificates::SignedBy(pem) => pem,
+        };
         let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots(pem)?), provider)
             .build()
             .map_err(|_| TlsError::Pem { what: "CA certificate of clients" })?;

@@ -141,7 +141,8 @@ mod tests {
 
     use super::*;
     use crate::{
-        CertificateAuthority, LeafRequest, client_config, insecure_client_config, install_default_provider,
+        CertificateAuthority, ClientCertificates, LeafRequest, client_config, insecure_client_config,
+        install_default_provider,
     };
 
     fn localhost() -> LeafRequest {
@@ -231,7 +232,10 @@ mod tests {
         install_default_provider();
         let (ours, other) =
             (CertificateAuthority::new("ours").unwrap(), CertificateAuthority::new("other").unwrap());
-        let options = ServerOptions { client_ca: Some(ours.pem()), ..ServerOptions::default() };
+        let options = ServerOptions {
+            clients: ClientCertificates::SignedBy(ours.pem().into()),
+            ..ServerOptions::default()
+        };
         let server = ReplaceableConfig::new(&crate::self_signed(&localhost()).unwrap(), &options).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let stranger = insecure_client_config(&[]);
@@ -242,7 +246,8 @@ mod tests {
         assert_eq!(greet(&listener, server.config(), caller(&ours)).await.unwrap(), "hello");
         assert!(greet(&listener, server.config(), caller(&other)).await.is_err());
         assert!(greet(&listener, server.config(), stranger).await.is_err());
-        let unusable = ServerOptions { client_ca: Some("no certificate".to_owned()), ..options };
+        let unusable =
+            ServerOptions { clients: ClientCertificates::SignedBy("no certificate".into()), ..options };
         assert!(ReplaceableConfig::new(&crate::self_signed(&localhost()).unwrap(), &unusable).is_err());
     }
 

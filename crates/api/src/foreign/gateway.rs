@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use super::reference::{LocalObjectReference, SecretObjectReference};
 use crate::resource::kind;
@@ -42,10 +41,79 @@ pub struct GatewaySpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub infrastructure: Option<GatewayInfrastructure>,
 
-    /// Client certificates: those that clients must have, and that of the Gateway for its back ends. Only its presence counts
-    /// here.
+    /// Client certificates: those that clients must have, and that of the Gateway for its back ends.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub tls: Option<Value>,
+    pub tls: Option<GatewayTls>,
+}
+
+/// Client certificates of a Gateway.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct GatewayTls {
+    /// For back ends.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub backend: Option<GatewayBackendTls>,
+
+    /// Of clients.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub frontend: Option<FrontendTls>,
+}
+
+/// What a Gateway shows to back ends with TLS.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct GatewayBackendTls {
+    /// A Secret with its certificate.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client_certificate_ref: Option<SecretObjectReference>,
+}
+
+/// What a Gateway demands of clients with TLS.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct FrontendTls {
+    /// On ports that are not listed.
+    #[serde(deserialize_with = "wire::null_default")]
+    pub default: FrontendTlsConfig,
+
+    /// On single ports.
+    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
+    pub per_port: Vec<FrontendTlsPort>,
+}
+
+/// What a Gateway demands of clients on a port.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct FrontendTlsPort {
+    /// The port of listeners.
+    #[serde(deserialize_with = "wire::null_default")]
+    pub port: i32,
+
+    /// What it demands.
+    #[serde(deserialize_with = "wire::null_default")]
+    pub tls: FrontendTlsConfig,
+}
+
+/// What a Gateway demands of clients.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct FrontendTlsConfig {
+    /// How certificates of clients are checked. Absent means that clients need none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub validation: Option<FrontendTlsValidation>,
+}
+
+/// How certificates of clients are checked.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct FrontendTlsValidation {
+    /// Objects with the certificates of CAs.
+    #[serde(deserialize_with = "wire::null_default")]
+    pub ca_certificate_refs: Vec<SecretObjectReference>,
+
+    /// `AllowValidOnly` (the default), or `AllowInsecureFallback`, which lets everybody in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mode: Option<String>,
 }
 
 /// What the objects that are made for a Gateway shall be like.

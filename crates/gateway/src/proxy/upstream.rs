@@ -292,7 +292,10 @@ fn tls_client(settings: &TlsSettings) -> Result<TlsClient, String> {
     } else {
         longboat_tls::client_config_for_names(&settings.ca_pem, settings.names.clone(), &[])
     };
-    let config = config.map_err(|error| error.to_string())?;
+    let mut config = config.map_err(|error| error.to_string())?;
+    if let Some(own) = &settings.client {
+        config = longboat_tls::with_client_certificate(&config, own).map_err(|error| error.to_string())?;
+    }
     let connector = HttpsConnectorBuilder::new()
         .with_tls_config(Arc::unwrap_or_clone(config))
         .https_only()

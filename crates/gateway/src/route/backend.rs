@@ -7,6 +7,7 @@ use longboat_api::foreign::{
     httproute::HTTPRoute, inferencepool::InferencePool, reference::BackendObjectReference,
 };
 use longboat_key::{Key, Name, Namespace};
+use longboat_tls::KeyPair;
 
 use crate::{
     RoutingInputs,
@@ -102,6 +103,15 @@ impl Backend {
         };
         Ok(Self::Service(ServiceBackend { endpoints, link }))
     }
+
+    /// Makes connections with verified TLS show this certificate.
+    pub(crate) fn present(&mut self, certificate: &Arc<KeyPair>) {
+        match self {
+            Self::Service(service) => service.link.present(certificate),
+            // No policy has a pool as its target.
+            Self::Pool(_) => {}
+        }
+    }
 }
 
 /// Returns the group and the name of the object to which a reference of a route leads, whether it exists or not.
@@ -147,6 +157,13 @@ pub(crate) fn service_key(namespace: Namespace<&str>, reference: &BackendObjectR
 // === impl Link ===
 
 impl Link {
+    /// Makes connections with verified TLS show this certificate.
+    fn present(&mut self, certificate: &Arc<KeyPair>) {
+        if let Self::Tls(settings) = self {
+            Arc::make_mut(settings).client = Some(certificate.clone());
+        }
+    }
+
     /// Returns how to talk to one of the endpoints.
     pub(crate) fn to(&self, endpoint: SocketAddr) -> &Self {
         match self {

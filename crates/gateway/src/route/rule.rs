@@ -7,6 +7,7 @@ use longboat_api::foreign::{
     httproute_filter::HTTPRouteFilter,
 };
 use longboat_key::{Key, Namespace};
+use longboat_tls::KeyPair;
 
 use super::{
     backend::Backend,
@@ -92,6 +93,16 @@ impl Rule {
             request_timeout: parsed.request_timeout,
             attempts: Attempts { timeout: parsed.backend_timeout, retry: parsed.retry.clone() },
         }
+    }
+
+    /// Makes connections to back ends with verified TLS show this certificate.
+    pub(crate) fn present(&mut self, certificate: &Arc<KeyPair>) {
+        let backends = self.backends.iter_mut().flat_map(|weighted| {
+            let copies = weighted.mirrors.iter_mut().map(|mirror| &mut mirror.backend);
+            weighted.backend.iter_mut().chain(copies)
+        });
+        let copies = self.mirrors.iter_mut().map(|mirror| &mut mirror.backend);
+        backends.chain(copies).for_each(|backend| backend.present(certificate));
     }
 
     /// Chooses a back end by weight. `pick` gets the total of all weights and returns a number below it.

@@ -3,7 +3,7 @@
 use std::{collections::HashMap, sync::Arc};
 
 use http::request::Parts;
-use longboat_tls::ServerCertificate;
+use longboat_tls::{ClientCertificates, ServerCertificate};
 
 use super::{
     matching::{Matcher, Path},
@@ -15,6 +15,8 @@ use crate::{keys::KeyScope, scalable::ScalableBackend};
 /// most specific host name, and there to the most specific rule.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
+    /// Which certificates clients need.
+    pub(crate) clients: ClientCertificates,
     listeners: HostIndex<TableListener>,
 }
 

@@ -1,6 +1,7 @@
 //! Statuses of listeners, and the routes that they accept.
 
 use super::*;
+use crate::gateways::Protocol;
 
 fn gateway(listeners: &Value) -> Value {
     json!({"kind": "Gateway", "metadata": {"name": "g", "generation": 3}, "spec": {"listeners": listeners}})
@@ -149,24 +150,59 @@ fn a_gateway_that_asks_for_what_cannot_be_is_not_served() {
         asks("addresses", json!([{"value": "127.0.0.1"}])),
         ["Accepted=True Accepted", "Programmed=True Programmed"]
     );
-    assert_eq!(asks("tls", json!({"frontend": {}}))[0], "Accepted=False UnsupportedValue");
 }
 
 #[test]
-fn a_gateway_with_client_certificates_names_the_part_that_is_not_supported() {
-    let says = |tls: Value| {
-        let mut gateway = gateway(&json!([{"name": "http", "port": 80, "protocol": "HTTP"}]));
-        gateway["spec"]["tls"] = tls;
-        let conditions = all(vec![gateway]).gateways[0].status.clone().unwrap().conditions;
-        conditions[0].message.split(';').next().unwrap().to_owned()
+fn a_reference_to_certificates_of_clients_counts_for_the_listeners_of_its_port() {
+    let listener = |name: &str, port: u16| json!({"name": name, "port": port, "protocol": "HTTPS", "tls": {"certificateRefs": [{"name": "own"}]}});
+    let mut gateway = gateway(&json!([
+        listener("default", 443), listener("other", 8443), listener("open", 9443),
+        {"name": "http", "port": 80, "protocol": "HTTP"},
+    ]));
+    let validation =
+        |kind: &str, name: &str| json!({"caCertificateRefs": [{"group": "", "kind": kind, "name": name}]});
+    gateway["spec"]["tls"] = json!({
+        "frontend": {
+            "default": {"validation": validation("ConfigMap", "absent")},
+            "perPort": [
+                {"port": 8443, "tls": {"validation": validation("Secret", "ca")}},
+                {"port": 9443, "tls": {}},
+            ],
+        },
+        "backend": {"clientCertificateRef": {"name": "absent"}},
+    });
+    let observed = observed(vec![gateway, secret("own", "a.example").0]);
+    let mut ports = Ports::only("127.0.0.1".parse().unwrap(), 80, &observed.gateways);
+    ports.open.extend([443, 8443, 9443].map(|port| (([127, 0, 0, 1], port).into(), Protocol::Https)));
+    let status = statuses(&observed, &ports).gateways[0].status.clone().unwrap();
+    let listeners = status.listeners.iter().map(|listener| (&*listener.name, summary(&listener.conditions)));
+    let (accepted, no_ca) = ("Accepted=True Accepted", "Accepted=False NoValidCACertificate");
+    let expected = [
+        ("default", no_ca, "ResolvedRefs=False InvalidCACertificateRef"),
+        ("other", no_ca, "ResolvedRefs=False InvalidCACertificateKind"),
+        ("open", accepted, "ResolvedRefs=True ResolvedRefs"),
+        ("http", accepted, "ResolvedRefs=True ResolvedRefs"),
+    ];
+    for ((name, conditions), (of, accepted, resolved)) in listeners.zip(expected) {
+        assert_eq!((name, &*conditions[0], &*conditions[2]), (of, accepted, resolved));
+    }
+    assert_eq!(summary(&status.conditions)[2], "ResolvedRefs=False InvalidClientCertificateRef");
+}
+
+#[test]
+fn a_gateway_that_lets_everybody_in_in_spite_of_certificates_says_so_until_it_does_not() {
+    let mut gateway = gateway(&json!([{"name": "https", "port": 443, "protocol": "HTTPS"}]));
+    let validation =
+        json!({"mode": "AllowInsecureFallback", "caCertificateRefs": [{"kind": "ConfigMap", "name": "ca"}]});
+    gateway["spec"]["tls"] = json!({"frontend": {"default": {"validation": validation}}});
+    let says = |gateway: &Value| {
+        let conditions = all(vec![gateway.clone()]).gateways[0].status.clone().unwrap().conditions;
+        let found = conditions.iter().any(|one| one.type_ == "InsecureFrontendValidationMode");
+        (found, json!(conditions))
     };
-    let validation = json!({"default": {"validation": {"caCertificateRefs": [{"name": "ca"}]}}});
-    let frontend = "spec.tls.frontend (validation of client certificates)";
-    let backend = "spec.tls.backend (a client certificate for back ends)";
-    let expected = |parts: &str| format!("not supported by this gateway: {parts}");
-    assert_eq!(says(json!({"frontend": validation})), expected(frontend));
-    assert_eq!(says(json!({"backend": {"clientCertificateRef": {"name": "own"}}})), expected(backend));
-    let both = json!({"frontend": validation, "backend": {}});
-    assert_eq!(says(both), expected(&format!("{frontend} and {backend}")));
-    assert_eq!(says(json!({})), expected("spec.tls"));
+    let (found, conditions) = says(&gateway);
+    assert!(found);
+    gateway["status"] = json!({"conditions": conditions});
+    gateway["spec"]["tls"] = Value::Null;
+    assert!(!says(&gateway).0);
 }

@@ -2,6 +2,7 @@
 
 mod activation;
 mod api_keys;
+mod client_certificates;
 mod listeners;
 mod statuses;
 mod traffic;

@@ -13,7 +13,6 @@ use hyper_util::{
     rt::{TokioExecutor, TokioIo},
     server::conn::auto::Builder,
 };
-use longboat_tls::ServerOptions;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
@@ -25,6 +24,7 @@ use crate::{
     Guard,
     proxy::{Accounts, Activator, Proxy, QueueLimits},
     server,
+    socket_tls::SocketTls,
     tables::Tables,
 };
 
@@ -71,10 +71,7 @@ impl Bench {
         proxy.activator = Arc::new(Activator::new(tables.clone(), limits, shutdown.clone()));
         let (activator, accounts) = (proxy.activator.clone(), proxy.accounts.clone());
         let proxy = Arc::new(proxy);
-        let current = tables.clone();
-        let choose = move |name: Option<&str>| current.load().certificate(socket, name);
-        let config =
-            longboat_tls::server_config_by_name(&ServerOptions::with_alpn(&[b"h2"]), choose).unwrap();
+        let config = SocketTls::new(socket, tables.clone());
         tokio::spawn(server::run(
             listener,
             tls.then_some(config),
