@@ -31,6 +31,7 @@ pub mod uri;
 pub mod v1alpha1;
 pub mod v1alpha2;
 pub mod validation;
+pub mod wake_queue;
 
 mod cel;
 mod resource;

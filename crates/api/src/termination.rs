@@ -54,9 +54,20 @@ pub fn cause(output: &str) -> Option<String> {
     last(&lines)
 }
 
+/// Ends the message of a program of ours whose arguments are wrong. The error is above, with suggestions and the usage between.
+const SEE_HELP: &str = "For more information, try '--help'.";
+
+/// Begins such an error.
+const ERROR: &str = "error: ";
+
 /// Returns the last message that is not a warning of Python: a line with the indented lines below it.
 fn last(lines: &[&str]) -> Option<String> {
     let filled: Vec<&str> = lines.iter().copied().filter(|line| !line.is_empty()).collect();
+    if filled.last() == Some(&SEE_HELP)
+        && let Some(error) = filled.iter().rev().find_map(|line| line.strip_prefix(ERROR))
+    {
+        return Some(error.to_owned());
+    }
     let mut end = filled.len();
     // Below a warning is the line of code that it is about.
     while end > 0

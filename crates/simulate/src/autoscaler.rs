@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use longboat_api::{foreign::scaledobject::ScaledObjectSpec, v1alpha2::KedaTrigger};
 use longboat_autoscale::{
-    DEFAULT_MAX_REPLICAS, Labels, Sample, Scale, ScaledObjectState, Trigger, polling_interval,
+    DEFAULT_MAX_REPLICAS, DEFAULT_MIN_REPLICAS, Labels, Sample, Scale, ScaledObjectState, Trigger,
+    polling_interval,
 };
 use longboat_scheduler::Snapshot;
 
@@ -51,6 +52,11 @@ impl AutoscalerSettings {
             triggers: vec![trigger],
             ..ScaledObjectSpec::default()
         })
+    }
+
+    /// Whether it takes all endpoints away from a pool without requests.
+    pub(crate) fn goes_to_zero(&self) -> bool {
+        self.0.min_replica_count.unwrap_or(DEFAULT_MIN_REPLICAS) == 0
     }
 
     /// The most endpoints.

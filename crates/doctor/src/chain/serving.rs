@@ -5,17 +5,31 @@ use std::{collections::BTreeMap, time::SystemTime};
 
 use longboat_api::v1alpha2::LLMInferenceService;
 use longboat_key::{Name, Namespace};
-use longboat_plan::names;
+use longboat_plan::{Snapshot, names};
 
 use super::{pods, workloads};
 use crate::{facts::Facts, finding::Cause};
 
 /// Returns what is wrong although all conditions hold.
 pub(crate) fn trouble(facts: &Facts, service: &LLMInferenceService) -> Option<Cause> {
+    if is_scaled_to_zero(&facts.snapshot, service) {
+        return certificate(facts, service);
+    }
     certificate(facts, service)
         .or_else(|| endpoints(facts, service))
         .or_else(|| address(service))
         .or_else(|| answers(facts, service))
+}
+
+/// Whether a scaler has taken all replicas away. The first request brings them back.
+pub(crate) fn is_scaled_to_zero(snapshot: &Snapshot, service: &LLMInferenceService) -> bool {
+    let (namespace, own) = (Namespace::of(&service.metadata), Name::of(&service.metadata));
+    let deployment = snapshot.deployments.get(namespace, Name(&names::workload(own)));
+    let group = snapshot.leader_worker_sets.get(namespace, Name(&names::workload_group(own)));
+    let replicas = deployment
+        .and_then(|deployment| deployment.spec.as_ref()?.replicas)
+        .or_else(|| group.and_then(|group| group.spec.replicas));
+    replicas == Some(0)
 }
 
 fn certificate(facts: &Facts, service: &LLMInferenceService) -> Option<Cause> {
@@ -88,13 +102,22 @@ fn answers(facts: &Facts, service: &LLMInferenceService) -> Option<Cause> {
         Err(error) => format!("does not answer: {error}"),
     };
     let at_url = answers.at_url.as_ref().filter(|answer| !fine(answer))?;
-    let (said, step) = (told(at_url), format!("GET {url}/v1/models"));
+    let (said, step) = (told(at_url), format!("GET {}/v1/models", url.trim_end_matches('/')));
     Some(match &answers.at_workload {
         Some(direct) if !fine(direct) => {
             let fix =
                 format!("kubectl logs -n {namespace} -l app.kubernetes.io/name={own} -c main --tail=100");
             let cause = format!("the model server itself {}", told(direct));
             Cause::new("ServerFails", cause, fix).through(step)
+        }
+        Some(_) if matches!(at_url, Ok(404)) => {
+            let fix = format!(
+                "compare the rules of the route with what the model server serves, which is /v1/models: `kubectl get httproute -n \
+                 {namespace} {} -o yaml`",
+                names::route(own)
+            );
+            let cause = format!("{url} {said}, while the model server serves this path: no rule leads there");
+            Cause::new("RouteMisses", cause, fix).through(step)
         }
         Some(_) => {
             let fix = "check the Gateway's data plane (its pods and its Service), and firewalls and the network \

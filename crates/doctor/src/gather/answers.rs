@@ -2,12 +2,16 @@
 
 use futures::{StreamExt, stream};
 use kube::Client;
+use longboat_api::v1alpha2::LLMInferenceService;
 use longboat_controller::reader;
 use longboat_key::{Name, Namespace};
-use longboat_plan::names;
+use longboat_plan::{Snapshot, names};
 
 use super::{MAX_CONCURRENT_REQUESTS, MODELS_TIMEOUT};
-use crate::facts::{Answers, Facts};
+use crate::{
+    chain::serving::is_scaled_to_zero,
+    facts::{Answers, Facts},
+};
 
 /// Requests the models of services that report Ready, at their URLs and, through the API server, at their workloads.
 pub(super) async fn of_ready_services<F>(client: &Client, facts: &mut Facts, ask: impl Fn(String) -> F)
@@ -19,12 +23,14 @@ where
         .iter()
         .filter(|service| {
             let conditions = service.status.iter().flat_map(|status| &status.conditions);
+            // A request would wake a service that is scaled to zero.
             conditions.into_iter().any(|found| found.type_ == "Ready" && found.is_true())
+                && !is_scaled_to_zero(&facts.snapshot, service)
         })
-        .cloned()
+        .map(|service| (service.clone(), scheme(&facts.snapshot, service)))
         .collect();
     let asked = stream::iter(ready)
-        .map(|service| {
+        .map(|(service, scheme)| {
             let (client, ask) = (client.clone(), &ask);
             async move {
                 let (namespace, name) = (Namespace::of(&service.metadata), Name::of(&service.metadata));
@@ -42,7 +48,8 @@ where
                     None => None,
                 };
                 let fine = matches!(at_url, None | Some(Ok(200)));
-                let at_workload = if fine { None } else { at_workload(&client, namespace, name).await };
+                let at_workload =
+                    if fine { None } else { at_workload(&client, namespace, name, scheme).await };
                 (format!("{namespace}/{name}"), Answers { at_url, at_workload })
             }
         })
@@ -56,21 +63,27 @@ async fn at_workload(
     client: &Client,
     namespace: Namespace<&str>,
     name: Name<&str>,
+    scheme: &str,
 ) -> Option<Result<u16, String>> {
     let service = names::workload_service(name);
-    for scheme in ["https", "http"] {
-        let path = format!("/api/v1/namespaces/{namespace}/services/{scheme}:{service}:8000/proxy/v1/models");
-        let request = http::Request::get(path).body(Vec::new()).ok()?;
-        let answer = tokio::time::timeout(MODELS_TIMEOUT, client.request_text(request)).await;
-        match answer {
-            Ok(Ok(_)) => return Some(Ok(200)),
-            // The server uses the other scheme.
-            Ok(Err(kube::Error::Api(status))) if status.code == 503 || status.code == 400 => {}
-            Ok(Err(kube::Error::Api(status))) if [403, 404, 405, 501].contains(&status.code) => return None,
-            Ok(Err(kube::Error::Api(status))) => return Some(Ok(status.code)),
-            Ok(Err(error)) => return Some(Err(reader::sentence(&error))),
-            Err(_) => return Some(Err(format!("no answer within {} s", MODELS_TIMEOUT.as_secs()))),
+    let path = format!("/api/v1/namespaces/{namespace}/services/{scheme}:{service}:8000/proxy/v1/models");
+    let request = http::Request::get(path).body(Vec::new()).ok()?;
+    match tokio::time::timeout(MODELS_TIMEOUT, client.request_text(request)).await {
+        Ok(Ok(_)) => Some(Ok(200)),
+        Ok(Err(kube::Error::Api(status))) if status.code == 503 => {
+            Some(Err("the API server cannot reach it".to_owned()))
         }
+        Ok(Err(kube::Error::Api(status))) if [403, 404, 405, 501].contains(&status.code) => None,
+        Ok(Err(kube::Error::Api(status))) => Some(Ok(status.code)),
+        Ok(Err(error)) => Some(Err(reader::sentence(&error))),
+        Err(_) => Some(Err(format!("no answer within {} s", MODELS_TIMEOUT.as_secs()))),
     }
-    Some(Err("the API server cannot reach it".to_owned()))
+}
+
+/// Returns the scheme of a service's model servers, as their Service says.
+fn scheme(snapshot: &Snapshot, service: &LLMInferenceService) -> &'static str {
+    let name = names::workload_service(Name::of(&service.metadata));
+    let workload = snapshot.services.get(Namespace::of(&service.metadata), Name(&name));
+    let mut ports = workload.iter().filter_map(|found| found.spec.as_ref()?.ports.as_ref()).flatten();
+    if ports.any(|port| port.app_protocol.as_deref() == Some("https")) { "https" } else { "http" }
 }

@@ -70,6 +70,8 @@ fn what_says_ready_and_does_not_answer_leads_to_server_gateway_or_certificate() 
     only(&found, "ServerFails", LLM, "the model server itself does not answer", "kubectl logs -n ns");
     let found = answers(Err("timed out".into()), Some(Ok(200)));
     only(&found, "GatewayFails", LLM, "http://gw/ns/llm does not answer: timed out", "data plane");
+    let found = answers(Ok(404), Some(Ok(200)));
+    only(&found, "RouteMisses", LLM, "no rule leads there", "kubectl get httproute -n ns llm-kserve-route");
     let found = answers(Ok(404), None);
     only(&found, "NoAnswer", LLM, "answers 404", "kubectl port-forward -n ns svc/llm-kserve-workload-svc");
     assert_eq!(to_text(&answers(Ok(401), None)), "", "who asks for credentials is there");

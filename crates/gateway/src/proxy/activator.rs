@@ -7,6 +7,7 @@ use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};
 
 use http::{HeaderValue, Response, StatusCode, header, request::Parts};
 use longboat_accept::Budget;
+use longboat_api::wake_queue;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
@@ -36,11 +37,11 @@ const MAX_MODEL_BYTES: usize = 128;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct QueueLimits {
     pub(crate) requests: usize,
-    /// So that a back end that never starts leaves room for the others.
+    /// Of `requests`, for one back end.
     pub(crate) requests_per_backend: usize,
     /// Bytes of the bodies of all waiting requests.
     pub(crate) bytes: usize,
-    /// How long a request waits. A large model loads for minutes, and clients of OpenAI's API wait for ten.
+    /// How long a request waits.
     pub(crate) time: Duration,
     /// `Retry-After` in seconds of a request that may not wait, or not longer.
     pub(crate) retry_after: u32,
@@ -84,9 +85,9 @@ impl Default for QueueLimits {
     fn default() -> Self {
         Self {
             requests: 1024,
-            requests_per_backend: 256,
+            requests_per_backend: wake_queue::MAX_REQUESTS,
             bytes: 128 << 20,
-            time: Duration::from_mins(10),
+            time: wake_queue::TIMEOUT,
             retry_after: 10,
         }
     }

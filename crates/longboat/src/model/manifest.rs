@@ -24,7 +24,7 @@ spec:
     name: {}
   replicas: 1
 ",
-            self.service,
+            name_in_yaml(&self.service),
             quoted(self.address.as_str()),
             quoted(&self.name)
         );
@@ -48,6 +48,14 @@ spec:
     }
 }
 
+/// Words that are booleans or null in YAML 1.1 or 1.2.
+const NOT_TEXT: [&str; 9] = ["true", "false", "yes", "no", "on", "off", "y", "n", "null"];
+
+/// Returns the name of a service, in quotes if YAML would take it for something else. It begins with a letter.
+fn name_in_yaml(name: &str) -> String {
+    if NOT_TEXT.contains(&name) { json!(name).to_string() } else { name.to_owned() }
+}
+
 #[cfg(test)]
 mod tests {
     use longboat_manifest::ParseOutput;
@@ -60,11 +68,14 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("a \"b\": c.gguf");
         std::fs::write(&file, "").unwrap();
+        let boolean = folder.path().join("on");
+        std::fs::create_dir(&boolean).unwrap();
         for (text, patterns) in [
             ("smollm2-135m", None),
             ("qwen3-0.6b", None),
             ("hf://o/m:main", Some("*-Q4_K_M.gguf")),
             (file.to_str().unwrap(), None),
+            (boolean.to_str().unwrap(), None),
         ] {
             let model = ModelReference::parse(text, patterns).unwrap();
             let documents = longboat_manifest::parse("run", &model.manifest()).unwrap();

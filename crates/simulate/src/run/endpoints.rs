@@ -75,6 +75,7 @@ impl World<'_> {
     pub(super) fn make_ready(&mut self, number: usize, now: u64) {
         self.members[number].is_ready = true;
         self.list_candidates();
+        self.wake(now);
         self.dispatch_all(now);
     }
 

@@ -196,6 +196,8 @@ struct World<'s> {
     /// What pickers tell each other, by the time at which it is known.
     notices: VecDeque<(u64, Notice)>,
     autoscaler: Option<Autoscaler>,
+    /// Requests that wait in the gateway until an autoscaler that goes to zero has started an endpoint.
+    waking: VecDeque<u64>,
     members: Vec<Member>,
     slots: Slots,
     /// The members that may be picked, and their numbers in the same order.
@@ -280,6 +282,7 @@ impl<'s> World<'s> {
         let mut world = Self {
             settings,
             autoscaler: autoscaler.map_err(RunError::Autoscaler)?,
+            waking: VecDeque::new(),
             pickers,
             states,
             last_progress: 0,

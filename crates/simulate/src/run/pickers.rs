@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use longboat_api::wake_queue;
 use longboat_scheduler::{
     Decision, HeaderLookup, Prompt, Request, Reservation, ScheduleError, Scheduler, Slot, State,
     flow::{Arrival, Queue, Settings as FlowSettings, UsageLimit},
@@ -10,6 +11,7 @@ use rand::{SeedableRng as _, rngs::StdRng};
 
 use super::{Event, OpenRequest, PickerSettings, Sharing, World, nanos};
 use crate::{
+    autoscaler::AutoscalerSettings,
     pool::PoolEntry,
     report::RequestTimes,
     trace::{TraceRequest, mix},
@@ -76,9 +78,9 @@ pub(super) fn expires(flow: &FlowSettings) -> bool {
 }
 
 impl World<'_> {
-    /// Requests that wait in the queues of pickers.
+    /// Requests that wait in the queues of pickers and of the gateway.
     pub(super) fn queued(&self) -> usize {
-        self.pickers.iter().map(|picker| picker.queue.len()).sum()
+        self.waking.len() + self.pickers.iter().map(|picker| picker.queue.len()).sum::<usize>()
     }
 
     pub(super) fn tell_news(&mut self) {
@@ -106,7 +108,6 @@ impl World<'_> {
             prompt_tokens,
             ..RequestTimes::default()
         };
-        let (priority, size) = (request.priority, tokens.bytes.len() as u64 + REQUEST_BYTES);
         let open = OpenRequest {
             times,
             request: Some((request, tokens)),
@@ -121,6 +122,43 @@ impl World<'_> {
             model: String::new(),
         };
         self.open.insert(number, open);
+        let goes_to_zero = self.settings.autoscaler.as_ref().is_some_and(AutoscalerSettings::goes_to_zero);
+        if goes_to_zero && self.candidates.is_empty() {
+            if self.waking.len() < wake_queue::MAX_REQUESTS {
+                self.waking.push_back(number);
+            } else {
+                self.open.remove(&number);
+                self.recorder.rejections.no_endpoint += 1;
+            }
+            return;
+        }
+        self.admit(number, now);
+    }
+
+    /// Hands the requests that have waited for the first endpoint to their pickers.
+    pub(super) fn wake(&mut self, now: u64) {
+        if self.candidates.is_empty() {
+            return;
+        }
+        for number in std::mem::take(&mut self.waking) {
+            let arrived = self.open.get(&number).map_or(now, |open| open.times.arrived);
+            if now - arrived > nanos(wake_queue::TIMEOUT) {
+                self.open.remove(&number);
+                self.recorder.rejections.no_endpoint += 1;
+            } else {
+                self.admit(number, now);
+            }
+        }
+    }
+
+    /// Lets the picker of a request queue it or choose its endpoint.
+    fn admit(&mut self, number: u64, now: u64) {
+        let Some(OpenRequest { picker, request: Some((request, tokens)), .. }) = self.open.get(&number)
+        else {
+            return;
+        };
+        let (picker, priority) = (*picker, request.priority);
+        let size = tokens.bytes.len() as u64 + REQUEST_BYTES;
         if !self.flow.enabled {
             if priority < 0 && self.saturation(picker, now) >= 1.0 {
                 self.open.remove(&number);
