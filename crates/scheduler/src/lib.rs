@@ -40,6 +40,7 @@ mod plugin;
 mod precise;
 mod prefix;
 mod prefixes;
+mod prelude;
 mod producer;
 mod producers;
 pub mod quantity;

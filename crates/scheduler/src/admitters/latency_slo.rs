@@ -1,16 +1,6 @@
 //! `latency-slo-admitter`: drops requests of negative priority that no endpoint is predicted to answer in time.
 
-use serde::Deserialize;
-
-use crate::{
-    builder::Builder,
-    context::Context,
-    error::{ConfigError, ScheduleError},
-    latency::LatencyObjective,
-    parameters::Parameters,
-    plugin::{Admitter, Plugin},
-    producers::predicted_latency,
-};
+use crate::{latency::LatencyObjective, plugin::Admitter, prelude::*, producers::predicted_latency};
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]

@@ -1,14 +1,6 @@
 //! `probabilistic-admitter`: drops more and more requests of negative priority as the pool fills up.
 
-use serde::Deserialize;
-
-use crate::{
-    builder::Builder,
-    context::Context,
-    error::{ConfigError, ScheduleError},
-    parameters::Parameters,
-    plugin::{Admitter, Plugin},
-};
+use crate::{plugin::Admitter, prelude::*};
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]

@@ -1,13 +1,6 @@
 //! `always-disagg-pd-decider`: every request.
 
-use crate::{
-    builder::Builder,
-    context::Context,
-    decision::ProfileRun,
-    error::ConfigError,
-    parameters::{NoParameters, Parameters},
-    plugin::{Decider, Plugin},
-};
+use crate::prelude::*;
 
 pub(crate) struct Always;
 

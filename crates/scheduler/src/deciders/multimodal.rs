@@ -1,13 +1,6 @@
 //! `always-disagg-multimodal-decider`: requests with images, audio or video.
 
-use crate::{
-    builder::Builder,
-    context::Context,
-    decision::ProfileRun,
-    error::ConfigError,
-    parameters::{NoParameters, Parameters},
-    plugin::{Decider, Plugin},
-};
+use crate::prelude::*;
 
 struct Multimodal;
 

@@ -1,16 +1,6 @@
 //! `prefix-based-pd-decider`: requests with enough prompt that the decode endpoint has not cached.
 
-use serde::Deserialize;
-
-use crate::{
-    builder::Builder,
-    context::Context,
-    decision::ProfileRun,
-    error::ConfigError,
-    parameters::Parameters,
-    plugin::{Decider, Plugin},
-    prefix::Settings,
-};
+use crate::{prefix::Settings, prelude::*};
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]

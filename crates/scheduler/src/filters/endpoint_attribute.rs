@@ -1,15 +1,8 @@
 //! `endpoint-attribute-filter` (alpha): keeps endpoints whose attribute compares to a number in the configured way.
 
-use serde::Deserialize;
-
 use crate::{
     attribute::{self, Attribute},
-    builder::Builder,
-    context::Context,
-    endpoint::Candidate,
-    error::ConfigError,
-    parameters::Parameters,
-    plugin::{Filter, Plugin},
+    prelude::*,
 };
 
 #[derive(Debug, Default, Deserialize)]

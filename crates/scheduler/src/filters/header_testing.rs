@@ -2,14 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use crate::{
-    builder::Builder,
-    context::Context,
-    endpoint::Candidate,
-    error::ConfigError,
-    parameters::{NoParameters, Parameters},
-    plugin::{Filter, Plugin},
-};
+use crate::prelude::*;
 
 const HEADER: &str = "test-epp-endpoint-selection";
 

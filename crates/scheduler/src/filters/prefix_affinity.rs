@@ -1,17 +1,6 @@
 //! `prefix-cache-affinity-filter`: keeps the endpoints that hold most of the prompt, unless they are much busier.
 
-use serde::Deserialize;
-
-use crate::{
-    builder::Builder,
-    context::Context,
-    endpoint::Candidate,
-    error::ConfigError,
-    parameters::Parameters,
-    plugin::{Filter, Plugin},
-    prefix::Settings,
-    producers::predicted_latency,
-};
+use crate::{prefix::Settings, prelude::*, producers::predicted_latency};
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]

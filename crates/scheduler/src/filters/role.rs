@@ -2,15 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::{
-    builder::Builder,
-    context::Context,
-    endpoint::Candidate,
-    error::ConfigError,
-    flow::Stage,
-    parameters::{NoParameters, Parameters},
-    plugin::{Filter, Plugin},
-};
+use crate::{flow::Stage, prelude::*};
 
 const ROLE_LABEL: &str = "llm-d.ai/role";
 

@@ -1,13 +1,8 @@
 //! `utilization-detector` and `concurrency-detector` as filters: they drop endpoints that are full.
 
 use crate::{
-    builder::Builder,
-    context::Context,
-    endpoint::Candidate,
-    error::ConfigError,
     flow::{ConcurrencyMode, Detector, read_detector},
-    parameters::Parameters,
-    plugin::{Filter, Plugin},
+    prelude::*,
 };
 
 struct Saturation {

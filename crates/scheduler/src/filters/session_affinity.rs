@@ -1,14 +1,6 @@
 //! `session-affinity-filter` (alpha): keeps the endpoint that served the session before, if it is still a candidate.
 
-use crate::{
-    builder::Builder,
-    context::Context,
-    endpoint::Candidate,
-    error::ConfigError,
-    parameters::Parameters,
-    plugin::{Filter, Plugin},
-    scorers::session_affinity::SessionAffinity,
-};
+use crate::{prelude::*, scorers::session_affinity::SessionAffinity};
 
 struct SessionFilter(SessionAffinity);
 

@@ -1,16 +1,6 @@
 //! `slo-headroom-tier-filter`: keeps the endpoints that are predicted to meet the times that a request asks for.
 
-use serde::Deserialize;
-
-use crate::{
-    builder::Builder,
-    context::Context,
-    endpoint::Candidate,
-    error::ConfigError,
-    parameters::Parameters,
-    plugin::{Filter, Plugin},
-    producers::predicted_latency,
-};
+use crate::{prelude::*, producers::predicted_latency};
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]

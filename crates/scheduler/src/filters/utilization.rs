@@ -1,15 +1,6 @@
 //! `utilization-filter` (alpha): keeps endpoints that are below all configured limits.
 
-use serde::Deserialize;
-
-use crate::{
-    builder::Builder,
-    context::Context,
-    endpoint::Candidate,
-    error::ConfigError,
-    parameters::Parameters,
-    plugin::{Filter, Plugin},
-};
+use crate::prelude::*;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]

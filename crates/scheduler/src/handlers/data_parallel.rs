@@ -2,16 +2,7 @@
 
 use std::net::SocketAddr;
 
-use serde::Deserialize;
-
-use crate::{
-    builder::Builder,
-    decision::HandlerResult,
-    error::{ConfigError, ScheduleError},
-    parameters::Parameters,
-    plugin::{Plugin, ProfileHandler},
-    run::Run,
-};
+use crate::prelude::*;
 
 const HEADER: &str = "x-data-parallel-host-port";
 

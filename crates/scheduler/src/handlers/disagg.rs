@@ -2,15 +2,9 @@
 
 use std::sync::Arc;
 
-use serde::Deserialize;
-
 use crate::{
-    builder::Builder,
-    decision::{ENCODE_HEADER, HandlerResult, PREFILL_HEADER, ProfileRun},
-    error::{ConfigError, ScheduleError},
-    parameters::Parameters,
-    plugin::{Decider, Plugin, ProfileHandler},
-    run::Run,
+    decision::{ENCODE_HEADER, PREFILL_HEADER},
+    prelude::*,
 };
 
 #[derive(Debug, Default, Deserialize)]

@@ -1,13 +1,6 @@
 //! `header-profile-handler` (alpha): a request header names the profile.
 
-use crate::{
-    builder::Builder,
-    decision::HandlerResult,
-    error::{ConfigError, ScheduleError},
-    parameters::{NoParameters, Parameters},
-    plugin::{Plugin, ProfileHandler},
-    run::Run,
-};
+use crate::prelude::*;
 
 const HEADER: &str = "epp-profile";
 const DEFAULT: &str = "decode";

@@ -2,16 +2,11 @@
 
 use std::sync::Arc;
 
-use serde::Deserialize;
-
 use crate::{
-    builder::Builder,
     deciders::{always::Always, prefix_based::PrefixBased},
-    error::ConfigError,
     handlers::disagg::Disagg,
-    parameters::Parameters,
-    plugin::{Decider, Plugin},
     prefix::Settings,
+    prelude::*,
 };
 
 #[derive(Debug, Default, Deserialize)]

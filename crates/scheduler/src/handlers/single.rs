@@ -2,14 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::{
-    builder::Builder,
-    decision::HandlerResult,
-    error::{ConfigError, ScheduleError},
-    parameters::{NoParameters, Parameters},
-    plugin::{Plugin, ProfileHandler},
-    run::Run,
-};
+use crate::prelude::*;
 
 struct Single;
 

@@ -1,14 +1,6 @@
 //! `max-score-picker`: picks the best score, and a random endpoint among equals.
 
-use crate::{
-    builder::Builder,
-    context::Context,
-    endpoint::Candidate,
-    error::ConfigError,
-    parameters::Parameters,
-    pickers::Count,
-    plugin::{Picker, Plugin},
-};
+use crate::{pickers::Count, prelude::*};
 
 #[derive(Debug, Default)]
 pub(crate) struct MaxScore(Count);

@@ -1,8 +1,6 @@
 //! Pickers choose from scored candidates.
 
-use serde::Deserialize;
-
-use crate::{error::ConfigError, parameters::Parameters};
+use crate::prelude::*;
 
 pub(crate) mod max_score;
 pub(crate) mod random;

@@ -1,14 +1,6 @@
 //! `random-picker`: picks any endpoint, without regard to its score.
 
-use crate::{
-    builder::Builder,
-    context::Context,
-    endpoint::Candidate,
-    error::ConfigError,
-    parameters::Parameters,
-    pickers::Count,
-    plugin::{Picker, Plugin},
-};
+use crate::{pickers::Count, prelude::*};
 
 struct Random(Count);
 

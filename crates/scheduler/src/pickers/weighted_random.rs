@@ -1,14 +1,6 @@
 //! `weighted-random-picker`: picks at random, in proportion to the score (A-Res sampling).
 
-use crate::{
-    builder::Builder,
-    context::Context,
-    endpoint::Candidate,
-    error::ConfigError,
-    parameters::Parameters,
-    pickers::Count,
-    plugin::{Picker, Plugin},
-};
+use crate::{pickers::Count, prelude::*};
 
 struct WeightedRandom(Count);
 

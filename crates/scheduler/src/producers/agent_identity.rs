@@ -1,12 +1,7 @@
 //! `agent-identity` (alpha): requests of the same coding agent session form a flow, if no header names their flow.
 
-use serde::Deserialize;
-
 use crate::{
-    builder::Builder,
-    error::ConfigError,
-    parameters::Parameters,
-    plugin::Plugin,
+    prelude::*,
     sessions::{Agents, SessionSource},
 };
 

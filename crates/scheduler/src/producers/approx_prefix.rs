@@ -1,11 +1,6 @@
 //! `approx-prefix-cache-producer`: remembers which prompts were sent to which endpoint.
 
-use serde::Deserialize;
-
-use crate::{
-    builder::Builder, error::ConfigError, parameters::Parameters, plugin::Plugin, prefix::Settings,
-    prefixes::PrefixSource,
-};
+use crate::{prefix::Settings, prelude::*};
 
 /// The parameters, also understood on `prefix-cache-scorer` as before router 0.9.
 #[derive(Debug, Default, Deserialize)]

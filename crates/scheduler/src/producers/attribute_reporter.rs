@@ -1,15 +1,10 @@
 //! `request-attribute-reporter`: reports a number to the proxy, which an expression computes from a response's usage.
 
-use longboat_schema::Program;
-use serde::Deserialize;
-
 use crate::{
-    builder::Builder,
-    error::ConfigError,
-    parameters::Parameters,
-    plugin::Plugin,
+    prelude::*,
     report::{Report, USAGE},
 };
+use longboat_schema::Program;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]

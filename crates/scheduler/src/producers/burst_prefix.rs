@@ -2,15 +2,9 @@
 
 use std::time::Duration;
 
-use serde::Deserialize;
-
 use crate::{
-    builder::Builder,
     burst::{Balance, BurstSettings},
-    error::ConfigError,
-    parameters::Parameters,
-    plugin::Plugin,
-    prefixes::PrefixSource,
+    prelude::*,
 };
 
 #[derive(Debug, Deserialize)]

@@ -1,9 +1,7 @@
 //! `inflight-load-producer`: counts requests and tokens in flight. They are always counted; the declaration only lets other
 //! plugins name the producer.
 
-use serde::Deserialize;
-
-use crate::{builder::Builder, error::ConfigError, parameters::Parameters, plugin::Plugin};
+use crate::prelude::*;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]

@@ -6,21 +6,9 @@ use std::{
     time::Duration,
 };
 
-use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::{
-    builder::Builder,
-    decision::Decision,
-    endpoint::{Slot, Snapshot},
-    error::ConfigError,
-    finding::Finding,
-    listing::Listing,
-    parameters::Parameters,
-    plugin::Plugin,
-    producer::{FirstToken, Producer, ProducerState},
-    request::Request,
-};
+use crate::{prelude::*, producer::FirstToken};
 
 /// The plugin type, and the name of the default observer.
 pub(crate) const LATENCY_OBSERVER: &str = "latency-observer-producer-hub";

@@ -1,11 +1,6 @@
 //! Producers compute data for other plugins. This module also has the plugins that other parts of the picker implement.
 
-use crate::{
-    builder::Builder,
-    error::ConfigError,
-    parameters::{NoParameters, Parameters},
-    plugin::Plugin,
-};
+use crate::prelude::*;
 
 pub(crate) mod agent_identity;
 pub(crate) mod approx_prefix;

@@ -1,9 +1,7 @@
 //! `k8s-notification-source`: notifies extractors about Kubernetes objects. The picker already watches pods, and has no use
 //! for notifications about other objects.
 
-use serde::Deserialize;
-
-use crate::{builder::Builder, error::ConfigError, parameters::Parameters, plugin::Plugin};
+use crate::prelude::*;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]

@@ -3,19 +3,7 @@
 
 use std::sync::Arc;
 
-use serde::Deserialize;
-
-use crate::{
-    builder::Builder,
-    context::Context,
-    decision::{PREFILL, ProfileRun},
-    endpoint::Candidate,
-    error::ConfigError,
-    parameters::Parameters,
-    plugin::{PeerSource, Plugin},
-    prefix::Settings,
-    prefixes::PrefixSource,
-};
+use crate::{decision::PREFILL, plugin::PeerSource, prefix::Settings, prelude::*};
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]

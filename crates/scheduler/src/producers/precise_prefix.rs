@@ -1,16 +1,11 @@
 //! `precise-prefix-cache-producer`: learns from the engines' events which endpoint holds which prompt.
 
 use longboat_kv_events::Limits;
-use serde::Deserialize;
 use serde_json::Value;
 
 use crate::{
-    builder::Builder,
-    error::ConfigError,
-    parameters::Parameters,
-    plugin::Plugin,
     precise::{EndpointEvents, EventSource, ListenForEvents, PreciseSettings},
-    prefixes::PrefixSource,
+    prelude::*,
     quantity,
 };
 

@@ -2,18 +2,10 @@
 
 use std::time::Duration;
 
-use serde::Deserialize;
 use serde_json::Value;
 
 use super::encoder_cache;
-use crate::{
-    builder::{Builder, Predictor},
-    error::ConfigError,
-    latency::LatencySettings,
-    parameters::Parameters,
-    plugin::Plugin,
-    prefix::Settings,
-};
+use crate::{builder::Predictor, latency::LatencySettings, prefix::Settings, prelude::*};
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]

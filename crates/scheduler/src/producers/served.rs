@@ -1,12 +1,7 @@
 //! `destination-endpoint-served-verifier`: a response header names the endpoint that served, as the proxy reports it. For
 //! conformance tests.
 
-use crate::{
-    builder::Builder,
-    error::ConfigError,
-    parameters::{NoParameters, Parameters},
-    plugin::Plugin,
-};
+use crate::prelude::*;
 
 pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
     parameters.read::<NoParameters>()?;

@@ -1,10 +1,6 @@
 //! `session-id-producer`: names the header or cookie with a request's session, for plugins that refer to the producer.
 
-use serde::Deserialize;
-
-use crate::{
-    builder::Builder, error::ConfigError, parameters::Parameters, plugin::Plugin, sessions::SessionSource,
-};
+use crate::{prelude::*, sessions::SessionSource};
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]

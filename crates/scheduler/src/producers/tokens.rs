@@ -2,13 +2,9 @@
 
 use std::time::Duration;
 
-use serde::Deserialize;
 use serde_json::Value;
 
-use crate::{
-    builder::Builder, error::ConfigError, parameters::Parameters, plugin::Plugin,
-    requirements::TokenizerSettings,
-};
+use crate::{prelude::*, requirements::TokenizerSettings};
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]

@@ -1,10 +1,6 @@
 //! `topology-extractor`: reads the location of endpoints from labels.
 
-use serde::Deserialize;
-
-use crate::{
-    builder::Builder, error::ConfigError, parameters::Parameters, plugin::Plugin, topology::Topology,
-};
+use crate::{prelude::*, topology::Topology};
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]

@@ -1,9 +1,6 @@
 //! The ranking of scorers that only act on requests without a cached prefix.
 
-use crate::{
-    context::Context,
-    endpoint::{Candidate, Slot},
-};
+use crate::prelude::*;
 
 /// Scores candidates by their rank, the lowest key best. Candidates with equal keys come in random order. If some candidate has
 /// the beginning of the request in its cache, all scores are equal.

@@ -1,16 +1,7 @@
 //! `context-length-aware`: prefers endpoints whose labelled range of prompt lengths fits the request, and narrow ranges over
 //! wide ones.
 
-use serde::Deserialize;
-
-use crate::{
-    builder::Builder,
-    context::Context,
-    endpoint::Candidate,
-    error::ConfigError,
-    parameters::Parameters,
-    plugin::{Filter, Plugin, Scorer},
-};
+use crate::prelude::*;
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]

@@ -1,15 +1,8 @@
 //! `mm-embeddings-cache-scorer`: scores by the share of a request's images, audio and videos that an endpoint has probably
 //! encoded.
 
-use serde::Deserialize;
-
 use crate::{
-    builder::Builder,
-    context::Context,
-    endpoint::Candidate,
-    error::ConfigError,
-    parameters::Parameters,
-    plugin::{Plugin, Scorer},
+    prelude::*,
     producers::encoder_cache::{self, lookup::EncoderLookup},
 };
 

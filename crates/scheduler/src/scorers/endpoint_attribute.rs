@@ -1,15 +1,8 @@
 //! `endpoint-attribute-scorer` (alpha): scores by the attribute's position in a range.
 
-use serde::Deserialize;
-
 use crate::{
     attribute::{self, Attribute},
-    builder::Builder,
-    context::Context,
-    endpoint::Candidate,
-    error::ConfigError,
-    parameters::{NoParameters, Parameters},
-    plugin::{Plugin, Scorer},
+    prelude::*,
 };
 
 #[derive(Debug, Default, Deserialize)]

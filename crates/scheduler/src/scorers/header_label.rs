@@ -1,15 +1,6 @@
 //! `header-label-affinity-scorer` (alpha): prefers endpoints whose label equals a request header.
 
-use serde::Deserialize;
-
-use crate::{
-    builder::Builder,
-    context::Context,
-    endpoint::Candidate,
-    error::ConfigError,
-    parameters::Parameters,
-    plugin::{Plugin, Scorer},
-};
+use crate::prelude::*;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]

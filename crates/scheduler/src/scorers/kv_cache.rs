@@ -1,13 +1,6 @@
 //! `kv-cache-utilization-scorer`: scores by the free share of the KV cache.
 
-use crate::{
-    builder::Builder,
-    context::Context,
-    endpoint::Candidate,
-    error::ConfigError,
-    parameters::{NoParameters, Parameters},
-    plugin::{Plugin, Scorer},
-};
+use crate::prelude::*;
 
 struct KvCache;
 

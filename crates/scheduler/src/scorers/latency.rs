@@ -1,18 +1,6 @@
 //! `latency-scorer`: prefers endpoints that are predicted to meet the times that a request asks for.
 
-use serde::Deserialize;
-
-use crate::{
-    builder::Builder,
-    context::Context,
-    endpoint::Candidate,
-    error::ConfigError,
-    latency::LatencyHeadroom,
-    parameters::Parameters,
-    plugin::{Plugin, Scorer},
-    prefix::Settings,
-    producers::predicted_latency,
-};
+use crate::{latency::LatencyHeadroom, prefix::Settings, prelude::*, producers::predicted_latency};
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]

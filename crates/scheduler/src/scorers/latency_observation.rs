@@ -1,15 +1,8 @@
 //! `latency-observation-scorer-hub`: prefers endpoints where the first token is predicted to come soon, from the times that this
 //! picker has measured there. It needs no metrics of the endpoints.
 
-use serde::Deserialize;
-
 use crate::{
-    builder::Builder,
-    context::Context,
-    endpoint::Candidate,
-    error::ConfigError,
-    parameters::Parameters,
-    plugin::{Plugin, Scorer},
+    prelude::*,
     producers::latency_observer::{self, LatencyCurve, LatencyObservations},
 };
 

@@ -1,15 +1,6 @@
 //! `load-aware-scorer`: scores from 0.5 for an empty queue down to 0 for a queue at the threshold.
 
-use serde::Deserialize;
-
-use crate::{
-    builder::Builder,
-    context::Context,
-    endpoint::Candidate,
-    error::ConfigError,
-    parameters::Parameters,
-    plugin::{Plugin, Scorer},
-};
+use crate::prelude::*;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]

@@ -1,13 +1,6 @@
 //! `lora-affinity-scorer`: prefers endpoints that have the adapter loaded, then those with room for it.
 
-use crate::{
-    builder::Builder,
-    context::Context,
-    endpoint::{Candidate, LoraAdapters},
-    error::ConfigError,
-    parameters::{NoParameters, Parameters},
-    plugin::{Plugin, Scorer},
-};
+use crate::{endpoint::LoraAdapters, prelude::*};
 
 struct LoraAffinity;
 

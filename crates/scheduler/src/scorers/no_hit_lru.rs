@@ -1,22 +1,11 @@
 //! `no-hit-lru-scorer`: sends requests without a cached prefix to the endpoints that were used longest ago.
 
-use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::cold;
 use crate::{
-    builder::Builder,
-    context::Context,
-    decision::Decision,
-    endpoint::{Candidate, Slot, Snapshot},
-    error::ConfigError,
-    finding::Finding,
-    listing::Listing,
-    parameters::Parameters,
-    plugin::{Plugin, Scorer},
     prefix::{Matches, Settings},
-    producer::{Producer, ProducerState},
-    request::Request,
+    prelude::*,
 };
 
 #[derive(Debug, Deserialize)]

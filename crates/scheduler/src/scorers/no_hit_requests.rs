@@ -8,23 +8,12 @@
 
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
 use serde_json::Value;
 
 use super::cold;
 use crate::{
-    builder::Builder,
-    context::Context,
-    decision::Decision,
-    endpoint::{Candidate, Slot, Snapshot},
-    error::ConfigError,
-    finding::Finding,
-    listing::Listing,
-    parameters::Parameters,
-    plugin::{Plugin, Scorer},
     prefix::{Matches, Settings},
-    producer::{Producer, ProducerState},
-    request::Request,
+    prelude::*,
 };
 
 #[derive(Debug, Deserialize)]

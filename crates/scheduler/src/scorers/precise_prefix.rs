@@ -1,12 +1,7 @@
 //! `precise-prefix-cache-scorer`: a precise prefix producer and its scorer in one, as before router 0.9.
 
 use crate::{
-    builder::Builder,
-    context::Context,
-    endpoint::Candidate,
-    error::ConfigError,
-    parameters::Parameters,
-    plugin::{Plugin, Scorer},
+    prelude::*,
     producers::precise_prefix::{RawParameters, declare},
 };
 

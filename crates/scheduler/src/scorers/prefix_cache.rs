@@ -1,17 +1,7 @@
 //! `prefix-cache-scorer`: scores by the share of the prompt that is probably cached at the endpoint, optionally also by its
 //! length.
 
-use serde::Deserialize;
-
-use crate::{
-    builder::Builder,
-    context::Context,
-    endpoint::Candidate,
-    error::ConfigError,
-    parameters::Parameters,
-    plugin::{Plugin, Scorer},
-    producers::approx_prefix::RawParameters as Producer,
-};
+use crate::{prelude::*, producers::approx_prefix::RawParameters as Producer};
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]

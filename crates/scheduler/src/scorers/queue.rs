@@ -1,13 +1,6 @@
 //! `queue-scorer` and `running-requests-size-scorer`: prefer endpoints with fewer requests, relative to the other candidates.
 
-use crate::{
-    builder::Builder,
-    context::Context,
-    endpoint::{Candidate, Metrics},
-    error::ConfigError,
-    parameters::{NoParameters, Parameters},
-    plugin::{Plugin, Scorer},
-};
+use crate::{endpoint::Metrics, prelude::*};
 
 struct Relative(fn(&Metrics) -> f64);
 

@@ -1,14 +1,7 @@
 //! `session-affinity-scorer` (alpha): prefers the endpoint that served the session before.
 
-use serde::Deserialize;
-
 use crate::{
-    builder::Builder,
-    context::Context,
-    endpoint::Candidate,
-    error::ConfigError,
-    parameters::Parameters,
-    plugin::{Plugin, Scorer},
+    prelude::*,
     sessions::{SessionSettings, SessionSource, Sessions},
 };
 

@@ -1,16 +1,6 @@
 //! `token-load-scorer`: prefers endpoints with fewer prompt tokens in flight, this request's tokens included.
 
-use serde::Deserialize;
-
-use crate::{
-    builder::Builder,
-    context::Context,
-    endpoint::Candidate,
-    error::ConfigError,
-    parameters::Parameters,
-    plugin::{Plugin, Scorer},
-    prefix::Matches,
-};
+use crate::{prefix::Matches, prelude::*};
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]

@@ -1,15 +1,8 @@
 //! `topology-affinity-scorer` (alpha): prefers endpoints near the endpoint that was picked before, so that prefill is near
 //! decode.
 
-use serde::Deserialize;
-
 use crate::{
-    builder::Builder,
-    context::Context,
-    endpoint::Candidate,
-    error::ConfigError,
-    parameters::Parameters,
-    plugin::{Plugin, Scorer},
+    prelude::*,
     topology::{Level, Topology},
 };
 

@@ -1,20 +1,12 @@
 //! `mm-embeddings-cache-producer`: remembers which images, audio and videos were sent to which endpoint.
 
-use serde::Deserialize;
-
 mod cache;
 pub(crate) mod caches;
 pub(crate) mod lookup;
 
 use caches::EncoderCaches;
 
-use crate::{
-    builder::Builder,
-    error::ConfigError,
-    parameters::Parameters,
-    plugin::Plugin,
-    producer::{Producer, ProducerState},
-};
+use crate::prelude::*;
 
 /// The name of the default producer of encoder caches.
 const DEFAULT_ENCODER_CACHE: &str = "mm-embeddings-cache-producer";

@@ -1,0 +1,19 @@
+//! What plugins are made of: `use crate::prelude::*` is all that most files of plugins import.
+
+pub(crate) use serde::Deserialize;
+
+pub(crate) use crate::{
+    builder::Builder,
+    context::Context,
+    decision::{Decision, HandlerResult, ProfileRun},
+    endpoint::{Candidate, Slot, Snapshot},
+    error::{ConfigError, ScheduleError},
+    finding::Finding,
+    listing::Listing,
+    parameters::{NoParameters, Parameters},
+    plugin::{Decider, Filter, Picker, Plugin, ProfileHandler, Scorer},
+    prefixes::PrefixSource,
+    producer::{Producer, ProducerState},
+    request::Request,
+    run::Run,
+};
