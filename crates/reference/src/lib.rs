@@ -1,6 +1,6 @@
 //! Generates COMPATIBILITY.md and pages of `docs` from the code and from `compatibility.yaml`. Names, types and defaults come from the code that defines them: the
 //! CRDs, the constants of conditions, reasons and annotations, the types of the platform's settings, and the parameters
-//! that the picker's parser accepts. Tables in this crate have the sentences that no code contains. Tests find names
+//! that the picker's parser accepts. `sentences.yaml` has the sentences that no code contains. Tests find names
 //! without a sentence, and sentences without a name.
 
 mod annotations;
@@ -8,6 +8,7 @@ mod compatibility;
 mod conditions;
 mod fields;
 mod plugins;
+mod sentences;
 mod settings;
 mod source;
 

@@ -9,11 +9,25 @@ use longboat_scheduler::{
 };
 use serde_json::{Value, json};
 
-use crate::{NOTE, cell, differences};
+use crate::{
+    NOTE, cell, differences,
+    sentences::{Description, SENTENCES},
+};
 
-mod sentences;
-
-use sentences::{Description, GROUPS};
+/// The suffix of the names in a group, the group's title, and its purpose.
+const GROUPS: [(&str, &str, &str); 7] = [
+    ("-filter", "Filters", "Filters remove pods from the candidates."),
+    (
+        "-scorer",
+        "Scorers",
+        "Scorers give each candidate a score from 0 to 1. A profile multiplies the score by the scorer's `weight`.",
+    ),
+    ("-picker", "Pickers", "Pickers choose among the candidates by the sum of their scores."),
+    ("-handler", "Profile handlers", "Profile handlers decide which scheduling profiles run for a request."),
+    ("-decider", "Deciders", "Deciders decide whether a request goes through a further stage."),
+    ("-producer", "Producers", "Producers compute data for other plugins."),
+    ("other", "Others", "Parsers, sources of metrics, and the policies of flow control."),
+];
 
 /// A parameter that no plugin has.
 const UNKNOWN: &str = "?";
@@ -39,26 +53,26 @@ fn plugin(page: &mut String, name: &str) {
     let alpha = if is_alpha(name) { " *alpha*" } else { "" };
     let description = described(name);
     let _ =
-        write!(page, "\n### {name}\n\n{}{alpha}\n", description.map_or("", |description| description.does));
+        write!(page, "\n### {name}\n\n{}{alpha}\n", description.map_or("", |description| &description.does));
     let parameters = parameters(name);
     if parameters.is_empty() {
         return;
     }
     page.push_str("\n| parameter | effect |\n|---|---|\n");
     for parameter in parameters {
-        let effect = description
-            .and_then(|description| description.parameters.iter().find(|(name, _)| *name == parameter));
-        let _ = writeln!(page, "| `{parameter}` | {} |", cell(effect.map_or("", |(_, effect)| effect)));
+        let own = description.and_then(|description| description.parameters.get(&parameter));
+        let effect = own.and_then(|own| own.as_ref().or_else(|| SENTENCES.shared.get(&parameter)));
+        let _ = writeln!(page, "| `{parameter}` | {} |", cell(effect.map_or("", String::as_str)));
     }
 }
 
 fn described(name: &str) -> Option<&'static Description> {
-    sentences::all().find(|description| description.name == name)
+    SENTENCES.plugins.get(name)
 }
 
 /// The group of a type: what its name ends with, or that of its sentence.
 fn group_of(name: &str) -> &'static str {
-    let group = described(name).map_or("", |description| description.group);
+    let group = described(name).map_or("", |description| description.group.as_str());
     let by_name = GROUPS.iter().map(|(suffix, ..)| *suffix).find(|suffix| name.ends_with(suffix));
     if group.is_empty() { by_name.unwrap_or("other") } else { group }
 }
@@ -68,16 +82,15 @@ pub(crate) fn gaps() -> Vec<String> {
     let mut gaps = differences(
         "plugin",
         longboat_scheduler::known_types(),
-        sentences::all().map(|description| description.name),
+        SENTENCES.plugins.keys().map(String::as_str),
     );
-    for description in sentences::all() {
-        let known = parameters(description.name);
-        let listed = description.parameters.iter().map(|(name, _)| *name);
-        gaps.extend(differences(
-            &format!("parameter of {}:", description.name),
-            known.iter().map(String::as_str),
-            listed,
-        ));
+    for (name, description) in &SENTENCES.plugins {
+        let known = parameters(name);
+        let told =
+            |name: &&String, own: &Option<String>| own.is_some() || SENTENCES.shared.contains_key(*name);
+        let listed = description.parameters.iter().filter(|(name, own)| told(name, own));
+        let listed = listed.map(|(name, _)| name.as_str());
+        gaps.extend(differences(&format!("parameter of {name}:"), known.iter().map(String::as_str), listed));
     }
     gaps
 }
