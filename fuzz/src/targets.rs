@@ -91,8 +91,7 @@ pub(crate) fn config_template(data: &[u8]) {
     let _ = validate(Subject::Config, &request, &Facts::default());
 }
 
-/// The lines are a base and a patch, which must merge or be refused. A patch that is computed from two objects must apply to
-/// the first of them.
+/// The lines are a base and a patch, which must merge or be refused.
 pub(crate) fn strategic_merge(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let Some((base, patch)) = text.split_once('\n') else { return };
@@ -101,9 +100,6 @@ pub(crate) fn strategic_merge(data: &[u8]) {
         return;
     };
     for name in ["LLMInferenceServiceSpec", "PodSpec"] {
-        if let Ok(difference) = strategic::two_way(&base, &patch, name) {
-            let _ = strategic::merge(base.clone(), difference, name);
-        }
         let _ = strategic::merge(base.clone(), patch.clone(), name);
     }
 }

@@ -138,13 +138,7 @@ fn validate(kind: Workload, value: &Value, live: Option<&Value>) -> Vec<Cause> {
             ));
         }
     }
-    if let Some(replicas) = spec["replicas"].as_i64().filter(|r| *r < 0) {
-        causes.push(Cause::invalid(
-            "spec.replicas",
-            &Value::from(replicas),
-            "must be greater than or equal to 0",
-        ));
-    }
+    checks::not_negative(&spec["replicas"], "spec.replicas", &mut causes);
     for key in ["minReadySeconds", "revisionHistoryLimit"] {
         // a StatefulSet may have a negative limit: it then keeps all revisions and only gets a warning
         if kind != Workload::StatefulSet || key != "revisionHistoryLimit" {
@@ -292,13 +286,7 @@ fn validate_status(value: &Value) -> Vec<Cause> {
         "unavailableReplicas",
     ];
     for key in numbers {
-        if let Some(number) = status[key].as_i64().filter(|n| *n < 0) {
-            causes.push(Cause::invalid(
-                format!("status.{key}"),
-                &Value::from(number),
-                "must be greater than or equal to 0",
-            ));
-        }
+        checks::not_negative(&status[key], &format!("status.{key}"), &mut causes);
     }
     let count = |key: &str| status[key].as_i64().unwrap_or(0);
     for (key, bound, why) in [

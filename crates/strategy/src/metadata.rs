@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Strategy, name_rule, names, of};
+use super::{Strategy, checks, name_rule, names, of};
 use crate::{Cause, kinds::Resource};
 
 const FINALIZERS: &str = "metadata.finalizers";
@@ -58,13 +58,7 @@ fn content(resource: &Resource, value: &Value) -> Vec<Cause> {
             causes.push(Cause::invalid("metadata.name", &Value::from(name), problem));
         }
     }
-    if let Some(generation) = metadata["generation"].as_i64().filter(|g| *g < 0) {
-        causes.push(Cause::invalid(
-            "metadata.generation",
-            &Value::from(generation),
-            "must be greater than or equal to 0",
-        ));
-    }
+    checks::not_negative(&metadata["generation"], "metadata.generation", &mut causes);
     labels(&metadata["labels"], "metadata.labels", &mut causes);
     annotations(&metadata["annotations"], "metadata.annotations", &mut causes);
     owners(&metadata["ownerReferences"], &mut causes);

@@ -1,6 +1,5 @@
 //! Strategic merge patch, with apimachinery's semantics and error texts.
 
-mod diff;
 mod error;
 mod merge;
 mod merge_type;
@@ -24,14 +23,6 @@ const ELEMENT_ORDER: &str = "$setElementOrder";
 pub fn merge(base: Value, patch: Value, type_name: &str) -> Result<Value, Error> {
     let (Value::Object(base), Value::Object(patch)) = (base, patch) else { return Err(Error::NotAnObject) };
     merge::objects(base, patch, place(type_name)?).map(Value::Object)
-}
-
-/// Computes the patch that turns `original` into `modified`. Both are objects of the type `type_name` in the table.
-pub fn two_way(original: &Value, modified: &Value, type_name: &str) -> Result<Value, Error> {
-    let (Value::Object(original), Value::Object(modified)) = (original, modified) else {
-        return Err(Error::NotAnObject);
-    };
-    diff::objects(original, modified, place(type_name)?, false).map(Value::Object)
 }
 
 fn place(type_name: &str) -> Result<MergeType, Error> {

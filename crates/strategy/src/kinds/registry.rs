@@ -55,12 +55,6 @@ impl Registry {
         resources.iter().find(|r| r.kind == kind).cloned()
     }
 
-    /// The preferred served version of the objects in `table`.
-    pub fn find_table(&self, table: &str) -> Option<Arc<Resource>> {
-        let inner = self.inner.read();
-        inner.groups.values().flat_map(IndexMap::values).flatten().find(|r| &*r.table == table).cloned()
-    }
-
     /// Groups with their versions and resources in the order of discovery, the preferred version first.
     pub fn groups(&self) -> IndexMap<String, IndexMap<String, Vec<Arc<Resource>>>> {
         self.inner.read().groups.clone()

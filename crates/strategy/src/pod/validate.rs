@@ -367,13 +367,7 @@ fn validate_probe(probe: &Value, path: &str, causes: &mut Vec<Cause>) {
     for key in
         ["initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold"]
     {
-        if let Some(number) = probe[key].as_i64().filter(|n| *n < 0) {
-            causes.push(Cause::invalid(
-                format!("{path}.{key}"),
-                &Value::from(number),
-                "must be greater than or equal to 0",
-            ));
-        }
+        checks::not_negative(&probe[key], &format!("{path}.{key}"), causes);
     }
 }
 
