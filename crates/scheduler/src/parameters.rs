@@ -5,6 +5,32 @@ use serde_json::Value;
 
 use crate::{error::ConfigError, reading};
 
+/// Declares the parameters of a plugin. A field without a value has the default of its type.
+macro_rules! parameters {
+    (@default) => { Default::default() };
+    (@default $default:expr) => { $default };
+    (
+        $(#[$attribute:meta])*
+        $visibility:vis struct $Parameters:ident {
+            $($(#[$field_attribute:meta])* $field_visibility:vis $field:ident: $Type:ty $(= $default:expr)?,)+
+        }
+    ) => {
+        $(#[$attribute])*
+        #[derive(Debug, serde::Deserialize)]
+        #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+        $visibility struct $Parameters {
+            $($(#[$field_attribute])* $field_visibility $field: $Type,)+
+        }
+
+        impl Default for $Parameters {
+            fn default() -> Self {
+                Self { $($field: $crate::parameters::parameters!(@default $($default)?),)+ }
+            }
+        }
+    };
+}
+pub(crate) use parameters;
+
 /// The `parameters` of one plugin.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Parameters<'a> {

@@ -10,7 +10,7 @@ pub(crate) use crate::{
     error::{ConfigError, ScheduleError},
     finding::Finding,
     listing::Listing,
-    parameters::{NoParameters, Parameters},
+    parameters::{NoParameters, Parameters, parameters},
     plugin::{Decider, Filter, Picker, Plugin, ProfileHandler, Scorer},
     prefixes::PrefixSource,
     producer::{Producer, ProducerState},

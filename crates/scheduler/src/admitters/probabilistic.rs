@@ -2,18 +2,12 @@
 
 use crate::{plugin::Admitter, prelude::*};
 
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-struct Probabilistic {
-    queue_depth_threshold: f64,
-    kv_cache_util_threshold: f64,
-    power: f64,
-    k: f64,
-}
-
-impl Default for Probabilistic {
-    fn default() -> Self {
-        Self { queue_depth_threshold: 5.0, kv_cache_util_threshold: 0.8, power: 5.0, k: 300.0 }
+parameters! {
+    struct Probabilistic {
+        queue_depth_threshold: f64 = 5.0,
+        kv_cache_util_threshold: f64 = 0.8,
+        power: f64 = 5.0,
+        k: f64 = 300.0,
     }
 }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use super::EndpointPickerConfig;
+use crate::parameters::parameters;
 use crate::{error::ConfigError, parameters::Parameters, registry};
 
 /// The metrics to scrape and to extract.
@@ -24,40 +25,26 @@ pub struct DataLayer {
     pub disabled: bool,
 }
 
-/// `metrics-data-source`. Unknown parameters are refused.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub struct MetricsSource {
-    /// `http` or `https`.
-    pub scheme: String,
-    /// The page.
-    pub path: String,
-    /// Another port than the endpoint's; 0: the endpoint's.
-    pub port: u16,
-    /// Whether any certificate is accepted.
-    pub insecure_skip_verify: bool,
-    /// PEM file of the authority to verify against.
-    pub ca_cert_path: String,
-    /// PEM file of the client certificate.
-    pub client_cert_path: String,
-    /// PEM file of its key.
-    pub client_key_path: String,
-    /// Another interval than the flag's, as a Go duration; empty: the flag's.
-    pub interval: String,
-}
-
-impl Default for MetricsSource {
-    fn default() -> Self {
-        Self {
-            scheme: "http".to_owned(),
-            path: "/metrics".to_owned(),
-            port: 0,
-            insecure_skip_verify: true,
-            ca_cert_path: String::new(),
-            client_cert_path: String::new(),
-            client_key_path: String::new(),
-            interval: String::new(),
-        }
+parameters! {
+    /// `metrics-data-source`. Unknown parameters are refused.
+    #[derive(Clone, PartialEq, Eq)]
+    pub struct MetricsSource {
+        /// `http` or `https`.
+        pub scheme: String = "http".to_owned(),
+        /// The page.
+        pub path: String = "/metrics".to_owned(),
+        /// Another port than the endpoint's; 0: the endpoint's.
+        pub port: u16,
+        /// Whether any certificate is accepted.
+        pub insecure_skip_verify: bool = true,
+        /// PEM file of the authority to verify against.
+        pub ca_cert_path: String,
+        /// PEM file of the client certificate.
+        pub client_cert_path: String,
+        /// PEM file of its key.
+        pub client_key_path: String,
+        /// Another interval than the flag's, as a Go duration; empty: the flag's.
+        pub interval: String,
     }
 }
 

@@ -2,18 +2,18 @@
 
 use crate::{prefix::Settings, prelude::*, producers::predicted_latency};
 
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-struct RawParameters {
-    affinity_threshold: f64,
-    exploration_probability: f64,
-    #[serde(rename = "maxTTFTPenaltyMs")]
-    max_ttft_penalty_ms: f64,
-    ttft_source: TtftSource,
-    peak_prefill_throughput: f64,
-    prefix_match_info_producer_name: Option<String>,
-    in_flight_load_producer_name: Option<String>,
-    latency_prediction_info_producer_name: Option<String>,
+parameters! {
+    struct RawParameters {
+        affinity_threshold: f64 = 0.8,
+        exploration_probability: f64,
+        #[serde(rename = "maxTTFTPenaltyMs")]
+        max_ttft_penalty_ms: f64 = 18_000.0,
+        ttft_source: TtftSource,
+        peak_prefill_throughput: f64 = 15_928.0,
+        prefix_match_info_producer_name: Option<String>,
+        in_flight_load_producer_name: Option<String>,
+        latency_prediction_info_producer_name: Option<String>,
+    }
 }
 
 /// The source of the time to the first token.
@@ -25,21 +25,6 @@ enum TtftSource {
     PrefillThroughput,
     /// The latency predictor.
     LatencyPredictor,
-}
-
-impl Default for RawParameters {
-    fn default() -> Self {
-        Self {
-            affinity_threshold: 0.8,
-            exploration_probability: 0.0,
-            max_ttft_penalty_ms: 18_000.0,
-            ttft_source: TtftSource::default(),
-            peak_prefill_throughput: 15_928.0,
-            prefix_match_info_producer_name: None,
-            in_flight_load_producer_name: None,
-            latency_prediction_info_producer_name: None,
-        }
-    }
 }
 
 struct PrefixAffinity {

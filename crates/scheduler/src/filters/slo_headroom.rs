@@ -2,16 +2,10 @@
 
 use crate::{prelude::*, producers::predicted_latency};
 
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-struct SloHeadroom {
-    epsilon_explore_neg: f64,
-    latency_prediction_info_producer_name: Option<String>,
-}
-
-impl Default for SloHeadroom {
-    fn default() -> Self {
-        Self { epsilon_explore_neg: 0.01, latency_prediction_info_producer_name: None }
+parameters! {
+    struct SloHeadroom {
+        epsilon_explore_neg: f64 = 0.01,
+        latency_prediction_info_producer_name: Option<String>,
     }
 }
 

@@ -6,16 +6,10 @@ use crate::{
     topology::{Level, Topology},
 };
 
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-struct RawParameters {
-    min_affinity: Level,
-    topology_producer_name: Option<String>,
-}
-
-impl Default for RawParameters {
-    fn default() -> Self {
-        Self { min_affinity: Level::Host, topology_producer_name: None }
+parameters! {
+    struct RawParameters {
+        min_affinity: Level = Level::Host,
+        topology_producer_name: Option<String>,
     }
 }
 

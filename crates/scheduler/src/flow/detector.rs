@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use super::settings::part;
+use crate::parameters::parameters;
 use crate::{config::EndpointPickerConfig, error::ConfigError, filters::role, parameters::Parameters};
 
 /// The type of the detector that takes the fullest of several.
@@ -105,43 +106,21 @@ pub enum ConcurrencyMode {
     Hybrid,
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-struct Utilization {
-    queue_depth_threshold: f64,
-    kv_cache_util_threshold: f64,
-    metrics_staleness_threshold: String,
-    headroom: f64,
-}
-
-impl Default for Utilization {
-    fn default() -> Self {
-        Self {
-            queue_depth_threshold: 5.0,
-            kv_cache_util_threshold: 0.8,
-            metrics_staleness_threshold: "200ms".to_owned(),
-            headroom: 0.0,
-        }
+parameters! {
+    struct Utilization {
+        queue_depth_threshold: f64 = 5.0,
+        kv_cache_util_threshold: f64 = 0.8,
+        metrics_staleness_threshold: String = "200ms".to_owned(),
+        headroom: f64,
     }
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-struct InFlight {
-    max_concurrency: u64,
-    max_token_concurrency: u64,
-    concurrency_mode: ConcurrencyMode,
-    headroom: f64,
-}
-
-impl Default for InFlight {
-    fn default() -> Self {
-        Self {
-            max_concurrency: 100,
-            max_token_concurrency: 1_000_000,
-            concurrency_mode: ConcurrencyMode::Requests,
-            headroom: 0.0,
-        }
+parameters! {
+    struct InFlight {
+        max_concurrency: u64 = 100,
+        max_token_concurrency: u64 = 1_000_000,
+        concurrency_mode: ConcurrencyMode = ConcurrencyMode::Requests,
+        headroom: f64,
     }
 }
 

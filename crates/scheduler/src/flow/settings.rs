@@ -7,6 +7,7 @@ use super::{
     limits::UsageLimit,
     section::{Band, Section, TimeToLive, count, wrong},
 };
+use crate::parameters::parameters;
 use crate::{
     config::EndpointPickerConfig,
     error::ConfigError,
@@ -90,39 +91,20 @@ pub enum Ordering {
     SloDeadline,
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-struct StaticLimit {
-    threshold: f64,
-}
-
-impl Default for StaticLimit {
-    fn default() -> Self {
-        Self { threshold: 1.0 }
+parameters! {
+    struct StaticLimit {
+        threshold: f64 = 1.0,
     }
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-struct ProgramAware {
-    strategy: String,
-    las_weight_service: f64,
-    las_weight_head_wait: f64,
-    las_half_life_seconds: u64,
-    eviction_ttl_seconds: u64,
-    eviction_sweep_seconds: u64,
-}
-
-impl Default for ProgramAware {
-    fn default() -> Self {
-        Self {
-            strategy: "las".to_owned(),
-            las_weight_service: 0.8,
-            las_weight_head_wait: 0.2,
-            las_half_life_seconds: 60,
-            eviction_ttl_seconds: 3600,
-            eviction_sweep_seconds: 300,
-        }
+parameters! {
+    struct ProgramAware {
+        strategy: String = "las".to_owned(),
+        las_weight_service: f64 = 0.8,
+        las_weight_head_wait: f64 = 0.2,
+        las_half_life_seconds: u64 = 60,
+        eviction_ttl_seconds: u64 = 3600,
+        eviction_sweep_seconds: u64 = 300,
     }
 }
 

@@ -6,15 +6,9 @@ use crate::prelude::*;
 
 const HEADER: &str = "x-data-parallel-host-port";
 
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-struct DataParallel {
-    primary_port: u16,
-}
-
-impl Default for DataParallel {
-    fn default() -> Self {
-        Self { primary_port: 8000 }
+parameters! {
+    struct DataParallel {
+        primary_port: u16 = 8000,
     }
 }
 

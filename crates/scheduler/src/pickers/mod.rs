@@ -6,16 +6,11 @@ pub(crate) mod max_score;
 pub(crate) mod random;
 pub(crate) mod weighted_random;
 
-/// The parameters of every picker.
-#[derive(Debug, Clone, Copy, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub(crate) struct Count {
-    max_num_of_endpoints: usize,
-}
-
-impl Default for Count {
-    fn default() -> Self {
-        Self { max_num_of_endpoints: 1 }
+parameters! {
+    /// The parameters of every picker.
+    #[derive(Clone, Copy)]
+    pub(crate) struct Count {
+        max_num_of_endpoints: usize = 1,
     }
 }
 

@@ -7,29 +7,15 @@ use crate::{
     prelude::*,
 };
 
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-struct RawParameters {
-    window_duration_ms: i64,
-    max_per_replica: i64,
-    block_size_tokens: i64,
-    max_prefix_tokens_to_match: i64,
-    min_colocate_blocks: i64,
-    max_batch_size: i64,
-    balance_by: String,
-}
-
-impl Default for RawParameters {
-    fn default() -> Self {
-        Self {
-            window_duration_ms: 100,
-            max_per_replica: UNLIMITED,
-            block_size_tokens: 64,
-            max_prefix_tokens_to_match: 0,
-            min_colocate_blocks: 0,
-            max_batch_size: 1000,
-            balance_by: String::new(),
-        }
+parameters! {
+    struct RawParameters {
+        window_duration_ms: i64 = 100,
+        max_per_replica: i64 = UNLIMITED,
+        block_size_tokens: i64 = 64,
+        max_prefix_tokens_to_match: i64,
+        min_colocate_blocks: i64,
+        max_batch_size: i64 = 1000,
+        balance_by: String,
     }
 }
 

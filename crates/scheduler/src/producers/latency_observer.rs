@@ -20,35 +20,18 @@ const FLOOR_PERCENTILE: f64 = 0.1;
 /// Half of the width of the band of percentiles over which the load at a percentile is averaged.
 const BAND: f64 = 0.1;
 
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-struct RawParameters {
-    interval_duration: String,
-    max_observation_age: String,
-    max_requests: usize,
-    min_requests: usize,
-    low_percentile: u32,
-    typical_percentile: u32,
-    window_size: usize,
-    bucket_duration: String,
-    bucket_history_size: usize,
-    in_flight_load_producer_name: Option<String>,
-}
-
-impl Default for RawParameters {
-    fn default() -> Self {
-        Self {
-            interval_duration: "1s".to_owned(),
-            max_observation_age: "3m".to_owned(),
-            max_requests: 100,
-            min_requests: 10,
-            low_percentile: 25,
-            typical_percentile: 50,
-            window_size: 5000,
-            bucket_duration: "1m".to_owned(),
-            bucket_history_size: 1000,
-            in_flight_load_producer_name: None,
-        }
+parameters! {
+    struct RawParameters {
+        interval_duration: String = "1s".to_owned(),
+        max_observation_age: String = "3m".to_owned(),
+        max_requests: usize = 100,
+        min_requests: usize = 10,
+        low_percentile: u32 = 25,
+        typical_percentile: u32 = 50,
+        window_size: usize = 5000,
+        bucket_duration: String = "1m".to_owned(),
+        bucket_history_size: usize = 1000,
+        in_flight_load_producer_name: Option<String>,
     }
 }
 

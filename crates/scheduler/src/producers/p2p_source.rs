@@ -5,21 +5,11 @@ use std::sync::Arc;
 
 use crate::{decision::PREFILL, plugin::PeerSource, prefix::Settings, prelude::*};
 
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-struct RawParameters {
-    prefix_match_info_producer_name: Option<String>,
-    min_cached_token_delta: u64,
-    prefill_profile_name: String,
-}
-
-impl Default for RawParameters {
-    fn default() -> Self {
-        Self {
-            prefix_match_info_producer_name: None,
-            min_cached_token_delta: 1,
-            prefill_profile_name: PREFILL.to_owned(),
-        }
+parameters! {
+    struct RawParameters {
+        prefix_match_info_producer_name: Option<String>,
+        min_cached_token_delta: u64 = 1,
+        prefill_profile_name: String = PREFILL.to_owned(),
     }
 }
 

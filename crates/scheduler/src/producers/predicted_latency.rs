@@ -7,41 +7,23 @@ use serde_json::Value;
 use super::encoder_cache;
 use crate::{builder::Predictor, latency::LatencySettings, prefix::Settings, prelude::*};
 
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-struct RawParameters {
-    // The reference no longer predicts while a response streams, and takes these two without effect.
-    #[serde(rename = "samplingMean")]
-    _sampling_mean: Option<f64>,
-    #[serde(rename = "maxDecodeTokenSamplesForPrediction")]
-    _max_decode_token_samples_for_prediction: Option<u64>,
-    slo_buffer_factor: f64,
-    #[serde(rename = "contextTTL")]
-    context_ttl: Option<Value>,
-    streaming_mode: bool,
-    endpoint_role_label: String,
-    predict_in_produce: bool,
-    prefix_match_info_producer_name: Option<String>,
-    in_flight_load_producer_name: Option<String>,
-    use_encoder_cache_features: bool,
-    encoder_cache_match_info_producer_name: Option<String>,
-}
-
-impl Default for RawParameters {
-    fn default() -> Self {
-        Self {
-            _sampling_mean: None,
-            _max_decode_token_samples_for_prediction: None,
-            slo_buffer_factor: 1.0,
-            context_ttl: None,
-            streaming_mode: false,
-            endpoint_role_label: String::new(),
-            predict_in_produce: true,
-            prefix_match_info_producer_name: None,
-            in_flight_load_producer_name: None,
-            use_encoder_cache_features: false,
-            encoder_cache_match_info_producer_name: None,
-        }
+parameters! {
+    struct RawParameters {
+        // The reference no longer predicts while a response streams, and takes these two without effect.
+        #[serde(rename = "samplingMean")]
+        _sampling_mean: Option<f64>,
+        #[serde(rename = "maxDecodeTokenSamplesForPrediction")]
+        _max_decode_token_samples_for_prediction: Option<u64>,
+        slo_buffer_factor: f64 = 1.0,
+        #[serde(rename = "contextTTL")]
+        context_ttl: Option<Value>,
+        streaming_mode: bool,
+        endpoint_role_label: String,
+        predict_in_produce: bool = true,
+        prefix_match_info_producer_name: Option<String>,
+        in_flight_load_producer_name: Option<String>,
+        use_encoder_cache_features: bool,
+        encoder_cache_match_info_producer_name: Option<String>,
     }
 }
 

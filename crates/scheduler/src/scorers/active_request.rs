@@ -2,25 +2,14 @@
 
 use crate::prelude::*;
 
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-struct ActiveRequest {
-    idle_threshold: u64,
-    max_busy_score: f64,
-    in_flight_load_producer_name: Option<String>,
-    /// Accepted as upstream does: counts end with their requests, not after a time.
-    #[serde(rename = "requestTimeout")]
-    _request_timeout: Option<String>,
-}
-
-impl Default for ActiveRequest {
-    fn default() -> Self {
-        Self {
-            idle_threshold: 0,
-            max_busy_score: 1.0,
-            in_flight_load_producer_name: None,
-            _request_timeout: None,
-        }
+parameters! {
+    struct ActiveRequest {
+        idle_threshold: u64,
+        max_busy_score: f64 = 1.0,
+        in_flight_load_producer_name: Option<String>,
+        /// Accepted as upstream does: counts end with their requests, not after a time.
+        #[serde(rename = "requestTimeout")]
+        _request_timeout: Option<String>,
     }
 }
 

@@ -3,16 +3,11 @@
 
 use crate::prelude::*;
 
-#[derive(Debug, Clone, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-struct ContextLength {
-    label: String,
-    enable_filtering: bool,
-}
-
-impl Default for ContextLength {
-    fn default() -> Self {
-        Self { label: "llm-d.ai/context-length-range".to_owned(), enable_filtering: false }
+parameters! {
+    #[derive(Clone)]
+    struct ContextLength {
+        label: String = "llm-d.ai/context-length-range".to_owned(),
+        enable_filtering: bool,
     }
 }
 

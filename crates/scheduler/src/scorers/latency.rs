@@ -2,18 +2,18 @@
 
 use crate::{latency::LatencyHeadroom, prefix::Settings, prelude::*, producers::predicted_latency};
 
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-struct RawParameters {
-    ttft_weight: f64,
-    tpot_weight: f64,
-    headroom_selection_strategy: Strategy,
-    #[serde(rename = "compositeKVWeight")]
-    composite_kv_weight: f64,
-    composite_queue_weight: f64,
-    composite_prefix_weight: f64,
-    latency_prediction_info_producer_name: Option<String>,
-    prefix_match_info_producer_name: Option<String>,
+parameters! {
+    struct RawParameters {
+        ttft_weight: f64 = 0.8,
+        tpot_weight: f64 = 0.2,
+        headroom_selection_strategy: Strategy = Strategy::Least,
+        #[serde(rename = "compositeKVWeight")]
+        composite_kv_weight: f64 = 1.0,
+        composite_queue_weight: f64 = 1.0,
+        composite_prefix_weight: f64 = 1.0,
+        latency_prediction_info_producer_name: Option<String>,
+        prefix_match_info_producer_name: Option<String>,
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
@@ -24,21 +24,6 @@ enum Strategy {
     Least,
     /// Prefers the fastest endpoints.
     Most,
-}
-
-impl Default for RawParameters {
-    fn default() -> Self {
-        Self {
-            ttft_weight: 0.8,
-            tpot_weight: 0.2,
-            headroom_selection_strategy: Strategy::Least,
-            composite_kv_weight: 1.0,
-            composite_queue_weight: 1.0,
-            composite_prefix_weight: 1.0,
-            latency_prediction_info_producer_name: None,
-            prefix_match_info_producer_name: None,
-        }
-    }
 }
 
 struct Latency {

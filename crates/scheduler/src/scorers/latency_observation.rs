@@ -6,26 +6,14 @@ use crate::{
     producers::latency_observer::{self, LatencyCurve, LatencyObservations},
 };
 
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-struct RawParameters {
-    exploration_rate: f64,
-    min_inflight_gap: f64,
-    #[serde(rename = "roundTTFTStep")]
-    round_ttft_step: f64,
-    ttft_percentiles_producer_name: Option<String>,
-    in_flight_load_producer_name: Option<String>,
-}
-
-impl Default for RawParameters {
-    fn default() -> Self {
-        Self {
-            exploration_rate: 0.1,
-            min_inflight_gap: 2.0,
-            round_ttft_step: 0.0,
-            ttft_percentiles_producer_name: None,
-            in_flight_load_producer_name: None,
-        }
+parameters! {
+    struct RawParameters {
+        exploration_rate: f64 = 0.1,
+        min_inflight_gap: f64 = 2.0,
+        #[serde(rename = "roundTTFTStep")]
+        round_ttft_step: f64,
+        ttft_percentiles_producer_name: Option<String>,
+        in_flight_load_producer_name: Option<String>,
     }
 }
 

@@ -8,26 +8,15 @@ use crate::{
     prelude::*,
 };
 
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-struct RawParameters {
-    lru_size: usize,
-    prefix_match_info_producer_name: Option<String>,
-    // Former spellings of the producer's name, which upstream reads and ignores.
-    #[serde(rename = "prefixPluginType")]
-    _prefix_plugin_type: Option<String>,
-    #[serde(rename = "prefixPluginName")]
-    _prefix_plugin_name: Option<String>,
-}
-
-impl Default for RawParameters {
-    fn default() -> Self {
-        Self {
-            lru_size: 1024,
-            prefix_match_info_producer_name: None,
-            _prefix_plugin_type: None,
-            _prefix_plugin_name: None,
-        }
+parameters! {
+    struct RawParameters {
+        lru_size: usize = 1024,
+        prefix_match_info_producer_name: Option<String>,
+        // Former spellings of the producer's name, which upstream reads and ignores.
+        #[serde(rename = "prefixPluginType")]
+        _prefix_plugin_type: Option<String>,
+        #[serde(rename = "prefixPluginName")]
+        _prefix_plugin_name: Option<String>,
     }
 }
 

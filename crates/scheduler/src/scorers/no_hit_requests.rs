@@ -16,16 +16,10 @@ use crate::{
     prelude::*,
 };
 
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-struct RawParameters {
-    half_life_seconds: u32,
-    prefix_match_info_producer_name: Option<String>,
-}
-
-impl Default for RawParameters {
-    fn default() -> Self {
-        Self { half_life_seconds: 60, prefix_match_info_producer_name: None }
+parameters! {
+    struct RawParameters {
+        half_life_seconds: u32 = 60,
+        prefix_match_info_producer_name: Option<String>,
     }
 }
 

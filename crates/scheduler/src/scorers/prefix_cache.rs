@@ -3,34 +3,18 @@
 
 use crate::{prelude::*, producers::approx_prefix::RawParameters as Producer};
 
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-struct RawParameters {
-    prefix_match_info_producer_name: Option<String>,
-    match_length_weight: f64,
-    match_length_scale_tokens: f64,
-    // Before router 0.9 this plugin was its own producer; configurations of that time name its parameters here.
-    auto_tune: Option<bool>,
-    block_size: Option<u32>,
-    block_size_tokens: Option<u32>,
-    max_prefix_tokens_to_match: Option<u32>,
-    max_prefix_blocks_to_match: Option<u32>,
-    lru_capacity_per_server: Option<u32>,
-}
-
-impl Default for RawParameters {
-    fn default() -> Self {
-        Self {
-            prefix_match_info_producer_name: None,
-            match_length_weight: 0.0,
-            match_length_scale_tokens: 8192.0,
-            auto_tune: None,
-            block_size: None,
-            block_size_tokens: None,
-            max_prefix_tokens_to_match: None,
-            max_prefix_blocks_to_match: None,
-            lru_capacity_per_server: None,
-        }
+parameters! {
+    struct RawParameters {
+        prefix_match_info_producer_name: Option<String>,
+        match_length_weight: f64,
+        match_length_scale_tokens: f64 = 8192.0,
+        // Before router 0.9 this plugin was its own producer; configurations of that time name its parameters here.
+        auto_tune: Option<bool>,
+        block_size: Option<u32>,
+        block_size_tokens: Option<u32>,
+        max_prefix_tokens_to_match: Option<u32>,
+        max_prefix_blocks_to_match: Option<u32>,
+        lru_capacity_per_server: Option<u32>,
     }
 }
 

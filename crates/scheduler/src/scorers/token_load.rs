@@ -2,16 +2,10 @@
 
 use crate::{prefix::Matches, prelude::*};
 
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-struct TokenLoad {
-    queue_threshold_tokens: f64,
-    in_flight_load_producer_name: Option<String>,
-}
-
-impl Default for TokenLoad {
-    fn default() -> Self {
-        Self { queue_threshold_tokens: 4_194_304.0, in_flight_load_producer_name: None }
+parameters! {
+    struct TokenLoad {
+        queue_threshold_tokens: f64 = 4_194_304.0,
+        in_flight_load_producer_name: Option<String>,
     }
 }
 
