@@ -4,71 +4,84 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::{
-    AGE, Column, NAME, Printer, age, containers, labels, list, name, number, or, shortened, since, text, wide,
+    AGE, Column, NAME, Printer, age, containers, labels, list, name, number, or, printer, shortened, since,
+    text, wide,
 };
 
-pub(crate) const NAMESPACE: Printer = Printer::new(&[NAME, text("Status"), AGE], |o, now| {
-    vec![name(o), or(&o["status"]["phase"], ""), age(o, now)]
-});
+pub(crate) const NAMESPACE: Printer = printer!(|o, now|
+    NAME => name(o),
+    text("Status") => or(&o["status"]["phase"], ""),
+    AGE => age(o, now),
+);
 
-pub(crate) const CONFIG_MAP: Printer = Printer::new(&[NAME, text("Data"), AGE], |o, now| {
-    vec![name(o), Value::from(count(&o["data"]) + count(&o["binaryData"])), age(o, now)]
-});
+pub(crate) const CONFIG_MAP: Printer = printer!(|o, now|
+    NAME => name(o),
+    text("Data") => count(&o["data"]) + count(&o["binaryData"]),
+    AGE => age(o, now),
+);
 
-pub(crate) const SECRET: Printer = Printer::new(&[NAME, text("Type"), text("Data"), AGE], |o, now| {
-    vec![name(o), o["type"].clone(), Value::from(count(&o["data"])), age(o, now)]
-});
+pub(crate) const SECRET: Printer = printer!(|o, now|
+    NAME => name(o),
+    text("Type") => o["type"].clone(),
+    text("Data") => count(&o["data"]),
+    AGE => age(o, now),
+);
 
-pub(crate) const SERVICE_ACCOUNT: Printer = Printer::new(&[NAME, text("Secrets"), AGE], |o, now| {
-    vec![name(o), Value::from(list(&o["secrets"]).count()), age(o, now)]
-});
+pub(crate) const SERVICE_ACCOUNT: Printer = printer!(|o, now|
+    NAME => name(o),
+    text("Secrets") => list(&o["secrets"]).count(),
+    AGE => age(o, now),
+);
 
-pub(crate) const ENDPOINTS: Printer = Printer::new(&[NAME, text("Endpoints"), AGE], |o, now| {
-    vec![name(o), Value::from(endpoints(o)), age(o, now)]
-});
+pub(crate) const ENDPOINTS: Printer = printer!(|o, now|
+    NAME => name(o),
+    text("Endpoints") => endpoints(o),
+    AGE => age(o, now),
+);
 
-pub(crate) const POD_TEMPLATE: Printer =
-    Printer::new(&[NAME, text("Containers"), text("Images"), text("Pod Labels")], |o, _| {
-        let spec = &o["template"]["spec"];
-        vec![
-            name(o),
-            containers(spec, "name"),
-            containers(spec, "image"),
-            labels(&o["template"]["metadata"]["labels"]),
-        ]
-    });
+pub(crate) const POD_TEMPLATE: Printer = printer!(|o, _now|
+    NAME => name(o),
+    text("Containers") => containers(&o["template"]["spec"], "name"),
+    text("Images") => containers(&o["template"]["spec"], "image"),
+    text("Pod Labels") => labels(&o["template"]["metadata"]["labels"]),
+);
 
-pub(crate) const QUOTA: Printer = Printer::new(&[NAME, text("Request"), text("Limit"), AGE], |o, now| {
-    let (limits, requests): (Vec<_>, Vec<_>) = o["status"]["hard"]
-        .as_object()
-        .into_iter()
-        .flatten()
-        .partition(|(resource, _)| resource.starts_with("limits."));
-    let used = |all: Vec<(&String, &Value)>| {
-        let used = |resource: &str| o["status"]["used"][resource].as_str().unwrap_or("0");
-        let all: Vec<String> = all
-            .into_iter()
-            .map(|(resource, hard)| {
-                format!("{resource}: {}/{}", used(resource), hard.as_str().unwrap_or_default())
-            })
-            .collect();
-        Value::from(all.join(", "))
-    };
-    vec![name(o), used(requests), used(limits), age(o, now)]
-});
+pub(crate) const QUOTA: Printer = printer!(|o, now|
+    NAME => name(o),
+    text("Request") => used(o, false),
+    text("Limit") => used(o, true),
+    AGE => age(o, now),
+);
+
+/// Returns the use of limits, or that of requests.
+fn used(quota: &Value, limits: bool) -> String {
+    let hard = quota["status"]["hard"].as_object().into_iter().flatten();
+    let all: Vec<String> = hard
+        .filter(|(resource, _)| resource.starts_with("limits.") == limits)
+        .map(|(resource, hard)| {
+            let used = quota["status"]["used"][resource].as_str().unwrap_or("0");
+            format!("{resource}: {used}/{}", hard.as_str().unwrap_or_default())
+        })
+        .collect();
+    all.join(", ")
+}
 
 fn count(map: &Value) -> usize {
     map.as_object().map_or(0, serde_json::Map::len)
 }
 
-pub(crate) const SERVICE: Printer = Printer::new(
-    &[NAME, text("Type"), text("Cluster-IP"), text("External-IP"), text("Port(s)"), AGE, wide("Selector")],
-    service,
+pub(crate) const SERVICE: Printer = printer!(|o, now|
+    NAME => name(o),
+    text("Type") => or(&o["spec"]["type"], ""),
+    text("Cluster-IP") => or(&o["spec"]["clusterIP"], "<none>"),
+    text("External-IP") => external_addresses(o),
+    text("Port(s)") => ports(o),
+    AGE => age(o, now),
+    wide("Selector") => labels(&o["spec"]["selector"]),
 );
 
-fn service(service: &Value, now: Timestamp) -> Vec<Value> {
-    let spec = &service["spec"];
-    let ports: Vec<String> = list(&spec["ports"])
+fn ports(service: &Value) -> String {
+    let ports: Vec<String> = list(&service["spec"]["ports"])
         .map(|port| {
             let protocol = port["protocol"].as_str().unwrap_or("TCP");
             match port["nodePort"].as_i64().filter(|p| *p > 0) {
@@ -77,12 +90,15 @@ fn service(service: &Value, now: Timestamp) -> Vec<Value> {
             }
         })
         .collect();
-    let ports = if ports.is_empty() { "<none>".to_owned() } else { ports.join(",") };
+    if ports.is_empty() { "<none>".to_owned() } else { ports.join(",") }
+}
+
+fn external_addresses(service: &Value) -> String {
+    let spec = &service["spec"];
     let mut external: Vec<&str> = list(&spec["externalIPs"]).filter_map(Value::as_str).collect();
-    let balancer: Vec<&str> = list(&service["status"]["loadBalancer"]["ingress"])
-        .filter_map(|i| i["ip"].as_str().or(i["hostname"].as_str()))
-        .collect();
-    let shown = match spec["type"].as_str() {
+    let balancer = list(&service["status"]["loadBalancer"]["ingress"])
+        .filter_map(|i| i["ip"].as_str().or(i["hostname"].as_str()));
+    match spec["type"].as_str() {
         Some("ExternalName") => spec["externalName"].as_str().unwrap_or("<none>").to_owned(),
         Some("LoadBalancer") => {
             external.extend(balancer);
@@ -90,104 +106,75 @@ fn service(service: &Value, now: Timestamp) -> Vec<Value> {
         }
         _ if external.is_empty() => "<none>".to_owned(),
         _ => external.join(","),
-    };
-    vec![
-        name(service),
-        or(&spec["type"], ""),
-        or(&spec["clusterIP"], "<none>"),
-        Value::from(shown),
-        Value::from(ports),
-        age(service, now),
-        labels(&spec["selector"]),
-    ]
+    }
 }
 
-pub(crate) const EVENT: Printer = Printer::new(
-    &[
-        text("Last Seen"),
-        text("Type"),
-        text("Reason"),
-        text("Object"),
-        wide("Subobject"),
-        wide("Source"),
-        text("Message"),
-        wide("First Seen"),
-        wide("Count"),
-        Column("Name", "string", "name", true),
-    ],
-    event,
+pub(crate) const EVENT: Printer = printer!(|o, now|
+    text("Last Seen") => last_seen(o, now),
+    text("Type") => or(&o["type"], ""),
+    text("Reason") => or(&o["reason"], ""),
+    text("Object") => format!(
+        "{}/{}",
+        o["involvedObject"]["kind"].as_str().unwrap_or_default().to_lowercase(),
+        o["involvedObject"]["name"].as_str().unwrap_or_default()
+    ),
+    wide("Subobject") => or(&o["involvedObject"]["fieldPath"], ""),
+    wide("Source") => source(o),
+    text("Message") => o["message"].as_str().unwrap_or_default().trim(),
+    wide("First Seen") => first_seen(o, now),
+    wide("Count") => o["series"]["count"].as_i64().or(o["count"].as_i64()).unwrap_or(1),
+    Column("Name", "string", "name", true) => name(o),
 );
 
-fn event(event: &Value, now: Timestamp) -> Vec<Value> {
-    let pick = |first: &str, second: &str| {
-        let time = &event[first];
-        if time.is_string() { time.clone() } else { event[second].clone() }
-    };
-    let first = since(&pick("firstTimestamp", "eventTime"), now);
-    let last = if event["series"]["lastObservedTime"].is_string() {
-        since(&event["series"]["lastObservedTime"], now)
-    } else if event["lastTimestamp"].is_string() {
-        since(&event["lastTimestamp"], now)
-    } else {
-        first.clone()
-    };
-    let object = &event["involvedObject"];
-    let target = format!(
-        "{}/{}",
-        object["kind"].as_str().unwrap_or_default().to_lowercase(),
-        object["name"].as_str().unwrap_or_default()
-    );
+fn first_seen(event: &Value, now: Timestamp) -> String {
+    let first = &event["firstTimestamp"];
+    since(if first.is_string() { first } else { &event["eventTime"] }, now)
+}
+
+fn last_seen(event: &Value, now: Timestamp) -> String {
+    let last = [&event["series"]["lastObservedTime"], &event["lastTimestamp"]];
+    let last = last.into_iter().find(|time| time.is_string());
+    last.map_or_else(|| first_seen(event, now), |time| since(time, now))
+}
+
+fn source(event: &Value) -> String {
     let component = event["source"]["component"]
         .as_str()
         .filter(|c| !c.is_empty())
         .or(event["reportingComponent"].as_str())
         .unwrap_or_default();
-    let source = match event["source"]["host"].as_str().filter(|h| !h.is_empty()) {
+    match event["source"]["host"].as_str().filter(|h| !h.is_empty()) {
         Some(host) => format!("{component}, {host}"),
         None => component.to_owned(),
-    };
-    let count = event["series"]["count"].as_i64().or(event["count"].as_i64()).unwrap_or(1);
-    vec![
-        Value::from(last),
-        or(&event["type"], ""),
-        or(&event["reason"], ""),
-        Value::from(target),
-        or(&object["fieldPath"], ""),
-        Value::from(source),
-        Value::from(event["message"].as_str().unwrap_or_default().trim().to_owned()),
-        Value::from(first),
-        Value::from(count),
-        name(event),
-    ]
+    }
 }
 
-pub(crate) const NODE: Printer = Printer::new(
-    &[
-        NAME,
-        text("Status"),
-        text("Roles"),
-        AGE,
-        text("Version"),
-        wide("Internal-IP"),
-        wide("External-IP"),
-        wide("OS-Image"),
-        wide("Kernel-Version"),
-        wide("Container-Runtime"),
-    ],
-    node,
+pub(crate) const NODE: Printer = printer!(|o, now|
+    { let info = &o["status"]["nodeInfo"]; }
+    NAME => name(o),
+    text("Status") => readiness(o),
+    text("Roles") => roles(o),
+    AGE => age(o, now),
+    text("Version") => or(&info["kubeletVersion"], ""),
+    wide("Internal-IP") => address(o, "InternalIP"),
+    wide("External-IP") => address(o, "ExternalIP"),
+    wide("OS-Image") => or(&info["osImage"], "<unknown>"),
+    wide("Kernel-Version") => or(&info["kernelVersion"], "<unknown>"),
+    wide("Container-Runtime") => or(&info["containerRuntimeVersion"], "<unknown>"),
 );
 
-fn node(node: &Value, now: Timestamp) -> Vec<Value> {
+fn readiness(node: &Value) -> String {
     let ready = list(&node["status"]["conditions"]).find(|c| c["type"] == "Ready");
-    let mut status = match ready.and_then(|c| c["status"].as_str()) {
+    let status = match ready.and_then(|c| c["status"].as_str()) {
         Some("True") => "Ready",
         Some(_) => "NotReady",
         None => "Unknown",
-    }
-    .to_owned();
-    if node["spec"]["unschedulable"] == true {
-        status.push_str(",SchedulingDisabled");
-    }
+    };
+    let cordoned = if node["spec"]["unschedulable"] == true { ",SchedulingDisabled" } else { "" };
+    format!("{status}{cordoned}")
+}
+
+fn roles(node: &Value) -> String {
     let roles: Vec<&str> = node["metadata"]["labels"]
         .as_object()
         .into_iter()
@@ -195,24 +182,12 @@ fn node(node: &Value, now: Timestamp) -> Vec<Value> {
         .filter_map(|(key, _)| key.strip_prefix("node-role.kubernetes.io/"))
         .filter(|role| !role.is_empty())
         .collect();
-    let address = |kind: &str| {
-        list(&node["status"]["addresses"])
-            .find(|a| a["type"] == kind)
-            .map_or(Value::from("<none>"), |a| a["address"].clone())
-    };
-    let info = &node["status"]["nodeInfo"];
-    vec![
-        name(node),
-        Value::from(status),
-        Value::from(if roles.is_empty() { "<none>".to_owned() } else { roles.join(",") }),
-        age(node, now),
-        or(&info["kubeletVersion"], ""),
-        address("InternalIP"),
-        address("ExternalIP"),
-        or(&info["osImage"], "<unknown>"),
-        or(&info["kernelVersion"], "<unknown>"),
-        or(&info["containerRuntimeVersion"], "<unknown>"),
-    ]
+    if roles.is_empty() { "<none>".to_owned() } else { roles.join(",") }
+}
+
+fn address(node: &Value, kind: &str) -> Value {
+    let address = list(&node["status"]["addresses"]).find(|a| a["type"] == kind);
+    address.map_or(Value::from("<none>"), |a| a["address"].clone())
 }
 
 fn endpoints(object: &Value) -> String {
@@ -230,78 +205,38 @@ fn endpoints(object: &Value) -> String {
     shortened(&all)
 }
 
-pub(crate) const CLAIM: Printer = Printer::new(
-    &[
-        NAME,
-        text("Status"),
-        text("Volume"),
-        text("Capacity"),
-        text("Access Modes"),
-        text("StorageClass"),
-        text("VolumeAttributesClass"),
-        AGE,
-        wide("VolumeMode"),
-    ],
-    claim,
+pub(crate) const CLAIM: Printer = printer!(|o, now|
+    {
+        let bound = o["spec"]["volumeName"].as_str().is_some_and(|v| !v.is_empty());
+        let ends = o["metadata"]["deletionTimestamp"].is_string();
+    }
+    NAME => name(o),
+    text("Status") => if ends { Value::from("Terminating") } else { or(&o["status"]["phase"], "") },
+    text("Volume") => or(&o["spec"]["volumeName"], ""),
+    text("Capacity") => if bound { or(&o["status"]["capacity"]["storage"], "") } else { Value::from("") },
+    text("Access Modes") => if bound { modes(&o["status"]["accessModes"]) } else { String::new() },
+    text("StorageClass") => or(&o["spec"]["storageClassName"], ""),
+    text("VolumeAttributesClass") => or(&o["spec"]["volumeAttributesClassName"], "<unset>"),
+    AGE => age(o, now),
+    wide("VolumeMode") => or(&o["spec"]["volumeMode"], "<unset>"),
 );
 
-fn claim(claim: &Value, now: Timestamp) -> Vec<Value> {
-    let bound = claim["spec"]["volumeName"].as_str().is_some_and(|v| !v.is_empty());
-    let status = if claim["metadata"]["deletionTimestamp"].is_string() {
-        Value::from("Terminating")
-    } else {
-        or(&claim["status"]["phase"], "")
-    };
-    vec![
-        name(claim),
-        status,
-        or(&claim["spec"]["volumeName"], ""),
-        if bound { or(&claim["status"]["capacity"]["storage"], "") } else { Value::from("") },
-        if bound { Value::from(modes(&claim["status"]["accessModes"])) } else { Value::from("") },
-        or(&claim["spec"]["storageClassName"], ""),
-        or(&claim["spec"]["volumeAttributesClassName"], "<unset>"),
-        age(claim, now),
-        or(&claim["spec"]["volumeMode"], "<unset>"),
-    ]
-}
-
-pub(crate) const VOLUME: Printer = Printer::new(
-    &[
-        NAME,
-        text("Capacity"),
-        text("Access Modes"),
-        text("Reclaim Policy"),
-        text("Status"),
-        text("Claim"),
-        text("StorageClass"),
-        text("VolumeAttributesClass"),
-        text("Reason"),
-        AGE,
-        wide("VolumeMode"),
-    ],
-    volume,
+pub(crate) const VOLUME: Printer = printer!(|o, now|
+    { let spec = &o["spec"]; }
+    NAME => name(o),
+    text("Capacity") => or(&spec["capacity"]["storage"], ""),
+    text("Access Modes") => modes(&spec["accessModes"]),
+    text("Reclaim Policy") => or(&spec["persistentVolumeReclaimPolicy"], ""),
+    text("Status") => or(&o["status"]["phase"], ""),
+    text("Claim") => spec["claimRef"]["name"].as_str().map_or_else(String::new, |name| {
+        format!("{}/{name}", spec["claimRef"]["namespace"].as_str().unwrap_or_default())
+    }),
+    text("StorageClass") => or(&spec["storageClassName"], ""),
+    text("VolumeAttributesClass") => or(&spec["volumeAttributesClassName"], "<unset>"),
+    text("Reason") => or(&o["status"]["reason"], ""),
+    AGE => age(o, now),
+    wide("VolumeMode") => or(&spec["volumeMode"], "<unset>"),
 );
-
-fn volume(volume: &Value, now: Timestamp) -> Vec<Value> {
-    let spec = &volume["spec"];
-    let claim = match spec["claimRef"]["name"].as_str() {
-        Some(name) => format!("{}/{name}", spec["claimRef"]["namespace"].as_str().unwrap_or_default()),
-        None => String::new(),
-    };
-    vec![
-        name(volume),
-        or(&spec["capacity"]["storage"], ""),
-        Value::from(modes(&spec["accessModes"])),
-        or(&spec["persistentVolumeReclaimPolicy"], ""),
-        or(&volume["status"]["phase"], ""),
-        Value::from(claim),
-        or(&spec["storageClassName"], ""),
-        or(&spec["volumeAttributesClassName"], "<unset>"),
-        or(&volume["status"]["reason"], ""),
-        age(volume, now),
-        or(&spec["volumeMode"], "<unset>"),
-    ]
-}
 
 fn modes(modes: &Value) -> String {
     let short: Vec<&str> = list(modes)

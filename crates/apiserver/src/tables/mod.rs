@@ -80,9 +80,22 @@ pub(crate) struct Printer {
     finished: Option<EndReason>,
 }
 
+/// Makes a printer of rows `column => cell`. What the cells have in common comes first, in braces.
+macro_rules! printer {
+    (|$object:ident, $now:ident| { $($common:tt)* } $($column:expr => $cell:expr,)+) => {
+        $crate::tables::Printer::new(&[$($column),+], |$object, $now| {
+            $($common)*
+            vec![$(serde_json::Value::from($cell)),+]
+        })
+    };
+    (|$object:ident, $now:ident| $($rows:tt)+) => {
+        printer!(|$object, $now| {} $($rows)+)
+    };
+}
+use printer;
+
 /// The printer of kinds with only a name and an age.
-pub(crate) const AGED: Printer =
-    Printer::new(&[NAME, AGE], |object, now| vec![name(object), age(object, now)]);
+pub(crate) const AGED: Printer = printer!(|o, now| NAME => name(o), AGE => age(o, now),);
 
 /// The printer of kinds for which kube-apiserver has no printer.
 pub(crate) const CREATED: Printer =

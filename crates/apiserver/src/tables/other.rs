@@ -1,10 +1,10 @@
 //! Tables for the remaining kinds.
 
-use jiff::Timestamp;
 use serde_json::Value;
 
 use super::{
-    AGE, NAME, Printer, age, boolean, integer, list, name, number, or, selector, shortened, text, wide,
+    AGE, NAME, Printer, age, boolean, integer, list, name, number, or, printer, selector, shortened, text,
+    wide,
 };
 
 pub(crate) const API_SERVICE: Printer =
@@ -39,13 +39,17 @@ pub(crate) const RESOURCE_CLAIM: Printer = Printer::new(&[NAME, text("State"), A
     vec![name(o), Value::from(states.join(",")), age(o, now)]
 });
 
-pub(crate) const LEASE: Printer = Printer::new(&[NAME, text("Holder"), AGE], |o, now| {
-    vec![name(o), or(&o["spec"]["holderIdentity"], ""), age(o, now)]
-});
+pub(crate) const LEASE: Printer = printer!(|o, now|
+    NAME => name(o),
+    text("Holder") => or(&o["spec"]["holderIdentity"], ""),
+    AGE => age(o, now),
+);
 
-pub(crate) const WEBHOOKS: Printer = Printer::new(&[NAME, integer("Webhooks"), AGE], |o, now| {
-    vec![name(o), Value::from(list(&o["webhooks"]).count()), age(o, now)]
-});
+pub(crate) const WEBHOOKS: Printer = printer!(|o, now|
+    NAME => name(o),
+    integer("Webhooks") => list(&o["webhooks"]).count(),
+    AGE => age(o, now),
+);
 
 pub(crate) const INGRESS_CLASS: Printer =
     Printer::new(&[NAME, text("Controller"), text("Parameters"), AGE], |o, now| {
@@ -57,125 +61,97 @@ pub(crate) const INGRESS_CLASS: Printer =
         vec![name(o), or(&o["spec"]["controller"], ""), Value::from(shown), age(o, now)]
     });
 
-pub(crate) const NETWORK_POLICY: Printer = Printer::new(&[NAME, text("Pod-Selector"), AGE], |o, now| {
-    vec![name(o), selector(&o["spec"]["podSelector"]), age(o, now)]
-});
-
-pub(crate) const DISRUPTION_BUDGET: Printer = Printer::new(
-    &[NAME, text("Min Available"), text("Max Unavailable"), integer("Allowed Disruptions"), AGE],
-    |o, now| {
-        vec![
-            name(o),
-            or(&o["spec"]["minAvailable"], "N/A"),
-            or(&o["spec"]["maxUnavailable"], "N/A"),
-            Value::from(number(&o["status"]["disruptionsAllowed"])),
-            age(o, now),
-        ]
-    },
+pub(crate) const NETWORK_POLICY: Printer = printer!(|o, now|
+    NAME => name(o),
+    text("Pod-Selector") => selector(&o["spec"]["podSelector"]),
+    AGE => age(o, now),
 );
 
-pub(crate) const STORAGE_CLASS: Printer = Printer::new(
-    &[
-        NAME,
-        text("Provisioner"),
-        text("ReclaimPolicy"),
-        text("VolumeBindingMode"),
-        text("AllowVolumeExpansion"),
-        AGE,
-    ],
-    |o, now| {
-        vec![
-            name(o),
-            or(&o["provisioner"], ""),
-            or(&o["reclaimPolicy"], "Delete"),
-            or(&o["volumeBindingMode"], "Immediate"),
-            Value::from(o["allowVolumeExpansion"] == true),
-            age(o, now),
-        ]
-    },
+pub(crate) const DISRUPTION_BUDGET: Printer = printer!(|o, now|
+    NAME => name(o),
+    text("Min Available") => or(&o["spec"]["minAvailable"], "N/A"),
+    text("Max Unavailable") => or(&o["spec"]["maxUnavailable"], "N/A"),
+    integer("Allowed Disruptions") => number(&o["status"]["disruptionsAllowed"]),
+    AGE => age(o, now),
 );
 
-pub(crate) const PRIORITY_CLASS: Printer = Printer::new(
-    &[NAME, integer("Value"), boolean("Global-Default"), AGE, text("PreemptionPolicy")],
-    |o, now| {
-        vec![
-            name(o),
-            Value::from(number(&o["value"])),
-            Value::from(o["globalDefault"] == true),
-            age(o, now),
-            or(&o["preemptionPolicy"], ""),
-        ]
-    },
+pub(crate) const STORAGE_CLASS: Printer = printer!(|o, now|
+    NAME => name(o),
+    text("Provisioner") => or(&o["provisioner"], ""),
+    text("ReclaimPolicy") => or(&o["reclaimPolicy"], "Delete"),
+    text("VolumeBindingMode") => or(&o["volumeBindingMode"], "Immediate"),
+    text("AllowVolumeExpansion") => o["allowVolumeExpansion"] == true,
+    AGE => age(o, now),
 );
 
-pub(crate) const ENDPOINT_SLICE: Printer =
-    Printer::new(&[NAME, text("AddressType"), text("Ports"), text("Endpoints"), AGE], slice);
+pub(crate) const PRIORITY_CLASS: Printer = printer!(|o, now|
+    NAME => name(o),
+    integer("Value") => number(&o["value"]),
+    boolean("Global-Default") => o["globalDefault"] == true,
+    AGE => age(o, now),
+    text("PreemptionPolicy") => or(&o["preemptionPolicy"], ""),
+);
 
-fn slice(slice: &Value, now: Timestamp) -> Vec<Value> {
-    let ports: Vec<String> = list(&slice["ports"])
-        .map(|port| port["port"].as_i64().map_or("*".to_owned(), |p| p.to_string()))
-        .collect();
-    let addresses: Vec<String> = list(&slice["endpoints"])
-        .flat_map(|endpoint| list(&endpoint["addresses"]))
-        .filter_map(Value::as_str)
-        .map(str::to_owned)
-        .collect();
-    let unset = |all: Vec<String>| {
-        let text = shortened(&all);
-        Value::from(if text == "<none>" { "<unset>".to_owned() } else { text })
-    };
-    vec![name(slice), or(&slice["addressType"], ""), unset(ports), unset(addresses), age(slice, now)]
+pub(crate) const ENDPOINT_SLICE: Printer = printer!(|o, now|
+    NAME => name(o),
+    text("AddressType") => or(&o["addressType"], ""),
+    text("Ports") => unset(
+        list(&o["ports"]).map(|port| port["port"].as_i64().map_or("*".to_owned(), |p| p.to_string()))
+    ),
+    text("Endpoints") => unset(
+        list(&o["endpoints"])
+            .flat_map(|endpoint| list(&endpoint["addresses"]))
+            .filter_map(Value::as_str)
+            .map(str::to_owned)
+    ),
+    AGE => age(o, now),
+);
+
+fn unset(all: impl Iterator<Item = String>) -> String {
+    let all: Vec<String> = all.collect();
+    if all.is_empty() { "<unset>".to_owned() } else { shortened(&all) }
 }
 
-pub(crate) const ROLE_BINDING: Printer =
-    Printer::new(&[NAME, text("Role"), AGE, wide("Users"), wide("Groups"), wide("ServiceAccounts")], binding);
+pub(crate) const ROLE_BINDING: Printer = printer!(|o, now|
+    NAME => name(o),
+    text("Role") => format!(
+        "{}/{}",
+        o["roleRef"]["kind"].as_str().unwrap_or_default(),
+        o["roleRef"]["name"].as_str().unwrap_or_default()
+    ),
+    AGE => age(o, now),
+    wide("Users") => subjects(o, "User"),
+    wide("Groups") => subjects(o, "Group"),
+    wide("ServiceAccounts") => subjects(o, "ServiceAccount"),
+);
 
-fn binding(binding: &Value, now: Timestamp) -> Vec<Value> {
-    let of = |kind: &str| {
-        let all: Vec<String> = list(&binding["subjects"])
-            .filter(|s| s["kind"] == kind)
-            .map(|s| {
-                let name = s["name"].as_str().unwrap_or_default();
-                match s["namespace"].as_str() {
-                    Some(namespace) if kind == "ServiceAccount" => format!("{namespace}/{name}"),
-                    _ => name.to_owned(),
-                }
-            })
+fn subjects(binding: &Value, kind: &str) -> String {
+    let all: Vec<String> = list(&binding["subjects"])
+        .filter(|s| s["kind"] == kind)
+        .map(|s| {
+            let name = s["name"].as_str().unwrap_or_default();
+            match s["namespace"].as_str() {
+                Some(namespace) if kind == "ServiceAccount" => format!("{namespace}/{name}"),
+                _ => name.to_owned(),
+            }
+        })
+        .collect();
+    all.join(", ")
+}
+
+pub(crate) const INGRESS: Printer = printer!(|o, now|
+    {
+        let hosts: Vec<String> =
+            list(&o["spec"]["rules"]).filter_map(|r| r["host"].as_str()).map(str::to_owned).collect();
+        let addresses: Vec<&str> = list(&o["status"]["loadBalancer"]["ingress"])
+            .filter_map(|i| i["ip"].as_str().or(i["hostname"].as_str()))
             .collect();
-        Value::from(all.join(", "))
-    };
-    let role = &binding["roleRef"];
-    vec![
-        name(binding),
-        Value::from(format!(
-            "{}/{}",
-            role["kind"].as_str().unwrap_or_default(),
-            role["name"].as_str().unwrap_or_default()
-        )),
-        age(binding, now),
-        of("User"),
-        of("Group"),
-        of("ServiceAccount"),
-    ]
-}
-
-pub(crate) const INGRESS: Printer =
-    Printer::new(&[NAME, text("Class"), text("Hosts"), text("Address"), text("Ports"), AGE], ingress);
-
-fn ingress(ingress: &Value, now: Timestamp) -> Vec<Value> {
-    let hosts: Vec<String> =
-        list(&ingress["spec"]["rules"]).filter_map(|r| r["host"].as_str()).map(str::to_owned).collect();
-    let addresses: Vec<&str> = list(&ingress["status"]["loadBalancer"]["ingress"])
-        .filter_map(|i| i["ip"].as_str().or(i["hostname"].as_str()))
-        .collect();
-    let secure = list(&ingress["spec"]["tls"]).next().is_some();
-    let hosts = shortened(&hosts);
-    vec![
-        name(ingress),
-        or(&ingress["spec"]["ingressClassName"], "<none>"),
-        Value::from(if hosts == "<none>" { "*".to_owned() } else { hosts }),
-        Value::from(addresses.join(",")),
-        Value::from(if secure { "80, 443" } else { "80" }),
-        age(ingress, now),
-    ]
-}
+        let secure = list(&o["spec"]["tls"]).next().is_some();
+    }
+    NAME => name(o),
+    text("Class") => or(&o["spec"]["ingressClassName"], "<none>"),
+    text("Hosts") => if hosts.is_empty() { "*".to_owned() } else { shortened(&hosts) },
+    text("Address") => addresses.join(","),
+    text("Ports") => if secure { "80, 443" } else { "80" },
+    AGE => age(o, now),
+);

@@ -4,245 +4,158 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::{
-    AGE, Column, NAME, Printer, age, boolean, containers, duration, integer, labels, list, name, number, or,
+    AGE, NAME, Printer, age, boolean, containers, duration, integer, labels, list, name, number, or, printer,
     selector, since, text, wide,
 };
 
-pub(crate) const DEPLOYMENT: Printer = Printer::new(
-    &[
-        NAME,
-        text("Ready"),
-        text("Up-to-date"),
-        text("Available"),
-        AGE,
-        wide("Containers"),
-        wide("Images"),
-        wide("Selector"),
-    ],
-    |o, now| {
-        let mut cells = vec![
-            name(o),
-            ready(o),
-            Value::from(number(&o["status"]["updatedReplicas"])),
-            Value::from(number(&o["status"]["availableReplicas"])),
-            age(o, now),
-        ];
-        cells.extend(template(o));
-        cells.push(selects(o));
-        cells
-    },
+pub(crate) const DEPLOYMENT: Printer = printer!(|o, now|
+    NAME => name(o),
+    text("Ready") => ready(o),
+    text("Up-to-date") => number(&o["status"]["updatedReplicas"]),
+    text("Available") => number(&o["status"]["availableReplicas"]),
+    AGE => age(o, now),
+    wide("Containers") => containers(pods(o), "name"),
+    wide("Images") => containers(pods(o), "image"),
+    wide("Selector") => selects(o),
 );
 
-pub(crate) const REPLICA_SET: Printer = Printer::new(REPLICAS, |o, now| replicas(o, now, selects(o)));
+pub(crate) const REPLICA_SET: Printer = printer!(|o, now|
+    NAME => name(o),
+    integer("Desired") => number(&o["spec"]["replicas"]),
+    integer("Current") => number(&o["status"]["replicas"]),
+    integer("Ready") => number(&o["status"]["readyReplicas"]),
+    AGE => age(o, now),
+    wide("Containers") => containers(pods(o), "name"),
+    wide("Images") => containers(pods(o), "image"),
+    wide("Selector") => selects(o),
+);
 
 /// Its selector is a map of labels.
-pub(crate) const REPLICATION_CONTROLLER: Printer =
-    Printer::new(REPLICAS, |o, now| replicas(o, now, labels(&o["spec"]["selector"])));
-
-/// The columns of the kinds that keep a number of pods.
-const REPLICAS: &[Column] = &[
-    NAME,
-    integer("Desired"),
-    integer("Current"),
-    integer("Ready"),
-    AGE,
-    wide("Containers"),
-    wide("Images"),
-    wide("Selector"),
-];
-
-fn replicas(object: &Value, now: Timestamp, selector: Value) -> Vec<Value> {
-    let mut cells = vec![
-        name(object),
-        Value::from(number(&object["spec"]["replicas"])),
-        Value::from(number(&object["status"]["replicas"])),
-        Value::from(number(&object["status"]["readyReplicas"])),
-        age(object, now),
-    ];
-    cells.extend(template(object));
-    cells.push(selector);
+pub(crate) const REPLICATION_CONTROLLER: Printer = Printer::new(REPLICA_SET.columns, |o, now| {
+    let mut cells = (REPLICA_SET.cells)(o, now);
+    cells.splice(cells.len() - 1.., [labels(&o["spec"]["selector"])]);
     cells
-}
+});
 
-pub(crate) const STATEFUL_SET: Printer =
-    Printer::new(&[NAME, text("Ready"), AGE, wide("Containers"), wide("Images")], |o, now| {
-        let mut cells = vec![name(o), ready(o), age(o, now)];
-        cells.extend(template(o));
-        cells
-    });
-
-pub(crate) const CONTROLLER_REVISION: Printer =
-    Printer::new(&[NAME, text("Controller"), text("Revision"), AGE], |o, now| {
-        let owner = list(&o["metadata"]["ownerReferences"]).find(|r| r["controller"] == true);
-        let owner = owner.map_or_else(
-            || "<none>".to_owned(),
-            |r| {
-                let text = |key: &str| r[key].as_str().unwrap_or_default();
-                let group = text("apiVersion").split_once('/').map_or("", |(group, _)| group);
-                format!("{}.{group}/{}", text("kind").to_lowercase(), text("name"))
-            },
-        );
-        vec![name(o), Value::from(owner), Value::from(number(&o["revision"])), age(o, now)]
-    });
-
-fn ready(object: &Value) -> Value {
-    Value::from(format!(
-        "{}/{}",
-        number(&object["status"]["readyReplicas"]),
-        number(&object["spec"]["replicas"])
-    ))
-}
-
-fn template(object: &Value) -> [Value; 2] {
-    let spec = &object["spec"]["template"]["spec"];
-    [containers(spec, "name"), containers(spec, "image")]
-}
-
-pub(crate) const DAEMON_SET: Printer = Printer::new(
-    &[
-        NAME,
-        integer("Desired"),
-        integer("Current"),
-        integer("Ready"),
-        integer("Up-to-date"),
-        integer("Available"),
-        text("Node Selector"),
-        AGE,
-        wide("Containers"),
-        wide("Images"),
-        wide("Selector"),
-    ],
-    daemons,
+pub(crate) const STATEFUL_SET: Printer = printer!(|o, now|
+    NAME => name(o),
+    text("Ready") => ready(o),
+    AGE => age(o, now),
+    wide("Containers") => containers(pods(o), "name"),
+    wide("Images") => containers(pods(o), "image"),
 );
 
-fn daemons(object: &Value, now: Timestamp) -> Vec<Value> {
-    let status = |key: &str| Value::from(number(&object["status"][key]));
-    let mut cells = vec![
-        name(object),
-        status("desiredNumberScheduled"),
-        status("currentNumberScheduled"),
-        status("numberReady"),
-        status("updatedNumberScheduled"),
-        status("numberAvailable"),
-        labels(&object["spec"]["template"]["spec"]["nodeSelector"]),
-        age(object, now),
-    ];
-    cells.extend(template(object));
-    cells.push(selects(object));
-    cells
-}
-
-pub(crate) const JOB: Printer = Printer::new(
-    &[
-        NAME,
-        text("Status"),
-        text("Completions"),
-        text("Duration"),
-        AGE,
-        wide("Containers"),
-        wide("Images"),
-        wide("Selector"),
-    ],
-    job,
+pub(crate) const CONTROLLER_REVISION: Printer = printer!(|o, now|
+    NAME => name(o),
+    text("Controller") => owner(o),
+    text("Revision") => number(&o["revision"]),
+    AGE => age(o, now),
 );
 
-fn job(job: &Value, now: Timestamp) -> Vec<Value> {
+fn owner(object: &Value) -> String {
+    let owner = list(&object["metadata"]["ownerReferences"]).find(|r| r["controller"] == true);
+    owner.map_or_else(
+        || "<none>".to_owned(),
+        |r| {
+            let text = |key: &str| r[key].as_str().unwrap_or_default();
+            let group = text("apiVersion").split_once('/').map_or("", |(group, _)| group);
+            format!("{}.{group}/{}", text("kind").to_lowercase(), text("name"))
+        },
+    )
+}
+
+fn ready(object: &Value) -> String {
+    format!("{}/{}", number(&object["status"]["readyReplicas"]), number(&object["spec"]["replicas"]))
+}
+
+/// Returns the spec of the pods of a workload.
+fn pods(object: &Value) -> &Value {
+    &object["spec"]["template"]["spec"]
+}
+
+pub(crate) const DAEMON_SET: Printer = printer!(|o, now|
+    NAME => name(o),
+    integer("Desired") => number(&o["status"]["desiredNumberScheduled"]),
+    integer("Current") => number(&o["status"]["currentNumberScheduled"]),
+    integer("Ready") => number(&o["status"]["numberReady"]),
+    integer("Up-to-date") => number(&o["status"]["updatedNumberScheduled"]),
+    integer("Available") => number(&o["status"]["numberAvailable"]),
+    text("Node Selector") => labels(&pods(o)["nodeSelector"]),
+    AGE => age(o, now),
+    wide("Containers") => containers(pods(o), "name"),
+    wide("Images") => containers(pods(o), "image"),
+    wide("Selector") => selects(o),
+);
+
+pub(crate) const JOB: Printer = printer!(|o, now|
+    NAME => name(o),
+    text("Status") => phase(o),
+    text("Completions") => completions(o),
+    text("Duration") => lasted(&o["status"]["startTime"], &o["status"]["completionTime"], now),
+    AGE => age(o, now),
+    wide("Containers") => containers(pods(o), "name"),
+    wide("Images") => containers(pods(o), "image"),
+    wide("Selector") => selects(o),
+);
+
+fn phase(job: &Value) -> &'static str {
     let has =
         |kind: &str| list(&job["status"]["conditions"]).any(|c| c["type"] == kind && c["status"] == "True");
-    let status = if has("Complete") {
-        "Complete"
-    } else if has("Failed") {
-        "Failed"
-    } else if job["metadata"]["deletionTimestamp"].is_string() {
-        "Terminating"
-    } else if has("Suspended") {
-        "Suspended"
-    } else if has("FailureTarget") {
-        "FailureTarget"
-    } else if has("SuccessCriteriaMet") {
-        "SuccessCriteriaMet"
-    } else {
-        "Running"
-    };
+    let ends = job["metadata"]["deletionTimestamp"].is_string();
+    let phases = [
+        ("Complete", has("Complete")),
+        ("Failed", has("Failed")),
+        ("Terminating", ends),
+        ("Suspended", has("Suspended")),
+        ("FailureTarget", has("FailureTarget")),
+        ("SuccessCriteriaMet", has("SuccessCriteriaMet")),
+    ];
+    phases.into_iter().find(|(_, is)| *is).map_or("Running", |(phase, _)| phase)
+}
+
+fn completions(job: &Value) -> String {
     let done = number(&job["status"]["succeeded"]);
-    let completions = match job["spec"]["completions"].as_i64() {
+    match job["spec"]["completions"].as_i64() {
         Some(wanted) => format!("{done}/{wanted}"),
         None => match number(&job["spec"]["parallelism"]) {
             parallel if parallel > 1 => format!("{done}/1 of {parallel}"),
             _ => format!("{done}/1"),
         },
-    };
-    let mut cells = vec![
-        name(job),
-        Value::from(status),
-        Value::from(completions),
-        Value::from(lasted(&job["status"]["startTime"], &job["status"]["completionTime"], now)),
-        age(job, now),
-    ];
-    cells.extend(template(job));
-    cells.push(selects(job));
-    cells
+    }
 }
 
-pub(crate) const CRON_JOB: Printer = Printer::new(
-    &[
-        NAME,
-        text("Schedule"),
-        text("Timezone"),
-        boolean("Suspend"),
-        integer("Active"),
-        text("Last Schedule"),
-        AGE,
-        wide("Containers"),
-        wide("Images"),
-        wide("Selector"),
-    ],
-    cron,
+pub(crate) const CRON_JOB: Printer = printer!(|o, now|
+    {
+        let last = &o["status"]["lastScheduleTime"];
+        let job = &o["spec"]["jobTemplate"]["spec"];
+        let pods = &job["template"]["spec"];
+    }
+    NAME => name(o),
+    text("Schedule") => or(&o["spec"]["schedule"], ""),
+    text("Timezone") => or(&o["spec"]["timeZone"], "<none>"),
+    boolean("Suspend") => if o["spec"]["suspend"] == true { "True" } else { "False" },
+    integer("Active") => list(&o["status"]["active"]).count(),
+    text("Last Schedule") => if last.is_string() { since(last, now) } else { "<none>".to_owned() },
+    AGE => age(o, now),
+    wide("Containers") => containers(pods, "name"),
+    wide("Images") => containers(pods, "image"),
+    wide("Selector") => selector(&job["selector"]),
 );
 
-fn cron(object: &Value, now: Timestamp) -> Vec<Value> {
-    let last = if object["status"]["lastScheduleTime"].is_string() {
-        since(&object["status"]["lastScheduleTime"], now)
-    } else {
-        "<none>".to_owned()
-    };
-    let spec = &object["spec"]["jobTemplate"]["spec"];
-    vec![
-        name(object),
-        or(&object["spec"]["schedule"], ""),
-        or(&object["spec"]["timeZone"], "<none>"),
-        Value::from(if object["spec"]["suspend"] == true { "True" } else { "False" }),
-        Value::from(list(&object["status"]["active"]).count()),
-        Value::from(last),
-        age(object, now),
-        containers(&spec["template"]["spec"], "name"),
-        containers(&spec["template"]["spec"], "image"),
-        selector(&spec["selector"]),
-    ]
-}
-
-pub(crate) const AUTOSCALER: Printer = Printer::new(
-    &[NAME, text("Reference"), text("Targets"), text("MinPods"), text("MaxPods"), text("Replicas"), AGE],
-    autoscaler,
-);
-
-fn autoscaler(object: &Value, now: Timestamp) -> Vec<Value> {
-    let target = &object["spec"]["scaleTargetRef"];
-    let reference = format!(
+pub(crate) const AUTOSCALER: Printer = printer!(|o, now|
+    { let target = &o["spec"]["scaleTargetRef"]; }
+    NAME => name(o),
+    text("Reference") => format!(
         "{}/{}",
         target["kind"].as_str().unwrap_or_default(),
         target["name"].as_str().unwrap_or_default()
-    );
-    vec![
-        name(object),
-        Value::from(reference),
-        Value::from(targets(object)),
-        or(&object["spec"]["minReplicas"], "<unset>"),
-        Value::from(number(&object["spec"]["maxReplicas"])),
-        Value::from(number(&object["status"]["currentReplicas"])),
-        age(object, now),
-    ]
-}
+    ),
+    text("Targets") => targets(o),
+    text("MinPods") => or(&o["spec"]["minReplicas"], "<unset>"),
+    text("MaxPods") => number(&o["spec"]["maxReplicas"]),
+    text("Replicas") => number(&o["status"]["currentReplicas"]),
+    AGE => age(o, now),
+);
 
 fn targets(object: &Value) -> String {
     let current = &object["status"]["currentMetrics"];
