@@ -1,8 +1,7 @@
 //! What the gateway counts, and the page that Prometheus reads.
 
-use std::sync::atomic::AtomicU64;
-
 use http::StatusCode;
+use longboat_metrics::{Decimal, metrics};
 use prometheus_client::{
     encoding::{EncodeLabelSet, text::encode},
     metrics::{
@@ -20,16 +19,21 @@ use crate::series::Series;
 /// The media type of the page.
 pub(crate) const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// The metrics of a process. Clones share the same values.
-#[derive(Debug, Clone)]
-pub(crate) struct Metrics {
-    requests: Family<Code, Counter>,
-    seconds: Histogram,
-    running: Gauge,
-    connections: Gauge,
-    tables: Counter,
-    /// When the current table was computed, in seconds since 1970.
-    updated: Gauge<f64, AtomicU64>,
+metrics! {
+    /// The metrics of a process. Clones share the same values.
+    #[derive(Debug, Clone)]
+    pub(crate) struct Metrics {
+        requests: Family<Code, Counter> => "longboat_gateway_requests", "Answered requests by status code";
+        seconds: Histogram = Histogram::new(exponential_buckets(0.001, 4.0, 9))
+            => "longboat_gateway_response_seconds", "Time until the head of a response was sent";
+        running: Gauge
+            => "longboat_gateway_requests_running", "Requests whose response was not sent whole";
+        connections: Gauge => "longboat_gateway_connections", "Open connections of clients";
+        tables: Counter => "longboat_gateway_tables", "Routing tables computed since the start";
+        // In seconds since 1970.
+        updated: Decimal
+            => "longboat_gateway_table_timestamp_seconds", "When the routing table was computed";
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -44,17 +48,6 @@ pub(crate) struct Running(Gauge);
 // === impl Metrics ===
 
 impl Metrics {
-    pub(crate) fn new() -> Self {
-        Self {
-            requests: Family::default(),
-            seconds: Histogram::new(exponential_buckets(0.001, 4.0, 9)),
-            running: Gauge::default(),
-            connections: Gauge::default(),
-            tables: Counter::default(),
-            updated: Gauge::default(),
-        }
-    }
-
     /// Counts a connection until the result is dropped.
     pub(crate) fn connection(&self) -> Running {
         Running::new(&self.connections)
@@ -81,16 +74,8 @@ impl Metrics {
     /// The page, with series whose values are kept elsewhere.
     pub(crate) fn page(&self, series: Series) -> String {
         let mut all = Registry::default();
-        // Names of other projects are among these, so they have no prefix.
         all.register_collector(Box::new(series));
-        let registry = all.sub_registry_with_prefix("longboat_gateway");
-        let Self { requests, seconds, running, connections, tables, updated } = self.clone();
-        registry.register("requests", "Answered requests by status code", requests);
-        registry.register("response_seconds", "Time until the head of a response was sent", seconds);
-        registry.register("requests_running", "Requests whose response was not sent whole", running);
-        registry.register("connections", "Open connections of clients", connections);
-        registry.register("tables", "Routing tables computed since the start", tables);
-        registry.register("table_timestamp_seconds", "When the routing table was computed", updated);
+        self.add_to(&mut all);
         let mut page = String::new();
         // Writing into a string does not fail.
         let _ = encode(&mut page, &all);
@@ -126,7 +111,7 @@ mod tests {
 
     #[test]
     fn what_is_counted_is_on_the_page_and_every_series_is_documented() {
-        let metrics = Metrics::new();
+        let metrics = Metrics::create();
         let (connection, request) = (metrics.connection(), metrics.request());
         metrics.response(StatusCode::NOT_FOUND, Instant::now());
         metrics.table();

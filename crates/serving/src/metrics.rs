@@ -2,13 +2,19 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use longboat_metrics::{Buckets, Decimal, metrics};
 use prometheus_client::{
     encoding::{
         EncodeLabelSet,
         text::{encode, encode_registry},
     },
-    metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
-    registry::{Registry, Unit},
+    metrics::{
+        counter::Counter,
+        family::{Family, MetricConstructor as _},
+        gauge::Gauge,
+        histogram::Histogram,
+    },
+    registry::Registry,
 };
 
 use crate::{Encodings, Transfers};
@@ -31,29 +37,38 @@ struct AdaptersInUse {
     waiting_lora_adapters: String,
 }
 
-/// All series of one engine.
-pub struct Metrics {
-    registry: Registry,
-    /// Series that vLLM serves without the labels of the model and the engine.
-    unlabelled: Registry,
-    running: Gauge,
-    waiting: Gauge,
-    cache_usage: Gauge<f64, std::sync::atomic::AtomicU64>,
-    prefix_queries: Counter,
-    prefix_hits: Counter,
-    external_queries: Counter,
-    external_hits: Counter,
-    prompt_tokens: Counter,
-    generation_tokens: Counter,
-    success: Family<FinishLabels, Counter>,
-    adapters: Family<AdaptersInUse, Gauge<f64, std::sync::atomic::AtomicU64>>,
-    /// The time before a request joins the batch.
-    pub queue_time: Histogram,
-    /// The time to the first token.
-    pub first_token: Histogram,
-    /// The time between two tokens.
-    pub between_tokens: Histogram,
-    end_to_end: Histogram,
+const SECONDS: Buckets =
+    Buckets(&[0.001, 0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 40.96]);
+
+metrics! {
+    /// All series of one engine. vLLM serves those in `unlabelled` without the labels of the model and the engine.
+    pub struct Metrics(labelled: Registry, unlabelled: Registry, adapters: Family<AdaptersInUse, Decimal>) {
+        running: Gauge => "vllm:num_requests_running", "Requests in the batch";
+        waiting: Gauge => "vllm:num_requests_waiting", "Requests waiting for the batch";
+        cache_usage: Decimal => "vllm:kv_cache_usage_perc", "Used share of the KV cache, 0 to 1";
+        cache_config: Family<CacheConfig, Gauge> => "vllm:cache_config_info", "Size of the KV cache";
+        prefix_queries: Counter => "vllm:prefix_cache_queries", "Prompt tokens looked up in the prefix cache";
+        prefix_hits: Counter
+            => "vllm:prefix_cache_hits", "Prompt tokens found in the prefix cache of this engine";
+        external_queries: Counter
+            => "vllm:external_prefix_cache_queries", "Prompt tokens looked up in other engines";
+        external_hits: Counter
+            => "vllm:external_prefix_cache_hits", "Prompt tokens whose cache came from other engines";
+        prompt_tokens: Counter => "vllm:prompt_tokens", "Prompt tokens processed";
+        generation_tokens: Counter => "vllm:generation_tokens", "Tokens generated";
+        success: Family<FinishLabels, Counter> => "vllm:request_success", "Requests that finished, by reason";
+        /// The time before a request joins the batch.
+        pub queue_time: Histogram = SECONDS.new_metric()
+            => "vllm:request_queue_time" in Seconds, "Time before a request joins the batch";
+        /// The time to the first token.
+        pub first_token: Histogram = SECONDS.new_metric()
+            => "vllm:time_to_first_token" in Seconds, "Time to the first token";
+        /// The time between two tokens.
+        pub between_tokens: Histogram = SECONDS.new_metric()
+            => "vllm:inter_token_latency" in Seconds, "Time between two tokens";
+        end_to_end: Histogram = SECONDS.new_metric()
+            => "vllm:e2e_request_latency" in Seconds, "Time of a whole request";
+    }
 }
 
 // === impl Metrics ===
@@ -61,86 +76,15 @@ pub struct Metrics {
 impl Metrics {
     /// Creates the series of a model whose cache has this number of blocks, each of this number of tokens.
     pub fn new(model: &str, block_size: usize, blocks: usize) -> Self {
-        let seconds = || {
-            Histogram::new([
-                0.001, 0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 40.96,
-            ])
-        };
-        let mut registry = Registry::with_labels(
+        let mut labelled = Registry::with_labels(
             [("model_name".into(), model.to_owned().into()), ("engine".into(), "0".into())].into_iter(),
         );
-        let metrics = Self {
-            running: Gauge::default(),
-            waiting: Gauge::default(),
-            cache_usage: Gauge::default(),
-            prefix_queries: Counter::default(),
-            prefix_hits: Counter::default(),
-            external_queries: Counter::default(),
-            external_hits: Counter::default(),
-            prompt_tokens: Counter::default(),
-            generation_tokens: Counter::default(),
-            success: Family::default(),
-            adapters: Family::default(),
-            queue_time: seconds(),
-            first_token: seconds(),
-            between_tokens: seconds(),
-            end_to_end: seconds(),
-            registry: Registry::default(),
-            unlabelled: Registry::default(),
-        };
-        let cache_config = Family::<CacheConfig, Gauge>::default();
+        let metrics =
+            Self::register(&mut labelled, Registry::default(), Registry::default(), Family::default());
         let count = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
-        cache_config
-            .get_or_create(&CacheConfig { block_size: count(block_size), num_gpu_blocks: count(blocks) })
-            .set(1);
-        registry.register("vllm:num_requests_running", "Requests in the batch", metrics.running.clone());
-        registry.register(
-            "vllm:num_requests_waiting",
-            "Requests waiting for the batch",
-            metrics.waiting.clone(),
-        );
-        registry.register(
-            "vllm:kv_cache_usage_perc",
-            "Used share of the KV cache, 0 to 1",
-            metrics.cache_usage.clone(),
-        );
-        registry.register("vllm:cache_config_info", "Size of the KV cache", cache_config);
-        registry.register(
-            "vllm:prefix_cache_queries",
-            "Prompt tokens looked up in the prefix cache",
-            metrics.prefix_queries.clone(),
-        );
-        registry.register(
-            "vllm:prefix_cache_hits",
-            "Prompt tokens found in the prefix cache of this engine",
-            metrics.prefix_hits.clone(),
-        );
-        registry.register(
-            "vllm:external_prefix_cache_queries",
-            "Prompt tokens looked up in other engines",
-            metrics.external_queries.clone(),
-        );
-        registry.register(
-            "vllm:external_prefix_cache_hits",
-            "Prompt tokens whose cache came from other engines",
-            metrics.external_hits.clone(),
-        );
-        registry.register("vllm:prompt_tokens", "Prompt tokens processed", metrics.prompt_tokens.clone());
-        registry.register("vllm:generation_tokens", "Tokens generated", metrics.generation_tokens.clone());
-        registry.register(
-            "vllm:request_success",
-            "Requests that finished, by reason",
-            metrics.success.clone(),
-        );
-        for (name, help, histogram) in [
-            ("vllm:request_queue_time", "Time before a request joins the batch", &metrics.queue_time),
-            ("vllm:time_to_first_token", "Time to the first token", &metrics.first_token),
-            ("vllm:inter_token_latency", "Time between two tokens", &metrics.between_tokens),
-            ("vllm:e2e_request_latency", "Time of a whole request", &metrics.end_to_end),
-        ] {
-            registry.register_with_unit(name, help, Unit::Seconds, histogram.clone());
-        }
-        Self { registry, ..metrics }
+        let cache = CacheConfig { block_size: count(block_size), num_gpu_blocks: count(blocks) };
+        metrics.cache_config.get_or_create(&cache).set(1);
+        Self { labelled, ..metrics }
     }
 
     /// Counts prompt tokens that were looked up in the prefix cache, and those that were found.
@@ -183,12 +127,12 @@ impl Metrics {
 
     /// Adds the series of KV cache transfers between engines.
     pub fn transfers(&mut self) -> Transfers {
-        Transfers::new(&mut self.registry)
+        Transfers::register(&mut self.labelled)
     }
 
     /// Adds the series of encoded items.
     pub fn encodings(&mut self) -> Encodings {
-        Encodings::new(&mut self.registry)
+        Encodings::register(&mut self.labelled)
     }
 
     /// Returns all series in the OpenMetrics text format.
@@ -199,7 +143,7 @@ impl Metrics {
         let mut page = String::with_capacity(8 * 1024);
         // Writing to a String cannot fail.
         let _ = encode_registry(&mut page, &self.unlabelled);
-        let _ = encode(&mut page, &self.registry);
+        let _ = encode(&mut page, &self.labelled);
         page
     }
 }

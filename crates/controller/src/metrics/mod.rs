@@ -13,15 +13,10 @@ mod settings;
 
 use std::time::{Duration, Instant};
 
+use longboat_metrics::{Buckets, Histograms, metrics};
 use prometheus_client::{
     encoding::EncodeLabelSet,
-    metrics::{
-        counter::Counter,
-        family::{Family, MetricConstructor},
-        gauge::Gauge,
-        histogram::Histogram,
-    },
-    registry::Registry,
+    metrics::{counter::Counter, family::Family, gauge::Gauge},
 };
 
 pub(crate) use request::ApiRequest;
@@ -43,17 +38,6 @@ const PHASE: &[f64] =
     &[0.000_01, 0.000_05, 0.000_1, 0.000_5, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 60.0];
 /// Bucket bounds of client-go's queues: powers of ten from 10 ns.
 const QUEUE: &[f64] = &[1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0, 100.0, 1000.0];
-
-#[derive(Clone, Copy, Debug)]
-struct Edges(&'static [f64]);
-
-impl MetricConstructor<Histogram> for Edges {
-    fn new_metric(&self) -> Histogram {
-        Histogram::new(self.0.iter().copied())
-    }
-}
-
-type Histograms<L> = Family<L, Histogram, Edges>;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ControllerLabel {
@@ -128,25 +112,40 @@ pub(crate) enum Phase {
     Report,
 }
 
-/// All metrics. Clones share one state.
-#[derive(Clone, Debug)]
-pub(crate) struct Metrics {
-    reconciles: Family<ResultLabels, Counter>,
-    errors: Family<ControllerLabel, Counter>,
-    times: Histograms<ControllerLabel>,
-    active: Family<ControllerLabel, Gauge>,
-    most: Family<ControllerLabel, Gauge>,
-    adds: Family<QueueLabels, Counter>,
-    retries: Family<QueueLabels, Counter>,
-    waited: Histograms<QueueLabels>,
-    worked: Histograms<QueueLabels>,
-    webhook_requests: Family<WebhookCodeLabels, Counter>,
-    webhook_times: Histograms<WebhookLabel>,
-    webhook_open: Family<WebhookLabel, Gauge>,
-    requests: Family<RequestLabels, Counter>,
-    writes: Family<WriteLabels, Counter>,
-    phases: Histograms<PhaseLabel>,
-    leads: Family<NameLabel, Gauge>,
+metrics! {
+    /// All metrics. Clones share one state.
+    #[derive(Clone, Debug)]
+    pub(crate) struct Metrics {
+        // The encoder adds `_total` to counters.
+        reconciles: Family<ResultLabels, Counter> => "controller_runtime_reconcile", "Reconciles by result";
+        errors: Family<ControllerLabel, Counter>
+            => "controller_runtime_reconcile_errors", "Reconciles that failed";
+        times: Histograms<ControllerLabel> = Family::new_with_constructor(Buckets(RECONCILE))
+            => "controller_runtime_reconcile_time_seconds", "Duration of reconciles";
+        active: Family<ControllerLabel, Gauge> => "controller_runtime_active_workers", "Running reconciles";
+        most: Family<ControllerLabel, Gauge>
+            => "controller_runtime_max_concurrent_reconciles", "Maximum number of concurrent reconciles";
+        adds: Family<QueueLabels, Counter> => "workqueue_adds", "Objects that were added to the queue";
+        retries: Family<QueueLabels, Counter>
+            => "workqueue_retries", "Objects that were added again after a failure";
+        waited: Histograms<QueueLabels> = Family::new_with_constructor(Buckets(QUEUE))
+            => "workqueue_queue_duration_seconds", "Time that objects waited in the queue";
+        worked: Histograms<QueueLabels> = Family::new_with_constructor(Buckets(QUEUE))
+            => "workqueue_work_duration_seconds", "Time to process an object from the queue";
+        webhook_requests: Family<WebhookCodeLabels, Counter>
+            => "controller_runtime_webhook_requests", "Requests to webhooks by status code";
+        webhook_times: Histograms<WebhookLabel> = Family::new_with_constructor(Buckets(LATENCY))
+            => "controller_runtime_webhook_latency_seconds", "Duration of requests to webhooks";
+        webhook_open: Family<WebhookLabel, Gauge>
+            => "controller_runtime_webhook_requests_in_flight", "Running requests to webhooks";
+        requests: Family<RequestLabels, Counter> => "rest_client_requests", "Requests to the API server";
+        writes: Family<WriteLabels, Counter>
+            => "longboat_writes", "Writes to the API server, by resource and verb";
+        phases: Histograms<PhaseLabel> = Family::new_with_constructor(Buckets(PHASE))
+            => "longboat_reconcile_phase_seconds", "Duration of each phase of the reconciles of services";
+        leads: Family<NameLabel, Gauge>
+            => "leader_election_master_status", "1 if this replica is the leader and reconciles";
+    }
 }
 
 /// Measures the consecutive phases of one reconcile.
@@ -199,24 +198,7 @@ impl Phase {
 impl Metrics {
     /// New metrics, all at zero.
     pub(crate) fn new() -> Self {
-        let metrics = Self {
-            reconciles: Family::default(),
-            errors: Family::default(),
-            times: Family::new_with_constructor(Edges(RECONCILE)),
-            active: Family::default(),
-            most: Family::default(),
-            adds: Family::default(),
-            retries: Family::default(),
-            waited: Family::new_with_constructor(Edges(QUEUE)),
-            worked: Family::new_with_constructor(Edges(QUEUE)),
-            webhook_requests: Family::default(),
-            webhook_times: Family::new_with_constructor(Edges(LATENCY)),
-            webhook_open: Family::default(),
-            requests: Family::default(),
-            writes: Family::default(),
-            phases: Family::new_with_constructor(Edges(PHASE)),
-            leads: Family::default(),
-        };
+        let metrics = Self::create();
         // A counter starts at zero instead of being absent, so that `rate()` sees its first increase.
         for worker in Worker::ALL {
             for result in ["success", "error", "requeue", "requeue_after"] {
@@ -298,53 +280,6 @@ impl Metrics {
     /// Sets whether this process leads, that is, reconciles.
     pub(crate) fn leads(&self, leads: bool) {
         self.leads.get_or_create(&NameLabel { name: LEASE }).set(leads.into());
-    }
-
-    fn register(&self, registry: &mut Registry) {
-        // The encoder adds `_total` to counters.
-        let mut add =
-            |name: &str, help: &str, metric: &dyn Fn(&mut Registry, &str, &str)| metric(registry, name, help);
-        macro_rules! family {
-            ($name:literal, $help:literal, $field:ident) => {
-                add($name, $help, &|registry, name, help| registry.register(name, help, self.$field.clone()));
-            };
-        }
-        family!("controller_runtime_reconcile", "Reconciles by result", reconciles);
-        family!("controller_runtime_reconcile_errors", "Reconciles that failed", errors);
-        family!("controller_runtime_reconcile_time_seconds", "Duration of reconciles", times);
-        family!("controller_runtime_active_workers", "Running reconciles", active);
-        family!(
-            "controller_runtime_max_concurrent_reconciles",
-            "Maximum number of concurrent reconciles",
-            most
-        );
-        family!("workqueue_adds", "Objects that were added to the queue", adds);
-        family!("workqueue_retries", "Objects that were added again after a failure", retries);
-        family!("workqueue_queue_duration_seconds", "Time that objects waited in the queue", waited);
-        family!("workqueue_work_duration_seconds", "Time to process an object from the queue", worked);
-        family!(
-            "controller_runtime_webhook_requests",
-            "Requests to webhooks by status code",
-            webhook_requests
-        );
-        family!(
-            "controller_runtime_webhook_latency_seconds",
-            "Duration of requests to webhooks",
-            webhook_times
-        );
-        family!(
-            "controller_runtime_webhook_requests_in_flight",
-            "Running requests to webhooks",
-            webhook_open
-        );
-        family!("rest_client_requests", "Requests to the API server", requests);
-        family!("longboat_writes", "Writes to the API server, by resource and verb", writes);
-        family!(
-            "longboat_reconcile_phase_seconds",
-            "Duration of each phase of the reconciles of services",
-            phases
-        );
-        family!("leader_election_master_status", "1 if this replica is the leader and reconciles", leads);
     }
 }
 

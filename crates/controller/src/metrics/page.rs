@@ -1,14 +1,12 @@
 //! The `/metrics` page.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, atomic::AtomicU64},
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 use longboat_api::{
     annotations::{self, ACCELERATOR_TYPE},
     v1alpha2::LLMInferenceService,
 };
+use longboat_metrics::Decimal;
 use longboat_plan::accelerator_type;
 use prometheus_client::{
     encoding::EncodeLabelSet,
@@ -25,8 +23,6 @@ use crate::{context::Context, queue::Load};
 
 /// Most services whose conditions get lines of their own. With ten conditions each, that is 20,000 lines.
 const SERVICES: usize = 2000;
-
-type Decimal = Gauge<f64, AtomicU64>;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ConditionLabels {
@@ -59,7 +55,7 @@ struct InfoLabels {
 /// All metrics at this moment, in the OpenMetrics text format.
 pub(super) fn page(context: &Context) -> String {
     let mut registry = Registry::default();
-    context.metrics.register(&mut registry);
+    context.metrics.add_to(&mut registry);
     queues(context, &mut registry);
     let all: Vec<_> = context.caches.inference_services.all().collect();
     services(&all, SERVICES, &mut registry);

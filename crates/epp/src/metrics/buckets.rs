@@ -1,22 +1,5 @@
 //! The bucket boundaries of histograms. They are those of the reference, because dashboards depend on them.
 
-use prometheus_client::metrics::{
-    family::{Family, MetricConstructor},
-    histogram::Histogram,
-};
-
-/// Histograms by their labels.
-pub(super) type Histograms<L> = Family<L, Histogram, Buckets>;
-
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Buckets(pub(super) &'static [f64]);
-
-impl MetricConstructor<Histogram> for Buckets {
-    fn new_metric(&self) -> Histogram {
-        Histogram::new(self.0.iter().copied())
-    }
-}
-
 pub(super) const LATENCY: &[f64] = &[
     0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0,
     20.0, 30.0, 45.0, 60.0, 120.0, 180.0, 240.0, 300.0, 360.0, 480.0, 600.0, 900.0, 1200.0, 1800.0, 2700.0,
@@ -25,58 +8,15 @@ pub(super) const LATENCY: &[f64] = &[
 /// Durations of ext_proc streams.
 pub(super) const EXTPROC_STREAM: &[f64] =
     &[0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0];
-pub(super) const REQUEST_BYTES: &[f64] = &[
-    64.0,
-    128.0,
-    256.0,
-    512.0,
-    1024.0,
-    2048.0,
-    4096.0,
-    8192.0,
-    16384.0,
-    32768.0,
-    65536.0,
-    131_072.0,
-    262_144.0,
-    524_288.0,
-    1_048_576.0,
-    2_097_152.0,
-    4_194_304.0,
-    8_388_608.0,
-    16_777_216.0,
-    33_554_432.0,
-    67_108_864.0,
-    134_217_728.0,
-    268_435_456.0,
-    536_870_912.0,
-    1_073_741_824.0,
-];
+pub(super) const REQUEST_BYTES: &[f64] = &doubling::<25>(64.0);
 /// The reference has 32778, and dashboards depend on the same boundaries.
 pub(super) const RESPONSE_BYTES: &[f64] = &[
     1.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0, 8192.0, 16384.0, 32778.0,
     65536.0,
 ];
 pub(super) const INPUT_TOKENS: &[f64] = &[
-    1.0,
-    8.0,
-    16.0,
-    32.0,
-    64.0,
-    128.0,
-    256.0,
-    512.0,
-    1024.0,
-    2048.0,
-    4096.0,
-    8192.0,
-    16384.0,
-    32778.0,
-    65536.0,
-    131_072.0,
-    262_144.0,
-    524_288.0,
-    1_048_576.0,
+    1.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0, 8192.0, 16384.0, 32778.0,
+    65536.0, 131_072.0, 262_144.0, 524_288.0, MEBI,
 ];
 pub(super) const OUTPUT_TOKENS: &[f64] =
     &[1.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0, 8192.0];
@@ -105,6 +45,19 @@ pub(super) const EVICTION_DURATION: &[f64] =
 /// Times to look blocks up: the usual boundaries of Prometheus.
 pub(super) const LOOKUP: &[f64] = &[0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
 pub(super) const RATIO: &[f64] = &[0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0];
+
+const MEBI: f64 = 1_048_576.0;
+
+/// Boundaries of which each is twice the one before.
+const fn doubling<const N: usize>(first: f64) -> [f64; N] {
+    let mut boundaries = [first; N];
+    let mut next = 1;
+    while next < N {
+        boundaries[next] = 2.0 * boundaries[next - 1];
+        next += 1;
+    }
+    boundaries
+}
 
 /// A number of bytes or things as an observation.
 #[expect(clippy::cast_precision_loss, reason = "sizes are far below 2^52")]

@@ -2,17 +2,14 @@
 
 use std::collections::BTreeSet;
 
+use longboat_metrics::{Buckets, Histograms, metrics};
 use longboat_scheduler::{EncoderLookup, Media, Snapshot};
 use prometheus_client::{
     encoding::EncodeLabelSet,
-    metrics::{counter::Counter, family::Family, histogram::Histogram},
-    registry::Registry,
+    metrics::{counter::Counter, family::Family},
 };
 
-use super::{
-    buckets::{Buckets, RATIO},
-    per_endpoint::PerEndpoint,
-};
+use super::{buckets::RATIO, per_endpoint::PerEndpoint};
 
 const TYPE: &str = "mm-embeddings-cache-producer";
 
@@ -37,30 +34,22 @@ struct PluginLabels {
     plugin_name: String,
 }
 
-/// The series.
-#[derive(Debug)]
-pub(crate) struct EncoderCacheMetrics {
-    queries: Family<QueryLabels, Counter>,
-    hits: PerEndpoint<HitLabels, Counter>,
-    ratios: Family<PluginLabels, Histogram, Buckets>,
+metrics! {
+    /// The series.
+    #[derive(Debug)]
+    pub(crate) struct EncoderCacheMetrics {
+        queries: Family<QueryLabels, Counter>
+            => "llm_d_epp_encoder_cache_queries", "Images, audio and videos of requests that the picker looked up";
+        hits: PerEndpoint<HitLabels, Counter> = PerEndpoint::new()
+            => "llm_d_epp_encoder_cache_hits",
+            "Images, audio and videos of requests that an endpoint probably has encoded";
+        ratios: Histograms<PluginLabels> = Family::new_with_constructor(Buckets(RATIO))
+            => "llm_d_epp_encoder_cache_hit_ratio",
+            "Share of a request's images, audio and videos that an endpoint probably has encoded";
+    }
 }
 
 impl EncoderCacheMetrics {
-    pub(super) fn new(r: &mut Registry) -> Self {
-        let metrics = Self {
-            queries: Family::default(),
-            hits: PerEndpoint::new(),
-            ratios: Family::new_with_constructor(Buckets(RATIO)),
-        };
-        let help = "Images, audio and videos of requests that the picker looked up";
-        r.register("llm_d_epp_encoder_cache_queries", help, metrics.queries.clone());
-        let help = "Images, audio and videos of requests that an endpoint probably has encoded";
-        r.register("llm_d_epp_encoder_cache_hits", help, metrics.hits.family());
-        let help = "Share of a request's images, audio and videos that an endpoint probably has encoded";
-        r.register("llm_d_epp_encoder_cache_hit_ratio", help, metrics.ratios.clone());
-        metrics
-    }
-
     pub(super) fn keep(&self, endpoints: &BTreeSet<String>) {
         self.hits.keep(endpoints);
     }

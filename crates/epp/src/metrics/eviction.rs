@@ -1,15 +1,13 @@
 //! Requests in flight that were evicted to make room.
 
-use std::sync::atomic::AtomicU64;
-
+use longboat_metrics::{Buckets, Decimal, Histograms, metrics};
 use longboat_scheduler::flow::EvictionOutcome;
 use prometheus_client::{
     encoding::EncodeLabelSet,
-    metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
-    registry::Registry,
+    metrics::{counter::Counter, family::Family},
 };
 
-use super::buckets::{Buckets, EVICTION_DURATION};
+use super::buckets::EVICTION_DURATION;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct DemandLabels {
@@ -28,44 +26,26 @@ struct Pool {
     inference_pool: String,
 }
 
-type Decimal = Gauge<f64, AtomicU64>;
-
-/// The series of eviction.
-#[derive(Debug)]
-pub(crate) struct EvictionMetrics {
-    pool: String,
-    issued: Family<DemandLabels, Counter>,
-    ended: Family<OutcomeLabels, Counter>,
-    target: Family<Pool, Decimal>,
-    pending: Family<Pool, Decimal>,
-    confirmed: Family<Pool, Histogram, Buckets>,
+metrics! {
+    /// The series of eviction.
+    #[derive(Debug)]
+    pub(crate) struct EvictionMetrics(pool: String) {
+        issued: Family<DemandLabels, Counter>
+            => "llm_d_epp_flow_control_revocations_issued",
+            "Evicted requests, by the priority of the waiting requests for which they were evicted";
+        ended: Family<OutcomeLabels, Counter> => "llm_d_epp_flow_control_revocations", "Evicted requests by outcome";
+        target: Family<Pool, Decimal>
+            => "llm_d_epp_flow_control_reclaim_target",
+            "Excess of the saturation over its limit at the last eviction";
+        pending: Family<Pool, Decimal>
+            => "llm_d_epp_flow_control_pending_reclaim",
+            "Part of the saturation that is due to evicted requests that have not ended yet";
+        confirmed: Histograms<Pool> = Family::new_with_constructor(Buckets(EVICTION_DURATION))
+            => "llm_d_epp_flow_control_revocation_confirmation_seconds", "Time until an evicted request ended";
+    }
 }
 
 impl EvictionMetrics {
-    /// Registers the series.
-    pub(super) fn new(registry: &mut Registry, pool: &str) -> Self {
-        let metrics = Self {
-            pool: pool.to_owned(),
-            issued: Family::default(),
-            ended: Family::default(),
-            target: Family::default(),
-            pending: Family::default(),
-            confirmed: Family::new_with_constructor(Buckets(EVICTION_DURATION)),
-        };
-        let name = |name: &str| format!("llm_d_epp_flow_control_{name}");
-        let help = "Evicted requests, by the priority of the waiting requests for which they were evicted";
-        registry.register(name("revocations_issued"), help, metrics.issued.clone());
-        let help = "Evicted requests by outcome";
-        registry.register(name("revocations"), help, metrics.ended.clone());
-        let help = "Excess of the saturation over its limit at the last eviction";
-        registry.register(name("reclaim_target"), help, metrics.target.clone());
-        let help = "Part of the saturation that is due to evicted requests that have not ended yet";
-        registry.register(name("pending_reclaim"), help, metrics.pending.clone());
-        let help = "Time until an evicted request ended";
-        registry.register(name("revocation_confirmation_seconds"), help, metrics.confirmed.clone());
-        metrics
-    }
-
     fn labels(&self) -> Pool {
         Pool { inference_pool: self.pool.clone() }
     }

@@ -1,25 +1,30 @@
 //! Measures the ext_proc streams themselves, not the requests in them.
 
+use longboat_metrics::{Buckets, metrics};
 use prometheus_client::{
     encoding::EncodeLabelSet,
     metrics::{
         counter::Counter,
-        family::{Family, MetricConstructor},
+        family::{Family, MetricConstructor as _},
         gauge::Gauge,
         histogram::Histogram,
     },
-    registry::Registry,
 };
 use tokio::time::Instant;
 
-use super::buckets::{Buckets, EXTPROC_STREAM};
+use super::buckets::EXTPROC_STREAM;
 
-/// The series.
-#[derive(Clone)]
-pub(crate) struct ExtProcMetrics {
-    open: Gauge,
-    durations: Histogram,
-    ended: Family<CodeLabel, Counter>,
+metrics! {
+    /// The series.
+    #[derive(Clone)]
+    pub(crate) struct ExtProcMetrics {
+        open: Gauge => "llm_d_epp_extproc_streams_inflight", "Open ext_proc streams";
+        durations: Histogram = Buckets(EXTPROC_STREAM).new_metric()
+            => "llm_d_epp_extproc_stream_duration_seconds", "Time from the beginning of an ext_proc stream to its end";
+        // The encoder adds `_total`.
+        ended: Family<CodeLabel, Counter>
+            => "llm_d_epp_extproc_streams", "Ext_proc streams that ended, by gRPC status";
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -38,28 +43,6 @@ pub(crate) struct OpenStream {
 // === impl ExtProcMetrics ===
 
 impl ExtProcMetrics {
-    pub(super) fn new(registry: &mut Registry) -> Self {
-        let durations = Buckets(EXTPROC_STREAM).new_metric();
-        let metrics = Self { open: Gauge::default(), durations, ended: Family::default() };
-        registry.register(
-            "llm_d_epp_extproc_streams_inflight",
-            "Open ext_proc streams",
-            metrics.open.clone(),
-        );
-        registry.register(
-            "llm_d_epp_extproc_stream_duration_seconds",
-            "Time from the beginning of an ext_proc stream to its end",
-            metrics.durations.clone(),
-        );
-        // The encoder adds `_total`.
-        registry.register(
-            "llm_d_epp_extproc_streams",
-            "Ext_proc streams that ended, by gRPC status",
-            metrics.ended.clone(),
-        );
-        metrics
-    }
-
     /// Counts a stream that a proxy opened.
     pub(crate) fn opened(&self) -> OpenStream {
         self.open.inc();

@@ -1,10 +1,8 @@
 //! The metrics of flow control: waiting requests, their waiting times and their outcomes.
 
-use std::{
-    sync::atomic::AtomicU64,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
+use longboat_metrics::{Buckets, Decimal, Histograms, metrics};
 use prometheus_client::{
     encoding::EncodeLabelSet,
     metrics::{
@@ -13,11 +11,10 @@ use prometheus_client::{
         gauge::Gauge,
         histogram::Histogram,
     },
-    registry::Registry,
 };
 
 use super::{
-    buckets::{Buckets, LATENCY, SCHEDULING},
+    buckets::{LATENCY, SCHEDULING},
     labels::RequestLabels,
 };
 use longboat_scheduler::flow::Reading;
@@ -69,57 +66,41 @@ struct StageLabels {
     stage: &'static str,
 }
 
-/// The series of flow control. Clones share the same series.
-#[derive(Debug, Clone)]
-pub(crate) struct FlowMetrics {
-    pool: String,
-    size: Family<WaitingLabels, Gauge>,
-    bytes: Family<WaitingLabels, Gauge>,
-    waited: Family<WaitedLabels, Histogram, Buckets>,
-    enqueued: Family<EnqueuedLabels, Histogram, Buckets>,
-    cycles: Histogram,
-    requests: Family<OutcomeLabels, Counter>,
-    saturation: Family<StageLabels, Gauge<f64, AtomicU64>>,
-    readings: Family<DetectorLabels, Gauge<f64, AtomicU64>>,
+metrics! {
+    /// The series of flow control, under the present and the former names. Clones share the same series.
+    #[derive(Debug, Clone)]
+    pub(crate) struct FlowMetrics(pool: String) {
+        readings: Family<DetectorLabels, Decimal>
+            => "llm_d_epp_flow_control_detector_saturation",
+            "Saturation that each of several detectors measures, by stage";
+        size: Family<WaitingLabels, Gauge>
+            => "llm_d_epp_flow_control_queue_size" | "inference_extension_flow_control_queue_size",
+            "Waiting requests";
+        bytes: Family<WaitingLabels, Gauge>
+            => "llm_d_epp_flow_control_queue_bytes" | "inference_extension_flow_control_queue_bytes",
+            "Bytes of waiting requests";
+        waited: Histograms<WaitedLabels> = Family::new_with_constructor(Buckets(LATENCY))
+            => "llm_d_epp_flow_control_request_queue_duration_seconds"
+            | "inference_extension_flow_control_request_queue_duration_seconds",
+            "Time that requests wait in the queue";
+        enqueued: Histograms<EnqueuedLabels> = Family::new_with_constructor(Buckets(SCHEDULING))
+            => "llm_d_epp_flow_control_request_enqueue_duration_seconds"
+            | "inference_extension_flow_control_request_enqueue_duration_seconds",
+            "Time to put a request into the queue";
+        cycles: Histogram = Buckets(SCHEDULING).new_metric()
+            => "llm_d_epp_flow_control_dispatch_cycle_duration_seconds"
+            | "inference_extension_flow_control_dispatch_cycle_duration_seconds",
+            "Duration of one dispatch cycle";
+        requests: Family<OutcomeLabels, Counter>
+            => "llm_d_epp_flow_control_requests" | "inference_extension_flow_control_requests",
+            "Requests by the outcome of their wait";
+        saturation: Family<StageLabels, Decimal>
+            => "llm_d_epp_flow_control_pool_saturation" | "inference_extension_flow_control_pool_saturation",
+            "Saturation of the pool; 1 or more means that it is full";
+    }
 }
 
 impl FlowMetrics {
-    /// Registers the series under the present and the former names.
-    pub(super) fn new(registry: &mut Registry, pool: &str) -> Self {
-        let metrics = Self {
-            pool: pool.to_owned(),
-            size: Family::default(),
-            bytes: Family::default(),
-            waited: Family::new_with_constructor(Buckets(LATENCY)),
-            enqueued: Family::new_with_constructor(Buckets(SCHEDULING)),
-            cycles: Buckets(SCHEDULING).new_metric(),
-            requests: Family::default(),
-            saturation: Family::default(),
-            readings: Family::default(),
-        };
-        let help = "Saturation that each of several detectors measures, by stage";
-        registry.register("llm_d_epp_flow_control_detector_saturation", help, metrics.readings.clone());
-        for prefix in ["llm_d_epp_", "inference_extension_"] {
-            let name = |name: &str| format!("{prefix}flow_control_{name}");
-            registry.register(name("queue_size"), "Waiting requests", metrics.size.clone());
-            registry.register(name("queue_bytes"), "Bytes of waiting requests", metrics.bytes.clone());
-            let help = "Time that requests wait in the queue";
-            registry.register(name("request_queue_duration_seconds"), help, metrics.waited.clone());
-            let help = "Time to put a request into the queue";
-            registry.register(name("request_enqueue_duration_seconds"), help, metrics.enqueued.clone());
-            let help = "Duration of one dispatch cycle";
-            registry.register(name("dispatch_cycle_duration_seconds"), help, metrics.cycles.clone());
-            registry.register(
-                name("requests"),
-                "Requests by the outcome of their wait",
-                metrics.requests.clone(),
-            );
-            let help = "Saturation of the pool; 1 or more means that it is full";
-            registry.register(name("pool_saturation"), help, metrics.saturation.clone());
-        }
-        metrics
-    }
-
     /// Counts a request that comes to the queue.
     pub(crate) fn arrived(&self, labels: &RequestLabels, bytes: u64) -> WaitingGuard {
         let labels = WaitingLabels {

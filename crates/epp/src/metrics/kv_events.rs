@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use longboat_metrics::metrics;
 use prometheus_client::{
     encoding::EncodeLabelSet,
     metrics::{counter::Counter, gauge::Gauge},
-    registry::Registry,
 };
 
 use super::per_endpoint::PerEndpoint;
@@ -21,13 +21,21 @@ struct ErrorLabels {
     operation: &'static str,
 }
 
-/// These series.
-#[derive(Debug)]
-pub(crate) struct KvEventMetrics {
-    subscribers: Gauge,
-    reconnections: PerEndpoint<PodLabel, Counter>,
-    messages: PerEndpoint<PodLabel, Counter>,
-    errors: PerEndpoint<ErrorLabels, Counter>,
+metrics! {
+    /// These series.
+    #[derive(Debug)]
+    pub(crate) struct KvEventMetrics {
+        subscribers: Gauge
+            => "llm_d_epp_kv_cache_events_active_subscribers",
+            "Endpoints whose events are followed, connected or not";
+        reconnections: PerEndpoint<PodLabel, Counter> = PerEndpoint::new()
+            => "llm_d_epp_kv_cache_events_subscriber_reconnections",
+            "Connections to endpoints that were made again";
+        messages: PerEndpoint<PodLabel, Counter> = PerEndpoint::new()
+            => "llm_d_epp_kv_cache_events_messages_received", "Messages with events";
+        errors: PerEndpoint<ErrorLabels, Counter> = PerEndpoint::new()
+            => "llm_d_epp_kv_cache_events_zmq_errors", "Connections and replays that failed";
+    }
 }
 
 /// Counts a subscription to an endpoint until this is dropped.
@@ -41,27 +49,6 @@ impl Drop for Subscription {
 }
 
 impl KvEventMetrics {
-    pub(super) fn new() -> Self {
-        Self {
-            subscribers: Gauge::default(),
-            reconnections: PerEndpoint::new(),
-            messages: PerEndpoint::new(),
-            errors: PerEndpoint::new(),
-        }
-    }
-
-    pub(super) fn register(&self, r: &mut Registry) {
-        let name = |name: &str| format!("llm_d_epp_kv_cache_events_{name}");
-        let help = "Endpoints whose events are followed, connected or not";
-        r.register(name("active_subscribers"), help, self.subscribers.clone());
-        let help = "Connections to endpoints that were made again";
-        r.register(name("subscriber_reconnections"), help, self.reconnections.family());
-        let help = "Messages with events";
-        r.register(name("messages_received"), help, self.messages.family());
-        let help = "Connections and replays that failed";
-        r.register(name("zmq_errors"), help, self.errors.family());
-    }
-
     pub(super) fn keep(&self, endpoints: &BTreeSet<String>) {
         self.reconnections.keep(endpoints);
         self.messages.keep(endpoints);

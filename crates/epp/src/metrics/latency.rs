@@ -1,15 +1,16 @@
 //! Metrics of predicted latency: measured times, predicted times, and the responses that are too late.
 
-use std::{sync::atomic::AtomicU64, time::Duration};
+use std::time::Duration;
 
+use longboat_metrics::{Buckets, Decimal, Histograms, metrics};
 use prometheus_client::{
     encoding::EncodeLabelSet,
-    metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
+    metrics::{counter::Counter, family::Family},
     registry::Registry,
 };
 
 use super::{
-    buckets::{Buckets, LATENCY, PREDICTING, TOKEN},
+    buckets::{LATENCY, PREDICTING, TOKEN},
     labels::RequestLabels,
 };
 
@@ -52,9 +53,6 @@ struct CallLabels {
     outcome: &'static str,
 }
 
-type Histograms<L> = Family<L, Histogram, Buckets>;
-type Decimal = Gauge<f64, AtomicU64>;
-
 /// A histogram of times, under the present name and the former one.
 #[derive(Debug, Clone)]
 struct Times {
@@ -62,20 +60,32 @@ struct Times {
     former: Histograms<ModelLabels>,
 }
 
-/// The series of predicted latency. Clones share the same series.
-#[derive(Debug, Clone)]
-pub(crate) struct LatencyMetrics {
-    ttft: Times,
-    tpot: Times,
-    predicted_ttft: Times,
-    predicted_tpot: Times,
-    predicting_ttft: Times,
-    predicting_tpot: Times,
-    violations: Family<PluginTypeLabels, Counter>,
-    former_violations: Family<ModelTypeLabels, Counter>,
-    last: Family<PluginTypeLabels, Decimal>,
-    former_last: Family<ModelTypeLabels, Decimal>,
-    calls: Family<CallLabels, Counter>,
+metrics! {
+    /// The series of predicted latency. Clones share the same series.
+    #[derive(Debug, Clone)]
+    pub(crate) struct LatencyMetrics(
+        ttft: Times,
+        tpot: Times,
+        predicted_ttft: Times,
+        predicted_tpot: Times,
+        predicting_ttft: Times,
+        predicting_tpot: Times
+    ) {
+        violations: Family<PluginTypeLabels, Counter>
+            => "llm_d_epp_request_slo_violation", "Responses that took longer than the limit of their request";
+        former_violations: Family<ModelTypeLabels, Counter>
+            => "inference_objective_request_slo_violation",
+            "Responses that took longer than the limit of their request";
+        last: Family<PluginTypeLabels, Decimal>
+            => "llm_d_epp_inference_request_metric",
+            "Latest value of each number about predicted latency, in seconds";
+        former_last: Family<ModelTypeLabels, Decimal>
+            => "inference_objective_inference_request_metric",
+            "Latest value of each number about predicted latency, in seconds";
+        calls: Family<CallLabels, Counter>
+            => "llm_d_epp_latency_predictor_calls",
+            "Requests for predictions and for training to a latency predictor";
+    }
 }
 
 /// One of the two times of a response.
@@ -113,35 +123,7 @@ impl LatencyMetrics {
         let help = "Time to get predictions for a request";
         let predicting_ttft = times(true, "ttft_prediction_duration_seconds", help, PREDICTING);
         let predicting_tpot = times(true, "tpot_prediction_duration_seconds", help, PREDICTING);
-        let metrics = Self {
-            ttft,
-            tpot,
-            predicted_ttft,
-            predicted_tpot,
-            predicting_ttft,
-            predicting_tpot,
-            violations: Family::default(),
-            former_violations: Family::default(),
-            last: Family::default(),
-            former_last: Family::default(),
-            calls: Family::default(),
-        };
-        let help = "Responses that took longer than the limit of their request";
-        registry.register("llm_d_epp_request_slo_violation", help, metrics.violations.clone());
-        registry.register(
-            "inference_objective_request_slo_violation",
-            help,
-            metrics.former_violations.clone(),
-        );
-        let help = "Latest value of each number about predicted latency, in seconds";
-        registry.register("llm_d_epp_inference_request_metric", help, metrics.last.clone());
-        registry.register("inference_objective_inference_request_metric", help, metrics.former_last.clone());
-        registry.register(
-            "llm_d_epp_latency_predictor_calls",
-            "Requests for predictions and for training to a latency predictor",
-            metrics.calls.clone(),
-        );
-        metrics
+        Self::register(registry, ttft, tpot, predicted_ttft, predicted_tpot, predicting_ttft, predicting_tpot)
     }
 
     /// Counts a request for predictions. The outcome is `answered`, `failed` or `late`.

@@ -1,19 +1,14 @@
 //! Metrics of flow control that are computed at each scrape: the used share of each limit, endpoints with stale metrics, and
 //! the service of flows.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, atomic::AtomicU64},
-};
+use std::{collections::BTreeMap, sync::Arc};
 
+use longboat_metrics::{Decimal, metrics};
 use longboat_scheduler::flow::{FlowService, Share, Shares};
 use prometheus_client::{
     encoding::EncodeLabelSet,
     metrics::{family::Family, gauge::Gauge},
-    registry::Registry,
 };
-
-type Decimal = Gauge<f64, AtomicU64>;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct BandLabels {
@@ -36,56 +31,38 @@ struct ProgramLabel {
     program_id: String,
 }
 
-/// The series.
-#[derive(Debug)]
-pub(super) struct LimitMetrics {
-    pool: String,
-    requests: Family<BandLabels, Decimal>,
-    bytes: Family<BandLabels, Decimal>,
-    all_requests: Family<PoolLabels, Decimal>,
-    all_bytes: Family<PoolLabels, Decimal>,
-    stale: Family<DetectorLabel, Gauge>,
-    attained: Family<ProgramLabel, Decimal>,
-    waits: Family<ProgramLabel, Decimal>,
-    /// Absent if no policy counts the service of flows.
-    fairness: Family<[(&'static str, &'static str); 0], Decimal>,
+metrics! {
+    /// The series.
+    #[derive(Debug)]
+    pub(super) struct LimitMetrics(pool: String) {
+        requests: Family<BandLabels, Decimal>
+            => "llm_d_epp_flow_control_capacity_utilization_requests",
+            "Used share of a priority band's limit of requests";
+        bytes: Family<BandLabels, Decimal>
+            => "llm_d_epp_flow_control_capacity_utilization_bytes",
+            "Used share of a priority band's limit of bytes";
+        all_requests: Family<PoolLabels, Decimal>
+            => "llm_d_epp_flow_control_global_capacity_utilization_requests",
+            "Used share of the limit of requests for all bands";
+        all_bytes: Family<PoolLabels, Decimal>
+            => "llm_d_epp_flow_control_global_capacity_utilization_bytes",
+            "Used share of the limit of bytes for all bands";
+        stale: Family<DetectorLabel, Gauge>
+            => "llm_d_epp_flow_control_stale_endpoints", "Endpoints whose metrics are missing or too old";
+        attained: Family<ProgramLabel, Decimal>
+            => "llm_d_epp_program_aware_attained_service_tokens",
+            "Tokens that a flow was served; older tokens count less";
+        waits: Family<ProgramLabel, Decimal>
+            => "llm_d_epp_program_aware_avg_wait_time_milliseconds", "Mean wait of a flow's requests";
+        /// Absent if no policy counts the service of flows.
+        fairness: Family<[(&'static str, &'static str); 0], Decimal>
+            => "llm_d_epp_program_aware_jains_fairness_index",
+            "Jain's fairness index of the tokens served to flows: 1 means that all flows got the same, near 0 \
+             means that one flow got all";
+    }
 }
 
 impl LimitMetrics {
-    pub(super) fn new(r: &mut Registry, pool: &str) -> Self {
-        let metrics = Self {
-            pool: pool.to_owned(),
-            requests: Family::default(),
-            bytes: Family::default(),
-            all_requests: Family::default(),
-            all_bytes: Family::default(),
-            stale: Family::default(),
-            attained: Family::default(),
-            waits: Family::default(),
-            fairness: Family::default(),
-        };
-        let help = "Used share of a priority band's limit of requests";
-        r.register("llm_d_epp_flow_control_capacity_utilization_requests", help, metrics.requests.clone());
-        let help = "Used share of a priority band's limit of bytes";
-        r.register("llm_d_epp_flow_control_capacity_utilization_bytes", help, metrics.bytes.clone());
-        let help = "Used share of the limit of requests for all bands";
-        let all = metrics.all_requests.clone();
-        r.register("llm_d_epp_flow_control_global_capacity_utilization_requests", help, all);
-        let help = "Used share of the limit of bytes for all bands";
-        let all = metrics.all_bytes.clone();
-        r.register("llm_d_epp_flow_control_global_capacity_utilization_bytes", help, all);
-        let help = "Endpoints whose metrics are missing or too old";
-        r.register("llm_d_epp_flow_control_stale_endpoints", help, metrics.stale.clone());
-        let help = "Tokens that a flow was served; older tokens count less";
-        r.register("llm_d_epp_program_aware_attained_service_tokens", help, metrics.attained.clone());
-        let help = "Mean wait of a flow's requests";
-        r.register("llm_d_epp_program_aware_avg_wait_time_milliseconds", help, metrics.waits.clone());
-        let help = "Jain's fairness index of the tokens served to flows: 1 means that all flows got the \
-                    same, near 0 means that one flow got all";
-        r.register("llm_d_epp_program_aware_jains_fairness_index", help, metrics.fairness.clone());
-        metrics
-    }
-
     /// Sets the used share of each limit.
     pub(super) fn shares(&self, shares: &Shares) {
         let set = |share: Option<f64>, gauge: &dyn Fn(f64)| {

@@ -3,17 +3,22 @@
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
     hash::Hash,
+    sync::Arc,
 };
 
 use parking_lot::Mutex;
-use prometheus_client::{encoding::EncodeLabelSet, metrics::family::Family, registry::Metric};
+use prometheus_client::{
+    encoding::{EncodeLabelSet, EncodeMetric, MetricEncoder},
+    metrics::{MetricType, family::Family},
+    registry::Metric,
+};
 
 /// A metric of endpoints.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct PerEndpoint<L, M> {
     family: Family<L, M>,
     /// The labels of each endpoint's series, by its full name.
-    known: Mutex<HashMap<String, HashSet<L>>>,
+    known: Arc<Mutex<HashMap<String, HashSet<L>>>>,
 }
 
 impl<L, M> PerEndpoint<L, M>
@@ -23,12 +28,7 @@ where
     Family<L, M>: Metric,
 {
     pub(super) fn new() -> Self {
-        Self { family: Family::default(), known: Mutex::default() }
-    }
-
-    /// The family to register.
-    pub(super) fn family(&self) -> Family<L, M> {
-        self.family.clone()
+        Self { family: Family::default(), known: Arc::default() }
     }
 
     /// Changes the metric of an endpoint.
@@ -56,5 +56,22 @@ where
             }
             stays
         });
+    }
+}
+
+impl<L, M> EncodeMetric for PerEndpoint<L, M>
+where
+    Family<L, M>: EncodeMetric,
+{
+    fn encode(&self, encoder: MetricEncoder<'_>) -> std::fmt::Result {
+        self.family.encode(encoder)
+    }
+
+    fn metric_type(&self) -> MetricType {
+        self.family.metric_type()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.family.is_empty()
     }
 }

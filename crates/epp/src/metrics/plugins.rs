@@ -7,6 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use longboat_metrics::Buckets;
 use longboat_scheduler::{Role, Scheduler, Stopwatch, config::Parser};
 use prometheus_client::{
     encoding::EncodeLabelSet,
@@ -14,7 +15,7 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use super::buckets::{Buckets, SCHEDULING};
+use super::buckets::SCHEDULING;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Labels {

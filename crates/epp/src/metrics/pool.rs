@@ -8,7 +8,7 @@ use longboat_scheduler::{
 };
 
 use super::{
-    PickerMetrics,
+    PickerMetrics, PickerSeries,
     buckets::length,
     labels::{EndpointLabels, LoadLabels, PodLabels},
 };
@@ -18,8 +18,8 @@ impl PickerMetrics {
     /// Sets the load in flight at each endpoint, for each flow: requests and uncached prompt tokens. All producers of loads
     /// count the same.
     pub(crate) fn in_flight(&self, members: &[Arc<Member>], state: &State) {
-        self.in_flight_requests.clear();
-        self.in_flight_tokens.clear();
+        self.series.in_flight_requests.clear();
+        self.series.in_flight_tokens.clear();
         let gauge = |count| i64::try_from(count).unwrap_or(i64::MAX);
         for Member { endpoint, .. } in members.iter().map(AsRef::as_ref) {
             for (flow, (requests, tokens)) in state.flows_in_flight(endpoint.slot) {
@@ -31,8 +31,8 @@ impl PickerMetrics {
                         fairness_id: flow.fairness_id.clone(),
                         priority: flow.priority,
                     };
-                    self.in_flight_requests.get_or_create(&labels).set(gauge(requests));
-                    self.in_flight_tokens.get_or_create(&labels).set(gauge(tokens));
+                    self.series.in_flight_requests.get_or_create(&labels).set(gauge(requests));
+                    self.series.in_flight_tokens.get_or_create(&labels).set(gauge(tokens));
                 }
             }
         }
@@ -42,8 +42,8 @@ impl PickerMetrics {
     pub(crate) fn keep_endpoints(&self, members: &[Arc<Member>]) {
         let mut names: BTreeSet<String> = members.iter().map(|member| member.endpoint.full_name()).collect();
         names.insert(String::new());
-        self.attempts.keep(&names);
-        self.former_attempts.keep(&names);
+        self.series.attempts.keep(&names);
+        self.series.former_attempts.keep(&names);
         self.encoder_cache.keep(&names);
         if let Some(kv_cache) = &self.kv_cache {
             kv_cache.events.keep(&names);
@@ -71,8 +71,8 @@ impl PickerMetrics {
     pub(crate) fn page(&self, members: &[Arc<Member>], bodies: &longboat_accept::Budget) -> String {
         self.pool_numbers(members);
         let gauge = |bytes| i64::try_from(bytes).unwrap_or(i64::MAX);
-        self.body_bytes.set(gauge(bodies.held()));
-        self.body_limit.set(gauge(bodies.limit()));
+        self.series.body_bytes.set(gauge(bodies.held()));
+        self.series.body_limit.set(gauge(bodies.limit()));
         let mut page = String::new();
         if let Err(error) = prometheus_client::encoding::text::encode(&mut page, &self.registry) {
             tracing::error!(%error, "Cannot write the metrics page.");
@@ -81,8 +81,8 @@ impl PickerMetrics {
     }
 
     fn pool_numbers(&self, members: &[Arc<Member>]) {
-        self.endpoint_queue.clear();
-        self.pod_queue.clear();
+        self.series.endpoint_queue.clear();
+        self.series.pod_queue.clear();
         let now = tokio::time::Instant::now();
         let (mut kv, mut queue, mut running) = (0.0, 0.0, 0.0);
         let mut squares = [0.0; 3];
@@ -97,28 +97,32 @@ impl PickerMetrics {
             {
                 *square += value * value;
             }
-            self.endpoint_queue
+            self.series
+                .endpoint_queue
                 .get_or_create(&EndpointLabels {
                     name: self.pool.name.clone(),
                     model_server_endpoint: snapshot.endpoint.name.clone(),
                 })
                 .set(snapshot.metrics.waiting);
-            self.pod_queue
+            self.series
+                .pod_queue
                 .get_or_create(&PodLabels {
                     name: self.pool.name.clone(),
                     model_server_pod: snapshot.endpoint.name.clone(),
                 })
                 .set(snapshot.metrics.waiting);
         }
+        let PickerSeries { kv_deviation, queue_deviation, running_deviation, .. } = &self.series;
+        let deviations = [kv_deviation, queue_deviation, running_deviation];
         let count = length(members.len().max(1));
-        self.kv_usage.get_or_create(&self.pool).set(kv / count);
-        self.queue.get_or_create(&self.pool).set(queue / count);
-        self.running_average.get_or_create(&self.pool).set(running / count);
-        for ((family, square), sum) in self.deviations.iter().zip(squares).zip([kv, queue, running]) {
+        self.series.kv_usage.get_or_create(&self.pool).set(kv / count);
+        self.series.queue.get_or_create(&self.pool).set(queue / count);
+        self.series.running_average.get_or_create(&self.pool).set(running / count);
+        for ((family, square), sum) in deviations.into_iter().zip(squares).zip([kv, queue, running]) {
             let mean = sum / count;
             // Rounding can make the variance negative.
             family.get_or_create(&self.pool).set((square / count - mean * mean).max(0.0).sqrt());
         }
-        self.ready.get_or_create(&self.pool).set(i64::try_from(members.len()).unwrap_or(i64::MAX));
+        self.series.ready.get_or_create(&self.pool).set(i64::try_from(members.len()).unwrap_or(i64::MAX));
     }
 }

@@ -1,5 +1,6 @@
 //! Metrics of prefix producers: the size of their indexes, and the cached share of prompts.
 
+use longboat_metrics::Buckets;
 use longboat_scheduler::{PrefixHit, Scheduler};
 use prometheus_client::{
     encoding::EncodeLabelSet,
@@ -11,7 +12,7 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use super::buckets::{Buckets, PREFIX_BYTES, RATIO};
+use super::buckets::{PREFIX_BYTES, RATIO};
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct PluginLabels {

@@ -2,10 +2,8 @@
 
 use std::time::Duration;
 
-use prometheus_client::metrics::histogram::Histogram;
-
 use super::{
-    Buckets, MAX_COMBINATIONS, OTHER, PickerMetrics, RenamedMetric, RequestSummary,
+    MAX_COMBINATIONS, OTHER, PickerMetrics, RenamedHistogram, RequestSummary,
     buckets::length,
     labels::{
         AttemptLabels, ErrorLabels, LegacyErrorLabels, LegacyLabels, LegacyRequestLabels, ModelLabel,
@@ -37,8 +35,9 @@ impl PickerMetrics {
     }
 
     pub(crate) fn started(&self, labels: &RequestLabels, bytes: usize) {
-        self.requests.get_or_create(labels).inc();
-        self.former_requests
+        self.series.requests.get_or_create(labels).inc();
+        self.series
+            .former_requests
             .get_or_create(&LegacyRequestLabels {
                 model_name: labels.model_name.clone(),
                 target_model_name: labels.target_model_name.clone(),
@@ -49,7 +48,8 @@ impl PickerMetrics {
     }
 
     pub(crate) fn failed(&self, labels: &RequestLabels, code: &str) {
-        self.errors
+        self.series
+            .errors
             .get_or_create(&ErrorLabels {
                 model_name: labels.model_name.clone(),
                 target_model_name: labels.target_model_name.clone(),
@@ -58,7 +58,8 @@ impl PickerMetrics {
                 error_code: code.to_owned(),
             })
             .inc();
-        self.former_errors
+        self.series
+            .former_errors
             .get_or_create(&LegacyErrorLabels {
                 model_name: labels.model_name.clone(),
                 target_model_name: labels.target_model_name.clone(),
@@ -68,7 +69,7 @@ impl PickerMetrics {
     }
 
     pub(crate) fn scheduled(&self, took: Duration, target: &str, endpoint: Option<&Member>) {
-        self.scheduling.observe(took.as_secs_f64());
+        self.series.scheduling.observe(took.as_secs_f64());
         let endpoint = endpoint.map(|member| &member.endpoint);
         let labels = AttemptLabels {
             status: if endpoint.is_some() { "success" } else { "failure" },
@@ -79,7 +80,7 @@ impl PickerMetrics {
         };
         // A pick that failed is of no endpoint, and its series stays.
         let of = endpoint.map_or_else(String::new, |endpoint| endpoint.full_name());
-        self.attempts.change(&of, &labels, |counter| {
+        self.series.attempts.change(&of, &labels, |counter| {
             counter.inc();
         });
         let former = PodAttemptLabels {
@@ -89,14 +90,15 @@ impl PickerMetrics {
             namespace: labels.namespace,
             port: labels.port,
         };
-        self.former_attempts.change(&of, &former, |counter| {
+        self.series.former_attempts.change(&of, &former, |counter| {
             counter.inc();
         });
     }
 
     pub(crate) fn running(&self, labels: &RequestLabels, change: i64) {
-        self.running.get_or_create(labels).inc_by(change);
-        self.former_running
+        self.series.running.get_or_create(labels).inc_by(change);
+        self.series
+            .former_running
             .get_or_create(&ModelLabel { model_name: labels.model_name.clone() })
             .inc_by(change);
     }
@@ -112,7 +114,7 @@ impl PickerMetrics {
                 priority: labels.priority,
                 streaming: if end.stream { "true" } else { "false" },
             };
-            self.first_byte.get_or_create(&labels).observe(first.as_secs_f64());
+            self.series.first_byte.get_or_create(&labels).observe(first.as_secs_f64());
         }
         if let Some(usage) = end.usage {
             self.input_tokens.observe(labels, tokens(usage.input));
@@ -123,13 +125,14 @@ impl PickerMetrics {
             }
             if let Some(first) = end.first_byte.filter(|_| end.stream && usage.output > 1) {
                 let rest = end.duration.saturating_sub(first).as_secs_f64();
-                self.streamed_per_token.get_or_create(labels).observe(rest / tokens(usage.output - 1));
+                self.series.streamed_per_token.get_or_create(labels).observe(rest / tokens(usage.output - 1));
             }
         }
     }
 
     pub(crate) fn rewritten(&self, rewrite: &str, model: &str, target: &str) {
-        self.rewrites
+        self.series
+            .rewrites
             .get_or_create(&RewriteLabels {
                 model_rewrite_name: self.models.label(rewrite),
                 model_name: self.models.label(model),
@@ -140,22 +143,22 @@ impl PickerMetrics {
 
     /// Counts a call to a tokenizer. The outcome is `answered`, `failed` or `late`.
     pub(crate) fn token_lookup(&self, outcome: &'static str) {
-        self.token_lookups.get_or_create(&OutcomeLabel { outcome }).inc();
+        self.series.token_lookups.get_or_create(&OutcomeLabel { outcome }).inc();
     }
 
     /// Measures the time from a request's arrival until it goes on to an endpoint.
     pub(crate) fn processed(&self, took: Duration) {
-        self.processing.observe(took.as_secs_f64());
+        self.series.processing.observe(took.as_secs_f64());
     }
 
     /// Measures a response. For a stream, this is the picker's own time; otherwise it is the time from the response's headers
     /// to its end.
     pub(crate) fn responded(&self, took: Duration) {
-        self.responding.observe(took.as_secs_f64());
+        self.series.responding.observe(took.as_secs_f64());
     }
 }
 
-impl RenamedMetric<RequestLabels, Histogram, Buckets> {
+impl RenamedHistogram {
     fn observe(&self, labels: &RequestLabels, value: f64) {
         self.present.get_or_create(labels).observe(value);
         self.former.get_or_create(&former(labels)).observe(value);

@@ -2,20 +2,18 @@
 
 use std::time::Duration;
 
-use prometheus_client::{
-    metrics::{family::Family, histogram::Histogram},
-    registry::Registry,
-};
+use longboat_metrics::{Buckets, Histograms, metrics};
+use prometheus_client::metrics::{family::Family, histogram::Histogram};
 use tokio::time::Instant;
 
-use super::{
-    buckets::{Buckets, Histograms, STREAMED_TOKEN},
-    labels::RequestLabels,
-};
+use super::{buckets::STREAMED_TOKEN, labels::RequestLabels};
 
-/// The series.
-pub(crate) struct StreamMetrics {
-    gaps: Histograms<RequestLabels>,
+metrics! {
+    /// The series.
+    pub(crate) struct StreamMetrics {
+        gaps: Histograms<RequestLabels> = Family::new_with_constructor(Buckets(STREAMED_TOKEN))
+            => "llm_d_epp_request_streaming_itl_seconds", "Time between the chunks of a stream";
+    }
 }
 
 /// Measures the times between the chunks of one response.
@@ -27,16 +25,6 @@ pub(crate) struct InterChunkTimer {
 }
 
 impl StreamMetrics {
-    pub(super) fn new(registry: &mut Registry) -> Self {
-        let gaps = Family::new_with_constructor(Buckets(STREAMED_TOKEN));
-        registry.register(
-            "llm_d_epp_request_streaming_itl_seconds",
-            "Time between the chunks of a stream",
-            gaps.clone(),
-        );
-        Self { gaps }
-    }
-
     /// Records the first chunk of a stream.
     pub(crate) fn began(&self, labels: &RequestLabels) -> InterChunkTimer {
         InterChunkTimer { histogram: self.gaps.get_or_create(labels).clone(), last: Instant::now() }

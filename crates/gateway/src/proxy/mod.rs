@@ -104,7 +104,7 @@ impl Proxy {
             pickers: Pickers::new(),
             bodies: Budget::new(BODIES),
             front,
-            metrics: Metrics::new(),
+            metrics: Metrics::create(),
             shutdown,
         }
     }
