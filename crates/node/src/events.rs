@@ -21,40 +21,8 @@ const QUEUED: usize = 256;
 /// How many events to remember for counting. Beyond that, all are forgotten, and repeated events are written as new ones.
 const MAX_CACHED_EVENTS: usize = 1024;
 
-/// The component that reports an event.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Component {
-    Kubelet,
-    Scheduler,
-    Deployment,
-    ReplicaSet,
-    LeaderWorkerSet,
-    Autoscaler,
-    Job,
-    StatefulSet,
-    Volumes,
-    Taints,
-    /// The controller of kinds that are not run here.
-    Unrun,
-}
-
-impl Component {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Kubelet => "kubelet",
-            Self::Scheduler => "default-scheduler",
-            Self::Deployment => "deployment-controller",
-            Self::ReplicaSet => "replicaset-controller",
-            Self::LeaderWorkerSet => "leaderworkerset",
-            Self::Autoscaler => "horizontal-pod-autoscaler",
-            Self::Job => "job-controller",
-            Self::StatefulSet => "statefulset-controller",
-            Self::Volumes => "persistentvolume-controller",
-            Self::Taints => "taint-eviction-controller",
-            Self::Unrun => "longboat",
-        }
-    }
-}
+/// The component whose events name the node.
+const KUBELET: &str = "kubelet";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Severity {
@@ -66,45 +34,55 @@ pub(crate) enum Severity {
 #[derive(Debug, Clone, PartialEq)]
 struct EventRequest {
     about: ObjectReference,
-    component: Component,
+    component: &'static str,
     severity: Severity,
     reason: &'static str,
     message: String,
     at: Timestamp,
 }
 
-/// Records events. Cheap to clone.
+/// Records the events of one component. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct Recorder {
     queue: mpsc::Sender<EventRequest>,
+    component: &'static str,
 }
 
 impl Recorder {
-    /// Creates a recorder, and the task that writes events. The caller runs the task, which ends when every clone of the
+    /// Creates the kubelet's recorder, and the task that writes events. The caller runs the task, which ends when every clone of the
     /// recorder is dropped.
     pub(crate) fn new(client: Client, node: String) -> (Self, impl Future<Output = ()> + Send) {
         let (queue, receiver) = mpsc::channel(QUEUED);
-        (Self { queue }, write(client, node, receiver))
+        (Self { queue, component: KUBELET }, write(client, node, receiver))
+    }
+
+    /// Returns the recorder of another component.
+    pub(crate) fn of(&self, component: &'static str) -> Self {
+        Self { component, ..self.clone() }
     }
 
     /// Records an event about an object.
-    pub(crate) fn record(
+    pub(crate) fn publish<K: Resource<DynamicType = ()>>(
         &self,
-        about: ObjectReference,
-        component: Component,
+        about: &K,
         severity: Severity,
         reason: &'static str,
         message: impl Into<String>,
     ) {
-        let saying = EventRequest {
-            about,
-            component,
-            severity,
-            reason,
-            message: message.into(),
-            at: Timestamp::now(),
-        };
-        if self.queue.try_send(saying).is_err() {
+        self.publish_about(reference(about), severity, reason, message.into());
+    }
+
+    /// Records an event about what a reference names, such as a container.
+    pub(crate) fn publish_about(
+        &self,
+        about: ObjectReference,
+        severity: Severity,
+        reason: &'static str,
+        message: String,
+    ) {
+        let at = Timestamp::now();
+        let event = EventRequest { about, component: self.component, severity, reason, message, at };
+        if self.queue.try_send(event).is_err() {
             tracing::debug!(reason, "Dropped an event.");
         }
     }
@@ -128,7 +106,7 @@ pub(crate) fn reference<K: Resource<DynamicType = ()>>(object: &K) -> ObjectRefe
 struct Key {
     uid: Option<String>,
     field_path: Option<String>,
-    component: Component,
+    component: &'static str,
     severity: Severity,
     reason: &'static str,
     message: String,
@@ -174,7 +152,7 @@ fn unique(at: Timestamp) -> i128 {
 }
 
 fn event(saying: EventRequest, node: &str, name: String, namespace: String) -> Event {
-    let host = (saying.component == Component::Kubelet).then(|| node.to_owned());
+    let host = (saying.component == KUBELET).then(|| node.to_owned());
     Event {
         metadata: ObjectMeta { name: Some(name), namespace: Some(namespace), ..ObjectMeta::default() },
         involved_object: saying.about,
@@ -184,8 +162,8 @@ fn event(saying: EventRequest, node: &str, name: String, namespace: String) -> E
             Severity::Normal => "Normal".to_owned(),
             Severity::Warning => "Warning".to_owned(),
         }),
-        source: Some(EventSource { component: Some(saying.component.name().to_owned()), host: host.clone() }),
-        reporting_component: Some(saying.component.name().to_owned()),
+        source: Some(EventSource { component: Some(saying.component.to_owned()), host: host.clone() }),
+        reporting_component: Some(saying.component.to_owned()),
         reporting_instance: host,
         first_timestamp: Some(Time(saying.at)),
         last_timestamp: Some(Time(saying.at)),

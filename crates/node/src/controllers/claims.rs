@@ -18,9 +18,9 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::queue::{self, Key, Reconcile};
-use super::{Caches, key_of, triggers};
+use super::{Caches, key_of, tolerate, triggers};
 use crate::cache::Cache;
-use crate::events::{Component, Recorder, Severity, reference};
+use crate::events::{Recorder, Severity};
 use crate::private;
 
 /// The finalizer that keeps a claim while pods use it.
@@ -89,14 +89,7 @@ impl Reconcile for Claims {
         if particular {
             let message = "this machine cannot bind a claim to a specific volume: remove volumeName and \
                            selector, and the claim is bound to a folder of the state directory";
-            let (component, severity) = (Component::Volumes, Severity::Warning);
-            self.recorder.record(
-                reference(claim.as_ref()),
-                component,
-                severity,
-                "ProvisioningFailed",
-                message.to_owned(),
-            );
+            self.recorder.publish(claim.as_ref(), Severity::Warning, "ProvisioningFailed", message);
             return Ok(None);
         }
         self.bind(key, &claim, &own).await.map(|()| None)
@@ -115,8 +108,7 @@ impl Claims {
         }
         if let Err(error) = private::create_dir(&folder) {
             let message = format!("cannot create {}: {error}", folder.display());
-            let (component, severity) = (Component::Volumes, Severity::Warning);
-            self.recorder.record(reference(claim), component, severity, "ProvisioningFailed", message);
+            self.recorder.publish(claim, Severity::Warning, "ProvisioningFailed", message);
             return Ok(());
         }
         let spec = claim.spec.clone().unwrap_or_default();
@@ -151,11 +143,7 @@ impl Claims {
                 }),
                 status: None,
             };
-            match volumes.create(&PostParams::default(), &object).await {
-                Ok(_) => {}
-                Err(kube::Error::Api(answer)) if answer.code == 409 => {}
-                Err(error) => return Err(error),
-            }
+            tolerate(volumes.create(&PostParams::default(), &object).await, &[409])?;
         }
         let bound = Patch::Merge(json!({"status": {"phase": "Bound"}}));
         volumes.patch_status(volume, &PatchParams::default(), &bound).await?;
@@ -176,8 +164,7 @@ impl Claims {
         }});
         api.patch_status(&key.name, &PatchParams::default(), &Patch::Merge(status)).await?;
         let message = format!("Successfully provisioned volume {volume}");
-        let (component, severity) = (Component::Volumes, Severity::Normal);
-        self.recorder.record(reference(claim), component, severity, "ProvisioningSucceeded", message);
+        self.recorder.publish(claim, Severity::Normal, "ProvisioningSucceeded", message);
         Ok(())
     }
 
@@ -206,11 +193,7 @@ impl Claims {
                                                                     PersistentVolumeClaim.");
             }
             self.without(&volumes, &volume, VOLUME_PROTECTION).await?;
-            match volumes.delete(&volume, &DeleteParams::default()).await {
-                Ok(_) => {}
-                Err(kube::Error::Api(answer)) if answer.code == 404 => {}
-                Err(error) => return Err(error),
-            }
+            tolerate(volumes.delete(&volume, &DeleteParams::default()).await, &[404])?;
         }
         let api: Api<PersistentVolumeClaim> = Api::namespaced(self.client.clone(), &key.namespace);
         self.without(&api, &key.name, CLAIM_PROTECTION).await

@@ -20,7 +20,7 @@ use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
 use super::queue::{self, Key, Reconcile};
-use super::{Caches, control_by, key_of, ready_since, selector, triggers};
+use super::{Caches, control_by, key_of, ready_since, selector, tolerate, triggers};
 use crate::events::reference;
 
 /// The label that names a slice's Service.
@@ -108,11 +108,7 @@ impl Reconcile for Slices {
         }
         for live in existing {
             if !wanted.iter().any(|slice| slice.name_any() == live.name_any()) {
-                match api.delete(&live.name_any(), &DeleteParams::default()).await {
-                    Ok(_) => {}
-                    Err(kube::Error::Api(answer)) if answer.code == 404 => {}
-                    Err(error) => return Err(error),
-                }
+                tolerate(api.delete(&live.name_any(), &DeleteParams::default()).await, &[404])?;
             }
         }
         Ok(None)

@@ -85,24 +85,44 @@ pub(crate) fn spawn(
     cancel: &CancellationToken,
 ) {
     let Machine { node, ca_pem, claims_dir, stand_ins, queue } = machine;
-    tasks.spawn(deployment::run(client.clone(), caches.clone(), recorder.clone(), cancel.clone()));
-    tasks.spawn(replicaset::run(client.clone(), caches.clone(), recorder.clone(), cancel.clone()));
-    tasks.spawn(job::run(client.clone(), caches.clone(), recorder.clone(), cancel.clone()));
-    tasks.spawn(stateful_set::run(client.clone(), caches.clone(), recorder.clone(), cancel.clone()));
-    tasks.spawn(unsupported::run(client.clone(), recorder.clone(), cancel.clone()));
+    tasks.spawn(deployment::run(
+        client.clone(),
+        caches.clone(),
+        recorder.of("deployment-controller"),
+        cancel.clone(),
+    ));
+    tasks.spawn(replicaset::run(
+        client.clone(),
+        caches.clone(),
+        recorder.of("replicaset-controller"),
+        cancel.clone(),
+    ));
+    tasks.spawn(job::run(client.clone(), caches.clone(), recorder.of("job-controller"), cancel.clone()));
+    tasks.spawn(stateful_set::run(
+        client.clone(),
+        caches.clone(),
+        recorder.of("statefulset-controller"),
+        cancel.clone(),
+    ));
+    tasks.spawn(unsupported::run(client.clone(), recorder.of("longboat"), cancel.clone()));
     tasks.spawn(claims::run(
         client.clone(),
         caches.clone(),
-        recorder.clone(),
+        recorder.of("persistentvolume-controller"),
         claims_dir.to_owned(),
         cancel.clone(),
     ));
-    tasks.spawn(leader_worker_set::run(client.clone(), caches.clone(), recorder.clone(), cancel.clone()));
+    tasks.spawn(leader_worker_set::run(
+        client.clone(),
+        caches.clone(),
+        recorder.of("leaderworkerset"),
+        cancel.clone(),
+    ));
     tasks.spawn(autoscaler::run_horizontal(
         client.clone(),
         caches.clone(),
         queue.clone(),
-        recorder.clone(),
+        recorder.of("horizontal-pod-autoscaler"),
         cancel.clone(),
     ));
     tasks.spawn(autoscaler::run_scaled_objects(client.clone(), caches.clone(), queue, cancel.clone()));
@@ -111,7 +131,7 @@ pub(crate) fn spawn(
     tasks.spawn(scheduler::run(
         client.clone(),
         caches.clone(),
-        recorder.clone(),
+        recorder.of("default-scheduler"),
         node.to_owned(),
         stand_ins,
         cancel.clone(),
@@ -138,6 +158,15 @@ where
         };
         futures::stream::iter(triggers)
     })
+}
+
+/// Returns `None` if the API server refused with one of these codes: others may have deleted or changed the object meanwhile, and
+/// their change brings the next reconcile.
+fn tolerate<T>(result: Result<T, kube::Error>, codes: &[u16]) -> Result<Option<T>, kube::Error> {
+    match result {
+        Err(kube::Error::Api(answer)) if codes.contains(&answer.code) => Ok(None),
+        other => other.map(Some),
+    }
 }
 
 /// Returns the key of an object.

@@ -20,8 +20,8 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::queue::{self, Key, Reconcile};
-use super::{Caches, control_by, controller_of, key_of, now, owner_key, ready_since, triggers};
-use crate::events::{Component, Recorder, Severity, reference};
+use super::{Caches, control_by, controller_of, key_of, now, owner_key, ready_since, tolerate, triggers};
+use crate::events::{Recorder, Severity};
 
 /// How long the cache may take to show a write. After that, the write counts as lost.
 const EXPECTATION_TIMEOUT: Duration = Duration::from_secs(30);
@@ -138,13 +138,7 @@ impl ReplicaSets {
                 Ok(pod) => pod,
                 Err(error) => {
                     let message = format!("Error creating: {}", text_of(&error));
-                    self.recorder.record(
-                        reference(set),
-                        Component::ReplicaSet,
-                        Severity::Warning,
-                        "FailedCreate",
-                        message,
-                    );
+                    self.recorder.publish(set, Severity::Warning, "FailedCreate", message);
                     return Err(error);
                 }
             };
@@ -154,13 +148,7 @@ impl ReplicaSets {
                 unseen.created.insert(pod.uid().unwrap_or_default(), Instant::now());
             }
             let message = format!("Created pod: {}", pod.name_any());
-            self.recorder.record(
-                reference(set),
-                Component::ReplicaSet,
-                Severity::Normal,
-                "SuccessfulCreate",
-                message,
-            );
+            self.recorder.publish(set, Severity::Normal, "SuccessfulCreate", message);
         }
         Ok(())
     }
@@ -185,26 +173,14 @@ impl ReplicaSets {
                 Err(kube::Error::Api(answer)) if matches!(answer.code, 404 | 409) => {}
                 Err(error) => {
                     let message = format!("Error deleting: {}", text_of(&error));
-                    self.recorder.record(
-                        reference(set),
-                        Component::ReplicaSet,
-                        Severity::Warning,
-                        "FailedDelete",
-                        message,
-                    );
+                    self.recorder.publish(set, Severity::Warning, "FailedDelete", message);
                     return Err(error);
                 }
             }
             let unseen = self.unseen.entry(set.uid().unwrap_or_default()).or_default();
             unseen.deleted.insert(pod.uid().unwrap_or_default(), Instant::now());
             let message = format!("Deleted pod: {}", pod.name_any());
-            self.recorder.record(
-                reference(set),
-                Component::ReplicaSet,
-                Severity::Normal,
-                "SuccessfulDelete",
-                message,
-            );
+            self.recorder.publish(set, Severity::Normal, "SuccessfulDelete", message);
         }
         Ok(())
     }
@@ -224,11 +200,9 @@ impl ReplicaSets {
             // With the revision, a status that is computed from an old object is refused, and the next event brings the new
             // one.
             let patch = json!({"metadata": {"resourceVersion": set.metadata.resource_version}, "status": full(&status)});
-            match api.patch_status(&set.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await {
-                Ok(_) => {}
-                Err(kube::Error::Api(answer)) if answer.code == 404 => {}
-                Err(error) => return Err(error),
-            }
+            let answer =
+                api.patch_status(&set.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await;
+            tolerate(answer, &[404])?;
         }
         Ok(again)
     }

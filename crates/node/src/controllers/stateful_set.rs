@@ -22,9 +22,9 @@ use tokio_util::sync::CancellationToken;
 use super::int_or_percent;
 use super::queue::{self, Key, Reconcile};
 use super::replicaset::available_at;
-use super::{Caches, control_by, controller_of, key_of, owner_key, ready_since, triggers};
+use super::{Caches, control_by, controller_of, key_of, owner_key, ready_since, tolerate, triggers};
 use crate::cache::Cache;
-use crate::events::{Component, Recorder, Severity, reference};
+use crate::events::{Recorder, Severity};
 
 const POD_NAME: &str = "statefulset.kubernetes.io/pod-name";
 const POD_INDEX: &str = "apps.kubernetes.io/pod-index";
@@ -88,7 +88,7 @@ impl Reconcile for StatefulSets {
                 Ok(_) => {
                     let message =
                         format!("delete Pod {} in StatefulSet {} successful", pod.name_any(), key.name);
-                    self.say(&set, Severity::Normal, "SuccessfulDelete", message);
+                    self.recorder.publish(set.as_ref(), Severity::Normal, "SuccessfulDelete", message);
                 }
                 Err(kube::Error::Api(answer)) if matches!(answer.code, 404 | 409) => {}
                 Err(error) => return Err(error),
@@ -101,10 +101,6 @@ impl Reconcile for StatefulSets {
 }
 
 impl StatefulSets {
-    fn say(&self, set: &StatefulSet, severity: Severity, reason: &'static str, message: String) {
-        self.recorder.record(reference(set), Component::StatefulSet, severity, reason, message);
-    }
-
     /// Creates a pod after its claims.
     async fn create(
         &self,
@@ -125,7 +121,7 @@ impl StatefulSets {
                         "create Claim {name} Pod {}-{ordinal} in StatefulSet {0} success",
                         set.name_any()
                     );
-                    self.say(set, Severity::Normal, "SuccessfulCreate", message);
+                    self.recorder.publish(set, Severity::Normal, "SuccessfulCreate", message);
                 }
                 Err(kube::Error::Api(answer)) if answer.code == 409 => {}
                 Err(error) => return Err(error),
@@ -137,14 +133,14 @@ impl StatefulSets {
             Ok(pod) => {
                 let message =
                     format!("create Pod {} in StatefulSet {} successful", pod.name_any(), set.name_any());
-                self.say(set, Severity::Normal, "SuccessfulCreate", message);
+                self.recorder.publish(set, Severity::Normal, "SuccessfulCreate", message);
                 Ok(())
             }
             // The cache is behind, or a pod of another owner has this name.
             Err(kube::Error::Api(answer)) if answer.code == 409 => Ok(()),
             Err(error) => {
                 let message = format!("create Pod {}-{ordinal} failed: {}", set.name_any(), text_of(&error));
-                self.say(set, Severity::Warning, "FailedCreate", message);
+                self.recorder.publish(set, Severity::Warning, "FailedCreate", message);
                 Err(error)
             }
         }
@@ -172,11 +168,7 @@ impl StatefulSets {
                     && !pods.iter().any(|pod| ordinal_of(set, pod) == Some(ordinal))
             };
             if ordinal.is_some_and(is_left) && claim.metadata.deletion_timestamp.is_none() {
-                match api.delete(&name, &DeleteParams::default()).await {
-                    Ok(_) => {}
-                    Err(kube::Error::Api(answer)) if answer.code == 404 => {}
-                    Err(error) => return Err(error),
-                }
+                tolerate(api.delete(&name, &DeleteParams::default()).await, &[404])?;
             }
         }
         Ok(())

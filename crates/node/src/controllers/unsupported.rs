@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::queue::{self, Key, Reconcile};
 use super::{key_of, triggers};
 use crate::cache::Cache;
-use crate::events::{Component, Recorder, Severity, reference};
+use crate::events::{Recorder, Severity};
 
 struct UnsupportedKind<K: kube::Resource<DynamicType = ()> + 'static> {
     cache: Cache<K>,
@@ -57,8 +57,7 @@ where
                  on a cluster",
                 K::kind(&())
             );
-            let (component, severity) = (Component::Unrun, Severity::Warning);
-            self.recorder.record(reference(object.as_ref()), component, severity, "NotRun", message);
+            self.recorder.publish(object.as_ref(), Severity::Warning, "NotRun", message);
         }
         Ok(None)
     }

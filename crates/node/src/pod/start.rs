@@ -24,7 +24,7 @@ use crate::container::instance;
 use crate::container::launch::{self, Launch, LaunchError};
 use crate::container::process::Process;
 use crate::container::sources::Sources;
-use crate::events::{Component, Severity, reference};
+use crate::events::Severity;
 use crate::options::{ENGINE_ANNOTATION, Engine};
 use crate::pod_access::LiveContainer;
 use crate::private;
@@ -87,8 +87,7 @@ impl Worker {
             Err(error) => Some(error.to_string()),
         };
         if let Some(message) = message {
-            let about = reference(self.pod.as_ref());
-            self.shared.recorder.record(about, Component::Kubelet, Severity::Warning, "FailedMount", message);
+            self.shared.recorder.publish(self.pod.as_ref(), Severity::Warning, "FailedMount", message);
         }
         self.retry_at = Some(Instant::now() + self.shared.timing.prepare_retry);
         false

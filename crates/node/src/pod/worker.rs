@@ -25,7 +25,7 @@ use crate::address::AddressLease;
 use crate::container::env::PodFacts;
 use crate::container::instance::{InstanceEvent, Stop};
 use crate::container::log::ContainerLog;
-use crate::events::{Component, Severity, reference};
+use crate::events::{Severity, reference};
 use crate::pod_access::{PodEntry, PodRegistration};
 use crate::private;
 use crate::probe::{Kind, Report, Target};
@@ -118,13 +118,7 @@ pub(super) async fn run(shared: Arc<Shared>, mut view: watch::Receiver<View>) {
         match Worker::new(&shared, Arc::clone(&pod)) {
             Ok(worker) => break worker,
             Err(message) => {
-                shared.recorder.record(
-                    reference(pod.as_ref()),
-                    Component::Kubelet,
-                    Severity::Warning,
-                    "FailedCreatePodSandBox",
-                    message,
-                );
+                shared.recorder.publish(pod.as_ref(), Severity::Warning, "FailedCreatePodSandBox", message);
             }
         }
         let mut shutdown = shared.shutdown.clone();
@@ -424,7 +418,7 @@ impl Worker {
             field_path: Some(self.members[index].field_path()),
             ..reference(self.pod.as_ref())
         };
-        self.shared.recorder.record(about, Component::Kubelet, severity, reason, message);
+        self.shared.recorder.publish_about(about, severity, reason, message);
     }
 
     /// Writes the status if it has changed. Returns when to retry if the write failed.

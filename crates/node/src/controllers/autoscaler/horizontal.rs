@@ -23,8 +23,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::{QueueMetrics, Target, metrics};
 use crate::controllers::queue::{self, Key, Reconcile};
-use crate::controllers::{Caches, key_of, now, triggers};
-use crate::events::{Component, Recorder, Severity, reference};
+use crate::controllers::{Caches, key_of, now, tolerate, triggers};
+use crate::events::{Recorder, Severity};
 
 /// The time between two looks at the metrics.
 const SYNC_INTERVAL: Duration = Duration::from_secs(15);
@@ -143,9 +143,8 @@ impl Reconcile for Autoscalers {
             } else {
                 limit(&spec, *recommended).to_owned()
             };
-            self.recorder.record(
-                reference(object.as_ref()),
-                Component::Autoscaler,
+            self.recorder.publish(
+                object.as_ref(),
                 Severity::Normal,
                 "SuccessfulRescale",
                 format!("New size: {wanted}; reason: {reason}"),
@@ -156,11 +155,8 @@ impl Reconcile for Autoscalers {
             let api: Api<HorizontalPodAutoscaler> = Api::namespaced(self.client.clone(), &key.namespace);
             let patch =
                 json!({"metadata": {"resourceVersion": object.metadata.resource_version}, "status": after});
-            match api.patch_status(&key.name, &PatchParams::default(), &Patch::Merge(patch)).await {
-                Ok(_) => {}
-                Err(kube::Error::Api(answer)) if answer.code == 404 => {}
-                Err(error) => return Err(error),
-            }
+            let answer = api.patch_status(&key.name, &PatchParams::default(), &Patch::Merge(patch)).await;
+            tolerate(answer, &[404])?;
         }
         Ok(matches!(outcome, Outcome::Scaled { .. }).then_some(SYNC_INTERVAL))
     }

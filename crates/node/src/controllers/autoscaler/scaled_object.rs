@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{QueueMetrics, Target, metrics};
 use crate::controllers::queue::{self, Key, Reconcile};
-use crate::controllers::{Caches, key_of, now, triggers};
+use crate::controllers::{Caches, key_of, now, tolerate, triggers};
 
 /// With this annotation, KEDA does not scale.
 const PAUSED: &str = "autoscaling.keda.sh/paused";
@@ -113,11 +113,8 @@ impl Reconcile for ScaledObjects {
             let api: Api<ScaledObject> = Api::namespaced(self.client.clone(), &key.namespace);
             let patch =
                 json!({"metadata": {"resourceVersion": object.metadata.resource_version}, "status": after});
-            match api.patch_status(&key.name, &PatchParams::default(), &Patch::Merge(patch)).await {
-                Ok(_) => {}
-                Err(kube::Error::Api(answer)) if answer.code == 404 => {}
-                Err(error) => return Err(error),
-            }
+            let answer = api.patch_status(&key.name, &PatchParams::default(), &Patch::Merge(patch)).await;
+            tolerate(answer, &[404])?;
         }
         let next = state.polled.as_ref().map(|(at, ..)| *at + polling_interval(&object.spec));
         Ok(next.map(|at| at.saturating_duration_since(Instant::now())))

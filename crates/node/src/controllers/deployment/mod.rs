@@ -24,8 +24,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::queue::{self, Key, Reconcile};
 use super::replicaset::pods_of;
-use super::{Caches, control_by, controller_of, key_of, now, owner_key, triggers};
-use crate::events::{Component, Recorder, Severity, reference};
+use super::{Caches, control_by, controller_of, key_of, now, owner_key, tolerate, triggers};
+use crate::events::{Recorder, Severity};
 use rollout::Resize;
 use template::HASH_LABEL;
 use view::{DESIRED, MAX, REVISION, Settings};
@@ -241,7 +241,12 @@ impl Deployments {
             }
             Err(error) => {
                 let message = format!("Failed to create new replica set {set_name:?}: {}", text_of(&error));
-                self.say(&rollout.deployment, Severity::Warning, "ReplicaSetCreateError", message.clone());
+                self.recorder.publish(
+                    &rollout.deployment,
+                    Severity::Warning,
+                    "ReplicaSetCreateError",
+                    message.clone(),
+                );
                 conditions::create_failed(&mut rollout.status, &rollout.settings, message, &now());
                 self.patch_status(&rollout.deployment, &json!({"conditions": rollout.status.conditions}))
                     .await?;
@@ -250,7 +255,7 @@ impl Deployments {
         };
         if size > 0 {
             let message = format!("Scaled up replica set {set_name} from 0 to {size}");
-            self.say(&rollout.deployment, Severity::Normal, "ScalingReplicaSet", message);
+            self.recorder.publish(&rollout.deployment, Severity::Normal, "ScalingReplicaSet", message);
         }
         conditions::created(&mut rollout.status, &rollout.settings, &set_name, &now());
         rollout.new = Some(created);
@@ -315,7 +320,7 @@ impl Deployments {
             if from != to {
                 let direction = if to > from { "up" } else { "down" };
                 let message = format!("Scaled {direction} replica set {name} from {from} to {to}");
-                self.say(&rollout.deployment, Severity::Normal, "ScalingReplicaSet", message);
+                self.recorder.publish(&rollout.deployment, Severity::Normal, "ScalingReplicaSet", message);
             }
         }
         Ok(())
@@ -332,11 +337,7 @@ impl Deployments {
                 preconditions: Some(Preconditions { uid: set.uid(), resource_version: None }),
                 ..DeleteParams::background()
             };
-            match api.delete(&name, &params).await {
-                Ok(_) => {}
-                Err(kube::Error::Api(answer)) if matches!(answer.code, 404 | 409) => {}
-                Err(error) => return Err(error),
-            }
+            tolerate(api.delete(&name, &params).await, &[404, 409])?;
             rollout.old.retain(|set| set.name_any() != name);
         }
         Ok(())
@@ -389,9 +390,5 @@ impl Deployments {
             Err(kube::Error::Api(answer)) if answer.code == 404 => Ok(()),
             other => other.map(|_| ()),
         }
-    }
-
-    fn say(&self, deployment: &Deployment, severity: Severity, reason: &'static str, message: String) {
-        self.recorder.record(reference(deployment), Component::Deployment, severity, reason, message);
     }
 }

@@ -18,9 +18,9 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::queue::{self, Key, Reconcile};
-use super::{Caches, controller_of, key_of, owner_key, triggers};
+use super::{Caches, controller_of, key_of, owner_key, tolerate, triggers};
 use crate::cache::Cache;
-use crate::events::{Component, Recorder, Severity, reference};
+use crate::events::{Recorder, Severity};
 use plan::{MAX_POD_CREATIONS, is_active, plan, pod_of, until};
 
 struct Jobs {
@@ -56,7 +56,7 @@ impl Reconcile for Jobs {
         }
         if let Some(field) = unsupported(&job) {
             let message = format!("the job does not run, because this machine does not support spec.{field}");
-            self.say(&job, Severity::Warning, "NotRun", message);
+            self.recorder.publish(job.as_ref(), Severity::Warning, "NotRun", message);
             return Ok(None);
         }
         let mut pods = self.pods.all();
@@ -71,13 +71,13 @@ impl Reconcile for Jobs {
             match api.create(&PostParams::default(), &pod_of(&job, *number)).await {
                 Ok(pod) => {
                     let message = format!("Created pod: {}", pod.name_any());
-                    self.say(&job, Severity::Normal, "SuccessfulCreate", message);
+                    self.recorder.publish(job.as_ref(), Severity::Normal, "SuccessfulCreate", message);
                 }
                 // The cache is behind, or the pod is being deleted.
                 Err(kube::Error::Api(answer)) if answer.code == 409 => {}
                 Err(error) => {
-                    self.say(
-                        &job,
+                    self.recorder.publish(
+                        job.as_ref(),
                         Severity::Warning,
                         "FailedCreate",
                         format!("Error creating: {}", text_of(&error)),
@@ -88,11 +88,7 @@ impl Reconcile for Jobs {
         }
         if plan.stop {
             for pod in pods.iter().filter(|pod| is_active(pod)) {
-                match api.delete(&pod.name_any(), &DeleteParams::default()).await {
-                    Ok(_) => {}
-                    Err(kube::Error::Api(answer)) if answer.code == 404 => {}
-                    Err(error) => return Err(error),
-                }
+                tolerate(api.delete(&pod.name_any(), &DeleteParams::default()).await, &[404])?;
             }
         }
         self.write(&job, &plan.status).await?;
@@ -102,10 +98,6 @@ impl Reconcile for Jobs {
 }
 
 impl Jobs {
-    fn say(&self, job: &Job, severity: Severity, reason: &'static str, message: String) {
-        self.recorder.record(reference(job), Component::Job, severity, reason, message);
-    }
-
     async fn write(&self, job: &Job, status: &JobStatus) -> Result<(), kube::Error> {
         if job.status.as_ref() == Some(status) {
             return Ok(());
@@ -119,10 +111,9 @@ impl Jobs {
             }
         }
         let patch = json!({"metadata": {"resourceVersion": job.metadata.resource_version}, "status": value});
-        match api.patch_status(&job.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await {
-            Ok(_) => {}
-            Err(kube::Error::Api(answer)) if answer.code == 404 => return Ok(()),
-            Err(error) => return Err(error),
+        let answer = api.patch_status(&job.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await;
+        if tolerate(answer, &[404])?.is_none() {
+            return Ok(());
         }
         if let Some(end) = finished(status) {
             let (severity, reason, message) = if end.type_ == "Complete" {
@@ -132,7 +123,7 @@ impl Jobs {
             } else {
                 (Severity::Warning, "BackoffLimitExceeded", end.message.clone().unwrap_or_default())
             };
-            self.say(job, severity, reason, message);
+            self.recorder.publish(job, severity, reason, message);
         }
         Ok(())
     }

@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 use self::group::{Group, Settings};
 use super::queue::{self, Key, Reconcile};
 use super::{Caches, key_of, now, triggers};
-use crate::events::{Component, Recorder, Severity, reference};
+use crate::events::{Recorder, Severity};
 
 /// The name of the pod's set.
 const NAME: &str = "leaderworkerset.sigs.k8s.io/name";
@@ -117,13 +117,14 @@ impl LeaderWorkerSets {
         let name = pod.name_any();
         match self.pods(set).create(&PostParams::default(), pod).await {
             Ok(_) => {
-                self.say(set, Severity::Normal, "SuccessfulCreate", format!("Created pod: {name}"));
+                let message = format!("Created pod: {name}");
+                self.recorder.publish(set, Severity::Normal, "SuccessfulCreate", message);
                 Ok(())
             }
             // The cache is behind, or the previous pod still exists; its deletion will trigger another reconcile.
             Err(kube::Error::Api(answer)) if answer.reason == "AlreadyExists" => Ok(()),
             Err(error) => {
-                self.say(
+                self.recorder.publish(
                     set,
                     Severity::Warning,
                     "FailedCreate",
@@ -139,7 +140,7 @@ impl LeaderWorkerSets {
         for pod in group.pods().filter(|pod| pod.metadata.deletion_timestamp.is_none()) {
             if !said {
                 let message = format!("Recreating group {}: {why}", group.index);
-                self.say(set, Severity::Normal, "RecreateGroup", message);
+                self.recorder.publish(set, Severity::Normal, "RecreateGroup", message);
                 said = true;
             }
             self.delete(pod).await?;
@@ -186,9 +187,5 @@ impl LeaderWorkerSets {
 
     fn pods(&self, set: &LeaderWorkerSet) -> Api<Pod> {
         Api::namespaced(self.client.clone(), &set.namespace().unwrap_or_default())
-    }
-
-    fn say(&self, set: &LeaderWorkerSet, severity: Severity, reason: &'static str, message: String) {
-        self.recorder.record(reference(set), Component::LeaderWorkerSet, severity, reason, message);
     }
 }

@@ -24,9 +24,9 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::queue::{self, Key, Reconcile, Trigger};
-use super::{Caches, key_of, now, triggers};
+use super::{Caches, key_of, now, tolerate, triggers};
 use crate::cache::Cache;
-use crate::events::{Component, Recorder, Severity, reference};
+use crate::events::{Recorder, Severity};
 use crate::registration::PRETENDED_LABELS;
 use places::Places;
 
@@ -246,9 +246,8 @@ impl Scheduler {
             Err(kube::Error::Api(answer)) if matches!(answer.code, 404 | 409) => return Ok(false),
             Err(error) => return Err(error),
         }
-        self.recorder.record(
-            reference(pod),
-            Component::Scheduler,
+        self.recorder.publish(
+            pod,
             Severity::Normal,
             "Scheduled",
             format!("Successfully assigned {}/{} to {}", key.namespace, key.name, self.node),
@@ -274,13 +273,11 @@ impl Scheduler {
         }));
         let api: Api<Pod> = Api::namespaced(self.client.clone(), &pod.namespace().unwrap_or_default());
         let patch = Patch::Merge(json!({"metadata": {"uid": pod.uid()}, "status": {"conditions": all}}));
-        match api.patch_status(&pod.name_any(), &PatchParams::default(), &patch).await {
-            Ok(_) => {}
-            Err(kube::Error::Api(answer)) if matches!(answer.code, 404 | 409) => return Ok(()),
-            Err(error) => return Err(error),
+        let answer = api.patch_status(&pod.name_any(), &PatchParams::default(), &patch).await;
+        if tolerate(answer, &[404, 409])?.is_none() {
+            return Ok(());
         }
-        let (component, severity) = (Component::Scheduler, Severity::Warning);
-        self.recorder.record(reference(pod), component, severity, "FailedScheduling", message);
+        self.recorder.publish(pod, Severity::Warning, "FailedScheduling", message);
         Ok(())
     }
 
@@ -298,14 +295,11 @@ impl Scheduler {
             preconditions: Some(Preconditions { uid: pod.uid(), resource_version: None }),
             ..DeleteParams::default()
         };
-        match api.delete(&pod.name_any(), &params).await {
-            Ok(_) => {}
-            Err(kube::Error::Api(answer)) if matches!(answer.code, 404 | 409) => return Ok(None),
-            Err(error) => return Err(error),
+        if tolerate(api.delete(&pod.name_any(), &params).await, &[404, 409])?.is_none() {
+            return Ok(None);
         }
-        self.recorder.record(
-            reference(pod),
-            Component::Taints,
+        self.recorder.of("taint-eviction-controller").publish(
+            pod,
             Severity::Normal,
             "TaintManagerEviction",
             format!("Marking for deletion Pod {}/{}", pod.namespace().unwrap_or_default(), pod.name_any()),
