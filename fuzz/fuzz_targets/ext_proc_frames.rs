@@ -1,6 +1,6 @@
 #![no_main]
 
-#[path = "../src/data_plane.rs"]
-mod data_plane;
+#[path = "../src/frames.rs"]
+mod frames;
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| data_plane::ext_proc_frames(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| frames::ext_proc_frames(data));

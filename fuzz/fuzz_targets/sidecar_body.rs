@@ -1,6 +1,6 @@
 #![no_main]
 
-#[path = "../src/data_plane.rs"]
-mod data_plane;
+#[path = "../src/sidecar.rs"]
+mod sidecar;
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| data_plane::sidecar_body(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| sidecar::sidecar_body(data));

@@ -11,10 +11,9 @@ use longboat_scheduler::{
 pub(crate) type Target = fn(&[u8]);
 
 /// All targets by name. The folders of the corpus have the same names.
-pub(crate) const ALL: [(&str, Target); 12] = [
+pub(crate) const ALL: [(&str, Target); 9] = [
     ("ext_proc", ext_proc),
     ("ext_proc_connection", ext_proc_connection),
-    ("ext_proc_frames", ext_proc_frames),
     ("picker_body", picker_body),
     ("metrics_page", metrics_page),
     ("metrics_reply", metrics_reply),
@@ -22,8 +21,6 @@ pub(crate) const ALL: [(&str, Target); 12] = [
     ("tokenizer_answer", tokenizer_answer),
     ("grpc_body", grpc_body),
     ("predictor_answer", predictor_answer),
-    ("sidecar_header", sidecar_header),
-    ("sidecar_body", sidecar_body),
 ];
 
 /// Any sequence of ext_proc messages must be answered or refused, by the picker and by a proxy. In the input, a length of two
@@ -49,12 +46,6 @@ pub(crate) fn ext_proc_connection(data: &[u8]) {
     let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
     bytes.extend_from_slice(data);
     longboat_epp::fuzzing::connection(&bytes);
-}
-
-/// Whatever frames a peer sends while its windows are closed or tiny, no window may be exceeded and no memory kept. The input
-/// are commands of the peer.
-pub(crate) fn ext_proc_frames(data: &[u8]) {
-    longboat_extproc::fuzzing::frames(data);
 }
 
 /// Every API must parse or refuse any request body. The position that the parser reports for the model's name must hold it.
@@ -100,16 +91,4 @@ pub(crate) fn picker_config(data: &[u8]) {
     if let Ok(scheduler) = Scheduler::new(&config, Options { allow_experimental: true, trace: true }) {
         let _ = scheduler.state();
     }
-}
-
-/// Any header value must give endpoints with only host and port, or none.
-pub(crate) fn sidecar_header(data: &[u8]) {
-    let Ok(text) = std::str::from_utf8(data) else { return };
-    longboat_sidecar::fuzzing::header(text);
-}
-
-/// Any client's request body must be turned into valid requests for encoder, prefiller and decoder, or be refused. Any response
-/// and stream must be forwarded, whatever chunks it arrives in.
-pub(crate) fn sidecar_body(data: &[u8]) {
-    longboat_sidecar::fuzzing::body(data);
 }

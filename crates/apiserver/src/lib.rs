@@ -28,6 +28,7 @@ mod edit;
 mod effects;
 mod form;
 mod front;
+#[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzz;
 mod loops;
 mod metrics;
@@ -58,3 +59,6 @@ pub use loops::Loops;
 pub use role::{Args, Error, run};
 pub use server::ApiServer;
 pub use state::Options;
+
+#[cfg(test)]
+mod corpus;

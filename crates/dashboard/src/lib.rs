@@ -9,6 +9,7 @@ mod assets;
 mod chat;
 mod cluster;
 mod feed;
+#[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 mod guard;
 mod metrics;
@@ -24,3 +25,10 @@ mod tokens;
 pub use cluster::{Address, Cluster, Gpus, Head, Picture};
 pub use reach::Reach;
 pub use server::{BindError, Server};
+
+#[cfg(test)]
+mod corpus;
+
+// The fuzz targets name this crate, and its tests share them.
+#[cfg(test)]
+extern crate self as longboat_dashboard;

@@ -1,6 +1,8 @@
 //! The parsers of outside bytes, for fuzzing. Each of them accepts any input.
 
-pub use crate::server::fuzzing::{connection_of, frames};
+pub use crate::server::fuzzing::connection_of;
+#[cfg(any(test, feature = "fuzzing"))]
+pub use crate::server::peer::frames;
 
 use prost::Message;
 

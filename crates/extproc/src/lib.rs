@@ -63,3 +63,7 @@ pub mod names {
 
 #[cfg(test)]
 mod tests;
+
+// The fuzz targets name this crate, and its tests share them.
+#[cfg(test)]
+extern crate self as longboat_extproc;

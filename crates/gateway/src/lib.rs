@@ -14,6 +14,7 @@ mod attach;
 mod certificates;
 mod client_certificates;
 mod front;
+#[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 mod gateways;
 mod grants;
@@ -64,9 +65,6 @@ pub use tables::Routes;
 /// `spec.controllerName` of the GatewayClasses that this gateway serves.
 pub const CONTROLLER_NAME: &str = "longboat.dev/gateway";
 
-/// Name of the GatewayClass that local mode and installations have.
-pub const CLASS_NAME: &str = "longboat";
-
 /// The ClusterRole of the pods of Gateways, which an installation has.
 pub const POD_ROLE: &str = "longboat-gateway";
 
@@ -75,3 +73,7 @@ pub const PICKING_ROLE: &str = "longboat-gateway-picking";
 
 /// The port on which the pods of Gateways serve probes and metrics. No listener can have it.
 pub const MONITORING_PORT: u16 = 15_020;
+
+// The fuzz targets name this crate, and its tests share them.
+#[cfg(test)]
+extern crate self as longboat_gateway;

@@ -3,14 +3,13 @@
 use std::{
     collections::BTreeMap,
     net::{IpAddr, SocketAddr},
-    sync::Arc,
 };
 
 use longboat_api::foreign::gateway::{Gateway, GatewayAddress};
 use longboat_key::Key;
 
 use crate::{
-    gateways::{IP_ADDRESS, Protocol, asked_addresses, protocol},
+    gateways::{IP_ADDRESS, Protocol, asked_addresses},
     problem::Problem,
 };
 
@@ -81,13 +80,15 @@ impl Ports {
     }
 
     /// A single socket, on an address that all these Gateways have: for tests and fuzzing.
-    pub(crate) fn only(address: IpAddr, port: u16, gateways: &[Arc<Gateway>]) -> Self {
-        let place =
-            |gateway: &Arc<Gateway>| (Key::of(gateway.as_ref()), Place::on_machine(gateway, Some(address)));
+    #[cfg(any(test, feature = "fuzzing"))]
+    pub(crate) fn only(address: IpAddr, port: u16, gateways: &[std::sync::Arc<Gateway>]) -> Self {
+        let place = |gateway: &std::sync::Arc<Gateway>| {
+            (Key::of(gateway.as_ref()), Place::on_machine(gateway, Some(address)))
+        };
         let places = gateways.iter().map(place).collect();
         let mut listeners = gateways.iter().flat_map(|gateway| &gateway.spec.listeners);
         let first = listeners.find(|listener| listener.port == i32::from(port));
-        let protocol = first.and_then(protocol).unwrap_or(Protocol::Http);
+        let protocol = first.and_then(crate::gateways::protocol).unwrap_or(Protocol::Http);
         let open = BTreeMap::from([(SocketAddr::new(address, port), protocol)]);
         Self { places, open, ..Self::default() }
     }

@@ -14,6 +14,7 @@ mod connectors;
 mod error;
 mod flow;
 #[doc(hidden)]
+#[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 mod headers;
 mod metrics;
@@ -34,3 +35,10 @@ pub use args::{Args, MoriioArgs, expanded};
 pub use error::Error;
 pub use runtime::runtime;
 pub use server::run;
+
+#[cfg(test)]
+mod corpus;
+
+// The fuzz targets name this crate, and its tests share them.
+#[cfg(test)]
+extern crate self as longboat_sidecar;

@@ -22,6 +22,8 @@ mod runtimes;
 mod tonic;
 
 pub(crate) use http2::fuzzing;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) use http2::peer;
 pub use limits::Limits;
 pub(crate) use limits::{CountedStream, StreamCount};
 use runtimes::ConnectionRuntimes;

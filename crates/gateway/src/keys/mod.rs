@@ -6,6 +6,7 @@
 
 mod budget;
 mod copy;
+#[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzed;
 mod report;
 mod scope;

@@ -3,6 +3,7 @@
 mod activation;
 mod api_keys;
 mod client_certificates;
+mod corpus;
 mod listeners;
 mod statuses;
 mod traffic;

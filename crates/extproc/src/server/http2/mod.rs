@@ -31,6 +31,8 @@ mod frame;
 pub(crate) mod fuzzing;
 mod hpack;
 mod huffman;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod peer;
 mod stream;
 
 use self::core::Core;

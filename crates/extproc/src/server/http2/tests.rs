@@ -14,7 +14,7 @@ use prost::Message;
 use super::{
     core::{ConnectionError, Core},
     frame::{self, Code, HEAD, Head},
-    fuzzing::{self, Echo, block, framed, message},
+    peer::{self, Echo, block, framed, message},
 };
 use crate::{
     Action, Event, Headers, Reply, ServerOptions,
@@ -523,7 +523,7 @@ proptest! {
     /// The invariants of the fuzz target, with commands at random.
     #[test]
     fn whatever_a_peer_sends_windows_and_memory_hold(commands in proptest::collection::vec(any::<u8>(), 0..2000)) {
-        fuzzing::frames(&commands);
+        peer::frames(&commands);
     }
 
     /// Whatever the order of windows, resets and messages, each call gets its answers, whole and in order, and nothing of it
