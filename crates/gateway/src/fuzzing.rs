@@ -12,7 +12,9 @@ use http::{Request, Response, header};
 use http_body::Frame;
 use http_body_util::BodyExt;
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
-use serde::de::{DeserializeOwned, Error as _};
+use longboat_api::foreign::gatewayclass::GatewayClass;
+use longboat_watch::Decode;
+use serde::de::Error as _;
 use serde_json::{Value, json};
 
 pub use crate::keys::fuzzed::{key_secret, usage};
@@ -35,15 +37,15 @@ const SOCKET: (Ipv4Addr, u16) = (Ipv4Addr::LOCALHOST, 8080);
 /// Returns the inputs of a gateway that has nothing but its class, `longboat`.
 pub(crate) fn inputs() -> RoutingInputs {
     let class = json!({"metadata": {"name": "longboat"}, "spec": {"controllerName": crate::CONTROLLER_NAME}});
-    let class = serde_json::from_value(class).map(Arc::new);
+    let class = GatewayClass::decode(&class.to_string()).map(Arc::new);
     RoutingInputs { classes: class.into_iter().collect(), ..RoutingInputs::default() }
 }
 
 /// Adds an object of a kind that the gateway watches. One without a namespace is in `ns`, and every Gateway is of the class
 /// `longboat`.
 pub(crate) fn add(all: &mut RoutingInputs, mut object: Value) -> serde_json::Result<()> {
-    fn push<T: DeserializeOwned>(list: &mut Vec<Arc<T>>, object: Value) -> serde_json::Result<()> {
-        list.push(Arc::new(serde_json::from_value(object)?));
+    fn push<T: Decode>(list: &mut Vec<Arc<T>>, object: &Value) -> serde_json::Result<()> {
+        list.push(Arc::new(T::decode(&object.to_string())?));
         Ok(())
     }
     if !object["metadata"].is_object() {
@@ -57,27 +59,27 @@ pub(crate) fn add(all: &mut RoutingInputs, mut object: Value) -> serde_json::Res
             if object["spec"].is_object() {
                 object["spec"]["gatewayClassName"] = "longboat".into();
             }
-            push(&mut all.gateways, object)
+            push(&mut all.gateways, &object)
         }
-        "ListenerSet" => push(&mut all.listener_sets, object),
-        "HTTPRoute" => push(&mut all.routes, object),
-        "ReferenceGrant" => push(&mut all.grants, object),
-        "BackendTLSPolicy" => push(&mut all.tls_policies, object),
+        "ListenerSet" => push(&mut all.listener_sets, &object),
+        "HTTPRoute" => push(&mut all.routes, &object),
+        "ReferenceGrant" => push(&mut all.grants, &object),
+        "BackendTLSPolicy" => push(&mut all.tls_policies, &object),
         "Secret" if object["metadata"]["labels"][LABEL] == "true" => {
-            let mut secret = serde_json::from_value(object)?;
+            let mut secret = Decode::decode(&object.to_string())?;
             hash_keys(&mut secret);
             all.api_keys.push(Arc::new(secret));
             Ok(())
         }
-        "Secret" => push(&mut all.secrets, object),
-        "ConfigMap" => push(&mut all.config_maps, object),
-        "Deployment" => push(&mut all.deployments, object),
-        "ScaledObject" => push(&mut all.scaled_objects, object),
-        "InferencePool" => push(&mut all.pools, object),
-        "Pod" => push(&mut all.pods, object),
-        "Service" => push(&mut all.services, object),
-        "EndpointSlice" => push(&mut all.slices, object),
-        "LLMInferenceService" => push(&mut all.inference, object),
+        "Secret" => push(&mut all.secrets, &object),
+        "ConfigMap" => push(&mut all.config_maps, &object),
+        "Deployment" => push(&mut all.deployments, &object),
+        "ScaledObject" => push(&mut all.scaled_objects, &object),
+        "InferencePool" => push(&mut all.pools, &object),
+        "Pod" => push(&mut all.pods, &object),
+        "Service" => push(&mut all.services, &object),
+        "EndpointSlice" => push(&mut all.slices, &object),
+        "LLMInferenceService" => push(&mut all.inference, &object),
         kind => Err(serde_json::Error::custom(format!("the gateway does not watch the kind `{kind}`"))),
     }
 }

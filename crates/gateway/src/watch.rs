@@ -2,7 +2,6 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fmt::Debug,
     future,
     sync::{
         Arc,
@@ -11,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use futures::{Stream, StreamExt};
+use futures::{StreamExt, stream::BoxStream};
 use k8s_openapi::api::{
     apps::v1::Deployment,
     autoscaling::v2::HorizontalPodAutoscaler,
@@ -20,7 +19,7 @@ use k8s_openapi::api::{
 };
 use kube::{
     Client, Resource,
-    runtime::{WatchStreamExt, reflector, reflector::Store, watcher},
+    runtime::{reflector, reflector::Store, watcher},
 };
 use longboat_api::{
     foreign::{
@@ -78,6 +77,15 @@ pub(crate) struct Source {
     changed: mpsc::Sender<()>,
     /// The number of watches whose first list has not arrived.
     pending: Arc<AtomicUsize>,
+}
+
+/// What an event of a watch means, without its object: all kinds share what follows from it.
+enum Progress {
+    /// A list is arriving.
+    Listing,
+    /// A list is complete.
+    Listed,
+    Changed,
 }
 
 /// A watch whose first list has not arrived.
@@ -191,22 +199,33 @@ impl Source {
         trim: fn(&mut K),
     ) -> Store<K>
     where
-        K: Resource<DynamicType = ()> + Clone + Debug + Decode + Send + Sync + 'static,
+        K: Resource<DynamicType = ()> + Clone + Decode + Send + Sync + 'static,
     {
-        self.reflect(longboat_watch::decoded(&self.client, selection), tasks, trim)
+        self.reflect(longboat_watch::decoded(&self.client, selection), tasks, trim, usize::MAX)
     }
 
     /// Keeps the objects of a watch, without the parts that `trim` removes before they are stored.
-    fn reflect<K>(&self, events: Events<K>, tasks: &mut JoinSet<()>, trim: fn(&mut K)) -> Store<K>
+    fn reflect<K>(
+        &self,
+        events: Events<K>,
+        tasks: &mut JoinSet<()>,
+        trim: fn(&mut K),
+        max_failures: usize,
+    ) -> Store<K>
     where
         K: Resource<DynamicType = ()> + Clone + Send + Sync + 'static,
     {
-        let (reader, writer) = reflector::store();
-        let events = events.modify(move |object| {
-            object.meta_mut().managed_fields = None;
-            trim(object);
-        });
-        tasks.spawn(self.clone().follow(events.reflect(writer), usize::MAX));
+        let (reader, mut writer) = reflector::store();
+        let mut store = move |event: watcher::Event<K>| {
+            let event = event.modify(|object| {
+                object.meta_mut().managed_fields = None;
+                trim(object);
+            });
+            writer.apply_watcher_event(&event);
+            Progress::of(&event)
+        };
+        let progress = events.map(move |event| event.map(&mut store)).boxed();
+        tasks.spawn(self.clone().follow(std::any::type_name::<K>(), progress, max_failures));
         reader
     }
 
@@ -216,24 +235,25 @@ impl Source {
     }
 
     /// Signals the changes of a watch. Must be called before the task starts, so that the watch counts from now on.
-    fn follow<K: 'static>(
+    fn follow(
         self,
-        events: impl Stream<Item = watcher::Result<watcher::Event<K>>>,
+        kind: &'static str,
+        progress: BoxStream<'static, watcher::Result<Progress>>,
         max_failures: usize,
-    ) -> impl Future<Output = ()> {
+    ) -> impl Future<Output = ()> + Send {
         let mut first = Some(self.first_list());
         let mut failures = 0;
-        events.for_each(move |event| {
-            match event {
+        progress.for_each(move |progress| {
+            match progress {
                 // A new list is only signalled when it is complete. Otherwise the process would see a partial cluster.
-                Ok(watcher::Event::Init | watcher::Event::InitApply(_)) => {}
-                Ok(watcher::Event::InitDone) => {
+                Ok(Progress::Listing) => {}
+                Ok(Progress::Listed) => {
                     drop(first.take());
                     self.wake();
                 }
-                Ok(_) => self.wake(),
+                Ok(Progress::Changed) => self.wake(),
                 Err(error) => {
-                    tracing::debug!(error = %text_of_watch(&error), kind = std::any::type_name::<K>(), "Restarting a watch that failed.");
+                    tracing::debug!(error = %text_of_watch(&error), kind, "Restarting a watch that failed.");
                     failures += 1;
                     // A cluster may lack optional kinds.
                     if is_absent(&error) || failures >= max_failures {
@@ -243,6 +263,18 @@ impl Source {
             }
             future::ready(())
         })
+    }
+}
+
+// === impl Progress ===
+
+impl Progress {
+    fn of<K>(event: &watcher::Event<K>) -> Self {
+        match event {
+            watcher::Event::Init | watcher::Event::InitApply(_) => Self::Listing,
+            watcher::Event::InitDone => Self::Listed,
+            watcher::Event::Apply(_) | watcher::Event::Delete(_) => Self::Changed,
+        }
     }
 }
 
@@ -335,7 +367,12 @@ impl Stores {
             // that asks for API keys must not be overlooked for that.
             Scope::Pod(..) | Scope::Manager(_) => {
                 let selection = Selection::of::<LLMInferenceService>();
-                source.reflect(longboat_watch::metadata(&source.client, selection), &mut tasks, |_| {})
+                source.reflect(
+                    longboat_watch::metadata(&source.client, selection),
+                    &mut tasks,
+                    |_| {},
+                    usize::MAX,
+                )
             }
         };
         let key_namespaces = match scope {
@@ -409,7 +446,7 @@ impl Stores {
 
 impl<K> ByName<K>
 where
-    K: Resource<DynamicType = ()> + Clone + Debug + Decode + Send + Sync + 'static,
+    K: Resource<DynamicType = ()> + Clone + Decode + Send + Sync + 'static,
 {
     fn new(selector: &'static str, trim: fn(&mut K)) -> Self {
         Self { selector, trim, open: BTreeMap::new() }
@@ -425,11 +462,9 @@ where
             let selection = Selection::of::<K>()
                 .within(Some(key.namespace.as_deref()))
                 .fields(format!("metadata.name={}{}", key.name, self.selector));
-            let (reader, writer) = reflector::store();
-            let events =
-                longboat_watch::decoded::<K>(&source.client, &selection).modify(self.trim).reflect(writer);
+            let events = longboat_watch::decoded(&source.client, &selection);
             let mut task = JoinSet::new();
-            task.spawn(source.clone().follow(events, MAX_FAILURES));
+            let reader = source.reflect(events, &mut task, self.trim, MAX_FAILURES);
             self.open.insert(key.clone(), (reader, task));
         }
     }

@@ -231,7 +231,7 @@ impl<'a> GatewayPlan<'a> {
         let metadata = self.named(&names::api_keys(self.gateway));
         Ok(Secret {
             data: Some(data),
-            ..serde_json::from_value(json!({"metadata": metadata, "type": keys::COPY_TYPE}))?
+            ..Secret::decode(&json!({"metadata": metadata, "type": keys::COPY_TYPE}).to_string())?
         })
     }
 
