@@ -9,6 +9,7 @@ mod cli;
 mod command;
 mod dashboard;
 mod engine_program;
+mod heap;
 mod installer;
 mod model;
 mod printer;

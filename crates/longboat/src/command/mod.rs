@@ -33,10 +33,14 @@ use longboat_telemetry::{
 use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
 
-use crate::{cli::Command, printer, role};
+use crate::{cli::Command, heap, printer, role};
 
 /// Runs a verb or role.
 pub(crate) fn run(command: Command) -> ExitCode {
+    // A laptop's memory is for the model. Other roles start small.
+    if matches!(command, Command::Up(_) | Command::Run(_)) {
+        heap::give_back_freed_memory();
+    }
     let is_verb = matches!(
         command,
         Command::Up(_)
