@@ -79,6 +79,12 @@ impl Envoy {
         SocketAddr::from(([127, 0, 0, 1], self.admin))
     }
 
+    /// The process, whose CPU time a bench measures.
+    #[allow(dead_code, reason = "only one bench measures Envoy itself")]
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Envoy's log.
     pub(crate) fn log(&self) -> String {
         std::fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
