@@ -258,7 +258,7 @@ impl Follower {
                     drop(pending.lock().take());
                 }
             };
-            self.tasks.spawn(async move { watch::<K>(context, scope, cancel, first).await });
+            self.tasks.spawn(async move { watch::<K>(context, scope, cancel, first).await }.boxed());
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::{future::Future, sync::Arc, time::Duration};
 
+use futures::FutureExt;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::Client;
 use longboat_watch::text_of;
@@ -177,7 +178,9 @@ fn start<K: WatchedKind>(
     tasks: &mut JoinSet<()>,
 ) {
     for namespace in scopes::<K>(&context.args) {
-        tasks.spawn(watch::watch::<K>(context.clone(), namespace, stop.clone(), known_once(startup)));
+        let watch = watch::watch::<K>(context.clone(), namespace, stop.clone(), known_once(startup));
+        // Boxed, so that there is one kind of task and not one for each kind of object.
+        tasks.spawn(watch.boxed());
     }
 }
 
