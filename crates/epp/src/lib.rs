@@ -20,6 +20,7 @@ mod exchange;
 pub mod fuzzing;
 mod gate;
 mod health;
+pub mod host;
 mod kv_events;
 mod latency;
 mod lease;

@@ -14,7 +14,7 @@ use std::{
 };
 
 use kube::Client;
-use longboat_epp::Pages;
+use longboat_epp::{Pages, host::Host};
 use longboat_key::{Key, Name, Namespace};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -102,7 +102,7 @@ pub async fn serve(args: Args, client: Client, shutdown: CancellationToken) -> R
     let pages = (args.picking == Picking::Gateway).then(|| Pages::new(client.clone()));
     let served = Monitoring { readiness: readiness.clone(), proxy: proxy.clone(), pages };
     let probes = tokio::spawn(served.run(listener, end.clone()));
-    let mut pickers = picking::Host::new(client.clone(), proxy.local_pickers());
+    let mut pickers = Host::new(client.clone(), proxy.local_pickers());
     let binding = Binding::Pod(address);
     let mut sockets =
         Sockets::new(binding, proxy.clone(), tables.clone(), args.drain_timeout, closing.clone());

@@ -9,10 +9,11 @@ use kube::{
     runtime::{WatchStreamExt, reflector, reflector::Store, watcher},
 };
 use longboat_api::foreign::inferencepool::InferencePool;
+use longboat_epp::host::{Host, LocalPickers};
 use longboat_watch::{Selection, text_of_watch};
 use tokio_util::sync::CancellationToken;
 
-use super::{Host, LocalPickers, Picking, spec};
+use super::{Picking, spec};
 
 /// Runs pickers until shutdown. Those of pods are in the gateway, if it is to pick, and then it also answers health checks and serves
 /// metrics on the addresses of the pods, which leave it their ports. A pool that names no picker always has one in the gateway, with

@@ -1,35 +1,19 @@
 //! Which pickers the gateway runs, and with which arguments.
 
-use std::{collections::BTreeSet, net::IpAddr};
+use std::collections::BTreeSet;
 
 use k8s_openapi::api::{
     apps::v1::Deployment,
     core::v1::{Container, Pod, PodSpec},
 };
-use kube::Resource;
 use longboat_api::foreign::inferencepool::InferencePool;
-use longboat_epp::Args;
+use longboat_epp::host::{PickerSpec, is_picker};
 use longboat_key::{Key, Name, Namespace};
 
 use crate::{
     RoutingInputs,
     observed::{is_of, selects},
 };
-
-/// The program of pickers, in any folder.
-const PROGRAM: &str = "epp";
-
-/// A picker to run.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct PickerSpec {
-    pub(super) pool: Key,
-    /// The UID of the pod for which it picks, if it picks for one.
-    pub(super) pod: Option<String>,
-    /// Where it answers health checks and serves metrics.
-    pub(super) address: Option<IpAddr>,
-    /// The flags, as they follow the name of the program.
-    pub(super) arguments: Vec<String>,
-}
 
 /// Returns the pickers of these pods of one machine, and of the pools that name none.
 pub(super) fn of_machine<'a>(
@@ -41,14 +25,14 @@ pub(super) fn of_machine<'a>(
         let age = |pod: &&Pod| pod.metadata.creation_timestamp.clone();
         age(other).cmp(&age(one)).then_with(|| one.metadata.name.cmp(&other.metadata.name))
     });
-    newest.into_iter().filter_map(of_pod).chain(pools.filter_map(of_pool)).collect()
+    newest.into_iter().filter_map(PickerSpec::of_pod).chain(pools.filter_map(PickerSpec::of_pool)).collect()
 }
 
 /// Returns the pickers of these pools of a cluster, one for each pool. Their flags are those of the Deployment behind the Service
 /// that the pool names, whether its pods run or not: nobody else can say how requests to the pool are picked.
 pub(crate) fn of_cluster(observed: &RoutingInputs, pools: &BTreeSet<Key>) -> Vec<PickerSpec> {
     let meant = observed.pools.iter().filter(|pool| pools.contains(&Key::of(pool.as_ref())));
-    meant.filter_map(|pool| of_pool(pool).or_else(|| of_deployment(observed, pool))).collect()
+    meant.filter_map(|pool| PickerSpec::of_pool(pool).or_else(|| of_deployment(observed, pool))).collect()
 }
 
 /// Removes from a workload's pods what [`of_cluster`] does not read.
@@ -69,20 +53,6 @@ fn is_running(pod: &Pod) -> bool {
     pod.metadata.deletion_timestamp.is_none() && !has_ended
 }
 
-fn of_pod(pod: &Pod) -> Option<PickerSpec> {
-    let own = pod.spec.as_ref()?.containers.iter().find_map(flags)?;
-    let address = pod.status.as_ref()?.pod_ip.as_ref()?.parse().ok()?;
-    let name = pod.metadata.name.as_deref().unwrap_or_default();
-    let mut arguments = environment(Some(address), Namespace::of(&pod.metadata), name);
-    arguments.extend(own);
-    Some(PickerSpec {
-        pool: pool_of(&arguments)?,
-        pod: pod.metadata.uid.clone(),
-        address: Some(address),
-        arguments,
-    })
-}
-
 fn of_deployment(observed: &RoutingInputs, pool: &InferencePool) -> Option<PickerSpec> {
     let (namespace, name) = (Namespace::of(&pool.metadata), Key::of(pool));
     let service = Key::new(namespace, Name(&pool.spec.endpoint_picker_ref.name));
@@ -96,62 +66,8 @@ fn of_deployment(observed: &RoutingInputs, pool: &InferencePool) -> Option<Picke
     let mut behind = observed.deployments.iter().map(AsRef::as_ref).filter(is_behind);
     // Of several, nobody knows whose flags count.
     let (Some(deployment), None) = (behind.next(), behind.next()) else { return None };
-    let pod = deployment.spec.as_ref()?.template.spec.as_ref()?;
-    let mut arguments = environment(None, namespace, "");
-    arguments.extend(pod.containers.iter().find_map(flags)?);
-    // The last value of a flag counts. Nobody's Deployment opens ports of the gateway's pod. Each pod of the gateway picks for its
-    // own requests, so none leads. A route leads to pools of this group only.
-    let group = InferencePool::group(&());
-    arguments.extend([
-        "--bind-address=".to_owned(),
-        "--ha-enable-leader-election=false".to_owned(),
-        format!("--pool-group={group}"),
-    ]);
-    // Only the pool's own namespace says how it is picked for.
-    pool_of(&arguments).filter(|pool| *pool == name)?;
-    Some(PickerSpec { pool: name, pod: None, address: None, arguments })
-}
-
-/// A pool that names no picker has the default one.
-fn of_pool(pool: &InferencePool) -> Option<PickerSpec> {
-    if !pool.spec.endpoint_picker_ref.name.is_empty() {
-        return None;
-    }
-    let (namespace, name) = (Namespace::of(&pool.metadata), Name::of(&pool.metadata));
-    let mut arguments = environment(None, namespace, "");
-    arguments.extend([format!("--pool-name={name}"), format!("--pool-namespace={namespace}")]);
-    Some(PickerSpec { pool: Key::new(namespace, name), pod: None, address: None, arguments })
-}
-
-/// The pool of a picker with these flags. The pod itself ends with the error if they cannot be read.
-fn pool_of(arguments: &[String]) -> Option<Key> {
-    let args = Args::parse(arguments).ok()?;
-    (!args.pool_name.is_empty()).then(|| Key::new(Namespace(args.namespace()), Name(&args.pool_name)))
-}
-
-/// The flags for what a picker otherwise reads from the environment of its pod. The gateway has another environment.
-fn environment(address: Option<IpAddr>, namespace: Namespace<&str>, pod: &str) -> Vec<String> {
-    let address = address.map(|address| address.to_string()).unwrap_or_default();
-    vec![
-        format!("--bind-address={address}"),
-        format!("--own-namespace={namespace}"),
-        format!("--pod-name={pod}"),
-        "--gateway-picks=false".to_owned(),
-    ]
-}
-
-/// Whether a container runs a picker.
-fn is_picker(container: &Container) -> bool {
-    let program = container.command.as_ref().and_then(|command| command.first());
-    program.is_some_and(|program| program.rsplit('/').next() == Some(PROGRAM))
-}
-
-/// Returns the flags of a container that runs a picker. Flags that refer to variables are known in the pod only. The node of local
-/// mode has the same rule (`longboat_node`, `container/launch.rs`).
-fn flags(container: &Container) -> Option<Vec<String>> {
-    let (_, more) = container.command.as_ref().filter(|_| is_picker(container))?.split_first()?;
-    let words: Vec<String> = more.iter().chain(container.args.iter().flatten()).cloned().collect();
-    (!words.iter().any(|word| word.contains("$("))).then_some(words)
+    let spec = PickerSpec::of_template(namespace, deployment.spec.as_ref()?.template.spec.as_ref()?)?;
+    Some(spec).filter(|spec| spec.pool == name)
 }
 
 #[cfg(test)]
@@ -159,6 +75,8 @@ mod tests {
     use std::sync::Arc;
 
     use serde_json::{Value, json};
+
+    use longboat_epp::Args;
 
     use super::*;
 

@@ -22,6 +22,7 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header, request::Parts};
 use hyper::body::Incoming;
 use longboat_accept::{Budget, Guard};
+use longboat_epp::host::LocalPickers;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -38,7 +39,6 @@ pub(crate) use self::{
 };
 use crate::{
     metrics::{Metrics, OPENMETRICS},
-    picking::LocalPickers,
     route::{Backend, Filters, RouteMatch},
     series::Series,
     tables::{SharedTables, Tables},

@@ -11,6 +11,7 @@ use std::{collections::HashMap, net::SocketAddr, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::{Response, StatusCode, header, request::Parts};
+use longboat_epp::host::{LocalPickers, RunningPicker};
 use longboat_extproc::{Client, ClientError, Exchange, HeaderChanges, ImmediateResponse, Receiver, Sender};
 use parking_lot::Mutex;
 use rand::seq::SliceRandom;
@@ -23,10 +24,7 @@ use super::{
     upload::{Upload, UploadError},
     upstream::Upstream,
 };
-use crate::{
-    picking::{LocalPickers, RunningPicker},
-    route::Pool,
-};
+use crate::route::Pool;
 
 /// The gRPC status of a picker that cannot decide yet, or no longer can.
 const UNAVAILABLE: i32 = 14;

@@ -5,6 +5,7 @@ use kube::{
     api::{Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams},
 };
 use longboat_apiserver::{ApiServer, Loops, Options};
+use longboat_epp::host::Host;
 use longboat_key::{Key, Name, Namespace};
 
 use super::*;
@@ -195,7 +196,7 @@ async fn on_a_cluster_the_picker_of_the_pod_is_asked_where_the_gateway_has_none(
     let script = Script { destination: simulator.to_string(), ..Script::default() };
     let remote = picker(&shutdown, script.clone()).await;
     let bench = bench_pickers(&[remote], simulator).await;
-    let mut host = picking::Host::new(cluster.client.clone(), bench.local.clone());
+    let mut host = Host::new(cluster.client.clone(), bench.local.clone());
     let pools = [Key::new(Namespace("ns"), Name("pool"))].into();
     let mut follow = |flags: &[&str]| host.follow(picking::of_cluster(&with_picker(flags), &pools));
     let is_asked = || async {

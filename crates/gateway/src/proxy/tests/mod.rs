@@ -10,6 +10,7 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use futures::StreamExt;
+use longboat_epp::host::LocalPickers;
 use longboat_extproc::{
     Action, Event, Header, HeaderChanges, ImmediateResponse, Incoming as Message, Outbox, Processor,
     ProcessorExchange, ServerOptions, names,
@@ -25,8 +26,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Proxy;
 use crate::{
-    Guard, RoutingInputs, picking::LocalPickers, ports::Ports, resolved::Resolved, route::RouteParser,
-    server, tables::Tables,
+    Guard, RoutingInputs, ports::Ports, resolved::Resolved, route::RouteParser, server, tables::Tables,
 };
 
 /// The behaviour of a test's picker.

@@ -3,7 +3,6 @@
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use kube::Client;
-use longboat_epp::{Args, PoolPicker, needs_pod};
 use longboat_key::Key;
 use longboat_watch::text_of;
 use parking_lot::Mutex;
@@ -11,6 +10,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{LocalPicker, LocalPickers, State, spec::PickerSpec};
+use crate::{Args, Error, PoolPicker, needs_pod};
 
 /// The wait before a picker that failed is started again. It doubles with each failure.
 const FIRST_RETRY: Duration = Duration::from_millis(500);
@@ -20,7 +20,7 @@ const MAX_RETRY: Duration = Duration::from_secs(30);
 const SUCCESSION_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The running pickers.
-pub(crate) struct Host {
+pub struct Host {
     client: Client,
     local: Arc<LocalPickers>,
     running: Vec<PickerTask>,
@@ -42,13 +42,14 @@ type Former = Arc<Mutex<Option<PickerTask>>>;
 // === impl Host ===
 
 impl Host {
-    pub(crate) fn new(client: Client, local: Arc<LocalPickers>) -> Self {
+    /// A host without pickers. Those that it will run are found in `local`.
+    pub fn new(client: Client, local: Arc<LocalPickers>) -> Self {
         Self { client, local, running: Vec::new(), tasks: JoinSet::new() }
     }
 
     /// Runs these pickers and no others. A picker whose spec is unchanged goes on. One with another spec goes on until its
     /// successor takes requests, unless it answers on the address of a pod, which has gone with the pod.
-    pub(crate) fn follow(&mut self, specs: Vec<PickerSpec>) {
+    pub fn follow(&mut self, specs: Vec<PickerSpec>) {
         while self.tasks.try_join_next().is_some() {}
         let (kept, mut replaced): (Vec<_>, Vec<_>) =
             self.running.drain(..).partition(|task| specs.contains(&task.spec));
@@ -89,7 +90,7 @@ impl Host {
     }
 
     /// Ends all pickers.
-    pub(crate) async fn ended(mut self) {
+    pub async fn ended(mut self) {
         self.running.clear();
         while self.tasks.join_next().await.is_some() {}
     }
@@ -112,7 +113,7 @@ async fn keep_running(
     }
     let mut wait = FIRST_RETRY;
     while let Err(error) = attempt(args.clone(), &picker, &former, client.clone(), stop.clone()).await {
-        tracing::warn!(pool = %spec.pool, error = %chain(&error), "A picker in the gateway failed; starting it again.");
+        tracing::warn!(pool = %spec.pool, error = %chain(&error), "A picker failed; starting it again.");
         tokio::select! {
             () = stop.cancelled() => return,
             () = tokio::time::sleep(wait) => {}
@@ -127,9 +128,9 @@ async fn attempt(
     former: &Former,
     client: Client,
     stop: CancellationToken,
-) -> Result<(), longboat_epp::Error> {
+) -> Result<(), Error> {
     // In a task of its own, so that a panic is an error.
-    let loaded = tokio::spawn(PoolPicker::load(args)).await.map_err(longboat_epp::Error::Task)??;
+    let loaded = tokio::spawn(PoolPicker::load(args)).await.map_err(Error::Task)??;
     let loaded = Arc::new(loaded);
     picker.state.store(Arc::new(State::Running(loaded.clone())));
     let succeed = async {
