@@ -16,6 +16,7 @@ copy deploy/crds longboat/definitions 'serving.kserve.io_llminferenceservice*'
 copy deploy/kustomize/base longboat/base
 copy deploy/kustomize/components/monitoring longboat/monitoring
 copy deploy/kustomize/components/gateway longboat/gateway
+copy deploy/picker longboat/picker
 copy deploy/rbac longboat/rbac
 copy deploy/rbac-namespaced/platform longboat/rbac-namespaced/platform
 copy deploy/rbac-namespaced/watched longboat/rbac-namespaced/watched

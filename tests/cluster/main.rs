@@ -47,6 +47,7 @@ mod rights;
 mod schema;
 mod server;
 mod shapes;
+mod shared_picker;
 mod snapshot;
 mod soak;
 mod takeover;

@@ -49,6 +49,7 @@ mod run;
 mod runtime_adapters;
 mod scale_to_zero;
 mod seeds;
+mod shared_picker;
 mod sidecar;
 mod sidecar_tls;
 mod signals;

@@ -79,6 +79,12 @@ pub mod condition {
     pub const NEW_OBSERVED_GENERATION_FAILURE: &str = "NewObservedGenFailure";
     /// The workload serves, and pods that are being terminated finish their requests.
     pub const PODS_DRAIN: &str = "PodsDrain";
+    /// The platform's shared picker cannot pick for this service, whose own pods do.
+    pub const PICKER_NEEDS_POD: &str = "PickerNeedsPod";
+    /// The shared picker does not pick for this service.
+    pub const SHARED_PICKER_MISSING: &str = "SharedPickerMissing";
+    /// The shared picker picks with a former configuration, because it has failed with the newest one.
+    pub const SHARED_PICKER_FAILED: &str = "SharedPickerFailed";
     /// An init container downloads the model.
     pub const DOWNLOADING: &str = "Downloading";
     /// An init container downloads the model and does not report its progress.

@@ -1,7 +1,7 @@
 //! The endpoint pickers of services, and their decisions.
 
 use http::StatusCode;
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Container, Pod};
 use kube::{Api, Client, api::ListParams};
 use longboat_api::labels;
 use longboat_controller::reader;
@@ -22,30 +22,35 @@ const DECISIONS: usize = 50;
 
 /// The port on which a gateway that picks serves decisions, as its pod names it.
 const MONITORING: &str = "monitoring";
-/// The labels of the pods of Longboat's own gateways.
-const GATEWAYS: &str = "app.kubernetes.io/component=gateway,app.kubernetes.io/managed-by=longboat";
-/// The flag of a gateway that picks.
-const PICKING: &str = "--picking=gateway";
+/// The labels of the pods of Longboat's own gateways, and of the picker that pools share.
+const OF_POOLS: &str =
+    "app.kubernetes.io/component in (gateway,picker),app.kubernetes.io/managed-by=longboat";
+/// The flag of a gateway that picks, and the command of the picker that pools share.
+const PICKING: [&str; 2] = ["--picking=gateway", "shared-picker"];
 
-/// Returns the pods that have decisions: pickers, and gateways that pick in their place. A gateway picks for services of any namespace,
-/// so one that is in another namespace belongs to the result too, if the caller may list it.
+/// Returns the pods that have decisions: pickers of services, and what picks in their place, which are gateways and the shared picker.
+/// These pick for services of any namespace, so those in another namespace belong to the result too, if the caller may list them.
 ///
 /// # Errors
 ///
 /// If the cluster cannot list the pods. The error is a sentence.
 pub async fn deciding(client: &Client, namespace: Option<Namespace<&str>>) -> Result<Vec<Pod>, String> {
     let mut all = pods(client, namespace, None).await?;
-    let params = ListParams::default().labels(GATEWAYS);
-    let mut gateways = reader::list(&Api::<Pod>::all(client.clone()), &params).await;
-    if let (Err(_), Some(namespace)) = (&gateways, namespace) {
-        gateways = reader::list(&Api::<Pod>::namespaced(client.clone(), &namespace), &params).await;
+    let params = ListParams::default().labels(OF_POOLS);
+    let mut others = reader::list(&Api::<Pod>::all(client.clone()), &params).await;
+    if let (Err(_), Some(namespace)) = (&others, namespace) {
+        others = reader::list(&Api::<Pod>::namespaced(client.clone(), &namespace), &params).await;
     }
     let picks = |pod: &Pod| {
         let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
-        containers.flat_map(|container| container.args.iter().flatten()).any(|flag| flag == PICKING)
+        let words = |container: &Container| {
+            let words = [&container.command, &container.args].into_iter().flatten().flatten();
+            words.into_iter().any(|word| PICKING.contains(&word.as_str()))
+        };
+        containers.into_iter().any(words)
     };
-    // Whoever may not list gateways may not read their decisions either.
-    all.extend(gateways.ok().flatten().unwrap_or_default().into_iter().filter(picks));
+    // Whoever may not list them may not read their decisions either.
+    all.extend(others.ok().flatten().unwrap_or_default().into_iter().filter(picks));
     Ok(all)
 }
 

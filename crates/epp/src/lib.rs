@@ -34,6 +34,7 @@ mod rewrites;
 mod saturation;
 mod scrape;
 mod service;
+mod shared;
 mod subset;
 mod sync;
 mod tokens;
@@ -43,6 +44,7 @@ pub use error::Error;
 pub use monitoring::Pages;
 pub use pool_picker::{PoolPicker, needs_pod};
 pub use service::{Server, run, runtime};
+pub use shared::{SharedArgs, run as run_shared};
 
 #[cfg(test)]
 mod tests;

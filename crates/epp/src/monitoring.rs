@@ -9,20 +9,21 @@ use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use kube::Client;
 use longboat_accept::Guard;
+use longboat_key::{Key, Name, Namespace};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     core::Core,
     decisions::{Decisions, Query},
-    pool_picker::PoolPicker,
+    host::LocalPickers,
     readers::Readers,
 };
 
 /// The most connections at once.
-const CONNECTIONS: usize = 64;
+pub(crate) const CONNECTIONS: usize = 64;
 /// How long a handshake or a request's head may take. A connection is closed if it idles longer between two scrapes.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+pub(crate) const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What the metrics port serves.
 pub(crate) struct Monitoring {
@@ -32,8 +33,12 @@ pub(crate) struct Monitoring {
     pub(crate) readers: Option<Readers>,
 }
 
-/// The pages of pickers that another process serves, such as a gateway, for those who may read them.
-pub struct Pages(Readers);
+/// The pages of pickers of several pools, for those who may read them: `/debug/decisions` has the decisions for all pools, and
+/// `/pools/NAMESPACE/NAME` the pages of one pool's picker, such as `/pools/NAMESPACE/NAME/metrics`.
+pub struct Pages(Option<Readers>);
+
+/// The page of decisions, of one picker as of several.
+const DECISIONS: &str = "/debug/decisions";
 
 /// Returns the metrics page. Computes the metrics that are set only at a scrape.
 pub(crate) fn metrics_page(core: &Core) -> String {
@@ -113,19 +118,35 @@ impl Monitoring {
 impl Pages {
     /// The pages are for those whom this API server lets read them.
     pub fn new(client: Client) -> Self {
-        Self(Readers::new(client))
+        Self(Some(Readers::new(client)))
     }
 
-    /// Returns a page of one picker, such as `/metrics`, or the page `/debug/decisions` of any number of pickers.
-    pub async fn page<B: Sync>(
-        &self,
-        pickers: &[Arc<PoolPicker>],
-        path: &str,
-        request: &Request<B>,
-    ) -> Response<Full<Bytes>> {
-        let cores: Vec<&Core> = pickers.iter().map(|picker| &*picker.core).collect();
-        page(&cores, Some(&self.0), path, request).await
+    /// The pages are for everybody who reaches them.
+    pub(crate) fn open() -> Self {
+        Self(None)
     }
+
+    /// Returns a page of pickers, or `None` if the request is for another page.
+    pub async fn of_pools<B: Sync>(
+        &self,
+        local: &LocalPickers,
+        request: &Request<B>,
+    ) -> Option<Response<Full<Bytes>>> {
+        let (pool, path) = picker_page(request.uri().path())?;
+        let pickers = local.serving(pool.as_ref());
+        let cores: Vec<&Core> = pickers.iter().map(|picker| &*picker.core).collect();
+        Some(page(&cores, self.0.as_ref(), path, request).await)
+    }
+}
+
+/// Returns the pool and the picker's own path of a page. Decisions may be those of all pools.
+fn picker_page(path: &str) -> Option<(Option<Key>, &str)> {
+    if path == DECISIONS {
+        return Some((None, path));
+    }
+    let (namespace, rest) = path.strip_prefix("/pools/")?.split_once('/')?;
+    let (name, _) = rest.split_once('/')?;
+    Some((Some(Key::new(Namespace(namespace), Name(name))), &rest[name.len()..]))
 }
 
 /// Returns a page of pickers. Only decisions can be those of several.
@@ -139,14 +160,14 @@ async fn page<B: Sync>(
         return plain(StatusCode::METHOD_NOT_ALLOWED, "");
     }
     let (path, core) = match (path, cores) {
-        ("/debug/decisions", _) => (path, None),
+        (DECISIONS, _) => (path, None),
         ("/metrics" | "/debug/plugins/state", [core]) => (path, Some(*core)),
         _ => return plain(StatusCode::NOT_FOUND, "not found"),
     };
     let headers = request.headers();
     let allowed = match readers {
         None => Ok(()),
-        Some(readers) if path == "/debug/decisions" => readers.may_read_decisions(headers).await,
+        Some(readers) if path == DECISIONS => readers.may_read_decisions(headers).await,
         Some(readers) => readers.may_read_metrics(headers).await,
     };
     match (allowed, core) {
@@ -190,8 +211,28 @@ fn json(text: String) -> Response<Full<Bytes>> {
     response
 }
 
-fn plain(status: StatusCode, text: impl Into<Bytes>) -> Response<Full<Bytes>> {
+pub(crate) fn plain(status: StatusCode, text: impl Into<Bytes>) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::new(text.into()));
     *response.status_mut() = status;
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_of_pickers_are_told_from_those_of_the_pod() {
+        let pool = || Some(Key::new(Namespace("ns"), Name("pool")));
+        for (path, expected) in [
+            ("/debug/decisions", Some((None, "/debug/decisions"))),
+            ("/pools/ns/pool/metrics", Some((pool(), "/metrics"))),
+            ("/pools/ns/pool/debug/decisions", Some((pool(), "/debug/decisions"))),
+            ("/pools/ns/pool", None),
+            ("/pools/", None),
+            ("/metrics", None),
+        ] {
+            assert_eq!(picker_page(path), expected, "{path}");
+        }
+    }
 }

@@ -196,7 +196,7 @@ impl MonitoringPorts {
     }
 }
 
-async fn listen(ip: IpAddr, port: u16) -> Result<(TcpListener, SocketAddr), Error> {
+pub(crate) async fn listen(ip: IpAddr, port: u16) -> Result<(TcpListener, SocketAddr), Error> {
     let address = SocketAddr::new(ip, port);
     let bind = |source| Error::Bind { address, source };
     let listener = TcpListener::bind(address).await.map_err(bind)?;
@@ -220,6 +220,15 @@ async fn serving_tls(
         let reloading = ReloadingConfig::watch(&folder, &options, stop.clone()).await.map_err(Error::Tls)?;
         return Ok(Some(reloading.config()));
     }
+    self_signed(&options).map(Some)
+}
+
+/// TLS with a certificate that nobody has signed.
+pub(crate) fn self_signed_tls() -> Result<Arc<rustls::ServerConfig>, Error> {
+    self_signed(&longboat_tls::ServerOptions::with_alpn(H2))
+}
+
+fn self_signed(options: &longboat_tls::ServerOptions) -> Result<Arc<rustls::ServerConfig>, Error> {
     let pair = longboat_tls::self_signed(&LeafRequest {
         common_name: "longboat-epp".to_owned(),
         organization: "Inference Ext".to_owned(),
@@ -228,7 +237,7 @@ async fn serving_tls(
         ..LeafRequest::default()
     })
     .map_err(Error::Tls)?;
-    ReplaceableConfig::new(&pair, &options).map(|served| Some(served.config())).map_err(Error::Tls)
+    ReplaceableConfig::new(&pair, options).map(|served| served.config()).map_err(Error::Tls)
 }
 
 async fn metrics_tls(

@@ -17,7 +17,6 @@ use http_body_util::Full;
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use longboat_epp::Pages;
-use longboat_key::{Key, Name, Namespace};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -27,9 +26,6 @@ use crate::{metrics::OPENMETRICS, proxy::Proxy};
 const CONNECTIONS: usize = 64;
 /// The time limit for the head of a request.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// The page of decisions, of one picker as of several.
-const DECISIONS: &str = "/debug/decisions";
 
 /// Whether the pod can take requests.
 #[derive(Debug, Clone, Default)]
@@ -83,21 +79,8 @@ impl Monitoring {
 
     /// Answers a request for a page of pickers.
     async fn of_pickers(&self, request: &Request<Incoming>) -> Option<Response<Full<Bytes>>> {
-        let pages = self.pages.as_ref()?;
-        let (pool, path) = picker_page(request.uri().path())?;
-        let pickers = self.proxy.local_pickers().serving(pool.as_ref());
-        Some(pages.page(&pickers, path, request).await)
+        self.pages.as_ref()?.of_pools(&self.proxy.local_pickers(), request).await
     }
-}
-
-/// Returns the pool and the picker's own path of a page. Decisions may be those of all pools.
-fn picker_page(path: &str) -> Option<(Option<Key>, &str)> {
-    if path == DECISIONS {
-        return Some((None, path));
-    }
-    let (namespace, rest) = path.strip_prefix("/pools/")?.split_once('/')?;
-    let (name, _) = rest.split_once('/')?;
-    Some((Some(Key::new(Namespace(namespace), Name(name))), &rest[name.len()..]))
 }
 
 fn respond(request: &Request<Incoming>, readiness: &Readiness, proxy: &Proxy) -> Response<Full<Bytes>> {
@@ -118,24 +101,4 @@ fn respond(request: &Request<Incoming>, readiness: &Readiness, proxy: &Proxy) ->
         response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(OPENMETRICS));
     }
     response
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pages_of_pickers_are_told_from_those_of_the_pod() {
-        let pool = || Some(Key::new(Namespace("ns"), Name("pool")));
-        for (path, expected) in [
-            ("/debug/decisions", Some((None, "/debug/decisions"))),
-            ("/pools/ns/pool/metrics", Some((pool(), "/metrics"))),
-            ("/pools/ns/pool/debug/decisions", Some((pool(), "/debug/decisions"))),
-            ("/pools/ns/pool", None),
-            ("/pools/", None),
-            ("/metrics", None),
-        ] {
-            assert_eq!(picker_page(path), expected, "{path}");
-        }
-    }
 }

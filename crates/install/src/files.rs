@@ -43,6 +43,7 @@ pub fn all() -> Result<Vec<File>, InstallError> {
     let mut files = kustomize::base(DEFAULT_SYSTEM_NAMESPACE)?;
     files.extend(kustomize::monitoring(DEFAULT_SYSTEM_NAMESPACE)?);
     files.extend(kustomize::gateway()?);
+    files.extend(kustomize::shared_picker(DEFAULT_SYSTEM_NAMESPACE)?);
     for (name, text) in OVERLAYS {
         let values = Values::read(&[(format!("overlays/{name}/values.yaml"), text.to_owned())], &[])?;
         files.extend(kustomize::overlay(name, DEFAULT_SYSTEM_NAMESPACE, &values)?);

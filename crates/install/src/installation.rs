@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::{
     Values, certificates, controller,
     metadata::label,
-    monitoring, platform, rights,
+    monitoring, picker, platform, rights,
     values::{NAMESPACE, ValuesError, is_label},
 };
 
@@ -83,6 +83,9 @@ impl Installation {
         }
         objects.push(controller::disruption_budget(namespace));
         objects.push(controller::deployment(namespace, values));
+        if values.shared_picker.enabled {
+            objects.extend(picker::objects(namespace, values)?);
+        }
         let mut webhooks = webhooks(namespace, values)?;
         if values.cert_manager {
             for object in definitions.iter_mut().chain(&mut webhooks) {

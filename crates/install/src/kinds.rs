@@ -61,7 +61,7 @@ const fn of(api_version: &'static str, kind: &'static str, plural: &'static str,
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Gateway, Installation, Monitoring, Values};
+    use crate::{Gateway, Installation, Monitoring, SharedPicker, Values};
 
     #[test]
     fn every_object_of_an_installation_has_a_kind_that_can_be_addressed() {
@@ -70,7 +70,9 @@ mod tests {
         let watched =
             Values { monitoring: Monitoring { enabled: true, ..Monitoring::default() }, ..Values::default() };
         let gateways = Values { gateway: Gateway { enabled: true }, ..Values::default() };
-        for values in [Values::default(), narrow, watched, gateways] {
+        let shared =
+            Values { shared_picker: SharedPicker { enabled: true, replicas: 3 }, ..Values::default() };
+        for values in [Values::default(), narrow, watched, gateways, shared] {
             for object in Installation::new("kserve", &values).unwrap().objects() {
                 let (api_version, name) = (&object["apiVersion"], &object["kind"]);
                 let kind = kind(api_version.as_str().unwrap(), name.as_str().unwrap());

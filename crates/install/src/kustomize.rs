@@ -10,7 +10,7 @@ use crate::{
     metadata::label,
     monitoring,
     names::{self, LABEL, LABEL_VALUE},
-    rights,
+    picker, rights,
 };
 
 /// The files of the base, with the kinds in each. An object belongs to the first file that lists its kind.
@@ -112,6 +112,28 @@ pub(crate) fn gateway() -> Result<Vec<File>, InstallError> {
                 "patches": [{
                     "target": {"kind": "Deployment", "name": names::CONTROLLER}, "patch": patch,
                 }],
+            }),
+        )?,
+    ])
+}
+
+/// Returns the component in `deploy/kustomize/components/shared-picker`: what `sharedPicker.enabled` adds to an installation.
+///
+/// # Errors
+///
+/// [`InstallError`].
+pub(crate) fn shared_picker(namespace: &str) -> Result<Vec<File>, InstallError> {
+    let folder = "kustomize/components/shared-picker";
+    let text = documents(picker::objects(namespace, &Values::default())?.iter())?;
+    Ok(vec![
+        File::generated(&format!("{folder}/picker.yaml"), &text),
+        kustomization(
+            folder,
+            "The picker that pools share. Add it to your overlay: `components: [../../components/shared-picker]`.",
+            &json!({
+                "apiVersion": "kustomize.config.k8s.io/v1alpha1",
+                "kind": "Component",
+                "resources": ["picker.yaml"],
             }),
         )?,
     ])

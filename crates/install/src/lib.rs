@@ -13,9 +13,10 @@ mod kustomize;
 mod metadata;
 mod monitoring;
 pub mod names;
+pub mod picker;
 mod platform;
 mod rights;
 mod values;
 
 pub use installation::{InstallError, Installation};
-pub use values::{Gateway, Metrics, Monitoring, PlatformValues, Values, ValuesError};
+pub use values::{Gateway, Metrics, Monitoring, PlatformValues, SharedPicker, Values, ValuesError};

@@ -36,6 +36,8 @@ pub struct Values {
     pub monitoring: Monitoring,
     /// Gateways that Longboat serves itself.
     pub gateway: Gateway,
+    /// The picker that the pools of many services share.
+    pub shared_picker: SharedPicker,
     /// Prefix of the names of presets.
     pub preset_prefix: String,
     /// The log level: `error`, `warn`, `info` or `debug`, or levels by module.
@@ -98,6 +100,17 @@ pub struct Gateway {
     /// Whether the installation has the GatewayClass `longboat`, whose Gateways the controller serves with pods of its own
     /// image. The cluster must have the CRDs of the Gateway API. Must be false if `watchNamespaces` is set.
     pub enabled: bool,
+}
+
+/// The picker that the pools of many services share.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct SharedPicker {
+    /// Whether the installation has it. Services use it if the setting `longboat.picker` is `shared`. After a change of that setting,
+    /// keep it until each service has a picker of its own. Must be false if `watchNamespaces` is set.
+    pub enabled: bool,
+    /// The number of its pods. Each picks for a part of the pools.
+    pub replicas: u32,
 }
 
 /// The settings of the platform.
@@ -275,9 +288,23 @@ impl Values {
                 "false if watchNamespaces is set, because a GatewayClass belongs to the whole cluster",
             );
         }
+        if self.shared_picker.enabled && !self.watch_namespaces.is_empty() {
+            return wrong(
+                "sharedPicker.enabled",
+                "true",
+                "false if watchNamespaces is set, because the shared picker has rights in the whole cluster",
+            );
+        }
         let data = crate::platform::data(self);
-        longboat_compose::Platform::parse(&data, Namespace("kserve"))
+        let platform = longboat_compose::Platform::parse(&data, Namespace("kserve"))
             .map_err(|error| ValuesError::Platform { message: error.to_string() })?;
+        if platform.shared_picker && !self.shared_picker.enabled {
+            return wrong(
+                "sharedPicker.enabled",
+                "false",
+                "true, because platform.settings.longboat.picker is shared",
+            );
+        }
         Ok(())
     }
 }
@@ -299,6 +326,7 @@ impl Default for Values {
             metrics: Metrics::default(),
             monitoring: Monitoring::default(),
             gateway: Gateway::default(),
+            shared_picker: SharedPicker::default(),
             preset_prefix: longboat_api::names::DEFAULT_PRESET_PREFIX.to_owned(),
             log_level: "info".to_owned(),
             node_selector: BTreeMap::new(),
@@ -315,6 +343,12 @@ impl Default for Values {
 impl Default for Metrics {
     fn default() -> Self {
         Self { enabled: true, secure: true }
+    }
+}
+
+impl Default for SharedPicker {
+    fn default() -> Self {
+        Self { enabled: false, replicas: 2 }
     }
 }
 
@@ -454,6 +488,14 @@ mod tests {
             (
                 "{watchNamespaces: [a], gateway: {enabled: true}, metrics: {secure: false}}",
                 "values: `gateway.enabled` is `true`: expected false if watchNamespaces is set",
+            ),
+            (
+                "{watchNamespaces: [a], sharedPicker: {enabled: true}, metrics: {secure: false}}",
+                "values: `sharedPicker.enabled` is `true`: expected false if watchNamespaces is set",
+            ),
+            (
+                "platform: {settings: {longboat: {picker: shared}}}",
+                "values: `sharedPicker.enabled` is `false`: expected true",
             ),
             ("webhookUrl: http://a", "values: `webhookUrl` is `http://a`: expected https://HOST:PORT"),
             ("image: ''", "values: `image` is ``: expected an image"),

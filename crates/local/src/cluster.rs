@@ -28,6 +28,7 @@ use crate::{
     bootstrap::{self, BootstrapError},
     controller,
     kubeconfig::kubeconfig,
+    shared_picker,
     stand_in::{self, StandInError, Substitution},
     state::{StateDir, StateError, create_private, write_private},
     unsupported::UnsupportedKinds,
@@ -199,6 +200,7 @@ impl Local {
         node_options.remove_state_dir = state.is_temporary();
         let node = Node::start(client.clone(), node_options).await?;
         server.set_pod_access(node.pod_access());
+        tasks.spawn(shared_picker::run(client.clone(), shutdown.clone()));
         tasks.spawn(controller::run(longboat_controller::Args::default(), client.clone(), shutdown.clone()));
         Ok(Self {
             state,

@@ -13,6 +13,7 @@ mod cluster;
 mod controller;
 mod kubeconfig;
 mod schema_hint;
+mod shared_picker;
 mod stand_in;
 mod state;
 mod unsupported;

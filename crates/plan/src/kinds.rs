@@ -7,6 +7,7 @@ pub mod types {
         apps::v1::Deployment,
         autoscaling::v2::HorizontalPodAutoscaler,
         core::v1::{ConfigMap, Pod, Secret, Service, ServiceAccount},
+        discovery::v1::EndpointSlice,
         networking::v1::NetworkPolicy,
         policy::v1::PodDisruptionBudget,
         rbac::v1::{ClusterRoleBinding, Role, RoleBinding},
@@ -91,6 +92,8 @@ macro_rules! kinds {
             {
                 /// Pods of services, for the addresses in certificates and for the causes in conditions.
                 pods: Pod () (namespaced, decoded, labelled, ruled, built_in);
+                /// Where the picker that pools share picks for services.
+                endpoint_slices: EndpointSlice () (namespaced, decoded, all, ruled, built_in);
                 /// Gateways, of all namespaces.
                 gateways: Gateway () (namespaced, decoded, all, ruled, "gateways.gateway.networking.k8s.io");
                 /// Gateway classes.

@@ -97,6 +97,15 @@ const FIXES: &[(&str, &str)] = &[
         "ImageVolumeAlpha",
         "Nothing if the feature gate `ImageVolume` is on. Otherwise set another `ociModelMode`.",
     ),
+    (
+        "PickerNeedsPod",
+        "Nothing, if the service may keep its own picker. Otherwise remove what the message names from the picker's template or configuration.",
+    ),
+    (
+        "SharedPickerMissing",
+        "Check that Deployment `longboat-picker` in the namespace of the platform is available. `longboat install --set platform.settings.longboat.picker=shared` writes it.",
+    ),
+    ("SharedPickerFailed", "Correct what the message names. The shared picker tries again by itself."),
     ("PodsDrain", "Wait. Nothing is wrong: the pods finish their running requests."),
     ("Downloading", "Wait. The message shows the progress."),
     (

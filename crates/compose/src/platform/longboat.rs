@@ -60,6 +60,7 @@ pub(super) struct Longboat {
     pub(super) pod_security: PodSecurity,
     pub(super) disruption_budgets: bool,
     pub(super) picker_clients: Vec<String>,
+    pub(super) shared_picker: bool,
     pub(super) serving_proof: ServingProof,
     pub(super) download_progress_port: Option<u16>,
     pub(super) kv_pairing: bool,
@@ -75,6 +76,7 @@ struct RawLongboat {
     disruption_budgets: bool,
     #[serde(rename = "pickerClients")]
     picker_clients: Vec<String>,
+    picker: String,
     #[serde(rename = "kvPairing")]
     kv_pairing: bool,
     #[serde(rename = "servingProof")]
@@ -93,6 +95,7 @@ impl Longboat {
             pod_security: pod_security(&raw)?,
             disruption_budgets: raw.disruption_budgets,
             picker_clients: picker_clients(&raw)?,
+            shared_picker: shared_picker(&raw)?,
             serving_proof: serving_proof(&raw)?,
             download_progress_port: download_progress_port(&raw)?,
             kv_pairing: raw.kv_pairing,
@@ -143,6 +146,34 @@ fn picker_clients(raw: &RawLongboat) -> Result<Vec<String>, PlatformError> {
         ))),
         None => Ok(raw.picker_clients.clone()),
     }
+}
+
+/// The value with which one Deployment picks for all services.
+const SHARED: &str = "shared";
+
+fn shared_picker(raw: &RawLongboat) -> Result<bool, PlatformError> {
+    match raw.picker.as_str() {
+        "" => return Ok(false),
+        SHARED => {}
+        other => {
+            return Err(invalid(format!(
+                "\"longboat\".\"picker\" is \"{other}\": expected \"{SHARED}\", or an empty string for a picker of each service"
+            )));
+        }
+    }
+    if images(raw)? == Images::Reference {
+        return Err(invalid(format!(
+            "\"longboat\".\"picker\" is \"{SHARED}\" and \"longboat\".\"image\" is \"{REFERENCE}\": only Longboat's picker can \
+             be shared, so set an image of Longboat"
+        )));
+    }
+    if !raw.picker_clients.is_empty() {
+        return Err(invalid(format!(
+            "\"longboat\".\"picker\" is \"{SHARED}\" and \"longboat\".\"pickerClients\" is set: NetworkPolicies of services do not \
+             reach the shared picker, so restrict who calls its pods with a NetworkPolicy of your own, and remove \"pickerClients\""
+        )));
+    }
+    Ok(true)
 }
 
 fn serving_proof(raw: &RawLongboat) -> Result<ServingProof, PlatformError> {

@@ -36,6 +36,8 @@ pub struct Platform {
     pub disruption_budgets: bool,
     /// The namespaces whose pods may call pickers: `pickerClients` of the key `longboat`. Empty if everybody may.
     pub picker_clients: Vec<String>,
+    /// Whether the picker that pools share picks for services: `picker` of the key `longboat`.
+    pub shared_picker: bool,
     /// Whether test requests prove that services serve.
     pub serving_proof: ServingProof,
     /// The port at which init containers report the progress of a download: `downloadProgressPort` of the key `longboat`.
@@ -307,6 +309,7 @@ impl Platform {
             pod_security: own.pod_security,
             disruption_budgets: own.disruption_budgets,
             picker_clients: own.picker_clients,
+            shared_picker: own.shared_picker,
             serving_proof: own.serving_proof,
             download_progress_port: own.download_progress_port,
             kv_pairing: own.kv_pairing,

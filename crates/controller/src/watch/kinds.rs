@@ -13,8 +13,8 @@ use longboat_key::{Key, Name, Namespace};
 use longboat_plan::{
     Capabilities, Kind, ObjectKey, Peer, kinds,
     types::{
-        self, ClusterRoleBinding, ClusterServingRuntime, ConfigMap, Gateway, HorizontalPodAutoscaler, Secret,
-        Service, ServingRuntime,
+        self, ClusterRoleBinding, ClusterServingRuntime, ConfigMap, EndpointSlice, Gateway,
+        HorizontalPodAutoscaler, Secret, Service, ServingRuntime,
     },
 };
 use serde::{Serialize, de::DeserializeOwned};
@@ -32,6 +32,9 @@ const SEALED: [&str; 5] = [
     "kubernetes.io/dockerconfigjson",
     "kubernetes.io/service-account-token",
 ];
+
+/// Selects the EndpointSlices of the shared picker. Those of pods are many, and change often.
+const SLICES: &str = "endpointslice.kubernetes.io/managed-by=longboat-picker";
 
 /// A kind that is watched, as described by the [table of kinds](longboat_plan::kinds!).
 pub(crate) trait WatchedKind:
@@ -76,6 +79,8 @@ pub(crate) type Capability = fn(&mut Capabilities) -> &mut bool;
 pub(crate) trait Rules: Metadata<Ty = ObjectMeta> + Clone {
     /// Whether the watch gets only metadata, and excludes the objects with our label.
     const METADATA_ONLY: bool = false;
+    /// The label selector of the objects that are watched, if it is another than that of our label.
+    const SELECTOR: Option<&'static str> = None;
     /// Whether the kind is Secret, for which the controller may be limited to some namespaces.
     const OF_SECRETS: bool = false;
     /// Whether services of other namespaces depend on the objects in the system namespace.
@@ -381,6 +386,11 @@ impl Rules for HorizontalPodAutoscaler {
             || old.metadata.deletion_timestamp != new.metadata.deletion_timestamp
             || says(old) != says(new)
     }
+}
+
+/// Slices of the shared picker. Their labels name the service.
+impl Rules for EndpointSlice {
+    const SELECTOR: Option<&'static str> = Some(SLICES);
 }
 
 impl Rules for Gateway {

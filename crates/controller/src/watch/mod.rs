@@ -43,6 +43,9 @@ pub(crate) fn scopes<K: WatchedKind>(args: &Args) -> Vec<Option<Namespace>> {
 /// Selects the objects of a kind that are watched.
 fn selection<K: WatchedKind>(namespace: Option<Namespace<&str>>) -> Selection {
     let all = every::<K>(namespace);
+    if let Some(selector) = K::SELECTOR {
+        return all.labelled(selector);
+    }
     let operator = match (K::LABELLED, K::METADATA_ONLY) {
         (true, _) => "=",
         (false, true) => "!=",

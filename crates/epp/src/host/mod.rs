@@ -37,6 +37,8 @@ enum State {
     Starting,
     /// It needs something of its pod, so it runs there.
     InPod,
+    /// It has failed, and will be started again.
+    Failed(String),
     Running(Arc<PoolPicker>),
 }
 
@@ -52,6 +54,11 @@ impl LocalPickers {
     /// Returns the pickers of a pool.
     pub fn of(&self, pool: &Key) -> Vec<Arc<LocalPicker>> {
         self.by_pool.load().get(pool).cloned().unwrap_or_default()
+    }
+
+    /// The number of pools.
+    pub(crate) fn count(&self) -> usize {
+        self.by_pool.load().len()
     }
 
     /// Returns the pickers that take requests now, of one pool or of all.
@@ -74,6 +81,14 @@ impl LocalPicker {
     /// Whether this picker answers in place of the pod with this address.
     pub fn replaces(&self, pod: IpAddr) -> bool {
         self.address == Some(pod) && !matches!(**self.state.load(), State::InPod)
+    }
+
+    /// Why it does not run.
+    pub(crate) fn problem(&self) -> Option<String> {
+        match &**self.state.load() {
+            State::Failed(problem) => Some(problem.clone()),
+            _ => None,
+        }
     }
 
     /// Returns the picker if it takes requests.

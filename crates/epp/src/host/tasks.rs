@@ -113,7 +113,9 @@ async fn keep_running(
     }
     let mut wait = FIRST_RETRY;
     while let Err(error) = attempt(args.clone(), &picker, &former, client.clone(), stop.clone()).await {
-        tracing::warn!(pool = %spec.pool, error = %chain(&error), "A picker failed; starting it again.");
+        let problem = chain(&error);
+        tracing::warn!(pool = %spec.pool, error = %problem, "A picker failed; starting it again.");
+        picker.state.store(Arc::new(State::Failed(problem)));
         tokio::select! {
             () = stop.cancelled() => return,
             () = tokio::time::sleep(wait) => {}

@@ -21,6 +21,7 @@ logLevel: debug
 metrics: {enabled: false}
 monitoring: {enabled: true, labels: {release: prometheus}}
 gateway: {enabled: true}
+sharedPicker: {enabled: true, replicas: 3}
 webhookUrl: https://192.0.2.1:9443
 presetPrefix: v9-
 platform:

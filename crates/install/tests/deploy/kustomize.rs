@@ -31,12 +31,14 @@ fn an_overlay_is_the_installation_with_its_values() {
 
 #[test]
 fn a_component_adds_what_its_value_adds() {
-    for component in ["monitoring", "gateway"] {
-        check_component(component);
+    for (component, value) in
+        [("monitoring", "monitoring"), ("gateway", "gateway"), ("shared-picker", "sharedPicker")]
+    {
+        check_component(component, value);
     }
 }
 
-fn check_component(component: &str) {
+fn check_component(component: &str, value: &str) {
     let Some(kubectl) = tools::kubectl() else { return };
     // Kustomize takes only relative paths.
     let folder = tempfile::tempdir_in(tools::root().join("target")).unwrap();
@@ -48,7 +50,7 @@ fn check_component(component: &str) {
     )
     .unwrap();
     let built = printed(Command::new(kubectl).arg("kustomize").arg(folder.path()));
-    let values = Values::read(&[], &[format!("{component}.enabled=true")]).unwrap();
+    let values = Values::read(&[], &[format!("{value}.enabled=true")]).unwrap();
     let expected = Installation::new("kserve", &values).unwrap();
     assert_same(component, &built, &objects(expected.definitions.iter().chain(&expected.controller)));
 }

@@ -92,6 +92,8 @@ pub(crate) enum Command {
     Controller(Box<longboat_controller::ProcessArgs>),
     /// Role: the endpoint picker of an InferencePool
     Epp(Box<longboat_epp::Args>),
+    /// Role: the endpoint picker that the pools of many services share
+    SharedPicker(Box<longboat_epp::SharedArgs>),
     /// Role: a pod of a Gateway, which proxies the requests of its HTTPRoutes
     Gateway(longboat_gateway::Args),
     /// Role: the proxy in a decode pod, which lets a prefill pod compute the prompt

@@ -109,6 +109,10 @@ pub(crate) fn run(command: Command) -> ExitCode {
         Command::Epp(args) => serve_on(longboat_epp::runtime().map_err(Into::into), |shutdown| async {
             Ok(longboat_epp::run(*args, shutdown).await?)
         }),
+        Command::SharedPicker(args) => serve(|shutdown| async {
+            let client = kube::Client::try_from(cluster_config(None).await?)?;
+            Ok(longboat_epp::run_shared(*args, client, shutdown).await?)
+        }),
         Command::Gateway(args) => serve(|shutdown| gateway(args, shutdown)),
         Command::Sidecar(args) => {
             let runtime = longboat_sidecar::runtime(&args).map_err(Into::into);

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use longboat_api::{
     conditions::{Condition, ConditionStatus, types},
+    shared_picker::{PICKER, SHARED},
     v1alpha2::LLMInferenceService,
 };
 use longboat_key::{Key, Name, Namespace};
@@ -158,7 +159,12 @@ fn workload(workload: &Workload<'_>, service: &str) -> Line {
         Owner::Deployment(found) => {
             let wanted = found.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1);
             let ready = found.status.as_ref().and_then(|status| status.ready_replicas).unwrap_or(0);
-            let text = format!("{ready}/{wanted} ready");
+            let labels = found.metadata.labels.as_ref();
+            let is_shared = labels.and_then(|labels| labels.get(PICKER)).is_some_and(|value| value == SHARED);
+            let text = match wanted {
+                0 if is_shared => "no pods: the shared picker picks".to_owned(),
+                _ => format!("{ready}/{wanted} ready"),
+            };
             ("Deployment", &found.metadata.name, ready, wanted, text)
         }
         Owner::Group(found) => {

@@ -18,7 +18,7 @@ use longboat_key::Name;
 
 use super::{
     config::{self, Origin},
-    tokenizer, transform,
+    service, sharing, tokenizer, transform,
 };
 use crate::{
     context::Context,
@@ -40,8 +40,8 @@ pub(super) fn plan(
     draft: &mut Draft,
 ) -> Result<(), String> {
     let name = names::scheduler(context.name);
-    let live =
-        context.snapshot.deployments.get(context.namespace, Name(&name)).and_then(|live| live.spec.as_ref());
+    let present = context.snapshot.deployments.get(context.namespace, Name(&name));
+    let live = present.and_then(|live| live.spec.as_ref());
     let mut origin = Origin::Default;
     let mut pod = scheduler.template.as_deref().cloned().unwrap_or_default();
     if let Some(main) = pod.containers.iter_mut().find(|container| container.name == MAIN) {
@@ -90,7 +90,7 @@ pub(super) fn plan(
         draft.events.push(kept(context));
     }
     let selector = selector::plan(own_labels, &pod_labels, live);
-    let deployment = Deployment {
+    let mut deployment = Deployment {
         metadata: context.child_metadata(name, pod_labels),
         spec: Some(DeploymentSpec {
             replicas: scheduler.replicas.or_else(|| live?.replicas),
@@ -102,6 +102,7 @@ pub(super) fn plan(
         }),
         status: None,
     };
+    sharing::apply(context, service::name(context), present, &mut deployment);
     draft.add(context, deployment)
 }
 

@@ -10,6 +10,7 @@ mod precise_prefix;
 mod rbac;
 pub(crate) mod service;
 mod service_account;
+pub(crate) mod sharing;
 pub(crate) mod tokenizer;
 mod transform;
 

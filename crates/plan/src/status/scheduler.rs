@@ -3,12 +3,25 @@
 use k8s_openapi::api::apps::v1::Deployment;
 use longboat_api::{
     conditions::{Conditions, types},
-    reasons::condition::{PROGRESS_DEADLINE_EXCEEDED, PROGRESSING},
+    reasons::condition::{
+        PICKER_NEEDS_POD, PROGRESS_DEADLINE_EXCEEDED, PROGRESSING, SHARED_PICKER_FAILED,
+        SHARED_PICKER_MISSING,
+    },
 };
 use longboat_key::Name;
 
 use super::{StatusContext, workload::first_cause};
-use crate::{context::Context, names, scheduler::tokenizer};
+use crate::{
+    context::Context,
+    names,
+    scheduler::{
+        sharing::{Sharing, sharing},
+        tokenizer,
+    },
+};
+
+/// The message while the shared picker says nothing about a service.
+const MISSING: &str = "The shared picker does not pick for this service yet";
 
 /// One available picker is enough, and one available tokenizer.
 pub(super) fn report(reconciled: &StatusContext, conditions: &mut Conditions) {
@@ -46,6 +59,25 @@ pub(super) fn keep_condition(reconciled: &StatusContext, conditions: &mut Condit
 }
 
 fn judge(type_: &str, context: &Context, deployment: &Deployment, conditions: &mut Conditions) {
+    let sharing = (type_ == types::SCHEDULER_WORKLOAD_READY).then(|| sharing(context, deployment)).flatten();
+    match sharing {
+        None => {}
+        Some(Sharing::Shared { problem: None }) => return conditions.mark_true(type_),
+        Some(Sharing::Shared { problem: Some(problem) }) => {
+            let message = format!("The shared picker goes on with its former configuration: {problem}");
+            return conditions.mark_true_with_reason(type_, SHARED_PICKER_FAILED, &message);
+        }
+        Some(Sharing::Missing { problem }) => {
+            let message = problem.unwrap_or_else(|| MISSING.to_owned());
+            return conditions.mark_false(type_, SHARED_PICKER_MISSING, &message);
+        }
+        Some(Sharing::Own { need }) if objection(deployment).is_none() => {
+            let message = format!("The service has a picker of its own, because it needs {need}");
+            return conditions.mark_true_with_reason(type_, PICKER_NEEDS_POD, &message);
+        }
+        // The pods say what keeps them from picking.
+        Some(Sharing::Own { .. }) => {}
+    }
     match objection(deployment) {
         None => conditions.mark_true(type_),
         Some((reason, message)) => {

@@ -16,6 +16,7 @@ mod pairing;
 mod proof;
 mod reads;
 mod runtime_adapters;
+mod shared_picker;
 mod simulate;
 mod troubles;
 mod unreadable;

@@ -1,0 +1,257 @@
+//! The role `shared-picker`: one Deployment whose replicas pick for the pools of many services.
+//!
+//! [`described`] reads the pickers from Deployments that the controller has labelled, [`plan`] decides what a replica does next,
+//! [`hosting`] runs pickers and ports, and this file watches and writes. What the controller and this role tell each other is in
+//! `longboat_api::shared_picker`.
+
+mod args;
+mod described;
+mod hosting;
+mod monitoring;
+mod plan;
+mod ports;
+mod replicas;
+mod slice;
+mod watched;
+
+use std::{
+    collections::BTreeMap,
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+    time::Duration,
+};
+
+use futures::{StreamExt, stream};
+use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod, discovery::v1::EndpointSlice};
+use kube::{
+    Api, Client,
+    api::{DeleteParams, Patch, PatchParams},
+};
+use longboat_api::shared_picker::{MANAGED_BY, MANAGER, PICKER, SHARED};
+use longboat_key::Key;
+use longboat_watch::{Events, Selection, has_code, text_of};
+use serde_json::json;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+pub use self::args::SharedArgs;
+use self::{
+    described::{Described, PoolLimit},
+    hosting::Hosting,
+    monitoring::{Monitoring, Readiness},
+    plan::{Seen, Step, step},
+    ports::PortSettings,
+    slice::{Said, key, said, saying},
+    watched::Watched,
+};
+use crate::{Error, host::LocalPickers, service};
+
+/// How often to look at pickers that start and ports that close.
+const CHANGING_INTERVAL: Duration = Duration::from_millis(100);
+/// How often to look otherwise, and after a failed write.
+const QUIET_INTERVAL: Duration = Duration::from_secs(2);
+/// The most writes at a time.
+const WRITES: usize = 8;
+/// The time limit of a write. The API server's own one is longer than gateways wait for a picker.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Everything that a replica watches.
+struct Cluster {
+    deployments: (Events<Deployment>, Watched<Described>),
+    slices: (Events<EndpointSlice>, Watched<EndpointSlice>),
+    pods: (Events<Pod>, Watched<IpAddr>),
+    limit: PoolLimit,
+    decisions: u16,
+}
+
+/// Serves pools until `shutdown`, and then until other replicas have taken them over and their streams have ended.
+///
+/// # Errors
+///
+/// If the port for probes and metrics cannot be bound.
+pub async fn run(args: SharedArgs, client: Client, shutdown: CancellationToken) -> Result<(), Error> {
+    longboat_tls::install_default_provider();
+    let end = CancellationToken::new();
+    let local = Arc::new(LocalPickers::default());
+    let readiness = Readiness::default();
+    let monitoring = Monitoring::new(&args, client.clone(), local.clone(), readiness.clone());
+    let probes = tokio::spawn(monitoring.bind(&args).await?.run(end.clone()));
+    let settings = PortSettings {
+        address: args.pod_ip,
+        range: args.ports.clone(),
+        tls: service::self_signed_tls()?,
+        streams: args.max_pool_requests,
+        grace: args.drain_timeout,
+    };
+    let mut hosting = Hosting::new(client.clone(), local, settings, args.close_delay());
+    let mut cluster = Cluster::watch(&client, &args);
+    let mut writes_failed = false;
+    let mut leaving: Option<Instant> = None;
+    tracing::info!(pod = args.pod_name, "Sharing pickers.");
+    loop {
+        let interval =
+            if hosting.is_changing() && !writes_failed { CHANGING_INTERVAL } else { QUIET_INTERVAL };
+        tokio::select! {
+            () = cluster.changed() => {}
+            () = tokio::time::sleep(interval) => {}
+            () = shutdown.cancelled(), if leaving.is_none() => {
+                leaving = Some(Instant::now());
+                readiness.set(false);
+                tracing::info!("Shutting down: other replicas take over.");
+            }
+        }
+        if !cluster.is_synced() {
+            if leaving.is_some() {
+                break;
+            }
+            continue;
+        }
+        readiness.set(leaving.is_none());
+        let mut replicas = cluster.replicas();
+        if leaving.is_some() {
+            replicas.remove(&args.pod_name);
+        }
+        let hosted = hosting.hosted();
+        let seen = Seen {
+            own: (&args.pod_name, args.pod_ip),
+            replicas: &replicas,
+            described: &cluster.deployments.1.now,
+            slices: &cluster.slices.1.now,
+            hosted: &hosted,
+        };
+        let mut next = step(&seen);
+        // Nobody takes over: gateways learn that nobody picks, before the port closes.
+        if replicas.is_empty() && leaving.is_some_and(|since| since.elapsed() >= args.close_delay()) {
+            next.host.clear();
+            next.write = cluster.withdrawn(args.pod_ip);
+        }
+        writes_failed = !write(&client, &next, &mut cluster.slices.1.now).await;
+        let named = cluster.named();
+        hosting.follow(next.host, &named).await;
+        let is_late =
+            leaving.is_some_and(|since| since.elapsed() >= args.close_delay() * 2 + args.drain_timeout);
+        if is_late || leaving.is_some() && hosting.is_empty() {
+            break;
+        }
+    }
+    hosting.ended().await;
+    end.cancel();
+    let _ = probes.await;
+    Ok(())
+}
+
+// === impl Cluster ===
+
+impl Cluster {
+    fn watch(client: &Client, args: &SharedArgs) -> Self {
+        let deployments = Selection::of::<Deployment>().labelled(format!("{PICKER}={SHARED}"));
+        let slices = Selection::of::<EndpointSlice>().labelled(format!("{MANAGED_BY}={MANAGER}"));
+        let pods = Selection::of::<Pod>().within(Some(args.pod_namespace.as_deref()));
+        let pods = pods.labelled(args.replicas.clone());
+        Self {
+            deployments: (longboat_watch::decoded(client, &deployments), Watched::new()),
+            slices: (longboat_watch::decoded(client, &slices), Watched::new()),
+            pods: (longboat_watch::decoded(client, &pods), Watched::new()),
+            limit: PoolLimit { bytes: args.max_pool_bytes },
+            decisions: args.decisions(),
+        }
+    }
+
+    /// Waits for the next event of a watch, and applies it.
+    async fn changed(&mut self) {
+        let Self { deployments, slices, pods, limit, decisions } = self;
+        tokio::select! {
+            Some(event) = deployments.0.next() => {
+                deployments.1.apply(event, |deployment| Described::of(&deployment, *limit, *decisions));
+            }
+            Some(event) = slices.0.next() => slices.1.apply(event, Some),
+            Some(event) = pods.0.next() => pods.1.apply(event, |pod| ready_address(&pod)),
+        }
+    }
+
+    fn is_synced(&self) -> bool {
+        self.deployments.1.is_synced && self.slices.1.is_synced && self.pods.1.is_synced
+    }
+
+    /// The replicas that can take pools.
+    fn replicas(&self) -> BTreeMap<String, IpAddr> {
+        self.pods.1.now.iter().map(|(pod, address)| (pod.name.to_string(), *address)).collect()
+    }
+
+    /// The places that slices name, with their pools.
+    fn named(&self) -> Vec<(SocketAddr, Key)> {
+        let pools = self.deployments.1.now.values().filter_map(|described| {
+            let place = said(self.slices.1.now.get(&key(&described.deployment))?).place?;
+            let pool = &described.picker.as_ref().ok()?.spec.pool;
+            Some((SocketAddr::new(place.address, place.port), pool.clone()))
+        });
+        pools.collect()
+    }
+
+    /// The slices that name this address, without it.
+    fn withdrawn(&self, own: IpAddr) -> Vec<EndpointSlice> {
+        let named = self.deployments.1.now.values().filter(|described| {
+            let slice = self.slices.1.now.get(&key(&described.deployment));
+            slice.and_then(|slice| said(slice).place).is_some_and(|place| place.address == own)
+        });
+        named.map(|described| saying(described, &Said::default(), own)).collect()
+    }
+}
+
+/// The address of a pod that can take pools: it is ready and does not end.
+fn ready_address(pod: &Pod) -> Option<IpAddr> {
+    let status = pod.status.as_ref()?;
+    let is_ready = status
+        .conditions
+        .iter()
+        .flatten()
+        .any(|condition| condition.type_ == "Ready" && condition.status == "True");
+    let stays = pod.metadata.deletion_timestamp.is_none();
+    status.pod_ip.as_ref()?.parse().ok().filter(|_| is_ready && stays)
+}
+
+/// Writes and deletes slices. What the API server returns counts before the watch reports it. Returns whether all succeeded.
+async fn write(client: &Client, step: &Step, known: &mut BTreeMap<Key, EndpointSlice>) -> bool {
+    let writes = step.write.iter().map(|slice| async move {
+        let key = Key::of_metadata(&slice.metadata);
+        let api = Api::<EndpointSlice>::namespaced(client.clone(), &key.namespace);
+        let mut object = json!(slice);
+        (object["apiVersion"], object["kind"]) = ("discovery.k8s.io/v1".into(), "EndpointSlice".into());
+        // Only this role writes these slices, so nobody else's fields are taken.
+        let params = PatchParams::apply(MANAGER).force();
+        let patch = Patch::Apply(&object);
+        let written = tokio::time::timeout(WRITE_TIMEOUT, api.patch(&key.name, &params, &patch)).await;
+        (key, written.map(|written| written.map(Some)))
+    });
+    let deletes = step.delete.iter().map(|key| async move {
+        let api = Api::<EndpointSlice>::namespaced(client.clone(), &key.namespace);
+        let deleted =
+            tokio::time::timeout(WRITE_TIMEOUT, api.delete(&key.name, &DeleteParams::default())).await;
+        let deleted = deleted.map(|deleted| match deleted {
+            Err(error) if !has_code(&error, 404) => Err(error),
+            _ => Ok(None),
+        });
+        (key.clone(), deleted)
+    });
+    let mut writes = stream::iter(writes).buffer_unordered(WRITES);
+    let mut deletes = stream::iter(deletes).buffer_unordered(WRITES);
+    let mut all = true;
+    while let Some((key, written)) = match writes.next().await {
+        Some(written) => Some(written),
+        None => deletes.next().await,
+    } {
+        match written {
+            Ok(Ok(Some(slice))) => drop(known.insert(key, slice)),
+            Ok(Ok(None)) => drop(known.remove(&key)),
+            Ok(Err(error)) => {
+                all = false;
+                tracing::warn!(slice = %key, error = %text_of(&error), "Cannot write who picks for a pool; trying again.");
+            }
+            Err(_) => {
+                all = false;
+                tracing::warn!(slice = %key, "The API server does not answer in time; trying again.");
+            }
+        }
+    }
+    all
+}

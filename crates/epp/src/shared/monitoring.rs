@@ -1,0 +1,148 @@
+//! The port of a replica for probes and pages: `/healthz`, `/readyz` and `/metrics`, and the pages of pools (`Pages`).
+
+use std::{
+    convert::Infallible,
+    fmt::Write,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use bytes::Bytes;
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::Full;
+use hyper::{body::Incoming, server::conn::http1, service::service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use kube::Client;
+use longboat_accept::Guard;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use super::SharedArgs;
+use crate::{
+    Error, Pages,
+    host::LocalPickers,
+    monitoring::{CONNECTIONS, HEAD_TIMEOUT, plain},
+    service,
+};
+
+/// Whether a replica can take pools.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Readiness(Arc<AtomicBool>);
+
+/// What the port serves.
+pub(super) struct Monitoring {
+    readiness: Readiness,
+    local: Arc<LocalPickers>,
+    pages: Pages,
+    max_bytes: usize,
+    max_requests: usize,
+}
+
+/// A port that is bound.
+pub(super) struct Bound {
+    monitoring: Monitoring,
+    listener: TcpListener,
+}
+
+// === impl Readiness ===
+
+impl Readiness {
+    pub(super) fn set(&self, ready: bool) {
+        self.0.store(ready, Ordering::Release);
+    }
+}
+
+// === impl Monitoring ===
+
+impl Monitoring {
+    pub(super) fn new(
+        args: &SharedArgs,
+        client: Client,
+        local: Arc<LocalPickers>,
+        readiness: Readiness,
+    ) -> Self {
+        // A loopback address is for the user of this machine.
+        let pages = if args.pod_ip.is_loopback() { Pages::open() } else { Pages::new(client) };
+        let (max_bytes, max_requests) = (args.max_pool_bytes, args.max_pool_requests);
+        Self { readiness, local, pages, max_bytes, max_requests }
+    }
+
+    /// Binds the port: on all addresses, so that `kubectl port-forward` finds it, or on the loopback address of the pod.
+    pub(super) async fn bind(self, args: &SharedArgs) -> Result<Bound, Error> {
+        let ip = match args.pod_ip {
+            own if own.is_loopback() => own,
+            IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+            IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+        };
+        let (listener, _) = service::listen(ip, args.monitoring_port).await?;
+        Ok(Bound { monitoring: self, listener })
+    }
+
+    async fn answer(&self, request: &Request<Incoming>) -> Response<Full<Bytes>> {
+        if let Some(page) = self.pages.of_pools(&self.local, request).await {
+            return page;
+        }
+        if !matches!(*request.method(), Method::GET | Method::HEAD) {
+            return plain(StatusCode::METHOD_NOT_ALLOWED, "expected GET\n");
+        }
+        match request.uri().path() {
+            "/healthz" => plain(StatusCode::OK, "ok"),
+            "/readyz" if self.readiness.0.load(Ordering::Acquire) => plain(StatusCode::OK, "ok"),
+            "/readyz" => plain(StatusCode::SERVICE_UNAVAILABLE, "nothing is listed yet, or shutting down\n"),
+            "/metrics" => plain(StatusCode::OK, self.metrics()),
+            _ => plain(
+                StatusCode::NOT_FOUND,
+                "not found; use /healthz, /readyz, /metrics, /debug/decisions or /pools/NAMESPACE/NAME/metrics\n",
+            ),
+        }
+    }
+
+    /// The numbers of the replica. Those of a pool are on the pool's own page.
+    fn metrics(&self) -> String {
+        let mut page = String::new();
+        for (name, help, value) in [
+            ("pools", "Pools whose picker runs in this replica", self.local.count()),
+            ("serving_pools", "Pools whose picker takes requests", self.local.serving(None).len()),
+            ("pool_request_limit", "Most open requests of one pool", self.max_requests),
+            ("pool_bytes_limit", "Most bytes of requests of one pool", self.max_bytes),
+        ] {
+            let name = format!("longboat_shared_picker_{name}");
+            let _ = write!(page, "# HELP {name} {help}\n# TYPE {name} gauge\n{name} {value}\n");
+        }
+        page
+    }
+}
+
+// === impl Bound ===
+
+impl Bound {
+    /// Serves until `end`.
+    pub(super) async fn run(self, end: CancellationToken) {
+        let this = Arc::new(self.monitoring);
+        let guard = self.listener.local_addr().ok().and_then(Guard::of_back_end).map(Arc::new);
+        let connection = |stream, _| {
+            let (this, guard) = (this.clone(), guard.clone());
+            async move {
+                let service = service_fn(|request: Request<Incoming>| async {
+                    let request = request;
+                    let checked = guard.as_ref().map(|guard| {
+                        guard.check(request.version(), request.uri(), request.headers(), |_| false)
+                    });
+                    Ok::<_, Infallible>(match checked {
+                        Some(Err(refusal)) => plain(refusal.status(), format!("{refusal}\n")),
+                        _ => this.answer(&request).await,
+                    })
+                });
+                let mut builder = http1::Builder::new();
+                builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
+                if let Err(error) = builder.serve_connection(TokioIo::new(stream), service).await {
+                    tracing::debug!(%error, "A connection of a probe ended.");
+                }
+            }
+        };
+        longboat_accept::until(&end, self.listener, CONNECTIONS, connection).await.shutdown().await;
+    }
+}

@@ -1,0 +1,150 @@
+//! What a replica of the shared picker does next. A pure function of what it sees.
+//!
+//! The replica that picks for a pool says so in the pool's EndpointSlice, and nobody else has to know its port. A pool moves in this
+//! order, so that somebody picks at every moment: the new replica picks, then the slice names it, then the former one closes its
+//! port, then it ends the streams that it still has.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+};
+
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use longboat_key::Key;
+
+use super::{
+    described::{Described, Picker},
+    replicas::winner,
+    slice::{Place, Said, key, said, saying},
+};
+
+/// What a replica sees.
+#[derive(Debug)]
+pub(super) struct Seen<'a> {
+    /// The replica's own name and address.
+    pub(super) own: (&'a str, IpAddr),
+    /// The replicas that can take pools, with their addresses. One that ends is not among them.
+    pub(super) replicas: &'a BTreeMap<String, IpAddr>,
+    /// The pickers to share, by their Deployments.
+    pub(super) described: &'a BTreeMap<Key, Described>,
+    /// The slices of the shared picker.
+    pub(super) slices: &'a BTreeMap<Key, EndpointSlice>,
+    /// What this replica hosts, by pool.
+    pub(super) hosted: &'a BTreeMap<Key, Hosted>,
+}
+
+/// A pool for which this replica picks, or is to pick.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Hosted {
+    pub(super) picker: Picker,
+    /// Where it is reached. `None` if its port is not open.
+    pub(super) port: Option<u16>,
+    /// Whether it takes requests.
+    pub(super) serving: bool,
+    pub(super) problem: Option<String>,
+}
+
+/// What a replica does.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Step {
+    /// The pickers to run with an open port. Others close it, and end when their streams have ended.
+    pub(super) host: BTreeMap<Key, Picker>,
+    /// Slices to write.
+    pub(super) write: Vec<EndpointSlice>,
+    /// Slices to delete.
+    pub(super) delete: Vec<Key>,
+}
+
+/// Returns the next step.
+pub(super) fn step(seen: &Seen<'_>) -> Step {
+    let mut step = Step::default();
+    let mut taken = BTreeSet::new();
+    for described in seen.described.values() {
+        let slice = seen.slices.get(&key(&described.deployment));
+        // The pool of a picker that needs its pod is not known; its Deployment decides as well who reports that.
+        let pool = described.picker.as_ref().map_or(&described.deployment, |picker| &picker.spec.pool);
+        let hosted = match &described.picker {
+            Ok(picker) => seen.hosted.get(&picker.spec.pool),
+            // What it picked with before it needed a pod.
+            Err(_) => slice.and_then(|slice| of_slice(seen, &said(slice))),
+        };
+        // Two Deployments for one pool: the first one counts.
+        if described.picker.is_ok() && !taken.insert(pool.clone()) {
+            continue;
+        }
+        let is_mine = winner(pool, seen.replicas.keys().map(String::as_str)) == Some(seen.own.0);
+        let current = slice.map(said).unwrap_or_default();
+        let names_me =
+            hosted.is_some_and(|hosted| place(seen, hosted) == current.place && current.place.is_some());
+        // The pods of the service answer, so nobody else has to.
+        let is_over = described.picker.is_err() && described.has_pods;
+        match (&described.picker, hosted) {
+            (Ok(picker), _) if is_mine || names_me => {
+                step.host.insert(picker.spec.pool.clone(), picker.clone());
+            }
+            (Err(_), Some(hosted)) if names_me && !is_over => {
+                step.host.insert(hosted.picker.spec.pool.clone(), hosted.picker.clone());
+            }
+            _ => {}
+        }
+        if is_mine {
+            let desired = saying(described, &desired(seen, described, hosted, current, is_over), seen.own.1);
+            if slice.is_none_or(|slice| differs(&desired, slice)) {
+                step.write.push(desired);
+            }
+        }
+    }
+    let is_known = |slice: &Key| seen.described.keys().any(|deployment| key(deployment) == *slice);
+    for slice in seen.slices.keys().filter(|slice| !is_known(slice)) {
+        if winner(slice, seen.replicas.keys().map(String::as_str)) == Some(seen.own.0) {
+            step.delete.push(slice.clone());
+        }
+    }
+    step
+}
+
+/// What the slice of a pool of this replica is to say.
+fn desired(
+    seen: &Seen<'_>,
+    described: &Described,
+    hosted: Option<&Hosted>,
+    current: Said,
+    is_over: bool,
+) -> Said {
+    let own = hosted.filter(|hosted| hosted.serving).and_then(|hosted| place(seen, hosted));
+    // Until this replica picks, another one that lives goes on.
+    let lives = |place: &Place| seen.replicas.values().any(|address| *address == place.address);
+    let kept = current.place.filter(lives);
+    match &described.picker {
+        Ok(_) => Said {
+            place: own.or(kept),
+            need: None,
+            problem: hosted.and_then(|hosted| hosted.problem.clone()),
+        },
+        Err(need) => Said { place: kept.filter(|_| !is_over), need: Some(need.clone()), problem: None },
+    }
+}
+
+fn place(seen: &Seen<'_>, hosted: &Hosted) -> Option<Place> {
+    Some(Place { address: seen.own.1, port: hosted.port? })
+}
+
+/// What this replica hosts where a slice says.
+fn of_slice<'a>(seen: &Seen<'a>, said: &Said) -> Option<&'a Hosted> {
+    let named = said.place?;
+    seen.hosted.values().find(|hosted| place(seen, hosted) == Some(named))
+}
+
+/// Whether a slice says something else than it should.
+fn differs(desired: &EndpointSlice, live: &EndpointSlice) -> bool {
+    let labels = |slice: &EndpointSlice| slice.metadata.labels.clone().unwrap_or_default();
+    let own = labels(desired);
+    said(desired) != said(live)
+        || desired.endpoints.len() != live.endpoints.len()
+        || own.iter().any(|(name, value)| labels(live).get(name) != Some(value))
+        || desired.metadata.owner_references != live.metadata.owner_references
+}
+
+#[cfg(test)]
+#[path = "plan_tests.rs"]
+mod tests;

@@ -1,0 +1,186 @@
+use serde_json::json;
+
+use super::{super::described::PoolLimit, *};
+
+const A: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
+const B: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 2));
+
+/// A world of one picker and two replicas. The first one is asked what it does.
+struct World {
+    replicas: BTreeMap<String, IpAddr>,
+    described: BTreeMap<Key, Described>,
+    slices: BTreeMap<Key, EndpointSlice>,
+    hosted: BTreeMap<Key, Hosted>,
+    own: &'static str,
+    other: &'static str,
+}
+
+impl World {
+    fn new() -> Self {
+        let described = deployment(&[], 0);
+        let pool = described.picker.as_ref().unwrap().spec.pool.clone();
+        let own = winner(&pool, ["a", "b"]).unwrap();
+        let other = if own == "a" { "b" } else { "a" };
+        Self {
+            replicas: BTreeMap::from([(own.to_owned(), A), (other.to_owned(), B)]),
+            described: BTreeMap::from([(described.deployment.clone(), described)]),
+            slices: BTreeMap::new(),
+            hosted: BTreeMap::new(),
+            own: if own == "a" { "a" } else { "b" },
+            other,
+        }
+    }
+
+    fn step(&self) -> Step {
+        step(&Seen {
+            own: (self.own, A),
+            replicas: &self.replicas,
+            described: &self.described,
+            slices: &self.slices,
+            hosted: &self.hosted,
+        })
+    }
+
+    fn described(&self) -> &Described {
+        self.described.values().next().unwrap()
+    }
+
+    fn picker(&self) -> Picker {
+        self.described().picker.clone().unwrap()
+    }
+
+    fn describe(&mut self, flags: &[&str], available: i32) {
+        let described = deployment(flags, available);
+        self.described = BTreeMap::from([(described.deployment.clone(), described)]);
+    }
+
+    fn host(&mut self, picker: Picker, serving: bool) {
+        let hosted = Hosted { port: Some(20_001), serving, problem: None, picker };
+        self.hosted.insert(hosted.picker.spec.pool.clone(), hosted);
+    }
+
+    fn say(&mut self, said: &Said) {
+        let slice = saying(self.described(), said, A);
+        self.slices.insert(Key::of_metadata(&slice.metadata), slice);
+    }
+
+    /// What the step says in the slice, and whether the picker runs with an open port.
+    fn outcome(&self) -> (Option<Said>, bool) {
+        let step = self.step();
+        assert_eq!(step.delete, []);
+        (step.write.first().map(said), !step.host.is_empty())
+    }
+}
+
+fn deployment(flags: &[&str], available: i32) -> Described {
+    let command = ["/app/epp", "--pool-name=pool", "--pool-namespace=ns"];
+    let deployment = serde_json::from_value(json!({
+        "metadata": {
+            "name": "one", "namespace": "ns", "uid": "u",
+            "labels": {"app.kubernetes.io/name": "svc"}, "annotations": {"longboat.dev/picker-service": "epp"},
+        },
+        "spec": {"selector": {}, "template": {"spec": {"containers": [
+            {"name": "main", "command": command, "args": flags},
+        ]}}},
+        "status": {"availableReplicas": available},
+    }))
+    .unwrap();
+    Described::of(&deployment, PoolLimit { bytes: 1 << 20 }, 0).unwrap()
+}
+
+fn at(address: IpAddr) -> Said {
+    Said { place: Some(Place { address, port: 20_001 }), ..Said::default() }
+}
+
+#[test]
+fn a_slice_names_a_replica_only_when_it_picks() {
+    let mut world = World::new();
+    assert_eq!(world.outcome(), (Some(Said::default()), true), "the service can see that nobody picks yet");
+    world.say(&Said::default());
+    world.host(world.picker(), false);
+    assert_eq!(world.outcome(), (None, true));
+    world.host(world.picker(), true);
+    assert_eq!(world.outcome(), (Some(at(A)), true));
+    world.say(&at(A));
+    assert_eq!(world.outcome(), (None, true));
+}
+
+#[test]
+fn another_replica_goes_on_until_this_one_picks() {
+    let mut world = World::new();
+    world.say(&at(B));
+    assert_eq!(world.outcome(), (None, true));
+    world.host(world.picker(), false);
+    assert_eq!(world.outcome(), (None, true));
+    world.host(world.picker(), true);
+    assert_eq!(world.outcome(), (Some(at(A)), true));
+    // One that has died picks no more.
+    world.host(world.picker(), false);
+    world.replicas.remove(world.other);
+    assert_eq!(world.outcome(), (Some(Said::default()), true));
+}
+
+#[test]
+fn a_replica_that_lost_a_pool_closes_its_port_after_the_slice_names_another_one() {
+    let mut world = World::new();
+    world.host(world.picker(), true);
+    world.say(&at(A));
+    // It ends, so it is no replica that takes pools.
+    world.replicas.remove(world.own);
+    assert_eq!(world.outcome(), (None, true));
+    world.say(&at(B));
+    assert_eq!(world.outcome(), (None, false));
+}
+
+#[test]
+fn what_fails_is_said_while_the_former_picker_goes_on() {
+    let mut world = World::new();
+    world.host(world.picker(), true);
+    world.say(&at(A));
+    let pool = world.hosted.values_mut().next().unwrap();
+    pool.problem = Some("broken".to_owned());
+    assert_eq!(world.outcome().0, Some(Said { problem: Some("broken".to_owned()), ..at(A) }));
+}
+
+#[test]
+fn a_picker_that_comes_to_need_its_pod_is_shared_until_its_pod_picks() {
+    let mut world = World::new();
+    world.host(world.picker(), true);
+    world.say(&at(A));
+    world.describe(&["--config-file=/x"], 0);
+    let need = || Some("the file of its configuration".to_owned());
+    // The replica that wins by the Deployment's name reports it, whoever picks.
+    world.replicas = BTreeMap::from([(world.own.to_owned(), A)]);
+    assert_eq!(world.outcome(), (Some(Said { need: need(), ..at(A) }), true));
+    world.say(&Said { need: need(), ..at(A) });
+    assert_eq!(world.outcome(), (None, true));
+    world.describe(&["--config-file=/x"], 1);
+    assert_eq!(world.outcome(), (Some(Said { need: need(), ..Said::default() }), false));
+}
+
+#[test]
+fn slices_of_pickers_that_are_not_shared_are_deleted_by_one_replica() {
+    let mut world = World::new();
+    world.say(&at(A));
+    world.host(world.picker(), true);
+    world.described.clear();
+    let slice = Key::new(longboat_key::Namespace("ns"), longboat_key::Name("one-shared"));
+    let expected = [slice.clone()];
+    world.replicas = BTreeMap::from([(world.own.to_owned(), A)]);
+    assert_eq!(world.step(), Step { delete: expected.to_vec(), ..Step::default() });
+    world.replicas = BTreeMap::from([(world.other.to_owned(), B)]);
+    assert_eq!(world.step(), Step::default());
+}
+
+#[test]
+fn of_two_deployments_for_one_pool_one_counts() {
+    let mut world = World::new();
+    let second = Described {
+        deployment: Key::new(longboat_key::Namespace("ns"), longboat_key::Name("two")),
+        ..world.described().clone()
+    };
+    world.described.insert(second.deployment.clone(), second);
+    let step = world.step();
+    let written: Vec<_> = step.write.iter().map(|slice| slice.metadata.name.clone().unwrap()).collect();
+    assert_eq!((written, step.host.len()), (vec!["one-shared".to_owned()], 1));
+}

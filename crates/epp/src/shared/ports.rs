@@ -1,0 +1,167 @@
+//! The ports of pools. Each pool has one of its own, because a caller of ext_proc does not say which pool it means.
+
+use std::{
+    collections::BTreeSet,
+    net::{IpAddr, SocketAddr},
+    ops::RangeInclusive,
+    sync::Arc,
+    task::Context,
+    time::Duration,
+};
+
+use arc_swap::ArcSwapOption;
+use longboat_accept::Budget;
+use longboat_extproc::{Incoming, Limits, Outbox, Processor, ProcessorExchange, ServerOptions};
+use longboat_key::Key;
+use longboat_scheduler::quantity;
+use tokio::{net::TcpListener, task::JoinHandle};
+use tokio_util::sync::CancellationToken;
+
+use super::{described::PortOptions, replicas::hash};
+use crate::{PoolPicker, exchange, exchange::Picker, host::LocalPickers};
+
+/// The port of a pool, until this is dropped and its streams have ended.
+pub(super) struct Port {
+    pub(super) number: u16,
+    pub(super) options: PortOptions,
+    closing: CancellationToken,
+    serving: JoinHandle<()>,
+}
+
+/// What all ports have in common.
+pub(super) struct PortSettings {
+    pub(super) address: IpAddr,
+    pub(super) range: RangeInclusive<u16>,
+    pub(super) tls: Arc<rustls::ServerConfig>,
+    /// The most open streams of a pool.
+    pub(super) streams: usize,
+    /// How long the streams of a closed port may take to end.
+    pub(super) grace: Duration,
+}
+
+/// Sends each stream to the picker that a pool has at this moment.
+struct HostedPool {
+    pool: Key,
+    pickers: Arc<LocalPickers>,
+    /// The last picker that took streams.
+    last: ArcSwapOption<PoolPicker>,
+}
+
+/// A stream, or `None` if the pool has no picker.
+struct HostedExchange(Option<exchange::Exchange>);
+
+// === impl Port ===
+
+impl Port {
+    /// Opens a port for a pool. `avoided` has the ports at which slices still expect other pools.
+    ///
+    /// The search begins at a port that only depends on the pool: after a restart, the pool is likely to be where slices still name it.
+    pub(super) async fn open(
+        pool: &Key,
+        options: PortOptions,
+        settings: &PortSettings,
+        pickers: Arc<LocalPickers>,
+        avoided: &BTreeSet<u16>,
+    ) -> Option<Self> {
+        let count = u64::from(settings.range.end() - settings.range.start()) + 1;
+        let first = hash(&[&pool.namespace, &pool.name]) % count;
+        let first = usize::try_from(first).unwrap_or(0);
+        let range = || settings.range.clone();
+        let candidates = range().skip(first).chain(range().take(first));
+        for number in candidates.filter(|number| !avoided.contains(number)) {
+            let address = SocketAddr::new(settings.address, number);
+            let Ok(listener) = TcpListener::bind(address).await else { continue };
+            return Some(Self::serve(listener, number, pool, options, settings, pickers));
+        }
+        None
+    }
+
+    fn serve(
+        listener: TcpListener,
+        number: u16,
+        pool: &Key,
+        options: PortOptions,
+        settings: &PortSettings,
+        pickers: Arc<LocalPickers>,
+    ) -> Self {
+        let mut server = ServerOptions {
+            tls: options.tls.then(|| settings.tls.clone()),
+            grace: settings.grace,
+            limits: Limits { streams: settings.streams, ..Limits::default() },
+            memory: Budget::new(options.bytes),
+            ..ServerOptions::default()
+        };
+        if let Ok(bytes) = quantity::parse(&options.max_receive) {
+            server.max_receive_bytes = bytes;
+        }
+        if let Ok(bytes) = quantity::parse(&options.max_send) {
+            server.max_send_bytes = bytes;
+        }
+        let hosted = HostedPool { pool: pool.clone(), pickers, last: ArcSwapOption::empty() };
+        let closing = CancellationToken::new();
+        let served = longboat_extproc::serve(listener, Arc::new(hosted), server, closing.clone());
+        let name = pool.clone();
+        let serving = tokio::spawn(async move {
+            if let Err(error) = served.await {
+                tracing::error!(pool = %name, %error, "The port of a pool failed.");
+            }
+        });
+        Self { number, options, closing, serving }
+    }
+
+    /// Takes no more connections. Streams may end.
+    pub(super) fn close(&self) {
+        self.closing.cancel();
+    }
+
+    /// Whether the port is closed and its streams have ended.
+    pub(super) fn has_ended(&self) -> bool {
+        self.serving.is_finished()
+    }
+}
+
+// === impl HostedPool ===
+
+impl Processor for HostedPool {
+    type Exchange = HostedExchange;
+
+    fn open(&self) -> HostedExchange {
+        HostedExchange(self.last.load_full().map(|picker| Picker(Arc::clone(&picker.core)).open()))
+    }
+
+    fn is_ready(&self) -> bool {
+        let serving = self.pickers.serving(Some(&self.pool)).into_iter().next();
+        let is_ready = serving.is_some();
+        if is_ready {
+            self.last.store(serving);
+        }
+        is_ready
+    }
+}
+
+// === impl HostedExchange ===
+
+impl ProcessorExchange for HostedExchange {
+    fn handle(&mut self, incoming: Incoming, out: &mut Outbox) {
+        match &mut self.0 {
+            Some(exchange) => exchange.handle(incoming, out),
+            None => out.finish(),
+        }
+    }
+
+    fn ended(&mut self, status: u8) {
+        if let Some(exchange) = &mut self.0 {
+            exchange.ended(status);
+        }
+    }
+
+    fn waits(&self) -> bool {
+        self.0.as_ref().is_some_and(ProcessorExchange::waits)
+    }
+
+    fn poll(&mut self, context: &mut Context<'_>, out: &mut Outbox) {
+        if let Some(exchange) = &mut self.0 {
+            exchange.poll(context, out);
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! Installs the picker that pools share, as soon as the settings of the platform ask for it. On a cluster, `longboat install` does.
+
+use futures::StreamExt;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::{Client, runtime::watcher::Event};
+use longboat_api::names::{DEFAULT_SYSTEM_NAMESPACE, PLATFORM_CONFIG_MAP};
+use longboat_compose::Platform;
+use longboat_install::{SharedPicker, Values, picker};
+use longboat_key::Namespace;
+use longboat_watch::{Selection, text_of_watch};
+use tokio_util::sync::CancellationToken;
+
+use crate::apply::{self, Owner};
+
+/// Follows the settings until `shutdown`. The picker stays when they ask for it no more: services move back one by one.
+pub(crate) async fn run(client: Client, shutdown: CancellationToken) {
+    let namespace = Namespace(DEFAULT_SYSTEM_NAMESPACE);
+    let selection = Selection::of::<ConfigMap>().within(Some(namespace));
+    let selection = selection.fields(format!("metadata.name={PLATFORM_CONFIG_MAP}"));
+    let mut events = longboat_watch::decoded::<ConfigMap>(&client, &selection);
+    loop {
+        let event = tokio::select! {
+            () = shutdown.cancelled() => return,
+            event = events.next() => event,
+        };
+        match event {
+            Some(Ok(Event::Apply(settings) | Event::InitApply(settings))) => {
+                // The controller reports settings that cannot be read.
+                let platform = Platform::parse(&settings.data.unwrap_or_default(), namespace);
+                if platform.is_ok_and(|platform| platform.shared_picker) {
+                    install(&client).await;
+                    return;
+                }
+            }
+            Some(Ok(_)) => {}
+            Some(Err(error)) => {
+                tracing::debug!(error = %text_of_watch(&error), "The watch of the platform's settings is interrupted.");
+            }
+            None => return,
+        }
+    }
+}
+
+async fn install(client: &Client) {
+    let values = Values { shared_picker: SharedPicker { enabled: true, replicas: 1 }, ..Values::default() };
+    let objects = match picker::objects(DEFAULT_SYSTEM_NAMESPACE, &values) {
+        Ok(objects) => objects,
+        Err(error) => return tracing::error!(%error, "Cannot read the objects of the shared picker."),
+    };
+    for object in objects {
+        if let Err(error) = apply::one(client, Owner::Up, None, object).await {
+            tracing::error!(%error, "Cannot install the shared picker.");
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! Whether the picker that pools share picks for a service, in place of pods of the service's own.
+//!
+//! The Deployment of the picker stays, without replicas: it says with which flags to pick, and going back is cheap. Service and
+//! selector stay too. Its EndpointSlices are those of its pods, which Kubernetes writes, and the one of the shared picker, which
+//! nobody else touches. So each step below adds a picker before it takes one away, and the controller may end between any two:
+//!
+//! * to the shared picker: the Deployment is labelled; the shared picker picks and names itself in its slice; the replicas go.
+//! * back: the replicas come; they are available; the label changes, and the shared picker removes its slice.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::{apps::v1::Deployment, core::v1::PodSpec, discovery::v1::EndpointSlice};
+use longboat_api::shared_picker::{
+    NEEDS_POD, OWN, PICKER, SERVICE, SHARED, annotation, is_ready, slice_name,
+};
+use longboat_key::Name;
+
+use super::deployment::MAIN;
+use crate::{context::Context, names};
+
+/// Sets the replicas and the label of the picker's Deployment.
+pub(super) fn apply(context: &Context, service: String, live: Option<&Deployment>, picker: &mut Deployment) {
+    let Some(spec) = &mut picker.spec else { return };
+    let mark = live.and_then(mark);
+    let live_spec = live.and_then(|live| live.spec.as_ref());
+    let live_replicas = live_spec.and_then(|spec| spec.replicas);
+    let is_shared = mark == Some(SHARED);
+    // Nobody has asked for zero replicas of a shared picker but this function.
+    let own = if is_shared && live_replicas == Some(0) {
+        spec.replicas.filter(|count| *count > 0)
+    } else {
+        spec.replicas
+    };
+    let value = if wants_to_share(context, spec.template.spec.as_ref()) {
+        let slice = slice(context);
+        let needs_pod = slice.is_some_and(|slice| annotation(slice, NEEDS_POD).is_some());
+        let is_taken = live.is_none()
+            || is_shared && live_replicas == Some(0)
+            || is_shared && slice.is_some_and(is_ready);
+        spec.replicas = if is_taken && !needs_pod { Some(0) } else { own.or(Some(1)) };
+        SHARED
+    } else if is_shared {
+        spec.replicas = own.or(Some(1));
+        if live.is_some_and(has_own_pods) { OWN } else { SHARED }
+    } else if mark.is_some() {
+        OWN
+    } else {
+        return;
+    };
+    picker.metadata.labels.get_or_insert_default().insert(PICKER.to_owned(), value.to_owned());
+    let annotations = picker.metadata.annotations.get_or_insert_default();
+    annotations.extend(BTreeMap::from([(SERVICE.to_owned(), service)]));
+}
+
+/// Whether the platform wants shared pickers, and nothing keeps this one in pods of its own.
+fn wants_to_share(context: &Context, pod: Option<&PodSpec>) -> bool {
+    context.snapshot.platform.shared_picker && pod.is_some_and(|pod| other_image(context, pod).is_none())
+}
+
+/// The image of the picker if it is not the platform's: the shared picker would be another program.
+fn other_image<'a>(context: &Context, pod: &'a PodSpec) -> Option<&'a str> {
+    let main = pod.containers.iter().find(|container| container.name == MAIN)?;
+    let image = main.image.as_deref().unwrap_or_default();
+    (!context.snapshot.platform.images.are_ours(image)).then_some(image)
+}
+
+fn slice<'a>(context: &Context<'a>) -> Option<&'a EndpointSlice> {
+    let name = slice_name(&names::scheduler(context.name));
+    context.snapshot.endpoint_slices.get(context.namespace, Name(&name))
+}
+
+fn mark(picker: &Deployment) -> Option<&str> {
+    picker.metadata.labels.as_ref()?.get(PICKER).map(String::as_str)
+}
+
+/// Whether pods of the Deployment pick, and go on to do so: the status is that of the present number of replicas.
+fn has_own_pods(picker: &Deployment) -> bool {
+    let wanted = picker.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1);
+    picker.status.as_ref().is_some_and(|status| {
+        wanted > 0
+            && status.available_replicas.is_some_and(|available| available > 0)
+            && status.observed_generation >= picker.metadata.generation
+    })
+}
+
+/// Who picks for a service in whose Deployment the shared picker has a part.
+pub(crate) enum Sharing {
+    /// The shared picker does. It may have a problem with the newest configuration.
+    Shared { problem: Option<String> },
+    /// The shared picker does not pick yet, or no longer.
+    Missing { problem: Option<String> },
+    /// Pods of the service do, although the platform wants the shared picker, because of this need.
+    Own { need: String },
+}
+
+/// Returns who picks, or `None` if the Deployment decides, as without a shared picker.
+pub(crate) fn sharing(context: &Context, picker: &Deployment) -> Option<Sharing> {
+    let pod = picker.spec.as_ref().and_then(|spec| spec.template.spec.as_ref());
+    if context.snapshot.platform.shared_picker
+        && let Some(image) = pod.and_then(|pod| other_image(context, pod))
+    {
+        return Some(Sharing::Own { need: format!("the image {image}, which is not the platform's") });
+    }
+    if mark(picker) != Some(SHARED) {
+        return None;
+    }
+    let slice = slice(context);
+    let said = |key| slice.and_then(|slice| annotation(slice, key)).map(str::to_owned);
+    let problem = said(longboat_api::shared_picker::PROBLEM);
+    if slice.is_some_and(is_ready) {
+        return Some(Sharing::Shared { problem });
+    }
+    if let Some(need) = said(NEEDS_POD) {
+        return Some(Sharing::Own { need });
+    }
+    let is_scaled_down = picker.spec.as_ref().and_then(|spec| spec.replicas) == Some(0);
+    (is_scaled_down && !has_own_pods(picker)).then_some(Sharing::Missing { problem })
+}

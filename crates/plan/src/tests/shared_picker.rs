@@ -1,0 +1,179 @@
+//! Services whose pools share a picker: each step of the way there and back.
+
+use std::sync::Arc;
+
+use longboat_api::{conditions::types, shared_picker::PICKER};
+use longboat_key::{Name, Namespace};
+use serde_json::{Value, json};
+
+use super::{
+    cluster_model::ClusterModel,
+    laws::{NAMESPACE, plain, presets_as_layers, world},
+    reads, simulate,
+};
+use crate::types::Deployment;
+
+const PICKERS: &str = "llm-kserve-router-scheduler";
+
+/// A service with a picker, whose platform does not share pickers yet.
+fn new_world() -> ClusterModel {
+    world(&presets_as_layers(), false)
+}
+
+fn put_service(world: &mut ClusterModel) {
+    world.put(plain(), NAMESPACE);
+    world.settle();
+}
+
+fn share(world: &mut ClusterModel, shared: bool) {
+    Arc::make_mut(&mut world.snapshot.platform).shared_picker = shared;
+    world.settle();
+}
+
+fn picker(world: &ClusterModel) -> &Deployment {
+    world.snapshot.deployments.get(Namespace(NAMESPACE), Name(PICKERS)).unwrap()
+}
+
+/// The replicas and the label of the picker's Deployment.
+fn step(world: &ClusterModel) -> (Option<i32>, Option<&str>) {
+    let picker = picker(world);
+    let label = picker.metadata.labels.as_ref().and_then(|labels| labels.get(PICKER));
+    (picker.spec.as_ref().unwrap().replicas, label.map(String::as_str))
+}
+
+/// Status, reason and message of the picker's condition.
+fn said(world: &ClusterModel) -> (bool, String, String) {
+    let status = world.services.values().next().unwrap().status.as_ref().unwrap();
+    let found = status.conditions.iter().find(|found| found.type_ == types::SCHEDULER_WORKLOAD_READY).unwrap();
+    (found.is_true(), found.reason.clone(), found.message.clone())
+}
+
+/// Makes the pods of the picker as many as its Deployment wants.
+fn follow_replicas(world: &mut ClusterModel) {
+    let mut deployment = picker(world).clone();
+    let wanted = deployment.spec.as_ref().unwrap().replicas.unwrap_or(1);
+    let available = if wanted > 0 { "True" } else { "False" };
+    deployment.status = Some(
+        serde_json::from_value(json!({
+            "availableReplicas": wanted, "readyReplicas": wanted,
+            "observedGeneration": deployment.metadata.generation,
+            "conditions": [{"type": "Available", "status": available, "reason": "x", "message": "pods"}],
+        }))
+        .unwrap(),
+    );
+    world.snapshot.deployments.insert(Arc::new(deployment));
+    world.settle();
+}
+
+/// Writes the slice of the shared picker.
+fn say(world: &mut ClusterModel, ready: bool, annotations: &Value) {
+    let endpoints = json!([{"addresses": ["10.0.0.1"], "conditions": {"ready": ready}}]);
+    let slice = json!({
+        "metadata": {
+            "name": format!("{PICKERS}-shared"), "namespace": NAMESPACE, "annotations": annotations,
+            "labels": {"app.kubernetes.io/name": "llm", "app.kubernetes.io/part-of": "llminferenceservice"},
+        },
+        "addressType": "IPv4", "endpoints": endpoints, "ports": [{"name": "grpc", "port": 20000}],
+    });
+    world.snapshot.endpoint_slices.insert(Arc::new(serde_json::from_value(slice).unwrap()));
+    world.settle();
+}
+
+fn forget_slice(world: &mut ClusterModel) {
+    let name = format!("{PICKERS}-shared");
+    world.snapshot.endpoint_slices.remove(Namespace(NAMESPACE), Name(&name));
+    world.settle();
+}
+
+#[test]
+fn a_running_service_keeps_its_picker_until_the_shared_one_picks_and_the_shared_one_until_its_own_does() {
+    let mut world = new_world();
+    put_service(&mut world);
+    simulate::ready(&mut world, NAMESPACE, &json!({}));
+    follow_replicas(&mut world);
+    assert_eq!(step(&world).1, None);
+
+    share(&mut world, true);
+    assert_eq!(step(&world), (Some(1), Some("shared")));
+    say(&mut world, false, &json!({}));
+    assert_eq!(step(&world), (Some(1), Some("shared")));
+    assert!(said(&world).0, "its own pods still pick");
+    say(&mut world, true, &json!({}));
+    assert_eq!(step(&world), (Some(0), Some("shared")));
+    follow_replicas(&mut world);
+    assert_eq!(said(&world), (true, String::new(), String::new()));
+    assert_eq!(reads::unnoticed(&world), Vec::<String>::new());
+    // A shared picker that is away for a while starts no pods.
+    say(&mut world, false, &json!({}));
+    assert_eq!(step(&world), (Some(0), Some("shared")));
+    assert_eq!((said(&world).0, said(&world).1), (false, "SharedPickerMissing".to_owned()));
+    say(&mut world, true, &json!({}));
+
+    share(&mut world, false);
+    assert_eq!(step(&world), (Some(1), Some("shared")));
+    assert!(said(&world).0, "the shared picker still picks");
+    follow_replicas(&mut world);
+    assert_eq!(step(&world), (Some(1), Some("own")));
+    forget_slice(&mut world);
+    assert_eq!((step(&world), said(&world).0), ((Some(1), Some("own")), true));
+    assert_eq!(reads::unnoticed(&world), Vec::<String>::new());
+}
+
+#[test]
+fn the_status_of_former_pods_ends_no_shared_picker() {
+    let mut world = new_world();
+    put_service(&mut world);
+    simulate::ready(&mut world, NAMESPACE, &json!({}));
+    follow_replicas(&mut world);
+    share(&mut world, true);
+    say(&mut world, true, &json!({}));
+    // Nothing has followed the number of replicas yet, and the pods are about to go.
+    share(&mut world, false);
+    assert_eq!(step(&world), (Some(1), Some("shared")));
+}
+
+#[test]
+fn a_new_service_starts_no_picker_unless_it_needs_one() {
+    let mut world = new_world();
+    share(&mut world, true);
+    put_service(&mut world);
+    assert_eq!(step(&world), (Some(0), Some("shared")));
+    assert_eq!(said(&world).1, "SharedPickerMissing");
+    let need = json!({"longboat.dev/picker-needs-pod": "the file of its configuration"});
+    say(&mut world, false, &need);
+    assert_eq!(step(&world), (Some(1), Some("shared")));
+    follow_replicas(&mut world);
+    let message = "The service has a picker of its own, because it needs the file of its configuration";
+    assert_eq!(said(&world), (true, "PickerNeedsPod".to_owned(), message.to_owned()));
+    assert_eq!(step(&world), (Some(1), Some("shared")));
+    // It needs nothing any more.
+    say(&mut world, true, &json!({}));
+    assert_eq!(step(&world), (Some(0), Some("shared")));
+    assert_eq!(reads::unnoticed(&world), Vec::<String>::new());
+}
+
+#[test]
+fn a_problem_of_the_shared_picker_reaches_the_service() {
+    let mut world = new_world();
+    share(&mut world, true);
+    put_service(&mut world);
+    let problem = json!({"longboat.dev/picker-problem": "broken"});
+    say(&mut world, false, &problem);
+    assert_eq!(said(&world), (false, "SharedPickerMissing".to_owned(), "broken".to_owned()));
+    say(&mut world, true, &problem);
+    let message = "The shared picker goes on with its former configuration: broken";
+    assert_eq!(said(&world), (true, "SharedPickerFailed".to_owned(), message.to_owned()));
+}
+
+#[test]
+fn a_picker_of_another_image_is_not_shared() {
+    let mut world = new_world();
+    share(&mut world, true);
+    let mut service = plain();
+    service["spec"]["router"]["scheduler"] = json!({"template": {"containers": [{"name": "main", "image": "own:1"}]}});
+    world.put(service, NAMESPACE);
+    world.settle();
+    follow_replicas(&mut world);
+    assert_eq!(step(&world), (Some(1), None));
+    assert_eq!(said(&world).1, "PickerNeedsPod");
+}

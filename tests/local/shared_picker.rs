@@ -1,0 +1,128 @@
+//! One picker for the pools of two services: going there and back under load, a bad configuration of one, and the death of the picker.
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::{
+    http,
+    load::Load,
+    local_cluster::{LocalCluster, MODEL, example, longboat, run, turn},
+    processes, tools,
+    wait::until,
+};
+
+const SETTINGS: &str = "inferenceservice-config";
+
+/// The picker's Deployment of a service.
+fn picker(service: &str) -> String {
+    format!("deploy/{service}-kserve-router-scheduler")
+}
+
+fn share(world: &LocalCluster, shared: bool) {
+    let value = if shared { r#"{"picker": "shared"}"# } else { "{}" };
+    let patch = json!({"data": {"longboat": value}}).to_string();
+    world.ask(&["patch", "configmap", SETTINGS, "-n", "kserve", "--type=merge", "-p", &patch]);
+}
+
+fn replicas(world: &LocalCluster, service: &str) -> Value {
+    let deployment = world.object(&[&picker(service)]);
+    json!([deployment["spec"]["replicas"], deployment["metadata"]["labels"]["longboat.dev/picker"]])
+}
+
+/// The names of the slices that the shared picker has written.
+fn slices(world: &LocalCluster) -> Vec<Value> {
+    let slices = world.object(&["endpointslices", "-l", "endpointslice.kubernetes.io/managed-by=longboat-picker"]);
+    slices["items"].as_array().cloned().unwrap_or_default()
+}
+
+/// Waits for so many processes of the shared picker.
+fn shared_processes(world: &LocalCluster, count: usize) -> Vec<u32> {
+    let node = world.node_id();
+    until("the processes of the shared picker", || {
+        let mut all = processes::with_variable(&node);
+        all.retain(|pid| processes::command_line(*pid).contains("shared-picker"));
+        (all.len() == count).then_some(all)
+    })
+}
+
+/// Sends a request with this id. Returns whether a picker has seen it: the pools fail open.
+fn is_picked(url: &str, id: &str) -> bool {
+    let body = json!({"model": MODEL, "prompt": "Hello", "max_tokens": 1});
+    let request = http::client().post(format!("{url}/v1/completions")).header("x-request-id", id).json(&body);
+    let answer = http::block(async { http::read(request.send().await.unwrap()).await });
+    answer.headers.contains_key("x-went-into-resp-headers")
+}
+
+#[test]
+fn two_services_share_a_picker_and_get_theirs_back_without_losing_a_request() {
+    if tools::kubectl().is_none() {
+        return;
+    }
+    let _turn = turn();
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("two.yaml");
+    let one = std::fs::read_to_string(example()).unwrap();
+    std::fs::write(&file, format!("{one}\n---\n{}", one.replace("name: qwen", "name: other"))).unwrap();
+    let world = LocalCluster::start(&[file.to_str().unwrap()]);
+    let other = world.url.replace("/default/qwen", "/default/other");
+    let loads = [Load::start(&world.url, MODEL), Load::streams(&world.url, MODEL), Load::start(&other, MODEL)];
+    let go_on = || loads.iter().for_each(Load::goes_on);
+
+    share(&world, true);
+    for service in ["qwen", "other"] {
+        until("the picker is shared", || (replicas(&world, service) == json!([0, "shared"])).then_some(()));
+    }
+    let pickers = "app.kubernetes.io/component=llminferenceservice-router-scheduler";
+    until("no pod of a service picks", || {
+        (world.object(&["pods", "-l", pickers])["items"] == json!([])).then_some(())
+    });
+    go_on();
+    let places: Vec<Value> = slices(&world).iter().map(|slice| slice["ports"][0]["port"].clone()).collect();
+    assert_eq!(places.len(), 2, "{places:?}");
+    assert_ne!(places[0], places[1], "each pool has a port of its own");
+    assert!(is_picked(&world.url, "shared-1") && is_picked(&other, "shared-2"), "nobody has picked");
+    let why = |id: &str| {
+        run(longboat("why", folder.path()).arg(id).env("KUBECONFIG", &world.kubeconfig)).ok()
+    };
+    assert!(why("shared-1").contains("qwen-kserve-"), "{}", why("shared-1"));
+    assert!(why("shared-2").contains("other-kserve-"), "{}", why("shared-2"));
+    let status = run(longboat("status", folder.path()).arg("qwen").env("KUBECONFIG", &world.kubeconfig)).ok();
+    assert!(status.contains("the shared picker picks"), "{status}");
+
+    // Pools move to a second replica, and from each that is killed to the other.
+    world.ask(&["scale", "deploy/longboat-picker", "-n", "kserve", "--replicas=2"]);
+    world.ask(&["rollout", "status", "deploy/longboat-picker", "-n", "kserve"]);
+    for (number, pid) in shared_processes(&world, 2).into_iter().enumerate() {
+        processes::signal("KILL", pid);
+        let id = format!("killed-{number}");
+        until("another replica picks", || (is_picked(&world.url, &id) && is_picked(&other, &id)).then_some(()));
+        shared_processes(&world, 2);
+        go_on();
+    }
+
+    // A configuration that only a pod can have gives one service its pod back, and the other one notices nothing.
+    let needy = r#"{"spec": {"router": {"scheduler": {"template": {"containers": [
+        {"name": "main", "args": ["--health-checking"]}]}}}}}"#;
+    world.ask(&["patch", "llmisvc", "other", "--type=merge", "-p", needy]);
+    until("the service has its own picker", || (replicas(&world, "other") == json!([1, "shared"])).then_some(()));
+    let reason = || {
+        let path = "jsonpath={.status.conditions[?(@.type==\"SchedulerWorkloadReady\")].reason}";
+        world.ask(&["get", "llmisvc", "other", "-o", path])
+    };
+    until("the status says why", || (reason() == "PickerNeedsPod").then_some(()));
+    assert_eq!(replicas(&world, "qwen"), json!([0, "shared"]));
+    assert!(is_picked(&world.url, "still"), "nobody has picked");
+    go_on();
+
+    share(&world, false);
+    for service in ["qwen", "other"] {
+        until("it has a picker of its own", || (replicas(&world, service) == json!([1, "own"])).then_some(()));
+    }
+    until("the slices are gone", || slices(&world).is_empty().then_some(()));
+    go_on();
+    assert!(is_picked(&world.url, "own") && is_picked(&other, "own"), "nobody has picked");
+    let answered = loads.iter().map(Load::answered).sum::<usize>();
+    for load in loads {
+        assert_eq!(load.end(), Vec::<String>::new(), "requests that failed, of {answered}");
+    }
+}
