@@ -15,6 +15,7 @@ pub use longboat::{IMAGE, Images, PodSecurity, ServingProof};
 
 /// The parsed settings. `Default` is what an empty ConfigMap would mean if its quantities were set.
 #[derive(Debug, Clone, Default, PartialEq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a setting of its own")]
 pub struct Platform {
     /// Gateways and URLs.
     pub ingress: Ingress,

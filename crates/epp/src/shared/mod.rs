@@ -15,7 +15,7 @@ mod slice;
 mod watched;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     net::{IpAddr, SocketAddr},
     sync::Arc,
     time::Duration,
@@ -55,11 +55,18 @@ const WRITES: usize = 8;
 /// The time limit of a write. The API server's own one is longer than gateways wait for a picker.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// A pod that picks.
+struct Replica {
+    address: IpAddr,
+    /// Whether it ends, and takes no more pools.
+    ends: bool,
+}
+
 /// Everything that a replica watches.
 struct Cluster {
     deployments: (Events<Deployment>, Watched<Described>),
     slices: (Events<EndpointSlice>, Watched<EndpointSlice>),
-    pods: (Events<Pod>, Watched<IpAddr>),
+    pods: (Events<Pod>, Watched<Replica>),
     limit: PoolLimit,
     decisions: u16,
 }
@@ -111,10 +118,12 @@ pub async fn run(args: SharedArgs, client: Client, shutdown: CancellationToken) 
         if leaving.is_some() {
             replicas.remove(&args.pod_name);
         }
+        let ending = cluster.ending();
         let hosted = hosting.hosted();
         let seen = Seen {
             own: (&args.pod_name, args.pod_ip),
             replicas: &replicas,
+            ending: &ending,
             described: &cluster.deployments.1.now,
             slices: &cluster.slices.1.now,
             hosted: &hosted,
@@ -165,7 +174,7 @@ impl Cluster {
                 deployments.1.apply(event, |deployment| Described::of(&deployment, *limit, *decisions));
             }
             Some(event) = slices.0.next() => slices.1.apply(event, Some),
-            Some(event) = pods.0.next() => pods.1.apply(event, |pod| ready_address(&pod)),
+            Some(event) = pods.0.next() => pods.1.apply(event, |pod| replica(&pod)),
         }
     }
 
@@ -175,7 +184,13 @@ impl Cluster {
 
     /// The replicas that can take pools.
     fn replicas(&self) -> BTreeMap<String, IpAddr> {
-        self.pods.1.now.iter().map(|(pod, address)| (pod.name.to_string(), *address)).collect()
+        let pods = self.pods.1.now.iter().filter(|(_, replica)| !replica.ends);
+        pods.map(|(pod, replica)| (pod.name.to_string(), replica.address)).collect()
+    }
+
+    /// The addresses of replicas that end.
+    fn ending(&self) -> BTreeSet<IpAddr> {
+        self.pods.1.now.values().filter(|replica| replica.ends).map(|replica| replica.address).collect()
     }
 
     /// The places that slices name, with their pools.
@@ -198,16 +213,17 @@ impl Cluster {
     }
 }
 
-/// The address of a pod that can take pools: it is ready and does not end.
-fn ready_address(pod: &Pod) -> Option<IpAddr> {
+/// A pod that picks. One that ends answers until others have taken its pools, although it says that it is not ready.
+fn replica(pod: &Pod) -> Option<Replica> {
     let status = pod.status.as_ref()?;
     let is_ready = status
         .conditions
         .iter()
         .flatten()
         .any(|condition| condition.type_ == "Ready" && condition.status == "True");
-    let stays = pod.metadata.deletion_timestamp.is_none();
-    status.pod_ip.as_ref()?.parse().ok().filter(|_| is_ready && stays)
+    let ends = pod.metadata.deletion_timestamp.is_some();
+    let address = status.pod_ip.as_ref()?.parse().ok().filter(|_| is_ready || ends)?;
+    Some(Replica { address, ends })
 }
 
 /// Writes and deletes slices. What the API server returns counts before the watch reports it. Returns whether all succeeded.

@@ -25,6 +25,8 @@ pub(super) struct Seen<'a> {
     pub(super) own: (&'a str, IpAddr),
     /// The replicas that can take pools, with their addresses. One that ends is not among them.
     pub(super) replicas: &'a BTreeMap<String, IpAddr>,
+    /// The addresses of replicas that end, and pick until others do.
+    pub(super) ending: &'a BTreeSet<IpAddr>,
     /// The pickers to share, by their Deployments.
     pub(super) described: &'a BTreeMap<Key, Described>,
     /// The slices of the shared picker.
@@ -113,7 +115,10 @@ fn desired(
 ) -> Said {
     let own = hosted.filter(|hosted| hosted.serving).and_then(|hosted| place(seen, hosted));
     // Until this replica picks, another one that lives goes on.
-    let lives = |place: &Place| seen.replicas.values().any(|address| *address == place.address);
+    let lives = |place: &Place| {
+        seen.ending.contains(&place.address)
+            || seen.replicas.values().any(|address| *address == place.address)
+    };
     let kept = current.place.filter(lives);
     match &described.picker {
         Ok(_) => Said {

@@ -8,6 +8,7 @@ const B: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 2));
 /// A world of one picker and two replicas. The first one is asked what it does.
 struct World {
     replicas: BTreeMap<String, IpAddr>,
+    ending: BTreeSet<IpAddr>,
     described: BTreeMap<Key, Described>,
     slices: BTreeMap<Key, EndpointSlice>,
     hosted: BTreeMap<Key, Hosted>,
@@ -23,6 +24,7 @@ impl World {
         let other = if own == "a" { "b" } else { "a" };
         Self {
             replicas: BTreeMap::from([(own.to_owned(), A), (other.to_owned(), B)]),
+            ending: BTreeSet::new(),
             described: BTreeMap::from([(described.deployment.clone(), described)]),
             slices: BTreeMap::new(),
             hosted: BTreeMap::new(),
@@ -35,6 +37,7 @@ impl World {
         step(&Seen {
             own: (self.own, A),
             replicas: &self.replicas,
+            ending: &self.ending,
             described: &self.described,
             slices: &self.slices,
             hosted: &self.hosted,
@@ -114,9 +117,12 @@ fn another_replica_goes_on_until_this_one_picks() {
     assert_eq!(world.outcome(), (None, true));
     world.host(world.picker(), true);
     assert_eq!(world.outcome(), (Some(at(A)), true));
-    // One that has died picks no more.
+    // One that ends goes on, and one that has died does not.
     world.host(world.picker(), false);
     world.replicas.remove(world.other);
+    world.ending.insert(B);
+    assert_eq!(world.outcome(), (None, true));
+    world.ending.clear();
     assert_eq!(world.outcome(), (Some(Said::default()), true));
 }
 
