@@ -42,7 +42,8 @@ impl Picker {
             .args([format!("--pod-ip={address}"), format!("--monitoring-port={monitoring}")])
             .env("KUBECONFIG", kubeconfig);
         let process = Running::start(&mut command);
-        let labels = json!({"app.kubernetes.io/component": "picker", "app.kubernetes.io/managed-by": "longboat"});
+        let labels =
+            json!({"app.kubernetes.io/component": "picker", "app.kubernetes.io/managed-by": "longboat"});
         make_pod(&server.api, &name, address, &labels);
         Self { process, ports }
     }
@@ -87,7 +88,8 @@ fn scheduler(api: &Api, service: &str) -> Value {
 
 /// Whether the picker of a service is ready, and why.
 fn condition(api: &Api, service: &str) -> Option<(String, String)> {
-    let path = format!("/apis/serving.kserve.io/v1alpha2/namespaces/{NAMESPACE}/llminferenceservices/{service}");
+    let path =
+        format!("/apis/serving.kserve.io/v1alpha2/namespaces/{NAMESPACE}/llminferenceservices/{service}");
     let conditions = api.get(&path).ok()["status"]["conditions"].clone();
     let found = conditions.as_array()?.iter().find(|one| one["type"] == "SchedulerWorkloadReady")?.clone();
     let text = |key: &str| found[key].as_str().unwrap_or_default().to_owned();
@@ -136,7 +138,13 @@ fn replicas_share_the_pools_and_take_over_those_of_one_that_is_killed() {
     for number in 0..2_u16 {
         let victim = pickers[usize::from(number)].take().unwrap();
         let name = format!("picker-{number}");
-        assert!(Command::new("kill").args(["-KILL", &victim.process.pid().to_string()]).status().unwrap().success());
+        assert!(
+            Command::new("kill")
+                .args(["-KILL", &victim.process.pid().to_string()])
+                .status()
+                .unwrap()
+                .success()
+        );
         say_ready(api, &name, &address, "False");
         for service in SERVICES {
             let port = place(api, service, Some(&victim));

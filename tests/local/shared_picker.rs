@@ -31,7 +31,8 @@ fn replicas(world: &LocalCluster, service: &str) -> Value {
 
 /// The names of the slices that the shared picker has written.
 fn slices(world: &LocalCluster) -> Vec<Value> {
-    let slices = world.object(&["endpointslices", "-l", "endpointslice.kubernetes.io/managed-by=longboat-picker"]);
+    let slices =
+        world.object(&["endpointslices", "-l", "endpointslice.kubernetes.io/managed-by=longboat-picker"]);
     slices["items"].as_array().cloned().unwrap_or_default()
 }
 
@@ -65,7 +66,8 @@ fn two_services_share_a_picker_and_get_theirs_back_without_losing_a_request() {
     std::fs::write(&file, format!("{one}\n---\n{}", one.replace("name: qwen", "name: other"))).unwrap();
     let world = LocalCluster::start(&[file.to_str().unwrap()]);
     let other = world.url.replace("/default/qwen", "/default/other");
-    let loads = [Load::start(&world.url, MODEL), Load::streams(&world.url, MODEL), Load::start(&other, MODEL)];
+    let loads =
+        [Load::start(&world.url, MODEL), Load::streams(&world.url, MODEL), Load::start(&other, MODEL)];
     let go_on = || loads.iter().for_each(Load::goes_on);
 
     share(&world, true);
@@ -81,9 +83,8 @@ fn two_services_share_a_picker_and_get_theirs_back_without_losing_a_request() {
     assert_eq!(places.len(), 2, "{places:?}");
     assert_ne!(places[0], places[1], "each pool has a port of its own");
     assert!(is_picked(&world.url, "shared-1") && is_picked(&other, "shared-2"), "nobody has picked");
-    let why = |id: &str| {
-        run(longboat("why", folder.path()).arg(id).env("KUBECONFIG", &world.kubeconfig)).ok()
-    };
+    let why =
+        |id: &str| run(longboat("why", folder.path()).arg(id).env("KUBECONFIG", &world.kubeconfig)).ok();
     assert!(why("shared-1").contains("qwen-kserve-"), "{}", why("shared-1"));
     assert!(why("shared-2").contains("other-kserve-"), "{}", why("shared-2"));
     let status = run(longboat("status", folder.path()).arg("qwen").env("KUBECONFIG", &world.kubeconfig)).ok();
@@ -95,7 +96,9 @@ fn two_services_share_a_picker_and_get_theirs_back_without_losing_a_request() {
     for (number, pid) in shared_processes(&world, 2).into_iter().enumerate() {
         processes::signal("KILL", pid);
         let id = format!("killed-{number}");
-        until("another replica picks", || (is_picked(&world.url, &id) && is_picked(&other, &id)).then_some(()));
+        until("another replica picks", || {
+            (is_picked(&world.url, &id) && is_picked(&other, &id)).then_some(())
+        });
         shared_processes(&world, 2);
         go_on();
     }
@@ -104,7 +107,9 @@ fn two_services_share_a_picker_and_get_theirs_back_without_losing_a_request() {
     let needy = r#"{"spec": {"router": {"scheduler": {"template": {"containers": [
         {"name": "main", "args": ["--health-checking"]}]}}}}}"#;
     world.ask(&["patch", "llmisvc", "other", "--type=merge", "-p", needy]);
-    until("the service has its own picker", || (replicas(&world, "other") == json!([1, "shared"])).then_some(()));
+    until("the service has its own picker", || {
+        (replicas(&world, "other") == json!([1, "shared"])).then_some(())
+    });
     let reason = || {
         let path = "jsonpath={.status.conditions[?(@.type==\"SchedulerWorkloadReady\")].reason}";
         world.ask(&["get", "llmisvc", "other", "-o", path])
@@ -116,7 +121,9 @@ fn two_services_share_a_picker_and_get_theirs_back_without_losing_a_request() {
 
     share(&world, false);
     for service in ["qwen", "other"] {
-        until("it has a picker of its own", || (replicas(&world, service) == json!([1, "own"])).then_some(()));
+        until("it has a picker of its own", || {
+            (replicas(&world, service) == json!([1, "own"])).then_some(())
+        });
     }
     until("the slices are gone", || slices(&world).is_empty().then_some(()));
     go_on();

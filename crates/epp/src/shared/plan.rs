@@ -90,7 +90,7 @@ pub(super) fn step(seen: &Seen<'_>) -> Step {
             _ => {}
         }
         if is_mine {
-            let desired = saying(described, &desired(seen, described, hosted, current, is_over), seen.own.1);
+            let desired = saying(described, &desired(seen, described, hosted, &current, is_over), seen.own.1);
             if slice.is_none_or(|slice| differs(&desired, slice)) {
                 step.write.push(desired);
             }
@@ -110,7 +110,7 @@ fn desired(
     seen: &Seen<'_>,
     described: &Described,
     hosted: Option<&Hosted>,
-    current: Said,
+    current: &Said,
     is_over: bool,
 ) -> Said {
     let own = hosted.filter(|hosted| hosted.serving).and_then(|hosted| place(seen, hosted));

@@ -99,10 +99,10 @@ impl Port {
         }
         let hosted = HostedPool { pool: pool.clone(), pickers, last: ArcSwapOption::empty() };
         let closing = CancellationToken::new();
-        let served = longboat_extproc::serve(listener, Arc::new(hosted), server, closing.clone());
+        let until_closed = longboat_extproc::serve(listener, Arc::new(hosted), server, closing.clone());
         let name = pool.clone();
         let serving = tokio::spawn(async move {
-            if let Err(error) = served.await {
+            if let Err(error) = until_closed.await {
                 tracing::error!(pool = %name, %error, "The port of a pool failed.");
             }
         });

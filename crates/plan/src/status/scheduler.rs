@@ -61,7 +61,6 @@ pub(super) fn keep_condition(reconciled: &StatusContext, conditions: &mut Condit
 fn judge(type_: &str, context: &Context, deployment: &Deployment, conditions: &mut Conditions) {
     let sharing = (type_ == types::SCHEDULER_WORKLOAD_READY).then(|| sharing(context, deployment)).flatten();
     match sharing {
-        None => {}
         Some(Sharing::Shared { problem: None }) => return conditions.mark_true(type_),
         Some(Sharing::Shared { problem: Some(problem) }) => {
             let message = format!("The shared picker goes on with its former configuration: {problem}");
@@ -75,8 +74,8 @@ fn judge(type_: &str, context: &Context, deployment: &Deployment, conditions: &m
             let message = format!("The service has a picker of its own, because it needs {need}");
             return conditions.mark_true_with_reason(type_, PICKER_NEEDS_POD, &message);
         }
-        // The pods say what keeps them from picking.
-        Some(Sharing::Own { .. }) => {}
+        // The pods say whether they pick, and what keeps them from it.
+        Some(Sharing::Own { .. }) | None => {}
     }
     match objection(deployment) {
         None => conditions.mark_true(type_),

@@ -44,7 +44,8 @@ fn step(world: &ClusterModel) -> (Option<i32>, Option<&str>) {
 /// Status, reason and message of the picker's condition.
 fn said(world: &ClusterModel) -> (bool, String, String) {
     let status = world.services.values().next().unwrap().status.as_ref().unwrap();
-    let found = status.conditions.iter().find(|found| found.type_ == types::SCHEDULER_WORKLOAD_READY).unwrap();
+    let found =
+        status.conditions.iter().find(|found| found.type_ == types::SCHEDULER_WORKLOAD_READY).unwrap();
     (found.is_true(), found.reason.clone(), found.message.clone())
 }
 
@@ -170,7 +171,8 @@ fn a_picker_of_another_image_is_not_shared() {
     let mut world = new_world();
     share(&mut world, true);
     let mut service = plain();
-    service["spec"]["router"]["scheduler"] = json!({"template": {"containers": [{"name": "main", "image": "own:1"}]}});
+    service["spec"]["router"]["scheduler"] =
+        json!({"template": {"containers": [{"name": "main", "image": "own:1"}]}});
     world.put(service, NAMESPACE);
     world.settle();
     follow_replicas(&mut world);
