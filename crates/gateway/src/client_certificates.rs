@@ -63,9 +63,10 @@ pub(crate) fn demand(observed: &RoutingInputs, gateway: &Gateway, port: i32) -> 
         let refused = Some(Problem { reason: "NoValidCACertificate", message });
         return ClientDemand { refused, unresolved, ..ClientDemand::default() };
     }
-    let certificates = match is_insecure(validation) {
-        true => ClientCertificates::Any,
-        false => ClientCertificates::SignedBy(pem.into()),
+    let certificates = if is_insecure(validation) {
+        ClientCertificates::Any
+    } else {
+        ClientCertificates::SignedBy(pem.into())
     };
     ClientDemand { certificates, refused: None, unresolved }
 }
