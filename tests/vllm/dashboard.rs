@@ -45,6 +45,8 @@ pub(crate) fn shows(world: &World, engine: &Engine) {
     let replica = replicas["replicas"].as_array().unwrap().iter().find(is_measured).unwrap();
     let sample: Vec<f64> =
         NUMBERS.iter().map(|(number, _)| replica["sample"][*number].as_f64().unwrap()).collect();
-    assert_eq!(sample, expected, "{replica:#}");
+    // Sums of seconds may differ in their last digit, because series are added in another order. Counts are far below 1e9.
+    let is_equal = sample.iter().zip(&expected).all(|(shown, said)| (shown - said).abs() <= said * 1e-9);
+    assert!(is_equal, "{expected:?}, and the page: {replica:#}");
     assert!(sample[5] > 0.0 && sample[6] > 0.0 && sample[4] > 0.0, "{replica:#}");
 }
