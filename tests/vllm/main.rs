@@ -30,6 +30,7 @@ mod processes;
 mod program;
 mod server;
 mod service;
+mod tls;
 #[path = "../local/tools.rs"]
 #[expect(dead_code, reason = "shared with the tests of local mode")]
 mod tools;

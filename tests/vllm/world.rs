@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use reqwest::{Client, header::CONTENT_TYPE};
+use reqwest::{Client, header::CONTENT_TYPE, tls::TlsInfo};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -47,6 +47,14 @@ pub(crate) fn service(name: &str, model: &str, more: &[(&str, Value)]) -> Value 
         service["spec"][*field] = value.clone();
     }
     service
+}
+
+/// Returns a client for engines, which have certificates that nobody has signed.
+fn client() -> Client {
+    longboat_tls::install_default_provider();
+    // vLLM closes the connection after an error of its own, so every request has its own.
+    let client = Client::builder().no_proxy().danger_accept_invalid_certs(true).tls_info(true);
+    client.pool_max_idle_per_host(0).build().unwrap()
 }
 
 /// The template of a pod with a vLLM that gets these arguments.
@@ -97,10 +105,7 @@ impl World {
             let scheme = probe["scheme"].as_str()?.to_lowercase();
             Some(format!("{scheme}://{}:{}", pod["status"]["podIP"].as_str()?, probe["port"]))
         });
-        longboat_tls::install_default_provider();
-        // vLLM closes the connection after an error of its own, so every request has its own.
-        let client = Client::builder().no_proxy().danger_accept_invalid_certs(true).pool_max_idle_per_host(0);
-        let client = client.build().unwrap();
+        let client = client();
         within(START_LIMIT, "the engine answers", || {
             let models = http::block(client.get(format!("{url}/v1/models")).send());
             models.is_ok_and(|models| models.status().is_success()).then_some(())
@@ -144,6 +149,13 @@ impl World {
 impl Engine {
     pub(crate) fn get(&self, path: &str) -> Answer {
         Self::send(&self.client.get(format!("{}{path}", self.url)))
+    }
+
+    /// The certificate that a new client gets. A known one resumes its session, for which it needs none.
+    pub(crate) fn certificate(&self) -> Vec<u8> {
+        let health = http::block(client().get(format!("{}/health", self.url)).send()).unwrap();
+        let connection = health.extensions().get::<TlsInfo>().unwrap();
+        connection.peer_certificate().unwrap().to_vec()
     }
 
     pub(crate) fn post(&self, path: &str, body: &Value) -> Answer {

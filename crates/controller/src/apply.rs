@@ -20,7 +20,7 @@ use longboat_plan::{
     Applied, CertificateRequest, Child, Children, ObjectRef, Phase, Planned, Problem, Snapshot, Wave, kinds,
 };
 use longboat_store::DeletionMark;
-use longboat_tls::{LeafRequest, self_signed};
+use longboat_tls::{LeafRequest, self_signed, self_signed_with_key};
 use longboat_watch::{has_code, text_of};
 use serde::Serialize;
 use tokio::sync::watch;
@@ -141,7 +141,10 @@ fn issue(
             days: request.valid_days,
             client_auth: false,
         };
-        let pair = self_signed(&leaf).map_err(|error| Failure {
+        let live_key = request.key.as_ref().and_then(|key| std::str::from_utf8(&key.0).ok());
+        // A key of another program may have an algorithm that ours cannot sign with.
+        let kept = live_key.and_then(|key| self_signed_with_key(&leaf, key).ok());
+        let pair = kept.map_or_else(|| self_signed(&leaf), Ok).map_err(|error| Failure {
             problem: Problem {
                 phase: Phase::Workload,
                 condition: types::MAIN_WORKLOAD_READY,

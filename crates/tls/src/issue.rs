@@ -145,13 +145,24 @@ impl CertificateAuthority {
     }
 }
 
-/// Creates a self-signed certificate.
+/// Creates a self-signed certificate with a key of its own.
 pub fn self_signed(request: &LeafRequest) -> Result<KeyPair, TlsError> {
+    let fail = |source| TlsError::Issue { subject: request.common_name.clone(), source };
+    sign_self(request, &rcgen::KeyPair::generate().map_err(fail)?)
+}
+
+/// Creates a self-signed certificate with this PKCS#8 key. Who trusts another certificate of the same subject and key, trusts
+/// this one, too.
+pub fn self_signed_with_key(request: &LeafRequest, key_pem: &str) -> Result<KeyPair, TlsError> {
+    let key = rcgen::KeyPair::from_pem(key_pem).map_err(|_| TlsError::Pem { what: "private key" })?;
+    sign_self(request, &key)
+}
+
+fn sign_self(request: &LeafRequest, key: &rcgen::KeyPair) -> Result<KeyPair, TlsError> {
     let fail = |source| TlsError::Issue { subject: request.common_name.clone(), source };
     let validity = Validity::starting(SystemTime::now(), DAY * request.days);
     let params = leaf_params(request, validity).map_err(fail)?;
-    let key = rcgen::KeyPair::generate().map_err(fail)?;
-    let certificate = params.self_signed(&key).map_err(fail)?;
+    let certificate = params.self_signed(key).map_err(fail)?;
     Ok(KeyPair { certificate_pem: certificate.pem(), key_pem: key.serialize_pem() })
 }
 

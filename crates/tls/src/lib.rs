@@ -18,7 +18,7 @@ pub use by_name::{ServerCertificate, server_config_by_name};
 pub use config::{client_config, insecure_client_config, server_config, with_client_certificate};
 pub use error::TlsError;
 pub use inspect::{CertificateInfo, certificates};
-pub use issue::{CertificateAuthority, KeyPair, LeafRequest, Validity, self_signed};
+pub use issue::{CertificateAuthority, KeyPair, LeafRequest, Validity, self_signed, self_signed_with_key};
 pub use options::{ClientCertificates, MinVersion, ServerOptions, Suite, UnknownName};
 pub use peer_names::{PeerName, client_config_for_names};
 pub use reload::{ReloadingConfig, ReplaceableConfig};

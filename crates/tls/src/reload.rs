@@ -228,6 +228,23 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_certificate_is_trusted_by_who_trusts_an_older_or_newer_one_with_its_key() {
+        install_default_provider();
+        let old = crate::self_signed(&localhost()).unwrap();
+        let further = LeafRequest { dns_names: vec!["localhost".into(), "more".into()], ..localhost() };
+        let new = crate::self_signed_with_key(&further, &old.key_pem).unwrap();
+        let other = crate::self_signed(&localhost()).unwrap();
+        for (served, trusted, expected) in [(&old, &new, true), (&new, &old, true), (&other, &old, false)] {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let server = crate::server_config(served, &[]).unwrap();
+            let client = client_config(Some(&trusted.certificate_pem), &[]).unwrap();
+            let greeting = greet(&listener, server, client).await;
+            assert_eq!(greeting.is_ok(), expected, "{greeting:?}");
+        }
+        assert!(crate::self_signed_with_key(&localhost(), "no key").is_err());
+    }
+
+    #[tokio::test]
     async fn a_server_that_asks_for_certificates_greets_only_clients_of_its_ca() {
         install_default_provider();
         let (ours, other) =

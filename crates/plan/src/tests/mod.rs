@@ -4,6 +4,7 @@
 mod addresses;
 mod asked_for;
 mod caches;
+mod certificates;
 mod cluster_model;
 mod collisions;
 mod composing;

@@ -48,17 +48,13 @@ impl Certificate {
         Some(facts)
     }
 
-    /// Returns why the certificate must be replaced, or `None` if it need not be. A certificate may cover more than is asked
-    /// for.
-    pub(super) fn objection(
-        &self,
-        dns_names: &[String],
-        addresses: &[IpAddr],
-        now: Timestamp,
-    ) -> Option<String> {
-        if self.not_after <= now {
-            return Some(format!("it expired at {}", self.not_after));
-        }
+    /// Returns when it expired, if it has.
+    pub(super) fn expired(&self, now: Timestamp) -> Option<String> {
+        (self.not_after <= now).then(|| format!("it expired at {}", self.not_after))
+    }
+
+    /// Returns a name or address that it does not cover. A certificate may cover more than is asked for.
+    pub(super) fn uncovered(&self, dns_names: &[String], addresses: &[IpAddr]) -> Option<String> {
         if let Some(name) = dns_names.iter().find(|name| !self.dns_names.contains(*name)) {
             return Some(format!("it does not cover {name}"));
         }

@@ -15,6 +15,8 @@ use longboat_key::Name;
 use super::certificate::{Certificate, is_private_key};
 use crate::{context::Context, labels, names, scheduler};
 
+/// The private key in the Secret.
+const KEY: &str = "tls.key";
 const DAYS_PER_YEAR: i64 = 365;
 /// How long an issued certificate is valid.
 const VALID_DAYS: u32 = 12 * 365;
@@ -36,6 +38,15 @@ pub struct CertificateRequest {
     pub valid_days: u32,
     /// Why the live certificate must be replaced.
     pub reason: String,
+    /// The live PKCS#8 key as PEM, if it stays. Pods get the new certificate at different times, and some servers only when
+    /// they restart: with the same key, each trusts the others' certificate.
+    pub key: Option<ByteString>,
+}
+
+/// Why a live certificate must be replaced.
+struct Objection {
+    reason: String,
+    keeps_key: bool,
 }
 
 /// Returns the secret, and a request for its content unless the live content is still valid.
@@ -46,7 +57,7 @@ pub(super) fn plan(context: &Context) -> (Secret, Option<CertificateRequest>) {
     let expiration = &context.snapshot.platform.expiration_annotations;
     let (dns_names, addresses) = (dns_names(context), addresses(context));
     let objection = match live {
-        None => Some("there is no certificate yet".to_owned()),
+        None => Some(Objection { reason: "there is no certificate yet".to_owned(), keeps_key: false }),
         Some(live) => objection(live, expiration, &dns_names, &addresses, context.snapshot.now),
     };
 
@@ -64,13 +75,15 @@ pub(super) fn plan(context: &Context) -> (Secret, Option<CertificateRequest>) {
         annotations.insert(key.clone(), at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string());
     }
     metadata.annotations = Some(annotations);
-    let request = objection.map(|reason| CertificateRequest {
+    let live_key = live.and_then(|live| live.data.as_ref()?.get(KEY));
+    let request = objection.map(|Objection { reason, keeps_key }| CertificateRequest {
         secret: name,
         organization: "Kserve Self Signed",
         dns_names,
         addresses,
         valid_days: VALID_DAYS,
         reason,
+        key: live_key.filter(|_| keeps_key).cloned(),
     });
     let secret = Secret { metadata, type_: Some("kubernetes.io/tls".into()), data, ..Secret::default() };
     (secret, request)
@@ -92,7 +105,7 @@ impl CertificateRequest {
     /// Puts issued PEM texts into the planned secret.
     pub fn fill(&self, secret: &mut Secret, certificate_pem: &str, key_pem: &str) {
         let bytes = |text: &str| ByteString(text.as_bytes().to_vec());
-        let data = [("tls.crt", certificate_pem), ("ca.crt", certificate_pem), ("tls.key", key_pem)];
+        let data = [("tls.crt", certificate_pem), ("ca.crt", certificate_pem), (KEY, key_pem)];
         secret.data = Some(data.into_iter().map(|(key, text)| (key.to_owned(), bytes(text))).collect());
     }
 }
@@ -103,21 +116,26 @@ fn objection(
     dns_names: &[String],
     addresses: &[IpAddr],
     now: Timestamp,
-) -> Option<String> {
+) -> Option<Objection> {
+    let renew = |reason: String| Some(Objection { reason, keeps_key: false });
     let annotations = live.metadata.annotations.as_ref();
     let expires =
         expiration.iter().find_map(|key| annotations?.get(key)).and_then(|at| at.parse::<Timestamp>().ok());
     if expires.is_some_and(|at| at <= now) {
-        return Some("it is due for replacement".into());
+        return renew("it is due for replacement".into());
     }
     let entry = |key: &str| live.data.as_ref().and_then(|data| data.get(key)).map(|bytes| bytes.0.as_slice());
-    if !entry("tls.key").is_some_and(is_private_key) {
-        return Some("its tls.key does not parse".into());
+    if !entry(KEY).is_some_and(is_private_key) {
+        return renew("its tls.key does not parse".into());
     }
-    match entry("tls.crt").and_then(Certificate::parse) {
-        None => Some("its tls.crt does not parse".into()),
-        Some(certificate) => certificate.objection(dns_names, addresses, now),
+    let Some(certificate) = entry("tls.crt").and_then(Certificate::parse) else {
+        return renew("its tls.crt does not parse".into());
+    };
+    if let Some(reason) = certificate.expired(now) {
+        return renew(reason);
     }
+    let reason = certificate.uncovered(dns_names, addresses)?;
+    Some(Objection { reason, keeps_key: true })
 }
 
 fn dns_names(context: &Context) -> Vec<String> {
