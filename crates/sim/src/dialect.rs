@@ -16,6 +16,8 @@ pub(crate) struct Dialect {
     metrics: &'static [(&'static str, &'static str)],
     /// Labels in vLLM and in this engine. `None` if its metrics have no labels.
     labels: Option<&'static [(&'static str, &'static str)]>,
+    /// The labels of `vllm:cache_config_info` that are metrics of this engine.
+    cache: &'static [(&'static str, &'static str)],
     /// Whether it answers requests for any model.
     pub(crate) answers_any_model: bool,
 }
@@ -39,7 +41,6 @@ static DIALECTS: [Dialect; 3] = [
             ("vllm:num_requests_running", "sglang:num_running_reqs"),
             ("vllm:num_requests_waiting", "sglang:num_queue_reqs"),
             ("vllm:kv_cache_usage_perc", "sglang:token_usage"),
-            ("vllm:cache_config_info", "sglang:cache_config_info"),
             ("vllm:prompt_tokens", "sglang:prompt_tokens"),
             ("vllm:generation_tokens", "sglang:generation_tokens"),
             ("vllm:request_queue_time", "sglang:queue_time"),
@@ -47,11 +48,8 @@ static DIALECTS: [Dialect; 3] = [
             ("vllm:inter_token_latency", "sglang:inter_token_latency"),
             ("vllm:e2e_request_latency", "sglang:e2e_request_latency"),
         ],
-        labels: Some(&[
-            ("engine=\"0\"", "engine_type=\"unified\""),
-            ("block_size=", "page_size="),
-            ("num_gpu_blocks=", "num_pages="),
-        ]),
+        labels: Some(&[("engine=\"0\"", "engine_type=\"unified\"")]),
+        cache: &[("block_size", "sglang:page_size"), ("num_gpu_blocks", "sglang:num_pages")],
         answers_any_model: true,
     },
     Dialect {
@@ -68,6 +66,7 @@ static DIALECTS: [Dialect; 3] = [
             ("vllm:e2e_request_latency", "trtllm_e2e_request_latency"),
         ],
         labels: Some(&[("engine=\"0\"", "engine_type=\"undefined\"")]),
+        cache: &[],
         answers_any_model: false,
     },
     Dialect {
@@ -82,6 +81,7 @@ static DIALECTS: [Dialect; 3] = [
             ("vllm:generation_tokens", "llamacpp:tokens_predicted"),
         ],
         labels: None,
+        cache: &[],
         answers_any_model: true,
     },
 ];
@@ -119,6 +119,14 @@ impl Dialect {
             // The name of the metric comes first, or after `# HELP` and `# TYPE`.
             let Some(at) = line.find("vllm:") else { continue };
             let (before, rest) = line.split_at(at);
+            if let Some(labels) = rest.strip_prefix("vllm:cache_config_info{") {
+                for (label, name) in self.cache {
+                    if let Some(value) = label_value(labels, label) {
+                        page.extend(["# TYPE ", name, " gauge\n", name, " ", value, "\n"]);
+                    }
+                }
+                continue;
+            }
             let found = self.metrics.iter().find_map(|(vllm, own)| {
                 let after = rest.strip_prefix(vllm)?;
                 (after.is_empty() || after.starts_with(['{', ' ', '_'])).then_some((own, after))
@@ -134,6 +142,12 @@ impl Dialect {
         }
         page
     }
+}
+
+/// The value of a label that has no escapes.
+fn label_value<'a>(labels: &'a str, label: &str) -> Option<&'a str> {
+    let (_, value) = labels.split_once(&format!("{label}=\""))?;
+    Some(value.split_once('"')?.0)
 }
 
 /// The rest of a line after the name of its metric, without labels.
@@ -158,7 +172,8 @@ mod tests {
     fn metrics_have_the_names_and_labels_of_the_engine() {
         let sglang = "# HELP sglang:num_running_reqs Requests.\n# TYPE sglang:num_running_reqs gauge\n\
                       sglang:num_running_reqs{model_name=\"m\",engine_type=\"unified\"} 2\n\
-                      sglang:cache_config_info{model_name=\"m\",engine_type=\"unified\",page_size=\"16\",num_pages=\"8\"} 1\n\
+                      # TYPE sglang:page_size gauge\nsglang:page_size 16\n\
+                      # TYPE sglang:num_pages gauge\nsglang:num_pages 8\n\
                       sglang:prompt_tokens_total{model_name=\"m} 1\",engine_type=\"unified\"} 5\n# EOF\n";
         let trtllm = "# HELP trtllm_num_requests_running Requests.\n# TYPE trtllm_num_requests_running gauge\n\
                       trtllm_num_requests_running{model_name=\"m\",engine_type=\"undefined\"} 2\n# EOF\n";

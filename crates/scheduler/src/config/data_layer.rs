@@ -271,6 +271,9 @@ fn built_in() -> BTreeMap<String, EngineConfig> {
             cache_info_spec: spec("sglang:cache_config_info"),
             cache_block_size_label_name: Some("page_size".to_owned()),
             cache_num_blocks_label_name: Some("num_pages".to_owned()),
+            // Versions from 0.5.14 on, and perhaps older ones, have these in place of the labels.
+            cache_block_size_spec: spec("sglang:page_size"),
+            cache_num_blocks_spec: spec("sglang:num_pages"),
             ..EngineConfig::default()
         },
         EngineConfig {

@@ -39,12 +39,15 @@ fn a_vllm_page_is_searched_for_what_is_wanted() {
 
 #[test]
 fn other_engines_have_other_names_and_labels() {
-    let sglang = read(
-        "sglang",
-        "sglang:num_queue_reqs 2\nsglang:num_running_reqs{x=\"y\"} 1\nsglang:token_usage 0.5\nsglang:cache_config_info{page_size=\"64\",num_pages=\"10\"} 1\n",
-    );
-    assert_eq!((sglang.waiting, sglang.running, sglang.kv_usage), (2.0, 1.0, 0.5));
-    assert_eq!((sglang.block_size, sglang.num_blocks), (64, 10));
+    for cache in [
+        "sglang:cache_config_info{page_size=\"64\",num_pages=\"10\"} 1\n",
+        "sglang:page_size{tp_rank=\"0\"} 64.0\nsglang:num_pages{tp_rank=\"0\"} 10.0\n",
+    ] {
+        let page = "sglang:num_queue_reqs 2\nsglang:num_running_reqs{x=\"y\"} 1\nsglang:token_usage 0.5\n";
+        let sglang = read("sglang", &format!("{page}{cache}"));
+        assert_eq!((sglang.waiting, sglang.running, sglang.kv_usage), (2.0, 1.0, 0.5));
+        assert_eq!((sglang.block_size, sglang.num_blocks), (64, 10), "{cache}");
+    }
     let triton = read(
         "triton-tensorrt-llm",
         "nv_trt_llm_request_metrics{request_type=\"waiting\"} 4\nnv_trt_llm_request_metrics{request_type=\"scheduled\"} 5\nnv_trt_llm_kv_cache_block_metrics{kv_cache_block_type=\"tokens_per\"} 32\n",

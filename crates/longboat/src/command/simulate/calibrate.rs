@@ -78,15 +78,25 @@ async fn cache_blocks(client: &Client, args: &CalibrateArgs) -> Option<usize> {
     blocks_of(&String::from_utf8_lossy(&text))
 }
 
-/// vLLM and SGLang name the number of blocks and the tokens of each differently.
+/// vLLM has the number of blocks and the tokens of each as labels, and SGLang has both as metrics.
 fn blocks_of(metrics: &str) -> Option<usize> {
-    let line = metrics.lines().find(|line| line.contains(":cache_config_info{"))?;
     let label = |name: &str| {
+        let line = metrics.lines().find(|line| line.starts_with("vllm:cache_config_info{"))?;
         let (_, after) = line.split_once(&format!("{name}=\""))?;
         after.split_once('"')?.0.parse::<usize>().ok()
     };
-    let blocks = label("num_gpu_blocks").or_else(|| label("num_pages"))?;
-    let tokens = label("block_size").or_else(|| label("page_size"))?;
+    let gauge = |name: &str| {
+        let mut samples = metrics.lines().filter(|line| line.split(['{', ' ']).next() == Some(name));
+        let value: f64 = samples.next()?.rsplit_once(' ')?.1.parse().ok()?;
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "saturates, and counts are whole"
+        )]
+        Some(value as usize)
+    };
+    let blocks = label("num_gpu_blocks").or_else(|| gauge("sglang:num_pages"))?;
+    let tokens = label("block_size").or_else(|| gauge("sglang:page_size"))?;
     Some(blocks.checked_mul(tokens)? / BLOCK_TOKENS).filter(|blocks| *blocks > 0)
 }
 
@@ -217,7 +227,8 @@ mod tests {
         let vllm = "# TYPE vllm:cache_config_info gauge\n\
                     vllm:cache_config_info{block_size=\"32\",engine=\"0\",num_gpu_blocks=\"100\"} 1.0\n";
         assert_eq!(blocks_of(vllm), Some(200));
-        assert_eq!(blocks_of("sglang:cache_config_info{page_size=\"16\",num_pages=\"8\"} 1\n"), Some(8));
+        let sglang = "sglang:page_size{tp_rank=\"0\"} 1.0\nsglang:num_pages{tp_rank=\"0\"} 8192.0\n";
+        assert_eq!(blocks_of(sglang), Some(512));
         // An engine that has not measured its memory yet, and one without the metric.
         assert_eq!(blocks_of("vllm:cache_config_info{block_size=\"16\",num_gpu_blocks=\"None\"} 1\n"), None);
         assert_eq!(blocks_of("vllm:num_requests_running 0\n"), None);
