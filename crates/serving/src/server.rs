@@ -1,11 +1,6 @@
 //! The process of a model server: listening, TLS, and a shutdown that lets answers finish.
 
-use std::{
-    net::SocketAddr,
-    path::{Path, PathBuf},
-    sync::Arc,
-    time::Duration,
-};
+use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use axum::{
     Router,
@@ -49,21 +44,12 @@ pub enum RunError {
     /// The certificate or its key cannot be used.
     #[error("cannot serve TLS")]
     Tls(#[from] longboat_tls::TlsError),
-    /// The certificate or key file cannot be read.
-    #[error("cannot read `{path}`")]
-    Read {
-        /// The path as given.
-        path: String,
-        /// The operating system's reason.
-        #[source]
-        source: std::io::Error,
-    },
 }
 
 /// How a server listens, and how it shuts down.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ListenOptions {
-    /// The certificate file and the key file; plain HTTP without them.
+    /// The certificate file and the key file, read again when they change; plain HTTP without them.
     pub certificate: Option<(PathBuf, PathBuf)>,
     /// How long running requests may take after the shutdown.
     pub patience: Duration,
@@ -84,11 +70,14 @@ pub async fn serve(
     let tls = match &listening.certificate {
         None => None,
         Some((certificate, key)) => {
-            let pair = longboat_tls::KeyPair {
-                certificate_pem: read(certificate).await?,
-                key_pem: read(key).await?,
-            };
-            Some(TlsAcceptor::from(longboat_tls::server_config(&pair, ALPN)?))
+            let options = longboat_tls::ServerOptions::with_alpn(ALPN);
+            let config = longboat_tls::ReloadingConfig::watch_files(
+                certificate,
+                key,
+                &options,
+                shutdown.child_token(),
+            );
+            Some(TlsAcceptor::from(config.await?.config()))
         }
     };
     let router = match listener.local_addr().ok().and_then(Guard::of_back_end) {
@@ -123,11 +112,6 @@ async fn guarded(State(guard): State<Arc<Guard>>, request: Request, next: Next) 
         Ok(_) => next.run(request).await,
         Err(refusal) => Refusal::from(refusal).into_response(),
     }
-}
-
-async fn read(path: &Path) -> Result<String, RunError> {
-    let failed = |source| RunError::Read { path: path.display().to_string(), source };
-    tokio::fs::read_to_string(path).await.map_err(failed)
 }
 
 async fn connection(

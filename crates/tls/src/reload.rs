@@ -74,11 +74,30 @@ impl ReloadingConfig {
         interval: Duration,
         cancel: CancellationToken,
     ) -> Result<Self, TlsError> {
-        let dir = dir.to_owned();
-        let first = read(&dir).await?;
+        Self::follow(Files::of_folder(dir), options, interval, cancel).await
+    }
+
+    /// Like [`Self::watch`], for files that may have any names.
+    pub async fn watch_files(
+        certificate: &Path,
+        key: &Path,
+        options: &ServerOptions,
+        cancel: CancellationToken,
+    ) -> Result<Self, TlsError> {
+        let files = Files { certificate: certificate.to_owned(), key: key.to_owned() };
+        Self::follow(files, options, INTERVAL, cancel).await
+    }
+
+    async fn follow(
+        files: Files,
+        options: &ServerOptions,
+        interval: Duration,
+        cancel: CancellationToken,
+    ) -> Result<Self, TlsError> {
+        let first = files.read().await?;
         let served = ReplaceableConfig::new(&first, options)?;
         let config = served.config();
-        tokio::spawn(follow(dir, first, served, interval, cancel));
+        tokio::spawn(follow(files, first, served, interval, cancel));
         Ok(Self { config })
     }
 
@@ -88,37 +107,51 @@ impl ReloadingConfig {
     }
 }
 
+/// The files of a certificate and its key.
+struct Files {
+    certificate: PathBuf,
+    key: PathBuf,
+}
+
+// === impl Files ===
+
+impl Files {
+    fn of_folder(dir: &Path) -> Self {
+        Self { certificate: dir.join("tls.crt"), key: dir.join("tls.key") }
+    }
+
+    async fn read(&self) -> Result<KeyPair, TlsError> {
+        let text = async |path: &Path| {
+            let text = tokio::fs::read_to_string(path).await;
+            text.map_err(|source| TlsError::Read { path: path.to_owned(), source })
+        };
+        Ok(KeyPair { certificate_pem: text(&self.certificate).await?, key_pem: text(&self.key).await? })
+    }
+}
+
 async fn follow(
-    dir: PathBuf,
+    files: Files,
     mut seen: KeyPair,
     served: ReplaceableConfig,
     interval: Duration,
     cancel: CancellationToken,
 ) {
     while cancel.run_until_cancelled(tokio::time::sleep(interval)).await.is_some() {
-        match read(&dir).await {
+        match files.read().await {
             Ok(pair) if pair == seen => {}
             Ok(pair) => match served.replace(&pair) {
                 Ok(()) => {
                     seen = pair;
-                    tracing::info!(dir = %dir.display(), "Reloaded the server certificate.");
+                    tracing::info!(file = %files.certificate.display(), "Reloaded the server certificate.");
                 }
                 // The writer may have written only one of the two files yet; the next check sees both.
                 Err(error) => {
-                    tracing::warn!(%error, dir = %dir.display(), "Kept the previous server certificate.");
+                    tracing::warn!(%error, file = %files.certificate.display(), "Kept the previous server certificate.");
                 }
             },
             Err(error) => tracing::warn!(%error, "Kept the previous server certificate."),
         }
     }
-}
-
-async fn read(dir: &Path) -> Result<KeyPair, TlsError> {
-    let file = async |name: &str| {
-        let path = dir.join(name);
-        tokio::fs::read_to_string(&path).await.map_err(|source| TlsError::Read { path, source })
-    };
-    Ok(KeyPair { certificate_pem: file("tls.crt").await?, key_pem: file("tls.key").await? })
 }
 
 #[derive(Debug)]
