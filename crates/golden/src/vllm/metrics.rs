@@ -52,8 +52,8 @@ fn vllm_has_every_metric_that_the_code_the_book_and_the_alerts_name() {
 #[test]
 fn sglang_has_every_metric_that_the_code_the_book_and_the_alerts_name() {
     let mut named = named("sglang:");
-    let names = SGLANG.lines().filter_map(|line| line.split(' ').next()?.strip_prefix("sglang:"));
-    let known: BTreeSet<&str> = names.map(family).collect();
+    let recorded = SGLANG.lines().filter_map(|line| line.split(' ').next()?.strip_prefix("sglang:"));
+    let known: BTreeSet<&str> = recorded.map(family).collect();
     assert!(named.len() > 8, "found only {named:?}");
     // Older versions have it.
     named.remove("cache_config_info");
