@@ -12,7 +12,7 @@ use longboat_key::Key;
 use tokio::time::Instant;
 
 use super::{
-    described::Picker,
+    marked::Picker,
     plan::Hosted,
     ports::{Port, PortSettings},
 };

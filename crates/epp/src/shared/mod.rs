@@ -5,8 +5,8 @@
 //! `longboat_api::shared_picker`.
 
 mod args;
-mod described;
 mod hosting;
+mod marked;
 mod monitoring;
 mod plan;
 mod ports;
@@ -36,12 +36,12 @@ use tokio_util::sync::CancellationToken;
 
 pub use self::args::SharedArgs;
 use self::{
-    described::{Described, PoolLimit},
     hosting::Hosting,
+    marked::{MarkedDeployment, PoolLimit},
     monitoring::{Monitoring, Readiness},
-    plan::{Seen, Step, step},
+    plan::{ReplicaView, Step, step},
     ports::PortSettings,
-    slice::{Said, key, said, saying},
+    slice::{SliceState, key, slice_of, state_of},
     watched::Watched,
 };
 use crate::{Error, host::LocalPickers, service};
@@ -64,7 +64,7 @@ struct Replica {
 
 /// Everything that a replica watches.
 struct Cluster {
-    deployments: (Events<Deployment>, Watched<Described>),
+    deployments: (Events<Deployment>, Watched<MarkedDeployment>),
     slices: (Events<EndpointSlice>, Watched<EndpointSlice>),
     pods: (Events<Pod>, Watched<Replica>),
     limit: PoolLimit,
@@ -120,15 +120,15 @@ pub async fn run(args: SharedArgs, client: Client, shutdown: CancellationToken) 
         }
         let ending = cluster.ending();
         let hosted = hosting.hosted();
-        let seen = Seen {
+        let view = ReplicaView {
             own: (&args.pod_name, args.pod_ip),
             replicas: &replicas,
             ending: &ending,
-            described: &cluster.deployments.1.now,
+            marked: &cluster.deployments.1.now,
             slices: &cluster.slices.1.now,
             hosted: &hosted,
         };
-        let mut next = step(&seen);
+        let mut next = step(&view);
         // Nobody takes over: gateways learn that nobody picks, before the port closes.
         if replicas.is_empty() && leaving.is_some_and(|since| since.elapsed() >= args.close_delay()) {
             next.host.clear();
@@ -171,7 +171,7 @@ impl Cluster {
         let Self { deployments, slices, pods, limit, decisions } = self;
         tokio::select! {
             Some(event) = deployments.0.next() => {
-                deployments.1.apply(event, |deployment| Described::of(&deployment, *limit, *decisions));
+                deployments.1.apply(event, |deployment| MarkedDeployment::of(&deployment, *limit, *decisions));
             }
             Some(event) = slices.0.next() => slices.1.apply(event, Some),
             Some(event) = pods.0.next() => pods.1.apply(event, |pod| replica(&pod)),
@@ -195,9 +195,9 @@ impl Cluster {
 
     /// The places that slices name, with their pools.
     fn named(&self) -> Vec<(SocketAddr, Key)> {
-        let pools = self.deployments.1.now.values().filter_map(|described| {
-            let place = said(self.slices.1.now.get(&key(&described.deployment))?).place?;
-            let pool = &described.picker.as_ref().ok()?.spec.pool;
+        let pools = self.deployments.1.now.values().filter_map(|marked| {
+            let place = state_of(self.slices.1.now.get(&key(&marked.deployment))?).place?;
+            let pool = &marked.picker.as_ref().ok()?.spec.pool;
             Some((SocketAddr::new(place.address, place.port), pool.clone()))
         });
         pools.collect()
@@ -205,11 +205,11 @@ impl Cluster {
 
     /// The slices that name this address, without it.
     fn withdrawn(&self, own: IpAddr) -> Vec<EndpointSlice> {
-        let named = self.deployments.1.now.values().filter(|described| {
-            let slice = self.slices.1.now.get(&key(&described.deployment));
-            slice.and_then(|slice| said(slice).place).is_some_and(|place| place.address == own)
+        let named = self.deployments.1.now.values().filter(|marked| {
+            let slice = self.slices.1.now.get(&key(&marked.deployment));
+            slice.and_then(|slice| state_of(slice).place).is_some_and(|place| place.address == own)
         });
-        named.map(|described| saying(described, &Said::default(), own)).collect()
+        named.map(|marked| slice_of(marked, &SliceState::default(), own)).collect()
     }
 }
 

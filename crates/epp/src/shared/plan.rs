@@ -13,14 +13,14 @@ use k8s_openapi::api::discovery::v1::EndpointSlice;
 use longboat_key::Key;
 
 use super::{
-    described::{Described, Picker},
+    marked::{MarkedDeployment, Picker},
     replicas::winner,
-    slice::{Place, Said, key, said, saying},
+    slice::{Place, SliceState, key, slice_of, state_of},
 };
 
 /// What a replica sees.
 #[derive(Debug)]
-pub(super) struct Seen<'a> {
+pub(super) struct ReplicaView<'a> {
     /// The replica's own name and address.
     pub(super) own: (&'a str, IpAddr),
     /// The replicas that can take pools, with their addresses. One that ends is not among them.
@@ -28,7 +28,7 @@ pub(super) struct Seen<'a> {
     /// The addresses of replicas that end, and pick until others do.
     pub(super) ending: &'a BTreeSet<IpAddr>,
     /// The pickers to share, by their Deployments.
-    pub(super) described: &'a BTreeMap<Key, Described>,
+    pub(super) marked: &'a BTreeMap<Key, MarkedDeployment>,
     /// The slices of the shared picker.
     pub(super) slices: &'a BTreeMap<Key, EndpointSlice>,
     /// What this replica hosts, by pool.
@@ -58,29 +58,29 @@ pub(super) struct Step {
 }
 
 /// Returns the next step.
-pub(super) fn step(seen: &Seen<'_>) -> Step {
+pub(super) fn step(view: &ReplicaView<'_>) -> Step {
     let mut step = Step::default();
     let mut taken = BTreeSet::new();
-    for described in seen.described.values() {
-        let slice = seen.slices.get(&key(&described.deployment));
+    for marked in view.marked.values() {
+        let slice = view.slices.get(&key(&marked.deployment));
         // The pool of a picker that needs its pod is not known; its Deployment decides as well who reports that.
-        let pool = described.picker.as_ref().map_or(&described.deployment, |picker| &picker.spec.pool);
-        let hosted = match &described.picker {
-            Ok(picker) => seen.hosted.get(&picker.spec.pool),
+        let pool = marked.picker.as_ref().map_or(&marked.deployment, |picker| &picker.spec.pool);
+        let hosted = match &marked.picker {
+            Ok(picker) => view.hosted.get(&picker.spec.pool),
             // What it picked with before it needed a pod.
-            Err(_) => slice.and_then(|slice| of_slice(seen, &said(slice))),
+            Err(_) => slice.and_then(|slice| of_slice(view, &state_of(slice))),
         };
         // Two Deployments for one pool: the first one counts.
-        if described.picker.is_ok() && !taken.insert(pool.clone()) {
+        if marked.picker.is_ok() && !taken.insert(pool.clone()) {
             continue;
         }
-        let is_mine = winner(pool, seen.replicas.keys().map(String::as_str)) == Some(seen.own.0);
-        let current = slice.map(said).unwrap_or_default();
+        let is_mine = winner(pool, view.replicas.keys().map(String::as_str)) == Some(view.own.0);
+        let current = slice.map(state_of).unwrap_or_default();
         let names_me =
-            hosted.is_some_and(|hosted| place(seen, hosted) == current.place && current.place.is_some());
+            hosted.is_some_and(|hosted| place(view, hosted) == current.place && current.place.is_some());
         // The pods of the service answer, so nobody else has to.
-        let is_over = described.picker.is_err() && described.has_pods;
-        match (&described.picker, hosted) {
+        let is_over = marked.picker.is_err() && marked.has_pods;
+        match (&marked.picker, hosted) {
             (Ok(picker), _) if is_mine || names_me => {
                 step.host.insert(picker.spec.pool.clone(), picker.clone());
             }
@@ -90,15 +90,15 @@ pub(super) fn step(seen: &Seen<'_>) -> Step {
             _ => {}
         }
         if is_mine {
-            let desired = saying(described, &desired(seen, described, hosted, &current, is_over), seen.own.1);
+            let desired = slice_of(marked, &desired(view, marked, hosted, &current, is_over), view.own.1);
             if slice.is_none_or(|slice| differs(&desired, slice)) {
                 step.write.push(desired);
             }
         }
     }
-    let is_known = |slice: &Key| seen.described.keys().any(|deployment| key(deployment) == *slice);
-    for slice in seen.slices.keys().filter(|slice| !is_known(slice)) {
-        if winner(slice, seen.replicas.keys().map(String::as_str)) == Some(seen.own.0) {
+    let is_known = |slice: &Key| view.marked.keys().any(|deployment| key(deployment) == *slice);
+    for slice in view.slices.keys().filter(|slice| !is_known(slice)) {
+        if winner(slice, view.replicas.keys().map(String::as_str)) == Some(view.own.0) {
             step.delete.push(slice.clone());
         }
     }
@@ -107,44 +107,44 @@ pub(super) fn step(seen: &Seen<'_>) -> Step {
 
 /// What the slice of a pool of this replica is to say.
 fn desired(
-    seen: &Seen<'_>,
-    described: &Described,
+    view: &ReplicaView<'_>,
+    marked: &MarkedDeployment,
     hosted: Option<&Hosted>,
-    current: &Said,
+    current: &SliceState,
     is_over: bool,
-) -> Said {
-    let own = hosted.filter(|hosted| hosted.serving).and_then(|hosted| place(seen, hosted));
+) -> SliceState {
+    let own = hosted.filter(|hosted| hosted.serving).and_then(|hosted| place(view, hosted));
     // Until this replica picks, another one that lives goes on.
     let lives = |place: &Place| {
-        seen.ending.contains(&place.address)
-            || seen.replicas.values().any(|address| *address == place.address)
+        view.ending.contains(&place.address)
+            || view.replicas.values().any(|address| *address == place.address)
     };
     let kept = current.place.filter(lives);
-    match &described.picker {
-        Ok(_) => Said {
+    match &marked.picker {
+        Ok(_) => SliceState {
             place: own.or(kept),
             need: None,
             problem: hosted.and_then(|hosted| hosted.problem.clone()),
         },
-        Err(need) => Said { place: kept.filter(|_| !is_over), need: Some(need.clone()), problem: None },
+        Err(need) => SliceState { place: kept.filter(|_| !is_over), need: Some(need.clone()), problem: None },
     }
 }
 
-fn place(seen: &Seen<'_>, hosted: &Hosted) -> Option<Place> {
-    Some(Place { address: seen.own.1, port: hosted.port? })
+fn place(view: &ReplicaView<'_>, hosted: &Hosted) -> Option<Place> {
+    Some(Place { address: view.own.1, port: hosted.port? })
 }
 
 /// What this replica hosts where a slice says.
-fn of_slice<'a>(seen: &Seen<'a>, said: &Said) -> Option<&'a Hosted> {
-    let named = said.place?;
-    seen.hosted.values().find(|hosted| place(seen, hosted) == Some(named))
+fn of_slice<'a>(view: &ReplicaView<'a>, state: &SliceState) -> Option<&'a Hosted> {
+    let named = state.place?;
+    view.hosted.values().find(|hosted| place(view, hosted) == Some(named))
 }
 
 /// Whether a slice says something else than it should.
 fn differs(desired: &EndpointSlice, live: &EndpointSlice) -> bool {
     let labels = |slice: &EndpointSlice| slice.metadata.labels.clone().unwrap_or_default();
     let own = labels(desired);
-    said(desired) != said(live)
+    state_of(desired) != state_of(live)
         || desired.endpoints.len() != live.endpoints.len()
         || own.iter().any(|(name, value)| labels(live).get(name) != Some(value))
         || desired.metadata.owner_references != live.metadata.owner_references

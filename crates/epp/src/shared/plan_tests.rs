@@ -1,6 +1,6 @@
 use serde_json::json;
 
-use super::{super::described::PoolLimit, *};
+use super::{super::marked::PoolLimit, *};
 
 const A: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
 const B: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 2));
@@ -9,7 +9,7 @@ const B: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 2));
 struct World {
     replicas: BTreeMap<String, IpAddr>,
     ending: BTreeSet<IpAddr>,
-    described: BTreeMap<Key, Described>,
+    marked: BTreeMap<Key, MarkedDeployment>,
     slices: BTreeMap<Key, EndpointSlice>,
     hosted: BTreeMap<Key, Hosted>,
     own: &'static str,
@@ -18,14 +18,14 @@ struct World {
 
 impl World {
     fn new() -> Self {
-        let described = deployment(&[], 0);
-        let pool = described.picker.as_ref().unwrap().spec.pool.clone();
+        let marked = deployment(&[], 0);
+        let pool = marked.picker.as_ref().unwrap().spec.pool.clone();
         let own = winner(&pool, ["a", "b"]).unwrap();
         let other = if own == "a" { "b" } else { "a" };
         Self {
             replicas: BTreeMap::from([(own.to_owned(), A), (other.to_owned(), B)]),
             ending: BTreeSet::new(),
-            described: BTreeMap::from([(described.deployment.clone(), described)]),
+            marked: BTreeMap::from([(marked.deployment.clone(), marked)]),
             slices: BTreeMap::new(),
             hosted: BTreeMap::new(),
             own: if own == "a" { "a" } else { "b" },
@@ -34,27 +34,27 @@ impl World {
     }
 
     fn step(&self) -> Step {
-        step(&Seen {
+        step(&ReplicaView {
             own: (self.own, A),
             replicas: &self.replicas,
             ending: &self.ending,
-            described: &self.described,
+            marked: &self.marked,
             slices: &self.slices,
             hosted: &self.hosted,
         })
     }
 
-    fn described(&self) -> &Described {
-        self.described.values().next().unwrap()
+    fn marked(&self) -> &MarkedDeployment {
+        self.marked.values().next().unwrap()
     }
 
     fn picker(&self) -> Picker {
-        self.described().picker.clone().unwrap()
+        self.marked().picker.clone().unwrap()
     }
 
     fn describe(&mut self, flags: &[&str], available: i32) {
-        let described = deployment(flags, available);
-        self.described = BTreeMap::from([(described.deployment.clone(), described)]);
+        let marked = deployment(flags, available);
+        self.marked = BTreeMap::from([(marked.deployment.clone(), marked)]);
     }
 
     fn host(&mut self, picker: Picker, serving: bool) {
@@ -62,20 +62,20 @@ impl World {
         self.hosted.insert(hosted.picker.spec.pool.clone(), hosted);
     }
 
-    fn say(&mut self, said: &Said) {
-        let slice = saying(self.described(), said, A);
+    fn say(&mut self, state: &SliceState) {
+        let slice = slice_of(self.marked(), state, A);
         self.slices.insert(Key::of_metadata(&slice.metadata), slice);
     }
 
     /// What the step says in the slice, and whether the picker runs with an open port.
-    fn outcome(&self) -> (Option<Said>, bool) {
+    fn outcome(&self) -> (Option<SliceState>, bool) {
         let step = self.step();
         assert_eq!(step.delete, []);
-        (step.write.first().map(said), !step.host.is_empty())
+        (step.write.first().map(state_of), !step.host.is_empty())
     }
 }
 
-fn deployment(flags: &[&str], available: i32) -> Described {
+fn deployment(flags: &[&str], available: i32) -> MarkedDeployment {
     let command = ["/app/epp", "--pool-name=pool", "--pool-namespace=ns"];
     let deployment = serde_json::from_value(json!({
         "metadata": {
@@ -88,18 +88,22 @@ fn deployment(flags: &[&str], available: i32) -> Described {
         "status": {"availableReplicas": available},
     }))
     .unwrap();
-    Described::of(&deployment, PoolLimit { bytes: 1 << 20 }, 0).unwrap()
+    MarkedDeployment::of(&deployment, PoolLimit { bytes: 1 << 20 }, 0).unwrap()
 }
 
-fn at(address: IpAddr) -> Said {
-    Said { place: Some(Place { address, port: 20_001 }), ..Said::default() }
+fn at(address: IpAddr) -> SliceState {
+    SliceState { place: Some(Place { address, port: 20_001 }), ..SliceState::default() }
 }
 
 #[test]
 fn a_slice_names_a_replica_only_when_it_picks() {
     let mut world = World::new();
-    assert_eq!(world.outcome(), (Some(Said::default()), true), "the service can see that nobody picks yet");
-    world.say(&Said::default());
+    assert_eq!(
+        world.outcome(),
+        (Some(SliceState::default()), true),
+        "the service can see that nobody picks yet"
+    );
+    world.say(&SliceState::default());
     world.host(world.picker(), false);
     assert_eq!(world.outcome(), (None, true));
     world.host(world.picker(), true);
@@ -123,7 +127,7 @@ fn another_replica_goes_on_until_this_one_picks() {
     world.ending.insert(B);
     assert_eq!(world.outcome(), (None, true));
     world.ending.clear();
-    assert_eq!(world.outcome(), (Some(Said::default()), true));
+    assert_eq!(world.outcome(), (Some(SliceState::default()), true));
 }
 
 #[test]
@@ -145,7 +149,7 @@ fn what_fails_is_said_while_the_former_picker_goes_on() {
     world.say(&at(A));
     let pool = world.hosted.values_mut().next().unwrap();
     pool.problem = Some("broken".to_owned());
-    assert_eq!(world.outcome().0, Some(Said { problem: Some("broken".to_owned()), ..at(A) }));
+    assert_eq!(world.outcome().0, Some(SliceState { problem: Some("broken".to_owned()), ..at(A) }));
 }
 
 #[test]
@@ -157,11 +161,11 @@ fn a_picker_that_comes_to_need_its_pod_is_shared_until_its_pod_picks() {
     let need = || Some("the file of its configuration".to_owned());
     // The replica that wins by the Deployment's name reports it, whoever picks.
     world.replicas = BTreeMap::from([(world.own.to_owned(), A)]);
-    assert_eq!(world.outcome(), (Some(Said { need: need(), ..at(A) }), true));
-    world.say(&Said { need: need(), ..at(A) });
+    assert_eq!(world.outcome(), (Some(SliceState { need: need(), ..at(A) }), true));
+    world.say(&SliceState { need: need(), ..at(A) });
     assert_eq!(world.outcome(), (None, true));
     world.describe(&["--config-file=/x"], 1);
-    assert_eq!(world.outcome(), (Some(Said { need: need(), ..Said::default() }), false));
+    assert_eq!(world.outcome(), (Some(SliceState { need: need(), ..SliceState::default() }), false));
 }
 
 #[test]
@@ -169,7 +173,7 @@ fn slices_of_pickers_that_are_not_shared_are_deleted_by_one_replica() {
     let mut world = World::new();
     world.say(&at(A));
     world.host(world.picker(), true);
-    world.described.clear();
+    world.marked.clear();
     let slice = Key::new(longboat_key::Namespace("ns"), longboat_key::Name("one-shared"));
     let expected = [slice.clone()];
     world.replicas = BTreeMap::from([(world.own.to_owned(), A)]);
@@ -181,11 +185,11 @@ fn slices_of_pickers_that_are_not_shared_are_deleted_by_one_replica() {
 #[test]
 fn of_two_deployments_for_one_pool_one_counts() {
     let mut world = World::new();
-    let second = Described {
+    let second = MarkedDeployment {
         deployment: Key::new(longboat_key::Namespace("ns"), longboat_key::Name("two")),
-        ..world.described().clone()
+        ..world.marked().clone()
     };
-    world.described.insert(second.deployment.clone(), second);
+    world.marked.insert(second.deployment.clone(), second);
     let step = world.step();
     let written: Vec<_> = step.write.iter().map(|slice| slice.metadata.name.clone().unwrap()).collect();
     assert_eq!((written, step.host.len()), (vec!["one-shared".to_owned()], 1));

@@ -17,7 +17,7 @@ use longboat_scheduler::quantity;
 use tokio::{net::TcpListener, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
 
-use super::{described::PortOptions, replicas::hash};
+use super::{marked::PortOptions, replicas::hash};
 use crate::{PoolPicker, exchange, exchange::Picker, host::LocalPickers};
 
 /// The port of a pool, until this is dropped and its streams have ended.

@@ -9,7 +9,7 @@ use k8s_openapi::{
 use longboat_api::shared_picker::{MANAGED_BY, MANAGER, NEEDS_POD, PROBLEM, SERVICE_NAME, slice_name};
 use longboat_key::{Key, Name};
 
-use super::described::Described;
+use super::marked::MarkedDeployment;
 
 /// The name of the port of ext_proc, as the Service has it.
 const EXT_PROC: &str = "grpc";
@@ -21,9 +21,9 @@ pub(super) struct Place {
     pub(super) port: u16,
 }
 
-/// What a slice says.
+/// What is written in a slice.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Said {
+pub(super) struct SliceState {
     /// Who picks. `None` if nobody does.
     pub(super) place: Option<Place>,
     /// What the picker needs of its pod.
@@ -37,8 +37,8 @@ pub(super) fn key(deployment: &Key) -> Key {
     Key::new(deployment.namespace.as_deref(), Name(&slice_name(&deployment.name)))
 }
 
-/// What a slice says now.
-pub(super) fn said(slice: &EndpointSlice) -> Said {
+/// Returns what is written in a slice.
+pub(super) fn state_of(slice: &EndpointSlice) -> SliceState {
     let annotation = |key: &str| slice.metadata.annotations.as_ref()?.get(key).cloned();
     let ready = slice
         .endpoints
@@ -47,25 +47,25 @@ pub(super) fn said(slice: &EndpointSlice) -> Said {
     let address = ready.and_then(|endpoint| endpoint.addresses.first()?.parse().ok());
     let port = slice.ports.iter().flatten().find(|port| port.name.as_deref() == Some(EXT_PROC));
     let port = port.and_then(|port| u16::try_from(port.port?).ok());
-    Said {
+    SliceState {
         place: address.zip(port).map(|(address, port)| Place { address, port }),
         need: annotation(NEEDS_POD),
         problem: annotation(PROBLEM),
     }
 }
 
-/// The slice that says this about a Deployment. Its owner is the Deployment, so that it goes with the service.
+/// Returns the slice of a Deployment with this state. Its owner is the Deployment, so that it goes with the service.
 /// `address` is one of the replica that writes: the type of a slice's addresses never changes.
-pub(super) fn saying(described: &Described, said: &Said, address: IpAddr) -> EndpointSlice {
-    let mut labels: BTreeMap<String, String> = described.labels.iter().cloned().collect();
-    labels.insert(SERVICE_NAME.to_owned(), described.service.clone());
+pub(super) fn slice_of(marked: &MarkedDeployment, state: &SliceState, address: IpAddr) -> EndpointSlice {
+    let mut labels: BTreeMap<String, String> = marked.labels.iter().cloned().collect();
+    labels.insert(SERVICE_NAME.to_owned(), marked.service.clone());
     labels.insert(MANAGED_BY.to_owned(), MANAGER.to_owned());
-    let annotations = [(NEEDS_POD, &said.need), (PROBLEM, &said.problem)];
+    let annotations = [(NEEDS_POD, &state.need), (PROBLEM, &state.problem)];
     let annotations: BTreeMap<String, String> =
         annotations.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value.clone()?))).collect();
-    let slice = key(&described.deployment);
+    let slice = key(&marked.deployment);
     // No reference to the pod of the replica: it is in another namespace, and meshes would look for it in this one.
-    let endpoint = said.place.map(|place| Endpoint {
+    let endpoint = state.place.map(|place| Endpoint {
         addresses: vec![place.address.to_string()],
         conditions: Some(EndpointConditions {
             ready: Some(true),
@@ -74,7 +74,7 @@ pub(super) fn saying(described: &Described, said: &Said, address: IpAddr) -> End
         }),
         ..Endpoint::default()
     });
-    let port = said.place.map(|place| EndpointPort {
+    let port = state.place.map(|place| EndpointPort {
         name: Some(EXT_PROC.to_owned()),
         port: Some(i32::from(place.port)),
         protocol: Some("TCP".to_owned()),
@@ -92,8 +92,8 @@ pub(super) fn saying(described: &Described, said: &Said, address: IpAddr) -> End
             owner_references: Some(vec![OwnerReference {
                 api_version: "apps/v1".to_owned(),
                 kind: "Deployment".to_owned(),
-                name: described.deployment.name.to_string(),
-                uid: described.uid.clone(),
+                name: marked.deployment.name.to_string(),
+                uid: marked.uid.clone(),
                 ..OwnerReference::default()
             }]),
             ..ObjectMeta::default()

@@ -161,8 +161,19 @@ pub(crate) struct EngineArgs {
 }
 
 /// Programs that pods and nodes start. They are hidden from users of `kubectl longboat`.
-const ROLES: [&str; 10] =
-    ["controller", "epp", "gateway", "sidecar", "fetch", "apiserver", "sim", "engine", "vllm", "reaper"];
+const ROLES: [&str; 11] = [
+    "controller",
+    "epp",
+    "shared-picker",
+    "gateway",
+    "sidecar",
+    "fetch",
+    "apiserver",
+    "sim",
+    "engine",
+    "vllm",
+    "reaper",
+];
 
 /// Returns the command line of an executable with this name.
 pub(crate) fn command(called: ProgramName) -> clap::Command {

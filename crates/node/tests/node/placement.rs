@@ -103,9 +103,13 @@ async fn a_full_node_lets_pods_wait_until_others_have_ended() {
     for name in names {
         world.until_pod(name, "running, or without a place", |pod| runs(pod) || is_crowded_out(pod)).await;
     }
-    let mut crowded_out = Vec::new();
+    let mut pods = Vec::new();
     for name in names {
-        let pod = world.get_pod(name).await;
+        pods.push((name, world.get_pod(name).await));
+    }
+    let mut crowded_out = Vec::new();
+    // All pods were read before the first one is deleted, because another one takes its place at once.
+    for (name, pod) in pods {
         if runs(&pod) {
             world.delete_pod(name).await;
         } else {

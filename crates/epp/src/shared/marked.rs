@@ -16,9 +16,9 @@ pub(super) struct PoolLimit {
     pub(super) bytes: usize,
 }
 
-/// A Deployment whose picker is to be shared.
+/// A Deployment whose mark says that its picker is to be shared.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Described {
+pub(super) struct MarkedDeployment {
     pub(super) deployment: Key,
     pub(super) uid: String,
     /// The Service that gateways call.
@@ -49,7 +49,7 @@ pub(super) struct PortOptions {
 
 // === impl Described ===
 
-impl Described {
+impl MarkedDeployment {
     /// `decisions` is how many decisions are kept where the flags say nothing.
     pub(super) fn of(deployment: &Deployment, limit: PoolLimit, decisions: u16) -> Option<Self> {
         let metadata = &deployment.metadata;
@@ -115,7 +115,7 @@ mod tests {
 
     use super::*;
 
-    fn described(more: &Value) -> Described {
+    fn marked(more: &Value) -> MarkedDeployment {
         let mut main =
             json!({"name": "main", "command": ["/app/epp", "--pool-name", "pool", "--pool-namespace", "ns"]});
         main.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -128,14 +128,14 @@ mod tests {
             "spec": {"selector": {}, "template": {"spec": {"containers": [main]}}},
         }))
         .unwrap();
-        Described::of(&deployment, PoolLimit { bytes: 1 << 20 }, 16).unwrap()
+        MarkedDeployment::of(&deployment, PoolLimit { bytes: 1 << 20 }, 16).unwrap()
     }
 
     #[test]
     fn a_pool_has_the_limits_of_the_shared_picker_and_smaller_ones_of_its_own() {
         let args = |flags: &[&str]| {
-            let described = described(&json!({"args": flags}));
-            Args::parse(described.picker.unwrap().spec.arguments).unwrap()
+            let marked = marked(&json!({"args": flags}));
+            Args::parse(marked.picker.unwrap().spec.arguments).unwrap()
         };
         let usual = args(&[]);
         let limits = |args: &Args| (args.max_request_bytes_in_flight, args.max_request_body_size);
@@ -157,9 +157,9 @@ mod tests {
             (json!({"args": ["--health-checking"]}), "health checks on the port of ext_proc"),
             (json!({"command": ["sh"]}), "the container main beside it"),
         ] {
-            assert_eq!(described(&more).picker, Err(need.to_owned()), "{more}");
+            assert_eq!(marked(&more).picker, Err(need.to_owned()), "{more}");
         }
-        let foreign = described(&json!({"args": ["--pool-namespace=theirs"]}));
+        let foreign = marked(&json!({"args": ["--pool-namespace=theirs"]}));
         assert!(foreign.picker.is_err(), "nobody picks for the pools of another namespace");
     }
 }
