@@ -88,8 +88,9 @@ pub const IN_PROCESS: &str = "longboat.dev/in-process";
 /// Domains whose annotations only KServe and Longboat define.
 pub const DOMAINS: [&str; 3] = ["serving.kserve.io/", INTERNAL_PREFIX, "longboat.dev/"];
 /// Keys that are read from the metadata of a service only.
-pub(crate) const OF_SERVICES: [&str; 13] = [
+pub(crate) const OF_SERVICES: [&str; 14] = [
     STOP,
+    STORAGE_SECRET_NAME,
     DISABLE_LOCAL_MODEL,
     NODE_GROUP,
     DRA_DEVICE_CLASS,
@@ -104,8 +105,7 @@ pub(crate) const OF_SERVICES: [&str; 13] = [
     WAIT_AT_ZERO,
 ];
 /// Keys that other objects have, too.
-const OTHERS: [&str; 15] = [
-    STORAGE_SECRET_NAME,
+const OTHERS: [&str; 14] = [
     DRA_DEVICES,
     ASKED_FOR,
     KV_CACHE_SHM_PERCENT,

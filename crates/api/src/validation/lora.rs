@@ -24,6 +24,14 @@ pub(super) fn check(service: &LLMInferenceService, report: &mut Report) {
             report.invalid(format!("{LORA}.{field}"), &limit, &format!("{field} must be at least 1"));
         }
     }
+    if let (Some(held), Some(at_once)) = (lora.max_cpu_adapters, lora.max_adapters)
+        && held < at_once
+    {
+        let message = format!(
+            "must be at least maxAdapters, which is {at_once}: the server keeps the adapters of a whole batch in memory"
+        );
+        report.invalid(format!("{LORA}.maxCpuAdapters"), &held, &message);
+    }
     let base = model.name.as_deref().or(service.metadata.name.as_deref()).unwrap_or_default();
     let mut seen: Vec<(&str, usize)> = Vec::with_capacity(lora.adapters.len());
     for (i, adapter) in lora.adapters.iter().enumerate() {

@@ -3,6 +3,7 @@
 mod memory;
 mod model;
 mod names;
+mod pool;
 mod routing;
 #[cfg(test)]
 mod tests;
@@ -33,6 +34,7 @@ pub(crate) fn of(scene: &Scene, service: &LLMInferenceService, effective: &Effec
     let mut all = model::check(&effective.spec);
     all.extend(memory::check(&effective.spec));
     all.extend(routing::check(scene.snapshot(), service, &effective.spec));
+    all.extend(pool::check(scene, service, effective));
     all.extend(names::check(scene.snapshot(), service, effective));
     all.extend(variables::check(scene.snapshot(), service, &effective.spec));
     all

@@ -287,3 +287,20 @@ fn a_picker_to_which_no_route_leads_is_warned_about() {
     assert_eq!(routed(", namespace: default"), Vec::<String>::new());
     assert_eq!(routed("").len(), 1, "the pool of another namespace");
 }
+
+#[test]
+fn a_pool_whose_selector_fits_no_pod_of_the_service_is_warned_about() {
+    let router = |labels: &str, selector: &str| {
+        let spec = format!(
+            "{labels}  model: {{uri: 'hf://a/b', name: q}}\n  router:\n    gateway: {{}}\n    route: {{}}\n"
+        );
+        service(
+            "s",
+            &format!("{spec}    scheduler: {{pool: {{spec: {{selector: {{matchLabels: {selector}}}}}}}}}\n"),
+        )
+    };
+    let expected = "selects no pod of this service (app=other): unless other pods have these labels, every request gets 503";
+    let of = |text: &str| findings(text).into_iter().map(|finding| finding.message).collect::<Vec<_>>();
+    assert_eq!(of(&router("", "{app: other}")), [expected]);
+    assert_eq!(of(&router("  labels: {app: other}\n", "{app: other}")), [""; 0]);
+}
