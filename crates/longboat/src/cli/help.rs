@@ -9,7 +9,7 @@ use crate::program_name::ProgramName;
 /// The width of the list of verbs, in columns.
 const WIDTH: usize = 92;
 /// The columns before the description of a verb.
-const INDENT: usize = 14;
+const INDENT: usize = 16;
 
 /// The help page without a verb.
 const PAGE: &str = "{about}\n\n{usage-heading} {usage}\n\n{before-help}Options:\n{options}{after-help}";

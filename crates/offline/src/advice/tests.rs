@@ -291,13 +291,20 @@ fn a_picker_to_which_no_route_leads_is_warned_about() {
 #[test]
 fn a_pool_whose_selector_fits_no_pod_of_the_service_is_warned_about() {
     let router = |labels: &str, selector: &str| {
-        let spec = format!(
-            "{labels}  model: {{uri: 'hf://a/b', name: q}}\n  router:\n    gateway: {{}}\n    route: {{}}\n"
-        );
-        service(
-            "s",
-            &format!("{spec}    scheduler: {{pool: {{spec: {{selector: {{matchLabels: {selector}}}}}}}}}\n"),
-        )
+        let picker = "{name: s-epp-service, port: {number: 9002}}";
+        let lines = [
+            &format!("{labels}  model: {{uri: 'hf://a/b', name: q}}"),
+            "  router:",
+            "    gateway: {}",
+            "    route: {}",
+            "    scheduler:",
+            "      pool:",
+            "        spec:",
+            "          targetPorts: [{number: 8000}]",
+            &format!("          endpointPickerRef: {picker}"),
+            &format!("          selector: {{matchLabels: {selector}}}"),
+        ];
+        service("s", &lines.join("\n"))
     };
     let expected = "selects no pod of this service (app=other): unless other pods have these labels, every request gets 503";
     let of = |text: &str| findings(text).into_iter().map(|finding| finding.message).collect::<Vec<_>>();
