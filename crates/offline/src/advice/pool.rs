@@ -1,7 +1,5 @@
 //! A pool that selects none of the service's pods.
 
-use std::collections::BTreeMap;
-
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use longboat_api::v1alpha2::LLMInferenceService;
 use longboat_compose::Effective;
@@ -24,12 +22,17 @@ pub(super) fn check(scene: &Scene, service: &LLMInferenceService, effective: &Ef
         deployments.filter(|deployment| deployment.metadata.name.as_deref() != Some(picker.as_str()));
     let groups = plan.children.leader_worker_sets.iter().map(|set| &set.spec.leader_worker_template);
     let groups = groups.flat_map(|group| group.leader_template.iter().chain([&group.worker_template]));
-    let mut templates =
-        deployments.filter_map(|deployment| Some(&deployment.spec.as_ref()?.template)).chain(groups);
-    if selector.is_empty() || templates.any(|template| has_labels(template, selector)) {
+    let templates: Vec<&PodTemplateSpec> = deployments
+        .filter_map(|deployment| Some(&deployment.spec.as_ref()?.template))
+        .chain(groups)
+        .collect();
+    if templates.iter().any(|template| selector.iter().all(|label| has_label(template, label))) {
         return None;
     }
-    let labels: Vec<String> = selector.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    // The preset's labels are a part of the selector, and are not the mistake.
+    let wanting =
+        selector.iter().filter(|label| !templates.iter().any(|template| has_label(template, *label)));
+    let labels: Vec<String> = wanting.map(|(key, value)| format!("{key}={value}")).collect();
     Some(Advice::warning(
         "spec.router.scheduler.pool.spec.selector".to_owned(),
         "PoolSelectsNothing",
@@ -41,7 +44,7 @@ pub(super) fn check(scene: &Scene, service: &LLMInferenceService, effective: &Ef
     ))
 }
 
-fn has_labels(template: &PodTemplateSpec, selector: &BTreeMap<String, String>) -> bool {
+fn has_label(template: &PodTemplateSpec, (key, value): (&String, &String)) -> bool {
     let labels = template.metadata.as_ref().and_then(|metadata| metadata.labels.as_ref());
-    selector.iter().all(|(key, value)| labels.and_then(|labels| labels.get(key)) == Some(value))
+    labels.and_then(|labels| labels.get(key)) == Some(value)
 }
