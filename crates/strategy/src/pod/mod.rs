@@ -1,6 +1,7 @@
 //! Pods, and the pod templates of all workloads: defaults, additions of built-in admission plugins, deletion.
 
 mod placement;
+mod security;
 mod validate;
 mod volumes;
 

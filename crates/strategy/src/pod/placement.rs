@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
+use super::security;
 use crate::{
     Cause,
     checks::{ip, items, name, one_of, qualified, selector, text},
@@ -25,7 +26,7 @@ pub(super) fn validate(spec: &Value, path: &str, causes: &mut Vec<Cause>) {
     tolerations(items(spec, "tolerations"), &format!("{path}.tolerations"), causes);
     affinity(&spec["affinity"], &format!("{path}.affinity"), causes);
     spread(items(spec, "topologySpreadConstraints"), &format!("{path}.topologySpreadConstraints"), causes);
-    security(spec, path, causes);
+    security::of_pod(spec, path, causes);
     dns(spec, path, causes);
     for (index, gate) in items(spec, "readinessGates").iter().enumerate() {
         let own = format!("{path}.readinessGates[{index}].conditionType");
@@ -237,42 +238,6 @@ fn spread(constraints: &[Value], path: &str, causes: &mut Vec<Cause>) {
         }
         selector(&constraint["labelSelector"], &format!("{own}.labelSelector"), causes);
     }
-}
-
-fn security(spec: &Value, path: &str, causes: &mut Vec<Cause>) {
-    let (context, own) = (&spec["securityContext"], format!("{path}.securityContext"));
-    ids(context, &own, causes);
-    if spec["hostPID"] == true && spec["shareProcessNamespace"] == true {
-        causes.push(Cause::invalid(
-            format!("{own}.shareProcessNamespace"),
-            &Value::Bool(true),
-            "ShareProcessNamespace and HostPID cannot both be enabled",
-        ));
-    }
-    profile(context, &own, causes);
-}
-
-/// Validates the users and groups of a security context.
-pub(super) fn ids(context: &Value, path: &str, causes: &mut Vec<Cause>) {
-    for key in ["runAsUser", "runAsGroup", "fsGroup"] {
-        if context[key].as_i64().is_some_and(|id| !(0..=i64::from(i32::MAX)).contains(&id)) {
-            causes.push(Cause::invalid(
-                format!("{path}.{key}"),
-                &context[key],
-                "must be between 0 and 2147483647, inclusive",
-            ));
-        }
-    }
-}
-
-/// Validates the seccomp profile of a security context.
-pub(super) fn profile(context: &Value, path: &str, causes: &mut Vec<Cause>) {
-    one_of(
-        &context["seccompProfile"]["type"],
-        &format!("{path}.seccompProfile.type"),
-        &["Localhost", "RuntimeDefault", "Unconfined"],
-        causes,
-    );
 }
 
 fn dns(spec: &Value, path: &str, causes: &mut Vec<Cause>) {

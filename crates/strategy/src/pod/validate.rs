@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::{placement, volumes};
+use super::{placement, security, volumes};
 use crate::{
     Cause, checks, metadata,
     names::{self, NameRule},
@@ -260,10 +260,7 @@ fn validate_container(
     port_names(container, path, causes);
     volumes::validate_environment(container, path, causes);
     volumes::validate_mounts(container, path, causes);
-    let own = format!("{path}.securityContext");
-    placement::ids(&container["securityContext"], &own, causes);
-    placement::profile(&container["securityContext"], &own, causes);
-    check_choice(&container["securityContext"], &own, "procMount", &["Default", "Unmasked"], causes);
+    security::of_container(container, path, causes);
     if let Some(given) = container["terminationMessagePolicy"].as_str()
         && !matches!(given, "File" | "FallbackToLogsOnError")
     {
