@@ -44,7 +44,7 @@ pub struct Facts {
     pub events: Vec<Event>,
     /// Persistent volume claims that services may use.
     pub claims: Vec<PersistentVolumeClaim>,
-    /// Network policies in the namespaces of services with separate prefill.
+    /// Network policies in the namespaces of services with separate prefill, and in that of a shared picker whose callers are limited.
     pub network_policies: Vec<NetworkPolicy>,
     /// Why engines of the user see volumes at other paths than those of their manifests, by node; only in local mode.
     pub other_paths: BTreeMap<String, String>,

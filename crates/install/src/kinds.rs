@@ -16,7 +16,7 @@ pub struct Kind {
 /// All kinds, in the order in which their objects are removed. The webhook configurations go first, so that API servers no
 /// longer call the webhooks when the controller goes. Configs and definitions go while the controller can still remove their
 /// finalizers. Its rights go last.
-pub const REMOVAL: [Kind; 20] = [
+pub const REMOVAL: [Kind; 21] = [
     of(
         "admissionregistration.k8s.io/v1",
         "MutatingWebhookConfiguration",
@@ -33,6 +33,7 @@ pub const REMOVAL: [Kind; 20] = [
     of("apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourcedefinitions", false),
     of("gateway.networking.k8s.io/v1", "GatewayClass", "gatewayclasses", false),
     of("apps/v1", "Deployment", "deployments", true),
+    of("networking.k8s.io/v1", "NetworkPolicy", "networkpolicies", true),
     of("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets", true),
     of("monitoring.coreos.com/v1", "PrometheusRule", "prometheusrules", true),
     of("monitoring.coreos.com/v1", "PodMonitor", "podmonitors", true),

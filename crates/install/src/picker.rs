@@ -7,7 +7,7 @@ use crate::{Values, metadata::label};
 
 const OBJECTS: &str = include_str!("../../../deploy/picker/picker.yaml");
 
-/// Returns the account, the rights, the pods and their disruption budget.
+/// Returns the account, the rights, the pods, their disruption budget, and who may call them.
 ///
 /// # Errors
 ///
@@ -21,6 +21,11 @@ pub fn objects(namespace: &str, values: &Values) -> Result<Vec<Value>, serde_sap
         }
         for subject in object.get_mut("subjects").and_then(Value::as_array_mut).into_iter().flatten() {
             subject["namespace"] = namespace.into();
+        }
+        if object["kind"] == "NetworkPolicy"
+            && let Some(clients) = clients(values)
+        {
+            object["spec"]["ingress"][0]["from"] = clients;
         }
         if object["kind"] == "Deployment" {
             object["spec"]["replicas"] = values.shared_picker.replicas.into();
@@ -40,4 +45,12 @@ pub fn objects(namespace: &str, values: &Values) -> Result<Vec<Value>, serde_sap
         }
     }
     Ok(all)
+}
+
+/// Those who may ask for endpoints, or `None` if everybody may.
+fn clients(values: &Values) -> Option<Value> {
+    let clients = values.platform.settings.get("longboat")?.get("pickerClients")?;
+    clients.as_array().filter(|clients| !clients.is_empty())?;
+    let expression = json!({"key": "kubernetes.io/metadata.name", "operator": "In", "values": clients});
+    Some(json!([{"namespaceSelector": {"matchExpressions": [expression]}}]))
 }

@@ -167,12 +167,6 @@ fn shared_picker(raw: &RawLongboat) -> Result<bool, PlatformError> {
              be shared, so set an image of Longboat"
         )));
     }
-    if !raw.picker_clients.is_empty() {
-        return Err(invalid(format!(
-            "\"longboat\".\"picker\" is \"{SHARED}\" and \"longboat\".\"pickerClients\" is set: NetworkPolicies of services do not \
-             reach the shared picker, so restrict who calls its pods with a NetworkPolicy of your own, and remove \"pickerClients\""
-        )));
-    }
     Ok(true)
 }
 

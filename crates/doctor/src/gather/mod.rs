@@ -207,13 +207,16 @@ async fn of_services(client: &Client, facts: &mut Facts) {
             &mut facts.hidden,
         ));
     }
-    let apart: BTreeSet<&String> = facts
+    let apart = facts
         .services
         .iter()
         .filter(|service| service.spec.prefill.is_some())
-        .filter_map(|service| service.metadata.namespace.as_ref())
-        .collect();
-    for namespace in apart {
+        .filter_map(|service| service.metadata.namespace.clone());
+    let platform = &facts.snapshot.platform;
+    let limits_pickers = platform.shared_picker && !platform.picker_clients.is_empty();
+    let system = limits_pickers.then(|| facts.snapshot.system_namespace.to_string());
+    let with_policies: BTreeSet<String> = apart.into_iter().chain(system).collect();
+    for namespace in &with_policies {
         let policies = list::<NetworkPolicy>(Api::namespaced(client.clone(), namespace), &any).await;
         let what = format!("network policies of {namespace}");
         facts.network_policies.extend(kept(policies, &what, &mut facts.hidden));

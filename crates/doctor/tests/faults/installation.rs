@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use longboat_doctor::{Facts, Severity, to_text};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::world::{certificate, condition, crd, object, only, pod, waiting, with};
 
@@ -179,6 +179,36 @@ fn webhooks_that_fail_or_are_missing_or_untrusted_are_told() {
     let found = with(|facts| set(facts, Some(soon.into_bytes())));
     let finding = only(&found, "CertificateEnds", name, "within a week", "Certificate");
     assert_eq!(finding.severity, Severity::Warning);
+}
+
+#[test]
+fn callers_of_the_shared_picker_that_the_settings_do_not_name_are_told() {
+    let policy = |peers: Value| {
+        let rule = json!({"ports": [{"port": 20000, "endPort": 29999}], "from": peers});
+        object(json!({
+            "metadata": {"name": "longboat-picker", "namespace": "kserve"},
+            "spec": {"podSelector": {}, "ingress": [rule, {"ports": [{"port": 9090}]}]},
+        }))
+    };
+    let of = |namespaces: &[&str]| {
+        json!([{"namespaceSelector": {"matchExpressions": [
+            {"key": "kubernetes.io/metadata.name", "operator": "In", "values": namespaces},
+        ]}}])
+    };
+    let found = |peers: Value| {
+        with(|facts| {
+            let platform = Arc::make_mut(&mut facts.snapshot.platform);
+            platform.shared_picker = true;
+            platform.picker_clients = vec!["gateways".to_owned()];
+            facts.network_policies.push(policy(peers));
+        })
+    };
+    let name = "NetworkPolicy kserve/longboat-picker";
+    let finding =
+        only(&found(json!([])), "PickerClientsNotEnforced", name, "lets everybody", "pickerClients=");
+    assert_eq!(finding.severity, Severity::Warning);
+    only(&found(of(&["other"])), "PickerClientsNotEnforced", name, "lets pods of other", "pickerClients=");
+    assert_eq!(found(of(&["gateways"])), []);
 }
 
 #[test]

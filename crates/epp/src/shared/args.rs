@@ -83,7 +83,31 @@ impl SharedArgs {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+    use serde_json::{Value, json};
+
     use super::*;
+
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        shared: SharedArgs,
+    }
+
+    #[test]
+    fn the_network_policy_of_an_installation_opens_the_ports_that_are_served() {
+        let text = include_str!("../../../../deploy/picker/picker.yaml");
+        let objects: Vec<Value> = serde_saphyr::from_multiple(text).unwrap();
+        let policy = objects.iter().find(|object| object["kind"] == "NetworkPolicy").unwrap();
+        let line = ["x", "--pod-name=p", "--pod-namespace=n", "--pod-ip=10.0.0.1"];
+        let args = Line::parse_from(line).shared;
+        let (first, last) = (args.ports.start(), args.ports.end());
+        let expected = json!([
+            {"ports": [{"port": first, "endPort": last, "protocol": "TCP"}]},
+            {"ports": [{"port": args.monitoring_port, "protocol": "TCP"}]},
+        ]);
+        assert_eq!(policy["spec"]["ingress"], expected);
+    }
 
     #[test]
     fn a_range_of_ports_has_a_first_and_a_last_one() {

@@ -28,6 +28,7 @@ platform:
   settings:
     ingress: {urlScheme: https, enableLLMInferenceServiceTLS: true}
     localModel: {enabled: true}
+    longboat: {picker: shared, pickerClients: [gateways, edge]}
     storageInitializer: {enableOciModelSupport: true, ociModelMode: native}
 ";
 
