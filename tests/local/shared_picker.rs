@@ -1,5 +1,10 @@
 //! One picker for the pools of two services: going there and back under load, a bad configuration of one, and the death of the picker.
 
+use std::{
+    net::TcpListener,
+    process::{Command, Stdio},
+};
+
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -54,6 +59,36 @@ fn is_picked(url: &str, id: &str) -> bool {
     answer.headers.contains_key("x-went-into-resp-headers")
 }
 
+/// Waits until a real Prometheus has the series of both pools, if it is installed. It refuses a page with a mistake as a whole.
+fn scrape(address: &str) {
+    let Some(program) = tools::tool("bin/prometheus") else { return };
+    let folder = TempDir::new().unwrap();
+    let config = json!({"scrape_configs": [{
+        "job_name": "longboat-picker", "honor_labels": true, "scrape_interval": "500ms", "scrape_timeout": "500ms",
+        "static_configs": [{"targets": [format!("{address}:9090")], "labels": {"namespace": "kserve"}}],
+    }]});
+    let file = folder.path().join("prometheus.yaml");
+    std::fs::write(&file, config.to_string()).unwrap();
+    let own = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let mut command = Command::new(program);
+    command.arg(format!("--config.file={}", file.display()));
+    command.arg(format!("--storage.tsdb.path={}", folder.path().join("data").display()));
+    command.arg(format!("--web.listen-address={own}")).stderr(Stdio::null());
+    let mut prometheus = command.spawn().unwrap();
+    let known = |service: &str| {
+        let query = format!("llm_d_epp_ready_endpoints{{namespace=\"default\",service_name=\"{service}\"}}");
+        let url = reqwest::Url::parse_with_params(&format!("http://{own}/api/v1/query"), [("query", query)]);
+        let request = http::client().get(url.unwrap());
+        let answer = http::block(async { request.send().await.ok()?.json::<Value>().await.ok() })?;
+        answer["data"]["result"].as_array().is_some_and(|found| found.len() == 1).then_some(())
+    };
+    for service in ["qwen", "other"] {
+        until("the series of a pool", || known(service));
+    }
+    prometheus.kill().unwrap();
+    prometheus.wait().unwrap();
+}
+
 #[test]
 fn two_services_share_a_picker_and_get_theirs_back_without_losing_a_request() {
     if tools::kubectl().is_none() {
@@ -89,6 +124,11 @@ fn two_services_share_a_picker_and_get_theirs_back_without_losing_a_request() {
     assert!(why("shared-2").contains("other-kserve-"), "{}", why("shared-2"));
     let status = run(longboat("status", folder.path()).arg("qwen").env("KUBECONFIG", &world.kubeconfig)).ok();
     assert!(status.contains("the shared picker picks"), "{status}");
+
+    // One page has the series of both pools, as dashboards and alerts select them.
+    let pod = world.object(&["pods", "-n", "kserve", "-l", "app.kubernetes.io/component=picker"]);
+    let address = pod["items"][0]["status"]["podIP"].as_str().unwrap().to_owned();
+    scrape(&address);
 
     // Pools move to a second replica, and from each that is killed to the other.
     world.ask(&["scale", "deploy/longboat-picker", "-n", "kserve", "--replicas=2"]);

@@ -3,7 +3,7 @@
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use http::{Method, Request, Response, StatusCode, header};
+use http::{HeaderMap, Method, Request, Response, StatusCode, header};
 use http_body_util::Full;
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -126,6 +126,18 @@ impl Pages {
         Self(None)
     }
 
+    /// Whether the sender of these headers may read metrics.
+    ///
+    /// # Errors
+    ///
+    /// The status of the response.
+    pub(crate) async fn may_read_metrics(&self, headers: &HeaderMap) -> Result<(), StatusCode> {
+        match &self.0 {
+            Some(readers) => readers.may_read_metrics(headers).await,
+            None => Ok(()),
+        }
+    }
+
     /// Returns a page of pickers, or `None` if the request is for another page.
     pub async fn of_pools<B: Sync>(
         &self,
@@ -173,13 +185,14 @@ async fn page<B: Sync>(
     match (allowed, core) {
         (Err(status), _) => plain(status, status.canonical_reason().unwrap_or_default()),
         (Ok(()), None) => decisions(cores, request.uri().query()),
-        (Ok(()), Some(core)) if path == "/metrics" => metrics(core),
+        (Ok(()), Some(core)) if path == "/metrics" => open_metrics(metrics_page(core)),
         (Ok(()), Some(core)) => plugins(core),
     }
 }
 
-fn metrics(core: &Core) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::from(metrics_page(core)));
+/// A page of metrics.
+pub(crate) fn open_metrics(page: String) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::from(page));
     let kind = header::HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
     response.headers_mut().insert(header::CONTENT_TYPE, kind);
     response

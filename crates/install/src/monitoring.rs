@@ -39,6 +39,7 @@ pub(crate) fn objects(namespace: &str, values: &Values) -> Result<Vec<Value>, se
         all.push(object("ServiceMonitor", METRICS_SERVICE, controller(values)));
     }
     all.push(object("ServiceMonitor", "longboat-pickers", pickers(values)));
+    all.push(object("ServiceMonitor", "longboat-picker", shared_picker()));
     all.push(object("PodMonitor", "longboat-engines", engines(values)));
     all.push(object("PrometheusRule", "longboat", json!({"groups": rules.groups})));
     Ok(all)
@@ -68,6 +69,18 @@ fn pickers(values: &Values) -> Value {
             "bearerTokenFile": TOKEN_FILE,
             "relabelings": [service_name("service")],
         }],
+    })
+}
+
+/// The picker that pools share, if there is one.
+fn shared_picker() -> Value {
+    json!({
+        "selector": {"matchLabels": {
+            "app.kubernetes.io/name": "longboat",
+            "app.kubernetes.io/component": "picker",
+        }},
+        // Each series says itself for which service it is.
+        "endpoints": [{"port": "monitoring", "honorLabels": true, "bearerTokenFile": TOKEN_FILE}],
     })
 }
 

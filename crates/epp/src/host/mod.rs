@@ -56,6 +56,11 @@ impl LocalPickers {
         self.by_pool.load().get(pool).cloned().unwrap_or_default()
     }
 
+    /// The names of the pools.
+    pub(crate) fn pools(&self) -> Vec<Key> {
+        self.by_pool.load().keys().cloned().collect()
+    }
+
     /// The number of pools.
     pub(crate) fn count(&self) -> usize {
         self.by_pool.load().len()

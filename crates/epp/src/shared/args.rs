@@ -32,7 +32,7 @@ pub struct SharedArgs {
     #[arg(long, default_value = "20000-29999", value_parser = ports, value_name = "RANGE")]
     pub ports: RangeInclusive<u16>,
 
-    /// Port of /healthz, /readyz and /metrics, and of the pages of each pool: /pools/NAMESPACE/NAME/metrics.
+    /// Port of /healthz, /readyz and /metrics, which has the metrics of all pools, and of /pools/NAMESPACE/NAME/metrics.
     #[arg(long, default_value_t = 9090, value_name = "PORT")]
     pub monitoring_port: u16,
 

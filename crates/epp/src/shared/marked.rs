@@ -47,7 +47,7 @@ pub(super) struct PortOptions {
     pub(super) bytes: usize,
 }
 
-// === impl Described ===
+// === impl MarkedDeployment ===
 
 impl MarkedDeployment {
     /// `decisions` is how many decisions are kept where the flags say nothing.
@@ -67,6 +67,11 @@ impl MarkedDeployment {
             has_pods: available.is_some_and(|available| available > 0),
             picker: picker(deployment, limit, decisions),
         })
+    }
+
+    /// A label that names the service.
+    pub(super) fn label(&self, key: &str) -> Option<&str> {
+        self.labels.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_str())
     }
 }
 

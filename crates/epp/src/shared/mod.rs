@@ -8,6 +8,7 @@ mod args;
 mod hosting;
 mod marked;
 mod monitoring;
+mod page;
 mod plan;
 mod ports;
 mod replicas;
@@ -27,7 +28,10 @@ use kube::{
     Api, Client,
     api::{DeleteParams, Patch, PatchParams},
 };
-use longboat_api::shared_picker::{MANAGED_BY, MANAGER, PICKER, SHARED};
+use longboat_api::{
+    labels::NAME,
+    shared_picker::{MANAGED_BY, MANAGER, PICKER, SHARED},
+};
 use longboat_key::Key;
 use longboat_watch::{Events, Selection, has_code, text_of};
 use serde_json::json;
@@ -38,7 +42,7 @@ pub use self::args::SharedArgs;
 use self::{
     hosting::Hosting,
     marked::{MarkedDeployment, PoolLimit},
-    monitoring::{Monitoring, Readiness},
+    monitoring::{Monitoring, Readiness, ServiceNames},
     plan::{ReplicaView, Step, step},
     ports::PortSettings,
     slice::{SliceState, key, slice_of, state_of},
@@ -81,7 +85,9 @@ pub async fn run(args: SharedArgs, client: Client, shutdown: CancellationToken) 
     let end = CancellationToken::new();
     let local = Arc::new(LocalPickers::default());
     let readiness = Readiness::default();
-    let monitoring = Monitoring::new(&args, client.clone(), local.clone(), readiness.clone());
+    let services = ServiceNames::default();
+    let monitoring =
+        Monitoring::new(&args, client.clone(), local.clone(), readiness.clone(), services.clone());
     let probes = tokio::spawn(monitoring.bind(&args).await?.run(end.clone()));
     let settings = PortSettings {
         address: args.pod_ip,
@@ -135,6 +141,7 @@ pub async fn run(args: SharedArgs, client: Client, shutdown: CancellationToken) 
             next.write = cluster.withdrawn(args.pod_ip);
         }
         writes_failed = !write(&client, &next, &mut cluster.slices.1.now).await;
+        services.store(Arc::new(cluster.service_names()));
         let named = cluster.named();
         hosting.follow(next.host, &named).await;
         let is_late =
@@ -201,6 +208,15 @@ impl Cluster {
             Some((SocketAddr::new(place.address, place.port), pool.clone()))
         });
         pools.collect()
+    }
+
+    /// The names of the services, by their pools.
+    fn service_names(&self) -> BTreeMap<Key, String> {
+        let names = self.deployments.1.now.values().filter_map(|marked| {
+            let pool = &marked.picker.as_ref().ok()?.spec.pool;
+            Some((pool.clone(), marked.label(NAME)?.to_owned()))
+        });
+        names.collect()
     }
 
     /// The slices that name this address, without it.

@@ -1,6 +1,8 @@
-//! The port of a replica for probes and pages: `/healthz`, `/readyz` and `/metrics`, and the pages of pools (`Pages`).
+//! The port of a replica for probes and pages: `/healthz`, `/readyz` and `/metrics`, which has the series of all
+//! pools, and the pages of single pools (`Pages`).
 
 use std::{
+    collections::BTreeMap,
     convert::Infallible,
     fmt::Write,
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
@@ -10,6 +12,7 @@ use std::{
     },
 };
 
+use arc_swap::ArcSwap;
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::Full;
@@ -17,14 +20,18 @@ use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use kube::Client;
 use longboat_accept::Guard;
+use longboat_key::Key;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use super::SharedArgs;
+use super::{
+    SharedArgs,
+    page::{PoolLabels, merged},
+};
 use crate::{
     Error, Pages,
     host::LocalPickers,
-    monitoring::{CONNECTIONS, HEAD_TIMEOUT, plain},
+    monitoring::{CONNECTIONS, HEAD_TIMEOUT, metrics_page, open_metrics, plain},
     service,
 };
 
@@ -32,11 +39,15 @@ use crate::{
 #[derive(Debug, Clone, Default)]
 pub(super) struct Readiness(Arc<AtomicBool>);
 
+/// The names of services, by their pools.
+pub(super) type ServiceNames = Arc<ArcSwap<BTreeMap<Key, String>>>;
+
 /// What the port serves.
 pub(super) struct Monitoring {
     readiness: Readiness,
     local: Arc<LocalPickers>,
     pages: Pages,
+    names: ServiceNames,
     max_bytes: usize,
     max_requests: usize,
 }
@@ -63,11 +74,12 @@ impl Monitoring {
         client: Client,
         local: Arc<LocalPickers>,
         readiness: Readiness,
+        names: ServiceNames,
     ) -> Self {
         // A loopback address is for the user of this machine.
         let pages = if args.pod_ip.is_loopback() { Pages::open() } else { Pages::new(client) };
         let (max_bytes, max_requests) = (args.max_pool_bytes, args.max_pool_requests);
-        Self { readiness, local, pages, max_bytes, max_requests }
+        Self { readiness, local, pages, names, max_bytes, max_requests }
     }
 
     /// Binds the port: on all addresses, so that `kubectl port-forward` finds it, or on the loopback address of the pod.
@@ -92,7 +104,10 @@ impl Monitoring {
             "/healthz" => plain(StatusCode::OK, "ok"),
             "/readyz" if self.readiness.0.load(Ordering::Acquire) => plain(StatusCode::OK, "ok"),
             "/readyz" => plain(StatusCode::SERVICE_UNAVAILABLE, "nothing is listed yet, or shutting down\n"),
-            "/metrics" => plain(StatusCode::OK, self.metrics()),
+            "/metrics" => match self.pages.may_read_metrics(request.headers()).await {
+                Ok(()) => open_metrics(self.metrics()),
+                Err(status) => plain(status, status.canonical_reason().unwrap_or_default()),
+            },
             _ => plain(
                 StatusCode::NOT_FOUND,
                 "not found; use /healthz, /readyz, /metrics, /debug/decisions or /pools/NAMESPACE/NAME/metrics\n",
@@ -100,9 +115,15 @@ impl Monitoring {
         }
     }
 
-    /// The numbers of the replica. Those of a pool are on the pool's own page.
+    /// The numbers of all pools, and those of the replica.
     fn metrics(&self) -> String {
-        let mut page = String::new();
+        let (names, pools) = (self.names.load(), self.local.pools());
+        let pages = pools.iter().filter_map(|pool| {
+            let picker = self.local.serving(Some(pool)).into_iter().next()?;
+            let labels = PoolLabels { namespace: &pool.namespace, service_name: names.get(pool)? };
+            Some((labels, metrics_page(&picker.core)))
+        });
+        let mut page = merged(pages);
         for (name, help, value) in [
             ("pools", "Pools whose picker runs in this replica", self.local.count()),
             ("serving_pools", "Pools whose picker takes requests", self.local.serving(None).len()),
@@ -112,6 +133,7 @@ impl Monitoring {
             let name = format!("longboat_shared_picker_{name}");
             let _ = write!(page, "# HELP {name} {help}\n# TYPE {name} gauge\n{name} {value}\n");
         }
+        page.push_str("# EOF\n");
         page
     }
 }
