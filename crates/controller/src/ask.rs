@@ -1,6 +1,6 @@
 //! Asks a pod for a small page, such as the progress of its download.
 
-use std::{error::Error, sync::LazyLock, time::Duration};
+use std::{sync::LazyLock, time::Duration};
 
 use k8s_openapi::api::core::v1::Pod;
 use reqwest::Client;
@@ -57,9 +57,5 @@ fn cause(error: &reqwest::Error) -> String {
     if error.is_timeout() {
         return format!("no answer within {} s", ANSWER.as_secs());
     }
-    let mut last: &dyn Error = error;
-    while let Some(cause) = last.source() {
-        last = cause;
-    }
-    last.to_string()
+    longboat_tls::innermost(error)
 }

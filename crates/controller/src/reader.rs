@@ -1,7 +1,7 @@
 //! Reads a cluster once, for commands that show its objects. This module is the only place that handles missing APIs and
 //! words the errors.
 
-use std::{error::Error, fmt::Debug};
+use std::fmt::Debug;
 
 use kube::{Api, api::ListParams};
 use serde::de::DeserializeOwned;
@@ -50,18 +50,11 @@ pub fn sentence(error: &kube::Error) -> String {
             (message, 401) => format!("{message}: the API server does not know the user of the kubeconfig"),
             (message, _) => message.to_owned(),
         },
-        other => innermost(other),
+        other => {
+            let cause = longboat_tls::innermost(other);
+            if cause.is_empty() { other.to_string() } else { cause }
+        }
     }
-}
-
-/// The innermost cause of an error. The outer ones only describe the path of the request.
-fn innermost(error: &kube::Error) -> String {
-    let mut last: &dyn Error = error;
-    while let Some(cause) = last.source() {
-        last = cause;
-    }
-    let text = last.to_string();
-    if text.is_empty() { error.to_string() } else { text }
 }
 
 #[cfg(test)]

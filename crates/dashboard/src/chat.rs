@@ -10,7 +10,7 @@ use http::{HeaderName, StatusCode, header};
 use serde_json::Value;
 use tokio::sync::OwnedSemaphorePermit;
 
-use crate::{Address, answer::Problem, reach::innermost};
+use crate::{Address, answer::Problem};
 
 /// The id of the request, under which the picker records its decision.
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -39,10 +39,9 @@ pub(crate) async fn send(
     for (name, value) in &address.headers {
         asked = asked.header(name, value);
     }
-    let answer = asked
-        .send()
-        .await
-        .map_err(|error| Problem::failed(format!("{url} does not answer: {}", innermost(&error))))?;
+    let answer = asked.send().await.map_err(|error| {
+        Problem::failed(format!("{url} does not answer: {}", longboat_tls::innermost(&error)))
+    })?;
     let id = answer.headers().get(&REQUEST_ID).cloned();
     let kind = answer.headers().get(header::CONTENT_TYPE).cloned();
     // A 401 from the service must not look like a 401 from this server.

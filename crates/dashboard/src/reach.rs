@@ -117,7 +117,7 @@ async fn direct(
     let host = if address.contains(':') { format!("[{address}]") } else { address.to_owned() };
     let scheme = if port.tls { "https" } else { "http" };
     let url = format!("{scheme}://{host}:{}{path}", port.number);
-    let response = http.get(url).send().await.map_err(|error| innermost(&error))?;
+    let response = http.get(url).send().await.map_err(|error| longboat_tls::innermost(&error))?;
     let status = response.status();
     let body = Limited::new(reqwest::Body::from(response), MAX_RESPONSE_BYTES);
     Ok((status, text(body).await?))
@@ -163,15 +163,6 @@ where
 {
     let whole = body.collect().await.map_err(|error| format!("cannot read the response: {error}"))?;
     Ok(String::from_utf8_lossy(&whole.to_bytes()).into_owned())
-}
-
-/// Returns the innermost cause of an error; the outer ones repeat the URL.
-pub(crate) fn innermost(error: &reqwest::Error) -> String {
-    let mut last: &dyn std::error::Error = error;
-    while let Some(cause) = last.source() {
-        last = cause;
-    }
-    last.to_string()
 }
 
 /// Returns the port that a container of a pod declares: the port with this name, or its first port.

@@ -112,12 +112,6 @@ fn say(text: &str) -> ExitCode {
 /// Prints an error with its causes.
 #[expect(clippy::print_stderr, reason = "a program's error")]
 fn fail(error: &dyn Error) -> ExitCode {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        text = format!("{text}: {error}");
-        source = error.source();
-    }
-    eprintln!("error: {text}");
+    eprintln!("error: {}", longboat_tls::chain(error));
     ExitCode::FAILURE
 }

@@ -1,9 +1,9 @@
 //! What the gateway counts, and the page that Prometheus reads.
 
 use http::StatusCode;
-use longboat_metrics::{Decimal, metrics};
+use longboat_metrics::{Decimal, labels, metrics};
 use prometheus_client::{
-    encoding::{EncodeLabelSet, text::encode},
+    encoding::text::encode,
     metrics::{
         counter::Counter,
         family::Family,
@@ -36,9 +36,8 @@ metrics! {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Code {
-    code: u16,
+labels! {
+    struct Code { code: u16 }
 }
 
 /// Something that is counted as long as it exists.

@@ -1,4 +1,4 @@
-//! Tables of metrics. A line of [`metrics!`] is a field, its names in Prometheus and its help, so that none of them can be
+//! Tables of metrics and of their labels. A line of [`metrics!`] is a field, its names in Prometheus and its help, so that none of them can be
 //! forgotten or registered under the name of another.
 
 use std::sync::atomic::AtomicU64;
@@ -96,6 +96,28 @@ macro_rules! metrics {
             }
         }
     };
+}
+
+/// Declares sets of labels, one a row: the name of a field is the name of the label.
+///
+/// ```
+/// # use longboat_metrics::labels;
+/// labels! {
+///     struct QueueLabels { pool: String, priority: i64 }
+/// }
+/// ```
+#[macro_export]
+macro_rules! labels {
+    ($(
+        $(#[$attribute:meta])*
+        $visibility:vis struct $Labels:ident { $($(#[$label_attribute:meta])* $label:ident: $Value:ty),+ $(,)? }
+    )+) => {$(
+        $(#[$attribute])*
+        #[derive(Debug, Clone, PartialEq, Eq, Hash, $crate::prometheus_client::encoding::EncodeLabelSet)]
+        $visibility struct $Labels {
+            $($(#[$label_attribute])* $visibility $label: $Value,)+
+        }
+    )+};
 }
 
 #[cfg(test)]

@@ -2,12 +2,9 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use longboat_metrics::{Buckets, Decimal, metrics};
+use longboat_metrics::{Buckets, Decimal, labels, metrics};
 use prometheus_client::{
-    encoding::{
-        EncodeLabelSet,
-        text::{encode, encode_registry},
-    },
+    encoding::text::{encode, encode_registry},
     metrics::{
         counter::Counter,
         family::{Family, MetricConstructor as _},
@@ -19,22 +16,10 @@ use prometheus_client::{
 
 use crate::{Encodings, Transfers};
 
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct FinishLabels {
-    finished_reason: &'static str,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct CacheConfig {
-    block_size: u64,
-    num_gpu_blocks: u64,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct AdaptersInUse {
-    max_lora: u64,
-    running_lora_adapters: String,
-    waiting_lora_adapters: String,
+labels! {
+    struct FinishLabels { finished_reason: &'static str }
+    struct CacheConfig { block_size: u64, num_gpu_blocks: u64 }
+    struct AdaptersInUse { max_lora: u64, running_lora_adapters: String, waiting_lora_adapters: String }
 }
 
 const SECONDS: Buckets =

@@ -4,6 +4,7 @@
 
 mod accept_any;
 mod by_name;
+mod cause;
 mod config;
 mod error;
 mod inspect;
@@ -15,6 +16,7 @@ mod reloading_roots;
 mod roots;
 
 pub use by_name::{ServerCertificate, server_config_by_name};
+pub use cause::{chain, innermost};
 pub use config::{client_config, insecure_client_config, server_config, with_client_certificate};
 pub use error::TlsError;
 pub use inspect::{CertificateInfo, certificates};

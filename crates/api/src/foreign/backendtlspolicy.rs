@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::reference::{LocalObjectReference, ParentReference, SecretObjectReference};
 use crate::resource::kind;
-use crate::wire;
+use crate::wire::go_struct;
 
 kind! {
     /// A BackendTLSPolicy: how a Gateway connects to Services with TLS.
@@ -15,17 +15,16 @@ kind! {
     }
 }
 
-/// The Services, and how their certificates are checked.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct BackendTLSPolicySpec {
-    /// The Services, in the namespace of the policy.
-    #[serde(deserialize_with = "wire::null_default")]
-    pub target_refs: Vec<PolicyTargetReference>,
+go_struct! {
+    /// The Services, and how their certificates are checked.
+    #[derive(Eq)]
+    pub struct BackendTLSPolicySpec {
+        /// The Services, in the namespace of the policy.
+        always pub target_refs: Vec<PolicyTargetReference>,
 
-    /// How their certificates are checked.
-    #[serde(deserialize_with = "wire::null_default")]
-    pub validation: BackendTLSPolicyValidation,
+        /// How their certificates are checked.
+        always pub validation: BackendTLSPolicyValidation,
+    }
 }
 
 /// A Service, or one of its ports.
@@ -41,66 +40,53 @@ pub struct PolicyTargetReference {
     pub section_name: Option<String>,
 }
 
-/// How certificates are checked.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct BackendTLSPolicyValidation {
-    /// ConfigMaps with the CA certificates, in `ca.crt`.
-    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
-    pub ca_certificate_refs: Vec<SecretObjectReference>,
+go_struct! {
+    /// How certificates are checked.
+    #[derive(Eq)]
+    pub struct BackendTLSPolicyValidation {
+        /// ConfigMaps with the CA certificates, in `ca.crt`.
+        pub ca_certificate_refs: Vec<SecretObjectReference>,
 
-    /// `System` for the CA certificates of the machine.
-    #[serde(rename = "wellKnownCACertificates", skip_serializing_if = "Option::is_none")]
-    pub well_known_ca_certificates: Option<String>,
+        /// `System` for the CA certificates of the machine.
+        #[serde(rename = "wellKnownCACertificates")]
+        pub well_known_ca_certificates: Option<String>,
 
-    /// The server name, which the certificate must contain unless `subjectAltNames` says otherwise.
-    #[serde(deserialize_with = "wire::null_default")]
-    pub hostname: String,
+        /// The server name, which the certificate must contain unless `subjectAltNames` says otherwise.
+        always pub hostname: String,
 
-    /// Names of which the certificate must contain one.
-    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
-    pub subject_alt_names: Vec<SubjectAltName>,
-}
+        /// Names of which the certificate must contain one.
+        pub subject_alt_names: Vec<SubjectAltName>,
+    }
 
-/// A name in a certificate.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct SubjectAltName {
-    /// `Hostname` or `URI`.
-    #[serde(rename = "type", deserialize_with = "wire::null_default")]
-    pub type_: String,
+    /// A name in a certificate.
+    #[derive(Eq)]
+    pub struct SubjectAltName {
+        /// `Hostname` or `URI`.
+        #[serde(rename = "type")]
+        always pub type_: String,
 
-    /// The name, with `Hostname`.
-    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
-    pub hostname: String,
+        /// The name, with `Hostname`.
+        pub hostname: String,
 
-    /// The name, with `URI`.
-    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
-    pub uri: String,
-}
+        /// The name, with `URI`.
+        pub uri: String,
+    }
 
-/// What was observed of a policy.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct BackendTLSPolicyStatus {
-    /// What each Gateway says.
-    #[serde(deserialize_with = "wire::null_default")]
-    pub ancestors: Vec<PolicyAncestorStatus>,
-}
+    /// What was observed of a policy.
+    pub struct BackendTLSPolicyStatus {
+        /// What each Gateway says.
+        always pub ancestors: Vec<PolicyAncestorStatus>,
+    }
 
-/// What one Gateway says of a policy.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct PolicyAncestorStatus {
-    /// The Gateway.
-    #[serde(deserialize_with = "wire::null_default")]
-    pub ancestor_ref: ParentReference,
+    /// What one Gateway says of a policy.
+    pub struct PolicyAncestorStatus {
+        /// The Gateway.
+        always pub ancestor_ref: ParentReference,
 
-    /// Who says so.
-    #[serde(deserialize_with = "wire::null_default")]
-    pub controller_name: String,
+        /// Who says so.
+        always pub controller_name: String,
 
-    /// Accepted, ResolvedRefs.
-    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
-    pub conditions: Vec<Condition>,
+        /// Accepted, ResolvedRefs.
+        pub conditions: Vec<Condition>,
+    }
 }

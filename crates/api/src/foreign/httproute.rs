@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::httproute_filter::HTTPRouteFilter;
 use super::reference::{BackendObjectReference, ParentReference};
 use crate::resource::kind;
-use crate::wire;
+use crate::wire::{self, go_struct};
 
 kind! {
     /// An HTTPRoute: which requests go to which back ends.
@@ -17,126 +17,100 @@ kind! {
     }
 }
 
-/// Which requests go to which back ends.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct HTTPRouteSpec {
-    /// Gateways the route attaches to.
-    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
-    pub parent_refs: Vec<ParentReference>,
+go_struct! {
+    /// Which requests go to which back ends.
+    pub struct HTTPRouteSpec {
+        /// Gateways the route attaches to.
+        pub parent_refs: Vec<ParentReference>,
 
-    /// Attach to the default Gateways.
-    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
-    pub use_default_gateways: String,
+        /// Attach to the default Gateways.
+        pub use_default_gateways: String,
 
-    /// Host names to match. Absent matches all.
-    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
-    pub hostnames: Vec<String>,
+        /// Host names to match. Absent matches all.
+        pub hostnames: Vec<String>,
 
-    /// Matches, filters and back ends.
-    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
-    pub rules: Vec<HTTPRouteRule>,
-}
+        /// Matches, filters and back ends.
+        pub rules: Vec<HTTPRouteRule>,
+    }
 
-/// Requests that match, and where they go.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct HTTPRouteRule {
-    /// Name of the rule, unique in the route.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub name: Option<String>,
+    /// Requests that match, and where they go.
+    pub struct HTTPRouteRule {
+        /// Name of the rule, unique in the route.
+        pub name: Option<String>,
 
-    /// What to match; one of them is enough.
-    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
-    pub matches: Vec<HTTPRouteMatch>,
+        /// What to match; one of them is enough.
+        pub matches: Vec<HTTPRouteMatch>,
 
-    /// What to change on the way.
-    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
-    pub filters: Vec<HTTPRouteFilter>,
+        /// What to change on the way.
+        pub filters: Vec<HTTPRouteFilter>,
 
-    /// Where matching requests go.
-    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
-    pub backend_refs: Vec<HTTPBackendRef>,
+        /// Where matching requests go.
+        pub backend_refs: Vec<HTTPBackendRef>,
 
-    /// How long a request may take.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub timeouts: Option<HTTPRouteTimeouts>,
+        /// How long a request may take.
+        pub timeouts: Option<HTTPRouteTimeouts>,
 
-    /// When to try again.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub retry: Option<Value>,
+        /// When to try again.
+        pub retry: Option<Value>,
 
-    /// How a session stays with one back end.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub session_persistence: Option<Value>,
-}
+        /// How a session stays with one back end.
+        pub session_persistence: Option<Value>,
+    }
 
-/// What to match: all of it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct HTTPRouteMatch {
-    /// How the path of the request has to look. Default: any path.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub path: Option<HTTPPathMatch>,
+    /// What to match: all of it.
+    #[derive(Eq)]
+    pub struct HTTPRouteMatch {
+        /// How the path of the request has to look. Default: any path.
+        pub path: Option<HTTPPathMatch>,
 
-    /// Headers that the request has to have; all of them.
-    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
-    pub headers: Vec<HTTPHeaderMatch>,
+        /// Headers that the request has to have; all of them.
+        pub headers: Vec<HTTPHeaderMatch>,
 
-    /// Query parameters that the request has to have; all of them.
-    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
-    pub query_params: Vec<HTTPQueryParamMatch>,
+        /// Query parameters that the request has to have; all of them.
+        pub query_params: Vec<HTTPQueryParamMatch>,
 
-    /// Method that the request has to have. Absent means any.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub method: Option<String>,
-}
+        /// Method that the request has to have. Absent means any.
+        pub method: Option<String>,
+    }
 
-/// A path to match.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct HTTPPathMatch {
-    /// How to match: `Exact`, `PathPrefix` or `RegularExpression`. Default `PathPrefix`.
-    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
-    pub type_: Option<String>,
+    /// A path to match.
+    #[derive(Eq)]
+    pub struct HTTPPathMatch {
+        /// How to match: `Exact`, `PathPrefix` or `RegularExpression`. Default `PathPrefix`.
+        #[serde(rename = "type")]
+        pub type_: Option<String>,
 
-    /// The path to compare with. Default `/`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub value: Option<String>,
-}
+        /// The path to compare with. Default `/`.
+        pub value: Option<String>,
+    }
 
-/// A header to match.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct HTTPHeaderMatch {
-    /// How to match: `Exact` or `RegularExpression`. Default `Exact`.
-    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
-    pub type_: Option<String>,
+    /// A header to match.
+    #[derive(Eq)]
+    pub struct HTTPHeaderMatch {
+        /// How to match: `Exact` or `RegularExpression`. Default `Exact`.
+        #[serde(rename = "type")]
+        pub type_: Option<String>,
 
-    /// Name of the header.
-    #[serde(deserialize_with = "wire::null_default")]
-    pub name: String,
+        /// Name of the header.
+        always pub name: String,
 
-    /// Value of the header to compare with.
-    #[serde(deserialize_with = "wire::null_default")]
-    pub value: String,
-}
+        /// Value of the header to compare with.
+        always pub value: String,
+    }
 
-/// A query parameter to match.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct HTTPQueryParamMatch {
-    /// How to match: `Exact` or `RegularExpression`. Default `Exact`.
-    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
-    pub type_: Option<String>,
+    /// A query parameter to match.
+    #[derive(Eq)]
+    pub struct HTTPQueryParamMatch {
+        /// How to match: `Exact` or `RegularExpression`. Default `Exact`.
+        #[serde(rename = "type")]
+        pub type_: Option<String>,
 
-    /// Name of the parameter.
-    #[serde(deserialize_with = "wire::null_default")]
-    pub name: String,
+        /// Name of the parameter.
+        always pub name: String,
 
-    /// Value of the parameter to compare with.
-    #[serde(deserialize_with = "wire::null_default")]
-    pub value: String,
+        /// Value of the parameter to compare with.
+        always pub value: String,
+    }
 }
 
 /// A back end, and its share of the requests.
@@ -189,41 +163,32 @@ impl<'de> Deserialize<'de> for HTTPBackendRef {
     }
 }
 
-/// How long a request may take.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct HTTPRouteTimeouts {
-    /// The whole request, retries included. `0s` means no limit.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub request: Option<String>,
+go_struct! {
+    /// How long a request may take.
+    #[derive(Eq)]
+    pub struct HTTPRouteTimeouts {
+        /// The whole request, retries included. `0s` means no limit.
+        pub request: Option<String>,
 
-    /// One request to a back end. `0s` means no limit.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub backend_request: Option<String>,
-}
+        /// One request to a back end. `0s` means no limit.
+        pub backend_request: Option<String>,
+    }
 
-/// What was observed of a route.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct HTTPRouteStatus {
-    /// What each parent says.
-    #[serde(deserialize_with = "wire::null_default")]
-    pub parents: Vec<RouteParentStatus>,
-}
+    /// What was observed of a route.
+    pub struct HTTPRouteStatus {
+        /// What each parent says.
+        always pub parents: Vec<RouteParentStatus>,
+    }
 
-/// What one parent says of a route.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct RouteParentStatus {
-    /// The parent.
-    #[serde(deserialize_with = "wire::null_default")]
-    pub parent_ref: ParentReference,
+    /// What one parent says of a route.
+    pub struct RouteParentStatus {
+        /// The parent.
+        always pub parent_ref: ParentReference,
 
-    /// Who says so.
-    #[serde(deserialize_with = "wire::null_default")]
-    pub controller_name: String,
+        /// Who says so.
+        always pub controller_name: String,
 
-    /// Accepted, ResolvedRefs.
-    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
-    pub conditions: Vec<Condition>,
+        /// Accepted, ResolvedRefs.
+        pub conditions: Vec<Condition>,
+    }
 }

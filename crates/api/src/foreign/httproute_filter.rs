@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::wire;
+use crate::wire::{self, go_struct};
 
 /// What to change on the way: the field that `type` names.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,87 +37,70 @@ pub struct HTTPRouteFilter {
     pub others: BTreeMap<String, Value>,
 }
 
-/// Headers to replace, add and remove.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct HTTPHeaderFilter {
-    /// Headers to replace, or to add where they are not there.
-    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
-    pub set: Vec<HTTPHeader>,
+go_struct! {
+    /// Headers to replace, add and remove.
+    #[derive(Eq)]
+    pub struct HTTPHeaderFilter {
+        /// Headers to replace, or to add where they are not there.
+        pub set: Vec<HTTPHeader>,
 
-    /// Headers to add to those of the same name.
-    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
-    pub add: Vec<HTTPHeader>,
+        /// Headers to add to those of the same name.
+        pub add: Vec<HTTPHeader>,
 
-    /// Names of the headers to remove.
-    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
-    pub remove: Vec<String>,
-}
+        /// Names of the headers to remove.
+        pub remove: Vec<String>,
+    }
 
-/// A header by name, and its value.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct HTTPHeader {
-    /// Name of the header, in any case.
-    #[serde(deserialize_with = "wire::null_default")]
-    pub name: String,
+    /// A header by name, and its value.
+    #[derive(Eq)]
+    pub struct HTTPHeader {
+        /// Name of the header, in any case.
+        always pub name: String,
 
-    /// Value of the header, as it is sent.
-    #[serde(deserialize_with = "wire::null_default")]
-    pub value: String,
-}
+        /// Value of the header, as it is sent.
+        always pub value: String,
+    }
 
-/// The redirect to answer with.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct HTTPRequestRedirectFilter {
-    /// Scheme of the new URL.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub scheme: Option<String>,
+    /// The redirect to answer with.
+    #[derive(Eq)]
+    pub struct HTTPRequestRedirectFilter {
+        /// Scheme of the new URL.
+        pub scheme: Option<String>,
 
-    /// Host of the new URL.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub hostname: Option<String>,
+        /// Host of the new URL.
+        pub hostname: Option<String>,
 
-    /// Path of the new URL.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub path: Option<HTTPPathModifier>,
+        /// Path of the new URL.
+        pub path: Option<HTTPPathModifier>,
 
-    /// Port of the new URL.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub port: Option<i32>,
+        /// Port of the new URL.
+        pub port: Option<i32>,
 
-    /// Status of the answer.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub status_code: Option<i32>,
-}
+        /// Status of the answer.
+        pub status_code: Option<i32>,
+    }
 
-/// Host and path to rewrite to.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct HTTPURLRewriteFilter {
-    /// Host that the request is sent on with.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub hostname: Option<String>,
+    /// Host and path to rewrite to.
+    #[derive(Eq)]
+    pub struct HTTPURLRewriteFilter {
+        /// Host that the request is sent on with.
+        pub hostname: Option<String>,
 
-    /// Path that the request is sent on with.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub path: Option<HTTPPathModifier>,
-}
+        /// Path that the request is sent on with.
+        pub path: Option<HTTPPathModifier>,
+    }
 
-/// A change to a path: the field that `type` names.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct HTTPPathModifier {
-    /// Whether the whole path or the matched prefix is replaced.
-    #[serde(rename = "type", deserialize_with = "wire::null_default")]
-    pub type_: String,
+    /// A change to a path: the field that `type` names.
+    #[derive(Eq)]
+    pub struct HTTPPathModifier {
+        /// Whether the whole path or the matched prefix is replaced.
+        #[serde(rename = "type")]
+        always pub type_: String,
 
-    /// The whole new path.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub replace_full_path: Option<String>,
+        /// The whole new path.
+        pub replace_full_path: Option<String>,
 
-    /// What takes the place of the matched prefix.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub replace_prefix_match: Option<String>,
+        /// What takes the place of the matched prefix.
+        pub replace_prefix_match: Option<String>,
+    }
 }

@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use serde::{Deserialize, Serialize};
 
 use crate::resource::kind;
-use crate::wire;
+use crate::wire::go_struct;
 
 kind! {
     /// An InferencePool in its older form.
@@ -16,87 +15,67 @@ kind! {
     }
 }
 
-/// Model server pods, and the picker that chooses among them.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct InferencePoolSpec {
-    /// Labels of the pods that belong to the pool.
-    #[serde(deserialize_with = "wire::null_default")]
-    pub selector: BTreeMap<String, String>,
+go_struct! {
+    /// Model server pods, and the picker that chooses among them.
+    #[derive(Eq)]
+    pub struct InferencePoolSpec {
+        /// Labels of the pods that belong to the pool.
+        always pub selector: BTreeMap<String, String>,
 
-    /// Port of the model servers.
-    #[serde(deserialize_with = "wire::null_default")]
-    pub target_port_number: i32,
+        /// Port of the model servers.
+        always pub target_port_number: i32,
 
-    /// The picker.
-    #[serde(deserialize_with = "wire::null_default")]
-    pub extension_ref: Extension,
-}
+        /// The picker.
+        always pub extension_ref: Extension,
+    }
 
-/// A picker.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct Extension {
-    /// API group; empty for the core group.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub group: Option<String>,
+    /// A picker.
+    #[derive(Eq)]
+    pub struct Extension {
+        /// API group; empty for the core group.
+        pub group: Option<String>,
 
-    /// Kind of the picker.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub kind: Option<String>,
+        /// Kind of the picker.
+        pub kind: Option<String>,
 
-    /// Name of the picker.
-    #[serde(deserialize_with = "wire::null_default")]
-    pub name: String,
+        /// Name of the picker.
+        always pub name: String,
 
-    /// Port of the picker.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub port_number: Option<i32>,
+        /// Port of the picker.
+        pub port_number: Option<i32>,
 
-    /// What happens to requests when the picker does not answer.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub failure_mode: Option<String>,
-}
+        /// What happens to requests when the picker does not answer.
+        pub failure_mode: Option<String>,
+    }
 
-/// What was observed of a pool.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct InferencePoolStatus {
-    /// What each Gateway says.
-    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
-    pub parent: Vec<PoolStatus>,
-}
+    /// What was observed of a pool.
+    pub struct InferencePoolStatus {
+        /// What each Gateway says.
+        pub parent: Vec<PoolStatus>,
+    }
 
-/// What one Gateway says of a pool.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct PoolStatus {
-    /// The Gateway.
-    #[serde(deserialize_with = "wire::null_default")]
-    pub parent_ref: ParentGatewayReference,
+    /// What one Gateway says of a pool.
+    pub struct PoolStatus {
+        /// The Gateway.
+        always pub parent_ref: ParentGatewayReference,
 
-    /// Accepted, ResolvedRefs.
-    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
-    pub conditions: Vec<Condition>,
-}
+        /// Accepted, ResolvedRefs.
+        pub conditions: Vec<Condition>,
+    }
 
-/// A Gateway (or other parent) of a pool.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct ParentGatewayReference {
-    /// API group of the parent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub group: Option<String>,
+    /// A Gateway (or other parent) of a pool.
+    #[derive(Eq)]
+    pub struct ParentGatewayReference {
+        /// API group of the parent.
+        pub group: Option<String>,
 
-    /// Kind of the parent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub kind: Option<String>,
+        /// Kind of the parent.
+        pub kind: Option<String>,
 
-    /// Name of the parent.
-    #[serde(deserialize_with = "wire::null_default")]
-    pub name: String,
+        /// Name of the parent.
+        always pub name: String,
 
-    /// Namespace of the parent. Absent means that of the pool.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub namespace: Option<String>,
+        /// Namespace of the parent. Absent means that of the pool.
+        pub namespace: Option<String>,
+    }
 }

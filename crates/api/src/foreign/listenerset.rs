@@ -1,12 +1,11 @@
 //! ListenerSet, `gateway.networking.k8s.io/v1`.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use serde::{Deserialize, Serialize};
 
 use super::gateway::{Listener, ListenerStatus};
 use super::reference::ParentReference;
 use crate::resource::kind;
-use crate::wire;
+use crate::wire::go_struct;
 
 kind! {
     /// A ListenerSet: listeners that are added to a Gateway.
@@ -16,28 +15,22 @@ kind! {
     }
 }
 
-/// The Gateway, and the listeners that are added to it.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct ListenerSetSpec {
-    /// The Gateway.
-    #[serde(deserialize_with = "wire::null_default")]
-    pub parent_ref: ParentReference,
+go_struct! {
+    /// The Gateway, and the listeners that are added to it.
+    pub struct ListenerSetSpec {
+        /// The Gateway.
+        always pub parent_ref: ParentReference,
 
-    /// What to listen on.
-    #[serde(deserialize_with = "wire::null_default")]
-    pub listeners: Vec<Listener>,
-}
+        /// What to listen on.
+        always pub listeners: Vec<Listener>,
+    }
 
-/// What was observed of a ListenerSet.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct ListenerSetStatus {
-    /// Accepted, Programmed.
-    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
-    pub conditions: Vec<Condition>,
+    /// What was observed of a ListenerSet.
+    pub struct ListenerSetStatus {
+        /// Accepted, Programmed.
+        pub conditions: Vec<Condition>,
 
-    /// State of each listener.
-    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
-    pub listeners: Vec<ListenerStatus>,
+        /// State of each listener.
+        pub listeners: Vec<ListenerStatus>,
+    }
 }

@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::resource::kind;
-use crate::wire;
+use crate::wire::go_struct;
 
 kind! {
     /// A LocalModelCache: a model that services of all namespaces may use.
@@ -22,30 +22,26 @@ kind! {
     }
 }
 
-/// A model and where it is cached.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct LocalModelCacheSpec {
-    /// The address from which the model was downloaded.
-    #[serde(deserialize_with = "wire::null_default")]
-    pub source_model_uri: String,
+go_struct! {
+    /// A model and where it is cached.
+    #[derive(Eq)]
+    pub struct LocalModelCacheSpec {
+        /// The address from which the model was downloaded.
+        always pub source_model_uri: String,
 
-    /// The groups of nodes that have the model. Each has a claim `CACHE-GROUP`.
-    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
-    pub node_groups: Vec<String>,
+        /// The groups of nodes that have the model. Each has a claim `CACHE-GROUP`.
+        pub node_groups: Vec<String>,
 
-    /// The claim that has the model, instead of nodes. Only in a LocalModelNamespaceCache.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub pvc_ref: Option<String>,
-}
+        /// The claim that has the model, instead of nodes. Only in a LocalModelNamespaceCache.
+        pub pvc_ref: Option<String>,
+    }
 
-/// What was observed of a cache.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct LocalModelCacheStatus {
-    /// Ready, of a cache on a shared claim.
-    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
-    pub conditions: Vec<LocalModelCacheCondition>,
+    /// What was observed of a cache.
+    #[derive(Eq)]
+    pub struct LocalModelCacheStatus {
+        /// Ready, of a cache on a shared claim.
+        pub conditions: Vec<LocalModelCacheCondition>,
+    }
 }
 
 /// A condition of a cache.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::engine::Engine;
 use crate::resource::kind;
 use crate::v1alpha2::{LLMInferenceServiceSpec, WorkloadSpec};
-use crate::wire;
+use crate::wire::go_struct;
 
 kind! {
     /// A ServingRuntime: the pods of an engine, for the services of one namespace.
@@ -26,58 +26,46 @@ kind! {
     }
 }
 
-/// The pods of an engine: the fields that `LLMInferenceService` uses. KServe's other fields are for `InferenceService`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct ServingRuntimeSpec {
-    /// The formats of models that the runtime serves. For `LLMInferenceService`, the name of a format names the engine.
-    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
-    pub supported_model_formats: Vec<SupportedModelFormat>,
+go_struct! {
+    /// The pods of an engine: the fields that `LLMInferenceService` uses. KServe's other fields are for `InferenceService`.
+    pub struct ServingRuntimeSpec {
+        /// The formats of models that the runtime serves. For `LLMInferenceService`, the name of a format names the engine.
+        pub supported_model_formats: Vec<SupportedModelFormat>,
 
-    /// Whether services may not use the runtime.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub disabled: Option<bool>,
+        /// Whether services may not use the runtime.
+        pub disabled: Option<bool>,
 
-    /// Containers of the pods. The engine is the container `main`.
-    #[serde(deserialize_with = "wire::null_default")]
-    pub containers: Vec<Container>,
+        /// Containers of the pods. The engine is the container `main`.
+        always pub containers: Vec<Container>,
 
-    /// Volumes of the pods.
-    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
-    pub volumes: Vec<Volume>,
+        /// Volumes of the pods.
+        pub volumes: Vec<Volume>,
 
-    /// Labels of nodes on which the pods may run.
-    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
-    pub node_selector: BTreeMap<String, String>,
+        /// Labels of nodes on which the pods may run.
+        pub node_selector: BTreeMap<String, String>,
 
-    /// Constraints on the nodes of the pods.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub affinity: Option<Affinity>,
+        /// Constraints on the nodes of the pods.
+        pub affinity: Option<Affinity>,
 
-    /// Taints of nodes that the pods tolerate.
-    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
-    pub tolerations: Vec<Toleration>,
+        /// Taints of nodes that the pods tolerate.
+        pub tolerations: Vec<Toleration>,
 
-    /// Labels of the pods.
-    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
-    pub labels: BTreeMap<String, String>,
+        /// Labels of the pods.
+        pub labels: BTreeMap<String, String>,
 
-    /// Annotations of the pods.
-    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
-    pub annotations: BTreeMap<String, String>,
+        /// Annotations of the pods.
+        pub annotations: BTreeMap<String, String>,
 
-    /// Secrets with credentials for the images.
-    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
-    pub image_pull_secrets: Vec<LocalObjectReference>,
-}
+        /// Secrets with credentials for the images.
+        pub image_pull_secrets: Vec<LocalObjectReference>,
+    }
 
-/// A format of models.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct SupportedModelFormat {
-    /// Name of the format.
-    #[serde(deserialize_with = "wire::null_default")]
-    pub name: String,
+    /// A format of models.
+    #[derive(Eq)]
+    pub struct SupportedModelFormat {
+        /// Name of the format.
+        always pub name: String,
+    }
 }
 
 /// What was observed of a runtime. Nothing writes it.

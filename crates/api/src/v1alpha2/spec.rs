@@ -8,7 +8,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{KvCacheOffloading, ModelSpec, RouterSpec, ScalingSpec};
-use crate::{cel, wire};
+use crate::{
+    cel,
+    wire::{self, go_struct},
+};
 
 /// The model and how it is served. An `LLMInferenceServiceConfig` has the same fields, all of them optional.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
@@ -101,153 +104,127 @@ impl<'de> Deserialize<'de> for LLMInferenceServiceSpec {
     }
 }
 
-/// Whether model files are fetched before the model server starts.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-pub struct StorageInitializerSpec {
-    /// Whether model storage is attached. If false, the controller neither downloads nor mounts the model, whatever its
-    /// `uri`: mount the files at `/mnt/models` yourself. False excludes LoRA adapters. Default true.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub enabled: Option<bool>,
-}
+go_struct! {
+    /// Whether model files are fetched before the model server starts.
+    #[derive(Eq, JsonSchema)]
+    pub struct StorageInitializerSpec {
+        /// Whether model storage is attached. If false, the controller neither downloads nor mounts the model, whatever its
+        /// `uri`: mount the files at `/mnt/models` yourself. False excludes LoRA adapters. Default true.
+        pub enabled: Option<bool>,
+    }
 
-/// OpenTelemetry settings of the model servers and the picker.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-pub struct TracingSpec {
-    /// URL of the collector that spans are sent to (`OTEL_EXPORTER_OTLP_ENDPOINT`, and `--otlp-traces-endpoint` of the
-    /// model server). Default `http://otel-collector:4317`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub exporter_endpoint: Option<String>,
+    /// OpenTelemetry settings of the model servers and the picker.
+    #[derive(Eq, JsonSchema)]
+    pub struct TracingSpec {
+        /// URL of the collector that spans are sent to (`OTEL_EXPORTER_OTLP_ENDPOINT`, and `--otlp-traces-endpoint` of the
+        /// model server). Default `http://otel-collector:4317`.
+        pub exporter_endpoint: Option<String>,
 
-    /// Sampler, which decides whether a request is traced (`OTEL_TRACES_SAMPLER`). Default `parentbased_traceidratio`:
-    /// follows the decision of the caller, and traces a share of the requests without one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub sampler: Option<String>,
+        /// Sampler, which decides whether a request is traced (`OTEL_TRACES_SAMPLER`). Default `parentbased_traceidratio`:
+        /// follows the decision of the caller, and traces a share of the requests without one.
+        pub sampler: Option<String>,
 
-    /// Argument of the sampler (`OTEL_TRACES_SAMPLER_ARG`): for ratios, a number from 0 to 1 as a string. Default `0.05`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub sampler_arg: Option<String>,
+        /// Argument of the sampler (`OTEL_TRACES_SAMPLER_ARG`): for ratios, a number from 0 to 1 as a string. Default `0.05`.
+        pub sampler_arg: Option<String>,
 
-    /// Exporter of the spans (`OTEL_TRACES_EXPORTER`). Default `otlp`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub exporter: Option<String>,
-}
+        /// Exporter of the spans (`OTEL_TRACES_EXPORTER`). Default `otlp`.
+        pub exporter: Option<String>,
+    }
 
-/// A reference to an object by name, in the same namespace.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-#[schemars(extend("x-kubernetes-map-type" = "atomic"))]
-pub struct LocalReference {
-    /// Name of the object, which must exist.
-    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
-    #[schemars(extend("x-default" = ""))]
-    pub name: String,
-}
+    /// A reference to an object by name, in the same namespace.
+    #[derive(Eq, JsonSchema)]
+    #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
+    pub struct LocalReference {
+        /// Name of the object, which must exist.
+        #[schemars(extend("x-default" = ""))]
+        pub name: String,
+    }
 
-/// One group of model server pods: at `spec` itself, and at `spec.prefill`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-#[schemars(extend("x-kubernetes-validations" = cel::workload()))]
-pub struct WorkloadSpec {
-    /// Number of replicas: pods, or groups of pods if `worker` is set. 0 removes the pods and keeps all other objects. If
-    /// absent, the controller does not change the number, which is 1 at first, so that an autoscaler can. Excludes
-    /// `scaling`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("minimum" = 0))]
-    pub replicas: Option<i32>,
+    /// One group of model server pods: at `spec` itself, and at `spec.prefill`.
+    #[derive(JsonSchema)]
+    #[schemars(extend("x-kubernetes-validations" = cel::workload()))]
+    pub struct WorkloadSpec {
+        /// Number of replicas: pods, or groups of pods if `worker` is set. 0 removes the pods and keeps all other objects. If
+        /// absent, the controller does not change the number, which is 1 at first, so that an autoscaler can. Excludes
+        /// `scaling`.
+        #[schemars(extend("minimum" = 0))]
+        pub replicas: Option<i32>,
 
-    /// Automatic scaling of this workload, between `minReplicas` and `maxReplicas`. Excludes `replicas`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub scaling: Option<Box<ScalingSpec>>,
+        /// Automatic scaling of this workload, between `minReplicas` and `maxReplicas`. Excludes `replicas`.
+        pub scaling: Option<Box<ScalingSpec>>,
 
-    /// How the model is spread over devices and pods. The number of pods of a group cannot change once the service exists.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub parallelism: Option<ParallelismSpec>,
+        /// How the model is spread over devices and pods. The number of pods of a group cannot change once the service exists.
+        pub parallelism: Option<ParallelismSpec>,
 
-    /// Additional labels for the pods and the Service of this workload. Do not set labels that selectors use, such as
-    /// `app.kubernetes.io/name`.
-    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
-    pub labels: BTreeMap<String, String>,
+        /// Additional labels for the pods and the Service of this workload. Do not set labels that selectors use, such as
+        /// `app.kubernetes.io/name`.
+        pub labels: BTreeMap<String, String>,
 
-    /// Annotations for the pods and the Service of this workload.
-    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
-    pub annotations: BTreeMap<String, String>,
+        /// Annotations for the pods and the Service of this workload.
+        pub annotations: BTreeMap<String, String>,
 
-    /// Pod spec of the workload, or of the leader pod if `worker` is set, merged over that of the preset. A container named
-    /// `main` changes the model server, an init container named `storage-initializer` changes the download of the model,
-    /// and any other name adds a container.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("x-optional-containers" = true))]
-    pub template: Option<Box<PodSpec>>,
+        /// Pod spec of the workload, or of the leader pod if `worker` is set, merged over that of the preset. A container named
+        /// `main` changes the model server, an init container named `storage-initializer` changes the download of the model,
+        /// and any other name adds a container.
+        #[schemars(extend("x-optional-containers" = true))]
+        pub template: Option<Box<PodSpec>>,
 
-    /// Pod spec of the workers in a group of several pods, merged over that of the preset. If set, the workload is a
-    /// LeaderWorkerSet. Needs data or pipeline parallelism.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("x-optional-containers" = true))]
-    pub worker: Option<Box<PodSpec>>,
+        /// Pod spec of the workers in a group of several pods, merged over that of the preset. If set, the workload is a
+        /// LeaderWorkerSet. Needs data or pipeline parallelism.
+        #[schemars(extend("x-optional-containers" = true))]
+        pub worker: Option<Box<PodSpec>>,
 
-    /// Offloads blocks of the KV cache from the accelerator to memory and disk, so that long or shared prefixes are not
-    /// computed again.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub kv_cache_offloading: Option<Box<KvCacheOffloading>>,
+        /// Offloads blocks of the KV cache from the accelerator to memory and disk, so that long or shared prefixes are not
+        /// computed again.
+        pub kv_cache_offloading: Option<Box<KvCacheOffloading>>,
 
-    /// How pods are replaced when the workload changes. Absent means the defaults of Kubernetes, or of LeaderWorkerSets.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub rollout_strategy: Option<RolloutStrategy>,
-}
+        /// How pods are replaced when the workload changes. Absent means the defaults of Kubernetes, or of LeaderWorkerSets.
+        pub rollout_strategy: Option<RolloutStrategy>,
+    }
 
-/// How a model is spread over devices and pods.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-pub struct ParallelismSpec {
-    /// Tensor parallelism: devices of one pod that share each layer, at least 1 (`--tensor-parallel-size`).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("minimum" = 1))]
-    pub tensor: Option<i32>,
+    /// How a model is spread over devices and pods.
+    #[derive(Eq, JsonSchema)]
+    pub struct ParallelismSpec {
+        /// Tensor parallelism: devices of one pod that share each layer, at least 1 (`--tensor-parallel-size`).
+        #[schemars(extend("minimum" = 1))]
+        pub tensor: Option<i32>,
 
-    /// Pipeline parallelism: pods of a group that each hold a range of layers, at least 1. Needs `worker`, and presets for
-    /// pipeline parallelism, which are not shipped. Excludes `data` and `dataLocal`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("minimum" = 1))]
-    pub pipeline: Option<i32>,
+        /// Pipeline parallelism: pods of a group that each hold a range of layers, at least 1. Needs `worker`, and presets for
+        /// pipeline parallelism, which are not shipped. Excludes `data` and `dataLocal`.
+        #[schemars(extend("minimum" = 1))]
+        pub pipeline: Option<i32>,
 
-    /// Data parallelism: replicas of the model in one group, over all its pods (`--data-parallel-size`). Must be a multiple
-    /// of `dataLocal`. Needs `dataLocal` and `worker`; excludes `pipeline`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("minimum" = 1))]
-    pub data: Option<i32>,
+        /// Data parallelism: replicas of the model in one group, over all its pods (`--data-parallel-size`). Must be a multiple
+        /// of `dataLocal`. Needs `dataLocal` and `worker`; excludes `pipeline`.
+        #[schemars(extend("minimum" = 1))]
+        pub data: Option<i32>,
 
-    /// Data parallelism within one pod (`--data-parallel-size-local`); `data / dataLocal` is the number of pods of a group.
-    /// Needs `data` and `worker`; excludes `pipeline`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("minimum" = 1))]
-    pub data_local: Option<i32>,
+        /// Data parallelism within one pod (`--data-parallel-size-local`); `data / dataLocal` is the number of pods of a group.
+        /// Needs `data` and `worker`; excludes `pipeline`.
+        #[schemars(extend("minimum" = 1))]
+        pub data_local: Option<i32>,
 
-    /// Port on which data-parallel ranks talk to each other (`--data-parallel-rpc-port`), 1 to 65535. Absent means 5555.
-    #[serde(rename = "dataRPCPort", skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("minimum" = 1, "maximum" = 65535))]
-    pub data_rpc_port: Option<i32>,
+        /// Port on which data-parallel ranks talk to each other (`--data-parallel-rpc-port`), 1 to 65535. Absent means 5555.
+        #[serde(rename = "dataRPCPort")]
+        #[schemars(extend("minimum" = 1, "maximum" = 65535))]
+        pub data_rpc_port: Option<i32>,
 
-    /// Expert parallelism for mixture-of-experts models (`--enable-expert-parallel`). Needs `worker`. Default false. False
-    /// does not override true from a base config.
-    #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
-    pub expert: bool,
-}
+        /// Expert parallelism for mixture-of-experts models (`--enable-expert-parallel`). Needs `worker`. Default false. False
+        /// does not override true from a base config.
+        pub expert: bool,
+    }
 
-/// How pods are replaced when the workload changes.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-pub struct RolloutStrategy {
-    /// Maximum number of pods (or groups) that are unavailable during a rollout: a number, or a percentage such as `25%`,
-    /// rounded down. Absent means 25%, or 1 group. Must not be zero if `maxSurge` is zero.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub max_unavailable: Option<IntOrString>,
+    /// How pods are replaced when the workload changes.
+    #[derive(Eq, JsonSchema)]
+    pub struct RolloutStrategy {
+        /// Maximum number of pods (or groups) that are unavailable during a rollout: a number, or a percentage such as `25%`,
+        /// rounded down. Absent means 25%, or 1 group. Must not be zero if `maxSurge` is zero.
+        pub max_unavailable: Option<IntOrString>,
 
-    /// Maximum number of additional pods (or groups) during a rollout: a number, or a percentage such as `25%`, rounded up.
-    /// Absent means 25%, or 0 groups. Must not be zero if `maxUnavailable` is zero.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub max_surge: Option<IntOrString>,
+        /// Maximum number of additional pods (or groups) during a rollout: a number, or a percentage such as `25%`, rounded up.
+        /// Absent means 25%, or 0 groups. Must not be zero if `maxUnavailable` is zero.
+        pub max_surge: Option<IntOrString>,
+    }
 }
 
 // === impl ParallelismSpec ===

@@ -13,11 +13,8 @@ mod settings;
 
 use std::time::{Duration, Instant};
 
-use longboat_metrics::{Buckets, Histograms, metrics};
-use prometheus_client::{
-    encoding::EncodeLabelSet,
-    metrics::{counter::Counter, family::Family, gauge::Gauge},
-};
+use longboat_metrics::{Buckets, Histograms, labels, metrics};
+use prometheus_client::metrics::{counter::Counter, family::Family, gauge::Gauge};
 
 pub(crate) use request::ApiRequest;
 pub(crate) use serve::Monitoring;
@@ -39,60 +36,17 @@ const PHASE: &[f64] =
 /// Bucket bounds of client-go's queues: powers of ten from 10 ns.
 const QUEUE: &[f64] = &[1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0, 100.0, 1000.0];
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ControllerLabel {
-    controller: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ResultLabels {
-    controller: &'static str,
-    result: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct QueueLabels {
-    name: &'static str,
-    controller: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct WebhookLabel {
-    webhook: String,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct WebhookCodeLabels {
-    webhook: String,
-    code: u16,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct RequestLabels {
-    code: String,
-    host: String,
-    method: String,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct WriteLabels {
-    resource: String,
-    verb: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct PhaseLabel {
-    phase: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct NameLabel {
-    name: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct BuildLabels {
-    version: &'static str,
+labels! {
+    struct ControllerLabel { controller: &'static str }
+    struct ResultLabels { controller: &'static str, result: &'static str }
+    struct QueueLabels { name: &'static str, controller: &'static str }
+    struct WebhookLabel { webhook: String }
+    struct WebhookCodeLabels { webhook: String, code: u16 }
+    struct RequestLabels { code: String, host: String, method: String }
+    struct WriteLabels { resource: String, verb: &'static str }
+    struct PhaseLabel { phase: &'static str }
+    struct NameLabel { name: &'static str }
+    struct BuildLabels { version: &'static str }
 }
 
 /// A worker that takes keys from a queue.

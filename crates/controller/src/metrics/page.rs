@@ -6,10 +6,9 @@ use longboat_api::{
     annotations::{self, ACCELERATOR_TYPE},
     v1alpha2::LLMInferenceService,
 };
-use longboat_metrics::Decimal;
+use longboat_metrics::{Decimal, labels};
 use longboat_plan::accelerator_type;
 use prometheus_client::{
-    encoding::EncodeLabelSet,
     metrics::{
         counter::{ConstCounter, Counter},
         family::Family,
@@ -24,32 +23,20 @@ use crate::{context::Context, queue::Load};
 /// Most services whose conditions get lines of their own. With ten conditions each, that is 20,000 lines.
 const SERVICES: usize = 2000;
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ConditionLabels {
-    // Not `namespace` and `service`: Prometheus sets those labels to the scraped pod's.
-    service_namespace: String,
-    service_name: String,
-    condition: String,
-}
+labels! {
+    struct ConditionLabels {
+        // Not `namespace` and `service`: Prometheus sets those labels to the scraped pod's.
+        service_namespace: String,
+        service_name: String,
+        condition: String,
+    }
+    struct SpanLabel { result: &'static str }
+    struct ReadyLabel { ready: &'static str }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct SpanLabel {
-    result: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ReadyLabel {
-    ready: &'static str,
-}
-
-/// The labels of KServe's info metric, under its names.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct InfoLabels {
-    namespace: String,
-    name: String,
-    accelerator: String,
-    model_name: String,
-    model_uri: String,
+    /// The labels of KServe's info metric, under its names.
+    struct InfoLabels {
+        namespace: String, name: String, accelerator: String, model_name: String, model_uri: String,
+    }
 }
 
 /// All metrics at this moment, in the OpenMetrics text format.

@@ -115,11 +115,7 @@ fn cause(error: &reqwest::Error) -> String {
     if error.is_timeout() && error.is_connect() {
         return format!("no connection within {} s", CONNECT.as_secs());
     }
-    let mut last: &dyn Error = error;
-    while let Some(cause) = last.source() {
-        last = cause;
-    }
-    last.to_string()
+    longboat_tls::innermost(error)
 }
 
 /// Reads up to `most` bytes of a body.

@@ -164,7 +164,8 @@ pub(crate) async fn read<E: From<AnswerError>>(
     limit: usize,
     mut hold: impl FnMut(usize) -> Result<(), E>,
 ) -> Result<BytesMut, E> {
-    let unreachable = |error: &dyn std::error::Error| E::from(AnswerError::Unreachable(chain(error)));
+    let unreachable =
+        |error: &dyn std::error::Error| E::from(AnswerError::Unreachable(longboat_tls::chain(error)));
     let response = asked.await.map_err(|error| unreachable(&error))?;
     if !response.status().is_success() {
         return Err(AnswerError::Status(response.status().as_u16()).into());
@@ -181,15 +182,4 @@ pub(crate) async fn read<E: From<AnswerError>>(
         answer.extend_from_slice(data.chunk());
     }
     Ok(answer)
-}
-
-/// Formats an error with its causes.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        text = format!("{text}: {error}");
-        source = error.source();
-    }
-    text
 }

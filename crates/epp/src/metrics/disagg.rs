@@ -1,24 +1,17 @@
 //! Counts the stages of requests: whether the answering endpoint computes the prompt, or another endpoint does so first.
 
+use longboat_metrics::labels;
 use longboat_scheduler::{Disaggregation, Handler};
 use prometheus_client::{
-    encoding::EncodeLabelSet,
     metrics::{counter::Counter, family::Family},
     registry::Registry,
 };
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Labels {
-    plugin_name: String,
-    plugin_type: String,
-    model_name: String,
-    decision_type: &'static str,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct FormerLabels {
-    model_name: String,
-    decision_type: &'static str,
+labels! {
+    struct Labels {
+        plugin_name: String, plugin_type: String, model_name: String, decision_type: &'static str,
+    }
+    struct FormerLabels { model_name: String, decision_type: &'static str }
 }
 
 #[derive(Debug, Default)]

@@ -2,36 +2,18 @@
 
 use std::collections::BTreeSet;
 
-use longboat_metrics::{Buckets, Histograms, metrics};
+use longboat_metrics::{Buckets, Histograms, labels, metrics};
 use longboat_scheduler::{EncoderLookup, Media, Snapshot};
-use prometheus_client::{
-    encoding::EncodeLabelSet,
-    metrics::{counter::Counter, family::Family},
-};
+use prometheus_client::metrics::{counter::Counter, family::Family};
 
 use super::{buckets::RATIO, per_endpoint::PerEndpoint};
 
 const TYPE: &str = "mm-embeddings-cache-producer";
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct QueryLabels {
-    plugin_type: &'static str,
-    plugin_name: String,
-    modality: &'static str,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct HitLabels {
-    plugin_type: &'static str,
-    plugin_name: String,
-    pod: String,
-    modality: &'static str,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct PluginLabels {
-    plugin_type: &'static str,
-    plugin_name: String,
+labels! {
+    struct QueryLabels { plugin_type: &'static str, plugin_name: String, modality: &'static str }
+    struct HitLabels { plugin_type: &'static str, plugin_name: String, pod: String, modality: &'static str }
+    struct PluginLabels { plugin_type: &'static str, plugin_name: String }
 }
 
 metrics! {

@@ -1,29 +1,15 @@
 //! Requests in flight that were evicted to make room.
 
-use longboat_metrics::{Buckets, Decimal, Histograms, metrics};
+use longboat_metrics::{Buckets, Decimal, Histograms, labels, metrics};
 use longboat_scheduler::flow::EvictionOutcome;
-use prometheus_client::{
-    encoding::EncodeLabelSet,
-    metrics::{counter::Counter, family::Family},
-};
+use prometheus_client::metrics::{counter::Counter, family::Family};
 
 use super::buckets::EVICTION_DURATION;
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct DemandLabels {
-    inference_pool: String,
-    priority: i32,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct OutcomeLabels {
-    inference_pool: String,
-    outcome: &'static str,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Pool {
-    inference_pool: String,
+labels! {
+    struct DemandLabels { inference_pool: String, priority: i32 }
+    struct OutcomeLabels { inference_pool: String, outcome: &'static str }
+    struct Pool { inference_pool: String }
 }
 
 metrics! {

@@ -1,14 +1,11 @@
 //! Measures the ext_proc streams themselves, not the requests in them.
 
-use longboat_metrics::{Buckets, metrics};
-use prometheus_client::{
-    encoding::EncodeLabelSet,
-    metrics::{
-        counter::Counter,
-        family::{Family, MetricConstructor as _},
-        gauge::Gauge,
-        histogram::Histogram,
-    },
+use longboat_metrics::{Buckets, labels, metrics};
+use prometheus_client::metrics::{
+    counter::Counter,
+    family::{Family, MetricConstructor as _},
+    gauge::Gauge,
+    histogram::Histogram,
 };
 use tokio::time::Instant;
 
@@ -27,9 +24,8 @@ metrics! {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct CodeLabel {
-    code: &'static str,
+labels! {
+    struct CodeLabel { code: &'static str }
 }
 
 /// Counts a stream as open until it is dropped.

@@ -2,15 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use longboat_metrics::{Buckets, Decimal, Histograms, metrics};
-use prometheus_client::{
-    encoding::EncodeLabelSet,
-    metrics::{
-        counter::Counter,
-        family::{Family, MetricConstructor as _},
-        gauge::Gauge,
-        histogram::Histogram,
-    },
+use longboat_metrics::{Buckets, Decimal, Histograms, labels, metrics};
+use prometheus_client::metrics::{
+    counter::Counter,
+    family::{Family, MetricConstructor as _},
+    gauge::Gauge,
+    histogram::Histogram,
 };
 
 use super::{
@@ -21,49 +18,19 @@ use longboat_scheduler::flow::Reading;
 
 use crate::answer::Refusal;
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct WaitingLabels {
-    fairness_id: String,
-    priority: i64,
-    inference_pool: String,
-    model_name: String,
-    target_model_name: String,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct WaitedLabels {
-    fairness_id: String,
-    priority: i64,
-    outcome: &'static str,
-    inference_pool: String,
-    model_name: String,
-    target_model_name: String,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct EnqueuedLabels {
-    fairness_id: String,
-    priority: i64,
-    outcome: &'static str,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct OutcomeLabels {
-    outcome: &'static str,
-    priority: i64,
-    inference_pool: String,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct DetectorLabels {
-    detector: String,
-    stage: &'static str,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct StageLabels {
-    inference_pool: String,
-    stage: &'static str,
+labels! {
+    struct WaitingLabels {
+        fairness_id: String, priority: i64, inference_pool: String, model_name: String,
+        target_model_name: String,
+    }
+    struct WaitedLabels {
+        fairness_id: String, priority: i64, outcome: &'static str, inference_pool: String, model_name: String,
+        target_model_name: String,
+    }
+    struct EnqueuedLabels { fairness_id: String, priority: i64, outcome: &'static str }
+    struct OutcomeLabels { outcome: &'static str, priority: i64, inference_pool: String }
+    struct DetectorLabels { detector: String, stage: &'static str }
+    struct StageLabels { inference_pool: String, stage: &'static str }
 }
 
 metrics! {

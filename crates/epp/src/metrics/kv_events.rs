@@ -2,23 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use longboat_metrics::metrics;
-use prometheus_client::{
-    encoding::EncodeLabelSet,
-    metrics::{counter::Counter, gauge::Gauge},
-};
+use longboat_metrics::{labels, metrics};
+use prometheus_client::metrics::{counter::Counter, gauge::Gauge};
 
 use super::per_endpoint::PerEndpoint;
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct PodLabel {
-    pod_identifier: String,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ErrorLabels {
-    pod_identifier: String,
-    operation: &'static str,
+labels! {
+    struct PodLabel { pod_identifier: String }
+    struct ErrorLabels { pod_identifier: String, operation: &'static str }
 }
 
 metrics! {

@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use longboat_metrics::{Buckets, Decimal, Histograms, metrics};
+use longboat_metrics::{Buckets, Decimal, Histograms, labels, metrics};
 use prometheus_client::{
-    encoding::EncodeLabelSet,
     metrics::{counter::Counter, family::Family},
     registry::Registry,
 };
@@ -17,40 +16,17 @@ use super::{
 /// The plugin type of the producer, for the label.
 const TYPE: &str = "predicted-latency-producer";
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ModelLabels {
-    model_name: String,
-    target_model_name: String,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct PluginLabels {
-    plugin_name: String,
-    plugin_type: &'static str,
-    model_name: String,
-    target_model_name: String,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ModelTypeLabels {
-    model_name: String,
-    target_model_name: String,
-    r#type: &'static str,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct PluginTypeLabels {
-    plugin_name: String,
-    plugin_type: &'static str,
-    model_name: String,
-    target_model_name: String,
-    r#type: &'static str,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct CallLabels {
-    call: &'static str,
-    outcome: &'static str,
+labels! {
+    struct ModelLabels { model_name: String, target_model_name: String }
+    struct PluginLabels {
+        plugin_name: String, plugin_type: &'static str, model_name: String, target_model_name: String,
+    }
+    struct ModelTypeLabels { model_name: String, target_model_name: String, r#type: &'static str }
+    struct PluginTypeLabels {
+        plugin_name: String, plugin_type: &'static str, model_name: String, target_model_name: String,
+        r#type: &'static str,
+    }
+    struct CallLabels { call: &'static str, outcome: &'static str }
 }
 
 /// A histogram of times, under the present name and the former one.

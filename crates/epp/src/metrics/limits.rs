@@ -3,32 +3,15 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use longboat_metrics::{Decimal, metrics};
+use longboat_metrics::{Decimal, labels, metrics};
 use longboat_scheduler::flow::{FlowService, Share, Shares};
-use prometheus_client::{
-    encoding::EncodeLabelSet,
-    metrics::{family::Family, gauge::Gauge},
-};
+use prometheus_client::metrics::{family::Family, gauge::Gauge};
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct BandLabels {
-    priority: i64,
-    inference_pool: String,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct PoolLabels {
-    inference_pool: String,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct DetectorLabel {
-    detector: &'static str,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ProgramLabel {
-    program_id: String,
+labels! {
+    struct BandLabels { priority: i64, inference_pool: String }
+    struct PoolLabels { inference_pool: String }
+    struct DetectorLabel { detector: &'static str }
+    struct ProgramLabel { program_id: String }
 }
 
 metrics! {

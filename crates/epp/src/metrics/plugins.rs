@@ -7,21 +7,17 @@ use std::{
     time::{Duration, Instant},
 };
 
-use longboat_metrics::Buckets;
+use longboat_metrics::{Buckets, labels};
 use longboat_scheduler::{Role, Scheduler, Stopwatch, config::Parser};
 use prometheus_client::{
-    encoding::EncodeLabelSet,
     metrics::{family::Family, histogram::Histogram},
     registry::Registry,
 };
 
 use super::buckets::SCHEDULING;
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Labels {
-    extension_point: &'static str,
-    plugin_type: String,
-    plugin_name: String,
+labels! {
+    struct Labels { extension_point: &'static str, plugin_type: String, plugin_name: String }
 }
 
 /// The series of plugins.

@@ -1,9 +1,8 @@
 //! Metrics of prefix producers: the size of their indexes, and the cached share of prompts.
 
-use longboat_metrics::Buckets;
+use longboat_metrics::{Buckets, labels};
 use longboat_scheduler::{PrefixHit, Scheduler};
 use prometheus_client::{
-    encoding::EncodeLabelSet,
     metrics::{
         family::{Family, MetricConstructor as _},
         gauge::Gauge,
@@ -14,10 +13,8 @@ use prometheus_client::{
 
 use super::buckets::{PREFIX_BYTES, RATIO};
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct PluginLabels {
-    plugin_name: String,
-    plugin_type: String,
+labels! {
+    struct PluginLabels { plugin_name: String, plugin_type: String }
 }
 
 /// The series of one producer.

@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use longboat_tls::innermost;
 use reqwest::{Client, RequestBuilder};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -117,11 +118,15 @@ impl Engine {
 
 async fn send(request: RequestBuilder) -> Result<Vec<u8>, EngineError> {
     let mut response = request.send().await.map_err(|error| {
-        if error.is_connect() { EngineError::Down(cause(&error)) } else { EngineError::Silent(cause(&error)) }
+        if error.is_connect() {
+            EngineError::Down(innermost(&error))
+        } else {
+            EngineError::Silent(innermost(&error))
+        }
     })?;
     let status = response.status();
     let mut body = Vec::new();
-    while let Some(piece) = response.chunk().await.map_err(|error| EngineError::Silent(cause(&error)))? {
+    while let Some(piece) = response.chunk().await.map_err(|error| EngineError::Silent(innermost(&error)))? {
         body.extend_from_slice(&piece);
         if body.len() > MAX_RESPONSE_BYTES {
             break;
@@ -148,15 +153,6 @@ pub fn words(body: &[u8]) -> String {
         .find_map(Value::as_str);
     let text = message.map_or_else(|| String::from_utf8_lossy(body).into_owned(), str::to_owned);
     text.trim().chars().take(MAX_WORDS).collect()
-}
-
-/// The innermost cause of an error.
-fn cause(error: &reqwest::Error) -> String {
-    let mut last: &dyn std::error::Error = error;
-    while let Some(cause) = last.source() {
-        last = cause;
-    }
-    last.to_string()
 }
 
 #[cfg(test)]

@@ -70,7 +70,7 @@ async fn run_checks(args: DoctorArgs) -> anyhow::Result<(Vec<Finding>, Vec<Strin
         async move {
             match http.get(url).send().await {
                 Ok(response) => Ok(response.status().as_u16()),
-                Err(error) => Err(innermost(&error)),
+                Err(error) => Err(longboat_tls::innermost(&error)),
             }
         }
     };
@@ -84,13 +84,4 @@ async fn run_checks(args: DoctorArgs) -> anyhow::Result<(Vec<Finding>, Vec<Strin
     let missing = missing.map(|name| format!("{}/{name}", namespace.as_deref().unwrap_or_default()));
     let missing = missing.collect();
     Ok((examine(&facts), missing))
-}
-
-/// Returns the innermost cause of an error; the outer ones repeat the URL.
-fn innermost(error: &reqwest::Error) -> String {
-    let mut last: &dyn std::error::Error = error;
-    while let Some(cause) = last.source() {
-        last = cause;
-    }
-    last.to_string()
 }
