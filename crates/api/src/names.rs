@@ -132,6 +132,4 @@ pub mod suffix {
     pub const MANAGED_DRA: &str = "-managed-dra";
     /// Tokenizer Deployment and Service.
     pub const TOKENIZER: &str = "-tokenizer";
-    /// Prefix of the object a merged spec is validated as.
-    pub const VALIDATION: &str = "-validation-";
 }

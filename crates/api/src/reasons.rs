@@ -22,8 +22,6 @@ pub mod condition {
     pub const STOPPED: &str = "Stopped";
     /// The certificate could not be made or written.
     pub const RECONCILE_CERTS_ERROR: &str = "ReconcileCertsError";
-    /// Permissions of the workload could not be written.
-    pub const RECONCILE_WORKLOAD_PERMISSIONS_ERROR: &str = "ReconcileWorkloadPermissionsError";
     /// A single-node workload could not be made or written.
     pub const RECONCILE_SINGLE_NODE_WORKLOAD_ERROR: &str = "ReconcileSingleNodeWorkloadError";
     /// A multi-node workload could not be made or written.

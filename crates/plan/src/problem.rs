@@ -1,6 +1,6 @@
 //! A problem that stops planning or applying, and the condition that reports it.
 
-use longboat_api::{labels::component, reasons::condition::ROUTING_PRECONDITION_NOT_MET};
+use longboat_api::{labels::component, reasons};
 use thiserror::Error;
 
 use crate::{
@@ -65,40 +65,40 @@ impl Problem {
     }
 
     pub(crate) fn certificates(message: impl Into<String>) -> Self {
-        Self::workload("MainWorkloadReady", "ReconcileCertsError", message)
+        Self::workload("MainWorkloadReady", reasons::condition::RECONCILE_CERTS_ERROR, message)
     }
 
     pub(crate) fn single_node(message: impl Into<String>) -> Self {
-        Self::workload("MainWorkloadReady", "ReconcileSingleNodeWorkloadError", message)
+        Self::workload("MainWorkloadReady", reasons::condition::RECONCILE_SINGLE_NODE_WORKLOAD_ERROR, message)
     }
 
     /// A problem of a half whose replicas are groups of pods, identified by its condition.
     pub(crate) fn multi_node(condition: &'static str, message: impl Into<String>) -> Self {
-        Self::workload(condition, "ReconcileMultiNodeWorkloadError", message)
+        Self::workload(condition, reasons::condition::RECONCILE_MULTI_NODE_WORKLOAD_ERROR, message)
     }
 
     pub(crate) fn scaling(message: impl Into<String>) -> Self {
-        Self::workload("MainWorkloadReady", "ReconcileScalingError", message)
+        Self::workload("MainWorkloadReady", reasons::condition::RECONCILE_SCALING_ERROR, message)
     }
 
     pub(crate) fn workload_service(message: impl Into<String>) -> Self {
-        Self::workload("MainWorkloadReady", "ReconcileWorkloadServiceError", message)
+        Self::workload("MainWorkloadReady", reasons::condition::RECONCILE_WORKLOAD_SERVICE_ERROR, message)
     }
 
     pub(crate) fn scheduler(message: impl std::fmt::Display) -> Self {
         let message = format!("Failed to reconcile scheduler: {message}");
-        Self::router("SchedulerWorkloadReady", "SchedulerReconcileError", message)
+        Self::router("SchedulerWorkloadReady", reasons::condition::SCHEDULER_RECONCILE_ERROR, message)
     }
 
     pub(crate) fn route(message: impl std::fmt::Display) -> Self {
         let message = format!("Failed to reconcile HTTPRoute: {message}");
-        Self::router("HTTPRoutesReady", "HTTPRouteReconcileError", message)
+        Self::router("HTTPRoutesReady", reasons::condition::HTTP_ROUTE_RECONCILE_ERROR, message)
     }
 
     /// A problem of the route that only a change of the service or of the platform ends.
     pub(crate) fn routing_precondition(message: impl std::fmt::Display) -> Self {
         let message = format!("Failed to reconcile HTTPRoute: precondition not met: {message}");
-        Self::router("HTTPRoutesReady", ROUTING_PRECONDITION_NOT_MET, message)
+        Self::router("HTTPRoutesReady", reasons::condition::ROUTING_PRECONDITION_NOT_MET, message)
     }
 
     /// Returns the problem for a child that could not be written or deleted. `component` is the child's

@@ -39,10 +39,6 @@ const FIXES: &[(&str, &str)] = &[
         "Read the message. Usual causes: the controller lacks rights on Secrets, or another tool owns the Secret.",
     ),
     (
-        "ReconcileWorkloadPermissionsError",
-        "Create the service account that the template names. Check the controller's rights with `longboat doctor`.",
-    ),
-    (
         "ReconcileSingleNodeWorkloadError",
         "Read the message. Usual causes: the API server refuses the object, a Secret is missing, or the scheme of the model address is not supported.",
     ),

@@ -9,6 +9,7 @@ use k8s_openapi::{
     apimachinery::pkg::api::resource::Quantity,
 };
 
+use longboat_api::reasons::event::STORAGE_INITIALIZER_OVERRIDE;
 use longboat_compose::{Adapter, AdapterSource, platform::StorageInitializer};
 use longboat_download::{
     PORT_VARIABLE,
@@ -109,7 +110,7 @@ pub(super) fn attach(
         if user.args.is_some() || user.command.is_some() {
             events.push(PlannedEvent {
                 type_: EventType::Warning,
-                reason: "StorageInitializerOverride",
+                reason: STORAGE_INITIALIZER_OVERRIDE,
                 message: format!(
                     "args and command of the {INITIALIZER} init container in the template are ignored: they are managed"
                 ),
