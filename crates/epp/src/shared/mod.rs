@@ -1,6 +1,6 @@
 //! The role `shared-picker`: one Deployment whose replicas pick for the pools of many services.
 //!
-//! [`described`] reads the pickers from Deployments that the controller has labelled, [`plan`] decides what a replica does next,
+//! [`marked`] reads the pickers from Deployments that the controller has labelled, [`plan`] decides what a replica does next,
 //! [`hosting`] runs pickers and ports, and this file watches and writes. What the controller and this role tell each other is in
 //! `longboat_api::shared_picker`.
 
