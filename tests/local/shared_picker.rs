@@ -1,9 +1,6 @@
 //! One picker for the pools of two services: going there and back under load, a bad configuration of one, and the death of the picker.
 
-use std::{
-    net::TcpListener,
-    process::{Command, Stdio},
-};
+use std::{net::TcpListener, process::Command};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -12,7 +9,9 @@ use crate::{
     http,
     load::Load,
     local_cluster::{LocalCluster, MODEL, example, longboat, run, turn},
-    processes, tools,
+    processes,
+    program::Running,
+    tools,
     wait::until,
 };
 
@@ -73,8 +72,8 @@ fn scrape(address: &str) {
     let mut command = Command::new(program);
     command.arg(format!("--config.file={}", file.display()));
     command.arg(format!("--storage.tsdb.path={}", folder.path().join("data").display()));
-    command.arg(format!("--web.listen-address={own}")).stderr(Stdio::null());
-    let mut prometheus = command.spawn().unwrap();
+    command.arg(format!("--web.listen-address={own}"));
+    let _prometheus = Running::start(&mut command);
     let known = |service: &str| {
         let query = format!("llm_d_epp_ready_endpoints{{namespace=\"default\",service_name=\"{service}\"}}");
         let url = reqwest::Url::parse_with_params(&format!("http://{own}/api/v1/query"), [("query", query)]);
@@ -85,8 +84,6 @@ fn scrape(address: &str) {
     for service in ["qwen", "other"] {
         until("the series of a pool", || known(service));
     }
-    prometheus.kill().unwrap();
-    prometheus.wait().unwrap();
 }
 
 #[test]

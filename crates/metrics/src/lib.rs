@@ -1,5 +1,5 @@
-//! Tables of metrics and of their labels. A line of [`metrics!`] is a field, its names in Prometheus and its help, so that none of them can be
-//! forgotten or registered under the name of another.
+//! Tables of metrics and of their labels. A line of [`metrics!`] is a field, its names in Prometheus and its help, so that none
+//! of them can be forgotten or registered under the name of another.
 
 use std::sync::atomic::AtomicU64;
 
