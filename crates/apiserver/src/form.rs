@@ -36,6 +36,14 @@ impl RequestedObject {
         }
     }
 
+    /// Returns the object without its large parts.
+    fn head(&self) -> &Value {
+        match self {
+            Self::Stored(stored) => stored.value.head(),
+            Self::Other(value) => value,
+        }
+    }
+
     pub(crate) fn into_value(self) -> Value {
         match self {
             Self::Stored(stored) => stored.value.clone(),
@@ -52,9 +60,9 @@ impl RequestedObject {
 
     /// Appends the object as JSON, with kind and apiVersion.
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
-        let value = self.value();
-        let kind = value["kind"].as_str().unwrap_or_default();
-        let api_version = value["apiVersion"].as_str().unwrap_or_default();
+        let head = self.head();
+        let kind = head["kind"].as_str().unwrap_or_default();
+        let api_version = head["apiVersion"].as_str().unwrap_or_default();
         out.extend_from_slice(b"{\"kind\":");
         // names are strings, and strings can be written
         let _ = serde_json::to_writer(&mut *out, kind);
@@ -196,7 +204,7 @@ pub(crate) fn refuse_if_terminating(state: &State, resource: &Resource, name: &s
     let going = state
         .store
         .get("apiextensions.k8s.io/customresourcedefinitions", &key)
-        .is_some_and(|crd| crd.value["metadata"]["deletionTimestamp"].is_string());
+        .is_some_and(|crd| crd.value.head()["metadata"]["deletionTimestamp"].is_string());
     if going {
         return Err(ApiError::forbidden(
             resource.about(name),

@@ -56,9 +56,10 @@ async fn pass(state: &Arc<State>, suspects: &HashSet<String>) -> HashSet<String>
     let mut alive: HashMap<String, bool> = HashMap::new();
     for resource in state.registry.tables() {
         for (_, stored) in state.store.list(&resource.table, None).objects {
-            let metadata = &stored.value["metadata"];
+            let head = stored.value.head();
+            let metadata = &head["metadata"];
             let deleting = metadata["deletionTimestamp"].is_string();
-            let holds = |name: &str| has_finalizer(&stored.value, name);
+            let holds = |name: &str| has_finalizer(head, name);
             let foreground = deleting && holds(FOREGROUND);
             if let Some(uid) = metadata["uid"].as_str() {
                 alive.insert(uid.to_owned(), foreground);

@@ -144,7 +144,7 @@ impl Key {
     }
 }
 
-// === impl Stored ===
+// === impl StoredObject ===
 
 impl StoredObject {
     fn new(mut value: Value, revision: u64) -> Self {
@@ -160,11 +160,19 @@ impl StoredObject {
         Self::new(self.value.clone(), revision)
     }
 
-    /// Returns the same object as text, if it is large.
-    fn packed(&self) -> Option<Self> {
-        let value = self.value.packed()?;
+    /// Returns the form in which the store keeps an object: as text if it is large.
+    fn kept(self: &Arc<Self>) -> Arc<Self> {
+        self.value.to_packed().map_or_else(|| Arc::clone(self), |value| Arc::new(self.with(value)))
+    }
+
+    /// Returns the form in which a reader gets a kept object: if it is text, what the reader parses is its own.
+    fn for_reader(self: &Arc<Self>) -> Arc<Self> {
+        self.value.to_unparsed().map_or_else(|| Arc::clone(self), |value| Arc::new(self.with(value)))
+    }
+
+    fn with(&self, value: Tree) -> Self {
         let defaulted = AtomicU64::new(self.defaulted.load(Ordering::Relaxed));
-        Some(Self { value, revision: self.revision, fragment: OnceLock::new(), defaulted })
+        Self { value, revision: self.revision, fragment: OnceLock::new(), defaulted }
     }
 
     /// Whether the object is known to have all defaults of the schema with this stamp.
@@ -180,7 +188,7 @@ impl StoredObject {
     /// Returns the fields of the object as JSON text without the outer braces, `apiVersion` and `kind`; lists of built-in
     /// kinds omit those two. The text is encoded once.
     pub fn fragment(&self) -> Bytes {
-        self.fragment.get_or_init(|| fragment(&self.value)).clone()
+        self.fragment.get_or_init(|| self.value.fragment().unwrap_or_else(|| fragment(&self.value))).clone()
     }
 }
 
@@ -226,7 +234,7 @@ impl Store {
         // The window begins at this revision: a watch from before the restart is too old, and its client lists again.
         for kept in objects {
             let table = tables.entry(Arc::from(kept.table)).or_insert_with(|| Table::new(revision));
-            table.objects.insert(kept.key, Arc::new(StoredObject::new(kept.object, kept.revision)));
+            table.objects.insert(kept.key, Arc::new(StoredObject::new(kept.object, kept.revision)).kept());
         }
         Ok(Self { inner: Mutex::new(Inner { revision, tables, journal: Some(journal) }), window })
     }
@@ -238,7 +246,7 @@ impl Store {
 
     /// Returns one object.
     pub fn get(&self, table: &str, key: &Key) -> Option<Arc<StoredObject>> {
-        self.inner.lock().tables.get(table)?.objects.get(key).cloned()
+        self.inner.lock().tables.get(table)?.objects.get(key).map(StoredObject::for_reader)
     }
 
     /// Returns the objects of a table, in one namespace or (`None`) in all.
@@ -356,7 +364,7 @@ impl Store {
         let after = match (write, &before) {
             (Write::Put(value), _) => Arc::new(StoredObject::new(value, revision)),
             // A deletion has a revision of its own, from which watches go on.
-            (Write::Remove, Some(before)) => Arc::new(StoredObject::new(before.value.clone(), revision)),
+            (Write::Remove, Some(before)) => Arc::new(before.for_reader().at(revision)),
             (Write::Remove, None) => return Err(WriteError::Missing),
         };
         // Before memory changes, so that a change that cannot be stored was never visible to anybody.
@@ -368,13 +376,13 @@ impl Store {
         }
         inner.revision = revision;
         let target = inner.tables.entry(Arc::clone(table)).or_insert_with(|| Table::new(0));
+        let kept = after.kept();
         if deleted {
             target.objects.remove(&key);
         } else {
-            target.objects.insert(key.clone(), Arc::clone(&after));
+            target.objects.insert(key.clone(), Arc::clone(&kept));
         }
-        let before = before.map(|before| target.pack(before));
-        target.remember(Change { revision, key, before, after: Arc::clone(&after), deleted }, self.window);
+        target.remember(Change { revision, key, before, after: kept, deleted }, self.window);
         Ok(after)
     }
 }

@@ -32,7 +32,7 @@ impl Table {
     }
 
     pub(super) fn range(&self, namespace: Option<&str>) -> Vec<(Key, Arc<StoredObject>)> {
-        let copy = |(key, stored): (&Key, &Arc<StoredObject>)| (key.clone(), Arc::clone(stored));
+        let copy = |(key, stored): (&Key, &Arc<StoredObject>)| (key.clone(), stored.for_reader());
         match namespace {
             None => self.objects.iter().map(copy).collect(),
             Some(namespace) => self
@@ -57,7 +57,7 @@ impl Table {
                 continue;
             }
             match &change.before {
-                Some(before) => objects.insert(change.key.clone(), Arc::clone(before)),
+                Some(before) => objects.insert(change.key.clone(), before.for_reader()),
                 None => objects.remove(&change.key),
             };
         }
@@ -67,19 +67,14 @@ impl Table {
     pub(super) fn since(&self, cursor: u64, most: usize) -> Result<Vec<Change>, RevisionExpired> {
         self.check(cursor)?;
         let start = self.history.partition_point(|c| c.revision <= cursor);
-        Ok(self.history.range(start..).take(most).cloned().collect())
-    }
-
-    /// Returns the form in which the window keeps a replaced object: as text if it is large, else unchanged. The earlier
-    /// change that stored the object gets the same form, so that the tree is freed.
-    pub(super) fn pack(&mut self, replaced: Arc<StoredObject>) -> Arc<StoredObject> {
-        let Some(packed) = replaced.packed() else { return replaced };
-        let packed = Arc::new(packed);
-        let brought = self.history.iter_mut().rev().find(|change| Arc::ptr_eq(&change.after, &replaced));
-        if let Some(brought) = brought {
-            brought.after = Arc::clone(&packed);
-        }
-        packed
+        let changes = self.history.range(start..).take(most);
+        Ok(changes
+            .map(|change| Change {
+                before: change.before.as_ref().map(StoredObject::for_reader),
+                after: change.after.for_reader(),
+                ..change.clone()
+            })
+            .collect())
     }
 
     pub(super) fn remember(&mut self, change: Change, window: usize) {

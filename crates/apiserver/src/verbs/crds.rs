@@ -45,7 +45,7 @@ pub(crate) fn changed(state: &State, before: Option<&Value>, after: Option<&Valu
 /// Evaluates definitions with name conflicts again: a deleted or renamed definition may have freed their names.
 fn reconsider_others(state: &State) {
     for (key, stored) in state.store.list(TABLE, None).objects {
-        let accepted = stored.value["status"]["conditions"]
+        let accepted = stored.value.head()["status"]["conditions"]
             .as_array()
             .into_iter()
             .flatten()
@@ -74,7 +74,7 @@ fn reconsider(state: &State, name: &str) {
         return;
     };
     let written = edit_stored(state, &resource, &stored, |crd| {
-        let others: Vec<&Value> = others.iter().map(|o| &*o.value).collect();
+        let others: Vec<&Value> = others.iter().map(|other| other.value.head()).collect();
         update_status(crd, &others);
     });
     if let Ok(written) = written {
@@ -155,10 +155,10 @@ fn empty(state: &State, name: &str) {
 pub(crate) fn instance_gone(state: &State, crd_name: &str) {
     let key = Key::new("", crd_name);
     let Some(stored) = state.store.get(TABLE, &key) else { return };
-    if stored.value["metadata"]["deletionTimestamp"].is_null() {
+    if stored.value.head()["metadata"]["deletionTimestamp"].is_null() {
         return;
     }
-    if state.store.count(&custom::table(&stored.value)) == 0 {
+    if state.store.count(&custom::table(stored.value.head())) == 0 {
         finish(state, &key);
     }
 }

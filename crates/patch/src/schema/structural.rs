@@ -17,8 +17,8 @@ pub struct StructuralFields {
     #[serde(rename = "type", deserialize_with = "or_default")]
     kind: Box<str>,
     format: Option<Box<str>>,
-    #[serde(deserialize_with = "or_default")]
-    properties: BTreeMap<Box<str>, Self>,
+    #[serde(deserialize_with = "sorted")]
+    properties: Properties,
     items: Option<Box<Self>>,
     additional_properties: Option<AdditionalProperties>,
     default: Option<Value>,
@@ -34,6 +34,9 @@ pub struct StructuralFields {
     list_map_keys: Box<[Box<str>]>,
 }
 
+/// Sorted by name. Most schemas have a few properties, for which a tree would take several times the memory.
+type Properties = Box<[(Box<str>, StructuralFields)]>;
+
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 enum AdditionalProperties {
@@ -46,17 +49,23 @@ fn or_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(value: D
     Ok(Option::deserialize(value)?.unwrap_or_default())
 }
 
+fn sorted<'de, D: Deserializer<'de>>(value: D) -> Result<Properties, D::Error> {
+    let properties: BTreeMap<_, _> = or_default(value)?;
+    Ok(properties.into_iter().collect())
+}
+
 // === impl StructuralFields ===
 
 impl StructuralFields {
     /// The schema of a property.
     pub fn property(&self, name: &str) -> Option<&Self> {
-        self.properties.get(name)
+        let found = self.properties.binary_search_by(|(known, _)| (**known).cmp(name)).ok()?;
+        Some(&self.properties[found].1)
     }
 
     /// The names of the properties, sorted.
     pub fn property_names(&self) -> impl Iterator<Item = &str> {
-        self.properties.keys().map(|name| &**name)
+        self.properties.iter().map(|(name, _)| &**name)
     }
 
     /// The schema of a list's items.
@@ -120,7 +129,7 @@ impl StructuralFields {
         {
             return object_field(name);
         }
-        let schema = self.properties.get(name)?;
+        let schema = self.property(name)?;
         Some(FieldDeclaration {
             node: Node::Custom { schema, keeps_unknown },
             default: schema.default.as_ref(),
