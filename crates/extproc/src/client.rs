@@ -27,6 +27,7 @@ use crate::{
     local::LocalStream,
     message::{Incoming, Reply},
     server::{CountedStream, MAX_STREAMS, PATH, Processor, StreamCount},
+    windows::{CONNECTION_WINDOW, STREAM_WINDOW},
     wire::{ProcessingRequest, ProcessingResponse},
 };
 
@@ -192,11 +193,6 @@ impl Inner {
         ClientError::Status { target, code: status.code() as i32, message: status.message().to_owned() }
     }
 }
-
-/// Flow-control windows per stream and per connection. They are large enough that window updates do not delay a long prompt
-/// (hundreds of kilobytes).
-pub(crate) const STREAM_WINDOW: u32 = 1 << 20;
-pub(crate) const CONNECTION_WINDOW: u32 = 4 << 20;
 
 /// A live HTTP/2 connection. Streams hold clones of it, so it outlives a [`Client`] that has reconnected or was dropped.
 #[derive(Clone)]

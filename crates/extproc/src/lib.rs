@@ -21,6 +21,7 @@ mod local;
 mod message;
 mod metadata;
 mod server;
+mod windows;
 mod wire;
 
 pub use client::{Client, Exchange, Receiver, Sender};

@@ -15,7 +15,7 @@ use crate::{
     block_writer::BlockWriter,
     connections::Connections,
     digest::Digest,
-    http::Failure,
+    failure::Failure,
     journal::{FileRecord, Record},
     ledger::{Ledger, verified},
     names,

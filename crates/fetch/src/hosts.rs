@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use crate::{http::Failure, retry::Cause};
+use crate::{failure::Failure, retry::Cause};
 
 /// The maximum number of hosts that are remembered. Usually there are two or three. The limit protects against a server that
 /// redirects to ever new hosts.

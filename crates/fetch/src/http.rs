@@ -1,6 +1,6 @@
 //! The HTTP client of all sources: timeouts, manual redirects, and structured failures.
 
-use std::{error::Error as _, io, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::{
     FetchError,
-    error::Protocol,
+    failure::Failure,
     hosts::Hosts,
     redirect,
     retry::{Cause, RetryPolicy, pause},
@@ -71,25 +71,6 @@ pub(crate) struct Response {
     read: Duration,
 }
 
-/// A request that failed.
-#[derive(Debug, Clone)]
-pub(crate) struct Failure {
-    /// The cause, which decides whether another attempt makes sense.
-    pub(crate) cause: Cause,
-    /// What happened, without secrets.
-    pub(crate) why: String,
-    /// The status, if there was an answer.
-    pub(crate) status: Option<u16>,
-    /// The headers of the response.
-    pub(crate) headers: Box<HeaderMap>,
-    /// The host that the request was sent to.
-    pub(crate) host: String,
-    /// The beginning of the body.
-    pub(crate) body: String,
-    /// One of our own errors, which ends the download.
-    pub(crate) error: Option<Arc<FetchError>>,
-}
-
 // === impl Request ===
 
 impl Request {
@@ -129,89 +110,6 @@ impl Request {
 /// Creates a header value from a text that we build ourselves.
 pub(crate) fn ascii(text: &str) -> HeaderValue {
     HeaderValue::from_str(text).unwrap_or(HeaderValue::from_static(""))
-}
-
-// === impl Failure ===
-
-impl Failure {
-    /// A failure that another attempt cannot change.
-    pub(crate) fn last(why: impl Into<String>) -> Self {
-        Self::new(Cause::Final, why)
-    }
-
-    /// A broken connection, or a body that ended early.
-    pub(crate) fn broken(why: impl Into<String>) -> Self {
-        Self::new(Cause::Connection, why)
-    }
-
-    fn new(cause: Cause, why: impl Into<String>) -> Self {
-        Self {
-            cause,
-            why: why.into(),
-            status: None,
-            headers: Box::default(),
-            host: String::new(),
-            body: String::new(),
-            error: None,
-        }
-    }
-
-    fn of_transport(error: reqwest::Error, host: &str) -> Self {
-        let error = error.without_url();
-        let mut innermost = error.to_string();
-        let mut cause = Cause::Connection;
-        let mut source = error.source();
-        while let Some(inner) = source {
-            innermost = inner.to_string();
-            match tls_error(inner) {
-                Some(rustls::Error::InvalidCertificate(_)) => cause = Cause::Final,
-                Some(rustls::Error::InvalidMessage(_)) => {
-                    "the server does not speak TLS, so it may need http instead of https"
-                        .clone_into(&mut innermost);
-                    break;
-                }
-                _ => {}
-            }
-            source = inner.source();
-        }
-        if error.is_builder() {
-            cause = Cause::Final;
-        }
-        Self { host: host.to_owned(), ..Self::new(cause, innermost) }
-    }
-
-    /// Returns a header of the response if it is text.
-    pub(crate) fn header(&self, name: &str) -> Option<&str> {
-        self.headers.get(name)?.to_str().ok()
-    }
-
-    /// Converts the failure to an error, by its structure and not by its text.
-    pub(crate) fn into_error(self, protocol: Protocol, resource: &str) -> FetchError {
-        if let Some(error) = self.error {
-            return Arc::try_unwrap(error).unwrap_or_else(|error| FetchError::Answer {
-                protocol,
-                resource: resource.to_owned(),
-                why: error.to_string(),
-            });
-        }
-        let resource = resource.to_owned();
-        match self.status {
-            Some(401) => FetchError::Authentication { protocol, resource },
-            Some(403) => FetchError::Denied { protocol, resource },
-            Some(404 | 410) => FetchError::NotFound { protocol, resource },
-            Some(status) => FetchError::Status { protocol, resource, status },
-            None if matches!(self.cause, Cause::Connection | Cause::Unanswered) => {
-                FetchError::Unreachable { protocol, resource, why: self.why }
-            }
-            None => FetchError::Answer { protocol, resource, why: self.why },
-        }
-    }
-}
-
-impl From<FetchError> for Failure {
-    fn from(error: FetchError) -> Self {
-        Self { why: error.to_string(), error: Some(Arc::new(error)), ..Self::last("") }
-    }
 }
 
 // === impl Client ===
@@ -337,14 +235,6 @@ pub(crate) async fn with_retries<T, F: Future<Output = Result<T, Failure>>>(
             "A request failed; will retry."
         );
         sleep(wait).await;
-    }
-}
-
-/// Returns the error of TLS in an error. It may be in several I/O errors, whose own sources skip what they contain.
-fn tls_error<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a rustls::Error> {
-    match error.downcast_ref::<io::Error>() {
-        Some(outer) => tls_error(outer.get_ref()?),
-        None => error.downcast_ref(),
     }
 }
 

@@ -22,6 +22,7 @@ mod connections;
 mod digest;
 mod encode;
 mod error;
+mod failure;
 mod file;
 mod filter;
 mod hosts;

@@ -8,8 +8,9 @@ use crate::{
     FetchError,
     digest::Digest,
     error::Protocol,
+    failure::Failure,
     filter::Filter,
-    http::{Failure, Response, content_range},
+    http::{Response, content_range},
 };
 
 /// Larger files are fetched in parts, in bytes.

@@ -16,6 +16,7 @@ mod embeddings;
 mod encodings;
 mod fields;
 mod flags;
+mod ids;
 mod job;
 pub mod kv_events;
 mod layout;

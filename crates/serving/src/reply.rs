@@ -7,7 +7,7 @@ use axum::response::{IntoResponse, Response};
 use futures::{Stream, StreamExt, future, stream};
 use serde_json::{Value, json};
 
-use crate::{Card, answers::Usage, job::Output};
+use crate::{Card, answers::Usage, ids::unique, job::Output};
 
 /// The common fields of all objects of one reply.
 pub(crate) struct Reply {
@@ -101,11 +101,6 @@ pub(crate) fn request_id(headers: &HeaderMap, field: Option<String>) -> String {
     let id = given.or(field).unwrap_or_else(unique);
     tracing::debug!(request_id = id, "Answering a request.");
     id
-}
-
-/// Returns a unique id.
-pub(crate) fn unique() -> String {
-    uuid::Uuid::new_v4().simple().to_string()
 }
 
 /// Returns the seconds since 1970.

@@ -16,9 +16,9 @@ use crate::{
     body::{self, Body},
     chat, completions, embeddings,
     fields::{Fields, Tokenize},
+    ids::unique,
     job, layout, media,
     messages::Reader,
-    reply::unique,
     responses, tools,
 };
 

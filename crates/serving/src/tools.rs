@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::{Refusal, reply::unique};
+use crate::{Refusal, ids::unique};
 
 /// The most tools in one request.
 const MAX_TOOLS: usize = 128;

@@ -2,7 +2,7 @@
 
 use serde_json::Value as Json;
 
-use super::rope::Scaling;
+use super::rope::{Pairs, Scaling};
 use crate::{
     LoadError,
     weights::{Gguf, Safetensors, Value, Weights},
@@ -11,15 +11,6 @@ use crate::{
 /// Limits of the dimensions. They bound all allocations that are made before a tensor has been read.
 const MAX_DIMENSION: usize = 1 << 16;
 const MAX_LAYERS: usize = 1 << 10;
-
-/// The pairs of numbers that a rotary embedding rotates.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Pairs {
-    /// Neighbouring numbers, as in Llama's GGUF files.
-    Neighbours,
-    /// A number of the first half with its partner in the second half.
-    Halves,
-}
 
 /// The shape of a model.
 #[derive(Debug, Clone, PartialEq)]

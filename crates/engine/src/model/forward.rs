@@ -7,14 +7,14 @@ use rayon::prelude::*;
 use super::{
     attention::attend,
     config::Config,
-    layer::{Layer, LayerAdapters, Reader, add, normalise, normalised},
+    layer::{Layer, LayerAdapters, Reader, Span, add, normalise, normalised},
     names::Part,
     rope::Rope,
 };
 use crate::{
     LoadError,
-    cache::{Kv, Table},
-    lora::{Adapter, Target},
+    cache::Kv,
+    lora::Target,
     weights::{Embedding, Matrix, Weights},
 };
 
@@ -26,20 +26,6 @@ pub(crate) struct Transformer {
     output_norm: Vec<f32>,
     output: Matrix,
     rope: Rope,
-}
-
-/// Tokens of one sequence that are computed in one forward pass.
-pub(crate) struct Span<'a> {
-    /// Has at least one entry.
-    pub(crate) tokens: &'a [u32],
-    /// The position of the first token. All tokens before it are in the cache.
-    pub(crate) start: usize,
-    /// The blocks of the sequence, with space for these tokens.
-    pub(crate) table: Table<'a>,
-    /// Whether the logits of the next token are needed.
-    pub(crate) predicts: bool,
-    /// The adapter, if the sequence uses one.
-    pub(crate) adapter: Option<&'a Adapter>,
 }
 
 // === impl Transformer ===

@@ -5,12 +5,12 @@ use pulp::Arch;
 use super::{
     config::Config,
     exponential::exp,
-    forward::Span,
     names::{Part, name},
 };
 use crate::{
     LoadError,
-    lora::Target,
+    cache::Table,
+    lora::{Adapter, Target},
     weights::{Matrix, Weights},
 };
 
@@ -33,6 +33,20 @@ pub(super) struct Layer {
     pub(super) gate: Linear,
     pub(super) up: Linear,
     pub(super) down: Linear,
+}
+
+/// Tokens of one sequence that are computed in one forward pass.
+pub(crate) struct Span<'a> {
+    /// Has at least one entry.
+    pub(crate) tokens: &'a [u32],
+    /// The position of the first token. All tokens before it are in the cache.
+    pub(crate) start: usize,
+    /// The blocks of the sequence, with space for these tokens.
+    pub(crate) table: Table<'a>,
+    /// Whether the logits of the next token are needed.
+    pub(crate) predicts: bool,
+    /// The adapter, if the sequence uses one.
+    pub(crate) adapter: Option<&'a Adapter>,
 }
 
 /// The spans of a forward pass in one layer, each with its adapter.

@@ -8,8 +8,4 @@ mod layer;
 mod names;
 mod rope;
 
-pub(crate) use self::{
-    attention::dot,
-    config::{Config, Pairs},
-    forward::{Span, Transformer},
-};
+pub(crate) use self::{attention::dot, config::Config, forward::Transformer, layer::Span, rope::Pairs};

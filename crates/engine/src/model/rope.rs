@@ -2,7 +2,14 @@
 
 use std::f64::consts::TAU;
 
-use super::config::Pairs;
+/// The pairs of numbers that a rotary embedding rotates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pairs {
+    /// Neighbouring numbers, as in Llama's GGUF files.
+    Neighbours,
+    /// A number of the first half with its partner in the second half.
+    Halves,
+}
 
 /// The change of frequencies for contexts that are longer than in training.
 #[derive(Debug, Clone, Copy, PartialEq)]

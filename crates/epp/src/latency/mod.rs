@@ -28,7 +28,7 @@ mod training;
 mod wire;
 
 pub(crate) use settings::LatencyServers;
-pub(crate) use training::TrainingSample;
+pub(crate) use wire::TrainingSample;
 pub(crate) use wire::parse;
 
 use batch::Question;

@@ -5,26 +5,16 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{Method, Request, header};
 use http_body_util::Full;
-use jiff::Timestamp;
-use longboat_scheduler::Features;
 use parking_lot::Mutex;
 use rand::Rng as _;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::{PredictError, Predictor, wire};
+use super::{
+    PredictError, Predictor,
+    wire::{self, TrainingSample},
+};
 use crate::companion::{self, AnswerError, Health};
-
-/// A measured time, and the features when the measurement began. The time that was not measured is 0.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct TrainingSample {
-    pub(crate) features: Features,
-    /// Milliseconds until the first token.
-    pub(crate) ttft_ms: f64,
-    /// Milliseconds for each further token.
-    pub(crate) tpot_ms: f64,
-    pub(crate) at: Timestamp,
-}
 
 /// Measurements that wait to be sent.
 #[derive(Debug)]

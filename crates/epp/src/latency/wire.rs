@@ -1,9 +1,21 @@
 //! The JSON of the predictor's servers: requests and responses.
 
+use jiff::Timestamp;
 use longboat_scheduler::{Features, Prediction};
 use serde::{Deserialize, Serialize};
 
-use super::{PredictError, training::TrainingSample};
+use super::PredictError;
+
+/// A measured time, and the features when the measurement began. The time that was not measured is 0.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct TrainingSample {
+    pub(crate) features: Features,
+    /// Milliseconds until the first token.
+    pub(crate) ttft_ms: f64,
+    /// Milliseconds for each further token.
+    pub(crate) tpot_ms: f64,
+    pub(crate) at: Timestamp,
+}
 
 /// The features of a request on an endpoint.
 #[derive(Debug, Serialize)]

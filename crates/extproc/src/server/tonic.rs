@@ -29,8 +29,8 @@ use super::{
     limits::{Activity, CountedStream, Timers, Verdict},
 };
 use crate::{
-    client::{CONNECTION_WINDOW, STREAM_WINDOW},
     message::Incoming,
+    windows::{CONNECTION_WINDOW, STREAM_WINDOW},
     wire::{ProcessingRequest, ProcessingResponse},
 };
 

@@ -13,7 +13,8 @@ use serde_json::json;
 
 use crate::{
     FetchError, encode,
-    http::{Client, Failure, Limits, Request},
+    failure::Failure,
+    http::{Client, Limits, Request},
     retry::RetryPolicy,
     settings::Settings,
     trust,

@@ -17,8 +17,9 @@ use super::{
 use crate::{
     FetchError, encode,
     error::Protocol,
+    failure::Failure,
     filter::Filter,
-    http::{Client, Failure, Limits, RedirectPolicy, Request, origin},
+    http::{Client, Limits, RedirectPolicy, Request, origin},
     remote::{ByteRange, FileResponse, Identity, Listing, RemoteFile, Source},
     settings::Settings,
     trust,

@@ -5,7 +5,7 @@ use std::{
     hash::{BuildHasher, RandomState},
 };
 
-use crate::http::Failure;
+use crate::failure::Failure;
 
 /// The most files in one listing, wanted or not.
 const MAX_FILES: usize = 1_000_000;

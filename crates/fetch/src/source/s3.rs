@@ -25,8 +25,9 @@ use crate::{
     digest::Digest,
     encode,
     error::Protocol,
+    failure::Failure,
     filter::Filter,
-    http::{Client, Failure, Limits, RedirectPolicy, Request, Response, ascii, origin, with_retries},
+    http::{Client, Limits, RedirectPolicy, Request, Response, ascii, origin, with_retries},
     remote::{
         ByteRange, FileResponse, Identity, Listing, Parallelism, RemoteFile, SINGLE_REQUEST_LIMIT, Source,
     },

@@ -11,7 +11,8 @@ use super::s3_list::value_of;
 use crate::{
     FetchError, encode,
     error::Protocol,
-    http::{Client, Failure, Limits, Request},
+    failure::Failure,
+    http::{Client, Limits, Request},
     retry::RetryPolicy,
     settings::Settings,
     trust,

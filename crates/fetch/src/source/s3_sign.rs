@@ -8,7 +8,8 @@ use ring::hmac;
 use super::s3_credentials::Keys;
 use crate::{
     digest::{Algorithm, Digest, hex},
-    http::{Failure, ascii},
+    failure::Failure,
+    http::ascii,
 };
 
 /// The SHA-256 of an empty body.

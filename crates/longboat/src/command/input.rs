@@ -180,7 +180,7 @@ pub(crate) fn is_accepted(scene: &Scene) -> bool {
     let pickers = picker_findings(scene);
     let all = || scene.findings.iter().chain(&pickers);
     for finding in all().filter(|finding| finding.severity != Gravity::Note) {
-        printer::note(&super::validate::coloured(finding));
+        printer::note(&super::finding::coloured(finding));
     }
     all().all(|finding| finding.severity != Gravity::Error)
 }
@@ -191,7 +191,7 @@ pub(crate) fn is_writable(scene: &Scene, service: &LLMInferenceService) -> bool 
     let Ok(planned) = scene.plan(service) else { return true };
     let found = refusal::findings(scene, service, &planned);
     for finding in &found {
-        printer::note(&super::validate::coloured(finding));
+        printer::note(&super::finding::coloured(finding));
     }
     found.is_empty()
 }

@@ -8,6 +8,7 @@ mod diff;
 mod doctor;
 mod explain;
 mod fetch;
+mod finding;
 pub(crate) mod input;
 mod install;
 mod man;

@@ -5,12 +5,12 @@ use std::process::ExitCode;
 use longboat_manifest as manifest;
 use longboat_offline::{
     Settings,
-    validate::{Finding, Report, Severity, validate},
+    validate::{Report, Severity, validate},
 };
 use longboat_plan::counted;
 use owo_colors::OwoColorize;
 
-use super::input;
+use super::{finding::coloured, input};
 use crate::{
     cli::{self, ValidateArgs},
     printer,
@@ -66,20 +66,4 @@ fn print(report: &Report) {
         counted(report.count(Severity::Error), "error"),
         counted(report.count(Severity::Warning), "warning"),
     ));
-}
-
-/// Formats a finding with its hint for a terminal.
-pub(super) fn coloured(finding: &Finding) -> String {
-    let line = finding.line();
-    let name = format!(" {}:", finding.severity.name());
-    let bright = match finding.severity {
-        Severity::Error => format!(" {}", name.trim().red().bold()),
-        Severity::Warning => format!(" {}", name.trim().yellow().bold()),
-        Severity::Note => format!(" {}", name.trim().cyan().bold()),
-    };
-    let line = line.replacen(&name, &bright, 1);
-    match &finding.hint {
-        Some(hint) => format!("{line}\n  {} {hint}", "hint:".cyan().bold()),
-        None => line,
-    }
 }

@@ -23,11 +23,12 @@ use tokio::{runtime::Handle, time::Instant};
 use super::head;
 use crate::{
     command::input,
-    tree::{Environment, Follow, Line, Mark, Scope, Time, TreeObjects, age, data, lines},
+    tree::{Environment, Follow, Line, Scope, Time, TreeObjects, age, data, lines},
     up::{
         cause,
+        question::Gateway,
         question::{Api, Question},
-        service::{self, Gateway},
+        service,
     },
 };
 
@@ -189,7 +190,7 @@ fn line_json(line: &Line) -> Value {
         None => (None, None),
     };
     json!({
-        "subject": line.subject, "text": line.text, "mark": word(line.mark), "depth": line.depth,
+        "subject": line.subject, "text": line.text, "mark": head::word(line.mark), "depth": line.depth,
         "since": since, "took": took,
     })
 }
@@ -197,12 +198,4 @@ fn line_json(line: &Line) -> Value {
 /// Removes the terminal colours from a text.
 fn plain(text: &str) -> String {
     anstream::adapter::strip_str(text).to_string()
-}
-
-pub(super) fn word(mark: Mark) -> &'static str {
-    match mark {
-        Mark::Good => "good",
-        Mark::Waiting => "waiting",
-        Mark::Bad => "bad",
-    }
 }

@@ -13,8 +13,7 @@ use longboat_key::{Key, Name, Namespace};
 use longboat_node::ENGINE_ANNOTATION;
 use longboat_plan::is_gpu;
 
-use super::cluster::word;
-use crate::tree::{Environment, TreeObjects, lines};
+use crate::tree::{Environment, Mark, TreeObjects, lines};
 
 /// What pods and workloads of a service add up to.
 #[derive(Default)]
@@ -116,6 +115,15 @@ fn gpus(container: &Container) -> i64 {
 #[expect(clippy::cast_precision_loss, reason = "seconds since 1970 are exact in a float")]
 fn seconds(time: Timestamp) -> f64 {
     time.as_second() as f64
+}
+
+/// The name of a mark in the page.
+pub(super) fn word(mark: Mark) -> &'static str {
+    match mark {
+        Mark::Good => "good",
+        Mark::Waiting => "waiting",
+        Mark::Bad => "bad",
+    }
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use longboat_offline::diff::{self, Difference};
 use owo_colors::OwoColorize;
 use parking_lot::Mutex;
 
-use super::session;
+use super::manifests;
 use crate::{cli::ManifestArgs, command::input, printer};
 
 /// How often the files are looked at. Editors replace files, so a watch on a file would be lost, and one look costs little.
@@ -99,7 +99,7 @@ impl Edits {
         if text.is_empty() && new.is_empty() {
             printer::note("nothing of a service");
         }
-        let written = session::write(local, &documents).await?;
+        let written = manifests::write(local, &documents).await?;
         let gone: Vec<Key> = {
             let mut names = names.lock();
             let gone = names.iter().filter(|name| !written.contains(name)).cloned().collect();

@@ -8,6 +8,7 @@ pub(crate) mod engine;
 mod engine_command;
 mod guide;
 pub(crate) mod interrupts;
+mod manifests;
 mod node;
 mod prompt;
 pub(crate) mod question;

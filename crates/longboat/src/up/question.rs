@@ -4,10 +4,17 @@
 use std::net::SocketAddr;
 
 use longboat_api::v1alpha2::LLMInferenceService;
-use longboat_local::Entrance;
+use longboat_local::{Entrance, Keys, Routes};
 use serde_json::json;
 
-use super::service::Gateway;
+/// The gateway of this machine.
+#[derive(Debug, Clone)]
+pub(crate) struct Gateway {
+    pub(crate) address: SocketAddr,
+    pub(crate) routes: Routes,
+    /// The API keys.
+    pub(crate) keys: Keys,
+}
 
 /// An API of a model server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

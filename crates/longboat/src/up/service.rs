@@ -6,10 +6,9 @@ use anyhow::{Context, anyhow};
 use k8s_openapi::api::core::v1;
 use kube::{Api, Client};
 use longboat_api::v1alpha2::{LLMInferenceService, LLMInferenceServiceStatus};
-use longboat_local::{Keys, Routes};
 use serde_json::Value;
 
-use super::question::Question;
+use super::question::{Gateway, Question};
 
 /// How long a server may take to accept a connection.
 pub(crate) const CONNECT_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(5);
@@ -28,15 +27,6 @@ pub(crate) struct Service {
     pub(crate) model: String,
     /// A request that it answers.
     pub(crate) question: Question,
-}
-
-/// The gateway of this machine.
-#[derive(Debug, Clone)]
-pub(crate) struct Gateway {
-    pub(crate) address: SocketAddr,
-    pub(crate) routes: Routes,
-    /// The API keys.
-    pub(crate) keys: Keys,
 }
 
 /// Looks up the address of a service, and asks the service for its models. If the gateway is known, its routes decide which

@@ -7,7 +7,7 @@ use std::{
 };
 
 use anyhow::{Context, bail};
-use longboat_key::{Key, Name, Namespace};
+use longboat_key::Key;
 use longboat_local::{Guard, Local, Options, Picking};
 use longboat_manifest::Document;
 use owo_colors::OwoColorize;
@@ -22,9 +22,10 @@ use super::{
     engine::EngineSelection,
     guide,
     interrupts::Interrupts,
+    manifests,
     node::{self, StandInReport},
     prompt,
-    service::Gateway,
+    question::Gateway,
     shutdown_message, unused_images,
     watch::Watch,
 };
@@ -145,7 +146,7 @@ impl Session<'_> {
         names: &Arc<Mutex<Vec<Key>>>,
     ) -> anyhow::Result<()> {
         let begin = Instant::now();
-        let written = write(local, &self.documents).await?;
+        let written = manifests::write(local, &self.documents).await?;
         let is_serving = self.is_serving();
         if let Purpose::Serve { prompt: Some(_), .. } = self.purpose
             && written.is_empty()
@@ -217,20 +218,4 @@ async fn ask_each(services: &[Service], text: &str) -> anyhow::Result<()> {
         prompt::ask(service, text).await?;
     }
     Ok(())
-}
-
-/// Writes manifests to a local cluster, with what stands in for missing objects. Returns the services among them.
-pub(super) async fn write(local: &Local, documents: &[Document]) -> anyhow::Result<Vec<Key>> {
-    let stood_in = local.stand_in(documents).await?;
-    for text in &stood_in.notes {
-        printer::note(&format!("{} {text}", "stand-in:".bold()));
-    }
-    let applied = local.apply(&stood_in.documents).await?;
-    for object in &applied {
-        for warning in &object.warnings {
-            printer::note(&format!("{} {object}: {warning}", "warning:".yellow().bold()));
-        }
-    }
-    let own = applied.iter().filter(|object| object.kind == "LLMInferenceService");
-    Ok(own.map(|object| Key::new(Namespace(&object.namespace), Name(&object.name))).collect())
 }

@@ -16,11 +16,7 @@ use tokio::{
     time::Instant,
 };
 
-use super::{
-    Service, cause,
-    deadline::Deadline,
-    service::{self, Gateway},
-};
+use super::{Service, cause, deadline::Deadline, question::Gateway, service};
 use crate::{
     printer::{self, Stream},
     tree::{

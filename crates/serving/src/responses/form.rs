@@ -6,8 +6,9 @@ use super::request::Fields;
 use crate::{
     Call, Job, Token,
     answers::{Answer, Usage},
+    ids::unique,
     logprobs,
-    reply::{now, unique},
+    reply::now,
     tools::call_id,
 };
 

@@ -3,10 +3,7 @@
 use regex::Regex;
 use serde_json::{Map, Value};
 
-use super::{
-    json::resolve,
-    limits::{Budget, DEPTH},
-};
+use super::limits::{Budget, DEPTH};
 
 /// The most steps of one check.
 const MAX_STEPS: usize = 200_000;
@@ -36,6 +33,15 @@ pub(super) fn has_type(value: &Value, kind: Option<&Value>) -> bool {
         Some(Value::Array(kinds)) => kinds.iter().filter_map(Value::as_str).any(is),
         Some(_) => false,
     }
+}
+
+/// Returns the schema that a local reference names.
+pub(super) fn resolve<'a>(root: &'a Value, reference: &str) -> Result<&'a Value, String> {
+    let shown: String = reference.chars().take(80).collect();
+    let pointer = reference.strip_prefix('#').ok_or_else(|| {
+        format!("the reference `{shown}` does not begin with `#`: others are not simulated")
+    })?;
+    root.pointer(pointer).ok_or_else(|| format!("the target of the reference `{shown}` does not exist"))
 }
 
 struct Checker<'a> {

@@ -47,15 +47,6 @@ pub(super) fn make(schema: &Value, random: &mut StdRng) -> Result<Value, String>
     }
 }
 
-/// Returns the schema that a local reference names.
-pub(super) fn resolve<'a>(root: &'a Value, reference: &str) -> Result<&'a Value, String> {
-    let shown: String = reference.chars().take(80).collect();
-    let pointer = reference.strip_prefix('#').ok_or_else(|| {
-        format!("the reference `{shown}` does not begin with `#`: others are not simulated")
-    })?;
-    root.pointer(pointer).ok_or_else(|| format!("the target of the reference `{shown}` does not exist"))
-}
-
 struct JsonGenerator<'a, 'r> {
     root: &'a Value,
     random: &'r mut StdRng,
@@ -81,7 +72,7 @@ impl JsonGenerator<'_, '_> {
             return Ok(constant.clone());
         }
         if let Some(reference) = fields.get("$ref") {
-            let target = resolve(self.root, reference.as_str().unwrap_or_default())?.clone();
+            let target = check::resolve(self.root, reference.as_str().unwrap_or_default())?.clone();
             return self.value(&beside(fields, "$ref", target)?, depth + 1);
         }
         if let Some(parts) = fields.get("allOf") {
@@ -89,7 +80,7 @@ impl JsonGenerator<'_, '_> {
                 list(parts, "allOf")?.iter().try_fold(Value::Object(Map::new()), |merged, part| {
                     let part = match part.get("$ref").and_then(Value::as_str) {
                         Some(reference) if part.as_object().is_some_and(|part| part.len() == 1) => {
-                            resolve(self.root, reference)?
+                            check::resolve(self.root, reference)?
                         }
                         _ => part,
                     };

@@ -15,10 +15,10 @@ use super::{
     frame::{self, HEAD, Head, MAX_FRAME},
 };
 use crate::{
-    client::{CONNECTION_WINDOW, STREAM_WINDOW},
     headers::{HeaderChanges, Headers},
     message::{Action, Event, Incoming, MAX_BODY_CHUNK},
     server::{Exchange, Outbox, PATH, Processor, ServerOptions, Shared},
+    windows::{CONNECTION_WINDOW, STREAM_WINDOW},
 };
 
 /// A processor that sends bodies back.

@@ -18,8 +18,8 @@ use super::{
 };
 use crate::{
     Action, Event, Headers, Reply, ServerOptions,
-    client::{CONNECTION_WINDOW, STREAM_WINDOW},
     server::{MAX_STREAMS, Shared},
+    windows::{CONNECTION_WINDOW, STREAM_WINDOW},
     wire::ProcessingResponse,
 };
 

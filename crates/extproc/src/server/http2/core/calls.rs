@@ -4,7 +4,6 @@ use std::task::Context;
 
 use super::{ConnectionError, Core, MAX_FILLED, lifecycle::Shutdown, unpadded};
 use crate::{
-    client::STREAM_WINDOW,
     server::{
         Exchange, MAX_STREAMS, Processor, TOO_MANY_STREAMS,
         http2::{
@@ -14,6 +13,7 @@ use crate::{
             stream::{Call, INTERNAL, Status, UNAVAILABLE, UNIMPLEMENTED},
         },
     },
+    windows::STREAM_WINDOW,
 };
 
 /// The most entries in a list of calls, before those of calls that have ended are removed.

@@ -16,8 +16,8 @@ use super::{
     stream::Call,
 };
 use crate::{
-    client::{CONNECTION_WINDOW, STREAM_WINDOW},
     server::{MAX_FIELDS, MAX_STREAMS, Processor, Shared},
+    windows::{CONNECTION_WINDOW, STREAM_WINDOW},
 };
 
 mod calls;

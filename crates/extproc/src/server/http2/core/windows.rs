@@ -2,7 +2,6 @@
 
 use super::{ConnectionError, Core};
 use crate::{
-    client::{CONNECTION_WINDOW, STREAM_WINDOW},
     server::{
         Processor,
         http2::{
@@ -10,6 +9,7 @@ use crate::{
             stream::INTERNAL,
         },
     },
+    windows::{CONNECTION_WINDOW, STREAM_WINDOW},
 };
 
 /// The initial window of every peer.

@@ -1,0 +1,20 @@
+//! The form of a finding in a terminal.
+
+use longboat_offline::validate::{Finding, Severity};
+use owo_colors::OwoColorize;
+
+/// Formats a finding with its hint for a terminal.
+pub(super) fn coloured(finding: &Finding) -> String {
+    let line = finding.line();
+    let name = format!(" {}:", finding.severity.name());
+    let bright = match finding.severity {
+        Severity::Error => format!(" {}", name.trim().red().bold()),
+        Severity::Warning => format!(" {}", name.trim().yellow().bold()),
+        Severity::Note => format!(" {}", name.trim().cyan().bold()),
+    };
+    let line = line.replacen(&name, &bright, 1);
+    match &finding.hint {
+        Some(hint) => format!("{line}\n  {} {hint}", "hint:".cyan().bold()),
+        None => line,
+    }
+}
