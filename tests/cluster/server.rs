@@ -118,6 +118,7 @@ impl Server {
                 .arg("--service-account-issuer=https://kubernetes.default.svc")
                 .arg("--service-cluster-ip-range=10.96.0.0/16")
                 .arg("--authorization-mode=RBAC")
+                .arg("--allow-privileged=true")
                 .arg("--endpoint-reconciler-type=none")
                 // The embedded server accepts these autoscalers, too.
                 .arg("--feature-gates=HPAScaleToZero=true")

@@ -225,6 +225,10 @@ pub(super) fn validate_template(template: &Value, path: &str, policies: &[&str])
         &mut causes,
     );
     causes.extend(pod::validate_spec(&template["spec"], &format!("{path}.spec")));
+    if !checks::items(&template["spec"], "ephemeralContainers").is_empty() {
+        let detail = "ephemeral containers not allowed in pod template";
+        causes.push(Cause::forbidden(format!("{path}.spec.ephemeralContainers"), detail));
+    }
     let policy = template["spec"]["restartPolicy"].as_str().unwrap_or_default();
     let own = format!("{path}.spec.restartPolicy");
     if policy == "Always" && !policies.contains(&policy) {

@@ -16,6 +16,7 @@ mod api;
 mod defaults;
 mod empty_values;
 mod known;
+mod pods;
 mod requests;
 mod rights;
 #[path = "../../../../tests/cluster/server.rs"]
@@ -222,6 +223,28 @@ fn defaults_of_every_type_are_those_of_a_real_api_server() {
         }
     }
     assert!(different.is_empty(), "{}\n{} places differ", different.join("\n"), different.len());
+}
+
+#[test]
+fn pods_with_a_mistake_are_refused_as_by_a_real_api_server() {
+    let Some(real) = server::Server::start() else { return };
+    let ours = embedded();
+    for api in [&real.api, &ours] {
+        requests::set_up(api);
+    }
+    let mut different = Vec::new();
+    for request in pods::requests() {
+        let [expected, found] = [&real.api, &ours].map(|api| ask(api, &request).expect("an answer"));
+        // What both accept is compared by the test of defaults. A server forbids some of what it does not know a use for.
+        if [&expected, &found].iter().all(|answer| answer.status < 400) || expected.status == 403 {
+            continue;
+        }
+        let [expected, found] = [&expected, &found].map(comparable);
+        if expected != found {
+            different.push(format!("{request}\n  real {expected}\n  ours {found}"));
+        }
+    }
+    assert!(different.is_empty(), "{}\n{} answers differ", different.join("\n"), different.len());
 }
 
 /// Deletion of a collection checks the requested revision against each of its objects.

@@ -1,7 +1,14 @@
 //! Pods, and the pod templates of all workloads: defaults, additions of built-in admission plugins, deletion.
 
+mod environment;
+mod files;
+mod handlers;
+mod mounts;
 mod placement;
+mod resources;
 mod security;
+mod selectors;
+mod spreading;
 mod validate;
 mod volumes;
 

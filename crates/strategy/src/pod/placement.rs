@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::security;
+use super::{security, spreading};
 use crate::{
     Cause,
     checks::{ip, items, name, one_of, qualified, selector, text},
@@ -18,6 +18,8 @@ pub(super) fn validate(spec: &Value, path: &str, causes: &mut Vec<Cause>) {
         ("nodeName", NameRule::Subdomain),
         ("hostname", NameRule::Label),
         ("subdomain", NameRule::Label),
+        ("priorityClassName", NameRule::Subdomain),
+        ("runtimeClassName", NameRule::Subdomain),
     ] {
         if !text(spec, key).is_empty() {
             name(rule, &spec[key], &format!("{path}.{key}"), causes);
@@ -25,7 +27,7 @@ pub(super) fn validate(spec: &Value, path: &str, causes: &mut Vec<Cause>) {
     }
     tolerations(items(spec, "tolerations"), &format!("{path}.tolerations"), causes);
     affinity(&spec["affinity"], &format!("{path}.affinity"), causes);
-    spread(items(spec, "topologySpreadConstraints"), &format!("{path}.topologySpreadConstraints"), causes);
+    spreading::validate(spec, path, causes);
     security::of_pod(spec, path, causes);
     dns(spec, path, causes);
     for (index, gate) in items(spec, "readinessGates").iter().enumerate() {
@@ -50,7 +52,7 @@ pub(super) fn validate(spec: &Value, path: &str, causes: &mut Vec<Cause>) {
     claims(items(spec, "resourceClaims"), &format!("{path}.resourceClaims"), causes);
     if spec["os"].is_object() {
         match text(&spec["os"], "name") {
-            "" => causes.push(Cause::required(format!("{path}.os.name"), "cannot be empty")),
+            "" => causes.push(Cause::required(format!("{path}.os.name"), "")),
             "linux" | "windows" => {}
             _ => causes.push(Cause::unsupported(
                 format!("{path}.os"),
@@ -198,11 +200,36 @@ fn node_term(term: &Value, path: &str, causes: &mut Vec<Cause>) {
             causes.push(Cause::invalid(format!("{own}.key"), &Value::from(text(expression, "key")), problem));
         }
     }
+    for (index, field) in items(term, "matchFields").iter().enumerate() {
+        let own = format!("{path}.matchFields[{index}]");
+        let values = items(field, "values");
+        if !matches!(text(field, "operator"), "In" | "NotIn") {
+            let detail = "not a valid selector operator";
+            causes.push(Cause::invalid(format!("{own}.operator"), &field["operator"], detail));
+        } else if values.len() != 1 {
+            let detail = "must be only one value when `operator` is 'In' or 'NotIn' for node field selector";
+            causes.push(Cause::required(format!("{own}.values"), detail));
+        }
+        if field["key"] != "metadata.name" {
+            let detail = "not a valid field selector key";
+            causes.push(Cause::invalid(format!("{own}.key"), &field["key"], detail));
+            continue;
+        }
+        for (position, value) in values.iter().enumerate() {
+            name(NameRule::Subdomain, value, &format!("{own}.values[{position}]"), causes);
+        }
+    }
 }
 
 fn pod_term(term: &Value, path: &str, causes: &mut Vec<Cause>) {
     selector(&term["labelSelector"], &format!("{path}.labelSelector"), causes);
     selector(&term["namespaceSelector"], &format!("{path}.namespaceSelector"), causes);
+    for namespace in items(term, "namespaces") {
+        name(NameRule::Label, namespace, &format!("{path}.namespace"), causes);
+    }
+    for field in ["matchLabelKeys", "mismatchLabelKeys"] {
+        spreading::label_keys(term, field, path, causes);
+    }
     let (key, own) = (text(term, "topologyKey"), format!("{path}.topologyKey"));
     if key.is_empty() {
         causes.push(Cause::required(own.as_str(), "can not be empty"));
@@ -210,35 +237,9 @@ fn pod_term(term: &Value, path: &str, causes: &mut Vec<Cause>) {
     qualified(key, &own, causes);
 }
 
-fn spread(constraints: &[Value], path: &str, causes: &mut Vec<Cause>) {
-    let mut seen = BTreeSet::new();
-    for (index, constraint) in constraints.iter().enumerate() {
-        let own = format!("{path}[{index}]");
-        let skew = constraint["maxSkew"].as_i64().unwrap_or(0);
-        if skew <= 0 {
-            causes.push(Cause::invalid(format!("{own}.maxSkew"), &json!(skew), "must be greater than zero"));
-        }
-        let (key, action) = (text(constraint, "topologyKey"), text(constraint, "whenUnsatisfiable"));
-        if key.is_empty() {
-            causes.push(Cause::required(format!("{own}.topologyKey"), "can not be empty"));
-        } else {
-            qualified(key, &format!("{own}.topologyKey"), causes);
-        }
-        let known = ["DoNotSchedule", "ScheduleAnyway"];
-        one_of(&Value::from(action), &format!("{own}.whenUnsatisfiable"), &known, causes);
-        if !seen.insert((key, action)) {
-            // the error names the first of the two constraints
-            let first = constraints.iter().position(|other| {
-                (text(other, "topologyKey"), text(other, "whenUnsatisfiable")) == (key, action)
-            });
-            causes.push(Cause::duplicate(
-                format!("{path}[{}].{{topologyKey, whenUnsatisfiable}}", first.unwrap_or(index)),
-                &Value::from(format!("{{{key}, {action}}}")),
-            ));
-        }
-        selector(&constraint["labelSelector"], &format!("{own}.labelSelector"), causes);
-    }
-}
+const MAX_NAMESERVERS: usize = 3;
+const MAX_SEARCHES: usize = 32;
+const MAX_SEARCH_LENGTH: usize = 2048;
 
 fn dns(spec: &Value, path: &str, causes: &mut Vec<Cause>) {
     let (config, own) = (&spec["dnsConfig"], format!("{path}.dnsConfig"));
@@ -254,9 +255,14 @@ fn dns(spec: &Value, path: &str, causes: &mut Vec<Cause>) {
             causes.push(Cause::required(format!("{own}.nameservers"), detail));
         }
     }
+    if servers.len() > MAX_NAMESERVERS {
+        let detail = format!("must not have more than {MAX_NAMESERVERS} nameservers");
+        causes.push(Cause::invalid(format!("{own}.nameservers"), &config["nameservers"], detail));
+    }
     for (index, server) in servers.iter().enumerate() {
         address(server, &format!("{own}.nameservers[{index}]"), causes);
     }
+    searches(&config["searches"], items(config, "searches"), &format!("{own}.searches"), causes);
     for (index, option) in items(config, "options").iter().enumerate() {
         if text(option, "name").is_empty() {
             causes.push(Cause::required(format!("{own}.options[{index}]"), "must not be empty"));
@@ -264,8 +270,42 @@ fn dns(spec: &Value, path: &str, causes: &mut Vec<Cause>) {
     }
 }
 
+fn searches(all: &Value, domains: &[Value], path: &str, causes: &mut Vec<Cause>) {
+    if domains.len() > MAX_SEARCHES {
+        let detail = format!("must not have more than {MAX_SEARCHES} search paths");
+        causes.push(Cause::invalid(path, all, detail));
+    }
+    let length: usize = domains.iter().map(|domain| domain.as_str().map_or(0, str::len) + 1).sum();
+    if length > MAX_SEARCH_LENGTH + 1 {
+        let detail = format!(
+            "must not have more than {MAX_SEARCH_LENGTH} characters (including spaces) in the search list"
+        );
+        causes.push(Cause::invalid(path, all, detail));
+    }
+    for (index, domain) in domains.iter().enumerate() {
+        let text = domain.as_str().unwrap_or_default();
+        // The root has a name without labels, and underscores are as good as letters.
+        let shown = text.strip_suffix('.').unwrap_or(text);
+        if text != "." && !names::is_subdomain(&shown.replace('_', "x")) {
+            let detail = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?(\\._?[a-z0-9]([-_a-z0-9]*[a-z0-9])?)*')";
+            causes.push(Cause::invalid(format!("{path}[{index}]"), &Value::from(shown), detail));
+        }
+    }
+}
+
 fn claims(claims: &[Value], path: &str, causes: &mut Vec<Cause>) {
+    let mut seen = BTreeSet::new();
     for (index, claim) in claims.iter().enumerate() {
+        let own = format!("{path}[{index}].name");
+        if !seen.insert(text(claim, "name")) {
+            causes.push(Cause::duplicate(own.as_str(), &claim["name"]));
+        }
+        name(NameRule::Label, &Value::from(text(claim, "name")), &own, causes);
+        for field in ["resourceClaimName", "resourceClaimTemplateName"] {
+            if claim[field].is_string() {
+                name(NameRule::Subdomain, &claim[field], &format!("{path}[{index}].{field}"), causes);
+            }
+        }
         let given = (claim["resourceClaimName"].is_string(), claim["resourceClaimTemplateName"].is_string());
         let detail = match given {
             (true, true) => {

@@ -1,10 +1,13 @@
 //! Validates the security contexts of pods and containers.
 
-use serde_json::Value;
+use std::collections::BTreeSet;
 
+use serde_json::{Value, json};
+
+use super::files;
 use crate::{
     Cause,
-    checks::{items, one_of},
+    checks::{items, one_of, text},
 };
 
 /// Validates the security context of a pod.
@@ -23,14 +26,59 @@ pub(super) fn of_pod(spec: &Value, path: &str, causes: &mut Vec<Cause>) {
     }
     let policy = &context["fsGroupChangePolicy"];
     one_of(policy, &format!("{own}.fsGroupChangePolicy"), &["Always", "OnRootMismatch"], causes);
-    profile(context, &own, causes);
+    let policy = &context["supplementalGroupsPolicy"];
+    one_of(policy, &format!("{own}.supplementalGroupsPolicy"), &["Merge", "Strict"], causes);
+    one_of(&context["seLinuxChangePolicy"], &format!("{own}.seLinuxChangePolicy"), &["Recursive"], causes);
+    sysctls(items(context, "sysctls"), &format!("{own}.sysctls"), causes);
+    profiles(context, &own, causes);
+    if spec["hostUsers"] == false {
+        // kube-apiserver writes two of these as in Go.
+        for (field, shown) in [("hostNetwork", "hostNetwork"), ("hostPID", "HostPID"), ("hostIPC", "HostIPC")]
+        {
+            if spec[field] == true {
+                causes.push(Cause::forbidden(format!("{path}.{shown}"), "when `hostUsers` is false"));
+            }
+        }
+    }
+}
+
+fn sysctls(sysctls: &[Value], path: &str, causes: &mut Vec<Cause>) {
+    let mut seen = BTreeSet::new();
+    for (index, sysctl) in sysctls.iter().enumerate() {
+        let (name, own) = (text(sysctl, "name"), format!("{path}[{index}].name"));
+        let is_first = seen.insert(name);
+        if name.is_empty() {
+            causes.push(Cause::required(own, ""));
+        } else if name.len() > 253 || !name.split(['.', '/']).all(is_sysctl_part) {
+            let detail = r"must have at most 253 characters and match regex ^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$";
+            causes.push(Cause::invalid(own, &sysctl["name"], detail));
+        } else if !is_first {
+            causes.push(Cause::duplicate(own, &sysctl["name"]));
+        }
+    }
+}
+
+fn is_sysctl_part(part: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    part.bytes().all(|byte| plain(byte) || matches!(byte, b'-' | b'_'))
+        && part.bytes().next().is_some_and(plain)
+        && part.bytes().next_back().is_some_and(plain)
+}
+
+/// Refuses a container that sees all of `/proc`, unless its users are not those of the node.
+pub(super) fn unmasked(container: &Value, spec: &Value, path: &str, causes: &mut Vec<Cause>) {
+    let mount = &container["securityContext"]["procMount"];
+    if mount == "Unmasked" && spec["hostUsers"] != false {
+        let detail = "`hostUsers` must be false to use `Unmasked`";
+        causes.push(Cause::invalid(format!("{path}.securityContext.procMount"), mount, detail));
+    }
 }
 
 /// Validates the security context of a container.
 pub(super) fn of_container(container: &Value, path: &str, causes: &mut Vec<Cause>) {
     let (context, own) = (&container["securityContext"], format!("{path}.securityContext"));
     ids(context, &own, causes);
-    profile(context, &own, causes);
+    profiles(context, &own, causes);
     one_of(&context["procMount"], &format!("{own}.procMount"), &["Default", "Unmasked"], causes);
     if context["allowPrivilegeEscalation"] == false {
         let mut refuse = |what: &str| {
@@ -58,19 +106,39 @@ fn id(value: &Value, path: String, causes: &mut Vec<Cause>) {
     }
 }
 
-/// Validates the seccomp profile of a security context.
-fn profile(context: &Value, path: &str, causes: &mut Vec<Cause>) {
-    let (seccomp, own) = (&context["seccompProfile"], format!("{path}.seccompProfile"));
-    let kind = &seccomp["type"];
-    one_of(kind, &format!("{own}.type"), &["Localhost", "RuntimeDefault", "Unconfined"], causes);
-    let file = &seccomp["localhostProfile"];
-    if kind == "Localhost" && file.as_str().unwrap_or_default().is_empty() {
-        let detail = "must be set when seccomp type is Localhost";
-        causes.push(Cause::required(format!("{own}.localhostProfile"), detail));
-    }
-    if kind != "Localhost" && !file.is_null() {
-        let detail = "can only be set when seccomp type is Localhost";
-        causes.push(Cause::invalid(format!("{own}.localhostProfile"), file, detail));
+/// Validates the seccomp and AppArmor profiles of a security context.
+fn profiles(context: &Value, path: &str, causes: &mut Vec<Cause>) {
+    for (field, system) in [("seccompProfile", "seccomp"), ("appArmorProfile", "AppArmor")] {
+        let (profile, own) = (&context[field], format!("{path}.{field}"));
+        if !profile.is_object() {
+            continue;
+        }
+        let kind = text(profile, "type");
+        if kind.is_empty() {
+            let detail = format!("type is required when {field} is set");
+            causes.push(Cause::required(format!("{own}.type"), detail));
+        } else {
+            let known = ["Localhost", "RuntimeDefault", "Unconfined"];
+            one_of(&profile["type"], &format!("{own}.type"), &known, causes);
+        }
+        let (file, own) = (&profile["localhostProfile"], format!("{own}.localhostProfile"));
+        let name = text(profile, "localhostProfile");
+        if kind != "Localhost" {
+            if !file.is_null() {
+                // kube-apiserver shows the seccomp profile as it is in Go.
+                let shown = json!({"Type": kind, "LocalhostProfile": file});
+                let shown = if system == "seccomp" { &shown } else { file };
+                let detail = format!("can only be set when {system} type is Localhost");
+                causes.push(Cause::invalid(own, shown, detail));
+            }
+        } else if name.trim().is_empty() {
+            let detail = format!("must be set when {system} type is Localhost");
+            causes.push(Cause::required(own, detail));
+        } else if system == "seccomp" {
+            files::below(file, &own, causes);
+        } else if name.trim() != name {
+            causes.push(Cause::invalid(own, file, "must not be padded with whitespace"));
+        }
     }
 }
 

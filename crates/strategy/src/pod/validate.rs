@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::{placement, security, volumes};
+use super::{environment, handlers, mounts, placement, resources, security, volumes};
 use crate::{
     Cause, checks, metadata,
     names::{self, NameRule},
@@ -14,6 +14,10 @@ use crate::{
 /// Returns all validation errors of a Pod.
 pub(crate) fn validate(value: &Value, live: Option<&Value>) -> Vec<Cause> {
     let mut causes = validate_spec(&value["spec"], "spec");
+    if live.is_none() && value["spec"]["ephemeralContainers"].as_array().is_some_and(|list| !list.is_empty())
+    {
+        causes.push(Cause::forbidden("spec.ephemeralContainers", "cannot be set on create"));
+    }
     if let Some(live) = live {
         if let Some(cause) = other_containers(value, live) {
             causes.push(cause);
@@ -83,75 +87,50 @@ fn changes(value: &Value, live: &Value) -> Vec<Cause> {
     )]
 }
 
-/// The volume sources, in the order in which kube-apiserver checks them.
-const VOLUME_TYPES: [&str; 29] = [
-    "emptyDir",
-    "hostPath",
-    "gitRepo",
-    "gcePersistentDisk",
-    "awsElasticBlockStore",
-    "secret",
-    "nfs",
-    "iscsi",
-    "glusterfs",
-    "flocker",
-    "persistentVolumeClaim",
-    "rbd",
-    "cinder",
-    "cephfs",
-    "quobyte",
-    "downwardAPI",
-    "fc",
-    "azureFile",
-    "configMap",
-    "vsphereVolume",
-    "azureDisk",
-    "photonPersistentDisk",
-    "portworxVolume",
-    "scaleIO",
-    "projected",
-    "storageos",
-    "csi",
-    "ephemeral",
-    "image",
-];
-/// The probe handlers, in the order in which kube-apiserver checks them.
-const HANDLERS: [&str; 4] = ["exec", "httpGet", "tcpSocket", "grpc"];
-
-/// Refuses every alternative but the first. A merge of several layers can produce more than one.
-fn one_of(object: &Value, path: &str, alternatives: &[&str], what: &str, causes: &mut Vec<Cause>) {
-    let given = alternatives.iter().filter(|alternative| object[**alternative].is_object());
-    for other in given.skip(1) {
-        causes
-            .push(Cause::forbidden(format!("{path}.{other}"), format!("may not specify more than 1 {what}")));
+/// Returns the first alternative that an object has, and refuses the others. A merge of several layers can produce more than one.
+pub(super) fn first_of<'a>(
+    object: &Value,
+    path: &str,
+    alternatives: &[&'a str],
+    what: &str,
+    causes: &mut Vec<Cause>,
+) -> Option<&'a str> {
+    let mut given = alternatives.iter().copied().filter(|alternative| object[*alternative].is_object());
+    let first = given.next();
+    for other in given {
+        let detail = format!("may not specify more than 1 {what}");
+        causes.push(Cause::forbidden(format!("{path}.{other}"), detail));
     }
+    first
 }
 
 /// Returns all validation errors of the spec of a Pod or of a template.
 pub(crate) fn validate_spec(spec: &Value, path: &str) -> Vec<Cause> {
     let mut causes = Vec::new();
-    let mounted: BTreeSet<&str> =
-        spec["volumes"].as_array().into_iter().flatten().filter_map(|v| v["name"].as_str()).collect();
-    let mut volume_names = BTreeSet::new();
-    for (index, volume) in spec["volumes"].as_array().into_iter().flatten().enumerate() {
-        let at = format!("{path}.volumes[{index}]");
-        check_name(&volume["name"], &format!("{at}.name"), &mut volume_names, &mut causes);
-        one_of(volume, &at, &VOLUME_TYPES, "volume type", &mut causes);
-        volumes::validate(volume, &at, &mut causes);
-    }
+    let volumes = volumes::validate(spec, path, &mut causes);
     let claims: BTreeSet<&str> =
         spec["resourceClaims"].as_array().into_iter().flatten().filter_map(|c| c["name"].as_str()).collect();
     if spec["containers"].as_array().is_none_or(Vec::is_empty) {
         causes.push(Cause::required(format!("{path}.containers"), ""));
     }
-    let mut seen = BTreeSet::new();
+    let (mut seen, mut hosts) = (BTreeSet::new(), BTreeSet::new());
+    let grace = spec["terminationGracePeriodSeconds"].as_i64().unwrap_or(30);
     for list in ["containers", "initContainers"] {
         for (index, container) in spec[list].as_array().into_iter().flatten().enumerate() {
             let at = format!("{path}.{list}[{index}]");
             check_name(&container["name"], &format!("{at}.name"), &mut seen, &mut causes);
-            validate_container(container, &at, &mounted, &claims, &mut causes);
+            validate_container(container, &at, &volumes, &claims, &mut causes);
+            resources::resize(container, &spec["restartPolicy"], &at, &mut causes);
+            security::unmasked(container, spec, &at, &mut causes);
+            if list == "initContainers" {
+                // Init containers run one after the other.
+                hosts.clear();
+            }
+            ports(container, &at, &mut hosts, &mut causes);
             if list == "initContainers" && container["restartPolicy"] != "Always" {
                 once_only(container, &at, &mut causes);
+            } else {
+                handlers::validate(container, grace, &at, &mut causes);
             }
             if spec["hostNetwork"] == true {
                 same_ports(container, &at, &mut causes);
@@ -159,22 +138,17 @@ pub(crate) fn validate_spec(spec: &Value, path: &str) -> Vec<Cause> {
         }
     }
     check_choice(spec, path, "restartPolicy", &["Always", "OnFailure", "Never"], &mut causes);
-    check_choice(
-        spec,
-        path,
-        "dnsPolicy",
-        &["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"],
-        &mut causes,
-    );
-    if let Some(seconds) = spec["activeDeadlineSeconds"].as_i64().filter(|s| *s < 1) {
-        causes.push(Cause::invalid(
-            format!("{path}.activeDeadlineSeconds"),
-            &Value::from(seconds),
-            "must be between 1 and 2147483647, inclusive",
-        ));
+    let policies = ["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"];
+    check_choice(spec, path, "dnsPolicy", &policies, &mut causes);
+    check_choice(spec, path, "preemptionPolicy", &["PreemptLowerPriority", "Never"], &mut causes);
+    let seconds = &spec["activeDeadlineSeconds"];
+    if seconds.as_i64().is_some_and(|seconds| !(1..=i64::from(i32::MAX)).contains(&seconds)) {
+        let detail = "must be between 1 and 2147483647, inclusive";
+        causes.push(Cause::invalid(format!("{path}.activeDeadlineSeconds"), seconds, detail));
     }
     metadata::labels(&spec["nodeSelector"], &format!("{path}.nodeSelector"), &mut causes);
     placement::validate(spec, path, &mut causes);
+    resources::of_pod(spec, path, &mut causes);
     causes
 }
 
@@ -202,14 +176,7 @@ fn same_ports(container: &Value, path: &str, causes: &mut Vec<Cause>) {
 }
 
 fn check_choice(object: &Value, path: &str, key: &str, known: &[&str], causes: &mut Vec<Cause>) {
-    if let Some(given) = object[key].as_str()
-        && !known.contains(&given)
-    {
-        let mut sorted = known.to_vec();
-        sorted.sort_unstable();
-        let shown = if key == "restartPolicy" { known } else { &sorted };
-        causes.push(Cause::unsupported(format!("{path}.{key}"), &Value::from(given), shown));
-    }
+    checks::one_of(&object[key], &format!("{path}.{key}"), known, causes);
 }
 
 fn check_name<'a>(name: &'a Value, path: &str, seen: &mut BTreeSet<&'a str>, causes: &mut Vec<Cause>) {
@@ -230,7 +197,7 @@ fn check_name<'a>(name: &'a Value, path: &str, seen: &mut BTreeSet<&'a str>, cau
 fn validate_container(
     container: &Value,
     path: &str,
-    volumes: &BTreeSet<&str>,
+    volumes: &mounts::Volumes<'_>,
     claims: &BTreeSet<&str>,
     causes: &mut Vec<Cause>,
 ) {
@@ -257,69 +224,18 @@ fn validate_container(
         }
         check_choice(port, &format!("{path}.ports[{index}]"), "protocol", &["SCTP", "TCP", "UDP"], causes);
     }
-    port_names(container, path, causes);
-    volumes::validate_environment(container, path, causes);
-    volumes::validate_mounts(container, path, causes);
+    environment::validate(container, path, causes);
+    mounts::validate(container, volumes, path, causes);
     security::of_container(container, path, causes);
-    if let Some(given) = container["terminationMessagePolicy"].as_str()
-        && !matches!(given, "File" | "FallbackToLogsOnError")
-    {
-        causes.push(Cause::unsupported(
-            format!("{path}.terminationMessagePolicy"),
-            &container["terminationMessagePolicy"],
-            &["File", "FallbackToLogsOnError"],
-        ));
-    }
-    for hook in ["postStart", "preStop"] {
-        let handler = &container["lifecycle"][hook];
-        if handler.is_object() && handler.as_object().is_none_or(serde_json::Map::is_empty) {
-            causes.push(Cause::required(format!("{path}.lifecycle.{hook}"), "must specify a handler type"));
-        }
-    }
-    for (index, variable) in container["env"].as_array().into_iter().flatten().enumerate() {
-        if variable["name"].as_str().is_none_or(str::is_empty) {
-            causes.push(Cause::required(format!("{path}.env[{index}].name"), ""));
-        }
-        if variable["value"].as_str().is_some_and(|v| !v.is_empty()) && variable["valueFrom"].is_object() {
-            causes.push(Cause::invalid(
-                format!("{path}.env[{index}].valueFrom"),
-                &Value::from(""),
-                "may not be specified when `value` is not empty",
-            ));
-        }
-    }
-    for (index, mount) in container["volumeMounts"].as_array().into_iter().flatten().enumerate() {
-        let name = mount["name"].as_str().unwrap_or_default();
-        let at = format!("{path}.volumeMounts[{index}]");
-        if name.is_empty() {
-            causes.push(Cause::required(format!("{at}.name"), ""));
-        } else if !volumes.contains(name) {
-            causes.push(Cause::not_found(format!("{at}.name"), &mount["name"]));
-        }
-        if mount["mountPath"].as_str().is_none_or(str::is_empty) {
-            causes.push(Cause::required(format!("{at}.mountPath"), ""));
-        }
-    }
-    for kind in ["livenessProbe", "readinessProbe", "startupProbe"] {
-        if container[kind].is_object() {
-            validate_probe(&container[kind], &format!("{path}.{kind}"), causes);
-            let successes = &container[kind]["successThreshold"];
-            if kind != "readinessProbe" && successes.as_i64().is_some_and(|successes| successes > 1) {
-                causes.push(Cause::invalid(
-                    format!("{path}.{kind}.successThreshold"),
-                    successes,
-                    "must be 1",
-                ));
-            }
-        }
-    }
+    let policies = ["File", "FallbackToLogsOnError"];
+    check_choice(container, path, "terminationMessagePolicy", &policies, causes);
     check_choice(container, path, "imagePullPolicy", &["Always", "IfNotPresent", "Never"], causes);
-    validate_resources(&container["resources"], &format!("{path}.resources"), claims, causes);
+    resources::of_container(&container["resources"], claims, &format!("{path}.resources"), causes);
 }
 
-/// Validates port names. Port names and host ports must be unique within a container.
-fn port_names(container: &Value, path: &str, causes: &mut Vec<Cause>) {
-    let (mut names, mut hosts) = (BTreeSet::new(), BTreeSet::new());
+/// Validates port names, which must be unique within a container, and host ports, which must not be among `hosts`.
+fn ports(container: &Value, path: &str, hosts: &mut BTreeSet<String>, causes: &mut Vec<Cause>) {
+    let mut names = BTreeSet::new();
     for (index, port) in container["ports"].as_array().into_iter().flatten().enumerate() {
         let path = format!("{path}.ports[{index}]");
         let text = |key: &str| port[key].as_str().unwrap_or_default();
@@ -338,104 +254,6 @@ fn port_names(container: &Value, path: &str, causes: &mut Vec<Cause>) {
         let shown = format!("{}/{}/{host}", text("protocol"), text("hostIP"));
         if !hosts.insert(shown.clone()) {
             causes.push(Cause::duplicate(format!("{path}.hostPort"), &Value::from(shown)));
-        }
-    }
-}
-
-fn validate_probe(probe: &Value, path: &str, causes: &mut Vec<Cause>) {
-    one_of(probe, path, &HANDLERS, "handler type", causes);
-    if HANDLERS.iter().all(|handler| probe[*handler].is_null()) {
-        causes.push(Cause::required(path, "must specify a handler type"));
-    }
-    if probe["exec"].is_object() && probe["exec"]["command"].as_array().is_none_or(Vec::is_empty) {
-        causes.push(Cause::required(format!("{path}.exec.command"), ""));
-    }
-    for handler in ["httpGet", "tcpSocket"] {
-        if !probe[handler].is_object() {
-            continue;
-        }
-        let (port, own) = (&probe[handler]["port"], format!("{path}.{handler}.port"));
-        let number = if port.is_null() { &Value::from(0) } else { port };
-        checks::port(number, &own, causes);
-        checks::port_name(port, &own, causes);
-    }
-    let own = format!("{path}.httpGet.scheme");
-    checks::one_of(&probe["httpGet"]["scheme"], &own, &["HTTP", "HTTPS"], causes);
-    for key in
-        ["initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold"]
-    {
-        checks::not_negative(&probe[key], &format!("{path}.{key}"), causes);
-    }
-}
-
-fn validate_resources(resources: &Value, path: &str, claims: &BTreeSet<&str>, causes: &mut Vec<Cause>) {
-    for kind in ["limits", "requests"] {
-        for (name, amount) in resources[kind].as_object().into_iter().flatten() {
-            let at = format!("{path}.{kind}[{name}]");
-            let shown = Value::from(name.as_str());
-            let native = matches!(name.as_str(), "cpu" | "memory" | "ephemeral-storage")
-                || name.starts_with("hugepages-");
-            if let Some(problem) = names::qualified_name_problem(name) {
-                causes.push(Cause::invalid(&at, &shown, problem));
-            }
-            if !name.contains('/') && !native {
-                causes.push(Cause::invalid(&at, &shown, "must be a standard resource for containers"));
-                if names::qualified_name_problem(name).is_none() {
-                    let detail = "must be a standard resource type or fully qualified";
-                    causes.push(Cause::invalid(&at, &shown, detail));
-                }
-            }
-            let Some(quantity) = amount.as_str().and_then(Quantity::parse) else {
-                continue;
-            };
-            if quantity.milli() < 0 {
-                causes.push(Cause::invalid(&at, amount, "must be greater than or equal to 0"));
-            }
-            if name.contains('/') && quantity.milli() % 1000 != 0 {
-                causes.push(Cause::invalid(&at, amount, "must be an integer"));
-            }
-        }
-    }
-    for (name, request) in resources["requests"].as_object().into_iter().flatten() {
-        let limit = &resources["limits"][name];
-        let amounts = (request.as_str().and_then(Quantity::parse), limit.as_str().and_then(Quantity::parse));
-        if name.contains('/') {
-            match amounts {
-                (Some(_), None) => causes.push(Cause::required(
-                    format!("{path}.limits"),
-                    "Limit must be set for non overcommitable resources",
-                )),
-                (Some(asked), Some(most)) if asked.milli() != most.milli() => causes.push(Cause::invalid(
-                    format!("{path}.requests"),
-                    request,
-                    format!("must be equal to {name} limit of {}", limit.as_str().unwrap_or_default()),
-                )),
-                _ => {}
-            }
-            continue;
-        }
-        if let (Some(asked), Some(most)) = amounts
-            && asked.milli() > most.milli()
-        {
-            causes.push(Cause::invalid(
-                format!("{path}.requests"),
-                request,
-                format!(
-                    "must be less than or equal to {name} limit of {}",
-                    limit.as_str().unwrap_or_default()
-                ),
-            ));
-        }
-    }
-    for (index, claim) in resources["claims"].as_array().into_iter().flatten().enumerate() {
-        let name = claim["name"].as_str().unwrap_or_default();
-        if !claims.contains(name) {
-            let mut cause = Cause::not_found(format!("{path}.claims[{index}]"), &claim["name"]);
-            cause.message.push_str(": must be one of the names in pod.spec.resourceClaims");
-            if claims.is_empty() {
-                cause.message.push_str(" which is empty");
-            }
-            causes.push(cause);
         }
     }
 }

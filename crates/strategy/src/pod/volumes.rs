@@ -4,260 +4,190 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use super::{
+    files::{self, mode, no_way_up, not_reserved},
+    mounts::Volumes,
+    validate::first_of,
+};
 use crate::{
     Cause,
     checks::{items, name, one_of, text},
-    names::{self, NameRule},
+    names::NameRule,
     quantity::Quantity,
+    storage,
 };
 
 const HOST_PATHS: [&str; 8] =
     ["", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket"];
 
-/// Validates the source of a volume.
-pub(super) fn validate(volume: &Value, path: &str, causes: &mut Vec<Cause>) {
-    let at = |kind: &str| (volume[kind].is_object()).then(|| format!("{path}.{kind}"));
-    for (kind, field) in [
-        ("configMap", "name"),
-        ("secret", "secretName"),
-        ("persistentVolumeClaim", "claimName"),
-        ("hostPath", "path"),
-    ] {
-        if let Some(own) = at(kind)
-            && text(&volume[kind], field).is_empty()
-        {
-            causes.push(Cause::required(format!("{own}.{field}"), ""));
+/// The volume sources, in the order in which kube-apiserver checks them. It ignores all but the first.
+const SOURCES: [&str; 29] = [
+    "emptyDir",
+    "hostPath",
+    "gitRepo",
+    "gcePersistentDisk",
+    "awsElasticBlockStore",
+    "secret",
+    "nfs",
+    "iscsi",
+    "glusterfs",
+    "flocker",
+    "persistentVolumeClaim",
+    "rbd",
+    "cinder",
+    "cephfs",
+    "quobyte",
+    "downwardAPI",
+    "fc",
+    "azureFile",
+    "configMap",
+    "vsphereVolume",
+    "azureDisk",
+    "photonPersistentDisk",
+    "portworxVolume",
+    "scaleIO",
+    "projected",
+    "storageos",
+    "csi",
+    "ephemeral",
+    "image",
+];
+
+/// Seconds that a token of a service account must be valid for.
+const MIN_TOKEN_SECONDS: i64 = 600;
+const MAX_TOKEN_SECONDS: i64 = 1 << 32;
+
+/// Validates the volumes of a pod's spec. Returns the valid ones: to the mounts, others do not exist.
+pub(super) fn validate<'a>(spec: &'a Value, path: &str, causes: &mut Vec<Cause>) -> Volumes<'a> {
+    let mut valid = Volumes::new();
+    for (index, volume) in items(spec, "volumes").iter().enumerate() {
+        let (before, own) = (causes.len(), format!("{path}.volumes[{index}]"));
+        if let Some(kind) = first_of(volume, &own, &SOURCES, "volume type", causes) {
+            source(kind, &volume[kind], &format!("{own}.{kind}"), causes);
+        }
+        let own = format!("{own}.name");
+        match text(volume, "name") {
+            "" => causes.push(Cause::required(own.as_str(), "")),
+            _ => name(NameRule::Label, &volume["name"], &own, causes),
+        }
+        if valid.contains_key(text(volume, "name")) {
+            causes.push(Cause::duplicate(own, &volume["name"]));
+        }
+        if causes.len() == before {
+            valid.insert(text(volume, "name"), volume);
         }
     }
-    for kind in ["configMap", "secret"] {
-        if let Some(own) = at(kind) {
-            mode(&volume[kind]["defaultMode"], &format!("{own}.defaultMode"), causes);
-            keys(&volume[kind], &own, causes);
-        }
+    valid
+}
+
+fn source(kind: &str, source: &Value, path: &str, causes: &mut Vec<Cause>) {
+    let required = match kind {
+        "configMap" => "name",
+        "secret" => "secretName",
+        "persistentVolumeClaim" => "claimName",
+        "hostPath" => "path",
+        "csi" => "driver",
+        _ => "",
+    };
+    if !required.is_empty() && text(source, required).is_empty() {
+        causes.push(Cause::required(format!("{path}.{required}"), ""));
     }
-    if let Some(own) = at("hostPath") {
-        let source = &volume["hostPath"];
-        no_way_up(&source["path"], &format!("{own}.path"), causes);
-        one_of(&source["type"], &format!("{own}.type"), &HOST_PATHS, causes);
+    if matches!(kind, "configMap" | "secret" | "downwardAPI" | "projected") {
+        mode(&source["defaultMode"], &format!("{path}.defaultMode"), causes);
     }
-    if let Some(own) = at("emptyDir")
-        && volume["emptyDir"]["sizeLimit"]
-            .as_str()
-            .and_then(Quantity::parse)
-            .is_some_and(|size| size.milli() < 0)
-    {
-        let detail = "SizeLimit field must be a valid resource quantity";
-        causes.push(Cause::forbidden(format!("{own}.sizeLimit"), detail));
-    }
-    if let Some(own) = at("nfs") {
-        let source = &volume["nfs"];
-        if text(source, "server").is_empty() {
-            causes.push(Cause::required(format!("{own}.server"), ""));
-        }
-        let directory = text(source, "path");
-        if directory.is_empty() {
-            causes.push(Cause::required(format!("{own}.path"), ""));
-        } else if !directory.starts_with('/') {
-            causes.push(Cause::invalid(format!("{own}.path"), &source["path"], "must be an absolute path"));
-        }
-    }
-    if let Some(own) = at("csi") {
-        if text(&volume["csi"], "driver").is_empty() {
-            causes.push(Cause::required(format!("{own}.driver"), ""));
-        }
-        name(
-            NameRule::Subdomain,
-            &Value::from(text(&volume["csi"], "driver").to_lowercase()),
-            &format!("{own}.driver"),
-            causes,
-        );
-    }
-    if let Some(own) = at("downwardAPI") {
-        for item in items(&volume["downwardAPI"], "items") {
-            if text(item, "path").is_empty() {
-                causes.push(Cause::required(format!("{own}.path"), ""));
+    match kind {
+        "configMap" | "secret" => files::keys(source, path, causes),
+        "downwardAPI" => files::downward(source, path, causes),
+        "projected" => projected(source, path, causes),
+        "ephemeral" => {
+            let (template, own) = (&source["volumeClaimTemplate"], format!("{path}.volumeClaimTemplate"));
+            if template.is_object() {
+                storage::claim_spec(&template["spec"], &format!("{own}.spec"), causes);
+            } else {
+                causes.push(Cause::required(own, ""));
             }
         }
-    }
-}
-
-fn keys(source: &Value, path: &str, causes: &mut Vec<Cause>) {
-    for (index, item) in items(source, "items").iter().enumerate() {
-        let own = format!("{path}.items[{index}]");
-        for field in ["key", "path"] {
-            if text(item, field).is_empty() {
-                causes.push(Cause::required(format!("{own}.{field}"), ""));
+        "hostPath" => {
+            no_way_up(&source["path"], &format!("{path}.path"), causes);
+            one_of(&source["type"], &format!("{path}.type"), &HOST_PATHS, causes);
+        }
+        "emptyDir" => {
+            let size = source["sizeLimit"].as_str().and_then(Quantity::parse);
+            if size.is_some_and(|size| size.milli() < 0) {
+                let detail = "SizeLimit field must be a valid resource quantity";
+                causes.push(Cause::forbidden(format!("{path}.sizeLimit"), detail));
             }
         }
-        let target = text(item, "path");
-        if target.starts_with('/') {
-            causes.push(Cause::invalid(format!("{own}.path"), &item["path"], "must be a relative path"));
+        "nfs" => {
+            if text(source, "server").is_empty() {
+                causes.push(Cause::required(format!("{path}.server"), ""));
+            }
+            let directory = text(source, "path");
+            if directory.is_empty() {
+                causes.push(Cause::required(format!("{path}.path"), ""));
+            } else if !directory.starts_with('/') {
+                let detail = "must be an absolute path";
+                causes.push(Cause::invalid(format!("{path}.path"), &source["path"], detail));
+            }
         }
-        no_way_up(&item["path"], &format!("{own}.path"), causes);
-        mode(&item["mode"], &format!("{own}.mode"), causes);
+        "csi" => {
+            let driver = Value::from(text(source, "driver").to_lowercase());
+            name(NameRule::Subdomain, &driver, &format!("{path}.driver"), causes);
+        }
+        _ => {}
     }
 }
 
-fn mode(value: &Value, path: &str, causes: &mut Vec<Cause>) {
-    if value.as_i64().is_some_and(|mode| !(0..=0o777).contains(&mode)) {
-        let detail = "must be a number between 0 and 0777 (octal), both inclusive";
-        causes.push(Cause::invalid(path, value, detail));
-    }
-}
-
-/// Refuses a path that contains `..`.
-pub(super) fn no_way_up(value: &Value, path: &str, causes: &mut Vec<Cause>) {
-    if value.as_str().is_some_and(|text| text.split('/').any(|part| part == "..")) {
-        causes.push(Cause::invalid(path, value, "must not contain '..'"));
-    }
-}
-
-/// Validates the volume mounts of a container. The caller has checked that each mount names a volume.
-pub(super) fn validate_mounts(container: &Value, path: &str, causes: &mut Vec<Cause>) {
-    let mut seen = BTreeSet::new();
-    for (index, mount) in items(container, "volumeMounts").iter().enumerate() {
-        let own = format!("{path}.volumeMounts[{index}]");
-        let place = text(mount, "mountPath");
-        if !seen.insert(place) && !place.is_empty() {
-            causes.push(Cause::invalid(format!("{own}.mountPath"), &mount["mountPath"], "must be unique"));
-        }
-        // kube-apiserver omits the index here.
-        let within = format!("{path}.volumeMounts");
-        if text(mount, "subPath").starts_with('/') {
-            causes.push(Cause::invalid(
-                format!("{within}.subPath"),
-                &mount["subPath"],
-                "must be a relative path",
-            ));
-        }
-        no_way_up(&mount["subPath"], &format!("{within}.subPath"), causes);
-        if !text(mount, "subPath").is_empty() && !text(mount, "subPathExpr").is_empty() {
-            causes.push(Cause::invalid(
-                format!("{own}.subPathExpr"),
-                &mount["subPathExpr"],
-                "subPathExpr and subPath are mutually exclusive",
-            ));
-        }
-        let modes = ["Bidirectional", "HostToContainer", "None"];
-        one_of(&mount["mountPropagation"], &format!("{within}.mountPropagation"), &modes, causes);
-    }
-}
-
-/// Validates the sources of environment variables.
-pub(super) fn validate_environment(container: &Value, path: &str, causes: &mut Vec<Cause>) {
-    const SOURCES: [&str; 5] =
-        ["fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef"];
-    const FIELDS: [&str; 9] = [
-        "metadata.name",
-        "metadata.namespace",
-        "metadata.uid",
-        "spec.nodeName",
-        "spec.serviceAccountName",
-        "status.hostIP",
-        "status.hostIPs",
-        "status.podIP",
-        "status.podIPs",
-    ];
-    for (index, variable) in items(container, "env").iter().enumerate() {
-        let own = format!("{path}.env[{index}]");
-        variable_name(&variable["name"], &format!("{own}.name"), causes);
-        let source = &variable["valueFrom"];
-        if !source.is_object() {
-            continue;
-        }
-        let own = format!("{own}.valueFrom");
-        let given: Vec<&str> = SOURCES.into_iter().filter(|key| source[key].is_object()).collect();
-        match given.as_slice() {
-            [] => causes.push(Cause::invalid(
-                own.as_str(),
-                &Value::from(""),
-                "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef` or `secretKeyRef`",
-            )),
-            [_] => {}
-            _ => causes.push(Cause::invalid(
-                own.as_str(),
-                &Value::from(""),
-                "may not have more than one field specified at a time",
-            )),
-        }
-        for kind in given {
-            let (own, reference) = (format!("{own}.{kind}"), &source[kind]);
+fn projected(projection: &Value, path: &str, causes: &mut Vec<Cause>) {
+    const KINDS: [&str; 4] = ["secret", "configMap", "downwardAPI", "serviceAccountToken"];
+    let mut paths = BTreeSet::new();
+    for (index, source) in items(projection, "sources").iter().enumerate() {
+        let path_of_source = format!("{path}.sources[{index}]");
+        let given = KINDS.into_iter().filter(|kind| source[*kind].is_object());
+        for kind in given.clone() {
+            let (source, own) = (&source[kind], format!("{path_of_source}.{kind}"));
             match kind {
-                "fieldRef" => field(reference, &format!("{own}.fieldPath"), &FIELDS, causes),
-                "configMapKeyRef" | "secretKeyRef" => key_reference(reference, &own, causes),
-                _ => {}
-            }
-        }
-    }
-    for (index, source) in items(container, "envFrom").iter().enumerate() {
-        let own = format!("{path}.envFrom[{index}]");
-        if !text(source, "prefix").is_empty() {
-            variable_name(&source["prefix"], &format!("{own}.prefix"), causes);
-        }
-        let given: Vec<&str> =
-            ["configMapRef", "secretRef"].into_iter().filter(|key| source[key].is_object()).collect();
-        match given.as_slice() {
-            [kind] => {
-                if text(&source[*kind], "name").is_empty() {
-                    causes.push(Cause::required(format!("{own}.{kind}.name"), ""));
-                } else {
-                    name(NameRule::Subdomain, &source[*kind]["name"], &format!("{own}.{kind}.name"), causes);
+                "downwardAPI" => files::downward(source, &own, causes),
+                "serviceAccountToken" => token(source, &own, path, causes),
+                _ => {
+                    if text(source, "name").is_empty() {
+                        causes.push(Cause::required(format!("{own}.name"), ""));
+                    }
+                    files::keys(source, &own, causes);
                 }
             }
-            [] => causes.push(Cause::invalid(
-                format!("{path}.envFrom"),
-                &Value::from(""),
-                "must specify one of: `configMapRef` or `secretRef`",
-            )),
-            _ => causes.push(Cause::invalid(
-                format!("{path}.envFrom"),
-                &Value::from(""),
-                "may not have more than one field specified at a time",
-            )),
+            for file in items(source, "items").iter().chain(source["path"].is_string().then_some(source)) {
+                let file = text(file, "path");
+                if !file.is_empty() && !paths.insert(file) {
+                    let shown = if text(source, "name").is_empty() { file } else { text(source, "name") };
+                    causes.push(Cause::invalid(path, &Value::from(shown), "conflicting duplicate paths"));
+                }
+            }
+        }
+        if given.count() > 1 {
+            let detail = "may not specify more than 1 volume type per source";
+            causes.push(Cause::forbidden(path_of_source, detail));
         }
     }
 }
 
-fn variable_name(value: &Value, path: &str, causes: &mut Vec<Cause>) {
-    let name = value.as_str().unwrap_or_default();
-    if !name.is_empty() && !name.chars().all(|c| (' '..='~').contains(&c) && c != '=') {
-        causes.push(Cause::invalid(
-            path,
-            value,
-            "a valid environment variable name must consist only of printable ASCII characters other than '='",
-        ));
+/// Validates a token of a service account. kube-apiserver names the volume in errors about its path.
+fn token(token: &Value, path: &str, volume: &str, causes: &mut Vec<Cause>) {
+    let (seconds, own) = (&token["expirationSeconds"], format!("{path}.expirationSeconds"));
+    match seconds.as_i64() {
+        Some(..MIN_TOKEN_SECONDS) => {
+            causes.push(Cause::invalid(own, seconds, "may not specify a duration less than 10 minutes"));
+        }
+        Some(seconds_given) if seconds_given > MAX_TOKEN_SECONDS => {
+            let detail = "may not specify a duration larger than 2^32 seconds";
+            causes.push(Cause::invalid(own, seconds, detail));
+        }
+        _ => {}
     }
-}
-
-fn field(reference: &Value, path: &str, known: &[&str], causes: &mut Vec<Cause>) {
-    let field = text(reference, "fieldPath");
-    if field.is_empty() {
-        causes.push(Cause::required(path, ""));
-        return;
-    }
-    let subscript = |map: &str| {
-        field.strip_prefix(map).is_some_and(|rest| rest.starts_with("['") && rest.ends_with("']"))
-    };
-    if subscript("metadata.labels") || subscript("metadata.annotations") || known.contains(&field) {
-        return;
-    }
-    causes.push(if matches!(field, "metadata.labels" | "metadata.annotations") {
-        Cause::unsupported(path, &reference["fieldPath"], known)
+    let own = format!("{volume}.path");
+    if text(token, "path").is_empty() {
+        causes.push(Cause::required(own, ""));
     } else {
-        Cause::invalid(
-            path,
-            &reference["fieldPath"],
-            format!("error converting fieldPath: field label not supported: {field}"),
-        )
-    });
-}
-
-fn key_reference(reference: &Value, path: &str, causes: &mut Vec<Cause>) {
-    name(NameRule::Subdomain, &Value::from(text(reference, "name")), &format!("{path}.name"), causes);
-    let key = text(reference, "key");
-    if key.is_empty() {
-        causes.push(Cause::required(format!("{path}.key"), ""));
-    } else if let Some(problem) = names::config_key_problem(key) {
-        causes.push(Cause::invalid(format!("{path}.key"), &reference["key"], problem));
+        not_reserved(&token["path"], &own, causes);
     }
 }

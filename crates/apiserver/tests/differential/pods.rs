@@ -1,0 +1,538 @@
+//! Pods and templates with one mistake each. A pod that a real server refuses must be refused here, at the same fields.
+
+use serde_json::{Value, json};
+
+use crate::requests::{Request, Verb};
+
+/// Returns every mistake, in a pod and in the template of a Deployment.
+pub(crate) fn requests() -> Vec<Request> {
+    let pod = |spec: &Value| Request {
+        verb: Verb::Post,
+        path: "/api/v1/namespaces/diff/pods?dryRun=All".to_owned(),
+        body: json!({"metadata": {"name": "wrong"}, "spec": spec}),
+    };
+    let deployment = |spec: &Value| Request {
+        verb: Verb::Post,
+        path: "/apis/apps/v1/namespaces/diff/deployments?dryRun=All".to_owned(),
+        body: json!({"metadata": {"name": "wrong"}, "spec": {
+            "selector": {"matchLabels": {"a": "b"}},
+            "template": {"metadata": {"labels": {"a": "b"}}, "spec": spec}}}),
+    };
+    mistakes().iter().flat_map(|spec| [pod(spec), deployment(spec)]).collect()
+}
+
+/// A valid spec, which every mistake changes.
+fn base() -> Value {
+    json!({
+        "containers": [{"name": "c", "image": "i", "volumeMounts": [{"name": "v", "mountPath": "/v"}]}],
+        "initContainers": [{"name": "b", "image": "i"}],
+        "volumes": [{"name": "v", "emptyDir": {}}],
+        "serviceAccountName": "default",
+    })
+}
+
+/// Sets a value, and creates the objects above it.
+fn put(spec: &mut Value, place: &str, value: Value) {
+    let mut at = spec;
+    for name in place.split('.') {
+        at = match name.parse::<usize>() {
+            Ok(index) => {
+                let items = at.as_array_mut().unwrap();
+                if index == items.len() {
+                    items.push(Value::Null);
+                }
+                &mut items[index]
+            }
+            Err(_) => &mut at[name],
+        };
+    }
+    *at = value;
+}
+
+fn mistakes() -> Vec<Value> {
+    let lists = [
+        handlers(),
+        probes(),
+        mounts(),
+        volumes(),
+        variables(),
+        containers(),
+        resources(),
+        pods(),
+        spreading(),
+    ];
+    let specs = lists.into_iter().flatten().map(|(place, value)| {
+        let mut spec = base();
+        put(&mut spec, place, value);
+        spec
+    });
+    specs.chain(several()).collect()
+}
+
+type Mistake = (&'static str, Value);
+
+const LIFECYCLE: &str = "containers.0.lifecycle";
+
+/// Hooks and probes have exactly one handler, which is complete.
+fn handlers() -> Vec<Mistake> {
+    let exec = json!({"command": ["true"]});
+    let get = json!({"port": 80});
+    let sleep = json!({"seconds": 1});
+    let of_hooks = [
+        json!({}),
+        json!({"exec": exec, "httpGet": get}),
+        json!({"exec": exec, "sleep": sleep}),
+        json!({"httpGet": get, "tcpSocket": {"port": 80}, "sleep": sleep}),
+        json!({"exec": {}}),
+        json!({"exec": {"command": []}}),
+        json!({"httpGet": {}}),
+        json!({"httpGet": {"port": 0}}),
+        json!({"httpGet": {"port": "A_b"}}),
+        json!({"httpGet": {"port": 80, "scheme": "ftp"}}),
+        json!({"httpGet": {"port": 80, "httpHeaders": [{"name": "a b", "value": "c"}]}}),
+        json!({"httpGet": {"port": 80, "httpHeaders": [{"name": "", "value": "c"}]}}),
+        json!({"tcpSocket": {"port": 70_000}}),
+        json!({"sleep": {"seconds": -1}}),
+        json!({"sleep": {"seconds": 31}}),
+        json!({"sleep": {"seconds": 0}}),
+    ];
+    let of_probes = [
+        json!({}),
+        json!({"periodSeconds": 1}),
+        json!({"exec": exec, "httpGet": get}),
+        json!({"tcpSocket": {"port": 80}, "grpc": {"port": 80}}),
+        json!({"exec": {}}),
+        json!({"httpGet": {"port": "--"}}),
+        json!({"httpGet": {"port": 80, "httpHeaders": [{"name": "a:b", "value": "c"}]}}),
+        json!({"grpc": {"port": 0}}),
+        json!({"grpc": {"port": 70_000}}),
+        json!({"tcpSocket": {}}),
+    ];
+    let hooks = of_hooks.into_iter().flat_map(|handler| {
+        [(LIFECYCLE, json!({"preStop": handler})), (LIFECYCLE, json!({"postStart": handler}))]
+    });
+    let probes = of_probes.into_iter().flat_map(|handler| {
+        ["containers.0.livenessProbe", "containers.0.readinessProbe", "containers.0.startupProbe"]
+            .map(|place| (place, handler.clone()))
+    });
+    let signals = ["SIGTERM", "TERM"].map(|signal| (LIFECYCLE, json!({"stopSignal": signal})));
+    hooks.chain(probes).chain(signals).collect()
+}
+
+/// The numbers of a probe.
+fn probes() -> Vec<Mistake> {
+    let probe = |field: &str, number: i64| {
+        let mut probe = json!({"tcpSocket": {"port": 80}});
+        probe[field] = json!(number);
+        probe
+    };
+    let mut all = Vec::new();
+    for place in ["containers.0.livenessProbe", "containers.0.readinessProbe", "containers.0.startupProbe"] {
+        for field in ["initialDelaySeconds", "timeoutSeconds", "periodSeconds", "failureThreshold"] {
+            all.push((place, probe(field, -1)));
+        }
+        for number in [-1, 2] {
+            all.push((place, probe("successThreshold", number)));
+        }
+        for number in [-1, 0, 1] {
+            all.push((place, probe("terminationGracePeriodSeconds", number)));
+        }
+    }
+    all.extend(["livenessProbe", "readinessProbe", "startupProbe", "lifecycle"].map(|field| {
+        ("initContainers.0", json!({"name": "b", "image": "i", field: {"tcpSocket": {"port": 80}}}))
+    }));
+    all.push((
+        "initContainers.0",
+        json!({"name": "b", "image": "i", "restartPolicy": "Always", "readinessProbe": {}}),
+    ));
+    all.push((
+        "initContainers.0",
+        json!({"name": "b", "image": "i", "restartPolicy": "Always", "lifecycle": {"preStop": {}}}),
+    ));
+    all
+}
+
+/// Where containers see their volumes.
+fn mounts() -> Vec<Mistake> {
+    let mounts = [
+        json!({"mountPropagation": "Bidirectional"}),
+        json!({"mountPropagation": "bidirectional"}),
+        json!({"mountPropagation": "HostToContainer"}),
+        json!({"recursiveReadOnly": "Enabled"}),
+        json!({"recursiveReadOnly": "IfPossible", "readOnly": true, "mountPropagation": "HostToContainer"}),
+        json!({"recursiveReadOnly": "Always"}),
+        json!({"subPath": "/a"}),
+        json!({"subPath": "../a"}),
+        json!({"subPathExpr": "/a"}),
+        json!({"subPathExpr": "a/.."}),
+        json!({"subPath": "a", "subPathExpr": "b"}),
+        json!({"name": "w"}),
+        json!({"name": ""}),
+        json!({"mountPath": ""}),
+        json!({"mountPath": "a:b"}),
+        json!({"mountPath": "v"}),
+    ];
+    let mut all: Vec<Mistake> = mounts
+        .into_iter()
+        .map(|change| {
+            let mut mount = json!({"name": "v", "mountPath": "/v"});
+            mount.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
+            ("containers.0.volumeMounts.0", mount)
+        })
+        .collect();
+    let twice = json!([{"name": "v", "mountPath": "/v"}, {"name": "v", "mountPath": "/v"}]);
+    all.push(("containers.0.volumeMounts", twice.clone()));
+    all.push(("initContainers.0.volumeMounts", twice));
+    all.push(("containers.0.volumeDevices", json!([{"name": "v", "devicePath": "/d"}])));
+    all.push(("containers.0.volumeDevices", json!([{"name": "w", "devicePath": "/v"}])));
+    all
+}
+
+/// A volume has one source, which is complete.
+fn volumes() -> Vec<Mistake> {
+    let sources = [
+        json!({"emptyDir": {}, "hostPath": {"path": "/x"}}),
+        json!({"configMap": {"name": "m"}, "secret": {"secretName": "s"}}),
+        json!({"emptyDir": {"sizeLimit": "-1"}}),
+        json!({"emptyDir": {"medium": "Disk"}}),
+        json!({"emptyDir": {"medium": "HugePages-3Mi"}}),
+        json!({"hostPath": {}}),
+        json!({"hostPath": {"path": "/a/../b"}}),
+        json!({"hostPath": {"path": "/a", "type": "Folder"}}),
+        json!({"secret": {}}),
+        json!({"secret": {"secretName": "s", "defaultMode": 1000}}),
+        json!({"secret": {"secretName": "s", "items": [{"key": "a", "path": "/a"}]}}),
+        json!({"secret": {"secretName": "s", "items": [{"key": "a", "path": "..a"}]}}),
+        json!({"configMap": {}}),
+        json!({"configMap": {"name": "m", "items": [{"key": "", "path": ""}]}}),
+        json!({"configMap": {"name": "m", "items": [{"key": "a", "path": "a", "mode": -1}]}}),
+        json!({"persistentVolumeClaim": {}}),
+        json!({"nfs": {"server": "", "path": "a"}}),
+        json!({"csi": {}}),
+        json!({"csi": {"driver": "a_b"}}),
+        json!({"image": {}}),
+        json!({"image": {"reference": "r", "pullPolicy": "x"}}),
+        json!({"ephemeral": {}}),
+        json!({"ephemeral": {"volumeClaimTemplate": {"spec": {}}}}),
+        json!({"ephemeral": {"volumeClaimTemplate": {"spec": {"accessModes": ["x"], "resources": {"requests": {"storage": "1"}}}}}}),
+        json!({"downwardAPI": {"items": [{"path": ""}]}}),
+        json!({"downwardAPI": {"items": [{"path": "/a", "fieldRef": {"fieldPath": "metadata.name"}}]}}),
+        json!({"downwardAPI": {"items": [{"path": "a", "fieldRef": {"fieldPath": "status.podIP"}}]}}),
+        json!({"downwardAPI": {"items": [{"path": "a", "resourceFieldRef": {"resource": "limits.cpu"}}]}}),
+        json!({"downwardAPI": {"items": [{"path": "a", "resourceFieldRef": {"containerName": "c", "resource": "limits.gpu"}}]}}),
+        json!({"downwardAPI": {"defaultMode": 1000, "items": []}}),
+        json!({"projected": {"sources": [{"secret": {}}]}}),
+        json!({"projected": {"sources": [{"secret": {"name": "s"}, "configMap": {"name": "m"}}]}}),
+        json!({"projected": {"sources": [{"serviceAccountToken": {"path": "t", "expirationSeconds": 599}}]}}),
+        json!({"projected": {"sources": [{"serviceAccountToken": {"path": ""}}]}}),
+        json!({"projected": {"sources": [{"serviceAccountToken": {"path": "/t"}}]}}),
+        json!({"projected": {"sources": [
+            {"secret": {"name": "s", "items": [{"key": "a", "path": "a"}]}},
+            {"configMap": {"name": "m", "items": [{"key": "a", "path": "a"}]}}]}}),
+        json!({"projected": {"sources": [{"downwardAPI": {"items": [{"path": "a"}]}}]}}),
+        json!({"projected": {"defaultMode": 1000, "sources": []}}),
+    ];
+    let mut all: Vec<Mistake> = sources
+        .into_iter()
+        .map(|mut source| {
+            source["name"] = json!("v");
+            ("volumes.0", source)
+        })
+        .collect();
+    all.push(("volumes.1", json!({"name": "v", "emptyDir": {}})));
+    all.push(("volumes.1", json!({"name": "A", "emptyDir": {}})));
+    all.push(("volumes.1", json!({"emptyDir": {}})));
+    all
+}
+
+/// Environment variables.
+fn variables() -> Vec<Mistake> {
+    let key = json!({"name": "s", "key": "k"});
+    let variables = [
+        json!({"name": "A", "value": "b", "valueFrom": {"secretKeyRef": key}}),
+        json!({"name": "A", "valueFrom": {"secretKeyRef": key, "configMapKeyRef": key}}),
+        json!({"name": "A", "value": "b", "valueFrom": {"secretKeyRef": key, "configMapKeyRef": key}}),
+        json!({"name": "A", "value": "b", "valueFrom": {}}),
+        json!({"name": "A", "valueFrom": {}}),
+        json!({"name": "", "value": "b"}),
+        json!({"name": "A=B", "value": "b"}),
+        json!({"name": "A", "valueFrom": {"secretKeyRef": {"name": "s"}}}),
+        json!({"name": "A", "valueFrom": {"secretKeyRef": {"key": "k"}}}),
+        json!({"name": "A", "valueFrom": {"configMapKeyRef": {"name": "A_b", "key": "a b"}}}),
+        json!({"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "status.phase"}}}),
+        json!({"name": "A", "valueFrom": {"fieldRef": {"fieldPath": ""}}}),
+        json!({"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels"}}}),
+        json!({"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['a b']"}}}),
+        json!({"name": "A", "valueFrom": {"fieldRef": {"apiVersion": "v2", "fieldPath": "metadata.name"}}}),
+        json!({"name": "A", "valueFrom": {"resourceFieldRef": {"resource": ""}}}),
+        json!({"name": "A", "valueFrom": {"resourceFieldRef": {"resource": "limits.nvidia.com/gpu"}}}),
+        json!({"name": "A", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu", "divisor": "2"}}}),
+        json!({"name": "A", "valueFrom": {"resourceFieldRef": {"resource": "limits.memory", "divisor": "1m"}}}),
+    ];
+    let sources = [
+        json!({}),
+        json!({"configMapRef": {}}),
+        json!({"secretRef": {"name": "A_b"}}),
+        json!({"configMapRef": {"name": "m"}, "secretRef": {"name": "s"}}),
+        json!({"prefix": "a=", "configMapRef": {"name": "m"}}),
+    ];
+    let twice = json!([{"name": "A", "value": "b"}, {"name": "A", "value": "c"}]);
+    variables
+        .into_iter()
+        .map(|variable| ("containers.0.env", json!([variable])))
+        .chain(sources.into_iter().map(|source| ("containers.0.envFrom", json!([source]))))
+        .chain([("containers.0.env", twice)])
+        .collect()
+}
+
+/// Other fields of containers.
+fn containers() -> Vec<Mistake> {
+    let ports = [
+        json!([{"containerPort": 0}]),
+        json!([{"containerPort": 70_000}]),
+        json!([{"containerPort": 80, "hostPort": 70_000}]),
+        json!([{"containerPort": 80, "hostPort": -1}]),
+        json!([{"containerPort": 80, "protocol": "HTTP"}]),
+        json!([{"containerPort": 80, "name": "A"}]),
+        json!([{"containerPort": 80, "name": "a"}, {"containerPort": 81, "name": "a"}]),
+        json!([{"containerPort": 80, "hostPort": 80}, {"containerPort": 81, "hostPort": 80}]),
+        json!([{"containerPort": 80}, {"containerPort": 80}]),
+    ];
+    let policies = ["Always", "Never", "OnFailure"];
+    let resizes = [
+        json!([{"resourceName": "nvidia.com/gpu", "restartPolicy": "NotRequired"}]),
+        json!([{"resourceName": "cpu", "restartPolicy": "Never"}]),
+        json!([{"resourceName": "cpu", "restartPolicy": ""}]),
+        json!([{"resourceName": "", "restartPolicy": "NotRequired"}]),
+        json!([{"resourceName": "cpu", "restartPolicy": "NotRequired"}, {"resourceName": "cpu", "restartPolicy": "NotRequired"}]),
+        json!([{"resourceName": "memory", "restartPolicy": "RestartContainer"}]),
+    ];
+    let contexts = [
+        json!({"runAsUser": -1}),
+        json!({"runAsGroup": -1}),
+        json!({"procMount": "x"}),
+        json!({"procMount": "Unmasked"}),
+        json!({"seccompProfile": {"type": "x"}}),
+        json!({"seccompProfile": {}}),
+        json!({"seccompProfile": {"type": "Localhost"}}),
+        json!({"seccompProfile": {"type": "Localhost", "localhostProfile": "/a"}}),
+        json!({"seccompProfile": {"type": "Unconfined", "localhostProfile": "a"}}),
+        json!({"appArmorProfile": {"type": "x"}}),
+        json!({"appArmorProfile": {"type": "Localhost"}}),
+        json!({"appArmorProfile": {"type": "RuntimeDefault", "localhostProfile": "a"}}),
+        json!({"privileged": true, "allowPrivilegeEscalation": false}),
+        json!({"allowPrivilegeEscalation": false, "capabilities": {"add": ["CAP_SYS_ADMIN"]}}),
+    ];
+    let mut all: Vec<Mistake> = ports.into_iter().map(|ports| ("containers.0.ports", ports)).collect();
+    all.extend(policies.map(|policy| ("initContainers.0.restartPolicy", json!(policy))));
+    all.extend(policies.map(|policy| ("containers.0.restartPolicy", json!(policy))));
+    all.extend(resizes.clone().map(|policy| ("containers.0.resizePolicy", policy)));
+    all.extend(resizes.map(|policy| ("initContainers.0.resizePolicy", policy)));
+    all.extend(contexts.map(|context| ("containers.0.securityContext", context)));
+    all.extend([
+        ("containers", json!([])),
+        ("containers.0.name", json!("")),
+        ("containers.0.name", json!("A_b")),
+        ("containers.0.name", json!("b")),
+        ("containers.0.image", json!("")),
+        ("containers.0.imagePullPolicy", json!("x")),
+        ("containers.0.terminationMessagePolicy", json!("x")),
+        ("initContainers.0.name", json!("")),
+        ("ephemeralContainers", json!([{"name": "e", "image": "i"}])),
+    ]);
+    all
+}
+
+/// Amounts of resources.
+fn resources() -> Vec<Mistake> {
+    [
+        json!({"limits": {"nvidia.com/gpu": "0.5"}}),
+        json!({"requests": {"nvidia.com/gpu": "1"}}),
+        json!({"requests": {"nvidia.com/gpu": "1"}, "limits": {"nvidia.com/gpu": "2"}}),
+        json!({"limits": {"gpu": "1"}}),
+        json!({"limits": {"cpu": "-1"}}),
+        json!({"limits": {"cpu": "1"}, "requests": {"cpu": "2"}}),
+        json!({"limits": {"hugepages-2Mi": "3Mi", "memory": "1Gi"}}),
+        json!({"limits": {"hugepages-2Mi": "4Mi"}}),
+        json!({"limits": {"memory": "1Gi"}, "requests": {"hugepages-2Mi": "4Mi"}}),
+        json!({"limits": {"kubernetes.io/x": "1"}}),
+        json!({"limits": {"a b/c": "1"}}),
+        json!({"claims": [{"name": "x"}]}),
+        json!({"claims": [{"name": ""}]}),
+    ]
+    .into_iter()
+    .map(|resources| ("containers.0.resources", resources))
+    .collect()
+}
+
+/// Fields of the pod as a whole.
+fn pods() -> Vec<Mistake> {
+    let long: Vec<String> = (0..33).map(|number| format!("d{number}.example")).collect();
+    vec![
+        ("dnsConfig", json!({"nameservers": ["10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.4"]})),
+        ("dnsConfig", json!({"nameservers": ["x"]})),
+        ("dnsConfig", json!({"searches": ["a b"]})),
+        ("dnsConfig", json!({"searches": ["_a.b", ".", "c."]})),
+        ("dnsConfig", json!({"searches": long})),
+        ("dnsConfig", json!({"options": [{"value": "1"}]})),
+        ("dnsPolicy", json!("None")),
+        ("dnsPolicy", json!("x")),
+        ("restartPolicy", json!("x")),
+        ("activeDeadlineSeconds", json!(0)),
+        ("activeDeadlineSeconds", json!(-1)),
+        ("activeDeadlineSeconds", json!(3_000_000_000_i64)),
+        ("terminationGracePeriodSeconds", json!(-1)),
+        ("hostname", json!("A_b")),
+        ("subdomain", json!("a.b")),
+        ("nodeName", json!("A_b")),
+        ("priorityClassName", json!("A_b")),
+        ("preemptionPolicy", json!("x")),
+        ("runtimeClassName", json!("A_b")),
+        ("nodeSelector", json!({"a b": "c"})),
+        ("nodeSelector", json!({"a": "b c"})),
+        ("readinessGates", json!([{"conditionType": "a b"}])),
+        ("schedulingGates", json!([{"name": "a"}, {"name": "a"}])),
+        ("hostAliases", json!([{"ip": "x", "hostnames": ["a_b"]}])),
+        ("os", json!({"name": "x"})),
+        ("os", json!({})),
+        ("hostUsers", json!(false)),
+        ("overhead", json!({"cpu": "-1"})),
+        ("resources", json!({"limits": {"nvidia.com/gpu": "1"}})),
+        ("resources", json!({"limits": {"cpu": "1"}, "requests": {"cpu": "2"}})),
+        ("tolerations", json!([{"operator": "Equal", "value": "x"}])),
+        ("tolerations", json!([{"key": "a", "operator": "Exists", "value": "x"}])),
+        ("tolerations", json!([{"key": "a", "operator": "x"}])),
+        ("tolerations", json!([{"key": "a", "effect": "x"}])),
+        ("tolerations", json!([{"key": "a", "effect": "NoSchedule", "tolerationSeconds": 1}])),
+        ("securityContext", json!({"fsGroup": -1})),
+        ("securityContext", json!({"fsGroupChangePolicy": "x"})),
+        ("securityContext", json!({"supplementalGroups": [-1]})),
+        ("securityContext", json!({"supplementalGroupsPolicy": "x"})),
+        ("securityContext", json!({"sysctls": [{"name": "a b", "value": "c"}]})),
+        (
+            "securityContext",
+            json!({"sysctls": [{"name": "kernel.shm_rmid_forced", "value": "1"}, {"name": "kernel.shm_rmid_forced", "value": "1"}]}),
+        ),
+        ("securityContext", json!({"sysctls": [{"name": "", "value": "1"}]})),
+        ("securityContext", json!({"seLinuxChangePolicy": "x"})),
+        ("securityContext", json!({"appArmorProfile": {"type": "Localhost", "localhostProfile": " a"}})),
+        ("resourceClaims", json!([{"name": "r"}])),
+        (
+            "resourceClaims",
+            json!([{"name": "r", "resourceClaimName": "a", "resourceClaimTemplateName": "b"}]),
+        ),
+        ("resourceClaims", json!([{"name": "r", "resourceClaimName": "A_b"}])),
+        ("resourceClaims", json!([{"name": "A_b", "resourceClaimName": "a"}])),
+        (
+            "resourceClaims",
+            json!([{"name": "r", "resourceClaimName": "a"}, {"name": "r", "resourceClaimName": "b"}]),
+        ),
+        (
+            "affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution",
+            json!({"nodeSelectorTerms": []}),
+        ),
+        (
+            "affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution",
+            json!({"nodeSelectorTerms": [{"matchExpressions": [{"key": "a", "operator": "In"}, {"key": "b", "operator": "Gt", "values": ["1", "2"]}]}]}),
+        ),
+        (
+            "affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution",
+            json!({"nodeSelectorTerms": [{"matchFields": [{"key": "a", "operator": "In", "values": ["b"]}]}]}),
+        ),
+        (
+            "affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution",
+            json!([{"labelSelector": {"matchLabels": {"a": "b"}}}]),
+        ),
+        (
+            "affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution",
+            json!([{"topologyKey": "a", "matchLabelKeys": ["b"]}]),
+        ),
+        (
+            "affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution",
+            json!([{"topologyKey": "a", "namespaces": ["A_b"], "labelSelector": {"matchExpressions": [{"key": "a", "operator": "x"}]}}]),
+        ),
+    ]
+}
+
+/// Constraints of spreading.
+fn spreading() -> Vec<Mistake> {
+    let selector = json!({"matchLabels": {"a": "b"}});
+    let constraints = [
+        json!({"maxSkew": 0}),
+        json!({"maxSkew": -1}),
+        json!({"topologyKey": ""}),
+        json!({"topologyKey": "a b"}),
+        json!({"whenUnsatisfiable": "x"}),
+        json!({"whenUnsatisfiable": ""}),
+        json!({"minDomains": 0}),
+        json!({"minDomains": -1}),
+        json!({"minDomains": 1, "whenUnsatisfiable": "ScheduleAnyway"}),
+        json!({"minDomains": 0, "whenUnsatisfiable": "ScheduleAnyway"}),
+        json!({"nodeAffinityPolicy": "x"}),
+        json!({"nodeTaintsPolicy": "x"}),
+        json!({"matchLabelKeys": ["c"], "labelSelector": null}),
+        json!({"matchLabelKeys": ["c d"]}),
+        json!({"matchLabelKeys": ["a"]}),
+        json!({"labelSelector": {"matchLabels": {"a": "b c"}}}),
+    ];
+    let constraint = |change: &Value| {
+        let mut constraint = json!({"maxSkew": 1, "topologyKey": "k", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector});
+        constraint.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
+        constraint
+    };
+    let twice = json!([constraint(&json!({})), constraint(&json!({"maxSkew": 2}))]);
+    let mut all: Vec<Mistake> =
+        constraints.iter().map(|change| ("topologySpreadConstraints", json!([constraint(change)]))).collect();
+    all.push(("topologySpreadConstraints", twice));
+    all
+}
+
+/// Mistakes that need two fields.
+fn several() -> Vec<Value> {
+    let combinations: [&[Mistake]; 12] = [
+        &[
+            ("hostNetwork", json!(true)),
+            ("containers.0.ports", json!([{"containerPort": 80, "hostPort": 81}])),
+        ],
+        &[("dnsPolicy", json!("None")), ("dnsConfig", json!({"searches": ["a"]}))],
+        &[("hostUsers", json!(false)), ("hostNetwork", json!(true))],
+        &[("hostUsers", json!(false)), ("hostPID", json!(true)), ("hostIPC", json!(true))],
+        &[("hostPID", json!(true)), ("shareProcessNamespace", json!(true))],
+        &[("setHostnameAsFQDN", json!(true)), ("hostNetwork", json!(true))],
+        &[("os", json!({"name": "windows"})), ("hostNetwork", json!(true))],
+        &[("os", json!({"name": "linux"})), (LIFECYCLE, json!({"stopSignal": "TERM"}))],
+        &[
+            ("terminationGracePeriodSeconds", json!(5)),
+            (LIFECYCLE, json!({"preStop": {"sleep": {"seconds": 6}}})),
+        ],
+        &[
+            ("restartPolicy", json!("Never")),
+            (
+                "containers.0.resizePolicy",
+                json!([{"resourceName": "cpu", "restartPolicy": "RestartContainer"}]),
+            ),
+        ],
+        &[
+            ("containers.0.securityContext", json!({"privileged": true})),
+            (
+                "containers.0.volumeMounts.0",
+                json!({"name": "v", "mountPath": "/v", "mountPropagation": "Bidirectional"}),
+            ),
+        ],
+        &[(
+            "containers",
+            json!([{"name": "c", "image": "i", "ports": [{"containerPort": 80, "hostPort": 80}]},
+                {"name": "d", "image": "i", "ports": [{"containerPort": 80, "hostPort": 80}]}]),
+        )],
+    ];
+    combinations
+        .into_iter()
+        .map(|changes| {
+            let mut spec = base();
+            for (place, value) in changes {
+                put(&mut spec, place, value.clone());
+            }
+            spec
+        })
+        .collect()
+}
