@@ -101,8 +101,8 @@ pub(super) struct ServerFixture {
     pub(super) address: SocketAddr,
     open: Arc<AtomicUsize>,
     pub(super) closed: Arc<Notify>,
-    pub(super) refused: Arc<AtomicUsize>,
     pub(super) ended: Arc<Mutex<Vec<u8>>>,
+    pub(super) refused: Arc<AtomicUsize>,
     shutdown: CancellationToken,
     serving: JoinHandle<()>,
 }
