@@ -170,3 +170,49 @@ fn two_services_share_a_picker_and_get_theirs_back_without_losing_a_request() {
         assert_eq!(load.end(), Vec::<String>::new(), "requests that failed, of {answered}");
     }
 }
+
+#[test]
+fn a_service_that_meets_a_limit_of_the_shared_picker_says_which() {
+    if tools::kubectl().is_none() {
+        return;
+    }
+    let _turn = turn();
+    let world = LocalCluster::start(&[example().to_str().unwrap()]);
+    share(&world, true);
+    until("the picker is shared", || (replicas(&world, "qwen") == json!([0, "shared"])).then_some(()));
+    // No request has so few bytes.
+    let small = r#"{"spec": {"router": {"scheduler": {"template": {"containers": [
+        {"name": "main", "args": ["--max-request-bytes-in-flight=10", "--max-request-body-size=10"]}]}}}}}"#;
+    world.ask(&["patch", "llmisvc", "qwen", "--type=merge", "-p", small]);
+    let refused = || {
+        let body = json!({"model": MODEL, "prompt": "Hello", "max_tokens": 1});
+        let request = http::client().post(format!("{}/v1/completions", world.url)).json(&body);
+        http::block(async { http::read(request.send().await.unwrap()).await }).status == 503
+    };
+    until("requests are refused", || refused().then_some(()));
+    let condition = || {
+        let conditions = world.object(&["llmisvc", "qwen"])["status"]["conditions"].clone();
+        let mut all = conditions.as_array().cloned().unwrap_or_default().into_iter();
+        let found = all.find(|one| one["type"] == "SchedulerWorkloadReady")?;
+        (found["reason"] == "SharedPickerLimited").then(|| json!([found["status"], found["message"]]))
+    };
+    let message = "The shared picker has refused requests of this service, for which it takes at most 10 bytes of \
+        requests in memory (flag --max-request-bytes-in-flight of the service's picker): raise the limit, or give \
+        the service a picker of its own";
+    assert_eq!(until("the status names the limit", condition), json!(["True", message]));
+    // Further refusals write nothing.
+    let version = || slices(&world)[0]["metadata"]["resourceVersion"].clone();
+    let before = version();
+    assert!((0..20).all(|_| refused()), "a request passed");
+    let pod = world.object(&["pods", "-n", "kserve", "-l", "app.kubernetes.io/component=picker"]);
+    let address = pod["items"][0]["status"]["podIP"].as_str().unwrap().to_owned();
+    let series =
+        "longboat_shared_picker_refusals_total{namespace=\"default\",service_name=\"qwen\",limit=\"bytes\"} ";
+    until("the metrics count them", || {
+        let request = http::client().get(format!("http://{address}:9090/metrics"));
+        let page = http::block(async { request.send().await.ok()?.text().await.ok() })?;
+        let count = page.lines().find_map(|line| line.strip_prefix(series))?;
+        (count.parse::<u32>().ok()? > 20).then_some(())
+    });
+    assert_eq!(version(), before);
+}

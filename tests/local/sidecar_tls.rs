@@ -7,7 +7,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use longboat_tls::{CertificateAuthority, LeafRequest};
+use longboat_tls::{CertificateAuthority, KeyPair, LeafRequest, self_signed, self_signed_with_key};
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -23,19 +23,18 @@ fn role(arguments: &[String]) -> Command {
     command
 }
 
-/// Starts a simulator, with a certificate of this authority if one is given.
-fn engine(folder: &Path, name: &str, authority: Option<&CertificateAuthority>) -> (Running, u16) {
+/// A certificate for this DNS name, and for the address of the test if it is to have one.
+fn leaf(name: &str, ip: Option<&str>) -> LeafRequest {
+    let ips = ip.map(|ip| ip.parse().unwrap()).into_iter().collect();
+    LeafRequest { dns_names: vec![name.into()], ips, days: 1, ..LeafRequest::default() }
+}
+
+/// Starts a simulator, with this certificate if one is given.
+fn engine(folder: &Path, name: &str, pair: Option<&KeyPair>) -> (Running, u16) {
     let port = free_port();
     let mut arguments =
         vec!["sim".to_owned(), "m".to_owned(), format!("--port={port}"), "--modalities=image".to_owned()];
-    if let Some(authority) = authority {
-        let leaf = LeafRequest {
-            dns_names: vec!["localhost".into()],
-            ips: vec!["127.0.0.1".parse().unwrap()],
-            days: 1,
-            ..LeafRequest::default()
-        };
-        let pair = authority.issue(&leaf).unwrap();
+    if let Some(pair) = pair {
         for (flag, text) in [("ssl-certfile", &pair.certificate_pem), ("ssl-keyfile", &pair.key_pem)] {
             let file = folder.join(format!("{name}-{flag}"));
             fs::write(&file, text).unwrap();
@@ -72,7 +71,8 @@ fn each_leg_takes_only_certificates_that_are_trusted_now() {
     for stage in ["prefiller", "decoder", "encoder"] {
         let folder = TempDir::new().unwrap();
         let folder = folder.path();
-        let of = |name: &str| engine(folder, name, (name == stage).then_some(&ours));
+        let issued = ours.issue(&leaf("localhost", Some("127.0.0.1"))).unwrap();
+        let of = |name: &str| engine(folder, name, (name == stage).then_some(&issued));
         let ((_p, prefill), (_d, decode), (_e, encode)) = (of("prefiller"), of("decoder"), of("encoder"));
         let trusted = folder.join("ca.crt");
         fs::write(&trusted, other.pem()).unwrap();
@@ -105,4 +105,37 @@ fn each_leg_takes_only_certificates_that_are_trusted_now() {
         fs::rename(&new, &trusted).unwrap();
         until(&format!("{stage}: an answer once its authority is trusted"), || answered(careful));
     }
+}
+
+#[test]
+fn pods_of_a_service_trust_each_other_before_their_certificate_has_their_address() {
+    longboat_tls::install_default_provider();
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    let former = self_signed(&leaf("svc", None)).unwrap();
+    let renewed = self_signed_with_key(&leaf("svc", Some("10.0.0.1")), &former.key_pem).unwrap();
+    let foreign = self_signed(&leaf("svc", Some("127.0.0.1"))).unwrap();
+    let ((_d, decode), (_n, new)) = (engine(folder, "decoder", None), engine(folder, "new", Some(&former)));
+    let (_f, other) = engine(folder, "other", Some(&foreign));
+    let trusted = folder.join("tls.crt");
+    fs::write(&trusted, &renewed.certificate_pem).unwrap();
+    let port = free_port();
+    let flags = [
+        "sidecar".to_owned(),
+        format!("--port={port}"),
+        format!("--model-server-port={decode}"),
+        "--enable-tls=prefiller".to_owned(),
+        "--secure-proxy=false".to_owned(),
+    ];
+    let _sidecar = Running::start(role(&flags).env("SSL_CERT_FILE", &trusted));
+    let (status, body) = until("the sidecar answers", || {
+        // Engines that do not listen yet are no refusals.
+        ask("prefiller", port, new, 0).filter(|(_, body)| !body.contains("refused"))
+    });
+    assert_eq!(status, 200, "{body}");
+    let (status, body) = until("the other engine answers", || {
+        ask("prefiller", port, other, 0).filter(|(_, body)| !body.contains("refused"))
+    });
+    assert_eq!(status, 502, "the key is another one: {body}");
+    assert!(body.contains("certificate"), "{body}");
 }

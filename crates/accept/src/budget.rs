@@ -2,7 +2,7 @@
 
 use std::sync::{
     Arc,
-    atomic::{AtomicUsize, Ordering},
+    atomic::{AtomicU64, AtomicUsize, Ordering},
 };
 
 use bytes::Bytes;
@@ -12,6 +12,7 @@ use bytes::Bytes;
 pub struct Budget {
     limit: usize,
     held: AtomicUsize,
+    refusals: AtomicU64,
 }
 
 /// A reserved part of a [`Budget`]. Dropping it releases the bytes.
@@ -32,7 +33,7 @@ struct ReservedBytes {
 impl Budget {
     /// Creates a budget of this many bytes.
     pub fn new(limit: usize) -> Arc<Self> {
-        Arc::new(Self { limit, held: AtomicUsize::new(0) })
+        Arc::new(Self { limit, held: AtomicUsize::new(0), refusals: AtomicU64::new(0) })
     }
 
     /// Returns the maximum number of reserved bytes.
@@ -45,6 +46,11 @@ impl Budget {
         self.held.load(Ordering::Relaxed)
     }
 
+    /// Returns how often too few bytes were free since the last call.
+    pub fn take_refusals(&self) -> u64 {
+        self.refusals.swap(0, Ordering::Relaxed)
+    }
+
     /// Reserves this many bytes. Returns `None` if fewer bytes are free.
     pub fn hold(self: &Arc<Self>, bytes: usize) -> Option<MemoryReservation> {
         self.take(bytes)?;
@@ -53,7 +59,11 @@ impl Budget {
 
     fn take(&self, bytes: usize) -> Option<()> {
         let add = |held: usize| held.checked_add(bytes).filter(|sum| *sum <= self.limit);
-        self.held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).ok().map(drop)
+        let added = self.held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
+        if added.is_err() {
+            self.refusals.fetch_add(1, Ordering::Relaxed);
+        }
+        added.ok().map(drop)
     }
 
     /// Returns the same bytes with a reservation, which ends when the last copy of the bytes is dropped. Returns `None` if
@@ -115,6 +125,7 @@ mod tests {
         drop(tail);
         assert_eq!(budget.held(), 0);
         assert!(budget.hold(usize::MAX).is_none());
+        assert_eq!([budget.take_refusals(), budget.take_refusals()], [2, 0]);
     }
 
     #[test]

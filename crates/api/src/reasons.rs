@@ -83,6 +83,8 @@ pub mod condition {
     pub const SHARED_PICKER_MISSING: &str = "SharedPickerMissing";
     /// The shared picker picks with a former configuration, because it has failed with the newest one.
     pub const SHARED_PICKER_FAILED: &str = "SharedPickerFailed";
+    /// The shared picker has refused requests of this service in the last minutes, because the service has met a limit.
+    pub const SHARED_PICKER_LIMITED: &str = "SharedPickerLimited";
     /// An init container downloads the model.
     pub const DOWNLOADING: &str = "Downloading";
     /// An init container downloads the model and does not report its progress.

@@ -18,6 +18,8 @@ pub const SERVICE: &str = "longboat.dev/picker-service";
 pub const NEEDS_POD: &str = "longboat.dev/picker-needs-pod";
 /// On an EndpointSlice of the shared picker: why it does not pick, or picks with a former configuration.
 pub const PROBLEM: &str = "longboat.dev/picker-problem";
+/// On an EndpointSlice of the shared picker: the limits for which it has refused requests lately, with their flags.
+pub const LIMIT: &str = "longboat.dev/picker-limit";
 
 /// The field manager of the slices, and their value of the label `endpointslice.kubernetes.io/managed-by`, by which other writers
 /// of slices leave them alone.

@@ -3,7 +3,7 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -16,6 +16,7 @@ use tokio::time::Instant;
 
 use crate::{
     admission::Admission,
+    answer::Refusal,
     burst::Bursts,
     decisions::Decisions,
     latency::Predictor,
@@ -78,6 +79,8 @@ pub(crate) struct Core {
     pub(crate) decisions: Decisions,
     /// The trace of requests, if one is written.
     pub(crate) trace: Option<RequestTrace>,
+    /// Requests for which there was no memory.
+    full: AtomicU64,
     started: Instant,
     draining: AtomicBool,
     listening: AtomicBool,
@@ -104,6 +107,7 @@ impl Core {
             decisions: Decisions::new(0),
             trace: None,
             metrics,
+            full: AtomicU64::new(0),
             started: Instant::now(),
             draining: AtomicBool::new(false),
             listening: AtomicBool::new(false),
@@ -115,6 +119,17 @@ impl Core {
     pub(crate) fn with_tokens(mut self, source: Option<Arc<dyn TokenSource>>) -> Self {
         self.tokens = source;
         self
+    }
+
+    /// Returns the refusal of a request for which there is no memory, and counts it.
+    pub(crate) fn full(&self) -> Refusal {
+        self.full.fetch_add(1, Ordering::Relaxed);
+        Refusal::full(self.bodies.limit())
+    }
+
+    /// Returns how many requests had no memory since the last call.
+    pub(crate) fn take_full(&self) -> u64 {
+        self.full.swap(0, Ordering::Relaxed)
     }
 
     /// Completes the trace of requests. No more requests may arrive.

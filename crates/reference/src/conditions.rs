@@ -102,6 +102,10 @@ const FIXES: &[(&str, &str)] = &[
         "Check that Deployment `longboat-picker` in the namespace of the platform is available. `longboat install --set platform.settings.longboat.picker=shared` writes it.",
     ),
     ("SharedPickerFailed", "Correct what the message names. The shared picker tries again by itself."),
+    (
+        "SharedPickerLimited",
+        "Raise the flag that the message names, or give the service a picker of its own (see the guide of the shared picker). The condition changes five minutes after the last refusal.",
+    ),
     ("PodsDrain", "Wait. Nothing is wrong: the pods finish their running requests."),
     ("Downloading", "Wait. The message shows the progress."),
     (

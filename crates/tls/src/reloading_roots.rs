@@ -4,13 +4,13 @@ use std::{os::unix::fs::MetadataExt, path::PathBuf, sync::Arc, time::Duration};
 
 use arc_swap::ArcSwapOption;
 use rustls::{
-    CertificateError, ClientConfig, DigitallySignedStruct, SignatureScheme,
+    CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
     client::{
         Resumption, WebPkiServerVerifier,
         danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
     },
     crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature},
-    pki_types::{CertificateDer, ServerName, UnixTime},
+    pki_types::{CertificateDer, ServerName, TrustAnchor, UnixTime},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -21,6 +21,10 @@ const INTERVAL: Duration = Duration::from_secs(2);
 
 /// The trusted certificates in the files that the environment names, like in [`crate::environment_client_config`], but
 /// always current.
+///
+/// A server whose key is that of a trusted certificate need not have the name or address by which it is called. The pods of a
+/// service share a self-signed certificate, which is the one that they trust. It gets the address of a new pod only when the pod
+/// runs, and kubelets update the files up to two minutes later.
 #[derive(Debug, Clone)]
 pub struct ReloadingRoots(Arc<ReloadingVerifier>);
 
@@ -30,8 +34,14 @@ struct ReloadingVerifier {
     provider: Arc<CryptoProvider>,
     /// The fingerprint of the files before they were first read.
     first: Fingerprint,
-    /// The verifier. `None` if there has been no certificate so far; then nobody is trusted.
-    current: ArcSwapOption<WebPkiServerVerifier>,
+    /// Who is trusted. `None` if there has been no certificate so far; then nobody is.
+    current: ArcSwapOption<Trusted>,
+}
+
+#[derive(Debug)]
+struct Trusted {
+    roots: Arc<RootCertStore>,
+    verifier: Arc<WebPkiServerVerifier>,
 }
 
 /// Identifies the state of the files: their paths, and the inode, size and time of each.
@@ -100,10 +110,28 @@ impl ReloadingVerifier {
         let roots = Arc::new(self.named.read());
         // Without any certificate no verifier can be built: the previous one stays, or nobody is trusted.
         if let Ok(verifier) =
-            WebPkiServerVerifier::builder_with_provider(roots, self.provider.clone()).build()
+            WebPkiServerVerifier::builder_with_provider(roots.clone(), self.provider.clone()).build()
         {
-            self.current.store(Some(verifier));
+            self.current.store(Some(Arc::new(Trusted { roots, verifier })));
         }
+    }
+}
+
+// === impl Trusted ===
+
+impl Trusted {
+    /// Whether the certificate has the key of a trusted one. Who has this key can sign a certificate for any name, so a name would
+    /// prove nothing more.
+    fn has_key_of(&self, certificate: &CertificateDer<'_>) -> bool {
+        // As a root, its key is read in the same way as those of the other roots.
+        let mut own = RootCertStore::empty();
+        if own.add(certificate.clone().into_owned()).is_err() {
+            return false;
+        }
+        let is_same = |root: &TrustAnchor<'_>, own: &TrustAnchor<'_>| {
+            root.name_constraints.is_none() && root.subject_public_key_info == own.subject_public_key_info
+        };
+        self.roots.roots.iter().any(|root| own.roots.iter().any(|own| is_same(root, own)))
     }
 }
 
@@ -116,11 +144,16 @@ impl ServerCertVerifier for ReloadingVerifier {
         ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
-        match self.current.load_full() {
-            Some(current) => {
-                current.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)
-            }
-            None => Err(CertificateError::UnknownIssuer.into()),
+        let current = self.current.load_full();
+        let trusted = current.ok_or(CertificateError::UnknownIssuer)?;
+        let verified =
+            trusted.verifier.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now);
+        match verified {
+            // The name is looked at last, so everything else about the certificate is right.
+            Err(rustls::Error::InvalidCertificate(
+                CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
+            )) if trusted.has_key_of(end_entity) => Ok(ServerCertVerified::assertion()),
+            verified => verified,
         }
     }
 
@@ -160,16 +193,51 @@ impl ServerCertVerifier for ReloadingVerifier {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{CertificateAuthority, LeafRequest, inspect, install_default_provider};
+    use crate::{
+        CertificateAuthority, LeafRequest, inspect, install_default_provider, self_signed,
+        self_signed_with_key,
+    };
+
+    fn leaf(name: &str) -> LeafRequest {
+        LeafRequest { dns_names: vec![name.into()], days: 1, ..LeafRequest::default() }
+    }
+
+    /// Whether a server with this certificate is accepted, if it is called by this name or address.
+    fn accepts(roots: &ReloadingRoots, certificate_pem: &str, name: &'static str) -> bool {
+        let pem = inspect::certificates(certificate_pem).unwrap().remove(0).pem;
+        let leaf = rustls::pki_types::pem::PemObject::from_pem_slice(pem.as_bytes()).unwrap();
+        let name = ServerName::try_from(name).unwrap();
+        roots.0.verify_server_cert(&leaf, &[], &name, &[], UnixTime::now()).is_ok()
+    }
 
     /// Whether a certificate of this authority is accepted.
     fn takes(roots: &ReloadingRoots, authority: &CertificateAuthority) -> bool {
-        let request = LeafRequest { dns_names: vec!["localhost".into()], days: 1, ..LeafRequest::default() };
-        let issued = authority.issue(&request).unwrap();
-        let pem = inspect::certificates(&issued.certificate_pem).unwrap().remove(0).pem;
-        let leaf = rustls::pki_types::pem::PemObject::from_pem_slice(pem.as_bytes()).unwrap();
-        let name = ServerName::try_from("localhost").unwrap();
-        roots.0.verify_server_cert(&leaf, &[], &name, &[], UnixTime::now()).is_ok()
+        accepts(roots, &authority.issue(&leaf("localhost")).unwrap().certificate_pem, "localhost")
+    }
+
+    #[test]
+    fn the_key_of_a_trusted_certificate_is_accepted_at_any_address_and_a_certificate_signed_with_it_is_not() {
+        install_default_provider();
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("ca.crt");
+        let trusting = |pem: &str| {
+            std::fs::write(&file, pem).unwrap();
+            ReloadingRoots::of(TrustPaths { file: file.to_str().map(Into::into), folders: None })
+        };
+        let first = self_signed(&leaf("svc")).unwrap();
+        let second = self_signed_with_key(&leaf("other"), &first.key_pem).unwrap();
+        let roots = trusting(&second.certificate_pem);
+        for pair in [&first, &second] {
+            assert!(accepts(&roots, &pair.certificate_pem, "10.0.0.1"));
+        }
+        let foreign = self_signed(&leaf("10.0.0.1")).unwrap();
+        assert!(!accepts(&roots, &foreign.certificate_pem, "10.0.0.1"), "the key is another one");
+
+        let authority = CertificateAuthority::new("ours").unwrap();
+        let roots = trusting(&authority.pem());
+        assert!(takes(&roots, &authority));
+        let issued = authority.issue(&leaf("svc")).unwrap();
+        assert!(!accepts(&roots, &issued.certificate_pem, "10.0.0.1"));
     }
 
     #[tokio::test(start_paused = true)]

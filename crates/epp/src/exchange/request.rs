@@ -42,7 +42,7 @@ impl Exchange {
             return self.refuse(None, &Refusal::new(Code::HeadersTooLarge, message), out);
         }
         let Some(held) = self.core.bodies.hold(size) else {
-            return self.refuse(None, &Refusal::full(self.core.bodies.limit()), out);
+            return self.refuse(None, &self.core.full(), out);
         };
         let body = Body::new(headers::content_length(&headers).min(self.core.settings.max_body));
         let since = Instant::now();
@@ -92,7 +92,7 @@ impl Exchange {
             return self.refuse(None, &refusal, out);
         }
         if pending.body.push(body, &self.core.bodies).is_none() {
-            return self.refuse(None, &Refusal::full(self.core.bodies.limit()), out);
+            return self.refuse(None, &self.core.full(), out);
         }
         if metadata.is_some() {
             pending.metadata = metadata;
@@ -157,7 +157,7 @@ impl Exchange {
         let body = mem::take(&mut pending.body).whole();
         // Reading copies the prompt out of the body.
         let held = self.core.bodies.hold(body.len());
-        let held = held.ok_or_else(|| Refusal::full(self.core.bodies.limit()))?;
+        let held = held.ok_or_else(|| self.core.full())?;
         let began = Instant::now();
         let mut parsed = body::parse(api, &body, self.text_limit())?;
         if self.core.scheduler.looks_at_media() {

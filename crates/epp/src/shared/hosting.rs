@@ -12,6 +12,7 @@ use longboat_key::Key;
 use tokio::time::Instant;
 
 use super::{
+    limits::{Allowed, Refusals},
     marked::Picker,
     plan::Hosted,
     ports::{Port, PortSettings},
@@ -22,6 +23,8 @@ use crate::host::{Host, LocalPickers, PickerSpec};
 pub(super) struct Hosting {
     settings: PortSettings,
     close_delay: Duration,
+    /// The most bytes of requests of a pool whose flags do not ask for less.
+    bytes: usize,
     local: Arc<LocalPickers>,
     host: Host,
     /// What the host runs.
@@ -35,6 +38,7 @@ struct Pool {
     port: Option<Port>,
     /// Former ports, each with the time at which it takes no more connections.
     former: Vec<(Instant, Port)>,
+    refusals: Refusals,
 }
 
 // === impl Hosting ===
@@ -45,24 +49,43 @@ impl Hosting {
         local: Arc<LocalPickers>,
         settings: PortSettings,
         close_delay: Duration,
+        bytes: usize,
     ) -> Self {
         let host = Host::new(client, local.clone());
-        Self { settings, close_delay, local, host, running: Vec::new(), pools: BTreeMap::new() }
+        Self { settings, close_delay, bytes, local, host, running: Vec::new(), pools: BTreeMap::new() }
     }
 
     /// The pools whose pickers run.
     pub(super) fn hosted(&self) -> BTreeMap<Key, Hosted> {
+        let now = Instant::now();
         let hosted = self.pools.iter().map(|(name, pool)| {
             let local = self.local.of(name);
+            let bytes = pool.picker.port.bytes;
+            let allowed = Allowed { requests: self.settings.streams, bytes, own_bytes: bytes < self.bytes };
             let hosted = Hosted {
                 picker: pool.picker.clone(),
                 port: pool.port.as_ref().map(|port| port.number),
                 serving: local.iter().any(|picker| picker.running().is_some()),
                 problem: local.iter().find_map(|picker| picker.problem()),
+                limit: pool.refusals.reported(allowed, now),
             };
             (name.clone(), hosted)
         });
         hosted.collect()
+    }
+
+    /// Counts what ports and pickers have refused since the last call. Returns all refusals, by pool.
+    pub(super) fn count_refusals(&mut self) -> BTreeMap<Key, [u64; 2]> {
+        let now = Instant::now();
+        for (name, pool) in &mut self.pools {
+            for port in pool.port.iter().chain(pool.former.iter().map(|(_, port)| port)) {
+                pool.refusals.add(port.take_refusals(), now);
+            }
+            for picker in self.local.serving(Some(name)) {
+                pool.refusals.add([0, picker.core.take_full()], now);
+            }
+        }
+        self.pools.iter().map(|(name, pool)| (name.clone(), pool.refusals.totals())).collect()
     }
 
     /// Whether something changes soon without an event: a picker starts, or a port closes.
@@ -106,6 +129,7 @@ impl Hosting {
                 picker: picker.clone(),
                 port: None,
                 former: Vec::new(),
+                refusals: Refusals::default(),
             });
             if pool.port.is_none() {
                 pool.port =

@@ -6,6 +6,7 @@
 
 mod args;
 mod hosting;
+mod limits;
 mod marked;
 mod monitoring;
 mod page;
@@ -42,7 +43,7 @@ pub use self::args::SharedArgs;
 use self::{
     hosting::Hosting,
     marked::{MarkedDeployment, PoolLimit},
-    monitoring::{Monitoring, Readiness, ServiceNames},
+    monitoring::{Monitoring, PoolRefusals, Readiness, ServiceNames},
     plan::{ReplicaView, Step, step},
     ports::PortSettings,
     slice::{SliceState, key, slice_of, state_of},
@@ -86,8 +87,14 @@ pub async fn run(args: SharedArgs, client: Client, shutdown: CancellationToken) 
     let local = Arc::new(LocalPickers::default());
     let readiness = Readiness::default();
     let services = ServiceNames::default();
-    let monitoring =
-        Monitoring::new(&args, client.clone(), local.clone(), readiness.clone(), services.clone());
+    let refusals = PoolRefusals::default();
+    let monitoring = Monitoring::new(
+        &args,
+        client.clone(),
+        local.clone(),
+        readiness.clone(),
+        (services.clone(), refusals.clone()),
+    );
     let probes = tokio::spawn(monitoring.bind(&args).await?.run(end.clone()));
     let settings = PortSettings {
         address: args.pod_ip,
@@ -96,7 +103,7 @@ pub async fn run(args: SharedArgs, client: Client, shutdown: CancellationToken) 
         streams: args.max_pool_requests,
         grace: args.drain_timeout,
     };
-    let mut hosting = Hosting::new(client.clone(), local, settings, args.close_delay());
+    let mut hosting = Hosting::new(client.clone(), local, settings, args.close_delay(), args.max_pool_bytes);
     let mut cluster = Cluster::watch(&client, &args);
     let mut writes_failed = false;
     let mut leaving: Option<Instant> = None;
@@ -125,6 +132,7 @@ pub async fn run(args: SharedArgs, client: Client, shutdown: CancellationToken) 
             replicas.remove(&args.pod_name);
         }
         let ending = cluster.ending();
+        refusals.store(Arc::new(hosting.count_refusals()));
         let hosted = hosting.hosted();
         let view = ReplicaView {
             own: (&args.pod_name, args.pod_ip),

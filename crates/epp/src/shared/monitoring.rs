@@ -26,7 +26,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     SharedArgs,
-    page::{PoolLabels, merged},
+    page::{PoolLabels, merged, refusals_page},
 };
 use crate::{
     Error, Pages,
@@ -42,12 +42,16 @@ pub(super) struct Readiness(Arc<AtomicBool>);
 /// The names of services, by their pools.
 pub(super) type ServiceNames = Arc<ArcSwap<BTreeMap<Key, String>>>;
 
+/// What pools were refused, by limit.
+pub(super) type PoolRefusals = Arc<ArcSwap<BTreeMap<Key, [u64; 2]>>>;
+
 /// What the port serves.
 pub(super) struct Monitoring {
     readiness: Readiness,
     local: Arc<LocalPickers>,
     pages: Pages,
     names: ServiceNames,
+    refusals: PoolRefusals,
     max_bytes: usize,
     max_requests: usize,
 }
@@ -74,12 +78,12 @@ impl Monitoring {
         client: Client,
         local: Arc<LocalPickers>,
         readiness: Readiness,
-        names: ServiceNames,
+        (names, refusals): (ServiceNames, PoolRefusals),
     ) -> Self {
         // A loopback address is for the user of this machine.
         let pages = if args.pod_ip.is_loopback() { Pages::open() } else { Pages::new(client) };
         let (max_bytes, max_requests) = (args.max_pool_bytes, args.max_pool_requests);
-        Self { readiness, local, pages, names, max_bytes, max_requests }
+        Self { readiness, local, pages, names, refusals, max_bytes, max_requests }
     }
 
     /// Binds the port: on all addresses, so that `kubectl port-forward` finds it, or on the loopback address of the pod.
@@ -133,6 +137,7 @@ impl Monitoring {
             let name = format!("longboat_shared_picker_{name}");
             let _ = write!(page, "# HELP {name} {help}\n# TYPE {name} gauge\n{name} {value}\n");
         }
+        page.push_str(&refusals_page(&self.refusals.load(), &names));
         page.push_str("# EOF\n");
         page
     }

@@ -2,6 +2,10 @@
 
 use std::{collections::BTreeMap, fmt::Write};
 
+use longboat_key::Key;
+
+use super::limits::LIMITS;
+
 /// The labels of a pool's series, as the monitors of an installation give them to pickers in pods of their own.
 pub(super) struct PoolLabels<'a> {
     pub(super) namespace: &'a str,
@@ -22,11 +26,7 @@ const NAMESPACE: &str = "namespace=\"";
 pub(super) fn merged<'a>(pages: impl IntoIterator<Item = (PoolLabels<'a>, String)>) -> String {
     let mut families: BTreeMap<String, Family> = BTreeMap::new();
     for (labels, page) in pages {
-        let labels = format!(
-            "namespace=\"{}\",service_name=\"{}\"",
-            escaped(labels.namespace),
-            escaped(labels.service_name)
-        );
+        let labels = self::labels(&labels);
         let mut is_first = false;
         let mut name = "";
         for line in page.lines().filter(|line| *line != "# EOF") {
@@ -50,6 +50,21 @@ pub(super) fn merged<'a>(pages: impl IntoIterator<Item = (PoolLabels<'a>, String
     families.into_values().fold(String::new(), |page, family| page + &family.metadata + &family.samples)
 }
 
+/// What was refused to each pool, by limit.
+pub(super) fn refusals_page(refusals: &BTreeMap<Key, [u64; 2]>, names: &BTreeMap<Key, String>) -> String {
+    let name = "longboat_shared_picker_refusals";
+    let mut page = format!("# HELP {name} Requests of a pool beyond its limits\n# TYPE {name} counter\n");
+    for (pool, counts) in refusals {
+        let Some(service) = names.get(pool) else { continue };
+        let labels = labels(&PoolLabels { namespace: &pool.namespace, service_name: service });
+        for (limit, count) in LIMITS.iter().zip(counts) {
+            writeln!(page, "{name}_total{{{labels},limit=\"{limit}\"}} {count}")
+                .expect("writing to a string succeeds");
+        }
+    }
+    page
+}
+
 /// Adds a sample with more labels. Some series have a label `namespace`, that of an endpoint: Prometheus calls it `exported_namespace`
 /// if the picker has a pod of its own, and refuses a page on which a series has it twice.
 fn push_labelled(samples: &mut String, line: &str, labels: &str) {
@@ -68,6 +83,10 @@ fn push_labelled(samples: &mut String, line: &str, labels: &str) {
         None => writeln!(samples, "{name}{{{labels}}}{rest}"),
     };
     written.expect("writing to a string succeeds");
+}
+
+fn labels(of: &PoolLabels<'_>) -> String {
+    format!("namespace=\"{}\",service_name=\"{}\"", escaped(of.namespace), escaped(of.service_name))
 }
 
 fn escaped(value: &str) -> String {
@@ -101,5 +120,17 @@ seen_total{namespace="ns",service_name="one",model="a b",exported_namespace="x"}
 seen_total{namespace="ns",service_name="two",model="a b",exported_namespace="x"} 1
 "#;
         assert_eq!(all, expected);
+    }
+    #[test]
+    fn refusals_have_the_labels_of_their_service_and_their_limit() {
+        let key = |name| Key::new(longboat_key::Namespace("ns"), longboat_key::Name(name));
+        let refusals = BTreeMap::from([(key("pool"), [1, 2]), (key("gone"), [3, 4])]);
+        let names = BTreeMap::from([(key("pool"), "one".to_owned())]);
+        let expected = r#"# HELP longboat_shared_picker_refusals Requests of a pool beyond its limits
+# TYPE longboat_shared_picker_refusals counter
+longboat_shared_picker_refusals_total{namespace="ns",service_name="one",limit="requests"} 1
+longboat_shared_picker_refusals_total{namespace="ns",service_name="one",limit="bytes"} 2
+"#;
+        assert_eq!(refusals_page(&refusals, &names), expected);
     }
 }

@@ -44,6 +44,8 @@ pub(super) struct Hosted {
     /// Whether it takes requests.
     pub(super) serving: bool,
     pub(super) problem: Option<String>,
+    /// The limits for which it has refused requests lately.
+    pub(super) limit: Option<String>,
 }
 
 /// What a replica does.
@@ -125,8 +127,11 @@ fn desired(
             place: own.or(kept),
             need: None,
             problem: hosted.and_then(|hosted| hosted.problem.clone()),
+            limit: hosted.and_then(|hosted| hosted.limit.clone()),
         },
-        Err(need) => SliceState { place: kept.filter(|_| !is_over), need: Some(need.clone()), problem: None },
+        Err(need) => {
+            SliceState { place: kept.filter(|_| !is_over), need: Some(need.clone()), ..SliceState::default() }
+        }
     }
 }
 

@@ -58,7 +58,7 @@ impl World {
     }
 
     fn host(&mut self, picker: Picker, serving: bool) {
-        let hosted = Hosted { port: Some(20_001), serving, problem: None, picker };
+        let hosted = Hosted { port: Some(20_001), serving, problem: None, limit: None, picker };
         self.hosted.insert(hosted.picker.spec.pool.clone(), hosted);
     }
 
@@ -150,6 +150,23 @@ fn what_fails_is_said_while_the_former_picker_goes_on() {
     let pool = world.hosted.values_mut().next().unwrap();
     pool.problem = Some("broken".to_owned());
     assert_eq!(world.outcome().0, Some(SliceState { problem: Some("broken".to_owned()), ..at(A) }));
+}
+
+#[test]
+fn a_limit_is_written_once_and_taken_away() {
+    let mut world = World::new();
+    world.host(world.picker(), true);
+    world.say(&at(A));
+    let limit = |world: &mut World, limit: Option<&str>| {
+        world.hosted.values_mut().next().unwrap().limit = limit.map(str::to_owned);
+    };
+    limit(&mut world, Some("8 open requests"));
+    let limited = SliceState { limit: Some("8 open requests".to_owned()), ..at(A) };
+    assert_eq!(world.outcome().0, Some(limited.clone()));
+    world.say(&limited);
+    assert_eq!(world.outcome().0, None);
+    limit(&mut world, None);
+    assert_eq!(world.outcome().0, Some(at(A)));
 }
 
 #[test]

@@ -4,7 +4,10 @@ use std::{
     collections::BTreeSet,
     net::{IpAddr, SocketAddr},
     ops::RangeInclusive,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     task::Context,
     time::Duration,
 };
@@ -24,6 +27,8 @@ use crate::{PoolPicker, exchange, exchange::Picker, host::LocalPickers};
 pub(super) struct Port {
     pub(super) number: u16,
     pub(super) options: PortOptions,
+    memory: Arc<Budget>,
+    refused_streams: Arc<AtomicU64>,
     closing: CancellationToken,
     serving: JoinHandle<()>,
 }
@@ -45,6 +50,7 @@ struct HostedPool {
     pickers: Arc<LocalPickers>,
     /// The last picker that took streams.
     last: ArcSwapOption<PoolPicker>,
+    refused_streams: Arc<AtomicU64>,
 }
 
 /// A stream, or `None` if the pool has no picker.
@@ -84,11 +90,13 @@ impl Port {
         settings: &PortSettings,
         pickers: Arc<LocalPickers>,
     ) -> Self {
+        let memory = Budget::new(options.bytes);
+        let refused_streams = Arc::<AtomicU64>::default();
         let mut server = ServerOptions {
             tls: options.tls.then(|| settings.tls.clone()),
             grace: settings.grace,
             limits: Limits { streams: settings.streams, ..Limits::default() },
-            memory: Budget::new(options.bytes),
+            memory: memory.clone(),
             ..ServerOptions::default()
         };
         if let Ok(bytes) = quantity::parse(&options.max_receive) {
@@ -97,7 +105,12 @@ impl Port {
         if let Ok(bytes) = quantity::parse(&options.max_send) {
             server.max_send_bytes = bytes;
         }
-        let hosted = HostedPool { pool: pool.clone(), pickers, last: ArcSwapOption::empty() };
+        let hosted = HostedPool {
+            pool: pool.clone(),
+            pickers,
+            last: ArcSwapOption::empty(),
+            refused_streams: refused_streams.clone(),
+        };
         let closing = CancellationToken::new();
         let until_closed = longboat_extproc::serve(listener, Arc::new(hosted), server, closing.clone());
         let name = pool.clone();
@@ -106,7 +119,12 @@ impl Port {
                 tracing::error!(pool = %name, %error, "The port of a pool failed.");
             }
         });
-        Self { number, options, closing, serving }
+        Self { number, options, memory, refused_streams, closing, serving }
+    }
+
+    /// Returns what the port has refused since the last call: for want of a free request, and of bytes.
+    pub(super) fn take_refusals(&self) -> [u64; 2] {
+        [self.refused_streams.swap(0, Ordering::Relaxed), self.memory.take_refusals()]
     }
 
     /// Takes no more connections. Streams may end.
@@ -136,6 +154,10 @@ impl Processor for HostedPool {
             self.last.store(serving);
         }
         is_ready
+    }
+
+    fn too_many_streams(&self) {
+        self.refused_streams.fetch_add(1, Ordering::Relaxed);
     }
 }
 

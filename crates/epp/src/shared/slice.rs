@@ -6,7 +6,7 @@ use k8s_openapi::{
     api::discovery::v1::{Endpoint, EndpointConditions, EndpointPort, EndpointSlice},
     apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference},
 };
-use longboat_api::shared_picker::{MANAGED_BY, MANAGER, NEEDS_POD, PROBLEM, SERVICE_NAME, slice_name};
+use longboat_api::shared_picker::{LIMIT, MANAGED_BY, MANAGER, NEEDS_POD, PROBLEM, SERVICE_NAME, slice_name};
 use longboat_key::{Key, Name};
 
 use super::marked::MarkedDeployment;
@@ -30,6 +30,8 @@ pub(super) struct SliceState {
     pub(super) need: Option<String>,
     /// Why it does not pick, or picks with a former configuration.
     pub(super) problem: Option<String>,
+    /// The limits for which it has refused requests lately.
+    pub(super) limit: Option<String>,
 }
 
 /// The name of the slice for a Deployment.
@@ -51,6 +53,7 @@ pub(super) fn state_of(slice: &EndpointSlice) -> SliceState {
         place: address.zip(port).map(|(address, port)| Place { address, port }),
         need: annotation(NEEDS_POD),
         problem: annotation(PROBLEM),
+        limit: annotation(LIMIT),
     }
 }
 
@@ -60,7 +63,7 @@ pub(super) fn slice_of(marked: &MarkedDeployment, state: &SliceState, address: I
     let mut labels: BTreeMap<String, String> = marked.labels.iter().cloned().collect();
     labels.insert(SERVICE_NAME.to_owned(), marked.service.clone());
     labels.insert(MANAGED_BY.to_owned(), MANAGER.to_owned());
-    let annotations = [(NEEDS_POD, &state.need), (PROBLEM, &state.problem)];
+    let annotations = [(NEEDS_POD, &state.need), (PROBLEM, &state.problem), (LIMIT, &state.limit)];
     let annotations: BTreeMap<String, String> =
         annotations.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value.clone()?))).collect();
     let slice = key(&marked.deployment);

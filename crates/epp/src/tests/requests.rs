@@ -361,6 +361,7 @@ fn bodies_beyond_the_memory_for_all_are_told_to_come_back() {
     let page = metrics_page(&core);
     let held = format!("llm_d_epp_body_bytes_in_flight {}", core.bodies.held());
     assert!(page.lines().any(|line| line == held), "{page}");
+    assert_eq!([core.take_full(), core.take_full()], [1, 0]);
     drop(waiting);
     assert_eq!(core.bodies.held(), 0);
     let replies = Stream::open(&core).request(CHAT, &[], BODY, None);

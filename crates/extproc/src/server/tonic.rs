@@ -167,6 +167,7 @@ impl<P: Processor> tower_service::Service<tonic::Request<Streaming<ProcessingReq
             return ready(Err(Status::unavailable("not ready yet")));
         }
         let Some(counted) = stream_count.take(options.limits.streams) else {
+            processor.too_many_streams();
             return ready(Err(Status::unavailable(TOO_MANY_STREAMS)));
         };
         ready(Ok(tonic::Response::new(Replies {

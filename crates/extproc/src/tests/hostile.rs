@@ -180,6 +180,11 @@ async fn streams_beyond_the_limit_are_unavailable_until_others_end() {
             matches!(&refused, Err(ClientError::Status { message, .. }) if message == "too many streams"),
             "{refused:?}"
         );
+        assert_eq!(
+            running.refused.load(std::sync::atomic::Ordering::SeqCst),
+            1,
+            "the processor does not know"
+        );
         held.clear();
         timeout(TEST_TIMEOUT, running.closed.notified()).await.unwrap();
         let mut next_one = one.open().await.unwrap();

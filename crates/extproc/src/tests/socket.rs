@@ -28,6 +28,8 @@ struct Echo {
     closed: Arc<Notify>,
     /// The statuses with which streams ended.
     ended: Arc<Mutex<Vec<u8>>>,
+    /// Streams that were refused for want of room.
+    refused: Arc<AtomicUsize>,
 }
 
 struct EchoExchange {
@@ -46,6 +48,10 @@ impl Processor for Echo {
             closed: Arc::clone(&self.closed),
             ended: Arc::clone(&self.ended),
         }
+    }
+
+    fn too_many_streams(&self) {
+        self.refused.fetch_add(1, Ordering::SeqCst);
     }
 }
 
@@ -96,6 +102,7 @@ pub(super) struct ServerFixture {
     open: Arc<AtomicUsize>,
     pub(super) closed: Arc<Notify>,
     pub(super) ended: Arc<Mutex<Vec<u8>>>,
+    pub(super) refused: Arc<AtomicUsize>,
     shutdown: CancellationToken,
     serving: JoinHandle<()>,
 }
@@ -105,13 +112,13 @@ pub(super) async fn echo(options: ServerOptions) -> ServerFixture {
     let address = listener.local_addr().unwrap();
     let processor = Echo::default();
     let (open, closed) = (Arc::clone(&processor.open), Arc::clone(&processor.closed));
-    let ended = Arc::clone(&processor.ended);
+    let (ended, refused) = (Arc::clone(&processor.ended), Arc::clone(&processor.refused));
     let shutdown = CancellationToken::new();
     let stop = shutdown.clone();
     let serving = tokio::spawn(async move {
         serve(listener, Arc::new(processor), options, stop).await.unwrap();
     });
-    ServerFixture { address, open, closed, ended, shutdown, serving }
+    ServerFixture { address, open, closed, ended, refused, shutdown, serving }
 }
 
 pub(super) fn request(path: &'static str) -> Event {

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::PodSpec, discovery::v1::EndpointSlice};
 use longboat_api::shared_picker::{
-    NEEDS_POD, OWN, PICKER, SERVICE, SHARED, annotation, is_ready, slice_name,
+    LIMIT, NEEDS_POD, OWN, PICKER, PROBLEM, SERVICE, SHARED, annotation, is_ready, slice_name,
 };
 use longboat_key::Name;
 
@@ -85,8 +85,8 @@ fn has_own_pods(picker: &Deployment) -> bool {
 
 /// Who picks for a service in whose Deployment the shared picker has a part.
 pub(crate) enum Sharing {
-    /// The shared picker does. It may have a problem with the newest configuration.
-    Shared { problem: Option<String> },
+    /// The shared picker does. It may have a problem with the newest configuration, or refuse requests beyond a limit.
+    Shared { problem: Option<String>, limit: Option<String> },
     /// The shared picker does not pick yet, or no longer.
     Missing { problem: Option<String> },
     /// Pods of the service do, although the platform wants the shared picker, because of this need.
@@ -106,9 +106,9 @@ pub(crate) fn sharing(context: &Context, picker: &Deployment) -> Option<Sharing>
     }
     let slice = slice(context);
     let said = |key| slice.and_then(|slice| annotation(slice, key)).map(str::to_owned);
-    let problem = said(longboat_api::shared_picker::PROBLEM);
+    let problem = said(PROBLEM);
     if slice.is_some_and(is_ready) {
-        return Some(Sharing::Shared { problem });
+        return Some(Sharing::Shared { problem, limit: said(LIMIT) });
     }
     if let Some(need) = said(NEEDS_POD) {
         return Some(Sharing::Own { need });

@@ -5,7 +5,7 @@ use longboat_api::{
     conditions::{Conditions, types},
     reasons::condition::{
         PICKER_NEEDS_POD, PROGRESS_DEADLINE_EXCEEDED, PROGRESSING, SHARED_PICKER_FAILED,
-        SHARED_PICKER_MISSING,
+        SHARED_PICKER_LIMITED, SHARED_PICKER_MISSING,
     },
 };
 use longboat_key::Name;
@@ -61,8 +61,15 @@ pub(super) fn keep_condition(reconciled: &StatusContext, conditions: &mut Condit
 fn judge(type_: &str, context: &Context, deployment: &Deployment, conditions: &mut Conditions) {
     let sharing = (type_ == types::SCHEDULER_WORKLOAD_READY).then(|| sharing(context, deployment)).flatten();
     match sharing {
-        Some(Sharing::Shared { problem: None }) => return conditions.mark_true(type_),
-        Some(Sharing::Shared { problem: Some(problem) }) => {
+        Some(Sharing::Shared { problem: None, limit: None }) => return conditions.mark_true(type_),
+        Some(Sharing::Shared { problem: None, limit: Some(limit) }) => {
+            let message = format!(
+                "The shared picker has refused requests of this service, for which it takes at most {limit}: \
+                 raise the limit, or give the service a picker of its own"
+            );
+            return conditions.mark_true_with_reason(type_, SHARED_PICKER_LIMITED, &message);
+        }
+        Some(Sharing::Shared { problem: Some(problem), .. }) => {
             let message = format!("The shared picker goes on with its former configuration: {problem}");
             return conditions.mark_true_with_reason(type_, SHARED_PICKER_FAILED, &message);
         }

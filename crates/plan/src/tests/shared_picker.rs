@@ -164,6 +164,16 @@ fn a_problem_of_the_shared_picker_reaches_the_service() {
     say(&mut world, true, &problem);
     let message = "The shared picker goes on with its former configuration: broken";
     assert_eq!(said(&world), (true, "SharedPickerFailed".to_owned(), message.to_owned()));
+    say(
+        &mut world,
+        true,
+        &json!({"longboat.dev/picker-limit": "8 open requests (flag --x of the shared picker)"}),
+    );
+    let message = "The shared picker has refused requests of this service, for which it takes at most 8 open \
+        requests (flag --x of the shared picker): raise the limit, or give the service a picker of its own";
+    assert_eq!(said(&world), (true, "SharedPickerLimited".to_owned(), message.to_owned()));
+    say(&mut world, true, &json!({}));
+    assert_eq!(said(&world), (true, String::new(), String::new()));
 }
 
 #[test]

@@ -103,6 +103,7 @@ impl<P: Processor> Core<P> {
                 self.abort(stream, Code::Protocol, INTERNAL);
             }
         } else {
+            self.shared.processor.too_many_streams();
             self.end(stream, false, ends, &Status::new(UNAVAILABLE, TOO_MANY_STREAMS));
         }
         Ok(())
