@@ -10,6 +10,7 @@ mod keda;
 mod query;
 mod recommendation;
 mod scale;
+mod trigger_check;
 
 pub use keda::{
     DEFAULT_MAX_REPLICAS, DEFAULT_MIN_REPLICAS, Demand, ScaledObjectState, Trigger, polling_interval,
@@ -17,6 +18,7 @@ pub use keda::{
 pub use query::{History, Labels, Query, QueryError, Sample};
 pub use recommendation::{MetricTarget, Recommendations};
 pub use scale::Scale;
+pub use trigger_check::{TRIGGER_TYPES, TriggerMistake, trigger_mistakes};
 
 /// The metric of the Workload Variant Autoscaler: how many replicas it wants.
 pub const DESIRED_REPLICAS: &str = "wva_desired_replicas";

@@ -273,6 +273,12 @@ impl Args {
 
     /// Checks the rules that clap cannot express. `file` says that endpoints come from a discovery file.
     pub fn check(&self, file: bool) -> Result<(), ArgsError> {
+        self.check_values(file)?;
+        self.check_trace_folder()
+    }
+
+    /// The rules that do not depend on the machine on which the picker runs.
+    fn check_values(&self, file: bool) -> Result<(), ArgsError> {
         if let Some(rest) = self.rest.iter().find(|argument| !argument.is_empty()) {
             return Err(ArgsError::Positional(rest.clone()));
         }
@@ -311,6 +317,18 @@ impl Args {
                 message: "client certificates are not supported".to_owned(),
             });
         }
+        for (flag, size) in [
+            ("grpc-max-recv-msg-size", &self.grpc_max_recv_msg_size),
+            ("grpc-max-send-msg-size", &self.grpc_max_send_msg_size),
+        ] {
+            if !size.is_empty() {
+                quantity::parse(size).map_err(|message| ArgsError::Value { flag, message })?;
+            }
+        }
+        Ok(())
+    }
+
+    fn check_trace_folder(&self) -> Result<(), ArgsError> {
         if let Some(path) = &self.write_trace
             && !path.is_dir()
             && !path.parent().is_some_and(|folder| folder.as_os_str().is_empty() || folder.is_dir())
@@ -319,14 +337,6 @@ impl Args {
                 flag: "write-trace",
                 message: format!("{}: its folder does not exist; mount a volume there", path.display()),
             });
-        }
-        for (flag, size) in [
-            ("grpc-max-recv-msg-size", &self.grpc_max_recv_msg_size),
-            ("grpc-max-send-msg-size", &self.grpc_max_send_msg_size),
-        ] {
-            if !size.is_empty() {
-                quantity::parse(size).map_err(|message| ArgsError::Value { flag, message })?;
-            }
         }
         Ok(())
     }
@@ -366,6 +376,16 @@ impl Args {
     /// The folder of the serving certificate.
     pub(crate) fn certificate_folder(&self) -> Option<PathBuf> {
         (!self.cert_path.is_empty()).then(|| PathBuf::from(&self.cert_path))
+    }
+}
+
+/// Returns why no picker starts with these arguments, wherever it runs. `None` if that depends on its pod.
+pub fn refusal(arguments: &[String]) -> Option<String> {
+    // The configuration may name a file with the endpoints.
+    let endpoints_in_file = true;
+    match Args::parse(arguments.iter().filter(|argument| !argument.is_empty())) {
+        Ok(args) => args.check_values(endpoints_in_file).err().map(|error| error.to_string()),
+        Err(error) => Some(error.to_string()),
     }
 }
 

@@ -39,7 +39,7 @@ mod subset;
 mod sync;
 mod tokens;
 
-pub use args::{Args, ArgsError, normalized};
+pub use args::{Args, ArgsError, normalized, refusal};
 pub use error::Error;
 pub use monitoring::Pages;
 pub use pool_picker::{PoolPicker, needs_pod};

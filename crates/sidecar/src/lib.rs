@@ -31,7 +31,7 @@ mod upload;
 mod upstream;
 mod usage;
 
-pub use args::{Args, MoriioArgs, expanded};
+pub use args::{Args, MoriioArgs, expanded, refusal};
 pub use error::Error;
 pub use runtime::runtime;
 pub use server::run;

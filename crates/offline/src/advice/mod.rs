@@ -5,6 +5,7 @@ mod model;
 mod names;
 mod pool;
 mod routing;
+mod scaling;
 #[cfg(test)]
 mod tests;
 mod variables;
@@ -33,6 +34,7 @@ pub(crate) struct Advice {
 pub(crate) fn of(scene: &Scene, service: &LLMInferenceService, effective: &Effective) -> Vec<Advice> {
     let mut all = model::check(&effective.spec);
     all.extend(memory::check(&effective.spec));
+    all.extend(scaling::check(&effective.spec));
     all.extend(routing::check(scene.snapshot(), service, &effective.spec));
     all.extend(pool::check(scene, service, effective));
     all.extend(names::check(scene.snapshot(), service, effective));

@@ -20,7 +20,19 @@ pub(super) fn findings(
     service: &LLMInferenceService,
     effective: &Effective,
 ) -> Vec<Finding> {
-    let all = advice::of(scene, service, effective);
+    let mut findings = located(scene, document, name, effective, advice::of(scene, service, effective));
+    findings.extend(missing_secret(scene, document, name, service, effective));
+    findings
+}
+
+/// Returns advice as findings.
+pub(super) fn located(
+    scene: &Scene,
+    document: &Document,
+    name: &ObjectName,
+    effective: &Effective,
+    all: Vec<Advice>,
+) -> Vec<Finding> {
     // Computing provenance is expensive, and most services need no advice.
     let provenance = (!all.is_empty()).then(|| effective.provenance());
     let mut findings: Vec<Finding> = Vec::with_capacity(all.len());
@@ -34,7 +46,6 @@ pub(super) fn findings(
         };
         findings.push(finding(layer, document, name, advice));
     }
-    findings.extend(missing_secret(scene, document, name, service, effective));
     findings
 }
 

@@ -17,7 +17,7 @@ use super::{
     advice,
     finding::{Finding, ObjectName, Severity, Source},
     object::Examination,
-    picker, template,
+    picker, role_flags, template,
 };
 use crate::{
     refusal,
@@ -97,6 +97,7 @@ impl Layers<'_> {
         let (reason, message) = match self.scene.plan(service) {
             Ok(planned) => {
                 findings.extend(picker::findings(self.scene, document, service, &planned));
+                findings.extend(role_flags::findings(self.scene, document, service, &planned));
                 findings.extend(refusal::findings(self.scene, service, &planned));
                 let Some(problem) = planned.plan.problem else { return };
                 (problem.reason, problem.message)

@@ -7,6 +7,7 @@ pub(crate) mod kinds;
 mod layers;
 pub(crate) mod object;
 pub(crate) mod picker;
+mod role_flags;
 mod template;
 #[cfg(test)]
 mod tests;

@@ -7,7 +7,10 @@ use longboat_manifest::{Document, parallel};
 use longboat_plan::{ConfigOrigin, PickerRefusal, PickerWarnings, RefusedBy, names};
 use serde_json::Value;
 
-use super::finding::{Finding, ObjectName, Severity, Source};
+use super::{
+    finding::{Finding, ObjectName, Severity, Source},
+    role_flags,
+};
 use crate::scene::{PlannedService, Scene};
 
 /// The reason of findings about the configuration of a picker.
@@ -20,7 +23,7 @@ const PICKER_CONFIG_WITHOUT_EFFECT: &str = "PickerConfigWithoutEffect";
 /// The fields of a service or config that may hold a picker's configuration.
 const SCHEDULER: &str = "spec.router.scheduler";
 
-/// Returns the findings about the pickers of all services of a scene that come from manifests.
+/// Returns the findings about the pickers and sidecars of all services of a scene that come from manifests.
 pub fn picker_findings(scene: &Scene) -> Vec<Finding> {
     let given: Vec<_> = scene.subjects.iter().filter(|subject| subject.given).collect();
     let of_each = parallel::map(&given, |subject| {
@@ -29,7 +32,9 @@ pub fn picker_findings(scene: &Scene) -> Vec<Finding> {
         let (Some(document), Ok(planned)) = (document, scene.plan(&subject.service)) else {
             return Vec::new();
         };
-        findings(scene, document, &subject.service, &planned)
+        let mut all = findings(scene, document, &subject.service, &planned);
+        all.extend(role_flags::findings(scene, document, &subject.service, &planned));
+        all
     });
     of_each.into_iter().flatten().collect()
 }

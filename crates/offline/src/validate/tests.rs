@@ -661,3 +661,75 @@ fn a_config_map_that_has_no_picker_configuration_is_blamed_itself() {
         assert!(found[0].line >= Some(12), "{:?}", found[0]);
     }
 }
+
+#[test]
+fn arguments_that_our_programs_refuse_are_errors_at_the_argument() {
+    let service = |args: &str| {
+        format!(
+            "apiVersion: serving.kserve.io/v1alpha2\nkind: LLMInferenceService\nmetadata: {{name: one}}\nspec:\n  model: {{uri: 'hf://a/b'}}\n{args}"
+        )
+    };
+    let picker = |args: &str| {
+        service(&format!(
+            "  router:\n    gateway: {{}}\n    route: {{}}\n    scheduler:\n      template:\n        containers:\n        - name: main\n          args: {args}\n"
+        ))
+    };
+    let sidecar = |args: &str| {
+        service(&format!(
+            "  router: {{gateway: {{}}, route: {{}}, scheduler: {{}}}}\n  prefill: {{replicas: 1}}\n  template:\n    initContainers:\n    - name: llm-d-routing-sidecar\n      args: {args}\n"
+        ))
+    };
+    let said = |text: &str| -> Vec<String> {
+        let show = |finding: &Finding| {
+            format!("{} {} {}: {}", finding.line.unwrap(), finding.reason, finding.path, finding.message)
+        };
+        report(text).findings.iter().map(show).collect()
+    };
+    let at_picker = "13 ArgumentRefused spec.router.scheduler.template.containers[0].args";
+    let at_sidecar = "11 ArgumentRefused spec.template.initContainers[0].args";
+    let refuses = |role: &str, why: &str| format!("the {role} will not start: {why}");
+    let (picker_main, sidecar_name) =
+        ("picker in container main", "sidecar in container llm-d-routing-sidecar");
+    for (text, place, message) in [
+        (
+            picker("['-v=4', '--poolname=x']"),
+            format!("{at_picker}[1]"),
+            refuses(
+                picker_main,
+                "unexpected argument '--poolname' found; a similar argument exists: '--pool-name'",
+            ),
+        ),
+        (
+            picker("[--refresh-metrics-interval, 0s]"),
+            format!("{at_picker}[1]"),
+            refuses(picker_main, "--refresh-metrics-interval: must be positive"),
+        ),
+        (
+            sidecar("['--connector=lmcache']"),
+            format!("{at_sidecar}[0]"),
+            refuses(
+                sidecar_name,
+                "--kv-connector: unknown connector `lmcache`; expected nixlv2, shared-storage, sglang, mooncake or offloading",
+            ),
+        ),
+        (
+            sidecar("['--vllm-prot=1']"),
+            format!("{at_sidecar}[0]"),
+            refuses(
+                sidecar_name,
+                "unexpected argument '--vllm-prot' found; a similar argument exists: '--vllm-port'",
+            ),
+        ),
+    ] {
+        assert_eq!(said(&text), [format!("{place}: {message}")], "{text}");
+    }
+    // A program in another image may know more, and a pod may know what its variables are.
+    for text in [
+        picker("['--poolname=x']\n          image: example.com/picker:1"),
+        picker("['--grpc-port=$(PORT)']\n          env: [{name: PORT, value: '9002'}]"),
+        picker("['--write-trace=/traces']"),
+        sidecar("['--connector=mooncake', '']"),
+    ] {
+        assert_eq!(said(&text), Vec::<String>::new(), "{text}");
+    }
+}

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use clap::ArgAction;
+use clap::{ArgAction, CommandFactory, Parser};
 use serde_json::Value;
 
 use longboat_quantity::duration;
@@ -19,7 +19,7 @@ use longboat_telemetry::{
     zap::{Level, Zap},
 };
 
-use crate::error::Error;
+use crate::{error::Error, settings::Settings};
 
 pub use moriio::MoriioArgs;
 
@@ -154,6 +154,35 @@ impl Args {
             };
         }
         zap.options()
+    }
+}
+
+/// The flags as a program of their own.
+#[derive(clap::Parser)]
+#[command(no_binary_name = true)]
+struct Program {
+    #[command(flatten)]
+    args: Args,
+}
+
+/// Returns why no sidecar starts with these arguments, if its container has these variables. `None` if that depends on its pod.
+pub fn refusal(arguments: &[String], variables: &[&str]) -> Option<String> {
+    let is_mounted = |argument: &String| argument.starts_with("--configuration-file");
+    if arguments.iter().any(is_mounted) {
+        return None;
+    }
+    let args = expanded(arguments.iter().map(OsString::from))
+        .map_err(|error| error.to_string())
+        .and_then(|words| Program::try_parse_from(words).map_err(|error| error.to_string()));
+    match args {
+        Ok(Program { args }) => {
+            // A variable may have what the flags lack.
+            let command = Program::command();
+            let mut read = command.get_arguments().filter_map(|argument| argument.get_env()?.to_str());
+            let is_known = !read.any(|variable| variables.contains(&variable));
+            Settings::try_from(args).err().filter(|_| is_known).map(|error| error.to_string())
+        }
+        Err(error) => Some(error),
     }
 }
 
@@ -327,8 +356,7 @@ mod tests {
     }
 
     fn parsed(arguments: &[&str]) -> Result<Args, clap::Error> {
-        let command = <Args as clap::Args>::augment_args(clap::Command::new("sidecar").no_binary_name(true));
-        <Args as clap::FromArgMatches>::from_arg_matches(&command.try_get_matches_from(arguments)?)
+        Program::try_parse_from(arguments).map(|program| program.args)
     }
 
     #[test]

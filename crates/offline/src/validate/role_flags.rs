@@ -1,0 +1,132 @@
+//! Findings about the flags of our own programs in planned pods: what each would say when it starts.
+
+use k8s_openapi::api::core::v1::{Container, PodSpec};
+use longboat_api::v1alpha2::{LLMInferenceService, LLMInferenceServiceSpec};
+use longboat_key::Namespace;
+use longboat_manifest::Document;
+
+use super::{
+    advice,
+    finding::{Finding, ObjectName},
+};
+use crate::{
+    advice::Advice,
+    scene::{PlannedService, Scene},
+};
+
+/// One of our programs in pods.
+struct Role {
+    /// The name of its executable.
+    program: &'static str,
+    name: &'static str,
+    /// Returns why it does not start with these arguments and variables.
+    refusal: fn(&[String], &[&str]) -> Option<String>,
+}
+
+static ROLES: [Role; 2] = [
+    Role { program: "epp", name: "picker", refusal: |arguments, _| longboat_epp::refusal(arguments) },
+    Role { program: "pd-sidecar", name: "sidecar", refusal: longboat_sidecar::refusal },
+];
+
+/// Returns why pickers and sidecars of a planned service do not start, each at the argument in its layer.
+pub(super) fn findings(
+    scene: &Scene,
+    document: &Document,
+    service: &LLMInferenceService,
+    planned: &PlannedService,
+) -> Vec<Finding> {
+    let Some(effective) = &planned.effective else { return Vec::new() };
+    let images = &planned.snapshot.platform.images;
+    let is_ours =
+        |container: &&Container| container.image.as_ref().is_some_and(|image| images.are_ours(image));
+    let mut all: Vec<Advice> = Vec::new();
+    for container in pods(planned).flat_map(containers).filter(is_ours) {
+        // Groups of pods have the same containers several times.
+        let found = refused(container, &effective.spec).filter(|found| !all.contains(found));
+        all.extend(found);
+    }
+    let name = ObjectName::of(document, Namespace::of(&service.metadata));
+    advice::located(scene, document, &name, effective, all)
+}
+
+fn pods(planned: &PlannedService) -> impl Iterator<Item = &PodSpec> {
+    let children = &planned.plan.children;
+    let deployments =
+        children.deployments.iter().filter_map(|deployment| Some(&deployment.spec.as_ref()?.template));
+    let groups = children.leader_worker_sets.iter().map(|set| &set.spec.leader_worker_template);
+    let groups = groups.flat_map(|group| group.leader_template.iter().chain([&group.worker_template]));
+    deployments.chain(groups).filter_map(|template| template.spec.as_ref())
+}
+
+fn containers(pod: &PodSpec) -> impl Iterator<Item = &Container> {
+    pod.init_containers.iter().flatten().chain(&pod.containers)
+}
+
+/// Returns why the program of a container refuses its arguments.
+fn refused(container: &Container, spec: &LLMInferenceServiceSpec) -> Option<Advice> {
+    let mut words = container.command.iter().chain(&container.args).flatten();
+    let program = words.next()?.rsplit('/').next()?;
+    let role = ROLES.iter().find(|role| role.program == program)?;
+    let words: Vec<String> = words.cloned().collect();
+    // The values of variables are known on the node only.
+    if words.iter().any(|word| word.contains("$(")) {
+        return None;
+    }
+    let variables: Vec<&str> =
+        container.env.iter().flatten().map(|variable| variable.name.as_str()).collect();
+    let message = (role.refusal)(&words, &variables)?;
+    // The shortest beginning that is refused for the same reason ends with the culprit.
+    let end =
+        (0..words.len()).find(|end| (role.refusal)(&words[..*end], &variables).as_ref() == Some(&message));
+    let culprit = words[..end.unwrap_or(words.len())].last();
+    let place = culprit.and_then(|word| argument(spec, &container.name, word));
+    Some(Advice {
+        path: place.unwrap_or_else(|| "spec".to_owned()),
+        fatal: true,
+        reason: "ArgumentRefused",
+        message: format!(
+            "the {} in container {} will not start: {}",
+            role.name,
+            container.name,
+            one_line(&message)
+        ),
+        hint: None,
+    })
+}
+
+/// Returns the path of an argument in the composed service.
+fn argument(spec: &LLMInferenceServiceSpec, container: &str, word: &str) -> Option<String> {
+    let halves = [("spec", Some(&spec.workload)), ("spec.prefill", spec.prefill.as_deref())];
+    let workloads = halves.into_iter().filter_map(|(path, half)| Some((path, half?)));
+    let mut pods: Vec<(String, &PodSpec)> = workloads
+        .flat_map(|(path, half)| {
+            let pods = [("template", half.template.as_deref()), ("worker", half.worker.as_deref())];
+            pods.into_iter().filter_map(move |(field, pod)| Some((format!("{path}.{field}"), pod?)))
+        })
+        .collect();
+    let scheduler = spec.router.as_ref().and_then(|router| router.scheduler.as_ref());
+    let picker = scheduler.and_then(|scheduler| scheduler.template.as_deref());
+    pods.extend(picker.map(|pod| ("spec.router.scheduler.template".to_owned(), pod)));
+    pods.into_iter().find_map(|(path, pod)| {
+        let init = pod.init_containers.iter().flatten().map(|one| ("initContainers", one));
+        let mut all = init.chain(pod.containers.iter().map(|one| ("containers", one)));
+        all.find_map(|(list, one)| {
+            let fields = [("args", &one.args), ("command", &one.command)];
+            let found = fields.into_iter().filter(|_| one.name == container).find_map(|(field, words)| {
+                let at = words.as_ref()?.iter().rposition(|found| found == word)?;
+                Some(format!("{path}.{list}[name={container}].{field}[{at}]"))
+            });
+            found
+        })
+    })
+}
+
+/// Returns what a message of the command line says, without the usage.
+fn one_line(message: &str) -> String {
+    let lines = message.lines().map(str::trim);
+    let said = lines
+        .filter(|line| !line.is_empty())
+        .take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more"));
+    let all: Vec<&str> = said.map(|line| line.trim_start_matches("error: ")).collect();
+    all.join("; ").replace("; tip: ", "; ")
+}
