@@ -180,17 +180,25 @@ pub(crate) fn only_tls_probes(spec: PodSpec) -> Option<PodSpec> {
     (!containers.is_empty()).then(|| PodSpec { containers, ..PodSpec::default() })
 }
 
-/// Returns the ports that the probes of a container call with TLS.
+/// Returns the ports that the probes of a container call with TLS. A liveness probe may not have run yet, so where probes
+/// disagree about a port, those that made the pod ready are right.
 fn tls_probes(container: &Container) -> impl Iterator<Item = i32> {
-    let probes = [&container.readiness_probe, &container.liveness_probe, &container.startup_probe];
+    let probes = [&container.readiness_probe, &container.startup_probe, &container.liveness_probe];
     let calls = probes.into_iter().flatten().filter_map(|probe| probe.http_get.as_ref());
-    calls.filter(|call| call.scheme.as_deref() == Some("HTTPS")).filter_map(|call| match &call.port {
-        IntOrString::Int(number) => Some(*number),
-        IntOrString::String(name) => {
-            let port = container.ports.iter().flatten().find(|port| port.name.as_ref() == Some(name));
-            port.map(|port| port.container_port)
+    let mut schemes = BTreeMap::new();
+    for call in calls {
+        let port = match &call.port {
+            IntOrString::Int(number) => Some(*number),
+            IntOrString::String(name) => {
+                let port = container.ports.iter().flatten().find(|port| port.name.as_ref() == Some(name));
+                port.map(|port| port.container_port)
+            }
+        };
+        if let Some(port) = port {
+            schemes.entry(port).or_insert(call.scheme.as_deref());
         }
-    })
+    }
+    schemes.into_iter().filter(|(_, scheme)| *scheme == Some("HTTPS")).map(|(port, _)| port)
 }
 
 /// Whether pods with these labels only run prefill for other pods.

@@ -53,28 +53,28 @@ pub struct Settings {
 }
 
 /// How a connection is made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 enum Endpoint {
     /// Accepts connections on this port.
     Bind(u16),
-    /// Connects to this address.
-    Dial(SocketAddr),
+    /// Connects to this host and port.
+    Dial(Box<str>),
 }
 
 impl FromStr for Endpoint {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("`{text}` is not an address; expected `tcp://*:PORT` or `tcp://IP:PORT`");
+        let wrong = || format!("`{text}` is not an address; expected `tcp://*:PORT` or `tcp://HOST:PORT`");
         let address = text.strip_prefix("tcp://").ok_or_else(wrong)?;
-        match address.strip_prefix("*:") {
-            Some(port) => port.parse().map(Self::Bind).map_err(|_| wrong()),
-            None => match address.parse::<SocketAddr>().map_err(|_| wrong())? {
-                // vLLM listens at an address with `::`, whatever it is.
-                any if any.ip().is_unspecified() || text.contains("::") => Ok(Self::Bind(any.port())),
-                address => Ok(Self::Dial(address)),
-            },
+        let (host, port) = address.rsplit_once(':').ok_or_else(wrong)?;
+        let port = port.parse().map_err(|_| wrong())?;
+        // vLLM listens at an address with `*` or `::`, whatever it is.
+        if host.contains('*') || host.contains("::") || host == "0.0.0.0" {
+            return Ok(Self::Bind(port));
         }
+        let is_host = host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-_[]:".contains(&byte));
+        if host.is_empty() || !is_host { Err(wrong()) } else { Ok(Self::Dial(address.into())) }
     }
 }
 
@@ -184,7 +184,10 @@ impl Publisher {
         shutdown: &CancellationToken,
     ) -> Result<JoinSet<()>, (SocketAddr, io::Error)> {
         let mut tasks = JoinSet::new();
-        let places = [(Some(self.settings.endpoint), Socket::Pub), (self.settings.replay, Socket::Router)];
+        let places = [
+            (Some(self.settings.endpoint.clone()), Socket::Pub),
+            (self.settings.replay.clone(), Socket::Router),
+        ];
         for (place, socket) in places {
             let (publisher, shutdown) = (Arc::clone(self), shutdown.clone());
             match place {
@@ -205,9 +208,15 @@ impl Publisher {
                 }
                 Some(Endpoint::Dial(address)) => {
                     tasks.spawn(async move {
+                        let mut reported = false;
                         loop {
-                            if let Ok(stream) = TcpStream::connect(address).await {
-                                publisher.connection(socket, stream).await;
+                            match TcpStream::connect(&*address).await {
+                                Ok(stream) => publisher.connection(socket, stream).await,
+                                Err(error) if !reported => {
+                                    reported = true;
+                                    tracing::warn!(address, %error, "Cannot connect to the subscriber of KV cache events; will retry.");
+                                }
+                                Err(_) => {}
                             }
                             tokio::time::sleep(REDIAL).await;
                         }
@@ -321,13 +330,17 @@ mod tests {
         let error = |text: &str| text.parse::<Settings>().unwrap_err();
         assert_eq!(
             error(r#"{"endpoint": "ipc:///x"}"#),
-            "`ipc:///x` is not an address; expected `tcp://*:PORT` or `tcp://IP:PORT`"
+            "`ipc:///x` is not an address; expected `tcp://*:PORT` or `tcp://HOST:PORT`"
         );
         assert_eq!(error(r#"{"enabled": true}"#), "unknown field `enabled`");
         assert_eq!(error(r#"{"publisher": "x"}"#), r#"publisher: "x" is not "zmq" or "null""#);
         assert!(error(r#"{"replay_endpoint": "tcp://10.0.0.1:5"}"#).contains("tcp://*:PORT"));
         assert_eq!(error("[]"), "expected a JSON object");
         assert_eq!("tcp://[::ffff:127.64.0.1]:5557".parse(), Ok(Endpoint::Bind(5557)));
+        assert_eq!("tcp://chat-epp-service:5557".parse(), Ok(Endpoint::Dial("chat-epp-service:5557".into())));
+        for wrong in ["tcp://:5557", "tcp://a b:5557", "tcp://chat", "tcp://chat:x"] {
+            assert!(wrong.parse::<Endpoint>().is_err(), "{wrong}");
+        }
         let off: Settings = r#"{"enable_kv_cache_events": false}"#.parse().unwrap();
         assert!(Publisher::new(off).is_none());
     }

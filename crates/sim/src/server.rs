@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, sync::Arc};
 
-use axum::{Json, middleware, routing::get};
+use axum::{Json, http::StatusCode, middleware, routing::get};
 use longboat_serving::{ListenOptions, RunError};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -36,7 +36,9 @@ pub async fn serve(args: Args, listener: TcpListener, shutdown: CancellationToke
         .map_err(|(address, source)| RunError::Listen { address, source })?;
     let engines = simulator.engines();
     let mut router = longboat_serving::router(simulator.clone())
-        .route("/query", get(move || std::future::ready(Json(engines))));
+        .route("/query", get(move || std::future::ready(Json(engines))))
+        // Of llm-d's simulator, which vLLM does not have.
+        .route("/ready", get(async || StatusCode::OK));
     if let Some(path) = simulator.own_metrics_path() {
         router = router.route(path, get(move || std::future::ready(simulator.page())));
     }

@@ -86,7 +86,7 @@ fn trouble(facts: &Facts, pod: &Pod) -> Cause {
             Cause::new(
                 "ProbeFails",
                 format!("container {} runs but is not ready: {said}", container.name),
-                logs,
+                scheme_fix(&said).unwrap_or(logs),
             )
         }
         (Some(container), None) => {
@@ -103,6 +103,21 @@ fn trouble(facts: &Facts, pod: &Pod) -> Cause {
         ),
     }
     .through(step)
+}
+
+/// What to do if a probe and its server do not agree on TLS.
+fn scheme_fix(said: &str) -> Option<String> {
+    let (scheme, setting) = if said.contains("server gave HTTP response to HTTPS client") {
+        ("HTTP", "true")
+    } else if said.contains("the server may expect HTTPS") || said.contains("malformed HTTP response") {
+        ("HTTPS", "false")
+    } else {
+        return None;
+    };
+    Some(format!(
+        "set `scheme: {scheme}` in the probe, or `enableLLMInferenceServiceTLS: {setting}` in the key `ingress` of the platform's \
+         settings"
+    ))
 }
 
 fn unschedulable(facts: &Facts, pod: &Pod, message: &str) -> Cause {

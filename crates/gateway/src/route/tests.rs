@@ -180,9 +180,9 @@ fn back_ends_are_resolved_to_ready_endpoints_or_a_reason() {
 fn a_pod_is_reached_with_tls_if_a_probe_of_the_same_port_uses_it() {
     let pool = json!({"group": "inference.networking.k8s.io", "kind": "InferencePool", "name": "pool", "port": 8000});
     let mut observed = observed(&json!([{"backendRefs": [pool]}]));
-    let mut link = |probe: Value| {
-        let container = json!({"name": "main", "readinessProbe": {"httpGet": probe},
-            "ports": [{"name": "api", "containerPort": 8000}]});
+    let mut link = |probes: Value| {
+        let mut container = json!({"name": "main", "ports": [{"name": "api", "containerPort": 8000}]});
+        container.as_object_mut().unwrap().extend(probes.as_object().unwrap().clone());
         let spec = serde_json::from_value(json!({"containers": [container]})).unwrap();
         Arc::make_mut(&mut observed.pods[0]).spec = only_tls_probes(spec);
         let table = compiled(&observed, 8080);
@@ -190,10 +190,16 @@ fn a_pod_is_reached_with_tls_if_a_probe_of_the_same_port_uses_it() {
         let Ok(Backend::Pool(pool)) = &rule.backends[0].backend else { panic!("no pool") };
         pool.link.to(pool.endpoints[0]).clone()
     };
-    assert_eq!(link(json!({"port": 8000, "scheme": "HTTPS"})), Link::UnverifiedTls);
-    assert_eq!(link(json!({"port": "api", "scheme": "HTTPS"})), Link::UnverifiedTls);
-    assert_eq!(link(json!({"port": 8001, "scheme": "HTTPS"})), Link::Http);
-    assert_eq!(link(json!({"port": 8000, "scheme": "HTTP"})), Link::Http);
+    let (tls, plain) =
+        (json!({"httpGet": {"port": 8000, "scheme": "HTTPS"}}), json!({"httpGet": {"port": 8000}}));
+    let by_name = json!({"httpGet": {"port": "api", "scheme": "HTTPS"}});
+    let other_port = json!({"httpGet": {"port": 8001, "scheme": "HTTPS"}});
+    assert_eq!(link(json!({"readinessProbe": tls})), Link::UnverifiedTls);
+    assert_eq!(link(json!({"readinessProbe": by_name})), Link::UnverifiedTls);
+    assert_eq!(link(json!({"readinessProbe": other_port})), Link::Http);
+    assert_eq!(link(json!({"readinessProbe": plain})), Link::Http);
+    assert_eq!(link(json!({"readinessProbe": plain, "livenessProbe": tls})), Link::Http);
+    assert_eq!(link(json!({"startupProbe": tls, "livenessProbe": plain})), Link::UnverifiedTls);
 }
 
 #[test]

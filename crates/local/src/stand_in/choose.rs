@@ -99,7 +99,11 @@ impl SubstituteBuilder<'_> {
                 return Err(missing("InferencePool"));
             }
             To::Route if !self.held.has("HTTPRoute", namespace, name) => return Err(missing("HTTPRoute")),
-            To::Service { .. } | To::Pool | To::Route => {}
+            // The server creates this one with its namespace.
+            To::Account if name != "default" && !self.held.has("ServiceAccount", namespace, name) => {
+                self.account(namespace, name);
+            }
+            To::Service { .. } | To::Pool | To::Route | To::Account => {}
         }
         Ok(())
     }
@@ -155,6 +159,16 @@ impl SubstituteBuilder<'_> {
                 Ok(())
             }
         }
+    }
+
+    fn account(&mut self, namespace: &str, name: &str) {
+        self.held.add("ServiceAccount", namespace, name);
+        self.chosen.objects.push(json!({
+            "apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": namespace},
+        }));
+        self.chosen.notes.push(format!(
+            "created the missing ServiceAccount {namespace}/{name}, which has no Secrets and no rights"
+        ));
     }
 
     /// Adds a Service that selects the pods of the LLMInferenceService whose route refers to it.
@@ -260,6 +274,18 @@ mod tests {
         assert_eq!((&listeners[0]["name"], &listeners[0]["port"]), (&json!("web"), &json!(8080)));
         assert_eq!((&listeners[1]["name"], &listeners[1]["port"]), (&json!("more"), &json!(9000)));
         assert_eq!(chosen.notes.len(), 4);
+    }
+
+    #[test]
+    fn accounts_of_pods_are_made() {
+        let text = service("default", "{}").replace(
+            "router: {}",
+            "template: {serviceAccountName: hfsa}, prefill: {template: {serviceAccountName: hfsa}}, \
+             worker: {serviceAccountName: default}",
+        );
+        let chosen = chosen(&text).unwrap();
+        assert_eq!(names(&chosen), ["ServiceAccount default/hfsa"]);
+        assert_eq!(chosen.notes.len(), 1);
     }
 
     #[test]

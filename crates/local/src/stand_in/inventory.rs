@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use k8s_openapi::api::core::v1::{Namespace, Service};
+use k8s_openapi::api::core::v1::{Namespace, Service, ServiceAccount};
 use kube::{Api, Client, ResourceExt, api::ListParams};
 use longboat_api::{
     child_name,
@@ -36,6 +36,9 @@ impl ObjectInventory {
         }
         for service in Api::<Service>::all(client.clone()).list(&all).await? {
             held.add("Service", &service.namespace().unwrap_or_default(), &service.name_any());
+        }
+        for account in Api::<ServiceAccount>::all(client.clone()).list(&all).await? {
+            held.add("ServiceAccount", &account.namespace().unwrap_or_default(), &account.name_any());
         }
         for gateway in Api::<Gateway>::all(client.clone()).list(&all).await? {
             held.add("Gateway", &gateway.namespace().unwrap_or_default(), &gateway.name_any());

@@ -1,5 +1,5 @@
 //! Substitutes for platform objects that manifests refer to but do not contain: namespaces, Gateways, their classes,
-//! Services.
+//! Services, accounts of pods.
 //!
 //! On a cluster an administrator creates these objects. Locally they are missing, and a service would wait for them for
 //! ever. So `up` creates substitutes that make sense on one machine, and reports them. It refuses the other references

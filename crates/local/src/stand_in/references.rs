@@ -33,7 +33,19 @@ pub(super) enum To {
     Pool,
     /// An HTTPRoute.
     Route,
+    /// The account of a pod.
+    Account,
 }
+
+/// The fields of a service that are specs of pods.
+const PODS: [&str; 6] = [
+    "spec.template",
+    "spec.worker",
+    "spec.prefill.template",
+    "spec.prefill.worker",
+    "spec.router.scheduler.template",
+    "spec.router.scheduler.tokenizer.template",
+];
 
 /// Returns every reference to a platform object.
 pub(super) fn all(documents: &[Document]) -> Vec<Reference> {
@@ -133,6 +145,12 @@ impl Finder<'_> {
             found.push(self.reference("spec.router.scheduler.pool.ref".to_owned(), To::Pool, pool));
         }
         self.route("spec.router.route.http.spec", found);
+        for pod in PODS {
+            let path = format!("{pod}.serviceAccountName");
+            let name = text(self.object, &format!("/{}", path.replace('.', "/"))).to_owned();
+            let namespace = self.namespace.to_owned();
+            found.push(Reference { document: self.document, path, to: To::Account, namespace, name });
+        }
     }
 
     /// Collects the references in a route specification at a path.

@@ -74,7 +74,7 @@ async fn request(
         let stream = tokio_rustls::TlsConnector::from(config)
             .connect(name, stream)
             .await
-            .map_err(|error| error.to_string())?;
+            .map_err(|error| tls_error(&error))?;
         exchange(action, &uri, stream, most).await
     } else {
         exchange(action, &uri, stream, most).await
@@ -88,6 +88,26 @@ pub(super) fn dial_error(host: &str, port: u16, error: &std::io::Error) -> Strin
         _ => error.to_string(),
     };
     format!("dial tcp {host}:{port}: {cause}")
+}
+
+/// Returns Go's message if the server does not speak TLS, as [`dial_error`] does.
+fn tls_error(error: &std::io::Error) -> String {
+    let cause = error.get_ref().and_then(|inner| inner.downcast_ref());
+    match cause {
+        Some(rustls::Error::InvalidMessage(_)) => {
+            "http: server gave HTTP response to HTTPS client".to_owned()
+        }
+        _ => error.to_string(),
+    }
+}
+
+/// Returns what is wrong with a response. A server with TLS answers plain HTTP with bytes that are no HTTP, or not at all.
+fn response_error(error: &hyper::Error) -> String {
+    if error.is_parse() || error.is_incomplete_message() {
+        format!("malformed HTTP response: {error}; the server may expect HTTPS")
+    } else {
+        error.to_string()
+    }
 }
 
 async fn exchange(
@@ -125,7 +145,7 @@ async fn exchange(
         .body(Empty::<Bytes>::new())
         .map_err(|error| error.to_string())?;
     let answer = async {
-        let response = sender.send_request(request).await.map_err(|error| error.to_string())?;
+        let response = sender.send_request(request).await.map_err(|error| response_error(&error))?;
         let status = response.status();
         let mut body = response.into_body();
         let mut kept = Vec::new();

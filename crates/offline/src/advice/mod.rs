@@ -4,6 +4,7 @@ mod memory;
 mod model;
 mod names;
 mod pool;
+mod probe_scheme;
 mod routing;
 mod scaling;
 #[cfg(test)]
@@ -36,6 +37,7 @@ pub(crate) fn of(scene: &Scene, service: &LLMInferenceService, effective: &Effec
     all.extend(memory::check(&effective.spec));
     all.extend(scaling::check(&effective.spec));
     all.extend(routing::check(scene.snapshot(), service, &effective.spec));
+    all.extend(probe_scheme::check(&effective.spec));
     all.extend(pool::check(scene, service, effective));
     all.extend(names::check(scene.snapshot(), service, effective));
     all.extend(variables::check(scene.snapshot(), service, &effective.spec));

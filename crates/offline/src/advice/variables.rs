@@ -11,7 +11,7 @@ use longboat_plan::Snapshot;
 
 use super::Advice;
 
-const MAIN: &str = "main";
+pub(super) const MAIN: &str = "main";
 const HF_TOKENS: [&str; 2] = ["HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"];
 const ADDITIONAL_ARGS: &str = "VLLM_ADDITIONAL_ARGS";
 const MODEL_PATH: &str = "/mnt/models";
@@ -42,7 +42,7 @@ pub(super) fn check(
 }
 
 /// The pods of model servers, with their paths.
-fn pods(spec: &LLMInferenceServiceSpec) -> impl Iterator<Item = (String, &PodSpec)> {
+pub(super) fn pods(spec: &LLMInferenceServiceSpec) -> impl Iterator<Item = (String, &PodSpec)> {
     let halves = [("spec", Some(&spec.workload)), ("spec.prefill", spec.prefill.as_deref())];
     halves.into_iter().filter_map(|(path, half)| Some((path, half?))).flat_map(|(path, half)| {
         let pods = [("template", half.template.as_deref()), ("worker", half.worker.as_deref())];
@@ -51,7 +51,7 @@ fn pods(spec: &LLMInferenceServiceSpec) -> impl Iterator<Item = (String, &PodSpe
 }
 
 /// The containers of a pod, with their paths.
-fn containers<'a>(path: &str, pod: &'a PodSpec) -> impl Iterator<Item = (String, &'a Container)> {
+pub(super) fn containers<'a>(path: &str, pod: &'a PodSpec) -> impl Iterator<Item = (String, &'a Container)> {
     let init = pod.init_containers.iter().flatten().map(|container| ("initContainers", container));
     let all = init.chain(pod.containers.iter().map(|container| ("containers", container)));
     all.map(move |(list, container)| (format!("{path}.{list}[name={}]", container.name), container))
