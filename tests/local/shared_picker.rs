@@ -197,22 +197,24 @@ fn a_service_that_meets_a_limit_of_the_shared_picker_says_which() {
     let small = r#"{"spec": {"router": {"scheduler": {"template": {"containers": [
         {"name": "main", "args": ["--max-request-bytes-in-flight=10", "--max-request-body-size=10"]}]}}}}}"#;
     world.ask(&["patch", "llmisvc", "qwen", "--type=merge", "-p", small]);
-    let refused = || {
-        let body = json!({"model": MODEL, "prompt": "Hello", "max_tokens": 1});
-        let request = http::client().post(format!("{}/v1/completions", world.url)).json(&body);
-        http::block(async { http::read(request.send().await.unwrap()).await }).status == 503
-    };
+    let request = json!({"model": MODEL, "prompt": "Hello", "max_tokens": 1});
+    let refused = || http::post(&format!("{}/v1/completions", world.url), &request).status == 503;
     until("requests are refused", || refused().then_some(()));
     let condition = || {
         let conditions = world.object(&["llmisvc", "qwen"])["status"]["conditions"].clone();
         let mut all = conditions.as_array().cloned().unwrap_or_default().into_iter();
         let found = all.find(|one| one["type"] == "SchedulerWorkloadReady")?;
-        (found["reason"] == "SharedPickerLimited").then(|| json!([found["status"], found["message"]]))
+        Some(json!([found["status"], found["reason"], found["message"]]))
     };
-    let message = "The shared picker has refused requests of this service, for which it takes at most 10 bytes of \
-        requests in memory (flag --max-request-bytes-in-flight of the service's picker): raise the limit, or give \
-        the service a picker of its own";
-    assert_eq!(until("the status names the limit", condition), json!(["True", message]));
+    let says = |limit: &str| {
+        let message = format!(
+            "The shared picker has refused requests of this service, for which it takes at most {limit}: \
+             raise the limit, or give the service a picker of its own"
+        );
+        let expected = json!(["True", "SharedPickerLimited", message]);
+        until("the status names the limit", || (condition()? == expected).then_some(()));
+    };
+    says("10 bytes of requests in memory (flag --max-request-bytes-in-flight of the service's picker)");
     // Further refusals write nothing.
     let version = || slices(&world)[0]["metadata"]["resourceVersion"].clone();
     let before = version();
@@ -228,4 +230,30 @@ fn a_service_that_meets_a_limit_of_the_shared_picker_says_which() {
         (count.parse::<u32>().ok()? > 20).then_some(())
     });
     assert_eq!(version(), before);
+    // With a limit of the platform again, there is nothing to say.
+    world.ask(&[
+        "patch",
+        "llmisvc",
+        "qwen",
+        "--type=merge",
+        "-p",
+        r#"{"spec": {"router": {"scheduler": {"template": null}}}}"#,
+    ]);
+    until("the status names no limit", || (condition()? == json!(["True", null, null])).then_some(()));
+    assert!(is_picked(&world.url, "large-enough"), "nobody has picked");
+
+    // Beyond the limit of open requests, the gateway goes on without the picker.
+    let none = json!([{"op": "add", "path": "/spec/template/spec/containers/0/args", "value": ["--max-pool-requests=0"]}]);
+    world.ask(&[
+        "patch",
+        "deploy",
+        "longboat-picker",
+        "-n",
+        "kserve",
+        "--type=json",
+        "-p",
+        &none.to_string(),
+    ]);
+    until("nobody picks", || (!is_picked(&world.url, "too-many")).then_some(()));
+    says("0 open requests (flag --max-pool-requests of the shared picker)");
 }
