@@ -38,6 +38,10 @@ pub(crate) fn client() -> reqwest::Client {
     reqwest::Client::builder().no_proxy().build().unwrap()
 }
 
+pub(crate) fn try_get(url: &str) -> Option<String> {
+    block(async { client().get(url).send().await.ok()?.text().await.ok() })
+}
+
 pub(crate) fn get(url: &str) -> Answer {
     block(async { read(client().get(url).send().await.unwrap()).await })
 }

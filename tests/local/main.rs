@@ -41,6 +41,7 @@ mod pods;
 mod ports;
 mod processes;
 mod program;
+mod prometheus;
 mod proof;
 mod reading;
 mod replicas;

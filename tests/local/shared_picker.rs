@@ -1,7 +1,5 @@
 //! One picker for the pools of two services: going there and back under load, a bad configuration of one, and the death of the picker.
 
-use std::{net::TcpListener, process::Command};
-
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -11,6 +9,7 @@ use crate::{
     local_cluster::{LocalCluster, MODEL, example, longboat, run, turn},
     processes,
     program::Running,
+    prometheus::{Prometheus, queries},
     tools,
     wait::until,
 };
@@ -58,31 +57,40 @@ fn is_picked(url: &str, id: &str) -> bool {
     answer.headers.contains_key("x-went-into-resp-headers")
 }
 
-/// Waits until a real Prometheus has the series of both pools, if it is installed. It refuses a page with a mistake as a whole.
-fn scrape(address: &str) {
+/// Dashboards whose series pickers have.
+const DASHBOARDS: [&str; 2] = ["longboat-services", "longboat-picker"];
+
+/// Waits until a real Prometheus, if it is installed, answers every query of the dashboards for each service, with its own pods.
+fn look_at_dashboards(address: &str) {
     let Some(program) = tools::tool("bin/prometheus") else { return };
-    let folder = TempDir::new().unwrap();
-    let config = json!({"scrape_configs": [{
-        "job_name": "longboat-picker", "honor_labels": true, "scrape_interval": "500ms", "scrape_timeout": "500ms",
+    // As the monitor of `deploy/kustomize/components/monitoring`.
+    let jobs = json!([{
+        "job_name": "longboat-picker", "honor_labels": true,
         "static_configs": [{"targets": [format!("{address}:9090")], "labels": {"namespace": "kserve"}}],
-    }]});
-    let file = folder.path().join("prometheus.yaml");
-    std::fs::write(&file, config.to_string()).unwrap();
-    let own = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let mut command = Command::new(program);
-    command.arg(format!("--config.file={}", file.display()));
-    command.arg(format!("--storage.tsdb.path={}", folder.path().join("data").display()));
-    command.arg(format!("--web.listen-address={own}"));
-    let _prometheus = Running::start(&mut command);
-    let known = |service: &str| {
-        let query = format!("llm_d_epp_ready_endpoints{{namespace=\"default\",service_name=\"{service}\"}}");
-        let url = reqwest::Url::parse_with_params(&format!("http://{own}/api/v1/query"), [("query", query)]);
-        let request = http::client().get(url.unwrap());
-        let answer = http::block(async { request.send().await.ok()?.json::<Value>().await.ok() })?;
-        answer["data"]["result"].as_array().is_some_and(|found| found.len() == 1).then_some(())
-    };
+    }]);
+    let prometheus = Prometheus::start(&program, &jobs, "", Running::start);
     for service in ["qwen", "other"] {
-        until("the series of a pool", || known(service));
+        let mut silent = queries(&DASHBOARDS, "default", service);
+        // Nothing fails here, and engines have series of their own.
+        silent.retain(|query| query.contains("llm_d_epp_") && !query.contains("_error"));
+        assert!(silent.len() > 25, "{silent:#?}");
+        let pods = format!("{service}-kserve-");
+        let mut seen = 0;
+        until("data for the dashboards", || {
+            silent.retain(|query| {
+                let series = prometheus.series(query);
+                for labels in series.iter().map(|series| &series["metric"]) {
+                    for label in ["endpoint_name", "model_server_endpoint"] {
+                        let Some(pod) = labels[label].as_str() else { continue };
+                        assert!(pod.starts_with(&pods), "{query}: {labels}");
+                        seen += 1;
+                    }
+                }
+                series.is_empty()
+            });
+            silent.is_empty().then_some(())
+        });
+        assert!(seen > 1, "no query names a pod");
     }
 }
 
@@ -94,12 +102,17 @@ fn two_services_share_a_picker_and_get_theirs_back_without_losing_a_request() {
     let _turn = turn();
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("two.yaml");
+    let config = json!({"inline": {
+        "apiVersion": "llm-d.ai/v1alpha1", "kind": "EndpointPickerConfig", "featureGates": ["flowControl"],
+        "plugins": [{"type": "queue-scorer"}, {"type": "prefix-cache-scorer"}],
+    }});
     let one = std::fs::read_to_string(example()).unwrap();
+    let one = one.replace("scheduler: {}", &format!("scheduler: {}", json!({"config": config})));
     std::fs::write(&file, format!("{one}\n---\n{}", one.replace("name: qwen", "name: other"))).unwrap();
     let world = LocalCluster::start(&[file.to_str().unwrap()]);
     let other = world.url.replace("/default/qwen", "/default/other");
     let loads =
-        [Load::start(&world.url, MODEL), Load::streams(&world.url, MODEL), Load::start(&other, MODEL)];
+        [Load::start(&world.url, MODEL), Load::streams(&world.url, MODEL), Load::streams(&other, MODEL)];
     let go_on = || loads.iter().for_each(Load::goes_on);
 
     share(&world, true);
@@ -125,7 +138,7 @@ fn two_services_share_a_picker_and_get_theirs_back_without_losing_a_request() {
     // One page has the series of both pools, as dashboards and alerts select them.
     let pod = world.object(&["pods", "-n", "kserve", "-l", "app.kubernetes.io/component=picker"]);
     let address = pod["items"][0]["status"]["podIP"].as_str().unwrap().to_owned();
-    scrape(&address);
+    look_at_dashboards(&address);
 
     // Pools move to a second replica, and from each that is killed to the other.
     world.ask(&["scale", "deploy/longboat-picker", "-n", "kserve", "--replicas=2"]);
@@ -184,22 +197,24 @@ fn a_service_that_meets_a_limit_of_the_shared_picker_says_which() {
     let small = r#"{"spec": {"router": {"scheduler": {"template": {"containers": [
         {"name": "main", "args": ["--max-request-bytes-in-flight=10", "--max-request-body-size=10"]}]}}}}}"#;
     world.ask(&["patch", "llmisvc", "qwen", "--type=merge", "-p", small]);
-    let refused = || {
-        let body = json!({"model": MODEL, "prompt": "Hello", "max_tokens": 1});
-        let request = http::client().post(format!("{}/v1/completions", world.url)).json(&body);
-        http::block(async { http::read(request.send().await.unwrap()).await }).status == 503
-    };
+    let request = json!({"model": MODEL, "prompt": "Hello", "max_tokens": 1});
+    let refused = || http::post(&format!("{}/v1/completions", world.url), &request).status == 503;
     until("requests are refused", || refused().then_some(()));
     let condition = || {
         let conditions = world.object(&["llmisvc", "qwen"])["status"]["conditions"].clone();
         let mut all = conditions.as_array().cloned().unwrap_or_default().into_iter();
         let found = all.find(|one| one["type"] == "SchedulerWorkloadReady")?;
-        (found["reason"] == "SharedPickerLimited").then(|| json!([found["status"], found["message"]]))
+        Some(json!([found["status"], found["reason"], found["message"]]))
     };
-    let message = "The shared picker has refused requests of this service, for which it takes at most 10 bytes of \
-        requests in memory (flag --max-request-bytes-in-flight of the service's picker): raise the limit, or give \
-        the service a picker of its own";
-    assert_eq!(until("the status names the limit", condition), json!(["True", message]));
+    let says = |limit: &str| {
+        let message = format!(
+            "The shared picker has refused requests of this service, for which it takes at most {limit}: \
+             raise the limit, or give the service a picker of its own"
+        );
+        let expected = json!(["True", "SharedPickerLimited", message]);
+        until("the status names the limit", || (condition()? == expected).then_some(()));
+    };
+    says("10 bytes of requests in memory (flag --max-request-bytes-in-flight of the service's picker)");
     // Further refusals write nothing.
     let version = || slices(&world)[0]["metadata"]["resourceVersion"].clone();
     let before = version();
@@ -215,4 +230,30 @@ fn a_service_that_meets_a_limit_of_the_shared_picker_says_which() {
         (count.parse::<u32>().ok()? > 20).then_some(())
     });
     assert_eq!(version(), before);
+    // With a limit of the platform again, there is nothing to say.
+    world.ask(&[
+        "patch",
+        "llmisvc",
+        "qwen",
+        "--type=merge",
+        "-p",
+        r#"{"spec": {"router": {"scheduler": {"template": null}}}}"#,
+    ]);
+    until("the status names no limit", || (condition()? == json!(["True", null, null])).then_some(()));
+    assert!(is_picked(&world.url, "large-enough"), "nobody has picked");
+
+    // Beyond the limit of open requests, the gateway goes on without the picker.
+    let none = json!([{"op": "add", "path": "/spec/template/spec/containers/0/args", "value": ["--max-pool-requests=0"]}]);
+    world.ask(&[
+        "patch",
+        "deploy",
+        "longboat-picker",
+        "-n",
+        "kserve",
+        "--type=json",
+        "-p",
+        &none.to_string(),
+    ]);
+    until("nobody picks", || (!is_picked(&world.url, "too-many")).then_some(()));
+    says("0 open requests (flag --max-pool-requests of the shared picker)");
 }

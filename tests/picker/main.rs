@@ -12,6 +12,8 @@ mod monitoring;
 #[path = "../local/processes.rs"]
 #[expect(dead_code, reason = "shared with the tests of local mode")]
 mod processes;
+#[path = "../local/prometheus.rs"]
+mod prometheus;
 mod requests;
 #[path = "../local/tools.rs"]
 #[expect(dead_code, reason = "shared with the tests of local mode")]

@@ -4,15 +4,17 @@ use std::{
     collections::BTreeSet,
     fs,
     net::SocketAddr,
+    path::Path,
     process::{Command, Output},
 };
 
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
 use crate::{
-    envoy::{Envoy, Port, free_port},
-    http, tools,
+    envoy::{Envoy, Port},
+    http,
+    prometheus::{Prometheus, queries},
+    tools,
     wait::until,
     world::{BLEND, Picker, Pool, Role, turn},
 };
@@ -20,91 +22,30 @@ use crate::{
 /// Dashboards whose every query must return data in this test. A test of the controller asks for the series of the others.
 const DASHBOARDS: [&str; 4] = ["longboat-services", "longboat-picker", "longboat-engine", "longboat-gateway"];
 
-/// A Prometheus with the rules of `deploy/monitoring`, whose alerts fire without a delay.
-struct Prometheus {
-    url: String,
-    _role: Role,
-    _folder: TempDir,
+/// Starts a Prometheus with the rules of `deploy/monitoring`, whose alerts fire without a delay.
+fn monitor(program: &Path, engines: &[SocketAddr], picker: &str, gateway: SocketAddr) -> Prometheus<Role> {
+    let rules = fs::read_to_string(tools::root().join("deploy/monitoring/rules.yaml")).unwrap();
+    let rules: Vec<&str> = rules.lines().filter(|line| !line.trim_start().starts_with("for: ")).collect();
+    // The labels that the monitors of `deploy/kustomize/components/monitoring` set.
+    let target = |address: &str, pod: &str| json!({"targets": [address], "labels": {"namespace": "default", "service_name": "llm", "pod": pod}});
+    let engines: Vec<Value> =
+        engines.iter().map(|engine| target(&engine.to_string(), &engine.to_string())).collect();
+    let picker = picker.strip_prefix("http://").unwrap().strip_suffix("/metrics").unwrap();
+    let jobs = json!([
+        {"job_name": "longboat-engines", "static_configs": engines},
+        {"job_name": "longboat-pickers", "static_configs": [target(picker, "picker")]},
+        {"job_name": "gateway", "metrics_path": "/stats/prometheus",
+            "static_configs": [target(&gateway.to_string(), "gateway")]},
+    ]);
+    Prometheus::start(program, &jobs, &rules.join("\n"), Role::start)
 }
 
-impl Prometheus {
-    fn start(program: &std::path::Path, engines: &[SocketAddr], picker: &str, gateway: SocketAddr) -> Self {
-        let folder = TempDir::new().unwrap();
-        let rules = fs::read_to_string(tools::root().join("deploy/monitoring/rules.yaml")).unwrap();
-        let rules: Vec<&str> = rules.lines().filter(|line| !line.trim_start().starts_with("for: ")).collect();
-        fs::write(folder.path().join("rules.yaml"), rules.join("\n")).unwrap();
-        // The labels that the monitors of `deploy/kustomize/components/monitoring` set.
-        let target = |address: &str, pod: &str| json!({"targets": [address], "labels": {"namespace": "default", "service_name": "llm", "pod": pod}});
-        let engines: Vec<Value> =
-            engines.iter().map(|engine| target(&engine.to_string(), &engine.to_string())).collect();
-        let picker = picker.strip_prefix("http://").unwrap().strip_suffix("/metrics").unwrap();
-        let config = json!({
-            "global": {"scrape_interval": "500ms", "scrape_timeout": "500ms", "evaluation_interval": "500ms"},
-            "rule_files": ["rules.yaml"],
-            "scrape_configs": [
-                {"job_name": "longboat-engines", "static_configs": engines},
-                {"job_name": "longboat-pickers", "static_configs": [target(picker, "picker")]},
-                {"job_name": "gateway", "metrics_path": "/stats/prometheus",
-                    "static_configs": [target(&gateway.to_string(), "gateway")]},
-            ],
-        });
-        let file = folder.path().join("prometheus.yaml");
-        fs::write(&file, config.to_string()).unwrap();
-        let port = free_port();
-        let mut command = Command::new(program);
-        command.arg(format!("--config.file={}", file.display()));
-        command.arg(format!("--storage.tsdb.path={}", folder.path().join("data").display()));
-        command.arg(format!("--web.listen-address=127.0.0.1:{port}"));
-        let role = Role::start(&mut command);
-        let url = format!("http://127.0.0.1:{port}");
-        until("Prometheus", || {
-            http::try_get(&format!("{url}/-/ready")).filter(|page| page.contains("Ready"))
-        });
-        Self { url, _role: role, _folder: folder }
-    }
-
-    fn get(&self, path: &str) -> Value {
-        let answer: Value =
-            serde_json::from_str(&http::try_get(&format!("{}{path}", self.url)).unwrap()).unwrap();
-        assert_eq!(answer["status"], "success", "{path}: {answer}");
-        answer["data"].clone()
-    }
-
-    /// Whether a query returns at least one series.
-    fn answers(&self, query: &str) -> bool {
-        let query: String = http_encoded(query);
-        !self.get(&format!("/api/v1/query?query={query}"))["result"].as_array().unwrap().is_empty()
-    }
-
-    /// The names of the alerts that fire.
-    fn firing(&self) -> BTreeSet<String> {
-        let alerts = self.get("/api/v1/alerts");
-        let alerts = alerts["alerts"].as_array().unwrap().iter();
-        let firing = alerts.filter(|alert| alert["state"] == "firing");
-        firing.map(|alert| alert["labels"]["alertname"].as_str().unwrap().to_owned()).collect()
-    }
-}
-
-/// Percent-encodes a text for a query.
-fn http_encoded(text: &str) -> String {
-    text.bytes().fold(String::new(), |encoded, byte| encoded + &format!("%{byte:02X}"))
-}
-
-/// Returns the queries of the dashboards, as Grafana sends them if everything is selected.
-fn queries() -> Vec<String> {
-    let mut all = Vec::new();
-    for name in DASHBOARDS {
-        let path = tools::root().join(format!("deploy/dashboards/{name}.json"));
-        let dashboard: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
-        for panel in dashboard["panels"].as_array().unwrap() {
-            for target in panel["targets"].as_array().into_iter().flatten() {
-                let query = target["expr"].as_str().unwrap();
-                let query = query.replace("$__rate_interval", "1m");
-                all.push(query.replace("$namespace", ".*").replace("$service_name", ".*"));
-            }
-        }
-    }
-    all
+/// The names of the alerts that fire.
+fn firing(prometheus: &Prometheus<Role>) -> BTreeSet<String> {
+    let alerts = prometheus.get("/api/v1/alerts");
+    let alerts = alerts["alerts"].as_array().unwrap().iter();
+    let firing = alerts.filter(|alert| alert["state"] == "firing");
+    firing.map(|alert| alert["labels"]["alertname"].as_str().unwrap().to_owned()).collect()
 }
 
 /// Returns the metrics of pickers, engines and gateways that the alerts use.
@@ -163,7 +104,7 @@ fn dashboards_show_data_and_alerts_fire_when_engines_and_picker_die() {
     let picker = Picker::start(&pool, &plugins, &[]);
     let port = Port { pickers: vec![picker.address], endpoints: pool.engines.clone(), ..Port::default() };
     let gateway = Envoy::start(&envoy, &[port]);
-    let prometheus = Prometheus::start(&prometheus, &pool.engines, &picker.page, gateway.admin());
+    let prometheus = monitor(&prometheus, &pool.engines, &picker.page, gateway.admin());
     // Few requests while nothing is broken: some alerts are about the share of failures.
     let ask = || {
         let body = json!({"model": "m", "prompt": "Why is the sea salty?", "max_tokens": 5, "stream": true});
@@ -171,11 +112,12 @@ fn dashboards_show_data_and_alerts_fire_when_engines_and_picker_die() {
     };
     let expected = |all: &[&str]| all.iter().map(|name| format!("Longboat{name}")).collect::<BTreeSet<_>>();
 
-    let mut silent = queries();
+    let answers = |query: &str| !prometheus.series(query).is_empty();
+    let mut silent = queries(&DASHBOARDS, ".*", ".*");
     assert!(silent.len() > 50, "{} queries", silent.len());
     until("data for the dashboards", || {
         assert_eq!(ask(), 200);
-        silent.retain(|query| !prometheus.answers(query));
+        silent.retain(|query| !answers(query));
         // Failures have no series until something fails.
         silent.iter().all(|query| query.contains("_error")).then_some(())
     });
@@ -184,30 +126,30 @@ fn dashboards_show_data_and_alerts_fire_when_engines_and_picker_die() {
     let alone = expected(&["GatewayWithoutPicker", "GatewayFails"]);
     // Polled, because a busy machine may miss a scrape.
     until("no alert while nothing is broken", || {
-        let firing = prometheus.firing();
+        let firing = firing(&prometheus);
         [&dead, &empty, &alone].iter().all(|faults| faults.is_disjoint(&firing)).then_some(())
     });
 
     pool.kill();
-    until("alerts about dead engines", || dead.is_subset(&prometheus.firing()).then_some(()));
+    until("alerts about dead engines", || dead.is_subset(&firing(&prometheus)).then_some(()));
     pool.know(&[]);
     until("alerts about an empty pool", || {
         assert_ne!(ask(), 200);
-        empty.is_subset(&prometheus.firing()).then_some(())
+        empty.is_subset(&firing(&prometheus)).then_some(())
     });
     until("data for the rest of the dashboards", || {
-        silent.retain(|query| !prometheus.answers(query));
+        silent.retain(|query| !answers(query));
         silent.is_empty().then_some(())
     });
     let unknown: Vec<String> = metrics_of_alerts()
         .into_iter()
-        .filter(|metric| !prometheus.answers(&format!("last_over_time({metric}[10m])")))
+        .filter(|metric| !answers(&format!("last_over_time({metric}[10m])")))
         .collect();
     assert_eq!(unknown, Vec::<String>::new(), "metrics that alerts use and nothing serves");
 
     drop(picker);
     until("alerts about a dead picker", || {
         assert_ne!(ask(), 200);
-        alone.is_subset(&prometheus.firing()).then_some(())
+        alone.is_subset(&firing(&prometheus)).then_some(())
     });
 }

@@ -139,6 +139,9 @@ impl Hosting {
                     tracing::error!(pool = %name, "No port of the range is free; give --ports more.");
                 }
             }
+            if pool.picker.port.bytes != picker.port.bytes {
+                pool.refusals.forget();
+            }
             pool.picker = picker;
         }
         let specs = self.pools.values().map(|pool| &pool.picker.spec);

@@ -40,6 +40,13 @@ impl Refusals {
         }
     }
 
+    /// Reports refusals of the past no longer, because the limits are others now.
+    pub(super) fn forget(&mut self) {
+        for count in &mut self.0 {
+            count.last = None;
+        }
+    }
+
     /// All refusals, by limit.
     pub(super) fn totals(&self) -> [u64; 2] {
         self.0.map(|count| count.total)
@@ -93,5 +100,7 @@ mod tests {
         let of_service =
             "1024 bytes of requests in memory (flag --max-request-bytes-in-flight of the service's picker)";
         assert_eq!(refusals.reported(own, at(649)), Some(of_service.to_owned()));
+        refusals.forget();
+        assert_eq!((refusals.reported(own, at(649)), refusals.totals()), (None, [2, 6]));
     }
 }
