@@ -797,3 +797,41 @@ fn what_a_cluster_accepts_and_cannot_serve_is_named_at_its_field() {
     let twice = "12:44 warning spec.router.scheduler.template.containers[0].args Warning";
     assert!(warnings.iter().any(|line| line == twice), "{warnings:#?}");
 }
+
+#[test]
+fn contents_that_longboat_cannot_read_are_errors_at_their_key() {
+    let secret = |label: &str, entries: &str| {
+        format!(
+            "apiVersion: v1\nkind: Secret\nmetadata: {{name: a, labels: {{longboat.dev/api-key: '{label}'}}}}\nstringData: {{{entries}}}\n"
+        )
+    };
+    let settings = |data: &str| {
+        format!(
+            "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: inferenceservice-config, namespace: kserve}}\ndata:\n  storageInitializer: '{{\"memoryRequest\": \"1\", \"memoryLimit\": \"1\", \"cpuRequest\": \"1\", \"cpuLimit\": \"1\"}}'\n{data}"
+        )
+    };
+    let key = "key: sk-0123456789abcdef";
+    for (text, expected) in [
+        (secret("true", key), vec![]),
+        (secret("true", "key: short"), vec!["4:1 error stringData ApiKeyRefused"]),
+        (
+            secret("true", &format!("{key}, requestPerMinute: '1'")),
+            vec!["4:1 error stringData ApiKeyRefused"],
+        ),
+        (secret("yes", key), vec!["4:1 error stringData ApiKeyRefused"]),
+        (settings("  longboat: '{}'\n"), vec![]),
+        (
+            settings("  longboat: '{\"pickerClient\": []}'\n"),
+            vec!["6:3 error data.longboat PlatformSettings (did you mean `pickerClients`?)"],
+        ),
+        (
+            settings("  ingres: '{}'\n  credentials: '{\"storageSpecSecretNames\": \"a\"}'\n"),
+            vec![
+                "6:3 warning data.ingres UnknownSetting (did you mean `ingress`?)",
+                "7:3 warning data.credentials UnknownSetting (did you mean `storageSpecSecretName`?)",
+            ],
+        ),
+    ] {
+        assert_eq!(said(&text), expected, "{text}");
+    }
+}
