@@ -32,6 +32,7 @@ pub mod uri;
 pub mod v1alpha1;
 pub mod v1alpha2;
 pub mod validation;
+pub mod vllm_flags;
 pub mod wake_queue;
 
 mod cel;

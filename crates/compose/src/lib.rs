@@ -49,7 +49,7 @@ pub use layer::{ConfigMapSource, ConfigSet, ConfigSource, Layer, NoConfigMaps};
 pub use lora::{Adapter, AdapterSource, adapters};
 pub use origin::Origin;
 pub use pin::PresetNames;
-pub use platform::Platform;
+pub use platform::{MisspeltKey, Platform, misspelt_keys};
 pub use provenance::{LayerValue, Leaf, Provenance};
 pub use rewrite::DEFAULT_CONFIG_KEY;
 pub use template_input::{TemplateInput, template_is_sound};

@@ -184,11 +184,41 @@ impl Address {
             ),
             Scheme::S3 if names_nothing => Some("expected s3://BUCKET/PATH: the bucket is missing"),
             Scheme::Gcs if names_nothing => Some("expected gs://BUCKET/PATH: the bucket is missing"),
+            Scheme::Claim if self.path().split('/').any(|part| part == "..") => {
+                Some("expected pvc://CLAIM[/PATH]: the path must not contain `..`")
+            }
             Scheme::Claim if names_nothing => {
                 Some("expected pvc://CLAIM[/PATH]: the name of the claim is missing")
             }
             _ => None,
         }
+    }
+}
+
+// === impl Address: what Longboat's download lacks ===
+
+impl Address {
+    /// Returns why Longboat's storage initializer fetches nothing from this address. Other initializers may.
+    pub fn unsupported(&self) -> Option<&'static str> {
+        if self.scheme != Scheme::Https {
+            return None;
+        }
+        if self.path().split(['?', '#']).next().is_some_and(|path| path.ends_with(".git")) {
+            return Some("git repositories are not supported; use hf:// or oci://");
+        }
+        self.is_azure().then_some("Azure storage is not supported; use hf://, s3://, gs:// or oci://")
+    }
+
+    /// Whether the host is an Azure store. Its addresses name folders of objects, which need another protocol.
+    fn is_azure(&self) -> bool {
+        let host = self.host().split(':').next().unwrap_or_default().to_ascii_lowercase();
+        let in_zone = |kind: &str| {
+            let zone = host.strip_suffix(".storage.azure.net").and_then(|host| host.rsplit_once('.'));
+            let (rest, last) = zone.unwrap_or_default();
+            last == kind && rest.rsplit('.').next().is_some_and(|zone| zone.starts_with('z'))
+        };
+        let kinds = ["blob", "file"];
+        kinds.iter().any(|kind| host.ends_with(&format!(".{kind}.core.windows.net")) || in_zone(kind))
     }
 }
 

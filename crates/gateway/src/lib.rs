@@ -50,7 +50,7 @@ mod watch;
 #[cfg(test)]
 mod tests;
 
-pub use keys::{KeyLimits, KeyReport, KeyUsage};
+pub use keys::{KeyLimits, KeyReport, KeyUsage, api_key_problem};
 pub use longboat_accept::Guard;
 pub use machine::{Gateway, Keys, Queue, start};
 pub use manage::{PodTemplate, manage};

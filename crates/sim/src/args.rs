@@ -3,6 +3,7 @@
 
 use std::{net::IpAddr, path::PathBuf, time::Duration};
 
+use longboat_api::vllm_flags;
 use longboat_engine_model::{Parameters, Timing};
 use longboat_serving::{Adapter, ArgsError, CommandLine, Flag, Purpose, kv_events};
 
@@ -126,6 +127,13 @@ impl Args {
     /// The flags and words that have no effect.
     pub fn ignored(&self) -> &[String] {
         &self.ignored
+    }
+
+    /// The flags without effect that vLLM itself does not know.
+    pub(crate) fn refused_by_vllm(&self) -> Vec<&str> {
+        let is_vllm = self.engine.dialect.is_none();
+        let flags = self.ignored.iter().filter(|flag| is_vllm && flag.starts_with("--"));
+        flags.map(String::as_str).filter(|flag| !vllm_flags::is_known(flag)).collect()
     }
 
     /// The numbers of the engine, with which its load can be computed without running it.
@@ -357,6 +365,9 @@ mod tests {
         assert_eq!((args.model.as_str(), args.port), ("/mnt/models", 8001));
         assert_eq!(args.certificate, Some(("/c".into(), "/k".into())));
         assert_eq!(args.ignored, ["--disable-access-log-for-endpoints", "--enable-ssl-refresh"]);
+        assert_eq!(args.refused_by_vllm(), [""; 0]);
+        let misspelt = Args::vllm(&["m", "--max-modle-len=8", "--enable-ssl-refresh"]).unwrap();
+        assert_eq!(misspelt.refused_by_vllm(), ["--max-modle-len"]);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::{net::SocketAddr, sync::Arc};
 
 use axum::{Json, http::StatusCode, middleware, routing::get};
+use longboat_api::vllm_flags;
 use longboat_serving::{ListenOptions, RunError};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -18,6 +19,14 @@ pub async fn run(args: Args, shutdown: CancellationToken) -> Result<(), RunError
 
 /// Serves on an existing listener.
 pub async fn serve(args: Args, listener: TcpListener, shutdown: CancellationToken) -> Result<(), RunError> {
+    let refused = args.refused_by_vllm();
+    if !refused.is_empty() {
+        tracing::warn!(
+            flags = refused.join(" "),
+            "vLLM {} has no such flags, and would not start with them.",
+            vllm_flags::version()
+        );
+    }
     if !args.ignored.is_empty() {
         tracing::info!(flags = args.ignored.join(" "), "These flags have no effect in the simulator.");
     }

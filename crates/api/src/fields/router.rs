@@ -42,7 +42,10 @@ pub(super) const ROWS: &[Row] = &[
         })
     }),
     Row::acts("router.scheduler.template", "the picker's pod, merged over the preset's")
-        .but(|site| external(site, "router.scheduler.template", |scheduler| scheduler.template.is_some())),
+        .but(|site| {
+            external(site, "router.scheduler.template", |scheduler| scheduler.template.is_some())
+                .or_else(|| configured_twice(site))
+        }),
     Row::acts("router.scheduler.labels", "labels of the picker's pods").but(|site| {
         let reserved = [labels::NAME, labels::PART_OF, labels::COMPONENT];
         let taken = reserved.iter().find(|key| site.scheduler().is_some_and(|s| s.labels.contains_key(**key)));
@@ -85,6 +88,9 @@ const ALIASES: [(&str, &str); 4] = [
     ("precise-prefix-cache-scorer", "precise-prefix-cache-producer with prefix-cache-scorer"),
 ];
 
+/// The flags with which a picker takes its configuration.
+const CONFIG_FLAGS: [&str; 4] = ["config-text", "configText", "config-file", "configFile"];
+
 /// The API group of the picker's configuration before it had one of its own.
 const OLD_CONFIG_VERSION: &str = "inference.networking.x-k8s.io/v1alpha1";
 
@@ -96,6 +102,25 @@ fn router<'a>(site: &Site<'a>) -> Option<&'a RouterSpec> {
 fn external(site: &Site<'_>, path: &str, is_set: fn(&SchedulerSpec) -> bool) -> Option<String> {
     (site.pool_is_external() && is_set(site.scheduler()?)).then_some(())?;
     site.note(path, "has no effect with spec.router.scheduler.pool.ref: that pool has a picker of its own")
+}
+
+/// A flag for the picker's configuration beside the field for it.
+fn configured_twice(site: &Site<'_>) -> Option<String> {
+    let scheduler = site.scheduler()?;
+    scheduler.config.as_ref()?;
+    let containers = scheduler.template.as_ref()?.containers.iter().enumerate();
+    containers.filter(|(_, container)| container.name == "main").find_map(|(at, main)| {
+        let flag = main.args.iter().flatten().find_map(|word| {
+            let flag = word.split('=').next()?;
+            let name = flag.trim_start_matches('-');
+            (flag != name && CONFIG_FLAGS.contains(&name)).then_some(flag)
+        })?;
+        let path = format!("router.scheduler.template.containers[{at}].args");
+        let text = format!(
+            "has {flag}, which has no effect beside spec.router.scheduler.config: remove one of them"
+        );
+        site.note(&path, &text)
+    })
 }
 
 /// Old names, which are still understood.

@@ -68,7 +68,7 @@ pub(super) struct Longboat {
 
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct RawLongboat {
+pub(super) struct RawLongboat {
     image: String,
     #[serde(rename = "podSecurity")]
     pod_security: String,
@@ -104,7 +104,7 @@ impl Longboat {
 }
 
 /// The name of the key in error messages.
-const TARGET: &str = "LongboatConfig";
+pub(super) const TARGET: &str = "LongboatConfig";
 
 fn invalid(problem: String) -> PlatformError {
     PlatformError::Invalid { target: TARGET, problem }

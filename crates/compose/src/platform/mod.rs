@@ -1,6 +1,7 @@
 //! The platform's settings: ConfigMap `inferenceservice-config`.
 
 mod longboat;
+mod spelling;
 
 use std::collections::BTreeMap;
 
@@ -12,6 +13,7 @@ use serde_json::{Value, json};
 
 use longboat::Longboat;
 pub use longboat::{IMAGE, Images, PodSecurity, ServingProof};
+pub use spelling::{MisspeltKey, misspelt_keys};
 
 /// The parsed settings. `Default` is what an empty ConfigMap would mean if its quantities were set.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -217,6 +219,25 @@ pub enum PlatformError {
         /// What is wrong.
         problem: String,
     },
+}
+
+/// The key of the ConfigMap that is parsed into each type.
+const SECTION_TYPES: [(&str, &str); 7] = [
+    ("IngressConfig", "ingress"),
+    ("StorageInitializerConfig", "storageInitializer"),
+    ("CredentialConfig", "credentials"),
+    ("SchedulerConfig", "scheduler"),
+    ("LocalModelConfig", "localModel"),
+    ("WVAControllerConfig", "autoscaling-wva-controller-config"),
+    (longboat::TARGET, "longboat"),
+];
+
+impl PlatformError {
+    /// The key of the ConfigMap whose value is wrong.
+    pub fn section(&self) -> Option<&'static str> {
+        let Self::Invalid { target, .. } = self else { return None };
+        SECTION_TYPES.iter().find(|(name, _)| name == target).map(|(_, section)| *section)
+    }
 }
 
 impl Default for Ingress {

@@ -37,11 +37,8 @@ pub(super) fn start(address: &Address, settings: &Settings) -> Result<Arc<dyn So
     let shown = address.to_string();
     let refuse = |why: &str| FetchError::Address { uri: shown.clone(), why: why.to_owned() };
     let mut url = Url::parse(address.as_str()).map_err(|error| refuse(&error.to_string()))?;
-    if is_git(&url) {
-        return Err(refuse("git repositories are not supported; use hf:// or oci://"));
-    }
-    if is_azure(&url) {
-        return Err(refuse("Azure storage is not supported; use hf://, s3://, gs:// or oci://"));
+    if let Some(why) = address.unsupported() {
+        return Err(refuse(why));
     }
     if url.path().rsplit('/').next().is_none_or(str::is_empty) {
         return Err(FetchError::NoFileName { uri: shown });
@@ -64,24 +61,6 @@ pub(super) fn start(address: &Address, settings: &Settings) -> Result<Arc<dyn So
         name,
         secrets,
     }))
-}
-
-fn is_git(url: &Url) -> bool {
-    url.scheme() == "https" && url.path().rsplit_once('.').is_some_and(|(_, end)| end == "git")
-}
-
-/// Whether the host is an Azure store. Its addresses name folders of objects, which need another protocol.
-fn is_azure(url: &Url) -> bool {
-    let host = url.host_str().unwrap_or_default();
-    let in_zone = |kind: &str| {
-        let zone = host.strip_suffix(".storage.azure.net").and_then(|host| host.rsplit_once('.'));
-        let (rest, last) = zone.unwrap_or_default();
-        last == kind && rest.rsplit('.').next().is_some_and(|zone| zone.starts_with('z'))
-    };
-    url.scheme() == "https"
-        && ["blob", "file"]
-            .iter()
-            .any(|kind| host.ends_with(&format!(".{kind}.core.windows.net")) || in_zone(kind))
 }
 
 /// Returns the last part of the path, still percent-encoded, because the reference uses it as file name.

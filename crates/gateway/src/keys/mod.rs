@@ -25,4 +25,5 @@ pub(crate) use self::{
 pub use self::{
     budget::{KeyLimits, KeyUsage},
     report::KeyReport,
+    secret::api_key_problem,
 };

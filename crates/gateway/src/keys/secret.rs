@@ -60,6 +60,20 @@ pub(crate) fn hash_keys(secret: &mut Secret) {
     data.insert(SHA256.to_owned(), ByteString(hashes));
 }
 
+/// Returns why no gateway accepts a Secret with the label of API keys. `None` for any other Secret.
+pub fn api_key_problem(mut secret: Secret) -> Option<String> {
+    let label = secret.metadata.labels.as_ref()?.get(LABEL)?;
+    if label != "true" {
+        return Some(format!("the label {LABEL} is {label:?}, expected \"true\""));
+    }
+    // An API server does the same when it stores the Secret.
+    let texts = secret.string_data.take().into_iter().flatten();
+    let texts: Vec<_> = texts.map(|(name, text)| (name, ByteString(text.into_bytes()))).collect();
+    secret.data.get_or_insert_default().extend(texts);
+    hash_keys(&mut secret);
+    KeySpec::parse(&secret).err()
+}
+
 fn hex(digest: &Digest) -> String {
     use std::fmt::Write as _;
     digest.iter().fold(String::new(), |mut text, byte| {

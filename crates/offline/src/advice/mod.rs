@@ -1,5 +1,6 @@
 //! Advice about a composed service: what a cluster accepts and what will not do what its writer means.
 
+mod engine_flags;
 mod memory;
 mod model;
 mod names;
@@ -11,10 +12,16 @@ mod scaling;
 mod tests;
 mod variables;
 
-use longboat_api::v1alpha2::LLMInferenceService;
+use k8s_openapi::api::core::v1::{Container, PodSpec};
+use longboat_api::v1alpha2::{LLMInferenceService, LLMInferenceServiceSpec};
 use longboat_compose::Effective;
 
 use crate::scene::Scene;
+
+/// The container of the model server.
+const MAIN: &str = "main";
+/// Where the model server finds the model.
+const MODEL_PATH: &str = "/mnt/models";
 
 /// One piece of advice.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,7 +40,8 @@ pub(crate) struct Advice {
 
 /// Returns all advice about a service that composed to `effective`.
 pub(crate) fn of(scene: &Scene, service: &LLMInferenceService, effective: &Effective) -> Vec<Advice> {
-    let mut all = model::check(&effective.spec);
+    let mut all = model::check(scene.snapshot(), &effective.spec);
+    all.extend(engine_flags::check(&effective.spec));
     all.extend(memory::check(&effective.spec));
     all.extend(scaling::check(&effective.spec));
     all.extend(routing::check(scene.snapshot(), service, &effective.spec));
@@ -42,6 +50,23 @@ pub(crate) fn of(scene: &Scene, service: &LLMInferenceService, effective: &Effec
     all.extend(names::check(scene.snapshot(), service, effective));
     all.extend(variables::check(scene.snapshot(), service, &effective.spec));
     all
+}
+
+/// The pods of model servers, with their paths.
+pub(crate) fn pods(spec: &LLMInferenceServiceSpec) -> impl Iterator<Item = (String, &PodSpec)> {
+    let halves = [("spec", Some(&spec.workload)), ("spec.prefill", spec.prefill.as_deref())];
+    halves.into_iter().filter_map(|(path, half)| Some((path, half?))).flat_map(|(path, half)| {
+        let pods = [("template", half.template.as_deref()), ("worker", half.worker.as_deref())];
+        pods.into_iter().filter_map(move |(field, pod)| Some((format!("{path}.{field}"), pod?)))
+    })
+}
+
+/// The containers of model servers, with their paths.
+fn main_containers(spec: &LLMInferenceServiceSpec) -> impl Iterator<Item = (String, &Container)> {
+    pods(spec).filter_map(|(path, pod)| {
+        let main = pod.containers.iter().find(|container| container.name == MAIN)?;
+        Some((format!("{path}.containers[name={MAIN}]"), main))
+    })
 }
 
 // === impl Advice ===

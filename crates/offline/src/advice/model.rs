@@ -1,14 +1,65 @@
-//! The addresses of models and adapters.
+//! The addresses of models and adapters, and what is mounted in their place.
 
 use longboat_admission::unfetchable;
 use longboat_api::v1alpha2::LLMInferenceServiceSpec;
+use longboat_download::address::Scheme;
+use longboat_plan::Snapshot;
 
-use super::Advice;
+use super::{Advice, MODEL_PATH, main_containers};
 
-/// An address from which no download can succeed.
-pub(super) fn check(spec: &LLMInferenceServiceSpec) -> Vec<Advice> {
-    let found = unfetchable(spec).into_iter();
-    found
-        .map(|(path, message)| Advice { path, fatal: true, reason: "ModelAddress", message, hint: None })
-        .collect()
+pub(super) fn check(snapshot: &Snapshot, spec: &LLMInferenceServiceSpec) -> Vec<Advice> {
+    let mut all = addresses(snapshot, spec);
+    if spec.storage_initializer_enabled() {
+        all.extend(mounted_twice(spec));
+    }
+    all
+}
+
+/// Finds addresses from which no download can succeed.
+fn addresses(snapshot: &Snapshot, spec: &LLMInferenceServiceSpec) -> Vec<Advice> {
+    let mut found = unfetchable(spec);
+    let platform = &snapshot.platform;
+    if spec.storage_initializer_enabled() && platform.storage.ours {
+        let adapters = spec.model.lora.iter().flat_map(|lora| &lora.adapters).enumerate();
+        let adapters =
+            adapters.map(|(at, adapter)| (format!("spec.model.lora.adapters[{at}].uri"), &adapter.uri));
+        let all = std::iter::once(("spec.model.uri".to_owned(), &spec.model.uri)).chain(adapters);
+        found.extend(all.filter_map(|(path, uri)| {
+            let address = uri.address();
+            let problem = address.unsupported()?;
+            Some((path, format!("\"{address}\" cannot be fetched: {problem}")))
+        }));
+    }
+    let fatal = |(path, message)| Advice { path, fatal: true, reason: "ModelAddress", message, hint: None };
+    found.into_iter().map(fatal).collect()
+}
+
+/// Finds volumes that a container of a model server mounts where the controller mounts the model.
+fn mounted_twice(spec: &LLMInferenceServiceSpec) -> Vec<Advice> {
+    // An image with the model is no volume, unless the cluster can mount images.
+    let scheme = spec.model.uri.address().scheme();
+    if matches!(scheme, Scheme::Absent | Scheme::Oci) {
+        return Vec::new();
+    }
+    let mut all = Vec::new();
+    for (path, main) in main_containers(spec) {
+        for (at, mount) in main.volume_mounts.iter().flatten().enumerate() {
+            if mount.mount_path.trim_end_matches('/') == MODEL_PATH {
+                all.push(Advice {
+                    path: format!("{path}.volumeMounts[{at}].mountPath"),
+                    fatal: true,
+                    reason: "ModelMountedTwice",
+                    message: format!(
+                        "is {MODEL_PATH}, where the controller mounts the model from spec.model.uri: two volumes cannot have one \
+                         path"
+                    ),
+                    hint: Some(format!(
+                        "remove the volume mount {}, or bring the model yourself with spec.storageInitializer.enabled: false",
+                        mount.name
+                    )),
+                });
+            }
+        }
+    }
+    all
 }

@@ -3,10 +3,7 @@
 use k8s_openapi::api::core::v1::Container;
 use longboat_api::{engine::Engine, v1alpha2::LLMInferenceServiceSpec};
 
-use super::{
-    Advice,
-    variables::{MAIN, containers, pods},
-};
+use super::{Advice, MAIN, pods, variables::containers};
 
 /// How the flags of all known engines for a certificate begin.
 const TLS_FLAGS: &str = "--ssl-";

@@ -15,7 +15,9 @@ pub(super) fn check(
     service: &LLMInferenceService,
     spec: &LLMInferenceServiceSpec,
 ) -> impl Iterator<Item = Advice> {
-    routing_by_model(spec).into_iter().chain(picker_without_route(snapshot, service, spec))
+    let all =
+        [routing_by_model(spec), picker_without_route(snapshot, service, spec), prefill_without_picker(spec)];
+    all.into_iter().flatten()
 }
 
 /// Finds the annotation of a service whose engine does not serve the name in the header.
@@ -32,6 +34,22 @@ fn routing_by_model(spec: &LLMInferenceServiceSpec) -> Option<Advice> {
                 Engine::of_spec(spec).name
             ),
             "remove it, or remove spec.runtime to serve with vLLM".to_owned(),
+        )
+    })
+}
+
+/// Finds prefill pods to which nobody sends requests: only a picker names one of them for a request.
+fn prefill_without_picker(spec: &LLMInferenceServiceSpec) -> Option<Advice> {
+    spec.prefill.as_ref()?;
+    let has_picker = spec.router.as_ref().is_some_and(|router| router.scheduler.is_some());
+    (!has_picker).then(|| {
+        Advice::warning(
+            "spec.prefill".to_owned(),
+            "PrefillWithoutPicker",
+            "has no effect without spec.router.scheduler: only a picker chooses prefill pods, so the others compute their \
+             prompts themselves"
+                .to_owned(),
+            "set `spec.router.scheduler: {}`, or remove spec.prefill".to_owned(),
         )
     })
 }

@@ -370,3 +370,50 @@ fn a_probe_that_the_server_does_not_understand_is_warned_about() {
     assert_eq!(probe("HTTP", "      args: [--ssl-certfile=/c.pem]\n").len(), 3);
     assert_eq!(probe("HTTPS", "      command: [my-server]\n"), []);
 }
+
+#[test]
+fn arguments_that_contradict_the_preset_or_that_vllm_lacks_are_named() {
+    let with = |field: &str| {
+        service(
+            "one",
+            &format!(
+                "  model: {{uri: 'hf://a/b', name: m}}\n  template:\n    containers:\n    - name: main\n      {field}\n"
+            ),
+        )
+    };
+    let main = "spec.template.containers[0]";
+    for (field, expected) in [
+        (
+            "args: [--max-modle-len, '8']",
+            format!(
+                "9:14 warning {main}.args[0]: has --max-modle-len, which is no flag of vLLM 0.32.0: vLLM does not start with flags that it does not know (did you mean `--max-model-len`?)"
+            ),
+        ),
+        (
+            "env: [{name: VLLM_ADDITIONAL_ARGS, value: '--dtipe half'}]",
+            format!(
+                "9:42 warning {main}.env[0].value: has --dtipe, which is no flag of vLLM 0.32.0: vLLM does not start with flags that it does not know (did you mean `--dtype`?)"
+            ),
+        ),
+        (
+            "args: ['--served-model-name=other']",
+            format!(
+                "9:14 warning {main}.args[0]: makes vLLM serve the model as other only: requests for m, the name in spec.model.name, get 404 (remove --served-model-name, and set spec.model.name)"
+            ),
+        ),
+        (
+            "args: [--port, '9000']",
+            format!(
+                "9:14 error {main}.args[0]: makes vLLM listen on port 9000, but its probes and the Service use port 8000: no pod becomes ready (remove --port: the preset sets it)"
+            ),
+        ),
+    ] {
+        assert_eq!(said(&with(field)), [expected]);
+    }
+    for field in [
+        "args: [--port, '8000', --served-model-name, other, m, --time-to-first-token, 2s, '--hf-overrides={\"--a\": 1}']",
+        "command: [my-server]\n      args: [--max-modle-len, '8', --port, '9']",
+    ] {
+        assert_eq!(said(&with(field)), [""; 0]);
+    }
+}

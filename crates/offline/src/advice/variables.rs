@@ -9,12 +9,10 @@ use longboat_api::{
 use longboat_download::address::Scheme;
 use longboat_plan::Snapshot;
 
-use super::Advice;
+use super::{Advice, MAIN, MODEL_PATH, pods};
 
-pub(super) const MAIN: &str = "main";
 const HF_TOKENS: [&str; 2] = ["HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"];
 const ADDITIONAL_ARGS: &str = "VLLM_ADDITIONAL_ARGS";
-const MODEL_PATH: &str = "/mnt/models";
 
 pub(super) fn check(
     snapshot: &Snapshot,
@@ -39,15 +37,6 @@ pub(super) fn check(
         }
     }
     all
-}
-
-/// The pods of model servers, with their paths.
-pub(super) fn pods(spec: &LLMInferenceServiceSpec) -> impl Iterator<Item = (String, &PodSpec)> {
-    let halves = [("spec", Some(&spec.workload)), ("spec.prefill", spec.prefill.as_deref())];
-    halves.into_iter().filter_map(|(path, half)| Some((path, half?))).flat_map(|(path, half)| {
-        let pods = [("template", half.template.as_deref()), ("worker", half.worker.as_deref())];
-        pods.into_iter().filter_map(move |(field, pod)| Some((format!("{path}.{field}"), pod?)))
-    })
 }
 
 /// The containers of a pod, with their paths.

@@ -146,6 +146,14 @@ pub(super) fn of(resource: &Resource, document: &Document, path: &str, message: 
                 .to_owned(),
         );
     }
+    if resource.group == GROUP && message.contains("Required value") && path.contains("scheduler.pool.spec.")
+    {
+        return Some(
+            "a pool of your own needs all of its fields: remove `pool.spec` to have the pool of the preset, or set `selector`, \
+             `targetPorts` and `endpointPickerRef`"
+                .to_owned(),
+        );
+    }
     let value = document.value(path).and_then(Value::as_str);
     if let Some(text) = value
         && text.contains("{{")

@@ -17,7 +17,7 @@ use super::{
     advice,
     finding::{Finding, ObjectName, Severity, Source},
     object::Examination,
-    picker, role_flags, template,
+    picker, role_flags, template, unknown,
 };
 use crate::{
     refusal,
@@ -73,6 +73,7 @@ impl Layers<'_> {
                     findings.push(finding);
                 }
                 findings.extend(topologies(document, name, service, &effective));
+                findings.extend(unknown::of_adapters(self.resource, document, name));
                 self.rendered(document, name, &effective, &mut findings);
                 findings.extend(advice::findings(self.scene, document, name, service, &effective));
                 if findings.iter().all(|finding| finding.severity != Severity::Error) {
@@ -361,8 +362,13 @@ fn topologies(
 }
 
 fn failed(document: &Document, name: &ObjectName, error: &ComposeError) -> Finding {
+    let adapter;
     let path = match error {
-        ComposeError::Adapter { .. } | ComposeError::LoraMountPathCollision(_) => "spec.model.lora",
+        ComposeError::Adapter { name, .. } => {
+            adapter = adapter_address(document, name);
+            &*adapter
+        }
+        ComposeError::LoraMountPathCollision(_) => "spec.model.lora",
         ComposeError::SchedulerConfigKey { .. } | ComposeError::SchedulerConfigMissing { .. } => {
             "spec.router.scheduler.config"
         }
@@ -391,6 +397,13 @@ fn failed(document: &Document, name: &ObjectName, error: &ComposeError) -> Findi
         finding.hint = Some("it is not in these files, so it must exist on the cluster".to_owned());
     }
     finding
+}
+
+/// Returns the path of the address of an adapter, or of the adapters if another layer has it.
+fn adapter_address(document: &Document, name: &str) -> String {
+    let adapters = document.object.pointer("/spec/model/lora/adapters").and_then(serde_json::Value::as_array);
+    let at = adapters.and_then(|adapters| adapters.iter().position(|adapter| adapter["name"] == name));
+    at.map_or_else(|| "spec.model.lora".to_owned(), |at| format!("spec.model.lora.adapters[{at}].uri"))
 }
 
 /// The names of a path, without brackets, because lists are addressed by position on one side and by key on the other.

@@ -1,6 +1,7 @@
 //! Validates manifests like an API server, the webhooks and the controller.
 
 mod advice;
+mod contents;
 pub(crate) mod finding;
 mod hint;
 pub(crate) mod kinds;
@@ -85,6 +86,11 @@ fn all(documents: Vec<Document>, settings: &Settings, report: &mut Report) {
         // An object of an unknown kind is neither valid nor invalid.
         let Some((group, name)) = judged.checked else { continue };
         let mut stored = judged.stored;
+        let contents = contents::findings(&document, &name, settings);
+        if contents.iter().any(|finding| finding.severity == Severity::Error) {
+            stored = None;
+        }
+        report.findings.extend(contents);
         if !document.name().is_empty() {
             let key = (group, name.kind.clone(), name.namespace.clone(), name.name.clone());
             if let Some(first) = seen.get(&key) {

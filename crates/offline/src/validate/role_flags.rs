@@ -10,7 +10,7 @@ use super::{
     finding::{Finding, ObjectName},
 };
 use crate::{
-    advice::Advice,
+    advice::{Advice, pods as model_servers},
     scene::{PlannedService, Scene},
 };
 
@@ -96,18 +96,11 @@ fn refused(container: &Container, spec: &LLMInferenceServiceSpec) -> Option<Advi
 
 /// Returns the path of an argument in the composed service.
 fn argument(spec: &LLMInferenceServiceSpec, container: &str, word: &str) -> Option<String> {
-    let halves = [("spec", Some(&spec.workload)), ("spec.prefill", spec.prefill.as_deref())];
-    let workloads = halves.into_iter().filter_map(|(path, half)| Some((path, half?)));
-    let mut pods: Vec<(String, &PodSpec)> = workloads
-        .flat_map(|(path, half)| {
-            let pods = [("template", half.template.as_deref()), ("worker", half.worker.as_deref())];
-            pods.into_iter().filter_map(move |(field, pod)| Some((format!("{path}.{field}"), pod?)))
-        })
-        .collect();
+    let mut all: Vec<(String, &PodSpec)> = model_servers(spec).collect();
     let scheduler = spec.router.as_ref().and_then(|router| router.scheduler.as_ref());
     let picker = scheduler.and_then(|scheduler| scheduler.template.as_deref());
-    pods.extend(picker.map(|pod| ("spec.router.scheduler.template".to_owned(), pod)));
-    pods.into_iter().find_map(|(path, pod)| {
+    all.extend(picker.map(|pod| ("spec.router.scheduler.template".to_owned(), pod)));
+    all.into_iter().find_map(|(path, pod)| {
         let init = pod.init_containers.iter().flatten().map(|one| ("initContainers", one));
         let mut all = init.chain(pod.containers.iter().map(|one| ("containers", one)));
         all.find_map(|(list, one)| {

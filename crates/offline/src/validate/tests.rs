@@ -733,3 +733,105 @@ fn arguments_that_our_programs_refuse_are_errors_at_the_argument() {
         assert_eq!(said(&text), Vec::<String>::new(), "{text}");
     }
 }
+
+#[test]
+fn what_a_cluster_accepts_and_cannot_serve_is_named_at_its_field() {
+    const ROUTER: &str = "  router: {gateway: {}, route: {}, scheduler: {}}\n";
+    const POOL: &str = " (a pool of your own needs all of its fields: remove `pool.spec` to have the pool of the preset, or set \
+        `selector`, `targetPorts` and `endpointPickerRef`)";
+    let at = |address: &str| service(ROUTER).replace("hf://org/model", address);
+    let adapters = |adapters: &str| {
+        service(ROUTER)
+            .replace("hf://org/model\n", &format!("hf://org/model\n    lora:\n      adapters:\n{adapters}"))
+    };
+    let mounted = "  template:\n    containers:\n    - name: main\n      volumeMounts: [{name: own, mountPath: /mnt/models/}]\n    volumes: [{name: own, emptyDir: {}}]\n";
+    let picker = "  router:\n    gateway: {}\n    route: {}\n    scheduler:\n      config: {ref: {name: own}}\n      template: {containers: [{name: main, args: ['--config-file=/x']}]}\n";
+    for (text, expected) in [
+        (at("https://a.blob.core.windows.net/models/m"), vec!["6:5 error spec.model.uri ModelAddress"]),
+        (at("https://host/org/model.git"), vec!["6:5 error spec.model.uri ModelAddress"]),
+        (at("pvc://claim/../other"), vec!["6:5 error spec.model.uri ModelAddress"]),
+        (
+            adapters(
+                "      - {name: a, uri: 'hf://org/a', rank: 8}\n      - {name: b, uri: 'hf://org/b', confidental: {}}\n",
+            ),
+            vec![
+                "9:38 warning spec.model.lora.adapters[0].rank UnknownField",
+                "10:38 warning spec.model.lora.adapters[1].confidental UnknownField (did you mean `confidential`?)",
+            ],
+        ),
+        (
+            adapters("      - {name: a, uri: 'hf://org/a'}\n      - {name: b, uri: 'ftp://host/b'}\n"),
+            vec!["10:19 error spec.model.lora.adapters[1].uri CombineBaseError"],
+        ),
+        (
+            service(&(ROUTER.to_owned() + mounted)),
+            vec![
+                "11:34 error spec.template.containers[0].volumeMounts[0].mountPath ModelMountedTwice (remove the volume mount own, \
+                 or bring the model yourself with spec.storageInitializer.enabled: false)",
+            ],
+        ),
+        (
+            service("  router: {gateway: {}, route: {}}\n  prefill: {replicas: 1}\n"),
+            vec![
+                "8:3 warning spec.prefill PrefillWithoutPicker (set `spec.router.scheduler: {}`, or remove spec.prefill)",
+            ],
+        ),
+        (
+            service(&(ROUTER.to_owned() + "  kvCacheOffloading: {cpu: 100m}\n")),
+            vec!["8:23 error spec.kvCacheOffloading.cpu FieldValueInvalid"],
+        ),
+    ] {
+        assert_eq!(said(&text), expected, "{text}");
+    }
+    let pool = said(&service(
+        "  router:\n    route: {}\n    scheduler:\n      pool: {spec: {targetPorts: [{number: 1}]}}\n",
+    ));
+    let wanting = ["endpointPickerRef", "selector"];
+    assert_eq!(
+        pool,
+        wanting.map(|field| {
+            format!("10:14 error spec.router.scheduler.pool.spec.{field} FieldValueRequired{POOL}")
+        })
+    );
+    let warnings = said(&service(picker));
+    let twice = "12:44 warning spec.router.scheduler.template.containers[0].args Warning";
+    assert!(warnings.iter().any(|line| line == twice), "{warnings:#?}");
+}
+
+#[test]
+fn contents_that_longboat_cannot_read_are_errors_at_their_key() {
+    let secret = |label: &str, entries: &str| {
+        format!(
+            "apiVersion: v1\nkind: Secret\nmetadata: {{name: a, labels: {{longboat.dev/api-key: '{label}'}}}}\nstringData: {{{entries}}}\n"
+        )
+    };
+    let settings = |data: &str| {
+        format!(
+            "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: inferenceservice-config, namespace: kserve}}\ndata:\n  storageInitializer: '{{\"memoryRequest\": \"1\", \"memoryLimit\": \"1\", \"cpuRequest\": \"1\", \"cpuLimit\": \"1\"}}'\n{data}"
+        )
+    };
+    let key = "key: sk-0123456789abcdef";
+    for (text, expected) in [
+        (secret("true", key), vec![]),
+        (secret("true", "key: short"), vec!["4:1 error stringData ApiKeyRefused"]),
+        (
+            secret("true", &format!("{key}, requestPerMinute: '1'")),
+            vec!["4:1 error stringData ApiKeyRefused"],
+        ),
+        (secret("yes", key), vec!["4:1 error stringData ApiKeyRefused"]),
+        (settings("  longboat: '{}'\n"), vec![]),
+        (
+            settings("  longboat: '{\"pickerClient\": []}'\n"),
+            vec!["6:3 error data.longboat PlatformSettings (did you mean `pickerClients`?)"],
+        ),
+        (
+            settings("  ingres: '{}'\n  credentials: '{\"storageSpecSecretNames\": \"a\"}'\n"),
+            vec![
+                "6:3 warning data.ingres UnknownSetting (did you mean `ingress`?)",
+                "7:3 warning data.credentials UnknownSetting (did you mean `storageSpecSecretName`?)",
+            ],
+        ),
+    ] {
+        assert_eq!(said(&text), expected, "{text}");
+    }
+}

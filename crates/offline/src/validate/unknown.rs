@@ -5,10 +5,36 @@ use longboat_patch::schema::StructuralFields;
 use longboat_strategy::kinds::Resource;
 use serde_json::Value;
 
+use super::finding::{Finding, ObjectName, Severity, Source};
+
 /// Returns the known sibling that is most similar to the field at `path`.
 pub(super) fn meant(resource: &Resource, document: &Document, path: &str) -> Option<String> {
     let (parent, name) = parent(resource.custom()?.fields(), &document.object, path)?;
     nearest(parent.property_names(), name).map(ToOwned::to_owned)
+}
+
+/// Warns of fields that adapters do not have. A cluster keeps them, because the schema of adapters is open as in the reference.
+pub(super) fn of_adapters(resource: &Resource, document: &Document, name: &ObjectName) -> Vec<Finding> {
+    let spec = resource.custom().and_then(|definition| definition.fields().property("spec"));
+    let Some(model) = spec.and_then(|spec| spec.property("model")) else { return Vec::new() };
+    // An adapter has no adapters.
+    let known: Vec<&str> = model.property_names().filter(|field| *field != "lora").collect();
+    let adapters = document.object.pointer("/spec/model/lora/adapters").and_then(Value::as_array);
+    let adapters = adapters.into_iter().flatten().enumerate();
+    let unknown = adapters.flat_map(|(at, adapter)| {
+        let fields = adapter.as_object().into_iter().flat_map(|fields| fields.keys());
+        fields.filter(|field| !known.contains(&field.as_str())).map(move |field| (at, field))
+    });
+    let warning = |(at, field): (usize, &String)| {
+        let path = format!("spec.model.lora.adapters[{at}].{field}");
+        let mut finding = Finding::at(document, name, &path, Source::Schema);
+        finding.severity = Severity::Warning;
+        "UnknownField".clone_into(&mut finding.reason);
+        finding.message = format!("has no effect: an adapter has only {}", known.join(", "));
+        finding.hint = nearest(known.iter().copied(), field).map(|meant| format!("did you mean `{meant}`?"));
+        finding
+    };
+    unknown.map(warning).collect()
 }
 
 /// Returns the schema of the object that has the field at `path`, and the field's name. Walks schema and object together, because keys of

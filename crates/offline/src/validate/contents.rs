@@ -1,0 +1,70 @@
+//! Findings about Secrets and ConfigMaps whose content Longboat reads: API keys and the platform's settings.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::Secret;
+use longboat_api::names;
+use longboat_compose::{Platform, misspelt_keys};
+use longboat_manifest::Document;
+
+use super::finding::{Finding, ObjectName, Severity, Source};
+use crate::settings::Settings;
+
+/// Returns what is wrong with the content of an object.
+pub(super) fn findings(document: &Document, name: &ObjectName, settings: &Settings) -> Vec<Finding> {
+    match document.kind() {
+        "Secret" => api_key(document, name).into_iter().collect(),
+        "ConfigMap"
+            if *name.name == *names::PLATFORM_CONFIG_MAP
+                && *name.namespace == *settings.system_namespace.as_deref().as_str() =>
+        {
+            platform(document, name, settings)
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// What the gateway would say about a Secret with an API key.
+fn api_key(document: &Document, name: &ObjectName) -> Option<Finding> {
+    let secret: Secret = serde_json::from_value(document.object.clone()).ok()?;
+    let problem = longboat_gateway::api_key_problem(secret)?;
+    let field = ["stringData", "data"].into_iter().find(|field| document.object.get(*field).is_some());
+    let mut finding = Finding::at(document, name, field.unwrap_or("metadata.labels"), Source::Plan);
+    "ApiKeyRefused".clone_into(&mut finding.reason);
+    finding.message = format!("no gateway accepts this API key: {problem}");
+    Some(finding)
+}
+
+/// What the controller would say about its settings, and keys that it would not read.
+fn platform(document: &Document, name: &ObjectName, settings: &Settings) -> Vec<Finding> {
+    let data = document.object["data"].as_object().into_iter().flatten();
+    let data: BTreeMap<String, String> =
+        data.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect();
+    let error = Platform::parse(&data, settings.system_namespace.as_deref()).err().map(|error| {
+        let section = error.section().filter(|section| data.contains_key(*section));
+        let path = section.map_or_else(|| "data".to_owned(), |section| format!("data.{section}"));
+        let mut finding = Finding::at(document, name, &path, Source::Plan);
+        "PlatformSettings".clone_into(&mut finding.reason);
+        finding.message = format!("no service can be composed with these settings: {error}");
+        finding
+    });
+    let mut findings: Vec<Finding> = error.into_iter().collect();
+    for key in misspelt_keys(&data) {
+        let path = format!("data.{}", key.section);
+        let hint = format!("did you mean `{}`?", key.meant);
+        if let Some(error) = findings.iter_mut().find(|finding| finding.path == path) {
+            error.hint.get_or_insert(hint);
+            continue;
+        }
+        let mut finding = Finding::at(document, name, &path, Source::Plan);
+        finding.severity = Severity::Warning;
+        "UnknownSetting".clone_into(&mut finding.reason);
+        finding.message = match key.field {
+            Some(field) => format!("has the key {field:?}, which nobody reads"),
+            None => "is a key that nobody reads".to_owned(),
+        };
+        finding.hint = Some(hint);
+        findings.push(finding);
+    }
+    findings
+}
