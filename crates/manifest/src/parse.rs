@@ -80,6 +80,11 @@ fn check(document: &Document) -> Result<(), ManifestError> {
     if !document.object.is_object() {
         return missing("expected a Kubernetes object (a mapping with apiVersion, kind and metadata)");
     }
+    if document.api_version().is_empty() && document.kind().is_empty() && document.start().line > 1 {
+        return missing(
+            "the object has no `apiVersion`: `---` begins a new object, so remove it if these lines belong to the one before",
+        );
+    }
     if document.api_version().is_empty() {
         return missing("the object has no `apiVersion`");
     }

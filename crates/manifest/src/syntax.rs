@@ -13,6 +13,9 @@ pub(crate) fn explain(text: &str, at: Position, message: String) -> (Position, S
     let Some(line) = lines.get(stopped) else { return (at, message) };
     let known = foreign_text(&lines, stopped)
         .or_else(|| tab(&lines, stopped))
+        .or_else(|| other_space(&lines, stopped))
+        .or_else(|| indented_start(&lines, stopped, &message))
+        .or_else(|| closed_mapping(&lines, stopped))
         .or_else(|| open_quote(&lines, stopped, &message))
         .or_else(|| first_character(line, stopped, at, &message))
         .or_else(|| colon(&lines, stopped, &message))
@@ -48,6 +51,49 @@ fn tab(lines: &[&str], stopped: usize) -> Option<(Position, String)> {
     let column = indent(lines[number]).chars().position(|character| character == '\t')?;
     let message = "a tab indents this line: YAML allows only spaces there";
     Some((place(number, column), message.to_owned()))
+}
+
+/// A space of another kind in the indentation, as web pages have it.
+fn other_space(lines: &[&str], stopped: usize) -> Option<(Position, String)> {
+    let mut near = [stopped, stopped.saturating_sub(1), stopped + 1].into_iter().filter(|n| *n < lines.len());
+    let found = |line: &str| indent(line).chars().position(|character| !matches!(character, ' ' | '\t'));
+    let (number, column) = near.find_map(|number| Some((number, found(lines[number])?)))?;
+    let message = "a character that only looks like a space indents this line, perhaps a no-break space of a web page: \
+                   type spaces instead";
+    Some((place(number, column), message.to_owned()))
+}
+
+/// A first field that is indented, and a later one that is less so.
+fn indented_start(lines: &[&str], stopped: usize, message: &str) -> Option<(Position, String)> {
+    if !message.contains("expected <document start>") || width(lines[stopped]) > 0 {
+        return None;
+    }
+    let is_content = |number: &usize| {
+        let line = lines[*number].trim();
+        !line.is_empty() && !line.starts_with('#')
+    };
+    let first = search(stopped.checked_sub(1)?)
+        .take_while(|number| !lines[*number].starts_with("---"))
+        .filter(is_content)
+        .last()?;
+    let own = width(lines[first]);
+    let message = format!(
+        "this line begins an object and is indented by {own}, but a later one is not: indent all fields of an object by the \
+         same number of spaces"
+    );
+    (own > 0).then(|| (place(first, own), message))
+}
+
+/// Fields below a mapping that is already complete, as in `router: {}`.
+fn closed_mapping(lines: &[&str], stopped: usize) -> Option<(Position, String)> {
+    let above = search(stopped.checked_sub(1)?).find(|number| !lines[*number].trim().is_empty())?;
+    let content = lines[above].trim_end();
+    let (key, empty) = ["{}", "[]"].iter().find_map(|empty| {
+        Some((content.trim_start().strip_suffix(empty)?.trim_end().strip_suffix(':')?, empty))
+    })?;
+    let message =
+        format!("`{key}: {empty}` is complete, so no lines can follow below it: remove the `{empty}`");
+    (width(lines[stopped]) > width(lines[above])).then(|| (place(above, width(lines[above])), message))
 }
 
 /// A quote that never ends makes the parser stop somewhere after it.
@@ -96,12 +142,24 @@ fn colon(lines: &[&str], stopped: usize, message: &str) -> Option<(Position, Str
     for number in [Some(stopped), stopped.checked_sub(1)].into_iter().flatten() {
         let content = lines[number].trim();
         let entry = content.strip_prefix("- ").unwrap_or(content);
-        if entry.is_empty() || entry.starts_with(['#', '"', '\'', '{', '[', '|', '>', '-']) || has_key(entry)
+        if entry.is_empty()
+            || entry.starts_with(['#', '"', '\'', '{', '[', '|', '>'])
+            || has_key(entry)
+            || is_dash(entry)
         {
             continue;
         }
         let column = indent(lines[number]).chars().count() + (content.len() - entry.len());
+        if let Some(argument) = entry.strip_prefix("--") {
+            let message = format!("`--{}` is an item of a list: write `- --{argument}`", shortened(argument));
+            return Some((place(number, indent(lines[number]).chars().count()), message));
+        }
         let message = match entry.split_once(':') {
+            // An address after a name.
+            Some((key, _)) if key.contains(' ') && entry.contains("://") => {
+                let (key, value) = entry.split_once(' ').unwrap_or((entry, ""));
+                format!("`{key}` needs a colon after it: `{key}: {}`", shortened(value.trim()))
+            }
             Some((key, value)) => {
                 format!("`{key}:{value}` needs a space after the colon: `{key}: {}`", value.trim())
             }
@@ -186,6 +244,11 @@ fn open_bracket(lines: &[&str], stopped: usize, message: &str) -> Option<(Positi
 /// The lines up to this one, the nearest first.
 fn search(last: usize) -> impl Iterator<Item = usize> {
     (0..=last).rev().take(MAX_LINES)
+}
+
+/// Whether a text begins with a dash that begins an item, or that is a part of a number.
+fn is_dash(text: &str) -> bool {
+    text.starts_with('-') && !text.starts_with("--")
 }
 
 fn has_key(text: &str) -> bool {

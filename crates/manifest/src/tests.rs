@@ -322,6 +322,17 @@ fn mistakes_in_yaml_are_described_by_what_was_typed() {
         ("spec\n  a: b\n", "3:1: expected `key: value`, found `spec`: a colon is missing"),
         ("spec:\n  a b\n  c: d\n", "4:3: expected `key: value`, found `a b`: a colon is missing"),
         ("spec:\n  a:b\n  c: d\n", "4:3: `a:b` needs a space after the colon: `a: b`"),
+        ("spec:\n  uri hf://a/b\n  c: d\n", "4:3: `uri` needs a colon after it: `uri: hf://a/b`"),
+        ("spec:\n  args:\n  --foo\n  c: d\n", "5:3: `--foo` is an item of a list: write `- --foo`"),
+        (
+            "spec:\n  a: {}\n    b: c\n",
+            "4:3: `a: {}` is complete, so no lines can follow below it: remove the `{}`",
+        ),
+        (
+            "spec:\n  - b\n  \u{a0}c: d\n",
+            "5:3: a character that only looks like a space indents this line, perhaps a no-break space of a web page: type \
+             spaces instead",
+        ),
         ("spec:\n  a: [b, c\nd: e\n", "4:6: the `[` that begins here does not end: close it with `]`"),
         ("spec:\n  a: {b: c\nd: e\n", "4:6: the `{` that begins here does not end: close it with `}`"),
         ("spec:\n  a: @b\n", "4:6: a value cannot begin with `@`: put it in quotes"),
@@ -343,4 +354,10 @@ fn mistakes_in_yaml_are_described_by_what_was_typed() {
         let error = parse("f.yaml", &format!("apiVersion: v1\nkind: X\n{text}")).unwrap_err();
         assert_eq!(error.to_string(), format!("f.yaml:{expected}"), "{text}");
     }
+    let text = "# A service.\n apiVersion: v1\nkind: X\n";
+    assert_eq!(
+        parse("f.yaml", text).unwrap_err().to_string(),
+        "f.yaml:2:2: this line begins an object and is indented by 1, but a later one is not: indent all fields of an object by \
+         the same number of spaces"
+    );
 }

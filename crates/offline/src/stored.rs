@@ -12,7 +12,11 @@ use longboat_api::{
 use longboat_compose::Platform;
 use longboat_key::Namespace;
 use longboat_manifest::Document;
-use longboat_strategy::{examine, kinds::Resource};
+use longboat_strategy::{
+    examine,
+    kinds::Resource,
+    names::{NameRule, problems},
+};
 use serde_json::Value;
 
 use crate::{
@@ -110,7 +114,11 @@ impl Cluster {
         };
         let name = ObjectName::of(document, namespace);
         let examination = Examination { document, name: &name, resource: &resource, facts: &self.facts };
-        let (findings, accepted) = examination.run(placed(document, namespace));
+        let mut object = placed(document, namespace);
+        // A kind may be known by another version with the same fields.
+        object["apiVersion"] = Value::from(resource.api_version());
+        let (mut findings, accepted) = examination.run(object);
+        findings.extend(misnamed(document, &name, namespace));
         let refused = findings.iter().any(|finding| finding.severity == Severity::Error);
         let stored = accepted.filter(|_| !refused).map(|object| StoredManifest {
             document: document.clone(),
@@ -171,6 +179,21 @@ impl Cluster {
         }
         object
     }
+}
+
+/// A server says only that such a namespace does not exist.
+fn misnamed(document: &Document, name: &ObjectName, namespace: Namespace<&str>) -> Option<Finding> {
+    if namespace.is_empty() {
+        return None;
+    }
+    let problem = problems(NameRule::Label, namespace.as_str()).into_iter().next()?;
+    let mut finding = Finding::at(document, name, "metadata.namespace", Source::Schema);
+    "FieldValueInvalid".clone_into(&mut finding.reason);
+    finding.message = format!("no namespace can have the name {:?}: {problem}", namespace.as_str());
+    let is_template = ["${", "{{", "<"].iter().any(|start| namespace.contains(start));
+    finding.hint =
+        is_template.then(|| "replace this placeholder first, or leave the namespace out".to_owned());
+    Some(finding)
 }
 
 /// Returns the object with its namespace.

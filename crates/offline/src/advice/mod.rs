@@ -43,6 +43,7 @@ pub(crate) fn of(scene: &Scene, service: &LLMInferenceService, effective: &Effec
     let mut all = model::check(scene.snapshot(), &effective.spec);
     all.extend(engine_flags::check(&effective.spec));
     all.extend(memory::check(&effective.spec));
+    all.extend(memory::without_unit(&effective.spec));
     all.extend(scaling::check(&effective.spec));
     all.extend(routing::check(scene.snapshot(), service, &effective.spec));
     all.extend(probe_scheme::check(&effective.spec));

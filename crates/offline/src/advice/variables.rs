@@ -125,6 +125,10 @@ fn is_known(container: &Container) -> bool {
 /// A model of the hub that the server would download itself, beside the one that is mounted.
 fn hub_model(path: &str, pod: &PodSpec) -> Option<Advice> {
     let main = pod.containers.iter().find(|container| container.name == MAIN)?;
+    // llm-d's simulator only takes the name from it.
+    if main.image.as_deref().is_some_and(|image| image.contains("inference-sim")) {
+        return None;
+    }
     let lists = [("command", &main.command), ("args", &main.args)];
     let mut all = lists.into_iter().flat_map(|(list, words)| {
         let words = words.iter().flatten().enumerate();

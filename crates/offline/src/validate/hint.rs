@@ -51,6 +51,9 @@ const RELOCATED_FIELDS: &[(&[&str], Option<&str>, &str)] = &[
         Some("v1alpha1"),
         "this is the v1alpha2 form of a pool: in v1alpha1 write `extensionRef`, or use apiVersion v1alpha2",
     ),
+    (&["router", "template"], None, "the pods of the model server are in `spec.template`"),
+    (&["template", "replicas"], None, "write `replicas` beside `template`"),
+    (&["prefill", "containers"], None, "containers belong to a pod: `spec.prefill.template.containers`"),
     (&["spec", "containers"], None, "containers belong to a pod: `spec.template.containers`"),
     (&["spec", "image"], None, "images belong to a container: `spec.template.containers[name=main].image`"),
     (
@@ -66,6 +69,14 @@ const RELOCATED_FIELDS: &[(&[&str], Option<&str>, &str)] = &[
     (&["spec", "gateway"], None, "write `spec.router.gateway`"),
     (&["spec", "route"], None, "write `spec.router.route`"),
     (&["spec", "modelUri"], None, "write `spec.model.uri`"),
+    (&["spec", "storageUri"], None, "write `spec.model.uri`"),
+    (&["spec", "uri"], None, "write `spec.model.uri`"),
+    (&["spec", "name"], None, "write `spec.model.name`"),
+    (
+        &["model", "id"],
+        None,
+        "write `spec.model.uri`, for example `hf://ORGANISATION/MODEL`, and `spec.model.name`",
+    ),
     (&["model", "storageUri"], None, "write `spec.model.uri`"),
     (&["model", "modelName"], None, "write `spec.model.name`"),
     (
@@ -80,6 +91,19 @@ const RELOCATED_FIELDS: &[(&[&str], Option<&str>, &str)] = &[
         "conditions have no such field: use \
                                                    `status.observedGeneration`",
     ),
+];
+
+/// Fields of a pod that people write beside its template.
+const OF_PODS: [&str; 9] = [
+    "affinity",
+    "imagePullSecrets",
+    "initContainers",
+    "nodeSelector",
+    "priorityClassName",
+    "runtimeClassName",
+    "serviceAccountName",
+    "tolerations",
+    "volumes",
 ];
 
 /// Advice about our own kinds for messages that contain a text.
@@ -116,7 +140,14 @@ pub(super) fn unknown_field(version: &str, resource: &Resource, path: &str) -> O
     let fits = |(tail, only, _): &&(&[&str], Option<&str>, &str)| {
         names.ends_with(tail) && only.is_none_or(|only| only == version)
     };
-    RELOCATED_FIELDS.iter().find(fits).map(|(_, _, advice)| (*advice).to_owned())
+    let relocated = RELOCATED_FIELDS.iter().find(fits).map(|(_, _, advice)| (*advice).to_owned());
+    relocated.or_else(|| match names.as_slice() {
+        [above @ .., "spec" | "prefill", field] if above.len() < 2 && OF_PODS.contains(field) => {
+            let parent = path.strip_suffix(field)?;
+            Some(format!("this is a field of a pod: write `{parent}template.{field}`"))
+        }
+        _ => None,
+    })
 }
 
 /// Returns advice for a selector in the form of the wrong version: the selector of a pool is flat in v1alpha1 and has
@@ -165,6 +196,9 @@ pub(super) fn of(resource: &Resource, document: &Document, path: &str, message: 
                 .to_owned(),
         );
     }
+    if let Some(hint) = value.and_then(placeholder) {
+        return Some(hint);
+    }
     if message.contains("Unsupported value") {
         return one_of(value?, message);
     }
@@ -183,6 +217,14 @@ pub(super) fn of(resource: &Resource, document: &Document, path: &str, message: 
         );
     }
     wrong_type(resource, path, document.value(path)?, message)
+}
+
+/// Advice about the first variable of a shell in a text.
+pub(super) fn placeholder(text: &str) -> Option<String> {
+    let start = text.find("${")?;
+    let length = text[start..].find('}')?;
+    let variable = &text[start..=start + length];
+    Some(format!("`{variable}` is not replaced here: run `envsubst` first, or write the value"))
 }
 
 /// Suggests one of the values that a message lists.
@@ -228,6 +270,10 @@ fn wrong_type(resource: &Resource, path: &str, value: &Value, message: &str) -> 
         Value::Bool(false) if expects("object") => {
             Some("this is an object: remove the field to do without it".to_owned())
         }
+        Value::String(text) if expects("object") && text.contains('\n') => Some(
+            "these lines are one text: remove the `|` or `>` after the colon, so that they are fields"
+                .to_owned(),
+        ),
         Value::String(name) if expects("object") && path.ends_with(']') && has_name(resource, path) => {
             Some(format!("each item is an object: write `- name: {name}`"))
         }

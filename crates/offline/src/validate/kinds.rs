@@ -33,6 +33,22 @@ fn registry(definitions: impl IntoIterator<Item = Value>) -> Registry {
     registry
 }
 
+/// The kinds of the same API group that KServe has and Longboat does not.
+const OF_KSERVE: [&str; 9] = [
+    "ClusterStorageContainer",
+    "InferenceGraph",
+    "InferenceService",
+    "LocalModelCache",
+    "LocalModelNamespaceCache",
+    "LocalModelNode",
+    "LocalModelNodeGroup",
+    "Model",
+    "TrainedModel",
+];
+
+/// The group of Gateway API, whose versions v1 and v1beta1 have the same fields.
+const GATEWAY_GROUP: &str = "gateway.networking.k8s.io";
+
 /// The result of looking up a kind.
 pub(crate) enum KindLookup {
     /// A known kind.
@@ -63,7 +79,28 @@ impl Kinds {
         if let Some(resource) = self.registry.find_kind(api_version, kind) {
             return KindLookup::Yes(resource);
         }
-        if group_of(api_version) != GROUP {
+        let group = group_of(api_version);
+        if group == GATEWAY_GROUP
+            && let Some(resource) = self.registry.find_kind(&format!("{GATEWAY_GROUP}/v1"), kind)
+        {
+            return KindLookup::Yes(resource);
+        }
+        // A kind of our own in a foreign group, or the other way round.
+        let elsewhere = |registry: &Registry| {
+            let groups = registry.groups();
+            let all = groups.iter().flat_map(|(_, versions)| versions.values()).flatten().cloned();
+            all.filter(|known| known.kind == kind && known.group != group)
+                .map(|known| known.api_version())
+                .max()
+        };
+        let meant = if group == GROUP { elsewhere(&ALL) } else { elsewhere(&OWN) };
+        if let Some(meant) = meant {
+            return KindLookup::Misspelt(
+                format!("no kind {kind:?} in {api_version:?}"),
+                format!("write `apiVersion: {meant}`"),
+            );
+        }
+        if group != GROUP || OF_KSERVE.contains(&kind) {
             return KindLookup::No;
         }
         let served = self.own();

@@ -16,6 +16,7 @@ use serde_json::json;
 use super::{
     advice,
     finding::{Finding, ObjectName, Severity, Source},
+    hint,
     object::Examination,
     picker, role_flags, template, unknown,
 };
@@ -74,6 +75,7 @@ impl Layers<'_> {
                 }
                 findings.extend(topologies(document, name, service, &effective));
                 findings.extend(unknown::of_adapters(self.resource, document, name));
+                findings.extend(unknown::without_value(document, name));
                 self.rendered(document, name, &effective, &mut findings);
                 findings.extend(advice::findings(self.scene, document, name, service, &effective));
                 if findings.iter().all(|finding| finding.severity != Severity::Error) {
@@ -113,6 +115,7 @@ impl Layers<'_> {
         if is_about_the_model {
             finding.hint = Some(match effective.spec.model.uri.as_str() {
                 "" => format!("set the address of the model: {SCHEMES}"),
+                uri if let Some(hint) = hint::placeholder(uri) => hint,
                 _ => format!("models are downloaded from {SCHEMES}"),
             });
         } else if message.ends_with("not found") {
@@ -230,7 +233,8 @@ impl Layers<'_> {
         finding.message = format!(
             "LLMInferenceServiceConfig {wanted:?} is not in these files: it must be in one of the namespaces [{namespaces}] of the cluster"
         );
-        let known = self.configs.keys().map(|key| &*key.name);
+        let presets = self.scene.preset_configs();
+        let known = self.configs.keys().map(|key| &*key.name).chain(presets.iter().map(String::as_str));
         finding.hint = Some(match nearest(known, wanted) {
             Some(meant) => format!("did you mean `{meant}`?"),
             None => "pass the file of the config too, to check the layers together".to_owned(),

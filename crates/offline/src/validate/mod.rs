@@ -16,7 +16,7 @@ mod unknown;
 
 use std::collections::{BTreeSet, HashMap};
 
-use longboat_key::{Key, Name};
+use longboat_key::{Key, Name, Namespace};
 use longboat_manifest::{Document, ParseOutput, parallel};
 
 pub use finding::{Finding, ObjectName, Severity, Source};
@@ -24,7 +24,7 @@ pub use picker::{PICKER_CONFIG, picker_findings};
 
 use crate::{
     Settings,
-    scene::{Scene, settings_among},
+    scene::{Scene, SceneError, settings_among},
     stored::{Cluster, StoredManifest},
 };
 use layers::{Layers, key_of};
@@ -129,9 +129,20 @@ fn together(
         Ok(scene) => scene,
         Err(error) => {
             let name = ObjectName::of(&first.document, first.namespace.as_deref());
-            let mut finding = Finding::at(&first.document, &name, "spec", Source::Compose);
+            let (document, name, path, message) = match (&error, &settings.platform) {
+                // The settings that were given apart from the manifests.
+                (SceneError::Platform(error), Some(given)) => {
+                    let path = error
+                        .section()
+                        .map_or_else(|| "data".to_owned(), |section| format!("data.{section}"));
+                    let name = ObjectName::of(given, Namespace(given.namespace()));
+                    (given, name, path, format!("no service can be composed with these settings: {error}"))
+                }
+                _ => (&first.document, name, "spec".to_owned(), format!("cannot merge the layers: {error}")),
+            };
+            let mut finding = Finding::at(document, &name, &path, Source::Compose);
             "Layers".clone_into(&mut finding.reason);
-            finding.message = format!("cannot merge the layers: {error}");
+            finding.message = message;
             report.findings.push(finding);
             return;
         }

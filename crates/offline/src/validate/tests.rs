@@ -241,6 +241,92 @@ fn objects_that_are_given_twice_and_kinds_that_are_not_known_are_said() {
 }
 
 #[test]
+fn kinds_of_other_groups_and_names_of_no_namespace_are_told_apart() {
+    let object = |api_version: &str, kind: &str| {
+        said(&format!("apiVersion: {api_version}\nkind: {kind}\nmetadata: {{name: a}}\nspec: {{}}\n"))
+    };
+    let note = ["1:1 note  NotChecked"];
+    assert_eq!(object("serving.kserve.io/v1beta1", "InferenceService"), note);
+    assert_eq!(object("serving.kserve.io/v1alpha1", "LocalModelCache"), note);
+    assert_eq!(object("example.com/v1", "Anything"), note);
+    assert_eq!(
+        object("llm-d.ai/v1alpha1", "LLMInferenceService"),
+        ["2:1 error kind NoMatch (write `apiVersion: serving.kserve.io/v1alpha2`)"]
+    );
+    assert_eq!(
+        object("serving.kserve.io/v1alpha1", "HTTPRoute"),
+        ["2:1 error kind NoMatch (write `apiVersion: gateway.networking.k8s.io/v1`)"]
+    );
+    assert_eq!(object("gateway.networking.k8s.io/v1beta1", "HTTPRoute"), [""; 0]);
+    let namespace = |name: &str| {
+        said(
+            &service("  router: {route: {}, gateway: {}}\n")
+                .replace("{name: one}", &format!("{{name: one, namespace: {name}}}")),
+        )
+    };
+    assert_eq!(namespace("My_NS"), ["3:23 error metadata.namespace FieldValueInvalid"]);
+    assert_eq!(
+        namespace("'${NS}'"),
+        [
+            "3:23 error metadata.namespace FieldValueInvalid (replace this placeholder first, or leave the namespace out)"
+        ]
+    );
+}
+
+#[test]
+fn what_people_write_at_another_place_or_leave_open_is_told_its_form() {
+    let hints = |lines: &str| {
+        let findings = report(&service(lines)).findings.into_iter();
+        findings
+            .map(|finding| format!("{} {}", finding.path, finding.hint.unwrap_or_default()))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        hints("  tolerations: []\n  prefill: {nodeSelector: {a: b}}\n  router: {template: {}}\n"),
+        [
+            "spec.tolerations this is a field of a pod: write `spec.template.tolerations`",
+            "spec.prefill.nodeSelector this is a field of a pod: write `spec.prefill.template.nodeSelector`",
+            "spec.router.template the pods of the model server are in `spec.template`",
+        ]
+    );
+    assert_eq!(
+        hints("  replicas: ${REPLICAS}\n"),
+        ["spec.replicas `${REPLICAS}` is not replaced here: run `envsubst` first, or write the value"]
+    );
+    assert_eq!(
+        hints("  router:\n    route:\n    gateway: {}\n"),
+        ["spec.router.route write `route: {}` to have it with its defaults, or remove it"]
+    );
+    assert_eq!(
+        hints(
+            "  router:\n    route: {}\n    gateway: {}\n    scheduler:\n      config:\n        inline: |\n          a: b\n          c: d\n"
+        ),
+        [
+            "spec.router.scheduler.config.inline these lines are one text: remove the `|` or `>` after the colon, so that they are fields"
+        ]
+    );
+    assert_eq!(
+        hints("  baseRefs: [{name: kserve-config-llm-tempalte}]\n"),
+        ["spec.baseRefs[0].name did you mean `kserve-config-llm-template`?"]
+    );
+    let memory = "  template:\n    containers:\n    - name: main\n      resources: {limits: {memory: 16}}\n";
+    assert_eq!(
+        hints(memory),
+        ["spec.template.containers[0].resources.limits.memory write a unit, such as 16Gi"]
+    );
+}
+
+#[test]
+fn settings_that_cannot_be_used_are_blamed_themselves() {
+    let text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: inferenceservice-config, namespace: kserve}\ndata:\n  storageInitializer: '{}'\n  ingress: 'x'\n";
+    let platform = longboat_manifest::parse("p.yaml", text).unwrap().into_iter().next();
+    let found =
+        validate(parse_all("f.yaml", &service("")), &Settings { platform, ..Settings::default() }).findings;
+    let places: Vec<_> = found.iter().map(|finding| (&*finding.file, finding.line, &*finding.path)).collect();
+    assert_eq!(places, [("p.yaml", Some(6), "data.ingress")]);
+}
+
+#[test]
 fn other_kinds_are_checked_as_a_server_does() {
     let text = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}\nspec:\n  replica: 1\n  selector: {matchLabels: {a: b}}\n  template:\n    metadata: {labels: {a: c}}\n    spec: {containers: [{name: x, image: example/y}]}\n---\napiVersion: v1\nkind: Service\nmetadata: {name: b}\nspec: {ports: [{port: 80}], selector: {a: b}}\n";
     let found = said(text);

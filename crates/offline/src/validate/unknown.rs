@@ -1,4 +1,4 @@
-//! Suggestions for unknown fields.
+//! Fields that have no effect: unknown ones, with suggestions, and those without a value.
 
 use longboat_manifest::{Document, nearest};
 use longboat_patch::schema::StructuralFields;
@@ -35,6 +35,48 @@ pub(super) fn of_adapters(resource: &Resource, document: &Document, name: &Objec
         finding
     };
     unknown.map(warning).collect()
+}
+
+/// Warns of parts of a service without a value, such as `route:` where `route: {}` was meant. Servers drop them.
+pub(super) fn without_value(document: &Document, name: &ObjectName) -> Vec<Finding> {
+    let mut paths = Vec::new();
+    empty_parts(&document.object["spec"], "spec", &mut paths);
+    let warning = |path: String| {
+        let mut finding = Finding::at(document, name, &path, Source::Schema);
+        finding.severity = Severity::Warning;
+        "NoValue".clone_into(&mut finding.reason);
+        "has no value, so it is ignored".clone_into(&mut finding.message);
+        let field = path.rsplit('.').next().unwrap_or_default();
+        finding.hint = Some(format!("write `{field}: {{}}` to have it with its defaults, or remove it"));
+        finding
+    };
+    paths.into_iter().map(warning).collect()
+}
+
+/// Collects the parts of a service that are objects and have no value. Fields of pods are often left empty on purpose.
+fn empty_parts(part: &Value, path: &str, found: &mut Vec<String>) {
+    const PARTS: [&str; 11] = [
+        "gateway",
+        "hpa",
+        "http",
+        "keda",
+        "parallelism",
+        "prefill",
+        "route",
+        "router",
+        "scaling",
+        "scheduler",
+        "storageInitializer",
+    ];
+    for (field, value) in
+        part.as_object().into_iter().flatten().filter(|(field, _)| PARTS.contains(&field.as_str()))
+    {
+        let path = format!("{path}.{field}");
+        match value {
+            Value::Null => found.push(path),
+            _ => empty_parts(value, &path, found),
+        }
+    }
 }
 
 /// Returns the schema of the object that has the field at `path`, and the field's name. Walks schema and object together, because keys of
