@@ -203,7 +203,12 @@ impl Address {
         if self.scheme != Scheme::Https {
             return None;
         }
-        if self.path().split(['?', '#']).next().is_some_and(|path| path.ends_with(".git")) {
+        if self
+            .path()
+            .split(['?', '#'])
+            .next()
+            .is_some_and(|path| path.to_ascii_lowercase().ends_with(".git"))
+        {
             return Some("git repositories are not supported; use hf:// or oci://");
         }
         self.is_azure().then_some("Azure storage is not supported; use hf://, s3://, gs:// or oci://")

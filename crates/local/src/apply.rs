@@ -179,6 +179,10 @@ pub(crate) async fn one(
     origin: Option<String>,
     mut object: Value,
 ) -> Result<AppliedDocument, ApplyError> {
+    // A cluster serves these kinds in both versions, whose fields are the same.
+    if object["apiVersion"] == "gateway.networking.k8s.io/v1beta1" && object["kind"] != "ReferenceGrant" {
+        object["apiVersion"] = Value::from("gateway.networking.k8s.io/v1");
+    }
     let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
     let (api_version, kind, name) = (text("/apiVersion"), text("/kind"), text("/metadata/name"));
     let described = format!("{kind} {name}");
