@@ -203,7 +203,8 @@ impl Address {
         if self.scheme != Scheme::Https {
             return None;
         }
-        if self.path().split(['?', '#']).next().is_some_and(|path| path.ends_with(".git")) {
+        let path = self.path().split(['?', '#']).next().unwrap_or_default();
+        if path.rsplit_once('.').is_some_and(|(_, end)| end == "git") {
             return Some("git repositories are not supported; use hf:// or oci://");
         }
         self.is_azure().then_some("Azure storage is not supported; use hf://, s3://, gs:// or oci://")

@@ -19,7 +19,7 @@ struct Word<'a> {
 pub(super) fn check(spec: &LLMInferenceServiceSpec) -> Vec<Advice> {
     let mut all = Vec::new();
     for (path, main) in main_containers(spec) {
-        if !Engine::of_command(main).is_some_and(|engine| engine.name == VLLM.name) {
+        if Engine::of_command(main).is_none_or(|engine| engine.name != VLLM.name) {
             continue;
         }
         let words = words(&path, main);
@@ -103,7 +103,7 @@ fn other_port(words: &[Word<'_>], main: &Container) -> Option<Advice> {
     let (word, values) = last(words, "--port")?;
     let port: i32 = values.first()?.parse().ok()?;
     let probes = [&main.startup_probe, &main.readiness_probe, &main.liveness_probe];
-    let probed: Vec<i32> = probes
+    let ports: Vec<i32> = probes
         .into_iter()
         .flatten()
         .filter_map(|probe| match &probe.http_get.as_ref()?.port {
@@ -111,7 +111,7 @@ fn other_port(words: &[Word<'_>], main: &Container) -> Option<Advice> {
             IntOrString::String(_) => None,
         })
         .collect();
-    let expected = probed.first().filter(|_| !probed.contains(&port))?;
+    let expected = ports.first().filter(|_| !ports.contains(&port))?;
     Some(Advice {
         path: word.path.clone(),
         fatal: true,

@@ -76,7 +76,7 @@ fn a_route_to_the_unshortened_name_of_a_child_is_warned_about_with_the_real_name
 #[test]
 fn names_inside_arguments_and_in_templates_of_configs_are_found_too() {
     let args = format!(
-        "  model: {{uri: 'hf://a/b'}}\n  baseRefs: [{{name: base}}]\n  template:\n    containers:\n    - name: main\n      args: ['--url=http://{LONG}-epp-service.default:80', '--other={LONG}-epp-service-2']\n"
+        "  model: {{uri: 'hf://a/b'}}\n  baseRefs: [{{name: base}}]\n  template:\n    containers:\n    - name: main\n      args: ['--my-own-address=http://{LONG}-epp-service.default:80', '--other={LONG}-epp-service-2']\n"
     );
     let config = "---\napiVersion: serving.kserve.io/v1alpha2\nkind: LLMInferenceServiceConfig\nmetadata: {name: base}\nspec:\n  template:\n    containers:\n    - name: main\n      env:\n      - {name: POOL, value: '{{ .ObjectMeta.Name }}-inference-pool'}\n";
     let found = findings(&(service(LONG, &args) + config));

@@ -105,11 +105,10 @@ fn argument(spec: &LLMInferenceServiceSpec, container: &str, word: &str) -> Opti
         let mut all = init.chain(pod.containers.iter().map(|one| ("containers", one)));
         all.find_map(|(list, one)| {
             let fields = [("args", &one.args), ("command", &one.command)];
-            let found = fields.into_iter().filter(|_| one.name == container).find_map(|(field, words)| {
+            fields.into_iter().filter(|_| one.name == container).find_map(|(field, words)| {
                 let at = words.as_ref()?.iter().rposition(|found| found == word)?;
                 Some(format!("{path}.{list}[name={container}].{field}[{at}]"))
-            });
-            found
+            })
         })
     })
 }
