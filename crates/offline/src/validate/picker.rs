@@ -1,10 +1,11 @@
 //! Findings about the configuration of a service's picker: what the picker itself would say when it starts.
 
+use k8s_openapi::api::{apps::v1::Deployment, core::v1::ConfigMap};
 use longboat_api::v1alpha2::LLMInferenceService;
 use longboat_compose::{DEFAULT_CONFIG_KEY, platform::Images};
 use longboat_key::{Key, Name, Namespace};
 use longboat_manifest::{Document, parallel};
-use longboat_plan::{ConfigOrigin, PickerRefusal, PickerWarnings, RefusedBy, names};
+use longboat_plan::{ConfigOrigin, Objects, PickerConfig, PickerRefusal, PickerWarnings, RefusedBy, names};
 use serde_json::Value;
 
 use super::{
@@ -62,6 +63,7 @@ pub(crate) fn findings(
         }
         findings.push(finding);
     }
+    findings.extend(removed(picker, config_maps, &written, &at_scheduler));
     // A configuration that no manifest has is none of the user's.
     let warnings = PickerWarnings::of(picker, config_maps);
     if let Some((warnings, written)) = warnings.and_then(|all| written(&all.origin).map(|text| (all, text))) {
@@ -76,6 +78,37 @@ pub(crate) fn findings(
         }));
     }
     findings
+}
+
+/// Returns a warning for each parameter that the controller leaves out, as the reference does without a word.
+fn removed<'a>(
+    picker: &Deployment,
+    config_maps: &Objects<ConfigMap>,
+    written: &impl Fn(&ConfigOrigin) -> Option<PickerConfigText<'a>>,
+    at_scheduler: &impl Fn() -> Finding,
+) -> Vec<Finding> {
+    let config = PickerConfig::of(picker, config_maps);
+    let Some((config, written)) =
+        config.and_then(|config| written(&config.origin).map(|text| (config, text)))
+    else {
+        return Vec::new();
+    };
+    let warning = |inner: String| {
+        let mut finding = at_scheduler();
+        finding.severity = Severity::Warning;
+        PICKER_CONFIG_WITHOUT_EFFECT.clone_into(&mut finding.reason);
+        written.locate(&inner, &mut finding);
+        finding.message =
+            "has no effect: pickers of this release do not have it here, so the controller leaves it out"
+                .to_owned();
+        finding.hint = Some(if inner.ends_with("hashBlockSize") {
+            "remove it".to_owned()
+        } else {
+            "write it as a parameter of a plugin of the type `approx-prefix-cache-producer`".to_owned()
+        });
+        finding
+    };
+    config.removed_parameters(&written.text).into_iter().map(warning).collect()
 }
 
 /// Describes a refusal: an error if the picker is this build's, a warning for another one.

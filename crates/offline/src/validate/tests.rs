@@ -712,6 +712,28 @@ fn a_section_of_a_picker_without_its_feature_gate_is_warned_about() {
 }
 
 #[test]
+fn parameters_that_the_controller_leaves_out_are_warned_about() {
+    let with = |parameters: &str| {
+        let scorer =
+            format!("- type: prefix-cache-scorer\n  parameters: {parameters}\n- type: max-score-picker");
+        said(&with_picker(&PICKER.replacen("- type: max-score-picker", &scorer, 1)))
+    };
+    let at = "warning spec.router.scheduler.config.inline.plugins[1].parameters";
+    let why = "PickerConfigWithoutEffect";
+    assert_eq!(
+        with("{hashBlockSize: 5, lruCapacityPerServer: 9}"),
+        [
+            format!("16:26 {at}.hashBlockSize {why} (remove it)"),
+            format!(
+                "16:44 {at}.lruCapacityPerServer {why} (write it as a parameter of a plugin of the type \
+                 `approx-prefix-cache-producer`)"
+            ),
+        ]
+    );
+    assert_eq!(with("{}"), [""; 0]);
+}
+
+#[test]
 fn the_metadata_of_a_pod_is_told_its_place() {
     let found =
         said(&service("  template:\n    metadata: {annotations: {a: b}}\n    spec: {containers: []}\n"));

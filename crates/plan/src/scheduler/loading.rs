@@ -15,9 +15,9 @@ use longboat_scheduler::{
     config::{self, LlmdRelease, LoadedConfig},
 };
 use longboat_store::Objects;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use super::{config as own_config, deployment::MAIN, transform};
+use super::{config as own_config, config_text, deployment::MAIN, transform};
 use crate::flags;
 
 const TEXT: [&str; 2] = ["config-text", "configText"];
@@ -109,6 +109,29 @@ impl PickerConfig {
         let gates = gates(flags::value(&words, &GATES).unwrap_or_default());
         let image = main.image.clone().unwrap_or_default();
         Some(Self { origin, image, text, gates, allow_experimental: flags::is_on(&words, EXPERIMENTAL) })
+    }
+
+    /// Returns the paths of parameters that `written`, the configuration before the controller adapted it to the picker's release, has
+    /// and this one lacks. Parameters that have moved are not among them.
+    pub fn removed_parameters(&self, written: &str) -> Vec<String> {
+        let (written, own) = (config_text::parse(written), config_text::parse(&self.text));
+        let plugins = |config: &Map<String, Value>| {
+            config.get("plugins").and_then(Value::as_array).cloned().unwrap_or_default()
+        };
+        let name = |plugin: &Value| plugin.get("name").unwrap_or(&plugin["type"]).clone();
+        let own = plugins(&own);
+        let mut removed = Vec::new();
+        for (at, plugin) in plugins(&written).iter().enumerate() {
+            let Some(kept) = own.iter().find(|own| name(own) == name(plugin)) else { continue };
+            for parameter in plugin["parameters"].as_object().into_iter().flat_map(Map::keys) {
+                let is_dropped =
+                    transform::is_dropped(plugin["type"].as_str().unwrap_or_default(), parameter);
+                if is_dropped && kept["parameters"][parameter].is_null() {
+                    removed.push(format!("plugins[{at}].parameters.{parameter}"));
+                }
+            }
+        }
+        removed
     }
 
     fn load(&self) -> Result<LoadedConfig, ConfigError> {

@@ -49,6 +49,17 @@ const PORT: &str = "model-server-metrics-port";
 /// Scraping flags that 0.10 replaced by parameters of a plugin.
 const SCRAPE_FLAGS: [&str; 3] = [SKIP_VERIFY, "model-server-metrics-path", "model-server-metrics-scheme"];
 
+/// A parameter that no plugin has since 0.7.
+const HASH_BLOCK_SIZE: &str = "hashBlockSize";
+
+/// Since 0.9, another plugin has the parameters of its index.
+const PREFIX_SCORER: &str = "prefix-cache-scorer";
+
+/// Whether a parameter of a plugin is left out for the picker's release, without another one in its place.
+pub(super) fn is_dropped(plugin: &str, parameter: &str) -> bool {
+    parameter == HASH_BLOCK_SIZE || plugin == PREFIX_SCORER && parameter != "prefixMatchInfoProducerName"
+}
+
 /// Rewrites flags and configuration text of a picker's pod for the version that its template declares.
 ///
 /// `tokenizer` is the URL of the service's tokenizer, if it has one.
@@ -76,7 +87,7 @@ pub(super) fn apply(pod: &mut PodSpec, version: &str, tokenizer: Option<&str>) -
     rename_plugin(&mut config, "pd-profile-handler", "disagg-profile-handler");
     restructure_disagg_handlers(&mut config);
     for plugin in plugins(&mut config) {
-        drop_parameter(plugin, "hashBlockSize");
+        drop_parameter(plugin, HASH_BLOCK_SIZE);
     }
     move_metric_flags(pod, &mut config);
     if version >= Version::new(0, 8, 0) {
@@ -296,11 +307,11 @@ fn move_metric_flags(pod: &mut PodSpec, config: &mut Map<String, Value>) {
 
 fn to_0_9(pod: &mut PodSpec, config: &mut Map<String, Value>) {
     for plugin in plugins(config) {
-        if !is_type(plugin, "prefix-cache-scorer") {
+        if !is_type(plugin, PREFIX_SCORER) {
             continue;
         }
         if let Some(parameters) = plugin.get_mut("parameters").and_then(Value::as_object_mut) {
-            parameters.retain(|key, _| key == "prefixMatchInfoProducerName");
+            parameters.retain(|key, _| !is_dropped(PREFIX_SCORER, key));
             if parameters.is_empty() {
                 plugin.remove("parameters");
             }
