@@ -98,9 +98,8 @@ fn removed<'a>(
         finding.severity = Severity::Warning;
         PICKER_CONFIG_WITHOUT_EFFECT.clone_into(&mut finding.reason);
         written.locate(&inner, &mut finding);
-        finding.message =
-            "has no effect: pickers of this release do not have it here, so the controller leaves it out"
-                .to_owned();
+        "has no effect: pickers of this release do not have it here, so the controller leaves it out"
+            .clone_into(&mut finding.message);
         finding.hint = Some(if inner.ends_with("hashBlockSize") {
             "remove it".to_owned()
         } else {
