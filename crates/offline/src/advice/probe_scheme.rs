@@ -39,7 +39,7 @@ fn wrong(path: &str, engine: &Container) -> Vec<Advice> {
             let (message, hint) = if serves_tls {
                 (
                     "uses HTTP, but the server is started with a certificate, so that it answers HTTPS only",
-                    "set `scheme: HTTPS`, or remove the flags `--ssl-…`",
+                    "set `scheme: HTTPS`, remove the flags `--ssl-…`, or set `enableLLMInferenceServiceTLS: true` in the platform's key `ingress`: then the probes of presets use HTTPS",
                 )
             } else {
                 (
