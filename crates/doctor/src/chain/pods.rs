@@ -109,7 +109,7 @@ fn trouble(facts: &Facts, pod: &Pod) -> Cause {
 fn scheme_fix(said: &str) -> Option<String> {
     let (scheme, setting) = if said.contains("server gave HTTP response to HTTPS client") {
         ("HTTP", "true")
-    } else if said.contains("the server may expect HTTPS") || said.contains("malformed HTTP response") {
+    } else if said.contains("malformed HTTP response") {
         ("HTTPS", "false")
     } else {
         return None;
