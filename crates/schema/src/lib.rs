@@ -42,7 +42,7 @@ pub use client_config::check_client_config;
 pub use crd::{default_crd, names_status, terminating, validate_crd};
 pub use embedded::go_type;
 pub use names::subdomain;
-use structural::Node;
+pub use structural::{Additional, ListType, Node};
 
 /// The schema of one version of a custom resource. It is cheap to clone, and compiled when it is first used: at start-up most
 /// definitions are only registered.
@@ -89,7 +89,8 @@ impl StructuralSchema {
         Self::known(Cow::Borrowed(schema), false)
     }
 
-    fn of(schema: &Value, preserve: bool) -> Self {
+    /// Compiles an `openAPIV3Schema`. `preserve` is `spec.preserveUnknownFields` of its definition.
+    pub fn of(schema: &Value, preserve: bool) -> Self {
         // a JSON value can always be serialized
         Self::known(Cow::Owned(serde_json::to_string(schema).unwrap_or_default()), preserve)
     }
@@ -111,7 +112,8 @@ impl StructuralSchema {
         Self { inner }
     }
 
-    fn node(&self) -> &Node {
+    /// The compiled schema of the whole object.
+    pub fn root(&self) -> &Node {
         self.inner.node.get_or_init(|| {
             let mut node = Node::compile(&self.inner.text);
             if let Some(node) = Arc::get_mut(&mut node) {
@@ -141,14 +143,14 @@ impl StructuralSchema {
             Some(metadata) => embedded::prune_metadata(metadata, "metadata"),
             None => Vec::new(),
         };
-        dropped.extend(prune::prune(object, self.node()));
-        dropped.extend(embedded::prune_embedded(object, self.node()));
+        dropped.extend(prune::prune(object, self.root()));
+        dropped.extend(embedded::prune_embedded(object, self.root()));
         dropped
     }
 
     /// Fills in defaults, then drops nulls that are not allowed.
     pub fn default(&self, object: &mut Value) {
-        default::default(object, self.node());
+        default::default(object, self.root());
     }
 
     /// Drops unknown fields and fills in defaults, in the reference's order.
@@ -159,18 +161,18 @@ impl StructuralSchema {
 
     /// Fills in defaults, and keeps nulls, which a server-side apply may have set.
     pub fn fill_in(&self, object: &mut Value) {
-        default::fill(object, self.node());
+        default::fill(object, self.root());
     }
 
     /// Normalises the metadata of a custom resource, and of resources in it, to the form that the reference's types write.
     /// Returns the error of the reference's decoder if that is not possible.
     pub fn coerce_metadata(&self, object: &mut Value) -> Option<String> {
-        embedded::coerce(object, self.node(), false)
+        embedded::coerce(object, self.root(), false)
     }
 
     /// As [`Self::coerce_metadata`], for what was applied: it keeps its nulls, which validation refuses.
     pub fn coerce_applied_metadata(&self, object: &mut Value) -> Option<String> {
-        embedded::coerce(object, self.node(), true)
+        embedded::coerce(object, self.root(), true)
     }
 
     /// Returns all errors of `new`. `old` is the stored object on updates, for transition rules and ratcheting.
@@ -180,7 +182,7 @@ impl StructuralSchema {
 
     /// Like [`Self::validate`], and also returns the tolerated failures.
     pub fn judge(&self, new: &Value, old: Option<&Value>) -> Verdict {
-        let node = self.node();
+        let node = self.root();
         let mut causes = validate::check(new, old, node, "");
         embedded::check(new, node, "", &mut causes);
         let clean_before = old.is_none_or(|old| {

@@ -18,10 +18,10 @@ use super::{
 /// the size of requests keeps schemas far shallower, and the walks here are recursive.
 const MAX_DEPTH: usize = 100;
 
-/// One node of a structural schema.
+/// One node of a structural schema: the schema of an object, or of a field, entry or item in it.
 #[derive(Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "they are the switches that OpenAPI has")]
-pub(crate) struct Node {
+pub struct Node {
     /// `type`, or the two types of an int-or-string.
     pub(crate) types: Vec<Box<str>>,
     pub(crate) nullable: bool,
@@ -30,6 +30,10 @@ pub(crate) struct Node {
     pub(crate) preserve: bool,
     /// `x-kubernetes-embedded-resource`
     pub(crate) embedded: bool,
+    /// `x-kubernetes-map-type` is `atomic`.
+    atomic_map: bool,
+    /// A `format` other than `byte`.
+    formatted: bool,
     pub(crate) list: ListType,
     pub(crate) properties: Properties<Self>,
     pub(crate) additional: Additional,
@@ -56,9 +60,11 @@ pub(crate) struct SubtreeFeatures {
 
 /// `x-kubernetes-list-type`
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) enum ListType {
+pub enum ListType {
+    /// One value.
     #[default]
     Atomic,
+    /// Items are unique.
     Set,
     /// With its keys.
     Map(Vec<Box<str>>),
@@ -66,12 +72,13 @@ pub(crate) enum ListType {
 
 /// `additionalProperties`
 #[derive(Debug, Default)]
-pub(crate) enum Additional {
+pub enum Additional {
     /// Absent or `false`: unknown fields are pruned.
     #[default]
     No,
     /// `true`: keys are kept, objects below them lose their fields (as in the reference).
     Any,
+    /// The schema of entries.
     Schema(Arc<Node>),
 }
 
@@ -192,6 +199,7 @@ impl Node {
             "x-kubernetes-int-or-string" => self.int_or_string = value == true,
             "x-kubernetes-preserve-unknown-fields" => self.preserve = value == true,
             "x-kubernetes-embedded-resource" => self.embedded = value == true,
+            "x-kubernetes-map-type" => self.atomic_map = value == "atomic",
             "x-kubernetes-list-type" => {
                 let keys = keys.get("x-kubernetes-list-map-keys");
                 self.list =
@@ -231,19 +239,69 @@ impl Node {
     }
 
     /// The schema of the field `name`: that of a property, or of additional properties.
-    pub(crate) fn field(&self, name: &str) -> Option<&Self> {
+    pub fn field(&self, name: &str) -> Option<&Self> {
         self.properties.get(name).or(match &self.additional {
             Additional::Schema(node) => Some(node),
             Additional::No | Additional::Any => None,
         })
     }
 
-    /// The name of the type for messages about CEL rules: `object`, `string`, …; empty for an int-or-string.
-    pub(crate) fn type_name(&self) -> &str {
+    /// The name of the type: `object`, `string`, …; empty for an int-or-string, and for a schema without a type.
+    pub fn type_name(&self) -> &str {
         match self.types.as_slice() {
             [one] => one,
             _ => "",
         }
+    }
+
+    /// The schema of a property.
+    pub fn property(&self, name: &str) -> Option<&Self> {
+        self.properties.get(name)
+    }
+
+    /// The names of the properties, short ones first.
+    pub fn property_names(&self) -> impl Iterator<Item = &str> {
+        self.properties.iter().map(|(name, _)| name)
+    }
+
+    /// The schema of a list's items.
+    pub fn items(&self) -> Option<&Self> {
+        self.items.as_deref()
+    }
+
+    /// Which entries a map may have beside the properties.
+    pub fn additional(&self) -> &Additional {
+        &self.additional
+    }
+
+    /// `x-kubernetes-list-type` with its keys.
+    pub fn list_type(&self) -> &ListType {
+        &self.list
+    }
+
+    /// The default value.
+    pub fn default_value(&self) -> Option<&Value> {
+        self.default.as_ref()
+    }
+
+    /// Whether `x-kubernetes-map-type` is `atomic`.
+    pub fn is_atomic_map(&self) -> bool {
+        self.atomic_map
+    }
+
+    /// Whether the schema has a `format` other than `byte`.
+    pub fn has_format(&self) -> bool {
+        self.formatted
+    }
+
+    /// Whether fields that the schema lacks are kept.
+    pub fn preserves_unknown_fields(&self) -> bool {
+        self.preserve
+    }
+
+    /// Whether the value is a whole object of Kubernetes, with metadata of its own.
+    pub fn is_embedded_resource(&self) -> bool {
+        self.embedded
     }
 }
 
@@ -319,7 +377,9 @@ impl<'a> Parts<'_, 'a> {
                 "description" => {}
                 key => {
                     // A value that is nested too deeply becomes null.
-                    let value = serde_json::from_str(text.get()).unwrap_or_default();
+                    let value: Value = serde_json::from_str(text.get()).unwrap_or_default();
+                    node.formatted |= key == "format"
+                        && value.as_str().is_some_and(|format| !matches!(format, "" | "byte"));
                     if bounds.set(key, &value) {
                         bounded = true;
                     } else {

@@ -55,7 +55,7 @@ impl Versions for Kinds {
     fn schema(&self, api_version: &str) -> Option<Node<'_>> {
         let (_, resource, def) = self.find(api_version)?;
         match (resource.custom(), def) {
-            (Some(custom), _) => Some(Node::CustomRoot { schema: custom.fields() }),
+            (Some(custom), _) => Some(Node::CustomRoot { schema: custom.schema.root() }),
             (None, Some(def)) => Some(Node::Type(def)),
             (None, None) => Some(Node::Deduced),
         }

@@ -301,7 +301,7 @@ fn key(path: &str) -> Option<&str> {
 /// Whether the object at a path has a field `name`.
 fn has_name(resource: &Resource, path: &str) -> bool {
     let Some(definition) = resource.custom() else { return false };
-    let at = path.split('.').try_fold(definition.fields(), |schema, part| {
+    let at = path.split('.').try_fold(definition.schema.root(), |schema, part| {
         let (name, indexes) =
             part.split_once('[').map_or((part, 0), |(name, rest)| (name, 1 + rest.matches('[').count()));
         (0..indexes).try_fold(schema.property(name)?, |schema, _| schema.items())

@@ -1,7 +1,7 @@
 //! Fields that have no effect: unknown ones, with suggestions, and those without a value.
 
 use longboat_manifest::{Document, nearest};
-use longboat_patch::schema::StructuralFields;
+use longboat_schema::Node;
 use longboat_strategy::kinds::Resource;
 use serde_json::Value;
 
@@ -9,16 +9,17 @@ use super::finding::{Finding, ObjectName, Severity, Source};
 
 /// Returns the known sibling that is most similar to the field at `path`.
 pub(super) fn meant(resource: &Resource, document: &Document, path: &str) -> Option<String> {
-    let (parent, name) = parent(resource.custom()?.fields(), &document.object, path)?;
+    let (parent, name) = parent(resource.custom()?.schema.root(), &document.object, path)?;
     nearest(parent.property_names(), name).map(ToOwned::to_owned)
 }
 
 /// Warns of fields that adapters do not have. A cluster keeps them, because the schema of adapters is open as in the reference.
 pub(super) fn of_adapters(resource: &Resource, document: &Document, name: &ObjectName) -> Vec<Finding> {
-    let spec = resource.custom().and_then(|definition| definition.fields().property("spec"));
+    let spec = resource.custom().and_then(|definition| definition.schema.root().property("spec"));
     let Some(model) = spec.and_then(|spec| spec.property("model")) else { return Vec::new() };
     // An adapter has no adapters.
-    let known: Vec<&str> = model.property_names().filter(|field| *field != "lora").collect();
+    let mut known: Vec<&str> = model.property_names().filter(|field| *field != "lora").collect();
+    known.sort_unstable();
     let adapters = document.object.pointer("/spec/model/lora/adapters").and_then(Value::as_array);
     let adapters = adapters.into_iter().flatten().enumerate();
     let unknown = adapters.flat_map(|(at, adapter)| {
@@ -81,11 +82,7 @@ fn empty_parts(part: &Value, path: &str, found: &mut Vec<String>) {
 
 /// Returns the schema of the object that has the field at `path`, and the field's name. Walks schema and object together, because keys of
 /// maps may contain dots and only the object shows which keys exist.
-fn parent<'s, 'p>(
-    schema: &'s StructuralFields,
-    object: &Value,
-    path: &'p str,
-) -> Option<(&'s StructuralFields, &'p str)> {
+fn parent<'s, 'p>(schema: &'s Node, object: &Value, path: &'p str) -> Option<(&'s Node, &'p str)> {
     let path = path.trim_start_matches('.');
     if let Some(rest) = path.strip_prefix('[') {
         let (index, rest) = rest.split_once(']')?;
@@ -101,6 +98,5 @@ fn parent<'s, 'p>(
         let at = path.len() - name.len();
         return Some((schema, &path[at..]));
     }
-    let below = schema.property(name).or_else(|| schema.additional())?;
-    parent(below, value, rest)
+    parent(schema.field(name)?, value, rest)
 }

@@ -1,10 +1,11 @@
+use longboat_schema::StructuralSchema;
 use longboat_types::type_of_kind;
 use serde_json::{Value, json};
 
 use super::{ManagedError, Versions, Write, apply, scale_to_parent, scale_to_subresource, update};
 use crate::{
     fields::{Path, Set},
-    schema::{Node, StructuralFields},
+    schema::Node,
 };
 
 /// A kind with a single version.
@@ -207,8 +208,8 @@ fn keyed_lists_of_custom_objects_merge_between_managers() {
         "x-kubernetes-list-map-keys": ["name"],
         "items": {"type": "object", "properties": {"name": {"type": "string"}, "value": {"type": "string"}}},
     }}}}});
-    let schema: StructuralFields = serde_json::from_value(schema).unwrap();
-    let kind = Kind("x/v1", Node::CustomRoot { schema: &schema });
+    let schema = StructuralSchema::of(&schema, false);
+    let kind = Kind("x/v1", Node::CustomRoot { schema: schema.root() });
     let object = |list: Value| json!({"apiVersion": "x/v1", "kind": "W", "metadata": {"name": "a"}, "spec": {"entries": list}});
     let one = write("x/v1", "W", "one");
     let two = write("x/v1", "W", "two");
@@ -334,8 +335,8 @@ fn what_is_still_applied_stays_when_the_last_field_in_it_is_not_any_more() {
     }});
     let spec = json!({"type": "object", "properties": {"router": router}});
     let schema = json!({"type": "object", "properties": {"spec": spec}});
-    let schema: StructuralFields = serde_json::from_value(schema).unwrap();
-    let kind = Kind("example.com/v1", Node::CustomRoot { schema: &schema });
+    let schema = StructuralSchema::of(&schema, false);
+    let kind = Kind("example.com/v1", Node::CustomRoot { schema: schema.root() });
     let write = write("example.com/v1", "Service", "kubectl");
     let service = |router: Value| {
         json!({

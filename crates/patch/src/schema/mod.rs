@@ -3,10 +3,9 @@
 mod builtin;
 mod structural;
 
+use longboat_schema::Node as Structural;
 use longboat_types::{Shape, TypeDef};
 use serde_json::Value;
-
-pub use structural::StructuralFields;
 
 /// A place in a schema. Cheap to copy: it borrows the table or a CRD's schema.
 #[derive(Debug, Clone, Copy)]
@@ -18,12 +17,12 @@ pub enum Node<'a> {
     /// The root of a CRD's `openAPIV3Schema`. Its metadata has the same schema as that of every object.
     CustomRoot {
         /// The schema.
-        schema: &'a StructuralFields,
+        schema: &'a Structural,
     },
     /// A place in a CRD's `openAPIV3Schema`.
     Custom {
         /// The schema of this place.
-        schema: &'a StructuralFields,
+        schema: &'a Structural,
         /// Whether an enclosing schema preserves unknown fields.
         keeps_unknown: bool,
     },
@@ -103,7 +102,7 @@ impl<'a> Node<'a> {
             Self::CustomRoot { .. } => {
                 Atom { scalar: None, list: None, map: Some(Map { atomic: false, place: self }) }
             }
-            Self::Custom { schema, keeps_unknown } => schema.atom(keeps_unknown),
+            Self::Custom { schema, keeps_unknown } => structural::atom(schema, keeps_unknown),
             Self::Deduced => any(self, false),
             Self::Untyped => any(self, true),
         }
@@ -123,8 +122,8 @@ impl<'a> Map<'a> {
     pub fn field(&self, name: &str) -> Option<FieldDeclaration<'a>> {
         match self.place {
             Node::Type(def) => builtin::field(def, name),
-            Node::CustomRoot { schema } => schema.root_field(name),
-            Node::Custom { schema, keeps_unknown } => schema.field(keeps_unknown, name),
+            Node::CustomRoot { schema } => structural::root_field(schema, name),
+            Node::Custom { schema, keeps_unknown } => structural::field(schema, keeps_unknown, name),
             Node::Shape(_) | Node::Deduced | Node::Untyped => None,
         }
     }
@@ -135,9 +134,9 @@ impl<'a> Map<'a> {
             Node::Type(_) => None,
             Node::Shape(shape) => builtin::entries(shape),
             Node::CustomRoot { schema } | Node::Custom { schema, keeps_unknown: false } => {
-                schema.entries(false)
+                structural::entries(schema, false)
             }
-            Node::Custom { schema, keeps_unknown: true } => schema.entries(true),
+            Node::Custom { schema, keeps_unknown: true } => structural::entries(schema, true),
             Node::Deduced => Some(Node::Deduced),
             Node::Untyped => Some(Node::Untyped),
         }
@@ -153,7 +152,7 @@ impl<'a> Map<'a> {
         match self.place {
             Node::Deduced => true,
             Node::Custom { schema, .. } => {
-                !schema.has_properties() && matches!(self.other(), Some(Node::Deduced))
+                !structural::has_fields(schema) && matches!(self.other(), Some(Node::Deduced))
             }
             _ => false,
         }

@@ -1,6 +1,7 @@
 use serde_json::json;
 
-use super::{Node, Relation, Scalar, StructuralFields};
+use super::{Node, Relation, Scalar};
+use longboat_schema::StructuralSchema;
 use longboat_types::type_of_kind;
 
 #[test]
@@ -19,8 +20,8 @@ fn both_kinds_of_schema_answer_alike() {
             "port": {"x-kubernetes-int-or-string": true},
         }}},
     });
-    let schema: StructuralFields = serde_json::from_value(schema).unwrap();
-    let root = Node::CustomRoot { schema: &schema }.atom().map.unwrap();
+    let schema = StructuralSchema::of(&schema, false);
+    let root = Node::CustomRoot { schema: schema.root() }.atom().map.unwrap();
     assert!(root.entry("metadata").unwrap().atom().map.unwrap().field("labels").is_some());
     assert!(root.entry("nothing").is_none());
     let spec = root.entry("spec").unwrap().atom().map.unwrap();
@@ -41,8 +42,8 @@ fn both_kinds_of_schema_answer_alike() {
 #[test]
 fn a_root_without_fields_keeps_everything() {
     let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
-    let schema: StructuralFields = serde_json::from_value(schema).unwrap();
-    let root = Node::CustomRoot { schema: &schema }.atom().map.unwrap();
+    let schema = StructuralSchema::of(&schema, false);
+    let root = Node::CustomRoot { schema: schema.root() }.atom().map.unwrap();
     assert!(matches!(root.entry("anything"), Some(Node::Deduced)));
     assert!(root.field("metadata").is_some());
 }

@@ -1,12 +1,10 @@
+use longboat_schema::StructuralSchema;
 use longboat_types::{Presence, Shape, TypeDef, type_def, type_names};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
 use super::{Comparison, compare, field_set, inflate, merge, remove, validate};
-use crate::{
-    fields::Set,
-    schema::{Node, StructuralFields},
-};
+use crate::{fields::Set, schema::Node};
 
 fn json_value() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
@@ -117,8 +115,8 @@ proptest! {
             let _ = compare(&a, &b, node);
             let _ = remove(&a, &field_set(&b, node), node);
             let _ = Set::from_fields_v1(&a);
-            let schema: StructuralFields = serde_json::from_value(b.clone()).unwrap_or_default();
-            let custom = Node::CustomRoot { schema: &schema };
+            let schema = StructuralSchema::of(&b, false);
+            let custom = Node::CustomRoot { schema: schema.root() };
             let _ = validate(&a, custom, false);
             let _ = field_set(&a, custom);
         }

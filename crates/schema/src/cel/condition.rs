@@ -25,7 +25,7 @@ pub struct Variable<'a> {
 ///
 /// The compile error, in the words of the reference.
 pub fn check_condition(source: &str, variable: &Variable<'_>) -> Result<(), String> {
-    let root = variable.schema.node();
+    let root = variable.schema.root();
     Program::compile(source)
         .and_then(|program| {
             types::check_variable(&program, source, variable.name, root)?;
@@ -96,7 +96,7 @@ impl<'a> Variable<'a> {
     /// The schema of what an expression finds in the variable.
     fn node_of(&self, expression: &IdedExpr) -> Option<&'a Node> {
         match &expression.expr {
-            Expr::Ident(name) => (name == self.name).then(|| self.schema.node()),
+            Expr::Ident(name) => (name == self.name).then(|| self.schema.root()),
             Expr::Select(select) => {
                 let operand = self.node_of(&select.operand)?;
                 let declared = operand.properties.iter().find(|(name, _)| escaped(name) == select.field);

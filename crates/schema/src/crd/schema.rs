@@ -20,7 +20,7 @@ const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "st
 pub(super) fn check(schema: &Value, path: &str, causes: &mut Vec<Cause>) {
     let mut walk = Walk { causes, costs: types::Costs::default() };
     let compiled = StructuralSchema::of(schema, false);
-    walk.node(schema, compiled.node(), &mut path.to_owned(), Position::Root, 1);
+    walk.node(schema, compiled.root(), &mut path.to_owned(), Position::Root, 1);
     if let Some(detail) = walk.costs.total() {
         walk.causes.push(Cause::forbidden(path, detail));
     }

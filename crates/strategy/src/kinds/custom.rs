@@ -2,13 +2,12 @@
 
 use std::{
     hash::{DefaultHasher, Hash, Hasher},
-    sync::{Arc, OnceLock},
+    sync::Arc,
 };
 
 use serde_json::Value;
 
 use super::{Origin, Resource, ScalePaths};
-use longboat_patch::schema::StructuralFields;
 use longboat_schema::StructuralSchema;
 
 /// One version of a CustomResourceDefinition.
@@ -18,8 +17,6 @@ pub struct Custom {
     pub crd_name: String,
     /// Compiled schema of this version.
     pub schema: Arc<StructuralSchema>,
-    /// The schema for server-side apply. It is read at the first write: most definitions are only registered.
-    fields: OnceLock<Arc<StructuralFields>>,
     /// Whether the version has a status subresource.
     pub status: bool,
     /// Scale subresource, if any.
@@ -77,12 +74,6 @@ pub enum Conversion {
 // === impl Custom ===
 
 impl Custom {
-    /// What server-side apply needs of the schema.
-    pub fn fields(&self) -> &StructuralFields {
-        // A schema that was accepted can be read; the default schema has no text.
-        self.fields.get_or_init(|| Arc::new(serde_json::from_str(self.schema.source()).unwrap_or_default()))
-    }
-
     /// Returns the schema of a version, which is `group/version`.
     pub fn schema_of(&self, api_version: &str) -> Option<&Arc<StructuralSchema>> {
         self.schemas.iter().find(|(version, _)| version == api_version).map(|(_, schema)| schema)
@@ -135,7 +126,6 @@ pub fn resources(crd: &Value) -> Vec<Resource> {
                     .find(|(version, _)| *version == format!("{group}/{name}"))
                     .map(|(_, schema)| Arc::clone(schema))
                     .unwrap_or_default(),
-                fields: OnceLock::new(),
                 status: version["subresources"]["status"].is_object(),
                 scale: ScalePaths::of(&version["subresources"]["scale"]),
                 columns: columns(&version["additionalPrinterColumns"]),
