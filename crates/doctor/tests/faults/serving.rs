@@ -110,6 +110,30 @@ fn what_says_ready_and_does_not_answer_leads_to_server_gateway_or_certificate() 
 }
 
 #[test]
+fn a_picker_without_pods_is_broken_unless_the_shared_picker_picks_in_its_place() {
+    let without_pods = |label: &str| {
+        with(|facts| {
+            let mut scheduled = service(&READY);
+            scheduled["status"]["workloads"]["scheduler"] =
+                json!({"kind": "Deployment", "name": "llm-kserve-router-scheduler"});
+            facts.services = vec![arc(scheduled)];
+            facts.snapshot.services.insert(arc(json!({
+                "metadata": {"name": "llm-epp-service", "namespace": "ns"}, "spec": {"selector": {"picks": "llm"}},
+            })));
+            facts.snapshot.deployments.insert(arc(json!({
+                "metadata": {
+                    "name": "llm-kserve-router-scheduler", "namespace": "ns", "labels": {"longboat.dev/picker": label},
+                },
+                "spec": {"replicas": 0, "selector": {"matchLabels": {"picks": "llm"}}, "template": {}},
+            })));
+        })
+    };
+    assert_eq!(without_pods("shared"), []);
+    let found = only(&without_pods("own"), "NoEndpoints", LLM, "no pod has the labels", "--show-labels");
+    assert_eq!(found.chain, ["Service ns/llm-epp-service"]);
+}
+
+#[test]
 fn a_picker_that_is_shared_and_refuses_or_has_an_old_configuration_is_told_with_its_words() {
     let picks = |reason: &str, message: &str| {
         with(|facts| {
