@@ -57,6 +57,14 @@ fn the_printed_request_and_the_prompt_reach_a_gateway_with_https() {
     let command = command.split("\n  #").next().unwrap();
     let answer = program::run(Command::new("sh").args(["-c", &format!("curl -sS {command}")])).ok();
     assert!(answer.contains("\"choices\""), "{answer}");
+    // No DNS knows the host, and the doctor asks it nevertheless.
+    let doctor = Command::new(env!("CARGO_BIN_EXE_longboat"))
+        .arg("doctor")
+        .env("KUBECONFIG", &world.kubeconfig)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&doctor.stderr);
+    assert!(doctor.status.success() && said.contains("No problems found."), "{doctor:#?}");
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! One picker for the pools of two services: going there and back under load, a bad configuration of one, and the death of the picker.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -60,8 +62,17 @@ fn is_picked(url: &str, id: &str) -> bool {
 /// Dashboards whose series pickers have.
 const DASHBOARDS: [&str; 2] = ["longboat-services", "longboat-picker"];
 
-/// Waits until a real Prometheus, if it is installed, answers every query of the dashboards for each service, with its own pods.
-fn look_at_dashboards(address: &str) {
+/// Selectors of the series of a service that alerts about pickers use.
+fn selectors_of_alerts(service: &str) -> BTreeSet<String> {
+    let rules = std::fs::read_to_string(tools::root().join("deploy/monitoring/rules.yaml")).unwrap();
+    let words = rules.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    let metrics = words.filter(|word| word.starts_with("llm_d_epp_"));
+    metrics.map(|metric| format!("{metric}{{namespace=\"default\", service_name=\"{service}\"}}")).collect()
+}
+
+/// Waits until a real Prometheus, if it is installed, answers every query of the dashboards for each service, with its own pods, and
+/// has the series that the alerts use.
+fn look_at_metrics(address: &str) {
     let Some(program) = tools::tool("bin/prometheus") else { return };
     // As the monitor of `deploy/kustomize/components/monitoring`.
     let jobs = json!([{
@@ -71,6 +82,7 @@ fn look_at_dashboards(address: &str) {
     let prometheus = Prometheus::start(&program, &jobs, "", Running::start);
     for service in ["qwen", "other"] {
         let mut silent = queries(&DASHBOARDS, "default", service);
+        silent.extend(selectors_of_alerts(service));
         // Nothing fails here, and engines have series of their own.
         silent.retain(|query| query.contains("llm_d_epp_") && !query.contains("_error"));
         assert!(silent.len() > 25, "{silent:#?}");
@@ -138,7 +150,7 @@ fn two_services_share_a_picker_and_get_theirs_back_without_losing_a_request() {
     // One page has the series of both pools, as dashboards and alerts select them.
     let pod = world.object(&["pods", "-n", "kserve", "-l", "app.kubernetes.io/component=picker"]);
     let address = pod["items"][0]["status"]["podIP"].as_str().unwrap().to_owned();
-    look_at_dashboards(&address);
+    look_at_metrics(&address);
 
     // Pools move to a second replica, and from each that is killed to the other.
     world.ask(&["scale", "deploy/longboat-picker", "-n", "kserve", "--replicas=2"]);
@@ -168,6 +180,19 @@ fn two_services_share_a_picker_and_get_theirs_back_without_losing_a_request() {
     assert_eq!(replicas(&world, "qwen"), json!([0, "shared"]));
     assert!(is_picked(&world.url, "still"), "nobody has picked");
     go_on();
+
+    // A service that asks for its own picker gets it while the other one shares on, and then shares again.
+    let ask_for = |value: &str| {
+        world.ask(&["annotate", "llmisvc", "qwen", &format!("longboat.dev/picker{value}")]);
+    };
+    for (number, (value, expected)) in
+        [("=own", json!([1, "own"])), ("-", json!([0, "shared"]))].into_iter().enumerate()
+    {
+        ask_for(value);
+        until("the service has moved", || (replicas(&world, "qwen") == expected).then_some(()));
+        assert!(is_picked(&world.url, &format!("moved-{number}")), "nobody has picked");
+        go_on();
+    }
 
     share(&world, false);
     for service in ["qwen", "other"] {
@@ -209,7 +234,7 @@ fn a_service_that_meets_a_limit_of_the_shared_picker_says_which() {
     let says = |limit: &str| {
         let message = format!(
             "The shared picker has refused requests of this service, for which it takes at most {limit}: \
-             raise the limit, or give the service a picker of its own"
+             raise the limit, or give the service a picker of its own with the annotation longboat.dev/picker: own"
         );
         let expected = json!(["True", "SharedPickerLimited", message]);
         until("the status names the limit", || (condition()? == expected).then_some(()));

@@ -1,8 +1,10 @@
 //! Checks whether an object may be created, updated or deleted.
 
 use longboat_api::{
+    annotations::PICKER,
     conversion::Version,
     fields,
+    picker_choice::PickerChoice,
     v1alpha2::{LLMInferenceService, LLMInferenceServiceConfig, LLMInferenceServiceSpec},
     validation::{self, Report, Rules},
 };
@@ -49,6 +51,7 @@ fn service(request: &Request<'_>, facts: &Facts) -> Result<Answer, Denial> {
     if facts.judges_pickers {
         report.warnings.extend(picker(&new.spec, new.spec.base_refs.is_empty()));
     }
+    report.warnings.extend(nothing_to_share(&new, facts));
     report.warnings.extend(model::warnings(&new.spec));
     Ok(verdict(Subject::Service, new.metadata.name.as_deref(), report))
 }
@@ -89,6 +92,19 @@ fn picker(spec: &LLMInferenceServiceSpec, is_complete: bool) -> Option<String> {
     let scheduler = spec.router.as_ref()?.scheduler.as_ref()?;
     let (path, error) = longboat_plan::refusal_of_spec(scheduler, is_complete)?;
     Some(format!("{path}: the picker will not start: {error}"))
+}
+
+/// Returns a warning if a service asks for the shared picker of a platform that has none. This is no error: the setting of the
+/// platform may change at any time, and then updates of the service for other reasons would fail.
+fn nothing_to_share(service: &LLMInferenceService, facts: &Facts) -> Option<String> {
+    let choice = PickerChoice::of_annotations(service.metadata.annotations.as_ref());
+    let is_shared = facts.platform.as_ref().map_or(true, |platform| platform.shared_picker);
+    (choice == Ok(Some(PickerChoice::Shared)) && !is_shared).then(|| {
+        format!(
+            "metadata.annotations[{PICKER}] is \"shared\", which has no effect: the service keeps a picker of its own, because \
+             the setting \"longboat\".\"picker\" of the platform is not \"shared\". Set it there, or remove the annotation"
+        )
+    })
 }
 
 /// Refuses to delete presets of the platform. Only the name matters, so this also works for presets that cannot be decoded.

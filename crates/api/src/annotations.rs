@@ -75,6 +75,10 @@ pub const KV_PAIRING: &str = "longboat.dev/kv-pairing";
 /// `spec.model.lora.adapters` replaces no pod.
 pub const RUNTIME_ADAPTERS: &str = "longboat.dev/runtime-adapters";
 
+/// On a service: which picker picks for it where the platform shares one. `own`: pods of its own. `shared`, or absent: the shared
+/// picker. `shared` has no effect where the setting `picker` of the platform is not `shared`.
+pub const PICKER: &str = "longboat.dev/picker";
+
 /// On a service or a Gateway: `required`: requests need an API key. `off`, or absent: they do not. Only Longboat's gateway checks
 /// keys.
 pub const API_KEYS: &str = "longboat.dev/api-keys";
@@ -88,7 +92,7 @@ pub const IN_PROCESS: &str = "longboat.dev/in-process";
 /// Domains whose annotations only KServe and Longboat define.
 pub const DOMAINS: [&str; 3] = ["serving.kserve.io/", INTERNAL_PREFIX, "longboat.dev/"];
 /// Keys that are read from the metadata of a service only.
-pub(crate) const OF_SERVICES: [&str; 14] = [
+pub(crate) const OF_SERVICES: [&str; 15] = [
     STOP,
     STORAGE_SECRET_NAME,
     DISABLE_LOCAL_MODEL,
@@ -101,6 +105,7 @@ pub(crate) const OF_SERVICES: [&str; 14] = [
     SERVING_PROOF,
     KV_PAIRING,
     RUNTIME_ADAPTERS,
+    PICKER,
     API_KEYS,
     WAIT_AT_ZERO,
 ];

@@ -20,6 +20,7 @@ pub mod lora_routing;
 pub mod names;
 pub mod newer;
 pub mod node;
+pub mod picker_choice;
 pub mod proof;
 pub mod reasons;
 pub mod safe_name;

@@ -5,8 +5,10 @@
 
 use k8s_openapi::{Metadata, api::discovery::v1::EndpointSlice};
 
-/// On the Deployment of a picker: who picks in place of its pods.
-pub const PICKER: &str = "longboat.dev/picker";
+use crate::annotations;
+
+/// The label on the Deployment of a picker: who picks in place of its pods. Services have an annotation of the same name.
+pub const PICKER: &str = annotations::PICKER;
 /// Value of [`PICKER`]: the picker that pools share.
 pub const SHARED: &str = "shared";
 /// Value of [`PICKER`]: its own pods do, as they did before it had another value.

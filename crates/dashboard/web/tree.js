@@ -54,9 +54,12 @@ function Findings({ service, tree }) {
     </ul>`;
 }
 
+/// Reasons of conditions that are true although somebody should act.
+const ACT = ["SharedPickerFailed", "SharedPickerLimited"];
+
 /// Returns 0 for a bad condition, 1 for an unknown one, and 2 for a good one.
-function rank({ type, status }) {
-  const bad = type === "GroupDegraded" ? "True" : "False";
+function rank({ type, status, reason }) {
+  const bad = type === "GroupDegraded" || ACT.includes(reason) ? "True" : "False";
   return status === bad ? 0 : status === "Unknown" ? 1 : 2;
 }
 

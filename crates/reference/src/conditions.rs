@@ -104,7 +104,7 @@ const FIXES: &[(&str, &str)] = &[
     ("SharedPickerFailed", "Correct what the message names. The shared picker tries again by itself."),
     (
         "SharedPickerLimited",
-        "Raise the flag that the message names, or give the service a picker of its own (see the guide of the shared picker). The condition changes five minutes after the last refusal.",
+        "Raise the flag that the message names, or give the service a picker of its own with the annotation `longboat.dev/picker: own`. The condition changes five minutes after the last refusal.",
     ),
     ("PodsDrain", "Wait. Nothing is wrong: the pods finish their running requests."),
     ("Downloading", "Wait. The message shows the progress."),

@@ -5,7 +5,7 @@ mod reviews;
 
 use serde_json::{Value, json};
 
-use longboat_compose::{PresetNames, platform::PlatformError, presets};
+use longboat_compose::{Platform, PresetNames, platform::PlatformError, presets};
 use longboat_key::Namespace;
 
 use crate::{Answer, Facts, Mutation, Request, Subject, Version, difference, mutate, validate};
@@ -103,6 +103,28 @@ fn what_is_being_deleted_passes_whatever_it_is() {
         assert_eq!(mutate(subject, &request, &Facts::default()).unwrap(), Mutation::default());
         assert_eq!(validate(subject, &request, &Facts::default()), Answer::default());
     }
+}
+
+#[test]
+fn a_service_that_asks_for_the_picker_that_a_platform_does_not_share_is_warned() {
+    let said = |word: &str, shared_picker: bool| {
+        let metadata = json!({"name": "llm", "annotations": {"longboat.dev/picker": word}});
+        let service = json!({"metadata": metadata, "spec": {"model": {"uri": "hf://a/b"}}});
+        let facts =
+            Facts { platform: Ok(Platform { shared_picker, ..Platform::default() }), ..Facts::default() };
+        let answer = validate(Subject::Service, &create(&service), &facts);
+        (answer.denial.map(|denial| denial.message), answer.warnings)
+    };
+    let warning = "metadata.annotations[longboat.dev/picker] is \"shared\", which has no effect: the service keeps a picker of \
+                   its own, because the setting \"longboat\".\"picker\" of the platform is not \"shared\". Set it there, or remove \
+                   the annotation";
+    assert_eq!(said("shared", false), (None, vec![warning.to_owned()]));
+    for (word, shared) in [("shared", true), ("own", true), ("own", false)] {
+        assert_eq!(said(word, shared), (None, vec![]), "{word} {shared}");
+    }
+    let denial = "LLMInferenceService.serving.kserve.io \"llm\" is invalid: metadata.annotations[longboat.dev/picker]: \
+                  Unsupported value: \"Shared\": supported values: \"own\", \"shared\"";
+    assert_eq!(said("Shared", true), (Some(denial.to_owned()), vec![]));
 }
 
 #[test]

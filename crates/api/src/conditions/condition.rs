@@ -4,7 +4,11 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::{schema, wire};
+use super::types;
+use crate::{
+    reasons::condition::{SHARED_PICKER_FAILED, SHARED_PICKER_LIMITED},
+    schema, wire,
+};
 
 /// One aspect of an object, and whether it holds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -73,6 +77,18 @@ impl Condition {
     /// Whether the status is false.
     pub fn is_false(&self) -> bool {
         self.status == ConditionStatus::False
+    }
+
+    /// Whether the condition is true and somebody should act nevertheless.
+    pub fn is_true_and_needs_action(&self) -> bool {
+        self.is_true()
+            && match self.type_.as_str() {
+                types::GROUP_DEGRADED => true,
+                types::SCHEDULER_WORKLOAD_READY => {
+                    [SHARED_PICKER_FAILED, SHARED_PICKER_LIMITED].contains(&self.reason.as_str())
+                }
+                _ => false,
+            }
     }
 
     /// Whether both conditions are equal except for their times.

@@ -14,6 +14,7 @@ mod lora;
 mod lora_routing;
 mod name;
 mod parallelism;
+mod picker_choice;
 mod proof;
 mod rollout;
 mod router;
@@ -85,6 +86,7 @@ fn validate_spec(service: &LLMInferenceService, rules: Rules, report: &mut Repor
     disaggregated_set::check(service, report);
     switches::check(service, report);
     proof::check(service, report);
+    picker_choice::check(service, report);
     confidential::check(&spec.model, report);
 }
 

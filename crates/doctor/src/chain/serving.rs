@@ -3,7 +3,10 @@
 
 use std::{collections::BTreeMap, time::SystemTime};
 
-use longboat_api::v1alpha2::LLMInferenceService;
+use longboat_api::{
+    shared_picker::{PICKER, SHARED},
+    v1alpha2::LLMInferenceService,
+};
 use longboat_key::{Name, Namespace};
 use longboat_plan::{Snapshot, names};
 
@@ -52,11 +55,22 @@ fn certificate(facts: &Facts, service: &LLMInferenceService) -> Option<Cause> {
     })
 }
 
+/// Whether the shared picker picks, so that the picker of the service has no pods. If it does not, the service is not ready.
+fn shares_picker(facts: &Facts, service: &LLMInferenceService) -> bool {
+    let (namespace, own) = (Namespace::of(&service.metadata), Name::of(&service.metadata));
+    let picker = facts.snapshot.deployments.get(namespace, Name(&names::scheduler(own)));
+    picker.is_some_and(|picker| {
+        let label = picker.metadata.labels.as_ref().and_then(|labels| labels.get(PICKER));
+        let replicas = picker.spec.as_ref().and_then(|spec| spec.replicas);
+        label.is_some_and(|label| label == SHARED) && replicas == Some(0)
+    })
+}
+
 /// Returns a cause if a Service through which requests go has no ready pods.
 fn endpoints(facts: &Facts, service: &LLMInferenceService) -> Option<Cause> {
     let (namespace, own) = (Namespace::of(&service.metadata), Name::of(&service.metadata));
     let scheduled = service.status.as_ref()?.workloads.as_ref()?.scheduler.is_some();
-    let picker = scheduled.then(|| names::scheduler_service(own));
+    let picker = (scheduled && !shares_picker(facts, service)).then(|| names::scheduler_service(own));
     [Some(names::workload_service(own)), picker].into_iter().flatten().find_map(|name| {
         let found = facts.snapshot.services.get(namespace, Name(&name))?;
         let none = BTreeMap::new();

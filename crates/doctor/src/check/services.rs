@@ -4,6 +4,7 @@ use longboat_api::{
     annotations,
     conditions::{Condition, ConditionStatus, types},
     reasons::condition as reason,
+    shared_picker::OWN,
     v1alpha2::LLMInferenceService,
 };
 use longboat_key::{Name, Namespace};
@@ -29,6 +30,7 @@ pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
         }
         let conditions = service.status.as_ref().map_or(&[][..], |status| &status.conditions);
         let found = |type_: &str| conditions.iter().find(|condition| condition.type_ == type_);
+        findings.extend(conditions.iter().filter_map(|condition| limited(service, condition, &object)));
         if found(types::READY).is_some_and(Condition::is_true) {
             if let Some(cause) = serving::trouble(facts, service) {
                 findings.push(cause.breaks(&object));
@@ -65,6 +67,30 @@ pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
         }
         findings.extend(causes.into_iter().map(|cause| cause.breaks(&object)));
     }
+}
+
+/// Returns a finding about a picker that works, and not as the service needs it.
+fn limited(service: &LLMInferenceService, condition: &Condition, object: &str) -> Option<Finding> {
+    let needs_action = condition.is_true_and_needs_action();
+    let namespace = Namespace::of(&service.metadata);
+    let name = Name::of(&service.metadata);
+    let (fault, fix) = match condition.reason.as_str() {
+        reason::SHARED_PICKER_LIMITED if needs_action => (
+            "SharedPickerLimited",
+            format!(
+                "raise the flag that the message names, or run `kubectl annotate llminferenceservice -n {namespace} \
+                 {name} {}={OWN}`",
+                annotations::PICKER
+            ),
+        ),
+        reason::SHARED_PICKER_FAILED if needs_action => (
+            "SharedPickerFailed",
+            "correct what the message names in spec.router.scheduler: the shared picker tries again by itself"
+                .to_owned(),
+        ),
+        _ => return None,
+    };
+    Some(Cause::new(fault, condition.message.clone(), fix).through(step(condition)).threatens(object))
 }
 
 /// Returns a finding about a service that reports Ready, but failed its proof of serving, or whose prefill and decode cannot

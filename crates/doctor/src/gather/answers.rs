@@ -1,5 +1,7 @@
 //! Whether services that report Ready answer.
 
+use std::net::IpAddr;
+
 use futures::{StreamExt, stream};
 use kube::Client;
 use longboat_api::v1alpha2::LLMInferenceService;
@@ -13,9 +15,13 @@ use crate::{
     facts::{Answers, Facts},
 };
 
-/// Requests the models of services that report Ready, at their URLs and, through the API server, at their workloads.
-pub(super) async fn of_ready_services<F>(client: &Client, facts: &mut Facts, ask: impl Fn(String) -> F)
-where
+/// Requests the models of services that report Ready, at their URLs and, through the API server, at their workloads. `ask` gets
+/// the address of the URL's host, if only `longboat up` knows it.
+pub(super) async fn of_ready_services<F>(
+    client: &Client,
+    facts: &mut Facts,
+    ask: impl Fn(String, Option<IpAddr>) -> F,
+) where
     F: Future<Output = Result<u16, String>>,
 {
     let ready: Vec<_> = facts
@@ -27,10 +33,13 @@ where
             conditions.into_iter().any(|found| found.type_ == "Ready" && found.is_true())
                 && !is_scaled_to_zero(&facts.snapshot, service)
         })
-        .map(|service| (service.clone(), scheme(&facts.snapshot, service)))
+        .map(|service| {
+            let address = if facts.local { gateway_address(&facts.snapshot, service) } else { None };
+            (service.clone(), scheme(&facts.snapshot, service), address)
+        })
         .collect();
     let asked = stream::iter(ready)
-        .map(|(service, scheme)| {
+        .map(|(service, scheme, address)| {
             let (client, ask) = (client.clone(), &ask);
             async move {
                 let (namespace, name) = (Namespace::of(&service.metadata), Name::of(&service.metadata));
@@ -40,7 +49,7 @@ where
                         let models = format!("{}/v1/models", url.trim_end_matches('/'));
                         let late = || Err(format!("no answer within {} s", MODELS_TIMEOUT.as_secs()));
                         Some(
-                            tokio::time::timeout(MODELS_TIMEOUT, ask(models))
+                            tokio::time::timeout(MODELS_TIMEOUT, ask(models, address))
                                 .await
                                 .unwrap_or_else(|_| late()),
                         )
@@ -55,6 +64,18 @@ where
         })
         .buffered(MAX_CONCURRENT_REQUESTS);
     facts.answers = asked.collect().await;
+}
+
+/// The address of the Gateway of a service. The hostnames of a local Gateway are in no DNS: clients send them to this address.
+fn gateway_address(snapshot: &Snapshot, service: &LLMInferenceService) -> Option<IpAddr> {
+    let router = service.status.as_ref()?.router.as_ref()?;
+    router.gateways.iter().find_map(|gateway| {
+        let reference = &gateway.reference;
+        let namespace = reference.namespace.as_deref().map_or(Namespace::of(&service.metadata), Namespace);
+        let gateway = snapshot.gateways.get(namespace, Name(&reference.name))?;
+        let mut addresses = gateway.status.iter().flat_map(|status| &status.addresses);
+        addresses.find_map(|address| address.value.parse().ok())
+    })
 }
 
 /// Sends the request directly to the workload, without Gateways and pickers. Returns `None` if the API server does not

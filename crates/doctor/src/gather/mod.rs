@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt::Debug,
+    net::IpAddr,
     sync::Arc,
     time::Duration,
 };
@@ -73,11 +74,16 @@ pub enum GatherError {
     View(#[from] ViewError),
 }
 
-/// Gathers all facts. `ask` sends a request to a URL, and returns the status code or why there is none.
+/// Gathers all facts. `ask` sends a request to a URL, and returns the status code or why there is none. It gets the address of the
+/// URL's host, too, if only `longboat up` knows it.
 ///
 /// # Errors
 /// If the API server does not respond, or the user may not read services.
-pub async fn gather<F>(client: Client, scope: &Scope, ask: impl Fn(String) -> F) -> Result<Facts, GatherError>
+pub async fn gather<F>(
+    client: Client,
+    scope: &Scope,
+    ask: impl Fn(String, Option<IpAddr>) -> F,
+) -> Result<Facts, GatherError>
 where
     F: Future<Output = Result<u16, String>>,
 {

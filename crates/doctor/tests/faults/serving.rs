@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use longboat_doctor::{Answers, Severity, to_text};
+use longboat_doctor::{Answers, Finding, Severity, to_text};
 use serde_json::{Value, json};
 
 use crate::world::{LLM, READY, arc, bytes, object, only, service, waiting, with};
@@ -107,4 +107,62 @@ fn what_says_ready_and_does_not_answer_leads_to_server_gateway_or_certificate() 
         facts.services = vec![arc(degraded)];
     });
     assert_eq!(only(&found, "GroupDiverges", LLM, "a+b, c", "adapters").severity, Severity::Warning);
+}
+
+#[test]
+fn a_picker_without_pods_is_broken_unless_the_shared_picker_picks_in_its_place() {
+    let without_pods = |label: &str| {
+        with(|facts| {
+            let mut scheduled = service(&READY);
+            scheduled["status"]["workloads"]["scheduler"] =
+                json!({"kind": "Deployment", "name": "llm-kserve-router-scheduler"});
+            facts.services = vec![arc(scheduled)];
+            facts.snapshot.services.insert(arc(json!({
+                "metadata": {"name": "llm-epp-service", "namespace": "ns"}, "spec": {"selector": {"picks": "llm"}},
+            })));
+            facts.snapshot.deployments.insert(arc(json!({
+                "metadata": {
+                    "name": "llm-kserve-router-scheduler", "namespace": "ns", "labels": {"longboat.dev/picker": label},
+                },
+                "spec": {"replicas": 0, "selector": {"matchLabels": {"picks": "llm"}}, "template": {}},
+            })));
+        })
+    };
+    assert_eq!(without_pods("shared"), []);
+    let found = only(&without_pods("own"), "NoEndpoints", LLM, "no pod has the labels", "--show-labels");
+    assert_eq!(found.chain, ["Service ns/llm-epp-service"]);
+}
+
+#[test]
+fn a_picker_that_is_shared_and_refuses_or_has_an_old_configuration_is_told_with_its_words() {
+    let picks = |reason: &str, message: &str| {
+        with(|facts| {
+            let conditions = [READY[0], ("SchedulerWorkloadReady", "True", reason, message)];
+            facts.services = vec![arc(service(&conditions))];
+        })
+    };
+    let limit = "it takes at most 8192 open requests (flag --max-pool-requests of the shared picker)";
+    let expected = Finding {
+        severity: Severity::Warning,
+        fault: "SharedPickerLimited",
+        object: LLM.to_owned(),
+        chain: vec!["SchedulerWorkloadReady=True SharedPickerLimited".to_owned()],
+        cause: limit.to_owned(),
+        fix: "raise the flag that the message names, or run `kubectl annotate llminferenceservice -n ns llm \
+              longboat.dev/picker=own`"
+            .to_owned(),
+    };
+    assert_eq!(picks("SharedPickerLimited", limit), [expected]);
+    let found = picks("SharedPickerFailed", "it goes on with its former configuration: no such plugin");
+    only(&found, "SharedPickerFailed", LLM, "no such plugin", "spec.router.scheduler");
+    assert_eq!(picks("PickerNeedsPod", "it needs a file"), []);
+    assert_eq!(picks("", ""), []);
+    // It is told beside the cause of a service that is not ready.
+    let found = with(|facts| {
+        let down = ("Ready", "False", "Progressing", "pods start");
+        let limited = ("SchedulerWorkloadReady", "True", "SharedPickerLimited", limit);
+        facts.services = vec![arc(service(&[down, limited]))];
+    });
+    let faults: Vec<_> = found.iter().map(|finding| finding.fault).collect();
+    assert_eq!(faults, ["NotReady", "SharedPickerLimited"]);
 }

@@ -1,6 +1,9 @@
 //! `longboat doctor`: finds out why something does not work, and what to do.
 
-use std::process::ExitCode;
+use std::{
+    net::{IpAddr, SocketAddr},
+    process::ExitCode,
+};
 
 use longboat_doctor::{
     Finding, Severity, examine,
@@ -14,6 +17,7 @@ use super::{cluster, runtime};
 use crate::{
     cli::{DoctorArgs, OutputFormat},
     printer,
+    up::service,
 };
 
 /// Runs `doctor`.
@@ -65,9 +69,14 @@ async fn run_checks(args: DoctorArgs) -> anyhow::Result<(Vec<Finding>, Vec<Strin
         // The only question is whether the service answers, so its certificate does not matter.
         .danger_accept_invalid_certs(true)
         .build()?;
-    let ask = |url: String| {
+    let ask = |url: String, address: Option<IpAddr>| {
         let http = http.clone();
         async move {
+            let host = url.parse::<http::Uri>().ok().and_then(|url| Some(url.host()?.to_owned()));
+            // The client takes the port of the URL.
+            let resolved = host.zip(address.map(|address| SocketAddr::new(address, 0)));
+            let local = resolved.and_then(|resolved| service::http(Some(resolved)).ok());
+            let http = local.unwrap_or(http);
             match http.get(url).send().await {
                 Ok(response) => Ok(response.status().as_u16()),
                 Err(error) => Err(longboat_tls::innermost(&error)),

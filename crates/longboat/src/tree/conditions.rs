@@ -37,10 +37,10 @@ pub(super) fn is_beyond_a_laptop(condition: &Condition) -> bool {
 /// Returns the conditions that report a problem, in the order of their dependencies, each reason once.
 pub(super) fn causes(service: &LLMInferenceService, environment: Environment) -> Vec<&Condition> {
     let conditions = service.status.as_ref().map_or(&[][..], |status| &status.conditions);
-    let is_bad = |condition: &&Condition| match condition.type_.as_str() {
-        // For this condition, True is the problem.
-        types::GROUP_DEGRADED => condition.status == ConditionStatus::True,
-        _ => condition.status != ConditionStatus::True,
+    let is_bad = |condition: &&Condition| {
+        // GroupDegraded is no problem while it is false.
+        let is_untrue = !condition.is_true() && condition.type_ != types::GROUP_DEGRADED;
+        is_untrue || condition.is_true_and_needs_action()
     };
     let mut bad: Vec<_> = conditions.iter().filter(is_bad).collect();
     if is_ready(service) || (environment == Environment::Laptop && serves(service)) {
@@ -113,7 +113,7 @@ pub(super) fn said(condition: &Condition) -> String {
 /// Returns the mark of a condition.
 pub(super) fn mark(condition: &Condition) -> Mark {
     match condition.status {
-        ConditionStatus::True if condition.type_ == types::GROUP_DEGRADED => Mark::Bad,
+        ConditionStatus::True if condition.is_true_and_needs_action() => Mark::Bad,
         ConditionStatus::True => Mark::Good,
         // These conditions need the user's action; others may resolve by themselves.
         ConditionStatus::False if condition.type_ == types::PRESETS_COMBINED => Mark::Bad,

@@ -338,7 +338,14 @@ mod tests {
         status["conditions"].as_array_mut().unwrap().push(
             json!({"type": "GroupDegraded", "status": "True", "reason": "MemberDivergence", "message": "b differs"}),
         );
-        assert_eq!(of(status)[1], (1, "MemberDivergence: b differs".to_owned(), Mark::Bad));
+        assert_eq!(of(status.clone())[1], (1, "MemberDivergence: b differs".to_owned(), Mark::Bad));
+        // It picks, and requests are lost.
+        status["conditions"][3] = json!(
+            {"type": "SchedulerWorkloadReady", "status": "True", "reason": "SharedPickerLimited", "message": "at most 8"}
+        );
+        assert_eq!(of(status.clone())[1], (1, "SharedPickerLimited: at most 8".to_owned(), Mark::Bad));
+        status["conditions"][3]["reason"] = json!("PickerNeedsPod");
+        assert_eq!(of(status).len(), 1);
     }
 
     #[test]

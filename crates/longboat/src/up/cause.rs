@@ -21,7 +21,7 @@ pub(crate) async fn findings(client: &Client, names: &[Key]) -> Vec<Finding> {
         ask: false,
     };
     // Only ready services get a request, so the function is never called here.
-    let nobody = |_| std::future::ready(Err(String::new()));
+    let nobody = |_, _| std::future::ready(Err(String::new()));
     let Ok(facts) = Box::pin(gather::gather(client.clone(), &scope, nobody)).await else { return Vec::new() };
     let objects: BTreeSet<String> =
         names.iter().map(|key| format!("LLMInferenceService {}/{}", key.namespace, key.name)).collect();

@@ -10,8 +10,11 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::PodSpec, discovery::v1::EndpointSlice};
-use longboat_api::shared_picker::{
-    LIMIT, NEEDS_POD, OWN, PICKER, PROBLEM, SERVICE, SHARED, annotation, is_ready, slice_name,
+use longboat_api::{
+    picker_choice::PickerChoice,
+    shared_picker::{
+        LIMIT, NEEDS_POD, OWN, PICKER, PROBLEM, SERVICE, SHARED, annotation, is_ready, slice_name,
+    },
 };
 use longboat_key::Name;
 
@@ -52,9 +55,16 @@ pub(super) fn apply(context: &Context, service: String, live: Option<&Deployment
     annotations.extend(BTreeMap::from([(SERVICE.to_owned(), service)]));
 }
 
-/// Whether the platform wants shared pickers, and nothing keeps this one in pods of its own.
+/// Whether platform and service want the shared picker, and nothing keeps this one in pods of its own.
 fn wants_to_share(context: &Context, pod: Option<&PodSpec>) -> bool {
-    context.snapshot.platform.shared_picker && pod.is_some_and(|pod| other_image(context, pod).is_none())
+    is_asked_for(context) && pod.is_some_and(|pod| other_image(context, pod).is_none())
+}
+
+/// Whether the platform wants shared pickers, and the service does not ask for its own.
+fn is_asked_for(context: &Context) -> bool {
+    let annotations = context.service.metadata.annotations.as_ref();
+    let choice = PickerChoice::of_annotations(annotations).ok().flatten();
+    context.snapshot.platform.shared_picker && choice != Some(PickerChoice::Own)
 }
 
 /// The image of the picker if it is not the platform's: the shared picker would be another program.
@@ -96,7 +106,7 @@ pub(crate) enum Sharing {
 /// Returns who picks, or `None` if the Deployment decides, as without a shared picker.
 pub(crate) fn sharing(context: &Context, picker: &Deployment) -> Option<Sharing> {
     let pod = picker.spec.as_ref().and_then(|spec| spec.template.spec.as_ref());
-    if context.snapshot.platform.shared_picker
+    if is_asked_for(context)
         && let Some(image) = pod.and_then(|pod| other_image(context, pod))
     {
         return Some(Sharing::Own { need: format!("the image {image}, which is not the platform's") });

@@ -2,11 +2,13 @@
 
 use k8s_openapi::api::apps::v1::Deployment;
 use longboat_api::{
+    annotations::PICKER,
     conditions::{Conditions, types},
     reasons::condition::{
         PICKER_NEEDS_POD, PROGRESS_DEADLINE_EXCEEDED, PROGRESSING, SHARED_PICKER_FAILED,
         SHARED_PICKER_LIMITED, SHARED_PICKER_MISSING,
     },
+    shared_picker::OWN,
 };
 use longboat_key::Name;
 
@@ -65,7 +67,7 @@ fn judge(type_: &str, context: &Context, deployment: &Deployment, conditions: &m
         Some(Sharing::Shared { problem: None, limit: Some(limit) }) => {
             let message = format!(
                 "The shared picker has refused requests of this service, for which it takes at most {limit}: \
-                 raise the limit, or give the service a picker of its own"
+                 raise the limit, or give the service a picker of its own with the annotation {PICKER}: {OWN}"
             );
             return conditions.mark_true_with_reason(type_, SHARED_PICKER_LIMITED, &message);
         }

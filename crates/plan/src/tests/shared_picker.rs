@@ -30,6 +30,14 @@ fn share(world: &mut ClusterModel, shared: bool) {
     world.settle();
 }
 
+/// Sets the annotation of the service.
+fn ask_for(world: &mut ClusterModel, picker: &str) {
+    let mut service = plain();
+    service["metadata"]["annotations"]["longboat.dev/picker"] = json!(picker);
+    world.put(service, NAMESPACE);
+    world.settle();
+}
+
 fn picker(world: &ClusterModel) -> &Deployment {
     world.snapshot.deployments.get(Namespace(NAMESPACE), Name(PICKERS)).unwrap()
 }
@@ -121,6 +129,58 @@ fn a_running_service_keeps_its_picker_until_the_shared_one_picks_and_the_shared_
 }
 
 #[test]
+fn a_service_that_asks_for_its_own_picker_gets_it_back_and_may_share_again() {
+    let mut world = new_world();
+    share(&mut world, true);
+    put_service(&mut world);
+    simulate::ready(&mut world, NAMESPACE, &json!({}));
+    follow_replicas(&mut world);
+    say(&mut world, true, &json!({}));
+    assert_eq!(step(&world), (Some(0), Some("shared")));
+
+    ask_for(&mut world, "own");
+    assert_eq!(step(&world), (Some(1), Some("shared")));
+    assert!(said(&world).0, "the shared picker still picks");
+    follow_replicas(&mut world);
+    assert_eq!(step(&world), (Some(1), Some("own")));
+    forget_slice(&mut world);
+    assert_eq!(said(&world), (true, String::new(), String::new()));
+    assert_eq!(reads::unnoticed(&world), Vec::<String>::new());
+
+    ask_for(&mut world, "shared");
+    assert_eq!(step(&world), (Some(1), Some("shared")));
+    assert!(said(&world).0, "its own pods still pick");
+    say(&mut world, true, &json!({}));
+    assert_eq!(step(&world), (Some(0), Some("shared")));
+    assert_eq!(reads::unnoticed(&world), Vec::<String>::new());
+}
+
+#[test]
+fn a_new_service_that_asks_for_its_own_picker_starts_it_whatever_its_image() {
+    for image in [json!([]), json!([{"name": "main", "image": "own:1"}])] {
+        let mut world = new_world();
+        share(&mut world, true);
+        let mut service = plain();
+        service["metadata"]["annotations"]["longboat.dev/picker"] = json!("own");
+        service["spec"]["router"]["scheduler"] = json!({"template": {"containers": image}});
+        world.put(service, NAMESPACE);
+        world.settle();
+        follow_replicas(&mut world);
+        assert_eq!(step(&world), (Some(1), None), "{image}");
+        // It has what it asks for, so there is nothing to explain.
+        assert_eq!(said(&world), (true, String::new(), String::new()), "{image}");
+    }
+}
+
+#[test]
+fn a_platform_that_shares_no_picker_shares_none_with_a_service_that_asks() {
+    let mut world = new_world();
+    put_service(&mut world);
+    ask_for(&mut world, "shared");
+    assert_eq!(step(&world), (Some(1), None));
+}
+
+#[test]
 fn the_status_of_former_pods_ends_no_shared_picker() {
     let mut world = new_world();
     put_service(&mut world);
@@ -170,7 +230,8 @@ fn a_problem_of_the_shared_picker_reaches_the_service() {
         &json!({"longboat.dev/picker-limit": "8 open requests (flag --x of the shared picker)"}),
     );
     let message = "The shared picker has refused requests of this service, for which it takes at most 8 open \
-        requests (flag --x of the shared picker): raise the limit, or give the service a picker of its own";
+        requests (flag --x of the shared picker): raise the limit, or give the service a picker of its own with the \
+        annotation longboat.dev/picker: own";
     assert_eq!(said(&world), (true, "SharedPickerLimited".to_owned(), message.to_owned()));
     say(&mut world, true, &json!({}));
     assert_eq!(said(&world), (true, String::new(), String::new()));

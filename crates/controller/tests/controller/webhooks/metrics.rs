@@ -144,9 +144,10 @@ fn queries() -> Vec<(PathBuf, String)> {
     all
 }
 
-/// Whether another part serves this metric. `tests/picker/monitoring.rs` evaluates queries about those.
+/// Whether another part serves this metric. `tests/picker/monitoring.rs` and `tests/local/shared_picker.rs` evaluate queries about those.
 fn is_of_another_part(metric: &str) -> bool {
-    metric == "up" || ["llm_d_epp_", "vllm:", "envoy_"].iter().any(|prefix| metric.starts_with(prefix))
+    let others = ["llm_d_epp_", "longboat_shared_picker_", "vllm:", "envoy_"];
+    metric == "up" || others.iter().any(|prefix| metric.starts_with(prefix))
 }
 
 /// Returns the metrics and labels of a query that do not exist.
