@@ -114,8 +114,11 @@ pub(super) fn adapters(context: &Context) -> Result<Vec<Adapter>, String> {
 pub(super) fn mount_claims(pod: &mut PodSpec, adapters: &[Adapter], live: Option<&PodSpec>) {
     let Some(main) = container_mut(pod, MAIN) else { return };
     let mounts = main.volume_mounts.clone().unwrap_or_default();
-    // What the workload mounts at the path of an adapter is the adapter.
-    let is_mounted = |adapter: &&Adapter| mounts.iter().any(|mount| mount.mount_path == adapter.mount_path);
+    // What the workload mounts at the path of an adapter is the adapter. An API server takes a path with a slash at its end for
+    // another one, but two mounts at one place would hide each other.
+    let is_mounted = |adapter: &&Adapter| {
+        mounts.iter().any(|mount| mount.mount_path.trim_end_matches('/') == adapter.mount_path)
+    };
     let of_claims: Vec<&Adapter> = adapters
         .iter()
         .filter(|adapter| adapter.source == AdapterSource::Claim && !is_mounted(adapter))
@@ -308,11 +311,14 @@ mod tests {
 
     #[test]
     fn a_mount_of_the_workload_at_the_path_of_an_adapter_is_left_alone() {
-        let mut own = empty();
-        own["containers"][0]["volumeMounts"] = json!([{"name": "mine", "mountPath": "/mnt/lora/a"}]);
-        own["volumes"] = json!([{"name": "mine", "emptyDir": {}}]);
-        let (_, found) = mounted(own, &[("a", "pvc://c/a"), ("b", "pvc://c/b")], None);
-        assert_eq!(found, ["mine ", "lora-pvc-b c", "/mnt/lora/a mine ", "/mnt/lora/b lora-pvc-b b"]);
+        for path in ["/mnt/lora/a", "/mnt/lora/a/"] {
+            let mut own = empty();
+            own["containers"][0]["volumeMounts"] = json!([{"name": "mine", "mountPath": path}]);
+            own["volumes"] = json!([{"name": "mine", "emptyDir": {}}]);
+            let (_, found) = mounted(own, &[("a", "pvc://c/a"), ("b", "pvc://c/b")], None);
+            let at = format!("{path} mine ");
+            assert_eq!(found, ["mine ", "lora-pvc-b c", &at, "/mnt/lora/b lora-pvc-b b"]);
+        }
     }
 
     #[test]
