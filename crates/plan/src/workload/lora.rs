@@ -134,9 +134,14 @@ pub(super) fn mount_claims(pod: &mut PodSpec, adapters: &[Adapter], live: Option
         };
         let running = live_volume(live, adapter).filter(is_free);
         let name = running.or_else(present).unwrap_or_else(|| {
-            let is_shared = of_claims.iter().filter(|other| other.address.host() == claim).count() > 1;
-            let (prefix, of) = if is_shared { ("lora-claim-", claim) } else { ("lora-pvc-", &*adapter.name) };
-            safe_object_name(&child_name(prefix, of))
+            let mut names = [("lora-pvc-", &*adapter.name), ("lora-claim-", claim)]
+                .map(|(prefix, of)| safe_object_name(&child_name(prefix, of)));
+            if of_claims.iter().filter(|other| other.address.host() == claim).count() > 1 {
+                names.reverse();
+            }
+            // The other name is for pods where the workload has a volume of this name with something else in it.
+            let index = usize::from(!is_free(&names[0]) && is_free(&names[1]));
+            names[index].clone()
         });
         let Some(main) = container_mut(pod, MAIN) else { return };
         let mount = VolumeMount {
@@ -319,6 +324,14 @@ mod tests {
             let at = format!("{path} mine ");
             assert_eq!(found, ["mine ", "lora-pvc-b c", &at, "/mnt/lora/b lora-pvc-b b"]);
         }
+    }
+
+    #[test]
+    fn a_volume_of_the_workload_is_not_taken_for_the_claim_because_of_its_name() {
+        let mut own = empty();
+        own["volumes"] = json!([{"name": "lora-pvc-a", "emptyDir": {}}]);
+        let (_, found) = mounted(own, &[("a", "pvc://c/a")], None);
+        assert_eq!(found, ["lora-pvc-a ", "lora-claim-c c", "/mnt/lora/a lora-claim-c a"]);
     }
 
     #[test]
