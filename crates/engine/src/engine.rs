@@ -498,6 +498,7 @@ pub(crate) fn card(args: &Args, context: usize) -> Card {
         root: args.model.clone(),
         max_model_len: context,
         created,
+        owner: "vllm",
         version: VERSION,
     }
 }

@@ -15,9 +15,10 @@ const KINDS: &str = "*take-over*: something that worked changes when Longboat re
 pub(crate) fn overview() -> String {
     let mut page = format!(
         "# Compatibility\n\n{NOTE} The source is `compatibility.yaml`.\n\nLongboat serves KServe's `LLMInferenceService` API. \
-         Longboat behaves like the *reference*: KServe's controller (master of 2026-08-21) and llm-d's router (v0.10.0). Every \
-         intended difference has an entry. Tests that tolerate a difference cite its id.\n\n## Before you replace KServe's \
-         controller\n\n"
+         Longboat behaves like the *reference*: KServe's controller (master of 2026-08-21) and llm-d's router (v0.10.0). It \
+         follows what KServe has merged for 0.21 since then (seen up to its commits `066afea1` and `7b5710d9`) and the \
+         configuration of llm-d's router 0.11, but no branches and proposals. Every intended difference has an entry. Tests \
+         that tolerate a difference cite its id.\n\n## Before you replace KServe's controller\n\n"
     );
     page.push_str(&take_over_table());
     for (name, title, about) in [

@@ -7,8 +7,8 @@ use std::{fmt::Display, str::FromStr};
 
 use crate::Adapter;
 
-/// Flags that take all words before the next flag.
-const LISTS: [&str; 2] = ["served-model-name", "lora-modules"];
+/// Flags that take all words before the next flag. The last one is SGLang's name of `lora-modules`.
+const LISTS: [&str; 3] = ["served-model-name", "lora-modules", "lora-paths"];
 
 /// A command line is invalid.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]

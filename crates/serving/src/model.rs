@@ -89,6 +89,8 @@ pub struct Card {
     pub max_model_len: usize,
     /// When it was started, in seconds since 1970.
     pub created: u64,
+    /// The engine that its models belong to, for lists of models.
+    pub owner: &'static str,
     /// The vLLM release whose API the server has.
     pub version: &'static str,
 }

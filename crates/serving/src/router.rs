@@ -76,7 +76,7 @@ async fn models(State(model): State<Arc<dyn Model>>) -> Json<Value> {
             "group": null, "is_blocking": false,
         });
         json!({
-            "id": id, "object": "model", "created": card.created, "owned_by": "vllm", "root": root,
+            "id": id, "object": "model", "created": card.created, "owned_by": card.owner, "root": root,
             // Of adapters, vLLM does not say it.
             "parent": parent, "max_model_len": parent.is_none().then_some(card.max_model_len),
             "permission": [permission],

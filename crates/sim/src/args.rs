@@ -437,9 +437,10 @@ mod tests {
         assert_eq!((args.model.as_str(), args.max_num_seqs), ("/m.gguf", 4));
         assert_eq!((args.served_names, args.engine.has_metrics), (vec!["m".to_owned()], true));
         let adapter = r#"{"lora_name":"sql","lora_path":"/mnt/lora/sql"}"#;
-        let args =
-            Args::simulator(&["--simulated-engine=sglang", "--model-path", "m", "--lora-paths", adapter]);
-        assert_eq!(args.unwrap().adapters[0].name, "sql");
+        let start =
+            ["--simulated-engine=sglang", "--model-path", "m", "--lora-paths", adapter, "law=/mnt/law"];
+        let adapters = Args::simulator(&start).unwrap().adapters;
+        assert_eq!(adapters.iter().map(|adapter| &adapter.name).collect::<Vec<_>>(), ["sql", "law"]);
     }
 
     #[test]

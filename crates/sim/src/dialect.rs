@@ -6,6 +6,8 @@ use longboat_api::engine::{Engine, LLAMA_CPP, SGLANG, TENSORRT_LLM};
 #[derive(Debug)]
 pub(crate) struct Dialect {
     pub(crate) engine: &'static Engine,
+    /// What its lists of models say as `owned_by`.
+    pub(crate) owner: &'static str,
     /// The word between the program and the model.
     subcommand: Option<&'static str>,
     /// Its flags, and the simulator's flags of the same meaning.
@@ -26,6 +28,7 @@ pub(crate) struct Dialect {
 static DIALECTS: [Dialect; 3] = [
     Dialect {
         engine: &SGLANG,
+        owner: "sglang",
         subcommand: None,
         flags: &[
             ("model-path", "model"),
@@ -54,6 +57,7 @@ static DIALECTS: [Dialect; 3] = [
     },
     Dialect {
         engine: &TENSORRT_LLM,
+        owner: "tensorrt_llm",
         subcommand: Some("serve"),
         flags: &[("max-seq-len", "max-model-len"), ("max-batch-size", "max-num-seqs")],
         metrics_flag: None,
@@ -71,6 +75,7 @@ static DIALECTS: [Dialect; 3] = [
     },
     Dialect {
         engine: &LLAMA_CPP,
+        owner: "llamacpp",
         subcommand: None,
         flags: &[("alias", "served-model-name"), ("ctx-size", "max-model-len"), ("parallel", "max-num-seqs")],
         metrics_flag: Some("metrics"),

@@ -58,6 +58,7 @@ impl Simulator {
             root: args.model.clone(),
             max_model_len: args.max_model_len,
             created,
+            owner: args.engine.dialect.map_or("vllm", |dialect| dialect.owner),
             version: VERSION,
         };
         let id = format!("{}:{}-{:016x}", args.address().0, args.address().1, rand::random::<u64>());

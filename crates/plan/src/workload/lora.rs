@@ -114,8 +114,11 @@ pub(super) fn adapters(context: &Context) -> Result<Vec<Adapter>, String> {
 pub(super) fn mount_claims(pod: &mut PodSpec, adapters: &[Adapter], live: Option<&PodSpec>) {
     let Some(main) = container_mut(pod, MAIN) else { return };
     let mounts = main.volume_mounts.clone().unwrap_or_default();
-    // What the workload mounts at the path of an adapter is the adapter.
-    let is_mounted = |adapter: &&Adapter| mounts.iter().any(|mount| mount.mount_path == adapter.mount_path);
+    // What the workload mounts at the path of an adapter is the adapter. An API server takes a path with a slash at its end for
+    // another one, but two mounts at one place would hide each other.
+    let is_mounted = |adapter: &&Adapter| {
+        mounts.iter().any(|mount| mount.mount_path.trim_end_matches('/') == adapter.mount_path)
+    };
     let of_claims: Vec<&Adapter> = adapters
         .iter()
         .filter(|adapter| adapter.source == AdapterSource::Claim && !is_mounted(adapter))
@@ -131,9 +134,14 @@ pub(super) fn mount_claims(pod: &mut PodSpec, adapters: &[Adapter], live: Option
         };
         let running = live_volume(live, adapter).filter(is_free);
         let name = running.or_else(present).unwrap_or_else(|| {
-            let is_shared = of_claims.iter().filter(|other| other.address.host() == claim).count() > 1;
-            let (prefix, of) = if is_shared { ("lora-claim-", claim) } else { ("lora-pvc-", &*adapter.name) };
-            safe_object_name(&child_name(prefix, of))
+            let mut names = [("lora-pvc-", &*adapter.name), ("lora-claim-", claim)]
+                .map(|(prefix, of)| safe_object_name(&child_name(prefix, of)));
+            if of_claims.iter().filter(|other| other.address.host() == claim).count() > 1 {
+                names.reverse();
+            }
+            // The other name is for pods where the workload has a volume of this name with something else in it.
+            let index = usize::from(!is_free(&names[0]) && is_free(&names[1]));
+            names[index].clone()
         });
         let Some(main) = container_mut(pod, MAIN) else { return };
         let mount = VolumeMount {
@@ -308,11 +316,22 @@ mod tests {
 
     #[test]
     fn a_mount_of_the_workload_at_the_path_of_an_adapter_is_left_alone() {
+        for path in ["/mnt/lora/a", "/mnt/lora/a/"] {
+            let mut own = empty();
+            own["containers"][0]["volumeMounts"] = json!([{"name": "mine", "mountPath": path}]);
+            own["volumes"] = json!([{"name": "mine", "emptyDir": {}}]);
+            let (_, found) = mounted(own, &[("a", "pvc://c/a"), ("b", "pvc://c/b")], None);
+            let at = format!("{path} mine ");
+            assert_eq!(found, ["mine ", "lora-pvc-b c", &at, "/mnt/lora/b lora-pvc-b b"]);
+        }
+    }
+
+    #[test]
+    fn a_volume_of_the_workload_is_not_taken_for_the_claim_because_of_its_name() {
         let mut own = empty();
-        own["containers"][0]["volumeMounts"] = json!([{"name": "mine", "mountPath": "/mnt/lora/a"}]);
-        own["volumes"] = json!([{"name": "mine", "emptyDir": {}}]);
-        let (_, found) = mounted(own, &[("a", "pvc://c/a"), ("b", "pvc://c/b")], None);
-        assert_eq!(found, ["mine ", "lora-pvc-b c", "/mnt/lora/a mine ", "/mnt/lora/b lora-pvc-b b"]);
+        own["volumes"] = json!([{"name": "lora-pvc-a", "emptyDir": {}}]);
+        let (_, found) = mounted(own, &[("a", "pvc://c/a")], None);
+        assert_eq!(found, ["lora-pvc-a ", "lora-claim-c c", "/mnt/lora/a lora-claim-c a"]);
     }
 
     #[test]

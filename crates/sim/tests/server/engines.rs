@@ -41,3 +41,24 @@ async fn the_metrics_of_tensorrt_llm_are_at_a_path_of_their_own() {
     assert!(page("/prometheus/metrics").await.contains("trtllm_num_requests_waiting{"));
     assert_eq!(page("/metrics").await, "[]\n");
 }
+
+#[tokio::test]
+async fn a_list_of_models_has_every_adapter_and_says_whose_the_models_are() {
+    let module = r#"{"lora_name":"sql","lora_path":"/mnt/lora/sql"}"#;
+    let adapters = ["--simulated-engine=sglang", "--lora-paths", module, "law=/mnt/lora/law"];
+    for (flags, models) in [
+        (&adapters[..], &[("m", "sglang"), ("alias", "sglang"), ("sql", "sglang"), ("law", "sglang")][..]),
+        (&["--simulated-engine=trtllm-serve"], &[("m", "tensorrt_llm"), ("alias", "tensorrt_llm")]),
+        (&["--simulated-engine=llamacpp"], &[("m", "llamacpp"), ("alias", "llamacpp")]),
+        (&[], &[("m", "vllm"), ("alias", "vllm")]),
+    ] {
+        let server = Server::start(flags).await;
+        let response = server.client.get(server.url("/v1/models")).send().await.unwrap();
+        let list: serde_json::Value = response.json().await.unwrap();
+        let text = |model: &serde_json::Value, key: &str| model[key].as_str().unwrap().to_owned();
+        let found =
+            list["data"].as_array().unwrap().iter().map(|model| (text(model, "id"), text(model, "owned_by")));
+        let wanted = models.iter().map(|(id, owner)| ((*id).to_owned(), (*owner).to_owned()));
+        assert_eq!(found.collect::<Vec<_>>(), wanted.collect::<Vec<_>>());
+    }
+}
