@@ -2,6 +2,7 @@
 
 use anyhow::{Context as _, anyhow, bail};
 use longboat_api::v1alpha2::WorkloadSpec;
+use longboat_engine_model::Parameters;
 use longboat_key::Name;
 use longboat_offline::scene::Scene;
 use longboat_plan::{PickerConfig, names};
@@ -61,6 +62,9 @@ pub(super) fn model(args: &SimulateArgs) -> anyhow::Result<ServiceModel> {
     let planned = scene.plan(&subject.service).with_context(|| format!("cannot plan {name}"))?;
     let effective = planned.effective.as_ref().ok_or_else(|| anyhow!("service {name} is stopped"))?;
     let engine = engine(args)?;
+    for caution in cautions(&engine, args.engine_args.is_some()) {
+        printer::note(caution);
+    }
     let replicas = |workload: &WorkloadSpec| {
         workload.replicas.and_then(|replicas| usize::try_from(replicas).ok()).unwrap_or(1)
     };
@@ -119,8 +123,18 @@ pub(super) fn model(args: &SimulateArgs) -> anyhow::Result<ServiceModel> {
     Ok(ServiceModel { name, pool, policies, autoscaler })
 }
 
+/// What the numbers of the engines do not say about a real engine. Results look just as sure without it.
+fn cautions(engine: &Parameters, is_given: bool) -> Vec<&'static str> {
+    let times = "note: the engine has the times of `longboat up --engine sim`; for those of yours, pass what `longboat simulate \
+                 calibrate URL` prints as --engine-args";
+    let load = "note: prompts are computed side by side and slow nothing down, because --engine-args has no \
+                --max-num-batched-tokens: under load, times are too good, and --sweep finds too few replicas";
+    let applies = [(times, !is_given), (load, engine.timing.max_batched_tokens.is_none())];
+    applies.into_iter().filter(|(_, applies)| *applies).map(|(caution, _)| caution).collect()
+}
+
 /// The numbers of the engines: those of `longboat up`'s simulator, unless flags say otherwise.
-fn engine(args: &SimulateArgs) -> anyhow::Result<longboat_engine_model::Parameters> {
+fn engine(args: &SimulateArgs) -> anyhow::Result<Parameters> {
     let flags = args.engine_args.as_deref().unwrap_or_default();
     let words: Vec<&str> = std::iter::once("model").chain(flags.split_whitespace()).collect();
     let parsed = longboat_sim::Args::vllm(&words).context("--engine-args")?;
@@ -132,5 +146,25 @@ fn engine(args: &SimulateArgs) -> anyhow::Result<longboat_engine_model::Paramete
                 ignored.join(", ")
             )
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Parameters, cautions};
+
+    #[test]
+    fn an_engine_whose_prompts_wait_for_nothing_is_named_and_so_are_times_that_nobody_measured() {
+        let engine = |flags: &[&str]| -> Parameters {
+            longboat_sim::Args::vllm(&[&["model"], flags].concat()).unwrap().parameters()
+        };
+        let says = |flags: &[&str], is_given| {
+            let all = cautions(&engine(flags), is_given);
+            ["longboat up --engine sim", "--max-num-batched-tokens"]
+                .map(|word| all.iter().any(|caution| caution.contains(word)))
+        };
+        assert_eq!(says(&[], false), [true, true]);
+        assert_eq!(says(&["--max-num-seqs", "4"], true), [false, true]);
+        assert_eq!(says(&["--max-num-batched-tokens", "4096"], true), [false, false]);
     }
 }
