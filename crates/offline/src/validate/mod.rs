@@ -1,6 +1,7 @@
 //! Validates manifests like an API server, the webhooks and the controller.
 
 mod advice;
+mod attachment;
 mod contents;
 pub(crate) mod finding;
 mod hint;
@@ -27,6 +28,7 @@ use crate::{
     scene::{Scene, SceneError, settings_among},
     stored::{Cluster, StoredManifest},
 };
+use attachment::GivenGateways;
 use layers::{Layers, key_of};
 
 /// The result of a validation.
@@ -109,7 +111,7 @@ fn all(documents: Vec<Document>, settings: &Settings, report: &mut Report) {
     together(&cluster, &sound, broken, settings, report);
 }
 
-/// Validates services with their layers.
+/// Validates routes with their Gateways, and services with their layers.
 fn together(
     cluster: &Cluster,
     sound: &[StoredManifest],
@@ -117,6 +119,16 @@ fn together(
     settings: &Settings,
     report: &mut Report,
 ) {
+    let gateways = GivenGateways::among(sound);
+    for finding in gateways.of_routes(sound) {
+        if finding.severity == Severity::Error
+            && let Some((_, is_sound)) =
+                report.checked.iter_mut().find(|(checked, _)| finding.object.as_ref() == Some(checked))
+        {
+            *is_sound = false;
+        }
+        report.findings.push(finding);
+    }
     let services: Vec<&StoredManifest> =
         sound.iter().filter(|one| one.is_ours("LLMInferenceService")).collect();
     let Some(first) = services.first() else { return };
@@ -160,6 +172,7 @@ fn together(
             .map(|one| (Key::new(one.namespace.as_deref(), Name(one.document.name())), &one.document))
             .collect(),
         broken,
+        gateways,
     };
     let checked = parallel::map(&services, |stored| {
         let name = ObjectName::of(&stored.document, stored.namespace.as_deref());

@@ -1,5 +1,6 @@
 //! What `validate` says about manifests.
 
+mod attachment;
 mod picker;
 
 use longboat_manifest::parse_all;
