@@ -14,6 +14,7 @@ use longboat_strategy::kinds::Resource;
 use serde_json::json;
 
 use super::{
+    absent::GivenObjects,
     advice,
     attachment::GivenGateways,
     finding::{Finding, ObjectName, Severity, Source},
@@ -41,6 +42,8 @@ pub(super) struct Layers<'a> {
     pub(super) broken: BTreeSet<Key>,
     /// The Gateways in the manifests.
     pub(super) gateways: GivenGateways<'a>,
+    /// The objects in the manifests.
+    pub(super) given: GivenObjects,
 }
 
 // === impl Layers ===
@@ -106,6 +109,7 @@ impl Layers<'_> {
                 findings.extend(role_flags::findings(self.scene, document, service, &planned));
                 findings.extend(refusal::findings(self.scene, service, &planned));
                 findings.extend(self.gateways.of_service(self.scene, document, service, &planned));
+                findings.extend(self.given.note(document, service, &planned, findings));
                 let Some(problem) = planned.plan.problem else { return };
                 (problem.reason, problem.message)
             }

@@ -1,5 +1,6 @@
 //! What `validate` says about manifests.
 
+mod absent;
 mod attachment;
 mod picker;
 
