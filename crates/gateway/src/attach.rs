@@ -1,15 +1,69 @@
 //! Decides which routes attach to which listeners (Gateway API: "attaching Routes to Gateways").
 
+use std::sync::Arc;
+
+use k8s_openapi::{api::core::v1, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use longboat_accept::host_matches;
-use longboat_api::foreign::{httproute::HTTPRoute, reference::ParentReference};
+use longboat_api::foreign::{
+    gateway::Gateway,
+    gatewayclass::{GatewayClass, GatewayClassSpec},
+    httproute::HTTPRoute,
+    reference::ParentReference,
+};
 use longboat_key::{Key, Name, Namespace};
 
 use crate::{
-    RoutingInputs,
+    CONTROLLER_NAME, RoutingInputs,
     grants::GATEWAY_GROUP,
-    listeners::{Listener, ServedGateway},
-    namespaces,
+    listeners::{self, Listener, ServedGateway},
+    namespaces::{self, NAME_LABEL},
+    ports::Ports,
+    problem::Problem,
 };
+
+/// Returns why a route would not attach to a Gateway, whoever serves the Gateway. `namespace` is that of the route; without it,
+/// only its name is known, and its labels may be whatever a listener selects.
+pub fn attachment_problem(
+    gateway: &Gateway,
+    namespace: Option<&v1::Namespace>,
+    route: &HTTPRoute,
+    parent: &ParentReference,
+) -> Option<Problem> {
+    let mut gateway = gateway.clone();
+    // Other implementations may have protocols of their own, whose names have a domain.
+    if gateway.spec.listeners.iter().any(|listener| listener.protocol.contains('/')) {
+        return None;
+    }
+    // Which certificates clients need decides nothing here, and the objects that say so may be elsewhere.
+    gateway.spec.tls = None;
+    if namespace.is_none() {
+        let allowed =
+            gateway.spec.listeners.iter_mut().filter_map(|listener| listener.allowed_routes.as_mut());
+        let selectors = allowed.filter_map(|allowed| allowed.namespaces.as_mut()?.selector.as_mut());
+        selectors.for_each(namespaces::keep_name);
+    }
+    let mut namespace = namespace.cloned().unwrap_or_default();
+    let name = route.metadata.namespace.clone().unwrap_or_default();
+    // The API server gives each namespace this label.
+    namespace.metadata.labels.get_or_insert_default().insert(NAME_LABEL.to_owned(), name.clone());
+    namespace.metadata.name = Some(name);
+    let mut class = GatewayClass {
+        metadata: ObjectMeta::default(),
+        spec: GatewayClassSpec { controller_name: CONTROLLER_NAME.to_owned(), ..GatewayClassSpec::default() },
+        status: None,
+    };
+    class.metadata.name = Some(gateway.spec.gateway_class_name.clone());
+    let observed = RoutingInputs {
+        classes: vec![Arc::new(class)],
+        gateways: vec![Arc::new(gateway)],
+        namespaces: vec![Arc::new(namespace)],
+        ..RoutingInputs::default()
+    };
+    match attach(&observed, &listeners::served(&observed, &Ports::default()), route, parent) {
+        Attachment::Refused(reason, message) => Some(Problem { reason, message }),
+        Attachment::Foreign | Attachment::Attached(_) => None,
+    }
+}
 
 /// The result for one `parentRefs` entry of a route.
 #[derive(Debug, PartialEq)]

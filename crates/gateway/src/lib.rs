@@ -50,6 +50,7 @@ mod watch;
 #[cfg(test)]
 mod tests;
 
+pub use attach::attachment_problem;
 pub use keys::{KeyLimits, KeyReport, KeyUsage, api_key_problem};
 pub use longboat_accept::Guard;
 pub use machine::{Gateway, Keys, Queue, start};
@@ -57,6 +58,7 @@ pub use manage::{PodTemplate, manage};
 pub use observed::RoutingInputs;
 pub use picking::Picking;
 pub use pod::{Args, ServeError, serve};
+pub use problem::Problem;
 pub use route::Entrance;
 pub use scalable::ScaleTarget;
 pub use series::QueueSample;

@@ -2,7 +2,9 @@
 
 /// A reason of the Gateway API, and a message: what a condition says.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Problem {
-    pub(crate) reason: &'static str,
-    pub(crate) message: String,
+pub struct Problem {
+    /// The reason.
+    pub reason: &'static str,
+    /// The message.
+    pub message: String,
 }

@@ -14,7 +14,9 @@ use longboat_strategy::kinds::Resource;
 use serde_json::json;
 
 use super::{
+    absent::GivenObjects,
     advice,
+    attachment::GivenGateways,
     finding::{Finding, ObjectName, Severity, Source},
     hint,
     object::Examination,
@@ -38,6 +40,10 @@ pub(super) struct Layers<'a> {
     pub(super) configs: BTreeMap<Key, &'a Document>,
     /// The configs in the manifests that have errors themselves.
     pub(super) broken: BTreeSet<Key>,
+    /// The Gateways in the manifests.
+    pub(super) gateways: GivenGateways<'a>,
+    /// The objects in the manifests.
+    pub(super) given: GivenObjects,
 }
 
 // === impl Layers ===
@@ -102,6 +108,8 @@ impl Layers<'_> {
                 findings.extend(picker::findings(self.scene, document, service, &planned));
                 findings.extend(role_flags::findings(self.scene, document, service, &planned));
                 findings.extend(refusal::findings(self.scene, service, &planned));
+                findings.extend(self.gateways.of_service(self.scene, document, service, &planned));
+                findings.extend(self.given.note(document, service, &planned, findings));
                 let Some(problem) = planned.plan.problem else { return };
                 (problem.reason, problem.message)
             }

@@ -1,6 +1,8 @@
 //! Validates manifests like an API server, the webhooks and the controller.
 
+mod absent;
 mod advice;
+mod attachment;
 mod contents;
 pub(crate) mod finding;
 mod hint;
@@ -27,6 +29,8 @@ use crate::{
     scene::{Scene, SceneError, settings_among},
     stored::{Cluster, StoredManifest},
 };
+use absent::GivenObjects;
+use attachment::GivenGateways;
 use layers::{Layers, key_of};
 
 /// The result of a validation.
@@ -80,11 +84,13 @@ fn all(documents: Vec<Document>, settings: &Settings, report: &mut Report) {
     let mut seen: HashMap<(String, String, String, String), String> = HashMap::new();
     let mut sound = Vec::with_capacity(documents.len());
     let mut broken = BTreeSet::new();
+    let mut given = GivenObjects::default();
     let judged = parallel::map(&documents, |document| cluster.judge(document, None));
     for (document, judged) in documents.into_iter().zip(judged) {
         report.findings.extend(judged.findings);
         // An object of an unknown kind is neither valid nor invalid.
         let Some((group, name)) = judged.checked else { continue };
+        given.add(&name);
         let mut stored = judged.stored;
         let contents = contents::findings(&document, &name, settings);
         if contents.iter().any(|finding| finding.severity == Severity::Error) {
@@ -106,17 +112,39 @@ fn all(documents: Vec<Document>, settings: &Settings, report: &mut Report) {
         report.checked.push((name, stored.is_some()));
         sound.extend(stored);
     }
-    together(&cluster, &sound, broken, settings, report);
+    for one in &sound {
+        let name = ObjectName::of(&one.document, one.namespace.as_deref());
+        report.findings.extend(given.note_of_pool(&one.document, &name));
+    }
+    together(&cluster, &sound, Files { broken, given }, settings, report);
 }
 
-/// Validates services with their layers.
+/// What is known of all manifests, also of those that are not sound.
+struct Files {
+    /// The configs with errors.
+    broken: BTreeSet<Key>,
+    /// All objects.
+    given: GivenObjects,
+}
+
+/// Validates routes with their Gateways, and services with their layers.
 fn together(
     cluster: &Cluster,
     sound: &[StoredManifest],
-    broken: BTreeSet<Key>,
+    files: Files,
     settings: &Settings,
     report: &mut Report,
 ) {
+    let gateways = GivenGateways::among(sound);
+    for finding in gateways.of_routes(sound) {
+        if finding.severity == Severity::Error
+            && let Some((_, is_sound)) =
+                report.checked.iter_mut().find(|(checked, _)| finding.object.as_ref() == Some(checked))
+        {
+            *is_sound = false;
+        }
+        report.findings.push(finding);
+    }
     let services: Vec<&StoredManifest> =
         sound.iter().filter(|one| one.is_ours("LLMInferenceService")).collect();
     let Some(first) = services.first() else { return };
@@ -159,7 +187,9 @@ fn together(
         configs: configs
             .map(|one| (Key::new(one.namespace.as_deref(), Name(one.document.name())), &one.document))
             .collect(),
-        broken,
+        broken: files.broken,
+        gateways,
+        given: files.given,
     };
     let checked = parallel::map(&services, |stored| {
         let name = ObjectName::of(&stored.document, stored.namespace.as_deref());

@@ -49,7 +49,8 @@ pub(super) fn findings(
     advice::located(scene, document, &name, effective, all)
 }
 
-fn pods(planned: &PlannedService) -> impl Iterator<Item = &PodSpec> {
+/// The pods of a planned service.
+pub(super) fn pods(planned: &PlannedService) -> impl Iterator<Item = &PodSpec> {
     let children = &planned.plan.children;
     let deployments =
         children.deployments.iter().filter_map(|deployment| Some(&deployment.spec.as_ref()?.template));
@@ -58,7 +59,8 @@ fn pods(planned: &PlannedService) -> impl Iterator<Item = &PodSpec> {
     deployments.chain(groups).filter_map(|template| template.spec.as_ref())
 }
 
-fn containers(pod: &PodSpec) -> impl Iterator<Item = &Container> {
+/// The containers of a pod, those of its beginning first.
+pub(super) fn containers(pod: &PodSpec) -> impl Iterator<Item = &Container> {
     pod.init_containers.iter().flatten().chain(&pod.containers)
 }
 

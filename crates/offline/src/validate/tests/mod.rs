@@ -1,5 +1,7 @@
 //! What `validate` says about manifests.
 
+mod absent;
+mod attachment;
 mod picker;
 
 use longboat_manifest::parse_all;

@@ -1,0 +1,182 @@
+//! Notes about objects that manifests refer to and do not contain. The cluster may have them.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::core::v1::{Container, PodSpec};
+use longboat_api::v1alpha2::{LLMInferenceService, LLMInferenceServiceSpec};
+use longboat_key::{Key, Name, Namespace};
+use longboat_manifest::{Document, nearest};
+use longboat_plan::names;
+
+use super::{
+    finding::{Finding, ObjectName, Severity, Source},
+    kinds::PICKER_GROUPS,
+    role_flags::{containers, pods},
+};
+use crate::{assume::secrets::DEFAULT_ACCOUNT, objects, scene::PlannedService};
+
+/// The ConfigMap that every namespace has.
+const CLUSTER_CERTIFICATES: &str = "kube-root-ca.crt";
+
+/// The objects in the manifests, by kind, namespace and name.
+#[derive(Default)]
+pub(super) struct GivenObjects(BTreeSet<(String, Key)>);
+
+/// The objects that one service needs, by kind.
+struct Needed(BTreeSet<(&'static str, Key)>);
+
+// === impl GivenObjects ===
+
+impl GivenObjects {
+    pub(super) fn add(&mut self, name: &ObjectName) {
+        let key = Key::new(Namespace(&*name.namespace), Name(&*name.name));
+        self.0.insert((name.kind.clone(), key));
+    }
+
+    /// Returns one note for all objects that a planned service needs and that neither the manifests have nor the controller makes.
+    pub(super) fn note(
+        &self,
+        document: &Document,
+        service: &LLMInferenceService,
+        planned: &PlannedService,
+        known: &[Finding],
+    ) -> Option<Finding> {
+        let effective = planned.effective.as_ref()?;
+        let namespace = Namespace::of(&service.metadata);
+        let made: BTreeSet<(String, Key)> = objects::of(&planned.plan.children)
+            .into_iter()
+            .map(|object| {
+                let kind = object.value["kind"].as_str().unwrap_or_default().to_owned();
+                (kind, object.reference.key)
+            })
+            .collect();
+        let mut needed = Needed(BTreeSet::new());
+        needed.of_router(namespace, &effective.spec);
+        for pod in pods(planned) {
+            needed.of_pod(namespace, pod);
+        }
+        let is_told = |text: &str| known.iter().any(|finding| finding.message.starts_with(text));
+        let missing: Vec<String> = needed
+            .0
+            .into_iter()
+            .filter(|(kind, key)| {
+                let object = ((*kind).to_owned(), key.clone());
+                !self.0.contains(&object) && !made.contains(&object)
+            })
+            .map(|(kind, key)| format!("{kind} {key}"))
+            .filter(|text| !is_told(text))
+            .collect();
+        (!missing.is_empty()).then(|| {
+            let mut finding =
+                Finding::at(document, &ObjectName::of(document, namespace), "spec", Source::Plan);
+            finding.severity = Severity::Note;
+            "NotInTheseFiles".clone_into(&mut finding.reason);
+            finding.message =
+                format!("refers to objects that are not in these files: {}", missing.join(", "));
+            finding.hint = Some("they must exist on the cluster".to_owned());
+            finding
+        })
+    }
+
+    /// Returns a note if an object that pickers read names a pool that the manifests do not have.
+    pub(super) fn note_of_pool(&self, document: &Document, name: &ObjectName) -> Option<Finding> {
+        let group = document.api_version().split_once('/').map_or("", |(group, _)| group);
+        if !PICKER_GROUPS.contains(&group)
+            || !["InferenceObjective", "InferenceModelRewrite"].contains(&document.kind())
+        {
+            return None;
+        }
+        let pool = document.text("/spec/poolRef/name");
+        let near = self.0.iter().filter(|(_, key)| *key.namespace == *name.namespace);
+        let pools: Vec<String> = near
+            .filter_map(|(kind, key)| match kind.as_str() {
+                "InferencePool" => Some(key.name.to_string()),
+                "LLMInferenceService" => Some(names::pool(key.name.as_deref())),
+                _ => None,
+            })
+            .collect();
+        if pool.is_empty() || pools.iter().any(|known| known == pool) {
+            return None;
+        }
+        let mut finding = Finding::at(document, name, "spec.poolRef.name", Source::Plan);
+        finding.severity = Severity::Note;
+        "NotInTheseFiles".clone_into(&mut finding.reason);
+        finding.message = format!("InferencePool {}/{pool} is not in these files", name.namespace);
+        finding.hint = Some(match nearest(pools.iter().map(String::as_str), pool) {
+            Some(meant) => format!("did you mean `{meant}`?"),
+            None => "it must exist on the cluster".to_owned(),
+        });
+        Some(finding)
+    }
+}
+
+// === impl Needed ===
+
+impl Needed {
+    fn add(&mut self, kind: &'static str, namespace: Namespace<&str>, name: &str) {
+        if !name.is_empty() {
+            self.0.insert((kind, Key::new(namespace, Name(name))));
+        }
+    }
+
+    fn of_router(&mut self, namespace: Namespace<&str>, spec: &LLMInferenceServiceSpec) {
+        let Some(router) = &spec.router else { return };
+        for reference in router.gateway.iter().flat_map(|gateway| &gateway.refs) {
+            let within =
+                if reference.namespace.is_empty() { namespace } else { Namespace(&*reference.namespace) };
+            self.add("Gateway", within, &reference.name);
+        }
+        for reference in router.route.iter().flat_map(|route| route.refs()) {
+            self.add("HTTPRoute", namespace, &reference.name);
+        }
+    }
+
+    fn of_pod(&mut self, namespace: Namespace<&str>, pod: &PodSpec) {
+        let account = pod.service_account_name.as_deref().unwrap_or(DEFAULT_ACCOUNT);
+        if account != DEFAULT_ACCOUNT {
+            self.add("ServiceAccount", namespace, account);
+        }
+        let is_optional = |optional: Option<bool>| optional == Some(true);
+        for volume in pod.volumes.iter().flatten() {
+            if let Some(claim) = &volume.persistent_volume_claim {
+                self.add("PersistentVolumeClaim", namespace, &claim.claim_name);
+            }
+            if let Some(secret) = volume.secret.as_ref().filter(|secret| !is_optional(secret.optional)) {
+                self.add("Secret", namespace, secret.secret_name.as_deref().unwrap_or_default());
+            }
+            if let Some(map) = volume.config_map.as_ref().filter(|map| !is_optional(map.optional)) {
+                self.of_map(namespace, &map.name);
+            }
+        }
+        for container in containers(pod) {
+            self.of_container(namespace, container);
+        }
+    }
+
+    fn of_container(&mut self, namespace: Namespace<&str>, container: &Container) {
+        let is_needed = |optional: Option<bool>| optional != Some(true);
+        let values = container.env.iter().flatten().filter_map(|variable| variable.value_from.as_ref());
+        for value in values {
+            if let Some(key) = value.secret_key_ref.as_ref().filter(|key| is_needed(key.optional)) {
+                self.add("Secret", namespace, &key.name);
+            }
+            if let Some(key) = value.config_map_key_ref.as_ref().filter(|key| is_needed(key.optional)) {
+                self.of_map(namespace, &key.name);
+            }
+        }
+        for source in container.env_from.iter().flatten() {
+            if let Some(secret) = source.secret_ref.as_ref().filter(|secret| is_needed(secret.optional)) {
+                self.add("Secret", namespace, &secret.name);
+            }
+            if let Some(map) = source.config_map_ref.as_ref().filter(|map| is_needed(map.optional)) {
+                self.of_map(namespace, &map.name);
+            }
+        }
+    }
+
+    fn of_map(&mut self, namespace: Namespace<&str>, name: &str) {
+        if name != CLUSTER_CERTIFICATES {
+            self.add("ConfigMap", namespace, name);
+        }
+    }
+}

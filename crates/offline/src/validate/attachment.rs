@@ -1,0 +1,220 @@
+//! Routes that attach to no listener of a Gateway in the same manifests.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1;
+use longboat_api::{
+    foreign::{
+        gateway::{Gateway, Listener},
+        httproute::HTTPRoute,
+        reference::ParentReference,
+    },
+    v1alpha2::{LLMInferenceService, LLMInferenceServiceSpec},
+};
+use longboat_gateway::{Problem, attachment_problem};
+use longboat_key::{Key, Name, Namespace};
+use longboat_manifest::Document;
+use serde::Deserialize;
+
+use super::{
+    advice,
+    finding::{Finding, ObjectName, Severity, Source},
+};
+use crate::{
+    advice::Advice,
+    scene::{PlannedService, Scene},
+    stored::StoredManifest,
+};
+
+/// The Gateways and Namespaces in the manifests.
+#[derive(Default)]
+pub(super) struct GivenGateways<'a> {
+    gateways: BTreeMap<Key, (Gateway, &'a Document)>,
+    namespaces: BTreeMap<String, v1::Namespace>,
+}
+
+/// Why a route does not attach.
+struct Refusal {
+    reason: &'static str,
+    message: String,
+    hint: String,
+    /// Whether the route would attach if somebody gave its namespace labels.
+    needs_labels: bool,
+}
+
+// === impl GivenGateways ===
+
+impl<'a> GivenGateways<'a> {
+    pub(super) fn among(sound: &'a [StoredManifest]) -> Self {
+        let mut given = Self::default();
+        for one in sound {
+            let name = Name(one.name());
+            match one.document.kind() {
+                "Gateway" if is_of_gateway_api(one) => {
+                    if let Ok(gateway) = Gateway::deserialize(&one.object) {
+                        let key = Key::new(one.namespace.as_deref(), name);
+                        given.gateways.insert(key, (gateway, &one.document));
+                    }
+                }
+                "Namespace" => {
+                    if let Ok(namespace) = v1::Namespace::deserialize(&one.object) {
+                        given.namespaces.insert(one.name().to_owned(), namespace);
+                    }
+                }
+                _ => {}
+            }
+        }
+        given
+    }
+
+    /// Returns findings about the HTTPRoutes in the manifests.
+    pub(super) fn of_routes(&self, sound: &[StoredManifest]) -> Vec<Finding> {
+        let mut all = Vec::new();
+        let routes = sound.iter().filter(|one| one.document.kind() == "HTTPRoute" && is_of_gateway_api(one));
+        for one in routes {
+            let Ok(route) = HTTPRoute::deserialize(&one.object) else { continue };
+            let name = ObjectName::of(&one.document, one.namespace.as_deref());
+            for (at, parent) in route.spec.parent_refs.iter().enumerate() {
+                let Some(refusal) = self.refusal(&route, parent) else { continue };
+                let path = match refusal.reason {
+                    HOSTNAME => "spec.hostnames".to_owned(),
+                    _ => format!("spec.parentRefs[{at}]"),
+                };
+                let mut finding = Finding::at(&one.document, &name, &path, Source::Plan);
+                if refusal.needs_labels {
+                    finding.severity = Severity::Warning;
+                }
+                refusal.reason.clone_into(&mut finding.reason);
+                finding.message = refusal.message;
+                finding.hint = Some(refusal.hint);
+                all.push(finding);
+            }
+        }
+        all
+    }
+
+    /// Returns findings about the routes that the controller makes for a service.
+    pub(super) fn of_service(
+        &self,
+        scene: &Scene,
+        document: &Document,
+        service: &LLMInferenceService,
+        planned: &PlannedService,
+    ) -> Vec<Finding> {
+        let Some(effective) = &planned.effective else { return Vec::new() };
+        let mut all: Vec<Advice> = Vec::new();
+        for route in &planned.plan.children.http_routes {
+            for parent in &route.spec.parent_refs {
+                let Some(refusal) = self.refusal(route, parent) else { continue };
+                let advice = Advice {
+                    path: field_of(&effective.spec, parent, refusal.reason),
+                    fatal: !refusal.needs_labels,
+                    reason: refusal.reason,
+                    message: refusal.message,
+                    hint: Some(refusal.hint),
+                };
+                if !all.contains(&advice) {
+                    all.push(advice);
+                }
+            }
+        }
+        let name = ObjectName::of(document, Namespace::of(&service.metadata));
+        advice::located(scene, document, &name, effective, all)
+    }
+
+    fn refusal(&self, route: &HTTPRoute, parent: &ParentReference) -> Option<Refusal> {
+        let own = Namespace::of(&route.metadata);
+        let within = parent.namespace.as_deref().map_or(own, Namespace);
+        let (gateway, document) = self.gateways.get(&Key::new(within, Name(&parent.name)))?;
+        let namespace = self.namespaces.get(own.as_str());
+        let Problem { reason, message } = attachment_problem(gateway, namespace, route, parent)?;
+        let listeners = gateway.spec.listeners.iter().enumerate();
+        let asked: Vec<_> = listeners
+            .filter(|(_, listener)| {
+                parent.section_name.as_ref().is_none_or(|section| *section == listener.name)
+                    && parent.port.is_none_or(|port| port == listener.port)
+            })
+            .collect();
+        let needs_labels =
+            reason == NAMESPACE && asked.iter().any(|(_, listener)| from(listener) == "Selector");
+        let hint = match (reason, asked.as_slice()) {
+            (NAMESPACE, asked) => each(document, asked, |listener| refused(listener, own)),
+            (HOSTNAME, asked) => each(document, asked, |listener| {
+                format!("has the hostname {}", listener.hostname.as_deref().unwrap_or_default())
+            }),
+            (_, []) => {
+                let all = gateway.spec.listeners.iter().enumerate().collect::<Vec<_>>();
+                each(document, &all, |listener| format!("has port {}", listener.port))
+            }
+            (_, asked) => each(document, asked, of_protocol),
+        };
+        Some(Refusal { reason, message, hint, needs_labels })
+    }
+}
+
+/// Istio has a Gateway too.
+fn is_of_gateway_api(one: &StoredManifest) -> bool {
+    one.document.api_version().starts_with("gateway.networking.k8s.io/")
+}
+
+/// The reasons of the Gateway API for routes that listeners do not admit, and for those whose host names they do not have.
+const NAMESPACE: &str = "NotAllowedByListeners";
+const HOSTNAME: &str = "NoMatchingListenerHostname";
+
+/// Says the same about each of these listeners, with their places.
+fn each(document: &Document, listeners: &[(usize, &Listener)], what: impl Fn(&Listener) -> String) -> String {
+    let sentences = listeners.iter().map(|(at, listener)| {
+        let place = document.place(&format!("spec.listeners[{at}]"));
+        format!("listener {} ({place}) {}", listener.name, what(listener))
+    });
+    sentences.collect::<Vec<_>>().join("; ")
+}
+
+fn of_protocol(listener: &Listener) -> String {
+    format!("has protocol {}, and HTTPRoutes need HTTP or HTTPS", listener.protocol)
+}
+
+/// Says why a listener does not admit a route.
+fn refused(listener: &Listener, namespace: Namespace<&str>) -> String {
+    if !matches!(listener.protocol.as_str(), "HTTP" | "HTTPS") {
+        return of_protocol(listener);
+    }
+    let kinds = listener.allowed_routes.iter().flat_map(|allowed| &allowed.kinds);
+    let kinds: Vec<&str> = kinds.map(|kind| kind.kind.as_str()).collect();
+    if !kinds.is_empty() && !kinds.contains(&"HTTPRoute") {
+        return format!("admits {} only: add `kind: HTTPRoute` to its allowedRoutes.kinds", kinds.join(", "));
+    }
+    match from(listener) {
+        "Selector" => format!(
+            "selects namespaces by labels that Namespace {namespace} does not have: see allowedRoutes.namespaces.selector"
+        ),
+        "None" => "admits no routes: set its allowedRoutes.namespaces.from to All".to_owned(),
+        _ => {
+            "admits routes of its own namespace only: set its allowedRoutes.namespaces.from to All, or use a \
+              Selector with labels of the namespace"
+                .to_owned()
+        }
+    }
+}
+
+fn from(listener: &Listener) -> &str {
+    let namespaces = listener.allowed_routes.as_ref().and_then(|allowed| allowed.namespaces.as_ref());
+    namespaces.and_then(|namespaces| namespaces.from.as_deref()).unwrap_or("Same")
+}
+
+/// Returns the field of a service from which the route has its hostnames or this parent.
+fn field_of(spec: &LLMInferenceServiceSpec, parent: &ParentReference, reason: &str) -> String {
+    let router = spec.router.as_ref();
+    if reason != HOSTNAME {
+        let mut refs =
+            router.iter().filter_map(|router| router.gateway.as_ref()).flat_map(|gateway| &gateway.refs);
+        let same = |(name, namespace): (&str, &str)| {
+            name == parent.name && (namespace.is_empty() || Some(namespace) == parent.namespace.as_deref())
+        };
+        if let Some(at) = refs.position(|reference| same((&reference.name, &reference.namespace))) {
+            return format!("spec.router.gateway.refs[{at}]");
+        }
+    }
+    let field = if reason == HOSTNAME { "hostnames" } else { "parentRefs" };
+    format!("spec.router.route.http.spec.{field}")
+}

@@ -1,0 +1,46 @@
+//! What `validate` says about objects that the files refer to and do not contain.
+
+use super::{report, said, service};
+
+#[test]
+fn what_the_cluster_must_have_is_one_note_for_each_service() {
+    let lines = "  router: {route: {}, gateway: {refs: [{name: gw, namespace: infra}]}}\n  template:\n    serviceAccountName: reader\n    \
+                 containers:\n    - name: main\n      env:\n      - {name: HF_TOKEN, valueFrom: {secretKeyRef: {name: token, key: t}}}\n      \
+                 - {name: A, valueFrom: {secretKeyRef: {name: unneeded, key: t, optional: true}}}\n      \
+                 - {name: B, valueFrom: {configMapKeyRef: {name: settings, key: t}}}\n";
+    let text = service(lines).replace("hf://org/model", "pvc://models/llama");
+    let found = report(&text);
+    let [note] = found.findings.as_slice() else { panic!("{found:#?}") };
+    assert_eq!(
+        note.line(),
+        "f.yaml:4:1: note: spec: refers to objects that are not in these files: ConfigMap default/settings, Gateway infra/gw, \
+         PersistentVolumeClaim default/models, Secret default/token, ServiceAccount default/reader"
+    );
+    assert!(found.is_clean());
+    let core =
+        |kind: &str, name: &str| format!("---\napiVersion: v1\nkind: {kind}\nmetadata: {{name: {name}}}\n");
+    let given = core("Secret", "token") + &core("ConfigMap", "settings") + &core("ServiceAccount", "reader");
+    assert_eq!(
+        report(&(text + &given)).findings[0].message,
+        "refers to objects that are not in these files: Gateway infra/gw, PersistentVolumeClaim default/models"
+    );
+}
+
+#[test]
+fn what_pickers_read_is_checked_as_their_definitions_say() {
+    let objective = |group: &str, spec: &str| {
+        format!(
+            "---\napiVersion: {group}/v1alpha2\nkind: InferenceObjective\nmetadata: {{name: batch}}\nspec: {spec}\n"
+        )
+    };
+    for group in ["inference.networking.x-k8s.io", "llm-d.ai"] {
+        assert_eq!(
+            said(&objective(group, "{prioritty: 1, priority: high}")),
+            [
+                "5:1 error spec.poolRef FieldValueRequired",
+                "5:8 error spec.prioritty UnknownField (did you mean `priority`?)",
+                "5:22 error spec.priority FieldValueTypeInvalid",
+            ]
+        );
+    }
+}
