@@ -26,6 +26,8 @@ pub(super) fn check(spec: &LLMInferenceServiceSpec) -> Vec<Advice> {
         all.extend(words.iter().filter_map(unknown));
         all.extend(other_name(&words, spec));
         all.extend(other_port(&words, main));
+        all.extend(own_host(&words));
+        all.extend(joined(&path, main));
     }
     all
 }
@@ -121,4 +123,42 @@ fn other_port(words: &[Word<'_>], main: &Container) -> Option<Advice> {
         ),
         hint: Some("remove --port: the preset sets it".to_owned()),
     })
+}
+
+/// An address at which only the pod itself finds the server.
+fn own_host(words: &[Word<'_>]) -> Option<Advice> {
+    let (word, values) = last(words, "--host")?;
+    let host = values.first().filter(|host| ["127.0.0.1", "localhost", "::1"].contains(host))?;
+    Some(Advice::warning(
+        word.path.clone(),
+        "LoopbackHost",
+        format!(
+            "makes vLLM listen on {host}, where nobody outside of the pod reaches it: neither probes nor the picker"
+        ),
+        "remove --host: vLLM then listens on all addresses".to_owned(),
+    ))
+}
+
+/// Flags that share one item of a list with their values. Only a shell would part them.
+fn joined(path: &str, main: &Container) -> Vec<Advice> {
+    let program = main.command.iter().flatten().next().and_then(|word| word.rsplit('/').next());
+    if program.is_some_and(|program| ["bash", "sh", "dash", "ash"].contains(&program)) {
+        return Vec::new();
+    }
+    let lists = [("command", &main.command), ("args", &main.args)];
+    let items = lists.into_iter().flat_map(|(list, items)| {
+        items.iter().flatten().enumerate().map(move |(at, item)| (list, at, item.as_str()))
+    });
+    let advice = items.filter_map(|(list, at, item)| {
+        let (flag, value) = item.split_once(' ')?;
+        vllm_flags::is_known(flag).then(|| {
+            Advice::warning(
+                format!("{path}.{list}[{at}]"),
+                "FlagsInOneItem",
+                format!("gives vLLM {item:?} as one argument, which is no flag of it: vLLM does not start"),
+                format!("write two items: `- {flag}` and `- {:?}`", value.trim()),
+            )
+        })
+    });
+    advice.collect()
 }

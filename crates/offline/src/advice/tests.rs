@@ -410,10 +410,24 @@ fn arguments_that_contradict_the_preset_or_that_vllm_lacks_are_named() {
                 "9:14 error {main}.args[0]: makes vLLM listen on port 9000, but its probes and the Service use port 8000: no pod becomes ready (remove --port: the preset sets it)"
             ),
         ),
+        (
+            "args: [--host, 127.0.0.1]",
+            format!(
+                "9:14 warning {main}.args[0]: makes vLLM listen on 127.0.0.1, where nobody outside of the pod reaches it: neither probes nor the picker (remove --host: vLLM then listens on all addresses)"
+            ),
+        ),
+        (
+            "command: [vllm, serve, /mnt/models]\n      args: ['--max-model-len 1000']",
+            format!(
+                "10:14 warning {main}.args[0]: gives vLLM \"--max-model-len 1000\" as one argument, which is no flag of it: vLLM does not start (write two items: `- --max-model-len` and `- \"1000\"`)"
+            ),
+        ),
     ] {
         assert_eq!(said(&with(field)), [expected]);
     }
     for field in [
+        // The start script of the preset parts the words of an item.
+        "args: ['--max-model-len 1000', --host, 0.0.0.0]",
         "args: [--port, '8000', --served-model-name, other, m, --time-to-first-token, 2s, '--hf-overrides={\"--a\": 1}']",
         "command: [my-server]\n      args: [--max-modle-len, '8', --port, '9']",
     ] {

@@ -5,6 +5,9 @@ use longboat_manifest::{Document, nearest};
 use longboat_strategy::kinds::Resource;
 use serde_json::Value;
 
+/// How Go's decoder begins its complaint about a text where it expects bytes.
+pub(super) const NOT_BASE64: &str = "illegal base64";
+
 const POD_METADATA: &str = "a template here is the spec of a pod: write labels and annotations in `labels` and `annotations` beside it";
 const POD_FIELDS: &str = "a template here is the spec of a pod: write its fields without `spec`";
 
@@ -162,6 +165,9 @@ fn flat_selector(version: &str, path: &str) -> Option<String> {
 
 /// Advice for a message about a field.
 pub(super) fn of(resource: &Resource, document: &Document, path: &str, message: &str) -> Option<String> {
+    if resource.kind == "Secret" && message.contains(NOT_BASE64) {
+        return Some("the values of `data` are base64: write plain text below `stringData`".to_owned());
+    }
     if resource.group == GROUP
         && let Some((_, advice)) = MESSAGE_ADVICE.iter().find(|(text, _)| message.contains(text))
     {

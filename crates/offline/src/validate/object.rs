@@ -43,7 +43,7 @@ impl Examination<'_> {
             );
             let of_metadata = why.contains("ObjectMeta.");
             let mut paths = values_without_quotes(&self.document.object).into_iter().filter(|_| of_metadata);
-            let first = paths.next().unwrap_or_else(|| field_in(&why));
+            let first = paths.next().or_else(|| self.plain_text(&why)).unwrap_or_else(|| field_in(&why));
             let error = |path: &str, message: String| {
                 self.finding(Severity::Error, path, "BadRequest", message, Source::Schema, 400)
             };
@@ -105,6 +105,19 @@ impl Examination<'_> {
             _ => {}
         }
         (findings, Some(value))
+    }
+
+    /// Returns the path of the first value of a Secret that is not base64.
+    fn plain_text(&self, why: &str) -> Option<String> {
+        if !why.contains(hint::NOT_BASE64) {
+            return None;
+        }
+        let data = self.document.object["data"].as_object()?;
+        data.iter().find_map(|(key, value)| {
+            let mut alone = self.document.object.clone();
+            alone["data"] = [(key.clone(), value.clone())].into_iter().collect();
+            examine::decode(self.resource, &mut alone).mistyped.map(|_| format!("data[{key}]"))
+        })
     }
 
     fn asked(&self) -> Option<(Subject, Version)> {

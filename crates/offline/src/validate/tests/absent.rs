@@ -42,5 +42,15 @@ fn what_pickers_read_is_checked_as_their_definitions_say() {
                 "5:22 error spec.priority FieldValueTypeInvalid",
             ]
         );
+        let named = |pool: &str| {
+            service("  router: {route: {}, scheduler: {}}\n")
+                + &objective(group, &format!("{{poolRef: {{name: {pool}}}}}"))
+        };
+        // The controller makes this pool.
+        assert_eq!(said(&named("one-inference-pool")), [""; 0]);
+        assert_eq!(
+            said(&named("one-inference-pol")),
+            ["12:18 note spec.poolRef.name NotInTheseFiles (did you mean `one-inference-pool`?)"]
+        );
     }
 }

@@ -583,3 +583,15 @@ fn contents_that_longboat_cannot_read_are_errors_at_their_key() {
         assert_eq!(said(&text), expected, "{text}");
     }
 }
+
+#[test]
+fn plain_text_in_the_data_of_a_secret_is_told_its_place() {
+    let secret =
+        "apiVersion: v1\nkind: Secret\nmetadata: {name: token}\ndata:\n  a: aGY=\n  HF_TOKEN: hf_abc def\n";
+    assert_eq!(
+        said(secret),
+        [
+            "6:3 error data[HF_TOKEN] BadRequest (the values of `data` are base64: write plain text below `stringData`)"
+        ]
+    );
+}
