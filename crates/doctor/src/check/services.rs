@@ -74,23 +74,25 @@ fn limited(service: &LLMInferenceService, condition: &Condition, object: &str) -
     let needs_action = condition.is_true_and_needs_action();
     let namespace = Namespace::of(&service.metadata);
     let name = Name::of(&service.metadata);
-    let (fault, fix) = match condition.reason.as_str() {
-        reason::SHARED_PICKER_LIMITED if needs_action => (
+    let message = condition.message.clone();
+    let cause = match condition.reason.as_str() {
+        reason::SHARED_PICKER_LIMITED if needs_action => Cause::new(
             "SharedPickerLimited",
+            message,
             format!(
                 "raise the flag that the message names, or run `kubectl annotate llminferenceservice -n {namespace} \
                  {name} {}={OWN}`",
                 annotations::PICKER
             ),
         ),
-        reason::SHARED_PICKER_FAILED if needs_action => (
+        reason::SHARED_PICKER_FAILED if needs_action => Cause::new(
             "SharedPickerFailed",
-            "correct what the message names in spec.router.scheduler: the shared picker tries again by itself"
-                .to_owned(),
+            message,
+            "correct what the message names in spec.router.scheduler: the shared picker tries again by itself",
         ),
         _ => return None,
     };
-    Some(Cause::new(fault, condition.message.clone(), fix).through(step(condition)).threatens(object))
+    Some(cause.through(step(condition)).threatens(object))
 }
 
 /// Returns a finding about a service that reports Ready, but failed its proof of serving, or whose prefill and decode cannot

@@ -181,17 +181,20 @@ async fn deletion_runs_the_hook_then_terminates_then_kills_the_whole_group() {
 #[tokio::test(flavor = "multi_thread")]
 async fn only_the_first_process_is_asked_to_end() {
     let world = TestNode::start().await;
-    let drained = world.file("drained");
+    let (started, drained) = (world.file("started"), world.file("drained"));
     // A server that drains: its child must live until the server has ended.
     let script = format!(
         "(while :; do sleep 0.1; done) & child=$!; trap \"sleep 1; kill -0 $child && echo alive > {}; exit 0\" TERM; \
-         while :; do sleep 0.1; done",
-        drained.display()
+         echo $child > {}; while :; do sleep 0.1; done",
+        drained.display(),
+        started.display()
     );
     world
         .pod("p", json!({"terminationGracePeriodSeconds": 60, "containers": [{"name": "main", "command": ["bash", "-c", script]}]}))
         .await;
     world.until_ready("p").await;
+    // The pod is ready before bash has reached the trap.
+    number_in(&started).await;
     world.delete_pod("p").await;
     world.until_gone("p").await;
     assert_eq!(std::fs::read_to_string(&drained).unwrap_or_default(), "alive\n");
