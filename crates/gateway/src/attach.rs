@@ -49,7 +49,7 @@ pub fn attachment_problem(
     namespace.metadata.name = Some(name);
     let mut class = GatewayClass {
         metadata: ObjectMeta::default(),
-        spec: GatewayClassSpec { controller_name: CONTROLLER_NAME.to_owned(), ..GatewayClassSpec::default() },
+        spec: GatewayClassSpec { controller_name: CONTROLLER_NAME.to_owned() },
         status: None,
     };
     class.metadata.name = Some(gateway.spec.gateway_class_name.clone());

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::{Container, PodSpec};
-use longboat_api::v1alpha2::{LLMInferenceService, LLMInferenceServiceSpec};
+use longboat_api::v1alpha2::{LLMInferenceService, LLMInferenceServiceSpec, RouteSpec};
 use longboat_key::{Key, Name, Namespace};
 use longboat_manifest::{Document, nearest};
 use longboat_plan::names;
@@ -126,7 +126,7 @@ impl Needed {
                 if reference.namespace.is_empty() { namespace } else { Namespace(&*reference.namespace) };
             self.add("Gateway", within, &reference.name);
         }
-        for reference in router.route.iter().flat_map(|route| route.refs()) {
+        for reference in router.route.iter().flat_map(RouteSpec::refs) {
             self.add("HTTPRoute", namespace, &reference.name);
         }
     }
