@@ -99,7 +99,7 @@ fn picker(spec: &LLMInferenceServiceSpec, is_complete: bool) -> Option<String> {
 fn nothing_to_share(service: &LLMInferenceService, facts: &Facts) -> Option<String> {
     let choice = PickerChoice::of_annotations(service.metadata.annotations.as_ref());
     let is_shared = facts.platform.as_ref().map_or(true, |platform| platform.shared_picker);
-    (choice == Ok(Some(PickerChoice::Shared)) && !is_shared).then(|| {
+    (choice == Some(PickerChoice::Shared) && !is_shared).then(|| {
         format!(
             "metadata.annotations[{PICKER}] is \"shared\", which has no effect: the service keeps a picker of its own, because \
              the setting \"longboat\".\"picker\" of the platform is not \"shared\". Set it there, or remove the annotation"

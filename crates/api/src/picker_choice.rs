@@ -16,27 +16,16 @@ pub enum PickerChoice {
     Shared,
 }
 
-/// A word that is not a [`PickerChoice`].
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("\"{0}\" is unknown: expected \"{OWN}\" or \"{SHARED}\"")]
-pub struct UnknownPicker(pub String);
-
 // === impl PickerChoice ===
 
 impl PickerChoice {
-    /// Returns the choice in the annotations of a service, or `None` if the setting of the platform decides.
-    ///
-    /// # Errors
-    ///
-    /// If the value is unknown.
-    pub fn of_annotations(
-        annotations: Option<&BTreeMap<String, String>>,
-    ) -> Result<Option<Self>, UnknownPicker> {
-        match annotations.and_then(|all| all.get(PICKER)).map(String::as_str) {
-            None => Ok(None),
-            Some(OWN) => Ok(Some(Self::Own)),
-            Some(SHARED) => Ok(Some(Self::Shared)),
-            Some(other) => Err(UnknownPicker(other.chars().take(64).collect())),
+    /// Returns the choice in the annotations of a service, or `None` if the setting of the platform decides. Validation refuses
+    /// other words.
+    pub fn of_annotations(annotations: Option<&BTreeMap<String, String>>) -> Option<Self> {
+        match annotations?.get(PICKER)?.as_str() {
+            OWN => Some(Self::Own),
+            SHARED => Some(Self::Shared),
+            _ => None,
         }
     }
 }

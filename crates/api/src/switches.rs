@@ -2,11 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use crate::annotations::{KV_PAIRING, RUNTIME_ADAPTERS};
-
-/// The keys of these annotations.
-pub const ALL: [&str; 2] = [KV_PAIRING, RUNTIME_ADAPTERS];
-
 /// An invalid value of a switch.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("\"{0}\" is unknown: expected \"true\" or \"false\"")]

@@ -24,9 +24,6 @@ const PLATFORM: &str = include_str!("objects/platform.yaml");
 const PROMETHEUS: &str = r#"{"prometheus": {"url": "http://prometheus.invalid"}}"#;
 const CONTROLLER: &str = include_str!("objects/controller.yaml");
 
-/// Kinds that llm-d's endpoint pickers read, so that manifests with such objects can be applied.
-const PICKER_KINDS: &str = include_str!("objects/picker-kinds.yaml");
-
 /// Kinds of the Gateway API that only the gateway reads.
 const GATEWAY_KINDS: &str = include_str!("objects/gateway-kinds.yaml");
 
@@ -54,10 +51,11 @@ pub(crate) async fn install(client: &Client, gateway: SocketAddr) -> Result<(), 
     for crd in crds.filter(|crd| crd["spec"]["group"] != OLD_POOL_GROUP) {
         apply::one(client, Owner::Up, None, crd).await?;
     }
-    for (origin, text) in [("picker-kinds", PICKER_KINDS), ("gateway-kinds", GATEWAY_KINDS)] {
-        for definition in manifest::parse(origin, text)? {
-            apply::one(client, Owner::Up, None, definition.object).await?;
-        }
+    // With the kinds that pickers read, manifests with such objects can be applied.
+    let of_gateways =
+        manifest::parse("gateway-kinds", GATEWAY_KINDS)?.into_iter().map(|document| document.object);
+    for definition in longboat_api::crd::pickers().into_iter().chain(of_gateways) {
+        apply::one(client, Owner::Up, None, definition).await?;
     }
     let platform = manifest::parse("platform", PLATFORM)?.into_iter().map(|mut document| {
         if document.object["kind"] == "Gateway" {

@@ -9,11 +9,13 @@ mod core_types;
 mod inline;
 mod minimal;
 mod older;
+mod pickers;
 mod relax;
 mod vendored;
 
 pub use conversion::{Conversion, WebhookService};
 pub use minimal::minimal;
+pub use pickers::pickers;
 pub(crate) use vendored::{backend_reference, pool_spec, route_spec};
 pub use vendored::{foreign, optional, runtimes};
 

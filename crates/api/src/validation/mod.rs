@@ -14,15 +14,13 @@ mod lora;
 mod lora_routing;
 mod name;
 mod parallelism;
-mod picker_choice;
-mod proof;
 mod rollout;
 mod router;
 mod runtime;
 mod scaling;
 mod scheduler;
-mod switches;
 mod traffic;
+mod words;
 
 pub use causes::{Cause, CauseKind, Report};
 pub use config::{validate_config, validate_config_deletion, validate_config_update};
@@ -84,9 +82,7 @@ fn validate_spec(service: &LLMInferenceService, rules: Rules, report: &mut Repor
     lora_routing::check(service, report);
     dra::check(service, report);
     disaggregated_set::check(service, report);
-    switches::check(service, report);
-    proof::check(service, report);
-    picker_choice::check(service, report);
+    words::check(service, report);
     confidential::check(&spec.model, report);
 }
 

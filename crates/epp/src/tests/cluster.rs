@@ -31,9 +31,7 @@ impl Cluster {
         cluster
             .create(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}))
             .await;
-        let kinds = include_str!("../../../local/src/objects/picker-kinds.yaml");
-        let kinds: Vec<Value> = serde_saphyr::from_multiple(kinds).unwrap();
-        for crd in longboat_api::crd::foreign().into_iter().chain(kinds) {
+        for crd in longboat_api::crd::foreign().into_iter().chain(longboat_api::crd::pickers()) {
             cluster.create(crd).await;
         }
         cluster

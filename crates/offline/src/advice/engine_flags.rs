@@ -155,8 +155,8 @@ fn joined(path: &str, main: &Container) -> Vec<Advice> {
             Advice::warning(
                 format!("{path}.{list}[{at}]"),
                 "FlagsInOneItem",
-                format!("gives vLLM {item:?} as one argument, which is no flag of it: vLLM does not start"),
-                format!("write two items: `- {flag}` and `- {:?}`", value.trim()),
+                format!("gives vLLM \"{item}\" as one argument, which is no flag of it: vLLM does not start"),
+                format!("write two items: `- {flag}` and `- \"{}\"`", value.trim()),
             )
         })
     });

@@ -16,14 +16,8 @@ static OWN: LazyLock<Registry> = LazyLock::new(|| registry(crd::own()));
 
 /// Like [`OWN`], with the kinds of Gateway API, InferencePools and runtimes, and those that pickers read.
 static ALL: LazyLock<Registry> = LazyLock::new(|| {
-    // A test validates objects of these kinds.
-    let of_pickers = longboat_manifest::parse("picker-kinds", PICKER_KINDS).unwrap_or_default();
-    let of_pickers = of_pickers.into_iter().map(|document| document.object);
-    registry(crd::own().into_iter().chain(crd::foreign()).chain(crd::runtimes()).chain(of_pickers))
+    registry(crd::own().into_iter().chain(crd::foreign()).chain(crd::runtimes()).chain(crd::pickers()))
 });
-
-/// The definitions that `longboat up` installs for pickers.
-const PICKER_KINDS: &str = include_str!("../../../local/src/objects/picker-kinds.yaml");
 
 /// The groups of the kinds that pickers read, the older one first.
 pub(super) const PICKER_GROUPS: [&str; 2] = ["inference.networking.x-k8s.io", "llm-d.ai"];

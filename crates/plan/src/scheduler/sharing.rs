@@ -63,7 +63,7 @@ fn wants_to_share(context: &Context, pod: Option<&PodSpec>) -> bool {
 /// Whether the platform wants shared pickers, and the service does not ask for its own.
 fn is_asked_for(context: &Context) -> bool {
     let annotations = context.service.metadata.annotations.as_ref();
-    let choice = PickerChoice::of_annotations(annotations).ok().flatten();
+    let choice = PickerChoice::of_annotations(annotations);
     context.snapshot.platform.shared_picker && choice != Some(PickerChoice::Own)
 }
 
