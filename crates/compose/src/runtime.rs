@@ -53,10 +53,18 @@ impl ServiceRuntime {
                 "it is disabled: set its spec.disabled to false, or name another runtime".to_owned(),
             );
         }
-        let main = |container: &&Value| container.get("name").is_some_and(|name| name == "main");
         let containers = layer.spec().pointer("/template/containers").and_then(Value::as_array);
-        let has_image =
-            containers.into_iter().flatten().find(main).is_some_and(|main| main.get("image").is_some());
+        let names =
+            || containers.into_iter().flatten().filter_map(|container| container.get("name")?.as_str());
+        let Some(main) = names().position(|name| name == "main") else {
+            // Runtimes for InferenceService have `kserve-container`, which would run beside an engine without an image.
+            return unsupported(format!(
+                "none of its containers ({}) is named main, as the engine's of a LLMInferenceService is: give the engine's \
+                 container that name, or name another runtime",
+                names().collect::<Vec<_>>().join(", ")
+            ));
+        };
+        let has_image = containers.is_some_and(|containers| containers[main].get("image").is_some());
         match facts.engine {
             // A runtime is the lowest layer, so its image would never run.
             Some(engine) if engine.label == VLLM.label && has_image => unsupported(format!(

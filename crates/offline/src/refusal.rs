@@ -2,10 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use longboat_api::{
-    annotations::LORA_MODEL_ROUTING_STRATEGY,
-    v1alpha2::{API_VERSION, LLMInferenceService},
-};
+use longboat_api::v1alpha2::{API_VERSION, LLMInferenceService};
 use longboat_compose::Effective;
 use longboat_key::{Key, Name, Namespace};
 use longboat_manifest::Document;
@@ -130,17 +127,11 @@ impl Layers<'_> {
         finding
     }
 
-    /// Advice for a route that has no room for the names of all adapters.
+    /// Advice for a header value that has no room for the names of all adapters.
     fn routing_advice(&self, refusal: &Refusal, cause: &Cause) -> Option<String> {
         let adapters = self.effective?.spec.model.lora.as_ref().map_or(0, |lora| lora.adapters.len());
         if refusal.child.kind != ChildKind::HTTPRoute || adapters == 0 {
             return None;
-        }
-        if cause.reason == "FieldValueTooMany" && cause.field.ends_with(".matches") {
-            return Some(format!(
-                "each of the {adapters} LoRA adapters has exact matches of its own, so 7 fit into the route of the presets: set \
-                 spec.annotations[{LORA_MODEL_ROUTING_STRATEGY}] to \"regex\""
-            ));
         }
         (cause.reason == "FieldValueTooLong" && cause.field.contains(".headers[")).then(|| {
             format!(
@@ -253,14 +244,8 @@ mod tests {
         assert_eq!(with_adapters(7, "a", ""), Vec::<String>::new());
         let found = with_adapters(8, "a", "");
         let [line] = found.as_slice() else { panic!("{found:#?}") };
-        assert!(
-            line.contains("error spec.router.route.http.spec.rules[name=v1-model-routing].matches"),
-            "{line}"
-        );
-        assert!(line.contains("must have at most 64 items"), "{line}");
-        let hint = "so 7 fit into the route of the presets: set \
-                    spec.annotations[serving.kserve.io/lora-model-routing-strategy] to \"regex\")";
-        assert!(line.ends_with(hint), "{line}");
+        assert!(line.contains("5 error spec.model.lora RoutingPreconditionNotMet: "), "{line}");
+        assert!(line.contains("so 7 of the 8 LoRA adapters fit; set spec.annotations["), "{line}");
 
         assert_eq!(with_adapters(70, "a", regex), Vec::<String>::new());
         let found = with_adapters(70, &"long".repeat(20), regex);

@@ -165,6 +165,13 @@ fn a_runtime_that_no_service_can_use_is_an_error_that_says_why() {
     configs.insert(runtime(None, "tri", &json!({"supportedModelFormats": formats, "containers": main})));
     let formats = json!([{"name": "vllm"}]);
     configs.insert(runtime(None, "own", &json!({"supportedModelFormats": formats, "containers": main})));
+    let predictor = json!([{"name": "kserve-container", "image": "lmsysorg/sglang:v1"}, {"name": "proxy"}]);
+    let formats = json!([{"name": "sglang"}]);
+    configs.insert(runtime(
+        None,
+        "isvc",
+        &json!({"supportedModelFormats": formats, "containers": predictor}),
+    ));
     let mut off = of_sglang("x");
     off["disabled"] = json!(true);
     configs.insert(runtime(None, "off", &off));
@@ -184,6 +191,11 @@ fn a_runtime_that_no_service_can_use_is_an_error_that_says_why() {
             "hf",
             "RuntimeUnsupported",
             ["ClusterServingRuntime hf", "engine is unknown", "supportedModelFormats"],
+        ),
+        (
+            "isvc",
+            "RuntimeUnsupported",
+            ["ClusterServingRuntime isvc", "(kserve-container, proxy)", "named main"],
         ),
         ("off", "RuntimeUnsupported", ["ClusterServingRuntime off", "disabled", "another runtime"]),
     ] {

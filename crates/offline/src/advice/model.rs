@@ -1,7 +1,10 @@
 //! The addresses of models and adapters, and what is mounted in their place.
 
+use std::path::Path;
+
 use longboat_admission::unfetchable;
 use longboat_api::v1alpha2::LLMInferenceServiceSpec;
+use longboat_compose::{Adapter, AdapterSource};
 use longboat_download::address::Scheme;
 use longboat_plan::Snapshot;
 
@@ -11,6 +14,7 @@ pub(super) fn check(snapshot: &Snapshot, spec: &LLMInferenceServiceSpec) -> Vec<
     let mut all = addresses(snapshot, spec);
     if spec.storage_initializer_enabled() {
         all.extend(mounted_twice(spec));
+        all.extend(hidden_adapters(spec));
     }
     all
 }
@@ -58,6 +62,33 @@ fn mounted_twice(spec: &LLMInferenceServiceSpec) -> Vec<Advice> {
                         mount.name
                     )),
                 });
+            }
+        }
+    }
+    all
+}
+
+/// Finds volumes that the model server sees in place of adapters that the controller downloads.
+fn hidden_adapters(spec: &LLMInferenceServiceSpec) -> Vec<Advice> {
+    // Composing has reported adapters that cannot be read.
+    let mut adapters = longboat_compose::adapters(spec).unwrap_or_default();
+    adapters.retain(|adapter| adapter.source == AdapterSource::Download);
+    let mut all = Vec::new();
+    for (path, main) in main_containers(spec) {
+        for (at, mount) in main.volume_mounts.iter().flatten().enumerate() {
+            let below = |adapter: &&Adapter| Path::new(&adapter.mount_path).starts_with(&mount.mount_path);
+            let hidden: Vec<&str> =
+                adapters.iter().filter(below).map(|adapter| adapter.name.as_str()).collect();
+            if !hidden.is_empty() {
+                all.push(Advice::warning(
+                    format!("{path}.volumeMounts[{at}].mountPath"),
+                    "AdapterHidden",
+                    format!("hides the LoRA adapters that the controller downloads there: {}", hidden.join(", ")),
+                    format!(
+                        "mount the volume {} elsewhere, or name a pvc:// address for each adapter that it has",
+                        mount.name
+                    ),
+                ));
             }
         }
     }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use longboat_admission::Facts;
 use longboat_api::{
     fields,
+    reasons::condition,
     v1alpha2::{API_VERSION, LLMInferenceService},
 };
 use longboat_compose::{ComposeError, Effective, Origin, RefusedField};
@@ -117,7 +118,11 @@ impl Layers<'_> {
             Err(error) => ("PlanError", error.to_string()),
         };
         let is_about_the_model = message.contains("model URI");
-        let path = if is_about_the_model { "spec.model.uri" } else { "spec" };
+        let path = match reason {
+            _ if is_about_the_model => "spec.model.uri",
+            condition::ROUTING_PRECONDITION_NOT_MET => "spec.model.lora",
+            _ => "spec",
+        };
         let mut finding = Finding::at(document, name, path, Source::Plan);
         reason.clone_into(&mut finding.reason);
         if is_about_the_model {

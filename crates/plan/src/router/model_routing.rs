@@ -3,7 +3,7 @@
 use longboat_api::{
     annotations::{LORA_MODEL_ROUTING_STRATEGY, MODEL_BASED_ROUTING},
     engine::Engine,
-    foreign::httproute::{HTTPHeaderMatch, HTTPRouteMatch, HTTPRouteSpec},
+    foreign::httproute::{HTTPHeaderMatch, HTTPRouteMatch, HTTPRouteRule, HTTPRouteSpec},
     lora_routing::LoRaRoutingStrategy,
 };
 use longboat_compose::platform::ModelRouting;
@@ -13,6 +13,8 @@ use crate::{context::Context, peer::models_of_spec};
 
 const EXACT: &str = "Exact";
 const REGULAR_EXPRESSION: &str = "RegularExpression";
+/// The matches of a rule that the Gateway API takes.
+const MAX_MATCHES: usize = 64;
 
 /// Lets the matches on the model header accept the names of adapters too. If routing by model name is off, removes all matches
 /// on the header.
@@ -40,7 +42,7 @@ pub(super) fn apply(context: &Context, spec: &mut HTTPRouteSpec) -> Result<(), S
     }
     let own = LoRaRoutingStrategy::of_annotations(&context.spec.workload.annotations);
     match own.map_err(|error| error.to_string())?.unwrap_or(context.snapshot.platform.ingress.lora_routing) {
-        LoRaRoutingStrategy::Exact => add_exact(context, header, &adapters, spec),
+        LoRaRoutingStrategy::Exact => return add_exact(context, header, &adapters, spec),
         LoRaRoutingStrategy::Regex => {
             check_base_matches(context, header, spec)?;
             let names = std::iter::once(base).chain(adapters).map(quoted).collect::<Vec<_>>().join("|");
@@ -55,8 +57,29 @@ pub(super) fn apply(context: &Context, spec: &mut HTTPRouteSpec) -> Result<(), S
     Ok(())
 }
 
-/// Adds a copy of each match for each adapter.
-fn add_exact(context: &Context, header: &str, adapters: &[&str], spec: &mut HTTPRouteSpec) {
+/// Adds a copy of each match for each adapter. Refuses what a rule has no room for: the API server would only count the matches.
+fn add_exact(
+    context: &Context,
+    header: &str,
+    adapters: &[&str],
+    spec: &mut HTTPRouteSpec,
+) -> Result<(), String> {
+    for (at, rule) in spec.rules.iter().enumerate() {
+        let by_model = rule.matches.iter().filter(|found| position(found, header).is_some()).count();
+        let number = rule.matches.len() + by_model * adapters.len();
+        if by_model > 0 && number > MAX_MATCHES {
+            let room = MAX_MATCHES.saturating_sub(rule.matches.len()) / by_model;
+            return Err(refused(
+                LoRaRoutingStrategy::Exact,
+                rule,
+                at,
+                &format!(
+                    "would have {number} matches, and the Gateway API takes {MAX_MATCHES}, so {room} of the {} LoRA adapters fit",
+                    adapters.len()
+                ),
+            ));
+        }
+    }
     for rule in &mut spec.rules {
         let mut more = Vec::new();
         for found in &rule.matches {
@@ -69,6 +92,21 @@ fn add_exact(context: &Context, header: &str, adapters: &[&str], spec: &mut HTTP
         }
         rule.matches.extend(more);
     }
+    Ok(())
+}
+
+/// Says that a strategy does not fit a rule, and which one does.
+fn refused(strategy: LoRaRoutingStrategy, rule: &HTTPRouteRule, at: usize, problem: &str) -> String {
+    let (name, other, matches) = match strategy {
+        LoRaRoutingStrategy::Exact => ("exact", "regex", "one RegularExpression match"),
+        LoRaRoutingStrategy::Regex => ("regex", "exact", "Exact matches"),
+    };
+    let rule = rule.name.clone().unwrap_or_else(|| at.to_string());
+    format!(
+        "LoRA routing strategy {name:?} cannot be applied: rule {rule:?} {problem}; set \
+         spec.annotations[{LORA_MODEL_ROUTING_STRATEGY}] to {other:?} to route this service with {matches} instead; any existing \
+         HTTPRoute keeps its previous matches"
+    )
 }
 
 /// Refuses matches on the model header that are not those of the base model: nobody knows which adapters they are for.
@@ -92,12 +130,7 @@ fn check_base_matches(context: &Context, header: &str, spec: &HTTPRouteSpec) -> 
             } else {
                 continue;
             };
-            let rule = rule.name.clone().unwrap_or_else(|| at.to_string());
-            return Err(format!(
-                "LoRA routing strategy \"regex\" cannot be applied: rule {rule:?} match {number} {problem}; set \
-                 spec.annotations[{LORA_MODEL_ROUTING_STRATEGY}] to \"exact\" to route this service with Exact matches \
-                 instead; any existing HTTPRoute keeps its previous matches"
-            ));
+            return Err(refused(LoRaRoutingStrategy::Regex, rule, at, &format!("match {number} {problem}")));
         }
     }
     Ok(())

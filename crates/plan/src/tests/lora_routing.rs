@@ -161,6 +161,33 @@ fn a_match_that_cannot_be_changed_is_reported_and_the_previous_route_stays() {
 }
 
 #[test]
+fn more_exact_matches_than_a_rule_takes_are_refused_and_the_previous_route_stays() {
+    let names = ["a", "b", "c", "d", "e", "f", "g", "h"];
+    let routed = |adapters: &[&str]| {
+        let rule = |name: &str| {
+            let of_model =
+                json!({"headers": [{"name": "X-Gateway-Model-Name", "value": "publishers/team/models/m"}]});
+            json!({"name": name, "matches": vec![of_model; 8]})
+        };
+        let mut service = service("m", adapters);
+        service["spec"]["router"]["route"]["http"] =
+            json!({"spec": {"parentRefs": [{"name": "gw", "namespace": "kserve"}], "rules": [rule("own")]}});
+        service
+    };
+    let mut world = settled(routed(&names[..7]), |_| ());
+    let before = matches(&world);
+    assert_eq!(before, exact(&["m", "a", "b", "c", "d", "e", "f", "g"]));
+    world.put(routed(&names), NAMESPACE);
+    world.settle();
+    let message = "Failed to reconcile HTTPRoute: precondition not met: LoRA routing strategy \"exact\" cannot be applied: rule \
+                   \"own\" would have 72 matches, and the Gateway API takes 64, so 7 of the 8 LoRA adapters fit; set \
+                   spec.annotations[serving.kserve.io/lora-model-routing-strategy] to \"regex\" to route this service with one \
+                   RegularExpression match instead; any existing HTTPRoute keeps its previous matches";
+    assert_eq!(condition(&world), ("RoutingPreconditionNotMet".to_owned(), message.to_owned()));
+    assert_eq!(matches(&world), before);
+}
+
+#[test]
 fn an_engine_that_does_not_serve_the_published_name_stays_out_of_routing_by_model() {
     let matched = |runtime: Option<&str>| {
         let mut service = plain();

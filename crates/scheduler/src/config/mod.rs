@@ -163,6 +163,7 @@ pub struct CrossReplicaSpec {
 }
 
 const CROSS_REPLICA: &str = "dataLayer.crossReplica";
+const PEERS: &str = "dataLayer.discovery.peers";
 
 // === impl CrossReplicaSpec ===
 
@@ -190,7 +191,7 @@ pub struct DiscoverySpec {
     /// The plugin that finds endpoints.
     #[serde(default)]
     pub endpoints: Option<PluginReference>,
-    /// The plugin that finds other pickers. Refused.
+    /// The plugin that finds the other replicas of the picker, which nothing reads.
     #[serde(default)]
     pub peers: Option<PluginReference>,
 }
@@ -275,12 +276,18 @@ impl EndpointPickerConfig {
                 "flowControl: no effect, because its feature gate is off: add \"flowControl\" to featureGates".to_owned(),
             );
         }
-        let from_file = self.data_layer.as_ref().is_some_and(|layer| layer.discovery.is_some());
+        let discovery = self.data_layer.as_ref().and_then(|layer| layer.discovery.as_ref());
+        let from_file = discovery.is_some_and(|discovery| discovery.endpoints.is_some());
         if from_file && self.is_enabled("flowControl") {
             warnings.extend(self.without_priorities());
         }
         if let Some(shared) = self.data_layer.as_ref().and_then(|layer| layer.cross_replica.as_ref()) {
             warnings.extend(self.without_replicas(shared));
+        }
+        if discovery.and_then(|discovery| discovery.peers.as_ref()).is_some() {
+            let path = self.written.path(PEERS.to_owned());
+            warnings
+                .push(format!("{path}: no effect: as in llm-d, nothing reads the replicas that it finds"));
         }
         warnings
     }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{CROSS_REPLICA, CrossReplicaSpec, EndpointPickerConfig, PluginReference};
+use super::{CROSS_REPLICA, CrossReplicaSpec, EndpointPickerConfig, PEERS, PluginReference};
 use crate::{error::ConfigError, parameters::Parameters, producers::latency_observer::LATENCY_OBSERVER};
 
 /// A parser of requests.
@@ -55,6 +55,7 @@ const SOURCES: &[&str] =
     &["metrics-data-source", "endpoint-notification-source", "k8s-notification-source", LATENCY_OBSERVER];
 /// The plugin types that may share state between replicas.
 const SYNCERS: &[&str] = &["local-syncer"];
+const PEER_DISCOVERIES: &[&str] = &["k8s-peer-discovery"];
 /// The plugin types that may extract from these sources.
 const EXTRACTORS: &[&str] = &[
     "core-metrics-extractor",
@@ -138,11 +139,9 @@ impl EndpointPickerConfig {
         let Some(data) = &self.data_layer else { return Ok(()) };
         let peers = data.discovery.as_ref().and_then(|discovery| discovery.peers.as_ref());
         if let Some(peers) = peers.filter(|peers| !peers.plugin_ref.is_empty()) {
-            return Err(self.as_written(ConfigError::Unsupported {
-                path: "dataLayer.discovery.peers.pluginRef".to_owned(),
-                value: peers.plugin_ref.clone(),
-                needs: "a transport between replicas of the picker: in llm-d, nothing reads the peers",
-            }));
+            let from = format!("{PEERS}.pluginRef");
+            self.check_declared(from, &peers.plugin_ref, PEER_DISCOVERIES, "a declared peer discovery")
+                .map_err(|error| self.as_written(error))?;
         }
         if let Some(shared) = &data.cross_replica {
             self.check_cross_replica(shared).map_err(|error| self.as_written(error))?;

@@ -11,6 +11,7 @@ pub(crate) mod inflight_load;
 pub(crate) mod latency_observer;
 pub(crate) mod notifications;
 pub(crate) mod p2p_source;
+pub(crate) mod peer_discovery;
 pub(crate) mod precise_prefix;
 pub(crate) mod predicted_latency;
 pub(crate) mod served;

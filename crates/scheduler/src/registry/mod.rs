@@ -116,6 +116,7 @@ const TYPES: &[(&str, Stability, Stage, Build)] = &[
     ("file-discovery", Beta, Producer, producers::elsewhere),
     // It shares state within one process, where all parts of this picker read the same state anyway.
     ("local-syncer", Beta, Producer, producers::always_on),
+    ("k8s-peer-discovery", Beta, Producer, producers::peer_discovery::build),
     ("openai-parser", Beta, Producer, producers::always_on),
     ("anthropic-parser", Beta, Producer, producers::always_on),
     ("vllmhttp-parser", Beta, Producer, producers::always_on),

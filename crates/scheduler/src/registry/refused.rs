@@ -7,10 +7,6 @@ pub const REFUSED: &[(&str, &str)] = &[
     ("dcgm-extractor", "NVIDIA's DCGM exporter beside each model server"),
     ("disaggregatedset-rollout-pod-extractor", "the DisaggregatedSet resource"),
     ("disaggregatedset-rollout-screener", "the DisaggregatedSet resource"),
-    (
-        "k8s-peer-discovery",
-        "a transport between replicas of the picker: in llm-d, nothing reads the peers that it finds",
-    ),
     ("models-data-extractor", "a filter or scorer that reads the list of models, which llm-d does not have"),
     ("models-data-source", "a filter or scorer that reads the list of models, which llm-d does not have"),
     ("multicluster-approx-prefix-cache-producer", "pools of other clusters"),

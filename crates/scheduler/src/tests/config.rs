@@ -355,14 +355,6 @@ fn references_to_parsers_and_parts_of_flow_control_lead_to_plugins_of_the_right_
 }
 
 #[test]
-fn what_would_need_another_product_is_refused_by_path_and_value() {
-    let message =
-        refused("plugins: [{type: queue-scorer}]\ndataLayer: {discovery: {peers: {pluginRef: p}}}\n");
-    let path = "dataLayer.discovery.peers.pluginRef: \"p\"";
-    assert!(message.starts_with(path) && message.contains("because it needs"), "{message}");
-}
-
-#[test]
 fn sources_and_extractors_are_declared_plugins_of_their_sort() {
     let declared = "plugins: [{type: metrics-data-source}, {type: core-metrics-extractor}]\n";
     build(&format!(

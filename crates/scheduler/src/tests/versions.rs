@@ -11,7 +11,8 @@ const FORMER_GROUP: &str = "inference.networking.x-k8s.io/v1alpha1";
 
 fn document(version: &str, body: &str) -> String {
     let plugins = "plugins: [{type: queue-scorer}, {type: openai-parser}, {type: concurrency-detector}, \
-                   {type: file-discovery, parameters: {path: /x}}, {name: syncer, type: local-syncer}]";
+                   {type: file-discovery, parameters: {path: /x}}, {name: syncer, type: local-syncer}, \
+                   {name: peers, type: k8s-peer-discovery, parameters: {selector: app=x, port: '9002', namespace: ns}}]";
     format!("apiVersion: {version}\nkind: EndpointPickerConfig\n{plugins}\n{body}\n")
 }
 
@@ -88,16 +89,22 @@ fn a_moved_field_means_the_same_at_both_places_and_only_its_version_has_it() {
             "{message}"
         );
     }
-    for (version, path) in
-        [(V1, "discovery: {peers"), (V1ALPHA1, "discovery: {peers"), (V1ALPHA1, "peerDiscovery")]
-    {
-        let end = if path.starts_with('d') { "}" } else { "" };
-        let error = read(version, &format!("dataLayer: {{{path}: {{pluginRef: p}}{end}}}")).unwrap_err();
-        let field = path.replace(": {", ".");
-        assert!(
-            error.to_string().starts_with(&format!("dataLayer.{field}.pluginRef: \"p\" is not supported")),
-            "{error}"
+    for (version, path, end) in [
+        (V1, "discovery: {peers", "}"),
+        (V1ALPHA1, "discovery: {peers", "}"),
+        (V1ALPHA1, "peerDiscovery", ""),
+    ] {
+        let read =
+            |plugin: &str| read(version, &format!("dataLayer: {{{path}: {{pluginRef: {plugin}}}{end}}}"));
+        let field = format!("dataLayer.{}", path.replace(": {", "."));
+        let warnings = read("peers").unwrap().config.warnings();
+        assert_eq!(
+            warnings,
+            [format!("{field}: no effect: as in llm-d, nothing reads the replicas that it finds")]
         );
+        let error = read("syncer").unwrap_err().to_string();
+        assert!(error.starts_with(&format!("{field}.pluginRef: ")), "{error}");
+        assert!(error.contains("a declared peer discovery"), "{error}");
     }
     for (former, now) in [
         ("saturationDetector", "flowControl.saturationDetector.pluginRef"),

@@ -519,6 +519,17 @@ fn what_a_cluster_accepts_and_cannot_serve_is_named_at_its_field() {
             ],
         ),
         (
+            service(&(ROUTER.to_owned() + &mounted.replace("models/", "lora/"))).replace(
+                "hf://org/model\n",
+                "hf://org/model\n    lora: {adapters: [{name: a, uri: 'hf://o/a'}, {name: c, uri: 'pvc://c/c'}]}\n",
+            ),
+            vec![
+                "4:1 note spec NotInTheseFiles (they must exist on the cluster)",
+                "12:34 warning spec.template.containers[0].volumeMounts[0].mountPath AdapterHidden (mount the volume own elsewhere, \
+                 or name a pvc:// address for each adapter that it has)",
+            ],
+        ),
+        (
             service("  router: {gateway: {}, route: {}}\n  prefill: {replicas: 1}\n"),
             vec![
                 "8:3 warning spec.prefill PrefillWithoutPicker (set `spec.router.scheduler: {}`, or remove spec.prefill)",

@@ -1,0 +1,24 @@
+//! `k8s-peer-discovery`: finds the other replicas of the picker. In llm-d, no merged plugin reads them, and neither does one here.
+
+use crate::prelude::*;
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct RawParameters {
+    selector: String,
+    port: String,
+    namespace: String,
+}
+
+pub(crate) fn build(parameters: &Parameters<'_>, _: &mut Builder) -> Result<Plugin, ConfigError> {
+    let RawParameters { selector, port, namespace } = parameters.read()?;
+    for (name, value) in [("selector", &selector), ("port", &port), ("namespace", &namespace)] {
+        if value.is_empty() {
+            return Err(parameters.invalid(format!("{name} is required")));
+        }
+    }
+    if !port.parse().is_ok_and(|port: u16| port > 0) {
+        return Err(parameters.invalid(format!("port \"{port}\" is not a port: expected 1 to 65535")));
+    }
+    Ok(Plugin::default())
+}
