@@ -103,7 +103,7 @@ fn a_moved_field_means_the_same_at_both_places_and_only_its_version_has_it() {
             [format!("{field}: no effect: as in llm-d, nothing reads the replicas that it finds")]
         );
         let error = read("syncer").unwrap_err().to_string();
-        assert!(error.starts_with(&format!("{field}.pluginRef: ")), "{error}");
+        assert!(error.starts_with(&format!("{field}.pluginRef refers to plugin \"syncer\"")), "{error}");
         assert!(error.contains("a declared peer discovery"), "{error}");
     }
     for (former, now) in [
