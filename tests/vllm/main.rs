@@ -6,6 +6,7 @@
 mod answers;
 mod clients;
 mod dashboard;
+mod data_parallel;
 mod disaggregated;
 mod failures;
 mod flags;

@@ -144,6 +144,19 @@ fn starts(presets: &[longboat_api::v1alpha2::LLMInferenceServiceConfig]) -> Vec<
     starts
 }
 
+/// A start without the rank 0 of a leader (compatibility: start-scripts).
+fn without_rank_of_leader(start: &Value) -> Value {
+    let mut start = start.clone();
+    let arguments = start["started"].as_array_mut().unwrap();
+    if !arguments.iter().any(|argument| argument == "--headless") {
+        let rank = ["--data-parallel-start-rank", "0"];
+        if let Some(at) = arguments.windows(2).position(|pair| pair == rank) {
+            arguments.drain(at..at + 2);
+        }
+    }
+    start
+}
+
 #[test]
 fn our_start_scripts_start_servers_with_the_recorded_arguments() {
     if !Path::new("/bin/bash").exists() {
@@ -155,7 +168,7 @@ fn our_start_scripts_start_servers_with_the_recorded_arguments() {
     let ours = starts(&presets::builtin(&PresetNames::default(), Namespace("kserve")).unwrap());
     assert_eq!(ours.len(), recorded.len());
     for (ours, recorded) in ours.iter().zip(recorded) {
-        assert_eq!(ours, recorded);
+        assert_eq!(ours, &without_rank_of_leader(recorded));
     }
     remark(&format!("start scripts: {} starts equal", ours.len()));
 }
