@@ -4,10 +4,12 @@ use std::{collections::BTreeMap, time::Duration};
 
 use serde::Serialize;
 
-use crate::histogram::Histogram;
-
-/// The points of a series over time.
-const MAX_POINTS: usize = 200;
+use crate::{
+    histogram::Histogram,
+    rejection::Rejections,
+    sample::SampledRequest,
+    series::{MAX_POINTS, Points, Series},
+};
 
 /// What a request must keep to count as good.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -33,21 +35,6 @@ pub struct Distribution {
     pub p99: f64,
 }
 
-/// Requests without an answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
-pub struct Rejections {
-    /// The picker's queue was full, or the request waited too long in it, or could be dropped and the pool was full.
-    pub picker: u64,
-    /// No endpoint could take the request.
-    pub no_endpoint: u64,
-    /// The engine's queue was full.
-    pub engine_queue: u64,
-    /// The request needs more KV cache than an engine has.
-    pub too_long: u64,
-    /// The endpoint failed.
-    pub lost: u64,
-}
-
 /// Where the time to the first token went, as shares of their sum.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct WaitShares {
@@ -70,21 +57,6 @@ pub struct PluginShare {
     pub weight: Option<f64>,
     /// The share of decisions that would differ without it (scorers), or of candidates that it dropped (filters).
     pub share: f64,
-}
-
-/// Numbers over time.
-#[derive(Debug, Clone, PartialEq, Default, Serialize)]
-pub struct Series {
-    /// Seconds between two points.
-    pub step_seconds: f64,
-    /// Requests that arrived, a second.
-    pub arrivals: Vec<f64>,
-    /// The mean time to the first token of the requests that got it, in milliseconds.
-    pub ttft_ms: Vec<f64>,
-    /// Requests in the pool and in the picker's queue, on average over arrivals.
-    pub in_flight: Vec<f64>,
-    /// Endpoints that can be picked, on average over arrivals.
-    pub endpoints: Vec<f64>,
 }
 
 /// The result of a run.
@@ -126,12 +98,15 @@ pub struct Report {
     pub plugins: Vec<PluginShare>,
     /// Numbers over time.
     pub series: Series,
+    /// Requests whose way is compared with that in other runs.
+    #[serde(skip)]
+    pub(crate) sample: Vec<SampledRequest>,
     /// The shares of requests with a time to the first token up to these milliseconds.
     pub ttft_curve: Vec<(f64, f64)>,
 }
 
 /// The times of one request, in nanoseconds of virtual time.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RequestTimes {
     /// When it arrived.
     pub arrived: u64,
@@ -178,67 +153,6 @@ pub struct Recorder {
     points: Points,
     /// Requests without an answer.
     pub rejections: Rejections,
-}
-
-/// Points of equal length. If there are too many, two become one.
-#[derive(Debug)]
-struct Points {
-    nanos: u64,
-    points: Vec<Point>,
-}
-
-#[derive(Debug, Clone, Copy, Default)]
-struct Point {
-    arrivals: u64,
-    in_flight: u64,
-    endpoints: u64,
-    ttft_nanos: f64,
-    first_tokens: u64,
-}
-
-impl Default for Points {
-    fn default() -> Self {
-        Self { nanos: 100_000_000, points: Vec::new() }
-    }
-}
-
-impl Points {
-    fn at(&mut self, now: u64) -> &mut Point {
-        while now / self.nanos >= MAX_POINTS as u64 {
-            self.nanos *= 2;
-            self.points =
-                self.points.chunks(2).map(|pair| pair.iter().fold(Point::default(), Point::plus)).collect();
-        }
-        let index = usize::try_from(now / self.nanos).unwrap_or_default();
-        if self.points.len() <= index {
-            self.points.resize(index + 1, Point::default());
-        }
-        &mut self.points[index]
-    }
-
-    fn series(&self) -> Series {
-        let step_seconds = Duration::from_nanos(self.nanos).as_secs_f64();
-        let each = |of: &dyn Fn(&Point) -> f64| self.points.iter().map(|point| rounded(of(point))).collect();
-        Series {
-            step_seconds,
-            arrivals: each(&|point| float(point.arrivals) / step_seconds),
-            ttft_ms: each(&|point| ratio(point.ttft_nanos / 1e6, float(point.first_tokens))),
-            in_flight: each(&|point| ratio(float(point.in_flight), float(point.arrivals))),
-            endpoints: each(&|point| ratio(float(point.endpoints), float(point.arrivals))),
-        }
-    }
-}
-
-impl Point {
-    fn plus(sum: Self, other: &Self) -> Self {
-        Self {
-            arrivals: sum.arrivals + other.arrivals,
-            in_flight: sum.in_flight + other.in_flight,
-            endpoints: sum.endpoints + other.endpoints,
-            ttft_nanos: sum.ttft_nanos + other.ttft_nanos,
-            first_tokens: sum.first_tokens + other.first_tokens,
-        }
-    }
 }
 
 impl Waits {
@@ -350,6 +264,7 @@ impl Recorder {
             waits_of_misses: self.misses.shares(),
             plugins: Vec::new(),
             series: self.points.series(),
+            sample: Vec::new(),
             ttft_curve: curve
                 .iter()
                 .enumerate()
@@ -404,7 +319,7 @@ pub(crate) fn ratio(part: f64, whole: f64) -> f64 {
 }
 
 /// Rounds to what is worth printing, so that results compare as text.
-fn rounded(value: f64) -> f64 {
+pub(crate) fn rounded(value: f64) -> f64 {
     (value * 10_000.0).round() / 10_000.0
 }
 

@@ -12,7 +12,7 @@ use std::{
 use anyhow::{Context as _, anyhow, bail};
 use longboat_plan::counted;
 use longboat_simulate::{
-    PickerSettings, Policy, PoolChange, Report, RunError, Settings, Slo, advice,
+    PickerSettings, Policy, PoolChange, Report, RunError, Settings, Slo, advice, differences,
     generate::{self, Traffic},
     page, run as simulate,
     sweep::{Condition, Sweep, SweepResult},
@@ -59,14 +59,16 @@ pub(crate) fn run(args: &SimulateArgs) -> anyhow::Result<()> {
         .iter()
         .map(|policy| one(args, &model, policy, None))
         .collect::<anyhow::Result<Vec<_>>>()?;
-    let sentences = advice(&reports);
+    let differences = differences(&reports);
+    let sentences = advice(&reports, &differences);
     if let Some(file) = &args.html {
         let title = format!("longboat simulate: {}", model.name);
         fs::write(file, page::html(&title, &reports, &sentences))
             .with_context(|| format!("cannot write `{}`", file.display()))?;
     }
     if args.output != OutputFormat::Text {
-        return printer::data(&json!({"reports": reports, "advice": sentences}), args.output);
+        let result = json!({"reports": reports, "differences": differences, "advice": sentences});
+        return printer::data(&result, args.output);
     }
     printer::piece(&table(&reports));
     for sentence in sentences {
