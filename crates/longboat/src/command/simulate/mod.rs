@@ -54,10 +54,14 @@ pub(crate) fn run(args: &SimulateArgs) -> anyhow::Result<()> {
     if let (Some(sweep), Some(condition)) = (args.sweep, &args.condition) {
         return sweeps(args, &model, sweep, condition);
     }
-    let reports = model
-        .policies
+    if let Some(number) =
+        args.replicas.iter().find(|number| args.replicas.iter().filter(|other| other == number).count() > 1)
+    {
+        bail!("--replicas {number} is given twice, and both columns would be equal: give each number once");
+    }
+    let reports = columns(args, &model)
         .iter()
-        .map(|policy| one(args, &model, policy, None))
+        .map(|(policy, replicas)| one(args, &model, policy, *replicas))
         .collect::<anyhow::Result<Vec<_>>>()?;
     let differences = differences(&reports);
     let sentences = advice(&reports, &differences);
@@ -77,6 +81,27 @@ pub(crate) fn run(args: &SimulateArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Returns the policy and, if flags give it, the number of replicas of each column of the result.
+fn columns(args: &SimulateArgs, model: &ServiceModel) -> Vec<(Policy, Option<usize>)> {
+    let numbers: Vec<Option<usize>> = if args.replicas.is_empty() {
+        vec![None]
+    } else {
+        args.replicas.iter().map(|replicas| usize::try_from(*replicas).ok()).collect()
+    };
+    let column = |policy: &Policy, replicas: Option<usize>| {
+        let mut policy = policy.clone();
+        if let (Some(replicas), [_, _, ..]) = (replicas, numbers.as_slice()) {
+            policy.name = format!("{}, {}", policy.name, counted(replicas, "replica"));
+        }
+        (policy, replicas)
+    };
+    model
+        .policies
+        .iter()
+        .flat_map(|policy| numbers.iter().map(move |number| column(policy, *number)))
+        .collect()
+}
+
 /// Simulates the traffic with one policy, and with other replicas than the service has if they are given.
 fn one(
     args: &SimulateArgs,
@@ -90,7 +115,7 @@ fn one(
     }
     let mut changes: Vec<_> = args.changes.clone();
     changes.sort_by_key(|(at, _)| *at);
-    if replicas.is_some() && changes.iter().any(|(_, change)| matches!(change, PoolChange::Replicas(_))) {
+    if args.sweep.is_some() && changes.iter().any(|(_, change)| matches!(change, PoolChange::Replicas(_))) {
         bail!("--sweep and --at …:replicas= both set the number of replicas: use one of them");
     }
     let settings = Settings {
@@ -193,7 +218,10 @@ fn policies(files: &[PathBuf]) -> anyhow::Result<Vec<Policy>> {
         let is_alone = files.iter().filter(|other| short(other) == short(file)).count() == 1;
         let name = if is_alone { short(file) } else { file.display().to_string() };
         if policies.iter().any(|policy| policy.name == name) {
-            bail!("--config `{name}` is given twice: give each configuration once");
+            bail!(
+                "--config `{name}` is given twice, and both columns would be equal: give each configuration once; --replicas 4,8 \
+                 compares numbers of replicas"
+            );
         }
         policies.push(Policy { name, config, gates: Vec::new(), allow_experimental: true });
     }

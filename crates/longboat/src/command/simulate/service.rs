@@ -74,7 +74,7 @@ pub(super) fn model(args: &SimulateArgs) -> anyhow::Result<ServiceModel> {
     let scaled = names::scaled_object(own, false);
     let scaled = children.scaled_objects.iter().find(|object| object.metadata.name.as_ref() == Some(&scaled));
     let least = spec.workload.scaling.as_ref().and_then(|scaling| scaling.min_replicas).unwrap_or(1);
-    let has_own_number = args.replicas.is_some() || args.sweep.is_some();
+    let has_own_number = !args.replicas.is_empty() || args.sweep.is_some();
     let autoscaler = match (&args.autoscale, scaled) {
         (Some((metric, target)), _) => {
             let bounds = (args.min_replicas, args.max_replicas);
@@ -96,12 +96,17 @@ pub(super) fn model(args: &SimulateArgs) -> anyhow::Result<ServiceModel> {
              --replicas and --autoscale say otherwise"
         ));
     }
-    let decode = match (args.replicas, &args.autoscale, &spec.workload.scaling) {
-        (Some(replicas), ..) => replicas,
-        (None, Some(_), _) => usize::try_from(args.min_replicas.max(1)).unwrap_or(1),
-        (None, None, Some(_)) => usize::try_from(least.max(1)).unwrap_or(1),
-        (None, None, None) => replicas(&spec.workload),
+    let decode = match (&args.autoscale, &spec.workload.scaling) {
+        (Some(_), _) => usize::try_from(args.min_replicas.max(1)).unwrap_or(1),
+        (None, Some(_)) => usize::try_from(least.max(1)).unwrap_or(1),
+        (None, None) => replicas(&spec.workload),
     };
+    if decode == 0 && !has_own_number {
+        bail!(
+            "service {name}: spec.replicas is 0, so nothing would answer: set it to 1 or more, pass --replicas N, or simulate an \
+             autoscaler that wakes it: --autoscale llm_d_epp_flow_control_queue_size=1 --autoscaler keda --min-replicas 0"
+        );
+    }
     let pool = match &spec.prefill {
         Some(prefill) => vec![group(Role::Decode, decode), group(Role::Prefill, replicas(prefill))],
         None => vec![group(Role::Both, decode)],
