@@ -15,6 +15,8 @@ pub struct Rejections {
     pub too_long: u64,
     /// The endpoint failed.
     pub lost: u64,
+    /// No pool serves the model.
+    pub unknown_model: u64,
 }
 
 /// Why a request gets no answer.
@@ -37,6 +39,15 @@ pub(crate) enum Refusal {
 // === impl Rejections ===
 
 impl Rejections {
+    pub(crate) fn merge(&mut self, other: Self) {
+        self.picker += other.picker;
+        self.no_endpoint += other.no_endpoint;
+        self.engine_queue += other.engine_queue;
+        self.too_long += other.too_long;
+        self.lost += other.lost;
+        self.unknown_model += other.unknown_model;
+    }
+
     pub(crate) fn add(&mut self, refusal: Refusal) {
         let count = match refusal {
             Refusal::Saturated | Refusal::QueueFull | Refusal::Expired | Refusal::NotAdmitted => {

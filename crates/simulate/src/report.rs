@@ -59,6 +59,14 @@ pub struct PluginShare {
     pub share: f64,
 }
 
+/// What a report is computed from.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Source {
+    recorder: Recorder,
+    /// The requests of each endpoint.
+    counts: Vec<u64>,
+}
+
 /// The result of a run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Report {
@@ -101,6 +109,9 @@ pub struct Report {
     /// Requests whose way is compared with that in other runs.
     #[serde(skip)]
     pub(crate) sample: Vec<SampledRequest>,
+    /// What the numbers come from, so that those of several pools have a sum.
+    #[serde(skip)]
+    pub(crate) source: Source,
     /// The shares of requests with a time to the first token up to these milliseconds.
     pub ttft_curve: Vec<(f64, f64)>,
 }
@@ -128,7 +139,7 @@ pub struct RequestTimes {
     pub cached_tokens: usize,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 struct Waits {
     picker: f64,
     batch: f64,
@@ -137,7 +148,7 @@ struct Waits {
 }
 
 /// Gathers the numbers of a run, in memory that does not grow with the requests.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Recorder {
     slo: Slo,
     ttft: Histogram,
@@ -165,6 +176,13 @@ impl Waits {
             self.batch += waited;
         }
         self.prefill += float(times.first_token.saturating_sub(times.started));
+    }
+
+    fn merge(&mut self, other: &Self) {
+        self.picker += other.picker;
+        self.batch += other.batch;
+        self.kv_cache += other.kv_cache;
+        self.prefill += other.prefill;
     }
 
     fn shares(&self) -> WaitShares {
@@ -227,6 +245,21 @@ impl Recorder {
         point.ttft_nanos += float(ttft);
     }
 
+    /// Adds what another one has gathered at the same time.
+    fn merge(&mut self, other: &Self) {
+        self.ttft.merge(&other.ttft);
+        self.itl.merge(&other.itl);
+        self.e2e.merge(&other.e2e);
+        self.answered += other.answered;
+        self.good += other.good;
+        self.prompt_tokens += other.prompt_tokens;
+        self.cached_tokens += other.cached_tokens;
+        self.last = self.last.max(other.last);
+        self.waits.merge(&other.waits);
+        self.misses.merge(&other.misses);
+        self.rejections.merge(other.rejections);
+    }
+
     /// The moment of the last answer.
     pub(crate) fn last(&self) -> u64 {
         self.last
@@ -265,6 +298,7 @@ impl Recorder {
             plugins: Vec::new(),
             series: self.points.series(),
             sample: Vec::new(),
+            source: Source { recorder: self.clone(), counts: counts.to_vec() },
             ttft_curve: curve
                 .iter()
                 .enumerate()
@@ -289,6 +323,25 @@ impl Distribution {
 }
 
 impl Report {
+    /// Returns the sum of the reports of pools that ran at the same time, and of requests for models that no pool serves. Endpoints are
+    /// the sum of the most of each pool. Plugins and numbers over time have no sum.
+    pub fn sum(policy: &str, pools: &[&Self], unknown_model: u64) -> Self {
+        let mut recorder = Recorder::default();
+        recorder.rejections.unknown_model = unknown_model;
+        for pool in pools {
+            recorder.merge(&pool.source.recorder);
+        }
+        let counts: Vec<u64> = pools.iter().flat_map(|pool| &pool.source.counts).copied().collect();
+        let requests = pools.iter().map(|pool| pool.requests).sum::<u64>() + unknown_model;
+        let endpoints = pools.iter().map(|pool| pool.endpoints).sum();
+        let gpu_seconds = pools.iter().map(|pool| pool.gpu_seconds).sum();
+        // Averages over arrivals at one pool have no sum.
+        Self {
+            series: Series::default(),
+            ..recorder.report(policy, requests, &counts, endpoints, gpu_seconds)
+        }
+    }
+
     /// Returns the number with this name, such as `ttft.p99` in milliseconds, `goodput` or `hit_ratio`.
     pub fn number(&self, name: &str) -> Option<f64> {
         let value = serde_json::to_value(self).ok()?;
@@ -298,13 +351,14 @@ impl Report {
 
     /// The requests without an answer, by reason.
     pub fn rejected(&self) -> BTreeMap<&'static str, u64> {
-        let Rejections { picker, no_endpoint, engine_queue, too_long, lost } = self.rejections;
+        let Rejections { picker, no_endpoint, engine_queue, too_long, lost, unknown_model } = self.rejections;
         BTreeMap::from([
             ("picker", picker),
             ("no endpoint", no_endpoint),
             ("engine queue full", engine_queue),
             ("too long", too_long),
             ("lost", lost),
+            ("unknown model", unknown_model),
         ])
     }
 }
@@ -333,6 +387,43 @@ fn skew(counts: &[u64]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_sum_of_pools_is_what_one_recorder_would_have_gathered() {
+        let answer = |arrived: u64, first_token: u64| RequestTimes {
+            arrived,
+            sent: arrived,
+            started: arrived,
+            first_token,
+            finished: first_token + 1_000_000,
+            output_tokens: 3,
+            prompt_tokens: 10,
+            cached_tokens: 4,
+            ..Default::default()
+        };
+        let answers = [
+            answer(0, 5_000_000),
+            answer(3_000_000_000, 3_040_000_000),
+            answer(90_000_000_000, 90_100_000_000),
+        ];
+        let gathered = |answers: &[RequestTimes]| {
+            let mut recorder = Recorder::new(Slo::default());
+            for times in answers {
+                recorder.arrival(times.arrived, 1, 2);
+                recorder.answered(times);
+            }
+            recorder
+        };
+        let mut both = gathered(&answers);
+        both.rejections = Rejections { lost: 1, unknown_model: 2, ..Rejections::default() };
+        let expected = Report { series: Series::default(), ..both.report("all pools", 6, &[2, 2], 2, 3.0) };
+        let first = gathered(&answers[..2]).report("a", 2, &[2], 1, 1.0);
+        let mut second = gathered(&answers[2..]);
+        second.rejections.lost = 1;
+        let second = second.report("b", 2, &[2], 1, 2.0);
+        let sum = Report::sum("all pools", &[&first, &second], 2);
+        assert_eq!(serde_json::to_value(&sum).unwrap(), serde_json::to_value(&expected).unwrap());
+    }
 
     #[test]
     fn an_answer_that_misses_one_limit_is_not_good() {

@@ -25,13 +25,13 @@ pub struct Series {
 }
 
 /// Points of equal length. If there are too many, two become one.
-#[derive(Debug)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Points {
     nanos: u64,
     points: Vec<Point>,
 }
 
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(crate) struct Point {
     pub(crate) arrivals: u64,
     pub(crate) in_flight: u64,

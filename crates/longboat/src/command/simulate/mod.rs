@@ -1,6 +1,7 @@
 //! `longboat simulate`: what a pool would do with traffic.
 
 mod calibrate;
+mod pools;
 mod service;
 
 use std::{
@@ -14,7 +15,8 @@ use longboat_plan::counted;
 use longboat_simulate::{
     PickerSettings, Policy, PoolChange, Report, RunError, Settings, Slo, advice, differences,
     generate::{self, Traffic},
-    page, run as simulate,
+    page::{self, Section},
+    run as simulate,
     sweep::{Condition, Sweep, SweepResult},
     trace::Requests,
     workload::Workload,
@@ -42,32 +44,35 @@ pub(crate) fn run(args: &SimulateArgs) -> anyhow::Result<()> {
     if let Some(file) = &args.write_trace {
         return write_trace(args, file);
     }
-    let mut model = service::model(args)?;
+    let mut models = service::models(args)?;
     if !args.configs.is_empty() {
-        model.policies = policies(&args.configs)?;
+        let policies = policies(&args.configs)?;
+        models.iter_mut().for_each(|model| model.policies.clone_from(&policies));
     }
     if let Some(file) = &args.html {
         // A page that cannot be written is better known before the runs than after them. What is in the file stays until then.
         let opened = OpenOptions::new().append(true).create(true).open(file);
         opened.with_context(|| format!("cannot write `{}`", file.display()))?;
     }
+    let [model] = models.as_slice() else { return pools::run(args, &models) };
     if let (Some(sweep), Some(condition)) = (args.sweep, &args.condition) {
-        return sweeps(args, &model, sweep, condition);
+        return sweeps(args, model, sweep, condition);
     }
     if let Some(number) =
         args.replicas.iter().find(|number| args.replicas.iter().filter(|other| other == number).count() > 1)
     {
         bail!("--replicas {number} is given twice, and both columns would be equal: give each number once");
     }
-    let reports = columns(args, &model)
+    let reports = columns(args, model)
         .iter()
-        .map(|(policy, replicas)| one(args, &model, policy, *replicas))
+        .map(|(policy, replicas)| one(args, model, policy, *replicas, requests(args)?))
         .collect::<anyhow::Result<Vec<_>>>()?;
     let differences = differences(&reports);
     let sentences = advice(&reports, &differences);
     if let Some(file) = &args.html {
         let title = format!("longboat simulate: {}", model.name);
-        fs::write(file, page::html(&title, &reports, &sentences))
+        let section = Section { heading: "", reports: &reports, sentences: &sentences };
+        fs::write(file, page::html(&title, &[section]))
             .with_context(|| format!("cannot write `{}`", file.display()))?;
     }
     if args.output != OutputFormat::Text {
@@ -108,6 +113,7 @@ fn one(
     model: &ServiceModel,
     policy: &Policy,
     replicas: Option<usize>,
+    requests: Requests<'_>,
 ) -> anyhow::Result<Report> {
     let mut pool = model.pool.clone();
     if let (Some(replicas), Some(first)) = (replicas, pool.first_mut()) {
@@ -135,8 +141,7 @@ fn one(
             printer::note(&format!("{}: {count} requests", policy.name));
         }
     };
-    let report =
-        simulate(policy, &settings, requests(args)?, progress).map_err(|error| of_trace(args, error))?;
+    let report = simulate(policy, &settings, requests, progress).map_err(|error| of_trace(args, error))?;
     for (at, _) in settings.changes.iter().filter(|(at, _)| at.as_secs_f64() > report.seconds) {
         printer::note(&format!(
             "{}: the change of the pool at {} s comes after the last answer, which is at {:.1} s, and has no effect",
@@ -236,7 +241,8 @@ fn sweeps(
 ) -> anyhow::Result<()> {
     let mut results = Vec::new();
     for policy in &model.policies {
-        let found = sweep.find(condition, |replicas| one(args, model, policy, Some(replicas)))?;
+        let found =
+            sweep.find(condition, |replicas| one(args, model, policy, Some(replicas), requests(args)?))?;
         results.push((policy.name.as_str(), found));
     }
     if args.output != OutputFormat::Text {
