@@ -156,6 +156,11 @@ impl Engine {
         Load { waiting: self.waiting.len(), running: self.batch().running, kv_usage: self.cache.usage() }
     }
 
+    /// The number of leading blocks of a prompt that are in its cache.
+    pub fn cached_blocks(&self, hashes: &[BlockHash]) -> usize {
+        self.cache.prefix(hashes)
+    }
+
     /// Adds a request at a moment for which [`Self::advance`] was called. It starts at once if there is room.
     ///
     /// # Errors

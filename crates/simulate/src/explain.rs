@@ -2,7 +2,12 @@
 
 use longboat_scheduler::Decision;
 
-use crate::report::{PluginShare, Report, float, ratio};
+use crate::{
+    chart::number,
+    comparison,
+    difference::{Difference, difference},
+    report::{PluginShare, Report, float, ratio},
+};
 
 /// Scores this close are equal.
 const EPSILON: f64 = 1e-9;
@@ -85,8 +90,14 @@ fn changed(totals: &[f64], rests: &[f64]) -> f64 {
     1.0 - ratio(float(both as u64), float(count(&with).max(count(&without)) as u64))
 }
 
+/// Compares each run after the first one with the first one.
+pub fn differences(reports: &[Report]) -> Vec<Difference> {
+    let Some((first, others)) = reports.split_first() else { return Vec::new() };
+    others.iter().filter_map(|other| difference(first, other)).collect()
+}
+
 /// Says in sentences what the plugins of each run did, and what the runs after the first one change.
-pub fn advice(reports: &[Report]) -> Vec<String> {
+pub fn advice(reports: &[Report], differences: &[Difference]) -> Vec<String> {
     let mut sentences = Vec::new();
     for report in reports {
         let decisive = report.plugins.iter().filter(|plugin| plugin.weight.is_some());
@@ -118,45 +129,18 @@ pub fn advice(reports: &[Report]) -> Vec<String> {
     }
     let Some((first, others)) = reports.split_first() else { return sentences };
     for other in others {
-        sentences.push(comparison(first, other));
+        sentences.push(format!(
+            "{} instead of {}: TTFT p50 {} → {} ms, hit ratio {:+.1} points",
+            other.policy,
+            first.policy,
+            number(first.ttft.p50),
+            number(other.ttft.p50),
+            (other.hit_ratio - first.hit_ratio) * 100.0
+        ));
+        let own = differences.iter().filter(|one| one.first == first.policy && one.other == other.policy);
+        sentences.extend(own.flat_map(comparison::sentences));
     }
     sentences
-}
-
-fn comparison(first: &Report, other: &Report) -> String {
-    let change = |name: &str, from: f64, to: f64| format!("{name} {from:.0} → {to:.0} ms");
-    let hits = (other.hit_ratio - first.hit_ratio) * 100.0;
-    // The scorer whose influence differs most between the two.
-    let influence = |report: &Report, plugin: &str| {
-        report
-            .plugins
-            .iter()
-            .find(|known| known.plugin == plugin && known.weight.is_some())
-            .map_or(0.0, |p| p.share)
-    };
-    let names = first.plugins.iter().chain(&other.plugins).filter(|plugin| plugin.weight.is_some());
-    let differences = names.map(|plugin| {
-        let name = plugin.plugin.as_str();
-        (name, influence(other, name) - influence(first, name))
-    });
-    let most = differences.max_by(|(_, a), (_, b)| a.abs().total_cmp(&b.abs()));
-    let reason = match most.filter(|(_, difference)| difference.abs() >= MIN_SHARE) {
-        Some((plugin, _)) => format!(
-            "the greatest difference between the two is `{plugin}`, which decides {:.0} % of the picks of {} and {:.0} % of \
-             those of {}",
-            influence(first, plugin) * 100.0,
-            first.policy,
-            influence(other, plugin) * 100.0,
-            other.policy
-        ),
-        None => "no scorer has another influence, so the rest is chance or a filter".to_owned(),
-    };
-    format!(
-        "{} instead of {}: {}, hit ratio {hits:+.1} points; {reason}",
-        other.policy,
-        first.policy,
-        change("TTFT p50", first.ttft.p50, other.ttft.p50)
-    )
 }
 
 /// Says what limits a run: where the requests that missed the SLO spent the time to their first token.

@@ -10,7 +10,7 @@ const SUB_BITS: u32 = SUB_BUCKETS.trailing_zeros();
 pub const RELATIVE_ERROR: f64 = 0.5 / SUB_BUCKETS as f64;
 
 /// A histogram of values. Small values have buckets of their own; larger ones have 64 buckets for each doubling.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Histogram {
     counts: Vec<u64>,
     count: u64,
@@ -30,6 +30,16 @@ impl Histogram {
         self.counts[bucket] += 1;
         self.count += 1;
         self.sum += value as f64;
+    }
+
+    /// Adds the values of another histogram.
+    pub fn merge(&mut self, other: &Self) {
+        if self.counts.len() < other.counts.len() {
+            self.counts.resize(other.counts.len(), 0);
+        }
+        self.counts.iter_mut().zip(&other.counts).for_each(|(count, more)| *count += more);
+        self.count += other.count;
+        self.sum += other.sum;
     }
 
     /// The number of values.

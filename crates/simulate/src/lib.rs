@@ -9,23 +9,33 @@
 
 mod autoscaler;
 mod chart;
+mod choice;
+mod comparison;
+mod difference;
 mod explain;
 pub mod generate;
 mod histogram;
 pub mod import;
 pub mod page;
 mod pool;
+mod rejection;
 mod report;
+mod routing;
 mod run;
+mod sample;
+mod series;
 pub mod sweep;
 pub mod trace;
 pub mod workload;
 
 pub use autoscaler::AutoscalerSettings;
-pub use explain::{advice, limit};
+pub use choice::{Choice, Decider, ExampleScore, ExampleTimes};
+pub use difference::{Difference, Example, KindDifference, Means, Pair, Refused, RequestKind};
+pub use explain::{advice, differences, limit};
 pub use histogram::{Histogram, RELATIVE_ERROR};
 pub use pool::{PoolChange, PoolSettings, Role};
-pub use report::{
-    Distribution, PluginShare, Recorder, Rejections, Report, RequestTimes, Series, Slo, WaitShares,
-};
+pub use rejection::Rejections;
+pub use report::{Distribution, PluginShare, Recorder, Report, RequestTimes, Slo, WaitShares};
+pub use routing::{ModelRoutes, RoutedRequests};
 pub use run::{MAX_PICKERS, PickerSettings, Policy, RunError, Settings, Sharing, run};
+pub use series::Series;

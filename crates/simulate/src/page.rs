@@ -55,13 +55,37 @@ pub fn rows(reports: &[Report]) -> Vec<TableRow> {
     ]
 }
 
-/// Returns the page. `sentences` stand below the table.
-pub fn html(title: &str, reports: &[Report], sentences: &[String]) -> String {
+/// A part of the page: the runs of a pool.
+#[derive(Debug, Clone, Copy)]
+pub struct Section<'a> {
+    /// Its heading. Empty: none.
+    pub heading: &'a str,
+    /// The runs, side by side.
+    pub reports: &'a [Report],
+    /// What stands below the table.
+    pub sentences: &'a [String],
+}
+
+/// Returns the page.
+pub fn html(title: &str, sections: &[Section<'_>]) -> String {
     let title = escaped(title);
     let mut page = format!(
         "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><meta name=\"viewport\" \
-         content=\"width=device-width\"><title>{title}</title><style>{STYLE}</style><h1>{title}</h1><table><tr><th></th>"
+         content=\"width=device-width\"><title>{title}</title><style>{STYLE}</style><h1>{title}</h1>"
     );
+    for section in sections {
+        add_section(&mut page, section);
+    }
+    page.push_str("</html>\n");
+    page
+}
+
+fn add_section(page: &mut String, section: &Section<'_>) {
+    let Section { heading, reports, sentences } = section;
+    if !heading.is_empty() {
+        let _ = write!(page, "<h2>{}</h2>", escaped(heading));
+    }
+    page.push_str("<table><tr><th></th>");
     for (index, report) in reports.iter().enumerate() {
         let colour = index % COLOURS;
         let _ = write!(page, "<th><span class=\"key k{colour}\"></span>{}</th>", escaped(&report.policy));
@@ -75,10 +99,15 @@ pub fn html(title: &str, reports: &[Report], sentences: &[String]) -> String {
         page.push_str("</tr>");
     }
     page.push_str("</table><ul>");
-    for sentence in sentences {
+    for sentence in *sentences {
         let _ = write!(page, "<li>{}</li>", escaped(sentence));
     }
-    page.push_str("</ul><div class=\"charts\">");
+    page.push_str("</ul>");
+    // A sum of pools has no numbers over time.
+    if reports.iter().all(|report| report.series.arrivals.is_empty() && report.answered > 0) {
+        return;
+    }
+    page.push_str("<div class=\"charts\">");
     let over_time = |values: fn(&Report) -> &[f64]| -> Vec<Line> {
         lines(reports, |report| {
             let mut at = 0.0;
@@ -104,8 +133,7 @@ pub fn html(title: &str, reports: &[Report], sentences: &[String]) -> String {
         let svg = chart::lines(caption, unit, &lines);
         let _ = write!(page, "<figure><figcaption>{caption}</figcaption>{svg}</figure>");
     }
-    page.push_str("</div></html>\n");
-    page
+    page.push_str("</div>");
 }
 
 fn lines(reports: &[Report], points: impl Fn(&Report) -> Vec<(f64, f64)>) -> Vec<Line> {
@@ -133,7 +161,9 @@ mod tests {
         });
         let mut report = recorder.measured(1);
         report.policy = "<b>&".to_owned();
-        let page = html("a & b", &[report.clone(), report], &["x < y".to_owned()]);
+        let (reports, sentences) = ([report.clone(), report], ["x < y".to_owned()]);
+        let section = Section { heading: "", reports: &reports, sentences: &sentences };
+        let page = html("a & b", &[section]);
         assert!(
             page.contains("&lt;b&gt;&amp;") && page.contains("x &lt; y") && page.contains("<td>5.0"),
             "{page}"

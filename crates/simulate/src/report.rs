@@ -4,10 +4,12 @@ use std::{collections::BTreeMap, time::Duration};
 
 use serde::Serialize;
 
-use crate::histogram::Histogram;
-
-/// The points of a series over time.
-const MAX_POINTS: usize = 200;
+use crate::{
+    histogram::Histogram,
+    rejection::Rejections,
+    sample::SampledRequest,
+    series::{MAX_POINTS, Points, Series},
+};
 
 /// What a request must keep to count as good.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -31,21 +33,6 @@ pub struct Distribution {
     pub p90: f64,
     /// The 99th percentile.
     pub p99: f64,
-}
-
-/// Requests without an answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
-pub struct Rejections {
-    /// The picker's queue was full, or the request waited too long in it, or could be dropped and the pool was full.
-    pub picker: u64,
-    /// No endpoint could take the request.
-    pub no_endpoint: u64,
-    /// The engine's queue was full.
-    pub engine_queue: u64,
-    /// The request needs more KV cache than an engine has.
-    pub too_long: u64,
-    /// The endpoint failed.
-    pub lost: u64,
 }
 
 /// Where the time to the first token went, as shares of their sum.
@@ -72,19 +59,12 @@ pub struct PluginShare {
     pub share: f64,
 }
 
-/// Numbers over time.
-#[derive(Debug, Clone, PartialEq, Default, Serialize)]
-pub struct Series {
-    /// Seconds between two points.
-    pub step_seconds: f64,
-    /// Requests that arrived, a second.
-    pub arrivals: Vec<f64>,
-    /// The mean time to the first token of the requests that got it, in milliseconds.
-    pub ttft_ms: Vec<f64>,
-    /// Requests in the pool and in the picker's queue, on average over arrivals.
-    pub in_flight: Vec<f64>,
-    /// Endpoints that can be picked, on average over arrivals.
-    pub endpoints: Vec<f64>,
+/// What a report is computed from.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Source {
+    recorder: Recorder,
+    /// The requests of each endpoint.
+    counts: Vec<u64>,
 }
 
 /// The result of a run.
@@ -126,12 +106,18 @@ pub struct Report {
     pub plugins: Vec<PluginShare>,
     /// Numbers over time.
     pub series: Series,
+    /// Requests whose way is compared with that in other runs.
+    #[serde(skip)]
+    pub(crate) sample: Vec<SampledRequest>,
+    /// What the numbers come from, so that those of several pools have a sum.
+    #[serde(skip)]
+    pub(crate) source: Source,
     /// The shares of requests with a time to the first token up to these milliseconds.
     pub ttft_curve: Vec<(f64, f64)>,
 }
 
 /// The times of one request, in nanoseconds of virtual time.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RequestTimes {
     /// When it arrived.
     pub arrived: u64,
@@ -153,7 +139,7 @@ pub struct RequestTimes {
     pub cached_tokens: usize,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 struct Waits {
     picker: f64,
     batch: f64,
@@ -162,7 +148,7 @@ struct Waits {
 }
 
 /// Gathers the numbers of a run, in memory that does not grow with the requests.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Recorder {
     slo: Slo,
     ttft: Histogram,
@@ -180,67 +166,6 @@ pub struct Recorder {
     pub rejections: Rejections,
 }
 
-/// Points of equal length. If there are too many, two become one.
-#[derive(Debug)]
-struct Points {
-    nanos: u64,
-    points: Vec<Point>,
-}
-
-#[derive(Debug, Clone, Copy, Default)]
-struct Point {
-    arrivals: u64,
-    in_flight: u64,
-    endpoints: u64,
-    ttft_nanos: f64,
-    first_tokens: u64,
-}
-
-impl Default for Points {
-    fn default() -> Self {
-        Self { nanos: 100_000_000, points: Vec::new() }
-    }
-}
-
-impl Points {
-    fn at(&mut self, now: u64) -> &mut Point {
-        while now / self.nanos >= MAX_POINTS as u64 {
-            self.nanos *= 2;
-            self.points =
-                self.points.chunks(2).map(|pair| pair.iter().fold(Point::default(), Point::plus)).collect();
-        }
-        let index = usize::try_from(now / self.nanos).unwrap_or_default();
-        if self.points.len() <= index {
-            self.points.resize(index + 1, Point::default());
-        }
-        &mut self.points[index]
-    }
-
-    fn series(&self) -> Series {
-        let step_seconds = Duration::from_nanos(self.nanos).as_secs_f64();
-        let each = |of: &dyn Fn(&Point) -> f64| self.points.iter().map(|point| rounded(of(point))).collect();
-        Series {
-            step_seconds,
-            arrivals: each(&|point| float(point.arrivals) / step_seconds),
-            ttft_ms: each(&|point| ratio(point.ttft_nanos / 1e6, float(point.first_tokens))),
-            in_flight: each(&|point| ratio(float(point.in_flight), float(point.arrivals))),
-            endpoints: each(&|point| ratio(float(point.endpoints), float(point.arrivals))),
-        }
-    }
-}
-
-impl Point {
-    fn plus(sum: Self, other: &Self) -> Self {
-        Self {
-            arrivals: sum.arrivals + other.arrivals,
-            in_flight: sum.in_flight + other.in_flight,
-            endpoints: sum.endpoints + other.endpoints,
-            ttft_nanos: sum.ttft_nanos + other.ttft_nanos,
-            first_tokens: sum.first_tokens + other.first_tokens,
-        }
-    }
-}
-
 impl Waits {
     fn add(&mut self, times: &RequestTimes) {
         self.picker += float(times.sent - times.arrived);
@@ -251,6 +176,13 @@ impl Waits {
             self.batch += waited;
         }
         self.prefill += float(times.first_token.saturating_sub(times.started));
+    }
+
+    fn merge(&mut self, other: &Self) {
+        self.picker += other.picker;
+        self.batch += other.batch;
+        self.kv_cache += other.kv_cache;
+        self.prefill += other.prefill;
     }
 
     fn shares(&self) -> WaitShares {
@@ -313,6 +245,21 @@ impl Recorder {
         point.ttft_nanos += float(ttft);
     }
 
+    /// Adds what another one has gathered at the same time.
+    fn merge(&mut self, other: &Self) {
+        self.ttft.merge(&other.ttft);
+        self.itl.merge(&other.itl);
+        self.e2e.merge(&other.e2e);
+        self.answered += other.answered;
+        self.good += other.good;
+        self.prompt_tokens += other.prompt_tokens;
+        self.cached_tokens += other.cached_tokens;
+        self.last = self.last.max(other.last);
+        self.waits.merge(&other.waits);
+        self.misses.merge(&other.misses);
+        self.rejections.merge(other.rejections);
+    }
+
     /// The moment of the last answer.
     pub(crate) fn last(&self) -> u64 {
         self.last
@@ -350,6 +297,8 @@ impl Recorder {
             waits_of_misses: self.misses.shares(),
             plugins: Vec::new(),
             series: self.points.series(),
+            sample: Vec::new(),
+            source: Source { recorder: self.clone(), counts: counts.to_vec() },
             ttft_curve: curve
                 .iter()
                 .enumerate()
@@ -374,6 +323,25 @@ impl Distribution {
 }
 
 impl Report {
+    /// Returns the sum of the reports of pools that ran at the same time, and of requests for models that no pool serves. Endpoints are
+    /// the sum of the most of each pool. Plugins and numbers over time have no sum.
+    pub fn sum(policy: &str, pools: &[&Self], unknown_model: u64) -> Self {
+        let mut recorder = Recorder::default();
+        recorder.rejections.unknown_model = unknown_model;
+        for pool in pools {
+            recorder.merge(&pool.source.recorder);
+        }
+        let counts: Vec<u64> = pools.iter().flat_map(|pool| &pool.source.counts).copied().collect();
+        let requests = pools.iter().map(|pool| pool.requests).sum::<u64>() + unknown_model;
+        let endpoints = pools.iter().map(|pool| pool.endpoints).sum();
+        let gpu_seconds = pools.iter().map(|pool| pool.gpu_seconds).sum();
+        // Averages over arrivals at one pool have no sum.
+        Self {
+            series: Series::default(),
+            ..recorder.report(policy, requests, &counts, endpoints, gpu_seconds)
+        }
+    }
+
     /// Returns the number with this name, such as `ttft.p99` in milliseconds, `goodput` or `hit_ratio`.
     pub fn number(&self, name: &str) -> Option<f64> {
         let value = serde_json::to_value(self).ok()?;
@@ -383,13 +351,14 @@ impl Report {
 
     /// The requests without an answer, by reason.
     pub fn rejected(&self) -> BTreeMap<&'static str, u64> {
-        let Rejections { picker, no_endpoint, engine_queue, too_long, lost } = self.rejections;
+        let Rejections { picker, no_endpoint, engine_queue, too_long, lost, unknown_model } = self.rejections;
         BTreeMap::from([
             ("picker", picker),
             ("no endpoint", no_endpoint),
             ("engine queue full", engine_queue),
             ("too long", too_long),
             ("lost", lost),
+            ("unknown model", unknown_model),
         ])
     }
 }
@@ -404,7 +373,7 @@ pub(crate) fn ratio(part: f64, whole: f64) -> f64 {
 }
 
 /// Rounds to what is worth printing, so that results compare as text.
-fn rounded(value: f64) -> f64 {
+pub(crate) fn rounded(value: f64) -> f64 {
     (value * 10_000.0).round() / 10_000.0
 }
 
@@ -418,6 +387,43 @@ fn skew(counts: &[u64]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_sum_of_pools_is_what_one_recorder_would_have_gathered() {
+        let answer = |arrived: u64, first_token: u64| RequestTimes {
+            arrived,
+            sent: arrived,
+            started: arrived,
+            first_token,
+            finished: first_token + 1_000_000,
+            output_tokens: 3,
+            prompt_tokens: 10,
+            cached_tokens: 4,
+            ..Default::default()
+        };
+        let answers = [
+            answer(0, 5_000_000),
+            answer(3_000_000_000, 3_040_000_000),
+            answer(90_000_000_000, 90_100_000_000),
+        ];
+        let gathered = |answers: &[RequestTimes]| {
+            let mut recorder = Recorder::new(Slo::default());
+            for times in answers {
+                recorder.arrival(times.arrived, 1, 2);
+                recorder.answered(times);
+            }
+            recorder
+        };
+        let mut both = gathered(&answers);
+        both.rejections = Rejections { lost: 1, unknown_model: 2, ..Rejections::default() };
+        let expected = Report { series: Series::default(), ..both.report("all pools", 6, &[2, 2], 2, 3.0) };
+        let first = gathered(&answers[..2]).report("a", 2, &[2], 1, 1.0);
+        let mut second = gathered(&answers[2..]);
+        second.rejections.lost = 1;
+        let second = second.report("b", 2, &[2], 1, 2.0);
+        let sum = Report::sum("all pools", &[&first, &second], 2);
+        assert_eq!(serde_json::to_value(&sum).unwrap(), serde_json::to_value(&expected).unwrap());
+    }
 
     #[test]
     fn an_answer_that_misses_one_limit_is_not_good() {

@@ -82,9 +82,9 @@ pub(crate) struct SimulateArgs {
     /// EndpointPickerConfig to simulate instead of the service's own; repeatable, for one column each
     #[arg(long = "config", value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) configs: Vec<PathBuf>,
-    /// Number of replicas instead of the service's
-    #[arg(long, value_name = "N")]
-    pub(crate) replicas: Option<usize>,
+    /// Numbers of replicas instead of the service's: `4`, or `4,8` for one column each
+    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = value_parser!(u32).range(1..=65536))]
+    pub(crate) replicas: Vec<u32>,
     /// Flags of the engine: those of `longboat sim`, as `simulate calibrate` prints them
     #[arg(long, value_name = "FLAGS", allow_hyphen_values = true)]
     pub(crate) engine_args: Option<String>,
@@ -131,7 +131,7 @@ pub(crate) struct SimulateArgs {
     #[arg(long, value_name = "DURATION", value_parser = longboat_quantity::duration::parse)]
     pub(crate) slo_e2e: Option<Duration>,
     /// Find the smallest number of replicas, such as `replicas=2..16`
-    #[arg(long, value_name = "RANGE", requires = "condition")]
+    #[arg(long, value_name = "RANGE", requires = "condition", conflicts_with = "replicas")]
     pub(crate) sweep: Option<Sweep>,
     /// Condition for `--sweep`, such as `ttft.p99<800ms`, `goodput>99%`
     #[arg(id = "condition", long = "for", value_name = "CONDITION", requires = "sweep")]
@@ -311,6 +311,7 @@ mod tests {
             (&["--generate", "poisson", "--accelerators", "nan"], "`nan`: expected a number"),
             (&["--generate", "poisson", "--accelerators=-1"], "`-1`: expected a number"),
             (&["--generate", "poisson", "--min-replicas", "2"], "--autoscale"),
+            (&["--generate", "poisson", "--replicas", "4,0"], "0 is not in 1..=65536"),
             (&["--generate", "poisson", "--workload", "w"], "--workload"),
         ] {
             let error = parsed(arguments).unwrap_err();

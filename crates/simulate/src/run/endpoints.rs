@@ -8,6 +8,7 @@ use super::{Event, OpenRequest, RunError, Settings, World, nanos};
 use crate::{
     autoscaler::AutoscalerSettings,
     pool::{MAX_ENDPOINTS, Member, PoolChange},
+    rejection::Refusal,
 };
 
 /// Checks the pool and its changes. With an autoscaler, the numbers of endpoints are not known beforehand.
@@ -114,7 +115,7 @@ impl World<'_> {
                 // The map has no order, and the order of releases must be the same in every run.
                 lost.sort_unstable();
                 for id in lost {
-                    self.recorder.rejections.lost += 1;
+                    self.note_refusal(id, Refusal::Lost);
                     self.end(id, now);
                 }
                 let slot = self.members[number].endpoint.slot;

@@ -6,6 +6,7 @@ use longboat_engine_model::{BlockHash, Engine, EnqueueError, Job, Output};
 use longboat_kv_events::{Event as BlockEvent, Stored};
 
 use super::{Event, OpenRequest, World, nanos};
+use crate::{rejection::Refusal, sample::Outcome};
 
 /// The medium of blocks in KV cache events.
 const GPU: &str = "gpu";
@@ -23,15 +24,15 @@ impl World<'_> {
             is_prefilled: open.is_prefilled,
         };
         if self.members[member].gone.is_some() {
-            self.recorder.rejections.lost += 1;
+            self.note_refusal(number, Refusal::Lost);
             return self.end(number, now);
         }
         self.members[member].requests += 1;
         let mut refused = None;
         self.with_engine(member, now, |engine, outputs| refused = engine.enqueue(job, outputs).err());
         match refused {
-            Some(EnqueueError::QueueFull) => self.recorder.rejections.engine_queue += 1,
-            Some(EnqueueError::TooLong) => self.recorder.rejections.too_long += 1,
+            Some(EnqueueError::QueueFull) => self.note_refusal(number, Refusal::EngineQueue),
+            Some(EnqueueError::TooLong) => self.note_refusal(number, Refusal::TooLong),
             None => return,
         }
         self.end(number, now);
@@ -108,6 +109,7 @@ impl World<'_> {
                 open.times.finished = now;
                 let times = open.times;
                 self.recorder.answered(&times);
+                self.sampler.end(id, Outcome::Answered(times));
                 self.end(id, now);
             }
         }

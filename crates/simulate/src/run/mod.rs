@@ -4,6 +4,7 @@ mod conversations;
 mod endpoints;
 mod engines;
 mod pickers;
+mod sampling;
 mod scaling;
 
 use std::{
@@ -29,7 +30,9 @@ use crate::{
     autoscaler::{Autoscaler, AutoscalerSettings},
     explain::PluginCounts,
     pool::{MAX_ENDPOINTS, Member, PoolChange, PoolSettings},
+    rejection::Refusal,
     report::{Recorder, Report, RequestTimes, Slo},
+    sample::{Outcome, Sampler},
     trace::{Requests, TraceError, TraceRequest},
 };
 
@@ -64,7 +67,7 @@ pub struct Settings {
     pub event_delay: Duration,
     /// What a good request keeps.
     pub slo: Slo,
-    /// One decision in so many is examined for what decided it. 0: none.
+    /// One decision in so many is examined for what decided it. 0: none, and no sample of requests is kept for comparisons.
     pub explain_every: u64,
     /// The time from the creation of an endpoint to its first request.
     pub start_time: Duration,
@@ -216,6 +219,7 @@ struct World<'s> {
     recorder: Recorder,
     plugins: PluginCounts,
     decisions: u64,
+    sampler: Sampler,
     most_endpoints: usize,
 }
 
@@ -307,6 +311,7 @@ impl<'s> World<'s> {
             recorder: Recorder::new(settings.slo),
             plugins: PluginCounts::default(),
             decisions: 0,
+            sampler: Sampler::new(settings.explain_every > 0),
             most_endpoints: 0,
         };
         for (index, group) in settings.pool.iter().enumerate() {
@@ -348,9 +353,17 @@ impl<'s> World<'s> {
         }
     }
 
+    /// Records that a request gets no answer.
+    fn note_refusal(&mut self, number: u64, refusal: Refusal) {
+        self.recorder.rejections.add(refusal);
+        self.sampler.end(number, Outcome::Refused(refusal));
+    }
+
     fn report(mut self, policy: &Policy, requests: u64) -> Report {
         // Requests that still wait will never be answered.
-        self.recorder.rejections.no_endpoint += self.open.len() as u64;
+        for number in self.open.keys().copied().collect::<Vec<_>>() {
+            self.note_refusal(number, Refusal::NoEndpoint);
+        }
         let end = self.recorder.last();
         let seconds = self.members.iter().map(|member| {
             let until = member.gone.unwrap_or(end).max(member.since);
@@ -362,6 +375,7 @@ impl<'s> World<'s> {
         let mut report =
             self.recorder.report(&policy.name, requests, &counts, self.most_endpoints, gpu_seconds);
         report.plugins = self.plugins.shares();
+        report.sample = self.sampler.finish();
         report
     }
 }

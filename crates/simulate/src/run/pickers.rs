@@ -13,6 +13,7 @@ use super::{Event, OpenRequest, PickerSettings, Sharing, World, nanos};
 use crate::{
     autoscaler::AutoscalerSettings,
     pool::PoolEntry,
+    rejection::Refusal,
     report::RequestTimes,
     trace::{TraceRequest, mix},
 };
@@ -102,6 +103,7 @@ impl World<'_> {
             if pickers == 1 { 0 } else { usize::try_from(mix(!number) % pickers).unwrap_or_default() };
         let tokens = self.conversations.tokens(&request, number);
         let prompt_tokens = tokens.bytes.len().div_ceil(4);
+        self.sampler.arrive(number, &request, prompt_tokens);
         let times = RequestTimes {
             arrived: now,
             output_tokens: request.output_tokens,
@@ -128,7 +130,7 @@ impl World<'_> {
                 self.waking.push_back(number);
             } else {
                 self.open.remove(&number);
-                self.recorder.rejections.no_endpoint += 1;
+                self.note_refusal(number, Refusal::NoEndpoint);
             }
             return;
         }
@@ -144,7 +146,7 @@ impl World<'_> {
             let arrived = self.open.get(&number).map_or(now, |open| open.times.arrived);
             if now - arrived > nanos(wake_queue::TIMEOUT) {
                 self.open.remove(&number);
-                self.recorder.rejections.no_endpoint += 1;
+                self.note_refusal(number, Refusal::NoEndpoint);
             } else {
                 self.admit(number, now);
             }
@@ -162,7 +164,7 @@ impl World<'_> {
         if !self.flow.enabled {
             if priority < 0 && self.saturation(picker, now) >= 1.0 {
                 self.open.remove(&number);
-                self.recorder.rejections.picker += 1;
+                self.note_refusal(number, Refusal::Saturated);
                 return;
             }
             return self.send(number, now);
@@ -172,7 +174,7 @@ impl World<'_> {
         let arrival = Arrival { priority, flow: "", bytes: size, within_ms: None };
         if queue.push(arrival, number, now / MILLISECOND).is_err() {
             self.open.remove(&number);
-            self.recorder.rejections.picker += 1;
+            self.note_refusal(number, Refusal::QueueFull);
             return;
         }
         self.pickers[picker].has_news = true;
@@ -191,7 +193,7 @@ impl World<'_> {
         let has_endpoints = !self.candidates.is_empty();
         while let Some(number) = self.pickers[picker].queue.expired(now / MILLISECOND, has_endpoints) {
             self.open.remove(&number);
-            self.recorder.rejections.picker += 1;
+            self.note_refusal(number, Refusal::Expired);
         }
         // Without news the saturation is the same, except for metrics that a scrape has read meanwhile. One policy lets a
         // request go in every so many cycles.
@@ -254,8 +256,9 @@ impl World<'_> {
         };
         self.decisions += 1;
         let every = self.settings.explain_every;
-        let is_sample = every > 0 && self.decisions.is_multiple_of(every);
-        let scheduler = if is_sample { &self.tracing } else { &self.scheduler };
+        let is_counted = every > 0 && self.decisions.is_multiple_of(every);
+        let is_sampled = self.sampler.has(number);
+        let scheduler = if is_counted || is_sampled { &self.tracing } else { &self.scheduler };
         let now_ms = now / MILLISECOND;
         let Picker { state, random, .. } = &mut self.pickers[picker];
         let state = &mut self.states[*state];
@@ -267,17 +270,16 @@ impl World<'_> {
             Ok(decision) => decision,
             Err(error) => {
                 self.open.remove(&number);
-                match error {
-                    ScheduleError::NotAdmitted | ScheduleError::TooSlow => {
-                        self.recorder.rejections.picker += 1;
-                    }
-                    _ => self.recorder.rejections.no_endpoint += 1,
-                }
+                let refusal = match error {
+                    ScheduleError::NotAdmitted | ScheduleError::TooSlow => Refusal::NotAdmitted,
+                    _ => Refusal::NoEndpoint,
+                };
+                self.note_refusal(number, refusal);
                 return;
             }
         };
         let reservation = self.scheduler.commit(state, &decision);
-        if is_sample {
+        if is_counted {
             self.plugins.add(&decision, self.candidates.len());
         }
         let stages = decision.stages();
@@ -285,9 +287,14 @@ impl World<'_> {
         let prefill = stages.prefill.map(|place| self.numbers[place]).filter(|prefill| *prefill != decode);
         let first = prefill.unwrap_or(decode);
         let block_size = self.members[first].engine.parameters().block_size;
+        let hashes = tokens.hashes(block_size);
+        if is_sampled {
+            let pick = self.sampled_pick(&decision, first, &hashes);
+            self.sampler.sent(number, pick);
+        }
         let Some(open) = self.open.get_mut(&number) else { return };
         open.times.sent = now;
-        open.hashes = tokens.hashes(block_size);
+        open.hashes = hashes;
         (open.decode, open.prefill) = (decode, prefill);
         open.reservation = Some(reservation);
         if self.knows_blocks && exact {

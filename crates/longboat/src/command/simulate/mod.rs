@@ -1,6 +1,7 @@
 //! `longboat simulate`: what a pool would do with traffic.
 
 mod calibrate;
+mod pools;
 mod service;
 
 use std::{
@@ -12,9 +13,10 @@ use std::{
 use anyhow::{Context as _, anyhow, bail};
 use longboat_plan::counted;
 use longboat_simulate::{
-    PickerSettings, Policy, PoolChange, Report, RunError, Settings, Slo, advice,
+    PickerSettings, Policy, PoolChange, Report, RunError, Settings, Slo, advice, differences,
     generate::{self, Traffic},
-    page, run as simulate,
+    page::{self, Section},
+    run as simulate,
     sweep::{Condition, Sweep, SweepResult},
     trace::Requests,
     workload::Workload,
@@ -42,31 +44,40 @@ pub(crate) fn run(args: &SimulateArgs) -> anyhow::Result<()> {
     if let Some(file) = &args.write_trace {
         return write_trace(args, file);
     }
-    let mut model = service::model(args)?;
+    let mut models = service::models(args)?;
     if !args.configs.is_empty() {
-        model.policies = policies(&args.configs)?;
+        let policies = policies(&args.configs)?;
+        models.iter_mut().for_each(|model| model.policies.clone_from(&policies));
     }
     if let Some(file) = &args.html {
         // A page that cannot be written is better known before the runs than after them. What is in the file stays until then.
         let opened = OpenOptions::new().append(true).create(true).open(file);
         opened.with_context(|| format!("cannot write `{}`", file.display()))?;
     }
+    let [model] = models.as_slice() else { return pools::run(args, &models) };
     if let (Some(sweep), Some(condition)) = (args.sweep, &args.condition) {
-        return sweeps(args, &model, sweep, condition);
+        return sweeps(args, model, sweep, condition);
     }
-    let reports = model
-        .policies
+    if let Some(number) =
+        args.replicas.iter().find(|number| args.replicas.iter().filter(|other| other == number).count() > 1)
+    {
+        bail!("--replicas {number} is given twice, and both columns would be equal: give each number once");
+    }
+    let reports = columns(args, model)
         .iter()
-        .map(|policy| one(args, &model, policy, None))
+        .map(|(policy, replicas)| one(args, model, policy, *replicas, requests(args)?))
         .collect::<anyhow::Result<Vec<_>>>()?;
-    let sentences = advice(&reports);
+    let differences = differences(&reports);
+    let sentences = advice(&reports, &differences);
     if let Some(file) = &args.html {
         let title = format!("longboat simulate: {}", model.name);
-        fs::write(file, page::html(&title, &reports, &sentences))
+        let section = Section { heading: "", reports: &reports, sentences: &sentences };
+        fs::write(file, page::html(&title, &[section]))
             .with_context(|| format!("cannot write `{}`", file.display()))?;
     }
     if args.output != OutputFormat::Text {
-        return printer::data(&json!({"reports": reports, "advice": sentences}), args.output);
+        let result = json!({"reports": reports, "differences": differences, "advice": sentences});
+        return printer::data(&result, args.output);
     }
     printer::piece(&table(&reports));
     for sentence in sentences {
@@ -75,12 +86,34 @@ pub(crate) fn run(args: &SimulateArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Returns the policy and, if flags give it, the number of replicas of each column of the result.
+fn columns(args: &SimulateArgs, model: &ServiceModel) -> Vec<(Policy, Option<usize>)> {
+    let numbers: Vec<Option<usize>> = if args.replicas.is_empty() {
+        vec![None]
+    } else {
+        args.replicas.iter().map(|replicas| usize::try_from(*replicas).ok()).collect()
+    };
+    let column = |policy: &Policy, replicas: Option<usize>| {
+        let mut policy = policy.clone();
+        if let (Some(replicas), [_, _, ..]) = (replicas, numbers.as_slice()) {
+            policy.name = format!("{}, {}", policy.name, counted(replicas, "replica"));
+        }
+        (policy, replicas)
+    };
+    model
+        .policies
+        .iter()
+        .flat_map(|policy| numbers.iter().map(move |number| column(policy, *number)))
+        .collect()
+}
+
 /// Simulates the traffic with one policy, and with other replicas than the service has if they are given.
 fn one(
     args: &SimulateArgs,
     model: &ServiceModel,
     policy: &Policy,
     replicas: Option<usize>,
+    requests: Requests<'_>,
 ) -> anyhow::Result<Report> {
     let mut pool = model.pool.clone();
     if let (Some(replicas), Some(first)) = (replicas, pool.first_mut()) {
@@ -88,7 +121,7 @@ fn one(
     }
     let mut changes: Vec<_> = args.changes.clone();
     changes.sort_by_key(|(at, _)| *at);
-    if replicas.is_some() && changes.iter().any(|(_, change)| matches!(change, PoolChange::Replicas(_))) {
+    if args.sweep.is_some() && changes.iter().any(|(_, change)| matches!(change, PoolChange::Replicas(_))) {
         bail!("--sweep and --at …:replicas= both set the number of replicas: use one of them");
     }
     let settings = Settings {
@@ -108,8 +141,7 @@ fn one(
             printer::note(&format!("{}: {count} requests", policy.name));
         }
     };
-    let report =
-        simulate(policy, &settings, requests(args)?, progress).map_err(|error| of_trace(args, error))?;
+    let report = simulate(policy, &settings, requests, progress).map_err(|error| of_trace(args, error))?;
     for (at, _) in settings.changes.iter().filter(|(at, _)| at.as_secs_f64() > report.seconds) {
         printer::note(&format!(
             "{}: the change of the pool at {} s comes after the last answer, which is at {:.1} s, and has no effect",
@@ -191,7 +223,10 @@ fn policies(files: &[PathBuf]) -> anyhow::Result<Vec<Policy>> {
         let is_alone = files.iter().filter(|other| short(other) == short(file)).count() == 1;
         let name = if is_alone { short(file) } else { file.display().to_string() };
         if policies.iter().any(|policy| policy.name == name) {
-            bail!("--config `{name}` is given twice: give each configuration once");
+            bail!(
+                "--config `{name}` is given twice, and both columns would be equal: give each configuration once; --replicas 4,8 \
+                 compares numbers of replicas"
+            );
         }
         policies.push(Policy { name, config, gates: Vec::new(), allow_experimental: true });
     }
@@ -206,7 +241,8 @@ fn sweeps(
 ) -> anyhow::Result<()> {
     let mut results = Vec::new();
     for policy in &model.policies {
-        let found = sweep.find(condition, |replicas| one(args, model, policy, Some(replicas)))?;
+        let found =
+            sweep.find(condition, |replicas| one(args, model, policy, Some(replicas), requests(args)?))?;
         results.push((policy.name.as_str(), found));
     }
     if args.output != OutputFormat::Text {

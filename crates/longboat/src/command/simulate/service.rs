@@ -1,11 +1,13 @@
 //! The pool and the picker of a service, from its manifest. What is planned is what a controller would create.
 
+use std::collections::BTreeSet;
+
 use anyhow::{Context as _, anyhow, bail};
-use longboat_api::v1alpha2::WorkloadSpec;
+use longboat_api::v1alpha2::{LLMInferenceService, WorkloadSpec};
 use longboat_engine_model::Parameters;
-use longboat_key::Name;
+use longboat_key::{Name, Namespace};
 use longboat_offline::scene::Scene;
-use longboat_plan::{PickerConfig, names};
+use longboat_plan::{PickerConfig, models_of_spec, names};
 use longboat_simulate::{AutoscalerSettings, Policy, PoolSettings, Role};
 
 use crate::{
@@ -35,13 +37,15 @@ spec:
 #[derive(Debug)]
 pub(super) struct ServiceModel {
     pub(super) name: String,
+    /// The names of its model and adapters in requests, short and in full.
+    pub(super) serves: BTreeSet<String>,
     pub(super) pool: Vec<PoolSettings>,
     pub(super) policies: Vec<Policy>,
     pub(super) autoscaler: Option<AutoscalerSettings>,
 }
 
-/// Plans the service of the manifests, and reads the number of its replicas and its picker's configuration.
-pub(super) fn model(args: &SimulateArgs) -> anyhow::Result<ServiceModel> {
+/// Plans the services of the manifests.
+pub(super) fn models(args: &SimulateArgs) -> anyhow::Result<Vec<ServiceModel>> {
     let files = args.manifests.files();
     let documents = if files.is_empty() {
         longboat_manifest::parse("the default service", DEFAULT_SERVICE)?
@@ -52,19 +56,28 @@ pub(super) fn model(args: &SimulateArgs) -> anyhow::Result<ServiceModel> {
     if !input::is_accepted(&scene) {
         return Err(input::refused());
     }
-    let mut services = scene.subjects.iter().filter(|subject| subject.given);
-    let subject = services.next().ok_or_else(|| input::no_service(&documents))?;
-    if services.next().is_some() {
-        bail!("the manifests contain several services: simulate one at a time");
+    let services: Vec<_> = scene.subjects.iter().filter(|subject| subject.given).collect();
+    if services.is_empty() {
+        return Err(input::no_service(&documents));
     }
-    let own = Name::of(&subject.service.metadata);
-    let name = own.to_string();
-    let planned = scene.plan(&subject.service).with_context(|| format!("cannot plan {name}"))?;
-    let effective = planned.effective.as_ref().ok_or_else(|| anyhow!("service {name} is stopped"))?;
     let engine = engine(args)?;
     for caution in cautions(&engine, args.engine_args.is_some()) {
         printer::note(caution);
     }
+    services.into_iter().map(|subject| model(args, &scene, &subject.service, engine)).collect()
+}
+
+/// Plans a service, and reads the number of its replicas and its picker's configuration.
+fn model(
+    args: &SimulateArgs,
+    scene: &Scene,
+    service: &LLMInferenceService,
+    engine: Parameters,
+) -> anyhow::Result<ServiceModel> {
+    let own = Name::of(&service.metadata);
+    let name = own.to_string();
+    let planned = scene.plan(service).with_context(|| format!("cannot plan {name}"))?;
+    let effective = planned.effective.as_ref().ok_or_else(|| anyhow!("service {name} is stopped"))?;
     let replicas = |workload: &WorkloadSpec| {
         workload.replicas.and_then(|replicas| usize::try_from(replicas).ok()).unwrap_or(1)
     };
@@ -74,7 +87,7 @@ pub(super) fn model(args: &SimulateArgs) -> anyhow::Result<ServiceModel> {
     let scaled = names::scaled_object(own, false);
     let scaled = children.scaled_objects.iter().find(|object| object.metadata.name.as_ref() == Some(&scaled));
     let least = spec.workload.scaling.as_ref().and_then(|scaling| scaling.min_replicas).unwrap_or(1);
-    let has_own_number = args.replicas.is_some() || args.sweep.is_some();
+    let has_own_number = !args.replicas.is_empty() || args.sweep.is_some();
     let autoscaler = match (&args.autoscale, scaled) {
         (Some((metric, target)), _) => {
             let bounds = (args.min_replicas, args.max_replicas);
@@ -96,12 +109,17 @@ pub(super) fn model(args: &SimulateArgs) -> anyhow::Result<ServiceModel> {
              --replicas and --autoscale say otherwise"
         ));
     }
-    let decode = match (args.replicas, &args.autoscale, &spec.workload.scaling) {
-        (Some(replicas), ..) => replicas,
-        (None, Some(_), _) => usize::try_from(args.min_replicas.max(1)).unwrap_or(1),
-        (None, None, Some(_)) => usize::try_from(least.max(1)).unwrap_or(1),
-        (None, None, None) => replicas(&spec.workload),
+    let decode = match (&args.autoscale, &spec.workload.scaling) {
+        (Some(_), _) => usize::try_from(args.min_replicas.max(1)).unwrap_or(1),
+        (None, Some(_)) => usize::try_from(least.max(1)).unwrap_or(1),
+        (None, None) => replicas(&spec.workload),
     };
+    if decode == 0 && !has_own_number {
+        bail!(
+            "service {name}: spec.replicas is 0, so nothing would answer: set it to 1 or more, pass --replicas N, or simulate an \
+             autoscaler that wakes it: --autoscale llm_d_epp_flow_control_queue_size=1 --autoscaler keda --min-replicas 0"
+        );
+    }
     let pool = match &spec.prefill {
         Some(prefill) => vec![group(Role::Decode, decode), group(Role::Prefill, replicas(prefill))],
         None => vec![group(Role::Both, decode)],
@@ -120,7 +138,11 @@ pub(super) fn model(args: &SimulateArgs) -> anyhow::Result<ServiceModel> {
     if policies.is_empty() && args.configs.is_empty() {
         bail!("service {name} has no picker whose configuration is known: pass one with --config");
     }
-    Ok(ServiceModel { name, pool, policies, autoscaler })
+    let namespace = Namespace::of(&service.metadata);
+    let serves = models_of_spec(spec, own)
+        .into_iter()
+        .flat_map(|model| [model.to_owned(), format!("publishers/{namespace}/models/{model}")]);
+    Ok(ServiceModel { name, serves: serves.collect(), pool, policies, autoscaler })
 }
 
 /// What the numbers of the engines do not say about a real engine. Results look just as sure without it.

@@ -1,0 +1,342 @@
+//! What two policies do differently with the same requests, and what decides that.
+
+use std::collections::{BTreeMap, HashMap};
+
+use serde::Serialize;
+
+use crate::{
+    choice::{Choice, Decider, choice, decider},
+    report::{Report, RequestTimes, float, ratio, rounded},
+    sample::{Outcome, SampledRequest},
+};
+
+/// A prompt without a cached prefix is long from so many tokens on.
+const LONG_PROMPT_TOKENS: usize = 4096;
+
+/// Kinds of requests. The first that applies counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RequestKind {
+    /// A later turn of a conversation.
+    Turn,
+    /// A request for a LoRA adapter.
+    Adapter,
+    /// An endpoint has the beginning of the prompt in its cache.
+    CachedPrefix,
+    /// No endpoint has, and the prompt is long.
+    LongPrompt,
+    /// All others.
+    Other,
+}
+
+/// A number with the first policy and with the other one.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+pub struct Pair {
+    /// With the first policy.
+    pub first: f64,
+    /// With the other one.
+    pub other: f64,
+}
+
+/// Means of requests that both policies answered.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+pub struct Means {
+    /// The number of these requests.
+    pub requests: usize,
+    /// The time to the first token, in milliseconds.
+    pub ttft: Pair,
+    /// The part of it in the picker's queue.
+    pub picker_queue: Pair,
+    /// The part of it in the engine's queue.
+    pub engine_queue: Pair,
+    /// The rest: the computation of the prompt.
+    pub prefill: Pair,
+    /// Tokens of the prompt that were cached.
+    pub cached_tokens: Pair,
+    /// Tokens of the prompt.
+    pub prompt_tokens: f64,
+}
+
+/// The requests of a kind in the samples of both policies.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct KindDifference {
+    /// The kind.
+    pub kind: RequestKind,
+    /// Its requests.
+    pub sampled: usize,
+    /// Those that go elsewhere: with and without their prefix, to another endpoint if none has it, or nowhere.
+    pub moved: usize,
+    /// Those that leave the endpoint with their prefix.
+    pub left_prefix: usize,
+    /// Those that go to the endpoint with their prefix instead.
+    pub joined_prefix: usize,
+    /// Those that one policy answers, and the other one refuses.
+    pub refused: Refused,
+    /// What those that go elsewhere gain and lose.
+    pub moved_means: Means,
+    /// What decides with the first policy, and for how many of those that go elsewhere: the most frequent one first.
+    pub first_deciders: Vec<(Decider, usize)>,
+    /// The same of the other policy.
+    pub other_deciders: Vec<(Decider, usize)>,
+}
+
+/// Requests that only one of two policies refuses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct Refused {
+    /// Those that only the first one refuses.
+    pub first: usize,
+    /// Those that only the other one refuses.
+    pub other: usize,
+}
+
+/// A request that stands for many.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Example {
+    /// Its place in the traffic, from 0.
+    pub request: u64,
+    /// Its session.
+    pub session: Option<String>,
+    /// Its turn in the session, from 1.
+    pub turn: Option<u32>,
+    /// Its adapter.
+    pub adapter: Option<String>,
+    /// Tokens of its prompt.
+    pub prompt_tokens: usize,
+    /// What the first policy did.
+    pub first: Choice,
+    /// What the other policy did.
+    pub other: Choice,
+}
+
+/// What another policy does differently than the first one.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Difference {
+    /// The first policy.
+    pub first: String,
+    /// The other one.
+    pub other: String,
+    /// The requests in the samples of both.
+    pub sampled: usize,
+    /// The kinds of which requests go elsewhere. The one whose times to the first token change most in sum comes first.
+    pub kinds: Vec<KindDifference>,
+    /// What the requests that do not go elsewhere gain and lose.
+    pub stayed: Means,
+    /// A request of the first kind with a usual change.
+    pub example: Option<Example>,
+}
+
+/// A request in the samples of both runs.
+#[derive(Debug, Clone, Copy)]
+struct Twin<'a> {
+    first: &'a SampledRequest,
+    other: &'a SampledRequest,
+}
+
+/// Where a request went, as far as it can be compared between two runs: the numbers of endpoints mean nothing if caches matter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Destination {
+    WithPrefix,
+    WithoutPrefix,
+    Endpoint(usize),
+    Nowhere,
+}
+
+/// Compares the samples of two reports. `None` if they have no request in common.
+pub(crate) fn difference(first: &Report, other: &Report) -> Option<Difference> {
+    let known: HashMap<u64, &SampledRequest> =
+        other.sample.iter().map(|request| (request.number, request)).collect();
+    let pair = |first| Some(Twin { first, other: known.get(&first.number)? });
+    let twins: Vec<Twin<'_>> = first.sample.iter().filter_map(pair).collect();
+    if twins.is_empty() {
+        return None;
+    }
+    let mut by_kind: BTreeMap<RequestKind, Vec<Twin<'_>>> = BTreeMap::new();
+    for twin in &twins {
+        by_kind.entry(twin.kind()).or_default().push(*twin);
+    }
+    let mut kinds: Vec<(KindDifference, Vec<Twin<'_>>)> = by_kind
+        .into_iter()
+        .map(|(kind, twins)| {
+            let moved: Vec<Twin<'_>> = twins.iter().copied().filter(Twin::is_moved).collect();
+            (KindDifference::of(kind, twins.len(), &moved), moved)
+        })
+        .filter(|(kind, _)| kind.moved > 0)
+        .collect();
+    kinds.sort_by(|(a, _), (b, _)| b.importance().total_cmp(&a.importance()));
+    let example = kinds.first().and_then(|(kind, moved)| example(kind, moved));
+    let stayed: Vec<Twin<'_>> = twins.iter().copied().filter(|twin| !twin.is_moved()).collect();
+    Some(Difference {
+        first: first.policy.clone(),
+        other: other.policy.clone(),
+        sampled: twins.len(),
+        kinds: kinds.into_iter().map(|(kind, _)| kind).collect(),
+        stayed: Means::of(&stayed),
+        example,
+    })
+}
+
+/// Returns the request in the middle of those whose times change in the direction of the sum.
+fn example(kind: &KindDifference, moved: &[Twin<'_>]) -> Option<Example> {
+    let sum = kind.moved_means.ttft.change();
+    let mut usual: Vec<(f64, Twin<'_>)> = moved
+        .iter()
+        .filter_map(|twin| Some((twin.times()?.ttft.change(), *twin)))
+        .filter(|(change, _)| change * sum >= 0.0)
+        .collect();
+    usual.sort_by(|(a, _), (b, _)| a.total_cmp(b));
+    // If the two differ in refusals only, any of these is an example.
+    let twin = usual.get(usual.len() / 2).map(|(_, twin)| *twin).or_else(|| moved.first().copied())?;
+    let SampledRequest { number, session, turn, adapter, prompt_tokens, .. } = twin.first.clone();
+    Some(Example {
+        request: number,
+        session,
+        turn,
+        adapter,
+        prompt_tokens,
+        first: choice(twin.first, twin.other),
+        other: choice(twin.other, twin.first),
+    })
+}
+
+// === impl Pair ===
+
+impl Pair {
+    /// The other one minus the first one.
+    pub(crate) fn change(self) -> f64 {
+        self.other - self.first
+    }
+
+    fn add(&mut self, more: Self) {
+        self.first += more.first;
+        self.other += more.other;
+    }
+
+    fn divided(self, by: f64) -> Self {
+        Self { first: rounded(ratio(self.first, by)), other: rounded(ratio(self.other, by)) }
+    }
+}
+
+// === impl Means ===
+
+impl Means {
+    fn of(twins: &[Twin<'_>]) -> Self {
+        let mut sum = Self::default();
+        for times in twins.iter().filter_map(Twin::times) {
+            sum.requests += 1;
+            sum.ttft.add(times.ttft);
+            sum.picker_queue.add(times.picker_queue);
+            sum.engine_queue.add(times.engine_queue);
+            sum.prefill.add(times.prefill);
+            sum.cached_tokens.add(times.cached_tokens);
+            sum.prompt_tokens += times.prompt_tokens;
+        }
+        let number = float(sum.requests as u64);
+        Self {
+            requests: sum.requests,
+            ttft: sum.ttft.divided(number),
+            picker_queue: sum.picker_queue.divided(number),
+            engine_queue: sum.engine_queue.divided(number),
+            prefill: sum.prefill.divided(number),
+            cached_tokens: sum.cached_tokens.divided(number),
+            prompt_tokens: rounded(ratio(sum.prompt_tokens, number)),
+        }
+    }
+}
+
+// === impl KindDifference ===
+
+impl KindDifference {
+    fn of(kind: RequestKind, sampled: usize, moved: &[Twin<'_>]) -> Self {
+        let count = |is: &dyn Fn(&Twin<'_>) -> bool| moved.iter().filter(|twin| is(twin)).count();
+        let is_refused = |request: &SampledRequest| destination(request) == Destination::Nowhere;
+        let keeps = |request: &SampledRequest| destination(request) == Destination::WithPrefix;
+        let deciders = |decided: &dyn Fn(&Twin<'_>) -> Decider| {
+            let mut counts: BTreeMap<Decider, usize> = BTreeMap::new();
+            for twin in moved {
+                *counts.entry(decided(twin)).or_default() += 1;
+            }
+            let mut counts: Vec<_> = counts.into_iter().collect();
+            counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+            counts
+        };
+        Self {
+            kind,
+            sampled,
+            moved: moved.len(),
+            left_prefix: count(&|twin| keeps(twin.first) && !keeps(twin.other) && !is_refused(twin.other)),
+            joined_prefix: count(&|twin| !keeps(twin.first) && keeps(twin.other) && !is_refused(twin.first)),
+            refused: Refused {
+                first: count(&|twin| is_refused(twin.first)),
+                other: count(&|twin| is_refused(twin.other)),
+            },
+            moved_means: Means::of(moved),
+            first_deciders: deciders(&|twin| decider(twin.first, twin.other)),
+            other_deciders: deciders(&|twin| decider(twin.other, twin.first)),
+        }
+    }
+
+    /// How much its requests change the result: the sum of their times, and more than that if requests are refused.
+    fn importance(&self) -> f64 {
+        let refused = float(self.refused.first.abs_diff(self.refused.other) as u64);
+        let times = self.moved_means.ttft.change().abs() * float(self.moved_means.requests as u64);
+        refused * 1e6 + times
+    }
+}
+
+fn destination(request: &SampledRequest) -> Destination {
+    match (&request.pick, request.outcome) {
+        (_, Outcome::Refused(_)) | (None, _) => Destination::Nowhere,
+        (Some(pick), _) => match pick.keeps_prefix() {
+            Some(true) => Destination::WithPrefix,
+            Some(false) => Destination::WithoutPrefix,
+            None => Destination::Endpoint(pick.endpoint),
+        },
+    }
+}
+
+// === impl Twin ===
+
+impl Twin<'_> {
+    fn is_moved(&self) -> bool {
+        destination(self.first) != destination(self.other)
+    }
+
+    fn kind(&self) -> RequestKind {
+        let has_prefix =
+            |request: &SampledRequest| request.pick.as_ref().is_some_and(|pick| pick.holder.is_some());
+        if self.first.turn.is_some_and(|turn| turn > 1) {
+            RequestKind::Turn
+        } else if self.first.adapter.is_some() {
+            RequestKind::Adapter
+        } else if has_prefix(self.first) || has_prefix(self.other) {
+            RequestKind::CachedPrefix
+        } else if self.first.prompt_tokens >= LONG_PROMPT_TOKENS {
+            RequestKind::LongPrompt
+        } else {
+            RequestKind::Other
+        }
+    }
+
+    /// The numbers of this request alone, if both policies answer it.
+    fn times(&self) -> Option<Means> {
+        let (Outcome::Answered(first), Outcome::Answered(other)) = (self.first.outcome, self.other.outcome)
+        else {
+            return None;
+        };
+        let pair =
+            |of: &dyn Fn(&RequestTimes) -> u64| Pair { first: float(of(&first)), other: float(of(&other)) };
+        let in_millis = |of: &dyn Fn(&RequestTimes) -> u64| {
+            let pair = pair(of);
+            Pair { first: pair.first / 1e6, other: pair.other / 1e6 }
+        };
+        Some(Means {
+            requests: 1,
+            ttft: in_millis(&|times| times.first_token - times.arrived),
+            picker_queue: in_millis(&|times| times.sent - times.arrived),
+            engine_queue: in_millis(&|times| times.started.saturating_sub(times.sent)),
+            prefill: in_millis(&|times| times.first_token.saturating_sub(times.started)),
+            cached_tokens: pair(&|times| times.cached_tokens as u64),
+            prompt_tokens: float(self.first.prompt_tokens as u64),
+        })
+    }
+}
