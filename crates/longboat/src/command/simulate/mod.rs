@@ -2,6 +2,7 @@
 
 mod calibrate;
 mod service;
+mod what_if;
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -23,6 +24,7 @@ use owo_colors::OwoColorize;
 use serde_json::json;
 
 use self::service::ServiceModel;
+pub(crate) use self::what_if::what_if;
 use super::runtime;
 use crate::{
     cli::{OutputFormat, SimulateArgs, SimulateCommand},
@@ -43,6 +45,9 @@ pub(crate) fn run(args: &SimulateArgs) -> anyhow::Result<()> {
         return write_trace(args, file);
     }
     let mut model = service::model(args)?;
+    for note in &model.notes {
+        printer::note(note);
+    }
     if !args.configs.is_empty() {
         model.policies = policies(&args.configs)?;
     }

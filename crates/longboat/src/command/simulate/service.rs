@@ -1,7 +1,7 @@
 //! The pool and the picker of a service, from its manifest. What is planned is what a controller would create.
 
 use anyhow::{Context as _, anyhow, bail};
-use longboat_api::v1alpha2::WorkloadSpec;
+use longboat_api::v1alpha2::{LLMInferenceService, WorkloadSpec};
 use longboat_engine_model::Parameters;
 use longboat_key::Name;
 use longboat_offline::scene::Scene;
@@ -11,7 +11,6 @@ use longboat_simulate::{AutoscalerSettings, Policy, PoolSettings, Role};
 use crate::{
     cli::{AutoscalerKind, SimulateArgs},
     command::input,
-    printer,
 };
 
 /// The service that is simulated if no manifest is given: the picker's configuration is that of the preset.
@@ -38,6 +37,8 @@ pub(super) struct ServiceModel {
     pub(super) pool: Vec<PoolSettings>,
     pub(super) policies: Vec<Policy>,
     pub(super) autoscaler: Option<AutoscalerSettings>,
+    /// What the result does not say, for the person.
+    pub(super) notes: Vec<String>,
 }
 
 /// Plans the service of the manifests, and reads the number of its replicas and its picker's configuration.
@@ -57,14 +58,22 @@ pub(super) fn model(args: &SimulateArgs) -> anyhow::Result<ServiceModel> {
     if services.next().is_some() {
         bail!("the manifests contain several services: simulate one at a time");
     }
-    let own = Name::of(&subject.service.metadata);
+    of_scene(args, &scene, &subject.service)
+}
+
+/// Plans a service.
+pub(super) fn of_scene(
+    args: &SimulateArgs,
+    scene: &Scene,
+    service: &LLMInferenceService,
+) -> anyhow::Result<ServiceModel> {
+    let own = Name::of(&service.metadata);
     let name = own.to_string();
-    let planned = scene.plan(&subject.service).with_context(|| format!("cannot plan {name}"))?;
+    let planned = scene.plan(service).with_context(|| format!("cannot plan {name}"))?;
     let effective = planned.effective.as_ref().ok_or_else(|| anyhow!("service {name} is stopped"))?;
     let engine = engine(args)?;
-    for caution in cautions(&engine, args.engine_args.is_some()) {
-        printer::note(caution);
-    }
+    let mut notes: Vec<String> =
+        cautions(&engine, args.engine_args.is_some()).into_iter().map(str::to_owned).collect();
     let replicas = |workload: &WorkloadSpec| {
         workload.replicas.and_then(|replicas| usize::try_from(replicas).ok()).unwrap_or(1)
     };
@@ -91,7 +100,7 @@ pub(super) fn model(args: &SimulateArgs) -> anyhow::Result<ServiceModel> {
         (None, _) => None,
     };
     if autoscaler.is_none() && spec.workload.scaling.is_some() && !has_own_number {
-        printer::note(&format!(
+        notes.push(format!(
             "{name}: the Workload Variant Autoscaler is not simulated: the service has {least} replicas; \
              --replicas and --autoscale say otherwise"
         ));
@@ -120,7 +129,7 @@ pub(super) fn model(args: &SimulateArgs) -> anyhow::Result<ServiceModel> {
     if policies.is_empty() && args.configs.is_empty() {
         bail!("service {name} has no picker whose configuration is known: pass one with --config");
     }
-    Ok(ServiceModel { name, pool, policies, autoscaler })
+    Ok(ServiceModel { name, pool, policies, autoscaler, notes })
 }
 
 /// What the numbers of the engines do not say about a real engine. Results look just as sure without it.
