@@ -91,6 +91,16 @@ const VIEWS = {
       await page.waitForSelector("pre.said:has-text('set by')", { timeout: LIMIT });
     },
   },
+  simulate: {
+    shown: "#traffic",
+    async act(page) {
+      await page.fill("#numbers", "1, 3");
+      await page.click("button:text('Simulate')");
+      await page.waitForSelector(".simulated th:text('1 replica (now)')", { timeout: LIMIT });
+      await page.waitForSelector(".simulated th:text('3 replicas')", { timeout: LIMIT });
+      await page.waitForSelector(".simulated svg polyline.c1", { timeout: LIMIT, state: "attached" });
+    },
+  },
   edit: {
     shown: "#manifest",
     async act(page) {

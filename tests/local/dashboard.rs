@@ -39,7 +39,9 @@ fn only_the_page_itself_gets_anything() {
         (vec![own, ("origin", "http://evil.example")], 403),
         (vec![own, ("origin", "null")], 403),
     ] {
-        for path in ["feed", "events", "logs", "findings", "explain", "decisions", "manifest", "nothing"] {
+        for path in
+            ["feed", "events", "logs", "findings", "explain", "decisions", "simulate", "manifest", "nothing"]
+        {
             let path = format!("/api/{path}?service=default/qwen");
             let answer = asked(&path, &headers);
             assert_eq!(answer.status, status, "{path} {headers:?}: {answer:?}");
@@ -78,6 +80,9 @@ fn questions_that_make_no_sense_are_refused_with_a_sentence() {
             "kind: Pod\napiVersion: v1\nmetadata: {name: qwen}",
             400,
         ),
+        ("POST", "/api/simulate?service=default/qwen", "[]", 400),
+        ("POST", "/api/simulate?service=default/qwen", r#"{"traffic": "rain", "rate": 1}"#, 400),
+        ("POST", "/api/simulate?service=default/no-such", r#"{"traffic": "agents", "rate": 1}"#, 400),
         ("POST", "/api/chat?service=default/qwen", "[]", 400),
         ("POST", "/api/diff", long.as_str(), 413),
     ] {

@@ -54,14 +54,14 @@ impl ServiceRuntime {
             );
         }
         let containers = layer.spec().pointer("/template/containers").and_then(Value::as_array);
-        let names =
+        let container_names =
             || containers.into_iter().flatten().filter_map(|container| container.get("name")?.as_str());
-        let Some(main) = names().position(|name| name == "main") else {
+        let Some(main) = container_names().position(|name| name == "main") else {
             // Runtimes for InferenceService have `kserve-container`, which would run beside an engine without an image.
             return unsupported(format!(
-                "none of its containers ({}) is named main, as the engine's of a LLMInferenceService is: give the engine's \
+                "none of its containers ({}) is named main, as the engine's of an LLMInferenceService is: give the engine's \
                  container that name, or name another runtime",
-                names().collect::<Vec<_>>().join(", ")
+                container_names().collect::<Vec<_>>().join(", ")
             ));
         };
         let has_image = containers.is_some_and(|containers| containers[main].get("image").is_some());

@@ -40,6 +40,7 @@ const ASSETS: &[Asset] = assets! {
     "/playground.js", "playground.js", SCRIPT;
     "/replicas.js", "replicas.js", SCRIPT;
     "/services.js", "services.js", SCRIPT;
+    "/simulate.js", "simulate.js", SCRIPT;
     "/traffic.js", "traffic.js", SCRIPT;
     "/tree.js", "tree.js", SCRIPT;
     "/way.js", "way.js", SCRIPT;

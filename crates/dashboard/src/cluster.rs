@@ -6,7 +6,7 @@ use std::sync::Arc;
 use futures::{future::BoxFuture, stream::BoxStream};
 use k8s_openapi::api::core::v1::Pod;
 use longboat_key::{Key, Name, Namespace};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// An entry in the list of services.
@@ -66,6 +66,50 @@ pub struct Address {
     pub model: String,
 }
 
+/// What to simulate.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Simulation {
+    /// The kind of traffic, as `longboat simulate --generate` names it.
+    pub traffic: String,
+    /// Requests a second.
+    pub rate: f64,
+    /// The numbers of replicas to compare. Empty: the service's own, and some around it.
+    #[serde(default)]
+    pub replicas: Vec<usize>,
+    /// Flags of the engine. Empty: those of `longboat up --engine sim`.
+    #[serde(default)]
+    pub engine_args: String,
+}
+
+/// The most numbers of replicas of a simulation, the most replicas, and the most requests a second. They bound its time.
+const MAX_COLUMNS: usize = 6;
+const MAX_REPLICAS: usize = 64;
+const MAX_RATE: f64 = 1000.0;
+
+impl Simulation {
+    /// Reads the body of a request.
+    pub(crate) fn parse(body: &[u8]) -> Result<Self, String> {
+        let this: Self = serde_json::from_slice(body).map_err(|error| error.to_string())?;
+        if !(this.rate > 0.0 && this.rate <= MAX_RATE) {
+            return Err(format!(
+                "rate {}: expected above 0 and at most {MAX_RATE} requests a second",
+                this.rate
+            ));
+        }
+        if this.replicas.len() > MAX_COLUMNS {
+            return Err(format!(
+                "{} numbers of replicas: expected at most {MAX_COLUMNS}",
+                this.replicas.len()
+            ));
+        }
+        match this.replicas.iter().find(|replicas| !(1..=MAX_REPLICAS).contains(*replicas)) {
+            Some(replicas) => Err(format!("{replicas} replicas: expected 1 to {MAX_REPLICAS}")),
+            None => Ok(this),
+        }
+    }
+}
+
 /// The results of the binary's commands for a cluster or a local cluster. Errors are sentences for a person.
 pub trait Cluster: Send + Sync + 'static {
     /// Streams the current state, and the state after each change.
@@ -76,6 +120,9 @@ pub trait Cluster: Send + Sync + 'static {
 
     /// Returns the result of `longboat diff` for manifests.
     fn diff(&self, manifests: String) -> BoxFuture<'static, Result<Value, String>>;
+
+    /// Returns a page with the result of `longboat simulate` for a service, and notes about it.
+    fn simulate(&self, service: Key, wanted: Simulation) -> BoxFuture<'static, Result<Value, String>>;
 
     /// Returns the findings of `longboat doctor` about a service.
     fn findings(&self, service: Key) -> BoxFuture<'static, Result<Value, String>>;
@@ -116,5 +163,28 @@ mod tests {
             assert_eq!(parse_key(wrong), None, "{wrong}");
         }
         assert!(!is_name(&"a".repeat(254)));
+    }
+
+    #[test]
+    fn a_simulation_is_bounded() {
+        let parse = |text: &str| Simulation::parse(text.as_bytes());
+        let least = Simulation {
+            traffic: "agents".into(),
+            rate: 2.5,
+            replicas: Vec::new(),
+            engine_args: String::new(),
+        };
+        assert_eq!(parse(r#"{"traffic": "agents", "rate": 2.5}"#), Ok(least));
+        for (members, expected) in [
+            (r#""rate": 0"#, "above 0 and at most 1000"),
+            (r#""rate": 1001"#, "above 0 and at most 1000"),
+            (r#""rate": 1, "replicas": [1, 65]"#, "65 replicas: expected 1 to 64"),
+            (r#""rate": 1, "replicas": [0]"#, "0 replicas: expected 1 to 64"),
+            (r#""rate": 1, "replicas": [1, 1, 1, 1, 1, 1, 1]"#, "7 numbers of replicas: expected at most 6"),
+            (r#""rate": 1, "requests": 9"#, "unknown field `requests`"),
+        ] {
+            let error = parse(&format!(r#"{{"traffic": "agents", {members}}}"#)).unwrap_err();
+            assert!(error.contains(expected), "{members}: {error}");
+        }
     }
 }

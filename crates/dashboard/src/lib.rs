@@ -22,7 +22,7 @@ mod replicas;
 mod server;
 mod tokens;
 
-pub use cluster::{Address, Cluster, Gpus, Head, Picture};
+pub use cluster::{Address, Cluster, Gpus, Head, Picture, Simulation};
 pub use reach::Reach;
 pub use server::{BindError, Server};
 

@@ -24,6 +24,7 @@ pub(crate) struct Page {
     pub(crate) http: reqwest::Client,
     streams: Arc<Semaphore>,
     work: Arc<Semaphore>,
+    simulation: Arc<Semaphore>,
 }
 
 // === impl Page ===
@@ -37,13 +38,18 @@ impl Page {
         http: reqwest::Client,
         shutdown: CancellationToken,
     ) -> Self {
-        let (streams, work) = (Arc::new(Semaphore::new(STREAMS)), Arc::new(Semaphore::new(WORK)));
-        Self { cluster, client, reach, shutdown, guard, http, streams, work }
+        let [streams, work, simulation] = [STREAMS, WORK, 1].map(|most| Arc::new(Semaphore::new(most)));
+        Self { cluster, client, reach, shutdown, guard, http, streams, work, simulation }
     }
 
     /// Acquires a permit for a request.
     pub(crate) fn work(&self) -> Result<OwnedSemaphorePermit, Problem> {
         Arc::clone(&self.work).try_acquire_owned().map_err(|_| Problem::busy())
+    }
+
+    /// Acquires the permit for a simulation. Each takes a core for a while, so there is one.
+    pub(crate) fn simulation(&self) -> Result<OwnedSemaphorePermit, Problem> {
+        Arc::clone(&self.simulation).try_acquire_owned().map_err(|_| Problem::busy())
     }
 
     /// Acquires a permit for a stream.

@@ -25,7 +25,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Cluster, Reach,
+    Cluster, Reach, Simulation,
     answer::Problem,
     assets, chat,
     cluster::{is_name, parse_key},
@@ -119,6 +119,7 @@ fn router(page: Arc<Page>) -> Router {
         .route("/api/decisions", get(decisions))
         .route("/api/manifest", get(manifest).put(replace))
         .route("/api/diff", post(diff))
+        .route("/api/simulate", post(simulate))
         .route("/api/chat", post(chat))
         .fallback(asset)
         .layer(DefaultBodyLimit::max(BODY))
@@ -258,6 +259,20 @@ async fn replace(State(page): State<Arc<Page>>, Query(asked): Question, manifest
 async fn diff(State(page): State<Arc<Page>>, manifests: String) -> Answer {
     let _permit = page.work()?;
     page.cluster.diff(manifests).await.map(Json).map_err(Problem::wrong)
+}
+
+async fn simulate(State(page): State<Arc<Page>>, Query(asked): Question, body: Bytes) -> Answer {
+    let wanted = Simulation::parse(&body).map_err(Problem::wrong)?;
+    let (service, permit) = (asked.service()?, page.simulation()?);
+    // A simulation cannot be stopped. It keeps its permit even if the browser has gone.
+    let cluster = Arc::clone(&page.cluster);
+    let simulated = tokio::spawn(async move {
+        let result = cluster.simulate(service, wanted).await;
+        drop(permit);
+        result
+    });
+    let result = simulated.await.map_err(|_| Problem::failed("internal error; see the log of Longboat"))?;
+    result.map(Json).map_err(Problem::wrong)
 }
 
 async fn chat(

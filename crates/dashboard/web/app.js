@@ -13,6 +13,7 @@ import { Replicas } from "/replicas.js";
 import { forget, remember } from "/traffic.js";
 import { Fields } from "/fields.js";
 import { Edit } from "/edit.js";
+import { Simulate } from "/simulate.js";
 
 const VIEWS = [
   ["overview", "Overview", Overview],
@@ -23,6 +24,7 @@ const VIEWS = [
   ["logs", "Logs", Logs],
   ["fields", "Fields", Fields],
   ["edit", "Edit", Edit],
+  ["simulate", "What if", Simulate],
 ];
 
 /// `#/namespace/name/view?parameters`

@@ -210,18 +210,25 @@ impl Index {
         let mut sums = vec![0.0; holders.len()];
         let mut holding: Vec<usize> = (0..holders.len()).collect();
         let soon = self.weight(GPU);
-        for &key in keys {
-            let ids = self.by_key.get(&key).map_or(&[][..], Vec::as_slice);
+        // A block that many prompts share is held by many endpoints. Its entries are read once for all of them: to read them once
+        // for each endpoint would take the square of their number.
+        let places: AHashMap<u32, usize> = holders.iter().copied().zip(0..).collect();
+        let mut best: Vec<Option<f64>> = vec![None; holders.len()];
+        for key in keys {
+            for &id in self.by_key.get(key).map_or(&[][..], Vec::as_slice) {
+                let entry = &self.entries[id as usize];
+                if let Some(&place) = places.get(&entry.holder) {
+                    let weight = self.tiers.get(usize::from(entry.tier)).map_or(1.0, |(_, weight)| *weight);
+                    best[place] = Some(best[place].map_or(weight, |known| known.max(weight)));
+                }
+            }
             holding.retain(|&place| {
-                let best = ids
-                    .iter()
-                    .map(|&id| &self.entries[id as usize])
-                    .filter(|entry| entry.holder == holders[place])
-                    .map(|entry| self.tiers.get(usize::from(entry.tier)).map_or(1.0, |(_, weight)| *weight))
-                    .chain(expected.is_held(holders[place], key, now).then_some(soon))
-                    .reduce(f64::max);
-                sums[place] += best.unwrap_or_default();
-                best.is_some()
+                let mut held = best[place].take();
+                if held.is_none_or(|held| held < soon) && expected.is_held(holders[place], *key, now) {
+                    held = Some(soon);
+                }
+                sums[place] += held.unwrap_or_default();
+                held.is_some()
             });
             if holding.is_empty() {
                 break;

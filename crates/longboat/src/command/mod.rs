@@ -16,7 +16,7 @@ mod models;
 mod reference;
 mod render;
 mod run;
-mod simulate;
+pub(crate) mod simulate;
 mod status;
 mod uninstall;
 mod up;

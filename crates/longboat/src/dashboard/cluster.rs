@@ -10,7 +10,7 @@ use futures::{
 };
 use kube::Client;
 use longboat_api::v1alpha2::LLMInferenceService;
-use longboat_dashboard::{Address, Cluster, Picture};
+use longboat_dashboard::{Address, Cluster, Picture, Simulation};
 use longboat_key::Key;
 use longboat_offline::{
     Settings,
@@ -22,7 +22,7 @@ use tokio::{runtime::Handle, time::Instant};
 
 use super::head;
 use crate::{
-    command::input,
+    command::{input, simulate},
     tree::{Environment, Follow, Line, Scope, Time, TreeObjects, age, data, lines},
     up::{
         cause,
@@ -77,17 +77,8 @@ impl Cluster for ClusterBackend {
     fn explain(&self, service: Key, path: Option<String>) -> BoxFuture<'static, Result<Value, String>> {
         let client = self.client.clone();
         aside(move || async move {
-            let settings = Settings::default();
-            let (observed, _) =
-                input::observe_with(client, &settings, vec![service.namespace.clone()]).await?;
-            let scene = Scene::observed(observed)?;
-            let is_it = |subject: &&longboat_offline::scene::Subject| {
-                let metadata = &subject.service.metadata;
-                Key::of_metadata(metadata) == service
-            };
-            let subject = scene.subjects.iter().find(is_it);
-            let subject = subject.ok_or_else(|| anyhow!("LLMInferenceService `{service}` not found"))?;
-            let answer = explain::explain(&scene, &subject.service, path.as_deref())?;
+            let scene = scene(client, &service).await?;
+            let answer = explain::explain(&scene, subject(&scene, &service)?, path.as_deref())?;
             let text = match &answer {
                 Explanation::Layers(layers) => explain::of_layers(layers),
                 Explanation::Fields(fields) => explain::of_fields(fields),
@@ -113,6 +104,14 @@ impl Cluster for ClusterBackend {
                 "text": plain(&changes.text), "differences": changes.differences, "findings": sentences,
                 "refused": refused,
             }))
+        })
+    }
+
+    fn simulate(&self, service: Key, wanted: Simulation) -> BoxFuture<'static, Result<Value, String>> {
+        let client = self.client.clone();
+        aside(move || async move {
+            let scene = scene(client, &service).await?;
+            simulate::what_if(&scene, subject(&scene, &service)?, &wanted)
         })
     }
 
@@ -150,6 +149,20 @@ impl Cluster for ClusterBackend {
         }
         .boxed()
     }
+}
+
+/// Reads what the controller would use for a service.
+async fn scene(client: Client, service: &Key) -> anyhow::Result<Scene> {
+    let (observed, _) =
+        input::observe_with(client, &Settings::default(), vec![service.namespace.clone()]).await?;
+    Ok(Scene::observed(observed)?)
+}
+
+/// Finds a service.
+fn subject<'s>(scene: &'s Scene, service: &Key) -> anyhow::Result<&'s LLMInferenceService> {
+    let mut services = scene.subjects.iter().map(|subject| subject.service.as_ref());
+    let found = services.find(|found| Key::of_metadata(&found.metadata) == *service);
+    found.ok_or_else(|| anyhow!("LLMInferenceService `{service}` not found"))
 }
 
 /// Runs work on a blocking thread, because it reads a cluster and then computes for a while.

@@ -3,8 +3,10 @@
 mod calibrate;
 mod pools;
 mod service;
+mod what_if;
 
 use std::{
+    collections::BTreeSet,
     fs::{self, File, OpenOptions},
     io::{BufReader, BufWriter, Write as _},
     path::{Path, PathBuf},
@@ -25,6 +27,7 @@ use owo_colors::OwoColorize;
 use serde_json::json;
 
 use self::service::ServiceModel;
+pub(crate) use self::what_if::what_if;
 use super::runtime;
 use crate::{
     cli::{OutputFormat, SimulateArgs, SimulateCommand},
@@ -45,9 +48,15 @@ pub(crate) fn run(args: &SimulateArgs) -> anyhow::Result<()> {
         return write_trace(args, file);
     }
     let mut models = service::models(args)?;
+    // Services with the same engines have the same notes.
+    for note in models.iter().flat_map(|model| &model.notes).collect::<BTreeSet<_>>() {
+        printer::note(note);
+    }
     if !args.configs.is_empty() {
         let policies = policies(&args.configs)?;
-        models.iter_mut().for_each(|model| model.policies.clone_from(&policies));
+        for model in &mut models {
+            model.policies.clone_from(&policies);
+        }
     }
     if let Some(file) = &args.html {
         // A page that cannot be written is better known before the runs than after them. What is in the file stays until then.

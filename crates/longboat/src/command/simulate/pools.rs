@@ -50,11 +50,11 @@ pub(super) fn run(args: &SimulateArgs, services: &[ServiceModel]) -> anyhow::Res
             services[other].name
         )
     })?;
-    let routed = routed(args, &routes, services)?;
+    let traffic = split_traffic(args, &routes, services)?;
     let mut pools = Vec::new();
     for (index, service) in services.iter().enumerate() {
         let models = short_names(service);
-        if routed.pools[index] == 0 {
+        if traffic.pools[index] == 0 {
             printer::note(&format!("{}: no request asks for {}", service.name, models.join(" or ")));
             continue;
         }
@@ -74,7 +74,7 @@ pub(super) fn run(args: &SimulateArgs, services: &[ServiceModel]) -> anyhow::Res
         pools.push(PoolResult { name: &service.name, models, reports, differences, advice });
     }
     let columns = pools.first().map_or(0, |pool| pool.reports.len());
-    let unknown = routed.unknown.values().sum();
+    let unknown = traffic.unknown.values().sum();
     let sum = (0..columns).map(|column| {
         let parts: Vec<&Report> = pools.iter().map(|pool| &pool.reports[column]).collect();
         // Without --config, each pool has the policy of its service.
@@ -82,7 +82,7 @@ pub(super) fn run(args: &SimulateArgs, services: &[ServiceModel]) -> anyhow::Res
         Report::sum(name, &parts, unknown)
     });
     let sum = sum.collect();
-    print(args, &Results { pools, sum, unknown_models: &routed.unknown })
+    print(args, &Results { pools, sum, unknown_models: &traffic.unknown })
 }
 
 /// The names of the model and the adapters of a service, without the full ones that stand for the same.
@@ -107,27 +107,27 @@ fn check(args: &SimulateArgs) -> anyhow::Result<()> {
 }
 
 /// Counts the requests of each pool.
-fn routed(
+fn split_traffic(
     args: &SimulateArgs,
     routes: &ModelRoutes,
     services: &[ServiceModel],
 ) -> anyhow::Result<RoutedRequests> {
     let mut failed = None;
     let readable = requests(args)?.map_while(|request| request.map_err(|error| failed = Some(error)).ok());
-    let routed = routes.count(services.len(), readable);
+    let traffic = routes.count(services.len(), readable);
     if let Some(error) = failed {
         return Err(of_trace(args, error.into()));
     }
-    if routed.pools.iter().all(|requests| *requests == 0) {
+    if traffic.pools.iter().all(|requests| *requests == 0) {
         let serves: Vec<&str> = services.iter().flat_map(short_names).collect();
         let asked = if args.generate.is_some() {
             "made-up traffic names no model: pass a trace whose requests have one".to_owned()
         } else {
-            format!("the traffic has {}", unknown_models(&routed.unknown))
+            format!("the traffic has {}", unknown_models(&traffic.unknown))
         };
         bail!("no request asks for a model of the services, which are {}; {asked}", serves.join(", "));
     }
-    Ok(routed)
+    Ok(traffic)
 }
 
 fn unknown_models(unknown: &BTreeMap<String, u64>) -> String {

@@ -13,7 +13,6 @@ use longboat_simulate::{AutoscalerSettings, Policy, PoolSettings, Role};
 use crate::{
     cli::{AutoscalerKind, SimulateArgs},
     command::input,
-    printer,
 };
 
 /// The service that is simulated if no manifest is given: the picker's configuration is that of the preset.
@@ -42,6 +41,8 @@ pub(super) struct ServiceModel {
     pub(super) pool: Vec<PoolSettings>,
     pub(super) policies: Vec<Policy>,
     pub(super) autoscaler: Option<AutoscalerSettings>,
+    /// What the result does not say, for the person.
+    pub(super) notes: Vec<String>,
 }
 
 /// Plans the services of the manifests.
@@ -60,24 +61,22 @@ pub(super) fn models(args: &SimulateArgs) -> anyhow::Result<Vec<ServiceModel>> {
     if services.is_empty() {
         return Err(input::no_service(&documents));
     }
-    let engine = engine(args)?;
-    for caution in cautions(&engine, args.engine_args.is_some()) {
-        printer::note(caution);
-    }
-    services.into_iter().map(|subject| model(args, &scene, &subject.service, engine)).collect()
+    services.into_iter().map(|subject| of_scene(args, &scene, &subject.service)).collect()
 }
 
 /// Plans a service, and reads the number of its replicas and its picker's configuration.
-fn model(
+pub(super) fn of_scene(
     args: &SimulateArgs,
     scene: &Scene,
     service: &LLMInferenceService,
-    engine: Parameters,
 ) -> anyhow::Result<ServiceModel> {
     let own = Name::of(&service.metadata);
     let name = own.to_string();
     let planned = scene.plan(service).with_context(|| format!("cannot plan {name}"))?;
     let effective = planned.effective.as_ref().ok_or_else(|| anyhow!("service {name} is stopped"))?;
+    let engine = engine(args)?;
+    let mut notes: Vec<String> =
+        cautions(&engine, args.engine_args.is_some()).into_iter().map(str::to_owned).collect();
     let replicas = |workload: &WorkloadSpec| {
         workload.replicas.and_then(|replicas| usize::try_from(replicas).ok()).unwrap_or(1)
     };
@@ -104,7 +103,7 @@ fn model(
         (None, _) => None,
     };
     if autoscaler.is_none() && spec.workload.scaling.is_some() && !has_own_number {
-        printer::note(&format!(
+        notes.push(format!(
             "{name}: the Workload Variant Autoscaler is not simulated: the service has {least} replicas; \
              --replicas and --autoscale say otherwise"
         ));
@@ -142,7 +141,7 @@ fn model(
     let serves = models_of_spec(spec, own)
         .into_iter()
         .flat_map(|model| [model.to_owned(), format!("publishers/{namespace}/models/{model}")]);
-    Ok(ServiceModel { name, serves: serves.collect(), pool, policies, autoscaler })
+    Ok(ServiceModel { name, serves: serves.collect(), pool, policies, autoscaler, notes })
 }
 
 /// What the numbers of the engines do not say about a real engine. Results look just as sure without it.

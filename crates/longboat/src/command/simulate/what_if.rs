@@ -1,0 +1,116 @@
+//! `simulate` on the dashboard: a service with several numbers of replicas, side by side.
+
+use anyhow::{anyhow, bail};
+use clap::Parser;
+use longboat_api::v1alpha2::LLMInferenceService;
+use longboat_dashboard::Simulation;
+use longboat_offline::scene::Scene;
+use longboat_plan::counted;
+use longboat_simulate::{
+    advice, limit,
+    page::{self, Section},
+};
+use serde_json::{Value, json};
+
+use super::{one, requests, service};
+use crate::cli::SimulateArgs;
+
+/// Requests of each simulation: enough for a P99, and a second or two of a core for all columns.
+const REQUESTS: u64 = 2000;
+
+#[derive(Parser)]
+struct Flags {
+    #[command(flatten)]
+    args: SimulateArgs,
+}
+
+/// Returns the page that `simulate --html` would write, with a column for each number of replicas, and the notes of the command.
+pub(crate) fn what_if(
+    scene: &Scene,
+    service: &LLMInferenceService,
+    wanted: &Simulation,
+) -> anyhow::Result<Value> {
+    let args = flags(wanted)?;
+    let mut model = service::of_scene(&args, scene, service)?;
+    // The number of each column takes its place.
+    model.autoscaler = None;
+    let [policy, ..] = &model.policies[..] else { bail!("{} has no picker", model.name) };
+    let own = model.pool.first().map_or(1, |group| group.replicas);
+    let numbers = if wanted.replicas.is_empty() { around(own) } else { wanted.replicas.clone() };
+    let mut reports = Vec::new();
+    for replicas in numbers {
+        let mut report = one(&args, &model, policy, Some(replicas), requests(&args)?)?;
+        report.policy = counted(replicas, "replica");
+        if replicas == own {
+            report.policy.push_str(" (now)");
+        }
+        reports.push(report);
+    }
+    let mut sentences: Vec<String> =
+        reports.iter().map(|report| format!("{}: {}", report.policy, limit(report))).collect();
+    sentences.extend(advice(&reports[..1], &[]));
+    let section = Section { heading: "", reports: &reports, sentences: &sentences };
+    Ok(json!({"page": page::html(&model.name, &[section]), "notes": model.notes}))
+}
+
+fn flags(wanted: &Simulation) -> anyhow::Result<SimulateArgs> {
+    let mut words = vec![
+        "simulate".to_owned(),
+        format!("--generate={}", wanted.traffic),
+        format!("--rate={}", wanted.rate),
+        format!("--requests={REQUESTS}"),
+    ];
+    if !wanted.engine_args.trim().is_empty() {
+        words.push(format!("--engine-args={}", wanted.engine_args));
+    }
+    let flags = Flags::try_parse_from(words).map_err(|error| anyhow!("{error}"))?;
+    Ok(flags.args)
+}
+
+/// The numbers of replicas to compare if the person names none: half of them, the service's own, one more, and twice as many.
+fn around(own: usize) -> Vec<usize> {
+    let mut numbers = vec![own.div_ceil(2), own, own + 1, own * 2];
+    numbers.sort_unstable();
+    numbers.dedup();
+    numbers
+}
+
+#[cfg(test)]
+mod tests {
+    use longboat_offline::Settings;
+
+    use super::*;
+
+    const SERVICE: &str = "{apiVersion: serving.kserve.io/v1alpha2, kind: LLMInferenceService, metadata: {name: chat}, \
+        spec: {model: {uri: 'hf://org/model'}, replicas: 3, router: {route: {}, gateway: {}, scheduler: {}}}}";
+
+    fn simulated(wanted: &Simulation) -> anyhow::Result<String> {
+        let documents = longboat_manifest::parse("service", SERVICE)?;
+        let scene = Scene::new(&documents, &Settings::default())?;
+        let answer = what_if(&scene, &scene.subjects[0].service, wanted)?;
+        Ok(answer["page"].as_str().unwrap_or_default().to_owned())
+    }
+
+    #[test]
+    fn the_services_own_number_of_replicas_is_compared_with_others_and_wrong_flags_are_named() {
+        let wanted = Simulation {
+            traffic: "sessions".into(),
+            rate: 5.0,
+            replicas: Vec::new(),
+            engine_args: "--max-num-batched-tokens 4096".into(),
+        };
+        let page = simulated(&wanted).unwrap();
+        for column in ["2 replicas", "3 replicas (now)", "4 replicas", "6 replicas"] {
+            assert!(page.contains(&format!("</span>{column}</th>")), "{column}: {page}");
+        }
+        let one = simulated(&Simulation { replicas: vec![1], ..wanted.clone() }).unwrap();
+        assert!(one.contains("</span>1 replica</th>") && !one.contains("3 replicas"), "{one}");
+        for (wrong, expected) in [
+            (Simulation { traffic: "rain".into(), ..wanted.clone() }, "'rain'"),
+            (Simulation { engine_args: "--no-such-flag 3".into(), ..wanted.clone() }, "no-such-flag"),
+        ] {
+            let error = format!("{:#}", simulated(&wrong).unwrap_err());
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+}
