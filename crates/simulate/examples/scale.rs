@@ -78,8 +78,8 @@ const LARGE_RESULTS: &str = "\
 * KV cache events find 0.6 points more than the picker's own memory, whose blocks are larger.
 ";
 const REST: &str = "\
-Longboat's pickers do not tell each other their decisions (`dataLayer.crossReplica` is refused). The columns \"shared after\" say what that
-would be worth. With more than one replica and leader election, one picker decides and the others wait, which costs no hit ratio.
+Longboat's pickers do not tell each other their decisions (`dataLayer.crossReplica` has no effect, as in llm-d). The columns
+\"shared after\" say what that would be worth. With more than one replica and leader election, one picker decides and the others wait, which costs no hit ratio.
 ";
 
 /// A pool with traffic, and which tables the page has of it.
