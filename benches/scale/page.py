@@ -186,7 +186,7 @@ def page(kept):
         "tokens": f"{TOKENS:,}", "slope": number(slope * 1024), "limit": number(limit),
         "index": f"{index_limit('ENTRIES'):,}", "most_index": f"{index_limit('MAX_ENTRIES'):,}", "use": f"{USE * 100:.0f}", "cores": PICKER_CORES,
     }
-    return Path(__file__).with_name("page.md").read_text().format(**values)
+    return Path(__file__).with_name("page.template").read_text().format(**values)
 
 
 def main():

@@ -127,7 +127,7 @@ pub struct Difference {
 
 /// A request in the samples of both runs.
 #[derive(Debug, Clone, Copy)]
-struct Twin<'a> {
+struct RequestPair<'a> {
     first: &'a SampledRequest,
     other: &'a SampledRequest,
 }
@@ -145,30 +145,30 @@ enum Destination {
 pub(crate) fn difference(first: &Report, other: &Report) -> Option<Difference> {
     let known: HashMap<u64, &SampledRequest> =
         other.sample.iter().map(|request| (request.number, request)).collect();
-    let pair = |first| Some(Twin { first, other: known.get(&first.number)? });
-    let twins: Vec<Twin<'_>> = first.sample.iter().filter_map(pair).collect();
-    if twins.is_empty() {
+    let paired = |first| Some(RequestPair { first, other: known.get(&first.number)? });
+    let pairs: Vec<RequestPair<'_>> = first.sample.iter().filter_map(paired).collect();
+    if pairs.is_empty() {
         return None;
     }
-    let mut by_kind: BTreeMap<RequestKind, Vec<Twin<'_>>> = BTreeMap::new();
-    for twin in &twins {
-        by_kind.entry(twin.kind()).or_default().push(*twin);
+    let mut by_kind: BTreeMap<RequestKind, Vec<RequestPair<'_>>> = BTreeMap::new();
+    for pair in &pairs {
+        by_kind.entry(pair.kind()).or_default().push(*pair);
     }
-    let mut kinds: Vec<(KindDifference, Vec<Twin<'_>>)> = by_kind
+    let mut kinds: Vec<(KindDifference, Vec<RequestPair<'_>>)> = by_kind
         .into_iter()
-        .map(|(kind, twins)| {
-            let moved: Vec<Twin<'_>> = twins.iter().copied().filter(Twin::is_moved).collect();
-            (KindDifference::of(kind, twins.len(), &moved), moved)
+        .map(|(kind, pairs)| {
+            let moved: Vec<RequestPair<'_>> = pairs.iter().copied().filter(RequestPair::is_moved).collect();
+            (KindDifference::of(kind, pairs.len(), &moved), moved)
         })
         .filter(|(kind, _)| kind.moved > 0)
         .collect();
     kinds.sort_by(|(a, _), (b, _)| b.importance().total_cmp(&a.importance()));
     let example = kinds.first().and_then(|(kind, moved)| example(kind, moved));
-    let stayed: Vec<Twin<'_>> = twins.iter().copied().filter(|twin| !twin.is_moved()).collect();
+    let stayed: Vec<RequestPair<'_>> = pairs.iter().copied().filter(|pair| !pair.is_moved()).collect();
     Some(Difference {
         first: first.policy.clone(),
         other: other.policy.clone(),
-        sampled: twins.len(),
+        sampled: pairs.len(),
         kinds: kinds.into_iter().map(|(kind, _)| kind).collect(),
         stayed: Means::of(&stayed),
         example,
@@ -176,25 +176,25 @@ pub(crate) fn difference(first: &Report, other: &Report) -> Option<Difference> {
 }
 
 /// Returns the request in the middle of those whose times change in the direction of the sum.
-fn example(kind: &KindDifference, moved: &[Twin<'_>]) -> Option<Example> {
+fn example(kind: &KindDifference, moved: &[RequestPair<'_>]) -> Option<Example> {
     let sum = kind.moved_means.ttft.change();
-    let mut usual: Vec<(f64, Twin<'_>)> = moved
+    let mut usual: Vec<(f64, RequestPair<'_>)> = moved
         .iter()
-        .filter_map(|twin| Some((twin.times()?.ttft.change(), *twin)))
+        .filter_map(|pair| Some((pair.times()?.ttft.change(), *pair)))
         .filter(|(change, _)| change * sum >= 0.0)
         .collect();
     usual.sort_by(|(a, _), (b, _)| a.total_cmp(b));
     // If the two differ in refusals only, any of these is an example.
-    let twin = usual.get(usual.len() / 2).map(|(_, twin)| *twin).or_else(|| moved.first().copied())?;
-    let SampledRequest { number, session, turn, adapter, prompt_tokens, .. } = twin.first.clone();
+    let pair = usual.get(usual.len() / 2).map(|(_, pair)| *pair).or_else(|| moved.first().copied())?;
+    let SampledRequest { number, session, turn, adapter, prompt_tokens, .. } = pair.first.clone();
     Some(Example {
         request: number,
         session,
         turn,
         adapter,
         prompt_tokens,
-        first: choice(twin.first, twin.other),
-        other: choice(twin.other, twin.first),
+        first: choice(pair.first, pair.other),
+        other: choice(pair.other, pair.first),
     })
 }
 
@@ -219,9 +219,9 @@ impl Pair {
 // === impl Means ===
 
 impl Means {
-    fn of(twins: &[Twin<'_>]) -> Self {
+    fn of(pairs: &[RequestPair<'_>]) -> Self {
         let mut sum = Self::default();
-        for times in twins.iter().filter_map(Twin::times) {
+        for times in pairs.iter().filter_map(RequestPair::times) {
             sum.requests += 1;
             sum.ttft.add(times.ttft);
             sum.picker_queue.add(times.picker_queue);
@@ -246,14 +246,14 @@ impl Means {
 // === impl KindDifference ===
 
 impl KindDifference {
-    fn of(kind: RequestKind, sampled: usize, moved: &[Twin<'_>]) -> Self {
-        let count = |is: &dyn Fn(&Twin<'_>) -> bool| moved.iter().filter(|twin| is(twin)).count();
+    fn of(kind: RequestKind, sampled: usize, moved: &[RequestPair<'_>]) -> Self {
+        let count = |is: &dyn Fn(&RequestPair<'_>) -> bool| moved.iter().filter(|pair| is(pair)).count();
         let is_refused = |request: &SampledRequest| destination(request) == Destination::Nowhere;
         let keeps = |request: &SampledRequest| destination(request) == Destination::WithPrefix;
-        let deciders = |decided: &dyn Fn(&Twin<'_>) -> Decider| {
+        let deciders = |decided: &dyn Fn(&RequestPair<'_>) -> Decider| {
             let mut counts: BTreeMap<Decider, usize> = BTreeMap::new();
-            for twin in moved {
-                *counts.entry(decided(twin)).or_default() += 1;
+            for pair in moved {
+                *counts.entry(decided(pair)).or_default() += 1;
             }
             let mut counts: Vec<_> = counts.into_iter().collect();
             counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
@@ -263,15 +263,15 @@ impl KindDifference {
             kind,
             sampled,
             moved: moved.len(),
-            left_prefix: count(&|twin| keeps(twin.first) && !keeps(twin.other) && !is_refused(twin.other)),
-            joined_prefix: count(&|twin| !keeps(twin.first) && keeps(twin.other) && !is_refused(twin.first)),
+            left_prefix: count(&|pair| keeps(pair.first) && !keeps(pair.other) && !is_refused(pair.other)),
+            joined_prefix: count(&|pair| !keeps(pair.first) && keeps(pair.other) && !is_refused(pair.first)),
             refused: Refused {
-                first: count(&|twin| is_refused(twin.first)),
-                other: count(&|twin| is_refused(twin.other)),
+                first: count(&|pair| is_refused(pair.first)),
+                other: count(&|pair| is_refused(pair.other)),
             },
             moved_means: Means::of(moved),
-            first_deciders: deciders(&|twin| decider(twin.first, twin.other)),
-            other_deciders: deciders(&|twin| decider(twin.other, twin.first)),
+            first_deciders: deciders(&|pair| decider(pair.first, pair.other)),
+            other_deciders: deciders(&|pair| decider(pair.other, pair.first)),
         }
     }
 
@@ -294,9 +294,9 @@ fn destination(request: &SampledRequest) -> Destination {
     }
 }
 
-// === impl Twin ===
+// === impl RequestPair ===
 
-impl Twin<'_> {
+impl RequestPair<'_> {
     fn is_moved(&self) -> bool {
         destination(self.first) != destination(self.other)
     }
