@@ -124,6 +124,8 @@ impl World<'_> {
             PoolChange::Replicas(replicas) => self.resize(replicas, now),
         }
         self.list_candidates();
+        // Endpoints that start within no time are ready now.
+        self.wake(now);
         self.dispatch_all(now);
     }
 

@@ -300,6 +300,11 @@ fn keda_scales_to_zero_and_a_queued_request_wakes_an_endpoint() {
     assert_eq!((report.answered, report.requests), (2, 2));
     assert!((48_000.0..51_000.0).contains(&report.ttft.p99), "{:?}", report.ttft);
     assert!(report.gpu_seconds < 2.0 * 1000.0, "{}", report.gpu_seconds);
+    // An endpoint that starts within no time answers what waits, too.
+    let at_once = Settings { start_time: Duration::ZERO, ..settings.clone() };
+    let report = run(&policy(FLOW), &at_once, at(&[1000, 3_600_000]), &mut |_| {}).unwrap();
+    assert_eq!((report.answered, report.requests), (2, 2));
+    assert!((28_000.0..31_000.0).contains(&report.ttft.p99), "{:?}", report.ttft);
     // Longboat's gateway holds requests that no picker queues, up to a limit.
     let without_queue = run(&policy(RANDOM), &settings, at(&[1000]), &mut |_| {}).unwrap();
     assert_eq!((without_queue.answered, without_queue.rejections.no_endpoint), (1, 0));
