@@ -180,7 +180,19 @@ fn a_copy_in_the_users_namespace_is_the_users_and_keeps_only_the_slot() {
     assert!(slot(&effective, "/template").is_some());
 }
 
-/// The pods of running services must not roll because their presets are replaced by these.
+/// A preset without the lines that gave the leader of a group its rank, which is the first of the file.
+fn without_rank_of_leader(preset: &str) -> String {
+    let mut lines: Vec<&str> = preset.lines().collect();
+    if let Some(at) = lines.iter().position(|line| line.trim() == "start_rank=0") {
+        lines.remove(at);
+        let flag = lines.iter().position(|line| line.trim().starts_with("--data-parallel-start-rank"));
+        lines.remove(flag.unwrap());
+    }
+    lines.join("\n")
+}
+
+/// The pods of running services must not roll because their presets are replaced by these. Only leaders of data parallel groups
+/// do, because newer versions of vLLM refuse their former arguments (compatibility: start-scripts).
 #[test]
 fn without_offloading_the_presets_before_the_slot_give_the_same_pods() {
     let before = golden().join("presets").entries();
@@ -189,7 +201,8 @@ fn without_offloading_the_presets_before_the_slot_give_the_same_pods() {
         &before
             .iter()
             .map(|file| {
-                let mut config = file.yaml();
+                let mut config: Value =
+                    serde_saphyr::from_str(&without_rank_of_leader(&file.read())).unwrap();
                 config["metadata"]["namespace"] = json!("kserve");
                 serde_json::from_value(config).unwrap()
             })
