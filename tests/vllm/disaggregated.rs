@@ -1,8 +1,10 @@
-//! Two vLLM under `up`, one for prefill and one for decode, whose KV caches NIXL transfers: their answers are those of one engine.
+//! Two vLLM under `up`, one for prefill and one for decode, whose KV caches NIXL or a common folder transfers: their answers are those
+//! of one engine.
 
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
+use tempfile::TempDir;
 
 use crate::{
     clients,
@@ -13,6 +15,8 @@ use crate::{
     world::{Engine, MODEL, START_LIMIT, World, service, template},
 };
 
+/// The metric for tokens of prompts whose caches came from elsewhere.
+const HIT_TOKENS: &str = "vllm:external_prefix_cache_hits_total";
 const COMPLETIONS: &str = "/v1/completions";
 /// The number of prompts, of 3 to 768 words.
 const PROMPTS: usize = 18;
@@ -22,16 +26,8 @@ const TOLERANCE: f64 = 1e-3;
 #[test]
 fn separate_prefill_and_decode_answer_as_one_engine_does() {
     let Some(install) = block(Install::find()) else { return };
-    let config = json!({"kv_connector": "NixlConnector", "kv_role": "kv_both", "kv_buffer_device": "cpu"});
-    let pod = template(&install, &format!("--max-model-len 4096 --kv-transfer-config '{config}'"));
-    let fields = [("template", pod.clone()), ("prefill", json!({"replicas": 1, "template": pod}))];
-    let manifest = service("pd", &install.folder("small").display().to_string(), &fields);
-    let world = World::start("pd", &install.program(), &manifest, |_| {});
-    let (prefill, decode) = (world.engine("prefill"), world.engine("decode"));
-
-    let observed = world.says("KVTransferObserved", "True", "KVTransferred");
-    assert!(observed.contains("vllm:external_prefix_cache_hits increased"), "{observed}");
-    assert_eq!(world.verb("doctor", &["-n", "default"]), json!([]), "nothing is wrong");
+    let connector = json!({"kv_connector": "NixlConnector", "kv_role": "kv_both", "kv_buffer_device": "cpu"});
+    let (world, prefill, decode) = start(&install, "pd", &pod(&install, &connector, ""));
 
     let before = transferred(&decode);
     for number in 0..PROMPTS {
@@ -61,6 +57,42 @@ fn separate_prefill_and_decode_answer_as_one_engine_does() {
     }
 }
 
+/// vLLM's connector for a folder that engines share. It finds prompts by their tokens, without the salt, and keeps only the first
+/// chunk of a prompt, so chunks have to be as long as prompts: a decode engine that finds less than it expects ends.
+#[test]
+fn a_common_folder_carries_caches_too() {
+    let Some(install) = block(Install::find()) else { return };
+    let folder = TempDir::new().unwrap();
+    let connector = json!({"kv_connector": "ExampleConnector", "kv_role": "kv_both",
+        "kv_connector_extra_config": {"shared_storage_path": "/caches"}});
+    let mut pod = pod(&install, &connector, "--max-num-batched-tokens 4096");
+    pod["volumes"] = json!([{"name": "caches", "hostPath": {"path": folder.path()}}]);
+    pod["containers"][0]["volumeMounts"] = json!([{"name": "caches", "mountPath": "/caches"}]);
+    let (world, prefill, decode) = start(&install, "folder", &pod);
+    for number in 0..PROMPTS {
+        compare(&world, &prefill, number, 0);
+    }
+    let tokens = decode.metric(HIT_TOKENS, "");
+    assert!(tokens > 2000.0, "{tokens} tokens");
+}
+
+/// The template of a pod with an engine that has a connector.
+fn pod(install: &Install, connector: &Value, more: &str) -> Value {
+    template(install, &format!("--max-model-len 4096 --kv-transfer-config '{connector}' {more}"))
+}
+
+/// Starts a service with an engine for prefill and one for decode, whose proof of serving has seen a transfer.
+fn start(install: &Install, name: &'static str, pod: &Value) -> (World, Engine, Engine) {
+    let fields = [("template", pod.clone()), ("prefill", json!({"replicas": 1, "template": pod}))];
+    let manifest = service(name, &install.folder("small").display().to_string(), &fields);
+    let world = World::start(name, &install.program(), &manifest, |_| {});
+    let (prefill, decode) = (world.engine("prefill"), world.engine("decode"));
+    let observed = world.says("KVTransferObserved", "True", "KVTransferred");
+    assert!(observed.contains("vllm:external_prefix_cache_hits increased"), "{observed}");
+    assert_eq!(world.verb("doctor", &["-n", "default"]), json!([]), "nothing is wrong");
+    (world, prefill, decode)
+}
+
 /// A request for one of the prompts. Requests with different salts share no cached blocks.
 fn request(number: usize, salt: &str) -> Value {
     let words: Vec<String> =
@@ -71,8 +103,9 @@ fn request(number: usize, salt: &str) -> Value {
 
 /// Compares the answer of both engines with that of one.
 fn compare(world: &World, alone: &Engine, number: usize, round: usize) {
-    let both = tokens(&world.post(COMPLETIONS, &request(number, &format!("both {number} {round}"))).body);
+    // The one engine is asked first, when no cache has the prompt.
     let one = tokens(&alone.post(COMPLETIONS, &request(number, &format!("one {number} {round}"))).body);
+    let both = tokens(&world.post(COMPLETIONS, &request(number, &format!("both {number} {round}"))).body);
     let are_equal = both.len() == 12
         && both.len() == one.len()
         && both.iter().zip(&one).all(|(both, one)| both.0 == one.0 && (both.1 - one.1).abs() < TOLERANCE);
@@ -105,12 +138,8 @@ fn metrics(engine: &Engine) -> String {
 
 /// What a decode engine has fetched: tokens and bytes, and transfers that failed.
 fn transferred(decode: &Engine) -> [f64; 3] {
-    [
-        "vllm:external_prefix_cache_hits_total",
-        "vllm:nixl_bytes_transferred_sum",
-        "vllm:nixl_num_failed_transfers_total",
-    ]
-    .map(|name| decode.metric(name, ""))
+    [HIT_TOKENS, "vllm:nixl_bytes_transferred_sum", "vllm:nixl_num_failed_transfers_total"]
+        .map(|name| decode.metric(name, ""))
 }
 
 /// Kills the engine in the pod of a role.
