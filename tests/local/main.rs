@@ -54,6 +54,7 @@ mod shared_picker;
 mod sidecar;
 mod sidecar_tls;
 mod signals;
+mod simulate;
 mod state;
 mod streaming;
 mod terminal;
