@@ -1,7 +1,7 @@
-//! Generates COMPATIBILITY.md and pages of `docs` from the code and from `compatibility.yaml`. Names, types and defaults come from the code that defines them: the
-//! CRDs, the constants of conditions, reasons and annotations, the types of the platform's settings, and the parameters
-//! that the picker's parser accepts. `sentences.yaml` has the sentences that no code contains. Tests find names
-//! without a sentence, and sentences without a name.
+//! Generates COMPATIBILITY.md and pages of `docs` from the code and from `compatibility.yaml`. Names, types and defaults come from the
+//! code that defines them: the CRDs, the constants of conditions, reasons and annotations, the types of the platform's settings, and the
+//! parameters that the picker's parser accepts. `sentences.yaml` has the sentences that no code contains. Tests find names without a
+//! sentence, and sentences without a name.
 
 mod annotations;
 mod compatibility;

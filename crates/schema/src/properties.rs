@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-/// The schemas of fields by name; a schema is a `Node`. Most schemas have a few fields, so a sorted list needs less memory than a tree. Short names
-/// come first: comparing two lengths is fast, and mostly decides.
+/// The schemas of fields by name; a schema is a `Node`. Most schemas have a few fields, so a sorted list needs less memory than a tree.
+/// Short names come first: comparing two lengths is fast, and mostly decides.
 #[derive(Debug, Default)]
 pub(crate) struct Properties<Node>(Box<[(Box<str>, Arc<Node>)]>);
 

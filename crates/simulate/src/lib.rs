@@ -1,9 +1,9 @@
 //! What a pool of engines would do with traffic, in virtual time.
 //!
-//! The picker is the real one: [`longboat_scheduler`] with an `EndpointPickerConfig`, its flow control, and metrics as old as
-//! its scrapes make them. The autoscaler is the one of local mode (`longboat-autoscale`). The engines are those of [`longboat_engine_model`], which the simulator uses too. A run reads one
-//! request after the other, so its memory depends on the endpoints, their blocks and the requests in flight, and not on the
-//! length of the trace. The same trace, settings and seed give the same result.
+//! The picker is the real one: [`longboat_scheduler`] with an `EndpointPickerConfig`, its flow control, and metrics as old as its scrapes
+//! make them. The autoscaler is the one of local mode (`longboat-autoscale`). The engines are those of [`longboat_engine_model`], which
+//! the simulator uses too. A run reads one request after the other, so its memory depends on the endpoints, their blocks and the requests
+//! in flight, and not on the length of the trace. The same trace, settings and seed give the same result.
 //!
 //! This crate opens no files, and has no clock. Randomness comes from the seed.
 

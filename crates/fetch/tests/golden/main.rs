@@ -20,7 +20,8 @@ use longboat_golden::{Entry, compatibility};
 
 use crate::{case::Case, judge::Files};
 
-/// The right results where the reference is wrong: `case | fails, with this text, or serves, with these files | id`, of `compatibility.yaml`.
+/// The right results where the reference is wrong: `case | fails, with this text, or serves, with these files | id`, of
+/// `compatibility.yaml`.
 const DIFFERENCES: &str = include_str!("differences.txt");
 
 struct Difference {
