@@ -103,12 +103,23 @@ fn an_image_that_cannot_run_here_ends_up_at_once() {
     let _turn = turn();
     let image =
         "  template: {containers: [{name: main, image: \"example.com/none:1\", command: [\"/none\"]}]}\n";
-    let ended = up_with("spec:\n", &format!("spec:\n{image}"), &[]);
-    fails(
-        &ended,
-        1,
-        &["default/qwen cannot become ready", "[NoLocalProgram]", "or run the service on a cluster"],
-    );
+    // Another service starts for a while. That it is not ready yet is not its fault.
+    let text = fs::read_to_string(example()).unwrap();
+    let [hopeless, slow] =
+        [("qwen", image.to_owned()), ("slow", image.replace("/none\"]", "/bin/sleep\", \"9\"]"))].map(
+            |(name, image)| {
+                text.replace("name: qwen", &format!("name: {name}"))
+                    .replace("spec:\n", &format!("spec:\n{image}"))
+            },
+        );
+    let ended = up_with("", &format!("{hopeless}\n---\n{slow}"), &[]);
+    let words = [
+        "default/qwen cannot become ready",
+        "[NoLocalProgram]",
+        "or run the service on a cluster",
+        "not ready yet: default/slow",
+    ];
+    fails(&ended, 1, &words);
 }
 
 #[test]

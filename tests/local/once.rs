@@ -15,7 +15,14 @@ fn a_prompt_is_answered_on_stdout_and_nothing_is_left_behind() {
     let _turn = turn();
     let folder = TempDir::new().unwrap();
     let mut command = up(folder.path());
-    command.arg(example()).args(["--port", "0", "--prompt", "Why is the sea salty?", "--once"]);
+    // Nobody waits for a service that is stopped on purpose.
+    let manifests = TempDir::new().unwrap();
+    let stopped = manifests.path().join("stopped.yaml");
+    let text = fs::read_to_string(example()).unwrap();
+    let name = "name: stopped\n  annotations: {serving.kserve.io/stop: \"true\"}";
+    fs::write(&stopped, text.replacen("name: qwen", name, 1)).unwrap();
+    command.arg(example()).arg(&stopped);
+    command.args(["--port", "0", "--prompt", "Why is the sea salty?", "--once"]);
     let running = Running::start(&mut command);
     let node = until("a child of `up`", || processes::node_id(running.pid()));
     assert!(!processes::with_variable(&node).is_empty());

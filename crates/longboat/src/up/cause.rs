@@ -23,7 +23,11 @@ pub(crate) async fn findings(client: &Client, names: &[Key]) -> Vec<Finding> {
     // Only ready services get a request, so the function is never called here.
     let nobody = |_, _| std::future::ready(Err(String::new()));
     let Ok(facts) = Box::pin(gather::gather(client.clone(), &scope, nobody)).await else { return Vec::new() };
-    let objects: BTreeSet<String> =
-        names.iter().map(|key| format!("LLMInferenceService {}/{}", key.namespace, key.name)).collect();
+    let objects: BTreeSet<String> = names.iter().map(object).collect();
     examine(&facts).into_iter().filter(|finding| objects.contains(&finding.object)).collect()
+}
+
+/// The object of findings about a service.
+pub(crate) fn object(service: &Key) -> String {
+    format!("LLMInferenceService {}/{}", service.namespace, service.name)
 }

@@ -5,6 +5,7 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 use anyhow::anyhow;
 use kube::Client;
 use longboat_api::{
+    annotations,
     conditions::{ConditionStatus, types::GATEWAYS_READY},
     v1alpha2::LLMInferenceService,
 };
@@ -68,8 +69,8 @@ impl Watch {
         Ok(Self { client, names, gateway, follow, screen, prints_changes, resized })
     }
 
-    /// Shows the tree until every service serves at this cluster's gateway, as far as it can here. Returns the services and
-    /// the groups at that moment.
+    /// Shows the tree until every service serves at this cluster's gateway, as far as it can here, or is stopped. Returns the
+    /// services that serve and the groups at that moment.
     ///
     /// # Errors
     ///
@@ -88,21 +89,22 @@ impl Watch {
             if self.prints_changes || self.screen.is_live {
                 self.screen.show(&lines);
             }
-            let ready: Vec<_> = names.iter().filter(|name| self.is_ready(&seen, name)).collect();
-            if ready.len() == names.len() {
+            let is_settled = |name: &&Key| self.is_ready(&seen, name) || is_stopped(&seen, name);
+            let stuck: Vec<_> = names.iter().filter(|name| !is_settled(name)).cloned().collect();
+            if stuck.is_empty() {
                 let mut services = Vec::new();
                 for key in &names {
-                    if let Some(found) = lines::find(&seen, key) {
+                    if let Some(found) = lines::find(&seen, key).filter(|_| !is_stopped(&seen, key)) {
                         services.push(service::find(&self.client, found, Some(&self.gateway)).await?);
                     }
                 }
                 return Ok((services, group::all(&seen, &names)));
             }
-            let stuck: Vec<_> = names.iter().filter(|name| !ready.contains(name)).cloned().collect();
             deadline.observe(&seen);
             if Instant::now() >= deadline.at() {
                 let findings = cause::findings(&self.client, &stuck).await;
                 printer::leave();
+                let stuck: Vec<&Key> = stuck.iter().collect();
                 return Err(failure(&stuck, &deadline.missed(), &findings, &lines));
             }
             // A Gateway usually becomes ready by itself, so its line is not bad. The doctor knows whether it cannot.
@@ -123,7 +125,7 @@ impl Watch {
                 verdict.as_ref().filter(|verdict| verdict.since.elapsed() >= LASTING_CAUSE_DELAY)
             {
                 printer::leave();
-                return Err(failure(&stuck, "cannot become ready", &verdict.findings, &lines));
+                return Err(hopeless(&stuck, &verdict.findings, &lines));
             }
             let tick = self.screen.is_live || is_bad;
             let next = if tick { deadline.at().min(Instant::now() + REDRAW_INTERVAL) } else { deadline.at() };
@@ -174,21 +176,45 @@ impl Watch {
     }
 }
 
+/// Whether a service is stopped on purpose.
+fn is_stopped(seen: &TreeObjects, key: &Key) -> bool {
+    lines::find(seen, key)
+        .is_some_and(|service| annotations::is_stopped(service.metadata.annotations.as_ref()))
+}
+
 fn is_false(service: &LLMInferenceService, condition: &str) -> bool {
     let conditions = service.status.iter().flat_map(|status| &status.conditions);
     conditions.into_iter().any(|found| found.type_ == condition && found.status == ConditionStatus::False)
 }
 
+/// Returns the error that waiting for the services with findings is of no use. Others may only have needed more time.
+fn hopeless(stuck: &[Key], findings: &[Finding], lines: &[Line]) -> anyhow::Error {
+    let has_finding = |key: &&Key| {
+        let object = cause::object(key);
+        findings.iter().any(|finding| finding.object == object)
+    };
+    let (hopeless, waiting): (Vec<&Key>, Vec<&Key>) = stuck.iter().partition(has_finding);
+    let error = failure(&hopeless, "cannot become ready", findings, lines);
+    if waiting.is_empty() {
+        return error;
+    }
+    anyhow!("{error}\nnot ready yet: {}", full_names(&waiting))
+}
+
+fn full_names(keys: &[&Key]) -> String {
+    let names: Vec<String> = keys.iter().map(|key| format!("{}/{}", key.namespace, key.name)).collect();
+    names.join(", ")
+}
+
 /// Returns the error that these services are not ready, with the findings of the doctor or else the lines of the tree.
-fn failure(stuck: &[Key], what: &str, findings: &[Finding], lines: &[Line]) -> anyhow::Error {
-    let stuck: Vec<_> = stuck.iter().map(|key| format!("{}/{}", key.namespace, key.name)).collect();
+fn failure(stuck: &[&Key], what: &str, findings: &[Finding], lines: &[Line]) -> anyhow::Error {
     let reasons = if findings.is_empty() {
         let bad = lines.iter().filter(|line| line.mark != Mark::Good);
         bad.map(|line| format!("  {}: {}", line.subject, line.text)).collect::<Vec<_>>().join("\n")
     } else {
         to_text(findings)
     };
-    anyhow!("{} {what}\n{}", stuck.join(", "), reasons.trim_end())
+    anyhow!("{} {what}\n{}", full_names(stuck), reasons.trim_end())
 }
 
 /// Whether a URL leads to the gateway of an earlier cluster. A kept state has the old status until the controller has
