@@ -88,6 +88,15 @@ fn numbers_of_replicas_are_columns_and_a_sweep_finds_the_smallest_that_meets_the
     assert_eq!((held(smallest), held(smallest - 1)), (Some(json!(true)), Some(json!(false))), "{sweep}");
     assert!(sweep["limit"].is_string(), "{sweep}");
 
+    // Filters of the picker know the labels that the pods of the service have.
+    let config = json!({"apiVersion": "llm-d.ai/v1alpha1", "kind": "EndpointPickerConfig",
+        "plugins": [{"type": "label-selector-filter",
+            "parameters": {"matchLabels": {"app.kubernetes.io/name": "default", "llm-d.ai/role": "both"}}}],
+        "schedulingProfiles": [{"name": "default", "plugins": [{"pluginRef": "label-selector-filter"}]}]});
+    fs::write(folder.path().join("labels.yaml"), config.to_string()).unwrap();
+    let labelled: Value = serde_json::from_str(&with(&["--config=labels.yaml", "-o=json"]).ok()).unwrap();
+    assert_eq!(labelled["reports"][0]["answered"], 200, "{labelled}");
+
     let ended = with(&["--sweep=replicas=2..3", "--for=ttft.p99<1ms"]);
     assert_eq!(ended.status.code(), Some(1), "{ended:#?}");
     assert!(ended.stderr.contains("the condition does not hold with up to 3 replicas"), "{ended:#?}");

@@ -41,8 +41,8 @@ pub enum EnqueueError {
     /// The waiting queue is full.
     #[error("the engine's waiting queue is full")]
     QueueFull,
-    /// The request would wait for blocks for ever.
-    #[error("the request needs more KV cache than the engine has")]
+    /// The model does not take so many tokens, or the request would wait for blocks for ever.
+    #[error("the request is longer than the model takes, or needs more KV cache than the engine has")]
     TooLong,
 }
 
@@ -166,8 +166,10 @@ impl Engine {
     /// # Errors
     /// If the queue is full, or the request is too long for the engine.
     pub fn enqueue(&mut self, job: Job, outputs: &mut Vec<Output>) -> Result<(), EnqueueError> {
-        let Parameters { max_num_seqs, max_waiting, block_size, cache_blocks, .. } = self.parameters;
-        if (job.prompt_tokens + job.output_tokens).div_ceil(block_size) > cache_blocks {
+        let Parameters { max_num_seqs, max_waiting, block_size, cache_blocks, max_model_len, .. } =
+            self.parameters;
+        let tokens = job.prompt_tokens + job.output_tokens;
+        if tokens > max_model_len || tokens.div_ceil(block_size) > cache_blocks {
             return Err(EnqueueError::TooLong);
         }
         let room = max_num_seqs.saturating_sub(self.batch().running);
@@ -343,7 +345,15 @@ mod tests {
     use crate::{cache::block_hashes, timing::Timing};
 
     fn parameters(timing: Timing) -> Parameters {
-        Parameters { max_num_seqs: 4, max_waiting: 2, block_size: 16, cache_blocks: 64, timing }
+        let max_model_len = 2000;
+        Parameters {
+            max_num_seqs: 4,
+            max_waiting: 2,
+            block_size: 16,
+            cache_blocks: 64,
+            max_model_len,
+            timing,
+        }
     }
 
     fn job(id: u64, prompt_tokens: usize, output_tokens: usize) -> Job {
@@ -433,6 +443,9 @@ mod tests {
         let mut engine = Engine::new(parameters(Timing::realistic()));
         let mut outputs = Vec::new();
         assert_eq!(engine.enqueue(job(0, 1020, 10), &mut outputs), Err(EnqueueError::TooLong));
+        let short = Parameters { max_model_len: 100, ..parameters(Timing::realistic()) };
+        assert_eq!(Engine::new(short).enqueue(job(0, 91, 10), &mut outputs), Err(EnqueueError::TooLong));
+        Engine::new(short).enqueue(job(0, 90, 10), &mut Vec::new()).unwrap();
         for id in 0..6 {
             engine.enqueue(job(id, 16, 4), &mut outputs).unwrap();
         }

@@ -33,6 +33,8 @@ pub struct Parameters {
     pub block_size: usize,
     /// Blocks of the KV cache.
     pub cache_blocks: usize,
+    /// The most tokens of a prompt and its answer together (`--max-model-len`).
+    pub max_model_len: usize,
     /// The times.
     pub timing: Timing,
 }

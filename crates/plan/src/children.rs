@@ -2,7 +2,7 @@
 
 use std::{fmt, marker::PhantomData};
 
-use k8s_openapi::{Metadata, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use k8s_openapi::{Metadata, api::core::v1::PodTemplateSpec, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use longboat_key::Key;
 
 use crate::{
@@ -111,6 +111,15 @@ impl<S> Children<S> {
     /// The LeaderWorkerSet of that name, if the service has one.
     pub fn leader_worker_set(&self, name: &str) -> Option<&LeaderWorkerSet> {
         self.leader_worker_sets.iter().find(|object| object.metadata.name.as_deref() == Some(name))
+    }
+
+    /// The template of the pods that have an API: those of the Deployment of this name, or else the leaders of this LeaderWorkerSet.
+    pub fn serving_pods(&self, deployment: &str, group: &str) -> Option<&PodTemplateSpec> {
+        if let Some(found) = self.deployment(deployment) {
+            return Some(&found.spec.as_ref()?.template);
+        }
+        let group = &self.leader_worker_set(group)?.spec.leader_worker_template;
+        Some(group.leader_template.as_ref().unwrap_or(&group.worker_template))
     }
 }
 

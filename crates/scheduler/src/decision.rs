@@ -26,6 +26,8 @@ pub struct ProfileRun {
     pub targets: Vec<Candidate>,
     /// The weighted totals of the candidates that passed the filters.
     pub totals: Vec<(Candidate, f64)>,
+    /// Whether the profile's picker has no regard to the totals.
+    pub ignores_scores: bool,
     /// The candidates that each filter kept. Empty unless traces are on.
     pub filtered: Vec<FilterTrace>,
     /// The scores of each scorer. Empty unless traces are on.

@@ -24,6 +24,11 @@ pub(crate) trait Scorer: Send + Sync {
 /// Chooses from scored candidates, best first. There is at least one candidate.
 pub(crate) trait Picker: Send + Sync {
     fn pick(&self, context: &Context<'_>, scored: Vec<(Candidate, f64)>) -> Vec<Candidate>;
+
+    /// Whether it picks without regard to the scores.
+    fn ignores_scores(&self) -> bool {
+        false
+    }
 }
 
 /// Decides which profiles run, and combines their results.

@@ -124,6 +124,7 @@ impl Run<'_, '_> {
             name: profile.name.clone(),
             targets,
             totals,
+            ignores_scores: profile.picker.ignores_scores(),
             filtered: passed,
             trace: said,
         });

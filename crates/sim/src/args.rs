@@ -143,6 +143,7 @@ impl Args {
             max_waiting: self.max_waiting,
             block_size: self.block_size,
             cache_blocks: self.cache_blocks,
+            max_model_len: self.max_model_len,
             timing: self.timing,
         }
     }

@@ -84,6 +84,12 @@ impl Autoscaler {
                 return Err(format!("nothing has the metric {name} here, only {}", METRICS.join(", ")));
             }
         }
+        if settings.goes_to_zero() && !triggers.iter().flat_map(Trigger::names).any(|name| name == QUEUE) {
+            return Err(format!(
+                "without endpoints only {QUEUE} has a value, and no trigger reads it, so no endpoint would ever start: use it as \
+                 metric, or keep a replica"
+            ));
+        }
         Ok(Self { spec, triggers, state: ScaledObjectState::default() })
     }
 

@@ -48,12 +48,8 @@ impl PluginCounts {
                 let counted = if score.is_nan() { 0.0 } else { score.clamp(0.0, 1.0) };
                 total - counted * scorer.weight
             });
-            self.count(
-                &scorer.plugin,
-                Some(scorer.weight),
-                changed(&totals, &rests.collect::<Vec<_>>()),
-                1.0,
-            );
+            let part = if run.ignores_scores { 0.0 } else { changed(&totals, &rests.collect::<Vec<_>>()) };
+            self.count(&scorer.plugin, Some(scorer.weight), part, 1.0);
         }
     }
 
@@ -159,7 +155,9 @@ pub fn limit(report: &Report) -> &'static str {
     if let Some((reason, _)) = lost.filter(|(_, count)| *count * 20 > report.requests) {
         return match reason {
             "engine queue full" => "engines refuse requests, because their queues are full",
-            "too long" => "requests are longer than the KV cache of an engine; further replicas do not help",
+            "too long" => {
+                "requests are longer than the model takes, or than the KV cache of an engine; further replicas do not help"
+            }
             "lost" => "endpoints fail",
             "no endpoint" => "there are no endpoints that could take the requests",
             _ => "the picker drops requests, because the pool is saturated",

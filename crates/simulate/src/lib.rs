@@ -33,7 +33,7 @@ pub use choice::{Choice, Decider, ExampleScore, ExampleTimes};
 pub use difference::{Difference, Example, KindDifference, Means, Pair, Refused, RequestKind};
 pub use explain::{advice, differences, limit};
 pub use histogram::{Histogram, RELATIVE_ERROR};
-pub use pool::{PoolChange, PoolSettings, Role};
+pub use pool::{PoolChange, PoolSettings};
 pub use rejection::Rejections;
 pub use report::{Distribution, PluginShare, Recorder, Report, RequestTimes, Slo, WaitShares};
 pub use routing::{ModelRoutes, RoutedRequests};

@@ -5,28 +5,15 @@ use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};
 use longboat_engine_model::{Engine, Output, Parameters};
 use longboat_scheduler::{Endpoint, Metrics, Slot, Snapshot, flow::PoolMember};
 
-/// The label by which pickers know an endpoint's role.
-const ROLE_LABEL: &str = "llm-d.ai/role";
 const PORT: u16 = 8000;
 /// The most endpoints: each has an address in 127.0.0.0/8.
 pub(crate) const MAX_ENDPOINTS: usize = 1 << 16;
 
-/// What the endpoints of a group do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Role {
-    /// Whole requests.
-    Both,
-    /// Prompts only.
-    Prefill,
-    /// Answers, and whole requests without a prefill endpoint.
-    Decode,
-}
-
 /// Equal endpoints.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PoolSettings {
-    /// What they do.
-    pub role: Role,
+    /// The labels of their pods, by which filters of the picker know what they do.
+    pub labels: BTreeMap<String, String>,
     /// Their number.
     pub replicas: usize,
     /// Their engines.
@@ -85,20 +72,13 @@ impl Member {
         // Only the order of addresses matters, and after 65,535 members they repeat.
         let [.., third, fourth] = (number + 1).to_be_bytes();
         let address = SocketAddr::from(([127, 1, third, fourth], PORT));
-        let role = match settings.role {
-            Role::Both => None,
-            Role::Prefill => Some("prefill"),
-            Role::Decode => Some("decode"),
-        };
-        let labels: BTreeMap<String, String> =
-            role.map(|role| (ROLE_LABEL.to_owned(), role.to_owned())).into_iter().collect();
         let endpoint = Endpoint {
             slot,
             namespace: "default".to_owned(),
             name: format!("endpoint-{number}"),
             host_port: address.to_string(),
             address,
-            labels,
+            labels: settings.labels.clone(),
         };
         let mut member = Self {
             endpoint: Arc::new(endpoint),
@@ -187,9 +167,10 @@ mod tests {
             max_waiting: 10,
             block_size: 16,
             cache_blocks: 64,
+            max_model_len: 1024,
             timing: Timing::realistic(),
         };
-        let settings = PoolSettings { role: Role::Both, replicas: 1, engine, accelerators: 1.0 };
+        let settings = PoolSettings { labels: BTreeMap::new(), replicas: 1, engine, accelerators: 1.0 };
         let mut member = Member { phase: 20, ..Member::new(0, Slot(0), (0, &settings), 0, 50) };
         let job = |id| Job { id, hashes: [].into(), prompt_tokens: 8, output_tokens: 2, is_prefilled: false };
         let running = |member: &Member| member.snapshot().metrics.running + member.snapshot().metrics.waiting;

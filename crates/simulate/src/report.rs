@@ -76,7 +76,7 @@ pub struct Report {
     pub requests: u64,
     /// Those that were answered.
     pub answered: u64,
-    /// Virtual seconds from the first arrival to the last answer.
+    /// Virtual seconds from the first arrival to the last answer, or arrival.
     pub seconds: f64,
     /// The time to the first token.
     pub ttft: Distribution,
@@ -207,6 +207,7 @@ impl Recorder {
 
     /// Records an arrival, while `in_flight` requests are waiting or computed, and `endpoints` can be picked.
     pub fn arrival(&mut self, now: u64, in_flight: usize, endpoints: usize) {
+        self.last = self.last.max(now);
         let point = self.points.at(now);
         point.arrivals += 1;
         point.in_flight += in_flight as u64;
@@ -260,7 +261,7 @@ impl Recorder {
         self.rejections.merge(other.rejections);
     }
 
-    /// The moment of the last answer.
+    /// The moment of the last arrival or answer.
     pub(crate) fn last(&self) -> u64 {
         self.last
     }

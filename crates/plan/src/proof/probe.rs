@@ -194,14 +194,9 @@ pub(super) fn make(
 fn connectors(reconciled: &StatusContext) -> String {
     let StatusContext { context, applied } = reconciled;
     let named = |half: Half| {
-        let template = if half.is_group() {
-            let set = applied.leader_worker_set(&half.group_name(context.name))?;
-            let group = &set.spec.leader_worker_template;
-            Some(group.leader_template.as_ref().unwrap_or(&group.worker_template))
-        } else {
-            Some(&applied.deployment(&half.deployment_name(context.name))?.spec.as_ref()?.template)
-        };
-        let containers = template?.spec.iter().flat_map(|pod| &pod.containers);
+        let (deployment, group) = (half.deployment_name(context.name), half.group_name(context.name));
+        let template = applied.serving_pods(&deployment, &group)?;
+        let containers = template.spec.iter().flat_map(|pod| &pod.containers);
         Some(containers.flat_map(kv_connector::connectors).collect::<BTreeSet<_>>())
     };
     let list = |half: Half| {

@@ -1,10 +1,10 @@
 //! The pool of the examples: engines with the times of `longboat up --engine sim`.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use longboat_engine_model::{Parameters, Timing};
 use longboat_simulate::{
-    PickerSettings, Policy, PoolSettings, Report, Role, RunError, Settings, Slo,
+    PickerSettings, Policy, PoolSettings, Report, RunError, Settings, Slo,
     generate::{self, Traffic},
     run,
 };
@@ -21,10 +21,11 @@ pub(crate) fn simulate(
         max_waiting: 1000,
         block_size: 16,
         cache_blocks: 8192,
+        max_model_len: usize::MAX,
         timing: Timing::realistic(),
     };
     let settings = Settings {
-        pool: vec![PoolSettings { role: Role::Both, replicas: endpoints, engine, accelerators: 1.0 }],
+        pool: vec![PoolSettings { labels: BTreeMap::new(), replicas: endpoints, engine, accelerators: 1.0 }],
         changes: Vec::new(),
         seed: 1,
         scrape: Duration::from_millis(50),

@@ -3,7 +3,6 @@ use longboat_engine_model::{Parameters, Timing};
 use super::*;
 use crate::{
     generate::{self, Kind, Traffic},
-    pool::Role,
     trace::{Segment, TracePrompt},
 };
 
@@ -35,11 +34,18 @@ fn policy(config: &str) -> Policy {
     }
 }
 
-fn group(role: Role, replicas: usize) -> PoolSettings {
+fn group(role: &str, replicas: usize) -> PoolSettings {
     let timing = Timing { transfer: Duration::from_millis(10), ..Timing::realistic() };
-    let engine =
-        Parameters { max_num_seqs: 64, max_waiting: 100, block_size: 16, cache_blocks: 2048, timing };
-    PoolSettings { role, replicas, engine, accelerators: 2.0 }
+    let engine = Parameters {
+        max_num_seqs: 64,
+        max_waiting: 100,
+        block_size: 16,
+        cache_blocks: 2048,
+        max_model_len: usize::MAX,
+        timing,
+    };
+    let labels = [("llm-d.ai/role".to_owned(), role.to_owned())].into();
+    PoolSettings { labels, replicas, engine, accelerators: 2.0 }
 }
 
 fn settings(pool: Vec<PoolSettings>) -> Settings {
@@ -80,7 +86,7 @@ fn millis(value: f64, expected: f64) -> bool {
 
 #[test]
 fn a_request_alone_takes_the_times_of_its_engine() {
-    let settings = settings(vec![group(Role::Both, 1)]);
+    let settings = settings(vec![group("both", 1)]);
     let report = run(&policy(RANDOM), &settings, at(&[1000]), &mut |_| {}).unwrap();
     assert!(millis(report.ttft.p50, 21.0) && millis(report.itl.p50, 6.0) && millis(report.e2e.p50, 81.0));
     assert_eq!((report.answered, report.goodput.to_bits()), (1, 1f64.to_bits()));
@@ -89,7 +95,7 @@ fn a_request_alone_takes_the_times_of_its_engine() {
 
 #[test]
 fn the_same_seed_gives_the_same_bytes() {
-    let settings = settings(vec![group(Role::Both, 4)]);
+    let settings = settings(vec![group("both", 4)]);
     let report = || simulate(PREFIX, &settings, traffic(Kind::Sessions, 20.0));
     let (one, two) = (report(), report());
     assert_eq!(serde_json::to_string(&one).unwrap(), serde_json::to_string(&two).unwrap());
@@ -98,7 +104,7 @@ fn the_same_seed_gives_the_same_bytes() {
 
 #[test]
 fn the_picker_that_knows_prefixes_finds_more_of_them_and_says_so() {
-    let settings = settings(vec![group(Role::Both, 12)]);
+    let settings = settings(vec![group("both", 12)]);
     let random = simulate(RANDOM, &settings, traffic(Kind::Sessions, 20.0));
     let prefix = simulate(PREFIX, &settings, traffic(Kind::Sessions, 20.0));
     assert!(prefix.hit_ratio > random.hit_ratio + 0.05, "{} {}", prefix.hit_ratio, random.hit_ratio);
@@ -127,7 +133,7 @@ fn the_picker_that_knows_prefixes_finds_more_of_them_and_says_so() {
 
 #[test]
 fn a_comparison_names_the_limit_of_a_picker_that_queues_and_refuses() {
-    let settings = settings(vec![group(Role::Both, 1)]);
+    let settings = settings(vec![group("both", 1)]);
     let of = |name: &str, config: &str| {
         let policy = Policy { name: name.to_owned(), ..policy(config) };
         run(&policy, &settings, at(&[1000, 1000, 1000, 1000]), &mut |_| {}).unwrap()
@@ -149,7 +155,7 @@ fn a_comparison_names_the_limit_of_a_picker_that_queues_and_refuses() {
 
 #[test]
 fn prompts_go_to_prefill_endpoints_and_cost_a_transfer() {
-    let settings = settings(vec![group(Role::Prefill, 1), group(Role::Decode, 1)]);
+    let settings = settings(vec![group("prefill", 1), group("decode", 1)]);
     let report = run(&policy(DISAGGREGATED), &settings, at(&[1000]), &mut |_| {}).unwrap();
     // 21 ms for the prompt, 10 ms for the transfer, 6 ms for a token.
     assert!(millis(report.ttft.p50, 37.0), "{:?}", report.ttft);
@@ -158,7 +164,7 @@ fn prompts_go_to_prefill_endpoints_and_cost_a_transfer() {
 
 #[test]
 fn flow_control_holds_requests_back_and_refuses_those_beyond_its_limit() {
-    let settings = settings(vec![group(Role::Both, 1)]);
+    let settings = settings(vec![group("both", 1)]);
     let report = run(&policy(FLOW), &settings, at(&[1000, 1000, 1000, 1000]), &mut |_| {}).unwrap();
     assert_eq!((report.answered, report.rejections.picker), (3, 1));
     // Each waits for the one before, which takes 81 ms.
@@ -168,7 +174,7 @@ fn flow_control_holds_requests_back_and_refuses_those_beyond_its_limit() {
 
 #[test]
 fn requests_at_an_endpoint_that_fails_are_lost_and_later_ones_go_elsewhere() {
-    let mut settings = settings(vec![group(Role::Both, 2)]);
+    let mut settings = settings(vec![group("both", 2)]);
     settings.changes = vec![(Duration::from_millis(1010), PoolChange::Fail(0))];
     let times: Vec<u64> = (0..20).map(|_| 1000).chain((0..20).map(|_| 2000)).collect();
     let report = run(&policy(RANDOM), &settings, at(&times), &mut |_| {}).unwrap();
@@ -181,7 +187,7 @@ fn requests_at_an_endpoint_that_fails_are_lost_and_later_ones_go_elsewhere() {
 
 #[test]
 fn replicas_that_come_help_and_those_that_go_finish_their_requests() {
-    let mut settings = settings(vec![group(Role::Both, 1)]);
+    let mut settings = settings(vec![group("both", 1)]);
     settings.changes = vec![
         (Duration::from_millis(1500), PoolChange::Replicas(3)),
         (Duration::from_millis(2010), PoolChange::Replicas(1)),
@@ -193,7 +199,7 @@ fn replicas_that_come_help_and_those_that_go_finish_their_requests() {
 
 #[test]
 fn an_engine_without_room_and_a_prompt_that_is_too_long_are_told_apart() {
-    let mut small = group(Role::Both, 1);
+    let mut small = group("both", 1);
     (small.engine.max_num_seqs, small.engine.max_waiting) = (1, 1);
     let long = TraceRequest::new(Duration::from_secs(5), TracePrompt::Segments(vec![Segment(1, 40_000)]), 1);
     let requests = at(&[1000, 1000, 1000]).chain([Ok(long)]);
@@ -204,7 +210,7 @@ fn an_engine_without_room_and_a_prompt_that_is_too_long_are_told_apart() {
 
 #[test]
 fn a_wrong_configuration_or_trace_is_reported() {
-    let settings = settings(vec![group(Role::Both, 1)]);
+    let settings = settings(vec![group("both", 1)]);
     let wrong = run(
         &policy("kind: EndpointPickerConfig\nplugins: [{type: nothing}]"),
         &settings,
@@ -217,7 +223,7 @@ fn a_wrong_configuration_or_trace_is_reported() {
     assert!(broken.unwrap_err().to_string().starts_with("line 2"));
     let none = run(&policy(RANDOM), &settings, at(&[]), &mut |_| {});
     assert!(matches!(none, Err(RunError::NoRequests)));
-    let empty = Settings { pool: vec![group(Role::Both, 0)], ..settings };
+    let empty = Settings { pool: vec![group("both", 0)], ..settings };
     assert!(matches!(run(&policy(RANDOM), &empty, at(&[]), &mut |_| {}), Err(RunError::Endpoints(0))));
 }
 
@@ -225,7 +231,7 @@ fn a_wrong_configuration_or_trace_is_reported() {
 fn an_endpoint_that_does_not_exist_cannot_fail() {
     let second = Duration::from_secs(1);
     let of = |changes: Vec<(Duration, PoolChange)>| {
-        let settings = Settings { changes, ..settings(vec![group(Role::Both, 2)]) };
+        let settings = Settings { changes, ..settings(vec![group("both", 2)]) };
         run(&policy(RANDOM), &settings, at(&[1000]), &mut |_| {}).map(|report| report.answered)
     };
     let wrong = of(vec![(second, PoolChange::Fail(2))]).unwrap_err();
@@ -246,7 +252,7 @@ fn an_endpoint_that_does_not_exist_cannot_fail() {
 
 #[test]
 fn an_endpoint_gets_requests_when_it_has_started() {
-    let mut settings = settings(vec![group(Role::Both, 1)]);
+    let mut settings = settings(vec![group("both", 1)]);
     settings.start_time = Duration::from_secs(2);
     settings.changes = vec![
         (Duration::from_secs(1), PoolChange::Replicas(2)),
@@ -265,7 +271,7 @@ fn an_autoscaler_adds_endpoints_while_requests_run_and_removes_them_after_its_wi
     let scaled = |start| Settings {
         autoscaler: Some(AutoscalerSettings::of_metric("vllm:num_requests_running", 2.0, (1, 6), false)),
         start_time: Duration::from_secs(start),
-        ..settings(vec![group(Role::Both, 1)])
+        ..settings(vec![group("both", 1)])
     };
     // About eight requests run at a time for two minutes; then one comes every two seconds.
     let busy = (0..12_000).map(|number| number * 10);
@@ -293,7 +299,7 @@ fn keda_scales_to_zero_and_a_queued_request_wakes_an_endpoint() {
             true,
         )),
         start_time: Duration::from_secs(20),
-        ..settings(vec![group(Role::Both, 1)])
+        ..settings(vec![group("both", 1)])
     };
     let report = run(&policy(FLOW), &settings, at(&[1000, 3_600_000]), &mut |_| {}).unwrap();
     // KEDA looks every 30 s, and finds nothing to do at the start, so both wait for a look and for the start of an endpoint.
@@ -315,16 +321,47 @@ fn keda_scales_to_zero_and_a_queued_request_wakes_an_endpoint() {
 #[test]
 fn an_autoscaler_of_an_unknown_metric_is_refused() {
     let autoscaler = Some(AutoscalerSettings::of_metric("cpu", 2.0, (1, 6), false));
-    let settings = Settings { autoscaler, ..settings(vec![group(Role::Both, 1)]) };
+    let settings = Settings { autoscaler, ..settings(vec![group("both", 1)]) };
     let error = run(&policy(RANDOM), &settings, at(&[1]), &mut |_| {}).unwrap_err().to_string();
     assert!(error.contains("nothing has the metric cpu here, only vllm:num_requests_waiting"), "{error}");
+}
+
+#[test]
+fn an_autoscaler_that_no_request_can_wake_is_refused() {
+    let autoscaler = Some(AutoscalerSettings::of_metric("vllm:num_requests_running", 2.0, (0, 6), true));
+    let settings = Settings { autoscaler, ..settings(vec![group("both", 1)]) };
+    let error = run(&policy(RANDOM), &settings, at(&[1]), &mut |_| {}).unwrap_err().to_string();
+    assert!(error.contains("no endpoint would ever start"), "{error}");
+}
+
+#[test]
+fn scores_decide_nothing_for_a_picker_that_ignores_them() {
+    let scored =
+        RANDOM.replace("[{type: random-picker}]", "[{type: prefix-cache-scorer}, {type: random-picker}]");
+    let scored = scored.replace(
+        "[{pluginRef: random-picker}]",
+        "[{pluginRef: prefix-cache-scorer}, {pluginRef: random-picker}]",
+    );
+    assert_ne!(scored, RANDOM);
+    let report = simulate(&scored, &settings(vec![group("both", 4)]), traffic(Kind::Sessions, 20.0));
+    let share = report.plugins.iter().find(|plugin| plugin.plugin == "prefix-cache-scorer").unwrap().share;
+    assert!(share.abs() < 1e-9, "{share}");
+}
+
+#[test]
+fn a_run_ends_with_the_last_arrival_if_no_answer_comes_later() {
+    let changes = vec![(Duration::from_secs(1), PoolChange::Fail(0))];
+    let settings = Settings { changes, ..settings(vec![group("both", 1)]) };
+    let report = run(&policy(RANDOM), &settings, at(&[10, 5000]), &mut |_| {}).unwrap();
+    assert_eq!((report.answered, report.rejections.no_endpoint), (1, 1));
+    assert!((4.9..5.1).contains(&report.seconds), "{}", report.seconds);
 }
 
 #[test]
 fn pickers_that_know_nothing_of_each_other_find_fewer_prefixes() {
     let with = |number, sharing| {
         let pickers = PickerSettings { number, sharing };
-        let settings = Settings { pickers, ..settings(vec![group(Role::Both, 12)]) };
+        let settings = Settings { pickers, ..settings(vec![group("both", 12)]) };
         simulate(PREFIX, &settings, traffic(Kind::Sessions, 20.0)).hit_ratio
     };
     let one = with(1, Sharing::Nothing);
@@ -334,7 +371,7 @@ fn pickers_that_know_nothing_of_each_other_find_fewer_prefixes() {
     assert!((together - one).abs() < 0.03 && (soon - one).abs() < 0.05, "{one} {together} {soon} {never}");
     assert!(never < one - 0.03, "{one} {never}");
     let none = PickerSettings { number: 0, sharing: Sharing::Nothing };
-    let none = Settings { pickers: none, ..settings(vec![group(Role::Both, 1)]) };
+    let none = Settings { pickers: none, ..settings(vec![group("both", 1)]) };
     assert!(matches!(run(&policy(PREFIX), &none, at(&[1]), &mut |_| {}), Err(RunError::Pickers(0))));
 }
 
@@ -347,7 +384,7 @@ fn what_pickers_tell_each_other_is_forgotten_with_the_endpoint_and_the_request()
             (Duration::from_millis(1010), PoolChange::Fail(0)),
             (Duration::from_millis(1100), PoolChange::Replicas(3)),
         ],
-        ..settings(vec![group(Role::Both, 2)])
+        ..settings(vec![group("both", 2)])
     };
     // Prefill ends after the 30 ms for some and before them for others; a later request must find no load that is left.
     let times: Vec<u64> = (0..60).map(|number| 1000 + number * 3).chain([60_000]).collect();

@@ -153,7 +153,7 @@ fn one(
     let report = simulate(policy, &settings, requests, progress).map_err(|error| of_trace(args, error))?;
     for (at, _) in settings.changes.iter().filter(|(at, _)| at.as_secs_f64() > report.seconds) {
         printer::note(&format!(
-            "{}: the change of the pool at {} s comes after the last answer, which is at {:.1} s, and has no effect",
+            "{}: the change of the pool at {} s comes after the end of the traffic, which is at {:.1} s, and has no effect",
             policy.name,
             at.as_secs_f64(),
             report.seconds

@@ -8,7 +8,7 @@ use longboat_engine_model::Parameters;
 use longboat_key::{Name, Namespace};
 use longboat_offline::scene::Scene;
 use longboat_plan::{PickerConfig, models_of_spec, names};
-use longboat_simulate::{AutoscalerSettings, Policy, PoolSettings, Role};
+use longboat_simulate::{AutoscalerSettings, Policy, PoolSettings};
 
 use crate::{
     cli::{AutoscalerKind, SimulateArgs},
@@ -80,7 +80,7 @@ pub(super) fn of_scene(
     let replicas = |workload: &WorkloadSpec| {
         workload.replicas.and_then(|replicas| usize::try_from(replicas).ok()).unwrap_or(1)
     };
-    let group = |role, replicas| PoolSettings { role, replicas, engine, accelerators: args.accelerators };
+    let group = |labels, replicas| PoolSettings { labels, replicas, engine, accelerators: args.accelerators };
     let spec = &effective.spec;
     let children = &planned.plan.children;
     let scaled = names::scaled_object(own, false);
@@ -119,10 +119,15 @@ pub(super) fn of_scene(
              autoscaler that wakes it: --autoscale llm_d_epp_flow_control_queue_size=1 --autoscaler keda --min-replicas 0"
         );
     }
-    let pool = match &spec.prefill {
-        Some(prefill) => vec![group(Role::Decode, decode), group(Role::Prefill, replicas(prefill))],
-        None => vec![group(Role::Both, decode)],
+    let labels = |deployment: &str, group: &str| {
+        let template = children.serving_pods(deployment, group).and_then(|pods| pods.metadata.as_ref());
+        template.and_then(|metadata| metadata.labels.clone()).unwrap_or_default()
     };
+    let mut pool = vec![group(labels(&names::workload(own), &names::workload_group(own)), decode)];
+    if let Some(prefill) = &spec.prefill {
+        let labels = labels(&names::prefill(own), &names::prefill_group(own));
+        pool.push(group(labels, replicas(prefill)));
+    }
     let picker = children.deployment(&names::scheduler(own));
     let config = picker.and_then(|picker| PickerConfig::of(picker, &planned.snapshot.config_maps));
     let policies: Vec<Policy> = config
@@ -154,13 +159,15 @@ fn cautions(engine: &Parameters, is_given: bool) -> Vec<&'static str> {
     applies.into_iter().filter(|(_, applies)| *applies).map(|(caution, _)| caution).collect()
 }
 
-/// The numbers of the engines: those of `longboat up`'s simulator, unless flags say otherwise.
+/// The numbers of the engines: those of `longboat up`'s simulator, unless flags say otherwise. The length of the model is no limit unless
+/// a flag gives it: traces come from models of all lengths.
 fn engine(args: &SimulateArgs) -> anyhow::Result<Parameters> {
     let flags = args.engine_args.as_deref().unwrap_or_default();
     let words: Vec<&str> = std::iter::once("model").chain(flags.split_whitespace()).collect();
     let parsed = longboat_sim::Args::vllm(&words).context("--engine-args")?;
     match parsed.ignored() {
-        [] => Ok(parsed.parameters()),
+        [] if flags.contains("--max-model-len") => Ok(parsed.parameters()),
+        [] => Ok(Parameters { max_model_len: usize::MAX, ..parsed.parameters() }),
         ignored => {
             bail!(
                 "--engine-args: nothing is known of {}; expected flags of `longboat sim`",
