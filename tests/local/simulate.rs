@@ -76,7 +76,7 @@ fn numbers_of_replicas_are_columns_and_a_sweep_finds_the_smallest_that_meets_the
     assert!(matches!(*ttft, [two, eight] if two > eight), "{ttft:?}");
 
     // The condition lies between both, so the number that meets it does too.
-    let condition = format!("--for=ttft.p99<{}ms", (ttft[0] + ttft[1]) / 2.0);
+    let condition = format!("--for=ttft.p99<{}ms", f64::midpoint(ttft[0], ttft[1]));
     let swept = with(&["--sweep=replicas=2..8", &condition, "-o=json"]).ok();
     let sweep = &serde_json::from_str::<Value>(&swept).unwrap()["sweeps"][0];
     let smallest = sweep["smallest"].as_u64().unwrap();
