@@ -66,7 +66,7 @@ pub use scheduler::{
 pub use snapshot::{Capabilities, Snapshot};
 pub use status::{Download, PodAdapters, Progress, leaving, status};
 pub use wave::Wave;
-pub use workload::{CertificateRequest, StorageError};
+pub use workload::{CertificateRequest, StorageError, missing_prometheus};
 
 #[cfg(test)]
 mod tests;

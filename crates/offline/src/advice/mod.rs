@@ -1,15 +1,18 @@
 //! Advice about a composed service: what a cluster accepts and what will not do what its writer means.
 
 mod engine_flags;
+mod keys;
 mod memory;
 mod model;
 mod names;
+mod pod_user;
 mod pool;
 mod probe_scheme;
 mod routing;
 mod scaling;
 #[cfg(test)]
 mod tests;
+mod transfer;
 mod variables;
 
 use k8s_openapi::api::core::v1::{Container, PodSpec};
@@ -45,6 +48,10 @@ pub(crate) fn of(scene: &Scene, service: &LLMInferenceService, effective: &Effec
     all.extend(memory::check(&effective.spec));
     all.extend(memory::without_unit(&effective.spec));
     all.extend(scaling::check(&effective.spec));
+    all.extend(scaling::without_prometheus(&scene.snapshot().platform, &effective.spec));
+    all.extend(pod_user::check(&effective.spec));
+    all.extend(transfer::check(&effective.spec));
+    all.extend(keys::check(scene.snapshot(), service, &effective.spec));
     all.extend(routing::check(scene.snapshot(), service, &effective.spec));
     all.extend(probe_scheme::check(&effective.spec));
     all.extend(pool::check(scene, service, effective));

@@ -1,10 +1,27 @@
 //! Triggers that KEDA cannot evaluate.
 
-use longboat_api::v1alpha2::LLMInferenceServiceSpec;
+use longboat_api::v1alpha2::{LLMInferenceServiceSpec, WorkloadSpec};
 use longboat_autoscale::{TRIGGER_TYPES, trigger_mistakes};
+use longboat_compose::Platform;
 use longboat_manifest::nearest;
+use longboat_plan::missing_prometheus;
 
 use super::Advice;
+
+/// Finds a scaling by the Workload Variant Autoscaler through KEDA for which the platform names no Prometheus.
+pub(super) fn without_prometheus(platform: &Platform, spec: &LLMInferenceServiceSpec) -> Option<Advice> {
+    let halves = [("spec", Some(&spec.workload)), ("spec.prefill", spec.prefill.as_deref())];
+    let by_wva = |half: &&WorkloadSpec| {
+        half.scaling.as_ref().and_then(|scaling| scaling.wva.as_ref()).is_some_and(|wva| wva.keda.is_some())
+    };
+    let (path, _) = halves.into_iter().find(|(_, half)| half.as_ref().is_some_and(by_wva))?;
+    Some(Advice::warning(
+        format!("{path}.scaling.wva.keda"),
+        "NoPrometheus",
+        format!("scales nothing: {}", missing_prometheus(platform)?),
+        "if the cluster has other settings than these files, pass them too".to_owned(),
+    ))
+}
 
 /// Finds mistakes in the triggers of both halves.
 pub(super) fn check(spec: &LLMInferenceServiceSpec) -> Vec<Advice> {

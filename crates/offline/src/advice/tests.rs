@@ -11,7 +11,7 @@ use crate::{
 const LONG: &str = "a-rather-long-name-for-an-inference-service-of-team-blue";
 
 /// Returns a service of that name with these lines in its spec. The first one is line 5.
-fn service(name: &str, lines: &str) -> String {
+pub(super) fn service(name: &str, lines: &str) -> String {
     format!(
         "apiVersion: serving.kserve.io/v1alpha2\nkind: LLMInferenceService\nmetadata: {{name: {name}}}\nspec:\n{lines}"
     )
@@ -25,7 +25,7 @@ fn findings(text: &str) -> Vec<Finding> {
 }
 
 /// Returns the findings as `line:column severity path: message (hint)`.
-fn said(text: &str) -> Vec<String> {
+pub(super) fn said(text: &str) -> Vec<String> {
     let show = |finding: &Finding| {
         let (line, column) = (finding.line.unwrap_or_default(), finding.column.unwrap_or_default());
         let hint = finding.hint.as_ref().map(|hint| format!(" ({hint})")).unwrap_or_default();

@@ -3,7 +3,10 @@
 use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::{Container, PodSpec};
-use longboat_api::v1alpha2::{LLMInferenceService, LLMInferenceServiceSpec, RouteSpec};
+use longboat_api::{
+    foreign::httproute::HTTPRoute,
+    v1alpha2::{LLMInferenceService, LLMInferenceServiceSpec, RouteSpec},
+};
 use longboat_key::{Key, Name, Namespace};
 use longboat_manifest::{Document, nearest};
 use longboat_plan::names;
@@ -52,6 +55,9 @@ impl GivenObjects {
             .collect();
         let mut needed = Needed(BTreeSet::new());
         needed.of_router(namespace, &effective.spec);
+        for route in &planned.plan.children.http_routes {
+            needed.of_route(Namespace::of(&route.metadata), route);
+        }
         for pod in pods(planned) {
             needed.of_pod(namespace, pod);
         }
@@ -128,6 +134,22 @@ impl Needed {
         }
         for reference in router.route.iter().flat_map(RouteSpec::refs) {
             self.add("HTTPRoute", namespace, &reference.name);
+        }
+        let pool = router.scheduler.as_ref().and_then(|scheduler| scheduler.pool.as_ref());
+        if let Some(reference) = pool.and_then(|pool| pool.ref_.as_ref()) {
+            self.add("InferencePool", namespace, &reference.name);
+        }
+    }
+
+    fn of_route(&mut self, namespace: Namespace<&str>, route: &HTTPRoute) {
+        for backend in route.spec.rules.iter().flat_map(|rule| &rule.backend_refs) {
+            let backend = &backend.backend;
+            let kind = match backend.kind.as_deref() {
+                None | Some("Service") => "Service",
+                Some("InferencePool") => "InferencePool",
+                Some(_) => continue,
+            };
+            self.add(kind, backend.namespace.as_deref().map_or(namespace, Namespace), &backend.name);
         }
     }
 

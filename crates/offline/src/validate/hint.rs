@@ -259,7 +259,11 @@ fn wrong_type(resource: &Resource, path: &str, value: &Value, message: &str) -> 
         Value::Number(number) if number.is_f64() && expects("string") => {
             Some("the value must be a string: put it in quotes".to_owned())
         }
-        Value::Number(_) | Value::Bool(_) if expects("string") => Some(match key(path) {
+        // Nor is that of a boolean: YAML reads yes, on, y and their opposites as booleans, too.
+        Value::Bool(_) if expects("string") => {
+            Some("the value must be a string: put what is written here in quotes".to_owned())
+        }
+        Value::Number(_) if expects("string") => Some(match key(path) {
             Some(key) => format!("the value must be a string: write `{key}: \"{value}\"`"),
             None => format!("put it in quotes: \"{value}\""),
         }),

@@ -21,6 +21,7 @@ pub(crate) mod storage;
 pub(crate) mod tls_secret;
 
 pub(crate) use half::Half;
+pub use scaling::missing_prometheus;
 pub(crate) use service::PORT;
 pub use storage::StorageError;
 pub use tls_secret::CertificateRequest;

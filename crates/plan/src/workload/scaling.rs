@@ -19,6 +19,7 @@ use longboat_api::{
     },
     v1alpha2::{KedaAuthenticationRef, KedaSettings, KedaTrigger, ScalingSpec, WvaSpec},
 };
+use longboat_compose::Platform;
 
 use super::half::Half;
 use crate::{
@@ -61,19 +62,24 @@ pub(crate) fn obstacle(context: &Context, half: &Half) -> Option<Obstacle> {
     if !by_wva {
         return None;
     }
-    let section = "autoscaling-wva-controller-config";
-    let message = match context.snapshot.platform.autoscaling.as_ref().map(|settings| &settings.prometheus) {
-        Some(prometheus) if !prometheus.url.is_empty() => {
-            if prometheus.auth_modes.is_empty() == prometheus.trigger_auth_name.is_empty() {
-                return None;
-            }
-            format!(
-                "{section}.prometheus of inferenceservice-config needs both authModes and triggerAuthName, or neither"
-            )
-        }
-        _ => format!("{section}.prometheus.url is required in inferenceservice-config when using KEDA"),
-    };
+    let message = missing_prometheus(&context.snapshot.platform)?;
     Some(Obstacle { reason: RECONCILE_SCALING_ERROR, message })
+}
+
+/// Returns what the settings of the platform lack for KEDA to read the metrics of the Workload Variant Autoscaler.
+pub fn missing_prometheus(platform: &Platform) -> Option<String> {
+    let section = "autoscaling-wva-controller-config";
+    match platform.autoscaling.as_ref().map(|settings| &settings.prometheus) {
+        Some(prometheus) if !prometheus.url.is_empty() => {
+            let is_complete = prometheus.auth_modes.is_empty() == prometheus.trigger_auth_name.is_empty();
+            (!is_complete).then(|| {
+                format!(
+                    "{section}.prometheus of inferenceservice-config needs both authModes and triggerAuthName, or neither"
+                )
+            })
+        }
+        _ => Some(format!("{section}.prometheus.url is required in inferenceservice-config when using KEDA")),
+    }
 }
 
 /// Adds the autoscaler of the half, unless an obstacle prevents it. The condition reports the obstacle.

@@ -91,8 +91,8 @@ fn annotations_and_labels_without_quotes_come_with_the_quoted_form() {
     assert_eq!(
         said(&service("").replace("{name: one}", metadata)),
         [
-            "3:37 error metadata.annotations[serving.kserve.io/stop] BadRequest (the value must be a string: write \
-             `serving.kserve.io/stop: \"true\"`)",
+            "3:37 error metadata.annotations[serving.kserve.io/stop] BadRequest (the value must be a string: put what is \
+             written here in quotes)",
             "3:83 error metadata.labels[level] BadRequest (the value must be a string: write `level: \"2\"`)",
             "3:93 error metadata.labels[version] BadRequest (the value must be a string: put it in quotes)",
         ]
@@ -101,7 +101,7 @@ fn annotations_and_labels_without_quotes_come_with_the_quoted_form() {
         said(&service("  annotations: {serving.kserve.io/model-based-routing-enabled: true}\n")),
         [
             "7:17 error spec.annotations[serving.kserve.io/model-based-routing-enabled] FieldValueTypeInvalid (the value must be \
-             a string: write `serving.kserve.io/model-based-routing-enabled: \"true\"`)"
+             a string: put what is written here in quotes)"
         ]
     );
 }

@@ -1,0 +1,74 @@
+//! Prefill and decode between which no KV cache moves.
+
+use longboat_api::{
+    engine::{Engine, VLLM},
+    v1alpha2::LLMInferenceServiceSpec,
+};
+use longboat_plan::kv_connector::connectors;
+
+use super::{Advice, main_containers};
+
+/// Finds a vLLM for prefill or decode that has no connector for KV caches.
+pub(super) fn check(spec: &LLMInferenceServiceSpec) -> Option<Advice> {
+    // Without a picker nothing is prefilled, which other advice says.
+    spec.prefill.as_ref().and(spec.router.as_ref()?.scheduler.as_ref())?;
+    let mut engines = main_containers(spec).filter(|(_, container)| {
+        let is_vllm = Engine::of_command(container).is_some_and(|engine| engine.label == VLLM.label);
+        // A value from elsewhere is not known.
+        let is_known = container
+            .env
+            .iter()
+            .flatten()
+            .all(|variable| variable.value_from.is_none() || !variable.name.starts_with("VLLM_"));
+        is_vllm && is_known
+    });
+    let (path, _) = engines.find(|(_, container)| connectors(container).is_empty())?;
+    let half = if path.starts_with("spec.prefill") { "prefill" } else { "decode" };
+    Some(Advice::warning(
+        "spec.prefill".to_owned(),
+        "NoKVConnector",
+        format!(
+            "vLLM for {half} has no connector for KV caches, so none moves from prefill to decode, and every prompt is computed twice"
+        ),
+        "give prefill and decode --kv-transfer-config '{\"kv_connector\":\"NixlConnector\",\"kv_role\":\"kv_both\"}' in \
+         VLLM_ADDITIONAL_ARGS"
+            .to_owned(),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::advice::tests::{said, service};
+
+    #[test]
+    fn a_half_without_a_connector_is_named() {
+        let connector = |name: &str| {
+            format!(
+                "template: {{containers: [{{name: main, env: [{{name: VLLM_ADDITIONAL_ARGS, value: \"--kv-transfer-config '{{\\\"kv_connector\\\":\\\"{name}\\\"}}'\"}}]}}]}}"
+            )
+        };
+        let with = |decode: &str, prefill: &str| {
+            let lines = format!(
+                "  model: {{uri: 'hf://a/b'}}\n  router: {{gateway: {{}}, route: {{}}, scheduler: {{}}}}\n  {decode}\n  prefill:\n    replicas: 1\n    {prefill}\n"
+            );
+            said(&service("a", &lines))
+        };
+        let nixl = connector("NixlConnector");
+        assert_eq!(with(&nixl, &nixl), [""; 0]);
+        for (decode, prefill, half) in [
+            ("", "", "decode"),
+            (&*nixl, "", "prefill"),
+            (&*nixl, &*connector("OffloadingConnector"), "prefill"),
+        ] {
+            let found = with(decode, prefill);
+            let [one] = found.as_slice() else { panic!("{found:?}") };
+            assert!(
+                one.contains(&format!("warning spec.prefill: vLLM for {half} has no connector")),
+                "{one}"
+            );
+        }
+        // Another server has connectors of its own.
+        let other = "template: {containers: [{name: main, command: [my-server]}]}";
+        assert_eq!(with(other, other), [""; 0]);
+    }
+}
