@@ -2,17 +2,7 @@
 # Installs the servers of the cluster tests (tests/cluster) into .cache/bin: real, pinned versions of etcd and kube-apiserver.
 # Takes them from KUBEBUILDER_ASSETS if that is set and they are new enough. Otherwise builds them through the Go module proxy,
 # once per version. Prints one line per server. A missing server is an error with --strict (CI), and otherwise a warning.
-set -euo pipefail
-cd "$(dirname "$0")/.."
-strict=false
-[ "${1:-}" = --strict ] && strict=true
-cache=$PWD/.cache
-mkdir -p "$cache/bin"
-
-missing() {
-  echo "tools: MISSING: $*" >&2
-  if $strict; then exit 1; fi
-}
+. "$(dirname "$0")/setup.sh"
 
 # Prints the version that a program reports: 3.6.16, 1.34.4.
 version_of() {

@@ -3,17 +3,7 @@
 # the registry of the distribution project and fake-gcs-server, and h2spec, the client of crates/extproc/tests. Builds pinned
 # versions through the Go module proxy, once per version. (The S3 server is moto, from requirements.txt.) Prints one line per
 # program. A missing program is an error with --strict (CI), and otherwise a warning.
-set -euo pipefail
-cd "$(dirname "$0")/.."
-strict=false
-[ "${1:-}" = --strict ] && strict=true
-bin=$PWD/.cache/bin
-mkdir -p "$bin"
-
-missing() {
-  echo "tools: MISSING: $*" >&2
-  if $strict; then exit 1; fi
-}
+. "$(dirname "$0")/setup.sh"
 
 # have NAME MODULE PACKAGE: installs one program.
 have() {

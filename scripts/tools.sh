@@ -5,17 +5,7 @@
 # (store-tools.sh).
 # Keeps what is installed already. Prints one line per tool. A missing tool is an error with --strict (CI), and otherwise a
 # warning.
-set -euo pipefail
-cd "$(dirname "$0")/.."
-strict=false
-[ "${1:-}" = --strict ] && strict=true
-cache=$PWD/.cache
-mkdir -p "$cache/bin"
-
-missing() {
-  echo "tools: MISSING: $*" >&2
-  if $strict; then exit 1; fi
-}
+. "$(dirname "$0")/setup.sh"
 
 # kubectl 1.30 or newer: the one on PATH, or a build of scripts/kubectl.
 usable_kubectl() {

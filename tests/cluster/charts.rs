@@ -159,7 +159,7 @@ fn the_charts_install_upgrade_and_go_in_the_order_that_is_told() {
     // The webhook that protects presets also refuses Helm's deletion of them. Once the webhook configuration is deleted, the
     // running controller removes their finalizers.
     server.api.delete(&format!("{SERVICES}/llm")).ok();
-    until("the service is gone", || (server.api.get(&format!("{SERVICES}/llm")).status == 404).then_some(()));
+    until("the service is gone", || server.api.get(&format!("{SERVICES}/llm")).status == 404);
     let refused = run(&mut helm(&["uninstall", "longboat-presets"]));
     assert!(!refused.status.success(), "{refused:#?}");
     let kept = server.api.get(CONFIGS).ok();

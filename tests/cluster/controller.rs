@@ -32,10 +32,9 @@ fn the_example_gets_its_children_and_a_status_and_then_nothing_is_written_any_mo
         let deployments = list(&cluster, "apis/apps/v1", "example", "deployments");
         let pools = list(&cluster, "apis/inference.networking.k8s.io/v1", "example", "inferencepools");
         let routes = list(&cluster, "apis/gateway.networking.k8s.io/v1", "example", "httproutes");
-        (names(&deployments) == ["qwen-kserve", "qwen-kserve-router-scheduler"]
+        names(&deployments) == ["qwen-kserve", "qwen-kserve-router-scheduler"]
             && names(&pools) == ["qwen-inference-pool"]
-            && names(&routes) == ["qwen-kserve-route"])
-        .then_some(())
+            && names(&routes) == ["qwen-kserve-route"]
     });
     assert_eq!(service["metadata"]["finalizers"][0], "serving.kserve.io/llmisvc-finalizer");
     // The object does not change any more: a reconcile of a settled service writes nothing.
@@ -53,6 +52,6 @@ fn the_example_gets_its_children_and_a_status_and_then_nothing_is_written_any_mo
             "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings?labelSelector=app.kubernetes.io%2Fname%3Dqwen",
         );
         let none = bindings.ok()["items"].as_array().is_some_and(Vec::is_empty);
-        (cluster.server.api.get(path).status == 404 && none).then_some(())
+        cluster.server.api.get(path).status == 404 && none
     });
 }

@@ -42,12 +42,11 @@ fn services_go_whatever_is_deleted_first() {
         make(api, namespace);
     }
     for (namespace, steps) in ORDERS {
-        until("the service has all its children", || complete(api, namespace).then_some(()));
+        until("the service has all its children", || complete(api, namespace));
         for step in steps {
             delete(api, namespace, *step);
         }
-        let gone =
-            |path: String| until("what was deleted is gone", || (api.get(&path).status == 404).then_some(()));
+        let gone = |path: String| until("what was deleted is gone", || api.get(&path).status == 404);
         gone(format!("{}/llm", service(namespace)));
         gone(format!("{}/base", config(namespace)));
         thread::sleep(WHILE);
@@ -56,9 +55,7 @@ fn services_go_whatever_is_deleted_first() {
     // The namespace controller's last step.
     let done = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "namespace-first"}, "spec": {"finalizers": []}});
     api.put("/api/v1/namespaces/namespace-first/finalize", &done).ok();
-    until("the namespace is gone", || {
-        (api.get("/api/v1/namespaces/namespace-first").status == 404).then_some(())
-    });
+    until("the namespace is gone", || api.get("/api/v1/namespaces/namespace-first").status == 404);
     assert!(!cluster.controller_log().contains("panicked"));
 }
 
@@ -110,7 +107,7 @@ fn delete(api: &Api, namespace: &str, step: Step) {
     }
     if let Step::Service = step {
         until("the controller lets the service go", || {
-            (api.get(&format!("{}/llm", service(namespace))).status == 404).then_some(())
+            api.get(&format!("{}/llm", service(namespace))).status == 404
         });
     }
 }

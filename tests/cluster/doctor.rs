@@ -51,7 +51,7 @@ fn found(cluster: &ExclusiveCluster, parts: &[&str]) {
     let mut last = Vec::new();
     until(&format!("{parts:?} is found"), || {
         last = findings(cluster);
-        last.iter().any(|finding| parts.iter().all(|part| finding.contains(part))).then_some(())
+        last.iter().any(|finding| parts.iter().all(|part| finding.contains(part)))
     });
 }
 
@@ -59,7 +59,7 @@ fn found(cluster: &ExclusiveCluster, parts: &[&str]) {
 #[track_caller]
 fn mended(cluster: &ExclusiveCluster, fault: &str) {
     until(&format!("{fault} is mended"), || {
-        findings(cluster).iter().all(|finding| !finding.starts_with(fault)).then_some(())
+        findings(cluster).iter().all(|finding| !finding.starts_with(fault))
     });
 }
 
@@ -210,7 +210,7 @@ fn a_service_that_is_not_ready_is_followed_to_the_first_cause() {
 
     api.delete(&format!("{pods}/routed-1?gracePeriodSeconds=0")).ok();
     api.delete(&format!("{SERVICES}/routed")).ok();
-    until("the service is gone", || (api.get(&format!("{SERVICES}/routed")).status == 404).then_some(()));
+    until("the service is gone", || api.get(&format!("{SERVICES}/routed")).status == 404);
     for child in children(api, NAMESPACE) {
         api.delete(&child);
     }

@@ -118,7 +118,7 @@ fn a_download_shows_how_far_it_is_and_writes_little() {
             return Some(template);
         }
         api.delete(&format!("{services}/slow")).ok();
-        until("the service is gone", || (api.get(&format!("{services}/slow")).status == 404).then_some(()));
+        until("the service is gone", || api.get(&format!("{services}/slow")).status == 404);
         api.delete(&path);
         None
     });
@@ -158,7 +158,7 @@ fn a_download_shows_how_far_it_is_and_writes_little() {
     let mut messages = BTreeSet::new();
     until("the end of the download", || {
         messages.extend(message());
-        running.has_ended().then_some(())
+        running.has_ended()
     });
     let writes = log.written(mark).into_iter().filter(|write| write.contains("/llminferenceservices/slow"));
     let (writes, passed): (Vec<String>, u64) = (writes.collect(), since.elapsed().as_secs());
@@ -173,7 +173,7 @@ fn a_download_shows_how_far_it_is_and_writes_little() {
         "exitCode": 0, "reason": "Completed", "startedAt": "2026-01-01T00:00:00Z", "finishedAt": "2026-01-01T00:01:00Z",
     }});
     api.merge(&format!("{pods}/slow-0/status"), &reported(&terminated)).ok();
-    until("the service says nothing of downloads any more", || message().is_none().then_some(()));
+    until("the service says nothing of downloads any more", || message().is_none());
 
     api.merge(SETTINGS, &json!({"data": {"longboat": before}})).ok();
     api.delete(&format!("{services}/slow")).ok();

@@ -288,7 +288,7 @@ pub(crate) fn install_gateways(server: &Server) -> Replica {
     {
         let path = tools::root().join(path);
         let applied = || kubectl(server, &["apply", "--server-side", "-f", path.to_str().unwrap()]);
-        until("kinds, class and rights are there", || applied().status.success().then_some(()));
+        until("kinds, class and rights are there", || applied().status.success());
     }
     let image = "--gateway-image=registry.example/longboat:v9";
     let mut controller = Replica::start(&credentials(server, "controller"), &["--leader-elect", image]);
@@ -299,10 +299,7 @@ pub(crate) fn install_gateways(server: &Server) -> Replica {
 #[test]
 fn a_gateway_is_made_served_and_drained_with_the_rights_of_an_installation() {
     let Some(server) = prepared() else { return };
-    let Some(address) = address() else {
-        longboat_golden::skipped("an address of this machine besides 127.0.0.1");
-        return;
-    };
+    let Some(address) = address() else { return };
     let api = &server.api;
     let mut controller = install_gateways(&server);
 
@@ -357,9 +354,7 @@ fn a_gateway_is_made_served_and_drained_with_the_rights_of_an_installation() {
         until(&format!("{path} is answered"), answer);
     }
     // The pod may serve the route before the controller has counted it.
-    until("the route is counted", || {
-        (gateway(api)["status"]["listeners"][0]["attachedRoutes"] == 1).then_some(())
-    });
+    until("the route is counted", || gateway(api)["status"]["listeners"][0]["attachedRoutes"] == 1);
     check_services(api, &plain, monitoring);
     let closed = json!({"spec": {"endpointPickerRef": {"failureMode": "FailClose"}}});
     api.merge(&format!("{}/pool", pools()), &closed).ok();
@@ -389,7 +384,7 @@ fn a_gateway_is_made_served_and_drained_with_the_rights_of_an_installation() {
     until("the pod is not ready any more", || {
         status_of(&format!("http://127.0.0.1:{monitoring}/readyz")).filter(|status| *status == 503)
     });
-    until("new connections are refused", || TcpStream::connect(("127.0.0.1", http)).is_err().then_some(()));
+    until("new connections are refused", || TcpStream::connect(("127.0.0.1", http)).is_err());
     assert!(!pod.has_ended());
     finish.store(true, Ordering::SeqCst);
     assert_eq!(block(stream.chunk()).unwrap().unwrap(), "last");
@@ -403,7 +398,7 @@ fn a_gateway_is_made_served_and_drained_with_the_rights_of_an_installation() {
     let bindings = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings?labelSelector=longboat.dev%2Fgateway%3Dmodels-longboat";
     until("nothing of the Gateway is left", || {
         let left = api.get(bindings).ok()["items"].as_array().map(Vec::len);
-        (left == Some(0) && api.get(DEPLOYMENT).status == 404).then_some(())
+        left == Some(0) && api.get(DEPLOYMENT).status == 404
     });
     controller.assert_running();
     assert!(controller.end("-TERM").success());

@@ -102,7 +102,7 @@ fn no_two_replicas_write_at_the_same_time_nothing_is_written_twice_and_nothing_i
     install(&server);
     server.api.make_namespace(NAMESPACE);
     let mut first = start(&server, "first");
-    until("the first replica leads", || first.replica.leads().then_some(()));
+    until("the first replica leads", || first.replica.leads());
     let mut second = start(&server, "second");
 
     let stop = AtomicBool::new(false);
@@ -112,13 +112,13 @@ fn no_two_replicas_write_at_the_same_time_nothing_is_written_twice_and_nothing_i
         first.replica.assert_running();
         let asked_to_stop = Timestamp::now();
         assert!(first.replica.end("-TERM").success());
-        until("the second replica leads", || second.replica.leads().then_some(()));
+        until("the second replica leads", || second.replica.leads());
         let third = start(&server, "third");
         thread::sleep(WHILE);
         second.replica.assert_running();
         let killed = Timestamp::now();
         assert!(!second.replica.end("-KILL").success());
-        until("the third replica leads", || third.replica.leads().then_some(()));
+        until("the third replica leads", || third.replica.leads());
         thread::sleep(WHILE);
         stop.store(true, Ordering::SeqCst);
         load.join().unwrap();
@@ -130,14 +130,14 @@ fn no_two_replicas_write_at_the_same_time_nothing_is_written_twice_and_nothing_i
         until("the service's last edit is seen", || {
             let path = format!("{services}/{}", service["metadata"]["name"].as_str().unwrap());
             let service = server.api.get(&path).ok();
-            (service["status"]["observedGeneration"] == service["metadata"]["generation"]).then_some(())
+            service["status"]["observedGeneration"] == service["metadata"]["generation"]
         });
     }
     let made = |path: &str| server.api.get(path).ok()["items"].as_array().unwrap().len();
     until("each service has its workload, its picker and its route", || {
         let deployments = made(&format!("/apis/apps/v1/namespaces/{NAMESPACE}/deployments"));
         let routes = made(&format!("/apis/gateway.networking.k8s.io/v1/namespaces/{NAMESPACE}/httproutes"));
-        (deployments == 2 * made(services) && routes == made(services)).then_some(())
+        deployments == 2 * made(services) && routes == made(services)
     });
     assert!(third.replica.end("-TERM").success());
 

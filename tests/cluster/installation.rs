@@ -53,7 +53,7 @@ pub(crate) fn install(server: &Server) {
     install_others(server);
     let platform = tools::root().join("crates/local/src/objects/platform.yaml");
     let applied = || kubectl(server, &["apply", "--server-side", "-f", platform.to_str().unwrap()]);
-    until("the platform's settings are there", || applied().status.success().then_some(()));
+    until("the platform's settings are there", || applied().status.success());
     kubectl(
         server,
         &["apply", "--server-side", "-k", tools::root().join("deploy/presets").to_str().unwrap()],
@@ -83,10 +83,9 @@ pub(crate) fn served(server: &Server, namespace: &str, name: &str) {
         format!("/apis/serving.kserve.io/v1alpha2/namespaces/{namespace}/llminferenceservices/{name}");
     until(&format!("{name} has its children and a status"), || {
         let status = &server.api.get(&service).ok()["status"]["observedGeneration"];
-        (found(&deployment)
+        found(&deployment)
             && found(&format!("{deployment}-router-scheduler"))
             && found(&route)
-            && *status == 1)
-            .then_some(())
+            && *status == 1
     });
 }

@@ -228,7 +228,7 @@ fn with_rights_in_some_namespaces_only_it_is_installed_trusted_and_looks_at_noth
         |within: &str| server.api.get(&format!("/apis/apps/v1/namespaces/{within}/deployments/llm-kserve"));
     until("our service has its workload and a status", || {
         let service = server.api.get(&format!("{}/llm", services("mine"))).ok();
-        (deployment("mine").status == 200 && service["status"]["observedGeneration"] == 1).then_some(())
+        deployment("mine").status == 200 && service["status"]["observedGeneration"] == 1
     });
     assert_eq!(deployment("other").status, 404);
     let theirs = server.api.get(&format!("{}/llm", services("other"))).ok();

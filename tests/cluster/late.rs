@@ -42,7 +42,7 @@ fn apis_may_come_after_the_services_that_need_them() {
     until("what needs nothing has its workload", || {
         let children = children(api, "late");
         let made = |name: &str| children.iter().any(|child| child.ends_with(name));
-        (made("/plain-kserve") && made("/routed-kserve")).then_some(())
+        made("/plain-kserve") && made("/routed-kserve")
     });
     become_ready(api, "plain");
     wait_for(api, "routed", "WorkloadsReady", "True", "");
@@ -53,7 +53,7 @@ fn apis_may_come_after_the_services_that_need_them() {
         install_api(api, definition);
     }
     until("the group of pods comes", || {
-        children(api, "late").iter().any(|child| child.ends_with("/grouped-kserve-mn")).then_some(())
+        children(api, "late").iter().any(|child| child.ends_with("/grouped-kserve-mn"))
     });
     become_ready(api, "grouped");
     wait_for(api, "routed", "RouterReady", "False", "install the Gateway API");
@@ -75,7 +75,7 @@ fn apis_may_come_after_the_services_that_need_them() {
     for name in ["plain", "routed", "grouped"] {
         wait_for(api, name, "Ready", "True", "");
         api.delete(&path(name)).ok();
-        until("the service is gone", || (api.get(&path(name)).status == 404).then_some(()));
+        until("the service is gone", || api.get(&path(name)).status == 404);
     }
 }
 

@@ -101,7 +101,7 @@ fn what_is_stored_in_an_old_version_is_rewritten_once_and_the_definition_says_so
         store_as(&server, resource, "v1alpha2");
         until("both versions are noted", || {
             let versions = stored_versions(&server, resource);
-            (versions.as_array().map(Vec::len) == Some(2)).then_some(())
+            versions.as_array().map(Vec::len) == Some(2)
         });
     }
     let kubeconfig = credentials(&server, "controller");
@@ -112,7 +112,7 @@ fn what_is_stored_in_an_old_version_is_rewritten_once_and_the_definition_says_so
     until("the service is reconciled", || {
         let service =
             server.api.get("/apis/serving.kserve.io/v1alpha2/namespaces/old/llminferenceservices/llm").ok();
-        (service["status"]["observedGeneration"] == service["metadata"]["generation"]).then_some(())
+        service["status"]["observedGeneration"] == service["metadata"]["generation"]
     });
     assert!(replica.end("-TERM").success());
     for resource in KINDS {
@@ -127,7 +127,7 @@ fn what_is_stored_in_an_old_version_is_rewritten_once_and_the_definition_says_so
     replica.ready();
     for resource in KINDS {
         until("only the storage version is left", || {
-            (stored_versions(&server, resource) == json!(["v1alpha2"])).then_some(())
+            stored_versions(&server, resource) == json!(["v1alpha2"])
         });
     }
     for (resource, name) in [(KINDS[0], "llm"), (KINDS[1], "idle"), (KINDS[1], "second")] {
@@ -139,7 +139,7 @@ fn what_is_stored_in_an_old_version_is_rewritten_once_and_the_definition_says_so
     until("the audit log has all writes", || {
         let before = std::mem::replace(&mut writes, migrating_writes(&server));
         std::thread::sleep(std::time::Duration::from_secs(1));
-        (!writes.is_empty() && writes == before).then_some(())
+        !writes.is_empty() && writes == before
     });
 
     // The next leader finds nothing to migrate.
@@ -147,7 +147,7 @@ fn what_is_stored_in_an_old_version_is_rewritten_once_and_the_definition_says_so
     replica.ready();
     let service = "/apis/serving.kserve.io/v1alpha2/namespaces/old/llminferenceservices/llm";
     server.api.merge(service, &json!({"metadata": {"labels": {"touched": "yes"}}})).ok();
-    until("it leads", || replica.log().contains("Reconciling starts.").then_some(()));
+    until("it leads", || replica.log().contains("Reconciling starts."));
     assert!(replica.end("-TERM").success());
     assert_eq!(migrating_writes(&server), writes);
     assert!(server.refusals().is_empty(), "refused: {:#?}", server.refusals());
@@ -203,7 +203,7 @@ fn what_cannot_be_written_is_named_and_waited_for_while_all_else_is_rewritten() 
     for object in [&service, &config] {
         until("the policy is in force", || {
             let touched = json!({"metadata": {"labels": {"touched": "yes"}}});
-            (server.api.merge(&format!("{object}?dryRun=All"), &touched).status == 422).then_some(())
+            server.api.merge(&format!("{object}?dryRun=All"), &touched).status == 422
         });
     }
     let is_stored = |resource: &str, name: &str, version: &str| {
@@ -213,7 +213,7 @@ fn what_cannot_be_written_is_named_and_waited_for_while_all_else_is_rewritten() 
     let flags = ["--leader-elect", "--zap-encoder=json", "--storage-migration-poll-interval=1s"];
     let mut replica = Replica::start(&credentials(&server, "controller"), &flags);
     replica.ready();
-    until("the others are migrated", || answers(&server, KINDS[1], "sound").contains(&200).then_some(()));
+    until("the others are migrated", || answers(&server, KINDS[1], "sound").contains(&200));
     assert!(is_stored(KINDS[1], "sound", "v1alpha2"));
     for (resource, count, names) in [
         (KINDS[0], "1 objects", &["old/broken: "][..]),
@@ -233,7 +233,7 @@ fn what_cannot_be_written_is_named_and_waited_for_while_all_else_is_rewritten() 
     server.api.delete(&service).ok();
     let only_new = |resource: &str| {
         until("only the storage version is left", || {
-            (stored_versions(&server, resource) == json!(["v1alpha2"])).then_some(())
+            stored_versions(&server, resource) == json!(["v1alpha2"])
         });
     };
     only_new(KINDS[0]);

@@ -91,7 +91,7 @@ fn it_stays_up_in_an_empty_cluster_and_replicas_succeed_each_other_however_they_
 
     let mut first = replica();
     first.ready();
-    until("the only replica leads", || first.leads().then_some(()));
+    until("the only replica leads", || first.leads());
     let leading = holder(&server);
     let mut second = replica();
     second.ready();
@@ -109,7 +109,7 @@ fn it_stays_up_in_an_empty_cluster_and_replicas_succeed_each_other_however_they_
         make_service(&server, "ops", name);
     }
     assert!(first.end("-TERM").success());
-    until("the second replica leads", || second.leads().then_some(()));
+    until("the second replica leads", || second.leads());
     for name in ["two", "three", "four"] {
         served(&server, "ops", name);
     }
@@ -123,7 +123,7 @@ fn it_stays_up_in_an_empty_cluster_and_replicas_succeed_each_other_however_they_
     make_service(&server, "ops", "five");
     assert!(!second.end("-KILL").success());
     make_service(&server, "ops", "six");
-    until("the third replica leads", || third.leads().then_some(()));
+    until("the third replica leads", || third.leads());
     for name in ["five", "six"] {
         served(&server, "ops", name);
     }
@@ -168,7 +168,7 @@ fn confined_to_a_namespace_it_needs_rights_in_namespaces_only_and_asks_for_no_ot
     assert!(server.api.get(theirs).ok()["metadata"]["finalizers"].is_null());
     let ours = "/apis/serving.kserve.io/v1alpha2/namespaces/mine/llminferenceservices/llm";
     server.api.delete(ours).ok();
-    until("the service is gone", || (server.api.get(ours).status == 404).then_some(()));
+    until("the service is gone", || server.api.get(ours).status == 404);
     for line in replica.log().lines() {
         let line: Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
         assert!(line["level"] == "INFO" && line["message"].is_string(), "{line:#}");

@@ -124,10 +124,7 @@ fn reader(server: &Server) -> String {
 #[test]
 fn a_gateway_picks_for_a_service_whose_picker_has_no_pod() {
     let Some(server) = prepared() else { return };
-    let Some(address) = address() else {
-        longboat_golden::skipped("an address of this machine besides 127.0.0.1");
-        return;
-    };
+    let Some(address) = address() else { return };
     let api = &server.api;
     let mut controller = install_gateways(&server);
     let [http, monitoring] = free_ports();
@@ -148,7 +145,7 @@ fn a_gateway_picks_for_a_service_whose_picker_has_no_pod() {
     let url = format!("http://{address}:{http}/{NAMESPACE}/one/v1/chat/completions");
     until("the gateway picks", || {
         assert!(!pod.has_ended() && !engine.has_ended(), "{}{}", pod.stderr(), engine.stderr());
-        ask(&url, "early").then_some(())
+        ask(&url, "early")
     });
     assert!(ask(&url, "a-request"));
     let decision =
@@ -180,7 +177,7 @@ fn a_gateway_picks_for_a_service_whose_picker_has_no_pod() {
     api.merge(service, &json!({"spec": {"router": {"scheduler": {"template": template}}}})).ok();
     until("the new picker is alone", || {
         assert!(ask(&url, "changed"), "nobody has picked");
-        (capacity() == 8).then_some(())
+        capacity() == 8
     });
 
     // Without the parameter, the right is gone.

@@ -40,7 +40,7 @@ impl Process {
         until("the cluster's controller has ended", || {
             let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
             let state = stat.rsplit(") ").next().unwrap_or_default();
-            (stat.is_empty() || state.starts_with('Z')).then_some(())
+            stat.is_empty() || state.starts_with('Z')
         });
         let probes = arguments.iter().find_map(|argument| argument.strip_prefix("--health-probe-addr="));
         let probes = format!("http://{}/readyz", probes.unwrap());

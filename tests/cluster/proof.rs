@@ -99,7 +99,7 @@ fn says(api: &Api, namespace: &str, status: &str, reason: &str) -> String {
 fn gone(api: &Api, namespace: &str) {
     let path = format!("{}/llm", services(namespace));
     api.delete(&path).ok();
-    until("the service is gone", || (api.get(&path).status == 404).then_some(()));
+    until("the service is gone", || api.get(&path).status == 404);
 }
 
 /// A service behind a gateway.

@@ -104,7 +104,7 @@ fn start_embedded(cluster: &ExclusiveCluster) -> (Api, Program) {
         api.post(crds, &object).ok();
         until("the kind is served", || {
             let list = api.get(&format!("/apis/serving.kserve.io/v1alpha2/{kind}"));
-            (list.status == 200).then_some(())
+            list.status == 200
         });
     }
     api.make_namespace("schema");
@@ -201,7 +201,7 @@ impl<'a> WithoutWebhooks<'a> {
         until("the API server has noticed the change of its webhooks", || {
             let answer = learn(&self.cluster.server.api, &bad);
             let completed = answer.stored.is_some_and(|stored| !stored["spec"]["model"]["name"].is_null());
-            ((answer.status == 422) == denied && !completed).then_some(())
+            (answer.status == 422) == denied && !completed
         });
     }
 }

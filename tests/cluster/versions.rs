@@ -151,15 +151,13 @@ fn a_namespace_with_services_can_be_deleted() {
     for version in ["v1alpha1", "v1alpha2"] {
         until("the namespace holds no service", || {
             let list = api.get(&services(version, "short-lived")).ok();
-            list["items"].as_array().is_some_and(Vec::is_empty).then_some(())
+            list["items"].as_array().is_some_and(Vec::is_empty)
         });
     }
     let mut empty = api.get("/api/v1/namespaces/short-lived").ok();
     empty["spec"]["finalizers"] = json!([]);
     api.put("/api/v1/namespaces/short-lived/finalize", &empty).ok();
-    until("the namespace is gone", || {
-        (api.get("/api/v1/namespaces/short-lived").status == 404).then_some(())
-    });
+    until("the namespace is gone", || api.get("/api/v1/namespaces/short-lived").status == 404);
     // What was on its way when the namespace ended: at most each child, and an event for each.
     let late = cluster.server.all_refusals().into_iter().filter(|refusal| refusal.contains("short-lived"));
     let late: Vec<String> = late.collect();
@@ -187,12 +185,12 @@ fn an_object_that_an_old_installation_stored_is_read_in_both_versions() {
             return Some(());
         }
         api.delete(&format!("{old}/llm")).ok();
-        until("it is gone", || (api.get(&format!("{old}/llm")).status == 404).then_some(()));
+        until("it is gone", || api.get(&format!("{old}/llm")).status == 404);
         None
     });
     until("the controller takes care of it", || {
         let service = api.get(&format!("{new}/llm")).ok();
-        (service["status"]["observedGeneration"] == service["metadata"]["generation"]).then_some(())
+        service["status"]["observedGeneration"] == service["metadata"]["generation"]
     });
     store_as(&cluster, "v1alpha2");
     assert_eq!(stored().unwrap()["apiVersion"], "serving.kserve.io/v1alpha1");

@@ -104,7 +104,7 @@ fn requests_follow_the_weights_of_a_group_and_a_member_goes_without_a_failed_req
     weigh(&world, "chat", 0);
     weigh(&world, "chat-canary", 100);
     wait_for_split(&world, 0, 100);
-    until("a gateway that follows", || (!answers(&url, 10).contains_key("chat")).then_some(()));
+    until("a gateway that follows", || !answers(&url, 10).contains_key("chat"));
     assert_eq!(answers(&url, 60), BTreeMap::from([("chat-canary".to_owned(), 60)]));
 
     // Moves most requests back to the older member, and deletes it while it serves them.
@@ -115,7 +115,7 @@ fn requests_follow_the_weights_of_a_group_and_a_member_goes_without_a_failed_req
     world.ask(&["delete", "llmisvc", "chat", "--timeout=120s"]);
     until("the last pod of the member that goes", || {
         let pods = world.ask(&["get", "pods", "-o", "name"]);
-        pods.lines().all(|pod| pod.starts_with("pod/chat-canary-")).then_some(())
+        pods.lines().all(|pod| pod.starts_with("pod/chat-canary-"))
     });
     load.goes_on();
     assert_eq!(load.end(), Vec::<String>::new(), "requests that failed");

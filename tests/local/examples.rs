@@ -254,9 +254,7 @@ fn replicas_start_at_the_least_number_and_autoscalers_follow_their_metrics() {
         world.ask(&[&["get"][..], object, &["-o", path.as_str()]].concat())
     };
     for service in ["qwen-scaled", "qwen-keda"] {
-        until("the service is scaled", || {
-            (condition(&["llmisvc", service], "ScalingReady") == "True").then_some(())
-        });
+        until("the service is scaled", || condition(&["llmisvc", service], "ScalingReady") == "True");
     }
     let scaled = ["scaledobject", "qwen-keda-kserve-keda"];
     assert_eq!((condition(&scaled, "Ready"), condition(&scaled, "Active")), ("True".into(), "False".into()));
@@ -265,12 +263,12 @@ fn replicas_start_at_the_least_number_and_autoscalers_follow_their_metrics() {
     let replicas = |name: &str| world.ask(&["get", "deploy", name, "-o", "jsonpath={.spec.replicas}"]);
     let hpa = "qwen-scaled-kserve-hpa";
     world.ask(&["annotate", "hpa", hpa, "longboat.dev/metric.wva_desired_replicas=2"]);
-    until("the autoscaler scales up", || (replicas("qwen-scaled-kserve") == "4").then_some(()));
+    until("the autoscaler scales up", || replicas("qwen-scaled-kserve") == "4");
     world.ask(&["annotate", scaled[0], scaled[1], "longboat.dev/metric.waiting=12"]);
     let query = r#""sum(waiting) or vector(0)""#;
     let path = "/spec/scaling/keda/triggers/0/metadata/query";
     let trigger = format!(r#"[{{"op": "replace", "path": "{path}", "value": {query}}}]"#);
     world.ask(&["patch", "llmisvc", "qwen-keda", "--type=json", "-p", &trigger]);
-    until("KEDA's trigger scales up", || (replicas("qwen-keda-kserve") == "3").then_some(()));
+    until("KEDA's trigger scales up", || replicas("qwen-keda-kserve") == "3");
     assert_eq!((condition(&scaled, "Ready"), condition(&scaled, "Active")), ("True".into(), "True".into()));
 }

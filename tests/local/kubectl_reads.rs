@@ -105,9 +105,9 @@ fn get_can_watch() {
     let world = LocalCluster::shared();
     world.ask(&["create", "configmap", "first"]);
     let watch = Running::start(world.kubectl().args(["get", "configmap", "-w", "-o", "name"]));
-    until("the first list", || watch.stdout().contains("configmap/first").then_some(()));
+    until("the first list", || watch.stdout().contains("configmap/first"));
     world.ask(&["create", "configmap", "watched"]);
-    until("news of a creation", || watch.stdout().contains("configmap/watched").then_some(()));
+    until("news of a creation", || watch.stdout().contains("configmap/watched"));
     world.ask(&["delete", "configmap", "watched", "first"]);
-    until("news of a deletion", || (watch.stdout().matches("configmap/watched").count() == 2).then_some(()));
+    until("news of a deletion", || watch.stdout().matches("configmap/watched").count() == 2);
 }

@@ -156,7 +156,7 @@ fn delete_takes_the_children_along_unless_they_shall_stay() {
         assert!(children("going").contains("deployment.apps/going-kserve"));
         world.ask(&["delete", "llmisvc", "going", &format!("--cascade={cascade}"), "--timeout=170s"]);
         assert_eq!(world.run(&["get", "llmisvc", "going"]).status.code(), Some(1));
-        until("the end of all children", || children("going").is_empty().then_some(()));
+        until("the end of all children", || children("going").is_empty());
     }
 
     // With `--cascade=orphan`, the Deployment's ReplicaSets and pods stay.
@@ -262,16 +262,16 @@ fn a_rollout_of_the_controller_restarts_it_and_zero_replicas_stop_it() {
     assert_eq!(versions(), r#"["v1alpha1","v1alpha2"]"#);
     roll(&["rollout", "restart", deployment]);
     roll(&["rollout", "status", deployment, "--timeout=170s"]);
-    until("the old version is removed", || (versions() == r#"["v1alpha2"]"#).then_some(()));
+    until("the old version is removed", || versions() == r#"["v1alpha2"]"#);
 
     roll(&["scale", deployment, "--replicas=0"]);
-    until("the controller is stopped", || available().is_empty().then_some(()));
+    until("the controller is stopped", || available().is_empty());
     let service = world.file("unseen.yaml", &manifest("unseen", 0));
     world.ask(&["apply", "-f", &service]);
     let children = || world.ask(&["get", "service", "-l", "app.kubernetes.io/name=unseen", "-o", "name"]);
     assert_eq!(children(), "");
     roll(&["scale", deployment, "--replicas=1"]);
-    until("the controller makes its children", || (!children().is_empty()).then_some(()));
+    until("the controller makes its children", || !children().is_empty());
     assert_eq!(roll(&["get", "pods,replicasets", "-o", "name"]), "");
     world.ask(&["delete", "-f", &service]);
 }

@@ -80,7 +80,7 @@ impl Load {
     /// Waits until ten more requests are answered.
     pub(crate) fn goes_on(&self) {
         let so_far = self.answered();
-        until("requests that are answered", || (self.answered() > so_far + 10).then_some(()));
+        until("requests that are answered", || self.answered() > so_far + 10);
     }
 
     /// Stops the load, and returns the failed requests.

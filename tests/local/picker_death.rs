@@ -38,8 +38,8 @@ fn roll(world: &LocalCluster, loads: &[&Load]) {
     };
     for patch in [r#"{"spec": {"annotations": {"round": "2"}}}"#, r#"{"spec": {"replicas": 1}}"#] {
         world.ask(&["patch", "llmisvc", "qwen", "--type=merge", "-p", patch]);
-        until("pods that drain, in the status", || message().contains("no new requests").then_some(()));
-        until("the end of the drain", || message().is_empty().then_some(()));
+        until("pods that drain, in the status", || message().contains("no new requests"));
+        until("the end of the drain", || message().is_empty());
         for load in loads {
             load.goes_on();
         }

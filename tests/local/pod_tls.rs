@@ -36,7 +36,7 @@ fn a_service_that_serves_gets_tls_and_loses_it_again_without_a_failed_request() 
         ingress["enableLLMInferenceServiceTLS"] = tls.into();
         let patch = json!({"data": {"ingress": ingress.to_string()}}).to_string();
         world.ask(&["patch", "cm", "inferenceservice-config", "-n", "kserve", "--type=merge", "-p", &patch]);
-        until("pods of the other kind only", || (schemes(&world) == [scheme]).then_some(()));
+        until("pods of the other kind only", || schemes(&world) == [scheme]);
         load.goes_on();
     }
     let failed = load.end();

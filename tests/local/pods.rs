@@ -89,7 +89,7 @@ impl Namespace {
         let path = format!("jsonpath={{{path}}}");
         until(&format!("{object} has {value}"), || {
             let found = self.run(&["get", object, "-o", &path]);
-            (found.stdout == value).then_some(())
+            found.stdout == value
         });
     }
 }
@@ -246,7 +246,7 @@ fn what_is_not_run_says_so() {
             let reasons = "jsonpath={.items[*].reason}";
             let of = format!("--field-selector=involvedObject.kind={kind}");
             let events = space.ask(&["get", "events", &of, "-o", reasons]);
-            events.contains("NotRun").then_some(())
+            events.contains("NotRun")
         });
     }
     space.ask(&["run", "cache", "--image=redis"]);

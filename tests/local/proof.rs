@@ -173,7 +173,7 @@ fn each_link_that_breaks_flips_the_condition_with_its_name() {
     world.ask(&["annotate", "llmisvc", "llm", "note=touched"]);
     world.ask(&["patch", "llmisvc", "llm", "--type=merge", "-p", r#"{"spec":{"labels":{}}}"#]);
     let annotated = || world.object(&["llmisvc", "llm"])["metadata"]["annotations"]["note"] == "touched";
-    until("the annotation", || annotated().then_some(()));
+    until("the annotation", annotated);
     for role in ["prefill", "decode"] {
         assert!(
             (counted(&world, "llm", role, "vllm:request_success_total") - 1.0).abs() < f64::EPSILON,
@@ -207,9 +207,7 @@ fn each_link_that_breaks_flips_the_condition_with_its_name() {
     apply(&world, &service(&engine("--inter-token-latency 10m")));
     says(&world, "ServingProven", "Unknown", "ProofPending");
     world.ask(&["patch", "llmisvc", "llm", "--type=merge", "-p", r#"{"spec":{"replicas":2}}"#]);
-    until("a second pod", || {
-        (world.object(&["deployment", "llm-kserve"])["status"]["availableReplicas"] == 2).then_some(())
-    });
+    until("a second pod", || world.object(&["deployment", "llm-kserve"])["status"]["availableReplicas"] == 2);
     let said = says(&world, "ServingProven", "False", "NoAnswer");
     assert!(said.contains("did not answer within 30 s"), "{said}");
 
@@ -233,7 +231,7 @@ fn each_link_that_breaks_flips_the_condition_with_its_name() {
     until("no trace of a proof", || {
         let live = world.object(&["llmisvc", "llm"]);
         let text = live["status"].to_string();
-        (!text.contains("ServingProven") && !text.contains("serving-proof-record")).then_some(())
+        !text.contains("ServingProven") && !text.contains("serving-proof-record")
     });
 }
 

@@ -117,16 +117,14 @@ fn what_a_cluster_lacks_is_empty_or_said_in_a_sentence() {
     bare.create("definitions.yaml", &definitions.join("---\n"));
     until("the definitions are served", || {
         let ended = bare.ask(&["status"]);
-        (ended.status.success() && ended.stderr.contains("There are no LLMInferenceServices")).then_some(())
+        ended.status.success() && ended.stderr.contains("There are no LLMInferenceServices")
     });
     bare.create("service.yaml", SERVICE);
     let status = bare.ask(&["status"]);
     assert_eq!(status.status.code(), Some(1), "{status:#?}");
     assert!(status.stdout.starts_with("… default/llm  waiting for the controller"), "{status:#?}");
     let followed = Running::start(&mut bare.command(&["status", "--watch"]));
-    until("a watch shows the same", || {
-        followed.stdout().contains("default/llm: waiting for the controller").then_some(())
-    });
+    until("a watch shows the same", || followed.stdout().contains("default/llm: waiting for the controller"));
     drop(followed);
 
     fails(&bare.ask(&["status", "nope"]), &["error: LLMInferenceService default/nope not found"]);

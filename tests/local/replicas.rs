@@ -77,8 +77,8 @@ fn prefixes_stay_together_others_spread_and_a_killed_replica_costs_no_request() 
     let load = Load::start(url, MODEL);
     load.goes_on();
     processes::signal("KILL", engine(&world, &address));
-    until("a restart", || (main_status(&world, pod)["restartCount"] == 1).then_some(()));
-    until("the replica is ready again", || (main_status(&world, pod)["ready"] == true).then_some(()));
+    until("a restart", || main_status(&world, pod)["restartCount"] == 1);
+    until("the replica is ready again", || main_status(&world, pod)["ready"] == true);
     world.ask(&["wait", "--for=condition=Ready", "llmisvc/qwen", "--timeout=120s"]);
     load.goes_on();
     assert_eq!(load.end(), Vec::<String>::new(), "requests that failed");
@@ -92,10 +92,10 @@ fn prefixes_stay_together_others_spread_and_a_killed_replica_costs_no_request() 
             let count = status["restartCount"].clone();
             until("the end of the process is seen", || {
                 let now = main_status(&world, pod);
-                (now["state"]["running"].is_null() || now["restartCount"] != count).then_some(())
+                now["state"]["running"].is_null() || now["restartCount"] != count
             });
         }
-        (main_status(&world, pod)["state"]["waiting"]["reason"] == "CrashLoopBackOff").then_some(())
+        main_status(&world, pod)["state"]["waiting"]["reason"] == "CrashLoopBackOff"
     });
     assert_eq!(http::get(&format!("{url}/v1/models")).status, 200, "the others still serve");
 }

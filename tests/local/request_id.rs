@@ -32,7 +32,7 @@ fn one_id_leads_through_the_logs_of_every_part() {
 
     let about =
         |log: &str, message: &str| log.lines().any(|line| line.contains(id) && line.contains(message));
-    until("the gateway's line", || about(&world.running.stderr(), "Forwarding a request.").then_some(()));
+    until("the gateway's line", || about(&world.running.stderr(), "Forwarding a request."));
     for (pods, container, message) in [
         (
             "app.kubernetes.io/component=llminferenceservice-router-scheduler",
@@ -44,6 +44,6 @@ fn one_id_leads_through_the_logs_of_every_part() {
         ("llm-d.ai/role=prefill", "main", "Answering a request."),
     ] {
         let log = || world.ask(&["logs", "--tail=-1", "-l", pods, "-c", container]);
-        until(&format!("a line of {pods} {container}"), || about(&log(), message).then_some(()));
+        until(&format!("a line of {pods} {container}"), || about(&log(), message));
     }
 }

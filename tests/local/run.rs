@@ -52,12 +52,12 @@ fn a_chat_streams_remembers_counts_and_stops() {
     let folder = TempDir::new().unwrap();
     let mut command = longboat("run", folder.path());
     let terminal = Terminal::start(command.env("LONGBOAT_ENGINE", "cpu").arg(&model), 100, 60);
-    let says = |what: &str| terminal.until(what, || terminal.all().contains(what).then_some(()));
+    let says = |what: &str| terminal.until(what, || terminal.all().contains(what));
     let prompts = |count: usize| {
         terminal.until("the next prompt", || {
             let all = terminal.all();
             let found = all.lines().filter(|line| line.trim_start().starts_with(">>>")).count();
-            (found >= count).then_some(())
+            found >= count
         });
     };
     says("/help lists commands");
@@ -73,7 +73,7 @@ fn a_chat_streams_remembers_counts_and_stops() {
     let before = terminal.all().len();
     terminal.type_text("Tell me a very long story about the sea and all its fish.\n");
     // The line that was typed is shown, too.
-    terminal.until("an answer begins", || (terminal.all().len() > before + 90).then_some(()));
+    terminal.until("an answer begins", || terminal.all().len() > before + 90);
     processes::signal("INT", terminal.child.lock().id());
     terminal.type_text("/stats\n");
     says("last answer: ");

@@ -65,7 +65,7 @@ fn an_adapter_is_served_and_removed_without_a_new_pod() {
     ] {
         let file = world.file("changed.json", &service(adapters).to_string());
         world.ask(&["apply", "-f", &file]);
-        until(message, || (condition(&world) == message).then_some(()));
+        until(message, || condition(&world) == message);
         for _ in 0..8 {
             assert_eq!([status(&world, "kubernetes"), status(&world, "sql")], served);
         }

@@ -22,7 +22,7 @@ fn replicas(world: &LocalCluster, deployment: &str, count: i64) {
     until(&format!("{deployment} has {count} replicas"), || {
         let live = world.object(&["deployment", deployment]);
         let ready = live["status"]["readyReplicas"].as_i64().unwrap_or(0);
-        (live["spec"]["replicas"] == count && ready == count).then_some(())
+        live["spec"]["replicas"] == count && ready == count
     });
 }
 

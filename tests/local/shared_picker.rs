@@ -100,7 +100,7 @@ fn look_at_metrics(address: &str) {
                 }
                 series.is_empty()
             });
-            silent.is_empty().then_some(())
+            silent.is_empty()
         });
         assert!(seen > 1, "no query names a pod");
     }
@@ -129,12 +129,10 @@ fn two_services_share_a_picker_and_get_theirs_back_without_losing_a_request() {
 
     share(&world, true);
     for service in ["qwen", "other"] {
-        until("the picker is shared", || (replicas(&world, service) == json!([0, "shared"])).then_some(()));
+        until("the picker is shared", || replicas(&world, service) == json!([0, "shared"]));
     }
     let pickers = "app.kubernetes.io/component=llminferenceservice-router-scheduler";
-    until("no pod of a service picks", || {
-        (world.object(&["pods", "-l", pickers])["items"] == json!([])).then_some(())
-    });
+    until("no pod of a service picks", || world.object(&["pods", "-l", pickers])["items"] == json!([]));
     go_on();
     let places: Vec<Value> = slices(&world).iter().map(|slice| slice["ports"][0]["port"].clone()).collect();
     assert_eq!(places.len(), 2, "{places:?}");
@@ -158,9 +156,7 @@ fn two_services_share_a_picker_and_get_theirs_back_without_losing_a_request() {
     for (number, pid) in shared_processes(&world, 2).into_iter().enumerate() {
         processes::signal("KILL", pid);
         let id = format!("killed-{number}");
-        until("another replica picks", || {
-            (is_picked(&world.url, &id) && is_picked(&other, &id)).then_some(())
-        });
+        until("another replica picks", || is_picked(&world.url, &id) && is_picked(&other, &id));
         shared_processes(&world, 2);
         go_on();
     }
@@ -169,14 +165,12 @@ fn two_services_share_a_picker_and_get_theirs_back_without_losing_a_request() {
     let needy = r#"{"spec": {"router": {"scheduler": {"template": {"containers": [
         {"name": "main", "args": ["--health-checking"]}]}}}}}"#;
     world.ask(&["patch", "llmisvc", "other", "--type=merge", "-p", needy]);
-    until("the service has its own picker", || {
-        (replicas(&world, "other") == json!([1, "shared"])).then_some(())
-    });
+    until("the service has its own picker", || replicas(&world, "other") == json!([1, "shared"]));
     let reason = || {
         let path = "jsonpath={.status.conditions[?(@.type==\"SchedulerWorkloadReady\")].reason}";
         world.ask(&["get", "llmisvc", "other", "-o", path])
     };
-    until("the status says why", || (reason() == "PickerNeedsPod").then_some(()));
+    until("the status says why", || reason() == "PickerNeedsPod");
     assert_eq!(replicas(&world, "qwen"), json!([0, "shared"]));
     assert!(is_picked(&world.url, "still"), "nobody has picked");
     go_on();
@@ -189,18 +183,16 @@ fn two_services_share_a_picker_and_get_theirs_back_without_losing_a_request() {
         [("=own", json!([1, "own"])), ("-", json!([0, "shared"]))].into_iter().enumerate()
     {
         ask_for(value);
-        until("the service has moved", || (replicas(&world, "qwen") == expected).then_some(()));
+        until("the service has moved", || replicas(&world, "qwen") == expected);
         assert!(is_picked(&world.url, &format!("moved-{number}")), "nobody has picked");
         go_on();
     }
 
     share(&world, false);
     for service in ["qwen", "other"] {
-        until("it has a picker of its own", || {
-            (replicas(&world, service) == json!([1, "own"])).then_some(())
-        });
+        until("it has a picker of its own", || replicas(&world, service) == json!([1, "own"]));
     }
-    until("the slices are gone", || slices(&world).is_empty().then_some(()));
+    until("the slices are gone", || slices(&world).is_empty());
     go_on();
     assert!(is_picked(&world.url, "own") && is_picked(&other, "own"), "nobody has picked");
     let answered = loads.iter().map(Load::answered).sum::<usize>();
@@ -217,14 +209,14 @@ fn a_service_that_meets_a_limit_of_the_shared_picker_says_which() {
     let _turn = turn();
     let world = LocalCluster::start(&[example().to_str().unwrap()]);
     share(&world, true);
-    until("the picker is shared", || (replicas(&world, "qwen") == json!([0, "shared"])).then_some(()));
+    until("the picker is shared", || replicas(&world, "qwen") == json!([0, "shared"]));
     // No request has so few bytes.
     let small = r#"{"spec": {"router": {"scheduler": {"template": {"containers": [
         {"name": "main", "args": ["--max-request-bytes-in-flight=10", "--max-request-body-size=10"]}]}}}}}"#;
     world.ask(&["patch", "llmisvc", "qwen", "--type=merge", "-p", small]);
     let request = json!({"model": MODEL, "prompt": "Hello", "max_tokens": 1});
     let refused = || http::post(&format!("{}/v1/completions", world.url), &request).status == 503;
-    until("requests are refused", || refused().then_some(()));
+    until("requests are refused", refused);
     let condition = || {
         let conditions = world.object(&["llmisvc", "qwen"])["status"]["conditions"].clone();
         let mut all = conditions.as_array().cloned().unwrap_or_default().into_iter();
@@ -279,6 +271,6 @@ fn a_service_that_meets_a_limit_of_the_shared_picker_says_which() {
         "-p",
         &none.to_string(),
     ]);
-    until("nobody picks", || (!is_picked(&world.url, "too-many")).then_some(()));
+    until("nobody picks", || !is_picked(&world.url, "too-many"));
     says("0 open requests (flag --max-pool-requests of the shared picker)");
 }

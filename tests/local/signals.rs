@@ -12,10 +12,8 @@ use crate::{
 
 /// Waits until all processes with the node's id and all temporary files are gone.
 fn gone(node: &str, folder: &TempDir) {
-    until("the end of every process", || processes::with_variable(node).is_empty().then_some(()));
-    until("the end of every temporary file", || {
-        (fs::read_dir(folder.path()).unwrap().count() == 0).then_some(())
-    });
+    until("the end of every process", || processes::with_variable(node).is_empty());
+    until("the end of every temporary file", || fs::read_dir(folder.path()).unwrap().count() == 0);
 }
 
 fn ends_cleanly(signal: &str) {

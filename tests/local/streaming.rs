@@ -36,7 +36,7 @@ fn chunks_come_while_the_engine_still_works_and_a_client_that_goes_ends_its_work
     assert!((running(&address) - 1.0).abs() < f64::EPSILON, "the engine is in the middle of its answer");
 
     drop(chunks);
-    until("the engine gives up the request", || (running(&address).abs() < f64::EPSILON).then_some(()));
+    until("the engine gives up the request", || running(&address).abs() < f64::EPSILON);
 }
 
 /// Returns the number of running requests, from the engine's metrics.

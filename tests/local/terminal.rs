@@ -17,7 +17,7 @@ use tempfile::TempDir;
 use crate::{
     local_cluster::{example, turn, up},
     processes, tools,
-    wait::LIMIT,
+    wait::{Awaited, LIMIT},
 };
 
 /// An emulated terminal: the visible rows, and those that have scrolled off the top.
@@ -171,10 +171,10 @@ impl Terminal {
     }
 
     /// Polls until there is a value. At the limit, panics with the text of the terminal.
-    pub(crate) fn until<T>(&self, what: &str, probe: impl Fn() -> Option<T>) -> T {
+    pub(crate) fn until<A: Awaited>(&self, what: &str, probe: impl Fn() -> A) -> A::Value {
         let deadline = Instant::now() + LIMIT;
         loop {
-            if let Some(value) = probe() {
+            if let Some(value) = probe().value() {
                 return value;
             }
             assert!(Instant::now() < deadline, "did not happen: {what}\n{}", self.all());
@@ -264,9 +264,7 @@ fn a_small_terminal_shows_one_live_tree_and_no_remains_of_it() {
     processes::signal("INT", terminal.child.lock().id());
     let status = terminal.until("the end of `up`", || terminal.child.lock().try_wait().unwrap());
     assert_eq!(status.code(), Some(0));
-    terminal.until("the last word", || {
-        terminal.all().contains("Stopped. All processes have ended").then_some(())
-    });
+    terminal.until("the last word", || terminal.all().contains("Stopped. All processes have ended"));
     let said = terminal.all().replace('\n', "");
     assert!(
         said.contains("Stopping default/qwen, ")

@@ -8,16 +8,38 @@ use std::{
 /// Much longer than any condition needs, so that no test fails on a busy machine.
 pub(crate) const LIMIT: Duration = Duration::from_mins(3);
 
-/// Polls until there is a value, and returns it. Panics at the limit.
-pub(crate) fn until<T>(what: &str, probe: impl FnMut() -> Option<T>) -> T {
+/// What a condition returns while somebody waits for it: whether it holds, or the value that there is once it holds.
+pub(crate) trait Awaited {
+    /// What the wait returns.
+    type Value;
+    /// Returns the value if the condition holds.
+    fn value(self) -> Option<Self::Value>;
+}
+
+impl Awaited for bool {
+    type Value = ();
+    fn value(self) -> Option<()> {
+        self.then_some(())
+    }
+}
+
+impl<T> Awaited for Option<T> {
+    type Value = T;
+    fn value(self) -> Self {
+        self
+    }
+}
+
+/// Polls until a condition holds, and returns its value. Panics at the limit.
+pub(crate) fn until<A: Awaited>(what: &str, probe: impl FnMut() -> A) -> A::Value {
     within(LIMIT, what, probe)
 }
 
 /// Like [`until`], with another limit, for tests that start many processes.
-pub(crate) fn within<T>(limit: Duration, what: &str, mut probe: impl FnMut() -> Option<T>) -> T {
+pub(crate) fn within<A: Awaited>(limit: Duration, what: &str, mut probe: impl FnMut() -> A) -> A::Value {
     let deadline = Instant::now() + limit;
     loop {
-        if let Some(value) = probe() {
+        if let Some(value) = probe().value() {
             return value;
         }
         assert!(Instant::now() < deadline, "did not happen within {limit:?}: {what}");

@@ -20,7 +20,7 @@ fn an_edit_is_shown_and_applied_and_one_with_errors_changes_nothing() {
     assert!(first.contains("replicas: 1"), "{first}");
     fs::write(&file, &first).unwrap();
     let world = LocalCluster::start(&["--watch", file.to_str().unwrap()]);
-    let says = |part: &str| until(part, || world.running.stderr().contains(part).then_some(()));
+    let says = |part: &str| until(part, || world.running.stderr().contains(part));
     let answers = || {
         let body = json!({"model": MODEL, "messages": [{"role": "user", "content": "Hi"}], "max_tokens": 4});
         assert_eq!(http::post(&format!("{}/v1/chat/completions", world.url), &body).status, 200);

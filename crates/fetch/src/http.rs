@@ -84,13 +84,13 @@ impl Request {
         Self::new(Method::GET, url)
     }
 
-    /// Requests the bytes from `start` (inclusive) to `end` (exclusive), or to the end of the file.
-    pub(crate) fn range(&mut self, start: u64, end: Option<u64>) {
-        let text = match end {
-            Some(end) => format!("bytes={start}-{}", end - 1),
-            None => format!("bytes={start}-"),
-        };
-        self.headers.insert(header::RANGE, ascii(&text));
+    /// Sends a form.
+    pub(crate) fn form(url: Url, body: String) -> Self {
+        let mut request = Self::new(Method::POST, url);
+        let form = HeaderValue::from_static("application/x-www-form-urlencoded");
+        request.headers.insert(header::CONTENT_TYPE, form);
+        request.body = Some(body.into());
+        request
     }
 
     /// Adds a secret header. A value that is not allowed in a header is refused without being shown.

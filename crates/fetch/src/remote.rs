@@ -3,6 +3,7 @@
 use std::{path::PathBuf, sync::Arc};
 
 use futures::future::BoxFuture;
+use http::{HeaderMap, header};
 
 use crate::{
     FetchError,
@@ -10,7 +11,7 @@ use crate::{
     error::Protocol,
     failure::Failure,
     filter::Filter,
-    http::{Response, content_range},
+    http::{Response, ascii, content_range},
 };
 
 /// Larger files are fetched in parts, in bytes.
@@ -214,6 +215,14 @@ impl ByteRange {
     /// Whether the whole file is wanted.
     pub(crate) fn is_all(&self) -> bool {
         self.start == 0 && self.end.is_none()
+    }
+
+    /// Requests only these bytes.
+    pub(crate) fn add_to(&self, headers: &mut HeaderMap) {
+        if !self.is_all() {
+            let end = self.end.map_or_else(String::new, |end| (end - 1).to_string());
+            headers.insert(header::RANGE, ascii(&format!("bytes={}-{end}", self.start)));
+        }
     }
 }
 

@@ -63,6 +63,12 @@ fn fields(scene: &Scene, path: &str) -> Vec<explain::Field> {
     }
 }
 
+/// Why a field of the service cannot be explained.
+fn unknown(path: &str) -> String {
+    let scene = scene();
+    explain::explain(&scene, &scene.subjects[0].service, Some(path)).unwrap_err().to_string()
+}
+
 fn child_fields(scene: &Scene, path: &str) -> Vec<explain::ChildField> {
     match explain::explain(scene, &scene.subjects[0].service, Some(path)).unwrap() {
         Explanation::Children(found) => found.fields,
@@ -202,20 +208,16 @@ fn a_template_shows_its_text_and_what_it_looked_at() {
 
 #[test]
 fn an_unknown_field_comes_with_its_neighbours() {
-    let scene = scene();
-    let ask = |path: &str| {
-        explain::explain(&scene, &scene.subjects[0].service, Some(path)).unwrap_err().to_string()
-    };
     assert_eq!(
-        ask("spec.replica"),
+        unknown("spec.replica"),
         "default/chat has no field `spec.replica` (did you mean `spec.replicas`?)"
     );
     assert!(
-        ask("spec.router.schedular").contains("`spec.router.scheduler`"),
+        unknown("spec.router.schedular").contains("`spec.router.scheduler`"),
         "{}",
-        ask("spec.router.schedular")
+        unknown("spec.router.schedular")
     );
-    assert!(ask("deployment.spec.replica").contains("`deployment.spec.replicas`"));
+    assert!(unknown("deployment.spec.replica").contains("`deployment.spec.replicas`"));
 }
 
 #[test]
@@ -427,21 +429,17 @@ fn more_replicas_roll_no_pods() {
 
 #[test]
 fn a_field_that_is_not_there_is_told_from_one_that_nothing_sets() {
-    let scene = scene();
-    let ask = |path: &str| {
-        explain::explain(&scene, &scene.subjects[0].service, Some(path)).unwrap_err().to_string()
-    };
     assert_eq!(
-        ask("spec.parallelism.tensor"),
+        unknown("spec.parallelism.tensor"),
         "`spec.parallelism.tensor` of default/chat is not set: no layer sets it, and composing does not add it"
     );
     assert_eq!(
-        ask("spec.replcas"),
+        unknown("spec.replcas"),
         "default/chat has no field `spec.replcas` (did you mean `spec.replicas`?)"
     );
-    let nearest = ask("deployment.spec.nothing-like-it");
+    let nearest = unknown("deployment.spec.nothing-like-it");
     assert_eq!(nearest.matches("`deployment.spec.template`").count(), 1, "{nearest}");
-    let nearest = ask("spec.annotations.nothing-like-it");
+    let nearest = unknown("spec.annotations.nothing-like-it");
     assert!(
         nearest.contains("`spec.annotations[\"serving.kserve.io/model-based-routing-enabled\"]`"),
         "{nearest}"

@@ -1,5 +1,7 @@
 //! A single problem of an object.
 
+use std::fmt::Display;
+
 use serde_json::{Value, json};
 
 /// One entry of `details.causes`: the wrong field, and what is wrong with it.
@@ -18,12 +20,13 @@ pub struct Cause {
 impl Cause {
     /// A value that violates a rule. The message has `value` as JSON.
     pub fn invalid(field: impl Into<String>, value: &Value, detail: impl AsRef<str>) -> Self {
-        let detail = detail.as_ref();
-        Self {
-            reason: "FieldValueInvalid",
-            message: format!("Invalid value: {}: {detail}", shown(value)),
-            field: field.into(),
-        }
+        Self::invalid_as(field, shown(value), detail.as_ref())
+    }
+
+    /// A value that violates a rule, and that Kubernetes does not print as JSON.
+    pub fn invalid_as(field: impl Into<String>, shown: impl Display, detail: impl Display) -> Self {
+        let message = format!("Invalid value: {shown}: {detail}");
+        Self { reason: "FieldValueInvalid", message, field: field.into() }
     }
 
     /// A value that is required and missing.

@@ -112,14 +112,8 @@ fn owners(owners: &Value, causes: &mut Vec<Cause>) {
             }
         }
         if version == "v1" && text("kind") == "Event" {
-            causes.push(Cause {
-                reason: "FieldValueInvalid",
-                message: format!(
-                    "Invalid value: {}: /v1, Kind=Event is disallowed from being an owner",
-                    shown_owner(owner)
-                ),
-                field: path.to_owned(),
-            });
+            let detail = "/v1, Kind=Event is disallowed from being an owner";
+            causes.push(Cause::invalid_as(path, shown_owner(owner), detail));
         }
         if owner["controller"] == true {
             controllers.push(format!("{}/{}", text("kind"), text("name")));
@@ -127,15 +121,10 @@ fn owners(owners: &Value, causes: &mut Vec<Cause>) {
     }
     if let [first, second, ..] = controllers.as_slice() {
         let all: Vec<String> = owners.as_array().into_iter().flatten().map(shown_owner).collect();
-        causes.push(Cause {
-            reason: "FieldValueInvalid",
-            message: format!(
-                "Invalid value: [{}]: Only one reference can have Controller set to true. Found \"true\" in references \
-                 for {first} and {second}",
-                all.join(",")
-            ),
-            field: path.to_owned(),
-        });
+        let detail = format!(
+            "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {second}"
+        );
+        causes.push(Cause::invalid_as(path, format!("[{}]", all.join(",")), detail));
     }
 }
 

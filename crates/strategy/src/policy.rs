@@ -55,11 +55,8 @@ fn validate_budget(value: &Value) -> Vec<Cause> {
             spec["maxUnavailable"],
             spec["unhealthyPodEvictionPolicy"]
         );
-        causes.push(Cause {
-            reason: "FieldValueInvalid",
-            message: format!("Invalid value: {shown}: minAvailable and maxUnavailable cannot be both set"),
-            field: "spec".to_owned(),
-        });
+        let detail = "minAvailable and maxUnavailable cannot be both set";
+        causes.push(Cause::invalid_as("spec", shown, detail));
     }
     for key in ["minAvailable", "maxUnavailable"] {
         percent(&spec[key], &format!("spec.{key}"), true, &mut causes);

@@ -40,21 +40,16 @@ pub(super) fn stateful(spec: &Value, causes: &mut Vec<Cause>) {
         }
         "OnDelete" => {
             if rolling.is_object() {
-                causes.push(Cause {
-                    reason: "FieldValueInvalid",
-                    message: format!("Invalid value: {shown}: only allowed for updateStrategy 'RollingUpdate'"),
-                    field: "spec.updateStrategy.rollingUpdate".to_owned(),
-                });
+                let detail = "only allowed for updateStrategy 'RollingUpdate'";
+                causes.push(Cause::invalid_as("spec.updateStrategy.rollingUpdate", shown, detail));
             }
         }
-        other => causes.push(Cause {
-            reason: "FieldValueInvalid",
-            message: format!(
-                "Invalid value: {{\"Type\":\"{other}\",\"RollingUpdate\":{}}}: must be 'RollingUpdate' or 'OnDelete'",
-                if rolling.is_object() { shown.as_str() } else { "null" }
-            ),
-            field: "spec.updateStrategy".to_owned(),
-        }),
+        other => {
+            let rolling = if rolling.is_object() { shown.as_str() } else { "null" };
+            let shown = format!("{{\"Type\":\"{other}\",\"RollingUpdate\":{rolling}}}");
+            let detail = "must be 'RollingUpdate' or 'OnDelete'";
+            causes.push(Cause::invalid_as("spec.updateStrategy", shown, detail));
+        }
     }
     if !checks::text(spec, "serviceName").is_empty() {
         checks::name(names::NameRule::Label, &spec["serviceName"], "spec.serviceName", causes);

@@ -6,10 +6,12 @@
     reason = "a test whose world cannot be set up has failed"
 )]
 
+mod awaited;
 mod faults;
 mod test_cluster;
 mod watching;
 
+pub use awaited::Awaited;
 pub use faults::{Fault, Faults, Write, faulty};
 pub use test_cluster::TestCluster;
 pub use watching::Watching;

@@ -20,6 +20,8 @@ use longboat_apiserver::{ApiServer, Loops, Options, admission::Admission};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
+use crate::Awaited;
+
 /// Namespace of the platform.
 const SYSTEM: &str = "kserve";
 /// How long a test waits for something that should take milliseconds: the machine may be busy with other tests.
@@ -171,15 +173,15 @@ impl TestCluster {
     }
 
     /// Waits until a condition returns a value. Panics with the description if it does not.
-    pub async fn eventually<T, F: AsyncFn() -> Option<T>>(&self, what: &str, condition: F) -> T {
+    pub async fn eventually<A: Awaited>(&self, what: &str, condition: impl AsyncFn() -> A) -> A::Value {
         self.try_eventually(condition).await.unwrap_or_else(|| panic!("waited in vain: {what}"))
     }
 
     /// Waits until a condition returns a value. Returns `None` if it does not.
-    pub async fn try_eventually<T, F: AsyncFn() -> Option<T>>(&self, condition: F) -> Option<T> {
+    pub async fn try_eventually<A: Awaited>(&self, condition: impl AsyncFn() -> A) -> Option<A::Value> {
         let deadline = tokio::time::Instant::now() + WAIT_TIMEOUT;
         while tokio::time::Instant::now() < deadline {
-            if let Some(value) = condition().await {
+            if let Some(value) = condition().await.value() {
                 return Some(value);
             }
             tokio::time::sleep(POLL_INTERVAL).await;

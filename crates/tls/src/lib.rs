@@ -14,6 +14,7 @@ mod peer_names;
 mod reload;
 mod reloading_roots;
 mod roots;
+mod signatures;
 
 pub use by_name::{ServerCertificate, server_config_by_name};
 pub use cause::{chain, innermost};

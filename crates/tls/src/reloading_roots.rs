@@ -4,17 +4,17 @@ use std::{os::unix::fs::MetadataExt, path::PathBuf, sync::Arc, time::Duration};
 
 use arc_swap::ArcSwapOption;
 use rustls::{
-    CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
+    CertificateError, ClientConfig, RootCertStore,
     client::{
         Resumption, WebPkiServerVerifier,
-        danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+        danger::{ServerCertVerified, ServerCertVerifier},
     },
-    crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature},
+    crypto::CryptoProvider,
     pki_types::{CertificateDer, ServerName, TrustAnchor, UnixTime},
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::roots::TrustPaths;
+use crate::{check_signatures, roots::TrustPaths};
 
 /// How often the files are checked for changes.
 const INTERVAL: Duration = Duration::from_secs(2);
@@ -157,37 +157,7 @@ impl ServerCertVerifier for ReloadingVerifier {
         }
     }
 
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls12_signature(
-            message,
-            certificate,
-            signature,
-            &self.provider.signature_verification_algorithms,
-        )
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls13_signature(
-            message,
-            certificate,
-            signature,
-            &self.provider.signature_verification_algorithms,
-        )
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
-    }
+    check_signatures!(provider);
 }
 
 #[cfg(test)]

@@ -148,10 +148,10 @@ fn services_become_what_they_would_be_without_the_faults_and_nothing_is_left_of_
         let path = format!("{path}/{}", service["metadata"]["name"].as_str().unwrap());
         until("a deleted service is gone", || {
             start_successor(&mut controller);
-            (api.get(&path).status == 404).then_some(())
+            api.get(&path).status == 404
         });
     }
-    until("nothing is left to collect", || (collect(api, PREFIX) == 0).then_some(()));
+    until("nothing is left to collect", || collect(api, PREFIX) == 0);
     let left: Vec<String> = slots.iter().flat_map(|slot| children(api, slot)).collect();
     assert!(left.is_empty(), "nobody removes these: {left:#?}");
 
@@ -257,7 +257,7 @@ fn soak(
             editor.step();
             thread::sleep(PERIOD);
         }
-        editor.tidy(|path| until("a config goes", || (api.get(path).status == 404).then_some(())));
+        editor.tidy(|path| until("a config goes", || api.get(path).status == 404));
         samples.join().unwrap()
     });
     proxy.set_faulty(false);

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use rustls::{
-    CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
+    CertificateError, ClientConfig, Error, RootCertStore,
     client::{
         WebPkiServerVerifier,
-        danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+        danger::{ServerCertVerified, ServerCertVerifier},
         verify_server_name,
     },
-    crypto::ring,
+    crypto::{CryptoProvider, ring},
     pki_types::{CertificateDer, ServerName, UnixTime, pem::PemObject},
     server::ParsedCertificate,
 };
@@ -20,6 +20,7 @@ use rustls::{
 struct Bundle {
     usual: Arc<WebPkiServerVerifier>,
     certificates: Vec<CertificateDer<'static>>,
+    provider: Arc<CryptoProvider>,
 }
 
 /// A client configuration that trusts the certificates of a `caBundle`.
@@ -36,11 +37,11 @@ pub(super) fn client_config(pem: &[u8]) -> Result<ClientConfig, String> {
     let usual = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider))
         .build()
         .map_err(|error| unloadable(error.to_string()))?;
-    let mut config = ClientConfig::builder_with_provider(provider)
+    let mut config = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
         .map_err(|error| error.to_string())?
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(Bundle { usual, certificates }))
+        .with_custom_certificate_verifier(Arc::new(Bundle { usual, certificates, provider }))
         .with_no_client_auth();
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(config)
@@ -68,25 +69,5 @@ impl ServerCertVerifier for Bundle {
         }
     }
 
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.usual.verify_tls12_signature(message, certificate, signature)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.usual.verify_tls13_signature(message, certificate, signature)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.usual.supported_verify_schemes()
-    }
+    longboat_tls::check_signatures!(provider);
 }

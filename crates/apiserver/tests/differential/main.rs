@@ -53,6 +53,15 @@ fn number(name: &str, default: u64) -> u64 {
     env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
+/// A real server, if this machine has one, and an embedded one, with the same objects.
+fn servers() -> Option<(server::Server, Api)> {
+    let (real, ours) = (server::Server::start()?, embedded());
+    for api in [&real.api, &ours] {
+        requests::set_up(api);
+    }
+    Some((real, ours))
+}
+
 fn embedded() -> Api {
     longboat_tls::install_default_provider();
     let url = block(async {
@@ -174,11 +183,7 @@ fn rights_are_given_away_as_a_real_api_server_lets_them() {
 
 #[test]
 fn requests_that_were_once_answered_otherwise_are_answered_as_by_a_real_api_server() {
-    let Some(real) = server::Server::start() else { return };
-    let ours = embedded();
-    for api in [&real.api, &ours] {
-        requests::set_up(api);
-    }
+    let Some((real, ours)) = servers() else { return };
     let mut different = Vec::new();
     for (code, request) in known::requests() {
         let [expected, found] = [&real.api, &ours].map(|api| ask(api, &request).expect("an answer"));
@@ -192,11 +197,7 @@ fn requests_that_were_once_answered_otherwise_are_answered_as_by_a_real_api_serv
 
 #[test]
 fn kinds_are_described_and_printed_as_by_a_real_api_server() {
-    let Some(real) = server::Server::start() else { return };
-    let ours = embedded();
-    for api in [&real.api, &ours] {
-        requests::set_up(api);
-    }
+    let Some((real, ours)) = servers() else { return };
     let mut found = tables::described(&real.api, &ours);
     found.extend(tables::differences(&real.api, &ours));
     assert!(found.is_empty(), "{}", found.join("\n"));
@@ -205,11 +206,7 @@ fn kinds_are_described_and_printed_as_by_a_real_api_server() {
 /// The table of types generates the requests, so a new version of Kubernetes needs no new test.
 #[test]
 fn defaults_of_every_type_are_those_of_a_real_api_server() {
-    let Some(real) = server::Server::start() else { return };
-    let ours = embedded();
-    for api in [&real.api, &ours] {
-        requests::set_up(api);
-    }
+    let Some((real, ours)) = servers() else { return };
     let requests = defaults::requests();
     assert!(requests.len() > 250, "only {} places have defaults", requests.len());
     let mut different = Vec::new();
@@ -227,11 +224,7 @@ fn defaults_of_every_type_are_those_of_a_real_api_server() {
 
 #[test]
 fn pods_with_a_mistake_are_refused_as_by_a_real_api_server() {
-    let Some(real) = server::Server::start() else { return };
-    let ours = embedded();
-    for api in [&real.api, &ours] {
-        requests::set_up(api);
-    }
+    let Some((real, ours)) = servers() else { return };
     let mut different = Vec::new();
     for request in pods::requests() {
         let [expected, found] = [&real.api, &ours].map(|api| ask(api, &request).expect("an answer"));
@@ -276,11 +269,7 @@ fn a_collection_is_deleted_at_its_revision_as_by_a_real_api_server() {
 
 #[test]
 fn random_requests_are_answered_as_by_a_real_api_server() {
-    let Some(real) = server::Server::start() else { return };
-    let ours = embedded();
-    for api in [&real.api, &ours] {
-        requests::set_up(api);
-    }
+    let Some((real, ours)) = servers() else { return };
     let steps = number("LONGBOAT_DIFFERENTIAL_STEPS", 1000);
     let mut random = StdRng::seed_from_u64(number("LONGBOAT_DIFFERENTIAL_SEED", 1));
     let mut different = 0;

@@ -3,10 +3,8 @@
 use longboat_key::{Key, Name, Namespace};
 use serde_json::{Value, json};
 
-use super::recordings::{config_set, service};
-use crate::{
-    Composer, Inputs, Layer, NoConfigMaps, PRESET_CONTAINER_REMOVED, Platform, PresetNames, presets,
-};
+use super::recordings::{config_set, inputs, service};
+use crate::{Composer, Layer, PRESET_CONTAINER_REMOVED, Platform, PresetNames, presets};
 
 /// Returns the warnings with a reason, for a service with the base config `n/team`.
 fn said(reason: &str, team: Value, mut own: Value) -> Vec<String> {
@@ -15,14 +13,8 @@ fn said(reason: &str, team: Value, mut own: Value) -> Vec<String> {
     own["model"] = json!({ "uri": "hf://a/b" });
     own["baseRefs"] = json!([{ "name": "team" }]);
     let service = service(json!({ "metadata": { "name": "s", "namespace": "n" }, "spec": own }));
-    let inputs = Inputs {
-        service: &service,
-        configs: &configs,
-        config_maps: &NoConfigMaps,
-        platform: &Platform::default(),
-        system_namespace: Namespace("kserve"),
-        preset_names: &PresetNames::default(),
-    };
+    let platform = Platform::default();
+    let inputs = inputs(&service, &configs, &platform);
     let composer = Composer::default();
     let effective = composer.compose(&inputs).unwrap();
     let all = composer.layer_warnings(&inputs, &effective);

@@ -8,10 +8,12 @@ use longboat_key::{Key, Name, Namespace};
 use serde_json::{Value, json};
 
 use super::{
-    recordings::{config_set, differences, platform, recorded_presets, remark, text, with_configs, yaml},
+    recordings::{
+        config_set, differences, inputs, platform, recorded_presets, remark, text, with_configs, yaml,
+    },
     replay,
 };
-use crate::{ComposeError, Composer, ConfigSet, Inputs, Platform, PresetNames, codec, schema};
+use crate::{ComposeError, Composer, ConfigSet, Inputs, Platform, codec, schema};
 
 /// What newer versions of the reference do otherwise than the recorded one: the case, the start of each difference, and the
 /// entry of `compatibility.yaml` that says why.
@@ -106,14 +108,8 @@ fn compared(world: &World, presets: &ConfigSet, composer: &Composer, file: &Entr
     };
     let Some(platform) = &world.platform else { return vec!["no platform settings".to_owned()] };
     let configs = with_configs(presets, &world.configs);
-    let result = composer.compose(&Inputs {
-        service,
-        configs: &configs,
-        config_maps: &world.config_maps,
-        platform,
-        system_namespace: Namespace("kserve"),
-        preset_names: &PresetNames::default(),
-    });
+    let result =
+        composer.compose(&Inputs { config_maps: &world.config_maps, ..inputs(service, &configs, platform) });
     match (result, error) {
         (Err(ours), Some(theirs)) if ours.to_string() == theirs => Vec::new(),
         // The reference's message lacks the name of a ConfigMap that does not exist.

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use longboat_key::Namespace;
 use serde_json::{Value, json};
 
-use super::recordings::{config_set, service};
+use super::recordings::{config_set, inputs, service};
 use crate::{
-    Inputs, NoConfigMaps, Platform, PresetNames, compose,
+    Platform, PresetNames, compose,
     platform::{IMAGE, Images},
     presets,
 };
@@ -22,14 +22,11 @@ fn images(platform: &Platform) -> BTreeMap<String, String> {
             "router": { "route": {}, "gateway": {}, "scheduler": { "tokenizer": {} } },
         },
     }));
-    let effective = compose(&Inputs {
-        service: &service,
-        configs: &config_set(&presets::builtin(&PresetNames::default(), Namespace("kserve")).unwrap()),
-        config_maps: &NoConfigMaps,
+    let effective = compose(&inputs(
+        &service,
+        &config_set(&presets::builtin(&PresetNames::default(), Namespace("kserve")).unwrap()),
         platform,
-        system_namespace: Namespace("kserve"),
-        preset_names: &PresetNames::default(),
-    });
+    ));
     let mut found = BTreeMap::new();
     collect(&serde_json::to_value(effective.unwrap().spec).unwrap(), "", &mut found);
     found

@@ -8,26 +8,17 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::{
-    recordings::{config_set, service, with_configs},
+    recordings::{config_set, inputs, service, with_configs},
     replay,
 };
-use crate::{Composer, ConfigSet, Effective, Inputs, NoConfigMaps, Platform, PresetNames, presets};
+use crate::{Composer, ConfigSet, Effective, Platform, PresetNames, presets};
 
 static CONFIGS: LazyLock<ConfigSet> =
     LazyLock::new(|| config_set(&presets::builtin(&PresetNames::default(), Namespace("kserve")).unwrap()));
 
 fn run(spec: &Value, configs: &ConfigSet, composer: &Composer) -> Option<Effective> {
     let service = service(json!({ "metadata": { "name": "s", "namespace": "n" }, "spec": spec }));
-    composer
-        .compose(&Inputs {
-            service: &service,
-            configs,
-            config_maps: &NoConfigMaps,
-            platform: &Platform::default(),
-            system_namespace: Namespace("kserve"),
-            preset_names: &PresetNames::default(),
-        })
-        .ok()
+    composer.compose(&inputs(&service, configs, &Platform::default())).ok()
 }
 
 /// Specs with lists of all kinds, and with strings that may be templates.

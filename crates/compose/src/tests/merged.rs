@@ -4,10 +4,8 @@ use longboat_api::v1alpha2::LLMInferenceServiceSpec;
 use longboat_key::{Key, Name, Namespace};
 use serde_json::{Value, json};
 
-use super::recordings::{config_set, service};
-use crate::{
-    ComposeError, Composer, ConfigSet, Effective, Inputs, Layer, NoConfigMaps, Platform, PresetNames, presets,
-};
+use super::recordings::{config_set, inputs, service};
+use crate::{ComposeError, Composer, ConfigSet, Effective, Layer, Platform, PresetNames, presets};
 
 /// This build's presets, and further configs.
 pub(super) fn configs<'a>(more: impl IntoIterator<Item = (&'a str, &'a str, Value)>) -> ConfigSet {
@@ -26,14 +24,7 @@ pub(super) fn compose(configs: &ConfigSet, mut spec: Value, pins: Value) -> Resu
     }
     let metadata = json!({ "name": "s", "namespace": "n" });
     let service = service(json!({ "metadata": metadata, "spec": spec, "status": { "annotations": pins } }));
-    Composer::default().compose(&Inputs {
-        service: &service,
-        configs,
-        config_maps: &NoConfigMaps,
-        platform: &Platform::default(),
-        system_namespace: Namespace("kserve"),
-        preset_names: &PresetNames::default(),
-    })
+    Composer::default().compose(&inputs(&service, configs, &Platform::default()))
 }
 
 /// Composes service `s` of namespace `n`, which is new.

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{
     cases::World,
-    recordings::{config_set, differences, recorded_presets, with_configs},
+    recordings::{config_set, differences, inputs, recorded_presets, with_configs},
 };
 use crate::{Composer, ConfigSet, Inputs, Platform, PresetNames, codec, platform::Images, presets, schema};
 
@@ -31,14 +31,7 @@ fn composed(world: &World, configs: &ConfigSet, composer: &Composer) -> Vec<Resu
         .iter()
         .map(|service| {
             composer
-                .compose(&Inputs {
-                    service,
-                    configs,
-                    config_maps: &world.config_maps,
-                    platform,
-                    system_namespace: Namespace("kserve"),
-                    preset_names: &PresetNames::default(),
-                })
+                .compose(&Inputs { config_maps: &world.config_maps, ..inputs(service, configs, platform) })
                 .map(|e| {
                     let spec = serde_json::to_value(&e.spec).unwrap();
                     json!({ "applied": e.applied, "spec": codec::normalise(schema::spec(), spec).unwrap() })

@@ -1,13 +1,13 @@
 //! Access to the recordings of the reference.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::LazyLock};
 
 use longboat_api::v1alpha2::{LLMInferenceService, LLMInferenceServiceConfig};
 use longboat_golden::Entry;
 use longboat_key::Namespace;
 use serde_json::Value;
 
-use crate::{ConfigSet, Layer, Platform, platform::PlatformError};
+use crate::{ConfigSet, Inputs, Layer, NoConfigMaps, Platform, PresetNames, platform::PlatformError};
 
 #[expect(clippy::print_stderr, reason = "a test's findings are for whoever runs it")]
 pub(super) fn remark(text: &str) {
@@ -39,6 +39,23 @@ pub(super) fn platform(golden: &Entry, variant: Option<&str>) -> Result<Platform
     let map = yaml(&file);
     let data: BTreeMap<String, String> = serde_json::from_value(map["data"].clone()).unwrap();
     Platform::parse(&data, Namespace("kserve"))
+}
+
+/// The inputs of a service in an installation with the usual names and no ConfigMaps.
+pub(super) fn inputs<'a>(
+    service: &'a LLMInferenceService,
+    configs: &'a ConfigSet,
+    platform: &'a Platform,
+) -> Inputs<'a> {
+    static NAMES: LazyLock<PresetNames> = LazyLock::new(PresetNames::default);
+    Inputs {
+        service,
+        configs,
+        config_maps: &NoConfigMaps,
+        platform,
+        system_namespace: Namespace("kserve"),
+        preset_names: &NAMES,
+    }
 }
 
 /// Creates a source of configs.

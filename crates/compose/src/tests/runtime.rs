@@ -12,12 +12,12 @@ use longboat_key::Namespace;
 use serde_json::{Value, json};
 
 use super::{
-    recordings::{config_set, service},
+    recordings::{config_set, inputs, service},
     scripts::executable,
 };
 use crate::{
-    ComposeError, ConfigSet, Effective, Inputs, Layer, NoConfigMaps, Origin, Platform, PresetNames, compose,
-    platform::Images, presets,
+    ComposeError, ConfigSet, Effective, Layer, Origin, Platform, PresetNames, compose, platform::Images,
+    presets,
 };
 
 const SYSTEM: Namespace<&str> = Namespace("kserve");
@@ -49,14 +49,7 @@ fn of_sglang(image: &str) -> Value {
 
 fn composed_with(configs: &ConfigSet, platform: &Platform, spec: &Value) -> Result<Effective, ComposeError> {
     let service = service(json!({"metadata": {"name": "chat", "namespace": "team"}, "spec": spec}));
-    compose(&Inputs {
-        service: &service,
-        configs,
-        config_maps: &NoConfigMaps,
-        platform,
-        system_namespace: SYSTEM,
-        preset_names: &PresetNames::default(),
-    })
+    compose(&inputs(&service, configs, platform))
 }
 
 fn composed(configs: &ConfigSet, more: &Value) -> Result<Effective, ComposeError> {

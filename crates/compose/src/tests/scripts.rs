@@ -12,8 +12,8 @@ use longboat_golden::golden;
 use longboat_key::Namespace;
 use serde_json::{Value, json};
 
-use super::recordings::{config_set, platform, recorded_presets, remark, service};
-use crate::{Inputs, NoConfigMaps, PresetNames, compose, kv_cache::SLOT, presets};
+use super::recordings::{config_set, inputs, platform, recorded_presets, remark, service};
+use crate::{PresetNames, compose, kv_cache::SLOT, presets};
 
 /// Returns the command of the container `main` of each pod spec in a composed service, with its place and the value of its KV
 /// transfer slot.
@@ -26,15 +26,7 @@ fn commands(
     settings.ingress.enable_tls = tls;
     let service = service(json!({ "metadata": { "name": "chat", "namespace": "team" }, "spec": spec }));
     let configs = config_set(presets);
-    let effective = compose(&Inputs {
-        service: &service,
-        configs: &configs,
-        config_maps: &NoConfigMaps,
-        platform: &settings,
-        system_namespace: Namespace("kserve"),
-        preset_names: &PresetNames::default(),
-    })
-    .unwrap();
+    let effective = compose(&inputs(&service, &configs, &settings)).unwrap();
     let spec = serde_json::to_value(&effective.spec).unwrap();
     ["/template", "/worker", "/prefill/template", "/prefill/worker"]
         .into_iter()

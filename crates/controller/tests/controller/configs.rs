@@ -84,7 +84,7 @@ async fn a_config_hears_of_its_users_although_an_answer_got_lost() {
     for nth in 1.. {
         running.faults.plan(nth, Fault::Timeout);
         world.apply(service("llm", json!({"baseRefs": [{"name": "mine"}]}))).await;
-        world.eventually("the user", async || (users().await == ["llm"]).then_some(())).await;
+        world.eventually("the user", async || users().await == ["llm"]).await;
         if !running.faults.happened() {
             // The writes are the finalizer, a child, the service's status and the config's status.
             assert!(nth > 4, "only {nth} writes led there");
@@ -94,7 +94,7 @@ async fn a_config_hears_of_its_users_although_an_answer_got_lost() {
         world
             .eventually("no service and no user", async || {
                 let gone = services(world.client()).get_opt("llm").await.unwrap().is_none();
-                (gone && users().await.is_empty()).then_some(())
+                gone && users().await.is_empty()
             })
             .await;
     }
@@ -122,9 +122,7 @@ async fn a_config_says_who_uses_it_and_stays_until_nobody_does() {
         })
         .await;
     services(world.client()).delete("llm", &DeleteParams::default()).await.unwrap();
-    world
-        .eventually("the config is gone", async || api.get_opt("mine").await.unwrap().is_none().then_some(()))
-        .await;
+    world.eventually("the config is gone", async || api.get_opt("mine").await.unwrap().is_none()).await;
 }
 
 /// Waits until the condition about the use of a config has the reason `wanted`.
@@ -144,7 +142,7 @@ async fn use_of(world: &longboat_testkit::TestCluster, name: &str, wanted: &str)
 
 async fn is_gone(world: &longboat_testkit::TestCluster, name: &str) {
     let api = configs(world.client(), "ns");
-    world.eventually("it is gone", async || api.get_opt(name).await.unwrap().is_none().then_some(())).await;
+    world.eventually("it is gone", async || api.get_opt(name).await.unwrap().is_none()).await;
 }
 
 #[tokio::test]
@@ -223,17 +221,12 @@ async fn a_config_may_go_once_its_last_service_is_gone() {
         condition(&world, &name, "PresetsCombined", Condition::is_true).await;
         world
             .eventually("it is in use", async || {
-                let used = api.get("mine").await.unwrap().status.is_some_and(|s| !s.referenced_by.is_empty());
-                used.then_some(())
+                api.get("mine").await.unwrap().status.is_some_and(|s| !s.referenced_by.is_empty())
             })
             .await;
         api.delete("mine", &DeleteParams::default()).await.unwrap();
         users.delete(&name, &DeleteParams::default()).await.unwrap();
-        world
-            .eventually("the config is gone", async || {
-                api.get_opt("mine").await.unwrap().is_none().then_some(())
-            })
-            .await;
+        world.eventually("the config is gone", async || api.get_opt("mine").await.unwrap().is_none()).await;
     }
 }
 
@@ -309,7 +302,7 @@ async fn what_layers_do_without_effect_is_said_once() {
             Some(1),
         ),
     ];
-    world.eventually("both events", async || (said().await.len() == 2).then_some(())).await;
+    world.eventually("both events", async || said().await.len() == 2).await;
     assert_eq!(said().await, expected);
 
     // Reconciles with the same layers record no new events, and neither does a restarted controller.

@@ -129,7 +129,7 @@ async fn a_pod_that_hangs_is_named_and_holds_nobody_up() {
     world.apply(service("llm", json!({}))).await;
     condition(&world, "llm", "MainWorkloadReady", |found| found.reason == "Progressing").await;
     pod(&world, "llm", port).await;
-    world.eventually("the pod is asked", async || (asked.load(Ordering::SeqCst) > 0).then_some(())).await;
+    world.eventually("the pod is asked", async || asked.load(Ordering::SeqCst) > 0).await;
     // Meanwhile other services are reconciled, and so is this one.
     world.apply(service("other", json!({}))).await;
     condition(&world, "other", "MainWorkloadReady", |found| found.reason == "Progressing").await;

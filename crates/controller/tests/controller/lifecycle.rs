@@ -88,9 +88,7 @@ async fn a_service_with_router_gets_pool_picker_and_route() {
     let _running = Running::start(&world);
     world.apply(service("llm", full())).await;
     world
-        .eventually("the route", async || {
-            (world.names::<HTTPRoute>("ns").await == ["llm-kserve-route"]).then_some(())
-        })
+        .eventually("the route", async || world.names::<HTTPRoute>("ns").await == ["llm-kserve-route"])
         .await;
     assert_eq!(world.names::<InferencePool>("ns").await, ["llm-inference-pool"]);
     let deployments = world.names::<k8s_openapi::api::apps::v1::Deployment>("ns").await;
@@ -104,9 +102,7 @@ async fn a_change_of_the_spec_reaches_the_child_and_only_that() {
     let world = world().await;
     let _running = Running::start(&world);
     world.apply(service("llm", full())).await;
-    world
-        .eventually("the route", async || (!world.names::<HTTPRoute>("ns").await.is_empty()).then_some(()))
-        .await;
+    world.eventually("the route", async || !world.names::<HTTPRoute>("ns").await.is_empty()).await;
     world.settle(QUIET).await;
     let secret: Api<Secret> = Api::namespaced(world.client(), "ns");
     let before = secret.get("llm-kserve-self-signed-certs").await.unwrap().metadata.resource_version;
@@ -130,16 +126,14 @@ async fn what_the_spec_no_longer_asks_for_goes() {
     let world = world().await;
     let _running = Running::start(&world);
     world.apply(service("llm", full())).await;
-    world
-        .eventually("the route", async || (!world.names::<HTTPRoute>("ns").await.is_empty()).then_some(()))
-        .await;
+    world.eventually("the route", async || !world.names::<HTTPRoute>("ns").await.is_empty()).await;
     world.apply(service("llm", json!({}))).await;
     world
         .eventually("only the workload is left", async || {
             let deployments = world.names::<k8s_openapi::api::apps::v1::Deployment>("ns").await;
             let routes = world.names::<HTTPRoute>("ns").await;
             let pools = world.names::<InferencePool>("ns").await;
-            (deployments == ["llm-kserve"] && routes.is_empty() && pools.is_empty()).then_some(())
+            deployments == ["llm-kserve"] && routes.is_empty() && pools.is_empty()
         })
         .await;
 }
@@ -149,14 +143,10 @@ async fn a_deleted_service_leaves_nothing_behind() {
     let world = world().await;
     let _running = Running::start(&world);
     world.apply(service("llm", full())).await;
-    world
-        .eventually("the route", async || (!world.names::<HTTPRoute>("ns").await.is_empty()).then_some(()))
-        .await;
+    world.eventually("the route", async || !world.names::<HTTPRoute>("ns").await.is_empty()).await;
     let api = services(world.client());
     api.delete("llm", &DeleteParams::default()).await.unwrap();
-    world
-        .eventually("the service is gone", async || api.get_opt("llm").await.unwrap().is_none().then_some(()))
-        .await;
+    world.eventually("the service is gone", async || api.get_opt("llm").await.unwrap().is_none()).await;
     world
         .eventually("its children are gone", async || {
             let deployments = world.names::<k8s_openapi::api::apps::v1::Deployment>("ns").await;
@@ -165,8 +155,7 @@ async fn a_deleted_service_leaves_nothing_behind() {
             let bindings: Api<k8s_openapi::api::rbac::v1::ClusterRoleBinding> = Api::all(world.client());
             let ours = ListParams::default().labels("app.kubernetes.io/part-of=llminferenceservice");
             let bindings = bindings.list(&ours).await.unwrap().items;
-            (deployments.is_empty() && services.is_empty() && secrets.is_empty() && bindings.is_empty())
-                .then_some(())
+            deployments.is_empty() && services.is_empty() && secrets.is_empty() && bindings.is_empty()
         })
         .await;
 }
@@ -217,7 +206,7 @@ async fn a_stopped_service_has_no_workload_and_comes_back() {
     condition(&world, "llm", "MainWorkloadReady", |c| c.reason == "Stopped").await;
     world
         .eventually("no Deployments", async || {
-            world.names::<k8s_openapi::api::apps::v1::Deployment>("ns").await.is_empty().then_some(())
+            world.names::<k8s_openapi::api::apps::v1::Deployment>("ns").await.is_empty()
         })
         .await;
     world.apply(service("llm", full())).await;
@@ -306,7 +295,7 @@ async fn the_generated_name_becomes_the_model_name() {
     let name = created.metadata.name.unwrap();
     world
         .eventually("the model's name", async || {
-            (api.get(&name).await.unwrap().spec.model.name.as_ref() == Some(&name)).then_some(())
+            api.get(&name).await.unwrap().spec.model.name.as_ref() == Some(&name)
         })
         .await;
 }
@@ -332,9 +321,7 @@ async fn a_deployment_whose_selector_is_in_the_way_makes_way_without_its_pods() 
         .unwrap()
         .insert("llm-d.ai/role".into(), "both".into());
     api.delete("llm-kserve", &DeleteParams::background()).await.unwrap();
-    world
-        .eventually("it is gone", async || api.get_opt("llm-kserve").await.unwrap().is_none().then_some(()))
-        .await;
+    world.eventually("it is gone", async || api.get_opt("llm-kserve").await.unwrap().is_none()).await;
     let old = api.create(&kube::api::PostParams::default(), &old).await.unwrap();
     let template = serde_json::to_value(&old.spec.as_ref().unwrap().template).unwrap();
     world
@@ -416,9 +403,7 @@ async fn hand_over(change: &serde_json::Value) {
     let both =
         vec![("blue-kserve-workload-svc".to_owned(), 90), ("green-kserve-workload-svc".to_owned(), 10)];
     for name in ["blue", "green"] {
-        world
-            .eventually("both share", async || (shares(name).await.as_ref() == Some(&both)).then_some(()))
-            .await;
+        world.eventually("both share", async || shares(name).await.as_ref() == Some(&both)).await;
     }
     // A gateway that accepts each version of a route must not cause another version.
     for _ in 0..3 {
@@ -436,7 +421,7 @@ async fn hand_over(change: &serde_json::Value) {
     let alone = vec![("blue-kserve-workload-svc".to_owned(), 90)];
     world
         .eventually("green is gone", async || {
-            services(world.client()).get_opt("green").await.unwrap().is_none().then_some(())
+            services(world.client()).get_opt("green").await.unwrap().is_none()
         })
         .await;
     assert_eq!(shares("blue").await, Some(alone), "nobody sends to a service that is gone");

@@ -49,9 +49,7 @@ async fn a_missing_api_degrades_what_needs_it_and_is_noticed_when_it_comes() {
         "spec": {"gatewayClassName": "test", "listeners": [{"name": "http", "port": 80, "protocol": "HTTP"}]},
     })).await;
     world
-        .eventually("the route", async || {
-            (world.names::<HTTPRoute>("ns").await == ["llm-kserve-route"]).then_some(())
-        })
+        .eventually("the route", async || world.names::<HTTPRoute>("ns").await == ["llm-kserve-route"])
         .await;
     let crds: Api<CustomResourceDefinition> = Api::all(world.client());
     crds.delete("httproutes.gateway.networking.k8s.io", &DeleteParams::default()).await.unwrap();
@@ -73,9 +71,7 @@ async fn groups_of_pods_wait_for_their_api_and_come_when_it_does() {
         world.install_crd(crd).await;
     }
     world
-        .eventually("the group", async || {
-            (world.names::<LeaderWorkerSet>("ns").await == ["llm-kserve-mn"]).then_some(())
-        })
+        .eventually("the group", async || world.names::<LeaderWorkerSet>("ns").await == ["llm-kserve-mn"])
         .await;
     condition(&world, "llm", "WorkerWorkloadReady", |c| c.is_false() && c.reason == "Progressing").await;
 }
@@ -99,9 +95,7 @@ async fn without_keda_only_scaling_degrades_until_it_is_there() {
         world.install_crd(crd).await;
     }
     world
-        .eventually("what scales", async || {
-            (world.names::<ScaledObject>("ns").await == ["llm-kserve-keda"]).then_some(())
-        })
+        .eventually("what scales", async || world.names::<ScaledObject>("ns").await == ["llm-kserve-keda"])
         .await;
     condition(&world, "llm", "ScalingReady", |c| c.is_false() && c.reason == "ScaledObjectProgressing").await;
 }

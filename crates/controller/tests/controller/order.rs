@@ -22,7 +22,7 @@ async fn workloads_do_not_wait_for_bindings_that_their_pods_do_not_use() {
     world.eventually("the model server", async || api.get_opt("llm-kserve").await.unwrap()).await;
     let is_held =
         || tap.log().iter().any(|asked| asked.method == "POST" && asked.uri.contains("/rolebindings"));
-    world.eventually("the binding is asked for", async || is_held().then_some(())).await;
+    world.eventually("the binding is asked for", async || is_held()).await;
     let picker = async || api.get_opt("llm-kserve-router-scheduler").await.unwrap();
     assert!(picker().await.is_none(), "the picker has no rights yet");
     tap.release();
@@ -39,7 +39,7 @@ async fn a_status_has_what_changed_while_children_were_written() {
     world.apply(service("llm", full())).await;
     let is_held =
         || tap.log().iter().any(|asked| asked.method == "POST" && asked.uri.contains("/httproutes"));
-    world.eventually("the route is asked for", async || is_held().then_some(())).await;
+    world.eventually("the route is asked for", async || is_held()).await;
     // Deployments are written before routes.
     world.make_available("ns").await;
     // The watch reports the change at once, but nothing shows when it has been processed.

@@ -177,8 +177,8 @@ async fn one_request_for_each_change_also_across_a_restart() {
     let pods: kube::Api<k8s_openapi::api::core::v1::Pod> = kube::Api::namespaced(world.client(), "ns");
     let status = json!({"status": {"podIP": "10.0.0.9", "podIPs": [{"ip": "10.0.0.9"}]}});
     pods.patch_status("another", &PatchParams::default(), &Patch::Merge(status)).await.unwrap();
-    world.eventually("a second request", async || (gateway.asked() == 2).then_some(())).await;
-    world.eventually("its record", async || (record(&world).await != proven).then_some(())).await;
+    world.eventually("a second request", async || gateway.asked() == 2).await;
+    world.eventually("its record", async || record(&world).await != proven).await;
     world.settle(QUIET).await;
     assert_eq!(gateway.asked(), 2);
     running.stop().await;
@@ -190,7 +190,7 @@ async fn a_request_that_hangs_holds_neither_reconciles_nor_the_end() {
     let gateway = Gateway::start(&world, Does::Hang).await;
     let running = Running::start(&world);
     prepare(&world).await;
-    world.eventually("a request", async || (gateway.asked() == 1).then_some(())).await;
+    world.eventually("a request", async || gateway.asked() == 1).await;
     let pending = condition(&world, "llm", "Ready", |found| found.reason == "ProofPending").await;
     assert_eq!(pending.status, ConditionStatus::Unknown);
     let more = json!({"spec": {"replicas": 2}});

@@ -103,7 +103,7 @@ async fn many_services_settle_with_few_writes_each() {
             let all = api.list(&kube::api::ListParams::default()).await.unwrap().items;
             let seen =
                 all.iter().filter(|s| s.status.as_ref().is_some_and(|s| s.workloads.is_some())).count();
-            (seen as u64 == SERVICES).then_some(())
+            seen as u64 == SERVICES
         })
         .await;
     world.settle(QUIET).await;

@@ -75,7 +75,7 @@ async fn credentials_are_read_by_name_once_for_all_services_and_again_when_they_
     world
         .eventually("a download with the other token", async || {
             let text = serde_json::to_string(&api.get("two-kserve").await.unwrap()).unwrap();
-            text.contains("MODELSCOPE_API_TOKEN").then_some(())
+            text.contains("MODELSCOPE_API_TOKEN")
         })
         .await;
     world.settle(QUIET).await;
@@ -124,7 +124,7 @@ async fn where_secrets_are_closed_to_the_controller_a_service_says_so_and_is_not
     let why = condition(&world, "closed", "MainWorkloadReady", Condition::is_false).await;
     assert!(why.message.contains("may not use Secrets in namespace \"ns\""), "{}", why.message);
     let names = async || world.names::<Secret>("open").await;
-    world.eventually("the certificate", async || (names().await.len() == 1).then_some(())).await;
+    world.eventually("the certificate", async || names().await.len() == 1).await;
     assert!(world.names::<Secret>("ns").await.is_empty());
     let log = tap.log();
     let outside = log.iter().find(|asked| {

@@ -206,9 +206,7 @@ impl Source for Gcs {
                 generation.unwrap_or_default()
             );
             let mut request = self.request(&path).await?;
-            if !range.is_all() {
-                request.range(range.start, range.end);
-            }
+            range.add_to(&mut request.headers);
             FileResponse::of(self.client.send(request).await?, range)
         }
         .boxed()

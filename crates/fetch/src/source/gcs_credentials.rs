@@ -131,12 +131,7 @@ impl Credentials {
     }
 
     async fn ask(&self, address: &str, body: String) -> Result<(Option<String>, Option<i64>), Failure> {
-        let mut request = Request::new(http::Method::POST, url(address)?);
-        request.headers.insert(
-            http::header::CONTENT_TYPE,
-            http::HeaderValue::from_static("application/x-www-form-urlencoded"),
-        );
-        request.body = Some(body.into());
+        let request = Request::form(url(address)?, body);
         let document = self.far.document(&request, MAX_RESPONSE).await.map_err(|failure| Failure {
             // A refused grant is an authentication error, whatever the status.
             status: failure.status.map(|status| if status < 500 { 401 } else { status }),

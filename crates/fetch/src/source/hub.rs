@@ -198,9 +198,7 @@ impl Hub {
 
     async fn ask(&self, url: Url, range: &ByteRange) -> Result<FileResponse, Failure> {
         let mut request = self.request(Method::GET, url)?;
-        if !range.is_all() {
-            request.range(range.start, range.end);
-        }
+        range.add_to(&mut request.headers);
         FileResponse::of(self.client.send(request).await?, range)
     }
 }

@@ -205,19 +205,13 @@ impl Oci {
                 }
                 let scope = scope.unwrap_or_else(|| format!("repository:{}:pull", self.repository));
                 let mut request = if let Some(Login::Identity(token)) = &self.login {
-                    let mut request = Request::new(http::Method::POST, url);
-                    request.headers.insert(
-                        http::header::CONTENT_TYPE,
-                        http::HeaderValue::from_static("application/x-www-form-urlencoded"),
-                    );
                     let body = format!(
                         "grant_type=refresh_token&client_id=longboat&service={}&scope={}&refresh_token={}",
                         encode::part(service.as_deref().unwrap_or_default()),
                         encode::part(&scope),
                         encode::part(token)
                     );
-                    request.body = Some(body.into());
-                    request
+                    Request::form(url, body)
                 } else {
                     if let Some(service) = &service {
                         url.query_pairs_mut().append_pair("service", service);
@@ -299,11 +293,7 @@ impl Source for Oci {
         range: &'a ByteRange,
     ) -> BoxFuture<'a, Result<FileResponse, Failure>> {
         async move {
-            let prepare = |request: &mut Request| {
-                if !range.is_all() {
-                    request.range(range.start, range.end);
-                }
-            };
+            let prepare = |request: &mut Request| range.add_to(&mut request.headers);
             let answer = self.ask(&format!("blobs/{}", file.locator), &prepare).await?;
             FileResponse::of(answer, range)
         }

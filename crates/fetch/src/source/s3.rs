@@ -393,12 +393,9 @@ impl Source for S3 {
         async move {
             let mut headers = HeaderMap::new();
             headers.insert("x-amz-checksum-mode", ascii("ENABLED"));
-            if !range.is_all() {
-                let end = range.end.map_or_else(String::new, |end| (end - 1).to_string());
-                headers.insert(http::header::RANGE, ascii(&format!("bytes={}-{end}", range.start)));
-                if let Some(etag) = &range.identity {
-                    headers.insert(http::header::IF_MATCH, ascii(&format!("\"{etag}\"")));
-                }
+            range.add_to(&mut headers);
+            if let Some(etag) = range.identity.as_ref().filter(|_| !range.is_all()) {
+                headers.insert(http::header::IF_MATCH, ascii(&format!("\"{etag}\"")));
             }
             let answer = self.send(Method::GET, Some(&file.locator), "", headers).await?;
             let etag = answer.header("etag").map(|etag| etag.trim_matches('"').to_owned());

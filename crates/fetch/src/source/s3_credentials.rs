@@ -143,12 +143,7 @@ impl Credentials {
             encode::part(session),
             encode::part(token)
         );
-        let mut request = Request::new(http::Method::POST, url(&format!("{endpoint}/"))?);
-        request.headers.insert(
-            http::header::CONTENT_TYPE,
-            http::HeaderValue::from_static("application/x-www-form-urlencoded"),
-        );
-        request.body = Some(body.into());
+        let request = Request::form(url(&format!("{endpoint}/"))?, body);
         let document = self.client(5)?.document(&request, MAX_RESPONSE).await?;
         let text = String::from_utf8_lossy(&document.body);
         let value = |name: &str| {

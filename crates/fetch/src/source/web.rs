@@ -127,7 +127,7 @@ impl Source for Web {
             // the beginning.
             let resumed = range.identity.as_deref().filter(|_| range.start > 0);
             if let Some(identity) = resumed {
-                request.range(range.start, range.end);
+                range.add_to(&mut request.headers);
                 request.headers.insert(http::header::IF_RANGE, ascii(identity));
             }
             let answer = self.client.send(request).await?;

@@ -167,6 +167,19 @@ async fn half(case: &Case) {
     }
 }
 
+/// Lets the hub fail from now on.
+fn break_hub(case: &Case) {
+    case.servers.faults.lock().push(servers::Fault {
+        server: "hub".into(),
+        method: None,
+        path: None,
+        range: None,
+        skip: 0,
+        times: u64::MAX,
+        effect: servers::Effect { status: Some(500), ..servers::Effect::default() },
+    });
+}
+
 /// Makes the changes between two runs.
 fn between(case: &Case) {
     case.servers.faults.lock().clear();
@@ -190,29 +203,13 @@ fn between(case: &Case) {
             repository.commits.insert("c".repeat(40), files);
             repository.refs.insert("main".into(), "c".repeat(40));
         } else if step.starts_with("the hub") || step.starts_with("hub ") {
-            case.servers.faults.lock().push(servers::Fault {
-                server: "hub".into(),
-                method: None,
-                path: None,
-                range: None,
-                skip: 0,
-                times: u64::MAX,
-                effect: servers::Effect { status: Some(500), ..servers::Effect::default() },
-            });
+            break_hub(case);
         } else {
             case.shell(step);
         }
     }
     if case.name == "hf-api-500-partial" {
-        case.servers.faults.lock().push(servers::Fault {
-            server: "hub".into(),
-            method: None,
-            path: None,
-            range: None,
-            skip: 0,
-            times: u64::MAX,
-            effect: servers::Effect { status: Some(500), ..servers::Effect::default() },
-        });
+        break_hub(case);
     }
 }
 

@@ -76,28 +76,12 @@ impl Hub {
         self.file(request, name, commit, &decoded(path), false)
     }
 
-    fn refused(&self, request: &Request, repository: Option<&Repository>) -> Option<Answer> {
-        let token = request.header("authorization").and_then(|value| value.strip_prefix("Bearer "));
-        if token.is_some_and(|token| token.contains("BAD")) {
-            return Some(Answer::new(401, "").with("X-Error-Message", "Invalid credentials"));
-        }
-        match repository {
-            None if token.is_none() => Some(Answer::new(401, "").with("X-Error-Code", "RepoNotFound")),
-            None => Some(Answer::new(404, "").with("X-Error-Code", "RepoNotFound")),
-            Some(Repository { private: Some(wanted), .. }) if token != Some(wanted) => {
-                Some(Answer::new(401, "").with("X-Error-Code", "RepoNotFound"))
-            }
-            _ => None,
-        }
-    }
-
     fn model(&self, request: &Request, name: &str, revision: &str) -> Answer {
         let repositories = self.repositories.lock();
-        let repository = repositories.get(name);
-        if let Some(refused) = self.refused(request, repository) {
-            return refused;
-        }
-        let repository = repository.unwrap();
+        let repository = match permitted(request, repositories.get(name)) {
+            Ok(repository) => repository,
+            Err(refused) => return refused,
+        };
         if let Some(to) = &repository.moved_to {
             let target = request.target.replacen(name, to, 1);
             return Answer::new(307, "").with("Location", target);
@@ -129,11 +113,11 @@ impl Hub {
     /// Returns a page of a tree: a thousand files, and the address of the next page.
     fn tree(&self, request: &Request, name: &str, commit: &str) -> Answer {
         let repositories = self.repositories.lock();
-        let repository = repositories.get(name);
-        if let Some(refused) = self.refused(request, repository) {
-            return refused;
-        }
-        let Some(files) = repository.unwrap().commits.get(commit) else { return Answer::new(404, "") };
+        let repository = match permitted(request, repositories.get(name)) {
+            Ok(repository) => repository,
+            Err(refused) => return refused,
+        };
+        let Some(files) = repository.commits.get(commit) else { return Answer::new(404, "") };
         let start: usize = request.query("cursor").map_or(0, |cursor| cursor.parse().unwrap());
         let end = files.len().min(start + TREE_PAGE);
         let nodes: Vec<_> = files[start..end]
@@ -157,11 +141,10 @@ impl Hub {
 
     fn file(&self, request: &Request, name: &str, commit: &str, path: &str, direct: bool) -> Answer {
         let repositories = self.repositories.lock();
-        let repository = repositories.get(name);
-        if let Some(refused) = self.refused(request, repository) {
-            return refused;
-        }
-        let repository = repository.unwrap();
+        let repository = match permitted(request, repositories.get(name)) {
+            Ok(repository) => repository,
+            Err(refused) => return refused,
+        };
         if let Some(to) = &repository.moved_to {
             let target = request.target.replacen(name, to, 1);
             return Answer::new(307, "").with("Location", target);
@@ -213,5 +196,23 @@ impl Hub {
         let all = repositories.values().flat_map(|repository| repository.commits.values()).flatten();
         let found = all.filter(|file| file.lfs).find(|file| known_sha256(&file.content) == sum);
         found.map_or_else(|| Answer::new(403, ""), |file| Answer::file(&file.content))
+    }
+}
+
+/// Returns the repository if its token allows the request, or the refusal.
+fn permitted<'a>(request: &Request, repository: Option<&'a Repository>) -> Result<&'a Repository, Answer> {
+    let token = request.header("authorization").and_then(|value| value.strip_prefix("Bearer "));
+    if token.is_some_and(|token| token.contains("BAD")) {
+        return Err(Answer::new(401, "").with("X-Error-Message", "Invalid credentials"));
+    }
+    match repository {
+        Some(Repository { private: Some(wanted), .. }) if token != Some(wanted) => {
+            Err(Answer::new(401, "").with("X-Error-Code", "RepoNotFound"))
+        }
+        Some(repository) => Ok(repository),
+        None => {
+            let status = if token.is_none() { 401 } else { 404 };
+            Err(Answer::new(status, "").with("X-Error-Code", "RepoNotFound"))
+        }
     }
 }

@@ -21,6 +21,7 @@ mod service_proxy;
 mod stateful_set;
 mod unsupported;
 
+use std::fmt::Debug;
 use std::path::Path;
 
 use futures::{Stream, StreamExt};
@@ -31,9 +32,14 @@ use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolumeClaim, Pod, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time};
-use kube::{Client, Resource};
+use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
+use kube::core::NamespaceResourceScope;
+use kube::{Api, Client, Resource, ResourceExt};
 use longboat_api::foreign::leaderworkerset::LeaderWorkerSet;
 use longboat_api::foreign::scaledobject::ScaledObject;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::json;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -167,6 +173,26 @@ fn tolerate<T>(result: Result<T, kube::Error>, codes: &[u16]) -> Result<Option<T
         Err(kube::Error::Api(answer)) if codes.contains(&answer.code) => Ok(None),
         other => other.map(Some),
     }
+}
+
+/// Deletes a pod, and no other pod that has its name by now. Returns whether there was something to delete.
+async fn delete_pod(client: &Client, pod: &Pod) -> Result<bool, kube::Error> {
+    let api: Api<Pod> = Api::namespaced(client.clone(), &pod.namespace().unwrap_or_default());
+    let preconditions = Some(Preconditions { uid: pod.uid(), resource_version: None });
+    let params = DeleteParams { preconditions, ..DeleteParams::default() };
+    Ok(tolerate(api.delete(&pod.name_any(), &params).await, &[404, 409])?.is_some())
+}
+
+/// Merges a status into an object. Returns whether the object was still there. A status that was computed from an old
+/// revision is refused, and the next event brings the new one.
+async fn merge_status<K>(client: &Client, object: &K, status: impl Serialize) -> Result<bool, kube::Error>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + DeserializeOwned + Debug,
+{
+    let api: Api<K> = Api::namespaced(client.clone(), &object.namespace().unwrap_or_default());
+    let patch = json!({"metadata": {"resourceVersion": object.meta().resource_version}, "status": status});
+    let answer = api.patch_status(&object.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await;
+    Ok(tolerate(answer, &[404])?.is_some())
 }
 
 /// Returns the key of an object.

@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::{ReplicaSet, ReplicaSetCondition, ReplicaSetStatus};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::api::PostParams;
 use kube::{Api, Client, ResourceExt};
 use longboat_watch::text_of;
 use serde_json::json;
@@ -20,7 +20,10 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::queue::{self, Key, Reconcile};
-use super::{Caches, control_by, controller_of, key_of, now, owner_key, ready_since, tolerate, triggers};
+use super::{
+    Caches, control_by, controller_of, delete_pod, key_of, merge_status, now, owner_key, ready_since,
+    triggers,
+};
 use crate::events::{Recorder, Severity};
 
 /// How long the cache may take to show a write. After that, the write counts as lost.
@@ -159,23 +162,13 @@ impl ReplicaSets {
         active: &[&Arc<Pod>],
         count: i32,
     ) -> Result<(), kube::Error> {
-        let api: Api<Pod> = Api::namespaced(self.client.clone(), &set.namespace().unwrap_or_default());
         let mut ranked = active.to_vec();
         ranked.sort_by_cached_key(|pod| removal_rank(pod));
         for pod in ranked.into_iter().take(usize::try_from(count).unwrap_or(0)) {
-            let params = DeleteParams {
-                preconditions: Some(Preconditions { uid: pod.uid(), resource_version: None }),
-                ..DeleteParams::default()
-            };
-            match api.delete(&pod.name_any(), &params).await {
-                Ok(_) => {}
-                // The pod is gone, or another one has its name: then the uid does not match.
-                Err(kube::Error::Api(answer)) if matches!(answer.code, 404 | 409) => {}
-                Err(error) => {
-                    let message = format!("Error deleting: {}", text_of(&error));
-                    self.recorder.publish(set, Severity::Warning, "FailedDelete", message);
-                    return Err(error);
-                }
+            if let Err(error) = delete_pod(&self.client, pod).await {
+                let message = format!("Error deleting: {}", text_of(&error));
+                self.recorder.publish(set, Severity::Warning, "FailedDelete", message);
+                return Err(error);
             }
             let unseen = self.unseen.entry(set.uid().unwrap_or_default()).or_default();
             unseen.deleted.insert(pod.uid().unwrap_or_default(), Instant::now());
@@ -195,14 +188,7 @@ impl ReplicaSets {
         let before = set.status.clone().unwrap_or_default();
         let (status, again) = status(set, pods, &before, failure, Timestamp::now());
         if status != before {
-            let api: Api<ReplicaSet> =
-                Api::namespaced(self.client.clone(), &set.namespace().unwrap_or_default());
-            // With the revision, a status that is computed from an old object is refused, and the next event brings the new
-            // one.
-            let patch = json!({"metadata": {"resourceVersion": set.metadata.resource_version}, "status": full(&status)});
-            let answer =
-                api.patch_status(&set.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await;
-            tolerate(answer, &[404])?;
+            merge_status(&self.client, set, full(&status)).await?;
         }
         Ok(again)
     }

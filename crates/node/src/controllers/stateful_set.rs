@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::{StatefulSet, StatefulSetStatus};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, PersistentVolumeClaimVolumeSource, Pod, Volume};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::api::{DeleteParams, PostParams};
 use kube::{Api, Client, ResourceExt};
 use longboat_watch::text_of;
 use serde_json::json;
@@ -22,7 +22,10 @@ use tokio_util::sync::CancellationToken;
 use super::int_or_percent;
 use super::queue::{self, Key, Reconcile};
 use super::replicaset::available_at;
-use super::{Caches, control_by, controller_of, key_of, owner_key, ready_since, tolerate, triggers};
+use super::{
+    Caches, control_by, controller_of, delete_pod, key_of, merge_status, owner_key, ready_since, tolerate,
+    triggers,
+};
 use crate::cache::Cache;
 use crate::events::{Recorder, Severity};
 
@@ -78,20 +81,10 @@ impl Reconcile for StatefulSets {
         for ordinal in &plan.create {
             self.create(&set, *ordinal, &plan.status).await?;
         }
-        let api: Api<Pod> = Api::namespaced(self.client.clone(), &key.namespace);
         for pod in pods.iter().filter(|pod| plan.delete.contains(&pod.name_any())) {
-            let params = DeleteParams {
-                preconditions: Some(Preconditions { uid: pod.uid(), resource_version: None }),
-                ..DeleteParams::default()
-            };
-            match api.delete(&pod.name_any(), &params).await {
-                Ok(_) => {
-                    let message =
-                        format!("delete Pod {} in StatefulSet {} successful", pod.name_any(), key.name);
-                    self.recorder.publish(set.as_ref(), Severity::Normal, "SuccessfulDelete", message);
-                }
-                Err(kube::Error::Api(answer)) if matches!(answer.code, 404 | 409) => {}
-                Err(error) => return Err(error),
+            if delete_pod(&self.client, pod).await? {
+                let message = format!("delete Pod {} in StatefulSet {} successful", pod.name_any(), key.name);
+                self.recorder.publish(set.as_ref(), Severity::Normal, "SuccessfulDelete", message);
             }
         }
         self.release_claims(&set, &pods).await?;
@@ -178,8 +171,6 @@ impl StatefulSets {
         if set.status.as_ref() == Some(status) {
             return Ok(());
         }
-        let api: Api<StatefulSet> =
-            Api::namespaced(self.client.clone(), &set.namespace().unwrap_or_default());
         let mut value = json!(status);
         // A merge patch does not remove fields that it omits, so they are set to null.
         for field in ["currentReplicas", "readyReplicas", "updatedReplicas"] {
@@ -187,12 +178,8 @@ impl StatefulSets {
                 value[field] = serde_json::Value::Null;
             }
         }
-        let patch = json!({"metadata": {"resourceVersion": set.metadata.resource_version}, "status": value});
-        match api.patch_status(&set.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await {
-            Ok(_) => Ok(()),
-            Err(kube::Error::Api(answer)) if answer.code == 404 => Ok(()),
-            Err(error) => Err(error),
-        }
+        merge_status(&self.client, set, value).await?;
+        Ok(())
     }
 }
 

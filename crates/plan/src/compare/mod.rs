@@ -9,21 +9,19 @@
 
 mod account;
 mod autoscaler;
-mod budget;
 mod claim;
 mod deployment;
 mod group;
-mod network_policy;
-mod pool;
 mod rbac;
 mod route;
 mod secret;
 mod service;
+mod whole_spec;
 
 #[cfg(test)]
 mod tests;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::{Metadata, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use longboat_api::annotations::ASKED_FOR;
 use longboat_quantity::Quantity;
 use longboat_strategy::defaults::{fill_in, is_zero};
@@ -34,7 +32,7 @@ use serde_json::{Value, json};
 use crate::labels::Map;
 
 /// Compares a desired object with the live one, and prepares to replace it.
-pub trait Compare: Serialize + DeserializeOwned {
+pub trait Compare: Serialize + DeserializeOwned + Metadata<Ty = ObjectMeta> {
     /// The name of the type of the spec in the table of types. It is empty if the kind has no spec with defaults.
     const SPEC: &'static str = "";
 
@@ -43,7 +41,9 @@ pub trait Compare: Serialize + DeserializeOwned {
 
     /// Copies from the live object what this controller does not decide, so that this object can replace it: the resource
     /// version, metadata that others added, values that the server allocated.
-    fn carry_over(&mut self, live: &Self);
+    fn carry_over(&mut self, live: &Self) {
+        carry_over_metadata(self.metadata_mut(), live.metadata());
+    }
 
     /// Fills in the defaults that the server would fill in when this object is written.
     fn fill_in_defaults(&mut self) {

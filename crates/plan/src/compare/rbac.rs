@@ -2,16 +2,12 @@
 
 use k8s_openapi::api::rbac::v1::{ClusterRoleBinding, Role, RoleBinding};
 
-use super::{Compare, carry_over_metadata, metadata_differs, stored};
+use super::{Compare, metadata_differs, stored};
 
 impl Compare for Role {
     fn differs(&self, live: &Self) -> bool {
         metadata_differs(&self.metadata, &live.metadata)
             || stored("rbac.v1.Role", self)["rules"] != stored("rbac.v1.Role", live)["rules"]
-    }
-
-    fn carry_over(&mut self, live: &Self) {
-        carry_over_metadata(&mut self.metadata, &live.metadata);
     }
 }
 
@@ -21,10 +17,6 @@ impl Compare for RoleBinding {
         metadata_differs(&self.metadata, &live.metadata)
             || ["subjects", "roleRef"].iter().any(|field| desired[field] != present[field])
     }
-
-    fn carry_over(&mut self, live: &Self) {
-        carry_over_metadata(&mut self.metadata, &live.metadata);
-    }
 }
 
 impl Compare for ClusterRoleBinding {
@@ -32,9 +24,5 @@ impl Compare for ClusterRoleBinding {
         let [desired, present] = [self, live].map(|binding| stored("rbac.v1.ClusterRoleBinding", binding));
         metadata_differs(&self.metadata, &live.metadata)
             || ["subjects", "roleRef"].iter().any(|field| desired[field] != present[field])
-    }
-
-    fn carry_over(&mut self, live: &Self) {
-        carry_over_metadata(&mut self.metadata, &live.metadata);
     }
 }

@@ -2,15 +2,11 @@
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 
-use super::{Compare, carry_over_metadata, metadata_differs};
+use super::{Compare, metadata_differs};
 
 impl Compare for Secret {
     fn differs(&self, live: &Self) -> bool {
         metadata_differs(&self.metadata, &live.metadata) || self.type_ != live.type_ || self.data != live.data
-    }
-
-    fn carry_over(&mut self, live: &Self) {
-        carry_over_metadata(&mut self.metadata, &live.metadata);
     }
 }
 
@@ -19,9 +15,5 @@ impl Compare for ConfigMap {
     fn differs(&self, live: &Self) -> bool {
         let present = |(key, value)| live.data.as_ref().is_some_and(|data| data.get(key) == Some(value));
         metadata_differs(&self.metadata, &live.metadata) || !self.data.iter().flatten().all(present)
-    }
-
-    fn carry_over(&mut self, live: &Self) {
-        carry_over_metadata(&mut self.metadata, &live.metadata);
     }
 }

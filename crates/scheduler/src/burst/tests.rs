@@ -1,9 +1,12 @@
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, time::Duration};
 
 use proptest::prelude::*;
 
 use super::{Balance, Burst, BurstSettings};
-use crate::{Endpoint, Metrics, NoHeaders, Prompt, Request, Slot, Snapshot, tests::plugins::try_scheduler};
+use crate::{
+    Metrics, Prompt, Request, Slot, Snapshot,
+    tests::{REQUEST, snapshot, try_scheduler},
+};
 
 fn usual() -> BurstSettings {
     BurstSettings {
@@ -19,19 +22,8 @@ fn usual() -> BurstSettings {
 
 /// Endpoints with these numbers of running requests.
 fn pool(running: &[f64]) -> Vec<Snapshot> {
-    let snapshot = |(slot, &running): (u32, &f64)| Snapshot {
-        endpoint: Arc::new(Endpoint {
-            slot: Slot(slot),
-            namespace: "ns".to_owned(),
-            name: format!("pod-{slot}"),
-            address: ([10, 0, 0, 1], 8000).into(),
-            host_port: "10.0.0.1:8000".to_owned(),
-            labels: BTreeMap::new(),
-        }),
-        metrics: Arc::new(Metrics { running, ..Metrics::default() }),
-        fresh: true,
-    };
-    (0..).zip(running).map(snapshot).collect()
+    let endpoint = |(slot, &running)| snapshot(slot, Metrics { running, ..Metrics::default() }, &[]);
+    (0..).zip(running).map(endpoint).collect()
 }
 
 /// Places requests with these blocks, and returns their slots.
@@ -45,19 +37,7 @@ fn place(settings: BurstSettings, pool: &[Snapshot], requests: &[Vec<u64>]) -> V
 }
 
 fn request<'a>(prompts: &'a [Prompt], salt: &'a str, together: Option<Slot>) -> Request<'a> {
-    Request {
-        id: "r",
-        model: "m",
-        cache_salt: salt,
-        prompts,
-        exact: false,
-        multimodal: false,
-        priority: 0,
-        predictions: &[],
-        together,
-        media: &[],
-        headers: &NoHeaders,
-    }
+    Request { cache_salt: salt, prompts, together, ..REQUEST }
 }
 
 #[test]

@@ -1,40 +1,17 @@
-use std::{collections::BTreeMap, sync::Arc};
-
 use proptest::prelude::*;
 
 use super::{PrefixIndex, Settings};
-use crate::{Endpoint, Metrics, NoHeaders, Prompt, Request, Slot, Snapshot};
+use crate::{
+    Metrics, Prompt, Request, Slot, Snapshot,
+    tests::{REQUEST, snapshot},
+};
 
 fn endpoint(slot: u32, num_blocks: u32) -> Snapshot {
-    let address = ([10, 0, 0, 1], u16::try_from(slot).unwrap()).into();
-    Snapshot {
-        endpoint: Arc::new(Endpoint {
-            slot: Slot(slot),
-            namespace: "ns".to_owned(),
-            name: format!("pod-{slot}"),
-            address,
-            host_port: address.to_string(),
-            labels: BTreeMap::new(),
-        }),
-        metrics: Arc::new(Metrics { block_size: 16, num_blocks, ..Metrics::default() }),
-        fresh: true,
-    }
+    snapshot(slot, Metrics { block_size: 16, num_blocks, ..Metrics::default() }, &[])
 }
 
 fn request<'a>(prompts: &'a [Prompt], salt: &'a str) -> Request<'a> {
-    Request {
-        id: "r",
-        model: "m",
-        cache_salt: salt,
-        prompts,
-        exact: false,
-        multimodal: false,
-        priority: 0,
-        predictions: &[],
-        together: None,
-        media: &[],
-        headers: &NoHeaders,
-    }
+    Request { cache_salt: salt, prompts, ..REQUEST }
 }
 
 /// A prompt of `count` 64-token blocks. Each letter gives a different prompt.

@@ -63,7 +63,7 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
 
 #[cfg(test)]
 mod tests {
-    use crate::{report::Tokens, tests::plugins::try_scheduler};
+    use crate::{report::Tokens, tests::try_scheduler};
 
     const TOKENS: Tokens = Tokens { input: 7, output: 5, cached: 4 };
 

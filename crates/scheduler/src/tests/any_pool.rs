@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use rand::{SeedableRng, rngs::StdRng};
 
-use super::plugins::{RequestHeaders, pool};
+use super::{REQUEST, RequestHeaders, pool};
 use crate::{
     LoraAdapters, Media, Metrics, Modality, Options, Prediction, Prompt, Request, Scheduler, Slot, Snapshot,
     config::EndpointPickerConfig, known_types,
@@ -167,9 +167,7 @@ proptest! {
             .collect();
         let media = [Media::new(Modality::Image, b"a"), Media::new(Modality::Audio, b"b")];
         let media = if multimodal { &media[..] } else { &[] };
-        let request = Request {
-            id: "r", model: "m", cache_salt: "", prompts: &prompts, exact: false, multimodal, priority, predictions: &predictions, together: None, media, headers: &headers,
-        };
+        let request = Request { prompts: &prompts, multimodal, priority, predictions: &predictions, media, headers: &headers, ..REQUEST };
         for (_, scheduler) in schedulers() {
             let mut state = scheduler.state();
             let mut random = StdRng::seed_from_u64(seed);

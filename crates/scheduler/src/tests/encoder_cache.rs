@@ -2,31 +2,15 @@
 
 use rand::{SeedableRng, rngs::StdRng};
 
-use super::plugins::{pool, scheduler, try_scheduler};
-use crate::{Decision, Media, Metrics, Modality, NoHeaders, Request, Scheduler, Snapshot, State};
+use super::{REQUEST, idle, scheduler, try_scheduler};
+use crate::{Decision, Media, Modality, Request, Scheduler, Snapshot, State};
 
 fn image(name: &str) -> Media {
     Media::new(Modality::Image, name.as_bytes())
 }
 
-fn three() -> Vec<Snapshot> {
-    pool(vec![(Metrics::default(), &[]), (Metrics::default(), &[]), (Metrics::default(), &[])])
-}
-
 fn pick(scheduler: &Scheduler, state: &State, pool: &[Snapshot], media: &[Media]) -> Decision {
-    let request = Request {
-        id: "r",
-        model: "m",
-        cache_salt: "",
-        prompts: &[],
-        exact: false,
-        multimodal: true,
-        priority: 0,
-        predictions: &[],
-        together: None,
-        media,
-        headers: &NoHeaders,
-    };
+    let request = Request { multimodal: true, media, ..REQUEST };
     scheduler.schedule(state, &request, pool, 0, &mut StdRng::seed_from_u64(3)).unwrap()
 }
 
@@ -45,7 +29,7 @@ fn scores(decision: &Decision) -> Vec<f64> {
 fn an_endpoint_scores_the_share_of_the_items_that_it_was_sent() {
     let scheduler = scheduler("{type: mm-embeddings-cache-scorer}", "");
     assert!(scheduler.looks_at_media());
-    let (mut state, pool) = (scheduler.state(), three());
+    let (mut state, pool) = (scheduler.state(), idle(3));
     let cold = pick(&scheduler, &state, &pool, &[image("a")]);
     assert_eq!(scores(&cold), [0.0, 0.0, 0.0]);
     let first = sent(&scheduler, &mut state, &pool, &[image("a"), image("b")]);
@@ -70,7 +54,7 @@ fn an_endpoint_is_taken_to_hold_what_its_encoder_cache_has_room_for() {
     let plugins = "{type: mm-embeddings-cache-producer, parameters: {cacheSizeInMBPerServer: 4}}, \
                    {type: mm-embeddings-cache-scorer}";
     let scheduler = scheduler(plugins, "");
-    let (mut state, pool) = (scheduler.state(), three());
+    let (mut state, pool) = (scheduler.state(), idle(3));
     let pool = &pool[..1];
     for name in ["a", "b", "a", "c"] {
         sent(&scheduler, &mut state, pool, &[image(name)]);

@@ -20,7 +20,7 @@ use rand::{
     seq::{IndexedRandom as _, SliceRandom as _},
 };
 
-use super::plugins::{RequestHeaders, pool};
+use super::{REQUEST, idle};
 use crate::{Metrics, Options, Prompt, Request, Reservation, Scheduler, config::EndpointPickerConfig};
 
 const ENDPOINTS: usize = 8;
@@ -119,7 +119,7 @@ fn simulate(config: &str, workload: Workload, seed: u64) -> Outcome {
     let scheduler = Scheduler::new(&EndpointPickerConfig::parse(config).unwrap(), options).unwrap();
     let mut state = scheduler.state();
     let mut random = StdRng::seed_from_u64(seed);
-    let mut pool = pool(vec![(Metrics::default(), &[]); ENDPOINTS]);
+    let mut pool = idle(ENDPOINTS);
     let mut engines: Vec<Engine> = (0..ENDPOINTS)
         .map(|_| Engine {
             cache: Cache { blocks: workload.cache_blocks, ..Cache::default() },
@@ -155,19 +155,7 @@ fn simulate(config: &str, workload: Workload, seed: u64) -> Outcome {
                 busy.insert(session);
                 conversations[session].extend(text(&mut random, lengths[session]));
                 let prompts = [Prompt::from(conversations[session].clone())];
-                let request = Request {
-                    id: "r",
-                    model: "m",
-                    cache_salt: "",
-                    prompts: &prompts,
-                    exact: false,
-                    multimodal: false,
-                    priority: 0,
-                    predictions: &[],
-                    together: None,
-                    media: &[],
-                    headers: &RequestHeaders::default(),
-                };
+                let request = Request { prompts: &prompts, ..REQUEST };
                 let decision = scheduler.schedule(&state, &request, &pool, now, &mut random).unwrap();
                 let held = scheduler.commit(&mut state, &decision);
                 let engine = &mut engines[decision.primary_run().targets[0]];

@@ -2,10 +2,10 @@
 
 use rand::{SeedableRng, rngs::StdRng};
 
-use super::plugins::{RequestHeaders, pool, scheduler};
+use super::{REQUEST, RequestHeaders, idle, pool, scheduler};
 use crate::{
-    Decision, Features, Media, Metrics, Modality, NoHeaders, Prediction, Prompt, Request, ScheduleError,
-    Scheduler, Slot, Snapshot, State,
+    Decision, Features, Media, Metrics, Modality, Prediction, Prompt, Request, ScheduleError, Scheduler,
+    Slot, Snapshot, State,
 };
 
 /// The headers of a request that asks for these times.
@@ -27,24 +27,8 @@ fn schedule(
     priority: i32,
 ) -> Result<Decision, ScheduleError> {
     let prompts = [Prompt::from(vec![b'x'; 4000])];
-    let request = Request {
-        id: "r",
-        model: "m",
-        cache_salt: "",
-        prompts: &prompts,
-        exact: false,
-        multimodal: false,
-        priority,
-        predictions,
-        together: None,
-        media: &[],
-        headers,
-    };
+    let request = Request { prompts: &prompts, priority, predictions, headers, ..REQUEST };
     scheduler.schedule(state, &request, pool, 0, &mut StdRng::seed_from_u64(1))
-}
-
-fn idle(count: usize) -> Vec<Snapshot> {
-    pool(vec![(Metrics::default(), &[]); count])
 }
 
 /// The scores of the only scorer, in the order of the pool.
@@ -190,19 +174,7 @@ fn the_predictor_is_told_what_it_learned_from() {
     let first = schedule((&scheduler, &state), &pool[..1], &headers, &[], 0).unwrap();
     let held = scheduler.commit(&mut state, &first);
     let prompts = [Prompt::from(vec![b'x'; 4000])];
-    let request = Request {
-        id: "r",
-        model: "m",
-        cache_salt: "",
-        prompts: &prompts,
-        exact: false,
-        multimodal: false,
-        priority: 0,
-        predictions: &[],
-        together: None,
-        media: &[],
-        headers: &headers,
-    };
+    let request = Request { prompts: &prompts, headers: &headers, ..REQUEST };
     let expected = [
         Features {
             kv_usage: 1.0,
@@ -227,21 +199,8 @@ fn a_predictor_is_told_of_encoder_caches_where_it_is_asked_for() {
         let plugins =
             format!("{{type: mm-embeddings-cache-scorer}}, {{type: predicted-latency-producer{parameters}}}");
         let scheduler = scheduler(&plugins, "");
-        let (mut state, pool) =
-            (scheduler.state(), pool(vec![(Metrics::default(), &[]), (Metrics::default(), &[])]));
-        let request = |media| Request {
-            id: "r",
-            model: "m",
-            cache_salt: "",
-            prompts: &[],
-            exact: false,
-            multimodal: true,
-            priority: 0,
-            predictions: &[],
-            together: None,
-            media,
-            headers: &NoHeaders,
-        };
+        let (mut state, pool) = (scheduler.state(), idle(2));
+        let request = |media| Request { multimodal: true, media, ..REQUEST };
         let (first, then) = ([image("a")], [image("a"), image("b"), image("c")]);
         let decision =
             scheduler.schedule(&state, &request(&first), &pool, 0, &mut StdRng::seed_from_u64(1)).unwrap();
@@ -258,7 +217,7 @@ fn a_predictor_is_told_of_encoder_caches_where_it_is_asked_for() {
 
 #[test]
 fn references_to_a_predictor_must_lead_somewhere() {
-    let refused = |plugins: &str| super::plugins::try_scheduler(plugins, "").unwrap_err().to_string();
+    let refused = |plugins: &str| super::try_scheduler(plugins, "").unwrap_err().to_string();
     let wrong = "{name: it, type: predicted-latency-producer}, \
                  {type: latency-scorer, parameters: {latencyPredictionInfoProducerName: ti}}";
     let text = refused(wrong);

@@ -2,11 +2,8 @@
 
 use rand::{SeedableRng, rngs::StdRng};
 
-use super::plugins::{pool, scheduler, try_scheduler};
-use crate::{
-    ConfigError, Metrics, NoHeaders, Options, Request, Reservation, Scheduler, Snapshot, State,
-    config::EndpointPickerConfig,
-};
+use super::{REQUEST, idle, scheduler, try_scheduler};
+use crate::{ConfigError, Options, Reservation, Scheduler, Snapshot, State, config::EndpointPickerConfig};
 
 /// A pool whose endpoints answer as the tests say.
 struct Run {
@@ -19,28 +16,11 @@ struct Run {
 impl Run {
     fn new(endpoints: usize, plugins: &str) -> Self {
         let scheduler = scheduler(plugins, "");
-        Self {
-            state: scheduler.state(),
-            scheduler,
-            pool: pool(vec![(Metrics::default(), &[]); endpoints]),
-            now: 1000,
-        }
+        Self { state: scheduler.state(), scheduler, pool: idle(endpoints), now: 1000 }
     }
 
     fn decide(&self, pool: &[Snapshot]) -> crate::Decision {
-        let request = Request {
-            id: "r",
-            model: "m",
-            cache_salt: "",
-            prompts: &[],
-            exact: false,
-            multimodal: false,
-            priority: 0,
-            predictions: &[],
-            together: None,
-            media: &[],
-            headers: &NoHeaders,
-        };
+        let request = REQUEST;
         self.scheduler.schedule(&self.state, &request, pool, self.now, &mut StdRng::seed_from_u64(1)).unwrap()
     }
 

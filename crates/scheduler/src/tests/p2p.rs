@@ -2,7 +2,7 @@
 
 use rand::{SeedableRng, rngs::StdRng};
 
-use super::plugins::{RequestHeaders, pool, scheduler, try_scheduler};
+use super::{REQUEST, RequestHeaders, idle, scheduler, try_scheduler};
 use crate::{Metrics, Prompt, Request, Snapshot};
 
 const HEADER: &str = "x-kv-cache-source-host-port";
@@ -16,26 +16,14 @@ fn a_pod_that_has_more_of_the_prompt_is_named() {
         let mut state = scheduler.state();
         let prompts = [Prompt::from(vec![b'x'; 4000])];
         let headers = RequestHeaders::default();
-        let request = Request {
-            id: "r",
-            model: "m",
-            cache_salt: "",
-            prompts: &prompts,
-            exact: false,
-            multimodal: false,
-            priority: 0,
-            predictions: &[],
-            together: None,
-            media: &[],
-            headers: &headers,
-        };
+        let request = Request { prompts: &prompts, headers: &headers, ..REQUEST };
         let mut random = StdRng::seed_from_u64(1);
-        let idle = pool(vec![(Metrics::default(), &[]); 2]);
-        let first = scheduler.schedule(&state, &request, &idle[holder..=holder], 0, &mut random).unwrap();
+        let pool = idle(2);
+        let first = scheduler.schedule(&state, &request, &pool[holder..=holder], 0, &mut random).unwrap();
         let reservation = scheduler.commit(&mut state, &first);
         state.release(reservation);
         // The other endpoint has a queue, so it is not picked.
-        let pool: Vec<Snapshot> = pool(vec![(Metrics::default(), &[]); 2])
+        let pool: Vec<Snapshot> = idle(2)
             .into_iter()
             .enumerate()
             .map(|(index, mut snapshot)| {

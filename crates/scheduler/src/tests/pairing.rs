@@ -1,6 +1,6 @@
 //! Prefill and decode of different revisions.
 
-use super::plugins::{RequestHeaders, pick_as, pool, scheduler};
+use super::{RequestHeaders, pick_as, pool, scheduler};
 use crate::{Decision, Metrics, REVISION_LABEL};
 
 const PROFILES: &str = "schedulingProfiles:

@@ -1,41 +1,12 @@
 //! Picks: the scores, and the state after a commit.
 
-use std::{collections::BTreeMap, sync::Arc};
-
 use rand::{SeedableRng, rngs::StdRng};
 
-use crate::{
-    Decision, Endpoint, Metrics, NoHeaders, Options, Prompt, Request, ScheduleError, Scheduler, Slot, Slots,
-    Snapshot, State, config::EndpointPickerConfig,
-};
-
-fn scheduler(plugins: &str) -> Scheduler {
-    let text = format!("apiVersion: llm-d.ai/v1alpha1\nkind: EndpointPickerConfig\nplugins: [{plugins}]\n");
-    let options = Options { allow_experimental: true, trace: true };
-    Scheduler::new(&EndpointPickerConfig::parse(&text).unwrap(), options).unwrap()
-}
+use super::{REQUEST, idle, pool, scheduler};
+use crate::{Decision, Metrics, Prompt, Request, ScheduleError, Scheduler, Slot, Snapshot, State};
 
 fn endpoints(metrics: &[Metrics]) -> Vec<Snapshot> {
-    let mut slots = Slots::default();
-    metrics
-        .iter()
-        .map(|metrics| {
-            let slot = slots.take();
-            let address = ([10, 0, 0, 1], u16::try_from(8000 + slot.0).unwrap()).into();
-            Snapshot {
-                endpoint: Arc::new(Endpoint {
-                    slot,
-                    namespace: "ns".to_owned(),
-                    name: format!("pod-{}", slot.0),
-                    address,
-                    host_port: address.to_string(),
-                    labels: BTreeMap::new(),
-                }),
-                metrics: Arc::new(metrics.clone()),
-                fresh: true,
-            }
-        })
-        .collect()
+    pool(metrics.iter().map(|metrics| (metrics.clone(), [].as_slice())).collect())
 }
 
 fn pick(
@@ -45,19 +16,7 @@ fn pick(
     prompt: &str,
 ) -> Result<Decision, ScheduleError> {
     let prompts = [Prompt::from(prompt.as_bytes().to_vec())];
-    let request = Request {
-        id: "r",
-        model: "m",
-        cache_salt: "",
-        prompts: &prompts,
-        exact: false,
-        multimodal: false,
-        priority: 0,
-        predictions: &[],
-        together: None,
-        media: &[],
-        headers: &NoHeaders,
-    };
+    let request = Request { prompts: &prompts, ..REQUEST };
     scheduler.schedule(state, &request, at, 0, &mut StdRng::seed_from_u64(7))
 }
 
@@ -67,8 +26,8 @@ fn waiting(queue: f64) -> Metrics {
 
 #[test]
 fn the_same_state_and_randomness_give_the_same_pick() {
-    let scheduler = scheduler("{type: no-hit-lru-scorer}, {type: weighted-random-picker}");
-    let pods = endpoints(&vec![Metrics::default(); 8]);
+    let scheduler = scheduler("{type: no-hit-lru-scorer}, {type: weighted-random-picker}", "");
+    let pods = idle(8);
     let state = scheduler.state();
     let first = pick(&scheduler, &state, &pods, "x").unwrap().destination;
     for _ in 0..10 {
@@ -78,8 +37,8 @@ fn the_same_state_and_randomness_give_the_same_pick() {
 
 #[test]
 fn scoring_changes_nothing_and_committing_does() {
-    let scheduler = scheduler("{type: prefix-cache-scorer}");
-    let pods = endpoints(&[Metrics::default(), Metrics::default()]);
+    let scheduler = scheduler("{type: prefix-cache-scorer}", "");
+    let pods = idle(2);
     let mut state = scheduler.state();
     let decision = pick(&scheduler, &state, &pods, "hello").unwrap();
     assert_eq!((state.prefix_blocks().sum::<usize>(), decision.prefix_hit()), (0, Some((0, 1))));
@@ -94,8 +53,8 @@ fn scoring_changes_nothing_and_committing_does() {
 #[test]
 fn blocks_that_many_prompts_share_are_held_and_not_scored() {
     let producer = "{type: approx-prefix-cache-producer, parameters: {sharedPrefixAfter: 3}}";
-    let scheduler = scheduler(&format!("{producer}, {{type: prefix-cache-scorer}}"));
-    let pods = endpoints(&[Metrics::default()]);
+    let scheduler = scheduler(&format!("{producer}, {{type: prefix-cache-scorer}}"), "");
+    let pods = idle(1);
     let mut state = scheduler.state();
     let mut ask = |own: &str| {
         let prompt = format!("{}{}", "shared ".repeat(300), own.repeat(2000));
@@ -116,8 +75,8 @@ fn blocks_that_many_prompts_share_are_held_and_not_scored() {
 
 #[test]
 fn load_in_flight_is_given_back_in_two_steps() {
-    let scheduler = scheduler("{type: inflight-load-producer}, {type: token-load-scorer}");
-    let pods = endpoints(&[Metrics::default()]);
+    let scheduler = scheduler("{type: inflight-load-producer}, {type: token-load-scorer}", "");
+    let pods = idle(1);
     let mut state = scheduler.state();
     let decision = pick(&scheduler, &state, &pods, "12345678").unwrap();
     let mut reservation = scheduler.commit(&mut state, &decision);
@@ -130,8 +89,8 @@ fn load_in_flight_is_given_back_in_two_steps() {
 
 #[test]
 fn what_an_earlier_owner_of_a_slot_held_is_not_given_back_twice() {
-    let scheduler = scheduler("{type: active-request-scorer}");
-    let pods = endpoints(&[Metrics::default()]);
+    let scheduler = scheduler("{type: active-request-scorer}", "");
+    let pods = idle(1);
     let mut state = scheduler.state();
     let decision = pick(&scheduler, &state, &pods, "x").unwrap();
     let old = scheduler.commit(&mut state, &decision);
@@ -144,7 +103,7 @@ fn what_an_earlier_owner_of_a_slot_held_is_not_given_back_twice() {
 
 #[test]
 fn endpoints_without_recent_metrics_rank_last_and_do_not_shift_scores() {
-    let scheduler = scheduler("{type: queue-scorer}");
+    let scheduler = scheduler("{type: queue-scorer}", "");
     let mut pods = endpoints(&[waiting(5.0), waiting(9.0), waiting(0.0)]);
     pods[2].fresh = false;
     let decision = pick(&scheduler, &scheduler.state(), &pods, "x").unwrap();
@@ -159,7 +118,7 @@ fn endpoints_without_recent_metrics_rank_last_and_do_not_shift_scores() {
 
 #[test]
 fn values_that_are_no_numbers_score_nothing() {
-    let scheduler = scheduler("{type: kv-cache-utilization-scorer}");
+    let scheduler = scheduler("{type: kv-cache-utilization-scorer}", "");
     let pods = endpoints(&[
         Metrics { kv_usage: f64::NAN, ..Metrics::default() },
         Metrics { kv_usage: 0.5, ..Metrics::default() },
@@ -171,15 +130,15 @@ fn values_that_are_no_numbers_score_nothing() {
 
 #[test]
 fn nothing_to_choose_from_is_an_error() {
-    let scheduler = scheduler("{type: queue-scorer}");
+    let scheduler = scheduler("{type: queue-scorer}", "");
     let error = pick(&scheduler, &scheduler.state(), &[], "x").unwrap_err();
     assert_eq!(error, ScheduleError::NoCandidates);
 }
 
 #[test]
 fn cold_requests_go_round_all_endpoints() {
-    let scheduler = scheduler("{type: no-hit-lru-scorer}");
-    let pods = endpoints(&vec![Metrics::default(); 5]);
+    let scheduler = scheduler("{type: no-hit-lru-scorer}", "");
+    let pods = idle(5);
     let mut state = scheduler.state();
     let mut seen = Vec::new();
     for round in 0..10 {

@@ -2,7 +2,7 @@
 
 use rand::{SeedableRng, rngs::StdRng};
 
-use super::plugins::{RequestHeaders, pool};
+use super::{REQUEST, idle, pool};
 use crate::{
     Decision, Metrics, Options, Prompt, Request, Scheduler, Snapshot, State,
     config::{EndpointPickerConfig, load},
@@ -19,19 +19,7 @@ fn scheduler(config: &str) -> Scheduler {
 
 fn pick(scheduler: &Scheduler, state: &State, pool: &[Snapshot], (prompt, seed): (&str, u64)) -> Decision {
     let prompts = [Prompt::from(prompt.as_bytes().to_vec())];
-    let request = Request {
-        id: "r",
-        model: "m",
-        cache_salt: "",
-        prompts: &prompts,
-        exact: false,
-        multimodal: false,
-        priority: 0,
-        predictions: &[],
-        together: None,
-        media: &[],
-        headers: &RequestHeaders::default(),
-    };
+    let request = Request { prompts: &prompts, ..REQUEST };
     scheduler.schedule(state, &request, pool, 0, &mut StdRng::seed_from_u64(seed)).unwrap()
 }
 
@@ -39,7 +27,7 @@ fn pick(scheduler: &Scheduler, state: &State, pool: &[Snapshot], (prompt, seed):
 fn llm_ds_default_stays_where_the_prefix_is_until_the_wait_is_too_long() {
     let scheduler = scheduler(LLM_D);
     let mut state = scheduler.state();
-    let pool = pool(vec![(Metrics::default(), &[]); 4]);
+    let pool = idle(4);
     let first = pick(&scheduler, &state, &pool, (&"a".repeat(4096), 0));
     let home = first.primary_run().targets[0];
     let mut held = vec![scheduler.commit(&mut state, &first)];
@@ -129,7 +117,7 @@ fn a_request_without_a_prefix_goes_where_the_fewest_requests_went_lately() {
                 - {type: approx-prefix-cache-producer, parameters: {sharedPrefixAfter: 5}}\n";
     let scheduler = scheduler(text);
     let mut state = scheduler.state();
-    let pool = pool(vec![(Metrics::default(), &[]); 3]);
+    let pool = idle(3);
     let scores = |decision: &Decision| {
         let mut scores = vec![f64::NAN; 3];
         for &(candidate, score) in &decision.primary_run().trace[0].scores {

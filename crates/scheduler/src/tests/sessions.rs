@@ -2,26 +2,14 @@
 
 use rand::{SeedableRng, rngs::StdRng};
 
-use super::plugins::{RequestHeaders, pool, scheduler, try_scheduler};
-use crate::{Metrics, Prompt, Request, Scheduler, State};
+use super::{REQUEST, RequestHeaders, idle, scheduler, try_scheduler};
+use crate::{Prompt, Request, Scheduler, State};
 
 /// Sends a request with these headers to one of eight endpoints, commits the decision, and returns the endpoint's name.
 fn sent(scheduler: &Scheduler, state: &mut State, headers: &RequestHeaders, seed: u64) -> String {
-    let pool = pool(vec![(Metrics::default(), &[]); 8]);
+    let pool = idle(8);
     let prompts = [Prompt::from(b"prompt".to_vec())];
-    let request = Request {
-        id: "r",
-        model: "m",
-        cache_salt: "",
-        prompts: &prompts,
-        exact: false,
-        multimodal: false,
-        priority: 0,
-        predictions: &[],
-        together: None,
-        media: &[],
-        headers,
-    };
+    let request = Request { prompts: &prompts, headers, ..REQUEST };
     let decision = scheduler.schedule(state, &request, &pool, 0, &mut StdRng::seed_from_u64(seed)).unwrap();
     let reservation = scheduler.commit(state, &decision);
     state.release(reservation);

@@ -277,23 +277,14 @@ impl Walk<'_> {
             {
                 Ok(program) => program,
                 Err(why) => {
-                    self.causes.push(Cause {
-                        reason: "FieldValueInvalid",
-                        message: format!("Invalid value: {}: compilation failed: {why}", shown(rule)),
-                        field: format!("{at}.rule"),
-                    });
+                    let detail = format!("compilation failed: {why}");
+                    self.causes.push(Cause::invalid_as(format!("{at}.rule"), shown(rule), detail));
                     continue;
                 }
             };
             if types::is_no_condition(program, node) {
-                self.causes.push(Cause {
-                    reason: "FieldValueInvalid",
-                    message: format!(
-                        "Invalid value: {}: cel expression must evaluate to a bool",
-                        shown(rule)
-                    ),
-                    field: format!("{at}.rule"),
-                });
+                let detail = "cel expression must evaluate to a bool";
+                self.causes.push(Cause::invalid_as(format!("{at}.rule"), shown(rule), detail));
                 continue;
             }
             for detail in self.costs.add(program, node, times) {
@@ -303,14 +294,8 @@ impl Walk<'_> {
                 && let Err(why) =
                     Program::compile(message).and_then(|program| types::check(&program, message, node))
             {
-                self.causes.push(Cause {
-                    reason: "FieldValueInvalid",
-                    message: format!(
-                        "Invalid value: {}: messageExpression compilation failed: {why}",
-                        shown(rule)
-                    ),
-                    field: format!("{at}.messageExpression"),
-                });
+                let detail = format!("messageExpression compilation failed: {why}");
+                self.causes.push(Cause::invalid_as(format!("{at}.messageExpression"), shown(rule), detail));
             }
         }
     }

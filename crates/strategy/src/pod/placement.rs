@@ -319,10 +319,6 @@ fn claims(claims: &[Value], path: &str, causes: &mut Vec<Cause>) {
             "{{\"Name\":{},\"ResourceClaimName\":{},\"ResourceClaimTemplateName\":{}}}",
             claim["name"], claim["resourceClaimName"], claim["resourceClaimTemplateName"]
         );
-        causes.push(Cause {
-            reason: "FieldValueInvalid",
-            message: format!("Invalid value: {shown}: {detail}"),
-            field: format!("{path}[{index}]"),
-        });
+        causes.push(Cause::invalid_as(format!("{path}[{index}]"), shown, detail));
     }
 }

@@ -59,10 +59,9 @@ async fn a_configuration_is_told_whom_to_trust_as_often_as_it_appears_and_then_l
     world
         .eventually("the bundle is put back", async || {
             let webhooks = api.get(CONFIGURATION).await.unwrap().webhooks.unwrap();
-            let all = webhooks
+            webhooks
                 .iter()
-                .all(|w| w.client_config.ca_bundle.as_ref().is_some_and(|b| b.0 == first.as_bytes()));
-            all.then_some(())
+                .all(|w| w.client_config.ca_bundle.as_ref().is_some_and(|b| b.0 == first.as_bytes()))
         })
         .await;
     world.apply(service("llm", json!({}))).await;
@@ -124,7 +123,7 @@ async fn a_secret_that_was_deleted_is_put_back_and_one_that_was_damaged_is_repla
     world
         .eventually("the key is back", async || {
             let now = secrets(&world).get(SECRET).await.unwrap();
-            (now.data == before.data).then_some(())
+            now.data == before.data
         })
         .await;
     assert!(answers(&replica, &trusted(&world).await).await);
@@ -164,12 +163,12 @@ async fn a_ca_is_renewed_before_it_expires_and_no_client_is_locked_out() {
     assert!(both.ends_with(&old), "the newest comes first");
     let successor = both.strip_suffix(&old).unwrap();
     // The old CA still signs, and issues a new certificate.
-    world.eventually("a new certificate", async || answers(&replica, &old).await.then_some(())).await;
+    world.eventually("a new certificate", async || answers(&replica, &old).await).await;
     assert!(!answers(&replica, successor).await);
 
     *behind.lock() = Duration::ZERO;
     nudge(&world, "sign").await;
-    world.eventually("the successor signs", async || answers(&replica, successor).await.then_some(())).await;
+    world.eventually("the successor signs", async || answers(&replica, successor).await).await;
     assert_eq!(bundle(&world).await.unwrap(), both, "the old one is trusted until it expires");
     world.apply(service("llm", json!({}))).await;
 }
@@ -180,9 +179,7 @@ async fn without_a_namespace_for_the_secret_it_serves_and_keeps_the_ca_as_soon_a
     let namespaces: Api<Namespace> = Api::all(world.client());
     let _ = namespaces.delete("kserve", &DeleteParams::default()).await.unwrap();
     world
-        .eventually("the namespace is gone", async || {
-            namespaces.get_opt("kserve").await.unwrap().is_none().then_some(())
-        })
+        .eventually("the namespace is gone", async || namespaces.get_opt("kserve").await.unwrap().is_none())
         .await;
     let replica = Replica::called(&world).await;
     let bundle = trusted(&world).await;
@@ -269,7 +266,7 @@ async fn a_mounted_certificate_is_served_reloaded_and_nobody_is_told_to_trust_it
     replica.ready(&world).await;
     assert!(answers(&replica, &first).await);
     let second = write("second");
-    world.eventually("the new certificate", async || answers(&replica, &second).await.then_some(())).await;
+    world.eventually("the new certificate", async || answers(&replica, &second).await).await;
     assert_eq!(bundle(&world).await, None);
     assert!(secrets(&world).get_opt(SECRET).await.unwrap().is_none());
 }

@@ -93,7 +93,7 @@ impl Replica {
             .try_eventually(async || {
                 let (status, text) = self.probe("/readyz").await;
                 *seen.lock() = text;
-                (status == 200).then_some(())
+                status == 200
             })
             .await;
         assert!(ready.is_some(), "never ready: {}", seen.lock());

@@ -70,6 +70,15 @@ fn take(core: &mut Core<Echo>, bytes: &[u8]) {
     assert_eq!(core.receive(bytes), Ok(bytes.len()));
 }
 
+/// A connection with the stream 1, whose output so far is taken.
+fn opened() -> Core<Echo> {
+    let mut core = core();
+    take(&mut core, &greeting());
+    take(&mut core, &opening(1));
+    frames(&mut core);
+    core
+}
+
 fn replies(frames: &[(Head, Vec<u8>)], stream: u32) -> Vec<Reply> {
     let data: Vec<u8> = frames
         .iter()
@@ -113,10 +122,7 @@ fn a_call_is_answered_and_ended() {
 
 #[test]
 fn a_call_that_we_end_is_reset_and_what_still_comes_for_it_is_ignored() {
-    let mut core = core();
-    take(&mut core, &greeting());
-    take(&mut core, &opening(1));
-    frames(&mut core);
+    let mut core = opened();
     take(&mut core, &framed(frame::DATA, 0, 1, &message(Event::RequestTrailers(Headers::new()))));
     assert_eq!(kinds(&frames(&mut core)), [(frame::HEADERS, 1), (frame::RST_STREAM, 1)]);
     take(&mut core, &framed(frame::DATA, 0, 1, &body(b"late")));
@@ -155,10 +161,7 @@ fn no_more_is_sent_than_the_windows_allow() {
 
 #[test]
 fn what_is_taken_in_may_be_sent_anew() {
-    let mut core = core();
-    take(&mut core, &greeting());
-    take(&mut core, &opening(1));
-    frames(&mut core);
+    let mut core = opened();
     // A peer that respects its windows can send without end.
     let (mut call, mut connection) = (i64::from(STREAM_WINDOW), i64::from(CONNECTION_WINDOW));
     let part = framed(frame::DATA, 0, 1, &body(&[7; 16_000]));
@@ -202,10 +205,7 @@ fn headers_may_come_in_pieces_with_padding_and_a_priority() {
 
 #[test]
 fn pings_are_answered_and_leaving_lets_calls_end() {
-    let mut core = core();
-    take(&mut core, &greeting());
-    take(&mut core, &opening(1));
-    frames(&mut core);
+    let mut core = opened();
     take(&mut core, &framed(frame::PING, 0, 0, b"12345678"));
     let sent = frames(&mut core);
     assert_eq!(

@@ -13,17 +13,15 @@ use k8s_openapi::api::autoscaling::v2::{
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kube::api::{Patch, PatchParams};
-use kube::{Api, Client, Resource, ResourceExt};
+use kube::{Client, Resource, ResourceExt};
 use longboat_api::foreign::leaderworkerset::LeaderWorkerSet;
 use longboat_autoscale::{History, MetricTarget, Query, Recommendations, Sample, Scale, absent};
-use serde_json::json;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::{QueueMetrics, Target, metrics};
 use crate::controllers::queue::{self, Key, Reconcile};
-use crate::controllers::{Caches, key_of, now, tolerate, triggers};
+use crate::controllers::{Caches, key_of, merge_status, now, triggers};
 use crate::events::{Recorder, Severity};
 
 /// The time between two looks at the metrics.
@@ -152,11 +150,7 @@ impl Reconcile for Autoscalers {
         }
         let after = status(&object, &spec, &target, &outcome, scale, &before, &now());
         if after != before {
-            let api: Api<HorizontalPodAutoscaler> = Api::namespaced(self.client.clone(), &key.namespace);
-            let patch =
-                json!({"metadata": {"resourceVersion": object.metadata.resource_version}, "status": after});
-            let answer = api.patch_status(&key.name, &PatchParams::default(), &Patch::Merge(patch)).await;
-            tolerate(answer, &[404])?;
+            merge_status(&self.client, object.as_ref(), after).await?;
         }
         Ok(matches!(outcome, Outcome::Scaled { .. }).then_some(SYNC_INTERVAL))
     }

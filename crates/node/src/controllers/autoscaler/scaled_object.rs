@@ -7,8 +7,7 @@ use std::time::Duration;
 
 use futures::stream;
 use k8s_openapi::api::apps::v1::Deployment;
-use kube::api::{Patch, PatchParams};
-use kube::{Api, Client, ResourceExt};
+use kube::{Client, ResourceExt};
 use longboat_api::foreign::leaderworkerset::LeaderWorkerSet;
 use longboat_api::foreign::scaledobject::{
     ScaledObject, ScaledObjectCondition, ScaledObjectSpec, ScaledObjectStatus,
@@ -16,13 +15,12 @@ use longboat_api::foreign::scaledobject::{
 use longboat_autoscale::{
     DEFAULT_MAX_REPLICAS, DEFAULT_MIN_REPLICAS, Demand, Scale, ScaledObjectState, Trigger, polling_interval,
 };
-use serde_json::json;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::{QueueMetrics, Target, metrics};
 use crate::controllers::queue::{self, Key, Reconcile};
-use crate::controllers::{Caches, key_of, now, tolerate, triggers};
+use crate::controllers::{Caches, key_of, merge_status, now, triggers};
 
 /// With this annotation, KEDA does not scale.
 const PAUSED: &str = "autoscaling.keda.sh/paused";
@@ -110,11 +108,7 @@ impl Reconcile for ScaledObjects {
         let demand = state.polled.as_ref().map(|(_, _, demand)| demand);
         let after = status(&object.spec, &target, demand, paused);
         if object.status.as_ref() != Some(&after) {
-            let api: Api<ScaledObject> = Api::namespaced(self.client.clone(), &key.namespace);
-            let patch =
-                json!({"metadata": {"resourceVersion": object.metadata.resource_version}, "status": after});
-            let answer = api.patch_status(&key.name, &PatchParams::default(), &Patch::Merge(patch)).await;
-            tolerate(answer, &[404])?;
+            merge_status(&self.client, object.as_ref(), after).await?;
         }
         let next = state.polled.as_ref().map(|(at, ..)| *at + polling_interval(&object.spec));
         Ok(next.map(|at| at.saturating_duration_since(Instant::now())))

@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::queue::{self, Key, Reconcile};
 use super::replicaset::pods_of;
-use super::{Caches, control_by, controller_of, key_of, now, owner_key, tolerate, triggers};
+use super::{Caches, control_by, controller_of, key_of, merge_status, now, owner_key, tolerate, triggers};
 use crate::events::{Recorder, Severity};
 use rollout::Resize;
 use template::HASH_LABEL;
@@ -382,13 +382,7 @@ impl Deployments {
         deployment: &Deployment,
         status: &serde_json::Value,
     ) -> Result<(), kube::Error> {
-        let api: Api<Deployment> =
-            Api::namespaced(self.client.clone(), &deployment.namespace().unwrap_or_default());
-        let patch =
-            json!({"metadata": {"resourceVersion": deployment.metadata.resource_version}, "status": status});
-        match api.patch_status(&deployment.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await {
-            Err(kube::Error::Api(answer)) if answer.code == 404 => Ok(()),
-            other => other.map(|_| ()),
-        }
+        merge_status(&self.client, deployment, status).await?;
+        Ok(())
     }
 }

@@ -11,14 +11,14 @@ use futures::stream;
 use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::{Job, JobCondition, JobStatus};
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, PostParams};
 use kube::{Api, Client, ResourceExt};
 use longboat_watch::text_of;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::queue::{self, Key, Reconcile};
-use super::{Caches, controller_of, key_of, owner_key, tolerate, triggers};
+use super::{Caches, controller_of, key_of, merge_status, owner_key, tolerate, triggers};
 use crate::cache::Cache;
 use crate::events::{Recorder, Severity};
 use plan::{MAX_POD_CREATIONS, is_active, plan, pod_of, until};
@@ -102,7 +102,6 @@ impl Jobs {
         if job.status.as_ref() == Some(status) {
             return Ok(());
         }
-        let api: Api<Job> = Api::namespaced(self.client.clone(), &job.namespace().unwrap_or_default());
         let mut value = json!(status);
         // A merge patch does not remove fields that it omits, so they are set to null.
         for field in ["active", "ready", "succeeded", "failed", "completionTime", "completedIndexes"] {
@@ -110,9 +109,7 @@ impl Jobs {
                 value[field] = serde_json::Value::Null;
             }
         }
-        let patch = json!({"metadata": {"resourceVersion": job.metadata.resource_version}, "status": value});
-        let answer = api.patch_status(&job.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await;
-        if tolerate(answer, &[404])?.is_none() {
+        if !merge_status(&self.client, job, value).await? {
             return Ok(());
         }
         if let Some(end) = finished(status) {

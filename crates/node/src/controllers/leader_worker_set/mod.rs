@@ -14,16 +14,15 @@ use std::time::Duration;
 
 use futures::stream;
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::api::PostParams;
 use kube::{Api, Client, ResourceExt};
 use longboat_api::foreign::leaderworkerset::LeaderWorkerSet;
 use longboat_watch::text_of;
-use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use self::group::{Group, Settings};
 use super::queue::{self, Key, Reconcile};
-use super::{Caches, key_of, now, triggers};
+use super::{Caches, delete_pod, key_of, merge_status, now, triggers};
 use crate::events::{Recorder, Severity};
 
 /// The name of the pod's set.
@@ -152,16 +151,8 @@ impl LeaderWorkerSets {
         if pod.metadata.deletion_timestamp.is_some() {
             return Ok(());
         }
-        let api: Api<Pod> = Api::namespaced(self.client.clone(), &pod.namespace().unwrap_or_default());
-        let params = DeleteParams {
-            preconditions: Some(Preconditions { uid: pod.uid(), resource_version: None }),
-            ..DeleteParams::default()
-        };
-        match api.delete(&pod.name_any(), &params).await {
-            Ok(_) => Ok(()),
-            Err(kube::Error::Api(answer)) if matches!(answer.code, 404 | 409) => Ok(()),
-            Err(error) => Err(error),
-        }
+        delete_pod(&self.client, pod).await?;
+        Ok(())
     }
 
     async fn write_status(
@@ -175,14 +166,8 @@ impl LeaderWorkerSets {
         if after == before {
             return Ok(());
         }
-        let api: Api<LeaderWorkerSet> =
-            Api::namespaced(self.client.clone(), &set.namespace().unwrap_or_default());
-        let patch = json!({"metadata": {"resourceVersion": set.metadata.resource_version}, "status": after});
-        match api.patch_status(&set.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await {
-            Ok(_) => Ok(()),
-            Err(kube::Error::Api(answer)) if answer.code == 404 => Ok(()),
-            Err(error) => Err(error),
-        }
+        merge_status(&self.client, set, after).await?;
+        Ok(())
     }
 
     fn pods(&self, set: &LeaderWorkerSet) -> Api<Pod> {

@@ -17,14 +17,14 @@ use futures::stream;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Binding, Node, ObjectReference, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::json;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::queue::{self, Key, Reconcile, Trigger};
-use super::{Caches, key_of, now, tolerate, triggers};
+use super::{Caches, delete_pod, key_of, now, tolerate, triggers};
 use crate::cache::Cache;
 use crate::events::{Recorder, Severity};
 use crate::registration::PRETENDED_LABELS;
@@ -290,12 +290,7 @@ impl Scheduler {
         if patience > 0 && due > at {
             return Ok(Some(due.duration_since(at).unsigned_abs() + Duration::from_millis(10)));
         }
-        let api: Api<Pod> = Api::namespaced(self.client.clone(), &pod.namespace().unwrap_or_default());
-        let params = DeleteParams {
-            preconditions: Some(Preconditions { uid: pod.uid(), resource_version: None }),
-            ..DeleteParams::default()
-        };
-        if tolerate(api.delete(&pod.name_any(), &params).await, &[404, 409])?.is_none() {
+        if !delete_pod(&self.client, pod).await? {
             return Ok(None);
         }
         self.recorder.of("taint-eviction-controller").publish(
