@@ -375,8 +375,14 @@ mod tests {
     fn the_numbers_of_the_engine_are_those_of_the_command_line() {
         let args = ["m", "--max-num-seqs=8", "--num-gpu-blocks-override=99", "--max-num-batched-tokens=2K"];
         let timing = Timing { max_batched_tokens: Some(2048), ..Timing::realistic() };
-        let parameters =
-            Parameters { max_num_seqs: 8, max_waiting: 1000, block_size: 16, cache_blocks: 99, timing };
+        let parameters = Parameters {
+            max_num_seqs: 8,
+            max_waiting: 1000,
+            block_size: 16,
+            cache_blocks: 99,
+            max_model_len: 32_768,
+            timing,
+        };
         assert_eq!(Args::vllm(&args).unwrap().parameters(), parameters);
     }
 
