@@ -115,13 +115,13 @@ fn strays(uses: &Uses<'_>, is_preset: bool) -> Option<Advice> {
 
 /// Calls of tools that nothing reads.
 fn no_parser(uses: &Uses<'_>) -> Option<Advice> {
-    let used = uses.last("--enable-auto-tool-choice").filter(|used| !used.name.starts_with("--no-"))?;
+    let choice = uses.last("--enable-auto-tool-choice").filter(|choice| !choice.name.starts_with("--no-"))?;
     let is_complete = !uses.is_open && uses.last("--config").is_none();
     (is_complete && uses.last("--tool-call-parser").is_none()).then(|| {
         Advice::error(
-            used.word.path.clone(),
+            choice.word.path.clone(),
             "FlagMissing",
-            format!("has {}, with which vLLM needs --tool-call-parser: it does not start", used.name),
+            format!("has {}, with which vLLM needs --tool-call-parser: it does not start", choice.name),
             "add --tool-call-parser with the parser of the model's family".to_owned(),
         )
     })
@@ -129,8 +129,8 @@ fn no_parser(uses: &Uses<'_>) -> Option<Advice> {
 
 /// A port at which no probe finds the server.
 fn other_port(uses: &Uses<'_>, main: &Container) -> Option<Advice> {
-    let used = uses.last("--port")?;
-    let port = i32::try_from(used.number()?).ok()?;
+    let given = uses.last("--port")?;
+    let port = i32::try_from(given.number()?).ok()?;
     let probes = [&main.startup_probe, &main.readiness_probe, &main.liveness_probe];
     let ports: Vec<i32> = probes
         .into_iter()
@@ -142,7 +142,7 @@ fn other_port(uses: &Uses<'_>, main: &Container) -> Option<Advice> {
         .collect();
     let expected = ports.first().filter(|_| !ports.contains(&port))?;
     Some(Advice::error(
-        used.word.path.clone(),
+        given.word.path.clone(),
         "PortReplaced",
         format!(
             "makes vLLM listen on port {port}, but its probes and the Service use port {expected}: no pod becomes ready"
@@ -153,11 +153,11 @@ fn other_port(uses: &Uses<'_>, main: &Container) -> Option<Advice> {
 
 /// An address at which only the pod itself finds the server.
 fn own_host(uses: &Uses<'_>) -> Option<Advice> {
-    let used = uses.last("--host")?;
+    let given = uses.last("--host")?;
     let host =
-        used.texts().into_iter().next().filter(|host| ["127.0.0.1", "localhost", "::1"].contains(host))?;
+        given.texts().into_iter().next().filter(|host| ["127.0.0.1", "localhost", "::1"].contains(host))?;
     Some(Advice::warning(
-        used.word.path.clone(),
+        given.word.path.clone(),
         "LoopbackHost",
         format!(
             "makes vLLM listen on {host}, where nobody outside of the pod reaches it: neither probes nor the picker"

@@ -7,12 +7,12 @@ use super::{super::Advice, uses::Uses, words::Word};
 /// Names of the model that replace the one which clients and routes use.
 pub(super) fn replaced(uses: &Uses<'_>, spec: &LLMInferenceServiceSpec) -> Option<Advice> {
     let name = spec.model.name.as_deref().filter(|name| !name.is_empty())?;
-    let used = uses.last(VLLM.served_name)?;
-    let names = used.texts();
+    let name_flag = uses.last(VLLM.served_name)?;
+    let names = name_flag.texts();
     let is_written = !names.iter().any(|name| name.contains(['$', '{']));
     (is_written && !names.contains(&name)).then(|| {
         Advice::warning(
-            used.word.path.clone(),
+            name_flag.word.path.clone(),
             "ServedNameReplaced",
             format!(
                 "makes vLLM serve the model as {} only: requests for {name}, the name in spec.model.name, get 404",

@@ -68,10 +68,14 @@ fn one(used: &Use<'_>, flag: &Flag, value: &str) -> Option<Advice> {
             hint,
         )
     };
-    let Some(number) = read(flag.kind, value) else {
+    let Some(reading) = read(flag.kind, value) else {
         return Some(refused(expected(flag), hint(flag, value)));
     };
-    if let Some(bounds) = number.and_then(|number| flag.bounds.broken(number)) {
+    let broken = match reading {
+        Reading::Number(number) => flag.bounds.broken(number),
+        Reading::Other => None,
+    };
+    if let Some(bounds) = broken {
         return Some(refused(format!("a number {bounds}"), hint_number(value)));
     }
     let is_known = flag.choices.is_empty() || flag.choices.iter().any(|choice| choice == value);
@@ -95,8 +99,14 @@ fn one(used: &Use<'_>, flag: &Flag, value: &str) -> Option<Advice> {
     })
 }
 
-/// Reads a value: `None` if it is not of this kind, and its number if it is one.
-fn read(kind: Kind, value: &str) -> Option<Option<f64>> {
+/// A value of the right kind.
+enum Reading {
+    Number(f64),
+    Other,
+}
+
+/// Reads a value: `None` if it is not of this kind.
+fn read(kind: Kind, value: &str) -> Option<Reading> {
     let value = value.trim();
     let number = |text: &str| text.replace('_', "").parse::<f64>().ok();
     let integer = |text: &str| {
@@ -105,19 +115,19 @@ fn read(kind: Kind, value: &str) -> Option<Option<f64>> {
         number(text).filter(|_| is_integer)
     };
     match kind {
-        Kind::Text => Some(None),
-        Kind::Integer => integer(value).map(Some),
-        Kind::Number => number(value).map(Some),
-        Kind::SizeOrAuto if value.eq_ignore_ascii_case("auto") => Some(None),
+        Kind::Text => Some(Reading::Other),
+        Kind::Integer => integer(value).map(Reading::Number),
+        Kind::Number => number(value).map(Reading::Number),
+        Kind::SizeOrAuto if value.eq_ignore_ascii_case("auto") => Some(Reading::Other),
         Kind::Size | Kind::SizeOrAuto => match value.strip_suffix(['k', 'm', 'g', 't']) {
-            Some(digits) => number(digits).filter(|number| *number >= 0.0).map(Some),
-            None => integer(value.strip_suffix(['K', 'M', 'G', 'T']).unwrap_or(value)).map(Some),
+            Some(digits) => number(digits).filter(|number| *number >= 0.0).map(Reading::Number),
+            None => integer(value.strip_suffix(['K', 'M', 'G', 'T']).unwrap_or(value)).map(Reading::Number),
         },
         // Numbers in JSON may have units too, so only what cannot be JSON is refused.
         Kind::Json => {
             let is_json = serde_json::from_str::<serde_json::Value>(value).is_ok();
             let may_be = value.starts_with(['{', '[']) && (value.contains('"') || value.len() == 2);
-            (is_json || may_be).then_some(None)
+            (is_json || may_be).then_some(Reading::Other)
         }
     }
 }
