@@ -53,6 +53,13 @@ impl Install {
         command
     }
 
+    /// Returns a command that runs a script with the Python of vLLM.
+    pub(crate) fn python(&self, script: &str) -> Command {
+        let mut command = Command::new(self.folder("environment/bin/python3"));
+        command.args(["-c", script]).envs(self.variables());
+        command
+    }
+
     /// Returns the variables with which vLLM runs on the CPU, without requests to other machines.
     pub(crate) fn variables(&self) -> [(&'static str, String); 8] {
         let home = self.folder("home");

@@ -23,12 +23,100 @@ static NAMES: LazyLock<BTreeSet<&'static str>> = LazyLock::new(|| {
 #[derive(Default, Deserialize)]
 struct Recording {
     version: String,
-    flags: BTreeMap<String, Aliases>,
+    flags: BTreeMap<String, Flag>,
 }
 
-#[derive(Deserialize)]
-struct Aliases {
+/// A flag, with what its values are.
+#[derive(Debug, Deserialize)]
+pub struct Flag {
     aliases: Vec<String>,
+    /// Limits of a number.
+    pub bounds: Bounds,
+    /// The values that this version knows. Empty if there is no list.
+    pub choices: Vec<String>,
+    /// Whether an empty value and the word None are values too.
+    pub optional: bool,
+    /// What one value is.
+    #[serde(rename = "type")]
+    pub kind: Kind,
+    /// How many values it takes.
+    pub values: Count,
+}
+
+/// What the value of a flag is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// Any text.
+    Text,
+    /// A whole number.
+    Integer,
+    /// A number.
+    Number,
+    /// A whole number, or one with a unit: 4k, 4K.
+    Size,
+    /// The same, or `auto`.
+    SizeOrAuto,
+    /// JSON.
+    Json,
+}
+
+/// How many values a flag takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub enum Count {
+    /// It is a switch.
+    #[serde(rename = "0")]
+    None,
+    /// Exactly one.
+    #[serde(rename = "1")]
+    One,
+    /// At most one.
+    #[serde(rename = "?")]
+    Optional,
+    /// One or more.
+    #[serde(rename = "+")]
+    Some,
+}
+
+/// The least and the greatest value of a number.
+#[derive(Clone, Copy, Debug, Deserialize)]
+pub struct Bounds {
+    ge: Option<f64>,
+    gt: Option<f64>,
+    le: Option<f64>,
+    lt: Option<f64>,
+}
+
+// === impl Bounds ===
+
+impl Bounds {
+    /// Returns the bounds that a number breaks, in words.
+    pub fn broken(&self, number: f64) -> Option<String> {
+        let all = [
+            (self.ge, "at least", self.ge.is_some_and(|bound| number >= bound)),
+            (self.gt, "above", self.gt.is_some_and(|bound| number > bound)),
+            (self.le, "at most", self.le.is_some_and(|bound| number <= bound)),
+            (self.lt, "below", self.lt.is_some_and(|bound| number < bound)),
+        ];
+        let set = || all.iter().filter_map(|(bound, words, holds)| Some(((*bound)?, words, holds)));
+        let is_broken = set().any(|(_, _, holds)| !holds);
+        is_broken.then(|| {
+            set().map(|(bound, words, _)| format!("{words} {bound}")).collect::<Vec<_>>().join(" and ")
+        })
+    }
+}
+
+/// Returns the flag with this name, which may be shortened as long as it is clear.
+pub fn find(name: &str) -> Option<(&'static str, &'static Flag)> {
+    let name = if name.starts_with("--") { plain(name) } else { name.to_owned() };
+    let named = |flag: &(&String, &Flag)| flag.0 == &name || flag.1.aliases.contains(&name);
+    let found = RECORDED.flags.iter().find(named).or_else(|| {
+        let begins = |known: &String| name.len() > 2 && name.starts_with("--") && known.starts_with(&name);
+        let mut all =
+            RECORDED.flags.iter().filter(|(known, flag)| begins(known) || flag.aliases.iter().any(begins));
+        all.next().filter(|_| all.next().is_none())
+    })?;
+    Some((found.0.as_str(), found.1))
 }
 
 /// The version of vLLM of which the flags are.
@@ -67,6 +155,19 @@ mod tests {
         ] {
             assert!(is_known(flag), "{flag}");
         }
+        for (name, meant) in [
+            ("-tp", Some("--tensor-parallel-size")),
+            ("--no-enable-lora", Some("--enable-lora")),
+            ("--gpu-memory-util", Some("--gpu-memory-utilization")),
+            ("--max-num", None),
+            ("-max-model-len", None),
+        ] {
+            assert_eq!(find(name).map(|(name, _)| name), meant, "{name}");
+        }
+        let (_, memory) = find("--gpu-memory-utilization").unwrap();
+        assert_eq!((memory.kind, memory.values), (Kind::Number, Count::One));
+        assert_eq!(memory.bounds.broken(0.9), None);
+        assert_eq!(memory.bounds.broken(90.0).as_deref(), Some("above 0 and at most 1"));
         for (flag, meant) in [("--max-modle-len=8", Some("--max-model-len")), ("--time-to-first-token", None)]
         {
             assert!(!is_known(flag), "{flag}");

@@ -20,6 +20,7 @@ mod workload;
 
 pub use older::v1alpha1_warnings;
 pub use row::{Effect, Row};
+pub use workload::devices;
 
 use row::Site;
 

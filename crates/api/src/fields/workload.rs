@@ -139,10 +139,25 @@ fn group_of_one(site: &Site<'_>) -> Option<String> {
 /// A pod with fewer devices than its ranks need. The model server does not start in it.
 fn too_few_devices(site: &Site<'_>) -> Option<String> {
     let parallelism = parallelism(site)?;
-    let tensor = parallelism.tensor.filter(|tensor| *tensor > 1)?;
-    let local =
-        parallelism.data_local.filter(|local| *local > 1 && site.workload.worker.is_some()).unwrap_or(1);
-    let needed = tensor.saturating_mul(local);
+    let above_one = |factor: Option<i32>| factor.filter(|factor| *factor > 1).unwrap_or(1);
+    let tensor = above_one(parallelism.tensor);
+    let local = above_one(parallelism.data_local.filter(|_| site.workload.worker.is_some()));
+    // Presets of vLLM spread one pod by its tensors only.
+    let is_spread = site.workload.worker.is_none()
+        && site.spec.runtime().is_some()
+        && ["SGLang", "TensorRT-LLM"].contains(&Engine::of_spec(site.spec).name);
+    let alone = |factor: Option<i32>| above_one(factor.filter(|_| is_spread));
+    let (pipeline, data) = (alone(parallelism.pipeline), alone(parallelism.data));
+    if tensor.max(pipeline).max(data) == 1 {
+        return None;
+    }
+    let needed = [local, pipeline, data].into_iter().fold(tensor, i32::saturating_mul);
+    let fields = [("tensor", tensor), ("pipeline", pipeline), ("data", data)];
+    let factors: Vec<String> = fields
+        .iter()
+        .filter(|(_, factor)| *factor > 1)
+        .map(|(field, factor)| format!("{field} {factor}"))
+        .collect();
     let pods = [("template", &site.workload.template), ("worker", &site.workload.worker)];
     pods.into_iter().find_map(|(field, pod)| {
         let containers = &pod.as_ref()?.containers;
@@ -151,6 +166,8 @@ fn too_few_devices(site: &Site<'_>) -> Option<String> {
         (count < i64::from(needed)).then_some(())?;
         let why = if local > 1 {
             format!("parallelism.tensor {tensor} for each of {local} local ranks needs {needed}")
+        } else if needed > tensor {
+            format!("parallelism ({}) needs {needed}", factors.join(", "))
         } else {
             format!("parallelism.tensor needs {needed}")
         };
@@ -162,8 +179,8 @@ fn too_few_devices(site: &Site<'_>) -> Option<String> {
     })
 }
 
-/// The devices that a container may use, by the name of the resource. Kubernetes' own resources have no domain.
-fn devices(container: &Container) -> impl Iterator<Item = (&str, i64)> {
+/// Returns the devices that a container may use, by the name of the resource. Kubernetes' own resources have no domain.
+pub fn devices(container: &Container) -> impl Iterator<Item = (&str, i64)> {
     let limits = container.resources.iter().flat_map(|resources| resources.limits.iter().flatten());
     limits.filter_map(|(name, amount)| {
         let is_device = name.contains('/') && !name.starts_with("kubernetes.io/");

@@ -7,56 +7,23 @@ use serde_json::Value;
 
 const TEXT: &str = include_str!("../../../../tests/vllm/flags.json");
 
-/// A flag of `vllm serve`.
+/// A flag of `vllm serve`, as `tests/vllm/flags.py` finds it in its parser.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Flag {
     /// Other names.
     pub aliases: Vec<String>,
-    /// Whether it takes a value.
-    pub takes_value: bool,
+    /// The least and the greatest value: `ge`, `gt`, `le`, `lt`.
+    pub bounds: BTreeMap<String, Value>,
     /// The allowed values, if there is a list of them.
     pub choices: Vec<String>,
-    /// The default, as the help prints it.
+    /// The default.
     pub default: String,
-}
-
-/// Reads what `vllm serve --help=all` prints. An entry begins with its names at the second column, and its text is indented.
-pub fn parse(help: &str) -> BTreeMap<String, Flag> {
-    let mut flags = BTreeMap::new();
-    let mut entry = String::new();
-    for line in help.lines().chain(["  -"]) {
-        if line.starts_with("  -") || !line.starts_with("   ") {
-            flags.extend(flag(&std::mem::take(&mut entry)));
-        }
-        if line.starts_with("  -") {
-            line.trim().clone_into(&mut entry);
-        } else if !entry.is_empty() {
-            entry.extend(["\n", line.trim()]);
-        }
-    }
-    flags
-}
-
-fn flag(entry: &str) -> Option<(String, Flag)> {
-    // The text begins after two spaces, or on the next line.
-    let head = entry.lines().next()?.split("  ").next()?;
-    // Commas inside of `{…}` are between choices.
-    let (names, choices) = match head.split_once('{') {
-        None => (head.to_owned(), Vec::new()),
-        Some((before, rest)) => {
-            let (inside, after) = rest.split_once('}')?;
-            let after = after.split_once(", -").map_or(String::new(), |(_, after)| format!(", -{after}"));
-            (format!("{before}CHOICE{after}"), inside.split(',').map(str::to_owned).collect())
-        }
-    };
-    let mut aliases: Vec<String> =
-        names.split(", ").filter_map(|name| name.split(' ').next()).map(str::to_owned).collect();
-    let main = aliases.iter().position(|name| name.starts_with("--"))?;
-    let name = aliases.remove(main);
-    let text = entry.replace('\n', " ");
-    let default = text.rsplit_once("(default: ").map_or("", |(_, rest)| rest.trim_end_matches(')'));
-    let takes_value = names.split(", ").any(|name| name.contains(' '));
-    Some((name, Flag { aliases, takes_value, choices, default: default.to_owned() }))
+    /// Whether it also takes an empty value, and the word None.
+    pub optional: bool,
+    /// What a value is: `text`, `integer`, `number`, `size`, `size_or_auto` or `json`.
+    pub r#type: String,
+    /// How many values it takes: `0`, `1`, `?` or `+`.
+    pub values: String,
 }
 
 /// The version of vLLM of which the flags are, and the flags by name.
@@ -102,37 +69,6 @@ mod tests {
 
     use super::*;
     use crate::vllm::texts::texts;
-
-    const HELP: &str = "options:
-  --headless            Run in headless mode. (default: False)
-  --api-server-count API_SERVER_COUNT, -asc API_SERVER_COUNT
-                        How many. Defaults to
-                        data_parallel_size. (default:
-                        None)
-  --collect-detailed-traces {all,model,None} [{all,model,None} ...]
-                        It makes sense to set this. (default: None)
-
-Frontend:
-  Arguments of the server.
-
-  --allow, --no-allow   Allow. (default: {'a': 1})
-";
-
-    #[test]
-    fn the_help_is_read_entry_by_entry() {
-        let flags = parse(HELP);
-        assert_eq!(
-            flags.keys().collect::<Vec<_>>(),
-            ["--allow", "--api-server-count", "--collect-detailed-traces", "--headless"]
-        );
-        let count = &flags["--api-server-count"];
-        assert_eq!(
-            (count.takes_value, count.default.as_str(), &count.aliases[..]),
-            (true, "None", &["-asc".to_owned()][..])
-        );
-        assert_eq!(flags["--collect-detailed-traces"].choices, ["all", "model", "None"]);
-        assert_eq!((flags["--allow"].takes_value, flags["--allow"].aliases.len()), (false, 1));
-    }
 
     /// Collects the containers that start vLLM, in whatever they are part of.
     fn servers(value: &Value, found: &mut Vec<String>) {

@@ -14,7 +14,7 @@ mod send;
 mod texts;
 
 pub use facts::{Response, facts};
-pub use flags::{Flag, Flags, parse, write_flags};
+pub use flags::{Flag, Flags, write_flags};
 pub use names::Names;
 pub use recording::{Recording, write};
 pub use requests::{Request, requests};

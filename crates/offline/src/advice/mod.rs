@@ -2,6 +2,7 @@
 
 mod engine_flags;
 mod keys;
+mod lora_rank;
 mod memory;
 mod model;
 mod names;
@@ -45,6 +46,7 @@ pub(crate) struct Advice {
 pub(crate) fn of(scene: &Scene, service: &LLMInferenceService, effective: &Effective) -> Vec<Advice> {
     let mut all = model::check(scene.snapshot(), &effective.spec);
     all.extend(engine_flags::check(&effective.spec));
+    all.extend(lora_rank::check(&effective.spec));
     all.extend(memory::check(&effective.spec));
     all.extend(memory::without_unit(&effective.spec));
     all.extend(scaling::check(&effective.spec));
@@ -82,6 +84,10 @@ fn main_containers(spec: &LLMInferenceServiceSpec) -> impl Iterator<Item = (Stri
 impl Advice {
     fn warning(path: String, reason: &'static str, message: String, hint: String) -> Self {
         Self { path, fatal: false, reason, message, hint: Some(hint) }
+    }
+
+    fn error(path: String, reason: &'static str, message: String, hint: String) -> Self {
+        Self { path, fatal: true, reason, message, hint: Some(hint) }
     }
 
     /// Formats the advice as one sentence.

@@ -79,7 +79,7 @@ fn a_route_to_the_unshortened_name_of_a_child_is_warned_about_with_the_real_name
 #[test]
 fn names_inside_arguments_and_in_templates_of_configs_are_found_too() {
     let args = format!(
-        "  model: {{uri: 'hf://a/b'}}\n  baseRefs: [{{name: base}}]\n  template:\n    containers:\n    - name: main\n      args: ['--otlp-traces-endpoint=http://{LONG}-epp-service.default:80', '--seed={LONG}-epp-service-2']\n"
+        "  model: {{uri: 'hf://a/b'}}\n  baseRefs: [{{name: base}}]\n  template:\n    containers:\n    - name: main\n      args: ['--otlp-traces-endpoint=http://{LONG}-epp-service.default:80', '--chat-template={LONG}-epp-service-2']\n"
     );
     let config = "---\napiVersion: serving.kserve.io/v1alpha2\nkind: LLMInferenceServiceConfig\nmetadata: {name: base}\nspec:\n  template:\n    containers:\n    - name: main\n      env:\n      - {name: POOL, value: '{{ .ObjectMeta.Name }}-inference-pool'}\n";
     let found = findings(&(service(LONG, &args) + config));
@@ -135,7 +135,7 @@ fn additional_arguments_that_no_command_reads_are_warned_about() {
         )
     };
     assert_eq!(
-        said(&service("s", &lines("command: [vllm, serve, /mnt/models]"))),
+        said(&service("s", &lines("command: [vllm, serve, /mnt/models, --served-model-name, s]"))),
         [
             "10:13 warning spec.template.containers[0].env[0]: has no effect: the start scripts of presets read it, and the \
              command of container main does not (write the arguments into `spec.template.containers[name=main].args`)"
@@ -170,7 +170,7 @@ fn a_model_of_the_hub_beside_the_downloaded_one_is_warned_about() {
     ] {
         assert_eq!(said(&service("s", &lines(args))), [expected(at)], "{args}");
     }
-    for args in ["[--model, /mnt/models]", "[--model=/mnt/models]", "[--tokenizer, a/b]", "[--model]"] {
+    for args in ["[--model, /mnt/models]", "[--model=/mnt/models]", "[--tokenizer, a/b]"] {
         assert_eq!(said(&service("s", &lines(args))), Vec::<String>::new(), "{args}");
     }
 }
@@ -417,7 +417,7 @@ fn arguments_that_contradict_the_preset_or_that_vllm_lacks_are_named() {
             ),
         ),
         (
-            "command: [vllm, serve, /mnt/models]\n      args: ['--max-model-len 1000']",
+            "command: [vllm, serve, m]\n      args: ['--max-model-len 1000']",
             format!(
                 "10:14 warning {main}.args[0]: gives vLLM \"--max-model-len 1000\" as one argument, which is no flag of it: vLLM does not start (write two items: `- --max-model-len` and `- \"1000\"`)"
             ),
@@ -428,7 +428,7 @@ fn arguments_that_contradict_the_preset_or_that_vllm_lacks_are_named() {
     for field in [
         // The start script of the preset parts the words of an item.
         "args: ['--max-model-len 1000', --host, 0.0.0.0]",
-        "args: [--port, '8000', --served-model-name, other, m, --time-to-first-token, 2s, '--hf-overrides={\"--a\": 1}']",
+        "args: [--port, '8000', --served-model-name, other, m, \"--hf-overrides='{\\\"--a\\\": 1}'\"]",
         "command: [my-server]\n      args: [--max-modle-len, '8', --port, '9']",
     ] {
         assert_eq!(said(&with(field)), [""; 0]);

@@ -32,6 +32,8 @@ pub(super) fn check(
             all.extend(token_on_main(&path, pod, annotation));
         }
         all.extend(containers(&path, pod).filter_map(|(path, container)| unread(&path, container)));
+        let main = containers(&path, pod).filter(|(_, container)| container.name == MAIN);
+        all.extend(main.flat_map(|(path, main)| misspelt(&path, main)));
         if spec.storage_initializer_enabled() {
             all.extend(hub_model(&path, pod));
         }
@@ -99,6 +101,26 @@ fn unread(path: &str, container: &Container) -> Option<Advice> {
             format!("write the arguments into `{path}.args`"),
         )
     })
+}
+
+/// Variables that are probably meant for additional arguments, beside a script that reads these.
+fn misspelt(path: &str, main: &Container) -> Vec<Advice> {
+    let is_read = |name: &str| words(main).any(|word| word.contains(name));
+    let means_arguments = |name: &str| {
+        name.starts_with("VLLM_") && name.ends_with("_ARGS")
+            || longboat_key::nearest([ADDITIONAL_ARGS], name).is_some()
+    };
+    let names = main.env.iter().flatten().map(|variable| variable.name.as_str());
+    let misspelt = names.filter(|name| is_read(ADDITIONAL_ARGS) && means_arguments(name) && !is_read(name));
+    let advice = misspelt.map(|name| {
+        Advice::warning(
+            format!("{path}.env[name={name}]"),
+            "VariableNotRead",
+            "has no effect: nothing reads it".to_owned(),
+            format!("did you mean {ADDITIONAL_ARGS}?"),
+        )
+    });
+    advice.collect()
 }
 
 fn words(container: &Container) -> impl Iterator<Item = &str> {

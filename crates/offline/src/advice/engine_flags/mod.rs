@@ -1,0 +1,191 @@
+//! Arguments of vLLM that contradict what the controller makes for it, or that vLLM does not take.
+
+mod devices;
+mod former;
+mod served_name;
+mod shell;
+#[cfg(test)]
+mod tests;
+mod uses;
+mod values;
+mod words;
+
+use k8s_openapi::{api::core::v1::Container, apimachinery::pkg::util::intstr::IntOrString};
+use longboat_api::{
+    engine::{Engine, VLLM},
+    v1alpha2::LLMInferenceServiceSpec,
+    vllm_flags,
+};
+
+use self::{
+    uses::{Use, Uses},
+    words::words,
+};
+use super::{Advice, main_containers};
+
+/// Finds them in the arguments that layers add to the start scripts of presets, and in those of a command of one's own.
+pub(super) fn check(spec: &LLMInferenceServiceSpec) -> Vec<Advice> {
+    let mut all = Vec::new();
+    for (path, main) in main_containers(spec) {
+        if Engine::of_command(main).is_none_or(|engine| engine.name != VLLM.name) {
+            continue;
+        }
+        let mut words = words(&path, main);
+        all.append(&mut words.advice);
+        let uses = Uses::of(&words);
+        // llm-d's simulator has flags of its own.
+        if !main.image.as_deref().is_some_and(|image| image.contains("inference-sim")) {
+            all.extend(uses.all.iter().filter_map(unknown));
+            all.extend(uses.all.iter().filter_map(values::check));
+            all.extend(strays(&uses, words.is_preset));
+            all.extend(no_parser(&uses));
+        }
+        all.extend(served_name::replaced(&uses, spec));
+        if !words.is_preset && !path.contains(".worker") {
+            all.extend(served_name::missing(&uses, &words.all, spec));
+        }
+        all.extend(devices::check(&path, main, &uses, spec));
+        all.extend(other_port(&uses, main));
+        all.extend(own_host(&uses));
+        all.extend(joined(&path, main));
+    }
+    all
+}
+
+/// A flag that this version does not know.
+fn unknown(used: &Use<'_>) -> Option<Advice> {
+    let former = former::replacement(used.name);
+    let is_known = used.flag.is_some() || vllm_flags::is_known(used.name);
+    // `-O3` is a shortened `--optimization-level 3`.
+    if is_known && former.is_none() || used.name.starts_with("-O") || used.name == "--" || !used.word.is_exact
+    {
+        return None;
+    }
+    let hint = if let Some(instead) = former {
+        format!(
+            "former versions had it, so it is right only if the image has one of them. Otherwise {instead}"
+        )
+    } else if used.name.starts_with("--") {
+        match vllm_flags::nearest(used.name) {
+            Some(meant) => format!("did you mean `{meant}`?"),
+            None => "remove it, unless the version in the image, or a plug-in, has it".to_owned(),
+        }
+    } else {
+        match vllm_flags::find(&format!("-{}", used.name)) {
+            Some(_) => format!("did you mean `-{}`?", used.name),
+            None => "a flag begins with two hyphens".to_owned(),
+        }
+    };
+    Some(Advice::warning(
+        used.word.path.clone(),
+        "UnknownFlag",
+        format!(
+            "has {}, which is no flag of vLLM {}: vLLM does not start with flags that it does not know",
+            used.name,
+            vllm_flags::version()
+        ),
+        hint,
+    ))
+}
+
+/// Words that are neither flags nor values.
+fn strays(uses: &Uses<'_>, is_preset: bool) -> Option<Advice> {
+    // Flags that share an item with their values have a warning of their own.
+    let is_joined = |text: &str| text.split_once(' ').is_some_and(|(flag, _)| vllm_flags::is_known(flag));
+    let strays: Vec<_> = uses.strays.iter().filter(|word| !is_joined(&word.text)).collect();
+    let first = strays.first().filter(|_| !uses.is_open)?;
+    let texts: Vec<&str> = strays.iter().map(|word| word.text.as_str()).collect();
+    let hint = if first.text.starts_with(['\u{2013}', '\u{2014}', '\u{2212}']) {
+        "it begins with a dash that is no hyphen: write `--` before the name of a flag".to_owned()
+    } else if is_preset && texts.contains(&"serve") {
+        "write flags only: the start script of the preset runs vllm serve with the model".to_owned()
+    } else {
+        "remove it, or put quotes around a value with spaces".to_owned()
+    };
+    Some(Advice::error(
+        first.path.clone(),
+        "StrayWord",
+        format!(
+            "has `{}`, which is neither a flag nor the value of one: vLLM does not start",
+            texts.join(" ")
+        ),
+        hint,
+    ))
+}
+
+/// Calls of tools that nothing reads.
+fn no_parser(uses: &Uses<'_>) -> Option<Advice> {
+    let choice = uses.last("--enable-auto-tool-choice").filter(|choice| !choice.name.starts_with("--no-"))?;
+    let is_complete = !uses.is_open && uses.last("--config").is_none();
+    (is_complete && uses.last("--tool-call-parser").is_none()).then(|| {
+        Advice::error(
+            choice.word.path.clone(),
+            "FlagMissing",
+            format!("has {}, with which vLLM needs --tool-call-parser: it does not start", choice.name),
+            "add --tool-call-parser with the parser of the model's family".to_owned(),
+        )
+    })
+}
+
+/// A port at which no probe finds the server.
+fn other_port(uses: &Uses<'_>, main: &Container) -> Option<Advice> {
+    let given = uses.last("--port")?;
+    let port = i32::try_from(given.number()?).ok()?;
+    let probes = [&main.startup_probe, &main.readiness_probe, &main.liveness_probe];
+    let ports: Vec<i32> = probes
+        .into_iter()
+        .flatten()
+        .filter_map(|probe| match &probe.http_get.as_ref()?.port {
+            IntOrString::Int(port) => Some(*port),
+            IntOrString::String(_) => None,
+        })
+        .collect();
+    let expected = ports.first().filter(|_| !ports.contains(&port))?;
+    Some(Advice::error(
+        given.word.path.clone(),
+        "PortReplaced",
+        format!(
+            "makes vLLM listen on port {port}, but its probes and the Service use port {expected}: no pod becomes ready"
+        ),
+        "remove --port: the preset sets it".to_owned(),
+    ))
+}
+
+/// An address at which only the pod itself finds the server.
+fn own_host(uses: &Uses<'_>) -> Option<Advice> {
+    let given = uses.last("--host")?;
+    let host =
+        given.texts().into_iter().next().filter(|host| ["127.0.0.1", "localhost", "::1"].contains(host))?;
+    Some(Advice::warning(
+        given.word.path.clone(),
+        "LoopbackHost",
+        format!(
+            "makes vLLM listen on {host}, where nobody outside of the pod reaches it: neither probes nor the picker"
+        ),
+        "remove --host: vLLM then listens on all addresses".to_owned(),
+    ))
+}
+
+/// Flags that share one item of a list with their values. Only a shell would part them.
+fn joined(path: &str, main: &Container) -> Vec<Advice> {
+    let program = main.command.iter().flatten().next().and_then(|word| word.rsplit('/').next());
+    if program.is_some_and(|program| ["bash", "sh", "dash", "ash"].contains(&program)) {
+        return Vec::new();
+    }
+    let lists = [("command", &main.command), ("args", &main.args)];
+    let items = lists.into_iter().flat_map(|(list, items)| {
+        items.iter().flatten().enumerate().map(move |(at, item)| (list, at, item.as_str()))
+    });
+    let advice = items.filter_map(|(list, at, item)| {
+        let (flag, value) = item.split_once(' ')?;
+        vllm_flags::is_known(flag).then(|| {
+            Advice::warning(
+                format!("{path}.{list}[{at}]"),
+                "FlagsInOneItem",
+                format!("gives vLLM \"{item}\" as one argument, which is no flag of it: vLLM does not start"),
+                format!("write two items: `- {flag}` and `- \"{}\"`", value.trim()),
+            )
+        })
+    });
+    advice.collect()
+}

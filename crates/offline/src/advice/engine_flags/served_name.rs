@@ -1,0 +1,46 @@
+//! The name under which vLLM serves the model.
+
+use longboat_api::{engine::VLLM, v1alpha2::LLMInferenceServiceSpec};
+
+use super::{super::Advice, uses::Uses, words::Word};
+
+/// Names of the model that replace the one which clients and routes use.
+pub(super) fn replaced(uses: &Uses<'_>, spec: &LLMInferenceServiceSpec) -> Option<Advice> {
+    let name = spec.model.name.as_deref().filter(|name| !name.is_empty())?;
+    let name_flag = uses.last(VLLM.served_name)?;
+    let names = name_flag.texts();
+    let is_written = !names.iter().any(|name| name.contains(['$', '{']));
+    (is_written && !names.contains(&name)).then(|| {
+        Advice::warning(
+            name_flag.word.path.clone(),
+            "ServedNameReplaced",
+            format!(
+                "makes vLLM serve the model as {} only: requests for {name}, the name in spec.model.name, get 404",
+                names.join(" ")
+            ),
+            format!("remove {}, and set spec.model.name", VLLM.served_name),
+        )
+    })
+}
+
+/// A command of one's own that leaves the name to vLLM, which takes the path of the model.
+pub(super) fn missing(uses: &Uses<'_>, words: &[Word], spec: &LLMInferenceServiceSpec) -> Option<Advice> {
+    let name = spec.model.name.as_deref().filter(|name| !name.is_empty())?;
+    let first = words.first()?;
+    let sets = |flag: &str| uses.last(flag).is_some();
+    if uses.is_open || [VLLM.served_name, "--config", "--headless"].into_iter().any(sets) {
+        return None;
+    }
+    let by_flag = uses.last("--model").and_then(|used| used.texts().into_iter().next());
+    let model = by_flag.unwrap_or(&first.text);
+    (model != name).then(|| {
+        Advice::warning(
+            first.path.clone(),
+            "ServedNameMissing",
+            format!(
+                "makes vLLM serve the model as {model} only: requests for {name}, the name in spec.model.name, get 404"
+            ),
+            format!("add `{} {name}`", VLLM.served_name),
+        )
+    })
+}

@@ -1,0 +1,343 @@
+//! What is said about arguments of vLLM, and about which ones nothing is said.
+
+use longboat_manifest::parse_all;
+
+use crate::{Settings, validate::validate};
+
+const PRESET: &str = "spec.template.containers[0]";
+
+/// Returns the findings about a service whose container main has these fields, as `severity path: message (hint)`.
+fn said(fields: &str) -> Vec<String> {
+    about(&format!(
+        "  model: {{uri: 'hf://a/b', name: m}}\n  template:\n    containers:\n    - name: main\n      {fields}\n"
+    ))
+}
+
+fn about(spec: &str) -> Vec<String> {
+    let text = format!(
+        "apiVersion: serving.kserve.io/v1alpha2\nkind: LLMInferenceService\nmetadata: {{name: one}}\nspec:\n{spec}"
+    );
+    let mut findings = validate(parse_all("f.yaml", &text), &Settings::default()).findings;
+    findings.retain(|finding| finding.reason != "NotInTheseFiles");
+    let show = |finding: &crate::validate::Finding| {
+        let hint = finding.hint.as_ref().map(|hint| format!(" ({hint})")).unwrap_or_default();
+        format!("{} {}: {}{hint}", finding.severity.name(), finding.path, finding.message)
+    };
+    findings.iter().map(show).collect()
+}
+
+/// Asserts that arguments of a preset cause one finding, which begins and ends like this.
+fn assert_one(args: &str, severity: &str, message: &str, hint: &str) {
+    let found = said(&format!("args: {args}"));
+    let begin = format!("{severity} {PRESET}.args[0]: {message}");
+    let is_it = |found: &String| found.starts_with(&begin) && found.ends_with(&format!("({hint})"));
+    assert!(found.len() == 1 && found.iter().all(is_it), "{args}: {found:#?}\nexpected {begin} … ({hint})");
+}
+
+#[test]
+fn values_that_vllm_refuses_are_errors() {
+    let plain = "correct the value, or remove the flag";
+    for (args, message, hint) in [
+        (
+            "[--gpu-memory-utilization, '90']",
+            "gives --gpu-memory-utilization the value 90, and vLLM 0.32.0 expects a number above 0 and at most 1: it does not start",
+            "if it is a share in percent, write `0.9`",
+        ),
+        (
+            "[--gpu-memory-utilization, '0']",
+            "gives --gpu-memory-utilization the value 0, and vLLM 0.32.0 expects a number above 0 and at most 1",
+            plain,
+        ),
+        (
+            "['--gpu-memory-utilization=0,9']",
+            "gives --gpu-memory-utilization the value 0,9, and vLLM 0.32.0 expects a number: it",
+            "write a point: `0.9`",
+        ),
+        (
+            "[--max-num-seqs, '0']",
+            "gives --max-num-seqs the value 0, and vLLM 0.32.0 expects a number at least 1",
+            plain,
+        ),
+        ("[--seed, abc]", "gives --seed the value abc, and vLLM 0.32.0 expects a whole number", plain),
+        (
+            "['--max-model-len=4096,--dtype=half']",
+            "gives --max-model-len the value 4096,--dtype=half, and vLLM 0.32.0 expects a whole number, one with a unit (4k, 4K), or auto",
+            "write a space between arguments, and no comma",
+        ),
+        ("[--max-model-len, 4.5K]", "gives --max-model-len the value 4.5K", plain),
+        (
+            "[--speculative-config, eagle]",
+            "gives --speculative-config the value eagle, and vLLM 0.32.0 expects JSON",
+            "write JSON in single quotes: `'{\"key\": \"value\"}'`",
+        ),
+        (
+            "[--enforce-eager, 'true']",
+            "gives --enforce-eager the value true, and vLLM 0.32.0 takes none",
+            "write --enforce-eager alone",
+        ),
+        (
+            "[--enable-chunked-prefill, 'false']",
+            "gives --enable-chunked-prefill the value false, and vLLM 0.32.0 takes none",
+            "write --no-enable-chunked-prefill alone",
+        ),
+        (
+            "['--enable-prefix-caching=False']",
+            "gives --enable-prefix-caching the value False",
+            "write --no-enable-prefix-caching alone",
+        ),
+        (
+            "[--max-model-len]",
+            "has --max-model-len without a value, and vLLM 0.32.0 expects",
+            "add the value, or remove the flag",
+        ),
+        (
+            "[--max-model-len, --enforce-eager]",
+            "has --max-model-len without a value",
+            "add the value, or remove the flag",
+        ),
+        (
+            "[--enable-auto-tool-choice]",
+            "has --enable-auto-tool-choice, with which vLLM needs --tool-call-parser",
+            "add --tool-call-parser with the parser of the model's family",
+        ),
+        (
+            "['\u{2014}max-model-len 4096']",
+            "has `\u{2014}max-model-len 4096`, which is neither a flag nor the value of one",
+            "it begins with a dash that is no hyphen: write `--` before the name of a flag",
+        ),
+        (
+            "['vllm serve Qwen/Qwen3 --max-model-len 4096']",
+            "has `vllm serve Qwen/Qwen3`, which",
+            "write flags only: the start script of the preset runs vllm serve with the model",
+        ),
+    ] {
+        assert_one(args, "error", message, hint);
+    }
+}
+
+#[test]
+fn choices_that_this_version_lacks_are_warnings() {
+    for (args, message, hint) in [
+        (
+            "[--dtype, fp16]",
+            "gives --dtype the value fp16, which vLLM 0.32.0 does not know: it takes one of auto, bfloat16, ",
+            "take one of these, or make sure that the version in the image knows it",
+        ),
+        (
+            "[--kv-cache-dtype, fp8_e9]",
+            "gives --kv-cache-dtype the value fp8_e9",
+            "did you mean `fp8`? Otherwise make sure that the version in the image knows it",
+        ),
+        (
+            "[--uvicorn-log-level, warn]",
+            "gives --uvicorn-log-level the value warn",
+            "take one of these, or make sure that the version in the image knows it",
+        ),
+        (
+            "[--max-lora-rank, '7']",
+            "gives --max-lora-rank the value 7, which vLLM 0.32.0 does not know: it takes one of 1, 8, 16",
+            "take one of these, or make sure that the version in the image knows it",
+        ),
+    ] {
+        assert_one(args, "warning", message, hint);
+    }
+}
+
+#[test]
+fn flags_that_this_version_lacks_are_warnings_that_say_what_former_ones_became() {
+    let former = "former versions had it, so it is right only if the image has one of them. Otherwise ";
+    for (args, flag, hint) in [
+        (
+            "[--foobar, '3']",
+            "--foobar",
+            "remove it, unless the version in the image, or a plug-in, has it".to_owned(),
+        ),
+        ("[-max-model-len, '3']", "-max-model-len", "did you mean `--max-model-len`?".to_owned()),
+        (
+            "[--swap-space, '4']",
+            "--swap-space",
+            format!("{former}remove it: vLLM no longer swaps its KV cache"),
+        ),
+        (
+            "[--disable-log-requests]",
+            "--disable-log-requests",
+            format!("{former}remove it: vLLM does not log requests, unless --enable-log-requests is given"),
+        ),
+        (
+            "[--task, embed]",
+            "--task",
+            format!("{former}write --runner, and --convert for the kind of pooling"),
+        ),
+    ] {
+        let message = format!(
+            "has {flag}, which is no flag of vLLM 0.32.0: vLLM does not start with flags that it does not know"
+        );
+        assert_one(args, "warning", &message, &hint);
+    }
+    // It would be a shortened --device-ids.
+    let found = said("args: [--device, cuda]");
+    assert!(found[0].contains("has --device, which is no flag") && found.len() == 1, "{found:#?}");
+}
+
+#[test]
+fn json_that_loses_its_quotes_is_an_error_with_what_vllm_gets() {
+    let json = "{\"kv_connector\":\"NixlConnector\",\"kv_role\":\"kv_both\"}";
+    let message = format!(
+        "has JSON that the shell of the start script evaluates: vLLM gets `kv_connector:NixlConnector kv_role:kv_both` in \
+         place of `{json}`, and does not start"
+    );
+    let hint = format!("put single quotes around it, inside of the value: `'{json}'`");
+    assert_eq!(
+        said(&format!("args: ['--kv-transfer-config', '{json}']")),
+        [format!("error {PRESET}.args[1]: {message} ({hint})")]
+    );
+    assert_eq!(
+        said(&format!("env: [{{name: VLLM_ADDITIONAL_ARGS, value: '--kv-transfer-config={json}'}}]")),
+        [format!("error {PRESET}.env[0].value: {message} ({hint})")]
+    );
+    // A command without a shell gets it as it is.
+    for fields in [
+        format!("args: ['--kv-transfer-config', '''{json}''']"),
+        format!(
+            "command: [vllm, serve, /mnt/models, --served-model-name, m]\n      args: ['--kv-transfer-config', '{json}']"
+        ),
+    ] {
+        assert_eq!(said(&fields), [""; 0], "{fields}");
+    }
+}
+
+#[test]
+fn characters_of_the_shell_in_arguments_are_named() {
+    let shell = "without quotes: the shell of the start script evaluates arguments, and";
+    let hint = "put single quotes around the value, inside of the argument: `'…'`";
+    assert_eq!(
+        said("args: ['--chat-template','Hello (x) $HOME | y']")[0],
+        format!("error {PRESET}.args[1]: has `(` {shell} fails ({hint})")
+    );
+    assert_one(
+        "['--api-key=a&b']",
+        "warning",
+        &format!("has `&` {shell} vLLM gets none from there on as they are written"),
+        hint,
+    );
+    assert_one(
+        "['--api-key=it''s']",
+        "error",
+        "has a quote (') without its end",
+        "close the quote, or write a backslash before it",
+    );
+    let lost = said(
+        "env:\n      - name: VLLM_ADDITIONAL_ARGS\n        value: |\n          --seed 1\n          --dtype half",
+    );
+    assert!(
+        lost.len() == 1 && lost[0].contains("does not pass what follows to vLLM: `--dtype half`"),
+        "{lost:#?}"
+    );
+}
+
+#[test]
+fn flags_that_need_more_devices_than_the_pod_has_are_warned_about() {
+    let limits = "resources: {limits: {nvidia.com/gpu: '1'}}";
+    let found = said(&format!("args: [-tp, '8']\n      {limits}"));
+    assert_eq!(
+        found,
+        [format!(
+            "warning {PRESET}.args[0]: has -tp 8, with which vLLM needs 8 devices: \
+             spec.template.containers[name=main].resources.limits has 1 of nvidia.com/gpu, so it does not start (set \
+             nvidia.com/gpu to 8, or lower the flag)"
+        )]
+    );
+    for fields in ["args: [-tp, '8']".to_owned(), format!("args: [-tp, '1']\n      {limits}")] {
+        assert_eq!(said(&fields), [""; 0], "{fields}");
+    }
+}
+
+#[test]
+fn a_command_that_leaves_the_name_to_vllm_is_warned_about() {
+    let message = "makes vLLM serve the model as /mnt/models only: requests for m, the name in spec.model.name, get 404 (add \
+                   `--served-model-name m`)";
+    for (fields, at) in [
+        ("command: [vllm, serve, /mnt/models]", "command[2]"),
+        (
+            "command: [python3, -m, vllm.entrypoints.openai.api_server]\n      args: [--model, /mnt/models]",
+            "args[0]",
+        ),
+        ("command: [/bin/bash, -c]\n      args: ['exec vllm serve /mnt/models --port 8000']", "args[0]"),
+    ] {
+        assert_eq!(said(fields), [format!("warning {PRESET}.{at}: {message}")], "{fields}");
+    }
+    for fields in [
+        "command: [vllm, serve, /mnt/models]\n      args: [--served-model-name=m]",
+        "command: [vllm, serve, m]",
+        "command: [/bin/bash, -c, 'vllm serve /mnt/models $ARGS']",
+        "command: [/bin/bash, -c, 'vllm serve /mnt/models --served-model-name \"$NAME\"']",
+    ] {
+        assert_eq!(said(fields), [""; 0], "{fields}");
+    }
+}
+
+#[test]
+fn flags_in_a_command_of_ones_own_are_checked_too() {
+    for fields in [
+        "command: [vllm, serve, m, --max-num-seqs, '0']",
+        "command: [/bin/bash, -c, 'exec vllm serve m --max-num-seqs 0 \"$@\"', --]",
+        "command: [/bin/bash, -c, 'exec vllm serve m \"$@\"', --]\n      args: [--max-num-seqs, '0']",
+    ] {
+        let found = said(fields);
+        assert!(
+            found.len() == 1 && found[0].contains("gives --max-num-seqs the value 0"),
+            "{fields}: {found:#?}"
+        );
+    }
+}
+
+#[test]
+fn arguments_that_vllm_takes_cause_no_word() {
+    for args in [
+        "[--max-model-len, 16k, --max-num-batched-tokens, '8_192', --gpu-memory-utilization, '.9', --seed, '-1']",
+        "['--max-model-len=auto --trust-remote-code --no-enable-prefix-caching -O3 -tp 1']",
+        "[--api-key, a, b, --chat-template, \"'Hello (x) | y'\", --cudagraph-capture-sizes, '1', '2']",
+        "['--hf-overrides.a.b', '1', '--kv-transfer-config.kv_role', kv_both, --hf-token, --enforce-eager]",
+        "[--enable-auto-tool-choice, --tool-call-parser, hermes, --quantization, None]",
+        "[\"--limit-mm-per-prompt '{\\\"image\\\": 2}'\", --override-generation-config, \"'{\\\"top_k\\\":1}'\"]",
+        "[--served-model-name, m, --max-num-seqs, $MAX, $MORE, word]",
+    ] {
+        assert_eq!(said(&format!("args: {args}")), [""; 0], "{args}");
+    }
+}
+
+#[test]
+fn a_rank_of_adapters_that_vllm_does_not_have_is_warned_about() {
+    let with = |rank: i32| {
+        about(&format!(
+            "  model: {{uri: 'hf://a/b', name: m, lora: {{maxRank: {rank}, adapters: [{{name: x, uri: 'hf://a/x'}}]}}}}\n"
+        ))
+    };
+    assert_eq!(
+        with(12),
+        [
+            "warning spec.model.lora.maxRank: is 12, and --max-lora-rank of vLLM 0.32.0 takes one of 1, 8, 16, 32, 64, 128, 256, \
+          320, 512: no pod becomes ready (write 16, with which adapters of rank 12 fit)"
+        ]
+    );
+    assert_eq!(with(16), [""; 0]);
+}
+
+#[test]
+fn a_misspelt_variable_for_arguments_is_warned_about() {
+    let with =
+        |command: &str, name: &str| said(&format!("{command}env: [{{name: {name}, value: --seed=1}}]"));
+    for name in ["VLLM_ADITIONAL_ARGS", "VLLM_EXTRA_ARGS"] {
+        assert_eq!(
+            with("", name),
+            [format!(
+                "warning {PRESET}.env[0]: has no effect: nothing reads it (did you mean VLLM_ADDITIONAL_ARGS?)"
+            )]
+        );
+    }
+    assert_eq!(with("", "VLLM_LOGGING_LEVEL"), [""; 0]);
+    assert_eq!(
+        with("command: [bash, -c, 'vllm serve m $VLLM_EXTRA_ARGS']\n      ", "VLLM_EXTRA_ARGS"),
+        [""; 0]
+    );
+}

@@ -1,0 +1,117 @@
+//! Flags and their values, as vLLM's parser takes words apart.
+
+use longboat_api::vllm_flags::{self, Count, Flag};
+
+use super::words::{Word, Words};
+
+/// A flag that is given.
+pub(super) struct Use<'a> {
+    pub word: &'a Word,
+    /// Its name as it is written.
+    pub name: &'a str,
+    /// The flag that has the name, in this version.
+    pub flag: Option<(&'static str, &'static Flag)>,
+    /// The value after an equals sign.
+    pub inline: Option<&'a str>,
+    /// The words after it that are its values.
+    pub values: Vec<&'a Word>,
+}
+
+/// What words are.
+#[derive(Default)]
+pub(super) struct Uses<'a> {
+    pub all: Vec<Use<'a>>,
+    /// Words that no flag takes.
+    pub strays: Vec<&'a Word>,
+    /// Whether a variable may add flags.
+    pub is_open: bool,
+}
+
+// === impl Uses ===
+
+impl<'a> Uses<'a> {
+    pub(super) fn of(words: &'a Words) -> Self {
+        let mut uses = Self::default();
+        // One word is the model, except where the start script names it.
+        let mut is_model_named = words.is_preset;
+        let mut rest = words.all.as_slice();
+        while let Some((word, after)) = rest.split_first() {
+            rest = after;
+            if !is_flag(word) {
+                if !word.is_exact {
+                    uses.is_open = true;
+                } else if is_model_named {
+                    uses.strays.push(word);
+                } else {
+                    is_model_named = true;
+                }
+                continue;
+            }
+            let (name, inline) = match word.text.split_once('=') {
+                Some((name, value)) => (name, Some(value)),
+                None => (word.text.as_str(), None),
+            };
+            let flag = vllm_flags::find(name);
+            let is_switch = flag.is_some_and(|(_, flag)| flag.values == Count::None);
+            let next = after.first().map(|word| word.text.as_str());
+            if let Some(value) = next.filter(|next| is_switch && inline.is_none() && is_boolean(next)) {
+                uses.all.push(Use { word, name, flag, inline: Some(value), values: Vec::new() });
+                rest = &after[1..];
+                continue;
+            }
+            let following = after.iter().take_while(|word| !is_flag(word)).count();
+            let taken = if inline.is_some() { 0 } else { takes(name, flag).min(following) };
+            let (values, after) = after.split_at(taken);
+            rest = after;
+            uses.all.push(Use { word, name, flag, inline, values: values.iter().collect() });
+        }
+        uses
+    }
+
+    /// Returns the last use of a flag.
+    pub(super) fn last(&self, flag: &str) -> Option<&Use<'a>> {
+        self.all.iter().rev().find(|used| used.is(flag))
+    }
+}
+
+// === impl Use ===
+
+impl<'a> Use<'a> {
+    pub(super) fn is(&self, flag: &str) -> bool {
+        self.flag.is_some_and(|(name, _)| name == flag)
+    }
+
+    /// Returns all values.
+    pub(super) fn texts(&self) -> Vec<&'a str> {
+        self.inline.into_iter().chain(self.values.iter().map(|word| word.text.as_str())).collect()
+    }
+
+    /// Returns the number that is its value.
+    pub(super) fn number(&self) -> Option<i64> {
+        self.texts().first()?.parse().ok()
+    }
+}
+
+/// How many words a flag takes.
+fn takes(name: &str, flag: Option<(&str, &Flag)>) -> usize {
+    match flag {
+        _ if name.contains('.') => 1,
+        Some((_, flag)) if flag.values == Count::None => 0,
+        Some((_, flag)) if matches!(flag.values, Count::One | Count::Optional) => 1,
+        _ => usize::MAX,
+    }
+}
+
+/// Whether a word is probably meant as the value of a switch.
+fn is_boolean(text: &str) -> bool {
+    ["true", "false"].contains(&text.to_ascii_lowercase().as_str())
+}
+
+/// Whether a word is a flag, for vLLM's parser. Negative numbers and texts with spaces are values.
+fn is_flag(word: &Word) -> bool {
+    let name = word.text.split('=').next().unwrap_or_default();
+    word.text.starts_with('-')
+        && word.text.len() > 1
+        && word.text.parse::<f64>().is_err()
+        && !name.contains(char::is_whitespace)
+}

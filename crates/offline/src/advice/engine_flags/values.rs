@@ -1,0 +1,173 @@
+//! Values that vLLM's flags do not take.
+
+use longboat_api::vllm_flags::{self, Count, Flag, Kind};
+
+use super::{super::Advice, uses::Use};
+
+/// Values with more choices than this are not listed.
+const LISTED: usize = 24;
+
+pub(super) fn check(used: &Use<'_>) -> Option<Advice> {
+    let (name, flag) = used.flag?;
+    if used.name.contains('.') {
+        return None;
+    }
+    let path = || used.word.path.clone();
+    let version = vllm_flags::version();
+    if flag.values == Count::None {
+        let value = used.inline?;
+        return Some(Advice::error(
+            path(),
+            "FlagValue",
+            format!(
+                "gives {} the value {value}, and vLLM {version} takes none: it does not start",
+                used.name
+            ),
+            off(name, value),
+        ));
+    }
+    if used.inline.is_none() && used.values.is_empty() {
+        return (flag.values != Count::Optional).then(|| {
+            Advice::error(
+                path(),
+                "FlagValue",
+                format!("has {} without a value, and vLLM {version} expects {}", used.name, expected(flag)),
+                "add the value, or remove the flag".to_owned(),
+            )
+        });
+    }
+    let written = used.values.iter().filter(|word| word.is_exact).map(|word| word.text.as_str());
+    let inline = used.inline.filter(|_| used.word.is_exact);
+    inline.into_iter().chain(written).find_map(|value| one(used, flag, value))
+}
+
+/// What to write for a switch that is on or off.
+pub(super) fn off(name: &str, value: &str) -> String {
+    let positive = name.strip_prefix("--no-").map_or_else(|| name.to_owned(), |rest| format!("--{rest}"));
+    let no = format!("--no-{}", positive.trim_start_matches("--"));
+    match value.to_ascii_lowercase().as_str() {
+        "false" | "0" | "no" | "off" if vllm_flags::find(&no).is_some() => format!("write {no} alone"),
+        "false" | "0" | "no" | "off" => format!("remove {name}"),
+        _ => format!("write {name} alone"),
+    }
+}
+
+fn one(used: &Use<'_>, flag: &Flag, value: &str) -> Option<Advice> {
+    if flag.optional && ["", "None"].contains(&value) {
+        return None;
+    }
+    let version = vllm_flags::version();
+    let refused = |expected: String, hint: String| {
+        Advice::error(
+            used.word.path.clone(),
+            "FlagValue",
+            format!(
+                "gives {} the value {value}, and vLLM {version} expects {expected}: it does not start",
+                used.name
+            ),
+            hint,
+        )
+    };
+    let Some(reading) = read(flag.kind, value) else {
+        return Some(refused(expected(flag), hint(flag, value)));
+    };
+    let broken = match reading {
+        Reading::Number(number) => flag.bounds.broken(number),
+        Reading::Other => None,
+    };
+    if let Some(bounds) = broken {
+        return Some(refused(format!("a number {bounds}"), hint_number(value)));
+    }
+    let is_known = flag.choices.is_empty() || flag.choices.iter().any(|choice| choice == value);
+    (!is_known).then(|| {
+        let choices = flag.choices.iter().map(String::as_str).filter(|_| flag.kind == Kind::Text);
+        let near = longboat_key::nearest(choices, value);
+        let hint = near.map_or_else(
+            || "take one of these, or ".to_owned(),
+            |near| format!("did you mean `{near}`? Otherwise "),
+        );
+        Advice::warning(
+            used.word.path.clone(),
+            "FlagValue",
+            format!(
+                "gives {} the value {value}, which vLLM {version} does not know: it takes {}",
+                used.name,
+                expected(flag)
+            ),
+            format!("{hint}make sure that the version in the image knows it"),
+        )
+    })
+}
+
+/// A value of the right kind.
+enum Reading {
+    Number(f64),
+    Other,
+}
+
+/// Reads a value: `None` if it is not of this kind.
+fn read(kind: Kind, value: &str) -> Option<Reading> {
+    let value = value.trim();
+    let number = |text: &str| text.replace('_', "").parse::<f64>().ok();
+    let integer = |text: &str| {
+        let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
+        let is_integer = digits.bytes().all(|byte| byte.is_ascii_digit() || byte == b'_');
+        number(text).filter(|_| is_integer)
+    };
+    match kind {
+        Kind::Text => Some(Reading::Other),
+        Kind::Integer => integer(value).map(Reading::Number),
+        Kind::Number => number(value).map(Reading::Number),
+        Kind::SizeOrAuto if value.eq_ignore_ascii_case("auto") => Some(Reading::Other),
+        Kind::Size | Kind::SizeOrAuto => match value.strip_suffix(['k', 'm', 'g', 't']) {
+            Some(digits) => number(digits).filter(|number| *number >= 0.0).map(Reading::Number),
+            None => integer(value.strip_suffix(['K', 'M', 'G', 'T']).unwrap_or(value)).map(Reading::Number),
+        },
+        // Numbers in JSON may have units too, so only what cannot be JSON is refused.
+        Kind::Json => {
+            let is_json = serde_json::from_str::<serde_json::Value>(value).is_ok();
+            let may_be = value.starts_with(['{', '[']) && (value.contains('"') || value.len() == 2);
+            (is_json || may_be).then_some(Reading::Other)
+        }
+    }
+}
+
+fn expected(flag: &Flag) -> String {
+    let choices = &flag.choices;
+    if !choices.is_empty() && choices.len() <= LISTED {
+        return format!("one of {}", choices.join(", "));
+    }
+    if !choices.is_empty() {
+        return format!("one of {} values", choices.len());
+    }
+    let kind = match flag.kind {
+        Kind::Text => "a text",
+        Kind::Integer => "a whole number",
+        Kind::Number => "a number",
+        Kind::Size => "a whole number, or one with a unit (4k, 4K)",
+        Kind::SizeOrAuto => "a whole number, one with a unit (4k, 4K), or auto",
+        Kind::Json => "JSON",
+    };
+    kind.to_owned()
+}
+
+fn hint(flag: &Flag, value: &str) -> String {
+    if value.contains(",-") || value.ends_with(',') {
+        "write a space between arguments, and no comma".to_owned()
+    } else if flag.kind == Kind::Number && value.contains(',') {
+        format!("write a point: `{}`", value.replace(',', "."))
+    } else if flag.kind == Kind::Json {
+        "write JSON in single quotes: `'{\"key\": \"value\"}'`".to_owned()
+    } else {
+        "correct the value, or remove the flag".to_owned()
+    }
+}
+
+fn hint_number(value: &str) -> String {
+    match value.trim().parse::<f64>() {
+        Ok(percent) if percent > 1.0 && percent <= 100.0 => {
+            format!("if it is a share in percent, write `{}`", percent / 100.0)
+        }
+        _ => "correct the value, or remove the flag".to_owned(),
+    }
+}
