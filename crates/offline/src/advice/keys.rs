@@ -86,15 +86,10 @@ fn missing(snapshot: &Snapshot, namespace: Namespace<&str>, reference: &KeyRefer
         Some(meant) => format!("did you mean `{meant}`?"),
         None => format!("its keys: {}", known.iter().map(String::as_str).collect::<Vec<_>>().join(", ")),
     };
-    Some(Advice {
-        path: path.clone(),
-        fatal: true,
-        reason: "KeyNotFound",
-        message: format!(
-            "is `{key}`, which {kind} {namespace}/{name} does not have, so no kubelet starts the container"
-        ),
-        hint: Some(hint),
-    })
+    let message = format!(
+        "is `{key}`, which {kind} {namespace}/{name} does not have, so no kubelet starts the container"
+    );
+    Some(Advice::error(path.clone(), "KeyNotFound", message, hint))
 }
 
 #[cfg(test)]

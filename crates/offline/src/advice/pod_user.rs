@@ -25,14 +25,11 @@ pub(super) fn check(spec: &LLMInferenceServiceSpec) -> Vec<Advice> {
             }
         }
     }
-    let advice = |(path, container): (String, &String)| Advice {
-        path,
-        fatal: true,
-        reason: "RootForbidden",
-        message: format!(
-            "is 0 (root), and container {container} has runAsNonRoot: true, so no kubelet starts it"
-        ),
-        hint: Some(format!("set another user, or runAsNonRoot: false in the securityContext of {container}")),
+    let advice = |(path, container): (String, &String)| {
+        let message =
+            format!("is 0 (root), and container {container} has runAsNonRoot: true, so no kubelet starts it");
+        let hint = format!("set another user, or runAsNonRoot: false in the securityContext of {container}");
+        Advice::error(path, "RootForbidden", message, hint)
     };
     by_path.into_iter().map(advice).collect()
 }
