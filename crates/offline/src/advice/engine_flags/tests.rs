@@ -341,3 +341,17 @@ fn a_misspelt_variable_for_arguments_is_warned_about() {
         [""; 0]
     );
 }
+
+#[test]
+fn ranks_of_sglang_on_one_node_need_devices_too() {
+    for (parallelism, needed) in [
+        ("{pipeline: 2}", "(pipeline 2) needs 2"),
+        ("{data: 2, dataLocal: 2, tensor: 2}", "(tensor 2, data 2) needs 4"),
+    ] {
+        let found = about(&format!(
+            "  model: {{uri: 'hf://a/b', name: m}}\n  runtime: kserve-llm-sglang\n  parallelism: {parallelism}\n  \
+             template: {{containers: [{{name: main, resources: {{limits: {{nvidia.com/gpu: '1'}}}}}}]}}\n"
+        ));
+        assert!(found.iter().any(|line| line.contains(&format!("and parallelism {needed}"))), "{found:#?}");
+    }
+}
