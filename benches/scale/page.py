@@ -134,7 +134,7 @@ def controller_plan(rows):
         lines.append((f"{size:,}", "2", f"{request} MiB", "100m, no limit",
                       f"{number(max(0.1, between(of(lambda row: row['restart']['cpu_ms']), size) / 1000))} s of a core", f"{interval} s",
                       "measured" if size in measured else "derived"))
-    head = ("services", "replicas", "memory request and limit", "CPU request", "work after a restart, at least", "Prometheus reads its metrics every",
+    head = ("services", "replicas", "memory request and limit", "CPU request", "work after a restart", "Prometheus reads its metrics every",
             "memory is")
     return table(head, lines)
 
