@@ -26,7 +26,7 @@ pub(super) fn check(spec: &LLMInferenceServiceSpec) -> Option<Advice> {
     let half = if path.starts_with("spec.prefill") { "prefill" } else { "decode" };
     Some(Advice::warning(
         "spec.prefill".to_owned(),
-        "NoKVConnector",
+        "KVTransferMissing",
         format!(
             "vLLM for {half} has no connector for KV caches, so none moves from prefill to decode, and every prompt is computed twice"
         ),

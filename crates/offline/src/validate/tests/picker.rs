@@ -319,7 +319,7 @@ fn arguments_that_our_programs_refuse_are_errors_at_the_argument() {
         };
         // The engines beside the sidecar are no topic of this test.
         let findings = report(text).findings;
-        findings.iter().filter(|finding| finding.reason != "NoKVConnector").map(show).collect()
+        findings.iter().filter(|finding| finding.reason != "KVTransferMissing").map(show).collect()
     };
     let at_picker = "13 ArgumentRefused spec.router.scheduler.template.containers[0].args";
     let at_sidecar = "11 ArgumentRefused spec.template.initContainers[0].args";
