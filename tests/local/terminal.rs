@@ -10,6 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use longboat_testkit::Awaited;
 use nix::pty::{Winsize, openpty};
 use parking_lot::Mutex;
 use tempfile::TempDir;
@@ -17,7 +18,7 @@ use tempfile::TempDir;
 use crate::{
     local_cluster::{example, turn, up},
     processes, tools,
-    wait::{Awaited, LIMIT},
+    wait::LIMIT,
 };
 
 /// An emulated terminal: the visible rows, and those that have scrolled off the top.

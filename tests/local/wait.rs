@@ -5,30 +5,10 @@ use std::{
     time::{Duration, Instant},
 };
 
+use longboat_testkit::Awaited;
+
 /// Much longer than any condition needs, so that no test fails on a busy machine.
 pub(crate) const LIMIT: Duration = Duration::from_mins(3);
-
-/// What a condition returns while somebody waits for it: whether it holds, or the value that there is once it holds.
-pub(crate) trait Awaited {
-    /// What the wait returns.
-    type Value;
-    /// Returns the value if the condition holds.
-    fn value(self) -> Option<Self::Value>;
-}
-
-impl Awaited for bool {
-    type Value = ();
-    fn value(self) -> Option<()> {
-        self.then_some(())
-    }
-}
-
-impl<T> Awaited for Option<T> {
-    type Value = T;
-    fn value(self) -> Self {
-        self
-    }
-}
 
 /// Polls until a condition holds, and returns its value. Panics at the limit.
 pub(crate) fn until<A: Awaited>(what: &str, probe: impl FnMut() -> A) -> A::Value {
