@@ -118,10 +118,12 @@ impl Building {
     fn finish(&mut self, words: &mut Vec<ShellWord>) {
         let word = std::mem::take(self);
         let Some(at) = word.at else { return };
-        words.extend(braces(&word.characters).into_iter().map(|characters| ShellWord {
+        let has_few_braces = has_few_braces(&word.characters);
+        let expanded = if has_few_braces { braces(&word.characters) } else { vec![word.characters] };
+        words.extend(expanded.into_iter().map(|characters| ShellWord {
             at,
             text: characters.into_iter().map(|(c, _)| c).collect(),
-            is_exact: !word.has_expansion,
+            is_exact: has_few_braces && !word.has_expansion,
         }));
     }
 }
@@ -183,7 +185,14 @@ fn expansion(text: &str, at: usize, word: &mut Building) -> usize {
     at + length
 }
 
-/// Expands the braces of a word: `{a,b}` makes two words.
+/// Whether the braces of a word are so few that they can be expanded. Each comma can double the words, and each brace is another pass
+/// over the word.
+fn has_few_braces(word: &[Character]) -> bool {
+    let count = |wanted: char| word.iter().filter(|character| **character == (wanted, false)).count();
+    count('{') <= 64 && (count('{') == 0 || count(',') <= 12)
+}
+
+/// Expands the braces of a word: `{a,b}` makes two words. [`has_few_braces`] bounds their number, and the depth.
 fn braces(word: &[Character]) -> Vec<Vec<Character>> {
     for (open, _) in word.iter().enumerate().filter(|(_, character)| **character == ('{', false)) {
         let (mut depth, mut parts, mut begin) = (0, Vec::new(), open + 1);
@@ -265,6 +274,14 @@ mod tests {
         assert_eq!(stripped(json), "{a: b, c: d}");
         assert_eq!(stripped("{\"a\":\"b\",\"c\":\"d\"}"), "a:b c:d");
         assert_eq!(split(&format!("--x '{json}' {{}} [1,2]")).bare_json, []);
+    }
+
+    #[test]
+    fn braces_that_would_make_too_many_words_stay_as_they_are() {
+        for text in ["{a,b}".repeat(40), "{a,".repeat(5000) + &"}".repeat(5000), "{".repeat(100_000)] {
+            let words = split(&text).words;
+            assert_eq!((words.len(), words[0].text.as_str(), words[0].is_exact), (1, text.as_str(), false));
+        }
     }
 
     #[test]
