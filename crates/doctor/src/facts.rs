@@ -17,6 +17,7 @@ use k8s_openapi::{
 };
 use longboat_api::v1alpha2::{LLMInferenceService, LLMInferenceServiceConfig};
 use longboat_compose::PresetNames;
+use longboat_key::Key;
 use longboat_plan::Snapshot;
 
 /// All facts to examine.
@@ -66,6 +67,8 @@ pub struct Facts {
     pub conversion: Option<String>,
     /// The responses of services that report Ready, by `namespace/name`.
     pub answers: BTreeMap<String, Answers>,
+    /// The Secrets with API keys that no gateway accepts, and why.
+    pub refused_keys: BTreeMap<Key, String>,
     /// Facts that could not be read, one sentence each.
     pub hidden: Vec<String>,
 }

@@ -1,6 +1,7 @@
 //! The cause if a Gateway does not forward requests.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use longboat_api::foreign::gateway::Gateway;
 use longboat_key::{Key, Name, Namespace};
 use longboat_manifest::nearest;
 
@@ -33,30 +34,8 @@ pub(crate) fn trouble(facts: &Facts, namespace: Namespace<&str>, name: Name<&str
     if let Some(cause) = class(facts, class_name) {
         return Some(cause.through(step));
     }
-    for listener in &status.listeners {
-        let refused = |type_: &str, bad: &str| {
-            condition(&listener.conditions, type_).filter(|found| found.status == bad)
-        };
-        let found = refused("ResolvedRefs", "False")
-            .or_else(|| refused("Accepted", "False"))
-            .or_else(|| refused("Conflicted", "True"));
-        if let Some(found) = found {
-            let cause = format!("listener {}: {}", listener.name, said(found));
-            let place = format!("spec.listeners[{}]", listener.name);
-            let cause = if found.reason == "InvalidCertificateRef" {
-                let fix = format!(
-                    "create a Secret of type kubernetes.io/tls with the certificate and its key, or name another one in {place}"
-                );
-                Cause::new("CertificateUnusable", cause, fix)
-            } else {
-                Cause::new(
-                    "ListenerRefused",
-                    cause,
-                    format!("kubectl edit gateway -n {namespace} {name}: {place}"),
-                )
-            };
-            return Some(cause.through(step));
-        }
+    if let Some(cause) = refused_listeners(gateway).next() {
+        return Some(cause.through(step));
     }
     let fix = format!("kubectl describe gateway -n {namespace} {name}");
     let waiting = |found: &&Condition| found.status != "Unknown" && found.reason != "Pending";
@@ -71,6 +50,33 @@ pub(crate) fn trouble(facts: &Facts, namespace: Namespace<&str>, name: Name<&str
             .map_or_else(String::new, |class| class.spec.controller_name.clone());
         let cause = format!("the Gateway is not programmed; its controller `{controller}` may not run");
         Cause::new("GatewayControllerSilent", cause, fix)
+    })
+}
+
+/// Returns what is wrong with each listener that the Gateway's controller refuses.
+pub(crate) fn refused_listeners(gateway: &Gateway) -> impl Iterator<Item = Cause> {
+    let (namespace, name) = (Namespace::of(&gateway.metadata), Name::of(&gateway.metadata));
+    gateway.status.iter().flat_map(|status| &status.listeners).filter_map(move |listener| {
+        let refused = |type_: &str, bad: &str| {
+            condition(&listener.conditions, type_).filter(|found| found.status == bad)
+        };
+        let found = refused("ResolvedRefs", "False")
+            .or_else(|| refused("Accepted", "False"))
+            .or_else(|| refused("Conflicted", "True"))?;
+        let cause = format!("listener {}: {}", listener.name, said(found));
+        let place = format!("spec.listeners[{}]", listener.name);
+        Some(if found.reason == "InvalidCertificateRef" {
+            let fix = format!(
+                "create a Secret of type kubernetes.io/tls with the certificate and its key, or name another one in {place}"
+            );
+            Cause::new("CertificateUnusable", cause, fix)
+        } else {
+            Cause::new(
+                "ListenerRefused",
+                cause,
+                format!("kubectl edit gateway -n {namespace} {name}: {place}"),
+            )
+        })
     })
 }
 

@@ -1,5 +1,6 @@
 //! The checks of an installation. A check comes after those on which it depends.
 
+mod api_keys;
 mod conditions;
 pub(crate) mod controller;
 pub(crate) mod definitions;
@@ -9,6 +10,7 @@ mod paths;
 mod platform;
 mod presets;
 pub(crate) mod rights;
+mod routing;
 mod services;
 mod webhooks;
 
@@ -18,7 +20,7 @@ use crate::{facts::Facts, finding::Finding};
 type Check = fn(&Facts, &mut Vec<Finding>);
 
 /// All checks.
-pub(crate) const ALL: [Check; 9] = [
+pub(crate) const ALL: [Check; 11] = [
     definitions::check,
     controller::check,
     leader::check,
@@ -27,5 +29,7 @@ pub(crate) const ALL: [Check; 9] = [
     platform::check,
     presets::check,
     services::check,
+    routing::check,
+    api_keys::check,
     paths::check,
 ];

@@ -14,7 +14,7 @@ use k8s_openapi::{
         admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration},
         apps::v1::Deployment,
         coordination::v1::Lease,
-        core::v1::{Event, Node, PersistentVolumeClaim, Pod},
+        core::v1::{Event, Node, PersistentVolumeClaim, Pod, Secret},
         networking::v1::NetworkPolicy,
     },
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
@@ -22,12 +22,13 @@ use k8s_openapi::{
 };
 use kube::{Api, Client, Resource, ResourceExt, api::ListParams};
 use longboat_api::{
-    annotations::IN_PROCESS,
+    annotations::{API_KEYS, IN_PROCESS},
     node::{ENGINE_SEES_OTHER_PATHS, MOUNT_NAMESPACES},
     v1alpha2::LLMInferenceService,
 };
 use longboat_compose::PresetNames;
 use longboat_controller::{Args, ViewError, reader, view};
+use longboat_gateway::{API_KEY_LABEL, api_key_problems};
 use longboat_key::{Name, Namespace};
 use longboat_plan::Snapshot;
 use serde::de::DeserializeOwned;
@@ -113,6 +114,7 @@ where
         admission: None,
         conversion: None,
         answers: BTreeMap::new(),
+        refused_keys: BTreeMap::new(),
         hidden: Vec::new(),
     };
     definitions(&client, &mut facts).await;
@@ -121,7 +123,10 @@ where
         .all(|name| facts.definitions.contains_key(*name) || facts.unseen_definitions.contains(*name));
     if ours {
         match seen_by_the_controller(&client, scope, &mut facts).await {
-            Ok(()) => of_services(&client, &mut facts).await,
+            Ok(()) => {
+                of_services(&client, &mut facts).await;
+                api_keys(&client, &mut facts).await;
+            }
             // This also happens if the user may not read definitions: now it is known that ours do not exist.
             Err(GatherError::View(ViewError::NotInstalled { .. })) => {
                 facts.unseen_definitions.retain(|name| !check::definitions::OURS.contains(&name.as_str()));
@@ -231,6 +236,22 @@ async fn of_services(client: &Client, facts: &mut Facts) {
         event.last_timestamp.as_ref().map(|time| time.0).or(event.event_time.as_ref().map(|time| time.0))
     };
     facts.events.sort_by_key(when);
+}
+
+/// Reads the Secrets with keys of services and Gateways that ask for some. Only what is wrong with them is kept.
+async fn api_keys(client: &Client, facts: &mut Facts) {
+    let services = facts.services.iter().map(|service| &service.metadata);
+    let gateways = facts.snapshot.gateways.iter().map(|gateway| &gateway.metadata);
+    let keyed = services.chain(gateways).filter(|metadata| {
+        metadata.annotations.as_ref().is_some_and(|annotations| annotations.contains_key(API_KEYS))
+    });
+    let namespaces: BTreeSet<Namespace> = keyed.map(|metadata| Namespace::of(metadata).to_shared()).collect();
+    let labelled = ListParams::default().labels(API_KEY_LABEL);
+    for namespace in &namespaces {
+        let secrets = list::<Secret>(Api::namespaced(client.clone(), namespace), &labelled).await;
+        let secrets = kept(secrets, &format!("Secrets with API keys of {namespace}"), &mut facts.hidden);
+        facts.refused_keys.extend(api_key_problems(secrets));
+    }
 }
 
 async fn of_the_local_node(client: &Client, facts: &mut Facts) {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use longboat_doctor::{Facts, Finding};
-use longboat_key::{Name, Namespace};
+use longboat_key::{Key, Name, Namespace};
 use serde_json::{Value, json};
 
 use crate::world::{LLM, arc, condition, object, only, service, unready, with};
@@ -232,4 +232,56 @@ fn a_router_that_is_not_ready_leads_to_gateway_class_route_or_pool() {
         facts.services = vec![arc(routeless)];
     });
     only(&found, "PoolWithoutRoute", LLM, "no route sends requests", "spec.router.route: {}");
+}
+
+#[test]
+fn routes_of_users_and_listeners_that_are_refused_are_named() {
+    let parent = json!({"name": "gw", "namespace": "kserve"});
+    let own = |namespace: &str| {
+        json!({
+            "metadata": {"name": "own", "namespace": namespace, "generation": 1},
+            "spec": {"parentRefs": [parent]},
+            "status": {"parents": [{
+                "parentRef": parent, "controllerName": "example.com/gateway",
+                "conditions": [
+                    condition("Accepted", "True", "Accepted", ""),
+                    condition("ResolvedRefs", "False", "BackendNotFound", "no Service ns/gone"),
+                ],
+            }]},
+        })
+    };
+    let found = with(|facts| facts.snapshot.http_routes.insert(arc(own("ns"))));
+    let finding = only(&found, "RouteRefused", "HTTPRoute ns/own", "no Service ns/gone", "kubectl get");
+    assert!(finding.chain.is_empty(), "{:?}", finding.chain);
+    assert!(
+        with(|facts| facts.snapshot.http_routes.insert(arc(own("web")))).is_empty(),
+        "no service is there"
+    );
+
+    let found = with(|facts| {
+        let mut gateway = facts.snapshot.gateways.get(Namespace("kserve"), Name("gw")).unwrap().clone();
+        let listener = json!({
+            "name": "https", "attachedRoutes": 0, "supportedKinds": [],
+            "conditions": [condition("ResolvedRefs", "False", "InvalidCertificateRef", "no Secret")],
+        });
+        gateway.status.as_mut().unwrap().listeners.push(object(listener));
+        facts.snapshot.gateways.insert(Arc::new(gateway));
+        facts.local = true;
+    });
+    only(&found, "CertificateUnusable", "Gateway kserve/gw", "listener https: ", "spec.listeners[https]");
+}
+
+#[test]
+fn secrets_with_api_keys_that_no_gateway_accepts_are_named() {
+    let secret = Key::new(Namespace("ns"), Name("team"));
+    let found = with(|facts| {
+        facts.refused_keys.insert(secret, "entry `key` is missing".to_owned());
+    });
+    only(
+        &found,
+        "ApiKeyRefused",
+        "Secret ns/team",
+        "entry `key` is missing",
+        "kubectl edit secret -n ns team",
+    );
 }

@@ -164,6 +164,7 @@ pub(crate) fn well() -> Facts {
             "ns/llm".to_owned(),
             Answers { at_url: Some(Ok(200)), at_workload: None },
         )]),
+        refused_keys: BTreeMap::new(),
         hidden: Vec::new(),
     }
 }

@@ -18,12 +18,12 @@ pub(crate) use self::{
     budget::KeyState,
     copy::{KeyCopy, TYPE as COPY_TYPE, secrets as copied_secrets},
     scope::{KeyScope, KeyedRoute, KeyedServices},
-    secret::{LABEL, hash_keys},
+    secret::hash_keys,
     table::{ApiKey, KeyTable, RefusedKeys},
     usage::{BYTES_PER_TOKEN, Tokens, UsageReader},
 };
 pub use self::{
     budget::{KeyLimits, KeyUsage},
     report::KeyReport,
-    secret::api_key_problem,
+    secret::{LABEL, api_key_problems},
 };

@@ -45,7 +45,7 @@ impl RefusedKeys {
     pub(crate) fn log(&mut self, refused: &BTreeMap<Key, String>) {
         for (secret, reason) in refused {
             if self.0.get(secret) != Some(reason) {
-                tracing::warn!(%secret, reason, "A Secret with an API key cannot be used; its keys are refused.");
+                tracing::error!(%secret, reason, "A Secret with an API key cannot be used; its keys are refused.");
             }
         }
         self.0.clone_from(refused);
@@ -57,8 +57,10 @@ impl RefusedKeys {
 impl KeyTable {
     pub(crate) fn new(secrets: &[Arc<Secret>]) -> Self {
         let mut table = Self::default();
+        // The oldest first: a new Secret with a key that is in use must not stop the one that clients rely on.
+        let age = |secret: &Secret| secret.metadata.creation_timestamp.clone();
         let mut sorted: Vec<_> = secrets.iter().map(|secret| (Key::of(secret.as_ref()), secret)).collect();
-        sorted.sort_by(|a, b| a.0.cmp(&b.0));
+        sorted.sort_by(|a, b| age(a.1).cmp(&age(b.1)).then_with(|| a.0.cmp(&b.0)));
         for (name, secret) in sorted {
             if let Err(reason) = table.add(name.clone(), secret) {
                 table.refused.insert(name, reason);
@@ -139,5 +141,22 @@ mod tests {
             ]
         );
         assert!(!format!("{table:?}").contains("sk-"));
+    }
+
+    #[test]
+    fn of_two_secrets_with_a_key_the_older_one_is_used() {
+        let key = "sk-aaaaaaaaaaaaaaaaaaaaaaaa";
+        let created = |name: &str, time: &str| {
+            let mut secret = Secret::clone(&secret("a", name, key));
+            secret.metadata.creation_timestamp = Some(serde_json::from_value(json!(time)).unwrap());
+            Arc::new(secret)
+        };
+        let table = KeyTable::new(&[
+            created("late", "2026-01-02T00:00:00Z"),
+            created("team", "2026-01-01T00:00:00Z"),
+        ]);
+        let refused: Vec<_> =
+            table.refused.iter().map(|(name, reason)| format!("{name}: {reason}")).collect();
+        assert_eq!(refused, ["a/late: Secret a/team has the same key"]);
     }
 }

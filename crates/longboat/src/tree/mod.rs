@@ -9,7 +9,7 @@ pub(crate) mod lines;
 mod list;
 mod pods;
 mod screen;
-mod workloads;
+pub(crate) mod workloads;
 
 use std::{sync::Arc, time::Duration};
 

@@ -8,7 +8,7 @@ use k8s_openapi::{
     jiff::Timestamp,
 };
 use longboat_api::{foreign::leaderworkerset::LeaderWorkerSet, labels, v1alpha2::LLMInferenceService};
-use longboat_plan::pods::SET_NAME;
+use longboat_plan::pods::{SET_NAME, is_ready};
 
 use super::TreeObjects;
 
@@ -34,6 +34,27 @@ impl Workload<'_> {
         let complete = conditions.find(|found| found.reason.as_deref() == Some("NewReplicaSetAvailable"))?;
         complete.last_update_time.as_ref().map(|time| time.0)
     }
+
+    /// Whether a pod is ready whose containers run since this time or later, or whether the workload needs no pod.
+    fn serves_since(&self, time: Timestamp) -> bool {
+        let wanted = match self.object {
+            Owner::Deployment(found) => found.spec.as_ref().and_then(|spec| spec.replicas),
+            Owner::Group(found) => found.spec.replicas,
+        };
+        let is_new = |pod: &&Pod| {
+            let statuses = pod.status.iter().flat_map(|status| status.container_statuses.iter().flatten());
+            let mut running =
+                statuses.filter_map(|found| found.state.as_ref()?.running.as_ref()?.started_at.as_ref());
+            // Times in statuses have whole seconds.
+            is_ready(pod) && running.all(|started| started.0.as_second() >= time.as_second())
+        };
+        wanted == Some(0) || self.pods.iter().any(is_new)
+    }
+}
+
+/// Whether all workloads of a service serve with pods that run since this time or later.
+pub(crate) fn serve_since(seen: &TreeObjects, service: &LLMInferenceService, time: Timestamp) -> bool {
+    of(seen, service).iter().all(|workload| workload.serves_since(time))
 }
 
 /// Returns the workloads that a service owns, each kind sorted by name.

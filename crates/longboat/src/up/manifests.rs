@@ -1,5 +1,8 @@
 //! Writes manifests to the local cluster.
 
+use kube::{Api, Client, api::ListParams};
+use longboat_api::v1alpha2::LLMInferenceService;
+use longboat_controller::reader;
 use longboat_key::{Key, Name, Namespace};
 use longboat_local::Local;
 use longboat_manifest::Document;
@@ -21,4 +24,11 @@ pub(super) async fn write(local: &Local, documents: &[Document]) -> anyhow::Resu
     }
     let own = applied.iter().filter(|object| object.kind == "LLMInferenceService");
     Ok(own.map(|object| Key::new(Namespace(&object.namespace), Name(&object.name))).collect())
+}
+
+/// Returns all services of a local cluster; none if it does not answer.
+pub(super) async fn services(client: &Client) -> Vec<Key> {
+    let all = Api::<LLMInferenceService>::all(client.clone());
+    let found = reader::list(&all, &ListParams::default()).await.ok().flatten().unwrap_or_default();
+    found.iter().map(Key::of).collect()
 }

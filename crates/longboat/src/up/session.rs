@@ -7,12 +7,12 @@ use std::{
 };
 
 use anyhow::{Context, bail};
+use k8s_openapi::jiff::Timestamp;
 use longboat_key::Key;
 use longboat_local::{Guard, Local, Options, Picking};
 use longboat_manifest::Document;
 use owo_colors::OwoColorize;
 use parking_lot::Mutex;
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -59,6 +59,7 @@ pub(crate) enum Purpose {
 impl Session<'_> {
     /// Starts the cluster, serves the purpose, and stops everything.
     pub(crate) async fn run(mut self, shutdown: CancellationToken) -> anyhow::Result<()> {
+        let begin = Timestamp::now();
         let dashboard = longboat_dashboard::Server::bind(self.args.dashboard_port).await?;
         let local = Local::start(self.options()?).await?;
         if self.is_serving() {
@@ -83,15 +84,14 @@ impl Session<'_> {
         let mut stand_ins = StandInReport::new(local.stood_in_for());
         let state = self.args.state.clone();
         let result = tokio::select! {
-            result = self.serve(&local, gateway, &names) => result,
+            result = self.serve(&local, gateway, begin, &names) => result,
             never = stand_ins.run() => match never {},
             () = shutdown.cancelled() => Ok(()),
         };
         stand_ins.print();
         let asked_to_stop = shutdown.is_cancelled();
         if asked_to_stop {
-            let names = names.lock().clone();
-            let sentence = shutdown_message::stopping(&local.client(), &names).await;
+            let sentence = shutdown_message::stopping(&local.client()).await;
             printer::erase();
             printer::note(&sentence);
         }
@@ -143,9 +143,9 @@ impl Session<'_> {
         &mut self,
         local: &Local,
         gateway: Gateway,
+        begin: Timestamp,
         names: &Arc<Mutex<Vec<Key>>>,
     ) -> anyhow::Result<()> {
-        let begin = Instant::now();
         let written = manifests::write(local, &self.documents).await?;
         let is_serving = self.is_serving();
         if let Purpose::Serve { prompt: Some(_), .. } = self.purpose
@@ -153,11 +153,17 @@ impl Session<'_> {
         {
             anyhow::bail!("--prompt needs an LLMInferenceService, and the manifests contain none");
         }
+        let all = manifests::services(&local.client()).await;
+        let kept: Vec<String> =
+            all.iter().filter(|service| !written.contains(service)).map(ToString::to_string).collect();
+        if !kept.is_empty() {
+            printer::note(&format!("{} {}, from an earlier run", "also running:".bold(), kept.join(", ")));
+        }
         names.lock().clone_from(&written);
-        let mut watch = Watch::start(local.client(), names.clone(), gateway, is_serving)?;
+        let mut watch = Watch::start(local.client(), names.clone(), gateway, begin, is_serving)?;
         let timeout = Duration::from_secs(self.args.timeout);
         let (services, groups) = watch.until_ready(timeout).await?;
-        let took = age(begin.elapsed());
+        let took = age(Timestamp::now().duration_since(begin).unsigned_abs());
         for text in unused_images::notes(&local.client(), &self.args.image).await? {
             printer::note(&format!("{} {text}", "note:".bold()));
         }

@@ -8,12 +8,14 @@ use longboat_controller::reader;
 use longboat_key::Key;
 use longboat_plan::counted;
 
+use super::manifests;
+
 /// Says in one sentence what is about to be stopped.
-pub(crate) async fn stopping(client: &Client, services: &[Key]) -> String {
+pub(crate) async fn stopping(client: &Client) -> String {
     let pods = reader::list(&Api::<Pod>::all(client.clone()), &ListParams::default()).await;
     let pods = pods.ok().flatten().map_or(0, |pods| pods.len());
     let mut parts = Vec::new();
-    match services {
+    match manifests::services(client).await.as_slice() {
         [] => {}
         [Key { namespace, name }] => parts.push(format!("{namespace}/{name}")),
         many => parts.push(counted(many.len(), "service")),

@@ -3,6 +3,7 @@
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use anyhow::anyhow;
+use k8s_openapi::jiff::Timestamp;
 use kube::Client;
 use longboat_api::{
     annotations,
@@ -22,9 +23,9 @@ use crate::{
     printer::{self, Stream},
     tree::{
         Environment, Follow, Line, Mark, Scope, Screen, TreeObjects,
-        conditions::serves,
+        conditions::{is_ready, serves},
         group::{self, Group},
-        lines,
+        lines, workloads,
     },
 };
 
@@ -41,6 +42,8 @@ pub(crate) struct Watch {
     /// Their names. An edit of the manifests adds services.
     names: Arc<Mutex<Vec<Key>>>,
     gateway: Gateway,
+    /// When this run began.
+    begin: Timestamp,
     follow: Follow,
     screen: Screen,
     /// Whether changes are printed where the tree cannot be drawn.
@@ -61,12 +64,13 @@ impl Watch {
         client: Client,
         names: Arc<Mutex<Vec<Key>>>,
         gateway: Gateway,
+        begin: Timestamp,
         prints_changes: bool,
     ) -> anyhow::Result<Self> {
         let follow = Follow::start(&client, &Scope::Everywhere);
         let resized = signal(SignalKind::window_change())?;
         let screen = Screen::new(Stream::Stderr);
-        Ok(Self { client, names, gateway, follow, screen, prints_changes, resized })
+        Ok(Self { client, names, gateway, begin, follow, screen, prints_changes, resized })
     }
 
     /// Shows the tree until every service serves at this cluster's gateway, as far as it can here, or is stopped. Returns the
@@ -168,11 +172,13 @@ impl Watch {
     }
 
     fn is_ready(&self, seen: &TreeObjects, key: &Key) -> bool {
-        let found = lines::find(seen, key).filter(|service| serves(service));
-        let url = found.map(|service| {
-            service.status.as_ref().and_then(|status| status.url.as_deref()).unwrap_or_default()
-        });
-        url.is_some_and(|url| !is_of_another_world(url, self.gateway.address))
+        let Some(service) = lines::find(seen, key).filter(|service| serves(service)) else { return false };
+        // A kept state has the old status until the controller has reconciled it.
+        if is_ready(service) && !workloads::serve_since(seen, service, self.begin) {
+            return false;
+        }
+        let url = service.status.as_ref().and_then(|status| status.url.as_deref()).unwrap_or_default();
+        !is_of_another_world(url, self.gateway.address)
     }
 }
 

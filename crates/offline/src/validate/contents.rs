@@ -5,15 +5,15 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::Secret;
 use longboat_api::names;
 use longboat_compose::{Platform, misspelt_keys};
+use longboat_key::Key;
 use longboat_manifest::Document;
 
 use super::finding::{Finding, ObjectName, Severity, Source};
-use crate::settings::Settings;
+use crate::{settings::Settings, stored::StoredManifest};
 
 /// Returns what is wrong with the content of an object.
 pub(super) fn findings(document: &Document, name: &ObjectName, settings: &Settings) -> Vec<Finding> {
     match document.kind() {
-        "Secret" => api_key(document, name).into_iter().collect(),
         "ConfigMap"
             if *name.name == *names::PLATFORM_CONFIG_MAP
                 && *name.namespace == *settings.system_namespace.as_deref().as_str() =>
@@ -24,15 +24,28 @@ pub(super) fn findings(document: &Document, name: &ObjectName, settings: &Settin
     }
 }
 
-/// What the gateway would say about a Secret with an API key.
-fn api_key(document: &Document, name: &ObjectName) -> Option<Finding> {
-    let secret: Secret = serde_json::from_value(document.object.clone()).ok()?;
-    let problem = longboat_gateway::api_key_problem(secret)?;
-    let field = ["stringData", "data"].into_iter().find(|field| document.object.get(*field).is_some());
-    let mut finding = Finding::at(document, name, field.unwrap_or("metadata.labels"), Source::Plan);
-    "ApiKeyRefused".clone_into(&mut finding.reason);
-    finding.message = format!("no gateway accepts this API key: {problem}");
-    Some(finding)
+/// What the gateway would say about the Secrets with API keys.
+pub(super) fn api_keys(sound: &[StoredManifest]) -> Vec<Finding> {
+    let secrets: Vec<(ObjectName, &Document, Secret)> = sound
+        .iter()
+        .filter(|one| one.document.kind() == "Secret")
+        .filter_map(|one| {
+            let mut secret: Secret = serde_json::from_value(one.document.object.clone()).ok()?;
+            let name = ObjectName::of(&one.document, one.namespace.as_deref());
+            secret.metadata.namespace = Some(name.namespace.clone());
+            Some((name, &one.document, secret))
+        })
+        .collect();
+    let problems = longboat_gateway::api_key_problems(secrets.iter().map(|(_, _, secret)| secret.clone()));
+    let of_secret = |(name, document, secret): &(ObjectName, &Document, Secret)| {
+        let problem = problems.get(&Key::of(secret))?;
+        let field = ["stringData", "data"].into_iter().find(|field| document.object.get(*field).is_some());
+        let mut finding = Finding::at(document, name, field.unwrap_or("metadata.labels"), Source::Plan);
+        "ApiKeyRefused".clone_into(&mut finding.reason);
+        finding.message = format!("no gateway accepts this API key: {problem}");
+        Some(finding)
+    };
+    secrets.iter().filter_map(of_secret).collect()
 }
 
 /// What the controller would say about its settings, and keys that it would not read.

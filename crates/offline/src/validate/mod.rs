@@ -127,7 +127,7 @@ struct Files {
     given: GivenObjects,
 }
 
-/// Validates routes with their Gateways, and services with their layers.
+/// Validates routes with their Gateways, API keys with each other, and services with their layers.
 fn together(
     cluster: &Cluster,
     sound: &[StoredManifest],
@@ -136,7 +136,7 @@ fn together(
     report: &mut Report,
 ) {
     let gateways = GivenGateways::among(sound);
-    for finding in gateways.of_routes(sound) {
+    for finding in gateways.of_routes(sound).into_iter().chain(contents::api_keys(sound)) {
         if finding.severity == Severity::Error
             && let Some((_, is_sound)) =
                 report.checked.iter_mut().find(|(checked, _)| finding.object.as_ref() == Some(checked))

@@ -48,8 +48,16 @@ pub(super) fn scheme(listener: &Listener) -> Option<&'static str> {
     }
 }
 
+/// Whether the data plane reports that it does not serve a listener.
+fn is_unserved(gateway: &Gateway, listener: &Listener) -> bool {
+    let statuses = gateway.status.iter().flat_map(|status| &status.listeners);
+    let mut conditions =
+        statuses.filter(|status| status.name == listener.name).flat_map(|status| &status.conditions);
+    conditions.any(|condition| condition.type_ == "Programmed" && condition.status == "False")
+}
+
 /// Returns the listeners that a route uses: the one that it names, or all that carry HTTP, ordered by the preferred scheme,
-/// then https.
+/// then https. Without those that are not served, unless none is.
 pub(super) fn listeners<'a>(
     gateway: &'a Gateway,
     section: Option<&str>,
@@ -73,6 +81,9 @@ pub(super) fn listeners<'a>(
     let mut found: Vec<_> = all.iter().filter_map(|listener| Some((listener, scheme(listener)?))).collect();
     if found.is_empty() {
         return Err(format!("no HTTP-capable listener found in gateway {}", name()));
+    }
+    if found.iter().any(|(listener, _)| !is_unserved(gateway, listener)) {
+        found.retain(|(listener, _)| !is_unserved(gateway, listener));
     }
     found.sort_by_key(|(_, scheme)| (*scheme != preferred_scheme, *scheme != "https"));
     Ok(found)

@@ -578,6 +578,10 @@ fn contents_that_longboat_cannot_read_are_errors_at_their_key() {
             vec!["4:1 error stringData ApiKeyRefused"],
         ),
         (secret("yes", key), vec!["4:1 error stringData ApiKeyRefused"]),
+        (
+            format!("{}---\n{}", secret("true", key), secret("true", key).replace("name: a", "name: b")),
+            vec!["9:1 error stringData ApiKeyRefused"],
+        ),
         (settings("  longboat: '{}'\n"), vec![]),
         (
             settings("  longboat: '{\"pickerClient\": []}'\n"),

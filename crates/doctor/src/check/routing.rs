@@ -1,0 +1,40 @@
+//! Checks the HTTPRoutes of users and the listeners of Gateways. What breaks a service is a finding of the service.
+
+use std::collections::BTreeSet;
+
+use longboat_key::{Name, Namespace};
+
+use crate::{
+    chain::{gateways, routes},
+    facts::Facts,
+    finding::Finding,
+};
+
+pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
+    // A cluster has routes that are nobody's business here; a local cluster has only those of its user.
+    let of_services: BTreeSet<Namespace> =
+        facts.services.iter().map(|service| Namespace::of(&service.metadata).to_shared()).collect();
+    let is_told =
+        |findings: &[Finding], step: &String| findings.iter().any(|finding| finding.chain.contains(step));
+    for route in facts.snapshot.http_routes.iter() {
+        let (namespace, name) = (Namespace::of(&route.metadata), Name::of(&route.metadata));
+        if !of_services.contains(&*namespace) {
+            continue;
+        }
+        let object = format!("HTTPRoute {namespace}/{name}");
+        if let Some(mut cause) = routes::trouble(facts, namespace, name)
+            && !is_told(findings, &object)
+        {
+            cause.chain.retain(|step| *step != object);
+            findings.push(cause.breaks(object));
+        }
+    }
+    for gateway in facts.snapshot.gateways.iter() {
+        let (namespace, name) = (Namespace::of(&gateway.metadata), Name::of(&gateway.metadata));
+        let object = format!("Gateway {namespace}/{name}");
+        let is_ours = facts.local || of_services.contains(&*namespace);
+        if is_ours && !is_told(findings, &object) && findings.iter().all(|finding| finding.object != object) {
+            findings.extend(gateways::refused_listeners(gateway).map(|cause| cause.threatens(&object)));
+        }
+    }
+}
