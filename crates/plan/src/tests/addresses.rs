@@ -3,12 +3,10 @@
 use longboat_api::v1alpha2::LLMInferenceServiceStatus;
 use serde_json::{Value, json};
 
-use super::laws::{NAMESPACE, plain, presets_as_layers, world};
+use super::laws::{plain, settled};
 
 fn status(service: Value) -> LLMInferenceServiceStatus {
-    let mut world = world(&presets_as_layers(), false);
-    world.put(service, NAMESPACE);
-    world.settle();
+    let world = settled(service);
     world.services.into_values().next().unwrap().status.unwrap()
 }
 
