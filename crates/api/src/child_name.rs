@@ -37,10 +37,5 @@ fn head(text: &str, length: usize) -> &str {
 }
 
 fn hash(text: &str) -> String {
-    use std::fmt::Write;
-    Md5::digest(text.as_bytes()).iter().fold(String::with_capacity(HASH), |mut out, byte| {
-        // Writing to a String cannot fail.
-        let _ = write!(out, "{byte:02x}");
-        out
-    })
+    format!("{:x}", Md5::digest(text.as_bytes()))
 }

@@ -25,6 +25,7 @@ pub mod proof;
 pub mod reasons;
 pub mod safe_name;
 pub mod scrapers;
+pub mod series;
 pub mod shared_picker;
 pub mod shell;
 pub mod switches;

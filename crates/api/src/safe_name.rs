@@ -1,7 +1,5 @@
 //! Names that come from the text of a user, in a form that Kubernetes accepts.
 
-use std::fmt::Write as _;
-
 use sha2::{Digest, Sha256};
 
 /// The longest DNS label.
@@ -11,14 +9,7 @@ const HASH: usize = 8;
 
 /// Returns the first eight hexadecimal digits of the SHA-256 of a text. Names of running services contain it.
 pub fn short_hash(text: &str) -> String {
-    Sha256::digest(text.as_bytes()).iter().take(HASH / 2).fold(
-        String::with_capacity(HASH),
-        |mut hash, byte| {
-            // Writing to a String cannot fail.
-            let _ = write!(hash, "{byte:02x}");
-            hash
-        },
-    )
+    format!("{:.HASH$x}", Sha256::digest(text.as_bytes()))
 }
 
 /// Returns a DNS label for a text. A label stays as it is. In any other text, invalid characters are replaced, and a hash of the

@@ -107,6 +107,16 @@ fn only_get(request: &Request, then: impl FnOnce() -> Result<Answer, ApiError>) 
     if request.method == Method::GET { then() } else { Err(ApiError::method_not_allowed()) }
 }
 
+/// Answers with a document, unless the client has it with this tag.
+fn unless_known(request: &Request, tag: &str, document: impl FnOnce() -> Answer) -> Answer {
+    if request.header("if-none-match") == tag {
+        return answer::not_modified(tag);
+    }
+    let mut answer = document();
+    answer::tagged(&mut answer, tag);
+    answer
+}
+
 fn document(request: &Request, value: &Value) -> Result<Answer, ApiError> {
     let form = request.accept.discovery(respond::pretty(request))?;
     Ok(answer::value(200, value, form.encoding))
@@ -126,22 +136,22 @@ fn discover(state: &State, request: &Request, core: bool) -> Result<Answer, ApiE
         }
         let part = u8::from(core) + 2 * u8::from(runs_pods);
         let tag = format!("\"{:X}-{part}\"", state.registry.generation());
-        if request.header("if-none-match") == tag {
-            return Ok(answer::not_modified(&tag));
-        }
-        let mut value = discovery::aggregated(&state.registry, core);
-        if runs_pods && let Some(items) = value["items"].as_array_mut() {
-            items.push(usage::aggregated());
-        }
-        let mut answer = answer::value(200, &value, Encoding::Json);
-        let headers = answer.headers_mut();
-        headers.insert(
-            header::CONTENT_TYPE,
-            HeaderValue::from_static("application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"),
-        );
-        headers.insert(header::VARY, HeaderValue::from_static("Accept"));
-        answer::tagged(&mut answer, &tag);
-        Ok(answer)
+        Ok(unless_known(request, &tag, || {
+            let mut value = discovery::aggregated(&state.registry, core);
+            if runs_pods && let Some(items) = value["items"].as_array_mut() {
+                items.push(usage::aggregated());
+            }
+            let mut answer = answer::value(200, &value, Encoding::Json);
+            let headers = answer.headers_mut();
+            headers.insert(
+                header::CONTENT_TYPE,
+                HeaderValue::from_static(
+                    "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
+                ),
+            );
+            headers.insert(header::VARY, HeaderValue::from_static("Accept"));
+            answer
+        }))
     })
 }
 
@@ -155,25 +165,15 @@ fn group_version(state: &State, request: &Request, group: &str, version: &str) -
 
 fn openapi(state: &State, request: &Request, rest: &[String]) -> Answer {
     if rest.is_empty() {
-        let index = schema::openapi_index(&state.registry).to_string();
-        let tag = format!("\"{:X}\"", state.registry.generation());
-        if request.header("if-none-match") == tag {
-            return answer::not_modified(&tag);
-        }
-        let mut answer = answer::bytes(200, "text/plain; charset=utf-8", index);
-        answer::tagged(&mut answer, &tag);
-        return answer;
+        return unless_known(request, &format!("\"{:X}\"", state.registry.generation()), || {
+            let index = schema::openapi_index(&state.registry).to_string();
+            answer::bytes(200, "text/plain; charset=utf-8", index)
+        });
     }
     match schema::openapi_bytes(&state.registry, &rest.join("/")) {
         None => answer::bytes(404, "", Vec::new()),
         Some((hash, bytes)) => {
-            let tag = format!("\"{hash}\"");
-            if request.header("if-none-match") == tag {
-                return answer::not_modified(&tag);
-            }
-            let mut answer = answer::bytes(200, "application/json", bytes);
-            answer::tagged(&mut answer, &tag);
-            answer
+            unless_known(request, &format!("\"{hash}\""), || answer::bytes(200, "application/json", bytes))
         }
     }
 }

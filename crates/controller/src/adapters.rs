@@ -20,7 +20,7 @@ const MAX_CONCURRENT_REQUESTS: usize = 8;
 const MAX_ERROR: usize = 1000;
 
 /// Asks the loaders until this future is dropped.
-pub(crate) async fn run(context: &Arc<Context>) {
+pub(crate) async fn run(context: Arc<Context>) {
     let mut ticks = interval(POLL_INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {

@@ -71,10 +71,7 @@ pub(crate) async fn follow(context: Arc<Context>, startup: Startup, cancel: Canc
         tasks: JoinSet::new(),
     };
     if !follower.context.args.namespaces.is_empty() {
-        tokio::select! {
-            () = discover(&mut follower) => {}
-            () = cancel.cancelled() => {}
-        }
+        cancel.run_until_cancelled(discover(&mut follower)).await;
         return follower.tasks.shutdown().await;
     }
     // Metadata only, because a CRD's schema may have a megabyte.
@@ -82,18 +79,13 @@ pub(crate) async fn follow(context: Arc<Context>, startup: Startup, cancel: Canc
     let mut events = longboat_watch::events(&follower.context.client, &crds);
     let kinds = optional_kinds();
     let mut listed = Vec::new();
-    loop {
-        let event = tokio::select! {
-            () = cancel.cancelled() => break,
-            event = events.next() => event,
-        };
+    while let Some(Some(event)) = cancel.run_until_cancelled(events.next()).await {
         match event {
-            None => break,
-            Some(Ok(Event::Init)) => listed.clear(),
-            Some(Ok(Event::InitApply(crd))) => {
+            Ok(Event::Init) => listed.clear(),
+            Ok(Event::InitApply(crd)) => {
                 listed.extend(of_crd(&kinds, &crd).map(|optional| optional.kind));
             }
-            Some(Ok(Event::InitDone)) => {
+            Ok(Event::InitDone) => {
                 for &optional in &kinds {
                     match optional.served {
                         // Such a kind changes only with the version of the API server, whose restart ends all watches. So
@@ -108,17 +100,17 @@ pub(crate) async fn follow(context: Arc<Context>, startup: Startup, cancel: Canc
                 }
                 follower.startup = None;
             }
-            Some(Ok(Event::Apply(crd))) => {
+            Ok(Event::Apply(crd)) => {
                 if let Some(optional) = of_crd(&kinds, &crd) {
                     follower.set(optional, true);
                 }
             }
-            Some(Ok(Event::Delete(crd))) => {
+            Ok(Event::Delete(crd)) => {
                 if let Some(optional) = of_crd(&kinds, &crd) {
                     follower.set(optional, false);
                 }
             }
-            Some(Err(error)) => {
+            Err(error) => {
                 tracing::debug!(error = %text_of_watch(&error), "The watch of CRDs is interrupted.");
                 if follower.startup.is_some() && is_forbidden(&error) {
                     // Without the right to list CRDs, the controller watches every kind, and the response shows whether the

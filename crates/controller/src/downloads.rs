@@ -41,7 +41,7 @@ enum ProgressSource {
 }
 
 /// Checks downloads until this future is dropped.
-pub(crate) async fn run(context: &Arc<Context>) {
+pub(crate) async fn run(context: Arc<Context>) {
     let mut ticks = interval(POLL_INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {

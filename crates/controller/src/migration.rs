@@ -4,7 +4,7 @@
 //! An empty patch rewrites an object: the API server stores it in the storage version, and writes nothing if the object is
 //! already stored in that version.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use futures::future::join_all;
 use http::Request;
@@ -94,7 +94,7 @@ fn wait(settings: &Migration, failures: u32, chance: f64) -> Duration {
 }
 
 /// Migrates all objects that are stored in an old version, and returns when none is left.
-pub(crate) async fn run(context: &Context) {
+pub(crate) async fn run(context: Arc<Context>) {
     let settings = &context.args.migration;
     if !settings.enabled {
         return;

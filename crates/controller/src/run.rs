@@ -2,7 +2,7 @@
 
 use std::{future::Future, sync::Arc, time::Duration};
 
-use futures::FutureExt;
+use futures::{FutureExt, future::BoxFuture};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::Client;
 use longboat_watch::text_of;
@@ -75,16 +75,12 @@ pub(crate) async fn supervise(
     }
     watch_all(context, &startup, &stop, &mut watches);
     watches.spawn(capabilities::follow(context.clone(), startup.clone(), stop.clone()));
-    tokio::select! {
-        () = capabilities::version(context) => {}
-        () = stop.cancelled() => {}
-    }
+    stop.run_until_cancelled(capabilities::version(context)).await;
     drop(startup);
 
     let reconciling = async {
-        tokio::select! {
-            () = stop.cancelled() => return Ok(()),
-            _ = known.recv() => {}
+        if stop.run_until_cancelled(known.recv()).await.is_none() {
+            return Ok(());
         }
         context.load_platform();
         readiness.done(Check::Caches);
@@ -222,43 +218,19 @@ async fn work_all(context: &Arc<Context>, stop: &CancellationToken) -> Result<()
         };
         work(&configs, Worker::Configs, &configs.configs, &ends, reconcile).await;
     });
-    let (migrating, ends) = (context.clone(), stop.clone());
-    workers.spawn(async move {
-        tokio::select! {
-            () = ends.cancelled() => {}
-            () = migration::run(&migrating) => {}
-        }
-    });
-    let (proving, ends) = (context.clone(), stop.clone());
-    workers.spawn(async move {
-        tokio::select! {
-            () = ends.cancelled() => {}
-            () = proof::run(&proving) => {}
-        }
-    });
-    let (following, ends) = (context.clone(), stop.clone());
-    workers.spawn(async move {
-        tokio::select! {
-            () = ends.cancelled() => {}
-            () = downloads::run(&following) => {}
-        }
-    });
-    let (asking, ends) = (context.clone(), stop.clone());
-    workers.spawn(async move {
-        tokio::select! {
-            () = ends.cancelled() => {}
-            () = adapters::run(&asking) => {}
-        }
-    });
-    if let Some(image) = context.args.gateway_image.clone() {
-        let (client, ends) = (context.client.clone(), stop.clone());
-        let secrets = context.args.secret_namespaces.clone();
+    let mut beside = |task: BoxFuture<'static, ()>| {
+        let ends = stop.clone();
         workers.spawn(async move {
-            tokio::select! {
-                () = ends.cancelled() => {}
-                () = longboat_gateway::manage(client, PodTemplate { image }, secrets) => {}
-            }
+            ends.run_until_cancelled(task).await;
         });
+    };
+    beside(migration::run(context.clone()).boxed());
+    beside(proof::run(context.clone()).boxed());
+    beside(downloads::run(context.clone()).boxed());
+    beside(adapters::run(context.clone()).boxed());
+    if let Some(image) = context.args.gateway_image.clone() {
+        let secrets = context.args.secret_namespaces.clone();
+        beside(longboat_gateway::manage(context.client.clone(), PodTemplate { image }, secrets).boxed());
     }
     let drained = async {
         stop.cancelled().await;
@@ -288,12 +260,7 @@ async fn work<F: Future<Output = Result<(), ReconcileError>>>(
     stop: &CancellationToken,
     reconcile: impl Fn(Key) -> F,
 ) {
-    loop {
-        let key = tokio::select! {
-            biased;
-            () = stop.cancelled() => return,
-            key = queue.next() => key,
-        };
+    while let Some(key) = stop.run_until_cancelled(queue.next()).await {
         let measured = context.metrics.reconcile(worker);
         let span = spans::reconcile(worker, &key);
         let result = reconcile(key.clone()).instrument(span.clone()).await;

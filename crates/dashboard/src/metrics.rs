@@ -1,5 +1,6 @@
 //! Parses the metrics of a model server that the page shows. Pure functions.
 
+use longboat_api::series::Series;
 use serde::Serialize;
 
 /// The most bounds of a histogram that are read. vLLM has 22.
@@ -58,7 +59,8 @@ pub(crate) fn read(page: &str) -> Sample {
     let mut sample = Sample::default();
     let mut cumulative = Vec::new();
     for line in page.lines() {
-        let Some((name, value)) = series(line) else { continue };
+        let Some((name, series)) = Series::of_line(line) else { continue };
+        let value = series.value;
         let Some(name) = name.strip_prefix("vllm:") else { continue };
         let place = match name {
             "num_requests_waiting" => &mut sample.waiting,
@@ -72,7 +74,7 @@ pub(crate) fn read(page: &str) -> Sample {
             "prompt_tokens_total" => &mut sample.prompt_tokens,
             "generation_tokens_total" => &mut sample.tokens,
             "request_success_total" => {
-                if label(line, "finished_reason") == Some("error") {
+                if series.label("finished_reason").as_deref() == Some("error") {
                     sample.errors += value;
                 }
                 &mut sample.requests
@@ -80,7 +82,7 @@ pub(crate) fn read(page: &str) -> Sample {
             "time_to_first_token_seconds_sum" => &mut sample.first_token_seconds,
             "time_to_first_token_seconds_count" => &mut sample.first_tokens,
             "time_to_first_token_seconds_bucket" => {
-                add(&mut cumulative, label(line, "le"), value);
+                add(&mut cumulative, series.label("le").as_deref(), value);
                 continue;
             }
             _ => continue,
@@ -96,7 +98,7 @@ pub(crate) fn read(page: &str) -> Sample {
 pub(crate) fn read_picker(page: &str) -> PickerSample {
     let (mut present, mut earlier) = (PickerSample::default(), PickerSample::default());
     for line in page.lines() {
-        let Some((name, value)) = series(line) else { continue };
+        let Some((name, Series { value, .. })) = Series::of_line(line) else { continue };
         let place = match name {
             "llm_d_epp_request_total" => &mut present.requests,
             "llm_d_epp_request_error_total" => &mut present.errors,
@@ -150,28 +152,6 @@ fn buckets(mut cumulative: Vec<(f64, f64)>) -> Vec<Bucket> {
         lower = upper;
     }
     found
-}
-
-/// Returns the value of a label. Quotes in values are escaped, so the text before the quote occurs only where a label begins.
-fn label<'a>(line: &'a str, name: &str) -> Option<&'a str> {
-    let begins = |mark: char| {
-        let start = format!("{mark}{name}=\"");
-        line.find(&start).map(|at| &line[at + start.len()..])
-    };
-    let value = begins('{').or_else(|| begins(','))?;
-    value.split_once('"').map(|(value, _)| value)
-}
-
-/// Returns the name and the value of a series. Label values may contain spaces and braces, so the value follows the last
-/// brace.
-fn series(line: &str) -> Option<(&str, f64)> {
-    if line.starts_with('#') {
-        return None;
-    }
-    let end = line.find(['{', ' '])?;
-    let rest = line.rfind('}').map_or(&line[end..], |brace| line.get(brace + 1..).unwrap_or_default());
-    let value: f64 = rest.split_ascii_whitespace().next()?.parse().ok()?;
-    value.is_finite().then_some((&line[..end], value))
 }
 
 #[cfg(test)]

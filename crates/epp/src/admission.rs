@@ -159,10 +159,8 @@ impl Admission {
                     self.arrived.notified().await;
                 }
             };
-            tokio::select! {
-                () = stop.cancelled() => return,
-                () = next => self.turn(core),
-            }
+            let Some(()) = stop.run_until_cancelled(next).await else { return };
+            self.turn(core);
         }
     }
 

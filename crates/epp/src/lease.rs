@@ -27,13 +27,8 @@ pub(crate) fn candidate(
 /// standby.
 pub(crate) async fn run(mut candidate: Candidate, stop: CancellationToken) {
     while candidate.acquire(&stop).await {
-        tokio::select! {
-                   () = stop.cancelled() => break,
-                   lost = candidate.keep() => tracing::warn!(
-            %lost,
-            "Lost the lease; this replica is now on standby."
-        ),
-               }
+        let Some(lost) = stop.run_until_cancelled(candidate.keep()).await else { break };
+        tracing::warn!(%lost, "Lost the lease; this replica is now on standby.");
     }
     candidate.release().await;
 }

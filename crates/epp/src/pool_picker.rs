@@ -143,14 +143,11 @@ impl PoolPicker {
         self.core.listening();
         tracing::info!(pool = self.args.pool_name, "Picking in this process.");
         let failed = loop {
-            tokio::select! {
-                () = shutdown.cancelled() => break None,
-                ended = tasks.join_next() => match ended {
-                    Some(Ok(())) => {}
-                    Some(Err(error)) => break Some(Error::Task(error)),
-                    // Only a shutdown ends all tasks.
-                    None => break None,
-                },
+            match shutdown.run_until_cancelled(tasks.join_next()).await.flatten() {
+                Some(Ok(())) => {}
+                Some(Err(error)) => break Some(Error::Task(error)),
+                // Only a shutdown ends all tasks.
+                None => break None,
             }
         };
         self.core.drain();

@@ -18,13 +18,9 @@ pub(crate) async fn run(client: Client, shutdown: CancellationToken) {
     let selection = Selection::of::<ConfigMap>().within(Some(namespace));
     let selection = selection.fields(format!("metadata.name={PLATFORM_CONFIG_MAP}"));
     let mut events = longboat_watch::decoded::<ConfigMap>(&client, &selection);
-    loop {
-        let event = tokio::select! {
-            () = shutdown.cancelled() => return,
-            event = events.next() => event,
-        };
+    while let Some(Some(event)) = shutdown.run_until_cancelled(events.next()).await {
         match event {
-            Some(Ok(Event::Apply(settings) | Event::InitApply(settings))) => {
+            Ok(Event::Apply(settings) | Event::InitApply(settings)) => {
                 // The controller reports settings that cannot be read.
                 let platform = Platform::parse(&settings.data.unwrap_or_default(), namespace);
                 if platform.is_ok_and(|platform| platform.shared_picker) {
@@ -32,11 +28,10 @@ pub(crate) async fn run(client: Client, shutdown: CancellationToken) {
                     return;
                 }
             }
-            Some(Ok(_)) => {}
-            Some(Err(error)) => {
+            Ok(_) => {}
+            Err(error) => {
                 tracing::debug!(error = %text_of_watch(&error), "The watch of the platform's settings is interrupted.");
             }
-            None => return,
         }
     }
 }

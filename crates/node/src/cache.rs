@@ -25,6 +25,14 @@ pub(crate) enum Change<K> {
     Resync,
 }
 
+/// A kind that a [`Cache`] can hold.
+pub(crate) trait CachedKind:
+    Resource<DynamicType = ()> + Clone + Debug + Decode + Send + Sync + 'static
+{
+}
+
+impl<K: Resource<DynamicType = ()> + Clone + Debug + Decode + Send + Sync + 'static> CachedKind for K {}
+
 /// A cache of all objects of one kind, which a watch keeps up to date.
 #[derive(Debug, Clone)]
 pub(crate) struct Cache<K: Resource<DynamicType = ()> + 'static> {
@@ -34,10 +42,7 @@ pub(crate) struct Cache<K: Resource<DynamicType = ()> + 'static> {
     listed: watch::Receiver<bool>,
 }
 
-impl<K> Cache<K>
-where
-    K: Resource<DynamicType = ()> + Clone + Debug + Decode + Send + Sync + 'static,
-{
+impl<K: CachedKind> Cache<K> {
     /// Creates a cache, and the watch that fills it until `cancel`. The caller runs the watch.
     pub(crate) fn new(
         client: &Client,

@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::address::AddressPool;
 use crate::bin_dir;
-use crate::cache::Cache;
+use crate::cache::{Cache, CachedKind};
 use crate::container::host::Host;
 use crate::controllers::{self, Caches};
 use crate::error::NodeError;
@@ -237,16 +237,7 @@ struct WatchSpawner<'a> {
 }
 
 impl WatchSpawner<'_> {
-    fn cache<K>(&mut self) -> Cache<K>
-    where
-        K: kube::Resource<DynamicType = ()>
-            + Clone
-            + std::fmt::Debug
-            + longboat_watch::Decode
-            + Send
-            + Sync
-            + 'static,
-    {
+    fn cache<K: CachedKind>(&mut self) -> Cache<K> {
         let (cache, run) = Cache::new(self.client, self.cancel.clone());
         self.tasks.spawn(run);
         cache

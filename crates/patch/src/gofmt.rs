@@ -70,6 +70,18 @@ pub fn type_name(value: &Value) -> &'static str {
     }
 }
 
+/// The name of the JSON type of a value, as Go's decoder gives it in its errors.
+pub fn json_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
 /// Formats a string like `%q`.
 pub fn quoted(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);

@@ -1,7 +1,5 @@
 //! Hashes.
 
-use std::fmt::Write;
-
 use sha2::{Digest, Sha256};
 
 /// A hash of several parts. Each part is hashed with its length, so different lists of parts cannot have the same input.
@@ -19,9 +17,6 @@ impl PartsHash {
 
     /// Returns the first 16 hexadecimal digits of the hash.
     pub(crate) fn end(self) -> String {
-        self.0.finalize().iter().take(8).fold(String::new(), |mut digest, byte| {
-            let _ = write!(digest, "{byte:02x}");
-            digest
-        })
+        format!("{:.16x}", self.0.finalize())
     }
 }

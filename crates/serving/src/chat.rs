@@ -3,12 +3,11 @@
 use std::{collections::HashMap, sync::Arc};
 
 use axum::{Json, extract::State, http::HeaderMap, response::Response};
-use futures::{StreamExt, stream};
 use serde_json::{Value, json};
 
 use crate::{
     Event, Model, Refusal, Token,
-    answers::{Answer, Usage, collect, finish, tokens, with_ends},
+    answers::{Answer, Usage, collect, finish, tokens},
     body::Body,
     fields::Fields,
     job, logprobs,
@@ -33,14 +32,9 @@ pub(crate) async fn create(
     if asked.output.stream {
         let opening: Vec<Part> = (0..copies).map(opening).collect();
         let mut writer = Writer { with_logprobs, ids: HashMap::new() };
-        let parts = stream::iter(opening).chain(with_ends(started.events).map(move |(event, end)| {
-            let mut part = writer.part(event);
-            if let Some(Event::Finished { reason, stop, .. }) = end {
-                finish(&mut part.choice, reason, stop.as_ref());
-            }
-            part
-        }));
-        let chunks = reply.stream("chat.completion.chunk", parts, usage, asked.output);
+        let part = move |event| writer.part(event);
+        let chunks =
+            reply.stream("chat.completion.chunk", opening, started.events, part, usage, asked.output);
         return Ok(with_headers(sse::data(chunks), started.headers));
     }
     let (answers, usage) = collect(started.events, usage, copies).await;

@@ -3,12 +3,11 @@
 use std::sync::Arc;
 
 use axum::{Json, extract::State, http::HeaderMap, response::Response};
-use futures::{StreamExt, stream};
 use serde_json::{Value, json};
 
 use crate::{
     Event, Model, Refusal, Token,
-    answers::{Usage, collect, finish, tokens, with_ends},
+    answers::{Usage, collect, finish, tokens},
     body::Body,
     fields::Fields,
     job, logprobs,
@@ -47,14 +46,8 @@ pub(crate) async fn create(
             .map(|(choice, prefix)| part(choice, prefix, &Value::Null, 0))
             .collect();
         let mut writer = Writer { with_logprobs, offsets: vec![0; count] };
-        let parts = stream::iter(opening).chain(with_ends(started.events).map(move |(event, end)| {
-            let mut part = writer.part(event);
-            if let Some(Event::Finished { reason, stop, .. }) = end {
-                finish(&mut part.choice, reason, stop.as_ref());
-            }
-            part
-        }));
-        let chunks = reply.stream("text_completion", parts, usage, asked.output);
+        let part = move |event| writer.part(event);
+        let chunks = reply.stream("text_completion", opening, started.events, part, usage, asked.output);
         return Ok(with_headers(sse::data(chunks), started.headers));
     }
     let (answers, usage) = collect(started.events, usage, count).await;

@@ -4,10 +4,18 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use axum::http::{HeaderMap, HeaderValue};
 use axum::response::{IntoResponse, Response};
-use futures::{Stream, StreamExt, future, stream};
+use futures::{
+    Stream, StreamExt, future,
+    stream::{self, BoxStream},
+};
 use serde_json::{Value, json};
 
-use crate::{Card, answers::Usage, ids::unique, job::Output};
+use crate::{
+    Card, Event,
+    answers::{Usage, finish, with_ends},
+    ids::unique,
+    job::Output,
+};
 
 /// The common fields of all objects of one reply.
 pub(crate) struct Reply {
@@ -49,14 +57,24 @@ impl Reply {
         body
     }
 
-    /// Wraps each choice into a chunk and counts its tokens. Ends with a usage chunk if the client asked for one.
+    /// Wraps each choice into a chunk and counts its tokens: those of `opening`, and those that `part` makes of the events. Ends with
+    /// a usage chunk if the client asked for one.
     pub(crate) fn stream(
         self,
         object: &'static str,
-        parts: impl Stream<Item = Part> + Send,
+        opening: Vec<Part>,
+        events: BoxStream<'static, Event>,
+        mut part: impl FnMut(Event) -> Part + Send,
         usage: Usage,
         output: Output,
     ) -> impl Stream<Item = Value> + Send {
+        let parts = stream::iter(opening).chain(with_ends(events).map(move |(event, end)| {
+            let mut part = part(event);
+            if let Some(Event::Finished { reason, stop, .. }) = end {
+                finish(&mut part.choice, reason, stop.as_ref());
+            }
+            part
+        }));
         // `None` marks the end, where the usage chunk is added.
         parts.map(Some).chain(stream::once(future::ready(None))).scan(usage, move |usage, part| {
             let chunk = match part {

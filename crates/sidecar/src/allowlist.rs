@@ -16,7 +16,7 @@ use kube::{
     runtime::watcher::{self, Event},
 };
 use longboat_key::Namespace;
-use longboat_watch::{Events, Selection, text_of_watch};
+use longboat_watch::{Events, Selection, Watched, has_code, text_of_watch};
 use parking_lot::RwLock;
 use serde_json::Value;
 use tokio::sync::watch;
@@ -69,15 +69,13 @@ const GROUPS: [(&str, &str); 2] =
 /// and its pods when it moves to the other group.
 async fn served(client: &Client, mut pool: Pool) -> Pool {
     for (group, version) in GROUPS.into_iter().filter(|(group, _)| *group != pool.group) {
-        let is_missing =
-            |error: &kube::Error| matches!(error, kube::Error::Api(answer) if answer.code == 404);
         let of = |group: &str, version: &str| {
             let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, "InferencePool"));
             Api::<DynamicObject>::namespaced_with(client.clone(), &pool.namespace, &resource)
         };
         let only = ListParams::default().fields(&format!("metadata.name={}", pool.name)).limit(1);
         let asked = of(&pool.group, version_of(&pool.group)).list(&only).await;
-        if asked.is_err_and(|error| is_missing(&error)) && of(group, version).list(&only).await.is_ok() {
+        if asked.is_err_and(|error| has_code(&error, 404)) && of(group, version).list(&only).await.is_ok() {
             tracing::info!(
                 asked = pool.group,
                 group,
@@ -115,8 +113,7 @@ pub(crate) async fn follow(
         selector: None,
         ports: Ports::new(),
         events: futures::stream::pending().boxed(),
-        pods: BTreeMap::new(),
-        listing: BTreeMap::new(),
+        pods: Watched::default(),
         pool_listed: false,
     };
     loop {
@@ -141,9 +138,7 @@ struct Follower {
     ports: Ports,
     events: Events<Pod>,
     /// The list entry of each pod.
-    pods: BTreeMap<String, PodAddresses>,
-    /// The list entries of a list that is not complete yet.
-    listing: BTreeMap<String, PodAddresses>,
+    pods: Watched<PodAddresses>,
     pool_listed: bool,
 }
 
@@ -184,8 +179,7 @@ impl Follower {
         if self.selector == selector && selector.is_some() {
             return;
         }
-        self.pods.clear();
-        self.listing.clear();
+        self.pods = Watched::default();
         self.events = match &selector {
             None => {
                 self.allowlist.0.write().clear();
@@ -200,23 +194,9 @@ impl Follower {
     }
 
     fn pod_event(&mut self, event: watcher::Result<Event<Pod>>) {
-        match event {
-            Ok(Event::Init) => self.listing.clear(),
-            Ok(Event::InitApply(pod)) => {
-                self.listing.insert(pod.name_any(), listed(&pod));
-            }
-            Ok(Event::InitDone) => {
-                self.pods = std::mem::take(&mut self.listing);
-                self.publish();
-            }
-            Ok(Event::Apply(pod)) => {
-                self.pods.insert(pod.name_any(), listed(&pod));
-                self.publish();
-            }
-            Ok(Event::Delete(pod)) => {
-                self.pods.remove(&pod.name_any());
-                self.publish();
-            }
+        match self.pods.apply(event, |pod| Some(listed(&pod))) {
+            Ok(true) => self.publish(),
+            Ok(false) => {}
             Err(error) => tracing::warn!(error = %text_of_watch(&error), "Cannot watch the pods."),
         }
     }
@@ -227,7 +207,7 @@ impl Follower {
     }
 
     fn list(&self) {
-        list(&self.allowlist, self.pods.values(), &self.ports);
+        list(&self.allowlist, self.pods.now.values(), &self.ports);
     }
 
     fn knows(&self, more: PoolKnowledge) {

@@ -270,11 +270,7 @@ impl Sender {
     async fn run(mut self, stop: CancellationToken) {
         let mut batch = Vec::with_capacity(BATCH);
         loop {
-            let first = tokio::select! {
-                biased;
-                () = stop.cancelled() => break,
-                first = self.ended.recv() => first,
-            };
+            let Some(first) = stop.run_until_cancelled(self.ended.recv()).await else { break };
             let Some(first) = first else { return };
             batch.push(first);
             let collected = tokio::time::sleep(COLLECT);

@@ -9,6 +9,7 @@ mod decode;
 mod error;
 mod received;
 mod selection;
+mod watched;
 mod write;
 
 use futures::{StreamExt, future, stream::BoxStream};
@@ -26,6 +27,7 @@ pub use decode::Decode;
 pub use error::{has_code, text_of, text_of_watch};
 pub use received::{ReceivedObject, without_managed_fields};
 pub use selection::Selection;
+pub use watched::Watched;
 pub use write::{create, replace};
 
 use received::MetadataOnly;

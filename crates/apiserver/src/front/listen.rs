@@ -51,10 +51,9 @@ impl ApiServer {
         let room = Arc::new(Semaphore::new(CONNECTIONS));
         let mut connections = JoinSet::new();
         loop {
-            let permit = tokio::select! {
-                () = shutdown.cancelled() => break,
-                permit = Arc::clone(&room).acquire_owned() => permit.map_err(io::Error::other)?,
-            };
+            let permit = shutdown.run_until_cancelled(Arc::clone(&room).acquire_owned()).await;
+            let Some(permit) = permit else { break };
+            let permit = permit.map_err(io::Error::other)?;
             let accepted = tokio::select! {
                 () = shutdown.cancelled() => break,
                 accepted = listener.accept() => accepted,
@@ -140,11 +139,8 @@ async fn connection<S>(
     builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
     builder.http2().timer(TokioTimer::new()).max_concurrent_streams(1000).keep_alive_interval(HEAD_TIMEOUT);
     let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
-    tokio::select! {
-        ended = watcher.watch(connection) => if let Err(error) = ended {
-            tracing::debug!(%error, "A connection ended.");
-        },
-        () = slow.cancelled() => {}
+    if let Some(Err(error)) = slow.run_until_cancelled(watcher.watch(connection)).await {
+        tracing::debug!(%error, "A connection ended.");
     }
 }
 

@@ -18,11 +18,7 @@ pub(super) async fn run(state: &Arc<State>, shutdown: &CancellationToken) {
     let Some(resource) = state.registry.find("", "v1", "events") else {
         return;
     };
-    loop {
-        tokio::select! {
-            () = shutdown.cancelled() => return,
-            () = tokio::time::sleep(EXPIRY_INTERVAL) => {}
-        }
+    while shutdown.run_until_cancelled(tokio::time::sleep(EXPIRY_INTERVAL)).await.is_some() {
         let now = Timestamp::now().as_second();
         for (key, stored) in state.store.list(&resource.table, None).objects {
             if now - last_seen(&stored.value) > EVENT_TTL_SECONDS {

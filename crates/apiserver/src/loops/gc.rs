@@ -29,11 +29,7 @@ pub(super) async fn run(state: &Arc<State>, shutdown: &CancellationToken) {
     let mut seen = 0;
     // an owner may appear right after its dependent, so an owner must be missing in two collections in a row
     let mut suspects: HashSet<String> = HashSet::new();
-    loop {
-        tokio::select! {
-            () = shutdown.cancelled() => return,
-            () = tokio::time::sleep(COLLECTION_INTERVAL) => {}
-        }
+    while shutdown.run_until_cancelled(tokio::time::sleep(COLLECTION_INTERVAL)).await.is_some() {
         let revision = state.store.revision();
         if revision == seen && suspects.is_empty() {
             continue;

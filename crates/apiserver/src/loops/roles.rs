@@ -24,10 +24,7 @@ pub(super) async fn run(state: &Arc<State>, shutdown: &CancellationToken) {
                 tracing::debug!(%error, name = %key.name, "Cannot aggregate the rules of a cluster role.");
             }
         }
-        tokio::select! {
-            () = shutdown.cancelled() => return,
-            alive = changes.changed() => if alive.is_err() { return },
-        }
+        let Some(Ok(())) = shutdown.run_until_cancelled(changes.changed()).await else { return };
     }
 }
 

@@ -1,5 +1,6 @@
 //! Decoding of patch bodies, with the error messages of kube-apiserver.
 
+use longboat_patch::gofmt::json_type;
 use longboat_types::{Shape, TypeDef, type_def};
 use serde_json::Value;
 
@@ -8,18 +9,6 @@ use crate::{
     status::ApiError,
     strategy::fields,
 };
-
-/// The JSON type of a value, as Go's decoder names it.
-fn json_type(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    }
-}
 
 fn decoded(body: &[u8], prefix: &str) -> Result<Document, ApiError> {
     decode::json(body).map_err(|text| ApiError::bad_request(format!("{prefix}{text}")))

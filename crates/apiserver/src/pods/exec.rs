@@ -72,11 +72,10 @@ pub(crate) async fn open(call: &Call<'_>, asked: ExecMode) -> Result<Answer, Api
     }
     let closing = call.state.sessions.closing.clone();
     call.state.sessions.tasks.spawn(async move {
-        tokio::select! {
-            () = closing.cancelled() => {}
-            ended = run(on_upgrade, is_websocket, execution, options) => if let Err(error) = ended {
-                tracing::debug!(%error, "An exec session ended.");
-            }
+        if let Some(Err(error)) =
+            closing.run_until_cancelled(run(on_upgrade, is_websocket, execution, options)).await
+        {
+            tracing::debug!(%error, "An exec session ended.");
         }
     });
     Ok(answer)

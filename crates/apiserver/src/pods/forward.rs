@@ -74,11 +74,8 @@ pub(crate) fn open(call: &Call<'_>) -> Result<Answer, ApiError> {
     let session = run(on_upgrade, tunnelled, access, pods::pod_ref(call));
     let closing = call.state.sessions.closing.clone();
     call.state.sessions.tasks.spawn(async move {
-        tokio::select! {
-            () = closing.cancelled() => {}
-            ended = session => if let Err(error) = ended {
-                tracing::debug!(%error, "A port-forwarding session ended.");
-            }
+        if let Some(Err(error)) = closing.run_until_cancelled(session).await {
+            tracing::debug!(%error, "A port-forwarding session ended.");
         }
     });
     Ok(answer)

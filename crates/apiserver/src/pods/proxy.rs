@@ -49,11 +49,8 @@ pub(crate) async fn pass(call: &Call<'_>) -> Result<Answer, ApiError> {
         .map_err(|error| unreachable(&error))?;
     let closing = call.state.sessions.closing.clone();
     call.state.sessions.tasks.spawn(async move {
-        tokio::select! {
-            () = closing.cancelled() => {}
-            ended = connection => if let Err(error) = ended {
-                tracing::debug!(%error, "A proxied connection ended.");
-            }
+        if let Some(Err(error)) = closing.run_until_cancelled(connection).await {
+            tracing::debug!(%error, "A proxied connection ended.");
         }
     });
     let query = request.raw_query.as_deref().map(|query| format!("?{query}")).unwrap_or_default();

@@ -32,14 +32,8 @@ where
     R: AsyncRead + Unpin + Send,
     W: AsyncWrite + Unpin + Send,
 {
-    let (sender, mut frames) = mpsc::channel(OUTGOING);
-    let writing = async {
-        let mut writer = Writer::new(output);
-        while let Some(frame) = frames.recv().await {
-            writer.write(frame).await?;
-        }
-        writer.close().await
-    };
+    let (sender, frames) = mpsc::channel(OUTGOING);
+    let writing = Writer::new(output).write_all(frames);
     tokio::select! {
         ended = session(Reader::new(input), sender, execution, options) => ended,
         ended = writing => ended,

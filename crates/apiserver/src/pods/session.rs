@@ -44,14 +44,8 @@ where
     R: AsyncRead + Unpin + Send,
     W: AsyncWrite + Unpin + Send,
 {
-    let (sender, mut receiver) = mpsc::channel(OUTGOING);
-    let writing = async {
-        let mut writer = Writer::new(output);
-        while let Some(frame) = receiver.recv().await {
-            writer.write(frame).await?;
-        }
-        writer.close().await
-    };
+    let (sender, frames) = mpsc::channel(OUTGOING);
+    let writing = Writer::new(output).write_all(frames);
     let reading = read(Reader::new(input), sender, access, pod);
     // a client that is gone reads nothing, and a failed write means that the client is gone
     tokio::select! {

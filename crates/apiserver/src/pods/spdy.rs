@@ -5,6 +5,7 @@ use std::io;
 use bytes::{BufMut, Bytes, BytesMut};
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
+use tokio::sync::mpsc;
 
 use super::dictionary::dictionary;
 
@@ -160,7 +161,15 @@ impl<W: AsyncWrite + Unpin> Writer<W> {
         Self { output, headers }
     }
 
-    pub(super) async fn write(&mut self, frame: OutboundFrame) -> io::Result<()> {
+    /// Writes all frames that come, then closes the output.
+    pub(super) async fn write_all(mut self, mut frames: mpsc::Receiver<OutboundFrame>) -> io::Result<()> {
+        while let Some(frame) = frames.recv().await {
+            self.write(frame).await?;
+        }
+        self.output.shutdown().await
+    }
+
+    async fn write(&mut self, frame: OutboundFrame) -> io::Result<()> {
         let mut out = BytesMut::new();
         match frame {
             OutboundFrame::Accept { stream } => {
@@ -187,10 +196,6 @@ impl<W: AsyncWrite + Unpin> Writer<W> {
         }
         self.output.write_all(&out).await?;
         self.output.flush().await
-    }
-
-    pub(super) async fn close(&mut self) -> io::Result<()> {
-        self.output.shutdown().await
     }
 
     /// An empty header block, compressed in the context of the previous blocks.

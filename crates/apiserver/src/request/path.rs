@@ -1,5 +1,7 @@
 //! Paths of resources.
 
+use percent_encoding::percent_decode_str;
+
 /// A path below `/api/v1` or `/apis/<group>/<version>`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct ResourcePath {
@@ -58,23 +60,7 @@ pub(crate) fn segments(path: &str) -> Vec<String> {
 }
 
 fn decode(segment: &str) -> String {
-    let bytes = segment.as_bytes();
-    let mut out = Vec::with_capacity(bytes.len());
-    let mut at = 0;
-    while at < bytes.len() {
-        let hex = (bytes[at] == b'%')
-            .then(|| segment.get(at + 1..at + 3))
-            .flatten()
-            .and_then(|h| u8::from_str_radix(h, 16).ok());
-        if let Some(byte) = hex {
-            out.push(byte);
-            at += 3;
-        } else {
-            out.push(bytes[at]);
-            at += 1;
-        }
-    }
-    String::from_utf8_lossy(&out).into_owned()
+    percent_decode_str(segment).decode_utf8_lossy().into_owned()
 }
 
 #[cfg(test)]

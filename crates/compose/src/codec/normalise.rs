@@ -1,6 +1,7 @@
 //! Decodes and encodes in one step: computes what is left of a JSON tree after a Go struct held it.
 
 use longboat_api::uri::Uri;
+use longboat_patch::gofmt::json_type;
 use longboat_quantity::{PATTERN_MISMATCH, Quantity};
 use longboat_template::reflect::{Field, Struct, Ty};
 use longboat_types::go::Omit;
@@ -47,7 +48,7 @@ impl Decoder {
             Ty::Ptr(inner) => self.value(*inner, json),
             Ty::Struct(s) => match json {
                 Value::Object(map) => self.object(s, map),
-                other => Err(self.mismatch(found(&other), ty)),
+                other => Err(self.mismatch(json_type(&other), ty)),
             },
             Ty::Slice(_, inner) => match json {
                 Value::Array(items) => {
@@ -55,7 +56,7 @@ impl Decoder {
                         items.into_iter().map(|item| self.value(*inner, item)).collect();
                     Ok(Value::Array(items?))
                 }
-                other => Err(self.mismatch(found(&other), ty)),
+                other => Err(self.mismatch(json_type(&other), ty)),
             },
             Ty::Map(_, inner) => match json {
                 Value::Object(map) => {
@@ -63,20 +64,20 @@ impl Decoder {
                         map.into_iter().map(|(key, value)| Ok((key, self.value(*inner, value)?))).collect();
                     Ok(Value::Object(map?))
                 }
-                other => Err(self.mismatch(found(&other), ty)),
+                other => Err(self.mismatch(json_type(&other), ty)),
             },
             Ty::Bool(_) => match json {
                 Value::Bool(_) => Ok(json),
-                other => Err(self.mismatch(found(&other), ty)),
+                other => Err(self.mismatch(json_type(&other), ty)),
             },
             Ty::Str(_) => match json {
                 Value::String(_) => Ok(json),
-                other => Err(self.mismatch(found(&other), ty)),
+                other => Err(self.mismatch(json_type(&other), ty)),
             },
             Ty::Int(name) => self.integer(ty, name, json),
             Ty::Float(_) => match json {
                 Value::Number(_) => Ok(json),
-                other => Err(self.mismatch(found(&other), ty)),
+                other => Err(self.mismatch(json_type(&other), ty)),
             },
             Ty::Quantity => match &json {
                 Value::String(text) => canonical(text),
@@ -92,13 +93,13 @@ impl Decoder {
                     Uri::parse(&text).map(|uri| Value::String(uri.to_string())).map_err(|e| e.to_string())
                 }
                 other => {
-                    Err(format!("json: cannot unmarshal {} into Go value of type string", found(&other)))
+                    Err(format!("json: cannot unmarshal {} into Go value of type string", json_type(&other)))
                 }
             },
             Ty::Time => match json {
                 Value::String(_) => Ok(json),
                 other => {
-                    Err(format!("json: cannot unmarshal {} into Go value of type string", found(&other)))
+                    Err(format!("json: cannot unmarshal {} into Go value of type string", json_type(&other)))
                 }
             },
             Ty::Raw | Ty::Any => Ok(json),
@@ -106,7 +107,7 @@ impl Decoder {
     }
 
     fn integer(&mut self, ty: Ty, name: &str, json: Value) -> Result<Value, String> {
-        let Value::Number(number) = &json else { return Err(self.mismatch(found(&json), ty)) };
+        let Value::Number(number) = &json else { return Err(self.mismatch(json_type(&json), ty)) };
         let fits = match (number.as_i64(), name) {
             (None, _) => false,
             (Some(_), "int64" | "int") => true,
@@ -216,18 +217,6 @@ fn zero_fields(s: &'static Struct, out: &mut Map<String, Value>) {
                 }
             }
         }
-    }
-}
-
-/// The name of a JSON value's type in Go's messages.
-fn found(json: &Value) -> &'static str {
-    match json {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
     }
 }
 

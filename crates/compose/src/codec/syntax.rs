@@ -75,8 +75,8 @@ impl Scanner<'_> {
         }
         self.space();
         match self.peek() {
-            Some(b'{') => self.object()?,
-            Some(b'[') => self.array()?,
+            Some(b'{') => self.entries(b'}', "after object key:value pair", Self::member)?,
+            Some(b'[') => self.entries(b']', "after array element", Self::value)?,
             Some(b'"') => self.string()?,
             Some(b'-' | b'0'..=b'9') => self.number()?,
             Some(b't') => self.literal("true")?,
@@ -88,54 +88,43 @@ impl Scanner<'_> {
         Ok(())
     }
 
-    fn object(&mut self) -> Result<(), String> {
-        self.pos += 1;
+    fn member(&mut self) -> Result<(), String> {
         self.space();
-        if self.peek() == Some(b'}') {
-            self.pos += 1;
-            return Ok(());
+        if self.peek() != Some(b'"') {
+            return Err(self.unexpected("looking for beginning of object key string"));
         }
-        loop {
-            self.space();
-            if self.peek() != Some(b'"') {
-                return Err(self.unexpected("looking for beginning of object key string"));
-            }
-            self.string()?;
-            self.space();
-            if self.peek() != Some(b':') {
-                return Err(self.unexpected("after object key"));
-            }
-            self.pos += 1;
-            self.value()?;
-            self.space();
-            match self.peek() {
-                Some(b',') => self.pos += 1,
-                Some(b'}') => {
-                    self.pos += 1;
-                    return Ok(());
-                }
-                _ => return Err(self.unexpected("after object key:value pair")),
-            }
+        self.string()?;
+        self.space();
+        if self.peek() != Some(b':') {
+            return Err(self.unexpected("after object key"));
         }
+        self.pos += 1;
+        self.value()
     }
 
-    fn array(&mut self) -> Result<(), String> {
+    /// Reads the entries of an object or an array up to its closing bracket. `after` is the place of an error between them.
+    fn entries(
+        &mut self,
+        close: u8,
+        after: &str,
+        entry: fn(&mut Self) -> Result<(), String>,
+    ) -> Result<(), String> {
         self.pos += 1;
         self.space();
-        if self.peek() == Some(b']') {
+        if self.peek() == Some(close) {
             self.pos += 1;
             return Ok(());
         }
         loop {
-            self.value()?;
+            entry(self)?;
             self.space();
             match self.peek() {
                 Some(b',') => self.pos += 1,
-                Some(b']') => {
+                Some(found) if found == close => {
                     self.pos += 1;
                     return Ok(());
                 }
-                _ => return Err(self.unexpected("after array element")),
+                _ => return Err(self.unexpected(after)),
             }
         }
     }

@@ -22,13 +22,13 @@ use crate::context::Context;
 const MAX_CONCURRENT_PROBES: usize = 8;
 
 /// Sends due requests until this future is dropped, which ends all requests.
-pub(crate) async fn run(context: &Arc<Context>) {
+pub(crate) async fn run(context: Arc<Context>) {
     let permits = Arc::new(Semaphore::new(MAX_CONCURRENT_PROBES));
     let mut tasks = JoinSet::new();
     loop {
         context.proofs.start_due(|service, probe, sent| {
             let permits = Arc::clone(&permits);
-            tasks.spawn(send(Arc::clone(context), permits, service.clone(), probe.clone(), sent))
+            tasks.spawn(send(context.clone(), permits, service.clone(), probe.clone(), sent))
         });
         tokio::select! {
             () = context.proofs.woken() => {}

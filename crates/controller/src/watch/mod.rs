@@ -100,18 +100,13 @@ async fn follow(
     let mut events = longboat_watch::events(&context.client, &selection);
     let mut present: BTreeSet<Key> = BTreeSet::new();
     let mut state = None;
-    loop {
-        let event = tokio::select! {
-            () = cancel.cancelled() => return,
-            event = events.next() => event,
-        };
+    while let Some(Some(event)) = cancel.run_until_cancelled(events.next()).await {
         match event {
-            None => return,
-            Some(Ok(Event::Init)) => present.clear(),
-            Some(Ok(Event::InitApply(object))) => {
+            Ok(Event::Init) => present.clear(),
+            Ok(Event::InitApply(object)) => {
                 present.insert((sink.store)(&context, &object));
             }
-            Some(Ok(Event::InitDone)) => {
+            Ok(Event::InitDone) => {
                 (sink.forget_others)(
                     &context,
                     namespace.as_ref().map(Namespace::as_deref),
@@ -122,11 +117,11 @@ async fn follow(
                     first(FirstList::Complete);
                 }
             }
-            Some(Ok(Event::Apply(object))) => {
+            Ok(Event::Apply(object)) => {
                 (sink.store)(&context, &object);
             }
-            Some(Ok(Event::Delete(object))) => (sink.remove)(&context, &object.metadata),
-            Some(Err(error)) => {
+            Ok(Event::Delete(object)) => (sink.remove)(&context, &object.metadata),
+            Err(error) => {
                 if state.is_none() && is_forbidden(&error) {
                     tracing::warn!(
                         kind = (sink.kind)(), namespace = namespace.as_deref(), error = %text_of_watch(&error),

@@ -45,11 +45,8 @@ pub(super) async fn serve(
     let room = Arc::new(Semaphore::new(limits.connections));
     let mut connections = JoinSet::new();
     loop {
-        let permit = tokio::select! {
-            () = shutdown.cancelled() => break,
-            permit = Arc::clone(&room).acquire_owned() => permit,
-        };
-        let Ok(permit) = permit else { break };
+        let permit = shutdown.run_until_cancelled(Arc::clone(&room).acquire_owned()).await;
+        let Some(Ok(permit)) = permit else { break };
         let stream = loop {
             tokio::select! {
                 () = shutdown.cancelled() => break None,
@@ -71,14 +68,15 @@ pub(super) async fn serve(
         let shutdown = shutdown.clone();
         connections.spawn(async move {
             let _permit = permit;
-            let stream = tokio::select! {
-                () = shutdown.cancelled() => return,
-                shaken = tokio::time::timeout(limits.patience, acceptor.accept(stream)) => match shaken {
-                    Ok(Ok(stream)) => stream,
-                    // An API server that does not trust the CA yet fails here. The readiness check says why.
-                    Ok(Err(error)) => return tracing::debug!(%error, "A TLS handshake with the webhooks failed."),
-                    Err(_) => return tracing::debug!("A TLS handshake with the webhooks took too long."),
-                },
+            let handshake = tokio::time::timeout(limits.patience, acceptor.accept(stream));
+            let stream = match shutdown.run_until_cancelled(handshake).await {
+                None => return,
+                Some(Ok(Ok(stream))) => stream,
+                // An API server that does not trust the CA yet fails here. The readiness check says why.
+                Some(Ok(Err(error))) => {
+                    return tracing::debug!(%error, "A TLS handshake with the webhooks failed.");
+                }
+                Some(Err(_)) => return tracing::debug!("A TLS handshake with the webhooks took too long."),
             };
             connection(stream, answering, limits, watcher).await;
         });

@@ -10,7 +10,7 @@ use longboat_testkit::Fault;
 use serde_json::{Value, json};
 
 use crate::setup::{
-    QUIET, Running, condition, configs, deployments, install_presets, service, services, world,
+    QUIET, Running, condition, configs, deployments, install_presets, service, services, started, world,
 };
 
 fn config(name: &str, spec: &Value) -> Value {
@@ -27,9 +27,7 @@ fn with_image(image: &str) -> Value {
 
 #[tokio::test]
 async fn a_config_that_appears_later_is_found() {
-    let world = world().await;
-    let _running = Running::start(&world);
-    world.apply(service("llm", json!({"baseRefs": [{"name": "mine"}]}))).await;
+    let (world, _running) = started(service("llm", json!({"baseRefs": [{"name": "mine"}]}))).await;
     let missing = condition(&world, "llm", "PresetsCombined", Condition::is_false).await;
     assert_eq!(missing.reason, "ConfigNotFound");
     assert_eq!(missing.message, "LLMInferenceServiceConfig \"mine\" not found in namespaces [ns kserve]");
@@ -55,9 +53,7 @@ async fn presets_that_appear_later_are_found() {
 
 #[tokio::test]
 async fn a_changed_config_reaches_its_services() {
-    let world = world().await;
-    let _running = Running::start(&world);
-    world.apply(config("mine", &with_image("mine:1"))).await;
+    let (world, _running) = started(config("mine", &with_image("mine:1"))).await;
     world.apply(service("llm", json!({"baseRefs": [{"name": "mine"}]}))).await;
     let api = deployments(world.client());
     world.eventually("the Deployment", async || api.get_opt("llm-kserve").await.unwrap()).await;
@@ -72,9 +68,7 @@ async fn a_changed_config_reaches_its_services() {
 
 #[tokio::test]
 async fn a_config_hears_of_its_users_although_an_answer_got_lost() {
-    let world = world().await;
-    let running = Running::start(&world);
-    world.apply(config("mine", &with_image("mine:1"))).await;
+    let (world, running) = started(config("mine", &with_image("mine:1"))).await;
     let api = configs(world.client(), "ns");
     let users = async || {
         let status = api.get("mine").await.unwrap().status.unwrap_or_default();
@@ -103,9 +97,7 @@ async fn a_config_hears_of_its_users_although_an_answer_got_lost() {
 
 #[tokio::test]
 async fn a_config_says_who_uses_it_and_stays_until_nobody_does() {
-    let world = world().await;
-    let _running = Running::start(&world);
-    world.apply(config("mine", &with_image("mine:1"))).await;
+    let (world, _running) = started(config("mine", &with_image("mine:1"))).await;
     world.apply(service("llm", json!({"baseRefs": [{"name": "mine"}]}))).await;
     let api = configs(world.client(), "ns");
     world
@@ -173,9 +165,7 @@ async fn a_preset_that_a_service_would_use_stays_although_the_service_lacks_anot
 
 #[tokio::test]
 async fn another_service_does_not_rewrite_the_presets() {
-    let world = world().await;
-    let running = Running::start(&world);
-    world.apply(service("one", json!({}))).await;
+    let (world, running) = started(service("one", json!({}))).await;
     condition(&world, "one", "PresetsCombined", Condition::is_true).await;
     world.settle(QUIET).await;
     let api = configs(world.client(), "kserve");
@@ -190,9 +180,8 @@ async fn another_service_does_not_rewrite_the_presets() {
 
 #[tokio::test]
 async fn a_merged_spec_that_the_schema_refuses_is_reported_by_field() {
-    let world = world().await;
-    let _running = Running::start(&world);
-    world.apply(config("mine", &json!({"scaling": {"maxReplicas": 2, "wva": {"hpa": {}}}}))).await;
+    let (world, _running) =
+        started(config("mine", &json!({"scaling": {"maxReplicas": 2, "wva": {"hpa": {}}}}))).await;
     world.apply(service("llm", json!({"baseRefs": [{"name": "mine"}]}))).await;
     let refused = condition(&world, "llm", "PresetsCombined", Condition::is_false).await;
     assert_eq!(refused.reason, "InvalidRenderedConfig");
@@ -210,9 +199,7 @@ async fn a_merged_spec_that_the_schema_refuses_is_reported_by_field() {
 
 #[tokio::test]
 async fn a_config_may_go_once_its_last_service_is_gone() {
-    let world = world().await;
-    let _running = Running::start(&world);
-    world.apply(config("mine", &with_image("mine:1"))).await;
+    let (world, _running) = started(config("mine", &with_image("mine:1"))).await;
     let (api, users) = (configs(world.client(), "ns"), services(world.client()));
     for round in 0..5 {
         let name = format!("llm-{round}");
@@ -262,9 +249,7 @@ async fn a_value_in_the_slot_for_offloading_is_a_condition_and_an_event_until_it
 
 #[tokio::test]
 async fn what_layers_do_without_effect_is_said_once() {
-    let world = world().await;
-    let running = Running::start(&world);
-    world.apply(config("idle", &json!({"replicas": 7}))).await;
+    let (world, running) = started(config("idle", &json!({"replicas": 7}))).await;
     world
         .apply(config(
             "tolerant",

@@ -13,7 +13,7 @@ use longboat_api::annotations::{DRA_DEVICE_CLASS, DRA_DEVICES};
 use longboat_testkit::TestCluster;
 use serde_json::{Value, json};
 
-use crate::setup::{QUIET, Running, deployments, service, world};
+use crate::setup::{QUIET, Running, deployments, service, started, world};
 
 async fn live(world: &TestCluster, namespace: &str) -> Deployment {
     let api: Api<Deployment> = Api::namespaced(world.client(), namespace);
@@ -53,9 +53,7 @@ async fn a_service_applied_together_with_its_namespace_is_like_one_applied_later
 
 #[tokio::test]
 async fn a_child_that_was_not_known_is_looked_at_before_it_is_written() {
-    let world = world().await;
-    let running = Running::start(&world);
-    world.apply(service("llm", json!({"replicas": null}))).await;
+    let (world, running) = started(service("llm", json!({"replicas": null}))).await;
     live(&world, "ns").await;
     world.settle(QUIET).await;
     running.stop().await;

@@ -10,13 +10,11 @@ use longboat_api::conditions::Condition;
 use longboat_api::foreign::{httproute::HTTPRoute, inferencepool::InferencePool};
 use serde_json::json;
 
-use crate::setup::{QUIET, Running, condition, deployments, full, service, services, world};
+use crate::setup::{QUIET, Running, condition, deployments, full, service, services, started, world};
 
 #[tokio::test]
 async fn a_service_gets_its_children_and_becomes_ready() {
-    let world = world().await;
-    let _running = Running::start(&world);
-    world.apply(service("llm", json!({}))).await;
+    let (world, _running) = started(service("llm", json!({}))).await;
 
     let wanted = |c: &longboat_api::conditions::Condition| c.reason == "Progressing";
     condition(&world, "llm", "MainWorkloadReady", wanted).await;
@@ -38,9 +36,7 @@ async fn a_service_gets_its_children_and_becomes_ready() {
 
 #[tokio::test]
 async fn conditions_and_counts_come_from_one_version_of_the_deployment() {
-    let world = world().await;
-    let _running = Running::start(&world);
-    world.apply(service("llm", json!({}))).await;
+    let (world, _running) = started(service("llm", json!({}))).await;
     let api = deployments(world.client());
     world.eventually("the Deployment", async || api.get_opt("llm-kserve").await.unwrap()).await;
     let mut watch = services(world.client()).watch(&WatchParams::default(), "0").await.unwrap().boxed();
@@ -84,9 +80,7 @@ async fn conditions_and_counts_come_from_one_version_of_the_deployment() {
 
 #[tokio::test]
 async fn a_service_with_router_gets_pool_picker_and_route() {
-    let world = world().await;
-    let _running = Running::start(&world);
-    world.apply(service("llm", full())).await;
+    let (world, _running) = started(service("llm", full())).await;
     world
         .eventually("the route", async || world.names::<HTTPRoute>("ns").await == ["llm-kserve-route"])
         .await;
@@ -99,9 +93,7 @@ async fn a_service_with_router_gets_pool_picker_and_route() {
 
 #[tokio::test]
 async fn a_change_of_the_spec_reaches_the_child_and_only_that() {
-    let world = world().await;
-    let _running = Running::start(&world);
-    world.apply(service("llm", full())).await;
+    let (world, _running) = started(service("llm", full())).await;
     world.eventually("the route", async || !world.names::<HTTPRoute>("ns").await.is_empty()).await;
     world.settle(QUIET).await;
     let secret: Api<Secret> = Api::namespaced(world.client(), "ns");
@@ -123,9 +115,7 @@ async fn a_change_of_the_spec_reaches_the_child_and_only_that() {
 
 #[tokio::test]
 async fn what_the_spec_no_longer_asks_for_goes() {
-    let world = world().await;
-    let _running = Running::start(&world);
-    world.apply(service("llm", full())).await;
+    let (world, _running) = started(service("llm", full())).await;
     world.eventually("the route", async || !world.names::<HTTPRoute>("ns").await.is_empty()).await;
     world.apply(service("llm", json!({}))).await;
     world
@@ -140,9 +130,7 @@ async fn what_the_spec_no_longer_asks_for_goes() {
 
 #[tokio::test]
 async fn a_deleted_service_leaves_nothing_behind() {
-    let world = world().await;
-    let _running = Running::start(&world);
-    world.apply(service("llm", full())).await;
+    let (world, _running) = started(service("llm", full())).await;
     world.eventually("the route", async || !world.names::<HTTPRoute>("ns").await.is_empty()).await;
     let api = services(world.client());
     api.delete("llm", &DeleteParams::default()).await.unwrap();
@@ -162,9 +150,7 @@ async fn a_deleted_service_leaves_nothing_behind() {
 
 #[tokio::test]
 async fn a_deleted_child_comes_back() {
-    let world = world().await;
-    let _running = Running::start(&world);
-    world.apply(service("llm", json!({}))).await;
+    let (world, _running) = started(service("llm", json!({}))).await;
     let api = deployments(world.client());
     let uid = world
         .eventually("the Deployment", async || api.get_opt("llm-kserve").await.unwrap()?.metadata.uid)
@@ -179,9 +165,7 @@ async fn a_deleted_child_comes_back() {
 
 #[tokio::test]
 async fn an_edited_child_is_put_right() {
-    let world = world().await;
-    let _running = Running::start(&world);
-    world.apply(service("llm", json!({}))).await;
+    let (world, _running) = started(service("llm", json!({}))).await;
     let api = deployments(world.client());
     world.eventually("the Deployment", async || api.get_opt("llm-kserve").await.unwrap()).await;
     let edit = json!({"spec": {"replicas": 7}});
@@ -195,9 +179,7 @@ async fn an_edited_child_is_put_right() {
 
 #[tokio::test]
 async fn a_stopped_service_has_no_workload_and_comes_back() {
-    let world = world().await;
-    let _running = Running::start(&world);
-    world.apply(service("llm", full())).await;
+    let (world, _running) = started(service("llm", full())).await;
     let api = deployments(world.client());
     world.eventually("the Deployment", async || api.get_opt("llm-kserve").await.unwrap()).await;
     let mut stopped = service("llm", full());
@@ -251,9 +233,7 @@ async fn platform_settings_that_come_late_wake_the_service() {
 
 #[tokio::test]
 async fn writes_and_readiness_are_told_as_events_once() {
-    let world = world().await;
-    let _running = Running::start(&world);
-    world.apply(service("llm", json!({}))).await;
+    let (world, _running) = started(service("llm", json!({}))).await;
     let api = deployments(world.client());
     world.eventually("the Deployment", async || api.get_opt("llm-kserve").await.unwrap()).await;
     world.settle(QUIET).await;
@@ -302,9 +282,7 @@ async fn the_generated_name_becomes_the_model_name() {
 
 #[tokio::test]
 async fn a_deployment_whose_selector_is_in_the_way_makes_way_without_its_pods() {
-    let world = world().await;
-    let running = Running::start(&world);
-    world.apply(service("llm", json!({}))).await;
+    let (world, running) = started(service("llm", json!({}))).await;
     let api = deployments(world.client());
     let made = world.eventually("the Deployment", async || api.get_opt("llm-kserve").await.unwrap()).await;
     running.stop().await;

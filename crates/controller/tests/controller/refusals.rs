@@ -5,7 +5,7 @@ use longboat_controller::Args;
 use serde_json::json;
 
 use crate::{
-    setup::{QUIET, Running, condition, deployments, full, service, world},
+    setup::{QUIET, Running, condition, deployments, full, service, started, world},
     tap::Tap,
 };
 
@@ -53,9 +53,7 @@ async fn a_service_with_a_refused_child_is_not_half_written() {
 
 #[tokio::test]
 async fn a_running_service_keeps_its_children_when_a_change_is_refused() {
-    let world = world().await;
-    let running = Running::start(&world);
-    world.apply(service("llm", full())).await;
+    let (world, running) = started(service("llm", full())).await;
     world.settle(QUIET).await;
     world.make_available("ns").await;
     condition(&world, "llm", "MainWorkloadReady", Condition::is_true).await;

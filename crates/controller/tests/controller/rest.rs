@@ -9,7 +9,7 @@ use longboat_api::conditions::Condition;
 use longboat_testkit::{Faults, TestCluster};
 use serde_json::json;
 
-use crate::setup::{QUIET, Running, condition, deployments, full, service, services, world};
+use crate::setup::{QUIET, Running, condition, deployments, full, service, services, started, world};
 
 async fn converged(world: &TestCluster) {
     world.apply(service("llm", full())).await;
@@ -115,9 +115,7 @@ async fn many_services_settle_with_few_writes_each() {
 
 #[tokio::test]
 async fn what_an_autoscaler_decides_while_the_service_changes_is_kept() {
-    let world = world().await;
-    let _running = Running::start(&world);
-    world.apply(service("scaled", json!({"replicas": null}))).await;
+    let (world, _running) = started(service("scaled", json!({"replicas": null}))).await;
     condition(&world, "scaled", "PresetsCombined", Condition::is_true).await;
     let (api, owners) = (deployments(world.client()), services(world.client()));
     world.eventually("the Deployment", async || api.get_opt("scaled-kserve").await.unwrap()).await;

@@ -9,7 +9,7 @@ use longboat_api::{
 use longboat_testkit::TestCluster;
 use serde_json::{Value, json};
 
-use crate::setup::{Running, condition, deployments, service, services, world};
+use crate::setup::{Running, condition, deployments, service, services, started, world};
 
 fn runtime(namespace: Option<&str>, image: &str) -> Value {
     json!({
@@ -41,9 +41,7 @@ async fn image_becomes(world: &TestCluster, wanted: &str) {
 
 #[tokio::test]
 async fn a_runtime_is_watched_from_its_creation_to_its_deletion() {
-    let world = world().await;
-    let _running = Running::start(&world);
-    world.apply(service("llm", json!({"runtime": "fast"}))).await;
+    let (world, _running) = started(service("llm", json!({"runtime": "fast"}))).await;
     // Neither the runtime nor its API exists.
     let missing = condition(&world, "llm", "PresetsCombined", Condition::is_false).await;
     assert_eq!(missing.reason, "RuntimeNotFound");

@@ -123,6 +123,14 @@ pub(crate) async fn world() -> TestCluster {
     world
 }
 
+/// Creates a world, starts a controller, and then creates an object.
+pub(crate) async fn started(object: Value) -> (TestCluster, Running) {
+    let world = world().await;
+    let running = Running::start(&world);
+    world.apply(object).await;
+    (world, running)
+}
+
 pub(crate) async fn install_presets(world: &TestCluster) {
     for preset in presets::builtin(&PresetNames::default(), Namespace("kserve")).unwrap() {
         world.apply(serde_json::to_value(preset).unwrap()).await;

@@ -4,12 +4,11 @@ use std::collections::BTreeMap;
 
 use futures::StreamExt;
 use kube::{
-    Client, ResourceExt,
+    Client,
     api::{ApiResource, DynamicObject, GroupVersionKind},
-    runtime::watcher::{self, Event},
 };
 use longboat_key::Namespace;
-use longboat_watch::{Events, Selection, text_of_watch};
+use longboat_watch::{Events, Selection, Watched, text_of_watch};
 use tokio_util::sync::CancellationToken;
 
 /// The API groups. An object of the last one wins.
@@ -34,16 +33,24 @@ pub(crate) async fn follow<T: Clone>(
     shutdown: CancellationToken,
 ) {
     let [mut first, mut second] = GROUPS.map(|group| events(&client, &scope.namespace, group, kind));
-    let mut found = [GroupObjects::default(), GroupObjects::default()];
-    let read = |object: &DynamicObject| is_about(object, &scope.pool).then(|| read(object)).flatten();
+    let mut found = [Watched::default(), Watched::default()];
+    let read = |object: DynamicObject| is_about(&object, &scope.pool).then(|| read(&object)).flatten();
     loop {
         let differs = tokio::select! {
             () = shutdown.cancelled() => return,
-            Some(event) = first.next() => found[0].note(event, &read),
-            Some(event) = second.next() => found[1].note(event, &read),
+            Some(event) = first.next() => found[0].apply(event, read),
+            Some(event) = second.next() => found[1].apply(event, read),
         };
-        if differs {
-            changed(found.iter().flat_map(|found| found.known.clone()).collect());
+        match differs {
+            Ok(false) => {}
+            Ok(true) => {
+                let all = found.iter().flat_map(|group| &group.now);
+                changed(all.map(|(key, value)| (key.name.to_string(), value.clone())).collect());
+            }
+            // Most clusters have only one of the groups, and give the picker no rights for the other one.
+            Err(error) => {
+                tracing::debug!(error = %text_of_watch(&error), "Cannot watch the objects of the pool.");
+            }
         }
     }
 }
@@ -56,51 +63,4 @@ fn events(client: &Client, namespace: &str, group: &str, kind: &str) -> Events<D
 
 fn is_about(object: &DynamicObject, pool: &str) -> bool {
     object.data.pointer("/spec/poolRef/name").and_then(serde_json::Value::as_str) == Some(pool)
-}
-
-/// The objects of one group.
-#[derive(Debug)]
-struct GroupObjects<T> {
-    known: BTreeMap<String, T>,
-    /// The objects of a list that is not complete yet.
-    listing: BTreeMap<String, T>,
-}
-
-impl<T> Default for GroupObjects<T> {
-    fn default() -> Self {
-        Self { known: BTreeMap::new(), listing: BTreeMap::new() }
-    }
-}
-
-impl<T> GroupObjects<T> {
-    /// Applies a watch event. Returns whether the objects may have changed.
-    fn note(
-        &mut self,
-        event: watcher::Result<Event<DynamicObject>>,
-        read: &impl Fn(&DynamicObject) -> Option<T>,
-    ) -> bool {
-        match event {
-            Ok(Event::Init) => self.listing.clear(),
-            Ok(Event::InitApply(object)) => {
-                self.listing.extend(read(&object).map(|value| (object.name_any(), value)));
-            }
-            Ok(Event::InitDone) => {
-                self.known = std::mem::take(&mut self.listing);
-                return true;
-            }
-            Ok(Event::Apply(object)) => {
-                match read(&object) {
-                    Some(value) => self.known.insert(object.name_any(), value),
-                    None => self.known.remove(&object.name_any()),
-                };
-                return true;
-            }
-            Ok(Event::Delete(object)) => return self.known.remove(&object.name_any()).is_some(),
-            // Most clusters have only one of the groups, and give the picker no rights for the other one.
-            Err(error) => {
-                tracing::debug!(error = %text_of_watch(&error), "Cannot watch the objects of the pool.");
-            }
-        }
-        false
-    }
 }

@@ -39,10 +39,7 @@ pub(crate) async fn follow(path: PathBuf, core: Arc<Core>, shutdown: Cancellatio
             }
             seen = Some(text);
         }
-        tokio::select! {
-            () = shutdown.cancelled() => return,
-            () = tokio::time::sleep(INTERVAL) => {}
-        }
+        let Some(()) = shutdown.run_until_cancelled(tokio::time::sleep(INTERVAL)).await else { return };
     }
 }
 

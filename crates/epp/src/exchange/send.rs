@@ -152,7 +152,7 @@ impl Exchange {
             &candidates,
         );
         if let Some(stages) = decision.disaggregation() {
-            core.metrics.disagg.decided(core.scheduler.handler(), &parsed.labels.model_name, stages);
+            core.metrics.disagg.decided(core.scheduler.handler(), &parsed.labels.models.model_name, stages);
         }
         let slot = candidates[decision.primary_run().targets[0]].endpoint.slot;
         let member = members.iter().find(|member| member.endpoint.slot == slot);

@@ -116,10 +116,7 @@ async fn keep_running(
         let problem = chain(&error);
         tracing::warn!(pool = %spec.pool, error = %problem, "A picker failed; starting it again.");
         picker.state.store(Arc::new(State::Failed(problem)));
-        tokio::select! {
-            () = stop.cancelled() => return,
-            () = tokio::time::sleep(wait) => {}
-        }
+        let Some(()) = stop.run_until_cancelled(tokio::time::sleep(wait)).await else { return };
         wait = (wait * 2).min(MAX_RETRY);
     }
 }

@@ -44,11 +44,7 @@ pub(super) async fn run(
             let batch = batches.next(predictor.settings.window, predictor.settings.max_rows).await?;
             Some((place, batch))
         };
-        let gathered = tokio::select! {
-            () = stop.cancelled() => return,
-            gathered = gathered => gathered,
-        };
-        let Some((place, batch)) = gathered else { return };
+        let Some(Some((place, batch))) = stop.run_until_cancelled(gathered).await else { return };
         let predictor = Arc::clone(&predictor);
         calls.spawn(async move {
             let _place = place;

@@ -62,10 +62,7 @@ pub(super) async fn run(predictor: Arc<Predictor>, stop: CancellationToken) {
     let mut turns = interval(predictor.settings.flush);
     turns.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
-        let stopping = tokio::select! {
-            () = stop.cancelled() => true,
-            _ = turns.tick() => false,
-        };
+        let stopping = stop.run_until_cancelled(turns.tick()).await.is_none();
         let samples = predictor.samples.take();
         if !samples.is_empty() && health.may_send() {
             let patience = predictor.settings.patience.min(if stopping {

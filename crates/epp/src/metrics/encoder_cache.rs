@@ -62,9 +62,7 @@ impl EncoderCacheMetrics {
                         pod: candidate.endpoint.full_name(),
                         modality: item.modality.name(),
                     };
-                    self.hits.change(&labels.pod, &labels, |counter| {
-                        counter.inc();
-                    });
+                    self.hits.count(&labels.pod, &labels);
                 }
                 ratios.observe(f64::from(hits) / super::buckets::length(media.len()));
             }

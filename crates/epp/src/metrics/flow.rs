@@ -3,16 +3,19 @@
 use std::time::{Duration, Instant};
 
 use longboat_metrics::{Buckets, Decimal, Histograms, labels, metrics};
-use prometheus_client::metrics::{
-    counter::Counter,
-    family::{Family, MetricConstructor as _},
-    gauge::Gauge,
-    histogram::Histogram,
+use prometheus_client::{
+    encoding::EncodeLabelSet,
+    metrics::{
+        counter::Counter,
+        family::{Family, MetricConstructor as _},
+        gauge::Gauge,
+        histogram::Histogram,
+    },
 };
 
 use super::{
     buckets::{LATENCY, SCHEDULING},
-    labels::RequestLabels,
+    labels::{Models, RequestLabels},
 };
 use longboat_scheduler::flow::Reading;
 
@@ -20,12 +23,11 @@ use crate::answer::Refusal;
 
 labels! {
     struct WaitingLabels {
-        fairness_id: String, priority: i64, inference_pool: String, model_name: String,
-        target_model_name: String,
+        fairness_id: String, priority: i64, inference_pool: String, #[prometheus(flatten)] models: Models,
     }
     struct WaitedLabels {
-        fairness_id: String, priority: i64, outcome: &'static str, inference_pool: String, model_name: String,
-        target_model_name: String,
+        fairness_id: String, priority: i64, outcome: &'static str, inference_pool: String,
+        #[prometheus(flatten)] models: Models,
     }
     struct EnqueuedLabels { fairness_id: String, priority: i64, outcome: &'static str }
     struct OutcomeLabels { outcome: &'static str, priority: i64, inference_pool: String }
@@ -74,8 +76,7 @@ impl FlowMetrics {
             fairness_id: labels.fairness_id.clone(),
             priority: labels.priority,
             inference_pool: self.pool.clone(),
-            model_name: labels.model_name.clone(),
-            target_model_name: labels.target_model_name.clone(),
+            models: labels.models.clone(),
         };
         let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
         self.size.get_or_create(&labels).inc();
@@ -163,8 +164,7 @@ impl Drop for WaitingGuard {
             priority: labels.priority,
             outcome,
             inference_pool: labels.inference_pool.clone(),
-            model_name: labels.model_name.clone(),
-            target_model_name: labels.target_model_name.clone(),
+            models: labels.models.clone(),
         };
         metrics.waited.get_or_create(&waited).observe(since.elapsed().as_secs_f64());
         let ended = OutcomeLabels {

@@ -55,24 +55,18 @@ impl KvEventMetrics {
     /// Counts a connection to an endpoint that was made before, and has ended.
     pub(crate) fn reconnected(&self, endpoint: &str) {
         let labels = PodLabel { pod_identifier: endpoint.to_owned() };
-        self.reconnections.change(endpoint, &labels, |counter| {
-            counter.inc();
-        });
+        self.reconnections.count(endpoint, &labels);
     }
 
     /// Counts a message of an endpoint.
     pub(crate) fn received(&self, endpoint: &str) {
         let labels = PodLabel { pod_identifier: endpoint.to_owned() };
-        self.messages.change(endpoint, &labels, |counter| {
-            counter.inc();
-        });
+        self.messages.count(endpoint, &labels);
     }
 
     /// Counts an operation that failed: `connect`, `recv`, `replay-incomplete` or `replay-no-progress`.
     pub(crate) fn failed(&self, endpoint: &str, operation: &'static str) {
         let labels = ErrorLabels { pod_identifier: endpoint.to_owned(), operation };
-        self.errors.change(endpoint, &labels, |counter| {
-            counter.inc();
-        });
+        self.errors.count(endpoint, &labels);
     }
 }

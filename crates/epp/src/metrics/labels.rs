@@ -1,22 +1,20 @@
 //! The labels of the series.
 
 use longboat_metrics::labels;
+use prometheus_client::encoding::EncodeLabelSet;
 
 labels! {
+    /// The model that a client named, and the one that its request was sent to.
+    pub(crate) struct Models { model_name: String, target_model_name: String }
     /// The labels of all series about requests.
-    pub(crate) struct RequestLabels {
-        model_name: String, target_model_name: String, fairness_id: String, priority: i64,
-    }
-    pub(super) struct LegacyLabels { model_name: String, target_model_name: String }
-    pub(super) struct LegacyRequestLabels { model_name: String, target_model_name: String, priority: i64 }
-    pub(super) struct ErrorLabels {
-        model_name: String, target_model_name: String, fairness_id: String, priority: i64, error_code: String,
-    }
-    pub(super) struct LegacyErrorLabels { model_name: String, target_model_name: String, error_code: String }
+    pub(crate) struct RequestLabels { #[prometheus(flatten)] models: Models, fairness_id: String, priority: i64 }
+    pub(super) struct LegacyRequestLabels { #[prometheus(flatten)] models: Models, priority: i64 }
+    pub(super) struct ErrorLabels { #[prometheus(flatten)] request: RequestLabels, error_code: String }
+    pub(super) struct LegacyErrorLabels { #[prometheus(flatten)] models: Models, error_code: String }
     pub(super) struct ModelLabel { model_name: String }
     pub(super) struct PoolLabel { name: String }
-    pub(super) struct EndpointLabels { name: String, model_server_endpoint: String }
-    pub(super) struct PodLabels { name: String, model_server_pod: String }
+    pub(super) struct EndpointLabels { #[prometheus(flatten)] pool: PoolLabel, model_server_endpoint: String }
+    pub(super) struct PodLabels { #[prometheus(flatten)] pool: PoolLabel, model_server_pod: String }
     pub(super) struct AttemptLabels {
         status: &'static str, target_model_name: String, endpoint_name: String, namespace: String,
         port: String,
@@ -26,10 +24,7 @@ labels! {
     pub(super) struct InfoLabels { commit: &'static str, build_ref: &'static str }
     pub(super) struct RewriteLabels { model_rewrite_name: String, model_name: String, target_model: String }
     pub(super) struct OutcomeLabel { outcome: &'static str }
-    pub(super) struct StreamingLabels {
-        model_name: String, target_model_name: String, fairness_id: String, priority: i64,
-        streaming: &'static str,
-    }
+    pub(super) struct StreamingLabels { #[prometheus(flatten)] request: RequestLabels, streaming: &'static str }
     pub(super) struct PodAttemptLabels {
         status: &'static str, target_model_name: String, pod_name: String, namespace: String, port: String,
     }

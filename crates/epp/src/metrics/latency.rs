@@ -4,28 +4,23 @@ use std::time::Duration;
 
 use longboat_metrics::{Buckets, Decimal, Histograms, labels, metrics};
 use prometheus_client::{
+    encoding::EncodeLabelSet,
     metrics::{counter::Counter, family::Family},
     registry::Registry,
 };
 
 use super::{
     buckets::{LATENCY, PREDICTING, TOKEN},
-    labels::RequestLabels,
+    labels::{Models, RequestLabels},
 };
 
 /// The plugin type of the producer, for the label.
 const TYPE: &str = "predicted-latency-producer";
 
 labels! {
-    struct ModelLabels { model_name: String, target_model_name: String }
-    struct PluginLabels {
-        plugin_name: String, plugin_type: &'static str, model_name: String, target_model_name: String,
-    }
-    struct ModelTypeLabels { model_name: String, target_model_name: String, r#type: &'static str }
-    struct PluginTypeLabels {
-        plugin_name: String, plugin_type: &'static str, model_name: String, target_model_name: String,
-        r#type: &'static str,
-    }
+    struct PluginLabels { plugin_name: String, plugin_type: &'static str, #[prometheus(flatten)] models: Models }
+    struct ModelTypeLabels { #[prometheus(flatten)] models: Models, r#type: &'static str }
+    struct PluginTypeLabels { #[prometheus(flatten)] plugin: PluginLabels, r#type: &'static str }
     struct CallLabels { call: &'static str, outcome: &'static str }
 }
 
@@ -33,7 +28,7 @@ labels! {
 #[derive(Debug, Clone)]
 struct Times {
     present: Option<Histograms<PluginLabels>>,
-    former: Histograms<ModelLabels>,
+    former: Histograms<Models>,
 }
 
 metrics! {
@@ -148,17 +143,9 @@ impl LatencyMetrics {
     }
 
     fn observe(&self, times: &Times, plugin: &str, labels: &RequestLabels, name: &'static str, seconds: f64) {
-        let (model_name, target_model_name) = (labels.model_name.clone(), labels.target_model_name.clone());
-        times.former.get_or_create(&ModelLabels { model_name, target_model_name }).observe(seconds);
+        times.former.get_or_create(&labels.models).observe(seconds);
         if let Some(present) = &times.present {
-            present
-                .get_or_create(&PluginLabels {
-                    plugin_name: plugin.to_owned(),
-                    plugin_type: TYPE,
-                    model_name: labels.model_name.clone(),
-                    target_model_name: labels.target_model_name.clone(),
-                })
-                .observe(seconds);
+            present.get_or_create(&of_plugin(plugin, labels)).observe(seconds);
         }
         self.set(plugin, labels, name, seconds);
     }
@@ -169,20 +156,14 @@ impl LatencyMetrics {
     }
 }
 
+fn of_plugin(plugin: &str, labels: &RequestLabels) -> PluginLabels {
+    PluginLabels { plugin_name: plugin.to_owned(), plugin_type: TYPE, models: labels.models.clone() }
+}
+
 fn typed(plugin: &str, labels: &RequestLabels, name: &'static str) -> PluginTypeLabels {
-    PluginTypeLabels {
-        plugin_name: plugin.to_owned(),
-        plugin_type: TYPE,
-        model_name: labels.model_name.clone(),
-        target_model_name: labels.target_model_name.clone(),
-        r#type: name,
-    }
+    PluginTypeLabels { plugin: of_plugin(plugin, labels), r#type: name }
 }
 
 fn formerly(labels: &RequestLabels, name: &'static str) -> ModelTypeLabels {
-    ModelTypeLabels {
-        model_name: labels.model_name.clone(),
-        target_model_name: labels.target_model_name.clone(),
-        r#type: name,
-    }
+    ModelTypeLabels { models: labels.models.clone(), r#type: name }
 }

@@ -43,7 +43,7 @@ use self::{
     },
     labels::{
         AttemptLabels, EndpointLabels, ErrorLabels, ExtractorLabels, InfoLabels, LegacyErrorLabels,
-        LegacyLabels, LegacyRequestLabels, LoadLabels, ModelLabel, OutcomeLabel, PodAttemptLabels, PodLabels,
+        LegacyRequestLabels, LoadLabels, ModelLabel, Models, OutcomeLabel, PodAttemptLabels, PodLabels,
         PoolLabel, RewriteLabels, SourceLabel, StreamingLabels,
     },
     per_endpoint::PerEndpoint,
@@ -115,7 +115,7 @@ pub(crate) struct RequestSummary {
 /// A histogram under its present and its former name.
 struct RenamedHistogram {
     present: Histograms<RequestLabels>,
-    former: Histograms<LegacyLabels>,
+    former: Histograms<Models>,
 }
 
 /// All series.

@@ -9,7 +9,7 @@ use std::{
 use parking_lot::Mutex;
 use prometheus_client::{
     encoding::{EncodeLabelSet, EncodeMetric, MetricEncoder},
-    metrics::{MetricType, family::Family},
+    metrics::{MetricType, counter::Counter, family::Family},
     registry::Metric,
 };
 
@@ -32,7 +32,7 @@ where
     }
 
     /// Changes the metric of an endpoint.
-    pub(super) fn change(&self, endpoint: &str, labels: &L, change: impl FnOnce(&M)) {
+    fn change(&self, endpoint: &str, labels: &L, change: impl FnOnce(&M)) {
         // The lock stays until the change is made, so that no series comes back after its endpoint was forgotten.
         let mut known = self.known.lock();
         let of_endpoint = match known.get_mut(endpoint) {
@@ -55,6 +55,18 @@ where
                 }
             }
             stays
+        });
+    }
+}
+
+impl<L> PerEndpoint<L, Counter>
+where
+    L: EncodeLabelSet + Clone + Hash + Eq + std::fmt::Debug + Send + Sync + 'static,
+{
+    /// Counts one more.
+    pub(super) fn count(&self, endpoint: &str, labels: &L) {
+        self.change(endpoint, labels, |counter| {
+            counter.inc();
         });
     }
 }

@@ -97,20 +97,11 @@ impl PickerMetrics {
             {
                 *square += value * value;
             }
-            self.series
-                .endpoint_queue
-                .get_or_create(&EndpointLabels {
-                    name: self.pool.name.clone(),
-                    model_server_endpoint: snapshot.endpoint.name.clone(),
-                })
-                .set(snapshot.metrics.waiting);
-            self.series
-                .pod_queue
-                .get_or_create(&PodLabels {
-                    name: self.pool.name.clone(),
-                    model_server_pod: snapshot.endpoint.name.clone(),
-                })
-                .set(snapshot.metrics.waiting);
+            let (pool, name) = (self.pool.clone(), snapshot.endpoint.name.clone());
+            let labels = EndpointLabels { pool: pool.clone(), model_server_endpoint: name.clone() };
+            self.series.endpoint_queue.get_or_create(&labels).set(metrics.waiting);
+            let former = PodLabels { pool, model_server_pod: name };
+            self.series.pod_queue.get_or_create(&former).set(metrics.waiting);
         }
         let PickerSeries { kv_deviation, queue_deviation, running_deviation, .. } = &self.series;
         let deviations = [kv_deviation, queue_deviation, running_deviation];

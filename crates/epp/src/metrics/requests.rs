@@ -6,8 +6,8 @@ use super::{
     MAX_COMBINATIONS, OTHER, PickerMetrics, RenamedHistogram, RequestSummary,
     buckets::length,
     labels::{
-        AttemptLabels, ErrorLabels, LegacyErrorLabels, LegacyLabels, LegacyRequestLabels, ModelLabel,
-        OutcomeLabel, PodAttemptLabels, RequestLabels, RewriteLabels, StreamingLabels,
+        AttemptLabels, ErrorLabels, LegacyErrorLabels, LegacyRequestLabels, ModelLabel, Models, OutcomeLabel,
+        PodAttemptLabels, RequestLabels, RewriteLabels, StreamingLabels,
     },
 };
 use crate::pool::Member;
@@ -16,8 +16,10 @@ impl PickerMetrics {
     /// Returns the labels of a request.
     pub(crate) fn labels(&self, model: &str, target: &str, fairness: &str, priority: i32) -> RequestLabels {
         let labels = RequestLabels {
-            model_name: self.models.label(model),
-            target_model_name: self.models.label(target),
+            models: Models {
+                model_name: self.models.label(model),
+                target_model_name: self.models.label(target),
+            },
             fairness_id: self.flows.label(fairness),
             priority: priority.into(),
         };
@@ -27,8 +29,8 @@ impl PickerMetrics {
         }
         if known.len() >= MAX_COMBINATIONS {
             let other = || OTHER.to_owned();
-            let (model_name, target_model_name, fairness_id) = (other(), other(), other());
-            return RequestLabels { model_name, target_model_name, fairness_id, ..labels };
+            let models = Models { model_name: other(), target_model_name: other() };
+            return RequestLabels { models, fairness_id: other(), ..labels };
         }
         known.insert(labels.clone());
         labels
@@ -38,11 +40,7 @@ impl PickerMetrics {
         self.series.requests.get_or_create(labels).inc();
         self.series
             .former_requests
-            .get_or_create(&LegacyRequestLabels {
-                model_name: labels.model_name.clone(),
-                target_model_name: labels.target_model_name.clone(),
-                priority: labels.priority,
-            })
+            .get_or_create(&LegacyRequestLabels { models: labels.models.clone(), priority: labels.priority })
             .inc();
         self.request_bytes.observe(labels, length(bytes));
     }
@@ -50,21 +48,11 @@ impl PickerMetrics {
     pub(crate) fn failed(&self, labels: &RequestLabels, code: &str) {
         self.series
             .errors
-            .get_or_create(&ErrorLabels {
-                model_name: labels.model_name.clone(),
-                target_model_name: labels.target_model_name.clone(),
-                fairness_id: labels.fairness_id.clone(),
-                priority: labels.priority,
-                error_code: code.to_owned(),
-            })
+            .get_or_create(&ErrorLabels { request: labels.clone(), error_code: code.to_owned() })
             .inc();
         self.series
             .former_errors
-            .get_or_create(&LegacyErrorLabels {
-                model_name: labels.model_name.clone(),
-                target_model_name: labels.target_model_name.clone(),
-                error_code: code.to_owned(),
-            })
+            .get_or_create(&LegacyErrorLabels { models: labels.models.clone(), error_code: code.to_owned() })
             .inc();
     }
 
@@ -80,9 +68,7 @@ impl PickerMetrics {
         };
         // A pick that failed is of no endpoint, and its series stays.
         let of = endpoint.map_or_else(String::new, |endpoint| endpoint.full_name());
-        self.series.attempts.change(&of, &labels, |counter| {
-            counter.inc();
-        });
+        self.series.attempts.count(&of, &labels);
         let former = PodAttemptLabels {
             status: labels.status,
             target_model_name: labels.target_model_name,
@@ -90,30 +76,21 @@ impl PickerMetrics {
             namespace: labels.namespace,
             port: labels.port,
         };
-        self.series.former_attempts.change(&of, &former, |counter| {
-            counter.inc();
-        });
+        self.series.former_attempts.count(&of, &former);
     }
 
     pub(crate) fn running(&self, labels: &RequestLabels, change: i64) {
         self.series.running.get_or_create(labels).inc_by(change);
-        self.series
-            .former_running
-            .get_or_create(&ModelLabel { model_name: labels.model_name.clone() })
-            .inc_by(change);
+        let model = ModelLabel { model_name: labels.models.model_name.clone() };
+        self.series.former_running.get_or_create(&model).inc_by(change);
     }
 
     pub(crate) fn finished(&self, labels: &RequestLabels, end: RequestSummary) {
         self.durations.observe(labels, end.duration.as_secs_f64());
         self.response_bytes.observe(labels, length(end.response_bytes));
         if let Some(first) = end.first_byte {
-            let labels = StreamingLabels {
-                model_name: labels.model_name.clone(),
-                target_model_name: labels.target_model_name.clone(),
-                fairness_id: labels.fairness_id.clone(),
-                priority: labels.priority,
-                streaming: if end.stream { "true" } else { "false" },
-            };
+            let streaming = if end.stream { "true" } else { "false" };
+            let labels = StreamingLabels { request: labels.clone(), streaming };
             self.series.first_byte.get_or_create(&labels).observe(first.as_secs_f64());
         }
         if let Some(usage) = end.usage {
@@ -161,14 +138,7 @@ impl PickerMetrics {
 impl RenamedHistogram {
     fn observe(&self, labels: &RequestLabels, value: f64) {
         self.present.get_or_create(labels).observe(value);
-        self.former.get_or_create(&former(labels)).observe(value);
-    }
-}
-
-fn former(labels: &RequestLabels) -> LegacyLabels {
-    LegacyLabels {
-        model_name: labels.model_name.clone(),
-        target_model_name: labels.target_model_name.clone(),
+        self.former.get_or_create(&labels.models).observe(value);
     }
 }
 

@@ -14,7 +14,6 @@ mod plan;
 mod ports;
 mod replicas;
 mod slice;
-mod watched;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -28,13 +27,14 @@ use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod, discovery::v1::Endpo
 use kube::{
     Api, Client,
     api::{DeleteParams, Patch, PatchParams},
+    runtime::watcher,
 };
 use longboat_api::{
     labels::NAME,
     shared_picker::{MANAGED_BY, MANAGER, PICKER, SHARED},
 };
 use longboat_key::Key;
-use longboat_watch::{Events, Selection, has_code, text_of};
+use longboat_watch::{Events, Selection, Watched, has_code, text_of, text_of_watch};
 use serde_json::json;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -47,7 +47,6 @@ use self::{
     plan::{ReplicaView, Step, step},
     ports::PortSettings,
     slice::{SliceState, key, slice_of, state_of},
-    watched::Watched,
 };
 use crate::{Error, host::LocalPickers, service};
 
@@ -164,6 +163,13 @@ pub async fn run(args: SharedArgs, client: Client, shutdown: CancellationToken) 
     Ok(())
 }
 
+/// Logs what interrupted a watch.
+fn note<K>(applied: watcher::Result<bool>) {
+    if let Err(error) = applied {
+        tracing::debug!(error = %text_of_watch(&error), kind = std::any::type_name::<K>(), "Restarting a watch that failed.");
+    }
+}
+
 // === impl Cluster ===
 
 impl Cluster {
@@ -173,9 +179,9 @@ impl Cluster {
         let pods = Selection::of::<Pod>().within(Some(args.pod_namespace.as_deref()));
         let pods = pods.labelled(args.replicas.clone());
         Self {
-            deployments: (longboat_watch::decoded(client, &deployments), Watched::new()),
-            slices: (longboat_watch::decoded(client, &slices), Watched::new()),
-            pods: (longboat_watch::decoded(client, &pods), Watched::new()),
+            deployments: (longboat_watch::decoded(client, &deployments), Watched::default()),
+            slices: (longboat_watch::decoded(client, &slices), Watched::default()),
+            pods: (longboat_watch::decoded(client, &pods), Watched::default()),
             limit: PoolLimit { bytes: args.max_pool_bytes },
             decisions: args.decisions(),
         }
@@ -186,10 +192,11 @@ impl Cluster {
         let Self { deployments, slices, pods, limit, decisions } = self;
         tokio::select! {
             Some(event) = deployments.0.next() => {
-                deployments.1.apply(event, |deployment| MarkedDeployment::of(&deployment, *limit, *decisions));
+                let read = |deployment| MarkedDeployment::of(&deployment, *limit, *decisions);
+                note::<Deployment>(deployments.1.apply(event, read));
             }
-            Some(event) = slices.0.next() => slices.1.apply(event, Some),
-            Some(event) = pods.0.next() => pods.1.apply(event, |pod| replica(&pod)),
+            Some(event) = slices.0.next() => note::<EndpointSlice>(slices.1.apply(event, Some)),
+            Some(event) = pods.0.next() => note::<Pod>(pods.1.apply(event, |pod| replica(&pod))),
         }
     }
 

@@ -6,8 +6,6 @@ use super::support::{self, Stream};
 use crate::monitoring::metrics_page;
 
 const CONFIG: &str = "
-apiVersion: llm-d.ai/v1alpha1
-kind: EndpointPickerConfig
 plugins: [{type: prefix-cache-scorer}, {type: mm-embeddings-cache-scorer}, {type: openai-parser}, {type: anthropic-parser},
   {type: vllmhttp-parser}, {type: vllmgrpc-parser}]
 requestHandler: {parsers: [{pluginRef: openai-parser}, {pluginRef: anthropic-parser}, {pluginRef: vllmhttp-parser},

@@ -12,9 +12,7 @@ const COMPLETIONS: &str = "/v1/completions";
 /// The only scores come from the burst. Without a burst, pods are picked at random.
 fn picker(parameters: &str) -> Arc<Core> {
     let core = support::core(&format!(
-        "apiVersion: llm-d.ai/v1alpha1
-kind: EndpointPickerConfig
-plugins:
+        "plugins:
 - {{type: burst-prefix-cache-producer, parameters: {parameters}}}
 - {{type: prefix-cache-scorer, parameters: {{prefixMatchInfoProducerName: burst-prefix-cache-producer}}}}
 "

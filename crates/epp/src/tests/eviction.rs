@@ -10,8 +10,6 @@ use crate::{core::Core, monitoring::metrics_page};
 
 /// One request per endpoint at a time. Further requests wait, or replace a request in flight that may be dropped.
 const CONFIG: &str = "
-apiVersion: llm-d.ai/v1alpha1
-kind: EndpointPickerConfig
 featureGates: [flowControl]
 plugins: [{type: queue-scorer}, {type: concurrency-detector, parameters: {maxConcurrency: 1}}]
 schedulingProfiles: [{name: default, plugins: [{pluginRef: queue-scorer}]}]

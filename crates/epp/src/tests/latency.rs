@@ -15,8 +15,6 @@ use crate::{
 };
 
 const STREAMING: &str = "
-apiVersion: llm-d.ai/v1alpha1
-kind: EndpointPickerConfig
 plugins:
 - type: predicted-latency-producer
   parameters: {streamingMode: true}
@@ -25,8 +23,6 @@ plugins:
 - type: latency-scorer
 ";
 const WHOLE: &str = "
-apiVersion: llm-d.ai/v1alpha1
-kind: EndpointPickerConfig
 plugins:
 - type: latency-scorer
 - type: latency-slo-admitter

@@ -21,8 +21,6 @@ const NAMES: &str = include_str!("metric_names.txt");
 
 /// A configuration with fairness between flows and with eviction.
 const FLOW: &str = "
-apiVersion: llm-d.ai/v1alpha1
-kind: EndpointPickerConfig
 featureGates: [flowControl]
 plugins: [{type: queue-scorer}, {type: prefix-cache-scorer}, {type: concurrency-detector, parameters: {maxConcurrency: 1}},
   {type: program-aware-fairness}, {type: probabilistic-admitter}]
@@ -32,8 +30,6 @@ flowControl: {maxRequests: 4, maxBytes: 1000, enableEviction: true, saturationDe
 ";
 
 const UTILIZATION: &str = "
-apiVersion: llm-d.ai/v1alpha1
-kind: EndpointPickerConfig
 featureGates: [flowControl]
 ";
 
@@ -42,28 +38,21 @@ schedulingProfiles: [{name: prefill, plugins: [{pluginRef: queue-scorer}]}, {nam
 ";
 
 const PREDICTED: &str = "
-apiVersion: llm-d.ai/v1alpha1
-kind: EndpointPickerConfig
 plugins: [{type: predicted-latency-producer, parameters: {streamingMode: true}}, {type: latency-scorer}]
 ";
 
 const FLOW_BY_NAME: &str = "
-apiVersion: llm-d.ai/v1alpha1
-kind: EndpointPickerConfig
 plugins: [{type: inflight-load-producer, name: load}, {type: queue-scorer}]
 ";
 
 const PRECISE: &str = "
-apiVersion: llm-d.ai/v1alpha1
-kind: EndpointPickerConfig
 plugins:
 - {type: precise-prefix-cache-producer}
 - {type: prefix-cache-scorer, parameters: {prefixMatchInfoProducerName: precise-prefix-cache-producer}}
 ";
 
 fn core_with_stages(plugins: &str) -> Arc<Core> {
-    let head = "apiVersion: llm-d.ai/v1alpha1\nkind: EndpointPickerConfig\nplugins: [";
-    let core = support::core(&format!("{head}{plugins}, {STAGES}"));
+    let core = support::core(&format!("plugins: [{plugins}, {STAGES}"));
     support::with_endpoints(&core, 2);
     core
 }
@@ -158,9 +147,7 @@ async fn predictions() -> String {
 
 /// A picker that has routed the same image twice.
 fn looked_at() -> Arc<Core> {
-    let core = support::core(
-        "apiVersion: llm-d.ai/v1alpha1\nkind: EndpointPickerConfig\nplugins: [{type: mm-embeddings-cache-scorer}]\n",
-    );
+    let core = support::core("plugins: [{type: mm-embeddings-cache-scorer}]\n");
     support::with_endpoints(&core, 2);
     for _ in 0..2 {
         let body = br#"{"model":"m","messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"http://a"}}]}]}"#;
@@ -214,7 +201,7 @@ async fn every_series_of_the_reference_is_there() {
 #[test]
 fn series_of_endpoints_that_have_left_are_gone() {
     let core = support::core(
-        "apiVersion: llm-d.ai/v1alpha1\nkind: EndpointPickerConfig\nplugins:\n- {type: mm-embeddings-cache-scorer}\n\
+        "plugins:\n- {type: mm-embeddings-cache-scorer}\n\
          - {type: precise-prefix-cache-producer}\n",
     );
     support::with_endpoints(&core, 2);

@@ -13,8 +13,6 @@ pub(super) const CHAT: &str = "/v1/chat/completions";
 pub(super) const BODY: &[u8] = br#"{"model":"m","messages":[{"role":"user","content":"hi"}]}"#;
 
 const ONE_AT_A_TIME: &str = "
-apiVersion: llm-d.ai/v1alpha1
-kind: EndpointPickerConfig
 featureGates: [flowControl]
 plugins: [{type: queue-scorer}, {type: prefix-cache-scorer}, {type: concurrency-detector, parameters: {maxConcurrency: 1}}]
 schedulingProfiles: [{name: default, plugins: [{pluginRef: queue-scorer}, {pluginRef: prefix-cache-scorer}]}]
@@ -183,8 +181,6 @@ fn the_stages_that_requests_go_through_are_counted() {
     ] {
         let core = support::core(&format!(
             "
-apiVersion: llm-d.ai/v1alpha1
-kind: EndpointPickerConfig
 plugins: [{extra}{handler}, {{type: queue-scorer}}]
 schedulingProfiles: [{{name: prefill, plugins: [{{pluginRef: queue-scorer}}]}}, {{name: decode, plugins: [{{pluginRef: queue-scorer}}]}}]
 "

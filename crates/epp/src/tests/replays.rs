@@ -30,8 +30,6 @@ use crate::{
 
 const TEST_TIMEOUT: Duration = Duration::from_secs(30);
 const PRECISE: &str = "
-apiVersion: llm-d.ai/v1alpha1
-kind: EndpointPickerConfig
 plugins:
 - {type: precise-prefix-cache-producer}
 - {type: prefix-cache-scorer, parameters: {prefixMatchInfoProducerName: precise-prefix-cache-producer}}

@@ -6,8 +6,6 @@ use longboat_extproc::{Action, Event, Headers, Reply};
 use super::support::{self, Stream};
 
 const REPORTER: &str = "
-apiVersion: llm-d.ai/v1alpha1
-kind: EndpointPickerConfig
 plugins:
 - {type: request-attribute-reporter, parameters: {attributes: [{key: {name: cost}, expression: usage.total_tokens}]}}
 - {name: second, type: request-attribute-reporter,

@@ -372,9 +372,7 @@ fn bodies_beyond_the_memory_for_all_are_told_to_come_back() {
 
 #[test]
 fn passthrough_takes_what_no_other_parser_knows_and_reads_nothing() {
-    let config = "apiVersion: llm-d.ai/v1alpha1
-kind: EndpointPickerConfig
-plugins: [{type: openai-parser}, {type: passthrough-parser}, {type: queue-scorer}]
+    let config = "plugins: [{type: openai-parser}, {type: passthrough-parser}, {type: queue-scorer}]
 requestHandler: {parsers: [{pluginRef: passthrough-parser}, {pluginRef: openai-parser}]}
 ";
     let core = support::core(config);
@@ -394,8 +392,6 @@ requestHandler: {parsers: [{pluginRef: passthrough-parser}, {pluginRef: openai-p
 
 /// One request per endpoint at a time. The next one waits.
 const ONE_AT_A_TIME: &str = "
-apiVersion: llm-d.ai/v1alpha1
-kind: EndpointPickerConfig
 featureGates: [flowControl]
 plugins: [{type: queue-scorer}, {type: concurrency-detector, parameters: {maxConcurrency: 1}}]
 schedulingProfiles: [{name: default, plugins: [{pluginRef: queue-scorer}]}]
@@ -508,8 +504,6 @@ fn without_the_gate_only_negative_priorities_are_dropped_from_a_full_pool() {
 #[test]
 fn requests_of_one_agent_are_one_flow_unless_they_say_otherwise() {
     let agents = "
-apiVersion: llm-d.ai/v1alpha1
-kind: EndpointPickerConfig
 plugins: [{type: queue-scorer}, {type: agent-identity}]
 ";
     let core = support::core(agents);
@@ -528,8 +522,6 @@ plugins: [{type: queue-scorer}, {type: agent-identity}]
 #[test]
 fn a_response_says_which_endpoint_served_where_that_is_asked_for() {
     let config = "
-apiVersion: llm-d.ai/v1alpha1
-kind: EndpointPickerConfig
 plugins: [{type: queue-scorer}, {type: destination-endpoint-served-verifier}]
 ";
     let core = support::core(config);

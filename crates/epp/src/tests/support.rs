@@ -44,7 +44,9 @@ pub(crate) fn core(config: &str) -> Arc<Core> {
 
 /// A core that can still be changed.
 pub(crate) fn core_of(config: &str) -> Core {
-    let config = EndpointPickerConfig::parse(config).unwrap();
+    let head = "apiVersion: llm-d.ai/v1alpha1\nkind: EndpointPickerConfig\n";
+    let head = if config.contains("EndpointPickerConfig") { "" } else { head };
+    let config = EndpointPickerConfig::parse(&format!("{head}{config}")).unwrap();
     let options = Options { allow_experimental: true, trace: true };
     let scheduler = Scheduler::new(&config, options).unwrap();
     let flow = flow::Settings::from_config(&config).unwrap();

@@ -18,8 +18,6 @@ const REQUESTS: usize = 150;
 const POOL_CAPACITY: u64 = 3;
 
 const CONFIG: &str = "
-apiVersion: llm-d.ai/v1alpha1
-kind: EndpointPickerConfig
 featureGates: [flowControl]
 plugins: [{type: queue-scorer}, {type: concurrency-detector, parameters: {maxConcurrency: 3}}]
 schedulingProfiles: [{name: default, plugins: [{pluginRef: queue-scorer}]}]

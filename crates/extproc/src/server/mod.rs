@@ -300,12 +300,8 @@ async fn accept<P: Processor>(
             let permit = Arc::clone(room).acquire_owned().await;
             (listener.accept().await, permit)
         };
-        let (accepted, permit) = tokio::select! {
-            () = shutdown.cancelled() => return Ok(()),
-            coming = coming => coming,
-        };
         // The semaphore is never closed.
-        let Ok(permit) = permit else { return Ok(()) };
+        let Some((accepted, Ok(permit))) = shutdown.run_until_cancelled(coming).await else { return Ok(()) };
         match accepted {
             Ok((stream, _)) => homes.take_in(stream, permit).await,
             Err(error) if is_transient(&error) => {
@@ -332,14 +328,10 @@ async fn connection<P: Processor>(stream: TcpStream, shared: Arc<Shared<P>>, shu
         return carry(stream, shared, shutdown).await;
     };
     let acceptor = tokio_rustls::TlsAcceptor::from(tls);
-    let handshake = tokio::select! {
-        handshake = tokio::time::timeout(
-            HANDSHAKE,
-            acceptor.accept(BufReader::with_capacity(READ_CHUNK_BYTES, stream)),
-        ) => handshake,
-        () = shutdown.cancelled() => return,
-    };
-    match handshake {
+    let handshake = acceptor.accept(BufReader::with_capacity(READ_CHUNK_BYTES, stream));
+    let handshake = tokio::time::timeout(HANDSHAKE, handshake);
+    let Some(shaken) = shutdown.run_until_cancelled(handshake).await else { return };
+    match shaken {
         Ok(Ok(mut stream)) => {
             if !shared.uses_tonic() {
                 stream.get_mut().1.set_buffer_limit(Some(ENCRYPTED));

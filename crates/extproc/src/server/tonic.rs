@@ -13,6 +13,7 @@ use std::{
 };
 
 use futures::{Stream, future::BoxFuture};
+use http_body_util::BodyExt as _;
 use hyper::body::{Body, Frame, SizeHint};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use longboat_accept::{Budget, MemoryReservation};
@@ -140,7 +141,13 @@ impl<P: Processor> hyper::service::Service<http::Request<hyper::body::Incoming>>
             return Box::pin(async move {
                 use tower_service::Service as _;
                 let response = others.call(request.map(tonic::body::Body::new)).await?;
-                Ok(response.map(|body| tonic::body::Body::new(CountedBody { body, _stream: stream })))
+                // The stream counts until the response's body is dropped.
+                Ok(response.map(|body| {
+                    tonic::body::Body::new(body.map_err(move |status| {
+                        let _open = &stream;
+                        status
+                    }))
+                }))
             });
         }
         Box::pin(ready(Ok(Status::unimplemented("no such method").into_http())))
@@ -351,32 +358,6 @@ impl PartialMessage {
             }
         }
         self.length
-    }
-}
-
-/// The body of a response of another service, whose stream counts until it ends.
-struct CountedBody {
-    body: tonic::body::Body,
-    _stream: StreamGuard,
-}
-
-impl Body for CountedBody {
-    type Data = bytes::Bytes;
-    type Error = Status;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<bytes::Bytes>, Status>>> {
-        Pin::new(&mut self.body).poll_frame(context)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
     }
 }
 

@@ -213,7 +213,9 @@ impl Loader {
             Some(Attempt::Downloaded) => None,
             Some(Attempt::Downloading { task, before }) if task.is_finished() => {
                 let ended = task.await.map_err(|error| error.to_string());
-                if let Err(error) = ended.and_then(|result| result.map_err(|error| in_full(&error))) {
+                if let Err(error) =
+                    ended.and_then(|result| result.map_err(|error| longboat_tls::chain(&error)))
+                {
                     self.fail(adapter, error, before);
                     return false;
                 }
@@ -292,15 +294,4 @@ pub fn parse_list(text: &[u8]) -> Result<Vec<ListedAdapter>, String> {
         Some(adapter) => Err(format!("`{}` is not the name of a folder", adapter.folder)),
         None => Ok(listed),
     }
-}
-
-/// An error with its causes.
-fn in_full(error: &FetchError) -> String {
-    let mut text = error.to_string();
-    let mut cause = std::error::Error::source(error);
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
 }

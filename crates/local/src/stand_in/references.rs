@@ -51,37 +51,19 @@ const PODS: [&str; 6] = [
 pub(super) fn all(documents: &[Document]) -> Vec<Reference> {
     let mut found = Vec::new();
     for (at, document) in documents.iter().enumerate() {
+        let finder =
+            |namespace, service| Finder { document: at, object: &document.object, namespace, service };
         match document.text("/kind") {
             "LLMInferenceService" => {
-                let finder = Finder {
-                    document: at,
-                    object: &document.object,
-                    namespace: namespace_of(document),
-                    service: Some(document.text("/metadata/name")),
-                };
-                finder.router(&mut found);
+                finder(namespace_of(document), Some(document.text("/metadata/name"))).router(&mut found);
             }
             // References in a config are resolved in the namespaces of the services that use the config.
             "LLMInferenceServiceConfig" => {
                 for service in users(documents, document.text("/metadata/name")) {
-                    let finder = Finder {
-                        document: at,
-                        object: &document.object,
-                        namespace: namespace_of(service),
-                        service: Some(service.text("/metadata/name")),
-                    };
-                    finder.router(&mut found);
+                    finder(namespace_of(service), Some(service.text("/metadata/name"))).router(&mut found);
                 }
             }
-            "HTTPRoute" => {
-                let finder = Finder {
-                    document: at,
-                    object: &document.object,
-                    namespace: namespace_of(document),
-                    service: None,
-                };
-                finder.route("spec", &mut found);
-            }
+            "HTTPRoute" => finder(namespace_of(document), None).route("spec", &mut found),
             "Gateway" => found.push(Reference {
                 document: at,
                 path: "spec.gatewayClassName".to_owned(),

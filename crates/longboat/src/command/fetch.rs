@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use longboat_fetch::{FetchError, LoaderArgs, Settings};
 
+use super::models::unless_stopped;
 use crate::{cli::FetchArgs, model::ProgressBar};
 
 /// Runs the role. The error is the last line of the log, because a pod's termination message is the end of the log.
@@ -13,19 +14,12 @@ pub(super) fn run(args: FetchArgs) -> ExitCode {
         let failed = |error: FetchError| anyhow::anyhow!("Storage initialization failed: {error}");
         if let LoaderArgs { adapter_list: Some(list), .. } = &loader {
             let settings = Settings::from_environment().map_err(failed)?;
-            return tokio::select! {
-                result = longboat_fetch::keep_adapters_loaded(list.clone(), &loader, downloads.mode, settings) => {
-                    result.map_err(|error| anyhow::anyhow!("cannot load LoRA adapters: {error}"))
-                }
-                () = shutdown.cancelled() => Ok(()),
-            };
+            let kept = longboat_fetch::keep_adapters_loaded(list.clone(), &loader, downloads.mode, settings);
+            let ended = shutdown.run_until_cancelled(kept).await.unwrap_or(Ok(()));
+            return ended.map_err(|error| anyhow::anyhow!("cannot load LoRA adapters: {error}"));
         }
         let bar = ProgressBar::new();
-        tokio::select! {
-            result = longboat_fetch::run(downloads, bar.watcher()) => result.map_err(failed),
-            () = shutdown.cancelled() => Err(anyhow::anyhow!(
-                "stopped; the downloaded files are kept, and the next run resumes the download"
-            )),
-        }
+        let download = longboat_fetch::run(downloads, bar.watcher());
+        unless_stopped(&shutdown, async { download.await.map_err(failed) }).await
     })
 }

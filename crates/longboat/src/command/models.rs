@@ -4,6 +4,7 @@ use anyhow::{Context, bail};
 use longboat_download::address::Scheme;
 use longboat_fetch::{Cache, CachedModel, Settings};
 use serde_json::json;
+use tokio_util::sync::CancellationToken;
 
 use crate::{
     cli::{ModelArgs, ModelsCommand, OutputFormat},
@@ -40,14 +41,18 @@ async fn pull(args: &ModelArgs) -> anyhow::Result<()> {
         bail!("{} is on this machine already", model.address);
     }
     let shutdown = longboat_accept::shutdown_token()?;
-    let folder = tokio::select! {
-        folder = download(&model) => folder?,
-        () = shutdown.cancelled() => {
-            bail!("stopped; the downloaded files are kept, and the next run resumes the download")
-        }
-    };
+    let folder = unless_stopped(&shutdown, download(&model)).await?;
     printer::line(&format!("{} is in {}", model.address, folder.display()));
     Ok(())
+}
+
+/// Runs a download until the process is stopped.
+pub(super) async fn unless_stopped<T>(
+    shutdown: &CancellationToken,
+    download: impl Future<Output = anyhow::Result<T>>,
+) -> anyhow::Result<T> {
+    let stopped = "stopped; the downloaded files are kept, and the next run resumes the download";
+    shutdown.run_until_cancelled(download).await.context(stopped)?
 }
 
 /// Downloads a model into the cache, with a progress bar on a terminal. Returns its folder.

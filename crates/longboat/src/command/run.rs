@@ -62,12 +62,7 @@ async fn model(mut args: RunArgs) -> anyhow::Result<()> {
         }
         anyhow::Ok(engine)
     };
-    let engine = tokio::select! {
-        engine = prepare => engine?,
-        () = shutdown.cancelled() => {
-            bail!("stopped; the downloaded files are kept, and the next run resumes the download")
-        }
-    };
+    let engine = models::unless_stopped(&shutdown, prepare).await?;
     for line in engine.lines() {
         printer::note(&line);
     }

@@ -23,6 +23,7 @@ mod unsupported;
 
 use std::fmt::Debug;
 use std::path::Path;
+use std::sync::Arc;
 
 use futures::{Stream, StreamExt};
 use jiff::Timestamp;
@@ -45,8 +46,9 @@ use tokio_util::sync::CancellationToken;
 
 pub use autoscaler::{QueueMetrics, Sample};
 
-use crate::cache::{Cache, Change};
+use crate::cache::{Cache, CachedKind, Change};
 use crate::events::Recorder;
+pub(crate) use queue::sleep_until;
 use queue::{Key, Trigger};
 
 /// The caches of the watched kinds.
@@ -151,7 +153,7 @@ fn triggers<K, I>(
     keys: impl Fn(&K) -> I + Send + 'static,
 ) -> impl Stream<Item = Trigger> + Send + 'static
 where
-    K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + longboat_watch::Decode + Send + Sync + 'static,
+    K: CachedKind,
     I: IntoIterator<Item = Key>,
     I::IntoIter: Send,
 {
@@ -164,6 +166,17 @@ where
         };
         futures::stream::iter(triggers)
     })
+}
+
+/// Returns the pods that an object controls.
+fn pods_of<K: Resource>(pods: &Cache<Pod>, owner: &K) -> Vec<Arc<Pod>> {
+    let owner = owner.meta();
+    let mut pods = pods.all();
+    pods.retain(|pod| {
+        pod.metadata.namespace == owner.namespace
+            && controller_of(pod.as_ref()).is_some_and(|found| Some(&found.uid) == owner.uid.as_ref())
+    });
+    pods
 }
 
 /// Returns `None` if the API server refused with one of these codes: others may have deleted or changed the object meanwhile, and

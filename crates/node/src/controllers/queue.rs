@@ -92,7 +92,8 @@ pub(super) async fn run<R: Reconcile>(
     }
 }
 
-async fn sleep_until(at: Option<Instant>) {
+/// Waits until then; for ever without a time.
+pub(crate) async fn sleep_until(at: Option<Instant>) {
     match at {
         Some(at) => tokio::time::sleep_until(at).await,
         None => std::future::pending().await,

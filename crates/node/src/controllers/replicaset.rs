@@ -21,8 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::queue::{self, Key, Reconcile};
 use super::{
-    Caches, control_by, controller_of, delete_pod, key_of, merge_status, now, owner_key, ready_since,
-    triggers,
+    Caches, control_by, delete_pod, key_of, merge_status, now, owner_key, pods_of, ready_since, triggers,
 };
 use crate::events::{Recorder, Severity};
 
@@ -58,17 +57,6 @@ fn is_active(pod: &Pod) -> bool {
     pod.metadata.deletion_timestamp.is_none() && !matches!(phase, Some("Succeeded" | "Failed"))
 }
 
-/// The pods that `set` controls.
-pub(super) fn pods_of(caches: &Caches, set: &ReplicaSet) -> Vec<Arc<Pod>> {
-    let namespace = set.metadata.namespace.as_ref();
-    let mut pods = caches.pods.all();
-    pods.retain(|pod| {
-        pod.metadata.namespace.as_ref() == namespace
-            && controller_of(pod.as_ref()).is_some_and(|owner| Some(&owner.uid) == set.metadata.uid.as_ref())
-    });
-    pods
-}
-
 impl Reconcile for ReplicaSets {
     const NAME: &'static str = "replicaset";
 
@@ -79,7 +67,7 @@ impl Reconcile for ReplicaSets {
     async fn reconcile(&mut self, key: &Key) -> Result<Option<Duration>, kube::Error> {
         let Some(set) = self.caches.replica_sets.get(&key.namespace, &key.name) else { return Ok(None) };
         let uid = set.uid().unwrap_or_default();
-        let pods = pods_of(&self.caches, &set);
+        let pods = pods_of(&self.caches.pods, set.as_ref());
         let unseen = self.unseen.entry(uid.clone()).or_default();
         let waiting = unseen.settle(&pods);
         let active: Vec<_> =

@@ -23,8 +23,7 @@ use super::int_or_percent;
 use super::queue::{self, Key, Reconcile};
 use super::replicaset::available_at;
 use super::{
-    Caches, control_by, controller_of, delete_pod, key_of, merge_status, owner_key, ready_since, tolerate,
-    triggers,
+    Caches, control_by, delete_pod, key_of, merge_status, owner_key, pods_of, ready_since, tolerate, triggers,
 };
 use crate::cache::Cache;
 use crate::events::{Recorder, Severity};
@@ -71,12 +70,7 @@ impl Reconcile for StatefulSets {
         if set.metadata.deletion_timestamp.is_some() {
             return Ok(None);
         }
-        let mut pods = self.pods.all();
-        pods.retain(|pod| {
-            pod.metadata.namespace.as_deref() == Some(key.namespace.as_str())
-                && controller_of(pod.as_ref())
-                    .is_some_and(|owner| Some(&owner.uid) == set.metadata.uid.as_ref())
-        });
+        let pods = pods_of(&self.pods, set.as_ref());
         let plan = plan(&set, &pods, Timestamp::now());
         for ordinal in &plan.create {
             self.create(&set, *ordinal, &plan.status).await?;

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::queue::{self, Key, Reconcile};
 use super::{key_of, triggers};
-use crate::cache::Cache;
+use crate::cache::{Cache, CachedKind};
 use crate::events::{Recorder, Severity};
 
 struct UnsupportedKind<K: kube::Resource<DynamicType = ()> + 'static> {
@@ -34,16 +34,7 @@ pub(super) async fn run(client: Client, recorder: Recorder, cancel: Cancellation
     );
 }
 
-impl<K> Reconcile for UnsupportedKind<K>
-where
-    K: kube::Resource<DynamicType = ()>
-        + Clone
-        + std::fmt::Debug
-        + longboat_watch::Decode
-        + Send
-        + Sync
-        + 'static,
-{
+impl<K: CachedKind> Reconcile for UnsupportedKind<K> {
     const NAME: &'static str = "unrun";
 
     fn all(&self) -> Vec<Key> {

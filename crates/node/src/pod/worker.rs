@@ -25,6 +25,7 @@ use crate::address::AddressLease;
 use crate::container::env::PodFacts;
 use crate::container::instance::{InstanceEvent, Stop};
 use crate::container::log::ContainerLog;
+use crate::controllers::sleep_until;
 use crate::events::{Severity, reference};
 use crate::pod_access::{PodEntry, PodRegistration};
 use crate::private;
@@ -477,13 +478,6 @@ fn go_duration(duration: Duration) -> String {
     match (seconds / 60, seconds % 60) {
         (0, seconds) => format!("{seconds}s"),
         (minutes, seconds) => format!("{minutes}m{seconds}s"),
-    }
-}
-
-async fn sleep_until(at: Option<Instant>) {
-    match at {
-        Some(at) => tokio::time::sleep_until(at).await,
-        None => std::future::pending().await,
     }
 }
 

@@ -1,5 +1,7 @@
 //! The series of an engine's metrics that show what the engine did with a request.
 
+use longboat_api::series::Series;
+
 /// The most bytes of a metrics page that are read.
 const MAX_METRICS_BYTES: usize = 4 << 20;
 
@@ -25,14 +27,16 @@ impl Counters {
     pub fn read(page: &[u8]) -> Self {
         let mut counters = Self::default();
         for line in page[..page.len().min(MAX_METRICS_BYTES)].split(|byte| *byte == b'\n') {
-            let Some((name, labels, value)) = std::str::from_utf8(line).ok().and_then(series) else {
+            let Some((name, series)) = std::str::from_utf8(line).ok().and_then(Series::of_line) else {
                 continue;
             };
             let name = name.strip_suffix("_total").unwrap_or(name);
             let counter = match name {
                 "vllm:prompt_tokens" | "sglang:prompt_tokens" => &mut counters.prompt_tokens,
                 "vllm:external_prefix_cache_hits" => &mut counters.external_tokens,
-                "vllm:prompt_tokens_by_source" if labels.contains("source=\"external_kv_transfer\"") => {
+                "vllm:prompt_tokens_by_source"
+                    if series.label("source").as_deref() == Some("external_kv_transfer") =>
+                {
                     &mut counters.external_tokens
                 }
                 "vllm:nixl_bytes_transferred_sum" => &mut counters.nixl_bytes,
@@ -40,7 +44,7 @@ impl Counters {
                 "vllm:nixl_num_failed_transfers" => &mut counters.nixl_failures,
                 _ => continue,
             };
-            *counter = Some(counter.unwrap_or_default() + value);
+            *counter = Some(counter.unwrap_or_default() + series.value);
         }
         counters
     }
@@ -64,36 +68,6 @@ impl Counters {
     pub(crate) fn tells_of_transfers(&self) -> bool {
         self.external_tokens.or(self.nixl_bytes).or(self.nixl_transfers).is_some()
     }
-}
-
-/// Name, labels and value of one line.
-fn series(line: &str) -> Option<(&str, &str, f64)> {
-    if line.starts_with('#') {
-        return None;
-    }
-    let end = line.find(['{', ' ', '\t'])?;
-    let (name, rest) = line.split_at(end);
-    let (labels, rest) = match rest.strip_prefix('{') {
-        Some(labels) => labels.split_at(end_of_labels(labels)?),
-        None => ("", rest),
-    };
-    let value: f64 = rest.trim_start_matches('}').split_whitespace().next()?.parse().ok()?;
-    value.is_finite().then_some((name, labels, value))
-}
-
-/// The position of the closing brace. Skips braces within quoted values.
-fn end_of_labels(labels: &str) -> Option<usize> {
-    let (mut quoted, mut escaped) = (false, false);
-    for (at, byte) in labels.bytes().enumerate() {
-        match byte {
-            _ if escaped => escaped = false,
-            b'\\' if quoted => escaped = true,
-            b'"' => quoted = !quoted,
-            b'}' if !quoted => return Some(at),
-            _ => {}
-        }
-    }
-    None
 }
 
 #[cfg(test)]

@@ -5,13 +5,11 @@ use serde_json::{Value, json};
 
 use super::{
     SYSTEM_NAMESPACE,
-    laws::{NAMESPACE, plain, presets_as_layers, world},
+    laws::{NAMESPACE, plain, presets_as_layers, settled, world},
 };
 
 fn status(service: Value) -> LLMInferenceServiceStatus {
-    let mut world = world(&presets_as_layers(), false);
-    world.put(service, NAMESPACE);
-    world.settle();
+    let world = settled(service);
     world.services.into_values().next().unwrap().status.unwrap()
 }
 

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::{
     cluster_model::ClusterModel,
-    laws::{NAMESPACE, plain, presets_as_layers, world},
+    laws::{NAMESPACE, plain, presets_as_layers, settled, world},
     simulate,
 };
 use crate::Download;
@@ -67,9 +67,7 @@ fn our_initializer_listens_where_the_platform_asks_and_what_runs_stays_as_it_is(
 
 #[test]
 fn a_download_is_told_while_it_runs_and_ready_does_not_depend_on_it() {
-    let mut world = world(&presets_as_layers(), false);
-    world.put(plain(), NAMESPACE);
-    world.settle();
+    let mut world = settled(plain());
     simulate::ready(&mut world, NAMESPACE, &json!({}));
     world.settle();
     let found = |world: &ClusterModel, type_: &str| -> Option<Condition> {
@@ -106,9 +104,7 @@ fn a_volume_that_is_made_with_the_pod_holds_no_model_unless_somebody_fills_it() 
             template["initContainers"] = json!([{"name": "fill", "image": "i", "volumeMounts": mount}]);
         }
         service["spec"]["template"] = template;
-        let mut world = world(&presets_as_layers(), false);
-        world.put(service, NAMESPACE);
-        world.settle();
+        let world = settled(service);
         let mounts = initializer(&world).volume_mounts.iter().flatten();
         mounts.map(|mount| mount.name.clone()).collect::<Vec<_>>()
     };

@@ -3,7 +3,7 @@
 use longboat_key::{Name, Namespace};
 use serde_json::json;
 
-use super::laws::{NAMESPACE, plain, presets_as_layers, world};
+use super::laws::{NAMESPACE, plain, settled};
 
 /// In the reference, a Deployment and its pods share one map of labels, to which those of the spec are added last (the recording
 /// `meta-spec-labels` shows that they reach the Deployment). Kueue reads the queue from the Deployment.
@@ -14,9 +14,7 @@ fn labels_of_the_spec_win_on_the_deployment_and_on_its_pods() {
     service["metadata"]["labels"] = json!({queue: "of-the-metadata"});
     service["spec"]["labels"] = json!({queue: "of-the-spec"});
     service["spec"]["prefill"] = json!({});
-    let mut world = world(&presets_as_layers(), false);
-    world.put(service, NAMESPACE);
-    world.settle();
+    let world = settled(service);
     let queues = |name: &str| {
         let deployment = world.snapshot.deployments.get(Namespace(NAMESPACE), Name(name)).unwrap();
         let template = deployment.spec.as_ref().unwrap().template.metadata.as_ref().unwrap();

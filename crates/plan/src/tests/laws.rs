@@ -99,6 +99,14 @@ pub(super) fn world(configs: &ConfigSet, tls: bool) -> ClusterModel {
     world
 }
 
+/// The world of one service.
+pub(super) fn settled(service: Value) -> ClusterModel {
+    let mut world = world(&presets_as_layers(), false);
+    world.put(service, NAMESPACE);
+    world.settle();
+    world
+}
+
 pub(super) fn children(world: &ClusterModel) -> Vec<String> {
     let mut found = BTreeMap::new();
     world.children(NAMESPACE, &mut found);
@@ -180,9 +188,7 @@ fn prefill_comes_and_goes_without_any_deployment_being_replaced() {
 
 #[test]
 fn a_deployment_that_selects_by_what_its_pods_do_is_replaced_only_when_that_changes() {
-    let mut world = world(&presets_as_layers(), false);
-    world.put(plain(), NAMESPACE);
-    world.settle();
+    let mut world = settled(plain());
     // The selector that the reference would create.
     let mut deployment =
         world.snapshot.deployments.get(Namespace(NAMESPACE), Name("llm-kserve")).unwrap().clone();

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{
     cluster_model::ClusterModel,
-    laws::{NAMESPACE, plain, presets_as_layers, with_prefill, world},
+    laws::{NAMESPACE, plain, presets_as_layers, settled, with_prefill, world},
     proof::{condition, rolled_out},
 };
 
@@ -17,13 +17,6 @@ const HALVES: [&str; 2] = ["llm-kserve", "llm-kserve-prefill"];
 fn paired(mut service: Value) -> Value {
     service["metadata"]["annotations"] = json!({"longboat.dev/kv-pairing": "true"});
     service
-}
-
-fn with(service: Value) -> ClusterModel {
-    let mut world = world(&presets_as_layers(), false);
-    world.put(service, NAMESPACE);
-    world.settle();
-    world
 }
 
 /// The label on the pods of each half that exists.
@@ -38,7 +31,7 @@ fn labels(world: &ClusterModel) -> Vec<Option<String>> {
 
 /// Returns the label, which must be the same for both halves.
 fn revision(service: Value) -> String {
-    let labels = labels(&with(paired(service)));
+    let labels = labels(&settled(paired(service)));
     assert_eq!(labels[0], labels[1], "one revision for both");
     labels[0].clone().unwrap()
 }
@@ -56,7 +49,7 @@ fn main_container(half: &str, container: &Value) -> Value {
 #[test]
 fn nobody_is_labelled_unless_somebody_asks_for_it() {
     for service in [plain(), with_prefill(), paired(plain())] {
-        let world = with(service);
+        let world = settled(service);
         assert!(labels(&world).iter().all(Option::is_none));
         assert!(condition(&world, "KVPaired").is_none());
     }
@@ -113,7 +106,7 @@ fn the_revision_follows_what_both_halves_must_agree_about_and_nothing_else() {
 
 #[test]
 fn the_status_says_what_a_roll_out_waits_for() {
-    let mut world = with(paired(with_prefill()));
+    let mut world = settled(paired(with_prefill()));
     rolled_out(&mut world);
     let said = |world: &ClusterModel| condition(world, "KVPaired").unwrap();
     let before = said(&world);

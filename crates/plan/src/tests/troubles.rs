@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::{
     cluster_model::ClusterModel,
-    laws::{NAMESPACE, plain, presets_as_layers, world},
+    laws::{NAMESPACE, plain, settled},
     reads, simulate,
 };
 
@@ -38,9 +38,7 @@ fn pod(world: &ClusterModel, labels: &Value) -> Value {
 
 #[test]
 fn the_first_cause_of_the_pods_is_the_message_of_ready() {
-    let mut world = world(&presets_as_layers(), false);
-    world.put(plain(), NAMESPACE);
-    world.settle();
+    let mut world = settled(plain());
     let available = json!(["False", "MinimumReplicasUnavailable", UNAVAILABLE]);
     simulate::ready(&mut world, NAMESPACE, &json!({"deploy": {"Available": available}}));
     world.settle();
@@ -68,9 +66,7 @@ fn the_first_cause_of_the_pods_is_the_message_of_ready() {
 
 #[test]
 fn a_workload_that_serves_says_how_many_of_its_pods_end() {
-    let mut world = world(&presets_as_layers(), false);
-    world.put(plain(), NAMESPACE);
-    world.settle();
+    let mut world = settled(plain());
     simulate::ready(&mut world, NAMESPACE, &json!({}));
     world.settle();
     let said = |world: &ClusterModel| {

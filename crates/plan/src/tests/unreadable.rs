@@ -5,15 +5,13 @@ use longboat_store::{Cache, Layout};
 
 use super::{
     composing,
-    laws::{NAMESPACE, plain, presets_as_layers, world},
+    laws::{NAMESPACE, plain, settled},
 };
 use crate::{Kind, PlanError, types::Deployment};
 
 #[test]
 fn nothing_is_planned_while_a_child_cannot_be_read() {
-    let mut world = world(&presets_as_layers(), false);
-    world.put(plain(), NAMESPACE);
-    world.settle();
+    let world = settled(plain());
     let service = world.services.values().next().unwrap();
     let spec = composing::compose(&world, service).spec.unwrap();
     assert!(crate::children(service, &spec, &world.snapshot).is_ok());

@@ -1,7 +1,5 @@
 //! Accelerators by dynamic resource allocation, which annotations of the service ask for.
 
-use std::fmt::Write as _;
-
 use k8s_openapi::{
     api::{
         core::v1::{PodResourceClaim, PodSpec, ResourceClaim},
@@ -97,10 +95,7 @@ fn mark(metadata: &ObjectMeta) -> Option<&str> {
 
 fn digest(spec: &ResourceClaimTemplateSpec) -> String {
     let text = serde_json::to_string(spec).unwrap_or_default();
-    Sha256::digest(text).iter().take(8).fold(String::new(), |mut digest, byte| {
-        let _ = write!(digest, "{byte:02x}");
-        digest
-    })
+    format!("{:.16x}", Sha256::digest(text))
 }
 
 /// Gives the devices to a container of the pod: the one that an annotation names, or the first.

@@ -4,7 +4,6 @@
 //! its name and its pods when a cluster moves from one group to the other.
 
 use std::{
-    collections::BTreeMap,
     net::{IpAddr, SocketAddr},
     sync::Arc,
 };
@@ -17,7 +16,7 @@ use kube::{
     runtime::watcher::{self, Event},
 };
 use longboat_key::Namespace;
-use longboat_watch::{Events, text_of_watch};
+use longboat_watch::{Events, Watched, text_of_watch};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
@@ -70,8 +69,7 @@ pub(crate) async fn follow(
         core,
         selection: None,
         events: futures::stream::pending().boxed(),
-        pods: BTreeMap::new(),
-        listing: None,
+        pods: Watched::default(),
         pools: Pools::default(),
     };
     follower.select(selection);
@@ -99,9 +97,7 @@ struct Follower {
     core: Arc<Core>,
     selection: Option<Selection>,
     events: Events<Pod>,
-    pods: BTreeMap<String, Pod>,
-    /// The pods of a list that is not complete yet.
-    listing: Option<BTreeMap<String, Pod>>,
+    pods: Watched<Pod>,
     pools: Pools,
 }
 
@@ -180,8 +176,7 @@ impl Follower {
         if same_pods {
             return self.publish();
         }
-        self.pods.clear();
-        self.listing = None;
+        self.pods = Watched::default();
         match &self.selection {
             None => {
                 self.events = futures::stream::pending().boxed();
@@ -195,32 +190,18 @@ impl Follower {
     }
 
     fn pod_event(&mut self, event: watcher::Result<Event<Pod>>) {
-        match event {
-            Ok(Event::Init) => self.listing = Some(BTreeMap::new()),
-            Ok(Event::InitApply(pod)) => {
-                let listing = self.listing.get_or_insert_default();
-                listing.insert(pod.name_any(), pod);
-            }
-            Ok(Event::InitDone) => {
-                self.pods = self.listing.take().unwrap_or_default();
-                self.publish();
-            }
-            Ok(Event::Apply(pod)) => {
-                self.pods.insert(pod.name_any(), pod);
-                self.publish();
-            }
-            Ok(Event::Delete(pod)) => {
-                self.pods.remove(&pod.name_any());
-                self.publish();
-            }
+        match self.pods.apply(event, Some) {
+            Ok(true) => self.publish(),
+            Ok(false) => {}
             Err(error) => tracing::warn!(error = %text_of_watch(&error), "Cannot watch the pods."),
         }
     }
 
     fn publish(&self) {
         if let Some(selection) = &self.selection {
-            self.core
-                .set_endpoints(self.pods.values().flat_map(|pod| endpoints(pod, &selection.ports)).collect());
+            self.core.set_endpoints(
+                self.pods.now.values().flat_map(|pod| endpoints(pod, &selection.ports)).collect(),
+            );
         }
     }
 }

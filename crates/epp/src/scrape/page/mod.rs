@@ -1,8 +1,7 @@
 //! Finds the wanted numbers in a Prometheus page and skips everything else. Parsing every line took four fifths of the
 //! reference's scraping cost.
 
-use std::borrow::Cow;
-
+use longboat_api::series::Series;
 use longboat_scheduler::{
     LoraAdapters, Metrics,
     config::{EngineConfig, MetricSpec},
@@ -38,12 +37,10 @@ pub(crate) fn extract(page: &[u8], engine: &EngineConfig, metrics: &mut Metrics)
             let Some(rest) = line.strip_prefix(spec.name.as_bytes()) else {
                 continue;
             };
-            let Some(series) = Series::read(rest) else {
+            let series = std::str::from_utf8(rest).ok().and_then(Series::after_name);
+            let Some(series) = series.filter(|series| has(series, spec)) else {
                 continue;
             };
-            if !series.has(spec) {
-                continue;
-            }
             match what {
                 Field::Custom(name) => {
                     metrics.custom.insert((*name).to_owned(), series.value);
@@ -129,85 +126,8 @@ fn count(value: f64) -> u32 {
     value as u32
 }
 
-/// The rest of a line after the metric's name.
-struct Series<'a> {
-    labels: &'a str,
-    value: f64,
-}
-
-impl<'a> Series<'a> {
-    /// Returns `None` if the metric's name is longer than the wanted one, or if the line is malformed.
-    fn read(rest: &'a [u8]) -> Option<Self> {
-        let rest = std::str::from_utf8(rest).ok()?;
-        let (labels, value) = match rest.as_bytes().first()? {
-            b'{' => {
-                let end = end_of_labels(rest)?;
-                (&rest[1..end], &rest[end + 1..])
-            }
-            b' ' | b'\t' => ("", rest),
-            _ => return None,
-        };
-        // A timestamp may follow the value.
-        let value: f64 = value.split_ascii_whitespace().next()?.parse().ok()?;
-        // NaN or infinity from one endpoint would make the saturation of the whole pool NaN or infinite.
-        value.is_finite().then_some(Self { labels, value })
-    }
-
-    fn has(&self, spec: &MetricSpec) -> bool {
-        spec.labels.iter().all(|(name, value)| self.label(name).as_deref() == Some(value))
-    }
-
-    fn label(&self, wanted: &str) -> Option<Cow<'a, str>> {
-        let mut rest = self.labels;
-        loop {
-            rest = rest.trim_start_matches([',', ' ']);
-            let (name, after) = rest.split_once('=')?;
-            let after = after.trim_start().strip_prefix('"')?;
-            let (value, remaining) = quoted(after)?;
-            if name.trim() == wanted {
-                return Some(value);
-            }
-            rest = remaining;
-        }
-    }
-}
-
-/// Returns the position of the brace that closes the labels. Braces in quoted values do not count.
-fn end_of_labels(rest: &str) -> Option<usize> {
-    let mut quoted = false;
-    let mut escaped = false;
-    for (at, byte) in rest.bytes().enumerate() {
-        match byte {
-            _ if escaped => escaped = false,
-            b'\\' if quoted => escaped = true,
-            b'"' => quoted = !quoted,
-            b'}' if !quoted => return Some(at),
-            _ => {}
-        }
-    }
-    None
-}
-
-/// Reads a label's value up to its closing quote. Returns the value and the text after it. Few values have escapes, and some
-/// series have many labels, so the others are not copied.
-fn quoted(text: &str) -> Option<(Cow<'_, str>, &str)> {
-    let end = text.find(['"', '\\'])?;
-    if text[end..].starts_with('"') {
-        return Some((Cow::Borrowed(&text[..end]), &text[end + 1..]));
-    }
-    let mut value = String::new();
-    let mut characters = text.char_indices();
-    while let Some((at, character)) = characters.next() {
-        match character {
-            '"' => return Some((Cow::Owned(value), &text[at + 1..])),
-            '\\' => match characters.next()?.1 {
-                'n' => value.push('\n'),
-                other => value.push(other),
-            },
-            other => value.push(other),
-        }
-    }
-    None
+fn has(series: &Series<'_>, spec: &MetricSpec) -> bool {
+    spec.labels.iter().all(|(name, value)| series.label(name).as_deref() == Some(value))
 }
 
 #[cfg(test)]

@@ -5,8 +5,6 @@ use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::time::Duration;
 
-use futures::stream;
-use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::autoscaling::v2::{
     ExternalMetricSource, ExternalMetricStatus, HorizontalPodAutoscaler, HorizontalPodAutoscalerCondition,
     HorizontalPodAutoscalerSpec, HorizontalPodAutoscalerStatus, MetricStatus, MetricValueStatus,
@@ -14,14 +12,13 @@ use k8s_openapi::api::autoscaling::v2::{
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::{Client, Resource, ResourceExt};
-use longboat_api::foreign::leaderworkerset::LeaderWorkerSet;
 use longboat_autoscale::{History, MetricTarget, Query, Recommendations, Sample, Scale, absent};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::{QueueMetrics, Target, metrics};
+use super::{QueueMetrics, Target, changes, metrics};
 use crate::controllers::queue::{self, Key, Reconcile};
-use crate::controllers::{Caches, key_of, merge_status, now, triggers};
+use crate::controllers::{Caches, key_of, merge_status, now};
 use crate::events::{Recorder, Severity};
 
 /// The time between two looks at the metrics.
@@ -44,19 +41,7 @@ pub(in crate::controllers) async fn run(
     recorder: Recorder,
     cancel: CancellationToken,
 ) {
-    let own = triggers(&caches.autoscalers, |object: &HorizontalPodAutoscaler| [key_of(object)]);
-    let deployments = {
-        let all = caches.autoscalers.clone();
-        triggers(&caches.deployments, move |object: &Deployment| {
-            scaling(&all.all(), "Deployment", &key_of(object))
-        })
-    };
-    let sets = {
-        let all = caches.autoscalers.clone();
-        triggers(&caches.leader_worker_sets, move |object: &LeaderWorkerSet| {
-            scaling(&all.all(), "LeaderWorkerSet", &key_of(object))
-        })
-    };
+    let changes = changes(&caches, &caches.autoscalers, target);
     // Without the targets in the cache, every autoscaler would report that its target is missing.
     caches.deployments.ready().await;
     let autoscalers = Autoscalers {
@@ -67,18 +52,7 @@ pub(in crate::controllers) async fn run(
         begun: Instant::now(),
         recommendations: HashMap::new(),
     };
-    let changes = stream::select(own, stream::select(deployments, sets));
     Box::pin(queue::run(autoscalers, changes, cancel)).await;
-}
-
-/// Returns the keys of the autoscalers that scale this workload.
-fn scaling(all: &[std::sync::Arc<HorizontalPodAutoscaler>], kind: &str, key: &Key) -> Vec<Key> {
-    let scales = |object: &&std::sync::Arc<HorizontalPodAutoscaler>| {
-        let target = target(object);
-        (target.namespace.as_str(), target.kind.as_str(), target.name.as_str())
-            == (key.namespace.as_str(), kind, key.name.as_str())
-    };
-    all.iter().filter(scales).map(|object| key_of(object.as_ref())).collect()
 }
 
 fn target(object: &HorizontalPodAutoscaler) -> Target {

@@ -9,6 +9,7 @@ use futures::future::join_all;
 use k8s_openapi::api::core::v1::{Container, Pod};
 use kube::ResourceExt;
 use longboat_api::labels::{NAME, PART_OF, PART_OF_VALUE};
+use longboat_api::series::Series;
 use longboat_autoscale::{Labels, Sample};
 
 use super::{QueueMetrics, Target};
@@ -146,47 +147,15 @@ fn whole_lines(body: &[u8]) -> Cow<'_, str> {
 
 /// Returns the series of a page that have one of these names. Lines that cannot be read are left out.
 fn series<'a>(page: &'a str, names: &'a HashSet<&str>) -> impl Iterator<Item = Sample> + 'a {
-    let wanted = page.lines().filter_map(|line| {
-        let end = line.find(['{', ' '])?;
-        names.contains(&line[..end]).then_some((&line[..end], &line[end..]))
-    });
-    let read = wanted.filter_map(|(name, rest)| {
-        let (labels, rest) = match rest.strip_prefix('{') {
-            Some(rest) => labels(rest)?,
-            None => (Labels::new(), rest),
-        };
-        let value: f64 = rest.split_ascii_whitespace().next()?.parse().ok()?;
-        value.is_finite().then(|| Sample { name: name.to_owned(), labels, value })
+    let wanted = page.lines().filter_map(Series::of_line).filter(|(name, _)| names.contains(name));
+    let read = wanted.filter_map(|(name, series)| {
+        let labels: Option<Labels> = series
+            .labels()
+            .map(|label| label.map(|(name, value)| (name.to_owned(), value.into_owned())))
+            .collect();
+        Some(Sample { name: name.to_owned(), labels: labels?, value: series.value })
     });
     read.take(MAX_SERIES)
-}
-
-/// Reads `a="b",c="d"}`. Returns the labels and the rest of the line.
-fn labels(mut text: &str) -> Option<(Labels, &str)> {
-    let mut found = Labels::new();
-    loop {
-        text = text.trim_start_matches([',', ' ']);
-        if let Some(rest) = text.strip_prefix('}') {
-            return Some((found, rest));
-        }
-        let (label, rest) = text.split_once("=\"")?;
-        let mut value = String::new();
-        let mut characters = rest.char_indices();
-        loop {
-            match characters.next()? {
-                (end, '"') => {
-                    text = &rest[end + 1..];
-                    break;
-                }
-                (_, '\\') => match characters.next()? {
-                    (_, 'n') => value.push('\n'),
-                    (_, escaped) => value.push(escaped),
-                },
-                (_, character) => value.push(character),
-            }
-        }
-        found.insert(label.to_owned(), value);
-    }
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ pub use queue_metrics::QueueMetrics;
 pub(super) use horizontal::run as run_horizontal;
 pub(super) use scaled_object::run as run_scaled_objects;
 
+use futures::{Stream, stream};
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentStatus};
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
@@ -19,7 +20,9 @@ use longboat_api::foreign::leaderworkerset::LeaderWorkerSet;
 use longboat_autoscale::Scale;
 use serde_json::json;
 
-use super::Caches;
+use super::queue::{Key, Trigger};
+use super::{Caches, key_of, triggers};
+use crate::cache::{Cache, CachedKind};
 
 /// A workload that is scaled.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,6 +30,33 @@ struct Target {
     namespace: String,
     kind: String,
     name: String,
+}
+
+/// Follows autoscalers of one kind, and the workloads that they scale.
+fn changes<K: CachedKind>(
+    caches: &Caches,
+    autoscalers: &Cache<K>,
+    target: fn(&K) -> Target,
+) -> impl Stream<Item = Trigger> + Send + 'static {
+    let scaling = |kind: &'static str| {
+        let all = autoscalers.clone();
+        move |Key { namespace, name }: Key| -> Vec<Key> {
+            let workload = Target { namespace, kind: kind.to_owned(), name };
+            let all = all.all();
+            all.iter()
+                .filter(|object| target(object) == workload)
+                .map(|object| key_of(object.as_ref()))
+                .collect()
+        }
+    };
+    let (of_deployment, of_set) = (scaling("Deployment"), scaling("LeaderWorkerSet"));
+    stream::select(
+        triggers(autoscalers, |object: &K| [key_of(object)]),
+        stream::select(
+            triggers(&caches.deployments, move |object: &Deployment| of_deployment(key_of(object))),
+            triggers(&caches.leader_worker_sets, move |object: &LeaderWorkerSet| of_set(key_of(object))),
+        ),
+    )
 }
 
 // === impl Target ===

@@ -2,13 +2,9 @@
 //! of the service's own pods, polling, cool-down and scaling to zero.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::time::Duration;
 
-use futures::stream;
-use k8s_openapi::api::apps::v1::Deployment;
 use kube::{Client, ResourceExt};
-use longboat_api::foreign::leaderworkerset::LeaderWorkerSet;
 use longboat_api::foreign::scaledobject::{
     ScaledObject, ScaledObjectCondition, ScaledObjectSpec, ScaledObjectStatus,
 };
@@ -18,9 +14,9 @@ use longboat_autoscale::{
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::{QueueMetrics, Target, metrics};
+use super::{QueueMetrics, Target, changes, metrics};
 use crate::controllers::queue::{self, Key, Reconcile};
-use crate::controllers::{Caches, key_of, merge_status, now, triggers};
+use crate::controllers::{Caches, key_of, merge_status, now};
 
 /// With this annotation, KEDA does not scale.
 const PAUSED: &str = "autoscaling.keda.sh/paused";
@@ -47,27 +43,9 @@ pub(in crate::controllers) async fn run(
     queue: QueueMetrics,
     cancel: CancellationToken,
 ) {
-    let own = triggers(&caches.scaled_objects, |object: &ScaledObject| [key_of(object)]);
-    let deployments = {
-        let all = caches.scaled_objects.clone();
-        triggers(&caches.deployments, move |object: &Deployment| {
-            scaling(&all.all(), "Deployment", &key_of(object))
-        })
-    };
-    let sets = {
-        let all = caches.scaled_objects.clone();
-        triggers(&caches.leader_worker_sets, move |object: &LeaderWorkerSet| {
-            scaling(&all.all(), "LeaderWorkerSet", &key_of(object))
-        })
-    };
+    let changes = changes(&caches, &caches.scaled_objects, target);
     let objects = ScaledObjects { client, caches, queue, states: HashMap::new() };
-    let changes = stream::select(own, stream::select(deployments, sets));
     Box::pin(queue::run(objects, changes, cancel)).await;
-}
-
-fn scaling(all: &[Arc<ScaledObject>], kind: &str, key: &Key) -> Vec<Key> {
-    let wanted = Target { namespace: key.namespace.clone(), kind: kind.into(), name: key.name.clone() };
-    all.iter().filter(|object| target(object) == wanted).map(|object| key_of(object.as_ref())).collect()
 }
 
 /// Returns the target. Like KEDA, this assumes a Deployment if no kind is given.

@@ -23,8 +23,9 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::queue::{self, Key, Reconcile};
-use super::replicaset::pods_of;
-use super::{Caches, control_by, controller_of, key_of, merge_status, now, owner_key, tolerate, triggers};
+use super::{
+    Caches, control_by, controller_of, key_of, merge_status, now, owner_key, pods_of, tolerate, triggers,
+};
 use crate::events::{Recorder, Severity};
 use rollout::Resize;
 use template::HASH_LABEL;
@@ -165,7 +166,7 @@ impl Deployments {
             let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
             !matches!(phase, Some("Succeeded" | "Failed"))
         };
-        if rollout.old.iter().any(|set| pods_of(&self.caches, set).iter().any(is_there)) {
+        if rollout.old.iter().any(|set| pods_of(&self.caches.pods, set).iter().any(is_there)) {
             return Ok(());
         }
         self.ensure_new(rollout).await?;

@@ -18,7 +18,7 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::queue::{self, Key, Reconcile};
-use super::{Caches, controller_of, key_of, merge_status, owner_key, tolerate, triggers};
+use super::{Caches, key_of, merge_status, owner_key, pods_of, tolerate, triggers};
 use crate::cache::Cache;
 use crate::events::{Recorder, Severity};
 use plan::{MAX_POD_CREATIONS, is_active, plan, pod_of, until};
@@ -59,12 +59,7 @@ impl Reconcile for Jobs {
             self.recorder.publish(job.as_ref(), Severity::Warning, "NotRun", message);
             return Ok(None);
         }
-        let mut pods = self.pods.all();
-        pods.retain(|pod| {
-            pod.metadata.namespace.as_deref() == Some(key.namespace.as_str())
-                && controller_of(pod.as_ref())
-                    .is_some_and(|owner| Some(&owner.uid) == job.metadata.uid.as_ref())
-        });
+        let pods = pods_of(&self.pods, job.as_ref());
         let plan = plan(&job, &pods, at);
         let api: Api<Pod> = Api::namespaced(self.client.clone(), &key.namespace);
         for number in plan.create.iter().take(MAX_POD_CREATIONS) {

@@ -9,8 +9,6 @@ mod oci;
 mod pvc;
 mod s3;
 
-use std::fmt::Write as _;
-
 use k8s_openapi::api::core::v1::{Container, PodSpec, Secret, ServiceAccount, Volume, VolumeMount};
 use longboat_api::{
     annotations::{LOCAL_MODEL_PVC_NAME, LOCAL_MODEL_SOURCE_URI},
@@ -183,14 +181,9 @@ fn local_model(attachment: &Attachment) -> Result<Option<Address>, StorageError>
 
 /// The address of a model in the claim of the cache that has `source`.
 pub(super) fn cached(address: &Address, source: &str, claim: &str) -> Address {
-    let digest = Sha256::digest(source.as_bytes());
-    let mut key = String::with_capacity(16);
-    for byte in digest.iter().take(8) {
-        // Writing to a String cannot fail.
-        let _ = write!(key, "{byte:02x}");
-    }
     let below = address.as_str().strip_prefix(source).unwrap_or_default();
-    Address::parse(format!("pvc://{claim}/models/{key}/{}", below.trim_start_matches('/')))
+    let key = Sha256::digest(source.as_bytes());
+    Address::parse(format!("pvc://{claim}/models/{key:.16x}/{}", below.trim_start_matches('/')))
 }
 
 fn remove_user_initializer(pod: &mut PodSpec) {
