@@ -11,6 +11,7 @@ mod layers;
 pub(crate) mod object;
 pub(crate) mod picker;
 mod role_flags;
+mod scale_target;
 mod template;
 #[cfg(test)]
 mod tests;
@@ -180,6 +181,7 @@ fn together(
         .findings
         .extend(scene.findings.iter().filter(|finding| finding.severity == Severity::Error).cloned());
     let Some(resource) = cluster.kinds.stored("LLMInferenceService") else { return };
+    report.findings.extend(scale_target::findings(&scene, sound, &files.given));
     let layers = Layers {
         scene: &scene,
         facts: &cluster.facts,

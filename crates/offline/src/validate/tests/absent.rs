@@ -54,3 +54,45 @@ fn what_pickers_read_is_checked_as_their_definitions_say() {
         );
     }
 }
+
+#[test]
+fn an_autoscaler_of_a_workload_that_no_service_has_is_told_its_name() {
+    let multi_node = "  parallelism: {data: 2, dataLocal: 1}\n  worker: {containers: [{name: main}]}\n";
+    let with = |lines: &str, target: &str| {
+        let autoscaler = "---\napiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nmetadata: {name: h}\nspec:\n  maxReplicas: 3\n  scaleTargetRef: ";
+        let found = report(&format!("{}{autoscaler}{target}\n", service(lines)));
+        let warnings = found.findings.into_iter().filter(|finding| finding.reason == "ScaleTargetNotFound");
+        warnings.map(|one| format!("{} ({})", one.line(), one.hint.unwrap_or_default())).collect::<Vec<_>>()
+    };
+    let deployment = |name: &str| format!("{{apiVersion: apps/v1, kind: Deployment, name: {name}}}");
+    let meant = "(did you mean `{apiVersion: apps/v1, kind: Deployment, name: one-kserve}`?)";
+    let of_none =
+        "which no service in these files creates: unless the cluster has it, the autoscaler scales nothing";
+    for name in ["one", "one-ksrve", "one-kserve-workload", "one-predictor"] {
+        assert_eq!(
+            with("", &deployment(name)),
+            [format!(
+                "f.yaml:13:3: warning: spec.scaleTargetRef: names Deployment default/{name}, {of_none} {meant}"
+            )]
+        );
+    }
+    let service = "{apiVersion: serving.kserve.io/v1alpha2, kind: LLMInferenceService, name: one}";
+    assert_eq!(
+        with("", service),
+        [format!(
+            "f.yaml:13:3: warning: spec.scaleTargetRef: names LLMInferenceService default/one, which cannot be scaled: the autoscaler scales nothing {meant}"
+        )]
+    );
+    let of_group = with(multi_node, &deployment("one-kserve"));
+    let [of_group] = of_group.as_slice() else { panic!("{of_group:?}") };
+    assert!(
+        of_group.ends_with(
+            "{apiVersion: leaderworkerset.x-k8s.io/v1, kind: LeaderWorkerSet, name: one-kserve-mn}`?)"
+        ),
+        "{of_group}"
+    );
+    // Names of workloads of others.
+    for name in ["one-kserve", "one-ui", "web"] {
+        assert_eq!(with("", &deployment(name)), [""; 0]);
+    }
+}
