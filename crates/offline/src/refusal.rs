@@ -62,7 +62,11 @@ struct Layers<'a> {
 impl Layers<'_> {
     fn finding(&self, refusal: &Refusal, cause: &Cause, origin: Option<&str>) -> Finding {
         let kind = refusal.child.kind.go_type().rsplit('.').next().unwrap_or_default();
-        let whose = if refusal.of_pods { "the pods of " } else { "" };
+        let whose = match refusal.child.kind {
+            _ if !refusal.of_operator => "",
+            ChildKind::ScaledObject => "the HorizontalPodAutoscaler of ",
+            _ => "the pods of ",
+        };
         let field = if cause.field.is_empty() { String::new() } else { format!(" at {}", cause.field) };
         let path = origin.unwrap_or("spec");
         let mut finding = self.place(path);
@@ -337,6 +341,25 @@ mod tests {
             said(&(service(limits) + config)),
             ["10 warning spec.template.containers[0].resources.limits Warning: gives the model server 1 of \
                  nvidia.com/gpu, and parallelism.tensor needs 4: it will not start"]
+        );
+    }
+
+    #[test]
+    fn the_autoscaler_that_keda_creates_is_checked_although_the_server_accepts_its_object() {
+        let scaling = |behavior: &str| {
+            said(&service(&format!(
+                "  scaling:\n    maxReplicas: 3\n    keda:\n      triggers:\n      - {{type: cpu, metricType: Utilization, metadata: {{value: '80'}}}}\n      \
+                 advanced:\n        horizontalPodAutoscalerConfig:\n          behavior: {{scaleDown: {behavior}}}\n"
+            )))
+        };
+        assert_eq!(scaling("{stabilizationWindowSeconds: 60}"), [""; 0]);
+        let path = "advanced.horizontalPodAutoscalerConfig.behavior.scaleDown.stabilizationWindowSeconds";
+        assert_eq!(
+            scaling("{stabilizationWindowSeconds: 4000}"),
+            [format!(
+                "13 error spec.scaling.keda.{path} FieldValueInvalid: Invalid value: 4000: must be less than or equal to 3600 (an \
+                 API server would refuse the HorizontalPodAutoscaler of ScaledObject one-kserve-keda at spec.{path})"
+            )]
         );
     }
 }
