@@ -165,7 +165,7 @@ impl Layers<'_> {
 }
 
 /// Returns how many steps of a path lead into a document, and these steps with positions in place of names.
-fn nearest(document: &Document, path: &str) -> (usize, String) {
+pub(crate) fn nearest(document: &Document, path: &str) -> (usize, String) {
     let steps = paths::parse(path).unwrap_or_default();
     (1..=steps.len())
         .rev()

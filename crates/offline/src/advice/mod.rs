@@ -1,6 +1,9 @@
 //! Advice about a composed service: what a cluster accepts and what will not do what its writer means.
 
+mod device_names;
 mod engine_flags;
+mod grace;
+mod images;
 mod keys;
 mod lora_rank;
 mod memory;
@@ -49,6 +52,10 @@ pub(crate) fn of(scene: &Scene, service: &LLMInferenceService, effective: &Effec
     all.extend(lora_rank::check(&effective.spec));
     all.extend(memory::check(&effective.spec));
     all.extend(memory::without_unit(&effective.spec));
+    all.extend(memory::tiers_without_unit(&effective.spec));
+    all.extend(images::check(&effective.spec));
+    all.extend(device_names::check(&effective.spec));
+    all.extend(grace::check(&effective.spec));
     all.extend(scaling::check(&effective.spec));
     all.extend(scaling::without_prometheus(&scene.snapshot().platform, &effective.spec));
     all.extend(pod_user::check(&effective.spec));
@@ -82,7 +89,7 @@ fn main_containers(spec: &LLMInferenceServiceSpec) -> impl Iterator<Item = (Stri
 // === impl Advice ===
 
 impl Advice {
-    fn warning(path: String, reason: &'static str, message: String, hint: String) -> Self {
+    pub(crate) fn warning(path: String, reason: &'static str, message: String, hint: String) -> Self {
         Self { path, fatal: false, reason, message, hint: Some(hint) }
     }
 

@@ -18,6 +18,7 @@ use super::{
     absent::GivenObjects,
     advice,
     attachment::GivenGateways,
+    claims::GivenClaims,
     finding::{Finding, ObjectName, Severity, Source},
     hint,
     object::Examination,
@@ -45,6 +46,8 @@ pub(super) struct Layers<'a> {
     pub(super) gateways: GivenGateways<'a>,
     /// The objects in the manifests.
     pub(super) given: GivenObjects,
+    /// The claims in the manifests.
+    pub(super) claims: GivenClaims,
 }
 
 // === impl Layers ===
@@ -110,6 +113,7 @@ impl Layers<'_> {
                 findings.extend(role_flags::findings(self.scene, document, service, &planned));
                 findings.extend(refusal::findings(self.scene, service, &planned));
                 findings.extend(self.gateways.of_service(self.scene, document, service, &planned));
+                findings.extend(self.claims.findings(self.scene, document, service, &planned));
                 findings.extend(self.given.note(document, service, &planned, findings));
                 let Some(problem) = planned.plan.problem else { return };
                 (problem.reason, problem.message)
@@ -129,6 +133,9 @@ impl Layers<'_> {
             finding.hint = Some(match effective.spec.model.uri.as_str() {
                 "" => format!("set the address of the model: {SCHEMES}"),
                 uri if let Some(hint) = hint::placeholder(uri) => hint,
+                _ if let Some(meant) = effective.spec.model.uri.address().meant() => {
+                    format!("did you mean `{meant}`?")
+                }
                 _ => format!("models are downloaded from {SCHEMES}"),
             });
         } else if message.ends_with("not found") {

@@ -3,6 +3,7 @@
 mod absent;
 mod advice;
 mod attachment;
+mod claims;
 mod contents;
 pub(crate) mod finding;
 mod hint;
@@ -32,6 +33,7 @@ use crate::{
 };
 use absent::GivenObjects;
 use attachment::GivenGateways;
+use claims::GivenClaims;
 use layers::{Layers, key_of};
 
 /// The result of a validation.
@@ -192,6 +194,7 @@ fn together(
         broken: files.broken,
         gateways,
         given: files.given,
+        claims: GivenClaims::among(sound),
     };
     let checked = parallel::map(&services, |stored| {
         let name = ObjectName::of(&stored.document, stored.namespace.as_deref());

@@ -1,6 +1,6 @@
 //! What `validate` says about objects that the files refer to and do not contain.
 
-use super::{report, said, service};
+use super::{Finding, report, said, service};
 
 #[test]
 fn what_the_cluster_must_have_is_one_note_for_each_service() {
@@ -95,4 +95,33 @@ fn an_autoscaler_of_a_workload_that_no_service_has_is_told_its_name() {
     for name in ["one-kserve", "one-ui", "web"] {
         assert_eq!(with("", &deployment(name)), [""; 0]);
     }
+}
+
+#[test]
+fn a_claim_of_one_node_is_no_place_for_several_pods() {
+    let with = |lines: &str, modes: &str| {
+        let claim = format!(
+            "---\napiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {{name: models}}\nspec: {{accessModes: [{modes}], resources: {{requests: {{storage: 1Gi}}}}}}\n"
+        );
+        let text = service(lines).replace("hf://org/model", "pvc://models/llama") + &claim;
+        report(&text).findings.iter().map(Finding::line).collect::<Vec<_>>()
+    };
+    let said = |mode: &str, who: &str, pods: u32| {
+        let rest = if mode == "ReadWriteOnce" { "those on other nodes" } else { "the others" };
+        [format!(
+            "f.yaml:6:5: warning: spec.model.uri: mounts PersistentVolumeClaim models, which is {mode}, so {who}, and the service has up \
+             to {pods} pods with it: {rest} do not start"
+        )]
+    };
+    let node = "only pods on one node mount it";
+    assert_eq!(with("  replicas: 3\n", "ReadWriteOnce"), said("ReadWriteOnce", node, 3));
+    assert_eq!(
+        with("  replicas: 3\n", "ReadWriteOncePod"),
+        said("ReadWriteOncePod", "one pod only mounts it", 3)
+    );
+    let group = "  parallelism: {data: 4, dataLocal: 2}\n  worker: {containers: [{name: main}]}\n";
+    assert_eq!(with(group, "ReadWriteOnce"), said("ReadWriteOnce", node, 2));
+    assert_eq!(with("", "ReadWriteOnce"), [""; 0]);
+    assert_eq!(with("  replicas: 3\n", "ReadWriteMany"), [""; 0]);
+    assert_eq!(with("  replicas: 3\n", "ReadWriteOnce, ReadOnlyMany"), [""; 0]);
 }
