@@ -154,9 +154,10 @@ impl Layers<'_> {
         let main = format!("{}[name={MAIN}].image", containers.strip_prefix("spec.")?);
         let has_main = paths::positions(&composed, &main).is_some();
         Some(if has_main && containers.ends_with("containers") && container != MAIN {
+            let what = if containers.contains("scheduler") { "the picker" } else { "the model server" };
             format!(
-                "did you mean `{MAIN}`? the presets describe the model server in the container `{MAIN}`, and none has a \
-                 container `{container}`"
+                "did you mean `{MAIN}`? the presets describe {what} in the container `{MAIN}`, and none has a container \
+                 `{container}`"
             )
         } else {
             format!("set the image: no layer of the service has one for the container `{container}`")

@@ -29,6 +29,8 @@ use crate::{
     scene::{PlanningError, Scene},
 };
 
+/// What people name a runtime that the presets make unnecessary.
+const VLLM: &str = "vllm";
 /// The URI schemes of models.
 const SCHEMES: &str = "hf://, s3://, gs://, http(s)://, pvc://, oci:// or file://";
 
@@ -162,6 +164,17 @@ impl Layers<'_> {
             }
             ComposeError::RefusedFields { fields, .. } => {
                 fields.iter().map(|field| self.refused_field(document, field, found.clone())).collect()
+            }
+            ComposeError::RuntimeNotFound { name: wanted, .. } => {
+                let meant = self.scene.meant_runtime(Namespace(&name.namespace), wanted);
+                let hint = match meant {
+                    Some(meant) => Some(format!("did you mean `{meant}`?")),
+                    None if wanted.contains(VLLM) => {
+                        Some("remove spec.runtime: without it, the presets serve with vLLM".to_owned())
+                    }
+                    None => found.hint.clone(),
+                };
+                vec![Finding { hint, ..found }]
             }
             ComposeError::TemplateSyntax(message) | ComposeError::TemplateExecution(message) => {
                 vec![self.broken_template(document, service, message, found)]

@@ -323,6 +323,22 @@ fn what_people_write_at_another_place_or_leave_open_is_told_its_form() {
 }
 
 #[test]
+fn a_runtime_that_is_not_there_is_told_the_one_that_is_meant() {
+    let hint = |runtime: &str| {
+        let found = report(&service(&format!("  runtime: {runtime}\n"))).findings;
+        let [finding] = found.as_slice() else { panic!("{found:?}") };
+        assert_eq!((finding.line, &*finding.path), (Some(7), "spec.runtime"));
+        finding.hint.clone().unwrap_or_default()
+    };
+    assert_eq!(hint("sglang"), "did you mean `kserve-llm-sglang`?");
+    assert_eq!(hint("kserve-sglang"), "did you mean `kserve-llm-sglang`?");
+    assert_eq!(hint("llm"), "it is not in these files, so it must exist on the cluster");
+    assert_eq!(hint("kserve-llm-sgalng"), "did you mean `kserve-llm-sglang`?");
+    assert_eq!(hint("vllm"), "remove spec.runtime: without it, the presets serve with vLLM");
+    assert_eq!(hint("ours"), "it is not in these files, so it must exist on the cluster");
+}
+
+#[test]
 fn settings_that_cannot_be_used_are_blamed_themselves() {
     let text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: inferenceservice-config, namespace: kserve}\ndata:\n  storageInitializer: '{}'\n  ingress: 'x'\n";
     let platform = longboat_manifest::parse("p.yaml", text).unwrap().into_iter().next();
