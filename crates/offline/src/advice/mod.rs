@@ -79,7 +79,7 @@ pub(crate) fn pods(spec: &LLMInferenceServiceSpec) -> impl Iterator<Item = (Stri
 }
 
 /// The containers of model servers, with their paths.
-fn main_containers(spec: &LLMInferenceServiceSpec) -> impl Iterator<Item = (String, &Container)> {
+pub(crate) fn main_containers(spec: &LLMInferenceServiceSpec) -> impl Iterator<Item = (String, &Container)> {
     pods(spec).filter_map(|(path, pod)| {
         let main = pod.containers.iter().find(|container| container.name == MAIN)?;
         Some((format!("{path}.containers[name={MAIN}]"), main))

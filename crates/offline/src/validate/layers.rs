@@ -22,7 +22,7 @@ use super::{
     finding::{Finding, ObjectName, Severity, Source},
     hint,
     object::Examination,
-    picker, role_flags, template, unknown,
+    own_routes, picker, role_flags, template, unknown,
 };
 use crate::{
     refusal,
@@ -116,6 +116,7 @@ impl Layers<'_> {
                 findings.extend(refusal::findings(self.scene, service, &planned));
                 findings.extend(self.gateways.of_service(self.scene, document, service, &planned));
                 findings.extend(self.claims.findings(self.scene, document, service, &planned));
+                findings.extend(own_routes::of_service(self.scene, document, service, &planned));
                 findings.extend(self.given.note(document, service, &planned, findings));
                 let Some(problem) = planned.plan.problem else { return };
                 (problem.reason, problem.message)

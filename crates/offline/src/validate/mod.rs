@@ -10,6 +10,7 @@ mod hint;
 pub(crate) mod kinds;
 mod layers;
 pub(crate) mod object;
+mod own_routes;
 pub(crate) mod picker;
 mod role_flags;
 mod scale_target;
@@ -184,6 +185,7 @@ fn together(
         .extend(scene.findings.iter().filter(|finding| finding.severity == Severity::Error).cloned());
     let Some(resource) = cluster.kinds.stored("LLMInferenceService") else { return };
     report.findings.extend(scale_target::findings(&scene, sound, &files.given));
+    report.findings.extend(own_routes::of_files(&scene, sound));
     let layers = Layers {
         scene: &scene,
         facts: &cluster.facts,

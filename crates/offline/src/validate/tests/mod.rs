@@ -2,6 +2,7 @@
 
 mod absent;
 mod attachment;
+mod own_routes;
 mod picker;
 
 use longboat_manifest::parse_all;
