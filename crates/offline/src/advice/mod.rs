@@ -14,6 +14,7 @@ mod pool;
 mod probe_scheme;
 mod routing;
 mod scaling;
+mod sglang;
 #[cfg(test)]
 mod tests;
 mod transfer;
@@ -49,6 +50,7 @@ pub(crate) struct Advice {
 pub(crate) fn of(scene: &Scene, service: &LLMInferenceService, effective: &Effective) -> Vec<Advice> {
     let mut all = model::check(scene.snapshot(), &effective.spec);
     all.extend(engine_flags::check(&effective.spec));
+    all.extend(sglang::check(&effective.spec));
     all.extend(lora_rank::check(&effective.spec));
     all.extend(memory::check(&effective.spec));
     all.extend(memory::without_unit(&effective.spec));
