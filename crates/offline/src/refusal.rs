@@ -1,6 +1,6 @@
 //! Findings about children that an API server would refuse. All commands report these.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use longboat_api::v1alpha2::{API_VERSION, LLMInferenceService};
 use longboat_compose::Effective;
@@ -13,6 +13,9 @@ use crate::{
     scene::{PlannedService, Scene},
     validate::{Finding, ObjectName, Severity, Source},
 };
+
+/// The handlers of probes and hooks, of which each has one.
+const HANDLERS: [&str; 5] = ["exec", "grpc", "httpGet", "sleep", "tcpSocket"];
 
 /// The container that the presets describe.
 const MAIN: &str = "main";
@@ -80,8 +83,11 @@ impl Layers<'_> {
             "{} (an API server would refuse {whose}{kind} {}{field})",
             cause.message, refusal.child.key.name
         );
-        finding.hint =
-            self.routing_advice(refusal, cause).or_else(|| self.advice(cause, path)).or(finding.hint);
+        finding.hint = self
+            .routing_advice(refusal, cause)
+            .or_else(|| self.handlers(cause, path))
+            .or_else(|| self.advice(cause, path))
+            .or(finding.hint);
         finding
     }
 
@@ -140,6 +146,37 @@ impl Layers<'_> {
         (cause.reason == "FieldValueTooLong" && cause.field.contains(".headers[")).then(|| {
             format!(
                 "the value names the base model and {adapters} LoRA adapters: shorten their names, or use several services"
+            )
+        })
+    }
+
+    /// Advice for a probe or a hook that has handlers of several layers.
+    fn handlers(&self, cause: &Cause, path: &str) -> Option<String> {
+        if !cause.message.contains("more than 1 handler type") {
+            return None;
+        }
+        let is_handler = |name: &str| HANDLERS.contains(&name);
+        let parent = match path.rsplit_once('.') {
+            Some((parent, last)) if is_handler(last) => parent,
+            _ => path,
+        };
+        let parent = format!("{}.", parent.strip_prefix("spec.")?);
+        let provenance = self.effective?.provenance();
+        let mut origins: BTreeMap<&str, String> = BTreeMap::new();
+        for (leaf, from) in provenance.iter() {
+            let Some(below) = leaf.strip_prefix(&*parent) else { continue };
+            let handler = below.split(['.', '[']).next().unwrap_or_default();
+            if is_handler(handler) {
+                origins.entry(handler).or_insert_with(|| from.origin.to_string());
+            }
+        }
+        let listed: Vec<String> =
+            origins.iter().map(|(handler, origin)| format!("{handler} from {origin}")).collect();
+        let is_merged = origins.values().collect::<BTreeSet<_>>().len() > 1;
+        is_merged.then(|| {
+            format!(
+                "merging keeps both handlers ({}): write the same handler in both, because no layer can remove that of a lower one",
+                listed.join(", ")
             )
         })
     }
@@ -227,7 +264,11 @@ mod tests {
         assert!(found[0].starts_with(start), "{found:#?}");
         assert!(found[0].contains("may not specify more than 1 handler type"), "{found:#?}");
         assert!(
-            found[0].ends_with("(the field comes from LLMInferenceServiceConfig default/probes)"),
+            found[0].ends_with(
+                "(merging keeps both handlers (exec from LLMInferenceServiceConfig default/probes, httpGet from \
+                 LLMInferenceServiceConfig kserve/kserve-config-llm-template): write the same handler in both, because no layer can \
+                 remove that of a lower one)"
+            ),
             "{found:#?}"
         );
     }

@@ -344,6 +344,11 @@ impl Layers<'_> {
         };
         if let Some(path) = read {
             finding.move_to(document, &path);
+            if path == "spec.model.name" {
+                finding.hint = Some(
+                    "the route has the name in its paths: use letters, digits and any of -._~".to_owned(),
+                );
+            }
         }
         if document.locate(&finding.path).exists {
             return;
