@@ -116,6 +116,19 @@ fn diff_tells_by_its_exit_code_and_names_the_field_that_rolls_pods() {
 }
 
 #[test]
+fn diff_stops_at_a_manifest_that_a_server_would_refuse_on_either_side() {
+    let folder = TempDir::new().unwrap();
+    let example = example();
+    let example = example.to_str().unwrap();
+    let broken = changed(folder.path(), "replicas: 1", "replicaz: 1");
+    for sides in [[example, &broken], [&broken, example]] {
+        let ended = longboat(&["diff", sides[0], "--from", sides[1]]);
+        assert_eq!((ended.status.code(), ended.stdout.as_str()), (Some(2), ""), "{ended:#?}");
+        assert!(ended.stderr.contains("spec.replicaz: unknown field"), "{}", ended.stderr);
+    }
+}
+
+#[test]
 fn one_service_that_cannot_be_planned_hides_nothing_of_the_others() {
     let folder = TempDir::new().unwrap();
     let example = example();

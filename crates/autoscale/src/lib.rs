@@ -6,6 +6,7 @@
 //!
 //! Kubernetes: pkg/controller/podautoscaler; KEDA: pkg/scaling.
 
+mod cron;
 mod keda;
 mod query;
 mod recommendation;

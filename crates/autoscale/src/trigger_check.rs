@@ -1,8 +1,9 @@
 //! Triggers that KEDA accepts in a ScaledObject, and then cannot evaluate.
 
-use std::collections::BTreeMap;
-
 use longboat_api::v1alpha2::KedaTrigger;
+use longboat_quantity::Quantity;
+
+use crate::cron;
 
 /// The types of triggers that KEDA 2 has.
 pub const TRIGGER_TYPES: &[&str] = &[
@@ -90,53 +91,135 @@ pub struct TriggerMistake {
     pub message: String,
 }
 
-/// Returns why KEDA cannot evaluate a trigger. The settings of other types than `prometheus` are not checked.
+/// Returns why KEDA cannot evaluate a trigger. The settings of types that are rare beside model servers are not checked.
 pub fn trigger_mistakes(trigger: &KedaTrigger) -> Vec<TriggerMistake> {
-    if !TRIGGER_TYPES.contains(&trigger.type_.as_str()) {
-        let message = format!("is {:?}, which is no type of KEDA's triggers", trigger.type_);
-        return vec![TriggerMistake { field: "type", message }];
+    let mut mistakes = Mistakes { trigger, all: Vec::new() };
+    match trigger.type_.as_str() {
+        "prometheus" => mistakes.of_prometheus(),
+        "cron" => mistakes.of_cron(),
+        "cpu" | "memory" => mistakes.of_resource(),
+        known if TRIGGER_TYPES.contains(&known) => {}
+        unknown => mistakes.add("type", format!("is {unknown:?}, which is no type of KEDA's triggers")),
     }
-    if trigger.type_ != "prometheus" {
-        return Vec::new();
+    mistakes.all
+}
+
+struct Mistakes<'a> {
+    trigger: &'a KedaTrigger,
+    all: Vec<TriggerMistake>,
+}
+
+// === impl Mistakes ===
+
+impl<'a> Mistakes<'a> {
+    fn add(&mut self, field: &'static str, message: String) {
+        self.all.push(TriggerMistake { field, message });
     }
-    let empty = BTreeMap::new();
-    let metadata = trigger.metadata.as_ref().unwrap_or(&empty);
-    let text = |key: &str| metadata.get(key).map(|text| text.trim());
-    let mut all = Vec::new();
-    let mut add = |field, message: String| all.push(TriggerMistake { field, message });
-    match text("query") {
-        None | Some("") => add(
-            "metadata.query",
-            "is empty: expected a PromQL query with one number as its result".to_owned(),
-        ),
-        Some(query) => {
-            if let Some(problem) = unbalanced(query) {
-                add("metadata.query", format!("is no PromQL: {problem}"));
+
+    /// A setting of the trigger. KEDA takes an empty one for one that is absent.
+    fn setting(&self, key: &str) -> Option<&'a str> {
+        let text = self.trigger.metadata.as_ref()?.get(key)?.trim();
+        (!text.is_empty()).then_some(text)
+    }
+
+    /// Returns a setting that the trigger needs, or adds that it is missing.
+    fn needed(&mut self, field: &'static str, expected: &str) -> Option<&'a str> {
+        let found = self.setting(field.trim_start_matches("metadata."));
+        if found.is_none() {
+            self.add(field, format!("is empty: expected {expected}"));
+        }
+        found
+    }
+
+    fn of_prometheus(&mut self) {
+        if let Some(query) = self.needed("metadata.query", "a PromQL query with one number as its result")
+            && let Some(problem) = unbalanced(query)
+        {
+            self.add("metadata.query", format!("is no PromQL: {problem}"));
+        }
+        let expected = "the address of Prometheus, such as http://prometheus:9090";
+        if let Some(address) = self.needed("metadata.serverAddress", expected)
+            && !["http://", "https://"].iter().any(|scheme| address.starts_with(scheme))
+        {
+            self.add("metadata.serverAddress", format!("is {address:?}: expected {expected}"));
+        }
+        let number = |text: &str| text.parse::<f64>().ok().filter(|number| number.is_finite());
+        let expected = "a number, such as \"5\"";
+        if let Some(text) = self.needed("metadata.threshold", expected) {
+            match number(text) {
+                None => self.add("metadata.threshold", format!("is {text:?}: expected {expected}")),
+                // KEDA counts in thousandths, and an autoscaler refuses zero.
+                Some(threshold) if threshold < 0.001 => {
+                    self.add("metadata.threshold", format!("is {text:?}: expected at least 0.001"));
+                }
+                Some(_) => {}
             }
         }
+        if let Some(text) = self.setting("activationThreshold").filter(|text| number(text).is_none()) {
+            self.add("metadata.activationThreshold", format!("is {text:?}: expected {expected}"));
+        }
+        self.metric_type(&["", "AverageValue", "Value"]);
     }
-    if text("serverAddress").is_none_or(str::is_empty) {
-        add(
-            "metadata.serverAddress",
-            "is empty: expected the address of Prometheus, such as http://prometheus:9090".to_owned(),
-        );
-    }
-    if text("threshold").is_none() {
-        add("metadata.threshold", "is missing: expected a number, such as \"5\"".to_owned());
-    }
-    for (key, field) in
-        [("threshold", "metadata.threshold"), ("activationThreshold", "metadata.activationThreshold")]
-    {
-        if let Some(value) = text(key)
-            && !value.parse::<f64>().is_ok_and(f64::is_finite)
+
+    fn of_cron(&mut self) {
+        let expected = "a name of the time zone database, such as Europe/Berlin or UTC";
+        if let Some(zone) = self.needed("metadata.timezone", expected)
+            && !cron::may_be_zone(zone)
         {
-            add(field, format!("is {value:?}: expected a number, such as \"5\""));
+            self.add("metadata.timezone", format!("is {zone:?}: expected {expected}"));
+        }
+        let mut schedules = Vec::new();
+        for field in ["metadata.start", "metadata.end"] {
+            let Some(text) = self.needed(field, "a schedule, such as \"0 8 * * *\"") else { continue };
+            match cron::schedule_problem(text) {
+                Some(problem) => self.add(field, format!("is {text:?}: {problem}")),
+                None => schedules.push(text),
+            }
+        }
+        if let [start, end] = schedules.as_slice()
+            && start == end
+        {
+            self.add("metadata.end", format!("is {end:?}, like start: expected another schedule"));
+        }
+        let expected = "a number of replicas, such as \"3\"";
+        if let Some(text) = self.needed("metadata.desiredReplicas", expected)
+            && text.parse::<u32>().is_err()
+        {
+            self.add("metadata.desiredReplicas", format!("is {text:?}: expected {expected}"));
+        }
+        self.metric_type(&["", "AverageValue", "Value"]);
+    }
+
+    fn of_resource(&mut self) {
+        // Releases before 2.18 read the type from the metadata, too.
+        let of_metadata = self.setting("type");
+        if of_metadata.is_none() {
+            self.metric_type(&["AverageValue", "Utilization"]);
+        }
+        let is_amount = of_metadata.unwrap_or(&self.trigger.metric_type) == "AverageValue";
+        let expected = if is_amount {
+            "an amount, such as 500m or 2Gi"
+        } else {
+            "a percentage of the request without the sign, such as \"80\""
+        };
+        let Some(text) = self.needed("metadata.value", expected) else { return };
+        let is_positive = if is_amount {
+            Quantity::parse(text).is_some_and(|amount| amount.milli() > 0)
+        } else {
+            text.parse::<i32>().is_ok_and(|percentage| percentage > 0)
+        };
+        if !is_positive {
+            self.add("metadata.value", format!("is {text:?}: expected {expected}"));
         }
     }
-    if !["", "AverageValue", "Value"].contains(&trigger.metric_type.as_str()) {
-        add("metricType", format!("is {:?}: expected AverageValue or Value", trigger.metric_type));
+
+    fn metric_type(&mut self, known: &[&str]) {
+        let given = self.trigger.metric_type.as_str();
+        if !known.contains(&given) {
+            let known: Vec<&str> = known.iter().copied().filter(|name| !name.is_empty()).collect();
+            self.add("metricType", format!("is {given:?}: expected {}", known.join(" or ")));
+        }
     }
-    all
 }
 
 /// Returns which bracket or quote of a query has no partner. The rest of the language is left to Prometheus.
@@ -192,7 +275,7 @@ mod tests {
             json!({"type": "prometheus", "metadata": metadata})
         };
         for (trigger, expected) in [
-            (json!({"type": "cron"}), vec![]),
+            (json!({"type": "kafka"}), vec![]),
             (prometheus(json!({})), vec![]),
             (prometheus(json!({"threshold": "1e2", "activationThreshold": "0.5"})), vec![]),
             (
@@ -208,8 +291,15 @@ mod tests {
                 vec![
                     "metadata.query is empty: expected a PromQL query with one number as its result",
                     "metadata.serverAddress is empty: expected the address of Prometheus, such as http://prometheus:9090",
-                    "metadata.threshold is missing: expected a number, such as \"5\"",
+                    "metadata.threshold is empty: expected a number, such as \"5\"",
                     "metricType is \"Utilization\": expected AverageValue or Value",
+                ],
+            ),
+            (
+                prometheus(json!({"threshold": "0", "serverAddress": "prometheus:9090"})),
+                vec![
+                    "metadata.serverAddress is \"prometheus:9090\": expected the address of Prometheus, such as http://prometheus:9090",
+                    "metadata.threshold is \"0\": expected at least 0.001",
                 ],
             ),
             (
@@ -223,6 +313,77 @@ mod tests {
             ),
         ] {
             assert_eq!(mistakes(&trigger), expected, "{trigger}");
+        }
+    }
+
+    fn mistakes_of(type_: &str, metric_type: &str, metadata: &Value) -> Vec<String> {
+        let trigger = json!({"type": type_, "metricType": metric_type, "metadata": metadata});
+        let all = trigger_mistakes(&serde_json::from_value(trigger).unwrap());
+        all.into_iter().map(|mistake| format!("{} {}", mistake.field, mistake.message)).collect()
+    }
+
+    #[test]
+    fn a_cron_trigger_needs_a_zone_two_schedules_and_replicas() {
+        let of = |change: Value| {
+            let mut metadata = json!({"timezone": "Europe/Berlin", "start": "0 8 * * 1-5", "end": "*/30 20,21 ? jan-MAR/2 SUN", "desiredReplicas": "3"});
+            metadata.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
+            mistakes_of("cron", "", &metadata)
+        };
+        assert_eq!(of(json!({})), [""; 0]);
+        assert_eq!(of(json!({"timezone": "UTC"})), [""; 0]);
+        let zone = "expected a name of the time zone database, such as Europe/Berlin or UTC";
+        for wrong in ["Europ/Berlin", "+02:00", "Europe/"] {
+            assert_eq!(of(json!({"timezone": wrong})), [format!("metadata.timezone is {wrong:?}: {zone}")]);
+        }
+        let fields = "expected five fields: minute, hour, day of the month, month and day of the week";
+        for (start, problem) in [
+            ("@daily", fields),
+            ("0 8 * *", fields),
+            ("0 25 * * *", "the hour is \"25\", but must be numbers from 0 to 23, or *"),
+            ("0/0 8 * * *", "the minute is \"0/0\", but must be numbers from 0 to 59, or *"),
+            ("0 8 * * 5-1", "the day of the week is \"5-1\", but must be numbers from 0 to 6, or *"),
+            ("0 8 0 * *", "the day of the month is \"0\", but must be numbers from 1 to 31, or *"),
+        ] {
+            assert_eq!(of(json!({"start": start})), [format!("metadata.start is {start:?}: {problem}")]);
+        }
+        assert_eq!(
+            of(json!({"start": "0 8 * * *", "end": "0 8 * * *", "desiredReplicas": "-1"})),
+            [
+                "metadata.end is \"0 8 * * *\", like start: expected another schedule",
+                "metadata.desiredReplicas is \"-1\": expected a number of replicas, such as \"3\"",
+            ]
+        );
+        assert_eq!(mistakes_of("cron", "Utilization", &json!({})).len(), 5);
+    }
+
+    #[test]
+    fn a_trigger_of_a_resource_needs_how_to_compare_and_a_value_of_that_kind() {
+        let percentage = "expected a percentage of the request without the sign, such as \"80\"";
+        for (type_, metric_type, metadata, expected) in [
+            ("cpu", "Utilization", json!({"value": "80"}), vec![]),
+            ("memory", "AverageValue", json!({"value": "2Gi"}), vec![]),
+            ("cpu", "", json!({"type": "Utilization", "value": "80"}), vec![]),
+            (
+                "cpu",
+                "",
+                json!({"value": "80"}),
+                vec!["metricType is \"\": expected AverageValue or Utilization".to_owned()],
+            ),
+            (
+                "cpu",
+                "Utilization",
+                json!({"value": "80%"}),
+                vec![format!("metadata.value is \"80%\": {percentage}")],
+            ),
+            ("cpu", "Utilization", json!({}), vec![format!("metadata.value is empty: {percentage}")]),
+            (
+                "memory",
+                "AverageValue",
+                json!({"value": "2 GB"}),
+                vec!["metadata.value is \"2 GB\": expected an amount, such as 500m or 2Gi".to_owned()],
+            ),
+        ] {
+            assert_eq!(mistakes_of(type_, metric_type, &metadata), expected);
         }
     }
 }

@@ -162,6 +162,13 @@ impl ConfigSet {
         keys.filter(move |key| key.namespace.as_deref() == namespace).map(|key| key.name.as_deref())
     }
 
+    /// The names of the runtimes that a service in a namespace can have, those of the cluster first.
+    pub fn runtime_names(&self, namespace: Namespace<&str>) -> impl Iterator<Item = Name<&str>> {
+        let keys = self.runtimes.keys();
+        let near = keys.filter(move |key| key.namespace.is_empty() || key.namespace.as_deref() == namespace);
+        near.map(|key| key.name.as_deref())
+    }
+
     /// Removes a config.
     pub fn remove(&mut self, namespace: Namespace<&str>, name: Name<&str>) {
         self.layers.remove(&Key::new(namespace, name));

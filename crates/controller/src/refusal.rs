@@ -21,7 +21,7 @@ pub(crate) async fn find(
     seen: &Snapshot,
     planned: &Plan,
 ) -> Option<Problem> {
-    for refusal in refusals(planned, seen).iter().filter(|refusal| !refusal.of_pods) {
+    for refusal in refusals(planned, seen).iter().filter(|refusal| !refusal.of_operator) {
         let Some(answer) = ask(context, seen, &planned.children, refusal).await else { continue };
         let origins = refusal.origins(service, spec, planned, &seen.clone());
         let fields: BTreeSet<String> = origins.into_iter().flatten().collect();

@@ -5,6 +5,9 @@ use std::fmt;
 /// The longest name of an owner or a model on the Hugging Face hub.
 const MAX_NAME: usize = 96;
 
+/// The hosts of the Hugging Face hub.
+const HUB_HOSTS: [&str; 3] = ["huggingface.co", "www.huggingface.co", "hf.co"];
+
 const EXPECTED_HUB: &str = "expected hf://OWNER/MODEL[:REVISION]";
 
 /// The address of a model. Its text without credentials is what `Display` and `Debug` show.
@@ -190,9 +193,47 @@ impl Address {
             Scheme::Claim if names_nothing => {
                 Some("expected pvc://CLAIM[/PATH]: the name of the claim is missing")
             }
+            Scheme::Claim if !is_claim_name(self.host()) => Some(
+                "expected pvc://CLAIM[/PATH]: the name of a claim has lower case letters, digits, `-` and `.`, and begins and \
+                 ends with a letter or digit",
+            ),
+            Scheme::Https | Scheme::Http if self.meant().is_some() => {
+                Some("this is a web page about a model of the Hugging Face hub, and not the model")
+            }
             _ => None,
         }
     }
+
+    /// Returns the address of the model that a page of the Hugging Face hub describes, or that a text without a scheme names.
+    pub fn meant(&self) -> Option<String> {
+        let names_page = |host: &str| HUB_HOSTS.contains(&host);
+        let repository = match self.scheme {
+            Scheme::Https | Scheme::Http => names_page(self.host()).then(|| self.path())?,
+            Scheme::Absent => match self.text.split_once('/')? {
+                (host, path) if names_page(host) => path,
+                _ => &self.text,
+            },
+            _ => return None,
+        };
+        let parts: Vec<&str> = repository.trim_end_matches('/').split('/').collect();
+        let address = match parts.as_slice() {
+            [owner, name] | [owner, name, "tree", "main"] => format!("hf://{owner}/{name}"),
+            [owner, name, "tree", revision] => format!("hf://{owner}/{name}:{revision}"),
+            _ => return None,
+        };
+        Self::parse(address.as_str()).hub_model().is_ok().then_some(address)
+    }
+}
+
+/// Whether Kubernetes accepts a text as the name of a claim.
+fn is_claim_name(text: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    let is_part = |part: &str| {
+        part.starts_with(is_plain)
+            && part.ends_with(is_plain)
+            && part.chars().all(|c| is_plain(c) || c == '-')
+    };
+    text.len() <= 253 && text.split('.').all(is_part)
 }
 
 // === impl Address: what Longboat's download lacks ===
@@ -260,6 +301,9 @@ mod tests {
             "s3:///m",
             "gs://",
             "pvc://",
+            "pvc://My_Claim/m",
+            "pvc://claim-/m",
+            "https://huggingface.co/a/b",
         ] {
             assert!(Address::parse(uri).problem().is_some(), "{uri}");
         }
@@ -268,12 +312,32 @@ mod tests {
             "file:///mnt/m",
             "s3://bucket",
             "gs://bucket/m",
-            "pvc://claim/m",
+            "pvc://claim-1.x/m",
+            "https://huggingface.co/a/b/resolve/main/m.gguf",
             "https://host/m.tar",
             "oci://host/image",
             "no-scheme",
         ] {
             assert_eq!(Address::parse(uri).problem(), None, "{uri}");
+        }
+    }
+
+    #[test]
+    fn a_page_of_the_hub_and_a_bare_name_mean_a_model() {
+        for (uri, meant) in [
+            ("https://huggingface.co/a/b", Some("hf://a/b")),
+            ("https://hf.co/a/b/", Some("hf://a/b")),
+            ("https://huggingface.co/a/b/tree/main", Some("hf://a/b")),
+            ("https://huggingface.co/a/b/tree/v1", Some("hf://a/b:v1")),
+            ("huggingface.co/a/b", Some("hf://a/b")),
+            ("a/b", Some("hf://a/b")),
+            ("https://huggingface.co/a/b/resolve/main/m.gguf", None),
+            ("https://example.org/a/b", None),
+            ("/mnt/models", None),
+            ("hf://a/b", None),
+            ("a", None),
+        ] {
+            assert_eq!(Address::parse(uri).meant().as_deref(), meant, "{uri}");
         }
     }
 

@@ -1,6 +1,6 @@
 //! Findings about children that an API server would refuse. All commands report these.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use longboat_api::v1alpha2::{API_VERSION, LLMInferenceService};
 use longboat_compose::Effective;
@@ -13,6 +13,9 @@ use crate::{
     scene::{PlannedService, Scene},
     validate::{Finding, ObjectName, Severity, Source},
 };
+
+/// The handlers of probes and hooks, of which each has one.
+const HANDLERS: [&str; 5] = ["exec", "grpc", "httpGet", "sleep", "tcpSocket"];
 
 /// The container that the presets describe.
 const MAIN: &str = "main";
@@ -62,7 +65,11 @@ struct Layers<'a> {
 impl Layers<'_> {
     fn finding(&self, refusal: &Refusal, cause: &Cause, origin: Option<&str>) -> Finding {
         let kind = refusal.child.kind.go_type().rsplit('.').next().unwrap_or_default();
-        let whose = if refusal.of_pods { "the pods of " } else { "" };
+        let whose = match refusal.child.kind {
+            _ if !refusal.of_operator => "",
+            ChildKind::ScaledObject => "the HorizontalPodAutoscaler of ",
+            _ => "the pods of ",
+        };
         let field = if cause.field.is_empty() { String::new() } else { format!(" at {}", cause.field) };
         let path = origin.unwrap_or("spec");
         let mut finding = self.place(path);
@@ -76,8 +83,11 @@ impl Layers<'_> {
             "{} (an API server would refuse {whose}{kind} {}{field})",
             cause.message, refusal.child.key.name
         );
-        finding.hint =
-            self.routing_advice(refusal, cause).or_else(|| self.advice(cause, path)).or(finding.hint);
+        finding.hint = self
+            .routing_advice(refusal, cause)
+            .or_else(|| self.handlers(cause, path))
+            .or_else(|| self.advice(cause, path))
+            .or(finding.hint);
         finding
     }
 
@@ -140,6 +150,37 @@ impl Layers<'_> {
         })
     }
 
+    /// Advice for a probe or a hook that has handlers of several layers.
+    fn handlers(&self, cause: &Cause, path: &str) -> Option<String> {
+        if !cause.message.contains("more than 1 handler type") {
+            return None;
+        }
+        let is_handler = |name: &str| HANDLERS.contains(&name);
+        let parent = match path.rsplit_once('.') {
+            Some((parent, last)) if is_handler(last) => parent,
+            _ => path,
+        };
+        let parent = format!("{}.", parent.strip_prefix("spec.")?);
+        let provenance = self.effective?.provenance();
+        let mut origins: BTreeMap<&str, String> = BTreeMap::new();
+        for (leaf, from) in provenance.iter() {
+            let Some(below) = leaf.strip_prefix(&*parent) else { continue };
+            let handler = below.split(['.', '[']).next().unwrap_or_default();
+            if is_handler(handler) {
+                origins.entry(handler).or_insert_with(|| from.origin.to_string());
+            }
+        }
+        let listed: Vec<String> =
+            origins.iter().map(|(handler, origin)| format!("{handler} from {origin}")).collect();
+        let is_merged = origins.values().collect::<BTreeSet<_>>().len() > 1;
+        is_merged.then(|| {
+            format!(
+                "merging keeps both handlers ({}): write the same handler in both, because no layer can remove that of a lower one",
+                listed.join(", ")
+            )
+        })
+    }
+
     /// Advice for a container without an image.
     fn advice(&self, cause: &Cause, path: &str) -> Option<String> {
         if cause.reason != "FieldValueRequired" {
@@ -150,9 +191,10 @@ impl Layers<'_> {
         let main = format!("{}[name={MAIN}].image", containers.strip_prefix("spec.")?);
         let has_main = paths::positions(&composed, &main).is_some();
         Some(if has_main && containers.ends_with("containers") && container != MAIN {
+            let what = if containers.contains("scheduler") { "the picker" } else { "the model server" };
             format!(
-                "did you mean `{MAIN}`? the presets describe the model server in the container `{MAIN}`, and none has a \
-                 container `{container}`"
+                "did you mean `{MAIN}`? the presets describe {what} in the container `{MAIN}`, and none has a container \
+                 `{container}`"
             )
         } else {
             format!("set the image: no layer of the service has one for the container `{container}`")
@@ -161,7 +203,7 @@ impl Layers<'_> {
 }
 
 /// Returns how many steps of a path lead into a document, and these steps with positions in place of names.
-fn nearest(document: &Document, path: &str) -> (usize, String) {
+pub(crate) fn nearest(document: &Document, path: &str) -> (usize, String) {
     let steps = paths::parse(path).unwrap_or_default();
     (1..=steps.len())
         .rev()
@@ -222,7 +264,11 @@ mod tests {
         assert!(found[0].starts_with(start), "{found:#?}");
         assert!(found[0].contains("may not specify more than 1 handler type"), "{found:#?}");
         assert!(
-            found[0].ends_with("(the field comes from LLMInferenceServiceConfig default/probes)"),
+            found[0].ends_with(
+                "(merging keeps both handlers (exec from LLMInferenceServiceConfig default/probes, httpGet from \
+                 LLMInferenceServiceConfig kserve/kserve-config-llm-template): write the same handler in both, because no layer can \
+                 remove that of a lower one)"
+            ),
             "{found:#?}"
         );
     }
@@ -337,6 +383,25 @@ mod tests {
             said(&(service(limits) + config)),
             ["10 warning spec.template.containers[0].resources.limits Warning: gives the model server 1 of \
                  nvidia.com/gpu, and parallelism.tensor needs 4: it will not start"]
+        );
+    }
+
+    #[test]
+    fn the_autoscaler_that_keda_creates_is_checked_although_the_server_accepts_its_object() {
+        let scaling = |behavior: &str| {
+            said(&service(&format!(
+                "  scaling:\n    maxReplicas: 3\n    keda:\n      triggers:\n      - {{type: cpu, metricType: Utilization, metadata: {{value: '80'}}}}\n      \
+                 advanced:\n        horizontalPodAutoscalerConfig:\n          behavior: {{scaleDown: {behavior}}}\n"
+            )))
+        };
+        assert_eq!(scaling("{stabilizationWindowSeconds: 60}"), [""; 0]);
+        let path = "advanced.horizontalPodAutoscalerConfig.behavior.scaleDown.stabilizationWindowSeconds";
+        assert_eq!(
+            scaling("{stabilizationWindowSeconds: 4000}"),
+            [format!(
+                "13 error spec.scaling.keda.{path} FieldValueInvalid: Invalid value: 4000: must be less than or equal to 3600 (an \
+                 API server would refuse the HorizontalPodAutoscaler of ScaledObject one-kserve-keda at spec.{path})"
+            )]
         );
     }
 }

@@ -43,10 +43,13 @@ static CUSTOM: LazyLock<Registry> = LazyLock::new(|| {
 /// pods.
 const GROUP_TEMPLATES: [&str; 2] = ["leaderTemplate", "workerTemplate"];
 
+/// The field of a ScaledObject that KEDA copies into its HorizontalPodAutoscaler.
+const KEDA_BEHAVIOR: &str = "spec.advanced.horizontalPodAutoscalerConfig.behavior";
+
 /// The most fields of a child that are traced for one cause.
 const MAX_TRACED_FIELDS: usize = 32;
 
-/// A child that an API server would refuse, or whose pods it would refuse.
+/// A child that an API server would refuse, or from which an operator creates what it would refuse.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// The child.
@@ -54,7 +57,7 @@ pub struct Refusal {
     /// The reasons, in the server's words.
     pub causes: Vec<Cause>,
     /// Whether the child is accepted, and what its operator creates from it is refused.
-    pub of_pods: bool,
+    pub of_operator: bool,
     component: Option<String>,
 }
 
@@ -83,13 +86,13 @@ fn refusal<K: Child + Serialize>(child: &K, plan: &Plan, snapshot: &Snapshot) ->
         return None;
     }
     // Kubernetes objects have string keys only, so this cannot fail.
-    let (causes, of_pods) = judge(reference.kind, serde_json::to_value(child).unwrap_or_default())?;
+    let (causes, of_operator) = judge(reference.kind, serde_json::to_value(child).unwrap_or_default())?;
     let labels = child.metadata().labels.as_ref();
     let component = labels.and_then(|labels| labels.get(COMPONENT)).cloned();
-    (!causes.is_empty()).then_some(Refusal { child: reference, causes, of_pods, component })
+    (!causes.is_empty()).then_some(Refusal { child: reference, causes, of_operator, component })
 }
 
-/// Returns why an API server would refuse a child, and whether it refuses only its pods. Returns `None` for an unknown kind.
+/// Returns why an API server would refuse a child, and whether it refuses only what an operator creates from it. Returns `None` for an unknown kind.
 fn judge(kind: ChildKind, mut object: Value) -> Option<(Vec<Cause>, bool)> {
     let text = |field: &str| object[field].as_str().unwrap_or_default();
     let registry = match kind {
@@ -110,11 +113,15 @@ fn judge(kind: ChildKind, mut object: Value) -> Option<(Vec<Cause>, bool)> {
     };
     // A rule that is not checked because of another cause is no cause itself.
     causes.retain(|cause| !cause.message.contains("some validation rules were not checked"));
-    let of_pods = causes.is_empty() && kind == ChildKind::LeaderWorkerSet;
-    if of_pods {
-        causes = pods_of_group(&mut object);
+    if !causes.is_empty() {
+        return Some((causes, false));
     }
-    Some((causes, of_pods))
+    causes = match kind {
+        ChildKind::LeaderWorkerSet => pods_of_group(&mut object),
+        ChildKind::ScaledObject => behavior_of_autoscaler(&object),
+        _ => causes,
+    };
+    Some((causes, true))
 }
 
 fn pods_of_group(object: &mut Value) -> Vec<Cause> {
@@ -126,6 +133,23 @@ fn pods_of_group(object: &mut Value) -> Vec<Cause> {
         }
     }
     causes
+}
+
+/// Judges how fast the HorizontalPodAutoscaler scales that KEDA creates: it copies the field as it is.
+fn behavior_of_autoscaler(object: &Value) -> Vec<Cause> {
+    let behavior = object.pointer(&format!("/{}", KEDA_BEHAVIOR.replace('.', "/")));
+    let Some(resource) = BUILT_IN.find_kind("autoscaling/v2", "HorizontalPodAutoscaler") else {
+        return Vec::new();
+    };
+    let mut autoscaler = json!({"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "spec": {"behavior": behavior}});
+    examine::decode(&resource, &mut autoscaler);
+    let causes = examine::judge(&resource, &autoscaler).causes.into_iter().filter_map(|cause| {
+        let below = cause.field.strip_prefix("spec.behavior")?;
+        let field = format!("{KEDA_BEHAVIOR}{below}");
+        let message = cause.message.replace(&cause.field, &field);
+        Some(Cause { field, message, ..cause })
+    });
+    causes.collect()
 }
 
 // === impl Refusal ===

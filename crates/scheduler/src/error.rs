@@ -200,6 +200,14 @@ pub struct MissingType {
     pub meant: Suggestion,
 }
 
+impl MissingType {
+    /// Whether a reference with this name means the plugin.
+    pub(crate) fn may_be(&self, name: &str) -> bool {
+        self.name == name
+            || matches!(self.meant, Suggestion::Renamed(meant) | Suggestion::Misspelt(meant) if meant == name)
+    }
+}
+
 /// What the name of an unknown type probably means.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Suggestion {

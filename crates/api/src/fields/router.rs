@@ -1,7 +1,7 @@
 //! Route, Gateways, Ingresses, pool and picker: rows below `spec`.
 
 use super::plugins;
-use super::row::{Row, Site};
+use super::row::{MAIN, Row, Site};
 use crate::foreign::httproute::HTTPRouteRule;
 use crate::labels;
 use crate::v1alpha2::{RouterSpec, SchedulerSpec};
@@ -45,6 +45,7 @@ pub(super) const ROWS: &[Row] = &[
         .but(|site| {
             external(site, "router.scheduler.template", |scheduler| scheduler.template.is_some())
                 .or_else(|| configured_twice(site))
+                .or_else(|| beside_picker(site))
         }),
     Row::acts("router.scheduler.labels", "labels of the picker's pods").but(|site| {
         let reserved = [labels::NAME, labels::PART_OF, labels::COMPONENT];
@@ -109,7 +110,7 @@ fn configured_twice(site: &Site<'_>) -> Option<String> {
     let scheduler = site.scheduler()?;
     scheduler.config.as_ref()?;
     let containers = scheduler.template.as_ref()?.containers.iter().enumerate();
-    containers.filter(|(_, container)| container.name == "main").find_map(|(at, main)| {
+    containers.filter(|(_, container)| container.name == MAIN).find_map(|(at, main)| {
         let flag = main.args.iter().flatten().find_map(|word| {
             let flag = word.split('=').next()?;
             let name = flag.trim_start_matches('-');
@@ -121,6 +122,24 @@ fn configured_twice(site: &Site<'_>) -> Option<String> {
         );
         site.note(&path, &text)
     })
+}
+
+/// A container that was probably meant to be the picker. The preset's picker runs as well, without what this one sets.
+fn beside_picker(site: &Site<'_>) -> Option<String> {
+    /// Parts of the names of the pickers' images.
+    const IMAGES: [&str; 3] = ["endpoint-picker", "inference-scheduler", "/epp:"];
+    let containers = &site.scheduler().filter(|_| site.whole)?.template.as_ref()?.containers;
+    if containers.iter().any(|container| container.name == MAIN) {
+        return None;
+    }
+    let at = containers.iter().position(|container| {
+        let image = container.image.as_deref().unwrap_or_default();
+        IMAGES.iter().any(|picker| image.contains(picker))
+    })?;
+    let text = format!(
+        "has the image of a picker, and runs beside the container {MAIN} of the preset: did you mean `{MAIN}`?"
+    );
+    site.note(&format!("router.scheduler.template.containers[{at}].name"), &text)
 }
 
 /// Old names, which are still understood.

@@ -280,6 +280,28 @@ fn a_container_that_was_meant_to_be_main_is_warned_about() {
     assert_eq!(containers(json!([{"name": "kserve-container", "image": "vllm/vllm-openai:latest"}])), name);
     let device = json!({"limits": {"nvidia.com/gpu": "1"}});
     assert_eq!(containers(json!([{"name": "vllm", "resources": device}])), name);
+    let workers = |container: Value| {
+        let parallelism = json!({"data": 4, "dataLocal": 2});
+        let worker = json!({"containers": [container]});
+        warned(&json!({"model": {"uri": "hf://a/b"}, "parallelism": parallelism, "worker": worker}))
+    };
+    let name_of_worker = ["spec.worker.containers[0].name"];
+    assert_eq!(workers(json!({"name": "vllm", "image": "vllm/vllm-openai:latest"})), name_of_worker);
+    assert_eq!(
+        workers(json!({"name": "vllm", "image": "x", "command": ["vllm", "serve", "m"]})),
+        name_of_worker
+    );
+    assert!(workers(json!({"name": "main", "image": "vllm/vllm-openai:latest"})).is_empty());
+    let picker = |name: &str, image: &str| {
+        let template = json!({"containers": [{"name": name, "image": image}]});
+        warned(
+            &json!({"model": {"uri": "hf://a/b"}, "router": {"route": {}, "scheduler": {"template": template}}}),
+        )
+    };
+    let of_llmd = "ghcr.io/llm-d/llm-d-inference-scheduler:v0.3";
+    assert_eq!(picker("epp", of_llmd), ["spec.router.scheduler.template.containers[0].name"]);
+    assert!(picker("main", of_llmd).is_empty());
+    assert!(picker("logs", "example.com/logs:1").is_empty());
     assert!(containers(json!([{"name": "logs", "image": "example.com/logs:1"}])).is_empty());
     assert!(containers(json!([{"name": "main"}, {"name": "bench", "image": "vllm/bench:1"}])).is_empty());
 }

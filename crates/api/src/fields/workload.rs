@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::Container;
+use k8s_openapi::api::core::v1::{Container, PodSpec};
 use longboat_download::address::Scheme;
 
 use super::row::{MAIN, Row, Site};
@@ -81,9 +81,12 @@ pub(super) const ROWS: &[Row] = &[
         )
     }),
     Row::acts("annotations", "annotations of the pods and of the workload's Service"),
-    Row::acts("template", "the pod, or the leader of a group, merged over the preset's")
-        .but(|site| initializer(site).or_else(|| beside_main(site))),
-    Row::acts("worker", "the workers of a group, merged over the preset's").but(group_of_one),
+    Row::acts("template", "the pod, or the leader of a group, merged over the preset's").but(|site| {
+        initializer(site).or_else(|| beside_main(site, "template", site.workload.template.as_deref()))
+    }),
+    Row::acts("worker", "the workers of a group, merged over the preset's").but(|site| {
+        group_of_one(site).or_else(|| beside_main(site, "worker", site.workload.worker.as_deref()))
+    }),
     Row::acts("kvCacheOffloading.cpu", "--kv-transfer-config of the model server").but(|site| {
         let offloading = kv_cache(site)?;
         if offloading.cpu.0.0.trim_start_matches('0').is_empty() {
@@ -190,24 +193,28 @@ pub fn devices(container: &Container) -> impl Iterator<Item = (&str, i64)> {
 
 /// A container that was probably meant to be the model server. Nothing but presets adds to the spec, and it does not touch
 /// the container `main`, so the preset's runs as well.
-fn beside_main(site: &Site<'_>) -> Option<String> {
+fn beside_main(site: &Site<'_>, field: &str, pod: Option<&PodSpec>) -> Option<String> {
     /// Names in images of model servers that are not among the engines.
     const OTHERS: [&str; 2] = ["tritonserver", "text-generation-inference"];
-    (site.whole && site.main().is_none()).then_some(())?;
-    let containers = &site.workload.template.as_ref()?.containers;
+    let containers = &pod.filter(|_| site.whole)?.containers;
+    if containers.iter().any(|container| container.name == MAIN) {
+        return None;
+    }
     containers.iter().enumerate().find_map(|(at, container)| {
         let image = container.image.as_deref().unwrap_or_default();
         let what = if devices(container).next().is_some() {
             "has the devices"
         } else if Engine::of_image(image).is_some() || OTHERS.iter().any(|server| image.contains(server)) {
             "has the image of a model server"
+        } else if Engine::of_command(container).is_some() {
+            "has the command of a model server"
         } else {
             return None;
         };
         let text = format!(
             "{what}, and runs beside the container {MAIN} of the preset, which serves the model: did you mean `{MAIN}`?"
         );
-        site.note(&format!("template.containers[{at}].name"), &text)
+        site.note(&format!("{field}.containers[{at}].name"), &text)
     })
 }
 

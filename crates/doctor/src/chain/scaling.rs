@@ -10,6 +10,10 @@ use longboat_plan::names;
 
 use crate::{facts::Facts, finding::Cause};
 
+/// The way out under `longboat up`, whose autoscalers read only what its engines and its gateway measure.
+const ON_A_CLUSTER: &str =
+    "scale this service on a cluster, or here with a prometheus trigger over metrics of its engines";
+
 pub(crate) fn follow(facts: &Facts, service: &LLMInferenceService, condition: &Condition) -> Cause {
     let namespace = Namespace::of(&service.metadata);
     let own = Name::of(&service.metadata);
@@ -24,7 +28,9 @@ pub(crate) fn follow(facts: &Facts, service: &LLMInferenceService, condition: &C
             .filter(|found| found.status == "False" && found.type_ != "ScalingLimited")
             .find_map(|found| found.message.clone());
         let cause = failed.unwrap_or_else(|| condition.message.clone());
-        let fix = if cause.contains("metrics") {
+        let fix = if facts.local {
+            ON_A_CLUSTER.to_owned()
+        } else if cause.contains("metrics") {
             "run `kubectl get apiservices | grep metrics` to check for a metrics server, or for the \
              adapter of that metric"
                 .to_owned()
@@ -39,7 +45,11 @@ pub(crate) fn follow(facts: &Facts, service: &LLMInferenceService, condition: &C
         let conditions = found.status.as_ref().map_or(&[][..], |status| &status.conditions);
         let ready = conditions.iter().find(|found| found.type_ == "Ready");
         let step = format!("ScaledObject {namespace}/{scaled}");
-        let fix = format!("kubectl describe scaledobject -n {namespace} {scaled}");
+        let fix = if facts.local {
+            ON_A_CLUSTER.to_owned()
+        } else {
+            format!("kubectl describe scaledobject -n {namespace} {scaled}")
+        };
         let cause = if let Some(found) = ready.filter(|found| found.status == "False") {
             Cause::new("AutoscalerFails", found.message.clone(), fix)
         } else {

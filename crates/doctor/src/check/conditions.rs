@@ -36,8 +36,8 @@ pub(super) const ROWS: &[Row] = &[
     row(types::WORKER_WORKLOAD_READY, WORKLOAD),
     row(types::PREFILL_WORKLOAD_READY, WORKLOAD),
     row(types::PREFILL_WORKER_WORKLOAD_READY, WORKLOAD),
-    row(types::SCALING_READY, scaler),
-    row(types::PREFILL_SCALING_READY, scaler),
+    row(types::SCALING_READY, SCALER),
+    row(types::PREFILL_SCALING_READY, SCALER),
     row(types::TOKENIZER_READY, WORKLOAD),
     row(types::SCHEDULER_WORKLOAD_READY, WORKLOAD),
     row(types::GATEWAYS_READY, gateway),
@@ -56,6 +56,7 @@ pub(super) const ROWS: &[Row] = &[
 
 const OWN_WORDS: Follow = |_, service, condition| Some(own_words(service, condition));
 const WORKLOAD: Follow = |facts, service, condition| Some(workloads::follow(facts, service, condition));
+const SCALER: Follow = |facts, service, condition| Some(scaling::follow(facts, service, condition));
 const PROVEN: Follow = |facts, service, condition| Some(proof::follow(facts, service, condition));
 
 const fn row(type_: &'static str, follow: Follow) -> Row {
@@ -78,9 +79,11 @@ fn own_words(service: &LLMInferenceService, condition: &Condition) -> Cause {
     not_ready(service, &condition.message)
 }
 
-/// `longboat up` has no autoscaler, so this is not a problem there.
-fn scaler(facts: &Facts, service: &LLMInferenceService, condition: &Condition) -> Option<Cause> {
-    (!facts.local).then(|| scaling::follow(facts, service, condition))
+/// Whether a service serves without this condition: what scales on a cluster may not scale under `longboat up`.
+pub(super) fn is_beyond_a_laptop(facts: &Facts, condition: &Condition) -> bool {
+    facts.local
+        && [types::SCALING_READY, types::PREFILL_SCALING_READY].contains(&condition.type_.as_str())
+        && !condition.reason.ends_with("Progressing")
 }
 
 fn gateway_api_missing(facts: &Facts) -> Option<Cause> {

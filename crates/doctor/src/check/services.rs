@@ -44,6 +44,7 @@ pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
             continue;
         }
         let mut causes: Vec<Cause> = Vec::new();
+        let mut warnings: Vec<Finding> = Vec::new();
         let bad = conditions::ROWS.iter().filter_map(|row| Some((row, found(row.type_)?)));
         for (row, condition) in bad.filter(|(_, found)| !found.is_true()) {
             if row.restates && !causes.is_empty() {
@@ -57,15 +58,20 @@ pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
                 break;
             }
             let Some(cause) = (row.follow)(facts, service, condition) else { continue };
+            if conditions::is_beyond_a_laptop(facts, condition) {
+                warnings.push(cause.through(step(condition)).threatens(&object));
+                continue;
+            }
             if !causes.iter().any(|known| known.text == cause.text) {
                 causes.push(cause.through(step(condition)));
             }
         }
-        if causes.is_empty() {
+        if causes.is_empty() && warnings.is_empty() {
             let said = found(types::READY).map_or_else(String::new, |ready| ready.message.clone());
             causes.push(conditions::not_ready(service, &said));
         }
         findings.extend(causes.into_iter().map(|cause| cause.breaks(&object)));
+        findings.extend(warnings);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use longboat_doctor::{Facts, Finding};
+use longboat_doctor::{Facts, Finding, Severity};
 use longboat_key::{Name, Namespace};
 use serde_json::{Value, json};
 
@@ -254,6 +254,25 @@ fn autoscalers_that_fail_lead_to_metrics_or_keda() {
         })));
     });
     only(&found, "KedaSilent", LLM, "its operator may not run", "keda-operator");
+}
+
+#[test]
+fn a_trigger_that_only_a_cluster_evaluates_is_a_warning_on_this_machine() {
+    let of = |local: bool| {
+        let found = with(|facts| {
+            facts.local = local;
+            unready(facts, "ScalingReady", "TriggerError", "no cron here");
+            let ready = condition("Ready", "False", "TriggerError", "no cron here");
+            facts.snapshot.scaled_objects.insert(arc(json!({
+                "metadata": {"name": "llm-kserve-keda", "namespace": "ns"},
+                "spec": {"scaleTargetRef": {"name": "llm-kserve"}, "triggers": []},
+                "status": {"conditions": [ready]},
+            })));
+        });
+        let fix = if local { "on a cluster" } else { "kubectl describe scaledobject" };
+        only(&found, "AutoscalerFails", LLM, "no cron here", fix).severity
+    };
+    assert_eq!((of(true), of(false)), (Severity::Warning, Severity::Broken));
 }
 
 #[test]

@@ -2,7 +2,10 @@
 
 use std::process::ExitCode;
 
-use longboat_offline::{Settings, diff, scene::Scene};
+use longboat_offline::{
+    Settings, diff,
+    scene::{Scene, Subject},
+};
 
 use super::{input, runtime};
 use crate::{
@@ -50,7 +53,13 @@ fn differs(args: &DiffArgs) -> anyhow::Result<ExitCode> {
         (before, Scene::new(&documents, &settings)?)
     };
     // A refused manifest would change nothing, so its differences are unknown.
-    let accepted = input::is_accepted(&after);
+    let is_before_accepted = from.is_empty() || input::is_accepted(&before);
+    if !input::is_accepted(&after) || !is_before_accepted {
+        return Err(input::refused());
+    }
+    let is_writable = |subject: &Subject| input::is_writable(&before, &subject.service);
+    let unwritable =
+        before.subjects.iter().filter(|_| !from.is_empty()).filter(|one| !is_writable(one)).count();
     let (differences, failed) = diff::diff(&before, &after, live);
     let any = differences.iter().any(|difference| !difference.is_empty());
     match args.output {
@@ -59,7 +68,7 @@ fn differs(args: &DiffArgs) -> anyhow::Result<ExitCode> {
             printer::piece(&diff::to_text(&differences));
         }
     }
-    let is_incomplete = !failed.is_empty() || !accepted;
+    let is_incomplete = !failed.is_empty() || unwritable > 0;
     for error in failed {
         printer::error(&error.into(), None);
     }

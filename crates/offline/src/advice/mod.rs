@@ -1,6 +1,9 @@
 //! Advice about a composed service: what a cluster accepts and what will not do what its writer means.
 
+mod device_names;
 mod engine_flags;
+mod grace;
+mod images;
 mod keys;
 mod lora_rank;
 mod memory;
@@ -11,6 +14,7 @@ mod pool;
 mod probe_scheme;
 mod routing;
 mod scaling;
+mod sglang;
 #[cfg(test)]
 mod tests;
 mod transfer;
@@ -46,9 +50,14 @@ pub(crate) struct Advice {
 pub(crate) fn of(scene: &Scene, service: &LLMInferenceService, effective: &Effective) -> Vec<Advice> {
     let mut all = model::check(scene.snapshot(), &effective.spec);
     all.extend(engine_flags::check(&effective.spec));
+    all.extend(sglang::check(&effective.spec));
     all.extend(lora_rank::check(&effective.spec));
     all.extend(memory::check(&effective.spec));
     all.extend(memory::without_unit(&effective.spec));
+    all.extend(memory::tiers_without_unit(&effective.spec));
+    all.extend(images::check(&effective.spec));
+    all.extend(device_names::check(&effective.spec));
+    all.extend(grace::check(&effective.spec));
     all.extend(scaling::check(&effective.spec));
     all.extend(scaling::without_prometheus(&scene.snapshot().platform, &effective.spec));
     all.extend(pod_user::check(&effective.spec));
@@ -72,7 +81,7 @@ pub(crate) fn pods(spec: &LLMInferenceServiceSpec) -> impl Iterator<Item = (Stri
 }
 
 /// The containers of model servers, with their paths.
-fn main_containers(spec: &LLMInferenceServiceSpec) -> impl Iterator<Item = (String, &Container)> {
+pub(crate) fn main_containers(spec: &LLMInferenceServiceSpec) -> impl Iterator<Item = (String, &Container)> {
     pods(spec).filter_map(|(path, pod)| {
         let main = pod.containers.iter().find(|container| container.name == MAIN)?;
         Some((format!("{path}.containers[name={MAIN}]"), main))
@@ -82,7 +91,7 @@ fn main_containers(spec: &LLMInferenceServiceSpec) -> impl Iterator<Item = (Stri
 // === impl Advice ===
 
 impl Advice {
-    fn warning(path: String, reason: &'static str, message: String, hint: String) -> Self {
+    pub(crate) fn warning(path: String, reason: &'static str, message: String, hint: String) -> Self {
         Self { path, fatal: false, reason, message, hint: Some(hint) }
     }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use longboat_admission::unfetchable;
 use longboat_api::v1alpha2::LLMInferenceServiceSpec;
 use longboat_compose::{Adapter, AdapterSource};
-use longboat_download::address::Scheme;
+use longboat_download::address::{Address, Scheme};
 use longboat_plan::Snapshot;
 
 use super::{Advice, MODEL_PATH, main_containers};
@@ -34,7 +34,15 @@ fn addresses(snapshot: &Snapshot, spec: &LLMInferenceServiceSpec) -> Vec<Advice>
             Some((path, format!("\"{address}\" cannot be fetched: {problem}")))
         }));
     }
-    let fatal = |(path, message)| Advice { path, fatal: true, reason: "ModelAddress", message, hint: None };
+    // The message has the address, in which a page of the hub may be.
+    let hint = |message: &str| {
+        let written = message.split('"').nth(1)?;
+        Some(format!("did you mean `{}`?", Address::parse(written).meant()?))
+    };
+    let fatal = |(path, message): (String, String)| {
+        let hint = hint(&message);
+        Advice { path, fatal: true, reason: "ModelAddress", message, hint }
+    };
     found.into_iter().map(fatal).collect()
 }
 

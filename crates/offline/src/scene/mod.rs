@@ -16,7 +16,7 @@ use longboat_compose::{
     PresetNames, Warning, outcome::Outcome, presets,
 };
 use longboat_key::{Key, Name, Namespace};
-use longboat_manifest::{Document, parallel};
+use longboat_manifest::{Document, nearest, parallel};
 use longboat_plan::{Objects, Plan, PlanError, Snapshot, add_peers};
 use serde_json::json;
 
@@ -294,6 +294,14 @@ impl Scene {
     /// The names of the platform's configs.
     pub(crate) fn preset_configs(&self) -> Vec<String> {
         self.configs.names(self.snapshot.system_namespace.as_deref()).map(|name| name.to_string()).collect()
+    }
+
+    /// Returns the runtime that a service probably means by a name that no runtime has.
+    pub(crate) fn meant_runtime(&self, namespace: Namespace<&str>, name: &str) -> Option<&str> {
+        let known = || self.configs.runtime_names(namespace).map(|name| name.0);
+        let has_all_parts = |known: &&str| name.split('-').all(|part| known.split('-').any(|of| of == part));
+        let mut with_all = known().filter(has_all_parts);
+        nearest(known(), name).or_else(|| with_all.next().filter(|_| with_all.next().is_none()))
     }
 
     /// Whether a finding about the manifests is an error.

@@ -36,6 +36,10 @@ impl GivenObjects {
         self.0.insert((name.kind.clone(), key));
     }
 
+    pub(super) fn contains(&self, kind: &str, key: &Key) -> bool {
+        self.0.contains(&(kind.to_owned(), key.clone()))
+    }
+
     /// Returns one note for all objects that a planned service needs and that neither the manifests have nor the controller makes.
     pub(super) fn note(
         &self,
@@ -66,8 +70,7 @@ impl GivenObjects {
             .0
             .into_iter()
             .filter(|(kind, key)| {
-                let object = ((*kind).to_owned(), key.clone());
-                !self.0.contains(&object) && !made.contains(&object)
+                !self.contains(kind, key) && !made.contains(&((*kind).to_owned(), key.clone()))
             })
             .map(|(kind, key)| format!("{kind} {key}"))
             .filter(|text| !is_told(text))

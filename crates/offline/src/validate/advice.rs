@@ -9,6 +9,7 @@ use longboat_plan::paths;
 use super::finding::{Finding, ObjectName, Severity, Source};
 use crate::{
     advice::{self, Advice},
+    refusal,
     scene::Scene,
 };
 
@@ -49,13 +50,15 @@ pub(super) fn located(
     findings
 }
 
-/// Returns the finding at the field in its layer, or else in the service, or at the service if it does not have the field.
+/// Returns the finding at the field in its layer, or else in the service, or at the nearest parent that the service has.
 fn finding(layer: Option<&Document>, document: &Document, name: &ObjectName, advice: Advice) -> Finding {
     let mut layers = layer.into_iter().chain([document]);
     let place = layers.find_map(|layer| Some((layer, paths::positions(&layer.object, &advice.path)?)));
-    let mut finding = match place {
-        Some((layer, path)) => Finding::at(layer, name, &path, Source::Plan),
-        None => Finding { path: advice.path, ..Finding::at(document, name, "spec", Source::Plan) },
+    let mut finding = if let Some((layer, path)) = place {
+        Finding::at(layer, name, &path, Source::Plan)
+    } else {
+        let (_, parent) = refusal::nearest(document, &advice.path);
+        Finding { path: advice.path, ..Finding::at(document, name, &parent, Source::Plan) }
     };
     finding.severity = if advice.fatal { Severity::Error } else { Severity::Warning };
     advice.reason.clone_into(&mut finding.reason);

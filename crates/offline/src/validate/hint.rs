@@ -290,6 +290,14 @@ fn wrong_type(resource: &Resource, path: &str, value: &Value, message: &str) -> 
         Value::String(_) | Value::Number(_) if expects("object") => {
             Some("this is an object: write its fields below it, or `{}` for an empty one".to_owned())
         }
+        // The values may be secret.
+        Value::Object(entries) if expects("array") && path.rsplit('.').next() == Some("env") => {
+            let name = entries.keys().next()?;
+            Some(format!("write each variable as an item of a list: `- {{name: {name}, value: …}}`"))
+        }
+        Value::Object(_) | Value::Array(_) if expects("string") && resource.kind == "ConfigMap" => Some(
+            "the value is a text: write `|` after the colon, so that the lines below it are one".to_owned(),
+        ),
         _ if expects("array") && !value.is_null() => {
             Some("this is a list: start each item with `- `".to_owned())
         }

@@ -18,16 +18,19 @@ use super::{
     absent::GivenObjects,
     advice,
     attachment::GivenGateways,
+    claims::GivenClaims,
     finding::{Finding, ObjectName, Severity, Source},
     hint,
     object::Examination,
-    picker, role_flags, template, unknown,
+    own_routes, picker, role_flags, template, unknown,
 };
 use crate::{
     refusal,
     scene::{PlanningError, Scene},
 };
 
+/// What people name a runtime that the presets make unnecessary.
+const VLLM: &str = "vllm";
 /// The URI schemes of models.
 const SCHEMES: &str = "hf://, s3://, gs://, http(s)://, pvc://, oci:// or file://";
 
@@ -45,6 +48,8 @@ pub(super) struct Layers<'a> {
     pub(super) gateways: GivenGateways<'a>,
     /// The objects in the manifests.
     pub(super) given: GivenObjects,
+    /// The claims in the manifests.
+    pub(super) claims: GivenClaims,
 }
 
 // === impl Layers ===
@@ -110,6 +115,8 @@ impl Layers<'_> {
                 findings.extend(role_flags::findings(self.scene, document, service, &planned));
                 findings.extend(refusal::findings(self.scene, service, &planned));
                 findings.extend(self.gateways.of_service(self.scene, document, service, &planned));
+                findings.extend(self.claims.findings(self.scene, document, service, &planned));
+                findings.extend(own_routes::of_service(self.scene, document, service, &planned));
                 findings.extend(self.given.note(document, service, &planned, findings));
                 let Some(problem) = planned.plan.problem else { return };
                 (problem.reason, problem.message)
@@ -129,6 +136,9 @@ impl Layers<'_> {
             finding.hint = Some(match effective.spec.model.uri.as_str() {
                 "" => format!("set the address of the model: {SCHEMES}"),
                 uri if let Some(hint) = hint::placeholder(uri) => hint,
+                _ if let Some(meant) = effective.spec.model.uri.address().meant() => {
+                    format!("did you mean `{meant}`?")
+                }
                 _ => format!("models are downloaded from {SCHEMES}"),
             });
         } else if message.ends_with("not found") {
@@ -155,6 +165,17 @@ impl Layers<'_> {
             }
             ComposeError::RefusedFields { fields, .. } => {
                 fields.iter().map(|field| self.refused_field(document, field, found.clone())).collect()
+            }
+            ComposeError::RuntimeNotFound { name: wanted, .. } => {
+                let meant = self.scene.meant_runtime(Namespace(&name.namespace), wanted);
+                let hint = match meant {
+                    Some(meant) => Some(format!("did you mean `{meant}`?")),
+                    None if wanted.contains(VLLM) => {
+                        Some("remove spec.runtime: without it, the presets serve with vLLM".to_owned())
+                    }
+                    None => found.hint.clone(),
+                };
+                vec![Finding { hint, ..found }]
             }
             ComposeError::TemplateSyntax(message) | ComposeError::TemplateExecution(message) => {
                 vec![self.broken_template(document, service, message, found)]
@@ -323,6 +344,11 @@ impl Layers<'_> {
         };
         if let Some(path) = read {
             finding.move_to(document, &path);
+            if path == "spec.model.name" {
+                finding.hint = Some(
+                    "the route has the name in its paths: use letters, digits and any of -._~".to_owned(),
+                );
+            }
         }
         if document.locate(&finding.path).exists {
             return;

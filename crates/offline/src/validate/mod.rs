@@ -3,14 +3,17 @@
 mod absent;
 mod advice;
 mod attachment;
+mod claims;
 mod contents;
 pub(crate) mod finding;
 mod hint;
 pub(crate) mod kinds;
 mod layers;
 pub(crate) mod object;
+mod own_routes;
 pub(crate) mod picker;
 mod role_flags;
+mod scale_target;
 mod template;
 #[cfg(test)]
 mod tests;
@@ -31,6 +34,7 @@ use crate::{
 };
 use absent::GivenObjects;
 use attachment::GivenGateways;
+use claims::GivenClaims;
 use layers::{Layers, key_of};
 
 /// The result of a validation.
@@ -180,6 +184,8 @@ fn together(
         .findings
         .extend(scene.findings.iter().filter(|finding| finding.severity == Severity::Error).cloned());
     let Some(resource) = cluster.kinds.stored("LLMInferenceService") else { return };
+    report.findings.extend(scale_target::findings(&scene, sound, &files.given));
+    report.findings.extend(own_routes::of_files(&scene, sound));
     let layers = Layers {
         scene: &scene,
         facts: &cluster.facts,
@@ -190,6 +196,7 @@ fn together(
         broken: files.broken,
         gateways,
         given: files.given,
+        claims: GivenClaims::among(sound),
     };
     let checked = parallel::map(&services, |stored| {
         let name = ObjectName::of(&stored.document, stored.namespace.as_deref());

@@ -41,8 +41,16 @@ impl Examination<'_> {
                 "{} in version {:?} cannot be handled as a {}: {why}",
                 resource.kind, resource.version, resource.kind
             );
-            let of_metadata = why.contains("ObjectMeta.");
-            let mut paths = values_without_quotes(&self.document.object).into_iter().filter(|_| of_metadata);
+            let mut paths = if why.contains("ObjectMeta.") {
+                values_without_quotes(&self.document.object)
+            } else if why.contains("ConfigMap.data ") {
+                no_texts(&self.document.object["data"], "data")
+            } else {
+                Vec::new()
+            };
+            // A server names the first in an order of its own. Its words say of which type that is.
+            paths.sort_by_key(|(_, type_)| !why.contains(&format!("unmarshal {type_} ")));
+            let mut paths = paths.into_iter().map(|(path, _)| path);
             let first = paths.next().or_else(|| self.plain_text(&why)).unwrap_or_else(|| field_in(&why));
             let error = |path: &str, message: String| {
                 self.finding(Severity::Error, path, "BadRequest", message, Source::Schema, 400)
@@ -104,6 +112,17 @@ impl Examination<'_> {
             }
             _ => {}
         }
+        // The entries of an object that should be a list are no fields.
+        let is_mistyped =
+            |text: &str| text.contains("cannot unmarshal object") || text.contains("must be of type array");
+        let mistyped: Vec<String> = findings
+            .iter()
+            .filter(|finding| is_mistyped(&finding.message))
+            .map(|finding| format!("{}.", finding.path))
+            .collect();
+        findings.retain(|finding| {
+            finding.reason != "UnknownField" || !mistyped.iter().any(|path| finding.path.starts_with(path))
+        });
         (findings, Some(value))
     }
 
@@ -236,15 +255,26 @@ fn is_rule_of(rule: &Finding, of_webhook: &Finding) -> bool {
     said.split(';').next().is_some_and(|clause| without_values.contains(clause))
 }
 
-/// Returns the paths of annotations and labels whose values are no strings: YAML takes `true` and `1` for other types.
-fn values_without_quotes(object: &Value) -> Vec<String> {
-    let of = |map: &'static str| {
-        let entries = object["metadata"][map].as_object().into_iter().flatten();
-        entries
-            .filter(|(_, value)| !value.is_string() && !value.is_null())
-            .map(move |(key, _)| format!("metadata.{map}[{key}]"))
-    };
-    of("annotations").chain(of("labels")).collect()
+/// Returns the paths of annotations and labels whose values are no strings: YAML takes `true` and `1` for other types. Each with
+/// its type.
+fn values_without_quotes(object: &Value) -> Vec<(String, &'static str)> {
+    let of = |map: &str| no_texts(&object["metadata"][map], &format!("metadata.{map}"));
+    [of("annotations"), of("labels")].concat()
+}
+
+/// Returns the paths and types of the values of a map that are no strings.
+fn no_texts(map: &Value, path: &str) -> Vec<(String, &'static str)> {
+    let entries = map.as_object().into_iter().flatten().filter_map(|(key, value)| {
+        let type_ = match value {
+            Value::String(_) | Value::Null => return None,
+            Value::Bool(_) => "bool",
+            Value::Number(_) => "number",
+            Value::Array(_) => "array",
+            Value::Object(_) => "object",
+        };
+        Some((format!("{path}[{key}]"), type_))
+    });
+    entries.collect()
 }
 
 fn create(version: Version, object: &Value) -> Request<'_> {

@@ -40,7 +40,7 @@ pub fn picker_findings(scene: &Scene) -> Vec<Finding> {
     of_each.into_iter().flatten().collect()
 }
 
-/// Returns why the picker of a planned service will not start, and which parts of its configuration have no effect. The position
+/// Returns all reasons why the picker of a planned service will not start, and which parts of its configuration have no effect. The position
 /// is that of the field in the manifest that has the configuration.
 pub(crate) fn findings(
     scene: &Scene,
@@ -56,7 +56,7 @@ pub(crate) fn findings(
     let at_scheduler = || Finding::at(document, &name, SCHEDULER, Source::Plan);
     let mut findings = Vec::new();
     let images = &planned.snapshot.platform.images;
-    if let Some(refusal) = PickerRefusal::of(picker, config_maps, images) {
+    for refusal in PickerRefusal::all(picker, config_maps, images) {
         let mut finding = refused(&refusal, images, at_scheduler());
         if let Some(written) = written(&refusal.origin) {
             written.locate(&refusal.place(&written.text), &mut finding);

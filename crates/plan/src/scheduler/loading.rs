@@ -137,31 +137,51 @@ impl PickerConfig {
     fn load(&self) -> Result<LoadedConfig, ConfigError> {
         load(&self.text, self.allow_experimental, &self.gates)
     }
+
+    fn mistakes(&self) -> Vec<ConfigError> {
+        config::mistakes(&self.text, &self.gates, options(self.allow_experimental))
+    }
 }
 
 // === impl PickerRefusal ===
 
 impl PickerRefusal {
-    /// Judges the configuration of a picker's Deployment with the picker's own loader, and with what is known of other pickers.
-    /// Returns `None` if the picker starts with it, or if the configuration is not known: it may be a file of the image.
+    /// Judges the configuration of a picker's Deployment. Returns the first of [`Self::all`].
     pub fn of(picker: &Deployment, config_maps: &Objects<ConfigMap>, images: &Images) -> Option<Self> {
-        let config = PickerConfig::of(picker, config_maps)?;
+        Self::all(picker, config_maps, images).into_iter().next()
+    }
+
+    /// Judges the configuration of a picker's Deployment with the picker's own loader, and with what is known of other pickers.
+    /// Returns nothing if the picker starts with it, or if the configuration is not known: it may be a file of the image.
+    pub fn all(picker: &Deployment, config_maps: &Objects<ConfigMap>, images: &Images) -> Vec<Self> {
+        let Some(config) = PickerConfig::of(picker, config_maps) else { return Vec::new() };
         let (image, origin) = (config.image.clone(), config.origin.clone());
-        let (by, error) = match config.load() {
-            Err(error) => (RefusedBy::ThisBuild, error),
-            Ok(loaded) if images.are_ours(&image) => {
-                (RefusedBy::LaterReleases, loaded.config.refusal_by(LlmdRelease::Since011)?)
-            }
+        let of = |by| move |error| Self { image: image.clone(), origin: origin.clone(), by, error };
+        match config.load() {
+            Err(_) => config.mistakes().into_iter().map(of(RefusedBy::ThisBuild)).collect(),
             Ok(loaded) => {
-                let template = &picker.spec.as_ref()?.template;
-                let annotations = template.metadata.as_ref()?.annotations.as_ref()?;
-                let version = Version::parse(annotations.get(ANNOTATION)?).ok()?;
-                let is_new = version >= Version::new(0, 11, 0);
-                let release = if is_new { LlmdRelease::Since011 } else { LlmdRelease::Before011 };
-                (RefusedBy::Llmd, loaded.config.refusal_by(release)?)
+                let other = Self::by_another(picker, &config.image, &loaded, images);
+                other.map(|(by, error)| of(by)(error)).into_iter().collect()
             }
-        };
-        Some(Self { image, origin, by, error })
+        }
+    }
+
+    /// Judges a configuration that this build's picker reads.
+    fn by_another(
+        picker: &Deployment,
+        image: &str,
+        loaded: &LoadedConfig,
+        images: &Images,
+    ) -> Option<(RefusedBy, ConfigError)> {
+        if images.are_ours(image) {
+            return Some((RefusedBy::LaterReleases, loaded.config.refusal_by(LlmdRelease::Since011)?));
+        }
+        let template = &picker.spec.as_ref()?.template;
+        let annotations = template.metadata.as_ref()?.annotations.as_ref()?;
+        let version = Version::parse(annotations.get(ANNOTATION)?).ok()?;
+        let is_new = version >= Version::new(0, 11, 0);
+        let release = if is_new { LlmdRelease::Since011 } else { LlmdRelease::Before011 };
+        Some((RefusedBy::Llmd, loaded.config.refusal_by(release)?))
     }
 
     /// Whether the picker is this build's. Another one may know other plugins.
@@ -242,7 +262,11 @@ impl std::fmt::Display for PickerRefusal {
 
 /// Loads a text as this build's picker does.
 fn load(text: &str, allow_experimental: bool, gates: &[String]) -> Result<LoadedConfig, ConfigError> {
-    config::load(text, gates, Options { allow_experimental, trace: false })
+    config::load(text, gates, options(allow_experimental))
+}
+
+fn options(allow_experimental: bool) -> Options {
+    Options { allow_experimental, trace: false }
 }
 
 /// Reads a list with commas.

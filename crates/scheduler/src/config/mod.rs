@@ -7,6 +7,7 @@ use crate::{error::ConfigError, reading};
 
 mod data_layer;
 mod load;
+mod mistakes;
 pub(crate) mod nearest;
 mod place;
 mod references;
@@ -14,6 +15,7 @@ mod versions;
 
 pub use data_layer::{CustomMetric, DataLayer, EngineConfig, MetricSpec, MetricsSource};
 pub use load::{LoadedConfig, load};
+pub use mistakes::mistakes;
 pub use place::place;
 pub use references::Parser;
 pub use versions::LlmdRelease;

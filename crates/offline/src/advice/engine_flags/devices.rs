@@ -16,7 +16,13 @@ const SPREAD: [&str; 7] = [
     "--data-parallel-hybrid-lb",
 ];
 
-/// Finds arguments of a pod of its own that start more ranks than it has devices.
+/// The ranks of each pod, also of one of several.
+const LOCAL: &str = "--data-parallel-size-local";
+
+/// Flags that spread one rank over several pods.
+const SPREAD_RANKS: [&str; 2] = ["--nnodes", "--distributed-executor-backend"];
+
+/// Finds arguments that start more ranks in a pod than it has devices.
 pub(super) fn check(
     path: &str,
     main: &Container,
@@ -24,10 +30,14 @@ pub(super) fn check(
     spec: &LLMInferenceServiceSpec,
 ) -> Option<Advice> {
     let workload = if path.starts_with("spec.prefill") { spec.prefill.as_deref()? } else { &spec.workload };
-    if workload.worker.is_some() || SPREAD.into_iter().any(|flag| uses.last(flag).is_some()) {
+    let has = |flags: &[&str]| flags.iter().any(|flag| uses.last(flag).is_some());
+    let is_local = has(&[LOCAL]);
+    let is_spread = if is_local { has(&SPREAD_RANKS) } else { workload.worker.is_some() || has(&SPREAD) };
+    if is_spread {
         return None;
     }
-    let flags = ["--tensor-parallel-size", "--pipeline-parallel-size", "--data-parallel-size"];
+    let ranks = if is_local { LOCAL } else { "--data-parallel-size" };
+    let flags = ["--tensor-parallel-size", "--pipeline-parallel-size", ranks];
     let given: Vec<_> = flags.into_iter().filter_map(|flag| uses.last(flag)).collect();
     let last = given.last()?;
     let factors: Vec<i64> = given.iter().filter_map(|used| used.number()).collect();

@@ -343,6 +343,33 @@ fn a_misspelt_variable_for_arguments_is_warned_about() {
 }
 
 #[test]
+fn local_ranks_need_devices_in_each_pod() {
+    let with = |spread: &str, args: &str| {
+        about(&format!(
+            "  model: {{uri: 'hf://a/b', name: m}}\n  {spread}\n  template:\n    containers:\n    - name: main\n      args: [{args}]\n      \
+             resources: {{limits: {{nvidia.com/gpu: 2}}}}\n"
+        ))
+    };
+    let expected = |args: &str, needed: u32| {
+        format!(
+            "warning {PRESET}.args[0]: has {args}, with which vLLM needs {needed} devices: spec.template.containers[name=main]\
+             .resources.limits has 2 of nvidia.com/gpu, so it does not start (set nvidia.com/gpu to {needed}, or lower the flag)"
+        )
+    };
+    let group = "parallelism: {data: 8, dataLocal: 2}\n  worker: {containers: [{name: main}]}";
+    for spread in ["replicas: 1", group] {
+        assert_eq!(
+            with(spread, "--data-parallel-size-local=4"),
+            [expected("--data-parallel-size-local 4", 4)],
+            "{spread}"
+        );
+        assert_eq!(with(spread, "--data-parallel-size-local=2"), [""; 0], "{spread}");
+    }
+    // The other ranks are in other pods.
+    assert_eq!(with("replicas: 1", "--data-parallel-size=8, --data-parallel-size-local=2"), [""; 0]);
+}
+
+#[test]
 fn ranks_of_sglang_on_one_node_need_devices_too() {
     for (parallelism, needed) in [
         ("{pipeline: 2}", "(pipeline 2) needs 2"),

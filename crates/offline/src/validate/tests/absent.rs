@@ -1,6 +1,6 @@
 //! What `validate` says about objects that the files refer to and do not contain.
 
-use super::{report, said, service};
+use super::{Finding, report, said, service};
 
 #[test]
 fn what_the_cluster_must_have_is_one_note_for_each_service() {
@@ -53,4 +53,75 @@ fn what_pickers_read_is_checked_as_their_definitions_say() {
             ["12:18 note spec.poolRef.name NotInTheseFiles (did you mean `one-inference-pool`?)"]
         );
     }
+}
+
+#[test]
+fn an_autoscaler_of_a_workload_that_no_service_has_is_told_its_name() {
+    let multi_node = "  parallelism: {data: 2, dataLocal: 1}\n  worker: {containers: [{name: main}]}\n";
+    let with = |lines: &str, target: &str| {
+        let autoscaler = "---\napiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nmetadata: {name: h}\nspec:\n  maxReplicas: 3\n  scaleTargetRef: ";
+        let found = report(&format!("{}{autoscaler}{target}\n", service(lines)));
+        let warnings = found.findings.into_iter().filter(|finding| finding.reason == "ScaleTargetNotFound");
+        warnings.map(|one| format!("{} ({})", one.line(), one.hint.unwrap_or_default())).collect::<Vec<_>>()
+    };
+    let deployment = |name: &str| format!("{{apiVersion: apps/v1, kind: Deployment, name: {name}}}");
+    let meant = "(did you mean `{apiVersion: apps/v1, kind: Deployment, name: one-kserve}`?)";
+    let of_none =
+        "which no service in these files creates: unless the cluster has it, the autoscaler scales nothing";
+    for name in ["one", "one-ksrve", "one-kserve-workload", "one-predictor"] {
+        assert_eq!(
+            with("", &deployment(name)),
+            [format!(
+                "f.yaml:13:3: warning: spec.scaleTargetRef: names Deployment default/{name}, {of_none} {meant}"
+            )]
+        );
+    }
+    let service = "{apiVersion: serving.kserve.io/v1alpha2, kind: LLMInferenceService, name: one}";
+    assert_eq!(
+        with("", service),
+        [format!(
+            "f.yaml:13:3: warning: spec.scaleTargetRef: names LLMInferenceService default/one, which cannot be scaled: the autoscaler scales nothing {meant}"
+        )]
+    );
+    let of_group = with(multi_node, &deployment("one-kserve"));
+    let [of_group] = of_group.as_slice() else { panic!("{of_group:?}") };
+    assert!(
+        of_group.ends_with(
+            "{apiVersion: leaderworkerset.x-k8s.io/v1, kind: LeaderWorkerSet, name: one-kserve-mn}`?)"
+        ),
+        "{of_group}"
+    );
+    // Names of workloads of others.
+    for name in ["one-kserve", "one-ui", "web"] {
+        assert_eq!(with("", &deployment(name)), [""; 0]);
+    }
+}
+
+#[test]
+fn a_claim_of_one_node_is_no_place_for_several_pods() {
+    let with = |lines: &str, modes: &str| {
+        let claim = format!(
+            "---\napiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {{name: models}}\nspec: {{accessModes: [{modes}], resources: {{requests: {{storage: 1Gi}}}}}}\n"
+        );
+        let text = service(lines).replace("hf://org/model", "pvc://models/llama") + &claim;
+        report(&text).findings.iter().map(Finding::line).collect::<Vec<_>>()
+    };
+    let said = |mode: &str, who: &str, pods: u32| {
+        let rest = if mode == "ReadWriteOnce" { "those on other nodes" } else { "the others" };
+        [format!(
+            "f.yaml:6:5: warning: spec.model.uri: mounts PersistentVolumeClaim models, which is {mode}, so {who}, and the service has up \
+             to {pods} pods with it: {rest} do not start"
+        )]
+    };
+    let node = "only pods on one node mount it";
+    assert_eq!(with("  replicas: 3\n", "ReadWriteOnce"), said("ReadWriteOnce", node, 3));
+    assert_eq!(
+        with("  replicas: 3\n", "ReadWriteOncePod"),
+        said("ReadWriteOncePod", "one pod only mounts it", 3)
+    );
+    let group = "  parallelism: {data: 4, dataLocal: 2}\n  worker: {containers: [{name: main}]}\n";
+    assert_eq!(with(group, "ReadWriteOnce"), said("ReadWriteOnce", node, 2));
+    assert_eq!(with("", "ReadWriteOnce"), [""; 0]);
+    assert_eq!(with("  replicas: 3\n", "ReadWriteMany"), [""; 0]);
+    assert_eq!(with("  replicas: 3\n", "ReadWriteOnce, ReadOnlyMany"), [""; 0]);
 }

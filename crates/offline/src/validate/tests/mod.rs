@@ -2,6 +2,7 @@
 
 mod absent;
 mod attachment;
+mod own_routes;
 mod picker;
 
 use longboat_manifest::parse_all;
@@ -320,6 +321,53 @@ fn what_people_write_at_another_place_or_leave_open_is_told_its_form() {
         hints(memory),
         ["spec.template.containers[0].resources.limits.memory write a unit, such as 16Gi"]
     );
+}
+
+#[test]
+fn maps_that_should_be_lists_or_texts_are_told_so_with_their_key() {
+    let env = "  template:\n    containers:\n    - name: main\n      env: {HF_TOKEN: x, B: y}\n";
+    assert_eq!(
+        said(&service(env)),
+        [
+            "10:7 error spec.template.containers[0].env FieldValueTypeInvalid (write each variable as an item of a list: `- {name: B, value: …}`)"
+        ]
+    );
+    let map = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\ndata:\n  a: x\n  port: 8000\n  flag.on: true\n  b: {c: d}\n";
+    assert_eq!(
+        said(map),
+        [
+            "6:3 error data[port] BadRequest (put it in quotes: \"8000\")",
+            "7:3 error data[flag.on] BadRequest (the value must be a string: put what is written here in quotes)",
+            "8:3 error data[b] BadRequest (the value is a text: write `|` after the colon, so that the lines below it are one)",
+        ]
+    );
+}
+
+#[test]
+fn a_name_of_the_model_that_no_path_can_have_is_told_what_it_may_have() {
+    let text = service("    name: 'é'\n  router: {gateway: {}, route: {}, scheduler: {}}\n");
+    assert_eq!(
+        said(&text),
+        [
+            "7:5 error spec.model.name InvalidRenderedConfig (the route has the name in its paths: use letters, digits and any of -._~)"
+        ]
+    );
+}
+
+#[test]
+fn a_runtime_that_is_not_there_is_told_the_one_that_is_meant() {
+    let hint = |runtime: &str| {
+        let found = report(&service(&format!("  runtime: {runtime}\n"))).findings;
+        let [finding] = found.as_slice() else { panic!("{found:?}") };
+        assert_eq!((finding.line, &*finding.path), (Some(7), "spec.runtime"));
+        finding.hint.clone().unwrap_or_default()
+    };
+    assert_eq!(hint("sglang"), "did you mean `kserve-llm-sglang`?");
+    assert_eq!(hint("kserve-sglang"), "did you mean `kserve-llm-sglang`?");
+    assert_eq!(hint("llm"), "it is not in these files, so it must exist on the cluster");
+    assert_eq!(hint("kserve-llm-sgalng"), "did you mean `kserve-llm-sglang`?");
+    assert_eq!(hint("vllm"), "remove spec.runtime: without it, the presets serve with vLLM");
+    assert_eq!(hint("ours"), "it is not in these files, so it must exist on the cluster");
 }
 
 #[test]

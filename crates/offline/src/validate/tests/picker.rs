@@ -57,6 +57,32 @@ fn what_a_picker_would_refuse_is_an_error_at_its_line() {
 }
 
 #[test]
+fn several_mistakes_are_told_at_once() {
+    let text = with_picker(
+        &PICKER
+            .replace(
+                "type: max-score-picker",
+                "type: max-score-picker\n  parameters: {maxNum: 1}\n- type: kv-cash",
+            )
+            .replace("Ref: queue-scorer", "Ref: queue-scor")
+            .replace("name: default", "name: default\n  pluginz: []"),
+    );
+    let found = said(&text);
+    let inline = "error spec.router.scheduler.config.inline";
+    let places: Vec<&str> =
+        found.iter().map(|line| line.split(" Picker").next().unwrap_or_default()).collect();
+    assert_eq!(
+        places,
+        [
+            format!("16:26 {inline}.plugins[1].parameters.maxNum"),
+            format!("17:13 {inline}.plugins[2].type"),
+            format!("20:13 {inline}.schedulingProfiles[0].pluginz"),
+            format!("22:15 {inline}.schedulingProfiles[0].plugins[0].pluginRef"),
+        ]
+    );
+}
+
+#[test]
 fn another_picker_may_know_more_so_what_ours_refuses_is_a_warning() {
     let text = with_picker(&PICKER.replacen("queue-scorer", "queue-scorerr", 1)).replace(
         "    scheduler:\n",

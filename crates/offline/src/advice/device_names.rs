@@ -1,0 +1,87 @@
+//! Names of devices that no device plugin offers, but that are almost those of one.
+
+use std::collections::BTreeSet;
+
+use longboat_api::v1alpha2::LLMInferenceServiceSpec;
+use longboat_manifest::nearest;
+
+use super::{Advice, pods, variables::containers};
+
+/// The resources of the device plugins that serve models.
+const KNOWN: [&str; 11] = [
+    "amd.com/gpu",
+    "aws.amazon.com/neuron",
+    "aws.amazon.com/neuroncore",
+    "aws.amazon.com/neurondevice",
+    "google.com/tpu",
+    "gpu.intel.com/i915",
+    "gpu.intel.com/xe",
+    "habana.ai/gaudi",
+    "intel.com/gpu",
+    "nvidia.com/gpu",
+    "nvidia.com/gpu.shared",
+];
+
+pub(super) fn check(spec: &LLMInferenceServiceSpec) -> Vec<Advice> {
+    let mut all = Vec::new();
+    for (path, pod) in pods(spec) {
+        for (path, container) in containers(&path, pod) {
+            let Some(resources) = &container.resources else { continue };
+            let names: BTreeSet<&String> = [&resources.limits, &resources.requests]
+                .into_iter()
+                .flatten()
+                .flat_map(|all| all.keys())
+                .collect();
+            for name in names {
+                let Some(meant) = misspelt(name) else { continue };
+                let has = |amounts: &Option<std::collections::BTreeMap<String, _>>| {
+                    amounts.as_ref().is_some_and(|amounts| amounts.contains_key(name))
+                };
+                let kind = if has(&resources.limits) { "limits" } else { "requests" };
+                all.push(Advice::warning(
+                    format!("{path}.resources.{kind}[{name}]"),
+                    "UnknownDevice",
+                    format!("asks for {name}, which no device plugin offers: no node takes the pod"),
+                    format!("did you mean `{meant}`?"),
+                ));
+            }
+        }
+    }
+    all
+}
+
+fn misspelt(name: &str) -> Option<&'static str> {
+    if KNOWN.contains(&name) || !name.contains('/') {
+        return None;
+    }
+    nearest(KNOWN, name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::misspelt;
+    use crate::advice::tests::{said, service};
+
+    #[test]
+    fn a_device_that_nobody_offers_is_told_its_name() {
+        for (name, meant) in [
+            ("nvidia.com/gpus", Some("nvidia.com/gpu")),
+            ("nvidia/gpu", None),
+            ("nvdia.com/gpu", Some("nvidia.com/gpu")),
+            ("amd.com/gpus", Some("amd.com/gpu")),
+            ("nvidia.com/mig-1g.5gb", None),
+            ("rdma/ib", None),
+            ("memory", None),
+        ] {
+            assert_eq!(misspelt(name), meant, "{name}");
+        }
+        let pod = "  model: {uri: 'hf://a/b'}\n  template:\n    containers:\n    - name: main\n      resources: {limits: {nvidia.com/gpus: 1}}\n";
+        assert_eq!(
+            said(&service("a", pod)),
+            [
+                "9:28 warning spec.template.containers[0].resources.limits[nvidia.com/gpus]: asks for nvidia.com/gpus, which no device \
+                 plugin offers: no node takes the pod (did you mean `nvidia.com/gpu`?)"
+            ]
+        );
+    }
+}

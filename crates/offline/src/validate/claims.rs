@@ -1,0 +1,119 @@
+//! Volumes for one node, of which a service has pods on several.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, PodSpec};
+use longboat_api::v1alpha2::{LLMInferenceService, LLMInferenceServiceSpec};
+use longboat_download::address::Scheme;
+use longboat_key::{Key, Name, Namespace};
+use longboat_manifest::Document;
+use serde::Deserialize;
+
+use super::{
+    advice,
+    finding::{Finding, ObjectName},
+};
+use crate::{
+    advice::Advice,
+    scene::{PlannedService, Scene},
+    stored::StoredManifest,
+};
+
+const ONE_NODE: &str = "ReadWriteOnce";
+const ONE_POD: &str = "ReadWriteOncePod";
+
+/// The claims in the manifests whose volumes only one node, or only one pod, can mount: their access mode.
+#[derive(Default)]
+pub(super) struct GivenClaims(BTreeMap<Key, &'static str>);
+
+// === impl GivenClaims ===
+
+impl GivenClaims {
+    pub(super) fn among(sound: &[StoredManifest]) -> Self {
+        let claims =
+            sound.iter().filter(|one| one.document.kind() == "PersistentVolumeClaim").filter_map(|one| {
+                let claim = PersistentVolumeClaim::deserialize(&one.object).ok()?;
+                let modes = claim.spec?.access_modes?;
+                let mode = match modes.as_slice() {
+                    [mode] if mode == ONE_NODE => ONE_NODE,
+                    [mode] if mode == ONE_POD => ONE_POD,
+                    _ => return None,
+                };
+                Some((Key::new(one.namespace.as_deref(), Name(one.name())), mode))
+            });
+        Self(claims.collect())
+    }
+
+    /// Returns a warning for each of these claims that several pods of a planned service mount.
+    pub(super) fn findings(
+        &self,
+        scene: &Scene,
+        document: &Document,
+        service: &LLMInferenceService,
+        planned: &PlannedService,
+    ) -> Vec<Finding> {
+        let Some(effective) = planned.effective.as_ref().filter(|_| !self.0.is_empty()) else {
+            return Vec::new();
+        };
+        let namespace = Namespace::of(&service.metadata);
+        let mut users: BTreeMap<&str, i32> = BTreeMap::new();
+        for (pod, replicas) in pods(planned, &effective.spec) {
+            let claims =
+                pod.volumes.iter().flatten().filter_map(|volume| volume.persistent_volume_claim.as_ref());
+            for claim in claims {
+                let count = users.entry(&claim.claim_name).or_default();
+                *count = count.saturating_add(replicas);
+            }
+        }
+        let several = users.into_iter().filter(|(_, pods)| *pods > 1);
+        let all = several.filter_map(|(claim, pods)| {
+            let mode = self.0.get(&Key::new(namespace, Name(claim)))?;
+            Some(warning(&effective.spec, claim, mode, pods))
+        });
+        let name = ObjectName::of(document, namespace);
+        advice::located(scene, document, &name, effective, all.collect())
+    }
+}
+
+fn warning(spec: &LLMInferenceServiceSpec, claim: &str, mode: &str, pods: i32) -> Advice {
+    let address = spec.model.uri.address();
+    let is_model = address.scheme() == Scheme::Claim && address.host() == claim;
+    let (who, rest) = if mode == ONE_POD {
+        ("one pod only mounts it", "the others")
+    } else {
+        ("only pods on one node mount it", "those on other nodes")
+    };
+    Advice::warning(
+        if is_model { "spec.model.uri" } else { "spec" }.to_owned(),
+        "ClaimOfOneNode",
+        format!(
+            "mounts PersistentVolumeClaim {claim}, which is {mode}, so {who}, and the service has up to {pods} pods with it: {rest} \
+             do not start"
+        ),
+        "use a volume that is ReadOnlyMany or ReadWriteMany, or one pod".to_owned(),
+    )
+}
+
+/// The pods of the model servers, with how many there are at most.
+fn pods<'a>(
+    planned: &'a PlannedService,
+    spec: &LLMInferenceServiceSpec,
+) -> impl Iterator<Item = (&'a PodSpec, i32)> {
+    let halves = [Some(&spec.workload), spec.prefill.as_deref()];
+    let scaled =
+        halves.into_iter().flatten().filter_map(|half| Some(half.scaling.as_ref()?.max_replicas)).max();
+    let most = move |replicas: Option<i32>| replicas.unwrap_or(1).max(scaled.unwrap_or(0));
+    let children = &planned.plan.children;
+    let deployments = children.deployments.iter().filter_map(move |deployment| {
+        let spec = deployment.spec.as_ref()?;
+        Some((&spec.template, most(spec.replicas)))
+    });
+    let groups = children.leader_worker_sets.iter().flat_map(move |set| {
+        let group = &set.spec.leader_worker_template;
+        let (replicas, size) = (most(set.spec.replicas), group.size.unwrap_or(1));
+        let workers = if group.leader_template.is_some() { size - 1 } else { size };
+        let leader = group.leader_template.iter().map(move |template| (template, replicas));
+        leader.chain([(&group.worker_template, replicas.saturating_mul(workers))])
+    });
+    deployments.chain(groups).filter_map(|(template, count)| Some((template.spec.as_ref()?, count)))
+}

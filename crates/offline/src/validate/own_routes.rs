@@ -1,0 +1,245 @@
+//! Routes to the back ends of services in the manifests, and what such a route asks of an engine that does not have it.
+
+use std::collections::BTreeMap;
+
+use longboat_api::{
+    engine::{Engine, VLLM},
+    foreign::httproute::{HTTPRoute, HTTPRouteMatch, HTTPRouteRule},
+    v1alpha2::{LLMInferenceService, LLMInferenceServiceSpec},
+};
+use longboat_key::{Key, Name, Namespace};
+use longboat_manifest::Document;
+use regex::Regex;
+use serde::Deserialize;
+
+use super::{
+    advice,
+    finding::{Finding, ObjectName, Severity, Source},
+};
+use crate::{
+    advice::{Advice, main_containers},
+    scene::{PlannedService, Scene},
+    stored::StoredManifest,
+};
+
+/// The first parts of the paths of vLLM's API.
+const PATHS: [&str; 24] = [
+    "classify",
+    "collective_rpc",
+    "detokenize",
+    "docs",
+    "health",
+    "inference",
+    "invocations",
+    "is_paused",
+    "is_sleeping",
+    "load",
+    "metrics",
+    "openapi.json",
+    "pause",
+    "ping",
+    "pooling",
+    "rerank",
+    "reset_prefix_cache",
+    "resume",
+    "score",
+    "sleep",
+    "tokenize",
+    "v1",
+    "v2",
+    "version",
+];
+
+/// The back ends of services: pools, and Services with their ports.
+#[derive(Default)]
+struct BackEnds(BTreeMap<(&'static str, Key), BackEnd>);
+
+struct BackEnd {
+    /// The ports of a Service; none of a pool.
+    ports: Vec<i32>,
+    /// Whether vLLM answers there, with the paths that it has by itself.
+    is_vllm: bool,
+}
+
+/// Returns findings about the HTTPRoutes in the manifests.
+pub(super) fn of_files(scene: &Scene, sound: &[StoredManifest]) -> Vec<Finding> {
+    let routes = sound.iter().filter(|one| one.document.kind() == "HTTPRoute");
+    let routes: Vec<(&StoredManifest, HTTPRoute)> =
+        routes.filter_map(|one| Some((one, HTTPRoute::deserialize(&one.object).ok()?))).collect();
+    if routes.is_empty() {
+        return Vec::new();
+    }
+    let mut back_ends = BackEnds::default();
+    for subject in &scene.subjects {
+        // Why a service has no plan is said about the service.
+        if let Ok(planned) = scene.plan(&subject.service) {
+            back_ends.add(&planned);
+        }
+    }
+    let mut all = Vec::new();
+    for (one, route) in routes {
+        let name = ObjectName::of(&one.document, one.namespace.as_deref());
+        for found in back_ends.judge(Namespace::of(&route.metadata), &route.spec.rules, "spec", false) {
+            let mut finding = Finding::at(&one.document, &name, &found.path, Source::Plan);
+            finding.severity = Severity::Warning;
+            found.reason.clone_into(&mut finding.reason);
+            finding.message = found.message;
+            finding.hint = found.hint;
+            all.push(finding);
+        }
+    }
+    all
+}
+
+/// Returns findings about the route in the spec of a service.
+pub(super) fn of_service(
+    scene: &Scene,
+    document: &Document,
+    service: &LLMInferenceService,
+    planned: &PlannedService,
+) -> Vec<Finding> {
+    let Some(effective) = &planned.effective else { return Vec::new() };
+    let Some(route) = own_route(&effective.spec) else { return Vec::new() };
+    let mut back_ends = BackEnds::default();
+    back_ends.add(planned);
+    let namespace = Namespace::of(&service.metadata);
+    let is_vllm = serves_own_paths(&effective.spec);
+    let found = back_ends.judge(namespace, route, "spec.router.route.http.spec", is_vllm);
+    advice::located(scene, document, &ObjectName::of(document, namespace), effective, found)
+}
+
+fn own_route(spec: &LLMInferenceServiceSpec) -> Option<&[HTTPRouteRule]> {
+    Some(&spec.router.as_ref()?.route.as_ref()?.http.as_ref()?.spec.as_ref()?.rules)
+}
+
+// === impl BackEnds ===
+
+impl BackEnds {
+    fn add(&mut self, planned: &PlannedService) {
+        let Some(effective) = &planned.effective else { return };
+        let is_vllm = serves_own_paths(&effective.spec);
+        let children = &planned.plan.children;
+        for service in &children.services {
+            let ports =
+                service.spec.iter().flat_map(|spec| spec.ports.iter().flatten()).map(|port| port.port);
+            let back_end = BackEnd { ports: ports.collect(), is_vllm };
+            self.0.insert(("Service", Key::of_metadata(&service.metadata)), back_end);
+        }
+        for pool in &children.inference_pools {
+            self.0.insert(
+                ("InferencePool", Key::of_metadata(&pool.metadata)),
+                BackEnd { ports: Vec::new(), is_vllm },
+            );
+        }
+    }
+
+    /// Judges the rules of a route, at this path. `without_is_vllm` says whether a rule without back ends leads to vLLM.
+    fn judge(
+        &self,
+        namespace: Namespace<&str>,
+        rules: &[HTTPRouteRule],
+        path: &str,
+        without_is_vllm: bool,
+    ) -> Vec<Advice> {
+        let mut all = Vec::new();
+        for (at, rule) in rules.iter().enumerate() {
+            let path = format!("{path}.rules[{at}]");
+            let mut to_vllm = without_is_vllm && rule.backend_refs.is_empty();
+            for (at, reference) in rule.backend_refs.iter().enumerate() {
+                let backend = &reference.backend;
+                let kind = match backend.kind.as_deref() {
+                    None | Some("Service") => "Service",
+                    Some("InferencePool") => "InferencePool",
+                    Some(_) => continue,
+                };
+                let key =
+                    Key::new(backend.namespace.as_deref().map_or(namespace, Namespace), Name(&*backend.name));
+                let Some(known) = self.0.get(&(kind, key)) else { continue };
+                to_vllm |= known.is_vllm && reference.filters.is_empty();
+                if let Some(port) = backend.port
+                    && !known.ports.is_empty()
+                    && !known.ports.contains(&port)
+                {
+                    all.push(wrong_port(
+                        &format!("{path}.backendRefs[{at}].port"),
+                        &backend.name,
+                        port,
+                        &known.ports,
+                    ));
+                }
+            }
+            let is_changed = |kind: &str| matches!(kind, "URLRewrite" | "RequestRedirect" | "ExtensionRef");
+            let keeps_path = !rule.filters.iter().any(|filter| is_changed(&filter.type_));
+            for (at, matching) in rule.matches.iter().enumerate() {
+                let path = format!("{path}.matches[{at}]");
+                all.extend(expressions(&path, matching));
+                if to_vllm && keeps_path {
+                    all.extend(unknown_path(&format!("{path}.path.value"), matching));
+                }
+            }
+        }
+        all
+    }
+}
+
+/// Whether all engines are vLLM, at the root of its server.
+fn serves_own_paths(spec: &LLMInferenceServiceSpec) -> bool {
+    main_containers(spec).all(|(_, main)| {
+        let values = main.env.iter().flatten().filter_map(|variable| variable.value.as_ref());
+        let mut words = main.command.iter().chain(&main.args).flatten().chain(values);
+        Engine::of_command(main).is_some_and(|engine| engine.name == VLLM.name)
+            && !words.any(|word| word.contains("--root-path"))
+    })
+}
+
+fn wrong_port(path: &str, service: &str, port: i32, known: &[i32]) -> Advice {
+    let known: Vec<String> = known.iter().map(ToString::to_string).collect();
+    Advice::warning(
+        path.to_owned(),
+        "PortNotFound",
+        format!("is {port}, which Service {service} does not have: requests get 500 or 503"),
+        format!("write {}", known.join(" or ")),
+    )
+}
+
+/// Returns a warning about a path that vLLM does not have.
+fn unknown_path(path: &str, matching: &HTTPRouteMatch) -> Option<Advice> {
+    let wanted = matching.path.as_ref()?;
+    let kind = wanted.type_.as_deref().unwrap_or("PathPrefix");
+    let value = wanted.value.as_deref().filter(|_| kind != "RegularExpression")?;
+    let first = value.trim_start_matches('/').split('/').next().unwrap_or_default();
+    if first.is_empty() || PATHS.contains(&first) {
+        return None;
+    }
+    let hint = if kind == "PathPrefix" {
+        "add the filter `{type: URLRewrite, urlRewrite: {path: {type: ReplacePrefixMatch, replacePrefixMatch: /}}}` to the rule"
+    } else {
+        "add a filter URLRewrite to the rule"
+    };
+    Some(Advice::warning(
+        path.to_owned(),
+        "PathNotRewritten",
+        format!("is {value:?}, and the rule does not rewrite it: vLLM has no such path, and answers 404"),
+        hint.to_owned(),
+    ))
+}
+
+/// Returns a warning for each expression that does not compile.
+fn expressions(path: &str, matching: &HTTPRouteMatch) -> Vec<Advice> {
+    const KIND: Option<&str> = Some("RegularExpression");
+    let of_path = matching.path.iter().filter(|path| path.type_.as_deref() == KIND);
+    let of_path = of_path.filter_map(|path| Some(("path.value".to_owned(), path.value.as_deref()?)));
+    let headers = matching.headers.iter().enumerate().filter(|(_, header)| header.type_.as_deref() == KIND);
+    let headers = headers.map(|(at, header)| (format!("headers[{at}].value"), &*header.value));
+    let all = of_path.chain(headers).filter_map(|(field, text)| {
+        let error = Regex::new(text).err()?.to_string();
+        let problem = error.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
+        Some(Advice::warning(
+            format!("{path}.{field}"),
+            "NoExpression",
+            format!("is {text:?}, which is no regular expression ({problem}): no Gateway takes the route"),
+            "correct it, or match exactly".to_owned(),
+        ))
+    });
+    all.collect()
+}
