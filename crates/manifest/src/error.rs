@@ -47,12 +47,12 @@ pub enum ManifestError {
         message: String,
     },
     /// The inputs have no objects.
-    #[error("{}", no_object(inputs, *deeper))]
+    #[error("{}", no_object(inputs, hint.as_deref()))]
     Empty {
         /// The inputs as given.
         inputs: String,
-        /// Whether folders in the given ones have files that were not read.
-        deeper: bool,
+        /// What to do instead, if that is known.
+        hint: Option<String>,
     },
 }
 
@@ -77,12 +77,12 @@ impl ManifestError {
             Self::Read { source, .. } => format!("cannot be read: {source}"),
             Self::TooMuch { what, most, .. } => format!("{what}, expected at most {most} in one input"),
             Self::Syntax { message, .. } | Self::NotAnObject { message, .. } => message.clone(),
-            Self::Empty { inputs, deeper } => no_object(inputs, *deeper),
+            Self::Empty { inputs, hint } => no_object(inputs, hint.as_deref()),
         }
     }
 }
 
-fn no_object(inputs: &str, deeper: bool) -> String {
-    let hint = if deeper { ": add -R to read the folders in it, too" } else { "" };
+fn no_object(inputs: &str, hint: Option<&str>) -> String {
+    let hint = hint.map_or_else(String::new, |hint| format!(": {hint}"));
     format!("no Kubernetes object in {inputs}{hint}")
 }

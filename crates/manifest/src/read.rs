@@ -33,14 +33,28 @@ pub fn read_all(inputs: &[PathBuf]) -> ParseOutput {
                 Ok(files) => files.iter().for_each(|file| add(read_file(file))),
                 Err(source) => add(failed(input, source)),
             }
+        } else if is_kustomization(input) {
+            let folder = input.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
+            add(problem(ManifestError::NotAnObject {
+                source_name: input.display().to_string(),
+                position: Position { line: 1, column: 1 },
+                message: format!("this is a kustomization: {}", build_hint(folder)),
+            }));
         } else {
             add(read_file(input));
         }
     }
     if reading.documents.is_empty() && reading.problems.is_empty() {
         let names: Vec<_> = inputs.iter().map(|input| format!("`{}`", input.display())).collect();
-        let deeper = inputs.iter().any(|input| input.is_dir() && has_folder_of_files(input));
-        reading.problems.push(ManifestError::Empty { inputs: names.join(", "), deeper });
+        let mut folders = inputs.iter().filter(|input| input.is_dir());
+        let hint = if let Some(folder) = folders.clone().find(|folder| has_kustomization(folder)) {
+            Some(build_hint(folder))
+        } else {
+            folders
+                .any(|folder| has_folder_of_files(folder))
+                .then(|| "add -R to read the folders in it, too".to_owned())
+        };
+        reading.problems.push(ManifestError::Empty { inputs: names.join(", "), hint });
     }
     reading
 }
@@ -50,14 +64,29 @@ fn files_of(folder: &Path) -> io::Result<BTreeSet<PathBuf>> {
     for entry in std::fs::read_dir(folder)? {
         let path = entry?.path();
         let extension = path.extension().and_then(|extension| extension.to_str());
-        // A kustomization selects the files to apply, and is not an object.
-        let is_kustomization =
-            path.file_stem().is_some_and(|stem| stem.eq_ignore_ascii_case("kustomization"));
-        if matches!(extension, Some("yaml" | "yml" | "json")) && !is_kustomization && path.is_file() {
+        if matches!(extension, Some("yaml" | "yml" | "json")) && !is_kustomization(&path) && path.is_file() {
             files.insert(path);
         }
     }
     Ok(files)
+}
+
+/// Whether this is a file of Kustomize. It selects and changes the files to apply, and is not an object.
+fn is_kustomization(path: &Path) -> bool {
+    path.file_stem().is_some_and(|stem| stem.eq_ignore_ascii_case("kustomization"))
+}
+
+fn has_kustomization(folder: &Path) -> bool {
+    let mut files = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    files.any(|entry| is_kustomization(&entry.path()))
+}
+
+/// Says how to read what a kustomization makes.
+fn build_hint(folder: &Path) -> String {
+    format!(
+        "pass the objects that it makes, as in `kubectl kustomize {} | longboat validate -`",
+        folder.display()
+    )
 }
 
 /// Whether a folder directly below this one has files to read.

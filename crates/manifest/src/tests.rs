@@ -210,6 +210,13 @@ fn an_empty_or_unreadable_input_is_said_to_be_so() {
     let hint = format!("{empty}: add -R to read the folders in it, too");
     assert_eq!(read(&[folder.path().to_owned()]).unwrap_err().to_string(), hint);
     assert!(matches!(read(&["/no/such/file.yaml".into()]), Err(ManifestError::Read { .. })));
+    let kustomization = folder.path().join("kustomization.yaml");
+    std::fs::write(&kustomization, "resources: [below]").unwrap();
+    let build = format!("`kubectl kustomize {} | longboat validate -`", folder.path().display());
+    for input in [folder.path(), &kustomization] {
+        let error = read(&[input.to_owned()]).unwrap_err().to_string();
+        assert!(error.ends_with(&build), "{error}");
+    }
     let file = folder.path().join("a.yaml");
     std::fs::write(&file, b"a: b\nc: \xff\n").unwrap();
     let error = read(&[file]).unwrap_err();

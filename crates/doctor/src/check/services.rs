@@ -41,6 +41,13 @@ pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
                 let fix = "use the same spec.model.name and the same adapters in all members of the group";
                 findings.push(Cause::new("GroupDiverges", condition.message.clone(), fix).threatens(&object));
             }
+            let group = service.status.iter().find_map(|status| status.router.as_ref()?.group.as_ref());
+            if let Some(group) = group.filter(|group| group.members.iter().all(|member| member.weight == 0)) {
+                let text =
+                    format!("all members of group {} have weight 0, so its address answers 500", group.name);
+                let fix = "set spec.router.route.weight of a member";
+                findings.push(Cause::new("GroupWithoutTraffic", text, fix).breaks(&object));
+            }
             continue;
         }
         let mut causes: Vec<Cause> = Vec::new();

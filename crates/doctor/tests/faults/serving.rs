@@ -107,6 +107,17 @@ fn what_says_ready_and_does_not_answer_leads_to_server_gateway_or_certificate() 
         facts.services = vec![arc(degraded)];
     });
     assert_eq!(only(&found, "GroupDiverges", LLM, "a+b, c", "adapters").severity, Severity::Warning);
+    let member = |name: &str, weight: i32| json!({"name": name, "weight": weight});
+    let with_weights = |first: i32, second: i32| {
+        with(|facts| {
+            let mut service = service(&READY);
+            let members = [member("a", first), member("llm", second)];
+            service["status"]["router"] = json!({"group": {"name": "g", "members": members}});
+            facts.services = vec![arc(service)];
+        })
+    };
+    assert!(with_weights(0, 1).is_empty());
+    only(&with_weights(0, 0), "GroupWithoutTraffic", LLM, "group g have weight 0", "weight of a member");
 }
 
 #[test]
