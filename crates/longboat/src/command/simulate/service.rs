@@ -72,7 +72,9 @@ pub(super) fn models(args: &SimulateArgs) -> anyhow::Result<Vec<ServiceModel>> {
         bail!("service {} has no picker whose configuration is known: pass one with --config", model.name);
     }
     if files.is_empty() {
-        models.iter_mut().for_each(|model| model.serves.clear());
+        for model in &mut models {
+            model.serves.clear();
+        }
     }
     Ok(models)
 }
