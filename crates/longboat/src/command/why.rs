@@ -96,7 +96,11 @@ fn text(record: &Value) -> String {
     if let Some(response) = record["response"].as_object() {
         let status = response.get("status").map(|status| format!("status {status}, "));
         let first = response.get("firstByteMillis").map(|millis| format!("first byte after {millis} ms, "));
-        let end = if response.get("cancelled").is_some() { "cancelled" } else { "complete" };
+        let end = match (response.get("cancelled"), &status) {
+            (Some(_), _) => "cancelled",
+            (None, Some(_)) => "ended",
+            (None, None) => "complete",
+        };
         let begun = status.into_iter().chain(first).collect::<String>();
         let _ = write!(text, "response: {begun}{end} after {} ms", response["millis"]);
         if let Some(generated) = response.get("completionTokens") {
@@ -219,7 +223,7 @@ response: first byte after 20 ms, complete after 300 ms; 12 prompt tokens (8 cac
         let streamed = json!({"cancelled": true, "firstByteMillis": 9, "millis": 30});
         assert_eq!(says(streamed), "response: first byte after 9 ms, cancelled after 30 ms");
         let refused = json!({"status": 404, "firstByteMillis": 3, "millis": 4});
-        assert_eq!(says(refused), "response: status 404, first byte after 3 ms, complete after 4 ms");
+        assert_eq!(says(refused), "response: status 404, first byte after 3 ms, ended after 4 ms");
     }
 
     #[test]
