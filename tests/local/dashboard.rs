@@ -73,6 +73,7 @@ fn questions_that_make_no_sense_are_refused_with_a_sentence() {
         ("GET", "/api/explain?service=default/no-such", "", 400),
         ("GET", "/api/explain?service=default/qwen&path=spec.nothing", "", 400),
         ("POST", "/api/diff", "a: [", 400),
+        ("POST", "/api/diff", "", 400),
         ("POST", "/api/diff", "kind: Pod\napiVersion: v1\nmetadata: {name: x}", 400),
         (
             "PUT",

@@ -48,6 +48,11 @@ fn what_is_well_is_told_and_what_is_not_is_followed_to_its_cause() {
     let world = LocalCluster::shared();
     let well = longboat(world, &["doctor"]);
     assert!(well.status.success() && well.stderr.contains("No problems found."), "{well:#?}");
+    let nowhere = longboat(world, &["doctor", "-n", "nosuch"]);
+    assert!(
+        !nowhere.status.success() && nowhere.stderr.contains("namespace nosuch does not exist"),
+        "{nowhere:#?}"
+    );
     let status = longboat(world, &["status", "qwen"]);
     assert!(status.status.success(), "{status:#?}");
     for part in [

@@ -61,6 +61,34 @@ fn services_are_pools_their_sum_adds_up_and_what_nobody_serves_is_refused() {
 }
 
 #[test]
+fn a_name_that_the_one_service_does_not_have_is_refused_until_it_is_mapped() {
+    let folder = two_services();
+    let services = fs::read_to_string(folder.path().join("services.yaml")).unwrap();
+    fs::write(folder.path().join("a.yaml"), services.split("\n---\n").next().unwrap()).unwrap();
+    let ended = simulate(folder.path(), &["a.yaml", "--trace=trace.jsonl"]);
+    assert_eq!(ended.status.code(), Some(1), "{ended:#?}");
+    let said = "request 2: a does not serve `b`, only a: pass --map-model 'b=a' (or '*=a'";
+    assert!(ended.stderr.contains(said), "{ended:#?}");
+    let ended = simulate(folder.path(), &["a.yaml", "--trace=trace.jsonl", "--map-model=b=a"]);
+    assert!(ended.stderr.contains("a does not serve `c`"), "{ended:#?}");
+
+    let answered = |arguments: &[&str]| {
+        let text = simulate(folder.path(), &[arguments, &["-o=json"]].concat()).ok();
+        serde_json::from_str::<Value>(&text).unwrap()["reports"][0]["answered"].clone()
+    };
+    assert_eq!(answered(&["a.yaml", "--trace=trace.jsonl", "--map-model=b=a", "--map-model=*=a"]), 85);
+    assert_eq!(answered(&["--trace=trace.jsonl"]), 85, "nobody has named a service");
+    let written =
+        simulate(folder.path(), &["--trace=trace.jsonl", "--map-model=*=a", "--write-trace=mapped.jsonl"]);
+    written.ok();
+    assert_eq!(answered(&["a.yaml", "--trace=mapped.jsonl"]), 85);
+    let nameless =
+        fs::read_to_string(folder.path().join("mapped.jsonl")).unwrap().replace(r#","model":"a""#, "");
+    fs::write(folder.path().join("nameless.jsonl"), nameless).unwrap();
+    assert_eq!(answered(&["a.yaml", "--trace=nameless.jsonl"]), 85);
+}
+
+#[test]
 fn numbers_of_replicas_are_columns_and_a_sweep_finds_the_smallest_that_meets_the_condition() {
     let folder = TempDir::new().unwrap();
     let traffic =

@@ -26,6 +26,8 @@ pub(crate) struct Port {
     /// Whether Envoy tries the next endpoint of a list if it cannot reach the first. Envoy 1.40 then sends a body with trailers
     /// twice.
     pub(crate) retries: bool,
+    /// How long a whole exchange may take, as `0.5s`. Empty: for ever.
+    pub(crate) timeout: &'static str,
 }
 
 /// An Envoy process, which ends when this is dropped.
@@ -184,7 +186,8 @@ fn listener(index: usize, number: u16, port: &Port) -> Value {
         "name": "envoy.filters.http.router",
         "typed_config": {"@type": "type.googleapis.com/envoy.extensions.filters.http.router.v3.Router"},
     }));
-    let mut route = json!({"cluster": format!("endpoints-{index}"), "timeout": "0s"});
+    let timeout = if port.timeout.is_empty() { "0s" } else { port.timeout };
+    let mut route = json!({"cluster": format!("endpoints-{index}"), "timeout": timeout});
     if port.retries {
         route["retry_policy"] = json!({"retry_on": "connect-failure,refused-stream", "num_retries": 3});
     }

@@ -7,11 +7,12 @@ use std::{
 };
 
 use futures::StreamExt;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::{
     envoy::{self, Envoy, Port},
     http, tools,
+    wait::until,
     world::{BLEND, Picker, Pool, TWO, answered, turn},
 };
 
@@ -21,7 +22,7 @@ const CHAT: &str = "/v1/chat/completions";
 struct SharedProcesses {
     pool: Pool,
     envoy: Envoy,
-    _pickers: Vec<Picker>,
+    pickers: Vec<Picker>,
 }
 
 /// The ports of the shared Envoy.
@@ -30,6 +31,7 @@ const FIRST_ONLY: usize = 1;
 const NOBODY: usize = 2;
 const TWO_OF_WHICH_ONE_IS_DEAD: usize = 3;
 const WITHOUT_PICKER: usize = 4;
+const HURRIED: usize = 5;
 
 fn world() -> Option<&'static SharedProcesses> {
     static WORLD: OnceLock<Option<SharedProcesses>> = OnceLock::new();
@@ -56,11 +58,12 @@ fn world() -> Option<&'static SharedProcesses> {
                 ..Port::default()
             },
             Port { endpoints: pool.engines.clone(), ..Port::default() },
+            Port { timeout: "0.5s", ..port.clone() },
         ];
         let envoy = Envoy::start(&program, &ports);
         // Keeps the other pool's engine alive as long as the shared world.
         std::mem::forget(half);
-        Some(SharedProcesses { pool, envoy, _pickers: vec![blend, two] })
+        Some(SharedProcesses { pool, envoy, pickers: vec![blend, two] })
     });
     if world.is_none() {
         tools::tool("bin/envoy");
@@ -104,6 +107,39 @@ fn a_stream_comes_event_by_event() {
     assert!(whole.matches("data: ").count() > 400, "{whole}");
     // The response takes two seconds. If a proxy buffered it, it would arrive in a few pieces.
     assert!(pieces.len() > 40, "{} pieces", pieces.len());
+}
+
+#[test]
+fn the_picker_knows_how_a_response_ended_that_was_not_complete() {
+    let Some(world) = world() else { return };
+    let _turn = turn();
+    let ask = |port: usize, id: &str, model: &str, stream: bool| {
+        let body = json!({
+            "model": model, "max_tokens": 400, "ignore_eos": true, "stream": stream,
+            "messages": [{"role": "user", "content": "hi"}],
+        });
+        let request = http::client(false).post(format!("{}{CHAT}", world.envoy.url(port)));
+        request.header("content-type", "application/json").header("x-request-id", id).body(body.to_string())
+    };
+    let ended = |id: &str| {
+        let page = world.pickers[0].page.replace("/metrics", &format!("/debug/decisions?id={id}"));
+        until("the end of the response", || {
+            let answer: Value = serde_json::from_str(&http::try_get(&page)?).ok()?;
+            let end = answer["decisions"][0]["response"].clone();
+            end.is_object().then(|| [end["status"].clone(), end["cancelled"].clone()])
+        })
+    };
+    http::block(async {
+        // The client goes away after the first piece.
+        ask(ALL, "left", "m", true).send().await.unwrap().chunk().await.unwrap();
+        assert_eq!(ask(HURRIED, "late", "m", false).send().await.unwrap().status(), 504);
+        assert_eq!(ask(ALL, "unknown", "nope", false).send().await.unwrap().status(), 404);
+        ask(HURRIED, "torn", "m", true).send().await.unwrap().bytes().await.unwrap_err();
+    });
+    assert_eq!(ended("left"), [Value::Null, json!(true)]);
+    assert_eq!(ended("late"), [json!(504), Value::Null]);
+    assert_eq!(ended("unknown"), [json!(404), Value::Null]);
+    assert_eq!(ended("torn"), [Value::Null, json!(true)]);
 }
 
 #[test]

@@ -83,7 +83,8 @@ function Record({ record, short }) {
       ${prefix && html`<dt>Cached there</dt><dd>${prefix.matched} of ${counted(prefix.total, "block")} of the prompt${
         prefix.shared > 0 ? `; ${prefix.shared === prefix.matched ? "many prompts share all of them" : `many prompts share ${prefix.shared}`}, so the prefix score leaves ${prefix.shared === 1 ? "it" : "them"} out` : ""}</dd>`}
       ${response && html`<dt>Response</dt><dd>
-        first byte after ${response.firstByteMillis ?? "–"} ms, complete after ${response.millis} ms${
+        ${response.status !== undefined ? html`<span class=${response.status >= 400 ? "bad" : ""}>status ${response.status}</span>, ` : ""}first byte after ${
+        response.firstByteMillis ?? "–"} ms, ${response.cancelled ? "cancelled" : response.status !== undefined ? "ended" : "complete"} after ${response.millis} ms${
         response.completionTokens !== undefined
           ? `; ${counted(response.promptTokens, "prompt token")} (${response.cachedTokens} cached), ${response.completionTokens} generated`
           : ""}</dd>`}

@@ -65,7 +65,7 @@ pub(crate) struct Record {
     #[serde(skip_serializing_if = "Option::is_none")]
     prefix: Option<Prefix>,
     profiles: Vec<Profile>,
-    /// The end of the response. Absent until the response is complete.
+    /// The end of the response. Absent until the response has ended.
     #[serde(skip_serializing_if = "is_open", serialize_with = "end")]
     response: OnceLock<End>,
 }
@@ -128,6 +128,13 @@ struct ScoreRow {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct End {
+    /// The HTTP status, if it is not 200.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<u16>,
+    /// Whether the request ended before its response: the client left, a timeout of the route ended it, or the endpoint failed. The
+    /// proxy does not say which.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    cancelled: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     first_byte_millis: Option<u64>,
     millis: u64,
@@ -261,11 +268,13 @@ impl Record {
         }
     }
 
-    /// Records that the response is complete, or that the client has left.
+    /// Records the end of the response, or of a request without one.
     pub(crate) fn ended(&self, end: &RequestSummary) {
         let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         let usage = end.usage.as_ref();
         let _ = self.response.set(End {
+            status: end.status.filter(|status| *status != 200),
+            cancelled: !end.is_complete,
             first_byte_millis: end.first_byte.map(millis),
             millis: millis(end.duration),
             prompt_tokens: usage.map(|usage| usage.input),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use http::uri::{Authority, Uri};
-use longboat_api::{conditions::ConditionStatus, v1alpha2::LLMInferenceService};
+use longboat_api::{annotations, conditions::ConditionStatus, v1alpha2::LLMInferenceService};
 use longboat_key::{Key, Name, Namespace};
 use serde_json::{Value, json};
 
@@ -15,6 +15,8 @@ const PUBLISHER: &str = "publishers/";
 pub(crate) struct PublishedService {
     pub(crate) name: Key,
     pub(crate) ready: bool,
+    /// Whether somebody has stopped it, so that it gets no URL.
+    pub(crate) stopped: bool,
     /// Seconds since 1970.
     pub(crate) created: i64,
     /// `None` while the service has no URL.
@@ -57,6 +59,7 @@ impl PublishedService {
                 .conditions
                 .iter()
                 .any(|condition| condition.type_ == "Ready" && condition.status == ConditionStatus::True),
+            stopped: annotations::is_stopped(service.metadata.annotations.as_ref()),
             created: service.metadata.creation_timestamp.as_ref().map_or(0, |time| time.0.as_second()),
             url,
             models,
@@ -165,6 +168,7 @@ impl Directory {
             let state = match (&service.url, service.ready) {
                 (Some(url), true) => url.to_string(),
                 (Some(url), false) => format!("{url} (not ready)"),
+                (None, _) if service.stopped => "is stopped".into(),
                 (None, _) => "has no URL yet".into(),
             };
             lines.push(format!("  {}  {state}", service.name));
@@ -218,6 +222,19 @@ mod tests {
         assert_eq!(directory.service("adapter").unwrap().place().unwrap().1, "/ns/b");
         assert_eq!(directory.service("other"), None);
         assert_eq!(directory.names(), "there is `adapter`, `m`, `publishers/ns/models/m`");
+    }
+
+    #[test]
+    fn the_index_for_people_says_why_a_service_has_no_url() {
+        let idle = |name: &str| {
+            let mut idle = service("ns", name, &[], false);
+            idle.status = None;
+            idle
+        };
+        let mut stopped = idle("b");
+        stopped.metadata.annotations = Some([(annotations::STOP.to_owned(), "true".to_owned())].into());
+        let text = Directory::new(&[idle("a"), stopped]).text("http://g");
+        assert!(text.contains("  ns/a  has no URL yet\n  ns/b  is stopped\n"), "{text}");
     }
 
     #[test]

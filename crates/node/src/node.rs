@@ -33,7 +33,7 @@ use crate::pod::kubelet::{self, Shared, Shutdown};
 use crate::pod_access::Registry;
 use crate::private;
 use crate::reaper::Reaper;
-use crate::registration;
+use crate::registration::Registration;
 
 /// How long the reaper may take to kill the remaining processes and to remove the state directory.
 const REAPING: Duration = Duration::from_secs(5);
@@ -129,8 +129,9 @@ impl Node {
             Engine::Command(_) => ENGINE_SEES_OTHER_PATHS,
             Engine::Simulator | Engine::Cpu(_) => PATHS_REWRITTEN,
         };
-        let condition = rewritten.as_deref().map(|message| (reason, message));
-        registration::register(&client, &name, &labels, condition).await?;
+        let condition = rewritten.clone().map(|message| (reason, message));
+        let registration = Registration { name: name.clone(), labels, rewritten: condition };
+        registration.write(&client).await?;
 
         let cancel = CancellationToken::new();
         let mut tasks = JoinSet::new();
@@ -150,6 +151,7 @@ impl Node {
             claims: watched.cache::<PersistentVolumeClaim>(),
             nodes: watched.cache::<NodeObject>(),
         };
+        tasks.spawn(registration.keep(client.clone(), caches.nodes.clone()));
         let (recorder, record) = Recorder::new(client.clone(), name.clone());
         tasks.spawn(record);
         let stand_ins = watch::Sender::new(BTreeSet::new());

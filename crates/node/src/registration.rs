@@ -1,11 +1,13 @@
 //! The Node object.
 //!
-//! The node writes it once, and later only labels (`controllers/scheduler`). There is no lease to renew, because the API
-//! server and the node end together.
+//! The node writes it once, and again if somebody deletes it, and otherwise only labels (`controllers/scheduler`). There is no lease
+//! to renew, because the API server and the node end together.
 
 use std::collections::BTreeMap;
 use std::thread::available_parallelism;
+use std::time::Duration;
 
+use futures::StreamExt;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{
     Node, NodeAddress, NodeCondition, NodeSpec, NodeStatus, NodeSystemInfo, Taint,
@@ -17,6 +19,7 @@ use kube::{Api, Client, ResourceExt};
 use longboat_api::node::MOUNT_NAMESPACES;
 use serde_json::{Map, Value, json};
 
+use crate::cache::{Cache, Change};
 use crate::error::NodeError;
 
 /// The host address of the node and of its `hostNetwork` pods.
@@ -31,6 +34,19 @@ const NOT_READY: &str = "node.kubernetes.io/not-ready";
 /// The most pods, as by default of a kubelet. Each pod is several processes of this machine.
 const MAX_PODS: u32 = 110;
 
+/// How long to wait after a registration that failed.
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
+
+/// What the Node object says of this node.
+#[derive(Debug, Clone)]
+pub(crate) struct Registration {
+    pub(crate) name: String,
+    /// The labels that were asked for.
+    pub(crate) labels: BTreeMap<String, String>,
+    /// The reason and the message of the condition that there are no mount namespaces.
+    pub(crate) rewritten: Option<(&'static str, String)>,
+}
+
 /// Returns the number of CPUs.
 pub(crate) fn cpus() -> u64 {
     available_parallelism().map_or(1, |count| count.get() as u64)
@@ -44,37 +60,53 @@ pub(crate) fn memory_bytes() -> u64 {
     kib.unwrap_or(0) * 1024
 }
 
-/// Creates the Node object with these labels, or updates the existing one. `rewritten` is the reason and the message of the
-/// condition that there are no mount namespaces.
-pub(crate) async fn register(
-    client: &Client,
-    name: &str,
-    labels: &BTreeMap<String, String>,
-    rewritten: Option<(&str, &str)>,
-) -> Result<(), NodeError> {
-    let api: Api<Node> = Api::all(client.clone());
-    let failed = |source| NodeError::Register { name: name.to_owned(), source: Box::new(source) };
-    let existing = api.get_opt(name).await.map_err(failed)?;
-    let existing = match existing {
-        Some(node) => node,
-        None => api.create(&PostParams::default(), &node(name)).await.map_err(failed)?,
-    };
-    if let Some(change) = label_change(&existing, labels) {
-        api.patch_metadata(name, &PatchParams::default(), &Patch::Merge(change)).await.map_err(failed)?;
+// === impl Registration ===
+
+impl Registration {
+    /// Creates the Node object, or updates the existing one.
+    pub(crate) async fn write(&self, client: &Client) -> Result<(), NodeError> {
+        let Self { name, labels, rewritten } = self;
+        let api: Api<Node> = Api::all(client.clone());
+        let failed = |source| NodeError::Register { name: name.clone(), source: Box::new(source) };
+        let existing = api.get_opt(name).await.map_err(failed)?;
+        let existing = match existing {
+            Some(node) => node,
+            None => api.create(&PostParams::default(), &node(name)).await.map_err(failed)?,
+        };
+        if let Some(change) = label_change(&existing, labels) {
+            api.patch_metadata(name, &PatchParams::default(), &Patch::Merge(change)).await.map_err(failed)?;
+        }
+        // A new node has this taint until it is ready. This node is ready.
+        let taints = existing.spec.as_ref().and_then(|spec| spec.taints.clone()).unwrap_or_default();
+        let kept: Vec<&Taint> = taints.iter().filter(|taint| taint.key != NOT_READY).collect();
+        if kept.len() < taints.len() {
+            let patch = Patch::Merge(json!({"spec": {"taints": kept}}));
+            api.patch(name, &PatchParams::default(), &patch).await.map_err(failed)?;
+        }
+        let rewritten = rewritten.as_ref().map(|(reason, message)| (*reason, message.as_str()));
+        let wanted = status(existing.status.as_ref(), rewritten);
+        if existing.status.as_ref() != Some(&wanted) {
+            let patch = Patch::Merge(json!({"status": wanted}));
+            api.patch_status(name, &PatchParams::default(), &patch).await.map_err(failed)?;
+        }
+        Ok(())
     }
-    // A new node has this taint until it is ready. This node is ready.
-    let taints = existing.spec.as_ref().and_then(|spec| spec.taints.clone()).unwrap_or_default();
-    let kept: Vec<&Taint> = taints.iter().filter(|taint| taint.key != NOT_READY).collect();
-    if kept.len() < taints.len() {
-        let patch = Patch::Merge(json!({"spec": {"taints": kept}}));
-        api.patch(name, &PatchParams::default(), &patch).await.map_err(failed)?;
+
+    /// Registers the node again whenever somebody deletes it: without it, no pod is bound.
+    pub(crate) async fn keep(self, client: Client, nodes: Cache<Node>) {
+        let mut changes = std::pin::pin!(nodes.changes());
+        nodes.ready().await;
+        while let Some(change) = changes.next().await {
+            if matches!(change, Change::Applied(_)) || nodes.get("", &self.name).is_some() {
+                continue;
+            }
+            tracing::warn!(node = self.name, "The node was deleted, and registers again.");
+            while let Err(error) = self.write(&client).await {
+                tracing::warn!(%error, "Cannot register the node.");
+                tokio::time::sleep(RETRY_INTERVAL).await;
+            }
+        }
     }
-    let wanted = status(existing.status.as_ref(), rewritten);
-    if existing.status.as_ref() != Some(&wanted) {
-        let patch = Patch::Merge(json!({"status": wanted}));
-        api.patch_status(name, &PatchParams::default(), &patch).await.map_err(failed)?;
-    }
-    Ok(())
 }
 
 /// Returns a patch that sets `labels`, and removes the labels that an earlier node only pretended to have. Returns `None` if

@@ -22,6 +22,24 @@ pub const VERSION: &str = "0.22.0";
 /// The most numbers of a vector.
 const MAX_EMBEDDING_WIDTH: usize = 16_384;
 
+/// The flags that [`Args::parameters`] reads. All others change what the server says or where it listens, and not its load.
+const LOAD_FLAGS: [&str; 14] = [
+    "max-model-len",
+    "max-num-seqs",
+    "max-waiting-queue-length",
+    "block-size",
+    "kv-cache-size",
+    "num-gpu-blocks-override",
+    "time-to-first-token",
+    "prefill-overhead",
+    "prefill-time-per-token",
+    "inter-token-latency",
+    "kv-cache-transfer-latency",
+    "kv-cache-transfer-time-per-token",
+    "time-factor-under-load",
+    "max-num-batched-tokens",
+];
+
 /// How answers come about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
@@ -127,6 +145,13 @@ impl Args {
     /// The flags and words that have no effect.
     pub fn ignored(&self) -> &[String] {
         &self.ignored
+    }
+
+    /// The flags and words after the model that do not change [`parameters`](Self::parameters).
+    pub fn without_load<S: AsRef<str>>(arguments: &[S]) -> Vec<String> {
+        let CommandLine { words, flags } = CommandLine::parse(arguments);
+        let others = flags.into_iter().filter(|flag| !LOAD_FLAGS.contains(&flag.name.as_str()));
+        words.into_iter().skip(1).chain(others.map(|flag| format!("--{}", flag.name))).collect()
     }
 
     /// The flags without effect that vLLM itself does not know.
@@ -343,6 +368,13 @@ fn duration(flag: &Flag) -> Result<Duration, ArgsError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn flags_that_do_not_change_the_load_are_told_apart() {
+        let all = ["m", "--max-num-seqs", "4", "--port=3", "--kv-cache-size=64", "--no-such", "x"];
+        assert_eq!(Args::without_load(&all), ["--port", "--no-such"]);
+        assert_eq!(Args::without_load(&["m", "word"]), ["word"]);
+    }
 
     #[test]
     fn the_presets_command_line_is_understood() {

@@ -14,10 +14,14 @@ use crate::report::float;
 const WAITING: &str = "vllm:num_requests_waiting";
 const RUNNING: &str = "vllm:num_requests_running";
 const KV_USAGE: &str = "vllm:kv_cache_usage_perc";
-/// Requests in the queue of the picker's flow control.
-const QUEUE: &str = "llm_d_epp_flow_control_queue_size";
-/// The metrics that triggers can read.
-const METRICS: [&str; 4] = [WAITING, RUNNING, KV_USAGE, QUEUE];
+/// Requests in the queues of the picker's flow control and of Longboat's gateway, and the former name of the metric.
+const QUEUE_SIZE: [&str; 2] =
+    ["llm_d_epp_flow_control_queue_size", "inference_extension_flow_control_queue_size"];
+/// Their bytes.
+const QUEUE_BYTES: [&str; 2] =
+    ["llm_d_epp_flow_control_queue_bytes", "inference_extension_flow_control_queue_bytes"];
+/// The metrics that triggers can read, besides former names.
+const METRICS: [&str; 5] = [WAITING, RUNNING, KV_USAGE, QUEUE_SIZE[0], QUEUE_BYTES[0]];
 /// The time between two looks of a HorizontalPodAutoscaler.
 const HPA_SECONDS: i32 = 15;
 
@@ -56,13 +60,20 @@ impl AutoscalerSettings {
 
     /// Whether it takes all endpoints away from a pool without requests.
     pub(crate) fn goes_to_zero(&self) -> bool {
-        self.0.min_replica_count.unwrap_or(DEFAULT_MIN_REPLICAS) == 0
+        self.0.idle_replica_count.or(self.0.min_replica_count).unwrap_or(DEFAULT_MIN_REPLICAS) == 0
     }
 
     /// The most endpoints.
     pub(crate) fn most(&self) -> usize {
         usize::try_from(self.0.max_replica_count.unwrap_or(DEFAULT_MAX_REPLICAS)).unwrap_or_default()
     }
+}
+
+/// What waits in the queues of pickers and of the gateway.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Queued {
+    pub(crate) requests: u64,
+    pub(crate) bytes: u64,
 }
 
 /// An autoscaler that runs.
@@ -79,15 +90,17 @@ impl Autoscaler {
     pub(crate) fn new(settings: &AutoscalerSettings) -> Result<Self, String> {
         let spec = settings.0.clone();
         let triggers = Trigger::all(&spec)?;
+        let is_queue = |name: &str| QUEUE_SIZE.contains(&name) || QUEUE_BYTES.contains(&name);
         for name in triggers.iter().flat_map(Trigger::names) {
-            if !METRICS.contains(&name) {
+            if !METRICS.contains(&name) && !is_queue(name) {
                 return Err(format!("nothing has the metric {name} here, only {}", METRICS.join(", ")));
             }
         }
-        if settings.goes_to_zero() && !triggers.iter().flat_map(Trigger::names).any(|name| name == QUEUE) {
+        if settings.goes_to_zero() && !triggers.iter().flat_map(Trigger::names).any(is_queue) {
             return Err(format!(
-                "without endpoints only {QUEUE} has a value, and no trigger reads it, so no endpoint would ever start: use it as \
-                 metric, or keep a replica"
+                "without endpoints only {} has a value, and no trigger reads it, so no endpoint would ever start: use it as \
+                 metric, or keep a replica",
+                QUEUE_SIZE[0]
             ));
         }
         Ok(Self { spec, triggers, state: ScaledObjectState::default() })
@@ -99,7 +112,16 @@ impl Autoscaler {
     }
 
     /// Returns the number of replicas that there should be.
-    pub(crate) fn replicas(&mut self, ready: &[Snapshot], queued: usize, scale: Scale, now: Duration) -> i32 {
+    ///
+    /// # Errors
+    /// If a query has no single number.
+    pub(crate) fn replicas(
+        &mut self,
+        ready: &[Snapshot],
+        queued: Queued,
+        scale: Scale,
+        now: Duration,
+    ) -> Result<i32, String> {
         let of = |snapshot: &Snapshot, name: &str, value: f64| {
             let labels = Labels::from([("pod".to_owned(), snapshot.endpoint.name.clone())]);
             Sample { name: name.to_owned(), labels, value }
@@ -109,9 +131,14 @@ impl Autoscaler {
             [(WAITING, metrics.waiting), (RUNNING, metrics.running), (KV_USAGE, metrics.kv_usage)]
                 .map(|(name, value)| of(snapshot, name, value))
         });
-        let queue = Sample { name: QUEUE.to_owned(), labels: Labels::new(), value: float(queued as u64) };
-        let demand = self.state.poll(&self.triggers, each.chain([queue]).collect(), scale, now);
+        let of_queue = |names: [&str; 2], value: u64| {
+            let value = float(value);
+            names.map(|name| Sample { name: name.to_owned(), labels: Labels::new(), value })
+        };
+        let queue =
+            of_queue(QUEUE_SIZE, queued.requests).into_iter().chain(of_queue(QUEUE_BYTES, queued.bytes));
+        let demand = self.state.poll(&self.triggers, each.chain(queue).collect(), scale, now)?;
         // The age of the object is that of the run.
-        self.state.replicas(&self.spec, scale, demand.as_ref().ok(), now, now)
+        Ok(self.state.replicas(&self.spec, scale, Some(&demand), now, now))
     }
 }

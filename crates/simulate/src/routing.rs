@@ -41,7 +41,7 @@ impl ModelRoutes {
 
     /// Returns the pool of a request. As in a gateway, the name of an adapter stands for a model.
     pub fn pool(&self, request: &TraceRequest) -> Option<usize> {
-        self.0.get(name(request)).copied()
+        self.0.get(request.asks_for()).copied()
     }
 
     /// Counts the requests of a trace by their pool.
@@ -52,16 +52,12 @@ impl ModelRoutes {
                 counted.pools[pool] += 1;
                 continue;
             }
-            let name = name(&request);
+            let name = request.asks_for();
             let is_listed = counted.unknown.contains_key(name) || counted.unknown.len() < MAX_UNKNOWN_NAMES;
             *counted.unknown.entry(if is_listed { name } else { "" }.to_owned()).or_default() += 1;
         }
         counted
     }
-}
-
-fn name(request: &TraceRequest) -> &str {
-    request.adapter.as_deref().unwrap_or(&request.model)
 }
 
 #[cfg(test)]

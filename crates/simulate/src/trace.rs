@@ -108,6 +108,14 @@ pub enum TraceError {
         /// What is wrong.
         message: String,
     },
+    /// The service does not serve what a request asks for.
+    #[error("request {number}: {message}")]
+    Model {
+        /// The number of the request, from 1.
+        number: usize,
+        /// What the request asks for, and what there is.
+        message: String,
+    },
     /// A request comes before the one above it.
     #[error("line {line}: at {at_ms} ms, before the line above; sort the trace by time")]
     Order {
@@ -258,7 +266,9 @@ pub(crate) fn time(at_ms: f64) -> Result<Duration, String> {
     if (0.0..=MAX_TIME_MS).contains(&at_ms) {
         Ok(Duration::from_secs_f64(at_ms / 1000.0))
     } else {
-        Err(format!("time {at_ms} ms: expected 0 to {MAX_TIME_MS}"))
+        // `{}` writes out all digits of a number such as 1e300.
+        let given = if at_ms.abs() > MAX_TIME_MS { format!("{at_ms:e}") } else { at_ms.to_string() };
+        Err(format!("time {given} ms: expected 0 to {MAX_TIME_MS}"))
     }
 }
 
@@ -342,6 +352,11 @@ impl TraceRequest {
         Self { at, prompt, output_tokens, model: String::new(), adapter: None, priority: 0, session: None }
     }
 
+    /// The name of the model or the adapter that it asks for. Empty: the model of the service.
+    pub fn asks_for(&self) -> &str {
+        self.adapter.as_deref().unwrap_or(&self.model)
+    }
+
     pub(crate) fn checked(self) -> Result<Self, String> {
         tokens("prompt", self.prompt.tokens() as u64)?;
         Ok(self)
@@ -417,6 +432,10 @@ mod tests {
                 "line 2: prompt: expected at most",
             ),
             ("{\"at_ms\":-5,\"prompt_tokens\":1,\"output_tokens\":1}", "line 2: time -5 ms"),
+            (
+                "{\"at_ms\":1e300,\"prompt_tokens\":1,\"output_tokens\":1}",
+                "line 2: time 1e300 ms: expected 0 to",
+            ),
             (
                 "{\"at_ms\":4,\"prompt_tokens\":1,\"output_tokens\":1}",
                 "line 2: at 4 ms, before the line above",

@@ -53,6 +53,12 @@ fn trouble(facts: &Facts, pod: &Pod) -> Cause {
         return explained(facts, pod, trouble).through(step);
     }
     let status = pod.status.clone().unwrap_or_default();
+    let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).unwrap_or_default();
+    if node.is_empty() && status.container_statuses.is_none() && status.init_container_statuses.is_none() {
+        let cause = "the scheduler has not chosen a node for the pod, and does not say why";
+        let fix = "run `kubectl get nodes` to see whether there is a node, and check that the cluster's scheduler runs";
+        return Cause::new("PodNotScheduled", cause, fix).through(step);
+    }
     // If a volume is missing, the containers of the pod wait without a reason, but an event names the volume.
     let event = facts.events.iter().rev().find(|event| {
         let about = &event.involved_object;

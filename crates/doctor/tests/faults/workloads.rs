@@ -97,6 +97,7 @@ fn pods_that_do_not_start_lead_to_image_configuration_memory_or_model() {
         "name": "main", "image": "i", "imageID": "", "ready": false, "restartCount": 0, "state": {"running": {}},
     }]});
     only(&with_pod(&running), "PodStarting", LLM, "may still be loading the model", "kubectl logs");
+    only(&with_pod(&json!({})), "PodNotScheduled", LLM, "has not chosen a node", "kubectl get nodes");
     let event = |reason: &str, message: &str| {
         object(json!({
             "metadata": {"name": "e", "namespace": "ns"}, "reason": reason, "message": message,

@@ -136,6 +136,8 @@ struct RoutedRequest {
     /// The start of the response, and the picker's own time for it so far.
     response: Option<ResponseTimes>,
     response_bytes: usize,
+    /// The HTTP status of the response, once it has begun.
+    status: Option<u16>,
     response_headers: Vec<(String, String)>,
     stream: bool,
     /// Whether the response is an event stream and no error, so that its first part has the first token.
@@ -248,7 +250,7 @@ impl Exchange {
     /// Goes to a phase in which the picker does nothing more. A request in flight no longer counts as such.
     fn end(&mut self, phase: RequestPhase) {
         if let RequestPhase::Response(routed) = mem::replace(&mut self.phase, phase) {
-            self.release(*routed);
+            self.release(*routed, false);
         }
     }
 }

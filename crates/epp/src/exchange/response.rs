@@ -25,6 +25,7 @@ impl Exchange {
             RequestPhase::Response(routed) => {
                 let status: u16 =
                     headers.get(":status").and_then(|status| status.parse().ok()).unwrap_or(200);
+                routed.status = Some(status);
                 if status >= 400 {
                     self.core.metrics.failed(&routed.labels, error_code(status));
                     routed.trace = None;
@@ -156,7 +157,7 @@ impl Exchange {
         if let Some(measurement) = routed.measurement.take() {
             self.learn(measurement, &routed);
         }
-        self.release(*routed);
+        self.release(*routed, true);
     }
 
     /// Reports a complete response to the latency predictor. A response that was cut off is not reported.
@@ -169,7 +170,7 @@ impl Exchange {
         measurement.complete(settings, (metrics, &routed.labels), routed.usage.usage(), now.as_deref());
     }
 
-    pub(super) fn release(&self, mut routed: RoutedRequest) {
+    pub(super) fn release(&self, mut routed: RoutedRequest, is_complete: bool) {
         let metrics = &self.core.metrics;
         metrics.running(&routed.labels, -1);
         let began = Instant::now();
@@ -184,6 +185,8 @@ impl Exchange {
             response_bytes: routed.response_bytes,
             stream: routed.stream,
             usage,
+            status: routed.status,
+            is_complete,
         };
         if let Some(record) = &routed.record {
             record.ended(&end);

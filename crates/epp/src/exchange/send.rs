@@ -103,6 +103,7 @@ impl Exchange {
             first_byte: None,
             response: None,
             response_bytes: 0,
+            status: None,
             response_headers: decision.response_headers,
             stream: parsed.stream,
             has_events: false,
@@ -114,7 +115,8 @@ impl Exchange {
             gaps: None,
             measurement,
             slot: slots.0,
-            record,
+            // The picker never sees how a response to such a request ends.
+            record: record.filter(|_| api != Api::CountTokens),
             trace,
         }));
         if api == Api::CountTokens {

@@ -110,6 +110,10 @@ pub(crate) struct RequestSummary {
     /// Whether the response is a stream of events.
     pub(crate) stream: bool,
     pub(crate) usage: Option<Usage>,
+    /// The HTTP status. `None` if the picker saw no response.
+    pub(crate) status: Option<u16>,
+    /// Whether the picker saw the end of the response.
+    pub(crate) is_complete: bool,
 }
 
 /// A histogram under its present and its former name.

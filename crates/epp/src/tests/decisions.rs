@@ -121,6 +121,39 @@ fn a_decision_says_who_was_dropped_what_each_scorer_said_and_how_it_ended() {
 }
 
 #[test]
+fn a_response_that_the_picker_saw_no_end_of_was_cancelled_and_one_that_is_not_200_has_its_status() {
+    let core = picker(8);
+    let headers = |status: &'static str| {
+        let mut headers = Headers::new();
+        headers.push(":status", status);
+        headers
+    };
+    let end = |path: &str, status: Option<&'static str>, end_of_stream: bool, begun: bool| {
+        let mut stream = Stream::open(&core);
+        stream.request(path, &[("x-request-id", "r")], BODY, None);
+        if let Some(status) = status {
+            stream.feed(Event::ResponseHeaders { headers: headers(status), end_of_stream });
+        }
+        if begun {
+            stream
+                .feed(Event::ResponseBody { body: Bytes::from_static(b"data: x\n\n"), end_of_stream: false });
+        }
+        drop(stream);
+        let mut end = answer(&core, "id=r&limit=1")["decisions"][0]["response"].take();
+        for field in ["millis", "firstByteMillis"] {
+            end.as_object_mut().map(|end| end.remove(field));
+        }
+        end
+    };
+    assert_eq!(end(CHAT, None, false, false), json!({"cancelled": true}), "no answer");
+    assert_eq!(end(CHAT, Some("200"), false, true), json!({"cancelled": true}), "within a stream");
+    assert_eq!(end(CHAT, Some("404"), true, false), json!({"status": 404}));
+    assert_eq!(end(CHAT, Some("500"), false, true), json!({"status": 500, "cancelled": true}));
+    assert_eq!(end(CHAT, Some("200"), true, false), json!({}));
+    assert_eq!(end("/v1/messages/count_tokens", None, false, false), Value::Null, "the picker does not look");
+}
+
+#[test]
 fn only_the_newest_are_kept_and_they_come_first() {
     let core = picker(2);
     for id in ["a", "b", "c"] {

@@ -19,6 +19,17 @@ use crate::metrics::Running;
 /// Any error that ends a body early.
 pub(crate) type BodyError = Box<dyn std::error::Error + Send + Sync>;
 
+/// Why the gateway ends a body early.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum BodyTimeout {
+    /// The time of the whole exchange is over.
+    #[error("the request timeout of the route expired")]
+    Request,
+    /// Nothing came for so long.
+    #[error("the other side has sent nothing for {} s", .0.as_secs())]
+    Idle(Duration),
+}
+
 /// A request's or response's body.
 pub(crate) struct ProxyBody {
     source: Source,
@@ -86,8 +97,11 @@ impl ProxyBody {
         Source::Stream(stream).into()
     }
 
-    /// Returns the same body, which fails at the deadline.
+    /// Returns the same body, which fails at the deadline. One that is here already has no deadline: it may say that the time is over.
     pub(crate) fn until(self, deadline: Instant) -> Self {
+        if matches!(self.source, Source::Full(_)) {
+            return self;
+        }
         Self { deadline: Some(Box::pin(tokio::time::sleep_until(deadline))), ..self }
     }
 
@@ -133,7 +147,7 @@ impl Body for ProxyBody {
         if let Some(deadline) = &mut self.deadline
             && deadline.as_mut().poll(context).is_ready()
         {
-            return Poll::Ready(Some(Err("the request timeout of the route expired".into())));
+            return Poll::Ready(Some(Err(BodyTimeout::Request.into())));
         }
         if let Source::Lent(lent) = &self.source {
             // The first poll of an attempt takes the body. Attempts that fail before it, such as refused connections, leave
@@ -152,8 +166,7 @@ impl Body for ProxyBody {
             return frame;
         }
         ready!(timer.as_mut().poll(context));
-        let message = format!("the other side has sent nothing for {} s", limit.as_secs());
-        Poll::Ready(Some(Err(message.into())))
+        Poll::Ready(Some(Err(BodyTimeout::Idle(*limit).into())))
     }
 
     fn is_end_stream(&self) -> bool {

@@ -1,4 +1,4 @@
-//! Streamed answers whose server dies. HTTP can only tear such a response, which clients report as an error of the network. So the
+//! Streamed answers whose server dies, or whose time is over. HTTP can only tear such a response, which clients report as an error of the network. So the
 //! stream ends with an error event, as vLLM ends a stream that fails.
 
 use bytes::{Bytes, BytesMut};
@@ -8,7 +8,7 @@ use http_body::Frame;
 use http_body_util::BodyExt;
 use serde_json::json;
 
-use super::body::{BodyError, ProxyBody};
+use super::body::{BodyError, BodyTimeout, ProxyBody};
 
 /// The ends of the paths whose responses stream events that a client of OpenAI's or Anthropic's API reads.
 const GENERATION_PATHS: [&str; 3] = ["/completions", "/responses", "/messages"];
@@ -28,7 +28,7 @@ pub(super) fn is_generation(path: &str) -> bool {
     GENERATION_PATHS.iter().any(|end| path.ends_with(end))
 }
 
-/// Lets the stream of a response end with an error event if the back end dies. Returns other responses unchanged.
+/// Lets the stream of a response end with an error event if its body fails. Returns other responses unchanged.
 pub(crate) fn end_with_error_event(response: Response<ProxyBody>) -> Response<ProxyBody> {
     let headers = response.headers();
     let content_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
@@ -171,8 +171,9 @@ impl Progress {
             let data = json!({"type": "error", "code": "server_error", "message": message, "param": null, "error": error});
             format!("event: error\ndata: {data}\n\n")
         } else {
+            let code = if error.is::<BodyTimeout>() { 504 } else { 502 };
             let error =
-                json!({"message": message, "type": "InternalServerError", "param": null, "code": 502});
+                json!({"message": message, "type": "InternalServerError", "param": null, "code": code});
             // No `[DONE]` follows: a client that does not know the error must not take the answer for complete.
             format!("data: {}\n\n", json!({"error": error}))
         };

@@ -27,8 +27,15 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use self::{
-    activator::QueueEntry, answer::refuse, inference::Pickers, mirror::Mirrors, redirect::redirected,
-    root::Root, upgrade::Upgrade, upload::Upload, upstream::Upstream,
+    activator::QueueEntry,
+    answer::refuse,
+    inference::{Limits, Pickers},
+    mirror::Mirrors,
+    redirect::redirected,
+    root::Root,
+    upgrade::Upgrade,
+    upload::Upload,
+    upstream::Upstream,
 };
 pub(crate) use self::{
     activator::{Activator, QueueLimits},
@@ -231,9 +238,7 @@ impl Proxy {
             upgrade.ask(&mut head.headers);
         }
         let routed = RoutedRequest { found: &found, pick, has_waited, arrival };
-        let limit = deadline.unwrap_or_else(|| Instant::now() + BACK_END_IDLE_TIMEOUT);
-        let answered = within(Some(limit), self.route(head, upload, routed)).await;
-        let Some(mut response) = answered else { return expired() };
+        let mut response = self.route(head, upload, routed, deadline).await;
         headers::for_client(&mut response);
         found.rule.filters.response.apply(response.headers_mut());
         if let Some(upgrade) = upgrade {
@@ -241,19 +246,19 @@ impl Proxy {
         } else if let Some(admission) = admission {
             response = admission.meter(response);
         }
-        match deadline {
-            Some(deadline) => response.map(|body| body.until(deadline)),
-            None => response.map(|body| body.idle(BACK_END_IDLE_TIMEOUT)),
-        }
+        response
     }
 
+    /// Sends a request where its rule leads. The response has to end until the deadline.
     async fn route(
         &self,
         mut head: Parts,
         mut upload: Upload,
         routed: RoutedRequest<'_>,
+        deadline: Option<Instant>,
     ) -> Response<ProxyBody> {
         let RoutedRequest { found, pick, has_waited, arrival } = routed;
+        let limit = deadline.unwrap_or_else(|| Instant::now() + BACK_END_IDLE_TIMEOUT);
         let rule = &found.rule;
         let prefix = found.prefix.as_deref();
         if let Some(redirect) = &rule.filters.redirect {
@@ -269,22 +274,30 @@ impl Proxy {
         }
         apply(&chosen.filters, &mut head, prefix);
         let mirrors = rule.mirrors.iter().chain(&chosen.mirrors);
-        if let Err(error) = self.mirrors.copy(mirrors, &head, &mut upload).await {
-            return answer::refused(&error, &mut upload).await;
+        match within(Some(limit), self.mirrors.copy(mirrors, &head, &mut upload)).await {
+            Some(Ok(())) => {}
+            Some(Err(error)) => return answer::refused(&error, &mut upload).await,
+            None => return expired(),
         }
         let is_generation = event_stream::is_generation(head.uri.path());
         let mut response = match &chosen.backend {
             Err(unresolved) => refuse(StatusCode::INTERNAL_SERVER_ERROR, &unresolved.message),
             Ok(Backend::Service(service)) => {
-                let sent = self.upstream.send(head, upload, service, &rule.attempts).await;
-                sent.unwrap_or_else(|error| answer::failed(&error))
+                let sent =
+                    within(Some(limit), self.upstream.send(head, upload, service, &rule.attempts)).await;
+                sent.map_or_else(expired, |sent| sent.unwrap_or_else(|error| answer::failed(&error)))
             }
             Ok(Backend::Pool(pool)) => {
                 let patience = has_waited.then(|| Instant::now() + PICKER_DELAY);
                 // The future of an exchange has many kilobytes, most of which other requests do not need.
-                let timeout = rule.attempts.timeout;
-                Box::pin(self.pickers.exchange(&self.upstream, pool, head, upload, timeout, patience)).await
+                let limits = Limits { attempt: rule.attempts.timeout, answer: limit, patience };
+                Box::pin(self.pickers.exchange(&self.upstream, pool, head, upload, limits)).await
             }
+        };
+        // Within the stream of events, so that it ends with one.
+        response = match deadline {
+            Some(deadline) => response.map(|body| body.until(deadline)),
+            None => response.map(|body| body.idle(BACK_END_IDLE_TIMEOUT)),
         };
         if is_generation {
             response = end_with_error_event(response);

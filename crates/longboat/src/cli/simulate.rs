@@ -55,6 +55,9 @@ pub(crate) struct SimulateArgs {
     /// Format of the trace
     #[arg(long, value_enum, default_value_t = Format::Jsonl, conflicts_with_all = ["generate", "workload"])]
     pub(crate) format: Format,
+    /// Name in the trace, and the model or adapter of the service that it stands for; `*=NAME` for all others; repeatable
+    #[arg(long = "map-model", value_name = "NAME=NAME", value_parser = model_names, conflicts_with_all = ["generate"])]
+    pub(crate) model_names: Vec<(String, String)>,
     /// Workload of `inference-perf` or `llm-d-benchmark`
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with_all = ["trace", "generate"])]
     pub(crate) workload: Option<PathBuf>,
@@ -107,7 +110,7 @@ pub(crate) struct SimulateArgs {
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) pickers: usize,
     /// When a picker knows what others have decided: after a time, or `never`; with 0s, pickers have one state
-    #[arg(long, value_name = "DURATION|never", default_value = "never", value_parser = sharing)]
+    #[arg(long, value_name = "DURATION|never", default_value = "never", value_parser = sharing, requires = "pickers")]
     pub(crate) picker_sharing: Sharing,
     /// Accelerators of a replica, for GPU seconds
     #[arg(long, value_name = "N", default_value_t = 1.0, value_parser = accelerators)]
@@ -154,7 +157,7 @@ pub(crate) enum SimulateCommand {
 /// Arguments of `simulate calibrate`.
 #[derive(Debug, Args)]
 pub(crate) struct CalibrateArgs {
-    /// Address of an OpenAI server, without `/v1`
+    /// Address of an OpenAI server, with or without `/v1`
     #[arg(value_name = "URL")]
     pub(crate) url: String,
     /// Model
@@ -257,6 +260,13 @@ fn metric(text: &str) -> Result<(String, f64), String> {
     Ok((name.trim().to_owned(), target.ok_or_else(wrong)?))
 }
 
+fn model_names(text: &str) -> Result<(String, String), String> {
+    let names = text.split_once('=').filter(|(from, to)| !from.is_empty() && !to.is_empty());
+    let (from, to) =
+        names.ok_or_else(|| format!("`{text}`: expected two names, such as gpt-4=qwen or *=qwen"))?;
+    Ok((from.to_owned(), to.to_owned()))
+}
+
 fn sharing(text: &str) -> Result<Sharing, String> {
     if text == "never" {
         Ok(Sharing::Nothing)
@@ -311,6 +321,9 @@ mod tests {
             (&["--generate", "poisson", "--accelerators", "nan"], "`nan`: expected a number"),
             (&["--generate", "poisson", "--accelerators=-1"], "`-1`: expected a number"),
             (&["--generate", "poisson", "--min-replicas", "2"], "--autoscale"),
+            (&["--generate", "poisson", "--picker-sharing", "50ms"], "--pickers"),
+            (&["--generate", "poisson", "--map-model", "a=b"], "--generate"),
+            (&["--trace", "t", "--map-model", "a"], "`a`: expected two names"),
             (&["--generate", "poisson", "--replicas", "4,0"], "0 is not in 1..=65536"),
             (&["--generate", "poisson", "--workload", "w"], "--workload"),
         ] {
@@ -320,7 +333,8 @@ mod tests {
         let args =
             parsed(&["--generate", "poisson", "--write-trace", "t", "--rate", "3", "--seed", "4"]).unwrap();
         assert_eq!((args.seed, args.pickers, args.picker_sharing), (4, 1, Sharing::Nothing));
-        let soon = parsed(&["--generate", "poisson", "--picker-sharing", "50ms"]).unwrap().picker_sharing;
+        let shared = ["--generate", "poisson", "--pickers", "2", "--picker-sharing", "50ms"];
+        let soon = parsed(&shared).unwrap().picker_sharing;
         assert_eq!(soon, Sharing::After(Duration::from_millis(50)));
     }
 

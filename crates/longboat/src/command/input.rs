@@ -40,6 +40,9 @@ pub(crate) fn no_service(documents: &[Document]) -> anyhow::Error {
     let mut kinds: Vec<&str> = documents.iter().map(Document::kind).collect();
     kinds.sort_unstable();
     kinds.dedup();
+    if kinds.is_empty() {
+        return anyhow::anyhow!("the manifests contain no {SERVICE}: there is no object in them");
+    }
     let meant = kinds.iter().find(|kind| **kind != SERVICE && nearest([SERVICE], kind).is_some());
     let hint = match meant {
         Some(kind) => format!(": did you mean `{SERVICE}` instead of `{kind}`?"),

@@ -94,9 +94,15 @@ fn text(record: &Value) -> String {
         text.push_str(&of_profile(profile));
     }
     if let Some(response) = record["response"].as_object() {
+        let status = response.get("status").map(|status| format!("status {status}, "));
         let first = response.get("firstByteMillis").map(|millis| format!("first byte after {millis} ms, "));
-        let _ =
-            write!(text, "response: {}complete after {} ms", first.unwrap_or_default(), response["millis"]);
+        let end = match (response.get("cancelled"), &status) {
+            (Some(_), _) => "cancelled",
+            (None, Some(_)) => "ended",
+            (None, None) => "complete",
+        };
+        let begun = status.into_iter().chain(first).collect::<String>();
+        let _ = write!(text, "response: {begun}{end} after {} ms", response["millis"]);
         if let Some(generated) = response.get("completionTokens") {
             let _ = write!(
                 text,
@@ -204,6 +210,20 @@ profile default
 response: first byte after 20 ms, complete after 300 ms; 12 prompt tokens (8 cached), 30 generated
 ";
         assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn a_response_that_was_cut_off_or_refused_is_not_called_complete() {
+        let says = |response: Value| {
+            let text =
+                text(&json!({"micros": 8, "candidates": 1, "destination": ["e"], "response": response}));
+            text.lines().last().unwrap_or_default().to_owned()
+        };
+        assert_eq!(says(json!({"cancelled": true, "millis": 30})), "response: cancelled after 30 ms");
+        let streamed = json!({"cancelled": true, "firstByteMillis": 9, "millis": 30});
+        assert_eq!(says(streamed), "response: first byte after 9 ms, cancelled after 30 ms");
+        let refused = json!({"status": 404, "firstByteMillis": 3, "millis": 4});
+        assert_eq!(says(refused), "response: status 404, first byte after 3 ms, ended after 4 ms");
     }
 
     #[test]

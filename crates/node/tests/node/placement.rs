@@ -1,7 +1,7 @@
 //! Which pods the node takes.
 
 use k8s_openapi::api::core::v1::{Node, Pod};
-use kube::api::{Patch, PatchParams};
+use kube::api::{DeleteParams, Patch, PatchParams};
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 
@@ -132,4 +132,25 @@ fn is_crowded_out(pod: &Pod) -> bool {
                        victims found for incoming pod.";
         found.type_ == "PodScheduled" && found.message.as_deref() == Some(message)
     })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_was_deleted_registers_again_and_takes_pods() {
+    let world = TestNode::with(|options| {
+        options.labels.insert("zone".to_owned(), "a".to_owned());
+    })
+    .await;
+    let nodes: Api<Node> = Api::all(world.client.clone());
+    let before = nodes.get("longboat-local").await.unwrap();
+    for name in ["first", "second"] {
+        nodes.delete("longboat-local", &DeleteParams::default()).await.unwrap();
+        world.pod(name, selecting(&json!({"nodeSelector": {"zone": "a"}}))).await;
+        world.until_pod(name, "running", runs).await;
+    }
+    let after = nodes.get("longboat-local").await.unwrap();
+    assert_ne!(after.uid(), before.uid());
+    assert_eq!(after.labels(), before.labels());
+    let ready = after.status.unwrap().conditions.unwrap();
+    assert!(ready.iter().any(|found| found.type_ == "Ready" && found.status == "True"), "{ready:?}");
+    world.end().await;
 }

@@ -261,7 +261,7 @@ pub fn run(
                 }
                 next = requests.next();
             }
-            (_, Some(_)) => world.step(),
+            (_, Some(_)) => world.step()?,
             // Nothing will ever happen to the requests that are left.
             _ => break,
         }
@@ -335,8 +335,8 @@ impl<'s> World<'s> {
     }
 
     /// Handles the next event.
-    fn step(&mut self) {
-        let Some(Reverse((now, _, event))) = self.events.pop() else { return };
+    fn step(&mut self) -> Result<(), RunError> {
+        let Some(Reverse((now, _, event))) = self.events.pop() else { return Ok(()) };
         match event {
             Event::Engine(member, generation) => {
                 if self.members[member].generation == generation {
@@ -345,12 +345,13 @@ impl<'s> World<'s> {
             }
             Event::Change(index) => self.change(self.settings.changes[index].1, now),
             Event::Ready(member) => self.make_ready(member, now),
-            Event::Autoscale => self.autoscale(now),
+            Event::Autoscale => self.autoscale(now)?,
             Event::Dispatch(picker) => {
                 self.pickers[picker].has_dispatch = false;
                 self.dispatch(picker, now);
             }
         }
+        Ok(())
     }
 
     /// Records that a request gets no answer.

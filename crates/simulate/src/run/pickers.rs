@@ -9,7 +9,7 @@ use longboat_scheduler::{
 };
 use rand::{SeedableRng as _, rngs::StdRng};
 
-use super::{Event, OpenRequest, PickerSettings, Sharing, World, nanos};
+use super::{Event, OpenRequest, PickerSettings, PromptTokens, Sharing, World, nanos};
 use crate::{
     autoscaler::AutoscalerSettings,
     pool::PoolEntry,
@@ -78,10 +78,22 @@ pub(super) fn expires(flow: &FlowSettings) -> bool {
     bands.map(|band| band.time_to_live).any(|time| time.usual_ms.is_some() || time.no_endpoint_ms.is_some())
 }
 
+/// The bytes of a request in a queue.
+fn bytes(tokens: &PromptTokens) -> u64 {
+    tokens.bytes.len() as u64 + REQUEST_BYTES
+}
+
 impl World<'_> {
     /// Requests that wait in the queues of pickers and of the gateway.
     pub(super) fn queued(&self) -> usize {
         self.waking.len() + self.pickers.iter().map(|picker| picker.queue.len()).sum::<usize>()
+    }
+
+    /// Their bytes.
+    pub(super) fn queued_bytes(&self) -> u64 {
+        let waking = self.waking.iter().filter_map(|number| self.open.get(number)?.request.as_ref());
+        let waking: u64 = waking.map(|(_, tokens)| bytes(tokens)).sum();
+        waking + self.pickers.iter().map(|picker| picker.queue.bytes()).sum::<u64>()
     }
 
     pub(super) fn tell_news(&mut self) {
@@ -160,7 +172,7 @@ impl World<'_> {
             return;
         };
         let (picker, priority) = (*picker, request.priority);
-        let size = tokens.bytes.len() as u64 + REQUEST_BYTES;
+        let size = bytes(tokens);
         if !self.flow.enabled {
             if priority < 0 && self.saturation(picker, now) >= 1.0 {
                 self.open.remove(&number);

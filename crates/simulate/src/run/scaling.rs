@@ -4,24 +4,28 @@ use std::time::Duration;
 
 use longboat_autoscale::Scale;
 
-use super::{Event, World, nanos};
-use crate::pool::{Member, PoolChange};
+use super::{Event, RunError, World, nanos};
+use crate::{
+    autoscaler::Queued,
+    pool::{Member, PoolChange},
+};
 
 /// How long the autoscaler goes on if nothing happens: requests that wait longer will never be answered.
 const MAX_IDLE: Duration = Duration::from_hours(1);
 
 impl World<'_> {
-    pub(super) fn autoscale(&mut self, now: u64) {
+    pub(super) fn autoscale(&mut self, now: u64) -> Result<(), RunError> {
         self.scrape(now);
         let own = self.own_members();
         let ready = own.iter().filter(|number| self.members[**number].is_ready).count();
         let count = |number: usize| i32::try_from(number).unwrap_or(i32::MAX);
         let scale = Scale { wanted: count(own.len()), current: count(own.len()), ready: count(ready) };
-        let queued = self.queued();
+        let queued = Queued { requests: self.queued() as u64, bytes: self.queued_bytes() };
         let members = self.members.iter().filter(|member| member.gone.is_none() && member.is_ready);
         let snapshots: Vec<_> = members.map(Member::snapshot).collect();
-        let Some(autoscaler) = &mut self.autoscaler else { return };
+        let Some(autoscaler) = &mut self.autoscaler else { return Ok(()) };
         let wanted = autoscaler.replicas(&snapshots, queued, scale, Duration::from_nanos(now));
+        let wanted = wanted.map_err(RunError::Autoscaler)?;
         let next = now.saturating_add(nanos(autoscaler.interval()));
         let wanted = usize::try_from(wanted).unwrap_or_default();
         if wanted != own.len() {
@@ -33,5 +37,6 @@ impl World<'_> {
         if !is_idle || self.has_arrivals {
             self.schedule_event(next, Event::Autoscale);
         }
+        Ok(())
     }
 }

@@ -1,3 +1,4 @@
+use longboat_api::foreign::scaledobject::ScaledObjectSpec;
 use longboat_engine_model::{Parameters, Timing};
 
 use super::*;
@@ -316,6 +317,46 @@ fn keda_scales_to_zero_and_a_queued_request_wakes_an_endpoint() {
     assert_eq!((without_queue.answered, without_queue.rejections.no_endpoint), (1, 0));
     let crowd = run(&policy(RANDOM), &settings, at(&[1000; 300]), &mut |_| {}).unwrap();
     assert_eq!(crowd.rejections.no_endpoint, 44);
+}
+
+/// A ScaledObject with one trigger, as a manifest has it.
+fn keda(bounds: &serde_json::Value, query: &str) -> AutoscalerSettings {
+    let mut spec = serde_json::json!({
+        "scaleTargetRef": {"name": "d"}, "pollingInterval": 2,
+        "triggers": [{"type": "prometheus", "metadata": {"query": query, "threshold": "1"}}],
+    });
+    spec.as_object_mut().unwrap().extend(bounds.as_object().unwrap().clone());
+    AutoscalerSettings::from(serde_json::from_value::<ScaledObjectSpec>(spec).unwrap())
+}
+
+#[test]
+fn requests_wait_for_a_service_that_has_no_replica_while_it_is_idle() {
+    for queue in [
+        "llm_d_epp_flow_control_queue_size",
+        "inference_extension_flow_control_queue_size",
+        "llm_d_epp_flow_control_queue_bytes",
+    ] {
+        for bounds in [
+            serde_json::json!({"idleReplicaCount": 0, "minReplicaCount": 1, "maxReplicaCount": 2}),
+            serde_json::json!({"minReplicaCount": 0, "maxReplicaCount": 2}),
+        ] {
+            let query = format!("sum({queue}{{inference_pool=\"p\"}}) or vector(0)");
+            let autoscaler = Some(keda(&bounds, &query));
+            let settings = Settings { autoscaler, ..settings(vec![group("both", 1)]) };
+            let report = run(&policy(RANDOM), &settings, at(&[1000, 9000, 3_600_000]), &mut |_| {}).unwrap();
+            assert_eq!(report.answered, 3, "{queue} {bounds}");
+            assert!(report.gpu_seconds < 2.0 * 1000.0, "it goes back to zero: {}", report.gpu_seconds);
+        }
+    }
+}
+
+#[test]
+fn a_query_without_a_single_number_is_named() {
+    let bounds = serde_json::json!({"minReplicaCount": 2, "maxReplicaCount": 2});
+    let autoscaler = Some(keda(&bounds, "vllm:num_requests_running"));
+    let settings = Settings { autoscaler, ..settings(vec![group("both", 2)]) };
+    let error = run(&policy(RANDOM), &settings, at(&[1]), &mut |_| {}).unwrap_err().to_string();
+    assert!(error.starts_with("the autoscaler cannot be simulated: trigger 0: "), "{error}");
 }
 
 #[test]

@@ -21,8 +21,10 @@ use self::decide::decide;
 use super::{
     answer::{failed, refuse, refused},
     body::ProxyBody,
+    expired,
     upload::{Upload, UploadError},
     upstream::Upstream,
+    within,
 };
 use crate::route::Pool;
 
@@ -34,6 +36,20 @@ const UNAVAILABLE_STATUS: u16 = 503;
 
 /// How long to wait before a picker that knows no endpoint is asked again.
 const PICKER_RETRY_INTERVAL: Duration = Duration::from_millis(50);
+
+/// How long a picker may take to learn that a request has failed. Nobody gains by it but its metrics and decisions.
+const FAILURE_REPORT_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// How long the parts of an exchange may take.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    /// One attempt at an endpoint.
+    pub(crate) attempt: Option<Duration>,
+    /// Everything until an endpoint answers.
+    pub(crate) answer: Instant,
+    /// Until then, a picker that knows no endpoint is asked again.
+    pub(crate) patience: Option<Instant>,
+}
 
 /// The pickers of this process, and one connection to each other picker.
 pub(crate) struct Pickers {
@@ -96,28 +112,17 @@ impl Pickers {
         Self { local, clients: Mutex::default(), tls: longboat_tls::insecure_client_config(&[b"h2"]) }
     }
 
-    /// Forwards one request to an endpoint of the pool, and returns its response. Both pass through the picker. Until
-    /// `patience` ends, a picker that knows no endpoint is asked again.
+    /// Forwards one request to an endpoint of the pool, and returns its response. Both pass through the picker.
     pub(crate) async fn exchange(
         &self,
         upstream: &Upstream,
         pool: &Pool,
         mut head: Parts,
         mut upload: Upload,
-        timeout: Option<Duration>,
-        patience: Option<Instant>,
+        limits: Limits,
     ) -> Response<ProxyBody> {
-        let decided = loop {
-            match self.ask(pool, &head, &mut upload).await {
-                Ok(Decision::Answer(immediate))
-                    if immediate.status == UNAVAILABLE_STATUS
-                        && patience.is_some_and(|end| Instant::now() < end) =>
-                {
-                    tokio::time::sleep(PICKER_RETRY_INTERVAL).await;
-                }
-                decided => break decided,
-            }
-        };
+        let deciding = self.decision(pool, &head, &mut upload, limits.patience);
+        let Some(decided) = within(Some(limits.answer), deciding).await else { return expired() };
         let forward = match decided {
             Ok(Decision::Answer(immediate)) => {
                 upload.discard().await;
@@ -131,8 +136,10 @@ impl Pickers {
                     pool = %pool.name,
                     "Continuing without the picker, as failureMode of the pool says."
                 );
-                if let Err(error) = upload.read().await {
-                    return refused(&error, &mut upload).await;
+                match within(Some(limits.answer), upload.read()).await {
+                    Some(Ok(())) => {}
+                    Some(Err(error)) => return refused(&error, &mut upload).await,
+                    None => return expired(),
                 }
                 Forward { body: upload.chunks().to_vec(), ..Forward::default() }
             }
@@ -158,7 +165,8 @@ impl Pickers {
         );
         // The picker may have changed the body's length; hyper sets the new one.
         head.headers.remove(header::CONTENT_LENGTH);
-        let sent = upstream.send_replayable(&head, &body, &endpoints, &pool.link, timeout);
+        let sent = upstream.send_replayable(&head, &body, &endpoints, &pool.link, limits.attempt);
+        let sent = within(Some(limits.answer), sent);
         let answered = match &mut exchange {
             None => sent.await,
             Some((_, receiver)) => match respond::unless_ended(sent, receiver).await {
@@ -166,12 +174,50 @@ impl Pickers {
                 Err(immediate) => return wire::answered(immediate),
             },
         };
-        match answered {
-            Err(error) => failed(&error),
-            Ok((served, response)) => match exchange {
-                None => response,
-                Some((sender, receiver)) => respond::respond(response, served, sender, receiver).await,
-            },
+        let failure = match answered {
+            Some(Ok((served, response))) => {
+                return match exchange {
+                    None => response,
+                    Some((sender, receiver)) => {
+                        let within_limit = within(
+                            Some(limits.answer),
+                            respond::respond(response, Some(served), sender, receiver),
+                        );
+                        within_limit.await.unwrap_or_else(expired)
+                    }
+                };
+            }
+            Some(Err(error)) => failed(&error),
+            None => expired(),
+        };
+        // As Envoy does, so that the picker's metrics and decisions tell the failure from an answer.
+        if let Some((sender, receiver)) = exchange {
+            let mut head = Response::new(ProxyBody::empty());
+            *head.status_mut() = failure.status();
+            let report = respond::respond(head, None, sender, receiver);
+            let _ = tokio::time::timeout(FAILURE_REPORT_TIMEOUT, report).await;
+        }
+        failure
+    }
+
+    /// Asks until a picker decides. Until `patience` ends, one that knows no endpoint is asked again.
+    async fn decision(
+        &self,
+        pool: &Pool,
+        head: &Parts,
+        upload: &mut Upload,
+        patience: Option<Instant>,
+    ) -> Result<Decision, PickError> {
+        loop {
+            match self.ask(pool, head, upload).await {
+                Ok(Decision::Answer(immediate))
+                    if immediate.status == UNAVAILABLE_STATUS
+                        && patience.is_some_and(|end| Instant::now() < end) =>
+                {
+                    tokio::time::sleep(PICKER_RETRY_INTERVAL).await;
+                }
+                decided => return decided,
+            }
         }
     }
 

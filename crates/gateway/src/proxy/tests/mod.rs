@@ -42,6 +42,7 @@ struct Script {
     refuse: Option<u16>,
     response_bytes: Arc<Mutex<usize>>,
     seen_destination: Arc<Mutex<Option<String>>>,
+    seen_status: Arc<Mutex<Option<String>>>,
     /// Notified when an undecided picker has received a whole request.
     stuck: Arc<Notify>,
 }
@@ -89,10 +90,13 @@ impl ProcessorExchange for Script {
                 });
             }
             Event::RequestTrailers(_) => out.push(Action::RequestTrailers(HeaderChanges::default())),
-            Event::ResponseHeaders { .. } => out.push(Action::ResponseHeaders(HeaderChanges {
-                set: vec![Header::new("x-went-into-resp-headers", "true")],
-                ..HeaderChanges::default()
-            })),
+            Event::ResponseHeaders { headers, .. } => {
+                *self.seen_status.lock() = headers.get(":status").map(Into::into);
+                out.push(Action::ResponseHeaders(HeaderChanges {
+                    set: vec![Header::new("x-went-into-resp-headers", "true")],
+                    ..HeaderChanges::default()
+                }));
+            }
             Event::ResponseBody { body, end_of_stream } => {
                 *self.response_bytes.lock() += body.len();
                 if self.keeps {
@@ -164,7 +168,8 @@ fn slice(service: &str, endpoints: &[SocketAddr]) -> Value {
     })
 }
 
-/// Creates a gateway where `/pool` leads to a pool with one ready simulator, and `/svc` to a Service.
+/// Creates a gateway where `/pool` leads to a pool with one ready simulator, and `/svc` to a Service. Below `/hurried`, both have to
+/// answer within 300 ms.
 async fn bench(
     picker: Option<SocketAddr>,
     simulator: SocketAddr,
@@ -205,6 +210,13 @@ async fn observed(
             "backendRefs": [backend],
         })
     };
+    let hurried = |path: &str, backend: &Value| {
+        let mut rule = rule(path, backend.clone());
+        rule["timeouts"] = json!({"request": "300ms"});
+        rule
+    };
+    let pool = json!({"group": "inference.networking.k8s.io", "kind": "InferencePool", "name": "pool"});
+    let svc = json!({"name": "svc", "port": 80});
     let observed = RoutingInputs {
         classes: vec![object(
             json!({"metadata": {"name": "c"}, "spec": {"controllerName": crate::CONTROLLER_NAME}}),
@@ -217,8 +229,10 @@ async fn observed(
             object(json!({
                 "metadata": {"name": "r", "namespace": "ns"},
                 "spec": {"parentRefs": [{"name": "g"}], "rules": [
-                    rule("/pool", json!({"group": "inference.networking.k8s.io", "kind": "InferencePool", "name": "pool"})),
-                    rule("/svc", json!({"name": "svc", "port": 80})),
+                    hurried("/hurried/pool", &pool),
+                    hurried("/hurried/svc", &svc),
+                    rule("/pool", pool),
+                    rule("/svc", svc),
                 ]},
             })),
             object(json!({

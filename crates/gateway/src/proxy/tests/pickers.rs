@@ -201,3 +201,22 @@ async fn what_only_a_picker_may_say_does_not_pass() {
         assert!(names::STEERING.iter().all(|name| !headers.contains_key(*name)), "{path}: {headers:?}");
     }
 }
+
+#[tokio::test]
+async fn a_picker_learns_the_status_of_a_request_that_no_endpoint_answers() {
+    let shutdown = CancellationToken::new();
+    let simulator = simulator(&shutdown, &["--time-to-first-token", "30s"]).await;
+    let script = Script { destination: simulator.to_string(), ..Script::default() };
+    let late = picker(&shutdown, script.clone()).await;
+    let bench = bench(Some(late), simulator, &[], "FailClose").await;
+    let response = bench.ask("/hurried/pool", false).await;
+    assert_eq!((response.status().as_u16(), script.seen_status.lock().as_deref()), (504, Some("504")));
+    assert!(response.text().await.unwrap().contains("the request timeout of the route"));
+
+    let nobody = SocketAddr::from(([127, 0, 0, 1], 1));
+    let script = Script { destination: nobody.to_string(), ..Script::default() };
+    let dead = picker(&shutdown, script.clone()).await;
+    let bench = self::bench(Some(dead), nobody, &[], "FailClose").await;
+    let response = bench.ask("/pool", false).await;
+    assert_eq!((response.status().as_u16(), script.seen_status.lock().as_deref()), (502, Some("502")));
+}

@@ -181,3 +181,22 @@ async fn a_stream_whose_server_dies_ends_with_an_error_event_after_the_last_whol
     let bench = bench(None, server, &[server], "FailOpen").await;
     bench.ask("/svc", false).await.text().await.unwrap_err();
 }
+
+#[tokio::test]
+async fn a_stream_whose_time_is_over_ends_with_an_error_event() {
+    let shutdown = CancellationToken::new();
+    let simulator = simulator(&shutdown, &["--inter-token-latency", "100ms"]).await;
+    let script = Script { destination: simulator.to_string(), ..Script::default() };
+    let picker = picker(&shutdown, script).await;
+    let bench = bench(Some(picker), simulator, &[simulator], "FailClose").await;
+    let error = json!({"error": {
+        "message": "the request timeout of the route expired", "type": "InternalServerError", "param": null, "code": 504,
+    }});
+    for path in ["/hurried/svc", "/hurried/pool"] {
+        let text = bench.ask(path, true).await.text().await.unwrap();
+        let events: Vec<_> = text.split_terminator("\n\n").collect();
+        let last = events.last().and_then(|event| event.strip_prefix("data: ")).unwrap();
+        assert_eq!(serde_json::from_str::<Value>(last).unwrap(), error, "{path}: {text}");
+        assert!(events.len() > 1 && text.ends_with("\n\n"), "{path}: {text}");
+    }
+}

@@ -36,6 +36,7 @@ pub(super) async fn run(args: &CalibrateArgs) -> anyhow::Result<()> {
     if !(1..=MAX_CONCURRENT).contains(&args.parallel) {
         bail!("--parallel {}: expected 1 to {MAX_CONCURRENT}", args.parallel);
     }
+    let args = &CalibrateArgs { url: root(&args.url).to_owned(), model: args.model.clone(), ..*args };
     let client = Client::builder().connect_timeout(CONNECT_TIMEOUT).build()?;
     let mut short = Vec::new();
     let mut long = Vec::new();
@@ -63,9 +64,15 @@ pub(super) async fn run(args: &CalibrateArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// The address of the server: clients of OpenAI's API are given it with `/v1`.
+fn root(url: &str) -> &str {
+    let url = url.trim_end_matches('/');
+    url.strip_suffix("/v1").unwrap_or(url)
+}
+
 /// The size of the KV cache in blocks of 16 tokens, from the engine's metrics.
 async fn cache_blocks(client: &Client, args: &CalibrateArgs) -> Option<usize> {
-    let url = format!("{}/metrics", args.url.trim_end_matches('/'));
+    let url = format!("{}/metrics", args.url);
     let answer = client.get(url).timeout(CONNECT_TIMEOUT).send().await.ok()?.error_for_status().ok()?;
     let mut chunks = answer.bytes_stream();
     let mut text = Vec::new();
@@ -137,7 +144,7 @@ async fn measure(
     words: usize,
     sample: usize,
 ) -> anyhow::Result<Measurement> {
-    let url = format!("{}/v1/completions", args.url.trim_end_matches('/'));
+    let url = format!("{}/v1/completions", args.url);
     let body = json!({
         "model": args.model, "prompt": prompt(words, sample), "max_tokens": OUTPUT_TOKENS, "ignore_eos": true,
         "min_tokens": OUTPUT_TOKENS, "stream": true, "stream_options": {"include_usage": true}
@@ -198,6 +205,13 @@ fn prompt(words: usize, sample: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_address_with_the_version_of_the_api_is_the_same_server() {
+        let roots = ["http://h:1", "http://h:1/", "http://h:1/v1", "http://h:1/v1/"].map(super::root);
+        assert_eq!(roots, ["http://h:1"; 4]);
+        assert_eq!(super::root("http://h/ns/chat/v1"), "http://h/ns/chat");
+    }
 
     #[test]
     fn prompts_differ_from_the_start_and_are_as_long_as_their_words() {

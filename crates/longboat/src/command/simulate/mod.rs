@@ -15,12 +15,12 @@ use std::{
 use anyhow::{Context as _, anyhow, bail};
 use longboat_plan::counted;
 use longboat_simulate::{
-    PickerSettings, Policy, PoolChange, Report, RunError, Settings, Slo, advice, differences,
+    PickerSettings, Policy, PoolChange, Report, RunError, Settings, Sharing, Slo, advice, differences,
     generate::{self, Traffic},
     page::{self, Section},
     run as simulate,
     sweep::{Condition, Sweep, SweepResult},
-    trace::Requests,
+    trace::{Requests, TraceError, TraceRequest},
     workload::Workload,
 };
 use owo_colors::OwoColorize;
@@ -62,6 +62,9 @@ pub(crate) fn run(args: &SimulateArgs) -> anyhow::Result<()> {
         // A page that cannot be written is better known before the runs than after them. What is in the file stays until then.
         let opened = OpenOptions::new().append(true).create(true).open(file);
         opened.with_context(|| format!("cannot write `{}`", file.display()))?;
+    }
+    if args.pickers == 1 && args.picker_sharing != Sharing::Nothing {
+        bail!("--picker-sharing has no effect with one picker: expected --pickers 2 or more");
     }
     let [model] = models.as_slice() else { return pools::run(args, &models) };
     if let (Some(sweep), Some(condition)) = (args.sweep, &args.condition) {
@@ -150,7 +153,13 @@ fn one(
             printer::note(&format!("{}: {count} requests", policy.name));
         }
     };
-    let report = simulate(policy, &settings, requests, progress).map_err(|error| of_trace(args, error))?;
+    let requests = requests.enumerate().map(|(index, request)| {
+        let request = request?;
+        model.check(&request).map_err(|message| TraceError::Model { number: index + 1, message })?;
+        Ok(request)
+    });
+    let report =
+        simulate(policy, &settings, Box::new(requests), progress).map_err(|error| of_trace(args, error))?;
     for (at, _) in settings.changes.iter().filter(|(at, _)| at.as_secs_f64() > report.seconds) {
         printer::note(&format!(
             "{}: the change of the pool at {} s comes after the end of the traffic, which is at {:.1} s, and has no effect",
@@ -172,7 +181,25 @@ fn of_trace(args: &SimulateArgs, error: RunError) -> anyhow::Error {
     }
 }
 
-fn requests(args: &SimulateArgs) -> anyhow::Result<Requests<'static>> {
+/// Returns the traffic, with the names of models that `--map-model` gives.
+fn requests(args: &SimulateArgs) -> anyhow::Result<Requests<'_>> {
+    let requests = traffic(args)?;
+    if args.model_names.is_empty() {
+        return Ok(requests);
+    }
+    let of = |name: &str| args.model_names.iter().find(|(from, _)| from == name).map(|(_, to)| to.clone());
+    let renamed = move |mut request: TraceRequest| {
+        let name = request.asks_for();
+        let is_named = !name.is_empty();
+        if let Some(to) = of(name).or_else(|| of("*").filter(|_| is_named)) {
+            *request.adapter.as_mut().unwrap_or(&mut request.model) = to;
+        }
+        request
+    };
+    Ok(Box::new(requests.map(move |request| request.map(&renamed))))
+}
+
+fn traffic(args: &SimulateArgs) -> anyhow::Result<Requests<'static>> {
     if let Some(kind) = args.generate {
         return Ok(generate::requests(Traffic {
             kind: kind.into(),
@@ -229,6 +256,12 @@ fn policies(files: &[PathBuf]) -> anyhow::Result<Vec<Policy>> {
     let mut policies: Vec<Policy> = Vec::new();
     for file in files {
         let config = fs::read_to_string(file).with_context(|| format!("cannot read `{}`", file.display()))?;
+        // A picker takes an empty text for its defaults, and a person has taken the wrong file.
+        let says_something =
+            |line: &str| !matches!(line.trim(), "" | "---") && !line.trim_start().starts_with('#');
+        if !config.lines().any(says_something) {
+            bail!("--config `{}` is empty: expected an EndpointPickerConfig", file.display());
+        }
         let is_alone = files.iter().filter(|other| short(other) == short(file)).count() == 1;
         let name = if is_alone { short(file) } else { file.display().to_string() };
         if policies.iter().any(|policy| policy.name == name) {
@@ -346,5 +379,8 @@ mod tests {
         assert_eq!(names, [one.display().to_string(), same.display().to_string(), "y".to_owned()]);
         let error = policies(&[one.clone(), one]).unwrap_err().to_string();
         assert!(error.contains("is given twice"), "{error}");
+        std::fs::write(&same, "---\n# nothing\n\n").unwrap();
+        let error = policies(&[same]).unwrap_err().to_string();
+        assert!(error.ends_with("is empty: expected an EndpointPickerConfig"), "{error}");
     }
 }

@@ -17,9 +17,6 @@ use crate::{
     printer,
 };
 
-/// The beginning of names with a namespace.
-const FULL_NAME: &str = "publishers/";
-
 /// The results of a pool.
 #[derive(Debug, Serialize)]
 struct PoolResult<'a> {
@@ -53,7 +50,7 @@ pub(super) fn run(args: &SimulateArgs, services: &[ServiceModel]) -> anyhow::Res
     let traffic = split_traffic(args, &routes, services)?;
     let mut pools = Vec::new();
     for (index, service) in services.iter().enumerate() {
-        let models = short_names(service);
+        let models = service.short_names();
         if traffic.pools[index] == 0 {
             printer::note(&format!("{}: no request asks for {}", service.name, models.join(" or ")));
             continue;
@@ -85,11 +82,6 @@ pub(super) fn run(args: &SimulateArgs, services: &[ServiceModel]) -> anyhow::Res
     print(args, &Results { pools, sum, unknown_models: &traffic.unknown })
 }
 
-/// The names of the model and the adapters of a service, without the full ones that stand for the same.
-fn short_names(service: &ServiceModel) -> Vec<&str> {
-    service.serves.iter().map(String::as_str).filter(|name| !name.starts_with(FULL_NAME)).collect()
-}
-
 /// Refuses flags about the pool: with several, it is not clear which is meant.
 fn check(args: &SimulateArgs) -> anyhow::Result<()> {
     let given = [
@@ -119,7 +111,7 @@ fn split_traffic(
         return Err(of_trace(args, error.into()));
     }
     if traffic.pools.iter().all(|requests| *requests == 0) {
-        let serves: Vec<&str> = services.iter().flat_map(short_names).collect();
+        let serves: Vec<&str> = services.iter().flat_map(ServiceModel::short_names).collect();
         let asked = if args.generate.is_some() {
             "made-up traffic names no model: pass a trace whose requests have one".to_owned()
         } else {

@@ -8,7 +8,7 @@ use longboat_engine_model::Parameters;
 use longboat_key::{Name, Namespace};
 use longboat_offline::scene::Scene;
 use longboat_plan::{PickerConfig, models_of_spec, names};
-use longboat_simulate::{AutoscalerSettings, Policy, PoolSettings};
+use longboat_simulate::{AutoscalerSettings, Policy, PoolSettings, trace::TraceRequest};
 
 use crate::{
     cli::{AutoscalerKind, SimulateArgs},
@@ -32,11 +32,14 @@ spec:
     scheduler: {}
 ";
 
+/// The beginning of names with a namespace.
+const FULL_NAME: &str = "publishers/";
+
 /// What is known of a service.
 #[derive(Debug)]
 pub(super) struct ServiceModel {
     pub(super) name: String,
-    /// The names of its model and adapters in requests, short and in full.
+    /// The names of its model and adapters in requests, short and in full. Empty: nobody has named a service, and any name is right.
     pub(super) serves: BTreeSet<String>,
     pub(super) pool: Vec<PoolSettings>,
     pub(super) policies: Vec<Policy>,
@@ -61,7 +64,42 @@ pub(super) fn models(args: &SimulateArgs) -> anyhow::Result<Vec<ServiceModel>> {
     if services.is_empty() {
         return Err(input::no_service(&documents));
     }
-    services.into_iter().map(|subject| of_scene(args, &scene, &subject.service)).collect()
+    let mut models = services
+        .into_iter()
+        .map(|subject| of_scene(args, &scene, &subject.service))
+        .collect::<anyhow::Result<Vec<_>>>()?;
+    if let Some(model) = models.iter().find(|model| model.policies.is_empty() && args.configs.is_empty()) {
+        bail!("service {} has no picker whose configuration is known: pass one with --config", model.name);
+    }
+    if files.is_empty() {
+        for model in &mut models {
+            model.serves.clear();
+        }
+    }
+    Ok(models)
+}
+
+impl ServiceModel {
+    /// The names of its model and its adapters, without the full ones that stand for the same.
+    pub(super) fn short_names(&self) -> Vec<&str> {
+        self.serves.iter().map(String::as_str).filter(|name| !name.starts_with(FULL_NAME)).collect()
+    }
+
+    /// Checks that a request asks for nothing that the service lacks. One without a name asks for its model.
+    pub(super) fn check(&self, request: &TraceRequest) -> Result<(), String> {
+        let asked = request.asks_for();
+        if asked.is_empty() || self.serves.is_empty() || self.serves.contains(asked) {
+            return Ok(());
+        }
+        let names = self.short_names();
+        let first = names.first().copied().unwrap_or_default();
+        Err(format!(
+            "{} does not serve `{asked}`, only {}: pass --map-model '{asked}={first}' (or '*={first}' for every other name), or the \
+             manifests of all services of the trace",
+            self.name,
+            names.join(", ")
+        ))
+    }
 }
 
 /// Plans a service, and reads the number of its replicas and its picker's configuration.
@@ -139,9 +177,6 @@ pub(super) fn of_scene(
             allow_experimental: config.allow_experimental,
         })
         .collect();
-    if policies.is_empty() && args.configs.is_empty() {
-        bail!("service {name} has no picker whose configuration is known: pass one with --config");
-    }
     let namespace = Namespace::of(&service.metadata);
     let serves = models_of_spec(spec, own)
         .into_iter()
@@ -165,12 +200,13 @@ fn engine(args: &SimulateArgs) -> anyhow::Result<Parameters> {
     let flags = args.engine_args.as_deref().unwrap_or_default();
     let words: Vec<&str> = std::iter::once("model").chain(flags.split_whitespace()).collect();
     let parsed = longboat_sim::Args::vllm(&words).context("--engine-args")?;
-    match parsed.ignored() {
+    match &longboat_sim::Args::without_load(&words)[..] {
         [] if flags.contains("--max-model-len") => Ok(parsed.parameters()),
         [] => Ok(Parameters { max_model_len: usize::MAX, ..parsed.parameters() }),
         ignored => {
             bail!(
-                "--engine-args: nothing is known of {}; expected flags of `longboat sim`",
+                "--engine-args: {} changes nothing here: expected those flags of `longboat sim` that are about times, the batch and the KV \
+                 cache, such as --max-num-seqs 64",
                 ignored.join(", ")
             )
         }

@@ -31,12 +31,15 @@ pub(crate) fn what_if(
     wanted: &Simulation,
 ) -> anyhow::Result<Value> {
     let args = flags(wanted)?;
-    let mut model = service::of_scene(&args, scene, service)?;
-    // The number of each column takes its place.
-    model.autoscaler = None;
-    let [policy, ..] = &model.policies[..] else { bail!("{} has no picker", model.name) };
+    let model = service::of_scene(&args, scene, service)?;
+    let [policy, ..] = &model.policies[..] else {
+        bail!(
+            "service {} has no picker whose configuration is known, so nothing can be simulated: give it one with spec.router.scheduler",
+            model.name
+        )
+    };
     let own = model.pool.first().map_or(1, |group| group.replicas);
-    let numbers = if wanted.replicas.is_empty() { around(own) } else { wanted.replicas.clone() };
+    let numbers = if wanted.replicas.is_empty() { around(own.max(1)) } else { wanted.replicas.clone() };
     let mut reports = Vec::new();
     for replicas in numbers {
         let mut report = one(&args, &model, policy, Some(replicas), requests(&args)?)?;
@@ -59,6 +62,8 @@ fn flags(wanted: &Simulation) -> anyhow::Result<SimulateArgs> {
         format!("--generate={}", wanted.traffic),
         format!("--rate={}", wanted.rate),
         format!("--requests={REQUESTS}"),
+        // The number of each column takes the place of an autoscaler.
+        "--replicas=1".to_owned(),
     ];
     if !wanted.engine_args.trim().is_empty() {
         words.push(format!("--engine-args={}", wanted.engine_args));
@@ -85,7 +90,11 @@ mod tests {
         spec: {model: {uri: 'hf://org/model'}, replicas: 3, router: {route: {}, gateway: {}, scheduler: {}}}}";
 
     fn simulated(wanted: &Simulation) -> anyhow::Result<String> {
-        let documents = longboat_manifest::parse("service", SERVICE)?;
+        simulated_of(SERVICE, wanted)
+    }
+
+    fn simulated_of(service: &str, wanted: &Simulation) -> anyhow::Result<String> {
+        let documents = longboat_manifest::parse("service", service)?;
         let scene = Scene::new(&documents, &Settings::default())?;
         let answer = what_if(&scene, &scene.subjects[0].service, wanted)?;
         Ok(answer["page"].as_str().unwrap_or_default().to_owned())
@@ -112,5 +121,19 @@ mod tests {
             let error = format!("{:#}", simulated(&wrong).unwrap_err());
             assert!(error.contains(expected), "{error}");
         }
+    }
+
+    #[test]
+    fn a_service_without_a_picker_or_a_replica_gets_an_answer_for_a_page() {
+        let wanted = Simulation {
+            traffic: "poisson".into(),
+            rate: 5.0,
+            replicas: Vec::new(),
+            engine_args: String::new(),
+        };
+        let error = simulated_of(&SERVICE.replace(", scheduler: {}", ""), &wanted).unwrap_err().to_string();
+        assert!(error.contains("chat has no picker") && !error.contains("--"), "{error}");
+        let idle = simulated_of(&SERVICE.replace("replicas: 3", "replicas: 0"), &wanted).unwrap();
+        assert!(idle.contains("</span>1 replica</th>") && idle.contains("</span>2 replicas</th>"), "{idle}");
     }
 }

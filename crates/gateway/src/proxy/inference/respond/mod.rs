@@ -43,19 +43,23 @@ pub(super) async fn unless_ended<R>(
     }
 }
 
-/// Sends the response to the picker, and returns to the client what the picker sends back, chunk by chunk.
+/// Sends the response to the picker, and returns to the client what the picker sends back, chunk by chunk. `served` is the endpoint that
+/// has answered.
 pub(super) async fn respond(
     response: Response<ProxyBody>,
-    served: SocketAddr,
+    served: Option<SocketAddr>,
     mut sender: Sender,
     mut receiver: Receiver,
 ) -> Response<ProxyBody> {
     let (mut head, body) = response.into_parts();
-    let mut metadata = Metadata::default();
-    metadata.insert(names::LB_NAMESPACE, names::DESTINATION_SERVED, served.to_string().into());
+    let metadata = served.map(|served| {
+        let mut metadata = Metadata::default();
+        metadata.insert(names::LB_NAMESPACE, names::DESTINATION_SERVED, served.to_string().into());
+        metadata
+    });
     let end_of_stream = http_body::Body::is_end_stream(&body);
     let event = Event::ResponseHeaders { headers: response_headers(&head), end_of_stream };
-    if sender.send(Message { event, metadata: Some(metadata) }).await.is_err() {
+    if sender.send(Message { event, metadata }).await.is_err() {
         return Response::from_parts(head, body);
     }
     loop {
