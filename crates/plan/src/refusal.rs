@@ -92,7 +92,8 @@ fn refusal<K: Child + Serialize>(child: &K, plan: &Plan, snapshot: &Snapshot) ->
     (!causes.is_empty()).then_some(Refusal { child: reference, causes, of_operator, component })
 }
 
-/// Returns why an API server would refuse a child, and whether it refuses only what an operator creates from it. Returns `None` for an unknown kind.
+/// Returns why an API server would refuse a child, and whether it refuses only what an operator creates from it. Returns `None` for an
+/// unknown kind.
 fn judge(kind: ChildKind, mut object: Value) -> Option<(Vec<Cause>, bool)> {
     let text = |field: &str| object[field].as_str().unwrap_or_default();
     let registry = match kind {

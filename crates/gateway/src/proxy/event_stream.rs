@@ -1,5 +1,5 @@
-//! Streamed answers whose server dies, or whose time is over. HTTP can only tear such a response, which clients report as an error of the network. So the
-//! stream ends with an error event, as vLLM ends a stream that fails.
+//! Streamed answers whose server dies, or whose time is over. HTTP can only tear such a response, which clients report as an error of
+//! the network. So the stream ends with an error event, as vLLM ends a stream that fails.
 
 use bytes::{Bytes, BytesMut};
 use futures::{StreamExt, stream};

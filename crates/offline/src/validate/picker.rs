@@ -40,8 +40,8 @@ pub fn picker_findings(scene: &Scene) -> Vec<Finding> {
     of_each.into_iter().flatten().collect()
 }
 
-/// Returns all reasons why the picker of a planned service will not start, and which parts of its configuration have no effect. The position
-/// is that of the field in the manifest that has the configuration.
+/// Returns all reasons why the picker of a planned service will not start, and which parts of its configuration have no effect. The
+/// position is that of the field in the manifest that has the configuration.
 pub(crate) fn findings(
     scene: &Scene,
     document: &Document,
