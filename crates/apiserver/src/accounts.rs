@@ -30,8 +30,7 @@ impl Grant {
         if now.duration_since(self.expires) > LEEWAY {
             return Err("service account token has expired".to_owned());
         }
-        let uid_of =
-            |stored: &StoredObject| stored.value["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
+        let uid_of = |stored: &StoredObject| stored.metadata()["uid"].as_str().unwrap_or_default().to_owned();
         let account = find(state, "serviceaccounts", &self.account)?;
         if uid_of(&account) != self.uid {
             return Err(format!(

@@ -22,7 +22,7 @@ pub(crate) fn edit_stored(
     stored: &Arc<StoredObject>,
     edit: impl Fn(&mut Value),
 ) -> Result<Arc<StoredObject>, WriteError> {
-    let key = Key::of(&stored.value);
+    let key = Key::of(stored.value.head());
     let mut stored = Arc::clone(stored);
     for _ in 0..MAX_ATTEMPTS {
         let mut value = stored.value.clone();

@@ -99,7 +99,7 @@ pub(crate) async fn show_all(
     let other: Vec<usize> = shown
         .iter()
         .enumerate()
-        .filter(|(_, s)| s.value()["apiVersion"] != api_version.as_str())
+        .filter(|(_, s)| s.head()["apiVersion"] != api_version.as_str())
         .map(|(index, _)| index)
         .collect();
     if !other.is_empty() {
@@ -204,7 +204,7 @@ pub(crate) fn refuse_if_terminating(state: &State, resource: &Resource, name: &s
     let going = state
         .store
         .get("apiextensions.k8s.io/customresourcedefinitions", &key)
-        .is_some_and(|crd| crd.value.head()["metadata"]["deletionTimestamp"].is_string());
+        .is_some_and(|crd| crd.metadata()["deletionTimestamp"].is_string());
     if going {
         return Err(ApiError::forbidden(
             resource.about(name),

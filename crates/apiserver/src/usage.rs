@@ -103,10 +103,10 @@ async fn nodes(state: &Arc<State>, request: &Request, name: Option<&str>) -> Res
     let usage = access.node_usage().await;
     let mut items = state.store.list("/nodes", None).objects;
     items.retain(|(key, node)| {
-        name.is_none_or(|name| key.name == name) && labels.matches(&node.value["metadata"]["labels"])
+        name.is_none_or(|name| key.name == name) && labels.matches(&node.metadata()["labels"])
     });
     let mut items = items.into_iter().map(|(key, node)| {
-        let mut item = head("NodeMetrics", &key, &node.value["metadata"]["labels"]);
+        let mut item = head("NodeMetrics", &key, &node.metadata()["labels"]);
         item["usage"] = amounts(usage);
         item
     });
@@ -133,7 +133,7 @@ async fn pods(
             && name.is_none_or(|name| pod.name == name);
         let key = Key::new(&pod.namespace, &pod.name);
         let Some(stored) = state.store.get("/pods", &key).filter(|_| wanted) else { continue };
-        let own = &stored.value["metadata"]["labels"];
+        let own = &stored.metadata()["labels"];
         if !labels.matches(own) || containers.is_empty() {
             continue;
         }

@@ -76,15 +76,15 @@ async fn pass(state: &Arc<State>, suspects: &HashSet<String>) -> HashSet<String>
     let mut blocked: HashSet<String> = HashSet::new();
     let orphaning: HashSet<&str> = finishing
         .iter()
-        .filter(|s| has_finalizer(&s.stored.value, ORPHAN))
-        .filter_map(|s| s.stored.value["metadata"]["uid"].as_str())
+        .filter(|s| has_finalizer(s.stored.value.head(), ORPHAN))
+        .filter_map(|s| s.stored.metadata()["uid"].as_str())
         .collect();
     for seen in &owned {
         judge(state, seen, &alive, &orphaning, suspects, &mut next, &mut blocked).await;
     }
     for seen in &finishing {
-        let uid = seen.stored.value["metadata"]["uid"].as_str().unwrap_or_default();
-        let finalizer = if has_finalizer(&seen.stored.value, ORPHAN) { ORPHAN } else { FOREGROUND };
+        let uid = seen.stored.metadata()["uid"].as_str().unwrap_or_default();
+        let finalizer = if has_finalizer(seen.stored.value.head(), ORPHAN) { ORPHAN } else { FOREGROUND };
         if finalizer == FOREGROUND && blocked.contains(uid) {
             continue;
         }
@@ -103,9 +103,9 @@ async fn judge(
     next: &mut HashSet<String>,
     blocked: &mut HashSet<String>,
 ) {
-    let value = &seen.stored.value;
-    let uid = value["metadata"]["uid"].as_str().unwrap_or_default();
-    let references = || value["metadata"]["ownerReferences"].as_array().into_iter().flatten();
+    let metadata = seen.stored.metadata();
+    let uid = metadata["uid"].as_str().unwrap_or_default();
+    let references = || metadata["ownerReferences"].as_array().into_iter().flatten();
     let owners: Vec<(&str, bool)> =
         references().filter_map(|o| Some((o["uid"].as_str()?, o["blockOwnerDeletion"] == true))).collect();
     // an owner whose kind is not served may exist elsewhere, so its dependents stay
@@ -148,7 +148,7 @@ async fn judge(
         }
     }
     // After the loop above, because an object blocks its owners until it is gone.
-    if value["metadata"]["deletionTimestamp"].is_string() {
+    if metadata["deletionTimestamp"].is_string() {
         return;
     }
     if waiting.is_empty() && !suspects.contains(uid) {

@@ -20,7 +20,7 @@ pub(super) async fn run(state: &Arc<State>, shutdown: &CancellationToken) {
         changes.borrow_and_update();
         let mut waiting = false;
         for (_, stored) in state.store.list(&resource.table, None).objects {
-            if stored.value["metadata"]["deletionTimestamp"].is_string() {
+            if stored.metadata()["deletionTimestamp"].is_string() {
                 waiting |= !empty(state, &stored).await;
             }
         }
@@ -41,14 +41,14 @@ pub(super) async fn run(state: &Arc<State>, shutdown: &CancellationToken) {
 
 /// Deletes the objects of a namespace, then the namespace once it is empty. Returns whether the namespace is gone.
 async fn empty(state: &Arc<State>, namespace: &Arc<StoredObject>) -> bool {
-    let name = namespace.value["metadata"]["name"].as_str().unwrap_or_default();
+    let name = namespace.metadata()["name"].as_str().unwrap_or_default();
     let mut left = false;
     for resource in state.registry.tables() {
         if !resource.namespaced {
             continue;
         }
         for (key, stored) in state.store.list(&resource.table, Some(name)).objects {
-            if stored.value["metadata"]["deletionTimestamp"].is_null()
+            if stored.metadata()["deletionTimestamp"].is_null()
                 && let Err(error) = internal::delete(state, &resource, &stored).await
             {
                 tracing::debug!(%error, resource = %resource.qualified(), name = %key.name, "Cannot delete an object.");

@@ -91,6 +91,11 @@ impl FieldSelector {
         self.0.is_empty()
     }
 
+    /// Whether the head of an object has these fields: their paths have one or two names.
+    pub(crate) fn is_in_head(&self) -> bool {
+        self.0.iter().all(|requirement| requirement.path.matches('.').count() <= 1)
+    }
+
     pub(crate) fn matches(&self, object: &Value) -> bool {
         self.0
             .iter()

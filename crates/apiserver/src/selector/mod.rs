@@ -3,9 +3,8 @@
 pub(crate) mod field;
 pub(crate) mod label;
 
-use serde_json::Value;
-
 use self::{field::FieldSelector, label::LabelSelector};
+use crate::store::Tree;
 
 /// Selects the objects of a list, a watch or a collection deletion.
 #[derive(Debug, Clone, Default)]
@@ -24,9 +23,10 @@ impl Selector {
         self.labels.is_empty() && self.fields.is_empty() && self.name.is_none()
     }
 
-    pub(crate) fn matches(&self, object: &Value) -> bool {
-        self.name.as_ref().is_none_or(|name| object["metadata"]["name"] == name.as_str())
-            && self.labels.matches(&object["metadata"]["labels"])
-            && self.fields.matches(object)
+    pub(crate) fn matches(&self, object: &Tree) -> bool {
+        let head = object.head();
+        self.name.as_ref().is_none_or(|name| head["metadata"]["name"] == name.as_str())
+            && self.labels.matches(&head["metadata"]["labels"])
+            && self.fields.matches(if self.fields.is_in_head() { head } else { object })
     }
 }

@@ -53,7 +53,7 @@ pub struct StoredObject {
     pub revision: u64,
     fragment: OnceLock<Bytes>,
     /// Stamp of the schema whose defaults the object is known to have.
-    defaulted: AtomicU64,
+    defaulted: Arc<AtomicU64>,
 }
 
 /// A past change.
@@ -151,7 +151,7 @@ impl StoredObject {
         if let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut) {
             metadata.insert("resourceVersion".to_owned(), Value::from(revision.to_string()));
         }
-        Self { value: Tree::from(value), revision, fragment: OnceLock::new(), defaulted: AtomicU64::new(0) }
+        Self { value: Tree::from(value), revision, fragment: OnceLock::new(), defaulted: Arc::default() }
     }
 
     /// Returns the same object at another revision.
@@ -160,9 +160,10 @@ impl StoredObject {
         Self::new(self.value.clone(), revision)
     }
 
-    /// Returns the form in which the store keeps an object: as text if it is large.
+    /// Returns the form in which the store keeps an object: as compressed text unless it is small.
     fn kept(self: &Arc<Self>) -> Arc<Self> {
-        self.value.to_packed().map_or_else(|| Arc::clone(self), |value| Arc::new(self.with(value)))
+        let packed = self.value.to_packed(|| self.fragment());
+        packed.map_or_else(|| Arc::clone(self), |value| Arc::new(self.with(value)))
     }
 
     /// Returns the form in which a reader gets a kept object: if it is text, what the reader parses is its own.
@@ -171,8 +172,13 @@ impl StoredObject {
     }
 
     fn with(&self, value: Tree) -> Self {
-        let defaulted = AtomicU64::new(self.defaulted.load(Ordering::Relaxed));
+        let defaulted = Arc::clone(&self.defaulted);
         Self { value, revision: self.revision, fragment: OnceLock::new(), defaulted }
+    }
+
+    /// Returns the metadata without long lists and maps. Labels, finalizers and owners are always there.
+    pub fn metadata(&self) -> &Value {
+        &self.value.head()["metadata"]
     }
 
     /// Whether the object is known to have all defaults of the schema with this stamp.

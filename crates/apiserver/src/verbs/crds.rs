@@ -140,7 +140,7 @@ fn empty(state: &State, name: &str) {
                 crate::strategy::bump_for_deletion(value);
             }
         });
-        let held = object.value["metadata"]["finalizers"].as_array().is_some_and(|f| !f.is_empty());
+        let held = object.metadata()["finalizers"].as_array().is_some_and(|f| !f.is_empty());
         if gone.is_err() || held {
             left.insert(key);
         }
@@ -155,7 +155,7 @@ fn empty(state: &State, name: &str) {
 pub(crate) fn instance_gone(state: &State, crd_name: &str) {
     let key = Key::new("", crd_name);
     let Some(stored) = state.store.get(TABLE, &key) else { return };
-    if stored.value.head()["metadata"]["deletionTimestamp"].is_null() {
+    if stored.metadata()["deletionTimestamp"].is_null() {
         return;
     }
     if state.store.count(&custom::table(stored.value.head())) == 0 {

@@ -119,7 +119,7 @@ async fn attempt(
     let exists = |call: &Call<'_>| {
         let mut error = ApiError::already_exists(resource.about(&name));
         if let Some(found) = call.state.store.get(&resource.table, &key)
-            && found.value["metadata"]["deletionTimestamp"].is_string()
+            && found.metadata()["deletionTimestamp"].is_string()
         {
             error.message = format!("object is being deleted: {}", error.message);
         }
@@ -189,7 +189,7 @@ fn check_namespace_exists(call: &Call<'_>, namespace: &str, name: &str) -> Resul
     let found = call.state.store.get("/namespaces", &Key::new("", namespace)).ok_or_else(|| {
         ApiError::not_found(StatusDetails { group: "", kind: "namespaces", name: namespace })
     })?;
-    if found.value["metadata"]["deletionTimestamp"].is_null() {
+    if found.metadata()["deletionTimestamp"].is_null() {
         return Ok(());
     }
     let mut error = ApiError::forbidden(

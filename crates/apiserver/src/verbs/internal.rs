@@ -20,7 +20,7 @@ pub(crate) async fn delete(
     resource: &Arc<Resource>,
     stored: &StoredObject,
 ) -> Result<(), ApiError> {
-    let key = Key::of(&stored.value);
+    let key = Key::of(stored.value.head());
     let request = Request {
         method: Method::DELETE,
         path: String::new(),
@@ -47,7 +47,7 @@ pub(crate) async fn delete(
         },
         warnings: Vec::new(),
     };
-    let uid = stored.value["metadata"]["uid"].as_str().unwrap_or_default();
+    let uid = stored.metadata()["uid"].as_str().unwrap_or_default();
     let options = delete::Options::background().only(uid);
     match delete::object(&mut call, &key, &options).await {
         Ok(_) => Ok(()),

@@ -50,7 +50,7 @@ pub(crate) fn request(call: &Call<'_>) -> Result<Answer, ApiError> {
     let key = call.key();
     let grant = Grant {
         account: key.clone(),
-        uid: account.value["metadata"]["uid"].as_str().unwrap_or_default().to_owned(),
+        uid: account.metadata()["uid"].as_str().unwrap_or_default().to_owned(),
         pod,
         audiences: audiences.iter().map(|audience| (*audience).to_owned()).collect(),
         expires,
@@ -90,7 +90,7 @@ fn bound_pod(
             text("kind")
         )));
     }
-    let (name, account) = (text("name"), Key::of(&account.value));
+    let (name, account) = (text("name"), Key::of(account.value.head()));
     let about = StatusDetails { group: "", kind: "pods", name };
     let pod = accounts::find(call.state, "pods", &Key::new(account.namespace.as_str(), name))
         .map_err(|_| ApiError::not_found(about))?;
@@ -102,7 +102,7 @@ fn bound_pod(
             account.name
         )));
     }
-    let uid = pod.value["metadata"]["uid"].as_str().unwrap_or_default();
+    let uid = pod.metadata()["uid"].as_str().unwrap_or_default();
     if !text("uid").is_empty() && text("uid") != uid {
         let why = format!(
             "the UID in the bound object reference ({}) does not match the UID in record. The object might have been \
