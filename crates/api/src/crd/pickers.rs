@@ -1,14 +1,8 @@
 //! The CRDs by which users of a picker set priorities and rename models.
 
-use std::sync::LazyLock;
-
 use serde_json::Value;
-
-static DOCUMENTS: LazyLock<Vec<Value>> = LazyLock::new(|| {
-    serde_saphyr::from_multiple(include_str!("pickers.yaml")).expect("a test reads the embedded file")
-});
 
 /// Returns the CRDs of InferenceObjective and InferenceModelRewrite, in the groups that llm-d's pickers read.
 pub fn pickers() -> Vec<Value> {
-    DOCUMENTS.clone()
+    serde_saphyr::from_multiple(include_str!("pickers.yaml")).expect("a test reads the embedded file")
 }

@@ -1,21 +1,16 @@
 //! The CRDs of other projects, as `scripts/vendor-crds.sh` stores them, and the parts of them that our own CRDs contain.
 
-use std::sync::LazyLock;
-
 use schemars::{Schema, SchemaGenerator};
 use serde_json::{Value, json};
 
 macro_rules! documents {
     ($($name:literal),* $(,)?) => {
-        [$(LazyLock::new(|| {
-            serde_saphyr::from_str(include_str!(concat!("../../../../deploy/crds/", $name)))
-                .expect("a test reads the embedded files")
-        })),*]
+        [$(include_str!(concat!("../../../../deploy/crds/", $name))),*]
     };
 }
 
-/// Each is parsed when it is used first: most commands need only those of which our own CRDs have parts.
-static DOCUMENTS: [LazyLock<Value>; 9] = documents![
+/// Parsed at each use, since a process needs them at its start only, and as trees they take megabytes.
+const DOCUMENTS: [&str; 9] = documents![
     "gateway.networking.k8s.io_gatewayclasses.yaml",
     "gateway.networking.k8s.io_gateways.yaml",
     "gateway.networking.k8s.io_httproutes.yaml",
@@ -43,22 +38,22 @@ const ADDED_TYPE: &str = "ExternalAuth";
 
 /// Returns the CRDs of Gateway API, and of InferencePool in both groups.
 pub fn foreign() -> Vec<Value> {
-    some(&DOCUMENTS[..5])
+    DOCUMENTS[..5].iter().map(parsed).collect()
 }
 
 /// Returns the CRDs of foreign kinds that the controller writes if a cluster serves them: LeaderWorkerSet and ScaledObject.
 /// Local mode has its own controllers for these kinds.
 pub fn optional() -> Vec<Value> {
-    some(&DOCUMENTS[5..7])
+    DOCUMENTS[5..7].iter().map(parsed).collect()
 }
 
 /// Returns the CRDs of runtimes, for clusters to which KServe has not brought them.
 pub fn runtimes() -> Vec<Value> {
-    some(&DOCUMENTS[7..])
+    DOCUMENTS[7..].iter().map(parsed).collect()
 }
 
-fn some(documents: &[LazyLock<Value>]) -> Vec<Value> {
-    documents.iter().map(|document| Value::clone(document)).collect()
+fn parsed(document: &&str) -> Value {
+    serde_saphyr::from_str(document).expect("a test reads the embedded files")
 }
 
 /// The spec of an HTTPRoute within a service.
@@ -81,7 +76,7 @@ pub(crate) fn backend_reference(_: &mut SchemaGenerator) -> Schema {
 /// Returns the part at `pointer` of the spec of a document, with those of its fields that `keep` names.
 fn part(document: usize, pointer: &str, keep: &dyn Fn(&str) -> bool) -> Schema {
     let place = format!("/spec/versions/0/schema/openAPIV3Schema/properties/spec{pointer}");
-    let mut schema = DOCUMENTS[document].pointer(&place).cloned().unwrap_or_default();
+    let mut schema = parsed(&DOCUMENTS[document]).pointer_mut(&place).map(Value::take).unwrap_or_default();
     without_added(&mut schema);
     if let Some(Value::Object(fields)) = schema.get_mut("properties") {
         fields.retain(|name, _| keep(name));
