@@ -45,7 +45,8 @@ fn creations(server: &Server, namespace: &str) -> BTreeMap<String, usize> {
 
 /// Gets the metrics over HTTPS. Returns status code and body.
 fn metrics(port: u16, token: Option<&str>) -> (u16, String) {
-    let tls = longboat_tls::insecure_client_config(&[]);
+    // As Prometheus, which prefers HTTP/2.
+    let tls = longboat_tls::insecure_client_config(&[b"h2", b"http/1.1"]);
     let client =
         reqwest::Client::builder().tls_backend_preconfigured((*tls).clone()).no_proxy().build().unwrap();
     let mut request = client.get(format!("https://127.0.0.1:{port}/metrics"));

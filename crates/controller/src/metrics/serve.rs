@@ -58,7 +58,9 @@ impl Monitoring {
                 days: DAYS,
                 ..LeafRequest::default()
             };
-            Some(ReplaceableConfig::new(&self_signed(&request)?, options)?.config())
+            // One scrape at a time needs no HTTP/2, whose idle connections would have to be limited.
+            let options = ServerOptions { alpn: vec![b"http/1.1".to_vec()], ..options.clone() };
+            Some(ReplaceableConfig::new(&self_signed(&request)?, &options)?.config())
         } else {
             if listener.local_addr().is_ok_and(|address| !address.ip().is_loopback()) {
                 tracing::warn!(
