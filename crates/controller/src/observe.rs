@@ -16,7 +16,7 @@ pub(crate) fn snapshot(
     platform: Arc<Platform>,
     now: Timestamp,
 ) -> Snapshot {
-    let mut snapshot = empty(context, platform, now);
+    let mut snapshot = of_all_namespaces(context, platform, now);
     add(context, service.namespace.as_deref(), &mut snapshot);
     // ClusterRoleBindings are cluster-scoped, and each service has one. The snapshot has only those under the service's
     // names.
@@ -35,7 +35,7 @@ pub(crate) fn several<'a>(
     platform: Arc<Platform>,
     now: Timestamp,
 ) -> Snapshot {
-    let mut snapshot = empty(context, platform, now);
+    let mut snapshot = of_all_namespaces(context, platform, now);
     for namespace in namespaces {
         add(context, namespace, &mut snapshot);
     }
@@ -44,16 +44,26 @@ pub(crate) fn several<'a>(
     snapshot
 }
 
-fn empty(context: &Context, platform: Arc<Platform>, now: Timestamp) -> Snapshot {
+/// What services of every namespace depend on.
+fn of_all_namespaces(context: &Context, platform: Arc<Platform>, now: Timestamp) -> Snapshot {
     let mut snapshot = Snapshot::empty(now, platform, context.args.system_namespace.clone());
     snapshot.capabilities = context.capabilities();
     snapshot.cluster_domain.clone_from(&context.args.cluster_domain);
+    let caches = &context.caches;
+    snapshot.gateways = caches.gateways.share_all().into();
+    snapshot.gateway_classes = caches.gateway_classes.share_all().into();
+    snapshot.local_model_caches = caches.local_model_caches.share_all().into();
+    caches.config_maps.share(context.args.system_namespace.as_deref(), &mut snapshot.config_maps);
+    let gateway_namespaces =
+        snapshot.gateways.iter().filter_map(|gateway| gateway.metadata.namespace.as_deref().map(Namespace));
+    for one in gateway_namespaces.collect::<BTreeSet<_>>() {
+        caches.services.share(one, &mut snapshot.services);
+    }
     snapshot
 }
 
 fn add(context: &Context, namespace: Namespace<&str>, snapshot: &mut Snapshot) {
     let caches = &context.caches;
-    let system = context.args.system_namespace.as_deref();
     macro_rules! each {
         ($($(#[$doc:meta])* $field:ident: $kind:ident $child:tt $observed:tt;)*) => {
             $(if !types::$kind::OF_CLUSTER {
@@ -63,15 +73,6 @@ fn add(context: &Context, namespace: Namespace<&str>, snapshot: &mut Snapshot) {
     }
     kinds!(all each);
     caches.inference_services.share_summaries(namespace, &mut snapshot.peers);
-    snapshot.gateways = caches.gateways.share_all().into();
-    snapshot.gateway_classes = caches.gateway_classes.share_all().into();
-    snapshot.local_model_caches = caches.local_model_caches.share_all().into();
-    caches.config_maps.share(system, &mut snapshot.config_maps);
-    let gateway_namespaces =
-        snapshot.gateways.iter().filter_map(|gateway| gateway.metadata.namespace.as_deref().map(Namespace));
-    for one in gateway_namespaces.collect::<BTreeSet<_>>() {
-        caches.services.share(one, &mut snapshot.services);
-    }
 }
 
 /// The keys of the indexes under which other services find a service: its group and its models.
