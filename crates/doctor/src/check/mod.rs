@@ -7,7 +7,7 @@ pub(crate) mod definitions;
 pub(crate) mod installation;
 pub(crate) mod leader;
 mod paths;
-mod platform;
+pub(crate) mod platform;
 mod presets;
 pub(crate) mod rights;
 mod routing;
