@@ -658,3 +658,16 @@ fn plain_text_in_the_data_of_a_secret_is_told_its_place() {
         ]
     );
 }
+
+#[test]
+fn an_annotation_that_gives_a_metric_no_number_is_a_warning() {
+    let text = "apiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nmetadata:\n  name: a\n  annotations:\n    longboat.dev/metric.good: '2'\n    longboat.dev/metric.queue: many\nspec: {maxReplicas: 2, scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: d}}\n";
+    let found: Vec<String> = report(text).findings.iter().map(Finding::line).collect();
+    assert_eq!(
+        found,
+        [
+            "f.yaml:7:5: warning: metadata.annotations[longboat.dev/metric.queue]: annotation longboat.dev/metric.queue is \"many\", \
+             which is no number: `longboat up` cannot scale by it"
+        ]
+    );
+}
