@@ -20,6 +20,17 @@ pub struct ParseOutput {
     pub documents: Vec<Document>,
     /// Documents, files and folders that could not be read, in order.
     pub problems: Vec<ManifestError>,
+    /// Kustomizations in the folders whose files were read without them, in order.
+    pub unapplied: Vec<Unapplied>,
+}
+
+/// A kustomization beside files that were read as they are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unapplied {
+    /// Its path.
+    pub file: String,
+    /// How to read what it makes.
+    pub hint: String,
 }
 
 /// Parses a text. `source` is its name in errors.

@@ -213,6 +213,15 @@ fn of_a_folder_everything_but_the_kustomization_is_read() {
     let names: Vec<_> =
         documents.iter().map(|document| document.object["metadata"]["name"].clone()).collect();
     assert_eq!(names, ["a", "b"]);
+    let unapplied = crate::Unapplied {
+        file: folder.path().join("kustomization.yaml").display().to_string(),
+        hint: format!(
+            "pass the objects that it makes, as in `kubectl kustomize {} | longboat validate -`",
+            folder.path().display()
+        ),
+    };
+    assert_eq!(crate::read_all(&[folder.path().to_owned()]).unapplied, [unapplied]);
+    assert_eq!(crate::read_all(&[folder.path().join("a.json")]).unapplied, []);
 }
 
 #[test]

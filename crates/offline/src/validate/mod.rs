@@ -62,12 +62,12 @@ impl Report {
 
 /// Validates manifests: each object on its own, all of them together, and services with their layers.
 pub fn validate(reading: ParseOutput, settings: &Settings) -> Report {
-    let ParseOutput { documents, problems } = reading;
+    let ParseOutput { documents, problems, unapplied } = reading;
     let order: HashMap<String, usize> = {
         let sources = documents.iter().map(|document| document.source.to_string());
         let broken = problems.iter().filter_map(|problem| problem.place().0);
         let mut order = HashMap::new();
-        for source in sources.chain(broken) {
+        for source in sources.chain(broken).chain(unapplied.iter().map(|one| one.file.clone())) {
             let next = order.len();
             order.entry(source).or_insert(next);
         }
@@ -75,6 +75,7 @@ pub fn validate(reading: ParseOutput, settings: &Settings) -> Report {
     };
     let mut report = Report::default();
     report.findings.extend(problems.iter().map(Finding::unreadable));
+    report.findings.extend(unapplied.iter().map(Finding::unapplied));
     all(documents, settings, &mut report);
     report.findings.sort_by_key(|finding| {
         let file = order.get(&finding.file).copied().unwrap_or(usize::MAX);
