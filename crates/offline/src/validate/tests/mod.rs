@@ -671,3 +671,13 @@ fn an_annotation_that_gives_a_metric_no_number_is_a_warning() {
         ]
     );
 }
+
+#[test]
+fn a_list_in_place_of_a_string_is_told_how_to_write_it() {
+    assert_eq!(
+        said(&service("    name: [a, b]\n")),
+        [
+            "7:5 error spec.model.name FieldValueTypeInvalid (the value must be one string: write it without brackets and dashes)"
+        ]
+    );
+}
