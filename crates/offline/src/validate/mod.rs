@@ -6,6 +6,7 @@ mod attachment;
 mod claims;
 mod contents;
 pub(crate) mod finding;
+mod gateways;
 mod hint;
 pub(crate) mod kinds;
 mod layers;
@@ -152,7 +153,11 @@ fn together(
     }
     let services: Vec<&StoredManifest> =
         sound.iter().filter(|one| one.is_ours("LLMInferenceService")).collect();
-    let Some(first) = services.first() else { return };
+    report.findings.extend(gateways::findings(sound, &files.given));
+    let Some(first) = services.first() else {
+        report.findings.extend(own_routes::missing(sound, &files.given, |_, _| false));
+        return;
+    };
     let configs = sound.iter().filter(|one| one.is_ours("LLMInferenceServiceConfig"));
     let scene = Scene::fresh(settings).and_then(|mut scene| {
         scene.hold(sound.to_vec(), settings)?;
@@ -186,7 +191,7 @@ fn together(
         .extend(scene.findings.iter().filter(|finding| finding.severity == Severity::Error).cloned());
     let Some(resource) = cluster.kinds.stored("LLMInferenceService") else { return };
     report.findings.extend(scale_target::findings(&scene, sound, &files.given));
-    report.findings.extend(own_routes::of_files(&scene, sound));
+    report.findings.extend(own_routes::of_files(&scene, sound, &files.given));
     let layers = Layers {
         scene: &scene,
         facts: &cluster.facts,
