@@ -49,6 +49,10 @@ impl GivenObjects {
         self.0.contains(&(kind.to_owned(), key.clone()))
     }
 
+    /// Whether the manifests have an object of this kind in this namespace.
+    pub(super) fn has_any(&self, kind: &str, namespace: Namespace<&str>) -> bool {
+        self.0.iter().any(|(given, key)| given == kind && key.namespace.as_deref() == namespace)
+    }
 
     /// Returns one note for all objects that a planned service needs and that neither the manifests have nor the controller makes.
     pub(super) fn note(

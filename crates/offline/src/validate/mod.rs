@@ -8,6 +8,7 @@ mod contents;
 pub(crate) mod finding;
 mod gateways;
 mod hint;
+mod keda;
 pub(crate) mod kinds;
 mod layers;
 pub(crate) mod object;

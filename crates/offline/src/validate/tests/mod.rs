@@ -681,3 +681,27 @@ fn a_list_in_place_of_a_string_is_told_how_to_write_it() {
         ]
     );
 }
+
+#[test]
+fn a_trigger_by_cpu_or_memory_needs_requests_of_the_containers() {
+    let with = |resource: &str, container: &str, resources: &str| {
+        service(&format!(
+            "  scaling:\n    maxReplicas: 3\n    keda:\n      triggers:\n      - type: {resource}\n        metricType: AverageValue\n        metadata: {{value: 1Gi{container}}}\n  \
+             template:\n    containers:\n    - {{name: main, resources: {{{resources}}}}}\n    - {{name: logs, image: a, resources: {{limits: {{cpu: 1}}}}}}\n"
+        ))
+    };
+    let said = |text: &str| report(text).findings.iter().map(Finding::line).collect::<Vec<_>>();
+    let refused = |container: &str| {
+        format!(
+            "f.yaml:11:9: warning: spec.scaling.keda.triggers[0].type: is memory, and container {container} of Deployment one-kserve has no \
+             memory request: KEDA refuses the trigger, so nothing scales the workload"
+        )
+    };
+    assert_eq!(said(&with("memory", "", "")), [refused("main")]);
+    assert_eq!(said(&with("memory", "", "requests: {memory: 1Gi}")), [refused("logs")]);
+    assert_eq!(said(&with("memory", ", containerName: main", "requests: {memory: 1Gi}")), [""; 0]);
+    assert_eq!(said(&with("memory", ", containerName: main", "limits: {memory: 1Gi}")), [""; 0]);
+    assert_eq!(said(&with("memory", ", containerName: main", "requests: {memory: 0}")), [refused("main")]);
+    let range = "---\napiVersion: v1\nkind: LimitRange\nmetadata: {name: r}\nspec: {limits: []}\n";
+    assert_eq!(said(&(with("memory", "", "") + range)), [""; 0]);
+}
