@@ -230,9 +230,7 @@ fn replicas_start_at_the_least_number_and_autoscalers_follow_their_metrics() {
     let _turn = turn();
     let world = LocalCluster::start(&[tools::root().join("examples/scaling").to_str().unwrap()]);
     let said = world.running.stderr();
-    for (name, model) in
-        [("qwen-scaled", "Qwen/Qwen2.5-0.5B-Instruct"), ("qwen-keda", "Qwen/Qwen2.5-0.5B-Instruct")]
-    {
+    for (name, model) in [("qwen-scaled", "Qwen/Qwen2.5-0.5B-Instruct"), ("qwen-keda", "qwen-keda")] {
         let url = until("the service's URL", || {
             let line = said.lines().find(|line| line.contains(&format!("{name} serves at")))?;
             line.split_once(" serves at ").map(|(_, url)| url.trim().to_owned())

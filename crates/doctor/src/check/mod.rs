@@ -6,6 +6,7 @@ pub(crate) mod controller;
 pub(crate) mod definitions;
 pub(crate) mod installation;
 pub(crate) mod leader;
+mod models;
 mod paths;
 pub(crate) mod platform;
 mod presets;
@@ -20,7 +21,7 @@ use crate::{facts::Facts, finding::Finding};
 type Check = fn(&Facts, &mut Vec<Finding>);
 
 /// All checks.
-pub(crate) const ALL: [Check; 11] = [
+pub(crate) const ALL: [Check; 12] = [
     definitions::check,
     controller::check,
     leader::check,
@@ -29,6 +30,7 @@ pub(crate) const ALL: [Check; 11] = [
     platform::check,
     presets::check,
     services::check,
+    models::check,
     routing::check,
     api_keys::check,
     paths::check,

@@ -11,6 +11,7 @@ mod hint;
 mod keda;
 pub(crate) mod kinds;
 mod layers;
+mod models;
 pub(crate) mod object;
 mod own_routes;
 pub(crate) mod picker;
@@ -192,6 +193,7 @@ fn together(
         .extend(scene.findings.iter().filter(|finding| finding.severity == Severity::Error).cloned());
     let Some(resource) = cluster.kinds.stored("LLMInferenceService") else { return };
     report.findings.extend(scale_target::findings(&scene, sound, &files.given));
+    report.findings.extend(models::findings(&scene));
     report.findings.extend(own_routes::of_files(&scene, sound, &files.given));
     let layers = Layers {
         scene: &scene,

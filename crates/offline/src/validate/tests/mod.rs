@@ -673,13 +673,36 @@ fn an_annotation_that_gives_a_metric_no_number_is_a_warning() {
 }
 
 #[test]
-fn a_list_in_place_of_a_string_is_told_how_to_write_it() {
-    assert_eq!(
-        said(&service("    name: [a, b]\n")),
-        [
-            "7:5 error spec.model.name FieldValueTypeInvalid (the value must be one string: write it without brackets and dashes)"
-        ]
-    );
+fn services_that_serve_a_model_of_the_same_name_at_one_gateway_are_told_of_each_other() {
+    let two = |first: &str, second: &str| {
+        let of = |name: &str, router: &str| {
+            service(&format!("    name: m\n  router: {{{router}}}\n"))
+                .replace("{name: one}", &format!("{{name: {name}}}"))
+        };
+        let text = format!("{}---\n{}", of("one", first), of("two", second));
+        report(&text).findings.iter().map(Finding::line).collect::<Vec<_>>()
+    };
+    let of = |line: u32, other: &str| {
+        format!(
+            "f.yaml:{line}:5: warning: spec.model.name: model \"m\" has the name of a model of LLMInferenceService default/{other} at the \
+             same Gateway: requests that name only the model reach one of the two services"
+        )
+    };
+    let both = [of(7, "two"), of(16, "one")];
+    assert_eq!(two("gateway: {}, route: {}", "route: {}"), both);
+    assert_eq!(two("route: {}", "scheduler: {}, route: {group: g, weight: 1}"), both);
+    let group = "route: {group: g, weight: 1}";
+    assert_eq!(two(group, group), [""; 0]);
+    // Own routes with other matches, other hosts, or none.
+    for other in [
+        "",
+        "route: {http: {spec: {hostnames: [a.example.com]}}}",
+        "route: {http: {spec: {rules: [{matches: [{path: {value: /mine}}]}]}}}",
+    ] {
+        let first = "route: {http: {spec: {hostnames: [b.example.com]}}}";
+        let found = two(first, other);
+        assert!(found.iter().all(|line| !line.contains("same Gateway")), "{found:#?}");
+    }
 }
 
 #[test]
@@ -704,4 +727,14 @@ fn a_trigger_by_cpu_or_memory_needs_requests_of_the_containers() {
     assert_eq!(said(&with("memory", ", containerName: main", "requests: {memory: 0}")), [refused("main")]);
     let range = "---\napiVersion: v1\nkind: LimitRange\nmetadata: {name: r}\nspec: {limits: []}\n";
     assert_eq!(said(&(with("memory", "", "") + range)), [""; 0]);
+}
+
+#[test]
+fn a_list_in_place_of_a_string_is_told_how_to_write_it() {
+    assert_eq!(
+        said(&service("    name: [a, b]\n")),
+        [
+            "7:5 error spec.model.name FieldValueTypeInvalid (the value must be one string: write it without brackets and dashes)"
+        ]
+    );
 }
