@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use k8s_openapi::api::core::v1::ConfigMap;
 use longboat_api::foreign::gateway::Gateway;
 use longboat_gateway::{CONTROLLER_NAME, parameters_problem};
+use longboat_key::{Key, Name};
 use serde::Deserialize;
 
 use super::{
@@ -32,12 +33,16 @@ pub(super) fn findings(sound: &[StoredManifest], given: &GivenObjects) -> Vec<Fi
         let name = ObjectName::of(&one.document, one.namespace.as_deref());
         let class = gateway.spec.gateway_class_name.as_str();
         let is_ours = classes.get(class).map_or(class == CLASS, |controller| *controller == CONTROLLER_NAME);
-        let note = given.note_of_gateway(&one.document, &name, &gateway);
-        let problem = parameters_problem(&gateway, &maps).filter(|_| is_ours);
+        all.extend(given.note_of_gateway(&one.document, &name, &gateway));
         // Of a ConfigMap that is not here, the note says so.
-        let problem =
-            problem.filter(|_| note.as_ref().is_none_or(|note| !note.message.contains("ConfigMap")));
-        all.extend(note);
+        let reference = gateway.spec.infrastructure.as_ref().and_then(|all| all.parameters_ref.as_ref());
+        let is_elsewhere = reference.is_some_and(|reference| {
+            let is_named = |map: &Arc<ConfigMap>| {
+                Key::of(map.as_ref()) == Key::new(one.namespace.as_deref(), Name(&*reference.name))
+            };
+            reference.kind == "ConfigMap" && !maps.iter().any(is_named)
+        });
+        let problem = parameters_problem(&gateway, &maps).filter(|_| is_ours && !is_elsewhere);
         all.extend(problem.map(|problem| {
             let path = "spec.infrastructure.parametersRef";
             let mut finding = Finding::at(&one.document, &name, path, Source::Plan);

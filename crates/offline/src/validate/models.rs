@@ -8,6 +8,7 @@ use longboat_api::{
 };
 use longboat_compose::Effective;
 use longboat_key::{Key, Name};
+use longboat_manifest::parallel;
 use longboat_plan::{RoutedService, group_of, model_collisions, models_of_spec};
 
 use super::finding::{Finding, ObjectName, Severity, Source};
@@ -15,11 +16,12 @@ use crate::scene::Scene;
 
 /// Returns a warning for each service whose requests another service may get.
 pub(super) fn findings(scene: &Scene) -> Vec<Finding> {
-    let running = scene.subjects.iter().map(|subject| &*subject.service);
-    let running = running.filter(|service| !annotations::is_stopped(service.metadata.annotations.as_ref()));
+    let services = scene.subjects.iter().map(|subject| &*subject.service);
+    let running = services.filter(|service| !annotations::is_stopped(service.metadata.annotations.as_ref()));
+    let running: Vec<&LLMInferenceService> = running.collect();
     // Why a service cannot be composed is said about the service.
-    let composed: Vec<(&LLMInferenceService, Effective)> =
-        running.filter_map(|service| Some((service, scene.compose(service).ok()?))).collect();
+    let composed = parallel::map(&running, |service| Some((*service, scene.compose(service).ok()?)));
+    let composed: Vec<(&LLMInferenceService, Effective)> = composed.into_iter().flatten().collect();
     let routed = composed.iter().filter_map(|(service, effective)| {
         Some(RoutedService {
             key: Key::of(*service),
