@@ -32,7 +32,9 @@ pub fn read_all(inputs: &[PathBuf]) -> ParseOutput {
         } else if input.is_dir() {
             match files_of(input) {
                 Ok(files) => {
-                    files.iter().for_each(|file| add(read_file(file)));
+                    for file in &files {
+                        add(read_file(file));
+                    }
                     let kustomization = kustomization_of(input).filter(|_| !files.is_empty());
                     add(ParseOutput {
                         unapplied: kustomization.into_iter().map(|file| unapplied(input, &file)).collect(),

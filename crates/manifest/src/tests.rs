@@ -107,10 +107,14 @@ fn json_objects_that_follow_each_other_are_read_each() {
         let named = documents.iter().map(|one| (one.name().to_owned(), one.locate("metadata.name").value));
         named.collect::<Vec<_>>()
     };
-    let named = |name: &str, position: Position| (name.to_owned(), position);
+    let object_at = |name: &str, position: Position| (name.to_owned(), position);
     let text = format!("{}{}\n{}\n---\n{}", object("a"), object("b"), object("c"), object("d"));
-    let expected =
-        [named("a", at(1, 50)), named("b", at(1, 104)), named("c", at(2, 50)), named("d", at(4, 50))];
+    let expected = [
+        object_at("a", at(1, 50)),
+        object_at("b", at(1, 104)),
+        object_at("c", at(2, 50)),
+        object_at("d", at(4, 50)),
+    ];
     assert_eq!(names(&text), expected);
     let broken = parse_all("f.json", &format!("{}\n{{\"kind\": ]}}\n", object("a")));
     assert_eq!(broken.documents.len(), 1);

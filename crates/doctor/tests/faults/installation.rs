@@ -224,7 +224,7 @@ fn settings_and_presets_that_cannot_be_used_are_told() {
         facts.snapshot.config_maps.insert(arc(settings));
         unready(facts, "PresetsCombined", "CombineBaseError", "ingress: expected an object");
     });
-    let fixes: Vec<_> = found.iter().map(|finding| (&*finding.fault, &*finding.fix)).collect();
+    let fixes: Vec<_> = found.iter().map(|finding| (finding.fault, &*finding.fix)).collect();
     let fix = ("PlatformSettings", "kubectl edit configmap -n kserve inferenceservice-config");
     assert_eq!(fixes, [fix, fix]);
 
