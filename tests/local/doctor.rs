@@ -48,11 +48,13 @@ fn what_is_well_is_told_and_what_is_not_is_followed_to_its_cause() {
     let world = LocalCluster::shared();
     let well = longboat(world, &["doctor"]);
     assert!(well.status.success() && well.stderr.contains("No problems found."), "{well:#?}");
-    let nowhere = longboat(world, &["doctor", "-n", "nosuch"]);
-    assert!(
-        !nowhere.status.success() && nowhere.stderr.contains("namespace nosuch does not exist"),
-        "{nowhere:#?}"
-    );
+    for command in
+        [&["doctor"][..], &["status"], &["status", "qwen"], &["why", "some-request"], &["dashboard"]]
+    {
+        let nowhere = longboat(world, &[command, &["-n", "nosuch"]].concat());
+        let said = "namespace nosuch does not exist: `kubectl get namespaces` lists those of the cluster";
+        assert!(!nowhere.status.success() && nowhere.stderr.contains(said), "{command:?}: {nowhere:#?}");
+    }
     let status = longboat(world, &["status", "qwen"]);
     assert!(status.status.success(), "{status:#?}");
     for part in [

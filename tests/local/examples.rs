@@ -230,9 +230,7 @@ fn replicas_start_at_the_least_number_and_autoscalers_follow_their_metrics() {
     let _turn = turn();
     let world = LocalCluster::start(&[tools::root().join("examples/scaling").to_str().unwrap()]);
     let said = world.running.stderr();
-    for (name, model) in
-        [("qwen-scaled", "Qwen/Qwen2.5-0.5B-Instruct"), ("qwen-keda", "Qwen/Qwen2.5-0.5B-Instruct")]
-    {
+    for (name, model) in [("qwen-scaled", "Qwen/Qwen2.5-0.5B-Instruct"), ("qwen-keda", "qwen-keda")] {
         let url = until("the service's URL", || {
             let line = said.lines().find(|line| line.contains(&format!("{name} serves at")))?;
             line.split_once(" serves at ").map(|(_, url)| url.trim().to_owned())
@@ -262,7 +260,12 @@ fn replicas_start_at_the_least_number_and_autoscalers_follow_their_metrics() {
     // A value for the metric of the Workload Variant Autoscaler, and one for the query of the trigger.
     let replicas = |name: &str| world.ask(&["get", "deploy", name, "-o", "jsonpath={.spec.replicas}"]);
     let hpa = "qwen-scaled-kserve-hpa";
-    world.ask(&["annotate", "hpa", hpa, "longboat.dev/metric.wva_desired_replicas=2"]);
+    let metric = "longboat.dev/metric.wva_desired_replicas";
+    world.ask(&["annotate", "hpa", hpa, &format!("{metric}=many")]);
+    let path = r#"jsonpath={.status.conditions[?(@.type=="ScalingActive")].message}"#;
+    let why = format!("annotation {metric} is \"many\", which is no number");
+    until("a condition names the annotation", || world.ask(&["get", "hpa", hpa, "-o", path]).contains(&why));
+    world.ask(&["annotate", "--overwrite", "hpa", hpa, &format!("{metric}=2")]);
     until("the autoscaler scales up", || replicas("qwen-scaled-kserve") == "4");
     world.ask(&["annotate", scaled[0], scaled[1], "longboat.dev/metric.waiting=12"]);
     let query = r#""sum(waiting) or vector(0)""#;

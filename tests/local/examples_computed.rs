@@ -105,7 +105,7 @@ fn every_topology_computes_the_same_tokens() {
         ("/chat-canary serves at", "chat"),
         ("group default/chat shares", "chat"),
         ("/qwen-scaled serves at", "Qwen/Qwen2.5-0.5B-Instruct"),
-        ("/qwen-keda serves at", "Qwen/Qwen2.5-0.5B-Instruct"),
+        ("/qwen-keda serves at", "qwen-keda"),
     ];
     let single = url(&said, "/qwen serves at");
     let prompts = ["Why is the sea salty? Answer in one sentence.", "Count from one to ten."];

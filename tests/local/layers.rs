@@ -111,6 +111,10 @@ fn diff_tells_by_its_exit_code_and_names_the_field_that_rolls_pods() {
     assert_eq!(ended.status.code(), Some(1), "{ended:#?}");
     assert!(ended.stdout.contains("pods of Deployment/qwen-kserve roll"), "{}", ended.stdout);
     assert!(ended.stdout.contains("from spec.model.uri"), "{}", ended.stdout);
+    // Where planning stops, nobody knows the rest.
+    let ended = longboat(&["diff", example, "--from", example, "--without", "gateway"]);
+    assert_eq!(ended.status.code(), Some(2), "{ended:#?}");
+    assert!(ended.stdout.contains("the rest is unknown: HTTPRouteReconcileError: "), "{}", ended.stdout);
     let ended = longboat(&["diff", "nowhere.yaml", "--from", example]);
     assert_eq!(ended.status.code(), Some(2), "{ended:#?}");
 }

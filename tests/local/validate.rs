@@ -38,6 +38,24 @@ fn the_examples_are_sound() {
 }
 
 #[test]
+fn every_command_that_reads_a_folder_says_that_its_kustomization_is_not_applied() {
+    let folder = TempDir::new().unwrap();
+    let example = fs::read_to_string(tools::root().join("examples/single-node/service.yaml")).unwrap();
+    fs::write(folder.path().join("service.yaml"), example.replace("replicas: 1", "replica: 1")).unwrap();
+    fs::write(folder.path().join("kustomization.yaml"), "resources: [service.yaml]\n").unwrap();
+    let path = folder.path().display().to_string();
+    let note = format!(
+        "{path}/kustomization.yaml: note: this kustomization is not applied: the files beside it are read as they are\n  hint: pass \
+         the objects that it makes, as in `kubectl kustomize {path} | longboat validate -`\n"
+    );
+    for command in ["validate", "render", "explain", "up"] {
+        let mut program = Command::new(env!("CARGO_BIN_EXE_longboat"));
+        let ended = run(program.args([command, &path]).env_remove("RUST_LOG"));
+        assert!(ended.stderr.contains(&note), "{ended:#?}");
+    }
+}
+
+#[test]
 fn mistakes_have_file_line_column_and_advice() {
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("service.yaml");

@@ -39,6 +39,8 @@ fn an_edit_is_shown_and_applied_and_one_with_errors_changes_nothing() {
     assert!(said.contains("spec.replicas") && said.contains("error:"), "{said}");
     assert!(!said.contains("nothing was started"), "{said}");
     answers();
+    fs::write(&file, first.replace("replicas: 1", "replicas: 2")).unwrap();
+    says("edited: the manifests are valid again; nothing changes");
 
     // A file that is empty for a moment is an edit with errors, too. A new service joins the tree, and one that is gone stays.
     fs::write(&file, "").unwrap();

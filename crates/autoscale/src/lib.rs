@@ -7,12 +7,14 @@
 //! Kubernetes: pkg/controller/podautoscaler; KEDA: pkg/scaling.
 
 mod cron;
+mod given;
 mod keda;
 mod query;
 mod recommendation;
 mod scale;
 mod trigger_check;
 
+pub use given::{METRIC_ANNOTATION_PREFIX, given_metrics};
 pub use keda::{
     DEFAULT_MAX_REPLICAS, DEFAULT_MIN_REPLICAS, Demand, ScaledObjectState, Trigger, polling_interval,
 };

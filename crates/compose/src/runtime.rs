@@ -105,19 +105,27 @@ impl ServiceRuntime {
                 why: refused.why(self.engine, &self.layer.name()),
             })
             .collect();
-        // Planning writes the flags, probes and metrics of the runtime's engine.
-        let containers = spec.workload.template.iter().flat_map(|pod| &pod.containers);
-        let mut started =
-            containers.filter(|container| container.name == "main").filter_map(Engine::of_command);
-        if let Some(other) = started.find(|engine| engine.name != self.engine.name) {
-            let (path, other) = ("spec.template", other.name);
-            let why = format!(
-                "the container main starts {other}, and the engine of runtime {} is {}: remove its command, or name a runtime of \
-                 {other}",
-                self.layer.name(),
-                self.engine.name
-            );
-            fields.push(RefusedField { path, origin: origin(path), why });
+        // Planning writes the flags, probes and metrics of the runtime's engine, in all pods of model servers.
+        let (decode, prefill) = (Some(&spec.workload), spec.prefill.as_deref());
+        let pods = [
+            ("spec.template", decode.and_then(|half| half.template.as_deref())),
+            ("spec.worker", decode.and_then(|half| half.worker.as_deref())),
+            ("spec.prefill.template", prefill.and_then(|half| half.template.as_deref())),
+            ("spec.prefill.worker", prefill.and_then(|half| half.worker.as_deref())),
+        ];
+        for (path, pod) in pods {
+            let main = pod.iter().flat_map(|pod| &pod.containers).find(|container| container.name == "main");
+            let Some(other) = main.and_then(Engine::of_command) else { continue };
+            if other.name != self.engine.name {
+                let other = other.name;
+                let why = format!(
+                    "the container main starts {other}, and the engine of runtime {} is {}: remove its command, or name a runtime of \
+                     {other}",
+                    self.layer.name(),
+                    self.engine.name
+                );
+                fields.push(RefusedField { path, origin: origin(path), why });
+            }
         }
         let needs_our_sidecar = self.engine.lora.as_ref().is_some_and(|flags| flags.request_field.is_some());
         let has_adapters = spec.model.lora.as_ref().is_some_and(|lora| !lora.adapters.is_empty());

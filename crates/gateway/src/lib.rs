@@ -54,7 +54,7 @@ pub use attach::attachment_problem;
 pub use keys::{KeyLimits, KeyReport, KeyUsage, LABEL as API_KEY_LABEL, api_key_problems};
 pub use longboat_accept::Guard;
 pub use machine::{Gateway, Keys, Queue, start};
-pub use manage::{PodTemplate, manage};
+pub use manage::{PodTemplate, manage, parameters_problem};
 pub use observed::RoutingInputs;
 pub use picking::Picking;
 pub use pod::{Args, ServeError, serve};

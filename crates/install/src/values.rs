@@ -295,6 +295,17 @@ impl Values {
                 "false if watchNamespaces is set, because the shared picker has rights in the whole cluster",
             );
         }
+        let ingress = self.platform.settings.get("ingress").and_then(|all| all.get("kserveIngressGateway"));
+        let gateway = ingress.and_then(Value::as_str).filter(|gateway| !gateway.is_empty());
+        let is_key = |text: &str| {
+            text.split_once('/')
+                .is_some_and(|(namespace, name)| is_label(namespace) && name.split('.').all(is_label))
+        };
+        // The controller reads a name alone as one in its own namespace, where hardly anybody has a Gateway.
+        if let Some(gateway) = gateway.filter(|gateway| !is_key(gateway)) {
+            let expected = "NAMESPACE/NAME of a Gateway, such as gateways/models";
+            return wrong("platform.settings.ingress.kserveIngressGateway", gateway, expected);
+        }
         let data = crate::platform::data(self);
         let platform = longboat_compose::Platform::parse(&data, Namespace("kserve"))
             .map_err(|error| ValuesError::Platform { message: error.to_string() })?;
@@ -496,6 +507,14 @@ mod tests {
             (
                 "platform: {settings: {longboat: {picker: shared}}}",
                 "values: `sharedPicker.enabled` is `false`: expected true",
+            ),
+            (
+                "platform: {settings: {ingress: {kserveIngressGateway: nogateway}}}",
+                "values: `platform.settings.ingress.kserveIngressGateway` is `nogateway`: expected NAMESPACE/NAME of a Gateway",
+            ),
+            (
+                "platform: {settings: {ingress: {kserveIngressGateway: a/b/c}}}",
+                "values: `platform.settings.ingress.kserveIngressGateway` is `a/b/c`: expected NAMESPACE/NAME of a Gateway",
             ),
             ("webhookUrl: http://a", "values: `webhookUrl` is `http://a`: expected https://HOST:PORT"),
             ("image: ''", "values: `image` is ``: expected an image"),

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use crate::{
@@ -19,6 +20,17 @@ pub struct ParseOutput {
     pub documents: Vec<Document>,
     /// Documents, files and folders that could not be read, in order.
     pub problems: Vec<ManifestError>,
+    /// Kustomizations in the folders whose files were read without them, in order.
+    pub unapplied: Vec<Unapplied>,
+}
+
+/// A kustomization beside files that were read as they are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unapplied {
+    /// Its path.
+    pub file: String,
+    /// How to read what it makes.
+    pub hint: String,
 }
 
 /// Parses a text. `source` is its name in errors.
@@ -142,7 +154,7 @@ struct Chunk<'a> {
     columns: u32,
 }
 
-/// Splits a stream into documents at lines that start with three dashes, like kubectl.
+/// Splits a stream into documents at lines that start with three dashes, and JSON at its beginning after each object, like kubectl.
 fn split(text: &str) -> Vec<Chunk<'_>> {
     let mut chunks = Vec::new();
     let mut open = Chunk { text: "", lines: 0, columns: 0 };
@@ -159,6 +171,10 @@ fn split(text: &str) -> Vec<Chunk<'_>> {
     }
     chunks.push(Chunk { text: &text[start..], ..open });
     chunks.retain(Chunk::has_content);
+    if chunks.first().is_some_and(|first| first.text.trim_start().starts_with('{')) {
+        let objects = chunks[0].json_objects();
+        chunks.splice(..1, objects);
+    }
     chunks
 }
 
@@ -171,6 +187,33 @@ impl Chunk<'_> {
             // Directives and the end marker of a document are not content either.
             !line.is_empty() && !line.starts_with(['#', '%']) && line != "..."
         })
+    }
+
+    /// Splits the chunk after each JSON object that another one follows. The last part is whatever remains, which may be no JSON.
+    fn json_objects(&self) -> Vec<Self> {
+        let mut objects = Vec::new();
+        let mut open = Self { ..*self };
+        let mut begin = 0;
+        let mut values = serde_json::Deserializer::from_str(self.text).into_iter::<IgnoredAny>();
+        // More objects than this are refused anyway.
+        while objects.len() <= MAX_DOCUMENTS
+            && let Some(Ok(_)) = values.next()
+        {
+            let end = values.byte_offset();
+            if !self.text[end..].trim_start().starts_with('{') {
+                break;
+            }
+            let text = &self.text[begin..end];
+            objects.push(Chunk { text, ..open });
+            let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+            let line = text.rsplit('\n').next().unwrap_or_default();
+            let before = if line.len() == text.len() { open.columns } else { 0 };
+            open.columns = before + number(line.chars().count());
+            open.lines += number(text.matches('\n').count());
+            begin = end;
+        }
+        objects.push(Chunk { text: &self.text[begin..], ..open });
+        objects
     }
 
     fn read(&self, source: &str) -> Result<Option<Read>, ManifestError> {
@@ -186,7 +229,7 @@ impl Chunk<'_> {
         if read.value.is_null() {
             return Ok(None);
         }
-        if self.lines > 0 {
+        if self.lines > 0 || self.columns > 0 {
             self.move_places(&mut read.node);
         }
         Ok(Some(read))

@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::{Document, ManifestError, ParseOutput, Position, limits::MAX_BYTES, parse::parse_all};
+use crate::{Document, ManifestError, ParseOutput, Position, Unapplied, limits::MAX_BYTES, parse::parse_all};
 
 /// Reads all inputs in order. In folders, reads the `.yaml`, `.yml` and `.json` files by name, except Kustomize's own files.
 /// `-` is standard input.
@@ -24,13 +24,23 @@ pub fn read_all(inputs: &[PathBuf]) -> ParseOutput {
     let mut add = |more: ParseOutput| {
         reading.documents.extend(more.documents);
         reading.problems.extend(more.problems);
+        reading.unapplied.extend(more.unapplied);
     };
     for input in inputs {
         if input.as_os_str() == "-" {
             add(read_from("-", input, &mut io::stdin().lock()));
         } else if input.is_dir() {
             match files_of(input) {
-                Ok(files) => files.iter().for_each(|file| add(read_file(file))),
+                Ok(files) => {
+                    for file in &files {
+                        add(read_file(file));
+                    }
+                    let kustomization = kustomization_of(input).filter(|_| !files.is_empty());
+                    add(ParseOutput {
+                        unapplied: kustomization.into_iter().map(|file| unapplied(input, &file)).collect(),
+                        ..ParseOutput::default()
+                    });
+                }
                 Err(source) => add(failed(input, source)),
             }
         } else if is_kustomization(input) {
@@ -47,7 +57,7 @@ pub fn read_all(inputs: &[PathBuf]) -> ParseOutput {
     if reading.documents.is_empty() && reading.problems.is_empty() {
         let names: Vec<_> = inputs.iter().map(|input| format!("`{}`", input.display())).collect();
         let mut folders = inputs.iter().filter(|input| input.is_dir());
-        let hint = if let Some(folder) = folders.clone().find(|folder| has_kustomization(folder)) {
+        let hint = if let Some(folder) = folders.clone().find(|folder| kustomization_of(folder).is_some()) {
             Some(build_hint(folder))
         } else {
             folders
@@ -76,9 +86,13 @@ fn is_kustomization(path: &Path) -> bool {
     path.file_stem().is_some_and(|stem| stem.eq_ignore_ascii_case("kustomization"))
 }
 
-fn has_kustomization(folder: &Path) -> bool {
-    let mut files = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    files.any(|entry| is_kustomization(&entry.path()))
+fn kustomization_of(folder: &Path) -> Option<PathBuf> {
+    let mut files = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    files.find(|file| is_kustomization(file))
+}
+
+fn unapplied(folder: &Path, kustomization: &Path) -> Unapplied {
+    Unapplied { file: kustomization.display().to_string(), hint: build_hint(folder) }
 }
 
 /// Says how to read what a kustomization makes.
@@ -132,5 +146,5 @@ fn failed(path: &Path, source: io::Error) -> ParseOutput {
 }
 
 fn problem(problem: ManifestError) -> ParseOutput {
-    ParseOutput { documents: Vec::new(), problems: vec![problem] }
+    ParseOutput { problems: vec![problem], ..ParseOutput::default() }
 }

@@ -100,6 +100,28 @@ fn what_kustomize_and_kubectl_print_is_read() {
 }
 
 #[test]
+fn json_objects_that_follow_each_other_are_read_each() {
+    let object = |name: &str| format!(r#"{{"apiVersion":"v1","kind":"X","metadata":{{"name":"{name}"}}}}"#);
+    let names = |text: &str| {
+        let documents = parse("f.json", text).unwrap();
+        let named = documents.iter().map(|one| (one.name().to_owned(), one.locate("metadata.name").value));
+        named.collect::<Vec<_>>()
+    };
+    let object_at = |name: &str, position: Position| (name.to_owned(), position);
+    let text = format!("{}{}\n{}\n---\n{}", object("a"), object("b"), object("c"), object("d"));
+    let expected = [
+        object_at("a", at(1, 50)),
+        object_at("b", at(1, 104)),
+        object_at("c", at(2, 50)),
+        object_at("d", at(4, 50)),
+    ];
+    assert_eq!(names(&text), expected);
+    let broken = parse_all("f.json", &format!("{}\n{{\"kind\": ]}}\n", object("a")));
+    assert_eq!(broken.documents.len(), 1);
+    assert_eq!(broken.problems[0].place().1.unwrap().line, 2);
+}
+
+#[test]
 fn aliases_and_merge_keys_stand_where_they_are_used() {
     let text = "apiVersion: v1\nkind: X\nmetadata: {name: a}\nbase: &b\n  x: 1\nspec:\n  <<: *b\n  y: *b\n";
     let document = parse("f.yaml", text).unwrap().remove(0);
@@ -195,6 +217,15 @@ fn of_a_folder_everything_but_the_kustomization_is_read() {
     let names: Vec<_> =
         documents.iter().map(|document| document.object["metadata"]["name"].clone()).collect();
     assert_eq!(names, ["a", "b"]);
+    let unapplied = crate::Unapplied {
+        file: folder.path().join("kustomization.yaml").display().to_string(),
+        hint: format!(
+            "pass the objects that it makes, as in `kubectl kustomize {} | longboat validate -`",
+            folder.path().display()
+        ),
+    };
+    assert_eq!(crate::read_all(&[folder.path().to_owned()]).unapplied, [unapplied]);
+    assert_eq!(crate::read_all(&[folder.path().join("a.json")]).unapplied, []);
 }
 
 #[test]

@@ -127,8 +127,11 @@ fn label_change(node: &Node, labels: &BTreeMap<String, String>) -> Option<Value>
             change.insert(key.clone(), value.clone().into());
         }
     }
-    let is_new = recorded.is_some() || !change.is_empty();
-    is_new.then(|| json!({"metadata": {"labels": change, "annotations": {PRETENDED_LABELS: null}}}))
+    if recorded.is_none() {
+        // The scheduler may have recorded labels since, on a node that was just created.
+        return (!change.is_empty()).then(|| json!({"metadata": {"labels": change}}));
+    }
+    Some(json!({"metadata": {"labels": change, "annotations": {PRETENDED_LABELS: null}}}))
 }
 
 /// Returns the labels that describe this machine.
@@ -238,7 +241,7 @@ mod tests {
         let mut kept = node("n");
         let given = BTreeMap::from([("zone".to_owned(), "b".to_owned())]);
         assert_eq!(label_change(&kept, &BTreeMap::new()), None);
-        let set = json!({"metadata": {"labels": {"zone": "b"}, "annotations": {PRETENDED_LABELS: null}}});
+        let set = json!({"metadata": {"labels": {"zone": "b"}}});
         assert_eq!(label_change(&kept, &given), Some(set));
         for (key, value) in [("gpu", "A100"), ("disk", "hdd"), ("zone", "a")] {
             kept.labels_mut().insert(key.to_owned(), value.to_owned());

@@ -391,7 +391,7 @@ mod tests {
         let scaling = |behavior: &str| {
             said(&service(&format!(
                 "  scaling:\n    maxReplicas: 3\n    keda:\n      triggers:\n      - {{type: cpu, metricType: Utilization, metadata: {{value: '80'}}}}\n      \
-                 advanced:\n        horizontalPodAutoscalerConfig:\n          behavior: {{scaleDown: {behavior}}}\n"
+                 advanced:\n        horizontalPodAutoscalerConfig:\n          behavior: {{scaleDown: {behavior}}}\n  template: {{containers: [{{name: main, resources: {{requests: {{cpu: '1'}}}}}}]}}\n"
             )))
         };
         assert_eq!(scaling("{stabilizationWindowSeconds: 60}"), [""; 0]);

@@ -2,7 +2,7 @@
 
 use longboat_api::v1alpha2::{API_VERSION, LLMInferenceService};
 use longboat_manifest::parallel;
-use longboat_plan::{ObjectRef, Plan, yaml};
+use longboat_plan::{ObjectRef, Plan, Problem, yaml};
 use serde_json::{Value, json};
 
 use crate::{
@@ -80,7 +80,7 @@ fn rendered<T>(
     let mut notes = Vec::new();
     let mut note = |severity, message: String| notes.push(Note { severity, message });
     if let Some(problem) = &planned.plan.problem {
-        note(Severity::Problem, format!("{}: {} ({})", problem.reason, problem.message, problem.condition));
+        note(Severity::Problem, sentence(problem));
     }
     let refused = refusal::findings(scene, service, &planned);
     for finding in &refused {
@@ -107,6 +107,11 @@ fn rendered<T>(
         notes,
         incomplete: planned.plan.problem.is_some() || !refused.is_empty(),
     })
+}
+
+/// Says why planning stopped.
+pub(crate) fn sentence(problem: &Problem) -> String {
+    format!("{}: {} ({})", problem.reason, problem.message, problem.condition)
 }
 
 /// Runs [`children`] or [`documents`] for many services on all processors. Returns the results in order.

@@ -380,6 +380,25 @@ fn a_changed_argument_rolls_the_pods_and_names_itself() {
 }
 
 #[test]
+fn where_planning_stops_the_difference_says_so_and_removes_nothing() {
+    let documents =
+        longboat_manifest::parse("f.yaml", &SERVICE.replace("replicas: 2", "replicas: 3")).unwrap();
+    let mut settings = Settings::default();
+    settings.capabilities.gateway_api = false;
+    let after = Scene::new(&documents, &settings).unwrap();
+    let (differences, failed) = diff::diff(&scene(), &after, false);
+    assert!(failed.is_empty());
+    let [difference] = &differences[..] else { panic!("one service") };
+    let children: Vec<_> = difference.children.iter().map(|child| (&*child.object, child.action)).collect();
+    assert_eq!(children, [("Deployment/chat-kserve", diff::Action::Changed)]);
+    let problem = "HTTPRouteReconcileError: Failed to reconcile HTTPRoute: the cluster does not serve gateway.networking.k8s.io/v1: install \
+                   the Gateway API, or remove spec.router.route and spec.router.gateway (HTTPRoutesReady)";
+    assert_eq!(difference.problem.as_deref(), Some(problem));
+    let last = diff::to_text(&differences).lines().last().unwrap_or_default().to_owned();
+    assert!(last.ends_with(problem), "{last}");
+}
+
+#[test]
 fn a_config_that_would_be_applied_tells_of_the_services_of_the_cluster_that_it_changes() {
     let service = |name: &str, base_refs: &str| {
         format!(

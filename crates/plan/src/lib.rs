@@ -55,10 +55,11 @@ pub use key::{Kind, ObjectKey};
 pub use kinds::types;
 pub use longboat_store::Objects;
 pub use observed::ObservedObjects;
-pub use peer::{Peer, Peers, UsedConfigs, add_peers, models_of_spec};
+pub use peer::{Peer, Peers, UsedConfigs, add_peers, group_of, models_of_spec};
 pub use plan::{Finalization, Plan, children, finalization, pruned_route};
 pub use problem::{Phase, PlanError, Problem};
 pub use refusal::{Refusal, refusals};
+pub use router::collision::{ModelCollision, RoutedService, model_collisions};
 pub use scheduler::{
     ConfigOrigin, PickerConfig, PickerRefusal, PickerWarnings, RefusedBy, TransformError, VersionError,
     refusal_of_spec, refusal_of_text,

@@ -97,7 +97,7 @@ impl Peer {
 }
 
 /// The group that a spec joins.
-pub(crate) fn group_of(spec: &LLMInferenceServiceSpec) -> Option<&str> {
+pub fn group_of(spec: &LLMInferenceServiceSpec) -> Option<&str> {
     spec.router.as_ref()?.route.as_ref()?.group.as_deref().filter(|group| !group.is_empty())
 }
 

@@ -38,7 +38,7 @@ const ELSEWHERE: [(&str, &str, &str, &str); 6] = [
         "KEDA does not scale. Local mode follows it.",
     ),
     (
-        "node/src/controllers/autoscaler/metrics.rs",
+        "autoscale/src/given.rs",
         "longboat.dev/metric.",
         "an autoscaler of local mode",
         "Beginning of a key that ends with the name of a metric. Sets the value of a metric that this machine does not have.",

@@ -213,16 +213,17 @@ fn what_the_engine_cannot_have_is_refused_after_merging_too() {
         let lora = json!({"adapters": [{"name": "sql", "uri": "hf://a/sql"}], "maxCpuAdapters": limit});
         json!({"uri": "hf://a/b", "name": "b", "lora": lora})
     };
+    let of_vllm = json!({"containers": [{"name": "main", "command": ["vllm", "serve", "/mnt/models"]}]});
+    let groups = json!({"data": 2, "dataLocal": 1});
     for (runtime, more, field) in [
         ("mine", json!({"model": adapters(7)}), "spec.model.lora.maxCpuAdapters"),
         ("mine", json!({"model": {"uri": "hf://a/b", "name": "b:7b"}}), "spec.model.name"),
         ("mine", json!({"kvCacheOffloading": {"cpu": "1Gi"}}), "spec.kvCacheOffloading"),
         ("mine", json!({"prefill": {"kvCacheOffloading": {"cpu": "1Gi"}}}), "spec.prefill.kvCacheOffloading"),
-        (
-            "mine",
-            json!({"template": {"containers": [{"name": "main", "command": ["vllm", "serve", "/mnt/models"]}]}}),
-            "spec.template",
-        ),
+        ("mine", json!({"template": of_vllm}), "spec.template"),
+        ("mine", json!({"parallelism": groups, "worker": of_vllm}), "spec.worker"),
+        ("mine", json!({"prefill": {"template": of_vllm}}), "spec.prefill.template"),
+        ("mine", json!({"prefill": {"parallelism": groups, "worker": of_vllm}}), "spec.prefill.worker"),
         ("llama", json!({"model": adapters(8)}), "spec.model.lora"),
         ("llama", json!({"baseRefs": [{"name": "split"}]}), "spec.prefill"),
         ("llama", json!({"parallelism": {"data": 2, "dataLocal": 1}, "worker": {}}), "spec.worker"),

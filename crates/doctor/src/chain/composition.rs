@@ -4,7 +4,7 @@ use longboat_api::{conditions::Condition, reasons::condition as reason, v1alpha2
 use longboat_key::{Name, Namespace};
 use longboat_manifest::nearest;
 
-use crate::{facts::Facts, finding::Cause};
+use crate::{check::platform, facts::Facts, finding::Cause};
 
 pub(crate) fn follow(facts: &Facts, service: &LLMInferenceService, condition: &Condition) -> Cause {
     let namespace = Namespace::of(&service.metadata);
@@ -45,6 +45,8 @@ pub(crate) fn follow(facts: &Facts, service: &LLMInferenceService, condition: &C
             );
             Cause::new("ComposedSpecInvalid", message, fix)
         }
+        // Without settings, no service is composed, and no command shows layers.
+        _ if facts.platform_error.is_some() => Cause::new("PlatformSettings", message, platform::fix(facts)),
         _ => {
             let fix = format!(
                 "run `longboat explain {name} -n {namespace}` to see the layers and what each one sets, or \

@@ -6,8 +6,9 @@ pub(crate) mod controller;
 pub(crate) mod definitions;
 pub(crate) mod installation;
 pub(crate) mod leader;
+mod models;
 mod paths;
-mod platform;
+pub(crate) mod platform;
 mod presets;
 pub(crate) mod rights;
 mod routing;
@@ -20,7 +21,7 @@ use crate::{facts::Facts, finding::Finding};
 type Check = fn(&Facts, &mut Vec<Finding>);
 
 /// All checks.
-pub(crate) const ALL: [Check; 11] = [
+pub(crate) const ALL: [Check; 12] = [
     definitions::check,
     controller::check,
     leader::check,
@@ -29,6 +30,7 @@ pub(crate) const ALL: [Check; 11] = [
     platform::check,
     presets::check,
     services::check,
+    models::check,
     routing::check,
     api_keys::check,
     paths::check,

@@ -16,12 +16,7 @@ pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
     let namespace = facts.snapshot.system_namespace.as_deref();
     let object = format!("ConfigMap {namespace}/{PLATFORM_CONFIG_MAP}");
     if let Some(error) = &facts.platform_error {
-        let fix = if facts.snapshot.config_maps.get(namespace, Name(PLATFORM_CONFIG_MAP)).is_some() {
-            format!("kubectl edit configmap -n {namespace} {PLATFORM_CONFIG_MAP}")
-        } else {
-            format!("longboat install --namespace {namespace}")
-        };
-        findings.push(Cause::new("PlatformSettings", error.clone(), fix).breaks(object));
+        findings.push(Cause::new("PlatformSettings", error.clone(), fix(facts)).breaks(object));
         return;
     }
     findings.extend(open_picker(facts));
@@ -36,6 +31,16 @@ pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
     if let Some(cause) = gateways::trouble(facts, namespace, name) {
         // Services with their own Gateways do not need it. Other services have their own findings.
         findings.push(cause.threatens(format!("Gateway {namespace}/{name}")));
+    }
+}
+
+/// How to correct settings that cannot be used.
+pub(crate) fn fix(facts: &Facts) -> String {
+    let namespace = facts.snapshot.system_namespace.as_deref();
+    if facts.snapshot.config_maps.get(namespace, Name(PLATFORM_CONFIG_MAP)).is_some() {
+        format!("kubectl edit configmap -n {namespace} {PLATFORM_CONFIG_MAP}")
+    } else {
+        format!("longboat install --namespace {namespace}")
     }
 }
 

@@ -58,10 +58,9 @@ pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
                 continue;
             }
             // If a service cannot be composed, the controller does not read anything else of it either.
-            if causes
-                .iter()
-                .any(|cause| cause.fault == "LayersDoNotCombine" || cause.fault == "ConfigNotFound")
-            {
+            if causes.iter().any(|cause| {
+                ["LayersDoNotCombine", "ConfigNotFound", "PlatformSettings"].contains(&cause.fault)
+            }) {
                 break;
             }
             let Some(cause) = (row.follow)(facts, service, condition) else { continue };

@@ -6,7 +6,7 @@ use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use longboat_doctor::{Facts, Severity, to_text};
 use serde_json::{Value, json};
 
-use crate::world::{certificate, condition, crd, object, only, pod, waiting, with};
+use crate::world::{arc, certificate, condition, crd, object, only, pod, unready, waiting, with};
 
 #[test]
 fn definitions_that_are_missing_or_of_another_version_are_told() {
@@ -216,6 +216,17 @@ fn settings_and_presets_that_cannot_be_used_are_told() {
     let found = with(|facts| facts.platform_error = Some("ingress: expected an object".into()));
     let name = "ConfigMap kserve/inferenceservice-config";
     only(&found, "PlatformSettings", name, "expected an object", "longboat install");
+
+    // A service that they keep from being composed has the same fix. No command shows its layers.
+    let found = with(|facts| {
+        facts.platform_error = Some("ingress: expected an object".into());
+        let settings = json!({"metadata": {"name": "inferenceservice-config", "namespace": "kserve"}});
+        facts.snapshot.config_maps.insert(arc(settings));
+        unready(facts, "PresetsCombined", "CombineBaseError", "ingress: expected an object");
+    });
+    let fixes: Vec<_> = found.iter().map(|finding| (finding.fault, &*finding.fix)).collect();
+    let fix = ("PlatformSettings", "kubectl edit configmap -n kserve inferenceservice-config");
+    assert_eq!(fixes, [fix, fix]);
 
     let preset = "LLMInferenceServiceConfig kserve/kserve-config-llm-router-route";
     let is_route = |config: &&Arc<longboat_api::v1alpha2::LLMInferenceServiceConfig>| {

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use longboat_doctor::{Facts, Finding};
+use longboat_doctor::{Facts, Finding, Severity};
 use longboat_key::{Key, Name, Namespace};
 use serde_json::{Value, json};
 
-use crate::world::{LLM, arc, condition, object, only, service, unready, with};
+use crate::world::{LLM, READY, arc, condition, object, only, service, unready, with};
 
 #[test]
 fn a_router_that_is_not_ready_leads_to_gateway_class_route_or_pool() {
@@ -284,4 +284,34 @@ fn secrets_with_api_keys_that_no_gateway_accepts_are_named() {
         "entry `key` is missing",
         "kubectl edit secret -n ns team",
     );
+}
+
+#[test]
+fn services_that_serve_a_model_of_the_same_name_at_one_gateway_are_told_of_each_other() {
+    let collisions = |model: &str| {
+        let found = with(|facts| {
+            let mut other = service(&READY);
+            other["metadata"]["name"] = json!("other");
+            other["spec"]["model"]["name"] = json!(model);
+            facts.services.push(arc(other));
+            for name in ["llm", "other"] {
+                let matching = json!({"headers": [{"name": "X-Gateway-Model-Name", "value": "publishers/ns/models/llm"}]});
+                facts.snapshot.http_routes.insert(arc(json!({
+                    "metadata": {"name": format!("{name}-kserve-route"), "namespace": "ns"},
+                    "spec": {"parentRefs": [{"name": "gw", "namespace": "kserve"}], "rules": [{"matches": [matching]}]},
+                })));
+            }
+        });
+        let collisions = found.into_iter().filter(|finding| finding.fault == "ModelNameCollision");
+        collisions.map(|found| (found.object, found.severity, found.cause)).collect::<Vec<_>>()
+    };
+    let of = |name: &str, other: &str| {
+        let cause = format!(
+            "model \"llm\" has the name of a model of LLMInferenceService ns/{other} at the same Gateway, so requests that name only the \
+             model reach one of the two services"
+        );
+        (format!("LLMInferenceService ns/{name}"), Severity::Warning, cause)
+    };
+    assert_eq!(collisions("llm"), [of("llm", "other"), of("other", "llm")]);
+    assert_eq!(collisions("another"), []);
 }

@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::{api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::Time};
 use longboat_key::{Key, Namespace};
 
 use super::{
@@ -20,6 +20,8 @@ const MAX_KEYS: usize = 1000;
 #[derive(Debug)]
 pub(crate) struct ApiKey {
     pub(crate) secret: Key,
+    /// When the Secret was created.
+    created: Option<Time>,
     pub(crate) spec: KeySpec,
 }
 
@@ -74,11 +76,17 @@ impl KeyTable {
             return Err(format!("there are more than {MAX_KEYS} keys"));
         }
         let spec = KeySpec::parse(secret)?;
+        let created = secret.metadata.creation_timestamp.clone();
         let own = self.keys.entry(name.namespace.clone()).or_default();
         if let Some(other) = spec.digests.iter().find_map(|digest| own.get(digest)) {
-            return Err(format!("Secret {} has the same key", other.secret));
+            let rule = if other.created == created {
+                "comes first by name of those created together"
+            } else {
+                "is older"
+            };
+            return Err(format!("Secret {} has the same key and {rule}", other.secret));
         }
-        let key = Arc::new(ApiKey { secret: name, spec });
+        let key = Arc::new(ApiKey { secret: name, created, spec });
         own.extend(key.spec.digests.iter().map(|digest| (*digest, key.clone())));
         self.all.push(key);
         Ok(())
@@ -137,7 +145,7 @@ mod tests {
             refused,
             [
                 "a/short: key 1 must have 16 to 512 visible ASCII characters, or 64 hexadecimal digits in `sha256`",
-                "a/zwei: Secret a/one has the same key",
+                "a/zwei: Secret a/one has the same key and comes first by name of those created together",
             ]
         );
         assert!(!format!("{table:?}").contains("sk-"));
@@ -157,6 +165,6 @@ mod tests {
         ]);
         let refused: Vec<_> =
             table.refused.iter().map(|(name, reason)| format!("{name}: {reason}")).collect();
-        assert_eq!(refused, ["a/late: Secret a/team has the same key"]);
+        assert_eq!(refused, ["a/late: Secret a/team has the same key and is older"]);
     }
 }

@@ -15,6 +15,7 @@ use longboat_key::{Key, Namespace};
 use longboat_watch::text_of;
 
 use self::live::Live;
+pub use self::parameters::parameters_problem;
 pub(crate) use self::{children::Children, place::ports as places};
 use crate::{
     RoutingInputs, gateways,

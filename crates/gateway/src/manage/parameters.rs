@@ -1,8 +1,9 @@
 //! What a Gateway's `infrastructure.parametersRef` chooses: a ConfigMap.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use clap::ValueEnum;
+use k8s_openapi::api::core::v1::ConfigMap;
 use longboat_api::foreign::gateway::Gateway;
 
 use crate::{Picking, RoutingInputs, observed::is_of, problem::Problem, references};
@@ -35,6 +36,12 @@ impl Default for Parameters {
             picking: Picking::Pods,
         }
     }
+}
+
+/// Returns why our controller would not accept the parameters of a Gateway. Of the ConfigMaps, it needs the one that the Gateway names.
+pub fn parameters_problem(gateway: &Gateway, config_maps: &[Arc<ConfigMap>]) -> Option<Problem> {
+    let observed = RoutingInputs { config_maps: config_maps.to_vec(), ..RoutingInputs::default() };
+    Parameters::of(&observed, gateway).err()
 }
 
 impl Parameters {

@@ -48,6 +48,7 @@ pub(super) fn all(
     for document in &mut chosen.documents {
         if document.text("/kind") == "Gateway" {
             move_ports(document, gateway.port(), can_listen, &mut chosen.notes)?;
+            chosen.notes.extend(unused_parameters(document));
         }
     }
     Ok(chosen)
@@ -191,6 +192,18 @@ impl SubstituteBuilder<'_> {
     }
 }
 
+/// Says that parameters of a Gateway, which are about its pods, change nothing here.
+fn unused_parameters(gateway: &Document) -> Option<String> {
+    let reference = gateway.object.pointer("/spec/infrastructure/parametersRef")?;
+    Some(format!(
+        "no pods serve Gateway {}/{} on this machine, so {} {}, which its parametersRef names, changes nothing",
+        namespace_of(gateway),
+        gateway.text("/metadata/name"),
+        reference["kind"].as_str().unwrap_or_default(),
+        reference["name"].as_str().unwrap_or_default(),
+    ))
+}
+
 /// The port on which the pods of an LLMInferenceService serve.
 const SERVING_PORT: u16 = 8000;
 
@@ -322,6 +335,14 @@ mod tests {
                 "HTTPRoute r refers to Service default/theirs",
             ),
             (
+                service(
+                    "default",
+                    "{route: {http: {spec: {rules: [{filters: [{type: RequestMirror, requestMirror: {backendRef: {name: shadow, \
+                     port: 80}}}]}]}}}}",
+                ),
+                "LLMInferenceService llm refers to Service default/shadow, which does not exist",
+            ),
+            (
                 "apiVersion: gateway.networking.k8s.io/v1\nkind: Gateway\nmetadata: {name: g}\n\
                  spec: {gatewayClassName: eg, listeners: [{name: s, port: 443, protocol: TLS}]}\n"
                     .to_owned(),
@@ -339,6 +360,22 @@ mod tests {
             let error = chosen(&text).unwrap_err().to_string();
             assert!(error.starts_with("m.yaml:") && error.contains(sentence), "{error}");
         }
+    }
+
+    #[test]
+    fn parameters_of_a_gateway_are_said_to_change_nothing() {
+        let chosen = chosen(
+            "apiVersion: gateway.networking.k8s.io/v1\nkind: Gateway\nmetadata: {name: g}\nspec: {gatewayClassName: longboat, \
+             infrastructure: {parametersRef: {group: '', kind: ConfigMap, name: sizes}}, \
+             listeners: [{name: web, port: 8080, protocol: HTTP}]}\n",
+        )
+        .unwrap();
+        assert_eq!(
+            chosen.notes,
+            [
+                "no pods serve Gateway default/g on this machine, so ConfigMap sizes, which its parametersRef names, changes nothing"
+            ]
+        );
     }
 
     #[test]

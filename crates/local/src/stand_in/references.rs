@@ -150,7 +150,9 @@ impl Finder<'_> {
         }
         for rule in 0..self.list(&format!("{path}.rules")).len() {
             let backends = format!("{path}.rules[{rule}].backendRefs");
+            self.mirrors(&format!("{path}.rules[{rule}].filters"), found);
             for (at, value) in self.list(&backends).iter().enumerate() {
+                self.mirrors(&format!("{backends}[{at}].filters"), found);
                 let to = match text(value, "/kind") {
                     "" | "Service" => To::Service {
                         port: value["port"]
@@ -163,6 +165,17 @@ impl Finder<'_> {
                     _ => continue,
                 };
                 found.push(self.reference(format!("{backends}[{at}]"), to, value));
+            }
+        }
+    }
+
+    /// Collects the references of filters that send copies of requests elsewhere. No Service of a service's own pods stands in for these.
+    fn mirrors(&self, filters: &str, found: &mut Vec<Reference>) {
+        for (at, filter) in self.list(filters).iter().enumerate() {
+            let Some(value) = filter.pointer("/requestMirror/backendRef") else { continue };
+            if ["", "Service"].contains(&text(value, "/kind")) {
+                let path = format!("{filters}[{at}].requestMirror.backendRef");
+                found.push(self.reference(path, To::Service { port: 0, of: None }, value));
             }
         }
     }

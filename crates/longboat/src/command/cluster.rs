@@ -2,12 +2,14 @@
 
 use std::io::ErrorKind;
 
-use anyhow::anyhow;
+use anyhow::{anyhow, bail};
+use k8s_openapi::api::core::v1::Namespace as NamespaceObject;
 use kube::{
-    Client, Config,
+    Api, Client, Config,
     config::{KubeConfigOptions, Kubeconfig, KubeconfigError},
 };
 use longboat_controller::reader;
+use longboat_key::Namespace;
 
 use crate::{cli::ClusterArgs, tree::Environment};
 
@@ -35,6 +37,22 @@ pub(crate) async fn connect(cluster: &ClusterArgs) -> anyhow::Result<Cluster> {
         Err(error) => return Err(unreachable(&address, &error)),
     };
     Ok(Cluster { client, environment })
+}
+
+/// Refuses a namespace that does not exist: nothing in it would look like no problem, or like services that are gone. Who may not read
+/// namespaces is not asked.
+///
+/// # Errors
+///
+/// If the namespace does not exist.
+pub(crate) async fn namespace_exists(client: &Client, namespace: &Namespace) -> anyhow::Result<()> {
+    let found = Api::<NamespaceObject>::all(client.clone()).get_metadata_opt(namespace).await;
+    match found {
+        Ok(None) => {
+            bail!("namespace {namespace} does not exist: `kubectl get namespaces` lists those of the cluster")
+        }
+        Ok(Some(_)) | Err(_) => Ok(()),
+    }
 }
 
 async fn config(cluster: &ClusterArgs) -> anyhow::Result<Config> {

@@ -26,6 +26,9 @@ pub(crate) fn run(args: &DashboardArgs) -> anyhow::Result<()> {
 async fn serve(args: &DashboardArgs) -> anyhow::Result<()> {
     let shutdown = longboat_accept::shutdown_token()?;
     let cluster = cluster::connect(&args.cluster).await?;
+    if let Some(namespace) = &args.namespace {
+        cluster::namespace_exists(&cluster.client, namespace).await?;
+    }
     let server = Server::bind(args.port).await?;
     let url = server.url();
     printer::note(&format!("{} {url}", "dashboard:".bold()));

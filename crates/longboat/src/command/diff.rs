@@ -68,7 +68,8 @@ fn differs(args: &DiffArgs) -> anyhow::Result<ExitCode> {
             printer::piece(&diff::to_text(&differences));
         }
     }
-    let is_incomplete = !failed.is_empty() || unwritable > 0;
+    let is_stopped = differences.iter().any(|difference| difference.problem.is_some());
+    let is_incomplete = !failed.is_empty() || unwritable > 0 || is_stopped;
     for error in failed {
         printer::error(&error.into(), None);
     }

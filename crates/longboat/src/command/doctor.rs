@@ -5,9 +5,6 @@ use std::{
     process::ExitCode,
 };
 
-use anyhow::bail;
-use k8s_openapi::api::core::v1::Namespace as NamespaceObject;
-use kube::{Api, Client};
 use longboat_doctor::{
     Finding, Severity, examine,
     gather::{self, Scope},
@@ -55,22 +52,11 @@ pub(crate) fn run(args: DoctorArgs) -> ExitCode {
     }
 }
 
-/// Refuses a namespace that does not exist: nothing in it would look like no problem. Who may not read namespaces is not asked.
-async fn exists(client: &Client, namespace: &Namespace) -> anyhow::Result<()> {
-    let found = Api::<NamespaceObject>::all(client.clone()).get_metadata_opt(namespace).await;
-    match found {
-        Ok(None) => {
-            bail!("namespace {namespace} does not exist: `kubectl get namespaces` lists those of the cluster")
-        }
-        Ok(Some(_)) | Err(_) => Ok(()),
-    }
-}
-
 /// Returns the findings, and the requested services that do not exist.
 async fn run_checks(args: DoctorArgs) -> anyhow::Result<(Vec<Finding>, Vec<String>)> {
     let client = cluster::connect(&args.cluster).await?.client;
     if let Some(namespace) = &args.namespace {
-        exists(&client, namespace).await?;
+        cluster::namespace_exists(&client, namespace).await?;
     }
     // As in kubectl, a name without a namespace refers to the context's namespace.
     let named = (!args.services.is_empty()).then(|| Namespace(client.default_namespace()).to_shared());

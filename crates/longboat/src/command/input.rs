@@ -31,7 +31,16 @@ pub(crate) fn documents(inputs: &[PathBuf]) -> anyhow::Result<Vec<Document>> {
     if inputs.is_empty() {
         bail!("no manifest given: pass a file, a folder, or `-` for standard input");
     }
-    Ok(longboat_manifest::read(inputs)?)
+    read(inputs)
+}
+
+/// Reads manifests. Says which kustomizations beside them are not applied.
+fn read(inputs: &[PathBuf]) -> anyhow::Result<Vec<Document>> {
+    let mut reading = longboat_manifest::read_all(inputs);
+    for kustomization in std::mem::take(&mut reading.unapplied) {
+        printer::note(&super::finding::coloured(&Finding::unapplied(&kustomization)));
+    }
+    Ok(reading.into_result()?)
 }
 
 /// Returns the error that the manifests contain no service, with the kinds that they do contain.
@@ -160,8 +169,8 @@ pub(crate) fn namespaces(documents: &[Document], settings: &Settings) -> Vec<Nam
 ///
 /// If a manifest cannot be read or used. The error has the problems of each, after `consequence`.
 pub(crate) fn accepted_documents(inputs: &[PathBuf], consequence: &str) -> anyhow::Result<Vec<Document>> {
-    let documents = longboat_manifest::read(inputs)?;
-    let reading = ParseOutput { documents: documents.clone(), problems: Vec::new() };
+    let documents = read(inputs)?;
+    let reading = ParseOutput { documents: documents.clone(), ..ParseOutput::default() };
     let report = validate(reading, &Settings::default());
     // This machine has no other picker than this build's, whatever the image.
     let is_error = |finding: &&Finding| finding.severity == Gravity::Error || finding.reason == PICKER_CONFIG;

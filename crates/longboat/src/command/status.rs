@@ -46,7 +46,10 @@ async fn status(args: &StatusArgs) -> anyhow::Result<bool> {
     let Cluster { client, environment } = cluster::connect(&args.cluster).await?;
     let scope = match &args.namespace {
         _ if args.all_namespaces => Scope::Everywhere,
-        Some(namespace) => Scope::Namespace(namespace.clone()),
+        Some(namespace) => {
+            cluster::namespace_exists(&client, namespace).await?;
+            Scope::Namespace(namespace.clone())
+        }
         None => Scope::Namespace(Namespace(client.default_namespace()).to_shared()),
     };
     let seen = tree::list_objects(&client, &scope).await?;

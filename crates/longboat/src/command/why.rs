@@ -29,6 +29,9 @@ pub(crate) fn run(args: &WhyArgs) -> anyhow::Result<()> {
 
 async fn records(args: &WhyArgs) -> anyhow::Result<Vec<Value>> {
     let cluster = cluster::connect(&args.cluster).await?;
+    if let Some(namespace) = &args.namespace {
+        cluster::namespace_exists(&cluster.client, namespace).await?;
+    }
     let reach = dashboard::reach(cluster.environment)?;
     let pods = picker::deciding(&cluster.client, args.namespace.as_ref().map(Namespace::as_deref)).await;
     let pods = pods.map_err(|sentence| anyhow!("cannot list the pickers: {sentence}"))?;

@@ -81,7 +81,7 @@ mod tests {
             let documents = longboat_manifest::parse("run", &model.manifest()).unwrap();
             assert_eq!(documents[0].text("/spec/model/uri"), model.address.as_str());
             assert_eq!(documents[0].text("/spec/model/name"), model.name);
-            let report = validate(ParseOutput { documents, problems: Vec::new() }, &Settings::default());
+            let report = validate(ParseOutput { documents, ..ParseOutput::default() }, &Settings::default());
             assert!(report.is_clean() && report.findings.is_empty(), "{text}: {:?}", report.findings);
         }
     }

@@ -33,6 +33,8 @@ pub(crate) struct Edits {
     seen: Vec<FileState>,
     /// The documents that were read last, with errors or without.
     applied: Vec<Document>,
+    /// Whether the last edit was refused.
+    is_refused: bool,
 }
 
 // === impl Edits ===
@@ -44,7 +46,7 @@ impl Edits {
             anyhow::bail!("--watch follows files, and `-` is standard input: pass a file or a folder");
         }
         let seen = states(&args.files());
-        Ok(Self { args, seen, applied: Vec::new() })
+        Ok(Self { args, seen, applied: Vec::new(), is_refused: false })
     }
 
     /// The documents that run at first.
@@ -69,7 +71,9 @@ impl Edits {
                 continue;
             }
             (self.seen, before) = (now, None);
-            if let Err(error) = self.apply(local, names).await {
+            let applied = self.apply(local, names).await;
+            self.is_refused = applied.is_err();
+            if let Err(error) = applied {
                 printer::error(&error, Some("nothing was changed; the next edit is tried again"));
             }
         }
@@ -81,6 +85,13 @@ impl Edits {
         let objects =
             |documents: &[Document]| documents.iter().map(|one| one.object.clone()).collect::<Vec<_>>();
         if objects(&documents) == objects(&self.applied) {
+            // Whoever has read an error waits for a word that it is gone.
+            if self.is_refused {
+                printer::note(&format!(
+                    "{} the manifests are valid again; nothing changes",
+                    "edited:".bold()
+                ));
+            }
             return Ok(());
         }
         let changes = input::changes(local.client(), documents.clone()).await?;
@@ -99,6 +110,8 @@ impl Edits {
         if text.is_empty() && new.is_empty() {
             printer::note("nothing of a service");
         }
+        // After a write that fails, some of the objects may be the new ones, so the next edit is compared with the cluster.
+        self.applied.clear();
         let written = manifests::write(local, &documents).await?;
         let gone: Vec<Key> = {
             let mut names = names.lock();

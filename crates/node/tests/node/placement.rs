@@ -1,5 +1,7 @@
 //! Which pods the node takes.
 
+use std::time::Duration;
+
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::api::{DeleteParams, Patch, PatchParams};
 use kube::{Api, ResourceExt};
@@ -152,5 +154,29 @@ async fn a_node_that_was_deleted_registers_again_and_takes_pods() {
     assert_eq!(after.labels(), before.labels());
     let ready = after.status.unwrap().conditions.unwrap();
     assert!(ready.iter().any(|found| found.type_ == "Ready" && found.status == "True"), "{ready:?}");
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_registers_again_shows_the_labels_that_it_pretends_to_have() {
+    let world = TestNode::start().await;
+    world.pod("pod", selecting(&json!({"nodeSelector": {"gpu": "A100"}}))).await;
+    world.until_pod("pod", "running", runs).await;
+    let nodes: Api<Node> = Api::all(world.client.clone());
+    let before = nodes.get("longboat-local").await.unwrap();
+    nodes.delete("longboat-local", &DeleteParams::default()).await.unwrap();
+    let labelled = async {
+        loop {
+            let node = nodes.get_opt("longboat-local").await.unwrap();
+            if let Some(node) =
+                node.filter(|node| node.uid() != before.uid() && node.labels() == before.labels())
+            {
+                return node;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    let after = tokio::time::timeout(Duration::from_mins(1), labelled).await.unwrap();
+    assert_eq!(after.annotations(), before.annotations());
     world.end().await;
 }

@@ -48,6 +48,9 @@ pub struct Difference {
     pub children: Vec<ChildChange>,
     /// Workloads whose pods would be replaced.
     pub rolls: Vec<Roll>,
+    /// Why planning stopped, if it did. What comes after that stays as it is, and is not compared.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
 }
 
 /// A changed field.
@@ -213,8 +216,11 @@ fn one(
         let old = old_planned.as_ref().map(|planned| render::finished(&planned.plan)).unwrap_or_default();
         pairs = paired(old, render::finished(&planned.plan));
     }
+    let problem = planned.plan.problem.as_ref().map(render::sentence);
     for (object, before, now) in pairs {
         let change = match (before, now) {
+            // Nothing is known of it: it may come after the place where planning stopped.
+            (Some(_), None) if !live && problem.is_some() => continue,
             (None, Some(_)) => ChildChange { object, action: Action::Created, fields: Vec::new() },
             (Some(_), None) => ChildChange { object, action: Action::Removed, fields: Vec::new() },
             (Some(before), Some(now)) => {
@@ -229,7 +235,14 @@ fn one(
         rolls.extend(roll(after, new, planned.effective.as_ref(), &change));
         children.push(change);
     }
-    Ok(Difference { service: explain::full_name(new), is_new: old.is_none(), effective, children, rolls })
+    Ok(Difference {
+        service: explain::full_name(new),
+        is_new: old.is_none(),
+        effective,
+        children,
+        rolls,
+        problem,
+    })
 }
 
 fn gone(before: &Scene, service: &LLMInferenceService) -> Result<Difference, PlanningError> {
@@ -245,6 +258,7 @@ fn gone(before: &Scene, service: &LLMInferenceService) -> Result<Difference, Pla
         effective: Vec::new(),
         children: removed.collect(),
         rolls: Vec::new(),
+        problem: None,
     })
 }
 

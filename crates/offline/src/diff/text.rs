@@ -10,7 +10,8 @@ use crate::explain::{around, setter, short};
 /// Formats differences, service by service. Empty if there are none.
 pub fn to_text<'d>(differences: impl IntoIterator<Item = &'d Difference>) -> String {
     let mut text = String::new();
-    for difference in differences.into_iter().filter(|difference| !difference.is_empty()) {
+    let is_told = |difference: &&Difference| !difference.is_empty() || difference.problem.is_some();
+    for difference in differences.into_iter().filter(is_told) {
         // Writing to a String cannot fail.
         let _ = writeln!(text, "{}", difference.service.bold());
         if !difference.effective.is_empty() {
@@ -36,6 +37,9 @@ pub fn to_text<'d>(differences: impl IntoIterator<Item = &'d Difference>) -> Str
                 };
                 let _ = writeln!(text, "    because of {}{}", cause.path, from.dimmed());
             }
+        }
+        if let Some(problem) = &difference.problem {
+            let _ = writeln!(text, "  {} {problem}", "the rest is unknown:".red().bold());
         }
     }
     text

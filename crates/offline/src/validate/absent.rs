@@ -4,12 +4,16 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::{Container, PodSpec};
 use longboat_api::{
-    foreign::httproute::HTTPRoute,
+    foreign::{
+        gateway::Gateway, httproute::HTTPRoute, httproute_filter::HTTPRouteFilter,
+        reference::BackendObjectReference,
+    },
     v1alpha2::{LLMInferenceService, LLMInferenceServiceSpec, RouteSpec},
 };
 use longboat_key::{Key, Name, Namespace};
 use longboat_manifest::{Document, nearest};
 use longboat_plan::names;
+use serde::Deserialize;
 
 use super::{
     finding::{Finding, ObjectName, Severity, Source},
@@ -28,6 +32,11 @@ pub(super) struct GivenObjects(BTreeSet<(String, Key)>);
 /// The objects that one service needs, by kind.
 struct Needed(BTreeSet<(&'static str, Key)>);
 
+/// Returns the back end that a filter sends copies of requests to.
+fn mirror(filter: &HTTPRouteFilter) -> Option<BackendObjectReference> {
+    BackendObjectReference::deserialize(filter.others.get("requestMirror")?.get("backendRef")?).ok()
+}
+
 // === impl GivenObjects ===
 
 impl GivenObjects {
@@ -38,6 +47,11 @@ impl GivenObjects {
 
     pub(super) fn contains(&self, kind: &str, key: &Key) -> bool {
         self.0.contains(&(kind.to_owned(), key.clone()))
+    }
+
+    /// Whether the manifests have an object of this kind in this namespace.
+    pub(super) fn has_any(&self, kind: &str, namespace: Namespace<&str>) -> bool {
+        self.0.iter().any(|(given, key)| given == kind && key.namespace.as_deref() == namespace)
     }
 
     /// Returns one note for all objects that a planned service needs and that neither the manifests have nor the controller makes.
@@ -66,18 +80,49 @@ impl GivenObjects {
             needed.of_pod(namespace, pod);
         }
         let is_told = |text: &str| known.iter().any(|finding| finding.message.starts_with(text));
-        let missing: Vec<String> = needed
-            .0
-            .into_iter()
-            .filter(|(kind, key)| {
-                !self.contains(kind, key) && !made.contains(&((*kind).to_owned(), key.clone()))
-            })
-            .map(|(kind, key)| format!("{kind} {key}"))
-            .filter(|text| !is_told(text))
-            .collect();
+        let is_known = |kind: &'static str, key: &Key| {
+            made.contains(&(kind.to_owned(), key.clone())) || is_told(&format!("{kind} {key}"))
+        };
+        self.note_of(document, &ObjectName::of(document, namespace), needed, is_known)
+    }
+
+    /// Returns one note for all back ends of a route that neither the manifests have nor, as `is_made` says, services make.
+    pub(super) fn note_of_route(
+        &self,
+        document: &Document,
+        name: &ObjectName,
+        route: &HTTPRoute,
+        is_made: impl Fn(&'static str, &Key) -> bool,
+    ) -> Option<Finding> {
+        let mut needed = Needed(BTreeSet::new());
+        needed.of_route(Namespace(&*name.namespace), route);
+        self.note_of(document, name, needed, is_made)
+    }
+
+    /// Returns one note for all Secrets and ConfigMaps that a Gateway names and the manifests do not have.
+    pub(super) fn note_of_gateway(
+        &self,
+        document: &Document,
+        name: &ObjectName,
+        gateway: &Gateway,
+    ) -> Option<Finding> {
+        let mut needed = Needed(BTreeSet::new());
+        needed.of_gateway(Namespace(&*name.namespace), gateway);
+        self.note_of(document, name, needed, |_, _| false)
+    }
+
+    fn note_of(
+        &self,
+        document: &Document,
+        name: &ObjectName,
+        needed: Needed,
+        is_known: impl Fn(&'static str, &Key) -> bool,
+    ) -> Option<Finding> {
+        let missing =
+            needed.0.into_iter().filter(|(kind, key)| !self.contains(kind, key) && !is_known(kind, key));
+        let missing: Vec<String> = missing.map(|(kind, key)| format!("{kind} {key}")).collect();
         (!missing.is_empty()).then(|| {
-            let mut finding =
-                Finding::at(document, &ObjectName::of(document, namespace), "spec", Source::Plan);
+            let mut finding = Finding::at(document, name, "spec", Source::Plan);
             finding.severity = Severity::Note;
             "NotInTheseFiles".clone_into(&mut finding.reason);
             finding.message =
@@ -145,14 +190,43 @@ impl Needed {
     }
 
     fn of_route(&mut self, namespace: Namespace<&str>, route: &HTTPRoute) {
-        for backend in route.spec.rules.iter().flat_map(|rule| &rule.backend_refs) {
-            let backend = &backend.backend;
-            let kind = match backend.kind.as_deref() {
-                None | Some("Service") => "Service",
-                Some("InferencePool") => "InferencePool",
-                Some(_) => continue,
+        for rule in &route.spec.rules {
+            let of_backends = rule.backend_refs.iter().flat_map(|reference| &reference.filters);
+            let mirrors = rule.filters.iter().chain(of_backends).filter_map(mirror);
+            for backend in mirrors.chain(rule.backend_refs.iter().map(|reference| reference.backend.clone()))
+            {
+                let kind = match backend.kind.as_deref() {
+                    None | Some("Service") => "Service",
+                    Some("InferencePool") => "InferencePool",
+                    Some(_) => continue,
+                };
+                self.add(kind, backend.namespace.as_deref().map_or(namespace, Namespace), &backend.name);
+            }
+        }
+    }
+
+    fn of_gateway(&mut self, namespace: Namespace<&str>, gateway: &Gateway) {
+        let spec = &gateway.spec;
+        let certificates = spec.listeners.iter().filter_map(|listener| listener.tls.as_ref());
+        let certificates = certificates.flat_map(|tls| &tls.certificate_refs);
+        let own = spec.tls.iter().filter_map(|tls| tls.backend.as_ref()?.client_certificate_ref.as_ref());
+        let frontends = spec.tls.iter().filter_map(|tls| tls.frontend.as_ref());
+        let frontends = frontends.flat_map(|frontend| {
+            std::iter::once(&frontend.default).chain(frontend.per_port.iter().map(|port| &port.tls))
+        });
+        let authorities = frontends.filter_map(|config| config.validation.as_ref());
+        let authorities = authorities.flat_map(|validation| &validation.ca_certificate_refs);
+        for reference in certificates.chain(own).chain(authorities) {
+            let kind = match (reference.group.as_deref().unwrap_or_default(), reference.kind.as_deref()) {
+                ("", None | Some("Secret")) => "Secret",
+                ("", Some("ConfigMap")) => "ConfigMap",
+                _ => continue,
             };
-            self.add(kind, backend.namespace.as_deref().map_or(namespace, Namespace), &backend.name);
+            self.add(kind, reference.namespace.as_deref().map_or(namespace, Namespace), &reference.name);
+        }
+        let parameters = spec.infrastructure.iter().filter_map(|all| all.parameters_ref.as_ref());
+        for reference in parameters.filter(|one| (&*one.group, &*one.kind) == ("", "ConfigMap")) {
+            self.add("ConfigMap", namespace, &reference.name);
         }
     }
 

@@ -153,7 +153,7 @@ impl<'a> GivenGateways<'a> {
 }
 
 /// Istio has a Gateway too.
-fn is_of_gateway_api(one: &StoredManifest) -> bool {
+pub(super) fn is_of_gateway_api(one: &StoredManifest) -> bool {
     one.document.api_version().starts_with("gateway.networking.k8s.io/")
 }
 

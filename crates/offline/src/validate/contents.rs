@@ -1,9 +1,10 @@
-//! Findings about Secrets and ConfigMaps whose content Longboat reads: API keys and the platform's settings.
+//! Findings about objects whose content Longboat reads: API keys, the platform's settings, and annotations of autoscalers.
 
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::Secret;
 use longboat_api::names;
+use longboat_autoscale::METRIC_ANNOTATION_PREFIX;
 use longboat_compose::{Platform, misspelt_keys};
 use longboat_key::Key;
 use longboat_manifest::Document;
@@ -20,6 +21,7 @@ pub(super) fn findings(document: &Document, name: &ObjectName, settings: &Settin
         {
             platform(document, name, settings)
         }
+        "HorizontalPodAutoscaler" | "ScaledObject" => given_metrics(document, name),
         _ => Vec::new(),
     }
 }
@@ -46,6 +48,22 @@ pub(super) fn api_keys(sound: &[StoredManifest]) -> Vec<Finding> {
         Some(finding)
     };
     secrets.iter().filter_map(of_secret).collect()
+}
+
+/// Annotations that `up` cannot take as values of metrics.
+fn given_metrics(document: &Document, name: &ObjectName) -> Vec<Finding> {
+    let annotations = document.object["metadata"]["annotations"].as_object().into_iter().flatten();
+    let annotations: BTreeMap<String, String> =
+        annotations.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect();
+    let refused = longboat_autoscale::given_metrics(&annotations).filter_map(|(metric, given)| {
+        let path = format!("metadata.annotations[{METRIC_ANNOTATION_PREFIX}{metric}]");
+        let mut finding = Finding::at(document, name, &path, Source::Plan);
+        finding.severity = Severity::Warning;
+        "MetricRefused".clone_into(&mut finding.reason);
+        finding.message = format!("{}: `longboat up` cannot scale by it", given.err()?);
+        Some(finding)
+    });
+    refused.collect()
 }
 
 /// What the controller would say about its settings, and keys that it would not read.

@@ -1,7 +1,7 @@
 //! The findings of a validation.
 
 use longboat_key::Namespace;
-use longboat_manifest::{Document, ManifestError, Position};
+use longboat_manifest::{Document, ManifestError, Position, Unapplied};
 use serde::Serialize;
 
 /// One finding about the manifests.
@@ -123,6 +123,23 @@ impl Finding {
             reason: "Unreadable".to_owned(),
             message: error.problem(),
             hint: None,
+            source: Source::Manifest,
+        }
+    }
+
+    /// Creates a note about a kustomization in a folder whose files were read without it.
+    pub fn unapplied(kustomization: &Unapplied) -> Self {
+        Self {
+            file: kustomization.file.clone(),
+            line: None,
+            column: None,
+            severity: Severity::Note,
+            object: None,
+            path: String::new(),
+            code: None,
+            reason: "NotApplied".to_owned(),
+            message: "this kustomization is not applied: the files beside it are read as they are".to_owned(),
+            hint: Some(kustomization.hint.clone()),
             source: Source::Manifest,
         }
     }

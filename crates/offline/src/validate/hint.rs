@@ -298,6 +298,9 @@ fn wrong_type(resource: &Resource, path: &str, value: &Value, message: &str) -> 
         Value::Object(_) | Value::Array(_) if expects("string") && resource.kind == "ConfigMap" => Some(
             "the value is a text: write `|` after the colon, so that the lines below it are one".to_owned(),
         ),
+        Value::Array(_) if expects("string") => {
+            Some("the value must be one string: write it without brackets and dashes".to_owned())
+        }
         _ if expects("array") && !value.is_null() => {
             Some("this is a list: start each item with `- `".to_owned())
         }

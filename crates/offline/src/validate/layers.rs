@@ -20,7 +20,7 @@ use super::{
     attachment::GivenGateways,
     claims::GivenClaims,
     finding::{Finding, ObjectName, Severity, Source},
-    hint,
+    hint, keda,
     object::Examination,
     own_routes, picker, role_flags, template, unknown,
 };
@@ -116,6 +116,7 @@ impl Layers<'_> {
                 findings.extend(refusal::findings(self.scene, service, &planned));
                 findings.extend(self.gateways.of_service(self.scene, document, service, &planned));
                 findings.extend(self.claims.findings(self.scene, document, service, &planned));
+                findings.extend(keda::findings(self.scene, document, service, &planned, &self.given));
                 findings.extend(own_routes::of_service(self.scene, document, service, &planned));
                 findings.extend(self.given.note(document, service, &planned, findings));
                 let Some(problem) = planned.plan.problem else { return };

@@ -6,9 +6,12 @@ mod attachment;
 mod claims;
 mod contents;
 pub(crate) mod finding;
+mod gateways;
 mod hint;
+mod keda;
 pub(crate) mod kinds;
 mod layers;
+mod models;
 pub(crate) mod object;
 mod own_routes;
 pub(crate) mod picker;
@@ -62,12 +65,12 @@ impl Report {
 
 /// Validates manifests: each object on its own, all of them together, and services with their layers.
 pub fn validate(reading: ParseOutput, settings: &Settings) -> Report {
-    let ParseOutput { documents, problems } = reading;
+    let ParseOutput { documents, problems, unapplied } = reading;
     let order: HashMap<String, usize> = {
         let sources = documents.iter().map(|document| document.source.to_string());
         let broken = problems.iter().filter_map(|problem| problem.place().0);
         let mut order = HashMap::new();
-        for source in sources.chain(broken) {
+        for source in sources.chain(broken).chain(unapplied.iter().map(|one| one.file.clone())) {
             let next = order.len();
             order.entry(source).or_insert(next);
         }
@@ -75,6 +78,7 @@ pub fn validate(reading: ParseOutput, settings: &Settings) -> Report {
     };
     let mut report = Report::default();
     report.findings.extend(problems.iter().map(Finding::unreadable));
+    report.findings.extend(unapplied.iter().map(Finding::unapplied));
     all(documents, settings, &mut report);
     report.findings.sort_by_key(|finding| {
         let file = order.get(&finding.file).copied().unwrap_or(usize::MAX);
@@ -151,7 +155,11 @@ fn together(
     }
     let services: Vec<&StoredManifest> =
         sound.iter().filter(|one| one.is_ours("LLMInferenceService")).collect();
-    let Some(first) = services.first() else { return };
+    report.findings.extend(gateways::findings(sound, &files.given));
+    let Some(first) = services.first() else {
+        report.findings.extend(own_routes::missing(sound, &files.given, |_, _| false));
+        return;
+    };
     let configs = sound.iter().filter(|one| one.is_ours("LLMInferenceServiceConfig"));
     let scene = Scene::fresh(settings).and_then(|mut scene| {
         scene.hold(sound.to_vec(), settings)?;
@@ -185,7 +193,8 @@ fn together(
         .extend(scene.findings.iter().filter(|finding| finding.severity == Severity::Error).cloned());
     let Some(resource) = cluster.kinds.stored("LLMInferenceService") else { return };
     report.findings.extend(scale_target::findings(&scene, sound, &files.given));
-    report.findings.extend(own_routes::of_files(&scene, sound));
+    report.findings.extend(models::findings(&scene));
+    report.findings.extend(own_routes::of_files(&scene, sound, &files.given));
     let layers = Layers {
         scene: &scene,
         facts: &cluster.facts,

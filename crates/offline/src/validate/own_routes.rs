@@ -13,6 +13,7 @@ use regex::Regex;
 use serde::Deserialize;
 
 use super::{
+    absent::GivenObjects,
     advice,
     finding::{Finding, ObjectName, Severity, Source},
 };
@@ -61,22 +62,43 @@ struct BackEnd {
     is_vllm: bool,
 }
 
-/// Returns findings about the HTTPRoutes in the manifests.
-pub(super) fn of_files(scene: &Scene, sound: &[StoredManifest]) -> Vec<Finding> {
+/// Returns a note for each HTTPRoute in the manifests with back ends that neither the manifests have nor, as `is_made` says, services make.
+pub(super) fn missing(
+    sound: &[StoredManifest],
+    given: &GivenObjects,
+    is_made: impl Fn(&'static str, &Key) -> bool,
+) -> Vec<Finding> {
+    let notes = routes(sound).filter_map(|(one, route)| {
+        let name = ObjectName::of(&one.document, one.namespace.as_deref());
+        given.note_of_route(&one.document, &name, &route, &is_made)
+    });
+    notes.collect()
+}
+
+fn routes(sound: &[StoredManifest]) -> impl Iterator<Item = (&StoredManifest, HTTPRoute)> {
     let routes = sound.iter().filter(|one| one.document.kind() == "HTTPRoute");
-    let routes: Vec<(&StoredManifest, HTTPRoute)> =
-        routes.filter_map(|one| Some((one, HTTPRoute::deserialize(&one.object).ok()?))).collect();
+    routes.filter_map(|one| Some((one, HTTPRoute::deserialize(&one.object).ok()?)))
+}
+
+/// Returns findings about the HTTPRoutes in the manifests.
+pub(super) fn of_files(scene: &Scene, sound: &[StoredManifest], given: &GivenObjects) -> Vec<Finding> {
+    let routes: Vec<(&StoredManifest, HTTPRoute)> = routes(sound).collect();
     if routes.is_empty() {
         return Vec::new();
     }
     let mut back_ends = BackEnds::default();
+    let mut all_planned = true;
     for subject in &scene.subjects {
         // Why a service has no plan is said about the service.
-        if let Ok(planned) = scene.plan(&subject.service) {
-            back_ends.add(&planned);
+        match scene.plan(&subject.service) {
+            Ok(planned) => back_ends.add(&planned),
+            Err(_) => all_planned = false,
         }
     }
     let mut all = Vec::new();
+    if all_planned {
+        all.extend(missing(sound, given, |kind, key| back_ends.0.contains_key(&(kind, key.clone()))));
+    }
     for (one, route) in routes {
         let name = ObjectName::of(&one.document, one.namespace.as_deref());
         for found in back_ends.judge(Namespace::of(&route.metadata), &route.spec.rules, "spec", false) {

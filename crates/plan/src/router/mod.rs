@@ -1,7 +1,7 @@
 //! How clients reach the model: references, scheduler, route.
 
 pub(crate) mod acceptance;
-mod collision;
+pub(crate) mod collision;
 pub(crate) mod gateway;
 pub(crate) mod group;
 pub(crate) mod leaving;

@@ -12,7 +12,9 @@ use k8s_openapi::api::autoscaling::v2::{
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::{Client, Resource, ResourceExt};
-use longboat_autoscale::{History, MetricTarget, Query, Recommendations, Sample, Scale, absent};
+use longboat_autoscale::{
+    History, MetricTarget, Query, Recommendations, Sample, Scale, absent, given_metrics,
+};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -180,8 +182,9 @@ impl Autoscalers {
         let labels = source.metric.selector.as_ref().and_then(|selector| selector.match_labels.clone());
         let query = Query::sum_of(name, labels.iter().flatten());
         let annotations = object.metadata.annotations.clone().unwrap_or_default();
-        let mut reading: Vec<Sample> =
-            metrics::given(&annotations).filter(|sample| sample.name == *name).collect();
+        let given = given_metrics(&annotations).filter(|(given, _)| given == name);
+        let given = given.map(|(_, sample)| sample.map_err(failed));
+        let mut reading: Vec<Sample> = given.collect::<Result<_, _>>()?;
         if reading.is_empty() {
             reading = metrics::read(&self.caches, &self.queue, target, &[name]).await.map_err(failed)?;
         }

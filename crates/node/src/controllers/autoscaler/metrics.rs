@@ -24,8 +24,6 @@ const MAX_PAGE: usize = 4 << 20;
 const MAX_PODS: usize = 64;
 /// The most series that are read from a page.
 const MAX_SERIES: usize = 4096;
-/// The beginning of an annotation that gives a metric its value: `longboat.dev/metric.NAME`.
-const METRIC_ANNOTATION_PREFIX: &str = "longboat.dev/metric.";
 
 /// Where a pod has a page of metrics.
 struct Page {
@@ -70,16 +68,6 @@ pub(super) async fn read(
         }
         _ => Ok(samples),
     }
-}
-
-/// The values that annotations of the autoscaler give.
-pub(super) fn given(annotations: &BTreeMap<String, String>) -> impl Iterator<Item = Sample> {
-    let all = annotations.iter().filter_map(|(key, value)| {
-        let (name, value) =
-            (key.strip_prefix(METRIC_ANNOTATION_PREFIX)?.to_owned(), value.trim().parse().ok()?);
-        Some(Sample { name, labels: Labels::new(), value })
-    });
-    all.filter(|sample| sample.value.is_finite())
 }
 
 /// The ready pods of the service to which the target belongs; without one, the pods of the target.
@@ -180,14 +168,5 @@ mod tests {
         );
         let endless = "a 1\n".repeat(MAX_SERIES + 10);
         assert_eq!(series(&endless, &names).count(), MAX_SERIES);
-    }
-
-    #[test]
-    fn an_annotation_gives_a_metric_its_value() {
-        let annotations =
-            [("longboat.dev/metric.queue", " 7"), ("longboat.dev/metric.bad", "x"), ("other", "1")];
-        let annotations = annotations.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
-        let found: Vec<_> = given(&annotations).map(|sample| (sample.name, sample.value)).collect();
-        assert_eq!(found, [("queue".to_owned(), 7.0)]);
     }
 }

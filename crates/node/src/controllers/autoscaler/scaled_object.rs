@@ -9,7 +9,8 @@ use longboat_api::foreign::scaledobject::{
     ScaledObject, ScaledObjectCondition, ScaledObjectSpec, ScaledObjectStatus,
 };
 use longboat_autoscale::{
-    DEFAULT_MAX_REPLICAS, DEFAULT_MIN_REPLICAS, Demand, Scale, ScaledObjectState, Trigger, polling_interval,
+    DEFAULT_MAX_REPLICAS, DEFAULT_MIN_REPLICAS, Demand, Scale, ScaledObjectState, Trigger, given_metrics,
+    polling_interval,
 };
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -133,7 +134,8 @@ impl State {
     ) -> Result<Demand, String> {
         let triggers = Trigger::all(&object.spec)?;
         let names: Vec<&str> = triggers.iter().flat_map(Trigger::names).collect();
-        let mut reading: Vec<_> = metrics::given(object.annotations()).collect();
+        let mut reading =
+            given_metrics(object.annotations()).map(|(_, sample)| sample).collect::<Result<Vec<_>, _>>()?;
         reading.extend(metrics::read(sources.0, sources.1, target, &names).await?);
         self.scaled_object.poll(&triggers, reading, scale, now - self.begun)
     }

@@ -46,6 +46,8 @@ struct Scheduler {
     stand_ins: StandIns,
     /// The labels that the node has taken. The cache may be behind, so this is the only complete record.
     pretended: BTreeMap<String, String>,
+    /// The uid of the Node object that has these labels.
+    labelled: Option<String>,
     places: Places,
 }
 
@@ -87,6 +89,7 @@ pub(super) async fn run(
         node,
         stand_ins,
         pretended,
+        labelled: None,
         places,
     };
     queue::run(scheduler, stream::select(pods, nodes), cancel).await;
@@ -121,6 +124,13 @@ impl Reconcile for Scheduler {
     async fn reconcile(&mut self, key: &Key) -> Result<Option<Duration>, kube::Error> {
         // The watch will report the node once it is registered.
         let Some(node) = self.nodes.get("", &self.node) else { return Ok(None) };
+        // A node that somebody deleted registers again without the labels that it pretends to have.
+        if self.labelled != node.metadata.uid {
+            if !self.pretended.is_empty() {
+                self.label(&stand_in::given_labels(&node, &self.pretended)).await?;
+            }
+            self.labelled.clone_from(&node.metadata.uid);
+        }
         let again = self.place(key, &node).await?;
         // One pod that ended makes room for one pod that waits.
         while self.places.taken() < fit::max_pods(&node)
@@ -197,20 +207,7 @@ impl Scheduler {
             }
         }
         if self.pretended.len() > before {
-            let labels = json!(self.pretended).to_string();
-            let new: BTreeMap<_, _> =
-                self.pretended.iter().filter(|(key, _)| !given.contains_key(*key)).collect();
-            let metadata = json!({"labels": new, "annotations": {PRETENDED_LABELS: labels}});
-            let api: Api<Node> = Api::all(self.client.clone());
-            let patch = Patch::Merge(json!({"metadata": metadata}));
-            match api.patch_metadata(&self.node, &PatchParams::default(), &patch).await {
-                Ok(_) => {}
-                // The labels only show what happens, so a refused one keeps no pod from running.
-                Err(kube::Error::Api(error)) => {
-                    tracing::warn!(error = error.message, "Cannot label the node.");
-                }
-                Err(error) => return Err(error),
-            }
+            self.label(given).await?;
         }
         if let Some(sender) = &self.stand_ins {
             sender.send_if_modified(|known| {
@@ -220,6 +217,25 @@ impl Scheduler {
             });
         }
         Ok(())
+    }
+
+    /// Writes the labels that the node pretends to have, except those that a person has given it.
+    async fn label(&self, given: &BTreeMap<String, String>) -> Result<(), kube::Error> {
+        let labels = json!(self.pretended).to_string();
+        let new: BTreeMap<_, _> =
+            self.pretended.iter().filter(|(key, _)| !given.contains_key(*key)).collect();
+        let metadata = json!({"labels": new, "annotations": {PRETENDED_LABELS: labels}});
+        let api: Api<Node> = Api::all(self.client.clone());
+        let patch = Patch::Merge(json!({"metadata": metadata}));
+        match api.patch_metadata(&self.node, &PatchParams::default(), &patch).await {
+            Ok(_) => Ok(()),
+            // The labels only show what happens, so a refused one keeps no pod from running.
+            Err(kube::Error::Api(error)) => {
+                tracing::warn!(error = error.message, "Cannot label the node.");
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// Returns whether the pod is bound by this.

@@ -27,6 +27,53 @@ fn what_the_cluster_must_have_is_one_note_for_each_service() {
 }
 
 #[test]
+fn what_gateways_and_routes_need_is_noted_too() {
+    let lines = |text: &str| report(text).findings.iter().map(Finding::line).collect::<Vec<_>>();
+    let gateway = |rest: &str| {
+        format!(
+            "apiVersion: gateway.networking.k8s.io/v1\nkind: Gateway\nmetadata: {{name: gw}}\nspec:\n  gatewayClassName: longboat\n  listeners:\n  \
+             - {{name: tls, port: 443, protocol: HTTPS, tls: {{certificateRefs: [{{name: certificate}}]}}}}\n{rest}"
+        )
+    };
+    let missing =
+        |what: &str| format!("f.yaml:4:1: note: spec: refers to objects that are not in these files: {what}");
+    assert_eq!(lines(&gateway("")), [missing("Secret default/certificate")]);
+    let parameters = "  infrastructure: {parametersRef: {group: '', kind: ConfigMap, name: sizes}}\n";
+    let both = missing("ConfigMap default/sizes, Secret default/certificate");
+    assert_eq!(lines(&gateway(parameters)), [both]);
+    let sizes = "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: sizes}\ndata: {replicas: many}\n";
+    let secret = "---\napiVersion: v1\nkind: Secret\nmetadata: {name: certificate}\n";
+    let served = "f.yaml:8:20: warning: spec.infrastructure.parametersRef: on a cluster, nothing serves this Gateway: ";
+    assert_eq!(
+        lines(&(gateway(parameters) + sizes + secret)),
+        [format!("{served}ConfigMap default/sizes: replicas is `many`: expected a number from 0 to 100")]
+    );
+    let of_another_kind =
+        gateway(parameters).replace("group: '', kind: ConfigMap", "group: a.b, kind: Sizes");
+    assert_eq!(
+        lines(&(of_another_kind.clone() + secret)),
+        [format!("{served}parameters of kind Sizes are not supported: use a ConfigMap")]
+    );
+    // Which parameters other implementations have is not known here.
+    assert_eq!(lines(&(of_another_kind.replace("Name: longboat", "Name: istio") + secret)), [""; 0]);
+
+    let mirror = |name: &str| {
+        format!("{{type: RequestMirror, requestMirror: {{backendRef: {{name: {name}, port: 80}}}}}}")
+    };
+    let route = format!(
+        "apiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\nmetadata: {{name: r}}\nspec:\n  rules:\n  - filters: [{}]\n    backendRefs: \
+         [{{name: one-kserve-workload-svc, port: 8000, filters: [{}]}}]\n",
+        mirror("shadow"),
+        mirror("second")
+    );
+    let others = "Service default/second, Service default/shadow";
+    let all = format!("Service default/one-kserve-workload-svc, {others}");
+    assert_eq!(lines(&route), [missing(&all)]);
+    let with_service = format!("{route}---\n{}", service(""));
+    assert_eq!(lines(&with_service), [missing(others)]);
+}
+
+#[test]
 fn what_pickers_read_is_checked_as_their_definitions_say() {
     let objective = |group: &str, spec: &str| {
         format!(

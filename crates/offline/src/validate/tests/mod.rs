@@ -658,3 +658,83 @@ fn plain_text_in_the_data_of_a_secret_is_told_its_place() {
         ]
     );
 }
+
+#[test]
+fn an_annotation_that_gives_a_metric_no_number_is_a_warning() {
+    let text = "apiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nmetadata:\n  name: a\n  annotations:\n    longboat.dev/metric.good: '2'\n    longboat.dev/metric.queue: many\nspec: {maxReplicas: 2, scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: d}}\n";
+    let found: Vec<String> = report(text).findings.iter().map(Finding::line).collect();
+    assert_eq!(
+        found,
+        [
+            "f.yaml:7:5: warning: metadata.annotations[longboat.dev/metric.queue]: annotation longboat.dev/metric.queue is \"many\", \
+             which is no number: `longboat up` cannot scale by it"
+        ]
+    );
+}
+
+#[test]
+fn services_that_serve_a_model_of_the_same_name_at_one_gateway_are_told_of_each_other() {
+    let two = |first: &str, second: &str| {
+        let of = |name: &str, router: &str| {
+            service(&format!("    name: m\n  router: {{{router}}}\n"))
+                .replace("{name: one}", &format!("{{name: {name}}}"))
+        };
+        let text = format!("{}---\n{}", of("one", first), of("two", second));
+        report(&text).findings.iter().map(Finding::line).collect::<Vec<_>>()
+    };
+    let of = |line: u32, other: &str| {
+        format!(
+            "f.yaml:{line}:5: warning: spec.model.name: model \"m\" has the name of a model of LLMInferenceService default/{other} at the \
+             same Gateway: requests that name only the model reach one of the two services"
+        )
+    };
+    let both = [of(7, "two"), of(16, "one")];
+    assert_eq!(two("gateway: {}, route: {}", "route: {}"), both);
+    assert_eq!(two("route: {}", "scheduler: {}, route: {group: g, weight: 1}"), both);
+    let group = "route: {group: g, weight: 1}";
+    assert_eq!(two(group, group), [""; 0]);
+    // Own routes with other matches, other hosts, or none.
+    for other in [
+        "",
+        "route: {http: {spec: {hostnames: [a.example.com]}}}",
+        "route: {http: {spec: {rules: [{matches: [{path: {value: /mine}}]}]}}}",
+    ] {
+        let first = "route: {http: {spec: {hostnames: [b.example.com]}}}";
+        let found = two(first, other);
+        assert!(found.iter().all(|line| !line.contains("same Gateway")), "{found:#?}");
+    }
+}
+
+#[test]
+fn a_trigger_by_cpu_or_memory_needs_requests_of_the_containers() {
+    let with = |resource: &str, container: &str, resources: &str| {
+        service(&format!(
+            "  scaling:\n    maxReplicas: 3\n    keda:\n      triggers:\n      - type: {resource}\n        metricType: AverageValue\n        metadata: {{value: 1Gi{container}}}\n  \
+             template:\n    containers:\n    - {{name: main, resources: {{{resources}}}}}\n    - {{name: logs, image: a, resources: {{limits: {{cpu: 1}}}}}}\n"
+        ))
+    };
+    let said = |text: &str| report(text).findings.iter().map(Finding::line).collect::<Vec<_>>();
+    let refused = |container: &str| {
+        format!(
+            "f.yaml:11:9: warning: spec.scaling.keda.triggers[0].type: is memory, and container {container} of Deployment one-kserve has no \
+             memory request: KEDA refuses the trigger, so nothing scales the workload"
+        )
+    };
+    assert_eq!(said(&with("memory", "", "")), [refused("main")]);
+    assert_eq!(said(&with("memory", "", "requests: {memory: 1Gi}")), [refused("logs")]);
+    assert_eq!(said(&with("memory", ", containerName: main", "requests: {memory: 1Gi}")), [""; 0]);
+    assert_eq!(said(&with("memory", ", containerName: main", "limits: {memory: 1Gi}")), [""; 0]);
+    assert_eq!(said(&with("memory", ", containerName: main", "requests: {memory: 0}")), [refused("main")]);
+    let range = "---\napiVersion: v1\nkind: LimitRange\nmetadata: {name: r}\nspec: {limits: []}\n";
+    assert_eq!(said(&(with("memory", "", "") + range)), [""; 0]);
+}
+
+#[test]
+fn a_list_in_place_of_a_string_is_told_how_to_write_it() {
+    assert_eq!(
+        said(&service("    name: [a, b]\n")),
+        [
+            "7:5 error spec.model.name FieldValueTypeInvalid (the value must be one string: write it without brackets and dashes)"
+        ]
+    );
+}

@@ -1,0 +1,65 @@
+//! Services in the manifests that serve a model of the same name at the same Gateway.
+
+use longboat_api::{
+    annotations,
+    foreign::httproute::HTTPRouteSpec,
+    reasons::event::MODEL_NAME_COLLISION,
+    v1alpha2::{LLMInferenceService, LLMInferenceServiceSpec},
+};
+use longboat_compose::Effective;
+use longboat_key::{Key, Name};
+use longboat_manifest::parallel;
+use longboat_plan::{RoutedService, group_of, model_collisions, models_of_spec};
+
+use super::finding::{Finding, ObjectName, Severity, Source};
+use crate::scene::Scene;
+
+/// Returns a warning for each service whose requests another service may get.
+pub(super) fn findings(scene: &Scene) -> Vec<Finding> {
+    let services = scene.subjects.iter().map(|subject| &*subject.service);
+    let running = services.filter(|service| !annotations::is_stopped(service.metadata.annotations.as_ref()));
+    let running: Vec<&LLMInferenceService> = running.collect();
+    // Why a service cannot be composed is said about the service.
+    let composed = parallel::map(&running, |service| Some((*service, scene.compose(service).ok()?)));
+    let composed: Vec<(&LLMInferenceService, Effective)> = composed.into_iter().flatten().collect();
+    let routed = composed.iter().filter_map(|(service, effective)| {
+        Some(RoutedService {
+            key: Key::of(*service),
+            models: models_of_spec(&effective.spec, Name::of(&service.metadata)),
+            group: group_of(&effective.spec),
+            route: route(&effective.spec)?,
+        })
+    });
+    let collisions = model_collisions(&routed.collect::<Vec<_>>());
+    let warnings = collisions.into_iter().filter_map(|collision| {
+        let document = scene.document("LLMInferenceService", &collision.service)?;
+        let name = ObjectName::of(document, collision.service.namespace.as_deref());
+        let (service, _) = composed.iter().find(|(service, _)| Key::of(*service) == collision.service)?;
+        let path = path(&service.spec, collision.model);
+        let mut finding = Finding::at(document, &name, &path, Source::Plan);
+        finding.severity = Severity::Warning;
+        MODEL_NAME_COLLISION.clone_into(&mut finding.reason);
+        finding.message = format!(
+            "model {:?} has the name of a model of LLMInferenceService {} at the same Gateway: requests that name only the model reach one \
+             of the two services",
+            collision.model, collision.other
+        );
+        finding.hint =
+            Some("use another name, or one spec.router.route.group in both, which shares the traffic".to_owned());
+        Some(finding)
+    });
+    warnings.collect()
+}
+
+fn route(spec: &LLMInferenceServiceSpec) -> Option<&HTTPRouteSpec> {
+    spec.router.as_ref()?.route.as_ref()?.http.as_ref()?.spec.as_deref()
+}
+
+/// The path of a model's name.
+fn path(spec: &LLMInferenceServiceSpec, model: &str) -> String {
+    let adapters = spec.model.lora.as_ref().map_or(&[][..], |lora| &lora.adapters);
+    match adapters.iter().position(|adapter| adapter.name.as_deref() == Some(model)) {
+        Some(at) => format!("spec.model.lora.adapters[{at}].name"),
+        None => "spec.model.name".to_owned(),
+    }
+}
