@@ -42,6 +42,16 @@ fn an_edit_is_shown_and_applied_and_one_with_errors_changes_nothing() {
     fs::write(&file, first.replace("replicas: 1", "replicas: 2")).unwrap();
     says("edited: the manifests are valid again; nothing changes");
 
+    let with_settings = |value: &str| {
+        let settings = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}, "data": {"a": value}});
+        fs::write(
+            folder.path().join("service.yaml"),
+            format!("{}---\n{settings}\n", first.replace("replicas: 1", "replicas: 2")),
+        )
+    };
+    with_settings("b").unwrap();
+    says("nothing of a service\nwritten: ConfigMap settings\n");
+
     // A file that is empty for a moment is an edit with errors, too. A new service joins the tree, and one that is gone stays.
     fs::write(&file, "").unwrap();
     let second = first.replace("name: qwen\n", "name: second\n");

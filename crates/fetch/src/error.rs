@@ -129,7 +129,7 @@ pub enum FetchError {
         why: String,
     },
     /// The volume is too small.
-    #[error("not enough space in `{}`: {needed} bytes are missing and {free} are free", folder.display())]
+    #[error("not enough space in `{}`: {needed} bytes are needed and {free} are free", folder.display())]
     Space {
         /// The target.
         folder: PathBuf,

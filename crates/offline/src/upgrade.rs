@@ -46,8 +46,9 @@ pub struct FieldPin {
 pub fn plan(before: &Scene, after: &Scene) -> (Upgrade, Vec<PlanFailure>) {
     let (differences, failed) = diff::diff(before, after, true);
     let all = differences.len();
-    let changed = differences.into_iter().filter(|difference| !difference.is_empty());
-    let mut services: Vec<ServiceChange> = changed
+    let told =
+        differences.into_iter().filter(|difference| !difference.is_empty() || difference.problem.is_some());
+    let mut services: Vec<ServiceChange> = told
         .map(|difference| {
             let pins = pins(&difference);
             ServiceChange { difference, pins }
@@ -75,7 +76,12 @@ fn pins(difference: &Difference) -> Vec<FieldPin> {
 impl Upgrade {
     /// Whether no service would change.
     pub fn is_empty(&self) -> bool {
-        self.services.is_empty()
+        self.services.iter().all(|change| change.difference.is_empty())
+    }
+
+    /// Whether the objects of a service are partly unknown, because they cannot be planned.
+    pub fn is_incomplete(&self) -> bool {
+        self.services.iter().any(|change| change.difference.problem.is_some())
     }
 
     /// Formats the changes for users, with colours for terminals. Callers that print elsewhere remove the colours.
@@ -95,7 +101,8 @@ impl Upgrade {
             }
         }
         let rolling = self.services.iter().filter(|change| !change.difference.rolls.is_empty()).count();
-        let (changed, all) = (self.services.len(), self.services.len() + self.unchanged);
+        let changed = self.services.iter().filter(|change| !change.difference.is_empty()).count();
+        let all = self.services.len() + self.unchanged;
         let _ = writeln!(
             text,
             "{} of {} would change, pods of {rolling} would roll",

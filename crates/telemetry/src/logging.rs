@@ -1,11 +1,14 @@
 //! Logging: to stderr, filtered, as text for people or JSON for collectors.
 
-use std::io::{self, IsTerminal};
+use std::{
+    borrow::Cow,
+    io::{self, IsTerminal},
+};
 
 use jiff::Timestamp;
 use tracing_subscriber::{
     EnvFilter, Layer, Registry,
-    filter::filter_fn,
+    filter::{LevelFilter, filter_fn},
     fmt::{self, format::Writer, time::FormatTime},
     layer::SubscriberExt,
     util::SubscriberInitExt,
@@ -70,10 +73,11 @@ pub fn init_with<W>(options: &LogOptions, traces: Option<&Traces>, writer: W)
 where
     W: for<'writer> fmt::MakeWriter<'writer> + Send + Sync + 'static,
 {
-    let filter = match &options.filter {
-        Some(filter) => EnvFilter::new(filter),
-        None => EnvFilter::try_from_env("LONGBOAT_LOG")
-            .unwrap_or_else(|_| EnvFilter::new(&options.default_filter)),
+    let named = std::env::var("LONGBOAT_LOG").ok().filter(|text| EnvFilter::try_new(text).is_ok());
+    let filter = match (&options.filter, &named) {
+        (Some(filter), _) => EnvFilter::new(filter),
+        (None, Some(text)) => EnvFilter::new(directives(text)),
+        (None, None) => EnvFilter::new(&options.default_filter),
     };
     // Files and `kubectl logs` get no colours.
     let layer =
@@ -98,6 +102,15 @@ where
         .with(layer.with_filter(filter))
         .with(spans.with_filter(is_ours))
         .try_init();
+}
+
+/// Returns the filter that `LONGBOAT_LOG` stands for. A level alone is that of our own crates: in `up`, libraries write forty lines
+/// for each of ours at `debug`.
+fn directives(text: &str) -> Cow<'_, str> {
+    match text.parse::<LevelFilter>() {
+        Ok(level) if level > LevelFilter::INFO => format!("info,longboat={level}").into(),
+        _ => text.into(),
+    }
 }
 
 // === impl Format ===
@@ -159,6 +172,14 @@ mod tests {
         assert_eq!(Format::of(Some("text"), true), Format::Text);
         assert_eq!(Format::of(Some("json"), false), Format::Json);
         assert_eq!(Format::of(Some(""), true), Format::Json);
+    }
+
+    #[test]
+    fn a_level_alone_leaves_libraries_at_info() {
+        let texts = ["debug", "TRACE", "warn", "debug,h2=trace", "longboat_epp=debug"];
+        let expected =
+            ["info,longboat=debug", "info,longboat=trace", "warn", "debug,h2=trace", "longboat_epp=debug"];
+        assert_eq!(texts.map(directives), expected);
     }
 
     #[test]

@@ -4,5 +4,9 @@ use serde_json::Value;
 
 /// Returns the CRDs of InferenceObjective and InferenceModelRewrite, in the groups that llm-d's pickers read.
 pub fn pickers() -> Vec<Value> {
-    serde_saphyr::from_multiple(include_str!("pickers.yaml")).expect("a test reads the embedded file")
+    parsed(include_str!("pickers.yaml"))
+}
+
+fn parsed(documents: &str) -> Vec<Value> {
+    serde_saphyr::from_multiple(documents).expect("a test reads the embedded file")
 }

@@ -107,7 +107,7 @@ fn folder(model: &CachedModel) -> String {
 
 fn list(cache: &Cache, output: OutputFormat) -> anyhow::Result<()> {
     let models = cache.list()?;
-    if output == OutputFormat::Json {
+    if output != OutputFormat::Text {
         let models: Vec<_> = models
             .iter()
             .map(|model| {
@@ -115,8 +115,7 @@ fn list(cache: &Cache, output: OutputFormat) -> anyhow::Result<()> {
                     "complete": model.complete})
             })
             .collect();
-        printer::line(&serde_json::to_string_pretty(&models)?);
-        return Ok(());
+        return printer::data(&models, output);
     }
     if models.is_empty() {
         printer::note(&format!("no models in {}", cache.root().display()));

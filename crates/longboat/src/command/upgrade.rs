@@ -42,10 +42,10 @@ fn planned(args: &UpgradeArgs) -> anyhow::Result<ExitCode> {
             printer::piece(&upgrade.to_text());
         }
     }
-    let code = match (failed.is_empty(), upgrade.is_empty()) {
-        (false, _) => ExitCode::from(FAILED),
-        (true, false) => ExitCode::FAILURE,
-        (true, true) => ExitCode::SUCCESS,
+    let code = match (!failed.is_empty() || upgrade.is_incomplete(), upgrade.is_empty()) {
+        (true, _) => ExitCode::from(FAILED),
+        (false, false) => ExitCode::FAILURE,
+        (false, true) => ExitCode::SUCCESS,
     };
     for error in failed {
         printer::error(&error.into(), None);

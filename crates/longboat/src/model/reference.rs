@@ -110,7 +110,12 @@ fn path(text: &str) -> anyhow::Result<Address> {
     }
     let host = ["hf.co/", "huggingface.co/"].into_iter().find_map(|host| text.strip_prefix(host));
     if let Some(repository) = host {
-        bail!("`{text}` is no model: did you mean `hf://{repository}`?");
+        let meant = match repository.split_once(':') {
+            // As ollama chooses a file of a repository.
+            Some((repository, quantization)) => format!("hf://{repository} --file '*{quantization}.gguf'"),
+            None => format!("hf://{repository}"),
+        };
+        bail!("`{text}` is no model: did you mean `{meant}`?");
     }
     if text.contains('/') || path.extension().is_some_and(|extension| extension == "gguf") {
         let is_repository = text.split('/').count() == 2 && !text.starts_with(['.', '/', '~']);
@@ -195,6 +200,7 @@ mod tests {
             ("llama", "the catalogue has no model `llama`"),
             ("Qwen/Qwen3-0.6B", "did you mean `hf://Qwen/Qwen3-0.6B`?"),
             ("hf.co/Qwen/Qwen3-0.6B", "did you mean `hf://Qwen/Qwen3-0.6B`?"),
+            ("hf.co/a/B-GGUF:Q4_K_M", "did you mean `hf://a/B-GGUF --file '*Q4_K_M.gguf'`?"),
             ("./missing.gguf", "`./missing.gguf` does not exist"),
             ("hf://only", "expected hf://OWNER/MODEL"),
             ("ftp://host/x", "expected hf://OWNER/MODEL, a GGUF file"),

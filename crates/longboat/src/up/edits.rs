@@ -74,7 +74,14 @@ impl Edits {
             let applied = self.apply(local, names).await;
             self.is_refused = applied.is_err();
             if let Err(error) = applied {
-                printer::error(&error, Some("nothing was changed; the next edit is tried again"));
+                // Whoever writes forgets what was applied.
+                let is_partly_written = self.applied.is_empty();
+                let hint = if is_partly_written {
+                    "some objects may be written; the next edit is tried again"
+                } else {
+                    "nothing was changed; the next edit is tried again"
+                };
+                printer::error(&error, Some(hint));
             }
         }
     }
@@ -107,8 +114,15 @@ impl Edits {
         for difference in &new {
             printer::note(&start_of(difference));
         }
+        let is_edited =
+            |document: &&Document| self.applied.iter().all(|before| before.object != document.object);
+        let others = documents.iter().filter(is_edited).filter(|one| one.kind() != "LLMInferenceService");
+        let others: Vec<String> = others.map(|one| format!("{} {}", one.kind(), one.name())).collect();
         if text.is_empty() && new.is_empty() {
             printer::note("nothing of a service");
+        }
+        if !others.is_empty() {
+            printer::note(&format!("written: {}", others.join(", ")));
         }
         // After a write that fails, some of the objects may be the new ones, so the next edit is compared with the cluster.
         self.applied.clear();
