@@ -12,11 +12,7 @@ use kube::Client;
 use longboat_api::v1alpha2::LLMInferenceService;
 use longboat_dashboard::{Address, Cluster, Picture, Simulation};
 use longboat_key::Key;
-use longboat_offline::{
-    Settings,
-    explain::{self, Explanation},
-    scene::Scene,
-};
+use longboat_offline::{Settings, explain, scene::Scene};
 use serde_json::{Value, json};
 use tokio::{runtime::Handle, time::Instant};
 
@@ -79,12 +75,7 @@ impl Cluster for ClusterBackend {
         aside(move || async move {
             let scene = scene(client, &service).await?;
             let answer = explain::explain(&scene, subject(&scene, &service)?, path.as_deref())?;
-            let text = match &answer {
-                Explanation::Layers(layers) => explain::of_layers(layers),
-                Explanation::Fields(fields) => explain::of_fields(fields),
-                Explanation::Children(children) => explain::of_children(children),
-            };
-            Ok(json!({"text": plain(&text), "answer": answer}))
+            Ok(json!({"text": plain(&answer.to_text()), "answer": answer}))
         })
     }
 
