@@ -1,8 +1,8 @@
 //! A registry of images and artifacts, with the OCI distribution protocol.
 
+use async_trait::async_trait;
 use std::{sync::Arc, time::Duration};
 
-use futures::{FutureExt, future::BoxFuture};
 use http::header::AUTHORIZATION;
 use longboat_download::address::Address;
 use parking_lot::Mutex;
@@ -268,6 +268,7 @@ impl Oci {
     }
 }
 
+#[async_trait]
 impl Source for Oci {
     fn protocol(&self) -> Protocol {
         Protocol::Oci
@@ -277,27 +278,17 @@ impl Source for Oci {
         &self.shown
     }
 
-    fn list<'a>(&'a self, filter: &'a Filter) -> BoxFuture<'a, Result<Listing, FetchError>> {
-        async move {
-            let listing = self.layers(filter).await.map_err(|failure| self.error(failure))?;
-            let archives = listing.files.iter().filter(|file| file.placement != Placement::File).count();
-            tracing::debug!(layers = listing.files.len(), archives, "Read the manifest.");
-            Ok(listing)
-        }
-        .boxed()
+    async fn list(&self, filter: &Filter) -> Result<Listing, FetchError> {
+        let listing = self.layers(filter).await.map_err(|failure| self.error(failure))?;
+        let archives = listing.files.iter().filter(|file| file.placement != Placement::File).count();
+        tracing::debug!(layers = listing.files.len(), archives, "Read the manifest.");
+        Ok(listing)
     }
 
-    fn open<'a>(
-        &'a self,
-        file: &'a RemoteFile,
-        range: &'a ByteRange,
-    ) -> BoxFuture<'a, Result<FileResponse, Failure>> {
-        async move {
-            let prepare = |request: &mut Request| range.add_to(&mut request.headers);
-            let answer = self.ask(&format!("blobs/{}", file.locator), &prepare).await?;
-            FileResponse::of(answer, range)
-        }
-        .boxed()
+    async fn open(&self, file: &RemoteFile, range: &ByteRange) -> Result<FileResponse, Failure> {
+        let prepare = |request: &mut Request| range.add_to(&mut request.headers);
+        let answer = self.ask(&format!("blobs/{}", file.locator), &prepare).await?;
+        FileResponse::of(answer, range)
     }
 }
 
