@@ -49,17 +49,12 @@ struct Hub {
 
 /// Creates a source for the hub.
 pub(super) fn start(address: &Address, settings: &Settings) -> Result<Arc<dyn Source>, FetchError> {
-    let (repository, revision) = address
-        .hub_model()
-        .map_err(|why| FetchError::Address { uri: address.to_string(), why: why.to_owned() })?;
+    let (repository, revision) = address.hub_model().map_err(|why| FetchError::address(address, why))?;
     let endpoint = settings.get("HF_ENDPOINT").unwrap_or("https://huggingface.co");
     let endpoint = Url::parse(endpoint)
         .ok()
         .filter(|url| matches!(url.scheme(), "http" | "https") && url.host_str().is_some())
-        .ok_or_else(|| FetchError::Setting {
-            name: "HF_ENDPOINT".into(),
-            why: "expected an http or https address".into(),
-        })?;
+        .ok_or_else(|| FetchError::setting("HF_ENDPOINT", "expected an http or https address"))?;
     let limits = Limits {
         connect: settings.seconds("HF_HUB_ETAG_TIMEOUT", 10)?,
         read: settings.seconds("HF_HUB_DOWNLOAD_TIMEOUT", 10)?.max(Duration::from_millis(100)),

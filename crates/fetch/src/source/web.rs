@@ -35,7 +35,7 @@ struct Web {
 /// Creates a source for a web server.
 pub(super) fn start(address: &Address, settings: &Settings) -> Result<Arc<dyn Source>, FetchError> {
     let shown = address.to_string();
-    let refuse = |why: &str| FetchError::Address { uri: shown.clone(), why: why.to_owned() };
+    let refuse = |why: &str| FetchError::address(&shown, why);
     let mut url = Url::parse(address.as_str()).map_err(|error| refuse(&error.to_string()))?;
     if let Some(why) = address.unsupported() {
         return Err(refuse(why));
@@ -80,7 +80,7 @@ fn basic(url: &Url) -> String {
 fn headers(url: &Url, settings: &Settings) -> Result<Vec<(HeaderName, String)>, FetchError> {
     let variable = format!("{}-headers", url.host_str().unwrap_or_default());
     let Some(text) = settings.get(&variable) else { return Ok(vec![]) };
-    let refuse = |why: &str| FetchError::Setting { name: variable.clone(), why: why.to_owned() };
+    let refuse = |why: &str| FetchError::setting(variable.clone(), why);
     let Ok(Value::Object(object)) = serde_json::from_str(text) else {
         return Err(refuse("expected a JSON object of header names and values"));
     };
