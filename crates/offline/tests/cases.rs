@@ -13,8 +13,7 @@ use std::{
 use longboat_api::names::preset::RETIRED;
 use longboat_key::Namespace;
 use longboat_offline::{
-    Settings,
-    explain::{self, Explanation},
+    Settings, explain,
     render::{self, Note},
     scene::Scene,
 };
