@@ -6,6 +6,7 @@
 
 use std::io;
 
+use async_trait::async_trait;
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
@@ -118,48 +119,35 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> PortStream for T {}
 pub type LogStream = BoxStream<'static, io::Result<Bytes>>;
 
 /// Access to running pods, implemented by the node.
+#[async_trait]
 pub trait PodAccess: Send + Sync + 'static {
     /// Opens a container's log.
-    fn logs(&self, pod: PodRef, options: LogOptions)
-    -> BoxFuture<'static, Result<LogStream, PodAccessError>>;
+    async fn logs(&self, pod: PodRef, options: LogOptions) -> Result<LogStream, PodAccessError>;
 
     /// Connects to a port of a pod. Called once for each forwarded connection.
-    fn connect(
-        &self,
-        pod: PodRef,
-        port: u16,
-    ) -> BoxFuture<'static, Result<Box<dyn PortStream>, PodAccessError>>;
+    async fn connect(&self, pod: PodRef, port: u16) -> Result<Box<dyn PortStream>, PodAccessError>;
 
     /// Starts a process in a container's environment.
-    fn exec(
-        &self,
-        _pod: PodRef,
-        _options: ExecOptions,
-    ) -> BoxFuture<'static, Result<Execution, PodAccessError>> {
-        no_commands()
+    async fn exec(&self, _pod: PodRef, _options: ExecOptions) -> Result<Execution, PodAccessError> {
+        Err(no_commands())
     }
 
     /// Attaches to a container's main process and streams its output from now on.
-    fn attach(
-        &self,
-        _pod: PodRef,
-        _options: ExecOptions,
-    ) -> BoxFuture<'static, Result<Execution, PodAccessError>> {
-        no_commands()
+    async fn attach(&self, _pod: PodRef, _options: ExecOptions) -> Result<Execution, PodAccessError> {
+        Err(no_commands())
     }
 
     /// Returns the current usage of each running pod.
-    fn usage(&self) -> BoxFuture<'static, Vec<PodUsage>> {
-        Box::pin(std::future::ready(Vec::new()))
+    async fn usage(&self) -> Vec<PodUsage> {
+        Vec::new()
     }
 
     /// Returns the current usage of the whole machine.
-    fn node_usage(&self) -> BoxFuture<'static, Resources> {
-        Box::pin(std::future::ready(Resources::default()))
+    async fn node_usage(&self) -> Resources {
+        Resources::default()
     }
 }
 
-fn no_commands() -> BoxFuture<'static, Result<Execution, PodAccessError>> {
-    let refusal = "this server cannot run commands in pods".to_owned();
-    Box::pin(std::future::ready(Err(PodAccessError::BadRequest(refusal))))
+fn no_commands() -> PodAccessError {
+    PodAccessError::BadRequest("this server cannot run commands in pods".to_owned())
 }

@@ -3,26 +3,34 @@
 use std::{sync::LazyLock, time::Duration};
 
 use k8s_openapi::api::core::v1::Pod;
-use reqwest::Client;
+use reqwest::{Client, ClientBuilder};
+use rustls::{ClientConfig, RootCertStore};
 
 /// The time limit for a response, which is a small page from the same cluster.
 const ANSWER: Duration = Duration::from_secs(2);
 
-/// The client sends no credentials, follows no redirects and uses no proxy.
 static CLIENT: LazyLock<Result<Client, String>> = LazyLock::new(|| {
-    let tls = rustls::ClientConfig::builder().with_root_certificates(rustls::RootCertStore::empty());
+    let client = client_builder(trusting_nobody())
+        .timeout(ANSWER)
+        .user_agent(concat!("longboat-progress/", env!("CARGO_PKG_VERSION")));
+    client.build().map_err(|error| cause(&error))
+});
+
+/// A client that sends no credentials, follows no redirects, uses no proxy and keeps no connection.
+pub(crate) fn client_builder(tls: ClientConfig) -> ClientBuilder {
     Client::builder()
-        .tls_backend_preconfigured(tls.with_no_client_auth())
+        .tls_backend_preconfigured(tls)
         .http1_only()
         .no_proxy()
         .redirect(reqwest::redirect::Policy::none())
         .retry(reqwest::retry::never())
-        .timeout(ANSWER)
         .pool_max_idle_per_host(0)
-        .user_agent(concat!("longboat-progress/", env!("CARGO_PKG_VERSION")))
-        .build()
-        .map_err(|error| cause(&error))
-});
+}
+
+/// For addresses without TLS.
+pub(crate) fn trusting_nobody() -> ClientConfig {
+    ClientConfig::builder().with_root_certificates(RootCertStore::empty()).with_no_client_auth()
+}
 
 /// Returns the URL of the page that an init container of a pod serves, if it serves one.
 pub(crate) fn address(pod: &Pod, container: &str) -> Option<String> {

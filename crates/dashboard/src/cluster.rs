@@ -3,7 +3,8 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use futures::{future::BoxFuture, stream::BoxStream};
+use async_trait::async_trait;
+use futures::stream::BoxStream;
 use k8s_openapi::api::core::v1::Pod;
 use longboat_key::{Key, Name, Namespace};
 use serde::{Deserialize, Serialize};
@@ -111,27 +112,28 @@ impl Simulation {
 }
 
 /// The results of the binary's commands for a cluster or a local cluster. Errors are sentences for a person.
+#[async_trait]
 pub trait Cluster: Send + Sync + 'static {
     /// Streams the current state, and the state after each change.
     fn pictures(&self, service: Option<Key>) -> BoxStream<'static, Picture>;
 
     /// Returns the result of `longboat explain` for a service, or for one of its fields.
-    fn explain(&self, service: Key, path: Option<String>) -> BoxFuture<'static, Result<Value, String>>;
+    async fn explain(&self, service: Key, path: Option<String>) -> Result<Value, String>;
 
     /// Returns the result of `longboat diff` for manifests.
-    fn diff(&self, manifests: String) -> BoxFuture<'static, Result<Value, String>>;
+    async fn diff(&self, manifests: String) -> Result<Value, String>;
 
     /// Returns a page with the result of `longboat simulate` for a service, and notes about it.
-    fn simulate(&self, service: Key, wanted: Simulation) -> BoxFuture<'static, Result<Value, String>>;
+    async fn simulate(&self, service: Key, wanted: Simulation) -> Result<Value, String>;
 
     /// Returns the findings of `longboat doctor` about a service.
-    fn findings(&self, service: Key) -> BoxFuture<'static, Result<Value, String>>;
+    async fn findings(&self, service: Key) -> Result<Value, String>;
 
     /// Returns the API keys of the gateway of this machine, with their limits and what they have used.
-    fn keys(&self) -> BoxFuture<'static, Result<Value, String>>;
+    async fn keys(&self) -> Result<Value, String>;
 
     /// Returns the address to which chats with a service are sent.
-    fn address(&self, service: Key) -> BoxFuture<'static, Result<Address, String>>;
+    async fn address(&self, service: Key) -> Result<Address, String>;
 }
 
 /// Parses `namespace/name`. Both must be valid Kubernetes names, because they become part of request paths.

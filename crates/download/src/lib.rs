@@ -108,6 +108,15 @@ fn decimal(bytes: u64, unit: u64) -> String {
     if unit == 1 { bytes.to_string() } else { format!("{}.{}", bytes / unit, bytes % unit * 10 / unit) }
 }
 
+/// Kubernetes' name of this machine's architecture, which images have, too.
+pub fn architecture() -> &'static str {
+    match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -10,7 +10,7 @@ use std::{
     time::Instant,
 };
 
-use futures::{FutureExt, future::BoxFuture};
+use async_trait::async_trait;
 use longboat_serving::{Adapter, Card, Job, JobStart, Layout, Metrics, Model, Refusal, Vectors};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use tokio::sync::oneshot;
@@ -192,6 +192,7 @@ impl Worker {
     }
 }
 
+#[async_trait]
 impl Model for Embedder {
     fn card(&self) -> &Card {
         &self.card
@@ -213,34 +214,29 @@ impl Model for Embedder {
         Some(&self.vectors)
     }
 
-    fn embed(self: Arc<Self>, prompts: Vec<Vec<u32>>) -> BoxFuture<'static, Result<Vec<Vec<f32>>, Refusal>> {
-        async move {
-            if let Some(token) = prompts.iter().flatten().find(|token| **token as usize >= self.vocabulary) {
-                return Err(Refusal::field("input", format!("Token id {token} is out of vocabulary")));
-            }
-            let (found, vectors) = oneshot::channel();
-            self.waiting.fetch_add(1, Ordering::Relaxed);
-            self.inbox.try_send(Request { prompts, arrived: Instant::now(), found }).map_err(|error| {
-                self.waiting.fetch_sub(1, Ordering::Relaxed);
-                match error {
-                    TrySendError::Full(_) => {
-                        Refusal::overloaded("The waiting queue is full; try again later.")
-                    }
-                    TrySendError::Disconnected(_) => Refusal::overloaded("The engine has ended."),
-                }
-            })?;
-            let vectors =
-                vectors.await.map_err(|_| Refusal::overloaded("The engine has dropped the request."))?;
-            vectors.map_err(|error| {
-                tracing::error!(%error, "A forward pass failed.");
-                Refusal::failed("A forward pass failed.")
-            })
+    async fn embed(self: Arc<Self>, prompts: Vec<Vec<u32>>) -> Result<Vec<Vec<f32>>, Refusal> {
+        if let Some(token) = prompts.iter().flatten().find(|token| **token as usize >= self.vocabulary) {
+            return Err(Refusal::field("input", format!("Token id {token} is out of vocabulary")));
         }
-        .boxed()
+        let (found, vectors) = oneshot::channel();
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        self.inbox.try_send(Request { prompts, arrived: Instant::now(), found }).map_err(|error| {
+            self.waiting.fetch_sub(1, Ordering::Relaxed);
+            match error {
+                TrySendError::Full(_) => Refusal::overloaded("The waiting queue is full; try again later."),
+                TrySendError::Disconnected(_) => Refusal::overloaded("The engine has ended."),
+            }
+        })?;
+        let vectors =
+            vectors.await.map_err(|_| Refusal::overloaded("The engine has dropped the request."))?;
+        vectors.map_err(|error| {
+            tracing::error!(%error, "A forward pass failed.");
+            Refusal::failed("A forward pass failed.")
+        })
     }
 
-    fn start(self: Arc<Self>, _: Job) -> BoxFuture<'static, Result<JobStart, Refusal>> {
-        async { Err(Refusal::not_found("Not Found")) }.boxed()
+    async fn start(self: Arc<Self>, _: Job) -> Result<JobStart, Refusal> {
+        Err(Refusal::not_found("Not Found"))
     }
 
     fn adapters(&self) -> Vec<Adapter> {

@@ -10,7 +10,8 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-use futures::{FutureExt, StreamExt, future::BoxFuture, stream};
+use async_trait::async_trait;
+use futures::{StreamExt, stream};
 use http::HeaderMap;
 use longboat_serving::{
     Adapter as AdapterCard, Card, Choice, Job, JobStart, Layout, Metrics, Model, Refusal, Sampling, Tools,
@@ -356,6 +357,7 @@ pub(crate) fn context(asked: Option<usize>, model: usize, cache: usize) -> Resul
     }
 }
 
+#[async_trait]
 impl Model for Engine {
     fn card(&self) -> &Card {
         &self.card
@@ -373,33 +375,28 @@ impl Model for Engine {
         lay_out(&self.tokenizer, self.template.as_ref(), layout)
     }
 
-    fn start(self: Arc<Self>, job: Job) -> BoxFuture<'static, Result<JobStart, Refusal>> {
-        async move {
-            refuse(&job, self.reads_calls)?;
-            let adapter = self.adapter(&job.model).await?;
-            // It may take a while to become an automaton.
-            let engine = Arc::clone(&self);
-            let forming = tokio::task::spawn_blocking(move || (engine.form(&job), job));
-            let (form, job) =
-                forming.await.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()));
-            let form = form?;
-            let mut share = transfer::share(self.exchange.as_deref(), &job).await?;
-            let ActiveCalls { running, events } =
-                self.take(&job, form.as_ref(), adapter.as_ref(), &mut share)?;
-            let mut cached_tokens = 0;
-            for running in running {
-                cached_tokens +=
-                    running.await.map_err(|_| Refusal::overloaded("The engine has dropped the request."))?;
-            }
-            Ok(JobStart {
-                cached_tokens,
-                kv_transfer_params: share.params().await,
-                ec_transfer_params: None,
-                headers: HeaderMap::new(),
-                events: ReceiverStream::new(events).flat_map(stream::iter).boxed(),
-            })
+    async fn start(self: Arc<Self>, job: Job) -> Result<JobStart, Refusal> {
+        refuse(&job, self.reads_calls)?;
+        let adapter = self.adapter(&job.model).await?;
+        // It may take a while to become an automaton.
+        let engine = Arc::clone(&self);
+        let forming = tokio::task::spawn_blocking(move || (engine.form(&job), job));
+        let (form, job) = forming.await.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()));
+        let form = form?;
+        let mut share = transfer::share(self.exchange.as_deref(), &job).await?;
+        let ActiveCalls { running, events } = self.take(&job, form.as_ref(), adapter.as_ref(), &mut share)?;
+        let mut cached_tokens = 0;
+        for running in running {
+            cached_tokens +=
+                running.await.map_err(|_| Refusal::overloaded("The engine has dropped the request."))?;
         }
-        .boxed()
+        Ok(JobStart {
+            cached_tokens,
+            kv_transfer_params: share.params().await,
+            ec_transfer_params: None,
+            headers: HeaderMap::new(),
+            events: ReceiverStream::new(events).flat_map(stream::iter).boxed(),
+        })
     }
 
     fn adapters(&self) -> Vec<AdapterCard> {
@@ -410,27 +407,20 @@ impl Model for Engine {
         self.lends_adapters
     }
 
-    fn load_adapter(
-        self: Arc<Self>,
-        adapter: AdapterCard,
-        in_place: bool,
-    ) -> BoxFuture<'static, Result<(), Refusal>> {
-        async move {
-            let Some(adapters) = self.adapters.clone() else {
-                return Err(Refusal::failed("LoRA is not enabled. Use --enable-lora to enable LoRA."));
-            };
-            let (name, path) = (adapter.name.clone(), adapter.path.clone());
-            let loading = tokio::task::spawn_blocking(move || adapters.load(adapter, in_place));
-            let loaded = loading.await.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()));
-            loaded.map_err(|error| match error {
-                AdapterError::Missing { .. } => Refusal::not_found(error.to_string()),
-                AdapterError::Loaded(_) | AdapterError::TooMany => Refusal::bad_request(error.to_string()),
-                AdapterError::Unusable(error) => Refusal::failed(format!("While loading {path}: {error}")),
-            })?;
-            tracing::info!(name, path, "Loaded a LoRA adapter.");
-            Ok(())
-        }
-        .boxed()
+    async fn load_adapter(self: Arc<Self>, adapter: AdapterCard, in_place: bool) -> Result<(), Refusal> {
+        let Some(adapters) = self.adapters.clone() else {
+            return Err(Refusal::failed("LoRA is not enabled. Use --enable-lora to enable LoRA."));
+        };
+        let (name, path) = (adapter.name.clone(), adapter.path.clone());
+        let loading = tokio::task::spawn_blocking(move || adapters.load(adapter, in_place));
+        let loaded = loading.await.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()));
+        loaded.map_err(|error| match error {
+            AdapterError::Missing { .. } => Refusal::not_found(error.to_string()),
+            AdapterError::Loaded(_) | AdapterError::TooMany => Refusal::bad_request(error.to_string()),
+            AdapterError::Unusable(error) => Refusal::failed(format!("While loading {path}: {error}")),
+        })?;
+        tracing::info!(name, path, "Loaded a LoRA adapter.");
+        Ok(())
     }
 
     fn unload_adapter(&self, name: &str) -> bool {

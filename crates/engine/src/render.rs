@@ -3,7 +3,7 @@
 
 use std::{path::Path, sync::Arc};
 
-use futures::{FutureExt, future::BoxFuture};
+use async_trait::async_trait;
 use longboat_serving::{Card, Job, JobStart, Layout, Model, Refusal};
 
 use crate::{
@@ -38,6 +38,7 @@ impl Renderer {
     }
 }
 
+#[async_trait]
 impl Model for Renderer {
     fn card(&self) -> &Card {
         &self.card
@@ -59,10 +60,10 @@ impl Model for Renderer {
         lay_out(&self.tokenizer, self.template.as_ref(), layout)
     }
 
-    fn start(self: Arc<Self>, _: Job) -> BoxFuture<'static, Result<JobStart, Refusal>> {
-        let refusal = "This server only renders prompts: send this request to a server that was started with `vllm \
-             serve`.";
-        async move { Err(Refusal::not_found(refusal)) }.boxed()
+    async fn start(self: Arc<Self>, _: Job) -> Result<JobStart, Refusal> {
+        Err(Refusal::not_found(
+            "This server only renders prompts: send this request to a server that was started with `vllm serve`.",
+        ))
     }
 
     fn metrics(&self) -> String {

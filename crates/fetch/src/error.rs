@@ -279,6 +279,16 @@ impl Protocol {
 // === impl FetchError ===
 
 impl FetchError {
+    /// A setting that cannot be used, and why.
+    pub(crate) fn setting(name: impl Into<String>, why: impl Into<String>) -> Self {
+        Self::Setting { name: name.into(), why: why.into() }
+    }
+
+    /// An address that cannot be used, and why.
+    pub(crate) fn address(uri: impl fmt::Display, why: impl Into<String>) -> Self {
+        Self::Address { uri: uri.to_string(), why: why.into() }
+    }
+
     /// Adds the operation and the path to an I/O error.
     pub(crate) fn file(action: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();

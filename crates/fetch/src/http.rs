@@ -112,23 +112,29 @@ pub(crate) fn ascii(text: &str) -> HeaderValue {
     HeaderValue::from_str(text).unwrap_or(HeaderValue::from_static(""))
 }
 
+/// A client that neither follows redirects nor repeats requests itself.
+pub(crate) fn client(
+    tls: Arc<rustls::ClientConfig>,
+    options: impl FnOnce(reqwest::ClientBuilder) -> reqwest::ClientBuilder,
+) -> Result<reqwest::Client, FetchError> {
+    let builder = reqwest::Client::builder()
+        .tls_backend_preconfigured(Arc::unwrap_or_clone(tls))
+        .http1_only()
+        .redirect(reqwest::redirect::Policy::none())
+        .retry(reqwest::retry::never());
+    let built = options(builder).build();
+    built.map_err(|error| FetchError::setting("the HTTP client", error.without_url().to_string()))
+}
+
 // === impl Client ===
 
 impl Client {
     pub(crate) fn new(tls: Arc<rustls::ClientConfig>, limits: Limits) -> Result<Self, FetchError> {
-        let tls = Arc::unwrap_or_clone(tls);
-        let inner = reqwest::Client::builder()
-            .tls_backend_preconfigured(tls)
-            .http1_only()
-            .redirect(reqwest::redirect::Policy::none())
-            .retry(reqwest::retry::never())
-            .connect_timeout(limits.connect)
-            .user_agent(concat!("longboat/", env!("CARGO_PKG_VERSION")))
-            .build()
-            .map_err(|error| FetchError::Setting {
-                name: "the HTTP client".into(),
-                why: error.without_url().to_string(),
-            })?;
+        let inner = client(tls, |builder| {
+            builder
+                .connect_timeout(limits.connect)
+                .user_agent(concat!("longboat/", env!("CARGO_PKG_VERSION")))
+        })?;
         let hosts = Arc::new(Hosts::new(limits.retries.first_answer));
         Ok(Self { inner, read: limits.read, retries: limits.retries, hosts })
     }

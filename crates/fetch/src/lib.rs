@@ -151,11 +151,10 @@ pub async fn run_with(args: Args, settings: &Settings, watcher: Option<Watcher>)
     let shown: Vec<String> = pairs.iter().map(|(source, to)| format!("('{source}', '{to}')")).collect();
     tracing::info!("Initializing, args: (src_uri, dest_path): [{}]", shown.join(", "));
     if settings.is_on("CONFIDENTIAL_ENABLED") {
-        return Err(FetchError::Setting {
-            name: "CONFIDENTIAL_ENABLED".into(),
-            why: "encrypted models are not supported; use the platform's own storage initializer for them"
-                .into(),
-        });
+        return Err(FetchError::setting(
+            "CONFIDENTIAL_ENABLED",
+            "encrypted models are not supported; use the platform's own storage initializer for them",
+        ));
     }
     for (_, destination) in pairs.iter().filter(|(_, destination)| !destination.is_empty()) {
         std::fs::create_dir_all(destination).map_err(FetchError::file("create", destination))?;
@@ -205,9 +204,11 @@ pub async fn pull(
     if let Some(path) = local::path_of(source, &settings)? {
         return Ok(path);
     }
-    let cache = Cache::of(&settings).ok_or_else(|| FetchError::Setting {
-        name: CACHE_VARIABLE.into(),
-        why: "it is not set, and neither is HOME: expected the folder that keeps models".into(),
+    let cache = Cache::of(&settings).ok_or_else(|| {
+        FetchError::setting(
+            CACHE_VARIABLE,
+            "it is not set, and neither is HOME: expected the folder that keeps models",
+        )
     })?;
     let folder = cache.folder(source, &settings.filter().key())?;
     let counters = Arc::new(Counters::default());
@@ -227,7 +228,7 @@ async fn download(
     counters: &Arc<Counters>,
 ) -> Result<(), FetchError> {
     if destination.is_empty() {
-        return Err(FetchError::Address { uri: source.to_string(), why: "its destination is empty".into() });
+        return Err(FetchError::address(source, "its destination is empty"));
     }
     let start = Instant::now();
     // Alerts and log filters match these lines of the reference, so their texts contain the values.

@@ -64,9 +64,7 @@ fn named_path(source: &Address) -> Result<Option<PathBuf>, FetchError> {
     let path = PathBuf::from(source.rest());
     let uri = || source.as_str().to_owned();
     match source.scheme() {
-        Scheme::File if source.rest().is_empty() => {
-            Err(FetchError::Address { uri: uri(), why: "expected file://PATH".into() })
-        }
+        Scheme::File if source.rest().is_empty() => Err(FetchError::address(uri(), "expected file://PATH")),
         Scheme::File if !path.exists() => Err(FetchError::NoLocalPath { uri: uri() }),
         Scheme::Absent if source.rest().starts_with("/mnt/pvc") && !path.exists() => {
             Err(FetchError::NoClaimPath { uri: uri() })
@@ -112,7 +110,7 @@ fn check_outside(source: &Path, destination: &Path) -> Result<(), FetchError> {
     let (source, destination) = (whole(source)?, whole(destination)?);
     if destination != source && destination.starts_with(&source) {
         let why = format!("its destination `{}` is inside of it", destination.display());
-        return Err(FetchError::Address { uri: source.display().to_string(), why });
+        return Err(FetchError::address(source.display(), why));
     }
     Ok(())
 }

@@ -30,10 +30,7 @@ pub(crate) fn port(settings: &Settings) -> Result<Option<u16>, FetchError> {
     let Some(text) = settings.get(PORT_VARIABLE) else { return Ok(None) };
     match text.trim().parse() {
         Ok(port @ 1..) => Ok(Some(port)),
-        _ => Err(FetchError::Setting {
-            name: PORT_VARIABLE.into(),
-            why: format!("`{text}`: expected a port from 1 to 65535"),
-        }),
+        _ => Err(FetchError::setting(PORT_VARIABLE, format!("`{text}`: expected a port from 1 to 65535"))),
     }
 }
 

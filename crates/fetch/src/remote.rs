@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, sync::Arc};
 
-use futures::future::BoxFuture;
+use async_trait::async_trait;
 use http::{HeaderMap, header};
 
 use crate::{
@@ -18,6 +18,7 @@ use crate::{
 pub(crate) const SINGLE_REQUEST_LIMIT: u64 = 32 << 20;
 
 /// A source of models. Each call may be repeated.
+#[async_trait]
 pub(crate) trait Source: Send + Sync {
     /// The protocol, which selects the words of messages.
     fn protocol(&self) -> Protocol;
@@ -26,19 +27,15 @@ pub(crate) trait Source: Send + Sync {
     fn resource(&self) -> &str;
 
     /// Lists the files. The source itself applies the patterns, because some sources exempt some files.
-    fn list<'a>(&'a self, filter: &'a Filter) -> BoxFuture<'a, Result<Listing, FetchError>>;
+    async fn list(&self, filter: &Filter) -> Result<Listing, FetchError>;
 
     /// Returns size, identity and digest of a file that the listing did not describe.
-    fn describe<'a>(&'a self, file: &'a RemoteFile) -> BoxFuture<'a, Result<RemoteFile, FetchError>> {
-        Box::pin(async { Ok(file.clone()) })
+    async fn describe(&self, file: &RemoteFile) -> Result<RemoteFile, FetchError> {
+        Ok(file.clone())
     }
 
     /// Starts to read a range of a file.
-    fn open<'a>(
-        &'a self,
-        file: &'a RemoteFile,
-        range: &'a ByteRange,
-    ) -> BoxFuture<'a, Result<FileResponse, Failure>>;
+    async fn open(&self, file: &RemoteFile, range: &ByteRange) -> Result<FileResponse, Failure>;
 
     /// Returns the path of a copy on this machine, if there is one.
     fn local_copy(&self, _file: &RemoteFile) -> Option<PathBuf> {

@@ -93,19 +93,19 @@ impl Settings {
     pub(crate) fn seconds(&self, name: &str, default: u64) -> Result<Duration, FetchError> {
         let Some(text) = self.get(name) else { return Ok(Duration::from_secs(default)) };
         let seconds = text.trim().parse::<f64>().ok().filter(|seconds| *seconds > 0.0 && *seconds < 1e9);
-        seconds.map(Duration::from_secs_f64).ok_or_else(|| FetchError::Setting {
-            name: name.into(),
-            why: format!("`{text}`: expected a number of seconds above 0"),
+        seconds.map(Duration::from_secs_f64).ok_or_else(|| {
+            FetchError::setting(name, format!("`{text}`: expected a number of seconds above 0"))
         })
     }
 
     /// Reads a count of at least 1.
     pub(crate) fn count(&self, name: &str, default: u32) -> Result<u32, FetchError> {
         let Some(text) = self.get(name) else { return Ok(default) };
-        text.trim().parse().ok().filter(|count| *count > 0).ok_or_else(|| FetchError::Setting {
-            name: name.into(),
-            why: format!("`{text}`: expected a number above 0"),
-        })
+        text.trim()
+            .parse()
+            .ok()
+            .filter(|count| *count > 0)
+            .ok_or_else(|| FetchError::setting(name, format!("`{text}`: expected a number above 0")))
     }
 
     /// Returns the limits of retries.
@@ -146,10 +146,10 @@ impl Settings {
         }
         let kind = spec.get("type").and_then(Value::as_str).unwrap_or_default();
         if kind != "s3" {
-            return Err(FetchError::Setting {
-                name: "STORAGE_CONFIG".into(),
-                why: format!("`type` is `{kind}`; only `s3` is supported"),
-            });
+            return Err(FetchError::setting(
+                "STORAGE_CONFIG",
+                format!("`type` is `{kind}`; only `s3` is supported"),
+            ));
         }
         for (key, variable) in [
             ("endpoint_url", "AWS_ENDPOINT_URL"),
@@ -166,10 +166,10 @@ impl Settings {
                 Some(Value::Bool(on)) => on.to_string(),
                 Some(Value::Number(number)) => number.to_string(),
                 Some(_) => {
-                    return Err(FetchError::Setting {
-                        name: "STORAGE_CONFIG".into(),
-                        why: format!("`{key}`: expected a string, true or false"),
-                    });
+                    return Err(FetchError::setting(
+                        "STORAGE_CONFIG",
+                        format!("`{key}`: expected a string, true or false"),
+                    ));
                 }
             };
             self.variables.insert(variable.into(), value);
@@ -182,11 +182,11 @@ impl Settings {
         let Some(text) = self.get(name) else { return Ok(serde_json::Map::new()) };
         match serde_json::from_str(text) {
             Ok(Value::Object(object)) => Ok(object),
-            Ok(_) => Err(FetchError::Setting { name: name.into(), why: "it is not a JSON object".into() }),
-            Err(error) => Err(FetchError::Setting {
-                name: name.into(),
-                why: format!("it is not valid JSON: line {}, column {}", error.line(), error.column()),
-            }),
+            Ok(_) => Err(FetchError::setting(name, "it is not a JSON object")),
+            Err(error) => Err(FetchError::setting(
+                name,
+                format!("it is not valid JSON: line {}, column {}", error.line(), error.column()),
+            )),
         }
     }
 }

@@ -16,7 +16,7 @@ pub(crate) fn usual(settings: &Settings) -> Result<Arc<ClientConfig>, FetchError
         pems.push(read("REQUESTS_CA_BUNDLE", Path::new(bundle))?);
     }
     longboat_tls::extended_client_config(&pems)
-        .map_err(|error| FetchError::Setting { name: "the CA bundle".into(), why: error.to_string() })
+        .map_err(|error| FetchError::setting("the CA bundle", error.to_string()))
 }
 
 /// The certificates for S3: `AWS_CA_BUNDLE` or the mounted bundle replaces those of the system. If `S3_VERIFY_SSL` is off,
@@ -32,15 +32,11 @@ pub(crate) fn s3(settings: &Settings) -> Result<Arc<ClientConfig>, FetchError> {
         return Err(FetchError::NoBundle { path: bundle });
     }
     let pem = read("AWS_CA_BUNDLE", &bundle)?;
-    longboat_tls::client_config(Some(&pem), &[]).map_err(|error| FetchError::Setting {
-        name: "AWS_CA_BUNDLE".into(),
-        why: format!("{}: {error}", bundle.display()),
-    })
+    longboat_tls::client_config(Some(&pem), &[])
+        .map_err(|error| FetchError::setting("AWS_CA_BUNDLE", format!("{}: {error}", bundle.display())))
 }
 
 fn read(name: &str, path: &Path) -> Result<String, FetchError> {
-    std::fs::read_to_string(path).map_err(|error| FetchError::Setting {
-        name: name.into(),
-        why: format!("cannot read `{}`: {error}", path.display()),
-    })
+    std::fs::read_to_string(path)
+        .map_err(|error| FetchError::setting(name, format!("cannot read `{}`: {error}", path.display())))
 }

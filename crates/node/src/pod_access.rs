@@ -3,8 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use futures::FutureExt;
-use futures::future::BoxFuture;
+use async_trait::async_trait;
 use longboat_apiserver::pod_access::{
     ExecOptions, Execution, LogOptions, LogStream, PodAccess, PodAccessError, PodRef, PodUsage, PortStream,
     Resources,
@@ -111,87 +110,69 @@ impl PodEntry {
     }
 }
 
+#[async_trait]
 impl PodAccess for Registry {
-    fn logs(
-        &self,
-        pod: PodRef,
-        options: LogOptions,
-    ) -> BoxFuture<'static, Result<LogStream, PodAccessError>> {
-        let opened = self.get(&pod).and_then(|entry| {
-            let (container, log) = entry.log(&pod, options.container.as_deref())?;
-            log::open(log, &options).map_err(|error| match error {
-                LogError::NotStarted => PodAccessError::BadRequest(format!(
-                    "container {container:?} in pod {:?} is waiting to start: ContainerCreating",
-                    pod.name
-                )),
-                LogError::NoPrevious => PodAccessError::BadRequest(format!(
-                    "previous terminated container {container:?} in pod {:?} not found",
-                    pod.name
-                )),
-                LogError::Io(error) => {
-                    PodAccessError::Internal(format!("cannot read the log of {container:?}: {error}"))
-                }
-            })
-        });
-        async { opened }.boxed()
+    async fn logs(&self, pod: PodRef, options: LogOptions) -> Result<LogStream, PodAccessError> {
+        let entry = self.get(&pod)?;
+        let (container, log) = entry.log(&pod, options.container.as_deref())?;
+        log::open(log, &options).map_err(|error| match error {
+            LogError::NotStarted => PodAccessError::BadRequest(format!(
+                "container {container:?} in pod {:?} is waiting to start: ContainerCreating",
+                pod.name
+            )),
+            LogError::NoPrevious => PodAccessError::BadRequest(format!(
+                "previous terminated container {container:?} in pod {:?} not found",
+                pod.name
+            )),
+            LogError::Io(error) => {
+                PodAccessError::Internal(format!("cannot read the log of {container:?}: {error}"))
+            }
+        })
     }
 
-    fn exec(
-        &self,
-        pod: PodRef,
-        options: ExecOptions,
-    ) -> BoxFuture<'static, Result<Execution, PodAccessError>> {
-        let started = self.get(&pod).and_then(|entry| {
-            let (container, _) = entry.log(&pod, options.container.as_deref())?;
-            let target = entry.running.lock().get(container).cloned().ok_or_else(|| {
-                PodAccessError::BadRequest(format!(
-                    "cannot run a command in container {container} of pod {}: the container is not running",
-                    pod.name
-                ))
-            })?;
-            exec::start(&target.target, &options)
-        });
-        async { started }.boxed()
+    async fn exec(&self, pod: PodRef, options: ExecOptions) -> Result<Execution, PodAccessError> {
+        let entry = self.get(&pod)?;
+        let (container, _) = entry.log(&pod, options.container.as_deref())?;
+        let live = entry.running.lock().get(container).cloned().ok_or_else(|| {
+            PodAccessError::BadRequest(format!(
+                "cannot run a command in container {container} of pod {}: the container is not running",
+                pod.name
+            ))
+        })?;
+        exec::start(&live.target, &options)
     }
 
-    fn usage(&self) -> BoxFuture<'static, Vec<PodUsage>> {
+    async fn usage(&self) -> Vec<PodUsage> {
         let pods: Vec<_> =
             self.0.lock().iter().map(|(pod, entry)| (pod.clone(), Arc::clone(entry))).collect();
-        async move {
-            let measured = usage::of_groups().await;
-            let of_pod = |(pod, entry): (PodRef, Arc<PodEntry>)| {
-                let running = entry.running.lock();
-                let mut containers: Vec<(String, Resources)> = running
-                    .iter()
-                    .map(|(name, live)| {
-                        let group = live.group.and_then(|group| measured.get(&group).copied());
-                        (name.clone(), group.unwrap_or_default())
-                    })
-                    .collect();
-                drop(running);
-                containers.sort_by(|(a, _), (b, _)| a.cmp(b));
-                PodUsage { pod, containers }
-            };
-            pods.into_iter().map(of_pod).collect()
-        }
-        .boxed()
+        let measured = usage::of_groups().await;
+        let of_pod = |(pod, entry): (PodRef, Arc<PodEntry>)| {
+            let running = entry.running.lock();
+            let mut containers: Vec<(String, Resources)> = running
+                .iter()
+                .map(|(name, live)| {
+                    let group = live.group.and_then(|group| measured.get(&group).copied());
+                    (name.clone(), group.unwrap_or_default())
+                })
+                .collect();
+            drop(running);
+            containers.sort_by(|(a, _), (b, _)| a.cmp(b));
+            PodUsage { pod, containers }
+        };
+        pods.into_iter().map(of_pod).collect()
     }
 
-    fn node_usage(&self) -> BoxFuture<'static, Resources> {
-        usage::of_machine().boxed()
+    async fn node_usage(&self) -> Resources {
+        usage::of_machine().await
     }
 
-    fn attach(
-        &self,
-        pod: PodRef,
-        options: ExecOptions,
-    ) -> BoxFuture<'static, Result<Execution, PodAccessError>> {
+    async fn attach(&self, pod: PodRef, options: ExecOptions) -> Result<Execution, PodAccessError> {
         if options.stdin {
             let message = format!(
                 "the containers of pod {} do not read input: attach without -i, or use `kubectl exec -i`",
                 pod.name
             );
-            return async { Err(PodAccessError::BadRequest(message)) }.boxed();
+            return Err(PodAccessError::BadRequest(message));
         }
         let from_now = LogOptions {
             container: options.container,
@@ -199,26 +180,17 @@ impl PodAccess for Registry {
             tail_lines: Some(0),
             ..LogOptions::default()
         };
-        let log = self.logs(pod, from_now);
-        async move { Ok(exec::attached(log.await?)) }.boxed()
+        Ok(exec::attached(self.logs(pod, from_now).await?))
     }
 
-    fn connect(
-        &self,
-        pod: PodRef,
-        port: u16,
-    ) -> BoxFuture<'static, Result<Box<dyn PortStream>, PodAccessError>> {
-        let entry = self.get(&pod);
-        async move {
-            let entry = entry?;
-            match TcpStream::connect((entry.ip.as_str(), port)).await {
-                Ok(stream) => Ok(Box::new(stream) as Box<dyn PortStream>),
-                Err(error) => Err(PodAccessError::Internal(format!(
-                    "cannot connect to port {port} of pod {}: {error}",
-                    pod.name
-                ))),
-            }
+    async fn connect(&self, pod: PodRef, port: u16) -> Result<Box<dyn PortStream>, PodAccessError> {
+        let entry = self.get(&pod)?;
+        match TcpStream::connect((entry.ip.as_str(), port)).await {
+            Ok(stream) => Ok(Box::new(stream)),
+            Err(error) => Err(PodAccessError::Internal(format!(
+                "cannot connect to port {port} of pod {}: {error}",
+                pod.name
+            ))),
         }
-        .boxed()
     }
 }

@@ -139,7 +139,7 @@ pub(crate) fn own_labels(name: &str) -> BTreeMap<String, String> {
     let labels = [
         ("kubernetes.io/hostname", name),
         ("kubernetes.io/os", std::env::consts::OS),
-        ("kubernetes.io/arch", architecture()),
+        ("kubernetes.io/arch", longboat_download::architecture()),
     ];
     labels.map(|(key, value)| (key.to_owned(), value.to_owned())).into()
 }
@@ -153,15 +153,6 @@ fn node(name: &str) -> Node {
         },
         spec: Some(NodeSpec::default()),
         status: None,
-    }
-}
-
-/// Returns Kubernetes' name of this architecture.
-fn architecture() -> &'static str {
-    match std::env::consts::ARCH {
-        "x86_64" => "amd64",
-        "aarch64" => "arm64",
-        other => other,
     }
 }
 
@@ -220,7 +211,7 @@ fn status(before: Option<&NodeStatus>, rewritten: Option<(&str, &str)>) -> NodeS
             condition("Ready", "True", "LongboatReady", "pods run as processes of this machine"),
         ]),
         node_info: Some(NodeSystemInfo {
-            architecture: architecture().to_owned(),
+            architecture: longboat_download::architecture().to_owned(),
             container_runtime_version: format!("longboat://{}", env!("CARGO_PKG_VERSION")),
             kubelet_version: format!("v1.34.0+longboat-{}", env!("CARGO_PKG_VERSION")),
             operating_system: std::env::consts::OS.to_owned(),

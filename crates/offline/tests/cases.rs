@@ -13,8 +13,7 @@ use std::{
 use longboat_api::names::preset::RETIRED;
 use longboat_key::Namespace;
 use longboat_offline::{
-    Settings,
-    explain::{self, Explanation},
+    Settings, explain,
     render::{self, Note},
     scene::Scene,
 };
@@ -48,9 +47,7 @@ fn outcome(case: &Path) -> Outcome {
         for path in paths.lines() {
             let _ = writeln!(text, "$ explain {path}");
             match explain::explain(&scene, service, Some(path)) {
-                Ok(Explanation::Layers(found)) => text.push_str(&explain::of_layers(&found)),
-                Ok(Explanation::Fields(found)) => text.push_str(&explain::of_fields(&found)),
-                Ok(Explanation::Children(found)) => text.push_str(&explain::of_children(&found)),
+                Ok(found) => text.push_str(&found.to_text()),
                 Err(error) => {
                     let _ = writeln!(text, "{error}");
                 }

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use futures::{future::BoxFuture, stream::BoxStream};
+use async_trait::async_trait;
+use futures::stream::BoxStream;
 use http::HeaderMap;
 use serde::Serialize;
 use serde_json::Value;
@@ -10,6 +11,7 @@ use serde_json::Value;
 use crate::{Handover, Item, Layout, Media, Part, Refusal, Sampling, Shape, Tools, Vectors};
 
 /// A model that answers prompts.
+#[async_trait]
 pub trait Model: Send + Sync + 'static {
     /// Returns the description of the model.
     fn card(&self) -> &Card;
@@ -37,13 +39,12 @@ pub trait Model: Send + Sync + 'static {
     }
 
     /// Returns a vector for each prompt. Dropping the future cancels the work.
-    fn embed(self: Arc<Self>, prompts: Vec<Vec<u32>>) -> BoxFuture<'static, Result<Vec<Vec<f32>>, Refusal>> {
-        let _ = prompts;
-        Box::pin(async { Err(Refusal::not_found("Not Found")) })
+    async fn embed(self: Arc<Self>, _prompts: Vec<Vec<u32>>) -> Result<Vec<Vec<f32>>, Refusal> {
+        Err(Refusal::not_found("Not Found"))
     }
 
     /// Starts a job. The future resolves when the model has accepted the job. Dropping the events cancels the job.
-    fn start(self: Arc<Self>, job: Job) -> BoxFuture<'static, Result<JobStart, Refusal>>;
+    async fn start(self: Arc<Self>, job: Job) -> Result<JobStart, Refusal>;
 
     /// Returns the model's adapters, which requests select by name.
     fn adapters(&self) -> Vec<Adapter>;
@@ -59,13 +60,8 @@ pub trait Model: Send + Sync + 'static {
     }
 
     /// Loads an adapter. With `in_place`, it replaces the adapter with the same name.
-    fn load_adapter(
-        self: Arc<Self>,
-        adapter: Adapter,
-        in_place: bool,
-    ) -> BoxFuture<'static, Result<(), Refusal>> {
-        let _ = (adapter, in_place);
-        Box::pin(async { Err(Refusal::bad_request("This model takes no adapters while it runs.")) })
+    async fn load_adapter(self: Arc<Self>, _adapter: Adapter, _in_place: bool) -> Result<(), Refusal> {
+        Err(Refusal::bad_request("This model takes no adapters while it runs."))
     }
 
     /// Unloads an adapter. Returns whether it was loaded.

@@ -7,7 +7,8 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use futures::{FutureExt, StreamExt, future::BoxFuture};
+use async_trait::async_trait;
+use futures::StreamExt;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use longboat_api::engine::VLLM;
 use longboat_serving::{Adapter, Card, Job, JobStart, Layout, Media, Model, Part, Refusal, Tool, Vectors};
@@ -123,6 +124,7 @@ impl Simulator {
     }
 }
 
+#[async_trait]
 impl Model for Simulator {
     fn card(&self) -> &Card {
         &self.card
@@ -163,54 +165,51 @@ impl Model for Simulator {
         self.vectors.as_ref()
     }
 
-    fn embed(self: Arc<Self>, prompts: Vec<Vec<u32>>) -> BoxFuture<'static, Result<Vec<Vec<f32>>, Refusal>> {
-        async move { vectors::embed(&self.engine, self.engine.args.vector_width, prompts).await }.boxed()
+    async fn embed(self: Arc<Self>, prompts: Vec<Vec<u32>>) -> Result<Vec<Vec<f32>>, Refusal> {
+        vectors::embed(&self.engine, self.engine.args.vector_width, prompts).await
     }
 
-    fn start(self: Arc<Self>, mut job: Job) -> BoxFuture<'static, Result<JobStart, Refusal>> {
-        async move {
-            let args = &self.engine.args;
-            let adapter = self.adapter(&job)?.and_then(|name| HeaderValue::from_str(name).ok());
-            if let Some(refusal) = args.faults.refusal() {
-                return Err(refusal);
-            }
-            // Answers are no choice of tokens.
-            let sampling = &job.sampling;
-            for (name, is_asked) in [
-                ("stop_token_ids", !sampling.stop_tokens.is_empty()),
-                ("logit_bias", !sampling.biases.is_empty()),
-                ("allowed_token_ids", sampling.allowed.is_some()),
-                ("bad_words", !sampling.bad_words.is_empty()),
-            ] {
-                if is_asked {
-                    return Err(Refusal::unsupported(name));
-                }
-            }
-            handover::divide(args.disaggregation, &mut job);
-            encoder::limit(args, &mut job);
-            let prompt: usize = job.prompts.iter().map(|prompt| prompt.tokens.len()).sum();
-            let caches = Caches::of(&job, args);
-            let generation = generation::start(&self.engine, &job, caches).await?;
-            let mut headers = HeaderMap::new();
-            headers.extend(adapter.map(|name| (ADAPTER, name)));
-            let source = handover::source(&job).filter(|_| caches.has_come);
-            if let Some(host) = source.and_then(|host| HeaderValue::from_str(host).ok()) {
-                headers.insert(SOURCE, host);
-            }
-            if let Some(host) = generation.embeddings_source()
-                && let Ok(host) = HeaderValue::from_str(host)
-            {
-                headers.insert(EMBEDDINGS_SOURCE, host);
-            }
-            Ok(JobStart {
-                ec_transfer_params: encoder::params(args, &job),
-                cached_tokens: generation.cached_tokens(),
-                kv_transfer_params: (job.part == Part::Prefill).then(|| transfer(&self.engine, prompt)),
-                headers,
-                events: generation.into_stream().boxed(),
-            })
+    async fn start(self: Arc<Self>, mut job: Job) -> Result<JobStart, Refusal> {
+        let args = &self.engine.args;
+        let adapter = self.adapter(&job)?.and_then(|name| HeaderValue::from_str(name).ok());
+        if let Some(refusal) = args.faults.refusal() {
+            return Err(refusal);
         }
-        .boxed()
+        // Answers are no choice of tokens.
+        let sampling = &job.sampling;
+        for (name, is_asked) in [
+            ("stop_token_ids", !sampling.stop_tokens.is_empty()),
+            ("logit_bias", !sampling.biases.is_empty()),
+            ("allowed_token_ids", sampling.allowed.is_some()),
+            ("bad_words", !sampling.bad_words.is_empty()),
+        ] {
+            if is_asked {
+                return Err(Refusal::unsupported(name));
+            }
+        }
+        handover::divide(args.disaggregation, &mut job);
+        encoder::limit(args, &mut job);
+        let prompt: usize = job.prompts.iter().map(|prompt| prompt.tokens.len()).sum();
+        let caches = Caches::of(&job, args);
+        let generation = generation::start(&self.engine, &job, caches).await?;
+        let mut headers = HeaderMap::new();
+        headers.extend(adapter.map(|name| (ADAPTER, name)));
+        let source = handover::source(&job).filter(|_| caches.has_come);
+        if let Some(host) = source.and_then(|host| HeaderValue::from_str(host).ok()) {
+            headers.insert(SOURCE, host);
+        }
+        if let Some(host) = generation.embeddings_source()
+            && let Ok(host) = HeaderValue::from_str(host)
+        {
+            headers.insert(EMBEDDINGS_SOURCE, host);
+        }
+        Ok(JobStart {
+            ec_transfer_params: encoder::params(args, &job),
+            cached_tokens: generation.cached_tokens(),
+            kv_transfer_params: (job.part == Part::Prefill).then(|| transfer(&self.engine, prompt)),
+            headers,
+            events: generation.into_stream().boxed(),
+        })
     }
 
     fn adapters(&self) -> Vec<Adapter> {
@@ -222,27 +221,18 @@ impl Model for Simulator {
     }
 
     /// Loads any adapter, because no weights are read. The most is that of the CPU engine.
-    fn load_adapter(
-        self: Arc<Self>,
-        adapter: Adapter,
-        _in_place: bool,
-    ) -> BoxFuture<'static, Result<(), Refusal>> {
+    async fn load_adapter(self: Arc<Self>, adapter: Adapter, _in_place: bool) -> Result<(), Refusal> {
         let mut adapters = self.adapters.write();
-        let known = adapters.iter().position(|known| known.name == adapter.name);
-        let result = match known {
-            Some(known) => {
-                adapters[known] = adapter;
-                Ok(())
+        match adapters.iter().position(|known| known.name == adapter.name) {
+            Some(known) => adapters[known] = adapter,
+            None if adapters.len() >= MAX_ADAPTERS => {
+                return Err(Refusal::bad_request(format!(
+                    "{MAX_ADAPTERS} LoRA adapters are loaded, which is the maximum: unload one first."
+                )));
             }
-            None if adapters.len() >= MAX_ADAPTERS => Err(Refusal::bad_request(format!(
-                "{MAX_ADAPTERS} LoRA adapters are loaded, which is the maximum: unload one first."
-            ))),
-            None => {
-                adapters.push(adapter);
-                Ok(())
-            }
-        };
-        std::future::ready(result).boxed()
+            None => adapters.push(adapter),
+        }
+        Ok(())
     }
 
     fn unload_adapter(&self, name: &str) -> bool {

@@ -2,8 +2,9 @@
 
 use std::{process::Stdio, sync::Arc, time::Duration};
 
+use async_trait::async_trait;
 use bytes::Bytes;
-use futures::{FutureExt, StreamExt, future::BoxFuture, stream};
+use futures::{StreamExt, stream};
 use longboat_apiserver::{
     ApiServer, Options,
     pod_access::{LogOptions, LogStream, PodAccess, PodAccessError, PodRef, PortStream},
@@ -19,40 +20,27 @@ use tokio_util::sync::CancellationToken;
 /// A node whose pods echo on their ports, and whose logs contain the options of the request.
 struct Echo;
 
+#[async_trait]
 impl PodAccess for Echo {
-    fn logs(
-        &self,
-        pod: PodRef,
-        options: LogOptions,
-    ) -> BoxFuture<'static, Result<LogStream, PodAccessError>> {
-        async move {
-            let lines = vec![
-                Ok(Bytes::from(format!("{} {:?}\n", pod.name, options.tail_lines))),
-                Ok(Bytes::from("end\n")),
-            ];
-            Ok(stream::iter(lines).boxed())
-        }
-        .boxed()
+    async fn logs(&self, pod: PodRef, options: LogOptions) -> Result<LogStream, PodAccessError> {
+        let lines = vec![
+            Ok(Bytes::from(format!("{} {:?}\n", pod.name, options.tail_lines))),
+            Ok(Bytes::from("end\n")),
+        ];
+        Ok(stream::iter(lines).boxed())
     }
 
-    fn connect(
-        &self,
-        _: PodRef,
-        port: u16,
-    ) -> BoxFuture<'static, Result<Box<dyn PortStream>, PodAccessError>> {
-        async move {
-            if port != 80 {
-                return Err(PodAccessError::Internal("nothing listens".to_owned()));
-            }
-            let (near, far) = tokio::io::duplex(1024);
-            tokio::spawn(async move {
-                let (mut input, mut output) = tokio::io::split(far);
-                let _ = tokio::io::copy(&mut input, &mut output).await;
-                let _ = output.shutdown().await;
-            });
-            Ok(Box::new(near) as Box<dyn PortStream>)
+    async fn connect(&self, _: PodRef, port: u16) -> Result<Box<dyn PortStream>, PodAccessError> {
+        if port != 80 {
+            return Err(PodAccessError::Internal("nothing listens".to_owned()));
         }
-        .boxed()
+        let (near, far) = tokio::io::duplex(1024);
+        tokio::spawn(async move {
+            let (mut input, mut output) = tokio::io::split(far);
+            let _ = tokio::io::copy(&mut input, &mut output).await;
+            let _ = output.shutdown().await;
+        });
+        Ok(Box::new(near) as Box<dyn PortStream>)
     }
 }
 

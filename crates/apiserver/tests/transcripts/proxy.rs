@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use futures::{FutureExt, future::BoxFuture, stream};
+use async_trait::async_trait;
+use futures::stream;
 use longboat_apiserver::{
     ApiServer, Options,
     pod_access::{LogOptions, LogStream, PodAccess, PodAccessError, PodRef, PortStream},
@@ -15,42 +16,36 @@ use crate::asking::{ask, create};
 /// A node whose pods answer with the request that they got.
 struct Mirror;
 
+#[async_trait]
 impl PodAccess for Mirror {
-    fn logs(&self, _: PodRef, _: LogOptions) -> BoxFuture<'static, Result<LogStream, PodAccessError>> {
-        async { Ok(Box::pin(stream::empty()) as LogStream) }.boxed()
+    async fn logs(&self, _: PodRef, _: LogOptions) -> Result<LogStream, PodAccessError> {
+        Ok(Box::pin(stream::empty()) as LogStream)
     }
 
-    fn connect(
-        &self,
-        pod: PodRef,
-        port: u16,
-    ) -> BoxFuture<'static, Result<Box<dyn PortStream>, PodAccessError>> {
-        async move {
-            if port != 8000 {
-                return Err(PodAccessError::Internal("nothing listens".to_owned()));
-            }
-            let (near, mut far) = tokio::io::duplex(64 * 1024);
-            tokio::spawn(async move {
-                let mut request = vec![0; 8192];
-                let mut length = 0;
-                loop {
-                    let end = if request.starts_with(b"POST") { &b"end"[..] } else { b"\r\n\r\n" };
-                    if request[..length].ends_with(end) {
-                        break;
-                    }
-                    length += far.read(&mut request[length..]).await.unwrap();
-                }
-                let request = String::from_utf8_lossy(&request[..length]);
-                let body = json!({"pod": pod.name, "request": request}).to_string();
-                let head = format!(
-                    "HTTP/1.1 202 Accepted\r\nContent-Length: {}\r\nX-Own: 1\r\nKeep-Alive: 5\r\n\r\n",
-                    body.len()
-                );
-                far.write_all(format!("{head}{body}").as_bytes()).await.unwrap();
-            });
-            Ok(Box::new(near) as Box<dyn PortStream>)
+    async fn connect(&self, pod: PodRef, port: u16) -> Result<Box<dyn PortStream>, PodAccessError> {
+        if port != 8000 {
+            return Err(PodAccessError::Internal("nothing listens".to_owned()));
         }
-        .boxed()
+        let (near, mut far) = tokio::io::duplex(64 * 1024);
+        tokio::spawn(async move {
+            let mut request = vec![0; 8192];
+            let mut length = 0;
+            loop {
+                let end = if request.starts_with(b"POST") { &b"end"[..] } else { b"\r\n\r\n" };
+                if request[..length].ends_with(end) {
+                    break;
+                }
+                length += far.read(&mut request[length..]).await.unwrap();
+            }
+            let request = String::from_utf8_lossy(&request[..length]);
+            let body = json!({"pod": pod.name, "request": request}).to_string();
+            let head = format!(
+                "HTTP/1.1 202 Accepted\r\nContent-Length: {}\r\nX-Own: 1\r\nKeep-Alive: 5\r\n\r\n",
+                body.len()
+            );
+            far.write_all(format!("{head}{body}").as_bytes()).await.unwrap();
+        });
+        Ok(Box::new(near) as Box<dyn PortStream>)
     }
 }
 

@@ -9,8 +9,10 @@ use longboat_plan::proof::{
     Answer, Counters, PodMetrics, Probe, ProbeError, ProbeObservation, Role, is_conclusive, max_model_len,
 };
 use reqwest::{Client, Response, header};
-use rustls::{ClientConfig, RootCertStore};
+use rustls::ClientConfig;
 use tokio::time::timeout;
+
+use crate::ask::{client_builder, trusting_nobody};
 
 /// The time limit for a connection.
 const CONNECT: Duration = Duration::from_secs(5);
@@ -173,7 +175,7 @@ async fn gateway_client(probe: &Probe) -> Result<Client, ProbeError> {
         made.map_err(|error| ProbeError::Trust(error.to_string()))?
             .map_err(|error| ProbeError::Trust(error.to_string()))?
     } else {
-        trusting_nobody()
+        Arc::new(trusting_nobody())
     };
     client(tls).map_err(ProbeError::Connection)
 }
@@ -182,28 +184,16 @@ async fn gateway_client(probe: &Probe) -> Result<Client, ProbeError> {
 fn pod_client(probe: &Probe) -> Result<Client, String> {
     let tls = match &probe.pod_certificate {
         Some(pem) => longboat_tls::client_config(Some(pem), &[]).map_err(|error| error.to_string())?,
-        None => trusting_nobody(),
+        None => Arc::new(trusting_nobody()),
     };
     client(tls)
 }
 
-fn trusting_nobody() -> Arc<ClientConfig> {
-    let roots = RootCertStore::empty();
-    Arc::new(ClientConfig::builder().with_root_certificates(roots).with_no_client_auth())
-}
-
 fn client(tls: Arc<ClientConfig>) -> Result<Client, String> {
-    Client::builder()
-        .tls_backend_preconfigured(Arc::unwrap_or_clone(tls))
-        .http1_only()
-        .no_proxy()
-        .redirect(reqwest::redirect::Policy::none())
-        .retry(reqwest::retry::never())
+    let client = client_builder(Arc::unwrap_or_clone(tls))
         .connect_timeout(CONNECT)
-        .pool_max_idle_per_host(0)
-        .user_agent(concat!("longboat-proof/", env!("CARGO_PKG_VERSION")))
-        .build()
-        .map_err(|error| cause(&error))
+        .user_agent(concat!("longboat-proof/", env!("CARGO_PKG_VERSION")));
+    client.build().map_err(|error| cause(&error))
 }
 
 #[cfg(test)]

@@ -4,7 +4,6 @@ use std::{
     ffi::OsStr,
     net::{IpAddr, SocketAddr},
     path::{Component, Path, PathBuf},
-    sync::Arc,
     time::Duration,
 };
 
@@ -13,7 +12,7 @@ use reqwest::{Client, RequestBuilder};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::FetchError;
+use crate::{FetchError, http};
 
 /// How long the engine may take to list its models.
 const LIST_TIMEOUT: Duration = Duration::from_secs(10);
@@ -75,19 +74,9 @@ impl ServedModel {
 
 impl Engine {
     pub(super) fn new(ip: IpAddr, port: u16, tls: bool) -> Result<Self, FetchError> {
-        let config = Arc::unwrap_or_clone(longboat_tls::insecure_client_config(&[]));
-        let client = Client::builder()
-            .tls_backend_preconfigured(config)
-            .http1_only()
-            .no_proxy()
-            .redirect(reqwest::redirect::Policy::none())
-            .retry(reqwest::retry::never())
-            .user_agent(concat!("longboat-loader/", env!("CARGO_PKG_VERSION")))
-            .build()
-            .map_err(|error| FetchError::Setting {
-                name: "the HTTP client".into(),
-                why: error.without_url().to_string(),
-            })?;
+        let client = http::client(longboat_tls::insecure_client_config(&[]), |builder| {
+            builder.no_proxy().user_agent(concat!("longboat-loader/", env!("CARGO_PKG_VERSION")))
+        })?;
         let scheme = if tls { "https" } else { "http" };
         Ok(Self { client, url: format!("{scheme}://{}", SocketAddr::new(ip, port)) })
     }

@@ -60,10 +60,9 @@ impl Page {
 
 /// Serves the page until the future is dropped.
 pub(super) async fn serve(address: SocketAddr, page: &Page) -> Result<(), FetchError> {
-    let listener = tokio::net::TcpListener::bind(address).await.map_err(|error| FetchError::Setting {
-        name: "--pod-ip".into(),
-        why: format!("cannot listen on {address}: {error}"),
-    })?;
+    let listener = tokio::net::TcpListener::bind(address)
+        .await
+        .map_err(|error| FetchError::setting("--pod-ip", format!("cannot listen on {address}: {error}")))?;
     match progress_server::answer_all(listener, |path| page.answer(path)).await {}
 }
 

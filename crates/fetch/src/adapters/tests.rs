@@ -106,10 +106,7 @@ impl Scene {
                 let is_offline = is_offline.load(Relaxed);
                 tokio::spawn(async move {
                     if is_offline {
-                        return Err(FetchError::Address {
-                            uri: source.to_string(),
-                            why: "the hub is down".into(),
-                        });
+                        return Err(FetchError::address(source, "the hub is down"));
                     }
                     std::fs::create_dir_all(&folder).unwrap();
                     let file =

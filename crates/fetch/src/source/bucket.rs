@@ -13,7 +13,7 @@ pub(super) fn bucket_and_path<'a>(
     let (bucket, path) = (address.host(), address.path());
     if bucket.is_empty() || !bucket.chars().all(taken) || address.credentials().is_some() {
         let why = format!("expected {expected}; names of buckets have letters, digits, `-`, `.` and `_`");
-        return Err(FetchError::Address { uri: address.to_string(), why });
+        return Err(FetchError::address(address, why));
     }
     Ok((bucket, path))
 }

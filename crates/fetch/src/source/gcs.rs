@@ -1,8 +1,8 @@
 //! Google Cloud Storage, with its JSON API.
 
+use async_trait::async_trait;
 use std::{sync::Arc, time::Duration};
 
-use futures::{FutureExt, future::BoxFuture};
 use longboat_download::address::Address;
 use reqwest::Url;
 use serde::Deserialize;
@@ -173,6 +173,7 @@ impl Object {
     }
 }
 
+#[async_trait]
 impl Source for Gcs {
     fn protocol(&self) -> Protocol {
         Protocol::Gcs
@@ -182,33 +183,23 @@ impl Source for Gcs {
         &self.bucket
     }
 
-    fn list<'a>(&'a self, filter: &'a Filter) -> BoxFuture<'a, Result<Listing, FetchError>> {
-        async move {
-            let objects = self.objects(filter).await;
-            let files = objects.map_err(|failure| failure.into_error(Protocol::Gcs, &self.bucket))?;
-            Ok(Listing { revision: None, files }.unpacking_a_single_archive())
-        }
-        .boxed()
+    async fn list(&self, filter: &Filter) -> Result<Listing, FetchError> {
+        let objects = self.objects(filter).await;
+        let files = objects.map_err(|failure| failure.into_error(Protocol::Gcs, &self.bucket))?;
+        Ok(Listing { revision: None, files }.unpacking_a_single_archive())
     }
 
-    fn open<'a>(
-        &'a self,
-        file: &'a RemoteFile,
-        range: &'a ByteRange,
-    ) -> BoxFuture<'a, Result<FileResponse, Failure>> {
-        async move {
-            let generation =
-                file.identity().map(|generation| format!("generation={}&", encode::part(&generation)));
-            let path = format!(
-                "download/storage/v1/b/{}/o/{}?{}alt=media",
-                self.bucket,
-                encode::part(&file.locator),
-                generation.unwrap_or_default()
-            );
-            let mut request = self.request(&path).await?;
-            range.add_to(&mut request.headers);
-            FileResponse::of(self.client.send(request).await?, range)
-        }
-        .boxed()
+    async fn open(&self, file: &RemoteFile, range: &ByteRange) -> Result<FileResponse, Failure> {
+        let generation =
+            file.identity().map(|generation| format!("generation={}&", encode::part(&generation)));
+        let path = format!(
+            "download/storage/v1/b/{}/o/{}?{}alt=media",
+            self.bucket,
+            encode::part(&file.locator),
+            generation.unwrap_or_default()
+        );
+        let mut request = self.request(&path).await?;
+        range.add_to(&mut request.headers);
+        FileResponse::of(self.client.send(request).await?, range)
     }
 }

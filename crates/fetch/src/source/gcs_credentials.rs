@@ -170,7 +170,7 @@ impl TokenSource {
     }
 
     fn read(file: &PathBuf) -> Result<Self, FetchError> {
-        let refuse = |why: String| FetchError::Setting { name: VARIABLE.into(), why };
+        let refuse = |why: String| FetchError::setting(VARIABLE, why);
         let shown = file.display();
         let text = std::fs::read(file).map_err(|error| refuse(format!("cannot read `{shown}`: {error}")))?;
         let value: serde_json::Value =

@@ -1,9 +1,9 @@
 //! The Hugging Face hub, over its HTTP API. Files in Xet storage are fetched over plain HTTP, which the hub supports for all of
 //! them.
 
+use async_trait::async_trait;
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
 
-use futures::{FutureExt, future::BoxFuture};
 use http::Method;
 use longboat_download::address::Address;
 use parking_lot::Mutex;
@@ -49,17 +49,12 @@ struct Hub {
 
 /// Creates a source for the hub.
 pub(super) fn start(address: &Address, settings: &Settings) -> Result<Arc<dyn Source>, FetchError> {
-    let (repository, revision) = address
-        .hub_model()
-        .map_err(|why| FetchError::Address { uri: address.to_string(), why: why.to_owned() })?;
+    let (repository, revision) = address.hub_model().map_err(|why| FetchError::address(address, why))?;
     let endpoint = settings.get("HF_ENDPOINT").unwrap_or("https://huggingface.co");
     let endpoint = Url::parse(endpoint)
         .ok()
         .filter(|url| matches!(url.scheme(), "http" | "https") && url.host_str().is_some())
-        .ok_or_else(|| FetchError::Setting {
-            name: "HF_ENDPOINT".into(),
-            why: "expected an http or https address".into(),
-        })?;
+        .ok_or_else(|| FetchError::setting("HF_ENDPOINT", "expected an http or https address"))?;
     let limits = Limits {
         connect: settings.seconds("HF_HUB_ETAG_TIMEOUT", 10)?,
         read: settings.seconds("HF_HUB_DOWNLOAD_TIMEOUT", 10)?.max(Duration::from_millis(100)),
@@ -203,6 +198,7 @@ impl Hub {
     }
 }
 
+#[async_trait]
 impl Source for Hub {
     fn protocol(&self) -> Protocol {
         Protocol::HuggingFace
@@ -216,71 +212,58 @@ impl Source for Hub {
         self.offline
     }
 
-    fn list<'a>(&'a self, filter: &'a Filter) -> BoxFuture<'a, Result<Listing, FetchError>> {
-        async move {
-            let (commit, mut files) = if self.offline {
-                let found = self.cache.as_ref().and_then(|cache| cache.list(&self.revision));
-                found.ok_or_else(|| FetchError::Offline { resource: self.repository.clone() })?
-            } else {
-                self.model().await.map_err(|failure| self.error_of(failure))?
-            };
-            let filter = filter.clone().with_folders();
-            files.retain(|file| filter.wants(&file.path));
-            *self.commit.lock() = Some(commit.clone());
-            Ok(Listing { revision: Some(commit), files })
-        }
-        .boxed()
+    async fn list(&self, filter: &Filter) -> Result<Listing, FetchError> {
+        let (commit, mut files) = if self.offline {
+            let found = self.cache.as_ref().and_then(|cache| cache.list(&self.revision));
+            found.ok_or_else(|| FetchError::Offline { resource: self.repository.clone() })?
+        } else {
+            self.model().await.map_err(|failure| self.error_of(failure))?
+        };
+        let filter = filter.clone().with_folders();
+        files.retain(|file| filter.wants(&file.path));
+        *self.commit.lock() = Some(commit.clone());
+        Ok(Listing { revision: Some(commit), files })
     }
 
-    fn describe<'a>(&'a self, file: &'a RemoteFile) -> BoxFuture<'a, Result<RemoteFile, FetchError>> {
-        async move {
-            let described = async {
-                let mut request = self.request(Method::HEAD, self.resolve(file)?)?;
-                request.follow = RedirectPolicy::SameHost;
-                let answer = self.client.send_with_retries(&request).await?;
-                let headers = Headers::read(answer.headers()).map_err(Failure::broken)?;
-                if let Some(location) = answer.location()? {
-                    self.remember(file, location);
-                }
-                Ok(RemoteFile {
-                    size: Some(headers.size),
-                    digest: digest(&headers.identity),
-                    identity: Identity::Text(headers.identity.into()),
-                    described: true,
-                    ..file.clone()
-                })
-            };
-            described.await.map_err(|failure: Failure| self.error_of(failure))
-        }
-        .boxed()
+    async fn describe(&self, file: &RemoteFile) -> Result<RemoteFile, FetchError> {
+        let described = async {
+            let mut request = self.request(Method::HEAD, self.resolve(file)?)?;
+            request.follow = RedirectPolicy::SameHost;
+            let answer = self.client.send_with_retries(&request).await?;
+            let headers = Headers::read(answer.headers()).map_err(Failure::broken)?;
+            if let Some(location) = answer.location()? {
+                self.remember(file, location);
+            }
+            Ok(RemoteFile {
+                size: Some(headers.size),
+                digest: digest(&headers.identity),
+                identity: Identity::Text(headers.identity.into()),
+                described: true,
+                ..file.clone()
+            })
+        };
+        described.await.map_err(|failure: Failure| self.error_of(failure))
     }
 
-    fn open<'a>(
-        &'a self,
-        file: &'a RemoteFile,
-        range: &'a ByteRange,
-    ) -> BoxFuture<'a, Result<FileResponse, Failure>> {
-        async move {
-            if self.offline {
-                return Err(FetchError::Offline { resource: self.repository.clone() }.into());
-            }
-            let known = self.locations.lock().get(&*file.path).cloned();
-            if let Some(location) = known {
-                match self.ask(location, range).await {
-                    // The signature of the download address has expired, so the hub is asked for a new one.
-                    Err(failure) if matches!(failure.status, Some(400 | 401 | 403 | 404 | 410)) => {
-                        self.locations.lock().remove(&*file.path);
-                    }
-                    result => return result,
-                }
-            }
-            let opened = self.ask(self.resolve(file)?, range).await?;
-            if origin(opened.answer.url()) != origin(&self.endpoint) {
-                self.remember(file, opened.answer.url().clone());
-            }
-            Ok(opened)
+    async fn open(&self, file: &RemoteFile, range: &ByteRange) -> Result<FileResponse, Failure> {
+        if self.offline {
+            return Err(FetchError::Offline { resource: self.repository.clone() }.into());
         }
-        .boxed()
+        let known = self.locations.lock().get(&*file.path).cloned();
+        if let Some(location) = known {
+            match self.ask(location, range).await {
+                // The signature of the download address has expired, so the hub is asked for a new one.
+                Err(failure) if matches!(failure.status, Some(400 | 401 | 403 | 404 | 410)) => {
+                    self.locations.lock().remove(&*file.path);
+                }
+                result => return result,
+            }
+        }
+        let opened = self.ask(self.resolve(file)?, range).await?;
+        if origin(opened.answer.url()) != origin(&self.endpoint) {
+            self.remember(file, opened.answer.url().clone());
+        }
+        Ok(opened)
     }
 
     fn local_copy(&self, file: &RemoteFile) -> Option<PathBuf> {

@@ -1,8 +1,8 @@
 //! A registry of images and artifacts, with the OCI distribution protocol.
 
+use async_trait::async_trait;
 use std::{sync::Arc, time::Duration};
 
-use futures::{FutureExt, future::BoxFuture};
 use http::header::AUTHORIZATION;
 use longboat_download::address::Address;
 use parking_lot::Mutex;
@@ -96,7 +96,7 @@ pub(super) fn start(address: &Address, settings: &Settings) -> Result<Arc<dyn So
 
 /// Splits `oci://REGISTRY/REPOSITORY[:TAG|@DIGEST]` into registry, repository and tag or digest.
 pub fn image(address: &Address) -> Result<(String, String, String), FetchError> {
-    let refuse = |why: &str| FetchError::Address { uri: address.to_string(), why: why.to_owned() };
+    let refuse = |why: &str| FetchError::address(address, why);
     let rest = address.rest();
     let (first, path) = rest.split_once('/').unwrap_or(("", rest));
     let is_host = first.contains(['.', ':']) || first == "localhost";
@@ -128,15 +128,6 @@ pub fn image(address: &Address) -> Result<(String, String, String), FetchError> 
         repository.to_owned()
     };
     Ok((host.to_owned(), repository, reference.to_owned()))
-}
-
-/// This machine's architecture, as images name it.
-fn architecture() -> &'static str {
-    match std::env::consts::ARCH {
-        "x86_64" => "amd64",
-        "aarch64" => "arm64",
-        other => other,
-    }
 }
 
 // === impl Oci ===
@@ -255,7 +246,9 @@ impl Oci {
 
     async fn layers(&self, filter: &Filter) -> Result<Listing, Failure> {
         let (mut manifest, mut digest) = self.manifest(&self.reference).await?;
-        if let Some(platform) = manifest.of_platform(architecture()).map_err(Failure::last)? {
+        if let Some(platform) =
+            manifest.of_platform(longboat_download::architecture()).map_err(Failure::last)?
+        {
             (manifest, digest) = self.manifest(&platform).await?;
             if manifest.is_index() {
                 let why = "the index refers to another index; expected manifests, so push the image again \
@@ -268,6 +261,7 @@ impl Oci {
     }
 }
 
+#[async_trait]
 impl Source for Oci {
     fn protocol(&self) -> Protocol {
         Protocol::Oci
@@ -277,27 +271,17 @@ impl Source for Oci {
         &self.shown
     }
 
-    fn list<'a>(&'a self, filter: &'a Filter) -> BoxFuture<'a, Result<Listing, FetchError>> {
-        async move {
-            let listing = self.layers(filter).await.map_err(|failure| self.error(failure))?;
-            let archives = listing.files.iter().filter(|file| file.placement != Placement::File).count();
-            tracing::debug!(layers = listing.files.len(), archives, "Read the manifest.");
-            Ok(listing)
-        }
-        .boxed()
+    async fn list(&self, filter: &Filter) -> Result<Listing, FetchError> {
+        let listing = self.layers(filter).await.map_err(|failure| self.error(failure))?;
+        let archives = listing.files.iter().filter(|file| file.placement != Placement::File).count();
+        tracing::debug!(layers = listing.files.len(), archives, "Read the manifest.");
+        Ok(listing)
     }
 
-    fn open<'a>(
-        &'a self,
-        file: &'a RemoteFile,
-        range: &'a ByteRange,
-    ) -> BoxFuture<'a, Result<FileResponse, Failure>> {
-        async move {
-            let prepare = |request: &mut Request| range.add_to(&mut request.headers);
-            let answer = self.ask(&format!("blobs/{}", file.locator), &prepare).await?;
-            FileResponse::of(answer, range)
-        }
-        .boxed()
+    async fn open(&self, file: &RemoteFile, range: &ByteRange) -> Result<FileResponse, Failure> {
+        let prepare = |request: &mut Request| range.add_to(&mut request.headers);
+        let answer = self.ask(&format!("blobs/{}", file.locator), &prepare).await?;
+        FileResponse::of(answer, range)
     }
 }
 

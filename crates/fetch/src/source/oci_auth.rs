@@ -62,12 +62,14 @@ pub(super) fn login(settings: &Settings, host: &str, repository: &str) -> Result
             Err(_) if set.is_none() => continue,
             Err(error) => {
                 let why = format!("cannot read `{}`: {error}", file.display());
-                return Err(FetchError::Setting { name: VARIABLE.into(), why });
+                return Err(FetchError::setting(VARIABLE, why));
             }
         };
-        let config: Config = serde_json::from_slice(&text).map_err(|_| FetchError::Setting {
-            name: VARIABLE.into(),
-            why: format!("`{}` is not a Docker config: expected a JSON object with `auths`", file.display()),
+        let config: Config = serde_json::from_slice(&text).map_err(|_| {
+            FetchError::setting(
+                VARIABLE,
+                format!("`{}` is not a Docker config: expected a JSON object with `auths`", file.display()),
+            )
         })?;
         if let Some(login) = config.find(host, repository) {
             return Ok(Some(login));

@@ -4,9 +4,9 @@
 //! the checksums of objects nor their encryption, which decides what an ETag means. They also bring a second HTTP client with
 //! its own retries, timeouts and redirects.
 
+use async_trait::async_trait;
 use std::sync::Arc;
 
-use futures::{FutureExt, future::BoxFuture};
 use http::{HeaderMap, Method};
 use jiff::Timestamp;
 use longboat_download::address::Address;
@@ -345,6 +345,7 @@ fn remote(path: String, object: Object) -> RemoteFile {
     file
 }
 
+#[async_trait]
 impl Source for S3 {
     fn protocol(&self) -> Protocol {
         Protocol::S3
@@ -354,65 +355,52 @@ impl Source for S3 {
         &self.bucket
     }
 
-    fn list<'a>(&'a self, filter: &'a Filter) -> BoxFuture<'a, Result<Listing, FetchError>> {
-        async move {
-            let files = match self.objects(filter).await {
-                Ok(files) => files,
-                Err(failure) => return Err(self.listing_error(failure).await),
-            };
-            if files.is_empty() {
-                let source_uri = if self.key.is_empty() { self.bucket.clone() } else { self.key.clone() };
-                return Err(FetchError::Empty { source_uri });
-            }
-            for file in &files {
-                tracing::debug!("Found S3 object: {} ({} bytes)", file.locator, file.size.unwrap_or(0));
-            }
-            Ok(Listing { revision: None, files }.unpacking_a_single_archive())
+    async fn list(&self, filter: &Filter) -> Result<Listing, FetchError> {
+        let files = match self.objects(filter).await {
+            Ok(files) => files,
+            Err(failure) => return Err(self.listing_error(failure).await),
+        };
+        if files.is_empty() {
+            let source_uri = if self.key.is_empty() { self.bucket.clone() } else { self.key.clone() };
+            return Err(FetchError::Empty { source_uri });
         }
-        .boxed()
+        for file in &files {
+            tracing::debug!("Found S3 object: {} ({} bytes)", file.locator, file.size.unwrap_or(0));
+        }
+        Ok(Listing { revision: None, files }.unpacking_a_single_archive())
     }
 
-    fn describe<'a>(&'a self, file: &'a RemoteFile) -> BoxFuture<'a, Result<RemoteFile, FetchError>> {
-        async move {
-            let answer = self.head(file, "").await.map_err(|failure| self.error_of(failure))?;
-            let digest = match object_digest(|name| answer.header(name)) {
-                Some(ObjectDigest::Whole(digest)) => Some(digest),
-                Some(ObjectDigest::Parts { digest, count }) => self.of_parts(file, digest, count).await,
-                None => None,
-            };
-            Ok(RemoteFile { digest, described: true, ..file.clone() })
-        }
-        .boxed()
+    async fn describe(&self, file: &RemoteFile) -> Result<RemoteFile, FetchError> {
+        let answer = self.head(file, "").await.map_err(|failure| self.error_of(failure))?;
+        let digest = match object_digest(|name| answer.header(name)) {
+            Some(ObjectDigest::Whole(digest)) => Some(digest),
+            Some(ObjectDigest::Parts { digest, count }) => self.of_parts(file, digest, count).await,
+            None => None,
+        };
+        Ok(RemoteFile { digest, described: true, ..file.clone() })
     }
 
-    fn open<'a>(
-        &'a self,
-        file: &'a RemoteFile,
-        range: &'a ByteRange,
-    ) -> BoxFuture<'a, Result<FileResponse, Failure>> {
-        async move {
-            let mut headers = HeaderMap::new();
-            headers.insert("x-amz-checksum-mode", ascii("ENABLED"));
-            range.add_to(&mut headers);
-            if let Some(etag) = range.identity.as_ref().filter(|_| !range.is_all()) {
-                headers.insert(http::header::IF_MATCH, ascii(&format!("\"{etag}\"")));
-            }
-            let answer = self.send(Method::GET, Some(&file.locator), "", headers).await?;
-            let etag = answer.header("etag").map(|etag| etag.trim_matches('"').to_owned());
-            // The checksums in a partial response are those of the part.
-            let digest = match object_digest(|name| answer.header(name)).filter(|_| answer.status() == 200) {
-                Some(ObjectDigest::Whole(digest)) => Some(digest),
-                Some(ObjectDigest::Parts { digest, count: 1 }) => {
-                    answer.length().map(|size| digest.of_parts(size))
-                }
-                _ => None,
-            };
-            let mut opened = FileResponse::of(answer, range)?;
-            opened.identity = etag.map(Into::into);
-            opened.digest = digest.or(file.digest);
-            Ok(opened)
+    async fn open(&self, file: &RemoteFile, range: &ByteRange) -> Result<FileResponse, Failure> {
+        let mut headers = HeaderMap::new();
+        headers.insert("x-amz-checksum-mode", ascii("ENABLED"));
+        range.add_to(&mut headers);
+        if let Some(etag) = range.identity.as_ref().filter(|_| !range.is_all()) {
+            headers.insert(http::header::IF_MATCH, ascii(&format!("\"{etag}\"")));
         }
-        .boxed()
+        let answer = self.send(Method::GET, Some(&file.locator), "", headers).await?;
+        let etag = answer.header("etag").map(|etag| etag.trim_matches('"').to_owned());
+        // The checksums in a partial response are those of the part.
+        let digest = match object_digest(|name| answer.header(name)).filter(|_| answer.status() == 200) {
+            Some(ObjectDigest::Whole(digest)) => Some(digest),
+            Some(ObjectDigest::Parts { digest, count: 1 }) => {
+                answer.length().map(|size| digest.of_parts(size))
+            }
+            _ => None,
+        };
+        let mut opened = FileResponse::of(answer, range)?;
+        opened.identity = etag.map(Into::into);
+        opened.digest = digest.or(file.digest);
+        Ok(opened)
     }
 
     fn error(&self, failure: Failure) -> FetchError {

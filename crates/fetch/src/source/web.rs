@@ -1,8 +1,8 @@
 //! A file or an archive on a web server.
 
+use async_trait::async_trait;
 use std::{sync::Arc, time::Duration};
 
-use futures::{FutureExt, future::BoxFuture};
 use http::header::{AUTHORIZATION, HeaderName};
 use longboat_download::address::Address;
 use percent_encoding::percent_decode_str;
@@ -35,7 +35,7 @@ struct Web {
 /// Creates a source for a web server.
 pub(super) fn start(address: &Address, settings: &Settings) -> Result<Arc<dyn Source>, FetchError> {
     let shown = address.to_string();
-    let refuse = |why: &str| FetchError::Address { uri: shown.clone(), why: why.to_owned() };
+    let refuse = |why: &str| FetchError::address(&shown, why);
     let mut url = Url::parse(address.as_str()).map_err(|error| refuse(&error.to_string()))?;
     if let Some(why) = address.unsupported() {
         return Err(refuse(why));
@@ -80,7 +80,7 @@ fn basic(url: &Url) -> String {
 fn headers(url: &Url, settings: &Settings) -> Result<Vec<(HeaderName, String)>, FetchError> {
     let variable = format!("{}-headers", url.host_str().unwrap_or_default());
     let Some(text) = settings.get(&variable) else { return Ok(vec![]) };
-    let refuse = |why: &str| FetchError::Setting { name: variable.clone(), why: why.to_owned() };
+    let refuse = |why: &str| FetchError::setting(variable.clone(), why);
     let Ok(Value::Object(object)) = serde_json::from_str(text) else {
         return Err(refuse("expected a JSON object of header names and values"));
     };
@@ -92,6 +92,7 @@ fn headers(url: &Url, settings: &Settings) -> Result<Vec<(HeaderName, String)>, 
     object.into_iter().map(header).collect()
 }
 
+#[async_trait]
 impl Source for Web {
     fn protocol(&self) -> Protocol {
         Protocol::Http
@@ -101,58 +102,45 @@ impl Source for Web {
         &self.shown
     }
 
-    fn list<'a>(&'a self, _filter: &'a Filter) -> BoxFuture<'a, Result<Listing, FetchError>> {
-        async move {
-            let mut file = RemoteFile::new(&self.name, &self.shown);
-            file.ranged = false;
-            if self.is_archive {
-                file.placement = Placement::Archive(Box::default());
-            }
-            Ok(Listing { revision: None, files: vec![file] })
+    async fn list(&self, _filter: &Filter) -> Result<Listing, FetchError> {
+        let mut file = RemoteFile::new(&self.name, &self.shown);
+        file.ranged = false;
+        if self.is_archive {
+            file.placement = Placement::Archive(Box::default());
         }
-        .boxed()
+        Ok(Listing { revision: None, files: vec![file] })
     }
 
-    fn open<'a>(
-        &'a self,
-        _file: &'a RemoteFile,
-        range: &'a ByteRange,
-    ) -> BoxFuture<'a, Result<FileResponse, Failure>> {
-        async move {
-            let mut request = Request::get(self.url.clone());
-            for (name, value) in &self.secrets {
-                request.secret(name.clone(), value)?;
-            }
-            // Without an identity, it would be unknown whether the rest belongs to the same content, so the download starts at
-            // the beginning.
-            let resumed = range.identity.as_deref().filter(|_| range.start > 0);
-            if let Some(identity) = resumed {
-                range.add_to(&mut request.headers);
-                request.headers.insert(http::header::IF_RANGE, ascii(identity));
-            }
-            let answer = self.client.send(request).await?;
-            let header = |name: &str| answer.header(name).map(str::to_owned);
-            if header("content-encoding").is_some_and(|encoding| !encoding.eq_ignore_ascii_case("identity")) {
-                return Err(Failure::last(
-                    "the server compresses the file, although the request asked for no compression",
-                ));
-            }
-            let is_page =
-                header("content-type").is_some_and(|kind| kind.trim_start().starts_with("text/html"));
-            let wants_page =
-                [".html", ".htm"].iter().any(|end| self.name.to_ascii_lowercase().ends_with(end));
-            if is_page && !wants_page {
-                return Err(Failure::last("the server sent a web page instead of the file"));
-            }
-            let digest =
-                header("repr-digest").or_else(|| header("digest")).and_then(|text| repr_digest(&text));
-            let etag = header("etag").filter(|etag| etag.starts_with('"'));
-            let mut opened = FileResponse::of(answer, range)?;
-            opened.identity = etag.map(Into::into);
-            opened.digest = digest;
-            Ok(opened)
+    async fn open(&self, _file: &RemoteFile, range: &ByteRange) -> Result<FileResponse, Failure> {
+        let mut request = Request::get(self.url.clone());
+        for (name, value) in &self.secrets {
+            request.secret(name.clone(), value)?;
         }
-        .boxed()
+        // Without an identity, it would be unknown whether the rest belongs to the same content, so the download starts at
+        // the beginning.
+        let resumed = range.identity.as_deref().filter(|_| range.start > 0);
+        if let Some(identity) = resumed {
+            range.add_to(&mut request.headers);
+            request.headers.insert(http::header::IF_RANGE, ascii(identity));
+        }
+        let answer = self.client.send(request).await?;
+        let header = |name: &str| answer.header(name).map(str::to_owned);
+        if header("content-encoding").is_some_and(|encoding| !encoding.eq_ignore_ascii_case("identity")) {
+            return Err(Failure::last(
+                "the server compresses the file, although the request asked for no compression",
+            ));
+        }
+        let is_page = header("content-type").is_some_and(|kind| kind.trim_start().starts_with("text/html"));
+        let wants_page = [".html", ".htm"].iter().any(|end| self.name.to_ascii_lowercase().ends_with(end));
+        if is_page && !wants_page {
+            return Err(Failure::last("the server sent a web page instead of the file"));
+        }
+        let digest = header("repr-digest").or_else(|| header("digest")).and_then(|text| repr_digest(&text));
+        let etag = header("etag").filter(|etag| etag.starts_with('"'));
+        let mut opened = FileResponse::of(answer, range)?;
+        opened.identity = etag.map(Into::into);
+        opened.digest = digest;
+        Ok(opened)
     }
 
     fn error(&self, failure: Failure) -> FetchError {

@@ -1,7 +1,6 @@
 //! `longboat crds`: the CustomResourceDefinitions of Longboat's kinds.
 
 use longboat_api::crd::{self, Conversion};
-use serde_json::json;
 
 use crate::{
     cli::{CrdsArgs, Format},
@@ -20,10 +19,7 @@ pub(crate) fn run(args: &CrdsArgs) -> anyhow::Result<()> {
                 printer::piece(&format!("---\n{}", crd::to_yaml(document)?));
             }
         }
-        Format::Json => {
-            let list = json!({"apiVersion": "v1", "kind": "List", "items": crds});
-            printer::line(&serde_json::to_string_pretty(&list)?);
-        }
+        Format::Json => printer::list(&crds)?,
     }
     Ok(())
 }

@@ -7,7 +7,6 @@ use std::{
 
 use anyhow::Context;
 use longboat_dashboard::Server;
-use owo_colors::OwoColorize;
 use tempfile::NamedTempFile;
 
 use super::{cluster, runtime};
@@ -31,7 +30,7 @@ async fn serve(args: &DashboardArgs) -> anyhow::Result<()> {
     }
     let server = Server::bind(args.port).await?;
     let url = server.url();
-    printer::note(&format!("{} {url}", "dashboard:".bold()));
+    printer::labelled("dashboard:", &url);
     printer::note("It uses the rights of your kubeconfig. Press Ctrl-C to stop it.");
     let scope = args.namespace.clone().map_or(Scope::Everywhere, Scope::Namespace);
     let here = ClusterBackend::new(cluster.client, cluster.environment, scope, None);

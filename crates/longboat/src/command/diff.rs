@@ -1,34 +1,15 @@
 //! `longboat diff`: the changes that applying manifests would make.
 
-use std::process::ExitCode;
-
 use longboat_offline::{
     Settings, diff,
     scene::{Scene, Subject},
 };
 
-use super::{input, runtime};
-use crate::{
-    cli::{DiffArgs, OutputFormat},
-    printer,
-};
-
-/// The exit code of a failure. As in `kubectl diff`: 0 without differences, 1 with differences, higher codes for failures.
-const FAILED: u8 = 2;
-
-/// Runs `diff`.
-pub(crate) fn run(args: &DiffArgs) -> ExitCode {
-    match differs(args) {
-        Ok(code) => code,
-        Err(error) => {
-            printer::error(&error, None);
-            ExitCode::from(FAILED)
-        }
-    }
-}
+use super::{Comparison, input, runtime};
+use crate::{cli::DiffArgs, printer};
 
 /// Prints the differences, and reports the services that cannot be compared.
-fn differs(args: &DiffArgs) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &DiffArgs) -> anyhow::Result<Comparison> {
     let documents = input::documents(&args.manifests.files())?;
     let settings = input::settings(&args.environment)?;
     let ours = ["LLMInferenceService", "LLMInferenceServiceConfig"];
@@ -61,21 +42,12 @@ fn differs(args: &DiffArgs) -> anyhow::Result<ExitCode> {
     let unwritable =
         before.subjects.iter().filter(|_| !from.is_empty()).filter(|one| !is_writable(one)).count();
     let (differences, failed) = diff::diff(&before, &after, live);
-    let any = differences.iter().any(|difference| !difference.is_empty());
-    match args.output {
-        OutputFormat::Json | OutputFormat::Yaml => printer::data(&differences, args.output)?,
-        OutputFormat::Text => {
-            printer::piece(&diff::to_text(&differences));
-        }
-    }
+    let differs = differences.iter().any(|difference| !difference.is_empty());
+    printer::output(&differences, args.output, || diff::to_text(&differences))?;
     let is_stopped = differences.iter().any(|difference| difference.problem.is_some());
-    let is_incomplete = !failed.is_empty() || unwritable > 0 || is_stopped;
+    let is_complete = failed.is_empty() && unwritable == 0 && !is_stopped;
     for error in failed {
         printer::error(&error.into(), None);
     }
-    Ok(match (is_incomplete, any) {
-        (true, _) => ExitCode::from(FAILED),
-        (false, true) => ExitCode::FAILURE,
-        (false, false) => ExitCode::SUCCESS,
-    })
+    Ok(Comparison { is_complete, differs })
 }

@@ -1,9 +1,6 @@
 //! `longboat doctor`: finds out why something does not work, and what to do.
 
-use std::{
-    net::{IpAddr, SocketAddr},
-    process::ExitCode,
-};
+use std::net::{IpAddr, SocketAddr};
 
 use longboat_doctor::{
     Finding, Severity, examine,
@@ -11,7 +8,6 @@ use longboat_doctor::{
     to_text,
 };
 use longboat_key::{Name, Namespace};
-use owo_colors::OwoColorize;
 
 use super::{cluster, runtime};
 use crate::{
@@ -20,36 +16,19 @@ use crate::{
     up::service,
 };
 
-/// Runs `doctor`.
-pub(crate) fn run(args: DoctorArgs) -> ExitCode {
+/// Prints the findings. Returns `false` if something is broken.
+pub(crate) fn run(args: DoctorArgs) -> anyhow::Result<bool> {
     let output = args.output;
-    match runtime().and_then(|runtime| runtime.block_on(run_checks(args))) {
-        Ok((findings, missing)) => {
-            let broken = findings.iter().any(|finding| finding.severity == Severity::Broken);
-            match output {
-                OutputFormat::Json | OutputFormat::Yaml => {
-                    if let Err(error) = printer::data(&findings, output) {
-                        return super::report(Err(error));
-                    }
-                }
-                OutputFormat::Text if findings.is_empty() && missing.is_empty() => {
-                    printer::note("No problems found.");
-                }
-                OutputFormat::Text => {
-                    printer::piece(&to_text(&findings));
-                }
-            }
-            if !missing.is_empty() {
-                let error = anyhow::anyhow!("LLMInferenceService {} not found", missing.join(", "));
-                return super::report(Err(error));
-            }
-            if broken { ExitCode::FAILURE } else { ExitCode::SUCCESS }
-        }
-        Err(error) => {
-            printer::error(&error, None);
-            ExitCode::FAILURE
-        }
+    let (findings, missing) = runtime()?.block_on(run_checks(args))?;
+    if output == OutputFormat::Text && findings.is_empty() && missing.is_empty() {
+        printer::note("No problems found.");
+    } else {
+        printer::output(&findings, output, || to_text(&findings))?;
     }
+    if !missing.is_empty() {
+        anyhow::bail!("LLMInferenceService {} not found", missing.join(", "));
+    }
+    Ok(findings.iter().all(|finding| finding.severity != Severity::Broken))
 }
 
 /// Returns the findings, and the requested services that do not exist.
@@ -88,7 +67,7 @@ async fn run_checks(args: DoctorArgs) -> anyhow::Result<(Vec<Finding>, Vec<Strin
     };
     let facts = Box::pin(gather::gather(client, &scope, ask)).await?;
     for sentence in &facts.hidden {
-        printer::note(&format!("{} {sentence}", "not checked:".bold()));
+        printer::labelled("not checked:", sentence);
     }
     let is_there =
         |name: &&Name| facts.services.iter().any(|found| Name::of(&found.metadata) == name.as_deref());

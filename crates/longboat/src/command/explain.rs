@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::bail;
-use longboat_key::Namespace;
+use longboat_key::{Key, Namespace};
 use longboat_offline::{
     explain::{self, ExplainError, Explanation},
     scene::{Scene, Subject},
@@ -95,11 +95,7 @@ fn print(answers: &[Explanation], format: OutputFormat) -> anyhow::Result<()> {
         if number > 0 {
             printer::line("");
         }
-        printer::piece(&match answer {
-            Explanation::Layers(layers) => explain::of_layers(layers),
-            Explanation::Fields(fields) => explain::of_fields(fields),
-            Explanation::Children(children) => explain::of_children(children),
-        });
+        printer::piece(&answer.to_text());
     }
     Ok(())
 }
@@ -123,10 +119,5 @@ fn is_named(subject: &Subject, name: Option<&str>, namespace: &str) -> bool {
 }
 
 fn full_name(subject: &Subject) -> String {
-    let metadata = &subject.service.metadata;
-    format!(
-        "{}/{}",
-        metadata.namespace.as_deref().unwrap_or_default(),
-        metadata.name.as_deref().unwrap_or_default()
-    )
+    Key::of(subject.service.as_ref()).to_string()
 }

@@ -7,7 +7,7 @@ use kube::Client;
 use longboat_api::v1alpha2::LLMInferenceService;
 use longboat_compose::PresetNames;
 use longboat_controller::{Args as ControllerArgs, view};
-use longboat_key::Namespace;
+use longboat_key::{Key, Namespace};
 use longboat_manifest::{Document, ParseOutput, nearest};
 use longboat_offline::{
     Presets, Settings, complete_platform,
@@ -118,7 +118,7 @@ pub(crate) async fn observe(
     let client = cluster::connect(cluster).await?.client;
     let (observed, hidden) = observe_with(client, settings, namespaces).await?;
     for sentence in &hidden {
-        printer::note(&format!("{} {sentence}", "note:".bold()));
+        printer::labelled("note:", sentence);
     }
     Ok(observed)
 }
@@ -262,7 +262,7 @@ pub(crate) async fn changes(client: Client, documents: Vec<Document>) -> anyhow:
 }
 
 /// Prints the notes about a service.
-pub(crate) fn print_notes(service: &str, notes: &[Note]) {
+pub(crate) fn print_notes(service: &Key, notes: &[Note]) {
     for note in notes {
         let word = match note.severity {
             Severity::Problem => "not rendered:".red().bold().to_string(),

@@ -4,8 +4,6 @@ use std::{io::Read, path::Path, time::Duration};
 
 use anyhow::{Context, bail};
 use longboat_install::{Installation, Values, files};
-use owo_colors::OwoColorize;
-use serde_json::json;
 
 use super::{cluster, runtime};
 use crate::{
@@ -23,7 +21,7 @@ pub(crate) fn run(args: &InstallArgs) -> anyhow::Result<()> {
     let installation = Installation::new(&args.namespace, &values)?;
     if args.dry_run {
         if !has_image {
-            printer::note(&format!("{} {}", "note:".bold(), no_image(&values.image)));
+            printer::labelled("note:", no_image(&values.image));
         }
         return print(&installation, args.output);
     }
@@ -75,11 +73,7 @@ fn print(installation: &Installation, format: Format) -> anyhow::Result<()> {
         Format::Yaml => {
             printer::piece(&files::documents(installation.objects())?);
         }
-        Format::Json => {
-            let items: Vec<_> = installation.objects().collect();
-            let list = json!({"apiVersion": "v1", "kind": "List", "items": items});
-            printer::line(&serde_json::to_string_pretty(&list)?);
-        }
+        Format::Json => printer::list(&installation.objects().collect::<Vec<_>>())?,
     }
     Ok(())
 }

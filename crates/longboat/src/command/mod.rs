@@ -42,28 +42,19 @@ pub(crate) fn run(command: Command) -> ExitCode {
     if matches!(command, Command::Up(_) | Command::Run(_)) {
         heap::give_back_freed_memory();
     }
-    let is_verb = matches!(
+    let is_verb = !matches!(
         command,
-        Command::Up(_)
-            | Command::Run(_)
-            | Command::Validate(_)
-            | Command::Render(_)
-            | Command::Explain(_)
-            | Command::Diff(_)
-            | Command::Simulate(_)
-            | Command::Status(_)
-            | Command::Doctor(_)
-            | Command::Dashboard(_)
-            | Command::Why(_)
-            | Command::Crds(_)
-            | Command::Models(_)
-            | Command::Install(_)
-            | Command::Upgrade(_)
-            | Command::Uninstall(_)
-            | Command::Completion(_)
-            | Command::Man(_)
-            | Command::Version
-            | Command::CliReference
+        Command::Reaper
+            | Command::Controller(_)
+            | Command::Epp(_)
+            | Command::SharedPicker(_)
+            | Command::Gateway(_)
+            | Command::Sidecar(_)
+            | Command::Fetch(_)
+            | Command::Apiserver(_)
+            | Command::Sim(_)
+            | Command::Engine(_)
+            | Command::Vllm(_)
     );
     let (options, traces) = if let Command::Controller(args) = &command {
         (args.logs.options(), args.traces.traces("longboat-controller"))
@@ -84,19 +75,21 @@ pub(crate) fn run(command: Command) -> ExitCode {
     match command {
         Command::Up(args) => up::run(*args),
         Command::Run(args) => run::run(*args),
-        Command::Validate(args) => validate::run(args),
-        Command::Render(args) => render::run(&args),
+        Command::Validate(args) => report_success(validate::run(args)),
+        Command::Render(args) => report_success(render::run(&args)),
         Command::Explain(args) => report(explain::run(&args)),
-        Command::Diff(args) => diff::run(&args),
+        Command::Diff(args) => report_comparison(diff::run(&args)),
         Command::Simulate(args) => report(simulate::run(&args)),
-        Command::Status(args) => status::run(&args),
-        Command::Doctor(args) => doctor::run(args),
+        Command::Status(args) => {
+            report_success(runtime().and_then(|runtime| runtime.block_on(status::status(&args))))
+        }
+        Command::Doctor(args) => report_success(doctor::run(args)),
         Command::Dashboard(args) => report(dashboard::run(&args)),
         Command::Why(args) => report(why::run(&args)),
         Command::Crds(args) => report(crds::run(&args)),
         Command::Models(command) => report(models::run(&command)),
         Command::Install(args) => report(install::run(&args)),
-        Command::Upgrade(args) => upgrade::run(&args),
+        Command::Upgrade(args) => report_comparison(upgrade::run(&args)),
         Command::Uninstall(args) => report(uninstall::run(&args)),
         Command::Completion(args) => completion::run(&args),
         Command::Man(args) => report(man::run(&args)),
@@ -212,11 +205,36 @@ fn runtime() -> anyhow::Result<Runtime> {
 }
 
 fn report(result: anyhow::Result<()>) -> ExitCode {
+    report_success(result.map(|()| true))
+}
+
+/// Prints an error. The exit code is 0 only for `true`.
+fn report_success(result: anyhow::Result<bool>) -> ExitCode {
     match result {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
         Err(error) => {
             printer::error(&error, None);
             ExitCode::FAILURE
+        }
+    }
+}
+
+/// What a verb that compares has found.
+struct Comparison {
+    is_complete: bool,
+    differs: bool,
+}
+
+/// Prints an error. As in `kubectl diff`, the exit code is 0 without differences, 1 with differences, and 2 for failures.
+fn report_comparison(result: anyhow::Result<Comparison>) -> ExitCode {
+    const FAILED: u8 = 2;
+    match result {
+        Ok(Comparison { is_complete: false, .. }) => ExitCode::from(FAILED),
+        Ok(Comparison { differs, .. }) => report_success(Ok(!differs)),
+        Err(error) => {
+            printer::error(&error, None);
+            ExitCode::from(FAILED)
         }
     }
 }

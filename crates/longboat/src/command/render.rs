@@ -1,8 +1,7 @@
 //! `longboat render`: prints the objects that the controller would write.
 
-use std::process::ExitCode;
-
 use longboat_api::v1alpha2::LLMInferenceService;
+use longboat_key::Key;
 use longboat_offline::{
     render::{self, ServiceRendering},
     scene::{PlanningError, Scene, Subject},
@@ -15,20 +14,8 @@ use crate::{
     printer,
 };
 
-/// Runs `render`.
-pub(crate) fn run(args: &RenderArgs) -> ExitCode {
-    match render(args) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(error) => {
-            printer::error(&error, None);
-            ExitCode::FAILURE
-        }
-    }
-}
-
 /// Prints the objects. Returns `false` if something could not be rendered.
-fn render(args: &RenderArgs) -> anyhow::Result<bool> {
+pub(crate) fn run(args: &RenderArgs) -> anyhow::Result<bool> {
     let documents = input::documents(&args.manifests.files())?;
     let settings = input::settings(&args.environment)?;
     let scene = if args.live {
@@ -54,7 +41,7 @@ fn render(args: &RenderArgs) -> anyhow::Result<bool> {
         for (service, effective) in services.iter().zip(specs) {
             match effective {
                 Ok((value, notes)) => {
-                    input::print_notes(&name(service), &notes);
+                    input::print_notes(&Key::of(*service), &notes);
                     values.push(value);
                 }
                 Err(error) => complete = failed(service, error),
@@ -94,7 +81,7 @@ fn reported<T>(
 ) -> Option<T> {
     match rendered {
         Ok(rendered) => {
-            let name = name(service);
+            let name = Key::of(service);
             input::print_notes(&name, &rendered.notes);
             for gone in &rendered.removed {
                 printer::note(&format!("{name}: the controller would remove {gone}"));
@@ -111,13 +98,7 @@ fn reported<T>(
 
 /// Reports that a service cannot be rendered. The other services are still rendered, but the result is incomplete.
 fn failed(service: &LLMInferenceService, error: PlanningError) -> bool {
-    let context = format!("cannot render {}", name(service));
+    let context = format!("cannot render {}", Key::of(service));
     printer::error(&anyhow::Error::new(error).context(context), None);
     false
-}
-
-fn name(service: &LLMInferenceService) -> String {
-    let metadata = &service.metadata;
-    let part = |part: &Option<String>| part.clone().unwrap_or_default();
-    format!("{}/{}", part(&metadata.namespace), part(&metadata.name))
 }

@@ -1,6 +1,6 @@
 //! `longboat status`: shows the tree of running services.
 
-use std::{process::ExitCode, time::Duration};
+use std::time::Duration;
 
 use anyhow::bail;
 use longboat_key::{Key, Name, Namespace};
@@ -9,10 +9,7 @@ use tokio::{
     time::Instant,
 };
 
-use super::{
-    cluster::{self, Cluster},
-    runtime,
-};
+use super::cluster::{self, Cluster};
 use crate::{
     cli::{OutputFormat, StatusArgs},
     printer::{self, Stream},
@@ -29,20 +26,8 @@ const REDRAW_INTERVAL: Duration = Duration::from_secs(1);
 /// The interval of redraws without changes, when there is nothing to draw.
 const IDLE_REDRAW_INTERVAL: Duration = Duration::from_hours(1);
 
-/// Runs `status`.
-pub(crate) fn run(args: &StatusArgs) -> ExitCode {
-    match runtime().and_then(|runtime| runtime.block_on(status(args))) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(error) => {
-            printer::error(&error, None);
-            ExitCode::FAILURE
-        }
-    }
-}
-
 /// Shows the tree. Returns whether all requested services are ready.
-async fn status(args: &StatusArgs) -> anyhow::Result<bool> {
+pub(crate) async fn status(args: &StatusArgs) -> anyhow::Result<bool> {
     let Cluster { client, environment } = cluster::connect(&args.cluster).await?;
     let scope = match &args.namespace {
         _ if args.all_namespaces => Scope::Everywhere,
@@ -70,7 +55,7 @@ async fn status(args: &StatusArgs) -> anyhow::Result<bool> {
         }
     }
     if !missing.is_empty() {
-        let missing: Vec<_> = missing.iter().map(|key| format!("{}/{}", key.namespace, key.name)).collect();
+        let missing: Vec<_> = missing.iter().map(ToString::to_string).collect();
         bail!("LLMInferenceService {} not found", missing.join(", "));
     }
     let works = |key: &Key| {

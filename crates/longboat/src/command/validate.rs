@@ -1,7 +1,5 @@
 //! `longboat validate`: checks manifests as a cluster would.
 
-use std::process::ExitCode;
-
 use longboat_manifest as manifest;
 use longboat_offline::{
     Settings,
@@ -12,30 +10,21 @@ use owo_colors::OwoColorize;
 
 use super::{finding::coloured, input};
 use crate::{
-    cli::{self, ValidateArgs},
+    cli::{OutputFormat, ValidateArgs},
     printer,
 };
 
-/// Prints the findings. Fails if one of them is an error.
-pub(crate) fn run(args: ValidateArgs) -> ExitCode {
-    // Schemas nest deeply, and debug builds have large frames.
+/// Prints the findings. Returns `false` if one of them is an error.
+pub(crate) fn run(args: ValidateArgs) -> anyhow::Result<bool> {
     let output = args.output;
-    let worker = std::thread::Builder::new().stack_size(super::STACK).spawn(move || examine(&args));
-    let report = match worker.map(std::thread::JoinHandle::join) {
-        Ok(Ok(Ok(report))) => report,
-        Ok(Ok(Err(error))) => return super::report(Err(error)),
-        Ok(Err(panic)) => std::panic::resume_unwind(panic),
-        Err(error) => return super::report(Err(error.into())),
-    };
+    // Schemas nest deeply, and debug builds have large frames.
+    let worker = std::thread::Builder::new().stack_size(super::STACK).spawn(move || examine(&args))?;
+    let report = worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
     match output {
-        cli::OutputFormat::Text => print(&report),
-        cli::OutputFormat::Json | cli::OutputFormat::Yaml => {
-            if let Err(error) = printer::data(&report.findings, output) {
-                return super::report(Err(error));
-            }
-        }
+        OutputFormat::Text => print(&report),
+        OutputFormat::Json | OutputFormat::Yaml => printer::data(&report.findings, output)?,
     }
-    if report.is_clean() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    Ok(report.is_clean())
 }
 
 fn examine(args: &ValidateArgs) -> anyhow::Result<Report> {

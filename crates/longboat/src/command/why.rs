@@ -4,27 +4,19 @@ use std::fmt::Write as _;
 
 use anyhow::{anyhow, bail};
 use longboat_dashboard::picker;
-use longboat_key::Namespace;
+use longboat_key::{Key, Namespace};
 use longboat_plan::counted;
 use owo_colors::OwoColorize;
 use serde_json::Value;
 use unicode_width::UnicodeWidthStr;
 
 use super::{cluster, runtime};
-use crate::{
-    cli::{OutputFormat, WhyArgs},
-    dashboard, printer,
-};
+use crate::{cli::WhyArgs, dashboard, printer};
 
 /// Queries every picker, and prints its records about the request.
 pub(crate) fn run(args: &WhyArgs) -> anyhow::Result<()> {
     let records = runtime()?.block_on(records(args))?;
-    if args.output != OutputFormat::Text {
-        return printer::data(&records, args.output);
-    }
-    let texts: Vec<String> = records.iter().map(text).collect();
-    printer::piece(&texts.join("\n"));
-    Ok(())
+    printer::output(&records, args.output, || records.iter().map(text).collect::<Vec<_>>().join("\n"))
 }
 
 async fn records(args: &WhyArgs) -> anyhow::Result<Vec<Value>> {
@@ -37,15 +29,9 @@ async fn records(args: &WhyArgs) -> anyhow::Result<Vec<Value>> {
     let pods = pods.map_err(|sentence| anyhow!("cannot list the pickers: {sentence}"))?;
     let (mut found, mut silent) = (Vec::new(), Vec::new());
     for pod in &pods {
-        let metadata = &pod.metadata;
-        let name = format!(
-            "{}/{}",
-            metadata.namespace.as_deref().unwrap_or_default(),
-            metadata.name.as_deref().unwrap_or_default()
-        );
         match picker::decisions(&cluster.client, &reach, pod, Some(&args.id)).await {
             Ok(records) => found.extend(records),
-            Err(sentence) => silent.push(format!("{name}: {sentence}")),
+            Err(sentence) => silent.push(format!("{}: {sentence}", Key::of(pod))),
         }
     }
     if !found.is_empty() {
@@ -58,7 +44,7 @@ async fn records(args: &WhyArgs) -> anyhow::Result<Vec<Value>> {
         bail!("no picker reports its decisions\n  {}", silent.join("\n  "));
     }
     for sentence in &silent {
-        printer::note(&format!("{} {sentence}", "not asked:".bold()));
+        printer::labelled("not asked:", sentence);
     }
     bail!(
         "no picker has a decision for request `{}`: the request is too old, or no response had this \

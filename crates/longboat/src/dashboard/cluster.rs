@@ -3,20 +3,16 @@
 use std::{future::Future, time::Duration};
 
 use anyhow::anyhow;
+use async_trait::async_trait;
 use futures::{
-    FutureExt, StreamExt,
-    future::BoxFuture,
+    StreamExt,
     stream::{self, BoxStream},
 };
 use kube::Client;
 use longboat_api::v1alpha2::LLMInferenceService;
 use longboat_dashboard::{Address, Cluster, Picture, Simulation};
 use longboat_key::Key;
-use longboat_offline::{
-    Settings,
-    explain::{self, Explanation},
-    scene::Scene,
-};
+use longboat_offline::{Settings, explain, scene::Scene};
 use serde_json::{Value, json};
 use tokio::{runtime::Handle, time::Instant};
 
@@ -57,6 +53,7 @@ impl ClusterBackend {
     }
 }
 
+#[async_trait]
 impl Cluster for ClusterBackend {
     fn pictures(&self, service: Option<Key>) -> BoxStream<'static, Picture> {
         let follow = Follow::start(&self.client, &self.scope);
@@ -74,21 +71,17 @@ impl Cluster for ClusterBackend {
         pictures.boxed()
     }
 
-    fn explain(&self, service: Key, path: Option<String>) -> BoxFuture<'static, Result<Value, String>> {
+    async fn explain(&self, service: Key, path: Option<String>) -> Result<Value, String> {
         let client = self.client.clone();
         aside(move || async move {
             let scene = scene(client, &service).await?;
             let answer = explain::explain(&scene, subject(&scene, &service)?, path.as_deref())?;
-            let text = match &answer {
-                Explanation::Layers(layers) => explain::of_layers(layers),
-                Explanation::Fields(fields) => explain::of_fields(fields),
-                Explanation::Children(children) => explain::of_children(children),
-            };
-            Ok(json!({"text": plain(&text), "answer": answer}))
+            Ok(json!({"text": plain(&answer.to_text()), "answer": answer}))
         })
+        .await
     }
 
-    fn diff(&self, manifests: String) -> BoxFuture<'static, Result<Value, String>> {
+    async fn diff(&self, manifests: String) -> Result<Value, String> {
         let client = self.client.clone();
         aside(move || async move {
             let documents = longboat_manifest::parse("manifest", &manifests)?;
@@ -105,49 +98,44 @@ impl Cluster for ClusterBackend {
                 "refused": refused,
             }))
         })
+        .await
     }
 
-    fn simulate(&self, service: Key, wanted: Simulation) -> BoxFuture<'static, Result<Value, String>> {
+    async fn simulate(&self, service: Key, wanted: Simulation) -> Result<Value, String> {
         let client = self.client.clone();
         aside(move || async move {
             let scene = scene(client, &service).await?;
             simulate::what_if(&scene, subject(&scene, &service)?, &wanted)
         })
+        .await
     }
 
-    fn findings(&self, service: Key) -> BoxFuture<'static, Result<Value, String>> {
+    async fn findings(&self, service: Key) -> Result<Value, String> {
         let client = self.client.clone();
         aside(move || async move {
             let names = [service];
             Ok(json!({"findings": cause::findings(&client, &names).await}))
         })
+        .await
     }
 
-    fn keys(&self) -> BoxFuture<'static, Result<Value, String>> {
+    async fn keys(&self) -> Result<Value, String> {
         let keys = self.gateway.as_ref().map(|gateway| gateway.keys.report());
-        async move { Ok(json!({"keys": keys.unwrap_or_default()})) }.boxed()
+        Ok(json!({"keys": keys.unwrap_or_default()}))
     }
 
-    fn address(&self, name: Key) -> BoxFuture<'static, Result<Address, String>> {
-        let (client, gateway) = (self.client.clone(), self.gateway.clone());
-        async move {
-            let api = kube::Api::<LLMInferenceService>::namespaced(client.clone(), &name.namespace);
-            let found = api.get(&name.name).await;
-            let found = found.map_err(|error| longboat_controller::reader::sentence(&error))?;
-            let found = service::find(&client, &found, gateway.as_ref()).await;
-            let found = found.map_err(|error| format!("{error:#}"))?;
-            let resolve = found.question.resolved();
-            let Question { api, url, headers, .. } = found.question;
-            if api != Api::Chat {
-                return Err(format!(
-                    "the routes of {} lead to /v1{}, and not to chats",
-                    found.name,
-                    api.path()
-                ));
-            }
-            Ok(Address { url, headers, resolve, model: found.model })
+    async fn address(&self, name: Key) -> Result<Address, String> {
+        let api = kube::Api::<LLMInferenceService>::namespaced(self.client.clone(), &name.namespace);
+        let found = api.get(&name.name).await;
+        let found = found.map_err(|error| longboat_controller::reader::sentence(&error))?;
+        let found = service::find(&self.client, &found, self.gateway.as_ref()).await;
+        let found = found.map_err(|error| format!("{error:#}"))?;
+        let resolve = found.question.resolved();
+        let Question { api, url, headers, .. } = found.question;
+        if api != Api::Chat {
+            return Err(format!("the routes of {} lead to /v1{}, and not to chats", found.name, api.path()));
         }
-        .boxed()
+        Ok(Address { url, headers, resolve, model: found.model })
     }
 }
 
@@ -166,19 +154,15 @@ fn subject<'s>(scene: &'s Scene, service: &Key) -> anyhow::Result<&'s LLMInferen
 }
 
 /// Runs work on a blocking thread, because it reads a cluster and then computes for a while.
-fn aside<F>(work: impl FnOnce() -> F + Send + 'static) -> BoxFuture<'static, Result<Value, String>>
+async fn aside<F>(work: impl FnOnce() -> F + Send + 'static) -> Result<Value, String>
 where
     F: Future<Output = anyhow::Result<Value>>,
 {
     let handle = Handle::current();
-    let work = tokio::task::spawn_blocking(move || handle.block_on(work()));
-    async move {
-        match work.await {
-            Ok(done) => done.map_err(|error| format!("{error:#}")),
-            Err(_) => Err("internal error; see the log of Longboat".to_owned()),
-        }
+    match tokio::task::spawn_blocking(move || handle.block_on(work())).await {
+        Ok(done) => done.map_err(|error| format!("{error:#}")),
+        Err(_) => Err("internal error; see the log of Longboat".to_owned()),
     }
-    .boxed()
 }
 
 fn picture(

@@ -16,7 +16,6 @@ use anyhow::bail;
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::{Api, Client};
 use longboat_install::{Installation, Values, names::CONTROLLER};
-use owo_colors::OwoColorize;
 
 pub(crate) use remove::{Removal, uninstall};
 
@@ -63,7 +62,7 @@ pub(crate) async fn install(
     let deadline = Deadline::after(options.limit);
     let survey = survey::read_live(&client, installation, options.force).await?;
     for note in &survey.notes {
-        printer::note(&format!("{} {note}", "note:".bold()));
+        printer::labelled("note:", note);
     }
     let mut applier = Applier::new(client.clone(), options.force, deadline);
     for definition in &installation.definitions {

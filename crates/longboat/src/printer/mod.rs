@@ -5,7 +5,7 @@
 mod picture;
 
 use std::{
-    fmt::Write as _,
+    fmt::{Display, Write as _},
     io::{self, IsTerminal, Write},
 };
 
@@ -13,6 +13,7 @@ use longboat_controller::reader;
 use owo_colors::OwoColorize;
 use parking_lot::Mutex;
 use serde::Serialize;
+use serde_json::json;
 
 use self::picture::Picture;
 pub(crate) use self::picture::{Row, Size};
@@ -46,6 +47,33 @@ pub(crate) fn data(value: &impl Serialize, format: OutputFormat) -> anyhow::Resu
         OutputFormat::Json | OutputFormat::Text => line(&serde_json::to_string_pretty(value)?),
     }
     Ok(())
+}
+
+/// Writes a text, or the value that it describes as a JSON or YAML document, to stdout.
+///
+/// # Errors
+///
+/// If the value cannot be written in that format.
+pub(crate) fn output(
+    value: &impl Serialize,
+    format: OutputFormat,
+    text: impl FnOnce() -> String,
+) -> anyhow::Result<()> {
+    if format != OutputFormat::Text {
+        return data(value, format);
+    }
+    piece(&text());
+    Ok(())
+}
+
+/// Writes objects as a JSON list, as `kubectl get -o json` does.
+pub(crate) fn list(items: &impl Serialize) -> anyhow::Result<()> {
+    data(&json!({"apiVersion": "v1", "kind": "List", "items": items}), OutputFormat::Json)
+}
+
+/// Writes one line for the user to stderr, after a word in bold.
+pub(crate) fn labelled(label: &str, text: impl Display) {
+    note(&format!("{} {text}", label.bold()));
 }
 
 /// Writes one line for the user to stderr.

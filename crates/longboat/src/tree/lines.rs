@@ -22,7 +22,7 @@ use super::{
 pub(crate) fn all(seen: &TreeObjects, names: &[Key], environment: Environment) -> Vec<Line> {
     let mut lines = Vec::new();
     for key in names {
-        let subject = format!("{}/{}", key.namespace, key.name);
+        let subject = key.to_string();
         let Some(service) = find(seen, key) else {
             let text = "not created yet".to_owned();
             lines.push(Line { subject, text, mark: Mark::Waiting, depth: 0, time: None });
@@ -66,7 +66,7 @@ pub(crate) fn heads(seen: &TreeObjects, names: &[Key], environment: Environment)
     let line = |key: &Key| {
         let service = by_name.get(key)?;
         let mut causes = causes(service, environment).into_iter();
-        let subject = format!("{}/{}", key.namespace, key.name);
+        let subject = key.to_string();
         let works = is_ready(service) || environment == Environment::Laptop && serves(service);
         let workloads = if works { Vec::new() } else { workloads::of(seen, service) };
         Some(head(service, &subject, environment, &mut causes, &workloads))

@@ -107,7 +107,7 @@ impl Edits {
         }
         let (new, edited): (Vec<_>, Vec<_>) = changes.differences.iter().partition(|one| one.is_new);
         let text = diff::to_text(edited);
-        printer::note(&format!("{} the manifests; this changes", "edited:".bold()));
+        printer::labelled("edited:", "the manifests; this changes");
         if !text.is_empty() {
             printer::note(text.trim_end());
         }

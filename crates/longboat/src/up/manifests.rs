@@ -14,7 +14,7 @@ use crate::printer;
 pub(super) async fn write(local: &Local, documents: &[Document]) -> anyhow::Result<Vec<Key>> {
     let stood_in = local.stand_in(documents).await?;
     for text in &stood_in.notes {
-        printer::note(&format!("{} {text}", "stand-in:".bold()));
+        printer::labelled("stand-in:", text);
     }
     let applied = local.apply(&stood_in.documents).await?;
     for object in &applied {

@@ -39,7 +39,7 @@ impl StandInReport {
         let now = self.stood_in_for.borrow_and_update().clone();
         let new: Vec<&str> = now.difference(&self.known).map(String::as_str).collect();
         if !new.is_empty() {
-            printer::note(&format!("{} {}", "node:".bold(), sentence(&new)));
+            printer::labelled("node:", sentence(&new));
         }
         self.known = now;
     }

@@ -63,8 +63,8 @@ impl Session<'_> {
         let dashboard = longboat_dashboard::Server::bind(self.args.dashboard_port).await?;
         let local = Local::start(self.options()?).await?;
         if self.is_serving() {
-            printer::note(&format!("{} http://{}", "gateway:".bold(), local.gateway_address()));
-            printer::note(&format!("{} {}", "dashboard:".bold(), dashboard.url()));
+            printer::labelled("gateway:", format_args!("http://{}", local.gateway_address()));
+            printer::labelled("dashboard:", dashboard.url());
         }
         if let Some(line) = node::rewritten_paths(local.rewritten(), &self.engine.engine) {
             printer::note(&line);
@@ -157,7 +157,7 @@ impl Session<'_> {
         let kept: Vec<String> =
             all.iter().filter(|service| !written.contains(service)).map(ToString::to_string).collect();
         if !kept.is_empty() {
-            printer::note(&format!("{} {}, from an earlier run", "also running:".bold(), kept.join(", ")));
+            printer::labelled("also running:", format_args!("{}, from an earlier run", kept.join(", ")));
         }
         names.lock().clone_from(&written);
         let mut watch = Watch::start(local.client(), names.clone(), gateway, begin, is_serving)?;
@@ -165,7 +165,7 @@ impl Session<'_> {
         let (services, groups) = watch.until_ready(timeout).await?;
         let took = age(Timestamp::now().duration_since(begin).unsigned_abs());
         for text in unused_images::notes(&local.client(), &self.args.image).await? {
-            printer::note(&format!("{} {text}", "note:".bold()));
+            printer::labelled("note:", text);
         }
         match &mut self.purpose {
             Purpose::Converse { conversation, prompt, interrupts } => {

@@ -208,7 +208,7 @@ fn hopeless(stuck: &[Key], findings: &[Finding], lines: &[Line]) -> anyhow::Erro
 }
 
 fn full_names(keys: &[&Key]) -> String {
-    let names: Vec<String> = keys.iter().map(|key| format!("{}/{}", key.namespace, key.name)).collect();
+    let names: Vec<String> = keys.iter().map(ToString::to_string).collect();
     names.join(", ")
 }
 

@@ -15,10 +15,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::json;
-use tokio_util::sync::CancellationToken;
 
 use super::queue::{self, Key, Reconcile};
-use super::{Caches, key_of, tolerate, triggers};
+use super::{Setup, has_ended, key_of, tolerate, triggers};
 use crate::cache::Cache;
 use crate::events::{Recorder, Severity};
 use crate::private;
@@ -40,13 +39,7 @@ struct Claims {
     folders: PathBuf,
 }
 
-pub(super) async fn run(
-    client: Client,
-    caches: Caches,
-    recorder: Recorder,
-    folders: PathBuf,
-    cancel: CancellationToken,
-) {
+pub(super) async fn run(Setup { client, caches, recorder, cancel }: Setup, folders: PathBuf) {
     let own = triggers(&caches.claims, |claim: &PersistentVolumeClaim| [key_of(claim)]);
     // A deleted pod may have been the last user of its claims.
     let pods = triggers(&caches.pods, |pod: &Pod| claims_of(pod));
@@ -170,10 +163,7 @@ impl Claims {
 
     /// Deletes the folder of a deleted claim and removes its finalizer, once no pod uses the claim.
     async fn release(&self, key: &Key, claim: &PersistentVolumeClaim) -> Result<(), kube::Error> {
-        let is_used = |pod: &Arc<Pod>| {
-            let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
-            !matches!(phase, Some("Succeeded" | "Failed")) && claims_of(pod).contains(key)
-        };
+        let is_used = |pod: &Arc<Pod>| !has_ended(pod) && claims_of(pod).contains(key);
         if self.pods.all().iter().any(is_used) {
             return Ok(());
         }

@@ -20,7 +20,7 @@ use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
 use super::queue::{self, Key, Reconcile};
-use super::{Caches, control_by, key_of, ready_since, selector, tolerate, triggers};
+use super::{Caches, control_by, has_ended, key_of, ready_since, selector, tolerate, triggers};
 use crate::events::reference;
 
 /// The label that names a slice's Service.
@@ -186,7 +186,7 @@ fn slice(
 
 fn endpoint(pod: &Pod, publish_all: bool) -> Option<Endpoint> {
     let status = pod.status.as_ref()?;
-    if matches!(status.phase.as_deref(), Some("Succeeded" | "Failed")) {
+    if has_ended(pod) {
         return None;
     }
     let ip = status.pod_ip.clone().filter(|ip| !ip.is_empty())?;

@@ -40,7 +40,7 @@ use longboat_api::foreign::leaderworkerset::LeaderWorkerSet;
 use longboat_api::foreign::scaledobject::ScaledObject;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -83,6 +83,15 @@ pub(crate) struct Machine<'a> {
     pub(crate) queue: QueueMetrics,
 }
 
+/// What a controller that publishes events works with.
+struct Setup {
+    client: Client,
+    caches: Caches,
+    recorder: Recorder,
+    /// Ends the controller.
+    cancel: CancellationToken,
+}
+
 /// Spawns every controller in `tasks`.
 pub(crate) fn spawn(
     tasks: &mut JoinSet<()>,
@@ -93,57 +102,24 @@ pub(crate) fn spawn(
     cancel: &CancellationToken,
 ) {
     let Machine { node, ca_pem, claims_dir, stand_ins, queue } = machine;
-    tasks.spawn(deployment::run(
-        client.clone(),
-        caches.clone(),
-        recorder.of("deployment-controller"),
-        cancel.clone(),
-    ));
-    tasks.spawn(replicaset::run(
-        client.clone(),
-        caches.clone(),
-        recorder.of("replicaset-controller"),
-        cancel.clone(),
-    ));
-    tasks.spawn(job::run(client.clone(), caches.clone(), recorder.of("job-controller"), cancel.clone()));
-    tasks.spawn(stateful_set::run(
-        client.clone(),
-        caches.clone(),
-        recorder.of("statefulset-controller"),
-        cancel.clone(),
-    ));
-    tasks.spawn(unsupported::run(client.clone(), recorder.of("longboat"), cancel.clone()));
-    tasks.spawn(claims::run(
-        client.clone(),
-        caches.clone(),
-        recorder.of("persistentvolume-controller"),
-        claims_dir.to_owned(),
-        cancel.clone(),
-    ));
-    tasks.spawn(leader_worker_set::run(
-        client.clone(),
-        caches.clone(),
-        recorder.of("leaderworkerset"),
-        cancel.clone(),
-    ));
-    tasks.spawn(autoscaler::run_horizontal(
-        client.clone(),
-        caches.clone(),
-        queue.clone(),
-        recorder.of("horizontal-pod-autoscaler"),
-        cancel.clone(),
-    ));
+    let setup = |source: &'static str| Setup {
+        client: client.clone(),
+        caches: caches.clone(),
+        recorder: recorder.of(source),
+        cancel: cancel.clone(),
+    };
+    tasks.spawn(deployment::run(setup("deployment-controller")));
+    tasks.spawn(replicaset::run(setup("replicaset-controller")));
+    tasks.spawn(job::run(setup("job-controller")));
+    tasks.spawn(stateful_set::run(setup("statefulset-controller")));
+    tasks.spawn(unsupported::run(setup("longboat")));
+    tasks.spawn(claims::run(setup("persistentvolume-controller"), claims_dir.to_owned()));
+    tasks.spawn(leader_worker_set::run(setup("leaderworkerset")));
+    tasks.spawn(autoscaler::run_horizontal(setup("horizontal-pod-autoscaler"), queue.clone()));
     tasks.spawn(autoscaler::run_scaled_objects(client.clone(), caches.clone(), queue, cancel.clone()));
     tasks.spawn(endpointslice::run(client.clone(), caches.clone(), cancel.clone()));
     tasks.spawn(namespace::run(client.clone(), caches.clone(), ca_pem, cancel.clone()));
-    tasks.spawn(scheduler::run(
-        client.clone(),
-        caches.clone(),
-        recorder.of("default-scheduler"),
-        node.to_owned(),
-        stand_ins,
-        cancel.clone(),
-    ));
+    tasks.spawn(scheduler::run(setup("default-scheduler"), node.to_owned(), stand_ins));
     tasks.spawn(service_proxy::run(caches.clone(), cancel.clone()));
 }
 
@@ -235,6 +211,28 @@ fn control_by<K: Resource<DynamicType = ()>>(owner: &K) -> OwnerReference {
         controller: Some(true),
         block_owner_deletion: Some(true),
     }
+}
+
+/// A status for a merge patch, which does not remove fields that it omits: absent ones of these fields are set to null.
+fn with_nulls(status: impl Serialize, fields: &[&str]) -> Value {
+    let mut status = json!(status);
+    for field in fields {
+        if status.get(field).is_none() {
+            status[*field] = Value::Null;
+        }
+    }
+    status
+}
+
+/// Whether all containers of a pod have ended for good.
+fn has_ended(pod: &Pod) -> bool {
+    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+    matches!(phase, Some("Succeeded" | "Failed"))
+}
+
+/// Whether a pod runs or will run.
+fn is_active(pod: &Pod) -> bool {
+    pod.metadata.deletion_timestamp.is_none() && !has_ended(pod)
 }
 
 /// Returns the current time in whole seconds, the precision of the API.

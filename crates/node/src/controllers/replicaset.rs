@@ -15,13 +15,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::PostParams;
 use kube::{Api, Client, ResourceExt};
 use longboat_watch::text_of;
-use serde_json::json;
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 
 use super::queue::{self, Key, Reconcile};
 use super::{
-    Caches, control_by, delete_pod, key_of, merge_status, now, owner_key, pods_of, ready_since, triggers,
+    Caches, Setup, control_by, delete_pod, is_active, key_of, merge_status, now, owner_key, pods_of,
+    ready_since, triggers, with_nulls,
 };
 use crate::events::{Recorder, Severity};
 
@@ -43,18 +42,12 @@ struct Expectations {
     deleted: HashMap<String, Instant>,
 }
 
-pub(super) async fn run(client: Client, caches: Caches, recorder: Recorder, cancel: CancellationToken) {
+pub(super) async fn run(Setup { client, caches, recorder, cancel }: Setup) {
     let own = triggers(&caches.replica_sets, |set: &ReplicaSet| [key_of(set)]);
     let pods = triggers(&caches.pods, |pod: &Pod| owner_key(pod, "ReplicaSet"));
     caches.pods.ready().await;
     let sets = ReplicaSets { client, caches, recorder, unseen: HashMap::new() };
     queue::run(sets, stream::select(own, pods), cancel).await;
-}
-
-/// Whether a pod counts as one of its set's replicas.
-fn is_active(pod: &Pod) -> bool {
-    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
-    pod.metadata.deletion_timestamp.is_none() && !matches!(phase, Some("Succeeded" | "Failed"))
 }
 
 impl Reconcile for ReplicaSets {
@@ -176,23 +169,17 @@ impl ReplicaSets {
         let before = set.status.clone().unwrap_or_default();
         let (status, again) = status(set, pods, &before, failure, Timestamp::now());
         if status != before {
-            merge_status(&self.client, set, full(&status)).await?;
+            let removable = [
+                "availableReplicas",
+                "fullyLabeledReplicas",
+                "readyReplicas",
+                "conditions",
+                "terminatingReplicas",
+            ];
+            merge_status(&self.client, set, with_nulls(&status, &removable)).await?;
         }
         Ok(again)
     }
-}
-
-/// Includes empty fields as null, because a merge patch does not remove fields that it omits.
-fn full(status: &ReplicaSetStatus) -> serde_json::Value {
-    let mut value = json!(status);
-    for field in
-        ["availableReplicas", "fullyLabeledReplicas", "readyReplicas", "conditions", "terminatingReplicas"]
-    {
-        if value.get(field).is_none() {
-            value[field] = serde_json::Value::Null;
-        }
-    }
-    value
 }
 
 fn pod_from(set: &ReplicaSet) -> Pod {

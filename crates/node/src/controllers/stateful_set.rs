@@ -17,13 +17,13 @@ use kube::{Api, Client, ResourceExt};
 use longboat_watch::text_of;
 use serde_json::json;
 use sha2::{Digest, Sha256};
-use tokio_util::sync::CancellationToken;
 
 use super::int_or_percent;
 use super::queue::{self, Key, Reconcile};
 use super::replicaset::available_at;
 use super::{
-    Caches, control_by, delete_pod, key_of, merge_status, owner_key, pods_of, ready_since, tolerate, triggers,
+    Setup, control_by, delete_pod, has_ended, key_of, merge_status, owner_key, pods_of, ready_since,
+    tolerate, triggers, with_nulls,
 };
 use crate::cache::Cache;
 use crate::events::{Recorder, Severity};
@@ -39,7 +39,7 @@ struct StatefulSets {
     recorder: Recorder,
 }
 
-pub(super) async fn run(client: Client, caches: Caches, recorder: Recorder, cancel: CancellationToken) {
+pub(super) async fn run(Setup { client, caches, recorder, cancel }: Setup) {
     let own = triggers(&caches.stateful_sets, |set: &StatefulSet| [key_of(set)]);
     let pods = triggers(&caches.pods, |pod: &Pod| owner_key(pod, "StatefulSet"));
     caches.pods.ready().await;
@@ -165,13 +165,7 @@ impl StatefulSets {
         if set.status.as_ref() == Some(status) {
             return Ok(());
         }
-        let mut value = json!(status);
-        // A merge patch does not remove fields that it omits, so they are set to null.
-        for field in ["currentReplicas", "readyReplicas", "updatedReplicas"] {
-            if value.get(field).is_none() {
-                value[field] = serde_json::Value::Null;
-            }
-        }
+        let value = with_nulls(status, &["currentReplicas", "readyReplicas", "updatedReplicas"]);
         merge_status(&self.client, set, value).await?;
         Ok(())
     }
@@ -193,10 +187,6 @@ fn revision(set: &StatefulSet) -> String {
     let digest = Sha256::digest(template.to_string().as_bytes());
     let number = digest.iter().take(5).fold(0_u64, |number, byte| number << 8 | u64::from(*byte));
     format!("{}-{number:010x}", set.name_any())
-}
-
-fn is_over(pod: &Pod) -> bool {
-    matches!(pod.status.as_ref().and_then(|status| status.phase.as_deref()), Some("Succeeded" | "Failed"))
 }
 
 fn plan(set: &StatefulSet, pods: &[Arc<Pod>], at: Timestamp) -> Plan {
@@ -242,7 +232,7 @@ fn plan(set: &StatefulSet, pods: &[Arc<Pod>], at: Timestamp) -> Plan {
         match numbered.get(&ordinal) {
             None => plan.create.push(ordinal),
             // A pod that has ended is deleted, so that it can be recreated.
-            Some(pod) if is_over(pod) && !is_leaving(pod) => plan.delete.push(pod.name_any()),
+            Some(pod) if has_ended(pod) && !is_leaving(pod) => plan.delete.push(pod.name_any()),
             Some(pod) if is_healthy(pod) => continue,
             Some(_) => {}
         }

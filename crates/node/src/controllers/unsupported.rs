@@ -5,11 +5,9 @@ use std::time::Duration;
 use futures::stream;
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::batch::v1::CronJob;
-use kube::Client;
-use tokio_util::sync::CancellationToken;
 
 use super::queue::{self, Key, Reconcile};
-use super::{key_of, triggers};
+use super::{Setup, key_of, triggers};
 use crate::cache::{Cache, CachedKind};
 use crate::events::{Recorder, Severity};
 
@@ -19,7 +17,7 @@ struct UnsupportedKind<K: kube::Resource<DynamicType = ()> + 'static> {
 }
 
 /// Watches both kinds until `cancel`.
-pub(super) async fn run(client: Client, recorder: Recorder, cancel: CancellationToken) {
+pub(super) async fn run(Setup { client, recorder, cancel, .. }: Setup) {
     let (daemons, watch_daemons) = Cache::<DaemonSet>::new(&client, cancel.clone());
     let (crons, watch_crons) = Cache::<CronJob>::new(&client, cancel.clone());
     let daemon_changes = triggers(&daemons, |set: &DaemonSet| [key_of(set)]);

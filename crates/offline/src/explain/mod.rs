@@ -21,7 +21,7 @@ pub use child::{ChildField, Source};
 pub use field::{Field, Input, Previous, Setter, SetterKind, Template};
 pub use layers::{LayerView, Setting};
 pub(crate) use text::{around, setter, short};
-pub use text::{of_children, of_fields, of_layers};
+use text::{of_children, of_fields, of_layers};
 
 use crate::scene::{PlanningError, Scene};
 
@@ -35,6 +35,17 @@ pub enum Explanation {
     Fields(ServiceFields),
     /// Fields of children.
     Children(ServiceChildren),
+}
+
+impl Explanation {
+    /// Formats it for users, with colours for terminals.
+    pub fn to_text(&self) -> String {
+        match self {
+            Self::Layers(layers) => of_layers(layers),
+            Self::Fields(fields) => of_fields(fields),
+            Self::Children(children) => of_children(children),
+        }
+    }
 }
 
 /// The layers of a service.

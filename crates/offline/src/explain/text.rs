@@ -20,7 +20,7 @@ const CONTEXT: usize = 20;
 const LISTED: usize = 4;
 
 /// Formats the layers in order.
-pub fn of_layers(explained: &ServiceLayers) -> String {
+pub(super) fn of_layers(explained: &ServiceLayers) -> String {
     let mut text = format!("{}: {} layers, lowest first\n", explained.service.bold(), explained.layers.len());
     for (number, layer) in explained.layers.iter().enumerate() {
         // Writing to a String cannot fail.
@@ -84,7 +84,7 @@ fn part(path: &str) -> String {
 }
 
 /// Formats fields with their history.
-pub fn of_fields(explained: &ServiceFields) -> String {
+pub(super) fn of_fields(explained: &ServiceFields) -> String {
     let single = explained.fields.len() == 1;
     let mut text = String::new();
     for field in &explained.fields {
@@ -94,7 +94,7 @@ pub fn of_fields(explained: &ServiceFields) -> String {
 }
 
 /// Formats fields of children.
-pub fn of_children(explained: &ServiceChildren) -> String {
+pub(super) fn of_children(explained: &ServiceChildren) -> String {
     let single = explained.fields.len() == 1;
     let mut text = String::new();
     let mut object = "";

@@ -12,21 +12,20 @@ mod text;
 use serde::Serialize;
 use serde_json::Value;
 
-pub use emit::YamlError;
+use emit::Omit;
 
 /// Renders a JSON value as a YAML document that ends with a newline.
 pub fn to_yaml(value: &Value) -> String {
-    // A JSON value has no keys or enums that could be refused.
-    emit::document(value, false).unwrap_or_default()
+    emit::document(value, Omit::Nothing)
 }
 
 /// Renders a Kubernetes object as a YAML document that ends with a newline. Leaves out null members, and in metadata also
 /// empty members.
 ///
 /// # Errors
-/// [`YamlError`] for types that no Kubernetes object has.
-pub fn object<T: Serialize>(object: &T) -> Result<String, YamlError> {
-    emit::document(object, true)
+/// For types that JSON cannot represent, which no Kubernetes object has.
+pub fn object<T: Serialize>(object: &T) -> serde_json::Result<String> {
+    Ok(emit::document(&serde_json::to_value(object)?, Omit::Object))
 }
 
 #[cfg(test)]

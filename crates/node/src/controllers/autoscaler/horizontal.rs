@@ -16,11 +16,10 @@ use longboat_autoscale::{
     History, MetricTarget, Query, Recommendations, Sample, Scale, absent, given_metrics,
 };
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 
 use super::{QueueMetrics, Target, changes, metrics};
 use crate::controllers::queue::{self, Key, Reconcile};
-use crate::controllers::{Caches, key_of, merge_status, now};
+use crate::controllers::{Caches, Setup, key_of, merge_status, now};
 use crate::events::{Recorder, Severity};
 
 /// The time between two looks at the metrics.
@@ -37,11 +36,8 @@ struct Autoscalers {
 }
 
 pub(in crate::controllers) async fn run(
-    client: Client,
-    caches: Caches,
+    Setup { client, caches, recorder, cancel }: Setup,
     queue: QueueMetrics,
-    recorder: Recorder,
-    cancel: CancellationToken,
 ) {
     let changes = changes(&caches, &caches.autoscalers, target);
     // Without the targets in the cache, every autoscaler would report that its target is missing.

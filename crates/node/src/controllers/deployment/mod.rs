@@ -20,11 +20,11 @@ use kube::{Api, Client, ResourceExt};
 use longboat_api::annotations::IN_PROCESS;
 use longboat_watch::text_of;
 use serde_json::json;
-use tokio_util::sync::CancellationToken;
 
 use super::queue::{self, Key, Reconcile};
 use super::{
-    Caches, control_by, controller_of, key_of, merge_status, now, owner_key, pods_of, tolerate, triggers,
+    Caches, Setup, control_by, controller_of, has_ended, key_of, merge_status, now, owner_key, pods_of,
+    tolerate, triggers, with_nulls,
 };
 use crate::events::{Recorder, Severity};
 use rollout::Resize;
@@ -37,7 +37,7 @@ struct Deployments {
     recorder: Recorder,
 }
 
-pub(super) async fn run(client: Client, caches: Caches, recorder: Recorder, cancel: CancellationToken) {
+pub(super) async fn run(Setup { client, caches, recorder, cancel }: Setup) {
     let own = triggers(&caches.deployments, |deployment: &Deployment| [key_of(deployment)]);
     let sets = triggers(&caches.replica_sets, |set: &ReplicaSet| owner_key(set, "Deployment"));
     // The Recreate strategy waits until old pods are gone, which ReplicaSets do not show.
@@ -162,10 +162,7 @@ impl Deployments {
         if !down.is_empty() {
             return self.resize(rollout, down).await;
         }
-        let is_there = |pod: &Arc<Pod>| {
-            let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
-            !matches!(phase, Some("Succeeded" | "Failed"))
-        };
+        let is_there = |pod: &Arc<Pod>| !has_ended(pod);
         if rollout.old.iter().any(|set| pods_of(&self.caches.pods, set).iter().any(is_there)) {
             return Ok(());
         }
@@ -364,16 +361,9 @@ impl Deployments {
         }
         conditions::failure(&mut rollout.status, rollout.new.iter().chain(&rollout.old), &at);
         if rollout.status != before {
-            let mut status = json!(rollout.status);
-            // A merge patch does not remove fields that it omits, so they are set to null.
-            for field in
-                ["availableReplicas", "readyReplicas", "replicas", "unavailableReplicas", "updatedReplicas"]
-            {
-                if status.get(field).is_none() {
-                    status[field] = serde_json::Value::Null;
-                }
-            }
-            self.patch_status(&rollout.deployment, &status).await?;
+            let removable =
+                ["availableReplicas", "readyReplicas", "replicas", "unavailableReplicas", "updatedReplicas"];
+            self.patch_status(&rollout.deployment, &with_nulls(&rollout.status, &removable)).await?;
         }
         Ok(conditions::deadline(&rollout.status, &rollout.settings, &at))
     }

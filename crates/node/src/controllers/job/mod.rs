@@ -14,14 +14,12 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, PostParams};
 use kube::{Api, Client, ResourceExt};
 use longboat_watch::text_of;
-use serde_json::json;
-use tokio_util::sync::CancellationToken;
 
 use super::queue::{self, Key, Reconcile};
-use super::{Caches, key_of, merge_status, owner_key, pods_of, tolerate, triggers};
+use super::{Setup, is_active, key_of, merge_status, owner_key, pods_of, tolerate, triggers, with_nulls};
 use crate::cache::Cache;
 use crate::events::{Recorder, Severity};
-use plan::{MAX_POD_CREATIONS, is_active, plan, pod_of, until};
+use plan::{MAX_POD_CREATIONS, plan, pod_of, until};
 
 struct Jobs {
     client: Client,
@@ -30,7 +28,7 @@ struct Jobs {
     recorder: Recorder,
 }
 
-pub(super) async fn run(client: Client, caches: Caches, recorder: Recorder, cancel: CancellationToken) {
+pub(super) async fn run(Setup { client, caches, recorder, cancel }: Setup) {
     let own = triggers(&caches.jobs, |job: &Job| [key_of(job)]);
     let pods = triggers(&caches.pods, |pod: &Pod| owner_key(pod, "Job"));
     caches.pods.ready().await;
@@ -97,14 +95,8 @@ impl Jobs {
         if job.status.as_ref() == Some(status) {
             return Ok(());
         }
-        let mut value = json!(status);
-        // A merge patch does not remove fields that it omits, so they are set to null.
-        for field in ["active", "ready", "succeeded", "failed", "completionTime", "completedIndexes"] {
-            if value.get(field).is_none() {
-                value[field] = serde_json::Value::Null;
-            }
-        }
-        if !merge_status(&self.client, job, value).await? {
+        let removable = ["active", "ready", "succeeded", "failed", "completionTime", "completedIndexes"];
+        if !merge_status(&self.client, job, with_nulls(status, &removable)).await? {
             return Ok(());
         }
         if let Some(end) = finished(status) {

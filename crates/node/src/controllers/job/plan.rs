@@ -11,7 +11,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::ResourceExt;
 use sha2::{Digest, Sha256};
 
-use crate::controllers::{control_by, now, ready_since};
+use crate::controllers::{control_by, is_active, now, ready_since};
 
 /// The wait before a failed pod is replaced. It doubles with each failure.
 const FIRST_WAIT: Duration = Duration::from_secs(10);
@@ -67,10 +67,6 @@ pub(super) fn until(since: Timestamp, seconds: i64, at: Timestamp) -> Option<Dur
 
 fn phase(pod: &Pod) -> &str {
     pod.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or_default()
-}
-
-pub(super) fn is_active(pod: &Pod) -> bool {
-    pod.metadata.deletion_timestamp.is_none() && !matches!(phase(pod), "Succeeded" | "Failed")
 }
 
 fn index_of(pod: &Pod) -> Option<i32> {

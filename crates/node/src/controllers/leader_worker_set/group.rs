@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 
 use super::{GROUP_INDEX, NAME, REVISION, WORKER_INDEX};
 use crate::controllers::int_or_percent;
-use crate::controllers::{controller_of, ready_since};
+use crate::controllers::{controller_of, has_ended, ready_since};
 
 /// The desired state of a set.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -149,11 +149,7 @@ impl Group {
 
     /// Returns why the group must be recreated, or `None` if it is intact.
     pub(super) fn broken(&self, settings: &Settings) -> Option<&'static str> {
-        let ended = |pod: &Arc<Pod>| {
-            let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
-            matches!(phase, Some("Succeeded" | "Failed"))
-        };
-        if self.pods().any(ended) {
+        if self.pods().any(|pod| has_ended(pod)) {
             return Some("one of its pods ended");
         }
         if !settings.recreate {

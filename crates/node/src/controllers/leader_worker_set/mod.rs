@@ -18,11 +18,10 @@ use kube::api::PostParams;
 use kube::{Api, Client, ResourceExt};
 use longboat_api::foreign::leaderworkerset::LeaderWorkerSet;
 use longboat_watch::text_of;
-use tokio_util::sync::CancellationToken;
 
 use self::group::{Group, Settings};
 use super::queue::{self, Key, Reconcile};
-use super::{Caches, delete_pod, key_of, merge_status, now, triggers};
+use super::{Caches, Setup, delete_pod, key_of, merge_status, now, triggers};
 use crate::events::{Recorder, Severity};
 
 /// The name of the pod's set.
@@ -46,7 +45,7 @@ struct LeaderWorkerSets {
     recorder: Recorder,
 }
 
-pub(super) async fn run(client: Client, caches: Caches, recorder: Recorder, cancel: CancellationToken) {
+pub(super) async fn run(Setup { client, caches, recorder, cancel }: Setup) {
     let own = triggers(&caches.leader_worker_sets, |set: &LeaderWorkerSet| [key_of(set)]);
     let pods = triggers(&caches.pods, |pod: &Pod| {
         let name = pod.labels().get(NAME)?.clone();

@@ -21,10 +21,9 @@ use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::json;
 use tokio::sync::watch;
-use tokio_util::sync::CancellationToken;
 
 use super::queue::{self, Key, Reconcile, Trigger};
-use super::{Caches, delete_pod, key_of, now, tolerate, triggers};
+use super::{Setup, delete_pod, has_ended, key_of, now, tolerate, triggers};
 use crate::cache::Cache;
 use crate::events::{Recorder, Severity};
 use crate::registration::PRETENDED_LABELS;
@@ -61,12 +60,9 @@ const NOT_HELPFUL: &str = "Preemption is not helpful for scheduling";
 const NO_VICTIMS: &str = "No preemption victims found for incoming pod";
 
 pub(super) async fn run(
-    client: Client,
-    caches: Caches,
-    recorder: Recorder,
+    Setup { client, caches, recorder, cancel }: Setup,
     node: String,
     stand_ins: StandIns,
-    cancel: CancellationToken,
 ) {
     // A pod that ended makes room for another one.
     let pods = triggers(&caches.pods, |pod: &Pod| [key_of(pod)]);
@@ -98,11 +94,6 @@ pub(super) async fn run(
 /// Whether the scheduler must look at the pod: it is pending, or it may be evicted.
 fn is_open(pod: &Pod) -> bool {
     pod.metadata.deletion_timestamp.is_none() && !has_ended(pod)
-}
-
-fn has_ended(pod: &Pod) -> bool {
-    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
-    matches!(phase, Some("Succeeded" | "Failed"))
 }
 
 fn is_bound(pod: &Pod) -> bool {

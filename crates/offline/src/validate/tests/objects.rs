@@ -1,0 +1,147 @@
+//! Objects: their kinds, names and data.
+
+use super::{report, said, service};
+
+#[test]
+fn pools_in_the_form_of_the_other_version_are_recognised() {
+    let pool = "  router:\n    scheduler:\n      pool:\n        spec:\n          selector:\n            app: x\n          targetPortNumber: 8000\n";
+    let found = report(&service(pool));
+    let hints: Vec<_> = found.findings.iter().filter_map(|finding| finding.hint.as_deref()).collect();
+    assert!(hints.iter().any(|hint| hint.contains("`selector.matchLabels`")), "{hints:#?}");
+    assert!(hints.iter().any(|hint| hint.contains("targetPorts: [{number: 8000}]")), "{hints:#?}");
+    let criticality = service("").replace("uri:", "criticality: High\n    uri:");
+    assert!(said(&criticality)[0].contains("only v1alpha1 has this field"), "{:?}", said(&criticality));
+}
+
+#[test]
+fn objects_that_are_given_twice_and_kinds_that_are_not_known_are_said() {
+    let map = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n";
+    let text = format!(
+        "{map}---\n{map}---\napiVersion: example.com/v1\nkind: Odd\nmetadata: {{name: b}}\n---\napiVersion: serving.kserve.io/v1alpha3\nkind: LLMInferenceService\nmetadata: {{name: c}}\n"
+    );
+    assert_eq!(
+        said(&text),
+        [
+            "7:12 error metadata.name Duplicate (the second object would replace the first one: remove or \
+             rename one of them)",
+            "9:1 note  NotChecked",
+            "14:1 error kind NoMatch (write `serving.kserve.io/v1alpha2` or `serving.kserve.io/v1alpha1`)",
+        ]
+    );
+}
+
+#[test]
+fn kinds_of_other_groups_and_names_of_no_namespace_are_told_apart() {
+    let object = |api_version: &str, kind: &str| {
+        said(&format!("apiVersion: {api_version}\nkind: {kind}\nmetadata: {{name: a}}\nspec: {{}}\n"))
+    };
+    let note = ["1:1 note  NotChecked"];
+    assert_eq!(object("serving.kserve.io/v1beta1", "InferenceService"), note);
+    assert_eq!(object("serving.kserve.io/v1alpha1", "LocalModelCache"), note);
+    assert_eq!(object("example.com/v1", "Anything"), note);
+    assert_eq!(
+        object("llm-d.ai/v1alpha1", "LLMInferenceService"),
+        ["2:1 error kind NoMatch (write `apiVersion: serving.kserve.io/v1alpha2`)"]
+    );
+    assert_eq!(
+        object("serving.kserve.io/v1alpha1", "HTTPRoute"),
+        ["2:1 error kind NoMatch (write `apiVersion: gateway.networking.k8s.io/v1`)"]
+    );
+    assert_eq!(object("gateway.networking.k8s.io/v1beta1", "HTTPRoute"), [""; 0]);
+    let namespace = |name: &str| {
+        said(
+            &service("  router: {route: {}, gateway: {}}\n")
+                .replace("{name: one}", &format!("{{name: one, namespace: {name}}}")),
+        )
+    };
+    assert_eq!(namespace("My_NS"), ["3:23 error metadata.namespace FieldValueInvalid"]);
+    assert_eq!(
+        namespace("'${NS}'"),
+        [
+            "3:23 error metadata.namespace FieldValueInvalid (replace this placeholder first, or leave the namespace out)"
+        ]
+    );
+}
+
+#[test]
+fn other_kinds_are_checked_as_a_server_does() {
+    let text = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}\nspec:\n  replica: 1\n  selector: {matchLabels: {a: b}}\n  template:\n    metadata: {labels: {a: c}}\n    spec: {containers: [{name: x, image: example/y}]}\n---\napiVersion: v1\nkind: Service\nmetadata: {name: b}\nspec: {ports: [{port: 80}], selector: {a: b}}\n";
+    let found = said(text);
+    assert!(found[0].starts_with("5:3 error spec.replica UnknownField"), "{found:#?}");
+    assert!(found[1].contains("error spec.template.metadata.labels FieldValueInvalid"), "{found:#?}");
+    assert_eq!(found.len(), 2, "{found:#?}");
+}
+
+#[test]
+fn old_objects_are_checked_by_their_own_schema_and_with_their_layers() {
+    let text = service("  router: {route: {}, gateway: {}, scheduler: {}}\n").replace("v1alpha2", "v1alpha1");
+    assert!(report(&text).is_clean(), "{:#?}", report(&text).findings);
+    assert_eq!(
+        said(&service("  replcas: 1\n").replace("v1alpha2", "v1alpha1")),
+        ["7:3 error spec.replcas UnknownField (did you mean `replicas`?)"]
+    );
+}
+
+#[test]
+fn names_that_no_server_takes_are_refused() {
+    let text = service("").replace("name: one", "name: One");
+    assert!(
+        said(&text).iter().any(|line| line.starts_with("3:12 error metadata.name FieldValueInvalid")),
+        "{:?}",
+        said(&text)
+    );
+}
+
+#[test]
+fn contents_that_longboat_cannot_read_are_errors_at_their_key() {
+    let secret = |label: &str, entries: &str| {
+        format!(
+            "apiVersion: v1\nkind: Secret\nmetadata: {{name: a, labels: {{longboat.dev/api-key: '{label}'}}}}\nstringData: {{{entries}}}\n"
+        )
+    };
+    let settings = |data: &str| {
+        format!(
+            "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: inferenceservice-config, namespace: kserve}}\ndata:\n  storageInitializer: '{{\"memoryRequest\": \"1\", \"memoryLimit\": \"1\", \"cpuRequest\": \"1\", \"cpuLimit\": \"1\"}}'\n{data}"
+        )
+    };
+    let key = "key: sk-0123456789abcdef";
+    for (text, expected) in [
+        (secret("true", key), vec![]),
+        (secret("true", "key: short"), vec!["4:1 error stringData ApiKeyRefused"]),
+        (
+            secret("true", &format!("{key}, requestPerMinute: '1'")),
+            vec!["4:1 error stringData ApiKeyRefused"],
+        ),
+        (secret("yes", key), vec!["4:1 error stringData ApiKeyRefused"]),
+        (
+            format!("{}---\n{}", secret("true", key), secret("true", key).replace("name: a", "name: b")),
+            vec!["9:1 error stringData ApiKeyRefused"],
+        ),
+        (settings("  longboat: '{}'\n"), vec![]),
+        (
+            settings("  longboat: '{\"pickerClient\": []}'\n"),
+            vec!["6:3 error data.longboat PlatformSettings (did you mean `pickerClients`?)"],
+        ),
+        (
+            settings("  ingres: '{}'\n  credentials: '{\"storageSpecSecretNames\": \"a\"}'\n"),
+            vec![
+                "6:3 warning data.ingres UnknownSetting (did you mean `ingress`?)",
+                "7:3 warning data.credentials UnknownSetting (did you mean `storageSpecSecretName`?)",
+            ],
+        ),
+    ] {
+        assert_eq!(said(&text), expected, "{text}");
+    }
+}
+
+#[test]
+fn plain_text_in_the_data_of_a_secret_is_told_its_place() {
+    let secret =
+        "apiVersion: v1\nkind: Secret\nmetadata: {name: token}\ndata:\n  a: aGY=\n  HF_TOKEN: hf_abc def\n";
+    assert_eq!(
+        said(secret),
+        [
+            "6:3 error data[HF_TOKEN] BadRequest (the values of `data` are base64: write plain text below `stringData`)"
+        ]
+    );
+}
