@@ -48,6 +48,8 @@ pub fn all() -> Result<Vec<File>, InstallError> {
         let values = Values::read(&[(format!("overlays/{name}/values.yaml"), text.to_owned())], &[])?;
         files.extend(kustomize::overlay(name, DEFAULT_SYSTEM_NAMESPACE, &values)?);
     }
+    let schema = serde_json::to_string_pretty(&Values::schema())?;
+    files.push(File { path: "helm/longboat/values.schema.json".to_owned(), text: schema + "\n" });
     Ok(files)
 }
 

@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use longboat_api::annotations::STORAGE_SECRET_NAME;
 use longboat_compose::platform;
 use longboat_key::Namespace;
+use schemars::{JsonSchema, generate::SchemaSettings};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 /// The values of an installation, in the form of `--values` and of the Helm chart.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Values {
     /// The image of this build. All roles use this image.
@@ -61,7 +62,7 @@ pub struct Values {
 }
 
 /// The pull policy of an image.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum PullPolicy {
     /// For each new container.
     Always,
@@ -73,7 +74,7 @@ pub enum PullPolicy {
 }
 
 /// The controller's metrics.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Metrics {
     /// Whether the controller serves metrics.
@@ -84,7 +85,7 @@ pub struct Metrics {
 }
 
 /// Monitors and alerts for the Prometheus Operator.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Monitoring {
     /// Whether monitors and alerts are part of the installation. The cluster must have the Operator's CRDs.
@@ -94,7 +95,7 @@ pub struct Monitoring {
 }
 
 /// Gateways that Longboat serves itself.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Gateway {
     /// Whether the installation has the GatewayClass `longboat`, whose Gateways the controller serves with pods of its own
@@ -103,7 +104,7 @@ pub struct Gateway {
 }
 
 /// The picker that the pools of many services share.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct SharedPicker {
     /// Whether the installation has it. Services use it if the setting `longboat.picker` is `shared`. After a change of that setting,
@@ -114,7 +115,7 @@ pub struct SharedPicker {
 }
 
 /// The settings of the platform.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct PlatformValues {
     /// Whether the ConfigMap is part of the installation. An existing ConfigMap is not changed.
@@ -213,6 +214,18 @@ impl Values {
         })?;
         values.check()?;
         Ok(values)
+    }
+
+    /// The schema by which Helm checks values.
+    pub(crate) fn schema() -> Value {
+        let mut schema = SchemaSettings::draft07().into_generator().into_root_schema_for::<Self>().to_value();
+        if let Some(Value::Object(properties)) = schema.get_mut("properties") {
+            // Helm creates namespaces itself, and the presets are in another chart.
+            properties.retain(|name, _| name != "createNamespace" && name != "createPresets");
+            // Helm gives these to every chart that another one contains.
+            properties.insert("global".to_owned(), json!({"type": "object"}));
+        }
+        schema
     }
 
     /// Whether these layers set the image. The default image works only if it has been published.

@@ -278,6 +278,9 @@ fn in_our_words(message: String) -> String {
     {
         return format!("duplicate key `{key}`: remove one of the two");
     }
+    if message.starts_with("cannot deserialize null into string") {
+        return "expected a key before `:`".to_owned();
+    }
     if message.starts_with("alias replay limit exceeded") {
         return format!(
             "aliases (`*name`) add more than {MAX_ALIASED} nodes to this document: write the content \

@@ -170,6 +170,12 @@ fn a_key_that_is_given_twice_is_refused() {
 }
 
 #[test]
+fn a_key_that_is_missing_is_refused() {
+    let error = parse("f.yaml", "apiVersion: v1\nkind: X\n: [\n").unwrap_err();
+    assert_eq!(error.to_string(), "f.yaml:3:1: expected a key before `:`");
+}
+
+#[test]
 fn texts_that_would_grow_or_nest_without_end_are_refused() {
     let mut bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
     for level in 1..12 {

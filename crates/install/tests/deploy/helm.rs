@@ -72,6 +72,24 @@ fn the_defaults_of_the_chart_are_those_of_the_command() {
 }
 
 #[test]
+fn the_chart_refuses_values_that_the_command_refuses() {
+    let Some(helm) = tools::tool("bin/helm") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let put = Command::new(tools::root().join("scripts/charts.sh")).arg(folder.path()).output().unwrap();
+    assert!(put.status.success(), "{}", String::from_utf8_lossy(&put.stderr));
+    for (value, place) in
+        [("bogus=1", "bogus"), ("replicas=abc", "replicas"), ("metrics.enable=true", "enable")]
+    {
+        let mut command = Command::new(&helm);
+        command.args(["template", "longboat", "--set", value]).arg(folder.path().join("longboat"));
+        let ended = command.output().unwrap();
+        let said = String::from_utf8_lossy(&ended.stderr);
+        assert!(!ended.status.success() && said.contains(place), "{value}: {said}");
+        assert!(Values::read(&[], &[value.to_owned()]).is_err(), "{value}");
+    }
+}
+
+#[test]
 fn the_chart_is_the_installation_with_the_same_values() {
     let overlays = OVERLAYS.map(|(name, text)| (name, text.to_owned()));
     let others = [
@@ -112,8 +130,8 @@ fn the_repository_holds_only_what_a_chart_adds() {
                 continue;
             }
             let within = path.strip_prefix(&helm).unwrap().to_str().unwrap();
-            let is_own =
-                ["/templates/", "/Chart.yaml", "/values.yaml"].iter().any(|part| within.contains(part));
+            let own = ["/templates/", "/Chart.yaml", "/values.yaml", "/values.schema.json"];
+            let is_own = own.iter().any(|part| within.contains(part));
             assert!(is_own, "{within} is a copy: `scripts/charts.sh` copies it when a chart is put together");
         }
     }

@@ -82,8 +82,9 @@ pub(super) async fn read_live(
     }
     if let Some((title, others)) = in_the_way {
         bail!(
-            "{title} exists, written by {others}: another controller runs here\n  Run `longboat diff` to \
-             see what a change of controllers would change, then delete that Deployment (`kubectl delete \
+            "{title} exists, written by {others}: another controller may run here\n  If {others} applied an \
+             installation of Longboat, update it with the same tool. Else run `longboat diff` to see what a \
+             change of controllers would change, then delete that Deployment (`kubectl delete \
              deployment {CONTROLLER} -n NAMESPACE`). Services keep running without a controller. \
              docs/guides/from-kserve.md describes all steps."
         );
