@@ -6,6 +6,8 @@ use kube::{
     api::{Patch, PatchParams},
 };
 use longboat_api::conditions::Condition;
+use longboat_controller::{Args, view};
+use longboat_key::Key;
 use longboat_testkit::{Faults, TestCluster};
 use serde_json::json;
 
@@ -21,6 +23,15 @@ async fn converged(world: &TestCluster) {
     world.make_available("ns").await;
     condition(world, "plain", "Ready", Condition::is_true).await;
     world.settle(QUIET).await;
+}
+
+#[tokio::test]
+async fn a_view_of_a_cluster_without_services_has_its_gateways() {
+    let world = world().await;
+    let view = view(Args::default(), world.client()).await.unwrap();
+    let gateways: Vec<String> =
+        view.snapshot.gateways.iter().map(|gateway| Key::of(gateway).to_string()).collect();
+    assert_eq!((view.services.len(), gateways), (0, vec!["kserve/kserve-ingress-gateway".to_owned()]));
 }
 
 #[tokio::test]

@@ -46,7 +46,7 @@ fn read(inputs: &[PathBuf]) -> anyhow::Result<Vec<Document>> {
 /// Returns the error that the manifests contain no service, with the kinds that they do contain.
 pub(crate) fn no_service(documents: &[Document]) -> anyhow::Error {
     const SERVICE: &str = "LLMInferenceService";
-    let mut kinds: Vec<&str> = documents.iter().map(Document::kind).collect();
+    let mut kinds: Vec<&str> = documents.iter().map(Document::kind).filter(|kind| !kind.is_empty()).collect();
     kinds.sort_unstable();
     kinds.dedup();
     if kinds.is_empty() {
