@@ -191,9 +191,8 @@ async fn saturate(http: &Http, url: &str, time: Duration) -> (usize, usize) {
 
 /// Measures the memory with many routes, and the time until a new one serves.
 async fn routes(cluster: &Cluster, http: &Http, subjects: &[Subject]) {
-    let resident =
-        || subjects.iter().map(|subject| Usage::of(&subject.processes[..1]).resident).collect::<Vec<_>>();
-    let before = resident();
+    let memory = || subjects.iter().map(|subject| Usage::of(&subject.processes[..1])).collect::<Vec<_>>();
+    let before = memory();
     for number in 0..ROUTES {
         cluster.route(&format!("route-{number}"), &format!("/route-{number}")).await;
     }
@@ -201,8 +200,15 @@ async fn routes(cluster: &Cluster, http: &Http, subjects: &[Subject]) {
         let last = format!("{}/route-{}", subject.url, ROUTES - 1);
         until("the last route serves", async || answers(http, &last).await.then_some(())).await;
     }
-    for ((subject, before), after) in subjects.iter().zip(before).zip(resident()) {
-        println!("{}: resident {} MiB, with {ROUTES} routes {} MiB", subject.name, before >> 20, after >> 20);
+    for ((subject, before), after) in subjects.iter().zip(before).zip(memory()) {
+        let shown = |usage: Usage| {
+            format!(
+                "{} MiB, of which {} MiB are no pages of files",
+                usage.resident >> 20,
+                usage.anonymous >> 20
+            )
+        };
+        println!("{}: resident {}; with {ROUTES} routes {}", subject.name, shown(before), shown(after));
     }
     let mut times = Vec::new();
     // Until the route is there, the engine gets a path that it does not have.

@@ -26,8 +26,10 @@ pub(crate) struct Process(Child);
 pub(crate) struct Usage {
     /// The CPU time of all threads.
     pub(crate) cpu: Duration,
-    /// The resident memory in bytes.
+    /// The resident memory in bytes, with the pages of the program that were read.
     pub(crate) resident: u64,
+    /// The part of it that is no page of a file, in bytes.
+    pub(crate) anonymous: u64,
 }
 
 /// An API server of our own with a pool of engines, a picker's Service, and Gateways.
@@ -116,8 +118,12 @@ impl Usage {
                 usage.cpu += Duration::from_nanos(ran);
             }
             let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
-            let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-            usage.resident += line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10;
+            let bytes = |field: &str| {
+                let line = status.lines().find_map(|line| line.strip_prefix(field)).unwrap();
+                line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
+            };
+            usage.resident += bytes("VmRSS:");
+            usage.anonymous += bytes("RssAnon:");
         }
         usage
     }
