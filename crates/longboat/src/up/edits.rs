@@ -31,8 +31,8 @@ pub(crate) struct Edits {
     args: ManifestArgs,
     /// The files when the documents were read.
     seen: Vec<FileState>,
-    /// The documents that were read last, with errors or without.
-    applied: Vec<Document>,
+    /// The documents that were applied last. `None` if a write has failed, which may have changed some of the objects.
+    applied: Option<Vec<Document>>,
     /// Whether the last edit was refused.
     is_refused: bool,
 }
@@ -46,12 +46,12 @@ impl Edits {
             anyhow::bail!("--watch follows files, and `-` is standard input: pass a file or a folder");
         }
         let seen = states(&args.files());
-        Ok(Self { args, seen, applied: Vec::new(), is_refused: false })
+        Ok(Self { args, seen, applied: Some(Vec::new()), is_refused: false })
     }
 
     /// The documents that run at first.
     pub(crate) fn start_with(&mut self, documents: Vec<Document>) {
-        self.applied = documents;
+        self.applied = Some(documents);
     }
 
     /// Applies every edit, and adds new services to `names`.
@@ -74,12 +74,9 @@ impl Edits {
             let applied = self.apply(local, names).await;
             self.is_refused = applied.is_err();
             if let Err(error) = applied {
-                // Whoever writes forgets what was applied.
-                let is_partly_written = self.applied.is_empty();
-                let hint = if is_partly_written {
-                    "some objects may be written; the next edit is tried again"
-                } else {
-                    "nothing was changed; the next edit is tried again"
+                let hint = match self.applied {
+                    Some(_) => "nothing was changed; the next edit is tried again",
+                    None => "some objects may be written; the next edit is tried again",
                 };
                 printer::error(&error, Some(hint));
             }
@@ -91,7 +88,7 @@ impl Edits {
         let documents = tokio::task::spawn_blocking(move || input::accepted_documents(&inputs, "")).await??;
         let objects =
             |documents: &[Document]| documents.iter().map(|one| one.object.clone()).collect::<Vec<_>>();
-        if objects(&documents) == objects(&self.applied) {
+        if self.applied.as_deref().is_some_and(|applied| objects(applied) == objects(&documents)) {
             // Whoever has read an error waits for a word that it is gone.
             if self.is_refused {
                 printer::note(&format!(
@@ -114,18 +111,19 @@ impl Edits {
         for difference in &new {
             printer::note(&start_of(difference));
         }
-        let is_edited =
-            |document: &&Document| self.applied.iter().all(|before| before.object != document.object);
+        let is_edited = |document: &&Document| {
+            self.applied.iter().flatten().all(|before| before.object != document.object)
+        };
         let others = documents.iter().filter(is_edited).filter(|one| one.kind() != "LLMInferenceService");
         let others: Vec<String> = others.map(|one| format!("{} {}", one.kind(), one.name())).collect();
         if text.is_empty() && new.is_empty() {
             printer::note("nothing of a service");
         }
         if !others.is_empty() {
-            printer::note(&format!("written: {}", others.join(", ")));
+            printer::note(&format!("objects of other kinds: {}", others.join(", ")));
         }
-        // After a write that fails, some of the objects may be the new ones, so the next edit is compared with the cluster.
-        self.applied.clear();
+        // If the write fails, the next edit is compared with the cluster.
+        self.applied = None;
         let written = manifests::write(local, &documents).await?;
         let gone: Vec<Key> = {
             let mut names = names.lock();
@@ -143,7 +141,7 @@ impl Edits {
                  removes it"
             ));
         }
-        self.applied = documents;
+        self.applied = Some(documents);
         Ok(())
     }
 }
