@@ -7,7 +7,7 @@ pub(crate) mod group;
 pub(crate) mod leaving;
 mod model_routing;
 mod pool_migration;
-mod references;
+pub(crate) mod references;
 pub(crate) mod route;
 pub(crate) mod url;
 

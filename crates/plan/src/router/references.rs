@@ -12,7 +12,7 @@ use crate::{context::Context, problem::Problem};
 
 /// Fails with a sentence about each missing Gateway or route. Checks in this order: the Gateways that the service names, the
 /// routes that it names, the Gateways of the managed route, the Gateways of the named routes.
-pub(super) fn check(context: &Context) -> Result<(), Problem> {
+pub(crate) fn check(context: &Context) -> Result<(), Problem> {
     let Some(router) = &context.spec.router else { return Ok(()) };
     let gateway_refs = router.gateway.as_ref().map_or(&[][..], |gateway| &gateway.refs);
     let route_refs = router.route.as_ref().map_or(&[][..], |route| route.refs());

@@ -161,7 +161,9 @@ fn report(
     }
     WORKLOADS.apply(conditions);
 
-    let complete = match problem {
+    // A reference that was there when the service was planned may be gone in the snapshot after the writes.
+    let dangling = problem.is_none().then(|| router::references::check(&reconciled.context).err()).flatten();
+    let complete = match problem.or(dangling.as_ref()) {
         None => router(reconciled, status, conditions),
         Some(problem) => {
             gateways::forget(conditions);

@@ -1,12 +1,14 @@
 //! The addresses of a service, and the objects of its router.
 
-use longboat_api::v1alpha2::LLMInferenceServiceStatus;
+use longboat_api::{conditions::types::HTTP_ROUTES_READY, v1alpha2::LLMInferenceServiceStatus};
+use longboat_key::{Name, Namespace};
 use serde_json::{Value, json};
 
 use super::{
-    SYSTEM_NAMESPACE,
+    SYSTEM_NAMESPACE, composing,
     laws::{NAMESPACE, plain, presets_as_layers, settled, world},
 };
+use crate::Progress;
 
 fn status(service: Value) -> LLMInferenceServiceStatus {
     let world = settled(service);
@@ -77,4 +79,39 @@ fn a_scheduler_without_a_route_is_in_the_status() {
     let mut service = plain();
     service["spec"]["router"] = json!({});
     assert_eq!(status(service).router, None);
+}
+
+#[test]
+fn a_referenced_route_that_is_deleted_during_the_writes_is_missing_and_the_addresses_stay() {
+    let mut world = world(&presets_as_layers(), false);
+    let route = json!({
+        "apiVersion": "gateway.networking.k8s.io/v1", "kind": "HTTPRoute", "metadata": {"name": "own"},
+        "spec": {"parentRefs": [{"name": "gw", "namespace": &*SYSTEM_NAMESPACE}]},
+    });
+    let mut service = plain();
+    service["spec"]["router"] = json!({"route": {"http": {"refs": [{"name": "own"}]}}});
+    world.put(route, NAMESPACE);
+    world.put(service, NAMESPACE);
+    world.settle();
+    let service = world.services.values().next().unwrap().clone();
+    let applied = world.live_children();
+    let composed = composing::compose(&world, &service);
+    world.delete("HTTPRoute", Namespace(NAMESPACE), Name("own"));
+    let progress = Progress {
+        presets: &composed.outcome,
+        pins: &composing::pins(&service),
+        spec: composed.spec.as_ref(),
+        // The plan was made while the route existed.
+        problem: None,
+        proof: None,
+        download: None,
+        adapters: &[],
+    };
+    let status = crate::status(&service, progress, &applied, &world.snapshot, world.snapshot.now).unwrap();
+    let before = service.status.unwrap();
+    assert!(before.url.is_some());
+    assert_eq!((status.url, status.addresses), (before.url, before.addresses));
+    let condition = status.conditions.iter().find(|found| found.type_ == HTTP_ROUTES_READY).unwrap();
+    assert!(condition.is_false());
+    assert_eq!(condition.reason, "RefsInvalid");
 }
