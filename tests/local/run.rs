@@ -7,7 +7,7 @@ use std::{
     thread,
 };
 
-use serde_json::json;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::{
@@ -16,6 +16,7 @@ use crate::{
     local_cluster::{Running, longboat, run, turn},
     processes,
     terminal::Terminal,
+    tools,
     wait::until,
 };
 
@@ -222,9 +223,17 @@ fn models_are_listed_shown_and_pulled() {
     let catalogue = models(&["show"]).ok();
     assert!(catalogue.contains("smollm2-135m") && catalogue.contains("Apache-2.0"), "{catalogue}");
     let shown = models(&["show", "smollm2-135m"]).ok();
-    for part in ["hf://HuggingFaceTB/SmolLM2-135M-Instruct", "Apache-2.0", "no; `longboat models pull`"] {
+    for part in [
+        "hf://HuggingFaceTB/SmolLM2-135M-Instruct",
+        "Apache-2.0",
+        "not on this machine; `longboat models pull`",
+    ] {
         assert!(shown.contains(part), "{part}: {shown}");
     }
+    let shown: Value = serde_json::from_str(&models(&["show", "smollm2-135m", "-o", "json"]).ok()).unwrap();
+    assert_eq!((&shown["licence"], &shown["path"]), (&json!("Apache-2.0"), &json!(null)));
+    let file = tools::root().join("README.md");
+    assert!(models(&["show", file.to_str().unwrap()]).stderr.contains("not a GGUF file"));
     let pulled = models(&["pull", "smollm2-135m"]);
     assert!(
         !pulled.status.success() && pulled.stderr.contains("cannot download hf://HuggingFaceTB"),

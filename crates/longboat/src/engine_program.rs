@@ -5,6 +5,7 @@ use std::{
     process::Stdio,
 };
 
+use anyhow::{Context, bail};
 use tokio::process::Command;
 
 const NAME: &str = "longboat-engine";
@@ -24,6 +25,23 @@ pub(crate) fn find() -> Option<PathBuf> {
 pub(crate) fn missing() -> &'static str {
     "program `longboat-engine` not found in the folder of `longboat` or in PATH: build it with `cargo build -p \
      longboat-engine --features llguidance`"
+}
+
+/// Asks the program whether this machine can serve a model, and returns its description of the model. `bytes` is the size of
+/// the weights, if they are not in the folder yet.
+///
+/// # Errors
+/// If it cannot. The error is the reason.
+pub(crate) async fn check(program: &Path, model: &Path, bytes: Option<u64>) -> anyhow::Result<String> {
+    let mut command = Command::new(program);
+    command.arg("check").arg(model).args(bytes.map(|bytes| bytes.to_string())).kill_on_drop(true);
+    let output = command.output().await.with_context(|| format!("cannot start `{}`", program.display()))?;
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
+    if output.status.success() {
+        return Ok(text(&output.stdout));
+    }
+    let error = text(&output.stderr);
+    bail!("{}", error.strip_prefix("error: ").unwrap_or(&error))
 }
 
 /// A `cargo` that can build the program beside this executable. It exists if `cargo run` started this process.

@@ -83,6 +83,9 @@ pub(crate) struct ModelsShowArgs {
     /// File of a repository with several models, or a pattern, such as `*Q4_K_M.gguf`
     #[arg(long, value_name = "FILE", requires = "model")]
     pub(crate) file: Option<String>,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t = OutputFormat::Text)]
+    pub(crate) output: OutputFormat,
 }
 
 /// Parses a temperature. The API takes no others.

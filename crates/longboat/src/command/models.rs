@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     cli::{ModelArgs, ModelsCommand, OutputFormat},
+    engine_program,
     model::{ModelReference, ProgressBar, catalogue, size},
     printer,
 };
@@ -24,14 +25,13 @@ pub(super) fn run(command: &ModelsCommand) -> anyhow::Result<()> {
             remove(&cache, &names)
         }
         ModelsCommand::Rm(args) => remove(&cache()?, &args.models),
-        ModelsCommand::Show(args) => {
-            if let Some(model) = &args.model {
-                show(&ModelReference::parse(model, args.file.as_deref())?)
-            } else {
-                show_catalogue();
-                Ok(())
+        ModelsCommand::Show(args) => match &args.model {
+            Some(model) => {
+                let model = ModelReference::parse(model, args.file.as_deref())?;
+                longboat_fetch::runtime()?.block_on(show(&model, args.output))
             }
-        }
+            None => show_catalogue(args.output),
+        },
     }
 }
 
@@ -64,36 +64,53 @@ pub(super) async fn download(model: &ModelReference) -> anyhow::Result<std::path
         .with_context(|| format!("cannot download {}", model.address))
 }
 
-fn show_catalogue() {
-    let width = |column: fn(&catalogue::CatalogueModel) -> usize| {
-        catalogue::MODELS.iter().map(column).max().unwrap_or_default()
-    };
-    let (names, sources) = (width(|model| model.name.len()), width(|model| model.repository.len()) + 5);
-    printer::line(
-        format!("{:names$}  {:>6}  {:10}  {:sources$}", "NAME", "SIZE", "LICENCE", "SOURCE").trim_end(),
-    );
+fn show_catalogue(output: OutputFormat) -> anyhow::Result<()> {
+    let source = |model: &catalogue::CatalogueModel| format!("hf://{}", model.repository);
+    if output != OutputFormat::Text {
+        let models = catalogue::MODELS.iter().map(|model| {
+            json!({"name": model.name, "bytes": model.megabytes * 1_000_000, "licence": model.licence, "source": source(model)})
+        });
+        return printer::data(&models.collect::<Vec<_>>(), output);
+    }
+    let names = catalogue::MODELS.iter().map(|model| model.name.len()).max().unwrap_or_default();
+    printer::line(&format!("{:names$}  {:>6}  {:10}  SOURCE", "NAME", "SIZE", "LICENCE"));
     for model in &catalogue::MODELS {
         let (name, size, licence) = (model.name, model.size(), model.licence);
-        printer::line(&format!("{name:names$}  {size:>6}  {licence:10}  hf://{}", model.repository));
+        printer::line(&format!("{name:names$}  {size:>6}  {licence:10}  {}", source(model)));
     }
     printer::note(
         "`longboat run NAME` downloads a model and runs it; hf://OWNER/MODEL and GGUF files run too",
     );
+    Ok(())
 }
 
 /// Shows what is known about a model without a download.
-fn show(model: &ModelReference) -> anyhow::Result<()> {
+async fn show(model: &ModelReference, output: OutputFormat) -> anyhow::Result<()> {
     let settings = model.patterns.settings(&Settings::from_environment()?);
+    let copy = longboat_fetch::local_copy(&model.address, &settings)?;
     let mut rows = vec![("source", model.address.to_string()), ("name", model.name.clone())];
     if let Some(entry) = model.entry {
         rows.push(("size", format!("about {}", entry.size())));
         rows.push(("licence", entry.licence.to_owned()));
     }
     rows.extend(model.patterns.variables().map(|(name, pattern)| (name, pattern.to_owned())));
-    match longboat_fetch::local_copy(&model.address, &settings)? {
-        Some(path) => rows.push(("on this machine", path.display().to_string())),
-        None => rows.push(("on this machine", "no; `longboat models pull` downloads it".into())),
+    if let (Some(path), Some(program)) = (&copy, engine_program::find()) {
+        match engine_program::check(&program, path, None).await {
+            Ok(description) => rows.push(("model", description)),
+            Err(error) if model.address.scheme() == Scheme::File => return Err(error),
+            Err(error) => rows.push(("model", format!("the CPU engine cannot serve it: {error:#}"))),
+        }
     }
+    if output != OutputFormat::Text {
+        let mut shown: serde_json::Map<_, _> =
+            rows.into_iter().map(|(name, text)| (name.to_owned(), json!(text))).collect();
+        shown.insert("path".into(), json!(copy));
+        return printer::data(&shown, output);
+    }
+    rows.push(match copy {
+        Some(path) => ("path", path.display().to_string()),
+        None => ("path", "not on this machine; `longboat models pull` downloads it".into()),
+    });
     let width = rows.iter().map(|(name, _)| name.len()).max().unwrap_or_default();
     for (name, value) in rows {
         printer::line(&format!("{name:width$}  {value}"));

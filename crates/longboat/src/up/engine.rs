@@ -19,13 +19,13 @@ use longboat_manifest::Document;
 use longboat_node::Engine;
 use longboat_offline::{Settings, scene::Scene};
 use owo_colors::OwoColorize;
-use tokio::{process::Command, time::timeout};
+use tokio::time::timeout;
 
 use super::engine_command;
 use crate::{
     cli::up::LocalArgs,
     engine_program,
-    model::{FilePatterns, catalogue},
+    model::{FilePatterns, catalogue, size},
     printer,
 };
 
@@ -350,7 +350,7 @@ async fn judged(
         return Ok("LoRA adapter".into());
     }
     let (listed, settings) = match source {
-        Source::Here(path) => return check(program, path, None).await,
+        Source::Here(path) => return engine_program::check(program, path, None).await,
         Source::HubCache(listed) => (listed, settings.offline()),
         Source::Remote(listed) => (listed, settings.clone()),
     };
@@ -364,7 +364,7 @@ async fn judged(
     let only = settings.with(ALLOW_VARIABLE, "config.json").with(longboat_download::CACHE_VARIABLE, "");
     let fetched = longboat_fetch::run_with(FetchArgs { pairs, mode: None }, &only, None);
     match timeout(patience, fetched).await {
-        Ok(Ok(())) => check(program, folder.path(), Some(bytes)).await,
+        Ok(Ok(())) => engine_program::check(program, folder.path(), Some(bytes)).await,
         Ok(Err(error)) => Err(error.into()),
         Err(_) => {
             let patience = longboat_quantity::duration::text(patience);
@@ -390,7 +390,7 @@ async fn gguf_head(
         let is_whole = read.len() < limit;
         tokio::fs::write(&head, read).await?;
         tokio::fs::OpenOptions::new().write(true).open(&head).await?.set_len(bytes).await?;
-        judged = check(program, &head, None).await;
+        judged = engine_program::check(program, &head, None).await;
         // A header that is cut off looks malformed, so more of it is read before a verdict.
         if judged.is_ok() || is_whole {
             break;
@@ -400,26 +400,6 @@ async fn gguf_head(
         let text = format!("{error:#}");
         anyhow::anyhow!("{}", text.replace(&head.display().to_string(), &format!("{address} {file}")))
     })
-}
-
-async fn check(program: &Path, model: &Path, bytes: Option<u64>) -> anyhow::Result<String> {
-    let mut command = Command::new(program);
-    command.arg("check").arg(model).args(bytes.map(|bytes| bytes.to_string())).kill_on_drop(true);
-    let output = command.output().await.with_context(|| format!("cannot start `{}`", program.display()))?;
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
-    if output.status.success() {
-        return Ok(text(&output.stdout));
-    }
-    let error = text(&output.stderr);
-    bail!("{}", error.strip_prefix("error: ").unwrap_or(&error))
-}
-
-/// Formats a number of bytes for people.
-fn size(bytes: u64) -> String {
-    if bytes >= 1_000_000_000 {
-        return format!("{}.{} GB", bytes / 1_000_000_000, bytes % 1_000_000_000 / 100_000_000);
-    }
-    format!("{} MB", bytes.div_ceil(1_000_000))
 }
 
 #[cfg(test)]
