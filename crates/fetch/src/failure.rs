@@ -60,6 +60,7 @@ impl Failure {
             match tls_error(inner) {
                 Some(rustls::Error::InvalidCertificate(_)) => cause = Cause::Final,
                 Some(rustls::Error::InvalidMessage(_)) => {
+                    cause = Cause::Final;
                     "the server does not speak TLS, so it may need http instead of https"
                         .clone_into(&mut innermost);
                     break;
@@ -95,7 +96,10 @@ impl Failure {
             Some(404 | 410) => FetchError::NotFound { protocol, resource },
             Some(status) => FetchError::Status { protocol, resource, status },
             None if matches!(self.cause, Cause::Connection | Cause::Unanswered) => {
-                FetchError::Unreachable { protocol, resource, why: self.why }
+                // The address of a model has no host, and the host is what a person checks first.
+                let is_named = self.host.is_empty() || resource.contains(&self.host);
+                let why = if is_named { self.why } else { format!("{}: {}", self.host, self.why) };
+                FetchError::Unreachable { protocol, resource, why }
             }
             None => FetchError::Answer { protocol, resource, why: self.why },
         }
