@@ -16,7 +16,7 @@ use crate::printer::{self, Stream};
 const HELP: &str = "  /system TEXT   set the system prompt; without a text, remove it
   /stats         show the tokens and times of the last answer and of all answers
   /clear         forget the conversation
-  /bye           end, as Ctrl-D does
+  /bye, /exit    end, as Ctrl-D does
 Ctrl-C stops an answer.";
 
 /// The longest line that a person can type, in bytes. A terminal passes on at most 4 KiB at a time; pasted text is longer.
