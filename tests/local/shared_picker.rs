@@ -9,6 +9,7 @@ use crate::{
     http,
     load::Load,
     local_cluster::{LocalCluster, MODEL, example, longboat, run, turn},
+    page::{Feed, Page},
     processes,
     program::Running,
     prometheus::{Prometheus, queries},
@@ -144,6 +145,22 @@ fn two_services_share_a_picker_and_get_theirs_back_without_losing_a_request() {
     assert!(why("shared-2").contains("other-kserve-"), "{}", why("shared-2"));
     let status = run(longboat("status", folder.path()).arg("qwen").env("KUBECONFIG", &world.kubeconfig)).ok();
     assert!(status.contains("the shared picker picks"), "{status}");
+
+    // The dashboard has the decisions and the numbers of each service, although no pod of the service picks.
+    let page = Page::of(&world);
+    for (service, id, other) in [("qwen", "shared-1", "shared-2"), ("other", "shared-2", "shared-1")] {
+        let decisions = |id: &str| {
+            page.get(&format!("/api/decisions?service=default/{service}&id={id}")).json()["decisions"].clone()
+        };
+        assert_eq!(decisions(id)[0]["id"], id, "{service}");
+        assert_eq!(decisions(other), json!([]), "{service}");
+        let mut feed = Feed::open(&page, &format!("default/{service}"));
+        feed.until("replicas", |data| {
+            let is_picker =
+                |one: &Value| one["role"] == "picker" && one["sample"]["picks"].as_f64() > Some(0.0);
+            data["replicas"].as_array().unwrap().iter().any(is_picker)
+        });
+    }
 
     // One page has the series of both pools, as dashboards and alerts select them.
     let pod = world.object(&["pods", "-n", "kserve", "-l", "app.kubernetes.io/component=picker"]);

@@ -1,8 +1,8 @@
 //! The stream of server-sent events that an open page receives.
 //!
-//! The cost of an open page depends on what it shows: watches of the list of services and of one service, and one request to
-//! each replica of that service in each [`POLL_INTERVAL`]. The list asks the replicas of all services, more seldom. Each event
-//! contains what has changed since the last event.
+//! The cost of an open page depends on what it shows: watches of the list of services and of one service, and in each
+//! [`POLL_INTERVAL`] one request to each replica of that service and to what picks for it. The list asks the replicas of all
+//! services, more seldom. Each event contains what has changed since the last event.
 
 use std::{collections::BTreeMap, convert::Infallible, sync::Arc, time::Duration};
 
@@ -25,13 +25,16 @@ use longboat_key::Key;
 use crate::{
     Head, Picture,
     page::Page,
-    replicas::{self, Replica},
+    picker,
+    replicas::{self, Replica, Role},
 };
 
 /// The interval of requests to a replica of the open service.
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
 /// The interval of requests to the replicas of all services.
 const LIST_POLL_INTERVAL: Duration = Duration::from_secs(5);
+/// The interval of lists of what may pick for an open service without a picker of its own.
+const HOSTS_INTERVAL: Duration = Duration::from_secs(10);
 /// The least time between two events about changes: a person cannot read faster.
 const FRAME: Duration = Duration::from_millis(200);
 /// The interval of comments in a stream without changes, so that the server notices a closed page.
@@ -135,10 +138,20 @@ async fn samples(
     let mut ticks = tokio::time::interval_at(Instant::now(), interval);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut sent = Vec::new();
+    let (mut hosts, mut listed) = (Vec::new(), None::<Instant>);
     loop {
         ticks.tick().await;
         let known = pods.borrow_and_update().clone();
-        let asked = replicas::ask(&page.client, &page.reach, &replicas::serving(&known, service)).await;
+        let mut asked = replicas::ask(&page.client, &page.reach, &replicas::serving(&known, service)).await;
+        if let Some(service) = service
+            && asked.iter().all(|replica| replica.role != Role::Picker)
+        {
+            if listed.is_none_or(|listed| listed.elapsed() >= HOSTS_INTERVAL) {
+                hosts = picker::of_hosts(&page.client, service).await.unwrap_or_default();
+                listed = Some(Instant::now());
+            }
+            asked.extend(replicas::ask_hosts(&page.client, &page.reach, service, &hosts).await);
+        }
         let shown = if service.is_some() { asked } else { changed(&mut sent, asked) };
         if service.is_none() && shown.is_empty() {
             continue;

@@ -3,7 +3,7 @@
 use http::StatusCode;
 use k8s_openapi::api::core::v1::{Container, Pod};
 use kube::{Api, Client, api::ListParams};
-use longboat_api::labels;
+use longboat_api::{decisions::NO_PICKER, labels, v1alpha2::LLMInferenceService};
 use longboat_controller::reader;
 use longboat_key::{Key, Namespace};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
@@ -28,18 +28,65 @@ const OF_POOLS: &str =
 /// The flag of a gateway that picks, and the command of the picker that pools share.
 const PICKING: [&str; 2] = ["--picking=gateway", "shared-picker"];
 
-/// Returns the pods that have decisions: pickers of services, and what picks in their place, which are gateways and the shared picker.
+/// A process that picks endpoints.
+#[derive(Debug, Clone)]
+pub struct Picker {
+    /// Its pod.
+    pub pod: Pod,
+    /// What comes before the paths of its pages. A process that picks for several pools has pages for each.
+    prefix: String,
+}
+
+/// Returns what picks in any service: pickers of services, and what picks in their place, which are gateways and the shared picker.
 /// These pick for services of any namespace, so those in another namespace belong to the result too, if the caller may list them.
 ///
 /// # Errors
 ///
 /// If the cluster cannot list the pods. The error is a sentence.
-pub async fn deciding(client: &Client, namespace: Option<Namespace<&str>>) -> Result<Vec<Pod>, String> {
-    let mut all = pods(client, namespace, None).await?;
+pub async fn all(client: &Client, namespace: Option<Namespace<&str>>) -> Result<Vec<Picker>, String> {
+    let mut pods = pods(client, namespace, None).await?;
+    pods.extend(hosts(client, namespace).await);
+    Ok(with_prefix(pods, ""))
+}
+
+/// Returns what may pick for a service: its own pickers, or, if it has none, what picks in their place.
+///
+/// # Errors
+///
+/// If the cluster cannot list the pods. The error is a sentence.
+pub async fn of_service(client: &Client, service: &Key) -> Result<Vec<Picker>, String> {
+    let own = pods(client, None, Some(service)).await?;
+    if own.is_empty() { of_hosts(client, service).await } else { Ok(with_prefix(own, "")) }
+}
+
+/// Returns what may pick for a service that has no picker of its own.
+///
+/// # Errors
+///
+/// If the cluster cannot return the service. The error is a sentence.
+pub(crate) async fn of_hosts(client: &Client, service: &Key) -> Result<Vec<Picker>, String> {
+    let api = Api::<LLMInferenceService>::namespaced(client.clone(), &service.namespace);
+    let found = api.get_opt(&service.name).await.map_err(|error| reader::sentence(&error))?;
+    let status = found.and_then(|found| found.status).and_then(|status| status.router);
+    let Some(pool) = status.and_then(|router| router.scheduler?.inference_pool) else {
+        return Ok(Vec::new());
+    };
+    let namespace = pool.namespace.as_deref().unwrap_or(&service.namespace);
+    let prefix = format!("/pools/{namespace}/{}", pool.name);
+    Ok(with_prefix(hosts(client, Some(service.namespace.as_deref())).await, &prefix))
+}
+
+fn with_prefix(pods: Vec<Pod>, prefix: &str) -> Vec<Picker> {
+    pods.into_iter().map(|pod| Picker { pod, prefix: prefix.to_owned() }).collect()
+}
+
+/// Returns the gateways that pick and the replicas of the shared picker. Whoever may not list them may not read their pages either,
+/// so a refusal is no error.
+async fn hosts(client: &Client, namespace: Option<Namespace<&str>>) -> Vec<Pod> {
     let params = ListParams::default().labels(OF_POOLS);
-    let mut others = reader::list(&Api::<Pod>::all(client.clone()), &params).await;
-    if let (Err(_), Some(namespace)) = (&others, namespace) {
-        others = reader::list(&Api::<Pod>::namespaced(client.clone(), &namespace), &params).await;
+    let mut found = reader::list(&Api::<Pod>::all(client.clone()), &params).await;
+    if let (Err(_), Some(namespace)) = (&found, namespace) {
+        found = reader::list(&Api::<Pod>::namespaced(client.clone(), &namespace), &params).await;
     }
     let picks = |pod: &Pod| {
         let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
@@ -49,9 +96,7 @@ pub async fn deciding(client: &Client, namespace: Option<Namespace<&str>>) -> Re
         };
         containers.into_iter().any(words)
     };
-    // Whoever may not list them may not read their decisions either.
-    all.extend(others.ok().flatten().unwrap_or_default().into_iter().filter(picks));
-    Ok(all)
+    found.ok().flatten().unwrap_or_default().into_iter().filter(picks).collect()
 }
 
 /// Returns the pods of pickers: of one service, of a namespace, or all.
@@ -59,7 +104,7 @@ pub async fn deciding(client: &Client, namespace: Option<Namespace<&str>>) -> Re
 /// # Errors
 ///
 /// If the cluster cannot list the pods. The error is a sentence.
-pub async fn pods(
+async fn pods(
     client: &Client,
     namespace: Option<Namespace<&str>>,
     service: Option<&Key>,
@@ -77,41 +122,54 @@ pub async fn pods(
     Ok(found.map_err(|error| reader::sentence(&error))?.unwrap_or_default())
 }
 
-/// Returns the newest decisions of a picker, newest first, or only those for the request `id`.
-///
-/// # Errors
-///
-/// If the picker records no decisions, does not answer, or denies access. The error is a sentence.
-pub async fn decisions(
-    client: &Client,
-    reach: &Reach,
-    pod: &Pod,
-    id: Option<&str>,
-) -> Result<Vec<Value>, String> {
-    let port = port(pod);
-    let mut path = format!("/debug/decisions?limit={DECISIONS}");
-    if let Some(id) = id {
-        path = format!("{path}&id={}", utf8_percent_encode(id, NON_ALPHANUMERIC));
-    }
-    let (mut status, mut text) = reach.get(client, pod, &port, &path).await?;
-    if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
-        (status, text) = reach.get_as_reader(client, pod, &port, &path).await?;
-    }
-    match status.as_u16() {
-        200 => {
-            let mut answer: Value = serde_json::from_str(&text)
-                .map_err(|error| format!("cannot read the response of the picker: {error}"))?;
-            match answer["decisions"].take() {
-                Value::Array(decisions) => Ok(decisions),
-                _ => Err("the response of the picker has no decisions; the picker may be too old".into()),
-            }
+// === impl Picker ===
+
+impl Picker {
+    /// Returns the newest decisions, newest first, or only those for the request `id`. Returns `None` if it does not pick for the
+    /// service.
+    ///
+    /// # Errors
+    ///
+    /// If it records no decisions, does not answer, or denies access. The error is a sentence.
+    pub async fn decisions(
+        &self,
+        client: &Client,
+        reach: &Reach,
+        id: Option<&str>,
+    ) -> Result<Option<Vec<Value>>, String> {
+        let mut path = format!("/debug/decisions?limit={DECISIONS}");
+        if let Some(id) = id {
+            path = format!("{path}&id={}", utf8_percent_encode(id, NON_ALPHANUMERIC));
         }
-        401 | 403 => Err(format!(
-            "the picker refuses to show its decisions through the API server ({status}); start it with \
-             `--metrics-endpoint-auth=false` to allow this"
-        )),
-        404 => Err("the picker records no decisions: start it with `--decisions=256`".into()),
-        code => Err(format!("the picker answered {code}: {}", first_line(&text))),
+        let Some((status, text)) = self.page(client, reach, &path).await? else { return Ok(None) };
+        match status.as_u16() {
+            200 => {
+                let mut answer: Value = serde_json::from_str(&text)
+                    .map_err(|error| format!("cannot read the response of the picker: {error}"))?;
+                match answer["decisions"].take() {
+                    Value::Array(decisions) => Ok(Some(decisions)),
+                    _ => Err("the response of the picker has no decisions; the picker may be too old".into()),
+                }
+            }
+            401 | 403 => Err(format!(
+                "the picker refuses to show its decisions through the API server ({status}); start it with \
+                 `--metrics-endpoint-auth=false` to allow this"
+            )),
+            404 => Err("the picker records no decisions: start it with `--decisions=256`".into()),
+            code => Err(format!("the picker answered {code}: {}", first_line(&text))),
+        }
+    }
+
+    /// Returns status and text of a page, or `None` if it does not pick for the service.
+    pub(crate) async fn page(
+        &self,
+        client: &Client,
+        reach: &Reach,
+        path: &str,
+    ) -> Result<Option<(StatusCode, String)>, String> {
+        let (port, path) = (port(&self.pod), format!("{}{path}", self.prefix));
+        let (status, text) = reach.get_from_picker(client, &self.pod, &port, &path).await?;
+        Ok((status != StatusCode::NOT_FOUND || text != NO_PICKER).then_some((status, text)))
     }
 }
 

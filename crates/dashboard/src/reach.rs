@@ -77,19 +77,23 @@ impl Reach {
         in_time(answered).await
     }
 
-    /// Like [`Self::get`], for a picker that restricts access to its decisions.
+    /// Like [`Self::get`], for a picker, which may restrict access to its pages.
     ///
     /// # Errors
     ///
     /// As [`Self::get`], and if there is no token for this.
-    pub(crate) async fn get_as_reader(
+    pub(crate) async fn get_from_picker(
         &self,
         client: &Client,
         pod: &Pod,
         port: &Port,
         path: &str,
     ) -> Result<(StatusCode, String), String> {
-        let Self::Proxied(tokens) = self else { return self.get(client, pod, port, path).await };
+        let answer = self.get(client, pod, port, path).await?;
+        let (Self::Proxied(tokens), StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) = (self, answer.0)
+        else {
+            return Ok(answer);
+        };
         let answered = async {
             let token = tokens.of(client, pod).await?;
             let mut token = HeaderValue::try_from(token).map_err(|error| error.to_string())?;

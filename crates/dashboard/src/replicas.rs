@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use futures::{StreamExt, stream};
+use http::StatusCode;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Client;
 use longboat_api::labels;
@@ -12,7 +13,7 @@ use serde::Serialize;
 use crate::{
     Reach,
     metrics::{self, PickerSample, Sample},
-    picker,
+    picker::{self, Picker},
     reach::{Port, declared},
 };
 
@@ -22,6 +23,8 @@ const MAX_REPLICAS: usize = 100;
 const MAX_CONCURRENT_REQUESTS: usize = 8;
 /// The port of a model server, unless its pod declares another.
 const SERVES: Port = Port { number: 8000, tls: false };
+/// The page of metrics.
+const METRICS: &str = "/metrics";
 /// The container of the model server.
 const CONTAINER: &str = "main";
 
@@ -79,13 +82,34 @@ pub(crate) async fn ask(client: &Client, reach: &Reach, pods: &[&Pod]) -> Vec<Re
     stream::iter(asked).buffered(MAX_CONCURRENT_REQUESTS).collect().await
 }
 
+/// Queries what may pick for a service that has no picker of its own. What does not pick for it is not in the result.
+pub(crate) async fn ask_hosts(
+    client: &Client,
+    reach: &Reach,
+    service: &Key,
+    hosts: &[Picker],
+) -> Vec<Replica> {
+    let asked: Vec<_> = hosts.iter().map(|host| host.page(client, reach, METRICS)).collect();
+    let answered: Vec<_> = stream::iter(asked).buffered(MAX_CONCURRENT_REQUESTS).collect().await;
+    let answered = hosts.iter().zip(answered);
+    answered
+        .filter_map(|(host, answered)| Some(replica(service, &host.pod, Role::Picker, answered.transpose()?)))
+        .collect()
+}
+
 async fn one(client: &Client, reach: &Reach, pod: &Pod) -> Replica {
     let role = role(pod).unwrap_or(Role::Decode);
-    let port = match role {
-        Role::Picker => picker::port(pod),
-        Role::Decode | Role::Prefill => declared(pod, CONTAINER, None).unwrap_or(SERVES),
+    let answered = match role {
+        Role::Picker => reach.get_from_picker(client, pod, &picker::port(pod), METRICS).await,
+        Role::Decode | Role::Prefill => {
+            let port = declared(pod, CONTAINER, None).unwrap_or(SERVES);
+            reach.get(client, pod, &port, METRICS).await
+        }
     };
-    let answered = reach.get(client, pod, &port, "/metrics").await;
+    replica(&of(pod), pod, role, answered)
+}
+
+fn replica(service: &Key, pod: &Pod, role: Role, answered: Result<(StatusCode, String), String>) -> Replica {
     let (sample, trouble) = match answered {
         Ok((status, page)) if status.is_success() => {
             let measured = match role {
@@ -98,7 +122,7 @@ async fn one(client: &Client, reach: &Reach, pod: &Pod) -> Replica {
         Err(sentence) => (None, Some(sentence)),
     };
     Replica {
-        service: of(pod).to_string(),
+        service: service.to_string(),
         pod: pod.metadata.name.clone().unwrap_or_default(),
         role,
         sample,

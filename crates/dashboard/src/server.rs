@@ -226,20 +226,23 @@ async fn explain(State(page): State<Arc<Page>>, Query(asked): Question) -> Answe
 async fn decisions(State(page): State<Arc<Page>>, Query(asked): Question) -> Answer {
     let _permit = page.work()?;
     let service = asked.service()?;
-    let pods = picker::pods(&page.client, None, Some(&service)).await.map_err(Problem::failed)?;
-    if pods.is_empty() {
-        return Err(Problem::failed(
-            "this service has no picker: set `spec.router.scheduler`, or look at its other services",
-        ));
-    }
-    let (mut decisions, mut trouble) = (Vec::new(), Vec::new());
-    for pod in &pods {
-        match picker::decisions(&page.client, &page.reach, pod, asked.id.as_deref()).await {
-            Ok(found) => decisions.extend(found),
+    let pickers = picker::of_service(&page.client, &service).await.map_err(Problem::failed)?;
+    let (mut decisions, mut trouble, mut is_picked) = (Vec::new(), Vec::new(), false);
+    for picker in &pickers {
+        match picker.decisions(&page.client, &page.reach, asked.id.as_deref()).await {
+            Ok(None) => continue,
+            Ok(Some(found)) => decisions.extend(found),
             Err(sentence) => {
-                trouble.push(format!("{}: {sentence}", pod.metadata.name.as_deref().unwrap_or_default()));
+                trouble
+                    .push(format!("{}: {sentence}", picker.pod.metadata.name.as_deref().unwrap_or_default()));
             }
         }
+        is_picked = true;
+    }
+    if !is_picked {
+        return Err(Problem::failed(
+            "nothing picks for this service: `spec.router.scheduler` gives it a picker",
+        ));
     }
     decisions.sort_by(|one, other| other["time"].as_str().cmp(&one["time"].as_str()));
     Ok(Json(json!({"decisions": decisions, "trouble": trouble})))

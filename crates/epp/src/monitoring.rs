@@ -9,6 +9,7 @@ use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use kube::Client;
 use longboat_accept::Guard;
+use longboat_api::decisions::NO_PICKER;
 use longboat_key::{Key, Name, Namespace};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -126,14 +127,14 @@ impl Pages {
         Self(None)
     }
 
-    /// Whether the sender of these headers may read metrics.
+    /// Whether the sender of these headers may read pages.
     ///
     /// # Errors
     ///
     /// The status of the response.
-    pub(crate) async fn may_read_metrics(&self, headers: &HeaderMap) -> Result<(), StatusCode> {
+    pub(crate) async fn may_read(&self, headers: &HeaderMap) -> Result<(), StatusCode> {
         match &self.0 {
-            Some(readers) => readers.may_read_metrics(headers).await,
+            Some(readers) => readers.may_read(headers).await,
             None => Ok(()),
         }
     }
@@ -146,6 +147,9 @@ impl Pages {
     ) -> Option<Response<Full<Bytes>>> {
         let (pool, path) = picker_page(request.uri().path())?;
         let pickers = local.serving(pool.as_ref());
+        if pool.is_some() && pickers.is_empty() {
+            return Some(plain(StatusCode::NOT_FOUND, NO_PICKER));
+        }
         let cores: Vec<&Core> = pickers.iter().map(|picker| &*picker.core).collect();
         Some(page(&cores, self.0.as_ref(), path, request).await)
     }
@@ -179,8 +183,7 @@ async fn page<B: Sync>(
     let headers = request.headers();
     let allowed = match readers {
         None => Ok(()),
-        Some(readers) if path == DECISIONS => readers.may_read_decisions(headers).await,
-        Some(readers) => readers.may_read_metrics(headers).await,
+        Some(readers) => readers.may_read(headers).await,
     };
     match (allowed, core) {
         (Err(status), _) => plain(status, status.canonical_reason().unwrap_or_default()),

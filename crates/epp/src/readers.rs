@@ -1,10 +1,10 @@
 //! Checks who may read the metrics port.
 //!
 //! The API server decides. A client that may `get` the path `/metrics` may read metrics, as in controller-runtime. Such a
-//! client may also read decisions. So may the holder of a token of the picker's own account that was made for this purpose
+//! client may also read decisions. The holder of a token of the picker's own account that was made for this purpose may read both
 //! ([`longboat_api::decisions`] says why).
 
-use http::{HeaderMap, StatusCode, header};
+use http::{HeaderMap, HeaderValue, StatusCode, header};
 use k8s_openapi::api::{
     authentication::v1::{SelfSubjectReview, TokenReview, TokenReviewSpec, UserInfo},
     authorization::v1::SubjectAccessReview,
@@ -32,11 +32,14 @@ impl Readers {
         Self { client, own: OnceCell::new() }
     }
 
-    /// Whether the sender of these headers may read metrics.
+    /// Whether the sender of these headers may read the pages of the picker.
     ///
     /// # Errors
     /// The status of the response: 401 without a valid token, 403 without the right, 500 if the API server could not be asked.
-    pub(crate) async fn may_read_metrics(&self, headers: &HeaderMap) -> Result<(), StatusCode> {
+    pub(crate) async fn may_read(&self, headers: &HeaderMap) -> Result<(), StatusCode> {
+        if let Some(token) = headers.get(TOKEN_HEADER) {
+            return self.is_own(token).await;
+        }
         let token = headers
             .get(header::AUTHORIZATION)
             .and_then(|value| value.to_str().ok())
@@ -50,14 +53,8 @@ impl Readers {
         if reviewed.status.is_some_and(|status| status.allowed) { Ok(()) } else { Err(StatusCode::FORBIDDEN) }
     }
 
-    /// Whether the sender of these headers may read decisions.
-    ///
-    /// # Errors
-    /// As [`Self::may_read_metrics`].
-    pub(crate) async fn may_read_decisions(&self, headers: &HeaderMap) -> Result<(), StatusCode> {
-        let Some(token) = headers.get(TOKEN_HEADER) else {
-            return self.may_read_metrics(headers).await;
-        };
+    /// Whether a token is one of the picker's own account, made for readers of its pages.
+    async fn is_own(&self, token: &HeaderValue) -> Result<(), StatusCode> {
         let token = token.to_str().map_err(|_| StatusCode::UNAUTHORIZED)?;
         let user = self.user(token, Some(AUDIENCE)).await?;
         let own = self.own.get_or_try_init(|| self.own()).await?;

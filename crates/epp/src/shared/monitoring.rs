@@ -108,7 +108,7 @@ impl Monitoring {
             "/healthz" => plain(StatusCode::OK, "ok"),
             "/readyz" if self.readiness.0.load(Ordering::Acquire) => plain(StatusCode::OK, "ok"),
             "/readyz" => plain(StatusCode::SERVICE_UNAVAILABLE, "nothing is listed yet, or shutting down\n"),
-            "/metrics" => match self.pages.may_read_metrics(request.headers()).await {
+            "/metrics" => match self.pages.may_read(request.headers()).await {
                 Ok(()) => open_metrics(self.metrics()),
                 Err(status) => plain(status, status.canonical_reason().unwrap_or_default()),
             },

@@ -43,7 +43,7 @@ fn sender() -> HeaderMap {
 #[tokio::test]
 async fn all_that_is_known_of_a_reader_reaches_the_api_server() {
     let (client, asked) = api_server(true);
-    assert_eq!(Readers::new(client).may_read_metrics(&sender()).await, Ok(()));
+    assert_eq!(Readers::new(client).may_read(&sender()).await, Ok(()));
     let asked = asked.lock();
     assert_eq!(asked[0]["spec"], json!({"token": "token"}));
     assert_eq!(
@@ -59,5 +59,5 @@ async fn all_that_is_known_of_a_reader_reaches_the_api_server() {
 #[tokio::test]
 async fn who_is_known_and_not_allowed_reads_nothing() {
     let (client, _) = api_server(false);
-    assert_eq!(Readers::new(client).may_read_metrics(&sender()).await, Err(StatusCode::FORBIDDEN));
+    assert_eq!(Readers::new(client).may_read(&sender()).await, Err(StatusCode::FORBIDDEN));
 }

@@ -25,22 +25,22 @@ async fn records(args: &WhyArgs) -> anyhow::Result<Vec<Value>> {
         cluster::namespace_exists(&cluster.client, namespace).await?;
     }
     let reach = dashboard::reach(cluster.environment)?;
-    let pods = picker::deciding(&cluster.client, args.namespace.as_ref().map(Namespace::as_deref)).await;
-    let pods = pods.map_err(|sentence| anyhow!("cannot list the pickers: {sentence}"))?;
+    let pickers = picker::all(&cluster.client, args.namespace.as_ref().map(Namespace::as_deref)).await;
+    let pickers = pickers.map_err(|sentence| anyhow!("cannot list the pickers: {sentence}"))?;
     let (mut found, mut silent) = (Vec::new(), Vec::new());
-    for pod in &pods {
-        match picker::decisions(&cluster.client, &reach, pod, Some(&args.id)).await {
-            Ok(records) => found.extend(records),
-            Err(sentence) => silent.push(format!("{}: {sentence}", Key::of(pod))),
+    for picker in &pickers {
+        match picker.decisions(&cluster.client, &reach, Some(&args.id)).await {
+            Ok(records) => found.extend(records.unwrap_or_default()),
+            Err(sentence) => silent.push(format!("{}: {sentence}", Key::of(&picker.pod))),
         }
     }
     if !found.is_empty() {
         return Ok(found);
     }
-    if pods.is_empty() {
+    if pickers.is_empty() {
         bail!("no picker found: no service has one, no gateway picks, or they are in another namespace");
     }
-    if silent.len() == pods.len() {
+    if silent.len() == pickers.len() {
         bail!("no picker reports its decisions\n  {}", silent.join("\n  "));
     }
     for sentence in &silent {
