@@ -68,6 +68,7 @@ fn core() -> Option<Arc<Core>> {
             Parser::OpenAi,
             Parser::Anthropic,
             Parser::VllmHttp,
+            Parser::SglangHttp,
             Parser::VllmGrpc,
             Parser::VertexAi,
             Parser::Passthrough,

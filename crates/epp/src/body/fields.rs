@@ -28,6 +28,9 @@ pub(super) struct Fields<'a> {
     pub(super) prompt: Option<PromptField<'a>>,
     pub(super) input: Option<PromptField<'a>>,
     pub(super) token_ids: Option<PromptField<'a>>,
+    /// The tokens and the cache salt of a request to SGLang.
+    pub(super) input_ids: Option<PromptField<'a>>,
+    pub(super) extra_key: Option<Cow<'a, str>>,
     pub(super) instructions: Option<Words<'a>>,
     pub(super) system: Option<Content<'a>>,
     pub(super) tools: Option<&'a RawValue>,
@@ -60,7 +63,7 @@ impl<'a> Fields<'a> {
     /// Whether a list has more elements than the limit.
     pub(super) fn is_too_long(&self) -> bool {
         let lists = [&self.messages, &self.items].into_iter().flatten();
-        let fields = [&self.prompt, &self.input, &self.token_ids].into_iter().flatten();
+        let fields = [&self.prompt, &self.input, &self.token_ids, &self.input_ids].into_iter().flatten();
         lists.into_iter().any(|list| list.too_long)
             || fields.into_iter().any(|field| matches!(&field.0, Input::List(list) if list.too_long))
             || self.system.as_ref().is_some_and(|content| content.too_long)
@@ -113,6 +116,8 @@ impl<'de> Deserialize<'de> for Fields<'de> {
                         "prompt" => fields.prompt = Some(map.next_value()?),
                         "input" => fields.input = Some(map.next_value()?),
                         "token_ids" => fields.token_ids = Some(map.next_value()?),
+                        "input_ids" => fields.input_ids = Some(map.next_value()?),
+                        "extra_key" => fields.extra_key = map.next_value::<Text<'de>>()?.0,
                         "instructions" => fields.instructions = Words::of(map.next_value()?),
                         "system" => fields.system = Some(map.next_value()?),
                         "tools" => fields.tools = Some(map.next_value()?),

@@ -31,6 +31,7 @@ pub(crate) enum Api {
     Messages,
     CountTokens,
     Generate,
+    SglangGenerate,
     VllmGenerate,
     VllmEmbed,
     VertexChat,
@@ -52,6 +53,7 @@ const PATHS: &[(&str, Parser, Api)] = &[
     ("messages/count_tokens", Parser::Anthropic, Api::CountTokens),
     ("messages", Parser::Anthropic, Api::Messages),
     ("inference/v1/generate", Parser::VllmHttp, Api::Generate),
+    ("/generate", Parser::SglangHttp, Api::SglangGenerate),
     ("vllm.grpc.engine.VllmEngine/Generate", Parser::VllmGrpc, Api::VllmGenerate),
     ("vllm.grpc.engine.VllmEngine/Embed", Parser::VllmGrpc, Api::VllmEmbed),
     ("PredictionService/ChatCompletions", Parser::VertexAi, Api::VertexChat),
@@ -140,16 +142,22 @@ pub(crate) fn parse(api: Api, body: &[u8], limit: usize) -> Result<ParsedBody, B
         return Err(BodyError::Elements);
     }
     let prompts = prompts(api, &fields, limit)?;
-    let (model, model_at) =
-        fields.model(body).filter(|(model, _)| !model.is_empty()).ok_or(BodyError::NoModel)?;
+    let model = fields.model(body).filter(|(model, _)| !model.is_empty());
+    let (model, model_at) = match api {
+        // SGLang serves one model, which its own requests do not name.
+        Api::SglangGenerate => Default::default(),
+        _ => model.ok_or(BodyError::NoModel)?,
+    };
     if model.len() > MAX_MODEL {
         return Err(BodyError::LongModel(model.len()));
     }
     let given = match api {
         Api::Completions => fields.prompt.as_ref(),
         Api::Generate => fields.token_ids.as_ref(),
+        Api::SglangGenerate => fields.input_ids.as_ref(),
         _ => None,
     };
+    let cache_salt = if api == Api::SglangGenerate { &fields.extra_key } else { &fields.cache_salt };
     Ok(ParsedBody {
         model,
         model_at,
@@ -157,7 +165,7 @@ pub(crate) fn parse(api: Api, body: &[u8], limit: usize) -> Result<ParsedBody, B
         stream: fields.stream,
         exact: given.is_some_and(PromptField::is_tokens),
         prompts,
-        cache_salt: fields.cache_salt.as_deref().unwrap_or_default().to_owned(),
+        cache_salt: cache_salt.as_deref().unwrap_or_default().to_owned(),
         multimodal: fields.messages.as_ref().is_some_and(|messages| messages.multimodal),
         media: Vec::new(),
     })
@@ -235,6 +243,12 @@ fn prompts(api: Api, fields: &Fields<'_>, limit: usize) -> Result<Vec<Prompt>, B
             .as_ref()
             .and_then(|prompt| prompt.prompts(limit))
             .ok_or(BodyError::Field("generate", "token_ids")),
+        Api::SglangGenerate => fields
+            .input_ids
+            .as_ref()
+            .filter(|prompt| prompt.is_tokens())
+            .and_then(|prompt| prompt.prompts(limit))
+            .ok_or(BodyError::Field("generate", "input_ids")),
         // `parse` returns earlier for bodies that are not JSON.
         Api::Opaque | Api::VllmGenerate | Api::VllmEmbed | Api::VertexChat | Api::VertexRaw => Ok(Vec::new()),
     }

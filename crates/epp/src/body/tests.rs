@@ -100,7 +100,9 @@ fn fields_of_odd_types_count_as_absent() {
 proptest! {
     #[test]
     fn no_bytes_make_the_parser_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-        for api in [Api::ChatCompletions, Api::Completions, Api::Responses, Api::Messages, Api::Generate] {
+        for api in [
+            Api::ChatCompletions, Api::Completions, Api::Responses, Api::Messages, Api::Generate, Api::SglangGenerate,
+        ] {
             let _ = parse(api, &bytes, usize::MAX);
         }
     }

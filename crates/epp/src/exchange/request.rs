@@ -123,10 +123,10 @@ impl Exchange {
         }
     }
 
-    /// Returns the model for the endpoint. A rewrite rule for the model in the body wins over the header. A body that is not
-    /// read keeps its model.
-    fn target(&self, pending: &PendingRequest, api: Api, parsed: &ParsedBody) -> String {
-        if api == Api::Opaque || api.is_grpc() {
+    /// Returns the model for the endpoint. A rewrite rule for the model in the body wins over the header. A body without a place
+    /// for a model stays as it is.
+    fn target(&self, pending: &PendingRequest, parsed: &ParsedBody) -> String {
+        if parsed.model_at.is_empty() {
             return parsed.model.clone();
         }
         let rewrites = self.core.rewrites.load();
@@ -165,7 +165,7 @@ impl Exchange {
         }
         self.core.metrics.plugins.observe_duration(Work::ReadRequest(api.parser()), began.elapsed());
         // A body that is not read keeps its model.
-        let target = self.target(&pending, api, &parsed);
+        let target = self.target(&pending, &parsed);
         let flow = self.flow(&pending.headers).into_owned();
         let priority = self.core.admission.priority(headers::objective(&pending.headers));
         let labels = self.core.metrics.labels(&parsed.model, &target, &flow, priority);

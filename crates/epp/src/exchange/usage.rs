@@ -11,17 +11,17 @@ const TAIL_BYTES: usize = 4096;
 /// Keeps the end of the response, or reads its gRPC messages.
 #[derive(Debug)]
 pub(crate) struct UsageScan {
+    /// The quoted name of the field that has the token counts.
+    key: &'static [u8],
     tail: Vec<u8>,
     frames: Option<Frames>,
 }
 
-/// The start of the usage object.
-const KEY: &[u8] = b"\"usage\"";
-
 impl UsageScan {
     /// Creates a scan for the response to a request of this API.
     pub(crate) fn of(api: Api) -> Self {
-        Self { tail: Vec::new(), frames: Frames::of(api) }
+        let key: &[u8] = if api == Api::SglangGenerate { b"\"meta_info\"" } else { b"\"usage\"" };
+        Self { key, tail: Vec::new(), frames: Frames::of(api) }
     }
 
     pub(crate) fn push(&mut self, chunk: &[u8]) {
@@ -45,8 +45,10 @@ impl UsageScan {
         if let Some(frames) = &self.frames {
             return frames.usage();
         }
-        let starts = self.tail.windows(KEY.len()).enumerate().rev();
-        starts.filter(|(_, window)| *window == KEY).find_map(|(at, _)| read(&self.tail[at + KEY.len()..]))
+        let starts = self.tail.windows(self.key.len()).enumerate().rev();
+        starts
+            .filter(|(_, window)| *window == self.key)
+            .find_map(|(at, _)| read(&self.tail[at + self.key.len()..]))
     }
 }
 
@@ -60,7 +62,8 @@ fn read(after_key: &[u8]) -> Option<Usage> {
         .prompt_tokens_details
         .or(object.input_tokens_details)
         .and_then(|details| details.cached_tokens)
-        .or(object.cache_read_input_tokens);
+        .or(object.cache_read_input_tokens)
+        .or(object.cached_tokens);
     Some(Usage {
         input: object.prompt_tokens.or(object.input_tokens).unwrap_or_default(),
         output: object.completion_tokens.or(object.output_tokens).unwrap_or_default(),
@@ -77,6 +80,7 @@ struct Object {
     prompt_tokens_details: Option<Details>,
     input_tokens_details: Option<Details>,
     cache_read_input_tokens: Option<u64>,
+    cached_tokens: Option<u64>,
 }
 
 #[derive(Debug, Deserialize)]

@@ -390,6 +390,46 @@ requestHandler: {parsers: [{pluginRef: passthrough-parser}, {pluginRef: openai-p
     assert_eq!(immediate(&replies[0]).status, 400, "it is not among the defaults");
 }
 
+#[test]
+fn a_request_to_sglang_names_no_model_and_its_tokens_find_their_prefix() {
+    let config =
+        "plugins: [{type: sglanghttp-parser}, {type: prefix-cache-scorer, parameters: {blockSizeTokens: 2}}]
+requestHandler: {parsers: [{pluginRef: sglanghttp-parser}]}
+";
+    let core = support::core(config);
+    support::with_endpoints(&core, 4);
+    let body =
+        br#"{"input_ids": [1, 2, 3, 4, 5, 6], "extra_key": "a", "sampling_params": {"max_new_tokens": 4}}"#;
+    let rewrite = [("x-llm-d-model-name-rewrite", "other")];
+    let mut went = Vec::new();
+    for _ in 0..4 {
+        let mut stream = Stream::open(&core);
+        let replies = stream.request("/ns/name/generate", &rewrite, body, None);
+        went.push(changes(&replies[0]).get(names::DESTINATION).map(ToOwned::to_owned));
+        let Action::RequestBody { body: sent, .. } = &replies[1].action else { panic!("{replies:?}") };
+        assert_eq!(sent.as_ref(), body);
+        stream.feed(response("200", "text/event-stream"));
+        stream.feed(response_body(b"data: {\"text\":\"a\",\"meta_info\":{\"finish_reason\":null,\"prompt_tokens\":6,\"completion_tokens\":1}}\n\n", false));
+        stream.feed(response_body(b"data: {\"text\":\"ab\",\"meta_info\":{\"finish_reason\":{\"type\":\"stop\"},\"prompt_tokens\":6,\"completion_tokens\":2,\"cached_tokens\":4}}\n\ndata: [DONE]\n\n", true));
+    }
+    assert!(went[0].is_some() && went.iter().all(|one| *one == went[0]), "{went:?}");
+    let page = metrics_page(&core);
+    for (metric, sum) in
+        [("input_tokens", "24.0"), ("output_tokens", "8.0"), ("prompt_cached_tokens", "16.0")]
+    {
+        let line =
+            format!("inference_objective_{metric}_sum{{model_name=\"\",target_model_name=\"\"}} {sum}");
+        assert!(page.lines().any(|found| found == line), "{line}\nis not in\n{page}");
+    }
+    for refused in [br#"{"text": "Hello"}"#.as_slice(), br#"{"input_ids": "Hello"}"#, br#"{"input_ids": []}"#]
+    {
+        let replies = Stream::open(&core).request("/generate", &[], refused, None);
+        assert_eq!(immediate(&replies[0]).status, 400);
+    }
+    let replies = Stream::open(&picker(1)).request("/generate", &[], body, None);
+    assert_eq!(immediate(&replies[0]).status, 400, "it is not among the defaults");
+}
+
 /// One request per endpoint at a time. The next one waits.
 const ONE_AT_A_TIME: &str = "
 featureGates: [flowControl]

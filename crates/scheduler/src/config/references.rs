@@ -14,6 +14,8 @@ pub enum Parser {
     Anthropic,
     /// vLLM's own generate API.
     VllmHttp,
+    /// SGLang's own generate API.
+    SglangHttp,
     /// vLLM's gRPC service.
     VllmGrpc,
     /// Vertex AI's prediction service over gRPC.
@@ -30,10 +32,11 @@ impl Parser {
 }
 
 /// Types of parsers.
-const PARSERS: [(&str, Parser); 6] = [
+const PARSERS: [(&str, Parser); 7] = [
     ("openai-parser", Parser::OpenAi),
     ("anthropic-parser", Parser::Anthropic),
     ("vllmhttp-parser", Parser::VllmHttp),
+    ("sglanghttp-parser", Parser::SglangHttp),
     ("vllmgrpc-parser", Parser::VllmGrpc),
     ("vertexai-parser", Parser::VertexAi),
     ("passthrough-parser", Parser::Passthrough),

@@ -120,6 +120,7 @@ const TYPES: &[(&str, Stability, Stage, Build)] = &[
     ("openai-parser", Beta, Producer, producers::always_on),
     ("anthropic-parser", Beta, Producer, producers::always_on),
     ("vllmhttp-parser", Beta, Producer, producers::always_on),
+    ("sglanghttp-parser", Beta, Producer, producers::always_on),
     ("vllmgrpc-parser", Beta, Producer, producers::always_on),
     ("vertexai-parser", Beta, Producer, producers::always_on),
     ("passthrough-parser", Beta, Producer, producers::always_on),
