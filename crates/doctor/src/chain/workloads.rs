@@ -18,7 +18,10 @@ pub(crate) fn follow(facts: &Facts, service: &LLMInferenceService, condition: &C
     let describe = format!("kubectl describe llminferenceservice -n {namespace} {own}");
     // The controller failed: its message has the reason and, if it is known, what to do.
     if condition.reason.starts_with("Reconcile") || condition.reason.ends_with("Error") {
-        return Cause::new("ControllerFailed", condition.message.clone(), describe);
+        let validate =
+            format!("kubectl get llminferenceservice -n {namespace} {own} -o yaml | longboat validate -");
+        let fix = format!("{describe}; if the manifest is the cause, this names the field: {validate}");
+        return Cause::new("ControllerFailed", condition.message.clone(), fix);
     }
     let (group, name) = match condition.type_.as_str() {
         types::MAIN_WORKLOAD_READY => (false, names::workload(own)),
