@@ -200,3 +200,46 @@ async fn a_stream_whose_time_is_over_ends_with_an_error_event() {
         assert!(events.len() > 1 && text.ends_with("\n\n"), "{path}: {text}");
     }
 }
+
+/// A server that reads each request and then dies, and keeps the first lines of the requests.
+async fn deadly_server(
+    shutdown: &CancellationToken,
+    address: &str,
+    seen: Arc<Mutex<Vec<String>>>,
+) -> SocketAddr {
+    let listener = TcpListener::bind(address).await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let connection = move |mut stream: TcpStream, _| {
+        let seen = seen.clone();
+        async move {
+            let mut request = vec![0; 4096];
+            let read = stream.read(&mut request).await.unwrap_or_default();
+            let text = String::from_utf8_lossy(&request[..read]);
+            seen.lock().extend(text.split_whitespace().next().map(str::to_owned));
+        }
+    };
+    let end = shutdown.clone();
+    tokio::spawn(async move { longboat_accept::until(&end, listener, 8, connection).await });
+    address
+}
+
+#[tokio::test]
+async fn a_request_that_could_take_effect_twice_is_not_repeated() {
+    let shutdown = CancellationToken::new();
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let first = deadly_server(&shutdown, "127.0.0.1:0", seen.clone()).await;
+    let second = deadly_server(&shutdown, &format!("127.0.0.9:{}", first.port()), seen.clone()).await;
+    let bench = bench(None, first, &[first, second], "FailOpen").await;
+    for (method, body, expected) in
+        [("GET", "", 2), ("DELETE", "", 2), ("POST", "", 1), ("POST", "{}", 1), ("PATCH", "", 1)]
+    {
+        let request = format!(
+            "{method} /svc HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+            body.len()
+        );
+        let answer = raw(&bench, &request).await;
+        assert!(answer.starts_with("HTTP/1.1 502 "), "{answer}");
+        assert_eq!(*seen.lock(), vec![method; expected], "{body:?}");
+        seen.lock().clear();
+    }
+}
