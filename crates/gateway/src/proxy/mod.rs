@@ -149,6 +149,9 @@ impl Proxy {
             Ok(sender) => sender,
             Err(refusal) => return *refusal,
         };
+        if head.method == Method::CONNECT {
+            return refuse(StatusCode::NOT_IMPLEMENTED, "CONNECT is not supported: send requests to a route");
+        }
         if arrival.server_name.as_ref().is_some_and(|name| table.misdirects(name, &head)) {
             return refuse(
                 StatusCode::MISDIRECTED_REQUEST,
@@ -241,12 +244,20 @@ impl Proxy {
         let mut response = self.route(head, upload, routed, deadline).await;
         headers::for_client(&mut response);
         found.rule.filters.response.apply(response.headers_mut());
-        if let Some(upgrade) = upgrade {
-            upgrade.connect(&mut response, &arrival.switch, self.shutdown.clone());
-        } else if let Some(admission) = admission {
-            response = admission.meter(response);
+        let switch =
+            |upgrade: Upgrade| upgrade.connect(&mut response, &arrival.switch, self.shutdown.clone());
+        if upgrade.is_some_and(switch) {
+            return response;
         }
-        response
+        if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+            let message = "the back end has changed to a protocol that the client has not asked for";
+            response = refuse(StatusCode::BAD_GATEWAY, message);
+        }
+        // Also if the client has asked for another protocol and got an answer: a header must not make tokens free.
+        match admission {
+            Some(admission) => admission.meter(response),
+            None => response,
+        }
     }
 
     /// Sends a request where its rule leads. The response has to end until the deadline.

@@ -243,3 +243,33 @@ async fn a_request_that_could_take_effect_twice_is_not_repeated() {
         seen.lock().clear();
     }
 }
+
+#[tokio::test]
+async fn a_protocol_that_nobody_has_asked_for_is_a_bad_gateway() {
+    let shutdown = CancellationToken::new();
+    let switched = "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: h2c\r\n\r\n";
+    let server = dying_server(&shutdown, switched.to_owned()).await;
+    let bench = bench(None, server, &[server], "FailOpen").await;
+    for headers in ["", "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n"]
+    {
+        let request = format!(
+            "GET /svc HTTP/1.1\r\nHost: localhost\r\n{headers}\r\nGET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+        );
+        let answer = raw(&bench, &request).await;
+        let codes: Vec<_> = answer.split("HTTP/1.1 ").skip(1).map(|answer| &answer[..3]).collect();
+        assert_eq!(codes, ["502", "200"], "{answer}");
+    }
+    let connect = raw(&bench, "CONNECT /svc HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").await;
+    assert!(connect.starts_with("HTTP/1.1 501 "), "{connect}");
+}
+
+#[tokio::test]
+async fn the_length_of_an_answer_is_that_of_the_body_which_was_read() {
+    let shutdown = CancellationToken::new();
+    let both =
+        "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n";
+    let server = dying_server(&shutdown, both.to_owned()).await;
+    let bench = bench(None, server, &[server], "FailOpen").await;
+    let answer = bench.ask("/svc", false).await;
+    assert_eq!(answer.text().await.unwrap(), "hello");
+}
