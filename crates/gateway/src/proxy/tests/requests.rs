@@ -273,3 +273,17 @@ async fn the_length_of_an_answer_is_that_of_the_body_which_was_read() {
     let answer = bench.ask("/svc", false).await;
     assert_eq!(answer.text().await.unwrap(), "hello");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_without_a_request_is_closed() {
+    let bench = bench(None, "127.0.0.1:1".parse().unwrap(), &[], "FailOpen").await;
+    let settings = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\u{4}\0\0\0\0\0";
+    let begun = [settings, "\0\0\u{5}\u{1}"].concat();
+    for sent in ["", "P", "PRI * HTTP/2.0\r\n", "GET / HTTP/1.1\r\nHos", settings, &begun] {
+        let mut stream = TcpStream::connect(("127.0.0.1", bench.port)).await.unwrap();
+        stream.write_all(sent.as_bytes()).await.unwrap();
+        let mut read = Vec::new();
+        let closed = tokio::time::timeout(Duration::from_hours(1), stream.read_to_end(&mut read)).await;
+        assert!(closed.is_ok(), "{sent:?}");
+    }
+}
