@@ -80,7 +80,7 @@ impl Server {
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let stream = FramingStream::new(stream);
+        let stream = FramingStream::new(stream).heads_within(&self.proxy.heads);
         let arrival = Arrival { peer, local: self.local, server_name, switch: stream.switched() };
         let proxy = self.proxy.clone();
         let _connection = proxy.metrics.connection();

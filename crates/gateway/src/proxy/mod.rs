@@ -54,6 +54,9 @@ use crate::{
 /// The most bytes of buffered request bodies: eight of the largest.
 const BODIES: usize = 512 << 20;
 
+/// The most bytes of long heads that have not arrived whole: hundreds of the longest.
+const HEADS: usize = 128 << 20;
+
 /// How long a back end may say nothing, where the route has no timeout. The answer to a request without `stream` comes as a
 /// whole, and a model may think about it for a long time.
 const BACK_END_IDLE_TIMEOUT: Duration = Duration::from_hours(1);
@@ -70,6 +73,8 @@ pub(crate) struct Proxy {
     pickers: Pickers,
     mirrors: Mirrors,
     bodies: Arc<Budget>,
+    /// The memory of the heads that arrive.
+    pub(crate) heads: Arc<Budget>,
     /// Holds requests whose back end is scaled to zero.
     pub(crate) activator: Arc<Activator>,
     /// What API keys have used.
@@ -110,6 +115,7 @@ impl Proxy {
             upstream,
             pickers: Pickers::new(),
             bodies: Budget::new(BODIES),
+            heads: Budget::new(HEADS),
             front,
             metrics: Metrics::create(),
             shutdown,
