@@ -18,12 +18,16 @@ use std::{
 use http::HeaderMap;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use crate::{Budget, MemoryReservation};
+
 /// The header that marks an ambiguous request. A client that sends it only causes its own request to be refused.
 const MARK: &str = "x-longboat-ambiguous-length";
 /// The header line. A test compares it with `MARK`.
 const MARKED: &str = "x-longboat-ambiguous-length: 1\r\n";
 /// The longest head that is read, in bytes, unless a server sets another limit. hyper refuses longer heads.
 const MAX_HEAD_BYTES: usize = 512 * 1024;
+/// The part of a head that does not count against the budget. Most heads are smaller.
+const FREE_HEAD_BYTES: usize = 8 * 1024;
 /// The most bytes of a body to read at once.
 const READ_CHUNK_BYTES: usize = 64 * 1024;
 
@@ -39,6 +43,8 @@ pub struct FramingStream<S> {
     stream: S,
     switched: ProtocolSwitch,
     longest: usize,
+    /// The memory of a head or line that is not complete, if it counts.
+    reservation: Option<MemoryReservation>,
     state: State,
     /// The part of the current line that was read.
     line: Vec<u8>,
@@ -95,6 +101,7 @@ impl<S> FramingStream<S> {
             stream,
             switched: ProtocolSwitch::default(),
             longest: MAX_HEAD_BYTES,
+            reservation: None,
             state: State::Head(Head::default()),
             line: Vec::new(),
             ready: Vec::new(),
@@ -107,6 +114,23 @@ impl<S> FramingStream<S> {
     pub fn heads_up_to(mut self, bytes: usize) -> Self {
         self.longest = bytes;
         self
+    }
+
+    /// Counts long heads against this budget until they are complete. If there is no room, the connection fails.
+    #[must_use]
+    pub fn heads_within(mut self, budget: &Arc<Budget>) -> Self {
+        self.reservation = budget.hold(0);
+        self
+    }
+
+    /// Reserves memory for what was read of a head, which is here or in hyper's buffer, and of a line. Releases that of a complete one.
+    fn reserve(&mut self) -> io::Result<()> {
+        let Some(reservation) = &mut self.reservation else { return Ok(()) };
+        let head = if let State::Head(head) = self.state { head.bytes } else { 0 };
+        let bytes = Some(head + self.line.len()).filter(|bytes| *bytes > FREE_HEAD_BYTES);
+        let message = "the heads of all requests that arrive exceed their memory limit";
+        let full = || io::Error::new(io::ErrorKind::QuotaExceeded, message);
+        reservation.resize(bytes.unwrap_or_default()).ok_or_else(full)
     }
 
     /// Returns the switch for a service that may answer 101.
@@ -296,6 +320,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for FramingStream<S> {
             }
             let filled = read.filled().to_vec();
             this.take(&filled);
+            this.reserve()?;
         }
     }
 }
@@ -347,6 +372,28 @@ mod tests {
             ("GET / HTTP/1.1\r\nA: 123456789012345\r\n", "Content-Length: 1\r\nTransfer-Encoding: x\r\n\r\n");
         framed.take([head, rest].concat().as_bytes());
         assert_eq!(String::from_utf8(framed.ready).unwrap(), [head, MARKED, rest].concat());
+    }
+
+    #[tokio::test]
+    async fn heads_that_do_not_end_share_one_memory() {
+        use tokio::io::AsyncReadExt;
+
+        let budget = Budget::new(50_000);
+        let begun = format!("GET / HTTP/1.1\r\nA: {}", "x".repeat(40_000));
+        let head = async |sent: &str| {
+            let sent = sent.as_bytes().to_vec();
+            let mut stream = FramingStream::new(io::Cursor::new(sent)).heads_within(&budget);
+            stream.read_to_end(&mut Vec::new()).await.map(|_| stream)
+        };
+        let first = head(&begun).await.unwrap();
+        assert!(budget.held() > 40_000);
+        let full = head(&begun).await.unwrap_err();
+        assert_eq!(full.kind(), io::ErrorKind::QuotaExceeded);
+        head("GET / HTTP/1.1\r\n\r\n").await.unwrap();
+        drop(first);
+        let complete = head(&format!("{begun}\r\n\r\n")).await.unwrap();
+        assert_eq!(budget.held(), 0, "the request goes on, and its head has arrived");
+        drop(complete);
     }
 
     #[tokio::test]

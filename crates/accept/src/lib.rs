@@ -1,4 +1,4 @@
-//! Limits for the HTTP servers of this workspace: a maximum number of connections, a shutdown on request, a maximum size of
+//! Limits for the HTTP servers of this workspace: a maximum number of connections and of their idle time, a shutdown on request, a maximum size of
 //! buffered bodies, the detection of ambiguous requests, the hosts and web pages whose requests
 //! are accepted, and the headers that a proxy must not pass on.
 
@@ -6,6 +6,7 @@ mod budget;
 mod framing;
 mod guard;
 mod hop_by_hop;
+mod idle;
 mod meaning;
 mod signals;
 
@@ -21,6 +22,7 @@ pub use budget::{Budget, MemoryReservation};
 pub use framing::{FramingStream, ProtocolSwitch};
 pub use guard::{Guard, Pages, Refusal, Sender, host_matches, mark_forwarded};
 pub use hop_by_hop::remove_hop_by_hop;
+pub use idle::{LastBody, RunningRequest, RunningRequests};
 pub use meaning::{Ambiguity, host};
 pub use signals::shutdown_token;
 

@@ -15,9 +15,9 @@ use std::{
 use futures::future::BoxFuture;
 use http::uri::{PathAndQuery, Scheme};
 use hyper::client::conn::http2;
-use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use rustls::pki_types::ServerName;
-use tokio::{net::TcpStream, sync::mpsc, task::JoinHandle};
+use tokio::{net::TcpStream, sync::mpsc, task::JoinHandle, time::Instant};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Streaming, client::Grpc};
 use tonic_prost::ProstCodec;
@@ -38,6 +38,11 @@ const OUTGOING: usize = 8;
 /// How long the connection attempt may take; other requests wait for it.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// How long a connection with open streams may be silent before it is asked for a sign of life, and how long that may take. A processor may
+/// hold a request back for long. One whose process stands still, or whose machine is gone, would hold it for ever. Servers of grpc-go close
+/// a connection that is asked often, and count anew with each message that they send: twenty seconds of silence of all streams are rare.
+const PING_INTERVAL: Duration = Duration::from_secs(20);
+
 /// A client of one processor. Cheap to clone. All clones share HTTP/2 connections. [`Client::open`] creates one if there is
 /// none, or if each has its most streams or has broken.
 #[derive(Clone)]
@@ -51,7 +56,15 @@ struct Inner {
     origin: http::Uri,
     tls: Option<tokio_rustls::TlsConnector>,
     // An async lock, held while connecting, so that a burst of requests creates one connection.
-    live: tokio::sync::Mutex<Vec<Connection>>,
+    live: tokio::sync::Mutex<Connections>,
+}
+
+#[derive(Default)]
+struct Connections {
+    live: Vec<Connection>,
+    /// When the last attempt to connect failed, and why. Who has waited for it shares its result: otherwise, requests to a processor that
+    /// does not answer would wait for one attempt after the other.
+    failed: Option<(Instant, String)>,
 }
 
 impl std::fmt::Debug for Client {
@@ -125,7 +138,9 @@ impl Client {
 
     /// Returns a connection with room for a stream, which counts until the returned count is dropped.
     async fn connection(&self) -> Result<(Connection, CountedStream), ClientError> {
-        let mut live = self.inner.live.lock().await;
+        let asked = Instant::now();
+        let mut connections = self.inner.live.lock().await;
+        let Connections { live, failed } = &mut *connections;
         live.retain(|connection| {
             !connection.requests.is_closed() && !connection.broken.load(Ordering::Acquire)
         });
@@ -134,8 +149,18 @@ impl Client {
                 return Ok((connection.clone(), counted));
             }
         }
+        if let Some((at, reason)) = failed
+            && *at >= asked
+        {
+            return Err(self.inner.refused(reason.clone()));
+        }
         let connecting = tokio::time::timeout(CONNECT_TIMEOUT, self.inner.connect());
-        let connection = connecting.await.map_err(|_| self.inner.refused("no answer in time"))??;
+        let connected = connecting.await.unwrap_or_else(|_| Err(self.inner.refused("no answer in time")));
+        let connection = connected.inspect_err(|error| {
+            let reason =
+                std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string);
+            *failed = Some((Instant::now(), reason));
+        })?;
         live.push(connection.clone());
         let counted = connection.streams.take(MAX_STREAMS as usize);
         counted.map(|counted| (connection, counted)).ok_or_else(|| self.inner.refused("no room for a stream"))
@@ -161,6 +186,9 @@ impl Inner {
         I: hyper::rt::Read + hyper::rt::Write + Send + Unpin + 'static,
     {
         let (requests, connection) = http2::Builder::new(TokioExecutor::new())
+            .timer(TokioTimer::new())
+            .keep_alive_interval(PING_INTERVAL)
+            .keep_alive_timeout(PING_INTERVAL)
             .initial_stream_window_size(STREAM_WINDOW)
             .initial_connection_window_size(CONNECTION_WINDOW)
             .handshake(io)

@@ -10,7 +10,7 @@ use hyper_util::{
         graceful::{GracefulShutdown, Watcher},
     },
 };
-use longboat_accept::FramingStream;
+use longboat_accept::{FramingStream, RunningRequests};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpListener,
@@ -23,8 +23,8 @@ use crate::{
     socket_tls::SocketTls,
 };
 
-/// How long a client may take for the TLS handshake, and to send the head of a request, so that idle connections do not
-/// accumulate.
+/// How long a client may take for the TLS handshake, for its first request, and to send the head of each, so that idle connections do
+/// not accumulate.
 const HEADER_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// The most connections at a time: enough for the clients of one machine, and far below the number of its ports.
@@ -80,16 +80,22 @@ impl Server {
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let stream = FramingStream::new(stream);
+        let stream = FramingStream::new(stream).heads_within(&self.proxy.heads);
         let arrival = Arrival { peer, local: self.local, server_name, switch: stream.switched() };
         let proxy = self.proxy.clone();
         let _connection = proxy.metrics.connection();
+        let requests = RunningRequests::default();
+        let running = requests.clone();
         let service = service_fn(move |request| {
-            let (proxy, arrival) = (proxy.clone(), arrival.clone());
-            async move { Ok::<_, Infallible>(proxy.handle(request, &arrival).await) }
+            let (proxy, arrival, request_running) = (proxy.clone(), arrival.clone(), running.begin());
+            async move {
+                let response = proxy.handle(request, &arrival).await;
+                Ok::<_, Infallible>(request_running.until_end_of(response))
+            }
         });
         let connection = self.builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
-        if let Err(error) = watcher.watch(connection.into_owned()).await {
+        let connection = watcher.watch(connection.into_owned());
+        if let Some(Err(error)) = requests.serve(HEADER_TIMEOUT, connection).await {
             tracing::debug!(error, "A client connection ended early.");
         }
     }

@@ -1,6 +1,6 @@
 //! The process of a model server: listening, TLS, and a shutdown that lets answers finish.
 
-use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+use std::{convert::Infallible, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use axum::{
     Router,
@@ -8,12 +8,13 @@ use axum::{
     middleware::{self, Next},
     response::{IntoResponse, Response},
 };
+use hyper::service::{Service as _, service_fn};
 use hyper_util::{
     rt::{TokioExecutor, TokioIo, TokioTimer},
     server::{conn::auto::Builder, graceful::GracefulShutdown},
     service::TowerToHyperService,
 };
-use longboat_accept::Guard;
+use longboat_accept::{Guard, RunningRequests};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpListener,
@@ -119,10 +120,16 @@ async fn connection(
     service: TowerToHyperService<Router>,
     watcher: hyper_util::server::graceful::Watcher,
 ) {
+    let requests = RunningRequests::default();
+    let running = requests.clone();
+    let service = service_fn(move |request| {
+        let (answering, running) = (service.call(request), running.begin());
+        async move { Ok::<_, Infallible>(running.until_end_of(answering.await?)) }
+    });
     let mut builder = Builder::new(TokioExecutor::new());
     builder.http1().timer(TokioTimer::new()).header_read_timeout(HANDSHAKE_TIMEOUT);
     let connection = builder.serve_connection(TokioIo::new(stream), service).into_owned();
-    if let Err(error) = watcher.watch(connection).await {
+    if let Some(Err(error)) = requests.serve(HANDSHAKE_TIMEOUT, watcher.watch(connection)).await {
         tracing::debug!(error, "A connection ended early.");
     }
 }

@@ -7,6 +7,7 @@ use std::{
     time::Duration,
 };
 
+use futures::FutureExt as _;
 use http::{Request, Response, StatusCode, header};
 use hyper::{body::Incoming, service::service_fn};
 use hyper_util::{
@@ -17,7 +18,7 @@ use hyper_util::{
     },
 };
 use kube::Client;
-use longboat_accept::{FramingStream, Guard};
+use longboat_accept::{FramingStream, Guard, RunningRequests};
 use longboat_tls::{LeafRequest, ReloadingConfig, ReloadingRoots};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
@@ -41,7 +42,7 @@ use crate::{
 
 const ALPN: &[&[u8]] = &[b"h2", b"http/1.1"];
 
-/// How long a client may take to send the head of a request. The limit prevents idle connections from accumulating.
+/// How long a client may take for its first request, and to send the head of each. The limit prevents idle connections from accumulating.
 const HEADER_TIMEOUT: Duration = Duration::from_mins(2);
 
 /// The most connections at once. This is far more than the engine can serve.
@@ -165,6 +166,26 @@ struct Handler {
     guard: Option<Arc<Guard>>,
 }
 
+// === impl Handler ===
+
+impl Handler {
+    async fn handle(&self, request: Request<Incoming>, peer: SocketAddr) -> Response<ProxyBody> {
+        let Self { proxy, part, guard } = self;
+        let (head, body) = request.into_parts();
+        if let Some(refusal) = proxy.refusal(&head, guard.as_deref()) {
+            return refusal;
+        }
+        match part {
+            Part::Rank(rank) => {
+                // An error span, so that every line about a request has its id, whatever is logged.
+                let span = tracing::error_span!("request", request_id = headers::request_id(&head.headers));
+                proxy.handle(Request::from_parts(head, body), *rank, peer).instrument(span).await
+            }
+            Part::Metrics => page(proxy, head.uri.path()),
+        }
+    }
+}
+
 async fn serve(
     listener: TcpListener,
     tls: Option<TlsAcceptor>,
@@ -207,27 +228,15 @@ async fn connection(
         .header_read_timeout(HEADER_TIMEOUT)
         .max_buf_size(MAX_HEAD_BYTES)
         .preserve_header_case(false);
+    let requests = RunningRequests::default();
+    let running = requests.clone();
     let service = service_fn(move |request: Request<Incoming>| {
-        let Handler { proxy, part, guard } = handler.clone();
-        async move {
-            let (head, body) = request.into_parts();
-            if let Some(refusal) = proxy.refusal(&head, guard.as_deref()) {
-                return Ok(refusal);
-            }
-            Ok::<_, Infallible>(match part {
-                Part::Rank(rank) => {
-                    // An error span, so that every line about a request has its id, whatever is logged.
-                    let span =
-                        tracing::error_span!("request", request_id = headers::request_id(&head.headers));
-                    proxy.handle(Request::from_parts(head, body), rank, peer).instrument(span).await
-                }
-                Part::Metrics => page(&proxy, head.uri.path()),
-            })
-        }
+        let (handler, running) = (handler.clone(), running.begin());
+        async move { Ok::<_, Infallible>(running.until_end_of(handler.handle(request, peer).await)) }
     });
     let stream = FramingStream::new(stream).heads_up_to(MAX_HEAD_BYTES);
     let connection = builder.serve_connection(TokioIo::new(stream), service).into_owned();
-    if let Err(error) = watcher.watch(connection).await {
+    if let Some(Err(error)) = requests.serve(HEADER_TIMEOUT, watcher.watch(connection).boxed()).await {
         tracing::debug!(error, "A connection ended early.");
     }
 }

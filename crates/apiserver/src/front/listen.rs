@@ -8,7 +8,7 @@ use hyper_util::{
     rt::{TokioExecutor, TokioIo, TokioTimer},
     server::{conn::auto, graceful::GracefulShutdown},
 };
-use longboat_accept::FramingStream;
+use longboat_accept::{FramingStream, RunningRequests};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpListener,
@@ -29,7 +29,7 @@ use crate::{
     tokens::OWN_AUDIENCE,
 };
 
-/// How long a client may take to send the head of a request or to complete a TLS handshake.
+/// How long a client may take to complete a TLS handshake, for its first request, and to send the head of each.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long open requests may continue after the shutdown starts.
 const GRACE: Duration = Duration::from_secs(5);
@@ -119,7 +119,10 @@ async fn connection<S>(
     let switched = stream.switched();
     let slow = CancellationToken::new();
     let closing = slow.clone();
+    let requests = RunningRequests::default();
+    let running = requests.clone();
     let service = service_fn(move |mut request: http::Request<Incoming>| {
+        let running = running.begin();
         request.extensions_mut().insert(closing.clone());
         let state = Arc::clone(&state);
         let switched = switched.clone();
@@ -132,14 +135,15 @@ async fn connection<S>(
             if answer.status() == StatusCode::SWITCHING_PROTOCOLS {
                 switched.switch();
             }
-            Ok::<_, std::convert::Infallible>(answer)
+            Ok::<_, std::convert::Infallible>(running.until_end_of(answer))
         }
     });
     let mut builder = auto::Builder::new(TokioExecutor::new());
     builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
     builder.http2().timer(TokioTimer::new()).max_concurrent_streams(1000).keep_alive_interval(HEAD_TIMEOUT);
     let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
-    if let Some(Err(error)) = slow.run_until_cancelled(watcher.watch(connection)).await {
+    let connection = requests.serve(HEAD_TIMEOUT, watcher.watch(connection));
+    if let Some(Some(Err(error))) = slow.run_until_cancelled(connection).await {
         tracing::debug!(%error, "A connection ended.");
     }
 }

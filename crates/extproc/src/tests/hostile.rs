@@ -5,7 +5,7 @@ use std::{future::Future, time::Duration};
 use longboat_accept::Budget;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
-    net::TcpStream,
+    net::{TcpListener, TcpStream},
     time::timeout,
 };
 
@@ -246,4 +246,36 @@ async fn messages_that_do_not_end_share_one_memory() {
         let options = ServerOptions { limits: short(), memory, transport, ..ServerOptions::default() };
         test(echo(options).await).await;
     }
+}
+
+/// Starts a processor that opens connections and then stands still, as a process that is stopped.
+async fn frozen() -> std::net::SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        let mut open = Vec::new();
+        while let Ok((mut stream, _)) = listener.accept().await {
+            stream.write_all(&SETTINGS).await.unwrap();
+            open.push(stream);
+        }
+    });
+    address
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_processor_that_stands_still_is_given_up() {
+    let client = Client::new(frozen().await, None);
+    let mut exchange = client.open().await.unwrap();
+    exchange.send(request("/")).await.unwrap();
+    let reply = timeout(Duration::from_mins(5), exchange.receive()).await;
+    assert!(matches!(reply, Ok(Err(ClientError::Broken { .. }))), "{reply:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_that_wait_for_a_connection_share_its_failure() {
+    longboat_tls::install_default_provider();
+    let client = Client::new(frozen().await, Some(longboat_tls::insecure_client_config(&[b"h2"])));
+    let opening = futures::future::join_all((0..50).map(|_| client.open()));
+    let opened = timeout(Duration::from_secs(10), opening).await.expect("one attempt after the other");
+    assert!(opened.iter().all(|opened| matches!(opened, Err(ClientError::Connect { .. }))));
 }

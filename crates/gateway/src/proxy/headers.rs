@@ -14,6 +14,13 @@ pub(crate) fn for_upstream(head: &mut Parts, arrival: &Arrival) {
     {
         head.headers.entry(header::HOST).or_insert(host);
     }
+    // HTTP/2 may divide the cookies, and HTTP/1.1 may not (RFC 9113 §8.2.3).
+    let cookies: Vec<_> = head.headers.get_all(header::COOKIE).iter().map(HeaderValue::as_bytes).collect();
+    if cookies.len() > 1
+        && let Ok(cookies) = HeaderValue::from_bytes(&cookies.join(&b"; "[..]))
+    {
+        head.headers.insert(header::COOKIE, cookies);
+    }
     let forwarded = HeaderName::from_static("x-forwarded-for");
     let seen = head.headers.get(&forwarded).and_then(|value| value.to_str().ok());
     let chain = seen.map_or_else(|| peer.ip().to_string(), |seen| format!("{seen}, {}", peer.ip()));
@@ -31,4 +38,24 @@ pub(crate) fn for_upstream(head: &mut Parts, arrival: &Arrival) {
 /// Prepares a back end's response for the client.
 pub(crate) fn for_client<B>(response: &mut Response<B>) {
     longboat_accept::remove_hop_by_hop(response.headers_mut());
+}
+
+#[cfg(test)]
+mod tests {
+    use longboat_accept::ProtocolSwitch;
+
+    use super::*;
+
+    #[test]
+    fn cookies_of_http_2_become_one_header() {
+        let request = http::Request::get("http://a.example/").version(http::Version::HTTP_2);
+        let request = request.header("cookie", "a=b").header("cookie", "c=d");
+        let (mut head, ()) = request.body(()).unwrap().into_parts();
+        let peer = "127.0.0.1:1".parse().unwrap();
+        let arrival = Arrival { peer, local: peer, server_name: None, switch: ProtocolSwitch::default() };
+        for_upstream(&mut head, &arrival);
+        let cookies: Vec<_> = head.headers.get_all(header::COOKIE).iter().collect();
+        assert_eq!(cookies, ["a=b; c=d"]);
+        assert_eq!(head.headers[header::HOST], "a.example");
+    }
 }

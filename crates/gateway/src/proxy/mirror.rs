@@ -8,7 +8,7 @@ use tokio::sync::Semaphore;
 
 use super::{
     upload::{Upload, UploadError},
-    upstream::Upstream,
+    upstream::{Failover, Upstream},
 };
 use crate::route::{Backend, Mirror};
 
@@ -58,8 +58,10 @@ impl Mirrors {
             let (upstream, head, body) = (self.upstream.clone(), head.clone(), upload.chunks().to_vec());
             // Bounded by the slots and the timeout.
             tokio::spawn(async move {
-                let sent =
-                    upstream.send_replayable(&head, &body, &endpoints, &link, Some(COPY_TIMEOUT)).await;
+                let timeout = Some(COPY_TIMEOUT);
+                let sent = upstream
+                    .send_replayable(&head, &body, &endpoints, &link, timeout, Failover::IfSafe)
+                    .await;
                 if let Err(error) = sent {
                     tracing::debug!(%error, "A copy of a request was not answered.");
                 }

@@ -54,6 +54,9 @@ use crate::{
 /// The most bytes of buffered request bodies: eight of the largest.
 const BODIES: usize = 512 << 20;
 
+/// The most bytes of long heads that have not arrived whole: hundreds of the longest.
+const HEADS: usize = 128 << 20;
+
 /// How long a back end may say nothing, where the route has no timeout. The answer to a request without `stream` comes as a
 /// whole, and a model may think about it for a long time.
 const BACK_END_IDLE_TIMEOUT: Duration = Duration::from_hours(1);
@@ -70,6 +73,8 @@ pub(crate) struct Proxy {
     pickers: Pickers,
     mirrors: Mirrors,
     bodies: Arc<Budget>,
+    /// The memory of the heads that arrive.
+    pub(crate) heads: Arc<Budget>,
     /// Holds requests whose back end is scaled to zero.
     pub(crate) activator: Arc<Activator>,
     /// What API keys have used.
@@ -110,6 +115,7 @@ impl Proxy {
             upstream,
             pickers: Pickers::new(),
             bodies: Budget::new(BODIES),
+            heads: Budget::new(HEADS),
             front,
             metrics: Metrics::create(),
             shutdown,
@@ -149,6 +155,9 @@ impl Proxy {
             Ok(sender) => sender,
             Err(refusal) => return *refusal,
         };
+        if head.method == Method::CONNECT {
+            return refuse(StatusCode::NOT_IMPLEMENTED, "CONNECT is not supported: send requests to a route");
+        }
         if arrival.server_name.as_ref().is_some_and(|name| table.misdirects(name, &head)) {
             return refuse(
                 StatusCode::MISDIRECTED_REQUEST,
@@ -241,12 +250,20 @@ impl Proxy {
         let mut response = self.route(head, upload, routed, deadline).await;
         headers::for_client(&mut response);
         found.rule.filters.response.apply(response.headers_mut());
-        if let Some(upgrade) = upgrade {
-            upgrade.connect(&mut response, &arrival.switch, self.shutdown.clone());
-        } else if let Some(admission) = admission {
-            response = admission.meter(response);
+        let switch =
+            |upgrade: Upgrade| upgrade.connect(&mut response, &arrival.switch, self.shutdown.clone());
+        if upgrade.is_some_and(switch) {
+            return response;
         }
-        response
+        if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+            let message = "the back end has changed to a protocol that the client has not asked for";
+            response = refuse(StatusCode::BAD_GATEWAY, message);
+        }
+        // Also if the client has asked for another protocol and got an answer: a header must not make tokens free.
+        match admission {
+            Some(admission) => admission.meter(response),
+            None => response,
+        }
     }
 
     /// Sends a request where its rule leads. The response has to end until the deadline.

@@ -17,9 +17,14 @@ pub(super) struct Upgrade {
 // === impl Upgrade ===
 
 impl Upgrade {
-    /// Takes the wish from a request. `None` if there is none.
+    /// Takes the wish from a request. `None` if there is none, or if it is for HTTP/2: a client can have that without a back end, and the
+    /// requests of such a connection would pass the gateway unseen.
     pub(super) fn take(head: &mut Parts) -> Option<Self> {
         let protocol = head.headers.get(header::UPGRADE)?.clone();
+        let is_http = |name: &str| name.trim().to_ascii_lowercase().starts_with("h2");
+        if protocol.to_str().is_ok_and(|list| list.split(',').any(is_http)) {
+            return None;
+        }
         let names = head.headers.get_all(header::CONNECTION).iter().filter_map(|value| value.to_str().ok());
         names.flat_map(|list| list.split(',')).find(|name| name.trim().eq_ignore_ascii_case("upgrade"))?;
         Some(Self { protocol, client: head.extensions.remove()? })
@@ -31,17 +36,17 @@ impl Upgrade {
         headers.insert(header::UPGRADE, self.protocol.clone());
     }
 
-    /// If the back end changes the protocol, connects both sides until one of them closes or `shutdown`.
+    /// If the back end changes the protocol, connects both sides until one of them closes or `shutdown`. Returns whether it does.
     pub(super) fn connect(
         self,
         response: &mut Response<ProxyBody>,
         switch: &ProtocolSwitch,
         shutdown: CancellationToken,
-    ) {
+    ) -> bool {
         if response.status() != StatusCode::SWITCHING_PROTOCOLS {
-            return;
+            return false;
         }
-        let Some(server) = response.extensions_mut().remove::<OnUpgrade>() else { return };
+        let Some(server) = response.extensions_mut().remove::<OnUpgrade>() else { return false };
         self.ask(response.headers_mut());
         switch.switch();
         // The task ends with the connections or the gateway, so nobody needs to wait for it.
@@ -52,5 +57,6 @@ impl Upgrade {
                 tracing::debug!(%error, "An upgraded connection ended early.");
             }
         }));
+        true
     }
 }

@@ -10,7 +10,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{Request, Response, Uri, Version, header, request::Parts, uri::Authority};
+use http::{Method, Request, Response, Uri, Version, header, request::Parts, uri::Authority};
 use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::{
     client::legacy::{Builder, Client, Error, connect::HttpConnector},
@@ -72,7 +72,7 @@ pub(crate) enum SendError {
     #[error("the back end did not answer within the backendRequest timeout of the route")]
     Timeout,
     /// The last endpoint that was tried failed.
-    #[error("cannot reach the back end: {0}")]
+    #[error("cannot reach the back end: {}", longboat_tls::chain(.0))]
     Failed(#[source] Error),
     /// The policy for TLS to the back end cannot be used.
     #[error("{0}")]
@@ -80,6 +80,24 @@ pub(crate) enum SendError {
     /// The client's body cannot be used.
     #[error(transparent)]
     Upload(#[from] UploadError),
+}
+
+/// After which failures of an endpoint the next one gets the request, too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Failover {
+    /// After each: generation has no side effects.
+    Always,
+    /// If the endpoint has not got it, or if its method may be repeated (RFC 9110 §9.2.2). Any other request could take effect twice.
+    IfSafe,
+}
+
+// === impl Failover ===
+
+impl Failover {
+    fn allows(self, method: &Method, error: &SendError) -> bool {
+        let is_unsent = matches!(error, SendError::Failed(error) if error.is_connect());
+        self == Self::Always || is_unsent || method.is_idempotent()
+    }
 }
 
 // === impl Upstream ===
@@ -114,7 +132,7 @@ impl Upstream {
         let untouched = if attempts.retry.is_some() { None } else { upload.untouched() };
         let Some(body) = untouched else {
             upload.read().await?;
-            return self.send_again(&head, upload.chunks(), &order, link, attempts).await;
+            return self.send_again(&head, upload.chunks(), order, link, attempts).await;
         };
         let body = RetryableBody::new(body);
         let mut last = SendError::NoEndpoint;
@@ -134,14 +152,15 @@ impl Upstream {
         &self,
         head: &Parts,
         body: &[Bytes],
-        endpoints: &[SocketAddr],
+        mut endpoints: Vec<SocketAddr>,
         link: &Link,
         attempts: &Attempts,
     ) -> Result<Response<ProxyBody>, SendError> {
         let retry = attempts.retry.clone().unwrap_or_default();
         let mut left = retry.attempts;
         loop {
-            let sent = self.send_replayable(head, body, endpoints, link, attempts.timeout).await;
+            let sent =
+                self.send_replayable(head, body, &endpoints, link, attempts.timeout, Failover::IfSafe).await;
             let again = match &sent {
                 Ok((_, response)) => retry.codes.contains(&response.status().as_u16()),
                 Err(SendError::Failed(_) | SendError::Timeout | SendError::NoEndpoint) => true,
@@ -151,12 +170,16 @@ impl Upstream {
                 return sent.map(|(_, response)| response);
             }
             left -= 1;
+            // Another endpoint may be better than the one that has failed.
+            if let Some(last) = endpoints.len().checked_sub(1) {
+                endpoints.rotate_right(last);
+            }
             tokio::time::sleep(retry.backoff).await;
         }
     }
 
     /// Sends a request with a buffered body to the endpoints in order, until one answers. If an endpoint dies before it has
-    /// answered, the next one gets the request: this is safe because generation has no side effects.
+    /// answered, the next one gets the request where `failover` allows it.
     pub(crate) async fn send_replayable(
         &self,
         head: &Parts,
@@ -164,6 +187,7 @@ impl Upstream {
         endpoints: &[SocketAddr],
         link: &Link,
         timeout: Option<Duration>,
+        failover: Failover,
     ) -> Result<(SocketAddr, Response<ProxyBody>), SendError> {
         let mut last = SendError::NoEndpoint;
         for endpoint in endpoints {
@@ -171,6 +195,7 @@ impl Upstream {
             match self.attempt(head.clone(), body, *endpoint, link, timeout).await {
                 Ok(response) => return Ok((*endpoint, response)),
                 Err(SendError::Timeout) => return Err(SendError::Timeout),
+                Err(error) if !failover.allows(&head.method, &error) => return Err(error),
                 Err(error) => last = error,
             }
         }

@@ -81,10 +81,24 @@ fn compiled(header: &HTTPHeaderMatch, regex_limit: usize) -> Option<(HeaderName,
 // === impl HeaderValue ===
 
 impl HeaderValue {
-    fn accepts(&self, value: &http::HeaderValue) -> bool {
+    fn accepts(&self, value: &[u8]) -> bool {
         match self {
-            Self::Exact(exact) => value.as_bytes() == exact.as_bytes(),
-            Self::Regex(regex) => value.to_str().is_ok_and(|text| regex.is_match(text)),
+            Self::Exact(exact) => value == exact.as_bytes(),
+            Self::Regex(regex) => std::str::from_utf8(value).is_ok_and(|text| regex.is_match(text)),
+        }
+    }
+
+    /// Whether the values of a header are accepted. Several are one list (RFC 9110 §5.3): the back end gets all of them, so the first alone
+    /// decides nothing.
+    fn accepts_all(&self, values: &http::header::GetAll<'_, http::HeaderValue>) -> bool {
+        let mut values = values.iter().map(http::HeaderValue::as_bytes);
+        match (values.next(), values.next()) {
+            (None, _) => false,
+            (Some(only), None) => self.accepts(only),
+            (Some(first), Some(second)) => {
+                let list: Vec<_> = [first, second].into_iter().chain(values).collect();
+                self.accepts(&list.join(&b","[..]))
+            }
         }
     }
 }
@@ -130,10 +144,7 @@ impl Matcher {
                 .strip_prefix(prefix.as_str())
                 .is_some_and(|rest| rest.is_empty() || rest.starts_with('/')),
         }) && self.method.as_ref().is_none_or(|method| *method == head.method)
-            && self
-                .headers
-                .iter()
-                .all(|(name, value)| head.headers.get(name).is_some_and(|header| value.accepts(header)))
+            && self.headers.iter().all(|(name, value)| value.accepts_all(&head.headers.get_all(name)))
             && self
                 .query
                 .iter()

@@ -50,6 +50,7 @@ struct HostIndex<T> {
     exact: HashMap<String, T>,
     /// By the part after the star, such as `.example.com`.
     wildcard: HashMap<String, T>,
+    longest_wildcard: usize,
     any: Option<T>,
 }
 
@@ -59,6 +60,21 @@ struct PathIndex {
     exact: HashMap<String, Vec<Entry>>,
     /// Without the slash at the end.
     prefix: HashMap<String, Vec<Entry>>,
+    longest_prefix: usize,
+}
+
+/// The suffixes of a host name that a wildcard may have, the longest first. A wildcard stands for one or more whole labels, so a suffix
+/// begins at a dot, and not at the start. Suffixes that are longer than each wildcard are left out: to hash those of a long name would
+/// take time that is quadratic in what a client sends.
+fn suffixes(host: &str, longest: usize) -> impl Iterator<Item = &str> {
+    let dots = host.match_indices('.').map(|(at, _)| at);
+    dots.filter(move |at| *at > 0 && host.len() - at <= longest).map(|at| &host[at..])
+}
+
+/// The paths above a path, and the path itself, the longest first. The bound is there for the same reason.
+fn prefixes(path: &str, longest: usize) -> impl Iterator<Item = &str> {
+    let ends = std::iter::once(path.len()).chain(path.rmatch_indices('/').map(|(at, _)| at));
+    ends.filter(move |end| *end <= longest).map(|end| &path[..end])
 }
 
 /// Returns the name of the host to which a request is sent, in lower case and without the port.
@@ -144,7 +160,10 @@ impl TableListener {
         let index = self.routes.entry(entry.host.as_deref());
         let (map, path) = match &entry.matcher.path {
             Path::Exact(path) => (&mut index.exact, path),
-            Path::Prefix(path) => (&mut index.prefix, path),
+            Path::Prefix(path) => {
+                index.longest_prefix = index.longest_prefix.max(path.len());
+                (&mut index.prefix, path)
+            }
         };
         map.entry(path.clone()).or_default().push(entry);
     }
@@ -172,7 +191,7 @@ impl RouteMatch {
 
 impl<T> Default for HostIndex<T> {
     fn default() -> Self {
-        Self { exact: HashMap::new(), wildcard: HashMap::new(), any: None }
+        Self { exact: HashMap::new(), wildcard: HashMap::new(), longest_wildcard: 0, any: None }
     }
 }
 
@@ -181,7 +200,10 @@ impl<T: Default> HostIndex<T> {
         match host {
             None => self.any.get_or_insert_default(),
             Some(host) => match host.strip_prefix('*') {
-                Some(suffix) => self.wildcard.entry(suffix.to_owned()).or_default(),
+                Some(suffix) => {
+                    self.longest_wildcard = self.longest_wildcard.max(suffix.len());
+                    self.wildcard.entry(suffix.to_owned()).or_default()
+                }
                 None => self.exact.entry(host.to_owned()).or_default(),
             },
         }
@@ -199,8 +221,7 @@ impl<T> HostIndex<T> {
 
     /// The values whose host name covers this host, except that for any host: the exact one, then the longest wildcard.
     fn named<'a>(&'a self, host: &str) -> impl Iterator<Item = &'a T> {
-        // A wildcard stands for one or more whole labels, so a suffix begins at a dot, and not at the start.
-        let suffixes = host.match_indices('.').filter(|(at, _)| *at > 0).map(|(at, _)| &host[at..]);
+        let suffixes = suffixes(host, self.longest_wildcard);
         self.exact.get(host).into_iter().chain(suffixes.filter_map(|suffix| self.wildcard.get(suffix)))
     }
 
@@ -226,8 +247,39 @@ impl PathIndex {
         {
             return entries.get(at);
         }
-        let ends = std::iter::once(path.len()).chain(path.rmatch_indices('/').map(|(at, _)| at));
-        ends.filter_map(|end| self.prefix.get(&path[..end]))
+        prefixes(path, self.longest_prefix)
+            .filter_map(|prefix| self.prefix.get(prefix))
             .find_map(|entries| entries.get(matching(entries)?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_longer_than_what_routes_have_is_looked_up() {
+        fn all<'a>(found: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+            found.collect()
+        }
+        assert_eq!(all(suffixes("a.b.c", 4)), [".b.c", ".c"]);
+        assert_eq!(all(suffixes(".b.c", 9)), [".c"]);
+        assert_eq!(all(suffixes("a.b.c", 2)), [".c"]);
+        assert_eq!(all(suffixes("a.b.c", 0)), [""; 0]);
+        assert_eq!(all(prefixes("/a/b", 9)), ["/a/b", "/a", ""]);
+        assert_eq!(all(prefixes("/a/b", 2)), ["/a", ""]);
+        let (dots, slashes) = ("a.".repeat(200_000), "/".repeat(60_000));
+        assert_eq!([suffixes(&dots, 12).count(), prefixes(&slashes, 10).count()], [6, 11]);
+    }
+
+    #[test]
+    fn an_index_knows_its_longest_names() {
+        let mut hosts = HostIndex::default();
+        for name in [Some("a.example.com"), Some("*.example.com"), Some("*.com"), None] {
+            *hosts.entry(name) = name;
+        }
+        assert_eq!(hosts.longest_wildcard, ".example.com".len());
+        let found: Vec<_> = hosts.all("a.example.com").flatten().copied().collect();
+        assert_eq!(found, ["a.example.com", "*.example.com", "*.com"]);
     }
 }

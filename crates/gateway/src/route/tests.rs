@@ -125,6 +125,7 @@ fn the_most_specific_match_wins_and_prefixes_cover_whole_elements() {
         ("/ns/name/v1?x=y", &[], 4),
         ("/ns/name/v1/models", &[("x-model", "m")], 3),
         ("/other", &[("x-model", "m")], 5),
+        ("/other", &[("x-model", "m"), ("x-model", "other")], 1),
     ] {
         assert_eq!(found(&table, uri, headers), Some(expected), "{uri}");
     }
@@ -144,6 +145,8 @@ fn a_header_may_be_matched_by_a_regular_expression_of_its_whole_value() {
     assert!(finds("publishers/ns/models/m") && finds("publishers/ns/models/a.b"));
     assert!(!finds("publishers/ns/models/axb") && !finds("publishers/ns/models/mm"));
     assert!(!finds("x/publishers/ns/models/m") && found(&table, "/v1/models", &[]).is_none());
+    // The back end gets both values.
+    assert!(found(&table, "/", &[("x-model", "publishers/ns/models/m"), ("x-model", "other")]).is_none());
     // Without anchors, it is the whole value all the same.
     let table = compiled(&matching("a|b"), 8080);
     assert_eq!(

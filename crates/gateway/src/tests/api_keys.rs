@@ -141,6 +141,15 @@ async fn a_stream_is_counted_and_the_client_sees_what_it_has_asked_for() {
         .bearer_auth(FIRST)
         .body(r#"{"model": "m", "prompt": "hello", "stream": false, "stream": true}"#);
     assert_eq!(twice.send().await.unwrap().status(), 400);
+    // A header of a request that changes nothing makes no tokens free.
+    let upgrading = client
+        .post(format!("http://{}/v1/completions", keyed.bench.socket))
+        .bearer_auth(FIRST)
+        .header(header::CONNECTION, "upgrade")
+        .header(header::UPGRADE, "websocket")
+        .json(&json!({"model": "m", "prompt": "hello", "max_tokens": 5, "ignore_eos": true}));
+    assert_eq!(upgrading.send().await.unwrap().status(), 200);
+    keyed.counted(15).await;
     // A client that goes away in the middle frees its place, and pays for what it has got.
     let before = keyed.report().usage;
     let mut cut = keyed.ask(Some(FIRST), &json!({"stream": true, "max_tokens": 200})).await;

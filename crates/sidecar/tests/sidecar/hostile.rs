@@ -1,5 +1,7 @@
 //! Clients and engines that break the protocol, leave early, or never finish.
 
+use std::time::Duration;
+
 use serde_json::json;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -220,4 +222,16 @@ async fn a_request_that_one_chunk_answers_reaches_the_engine_byte_for_byte() {
     exchanged(sidecar, &asked(None, body)).await;
     let seen = decode.last();
     assert!(seen.ends_with(body), "{seen}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_without_a_request_is_closed() {
+    let (sidecar, _end) = start(1, []).await;
+    for sent in ["", "PRI * HTTP/2.0\r\n", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\u{4}\0\0\0\0\0"] {
+        let mut stream = TcpStream::connect(("127.0.0.1", sidecar)).await.unwrap();
+        stream.write_all(sent.as_bytes()).await.unwrap();
+        let mut read = Vec::new();
+        let closed = tokio::time::timeout(Duration::from_hours(1), stream.read_to_end(&mut read)).await;
+        assert!(closed.is_ok(), "{sent:?}");
+    }
 }

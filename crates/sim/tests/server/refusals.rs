@@ -1,6 +1,12 @@
 //! Which requests are refused, and in which words.
 
+use std::time::Duration;
+
 use serde_json::json;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+};
 
 use crate::{Server, chat, weather, with};
 
@@ -138,5 +144,17 @@ async fn requests_are_refused_as_often_as_is_asked_for() {
     for (kind, expected) in [("rate_limit", 429), ("server_error", 503), ("invalid_api_key", 401)] {
         let server = Server::start(&["--failure-injection-rate", "100", "--failure-types", kind]).await;
         assert_eq!(server.post("/v1/chat/completions", &chat("hi")).await.0, expected);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_without_a_request_is_closed() {
+    let server = Server::start(&[]).await;
+    for sent in ["", "PRI * HTTP/2.0\r\n", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\u{4}\0\0\0\0\0"] {
+        let mut stream = TcpStream::connect(server.address).await.unwrap();
+        stream.write_all(sent.as_bytes()).await.unwrap();
+        let mut read = Vec::new();
+        let closed = tokio::time::timeout(Duration::from_hours(1), stream.read_to_end(&mut read)).await;
+        assert!(closed.is_ok(), "{sent:?}");
     }
 }

@@ -23,7 +23,7 @@ use super::{
     body::ProxyBody,
     expired,
     upload::{Upload, UploadError},
-    upstream::Upstream,
+    upstream::{Failover, Upstream},
     within,
 };
 use crate::route::Pool;
@@ -165,7 +165,8 @@ impl Pickers {
         );
         // The picker may have changed the body's length; hyper sets the new one.
         head.headers.remove(header::CONTENT_LENGTH);
-        let sent = upstream.send_replayable(&head, &body, &endpoints, &pool.link, limits.attempt);
+        let sent =
+            upstream.send_replayable(&head, &body, &endpoints, &pool.link, limits.attempt, Failover::Always);
         let sent = within(Some(limits.answer), sent);
         let answered = match &mut exchange {
             None => sent.await,

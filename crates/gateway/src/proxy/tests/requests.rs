@@ -200,3 +200,90 @@ async fn a_stream_whose_time_is_over_ends_with_an_error_event() {
         assert!(events.len() > 1 && text.ends_with("\n\n"), "{path}: {text}");
     }
 }
+
+/// A server that reads each request and then dies, and keeps the first lines of the requests.
+async fn deadly_server(
+    shutdown: &CancellationToken,
+    address: &str,
+    seen: Arc<Mutex<Vec<String>>>,
+) -> SocketAddr {
+    let listener = TcpListener::bind(address).await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let connection = move |mut stream: TcpStream, _| {
+        let seen = seen.clone();
+        async move {
+            let mut request = vec![0; 4096];
+            let read = stream.read(&mut request).await.unwrap_or_default();
+            let text = String::from_utf8_lossy(&request[..read]);
+            seen.lock().extend(text.split_whitespace().next().map(str::to_owned));
+        }
+    };
+    let end = shutdown.clone();
+    tokio::spawn(async move { longboat_accept::until(&end, listener, 8, connection).await });
+    address
+}
+
+#[tokio::test]
+async fn a_request_that_could_take_effect_twice_is_not_repeated() {
+    let shutdown = CancellationToken::new();
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let first = deadly_server(&shutdown, "127.0.0.1:0", seen.clone()).await;
+    let second = deadly_server(&shutdown, &format!("127.0.0.9:{}", first.port()), seen.clone()).await;
+    let bench = bench(None, first, &[first, second], "FailOpen").await;
+    for (method, body, expected) in
+        [("GET", "", 2), ("DELETE", "", 2), ("POST", "", 1), ("POST", "{}", 1), ("PATCH", "", 1)]
+    {
+        let request = format!(
+            "{method} /svc HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+            body.len()
+        );
+        let answer = raw(&bench, &request).await;
+        assert!(answer.starts_with("HTTP/1.1 502 "), "{answer}");
+        assert_eq!(*seen.lock(), vec![method; expected], "{body:?}");
+        seen.lock().clear();
+    }
+}
+
+#[tokio::test]
+async fn a_protocol_that_nobody_has_asked_for_is_a_bad_gateway() {
+    let shutdown = CancellationToken::new();
+    let switched = "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: h2c\r\n\r\n";
+    let server = dying_server(&shutdown, switched.to_owned()).await;
+    let bench = bench(None, server, &[server], "FailOpen").await;
+    for headers in ["", "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n"]
+    {
+        let request = format!(
+            "GET /svc HTTP/1.1\r\nHost: localhost\r\n{headers}\r\nGET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+        );
+        let answer = raw(&bench, &request).await;
+        let codes: Vec<_> = answer.split("HTTP/1.1 ").skip(1).map(|answer| &answer[..3]).collect();
+        assert_eq!(codes, ["502", "200"], "{answer}");
+    }
+    let connect = raw(&bench, "CONNECT /svc HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").await;
+    assert!(connect.starts_with("HTTP/1.1 501 "), "{connect}");
+}
+
+#[tokio::test]
+async fn the_length_of_an_answer_is_that_of_the_body_which_was_read() {
+    let shutdown = CancellationToken::new();
+    let both =
+        "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n";
+    let server = dying_server(&shutdown, both.to_owned()).await;
+    let bench = bench(None, server, &[server], "FailOpen").await;
+    let answer = bench.ask("/svc", false).await;
+    assert_eq!(answer.text().await.unwrap(), "hello");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_without_a_request_is_closed() {
+    let bench = bench(None, "127.0.0.1:1".parse().unwrap(), &[], "FailOpen").await;
+    let settings = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\u{4}\0\0\0\0\0";
+    let begun = [settings, "\0\0\u{5}\u{1}"].concat();
+    for sent in ["", "P", "PRI * HTTP/2.0\r\n", "GET / HTTP/1.1\r\nHos", settings, &begun] {
+        let mut stream = TcpStream::connect(("127.0.0.1", bench.port)).await.unwrap();
+        stream.write_all(sent.as_bytes()).await.unwrap();
+        let mut read = Vec::new();
+        let closed = tokio::time::timeout(Duration::from_hours(1), stream.read_to_end(&mut read)).await;
+        assert!(closed.is_ok(), "{sent:?}");
+    }
+}
