@@ -5,7 +5,10 @@
 
 use std::{
     pin::Pin,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     task::{Context, Poll},
     time::Duration,
 };
@@ -13,21 +16,20 @@ use std::{
 use bytes::Buf;
 use http::Response;
 use http_body::{Body, Frame, SizeHint};
-use tokio::sync::watch;
 
-/// The time without requests after which a connection that has had some is closed. Clients close their idle connections earlier, so
-/// that no request meets a connection which is being closed.
+/// The interval in which a connection that has had requests is closed if none begins, runs or ends. Clients close their idle connections
+/// earlier, so that no request meets a connection which is being closed.
 const IDLE_TIMEOUT: Duration = Duration::from_mins(5);
 
-/// The requests that run on a connection.
+/// The requests of a connection.
 #[derive(Debug, Clone, Default)]
-pub struct RunningRequests(Arc<watch::Sender<RequestCount>>);
+pub struct RunningRequests(Arc<RequestCounts>);
 
-#[derive(Debug, Clone, Copy, Default)]
-struct RequestCount {
-    running: usize,
-    /// Whether there has been a request.
-    has_begun: bool,
+/// Requests only count. A timer compares the counts, so that no request wakes its connection.
+#[derive(Debug, Default)]
+struct RequestCounts {
+    begun: AtomicU64,
+    ended: AtomicU64,
 }
 
 /// A request that runs until this is dropped.
@@ -47,23 +49,23 @@ impl RunningRequests {
     /// Counts a request.
     #[must_use]
     pub fn begin(&self) -> RunningRequest {
-        self.0.send_modify(|count| *count = RequestCount { running: count.running + 1, has_begun: true });
+        self.0.begun.fetch_add(1, Ordering::Relaxed);
         RunningRequest(self.clone())
     }
 
-    /// Runs a connection. Returns `None`, and drops it, if its first request does not come within `first`, or the next one within five
-    /// minutes.
+    /// Runs a connection. Returns `None`, and drops it, if its first request does not come within `first`, or if it is without
+    /// requests for five to ten minutes.
     pub async fn serve<C: Future>(&self, first: Duration, connection: C) -> Option<C::Output> {
         let idle = async {
-            let mut count = self.0.subscribe();
-            // Waiting never fails, because this holds the sender.
-            while let Ok(RequestCount { has_begun, .. }) =
-                count.wait_for(|count| count.running == 0).await.map(|count| *count)
-            {
-                let limit = if has_begun { IDLE_TIMEOUT } else { first };
-                if tokio::time::timeout(limit, count.changed()).await.is_err() {
-                    break;
+            let (mut before, mut limit) = ([0, 0], first);
+            loop {
+                tokio::time::sleep(limit).await;
+                let [begun, ended] =
+                    [&self.0.begun, &self.0.ended].map(|count| count.load(Ordering::Relaxed));
+                if begun == ended && [begun, ended] == before {
+                    return;
                 }
+                (before, limit) = ([begun, ended], IDLE_TIMEOUT);
             }
         };
         tokio::select! {
@@ -88,7 +90,7 @@ impl RunningRequest {
 
 impl Drop for RunningRequest {
     fn drop(&mut self) {
-        self.0.0.send_modify(|count| count.running -= 1);
+        self.0.0.ended.fetch_add(1, Ordering::Relaxed);
     }
 }
 

@@ -17,6 +17,7 @@ use http::uri::{PathAndQuery, Scheme};
 use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use rustls::pki_types::ServerName;
+use socket2::{SockRef, TcpKeepalive};
 use tokio::{net::TcpStream, sync::mpsc, task::JoinHandle, time::Instant};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Streaming, client::Grpc};
@@ -38,10 +39,12 @@ const OUTGOING: usize = 8;
 /// How long the connection attempt may take; other requests wait for it.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long a connection with open streams may be silent before it is asked for a sign of life, and how long that may take. A processor may
-/// hold a request back for long. One whose process stands still, or whose machine is gone, would hold it for ever. Servers of grpc-go close
-/// a connection that is asked often, and count anew with each message that they send: twenty seconds of silence of all streams are rare.
-const PING_INTERVAL: Duration = Duration::from_secs(20);
+/// How long a connection with open streams may be silent before it is pinged. A processor may hold a request back for long, and one whose
+/// process stands still would hold it for ever. Servers of grpc-go end a connection that is pinged more than once in five minutes.
+const PING_INTERVAL: Duration = Duration::from_secs(5 * 60 + 10);
+/// How long the other machine may be silent, to a ping or to the packets of TCP. Its system answers to packets even if the process
+/// stands still, so that a machine that is gone is noticed earlier.
+const SILENCE_LIMIT: Duration = Duration::from_secs(20);
 
 /// A client of one processor. Cheap to clone. All clones share HTTP/2 connections. [`Client::open`] creates one if there is
 /// none, or if each has its most streams or has broken.
@@ -170,7 +173,10 @@ impl Client {
 impl Inner {
     async fn connect(&self) -> Result<Connection, ClientError> {
         let stream = TcpStream::connect(self.address).await.map_err(|error| self.refused(error))?;
-        stream.set_nodelay(true).map_err(|error| self.refused(error))?;
+        stream
+            .set_nodelay(true)
+            .and_then(|()| notice_lost_machine(&stream))
+            .map_err(|error| self.refused(error))?;
         match &self.tls {
             None => self.handshake(TokioIo::new(stream)).await,
             Some(tls) => {
@@ -188,7 +194,7 @@ impl Inner {
         let (requests, connection) = http2::Builder::new(TokioExecutor::new())
             .timer(TokioTimer::new())
             .keep_alive_interval(PING_INTERVAL)
-            .keep_alive_timeout(PING_INTERVAL)
+            .keep_alive_timeout(SILENCE_LIMIT)
             .initial_stream_window_size(STREAM_WINDOW)
             .initial_connection_window_size(CONNECTION_WINDOW)
             .handshake(io)
@@ -220,6 +226,14 @@ impl Inner {
         }
         ClientError::Status { target, code: status.code() as i32, message: status.message().to_owned() }
     }
+}
+
+/// Lets a connection fail if the other machine does not answer to packets.
+fn notice_lost_machine(stream: &TcpStream) -> std::io::Result<()> {
+    let socket = SockRef::from(stream);
+    let probes = TcpKeepalive::new().with_time(SILENCE_LIMIT).with_interval(SILENCE_LIMIT);
+    socket.set_tcp_keepalive(&probes)?;
+    socket.set_tcp_user_timeout(Some(SILENCE_LIMIT))
 }
 
 /// A live HTTP/2 connection. Streams hold clones of it, so it outlives a [`Client`] that has reconnected or was dropped.

@@ -267,7 +267,7 @@ async fn a_processor_that_stands_still_is_given_up() {
     let client = Client::new(frozen().await, None);
     let mut exchange = client.open().await.unwrap();
     exchange.send(request("/")).await.unwrap();
-    let reply = timeout(Duration::from_mins(5), exchange.receive()).await;
+    let reply = timeout(Duration::from_mins(6), exchange.receive()).await;
     assert!(matches!(reply, Ok(Err(ClientError::Broken { .. }))), "{reply:?}");
 }
 
