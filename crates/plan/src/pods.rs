@@ -51,7 +51,7 @@ pub struct PodFailure {
     pub text: String,
 }
 
-// === impl Trouble ===
+// === impl PodFailure ===
 
 impl PodFailure {
     fn of(fault: Fault, container: &ContainerStatus, text: String) -> Self {

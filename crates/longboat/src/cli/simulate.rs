@@ -214,7 +214,7 @@ pub(crate) enum Format {
     Decisions,
 }
 
-// === impl Generate ===
+// === impl Kind ===
 
 impl From<Generate> for Kind {
     fn from(kind: Generate) -> Self {
@@ -228,7 +228,7 @@ impl From<Generate> for Kind {
     }
 }
 
-// === impl Format ===
+// === impl TraceFormat ===
 
 impl From<Format> for TraceFormat {
     fn from(format: Format) -> Self {

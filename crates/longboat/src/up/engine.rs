@@ -107,7 +107,7 @@ impl FromStr for EngineChoice {
     }
 }
 
-// === impl Chosen ===
+// === impl EngineSelection ===
 
 impl EngineSelection {
     /// Formats the choice for a person. If the simulator is the last resort, a second line says how to get a real answer.

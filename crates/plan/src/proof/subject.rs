@@ -40,7 +40,7 @@ impl ProofDelay {
     }
 }
 
-// === impl Wanted ===
+// === impl ProofSubject ===
 
 impl ProofSubject {
     /// `holds` returns whether a condition of the service is True. The addresses in `status` must be set already.

@@ -25,7 +25,7 @@ impl Default for PendingChunks {
     }
 }
 
-// === impl Shown ===
+// === impl PendingChunks ===
 
 impl PendingChunks {
     /// Adds a chunk that is sent to the picker next.
