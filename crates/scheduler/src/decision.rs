@@ -5,7 +5,6 @@ use std::sync::Arc;
 use crate::{
     endpoint::{Candidate, Metrics, Slot},
     finding::Finding,
-    inflight::Flow,
     prefix::Matches,
     producers::encoder_cache::lookup::EncoderLookup,
 };
@@ -107,6 +106,15 @@ pub struct PrefixHit {
     pub total: u32,
     /// Cached bytes.
     pub bytes: u32,
+}
+
+/// The flow and the priority of a request.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Flow {
+    /// The flow, as metrics name it.
+    pub fairness_id: String,
+    /// The priority.
+    pub priority: i64,
 }
 
 /// A pick that can be committed.

@@ -29,7 +29,7 @@ pub(crate) use self::{
     output::{Format, OutputFormat},
     run::{ModelArgs, ModelsCommand, RunArgs},
     simulate::{AutoscalerKind, CalibrateArgs, SimulateArgs, SimulateCommand},
-    up::{LocalArgs, UpArgs},
+    up::{EngineChoice, LocalArgs, UpArgs},
 };
 use crate::program_name::ProgramName;
 

@@ -14,7 +14,7 @@ use crate::{
     autoscaler::AutoscalerSettings,
     pool::PoolEntry,
     rejection::Refusal,
-    report::RequestTimes,
+    request_times::RequestTimes,
     trace::{TraceRequest, mix},
 };
 
