@@ -11,30 +11,7 @@ use serde_json::Value;
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
-/// Crates with pure functions only.
-const PURE: [&str; 19] = [
-    "longboat-admission",
-    "longboat-api",
-    "longboat-autoscale",
-    "longboat-engine-model",
-    "longboat-install",
-    "longboat-key",
-    "longboat-kv-events",
-    "longboat-patch",
-    "longboat-schema",
-    "longboat-store",
-    "longboat-strategy",
-    "longboat-template",
-    "longboat-compose",
-    "longboat-download",
-    "longboat-plan",
-    "longboat-quantity",
-    "longboat-scheduler",
-    "longboat-simulate",
-    "longboat-types",
-];
-
-/// Dependencies that such a crate must not have.
+/// Dependencies that a crate with pure functions must not have.
 const IMPURE: [&str; 8] =
     ["tokio", "hyper", "hyper-util", "kube-client", "kube-runtime", "reqwest", "tonic", "longboat-apiserver"];
 
@@ -74,8 +51,20 @@ fn pure_crates_link_no_runtime_no_network_and_no_cluster() {
         .iter()
         .map(|node| (node["id"].as_str().unwrap(), linked(node)))
         .collect();
+    // The first cell of a row names crates, the last one says whether they are pure.
+    let architecture = std::fs::read_to_string(Path::new(ROOT).join("ARCHITECTURE.md")).unwrap();
+    let table = architecture.split("\n## The crates\n").nth(1).unwrap().split("\n## ").next().unwrap();
+    let mut rows = BTreeMap::new();
+    for row in table.lines().filter(|line| line.starts_with("| `")) {
+        let crates = row.split('|').nth(1).unwrap().split('`').skip(1).step_by(2);
+        rows.extend(crates.map(|name| (format!("longboat-{name}"), row.ends_with("| yes |"))));
+    }
+    let ours = names.values().filter(|name| name.starts_with("longboat-")).map(|name| (*name).to_owned());
+    let mut listed: BTreeSet<String> = rows.keys().cloned().collect();
+    assert!(listed.remove("longboat-longboat"), "the table of crates lacks the binary");
+    assert_eq!(listed, ours.collect(), "the table of crates in ARCHITECTURE.md");
     let mut wrong = Vec::new();
-    for (root, name) in names.iter().filter(|(_, name)| PURE.contains(name)) {
+    for (root, name) in names.iter().filter(|(_, name)| rows.get(**name).is_some_and(|pure| *pure)) {
         let mut seen = BTreeSet::from([(*root).to_owned()]);
         let mut todo = vec![(*root).to_owned()];
         while let Some(package) = todo.pop() {
