@@ -158,16 +158,22 @@ const DIALECT_WORDS: [&str; 14] = [
 const DIALECT_CONSTANTS: [&str; 6] = ["AGAIN", "BELIEVED", "GOODBYE", "KEPT", "PATIENCE", "TRIES"];
 
 /// Names of functions.
-const DIALECT_FUNCTIONS: [&str; 12] = [
+const DIALECT_FUNCTIONS: [&str; 18] = [
     "as_somebody_else",
     "bring",
+    "came_back",
+    "doubtful",
+    "dressed",
     "fails_barely",
     "foresee",
     "give_back",
     "hear",
     "hindrance",
+    "keep_others_out",
     "look_on",
     "take_back",
+    "taught",
+    "tell_news",
     "tidy",
     "try_out",
     "understand",
