@@ -37,7 +37,7 @@ pub(crate) struct StoreFixture {
     pub(crate) web: String,
 }
 
-// === impl World ===
+// === impl StoreFixture ===
 
 impl StoreFixture {
     pub(crate) async fn start(size: usize, files: usize) -> Self {

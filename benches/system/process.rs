@@ -27,7 +27,7 @@ pub(crate) struct UpProcess {
     pub(crate) model: String,
 }
 
-// === impl World ===
+// === impl UpProcess ===
 
 impl UpProcess {
     /// Starts `longboat up`, and waits until it prints how to continue.

@@ -66,7 +66,7 @@ pub(crate) struct LocalCluster {
     pub(crate) url: String,
 }
 
-// === impl World ===
+// === impl LocalCluster ===
 
 impl LocalCluster {
     /// Runs `longboat up` with these arguments, and waits until its services are ready.

@@ -83,7 +83,7 @@ struct Head {
     broken: bool,
 }
 
-// === impl Switched ===
+// === impl ProtocolSwitch ===
 
 impl ProtocolSwitch {
     /// Must be called before a request is answered with 101: the connection then changes to another protocol.
@@ -92,7 +92,7 @@ impl ProtocolSwitch {
     }
 }
 
-// === impl Framed ===
+// === impl FramingStream ===
 
 impl<S> FramingStream<S> {
     /// Wraps `stream`, and reads the heads of its requests.

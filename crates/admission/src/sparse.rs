@@ -72,7 +72,7 @@ struct CompleteObject<'p, 'a> {
     parts: &'p [&'a RawValue],
 }
 
-// === impl Sparse ===
+// === impl SparseObject ===
 
 impl<'a> SparseObject<'a> {
     /// Parses an object.
@@ -103,7 +103,7 @@ impl Plan {
     }
 }
 
-// === impl Cut ===
+// === impl SparseSeed ===
 
 impl<'a> DeserializeSeed<'a> for SparseSeed<'_, 'a> {
     type Value = Value;
@@ -169,7 +169,7 @@ impl<'a> Visitor<'a> for SparseSeed<'_, 'a> {
     }
 }
 
-// === impl Whole ===
+// === impl CompleteObject ===
 
 impl Serialize for CompleteObject<'_, '_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

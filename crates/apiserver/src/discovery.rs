@@ -101,12 +101,7 @@ pub(crate) fn resources(registry: &Registry, group: &str, version: &str) -> Opti
             "kind": resource.kind,
             "verbs": verbs(resource),
         });
-        if !resource.short_names.is_empty() {
-            entry["shortNames"] = Value::from(resource.short_names.clone());
-        }
-        if !resource.categories.is_empty() {
-            entry["categories"] = Value::from(resource.categories.clone());
-        }
+        add_aliases(&mut entry, resource);
         if resource.verbs.iter().any(|v| v == "list") {
             entry["storageVersionHash"] = Value::from(storage_hash(resource));
         }
@@ -171,12 +166,7 @@ fn aggregated_resource(resource: &Resource) -> Value {
         "singularResource": resource.singular,
         "verbs": verbs(resource),
     });
-    if !resource.short_names.is_empty() {
-        entry["shortNames"] = Value::from(resource.short_names.clone());
-    }
-    if !resource.categories.is_empty() {
-        entry["categories"] = Value::from(resource.categories.clone());
-    }
+    add_aliases(&mut entry, resource);
     let mut subs: Vec<Value> = subresources(resource)
         .map(|sub| {
             let name = kind_of(resource, sub);
@@ -195,6 +185,15 @@ fn aggregated_resource(resource: &Resource) -> Value {
         entry["subresources"] = Value::Array(subs);
     }
     entry
+}
+
+/// Adds the short names and categories. Both forms leave empty lists out.
+fn add_aliases(entry: &mut Value, resource: &Resource) {
+    for (key, names) in [("shortNames", &resource.short_names), ("categories", &resource.categories)] {
+        if !names.is_empty() {
+            entry[key] = Value::from(names.clone());
+        }
+    }
 }
 
 fn verbs(resource: &Resource) -> Value {

@@ -22,7 +22,7 @@ pub enum MetricTarget {
     Average(f64),
 }
 
-// === impl Goal ===
+// === impl MetricTarget ===
 
 impl MetricTarget {
     /// Returns the replicas for which a metric with this value would be as wanted.

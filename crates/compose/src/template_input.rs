@@ -1,16 +1,18 @@
 //! The inputs of a template: the fields that it names, their paths in the service, and their values.
 
 use longboat_template::reflect::{Struct, Ty};
+use serde::Serialize;
 use serde_json::Value;
 
 use crate::{render, schema};
 
 /// A field that a template names, and its value.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct TemplateInput {
     /// The name in the template, `.Spec.Model.Name`.
     pub field: String,
     /// The path in the service, `spec.model.name`; `None` for platform settings.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
     /// Its value; `None` if it is not set.
     pub value: Option<Value>,

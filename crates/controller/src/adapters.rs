@@ -1,60 +1,43 @@
-//! Asks pods for the LoRA adapters that their loaders keep in the engines, concurrently with reconciles. The result is kept here, and if
-//! it has changed, the service is enqueued. So loaders need no rights in the cluster.
+//! Asks pods for the LoRA adapters that their loaders keep in the engines. So loaders need no rights in the cluster.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{collections::HashMap, sync::Arc};
 
 use futures::{StreamExt, stream};
 use longboat_api::names::ADAPTER_LOADER;
 use longboat_download::adapters::{MAX_REPORT_BYTES, parse_report};
 use longboat_key::{Key, Namespace};
 use longboat_plan::PodAdapters;
-use tokio::time::{MissedTickBehavior, interval};
 
-use crate::{ask, context::Context, watch::kinds::labelled};
+use crate::{ask, context::Context, pod_reports::MAX_CONCURRENT_REQUESTS, watch::kinds::labelled};
 
-/// The time between two questions to a pod.
-const POLL_INTERVAL: Duration = Duration::from_secs(5);
-/// The number of pods that are asked concurrently.
-const MAX_CONCURRENT_REQUESTS: usize = 8;
 /// The most characters of an error in a report, because a pod may say anything.
 const MAX_ERROR: usize = 1000;
 
-/// Asks the loaders until this future is dropped.
-pub(crate) async fn run(context: Arc<Context>) {
-    let mut ticks = interval(POLL_INTERVAL);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    loop {
-        ticks.tick().await;
-        let pods = context.caches.pods.all().filter(|pod| pod.metadata.deletion_timestamp.is_none());
-        let asked: Vec<(Key, String, String)> = pods
-            .filter_map(|pod| {
-                let url = ask::address(&pod, ADAPTER_LOADER)?;
-                let service = labelled(&pod.metadata, Namespace::of(&pod.metadata))?;
-                Some((service, pod.metadata.name.clone()?, url))
-            })
-            .collect();
-        let reports: Vec<(Key, PodAdapters)> = stream::iter(asked)
-            .map(|(service, pod, url)| async move {
-                let report = report(&url).await.map_err(|why| format!("{ADAPTER_LOADER} at {url}: {why}"));
-                (service, PodAdapters { pod, report })
-            })
-            .buffer_unordered(MAX_CONCURRENT_REQUESTS)
-            .collect()
-            .await;
-        let mut found: HashMap<Key, Vec<PodAdapters>> = HashMap::new();
-        for (service, pod) in reports {
-            found.entry(service).or_default().push(pod);
-        }
-        for pods in found.values_mut() {
-            // The order of the answers says nothing, and must not look like a change.
-            pods.sort_by(|a, b| a.pod.cmp(&b.pod));
-        }
-        for service in context.adapters.replace(found) {
-            if context.caches.inference_services.get(&service).is_some() {
-                context.services.add(service);
-            }
-        }
+/// Returns the reports of the loaders of each service.
+pub(crate) async fn collect(context: Arc<Context>) -> HashMap<Key, Vec<PodAdapters>> {
+    let pods = context.caches.pods.all().filter(|pod| pod.metadata.deletion_timestamp.is_none());
+    let asked = pods.filter_map(|pod| {
+        let url = ask::address(&pod, ADAPTER_LOADER)?;
+        let service = labelled(&pod.metadata, Namespace::of(&pod.metadata))?;
+        Some((service, pod.metadata.name.clone()?, url))
+    });
+    let reports: Vec<(Key, PodAdapters)> = stream::iter(asked.collect::<Vec<_>>())
+        .map(|(service, pod, url)| async move {
+            let report = report(&url).await.map_err(|why| format!("{ADAPTER_LOADER} at {url}: {why}"));
+            (service, PodAdapters { pod, report })
+        })
+        .buffer_unordered(MAX_CONCURRENT_REQUESTS)
+        .collect()
+        .await;
+    let mut found: HashMap<Key, Vec<PodAdapters>> = HashMap::new();
+    for (service, pod) in reports {
+        found.entry(service).or_default().push(pod);
     }
+    for pods in found.values_mut() {
+        // The order of the answers says nothing, and must not look like a change.
+        pods.sort_by(|a, b| a.pod.cmp(&b.pod));
+    }
+    found
 }
 
 async fn report(url: &str) -> Result<Vec<longboat_download::adapters::AdapterReport>, String> {

@@ -28,7 +28,7 @@ struct Outcome {
     stored: u64,
 }
 
-// === impl Settled ===
+// === impl ApplyCache ===
 
 impl ApplyCache {
     /// Whether the live object is what the server stored when this object was requested before.

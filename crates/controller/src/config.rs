@@ -1,25 +1,20 @@
 //! Configs: reports the services that use them, and blocks their deletion while they are in use.
 
 use jiff::Timestamp;
-use kube::api::{Patch, PatchParams};
 use longboat_api::{
     conditions::{Conditions, groom, types},
     names,
     reasons::{condition, event},
-    v1alpha2::{LLMInferenceServiceConfig, LLMInferenceServiceConfigStatus, ServiceReference},
+    v1alpha2::{LLMInferenceServiceConfig, ServiceReference},
 };
 use longboat_key::{Key, Uid};
-use longboat_watch::has_code;
-use serde_json::json;
 
 use crate::{
-    announce,
     config_users::{is_preset, users_of},
     context::Context,
     error::ReconcileError,
     events::Subject,
-    finalizer,
-    watch::kinds::WatchedKind,
+    finalizer, status,
 };
 
 /// Keeps the finalizer and the status of one config up to date.
@@ -91,26 +86,6 @@ async fn publish(
     if config.status.as_ref() == Some(&status) {
         return Ok(());
     }
-    write(context, key, &status).await
-}
-
-async fn write(
-    context: &Context,
-    key: &Key,
-    status: &LLMInferenceServiceConfigStatus,
-) -> Result<(), ReconcileError> {
-    let patch = json!([{"op": "add", "path": "/status", "value": status}]);
-    let patch: json_patch::Patch = serde_json::from_value(patch).map_err(|error| {
-        ReconcileError::Unfinished(format!("the status cannot be written as a patch: {error}"))
-    })?;
-    let api = LLMInferenceServiceConfig::api(&context.client, Some(key.namespace.as_deref()));
-    let asked = context.caches.configs.sending();
-    match api.patch_status(&key.name, &PatchParams::default(), &Patch::Json::<()>(patch)).await {
-        Ok(updated) => {
-            announce::reported(context, &updated, asked);
-            Ok(())
-        }
-        Err(error) if has_code(&error, 404) => Ok(()),
-        Err(error) => Err(ReconcileError::request(format!("update the status of {key}"), error)),
-    }
+    status::write::<LLMInferenceServiceConfig>(context, key, &status, |_| {}).await?;
+    Ok(())
 }

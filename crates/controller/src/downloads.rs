@@ -1,11 +1,10 @@
-//! Tracks the progress of model downloads, concurrently with reconciles.
-//!
-//! Every few seconds, this looks in the cache for pods that download. If the node knows the progress, it is in a condition of
-//! the pod. If the platform makes init containers listen for this, one pod of each service is asked. The result is kept here,
-//! and if it has changed, the service is enqueued. So a download writes a service's status at most once per period, and a pod
-//! that does not respond does not block a reconcile.
+//! Reports the progress of model downloads. If the node knows it, it is in a condition of the pod. If the platform makes init
+//! containers listen for this, one pod of each service is asked.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
 
 use futures::{StreamExt, stream};
 use k8s_openapi::api::core::v1::Pod;
@@ -13,65 +12,46 @@ use longboat_api::names::STORAGE_INITIALIZER;
 use longboat_download::{PROGRESS_CONDITION, Progress};
 use longboat_key::{Key, Namespace};
 use longboat_plan::Download;
-use tokio::time::{MissedTickBehavior, interval};
 
-use crate::{ask, context::Context, watch::kinds::labelled};
+use crate::{ask, context::Context, pod_reports::MAX_CONCURRENT_REQUESTS, watch::kinds::labelled};
 
-/// The time between two checks, and so between two status writes because of a download.
-const POLL_INTERVAL: Duration = Duration::from_secs(5);
 /// The most bytes of a response that are read.
 const MAX_RESPONSE_BYTES: usize = 4 << 10;
-/// The number of pods that are asked concurrently.
-const MAX_CONCURRENT_REQUESTS: usize = 8;
 
 /// A pod that downloads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct DownloadPod {
     pod: String,
-    said: ProgressSource,
+    source: ProgressSource,
 }
 
 /// The source of the progress.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum ProgressSource {
     /// A condition from the pod's node, with this message.
-    Here(String),
+    Condition(String),
     /// The pod itself, at this URL.
-    At(String),
+    Page(String),
 }
 
-/// Checks downloads until this future is dropped.
-pub(crate) async fn run(context: Arc<Context>) {
-    let mut ticks = interval(POLL_INTERVAL);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    loop {
-        ticks.tick().await;
-        let found = running(context.caches.pods.all());
-        let found = stream::iter(found)
-            .map(|(service, pods)| async move {
-                let download = report_progress(&pods).await?;
-                Some((service, download))
-            })
-            .buffer_unordered(MAX_CONCURRENT_REQUESTS)
-            .filter_map(std::future::ready)
-            .collect()
-            .await;
-        for service in context.downloads.replace(found) {
-            if context.caches.inference_services.get(&service).is_some() {
-                context.services.add(service);
-            }
-        }
-    }
+/// Returns the progress of each service whose pods download.
+pub(crate) async fn collect(context: Arc<Context>) -> HashMap<Key, Download> {
+    stream::iter(running(context.caches.pods.all()))
+        .map(|(service, pods)| async move { Some((service, report_progress(&pods).await?)) })
+        .buffer_unordered(MAX_CONCURRENT_REQUESTS)
+        .filter_map(std::future::ready)
+        .collect()
+        .await
 }
 
 /// The pods that download, grouped by service and sorted by name.
 fn running(pods: impl Iterator<Item = Arc<Pod>>) -> BTreeMap<Key, Vec<DownloadPod>> {
     let mut found: BTreeMap<Key, Vec<DownloadPod>> = BTreeMap::new();
     for pod in pods.filter(|pod| pod.metadata.deletion_timestamp.is_none()) {
-        let Some(said) = progress_source(&pod) else { continue };
+        let Some(source) = progress_source(&pod) else { continue };
         let Some(service) = labelled(&pod.metadata, Namespace::of(&pod.metadata)) else { continue };
         let pod = pod.metadata.name.clone().unwrap_or_default();
-        found.entry(service).or_default().push(DownloadPod { pod, said });
+        found.entry(service).or_default().push(DownloadPod { pod, source });
     }
     for pods in found.values_mut() {
         pods.sort_by(|a, b| a.pod.cmp(&b.pod));
@@ -84,9 +64,9 @@ fn progress_source(pod: &Pod) -> Option<ProgressSource> {
     let status = pod.status.as_ref()?;
     let condition = status.conditions.iter().flatten().find(|found| found.type_ == PROGRESS_CONDITION);
     if let Some(condition) = condition.filter(|condition| condition.status == "False") {
-        return Some(ProgressSource::Here(condition.message.clone().unwrap_or_default()));
+        return Some(ProgressSource::Condition(condition.message.clone().unwrap_or_default()));
     }
-    Some(ProgressSource::At(ask::address(pod, STORAGE_INITIALIZER)?))
+    Some(ProgressSource::Page(ask::address(pod, STORAGE_INITIALIZER)?))
 }
 
 /// Returns the progress of the first pod. The other pods download the same model.
@@ -96,9 +76,9 @@ async fn report_progress(pods: &[DownloadPod]) -> Option<Download> {
         1 => String::new(),
         count => format!(" (pod {}, and {} more)", first.pod, count - 1),
     };
-    Some(match &first.said {
-        ProgressSource::Here(text) => Download::Progress(format!("{text}{others}")),
-        ProgressSource::At(url) => match progress(url).await {
+    Some(match &first.source {
+        ProgressSource::Condition(text) => Download::Progress(format!("{text}{others}")),
+        ProgressSource::Page(url) => match progress(url).await {
             Ok(progress) => Download::Progress(format!("{progress}{others}")),
             Err(why) => Download::Silent(format!(
                 "{STORAGE_INITIALIZER} of pod {} runs, but reports no progress at {url}: {why}",
@@ -161,10 +141,10 @@ mod tests {
             pod("d", &json!({"waiting": {"reason": "PodInitializing"}}), &other),
         ];
         let found = running(pods.into_iter().map(Arc::new));
-        let of = |pod: &str, said| DownloadPod { pod: pod.into(), said };
+        let of = |pod: &str, source| DownloadPod { pod: pod.into(), source };
         let all = vec![
-            of("a", ProgressSource::Here("downloading 1/2 B".into())),
-            of("b", ProgressSource::At("http://[fd00::7]:9418/".into())),
+            of("a", ProgressSource::Condition("downloading 1/2 B".into())),
+            of("b", ProgressSource::Page("http://[fd00::7]:9418/".into())),
         ];
         assert_eq!(found, BTreeMap::from([(Key::new(Namespace("ns"), Name("llm")), all)]));
     }

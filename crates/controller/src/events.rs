@@ -130,7 +130,7 @@ impl EventSink {
     }
 }
 
-// === impl Reconciling ===
+// === impl ReconcileGuard ===
 
 impl Drop for ReconcileGuard<'_> {
     fn drop(&mut self) {

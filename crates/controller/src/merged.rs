@@ -20,7 +20,7 @@ pub(crate) struct MergedSpecValidator {
     known: Mutex<HashMap<Key, (u64, Option<Rejection>)>>,
 }
 
-// === impl Judge ===
+// === impl MergedSpecValidator ===
 
 impl MergedSpecValidator {
     /// Returns why an API server would refuse a service with this spec, or `None` if it would accept the spec.

@@ -25,7 +25,9 @@ use crate::{
     error::{Error, ReconcileError},
     events,
     metrics::{Metrics, Worker},
-    migration, outbound, proof,
+    migration, outbound,
+    pod_reports::poll,
+    proof,
     queue::{Queue, ReconcileOutcome},
     readiness::{Check, Readiness},
     secret_contents::SecretMetadata,
@@ -226,8 +228,8 @@ async fn work_all(context: &Arc<Context>, stop: &CancellationToken) -> Result<()
     };
     beside(migration::run(context.clone()).boxed());
     beside(proof::run(context.clone()).boxed());
-    beside(downloads::run(context.clone()).boxed());
-    beside(adapters::run(context.clone()).boxed());
+    beside(poll(context.clone(), |context| &context.downloads, downloads::collect).boxed());
+    beside(poll(context.clone(), |context| &context.adapters, adapters::collect).boxed());
     if let Some(image) = context.args.gateway_image.clone() {
         let secrets = context.args.secret_namespaces.clone();
         beside(longboat_gateway::manage(context.client.clone(), PodTemplate { image }, secrets).boxed());

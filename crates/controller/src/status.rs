@@ -6,7 +6,9 @@ use longboat_api::{
     reasons::event,
     v1alpha2::{LLMInferenceService, LLMInferenceServiceStatus},
 };
+use longboat_key::Key;
 use longboat_watch::{has_code, text_of};
+use serde::Serialize;
 use serde_json::json;
 
 use crate::{announce, context::Context, error::ReconcileError, events::Subject, watch::kinds::WatchedKind};
@@ -21,28 +23,42 @@ pub(crate) async fn publish(
     if service.status.as_ref() == Some(&status) {
         return Ok(());
     }
+    let failed = |error: &kube::Error| {
+        let name = &subject.key.name;
+        let message = format!("Failed to update status for LLMInferenceService {name}: {}", text_of(error));
+        context.events.warning(subject, event::UPDATE_FAILED, message);
+    };
+    if write::<LLMInferenceService>(context, &subject.key, &status, failed).await? {
+        record_readiness(context, subject, service.status.as_ref(), &status);
+    }
+    Ok(())
+}
+
+/// Writes the status of an object, and calls `failed` if the server refuses it. Returns whether the object still exists.
+pub(crate) async fn write<K: WatchedKind>(
+    context: &Context,
+    key: &Key,
+    status: &impl Serialize,
+    failed: impl FnOnce(&kube::Error),
+) -> Result<bool, ReconcileError> {
     // The patch has only the status. The spec is not sent, so other writers do not conflict.
     let patch = json!([{"op": "add", "path": "/status", "value": status}]);
     let patch: json_patch::Patch = serde_json::from_value(patch).map_err(|error| {
         ReconcileError::Unfinished(format!("the status cannot be written as a patch: {error}"))
     })?;
-    let api = LLMInferenceService::api(&context.client, Some(subject.key.namespace.as_deref()));
-    let asked = context.caches.inference_services.sending();
-    match api.patch_status(&subject.key.name, &PatchParams::default(), &Patch::Json::<()>(patch)).await {
-        Ok(updated) => announce::reported(context, &updated, asked),
-        Err(error) if has_code(&error, 404) => return Ok(()),
+    let api = K::api(&context.client, Some(key.namespace.as_deref()));
+    let asked = K::cache(&context.caches).sending();
+    match api.patch_status(&key.name, &PatchParams::default(), &Patch::Json::<()>(patch)).await {
+        Ok(updated) => {
+            announce::reported(context, &updated, asked);
+            Ok(true)
+        }
+        Err(error) if has_code(&error, 404) => Ok(false),
         Err(error) => {
-            let message = format!(
-                "Failed to update status for LLMInferenceService {}: {}",
-                subject.key.name,
-                text_of(&error)
-            );
-            context.events.warning(subject, event::UPDATE_FAILED, message);
-            return Err(ReconcileError::request(format!("update the status of {}", subject.key), error));
+            failed(&error);
+            Err(ReconcileError::request(format!("update the status of {key}"), error))
         }
     }
-    record_readiness(context, subject, service.status.as_ref(), &status);
-    Ok(())
 }
 
 /// Records a change of readiness. A change from True to Unknown is not an event, because readiness may return without a

@@ -172,7 +172,7 @@ struct QueryParameters {
 type Question = Query<QueryParameters>;
 type Answer = Result<Json<Value>, Problem>;
 
-// === impl Asked ===
+// === impl QueryParameters ===
 
 impl QueryParameters {
     /// Returns the service, if the request names one.

@@ -236,7 +236,7 @@ fn is_claim_name(text: &str) -> bool {
     text.len() <= 253 && text.split('.').all(is_part)
 }
 
-// === impl Address: what Longboat's download lacks ===
+// === what Longboat's download lacks ===
 
 impl Address {
     /// Returns why Longboat's storage initializer fetches nothing from this address. Other initializers may.

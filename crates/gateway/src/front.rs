@@ -33,7 +33,7 @@ pub(crate) struct Directory {
     services: Vec<PublishedService>,
 }
 
-// === impl Served ===
+// === impl PublishedService ===
 
 impl PublishedService {
     pub(crate) fn new(service: &LLMInferenceService) -> Self {

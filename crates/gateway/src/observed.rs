@@ -74,7 +74,7 @@ pub(crate) fn is_of(metadata: &ObjectMeta, key: &Key) -> bool {
     Namespace::of(metadata) == key.namespace.as_deref() && Name::of(metadata) == key.name.as_deref()
 }
 
-// === impl Observed ===
+// === impl RoutingInputs ===
 
 impl RoutingInputs {
     /// Returns a port of a Service, or `None` if the Service or the port does not exist.

@@ -46,7 +46,7 @@ const SIMULATOR: &str = include_str!("vllm/simulator.txt");
 /// Intended differences of the engine from vLLM.
 const ENGINE: &str = include_str!("vllm/engine.txt");
 
-// === impl MeantDifferences ===
+// === impl IntendedDifferences ===
 
 impl IntendedDifferences {
     /// Returns the intended differences of planning: `planned.txt`, with lines of the form `case | place | part of the

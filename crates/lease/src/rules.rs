@@ -78,7 +78,7 @@ impl Timing {
     }
 }
 
-// === impl Seen ===
+// === impl LeaseObservation ===
 
 impl LeaseObservation {
     /// Records the state of the lease at `now`. If the lease has not changed, `since` stays as it was.

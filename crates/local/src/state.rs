@@ -87,11 +87,11 @@ impl StateDir {
 pub(crate) fn create_private(path: &Path) -> Result<(), StateError> {
     let failed = |source| StateError::Io { path: path.to_owned(), source };
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(failed)?;
-    keep_others_out(path)
+    restrict_to_owner(path)
 }
 
 /// Removes the permissions of others from an existing folder.
-fn keep_others_out(path: &Path) -> Result<(), StateError> {
+fn restrict_to_owner(path: &Path) -> Result<(), StateError> {
     let failed = |source| StateError::Io { path: path.to_owned(), source };
     let metadata = path.metadata().map_err(failed)?;
     if metadata.uid() != rustix::process::geteuid().as_raw() {

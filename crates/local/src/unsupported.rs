@@ -9,7 +9,7 @@ use longboat_apiserver::{
 /// Warns about DaemonSets and CronJobs, and refuses debug containers.
 pub(crate) struct UnsupportedKinds;
 
-// === impl Unrun ===
+// === impl UnsupportedKinds ===
 
 impl Admission for UnsupportedKinds {
     fn handles(&self, group: &str, resource: &str) -> bool {

@@ -11,7 +11,7 @@ pub(crate) enum ProgramName {
     Plugin,
 }
 
-// === impl Called ===
+// === impl ProgramName ===
 
 impl ProgramName {
     /// Returns the name from the path with which the executable was started.

@@ -256,7 +256,7 @@ impl Chunk<'_> {
     }
 }
 
-// === impl Reading ===
+// === impl ParseOutput ===
 
 impl ParseOutput {
     /// Returns the documents, or the first problem.

@@ -56,7 +56,7 @@ pub(crate) struct Cluster {
     namespace: Namespace,
 }
 
-// === impl Stored ===
+// === impl StoredManifest ===
 
 impl StoredManifest {
     /// The object's name, which is generated if the manifest has none.

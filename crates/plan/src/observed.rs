@@ -31,7 +31,7 @@ pub struct ObservedObjects<K> {
 #[derive(Debug, Default)]
 pub(crate) struct IndexReads(Mutex<BTreeSet<ObjectKey>>);
 
-// === impl Observed ===
+// === impl ObservedObjects ===
 
 impl<K> ObservedObjects<K> {
     /// Returns the object of that name and records the lookup. Returns `None` if the snapshot does not have it.
@@ -100,7 +100,7 @@ impl<K> DerefMut for ObservedObjects<K> {
     }
 }
 
-// === impl Reads ===
+// === impl IndexReads ===
 
 impl IndexReads {
     pub(crate) fn record(&self, kind: Kind, namespace: Namespace<&str>, name: Name<&str>) {

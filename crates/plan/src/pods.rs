@@ -21,7 +21,7 @@ const KILLED: i32 = 137;
 /// The most characters of a container's own words.
 const WORDS_LIMIT: usize = 600;
 
-/// The kind of trouble of a pod.
+/// The kind of a failure of a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// No node takes the pod.
@@ -45,13 +45,13 @@ pub enum Fault {
 pub struct PodFailure {
     /// The kind.
     pub fault: Fault,
-    /// The container, unless the whole pod is in trouble.
+    /// The container, unless the whole pod has failed.
     pub container: Option<String>,
     /// The cause in one sentence.
     pub text: String,
 }
 
-// === impl Trouble ===
+// === impl PodFailure ===
 
 impl PodFailure {
     fn of(fault: Fault, container: &ContainerStatus, text: String) -> Self {
@@ -82,9 +82,9 @@ pub fn selected<'a>(
     })
 }
 
-/// Returns the first trouble of these pods, by the names of the pods.
+/// Returns the first failure of these pods, by the names of the pods.
 pub fn first<'a>(pods: impl IntoIterator<Item = &'a Pod>) -> Option<(&'a Pod, PodFailure)> {
-    let found = pods.into_iter().filter_map(|pod| Some((pod, trouble(pod)?)));
+    let found = pods.into_iter().filter_map(|pod| Some((pod, failure(pod)?)));
     found.min_by_key(|(pod, _)| pod.metadata.name.as_deref())
 }
 
@@ -96,7 +96,7 @@ pub fn refusal(deployment: &Deployment) -> Option<&str> {
 }
 
 /// Returns why a pod is not ready, or `None` if it is ready, starts, or does not tell.
-pub fn trouble(pod: &Pod) -> Option<PodFailure> {
+pub fn failure(pod: &Pod) -> Option<PodFailure> {
     if pod.metadata.deletion_timestamp.is_some() || is_ready(pod) {
         return None;
     }
@@ -110,12 +110,12 @@ pub fn trouble(pod: &Pod) -> Option<PodFailure> {
     initial.chain(status.container_statuses.iter().flatten()).find_map(of_container)
 }
 
-/// Reduces a pod's status to what [`trouble`] needs. Nothing is left of a pod without trouble.
-pub fn trouble_only(pod: &Pod) -> PodStatus {
-    let (Some(trouble), Some(status)) = (trouble(pod), &pod.status) else { return PodStatus::default() };
+/// Reduces a pod's status to what [`failure`] needs. Nothing is left of a pod without a failure.
+pub fn reduced_status(pod: &Pod) -> PodStatus {
+    let (Some(failure), Some(status)) = (failure(pod), &pod.status) else { return PodStatus::default() };
     let own = |all: &Option<Vec<ContainerStatus>>| {
         let mut all = all.clone()?;
-        all.retain(|found| Some(&found.name) == trouble.container.as_ref());
+        all.retain(|found| Some(&found.name) == failure.container.as_ref());
         (!all.is_empty()).then_some(all)
     };
     let unscheduled: Vec<_> = conditions(pod).filter(|found| is_unscheduled(found)).cloned().collect();
@@ -142,7 +142,7 @@ fn of_container(container: &ContainerStatus) -> Option<PodFailure> {
     if let Some(waiting) = &state.waiting {
         let message = waiting.message.as_deref().unwrap_or_default();
         let (fault, text) = match waiting.reason.as_deref().unwrap_or_default() {
-            // A container that has failed and starts again is still in trouble.
+            // A container that has failed and starts again counts as failed until it is ready.
             "ContainerCreating" | "PodInitializing" | "" => {
                 return failed(last).then(|| crash(container, last));
             }
@@ -168,7 +168,7 @@ fn failed(state: Option<&ContainerState>) -> bool {
     state.and_then(|state| state.terminated.as_ref()).is_some_and(|ended| ended.exit_code != 0)
 }
 
-/// Returns the trouble of a container that ended in this state.
+/// Returns the failure of a container that ended in this state.
 fn crash(container: &ContainerStatus, state: Option<&ContainerState>) -> PodFailure {
     let name = &container.name;
     let ended = state.and_then(|state| state.terminated.as_ref());
@@ -219,9 +219,9 @@ mod tests {
 
     fn text(pod: &Pod) -> Option<String> {
         // A reduced pod tells the same.
-        let reduced = Pod { status: Some(trouble_only(pod)), ..pod.clone() };
-        let found = trouble(pod);
-        assert_eq!(trouble(&reduced), found);
+        let reduced = Pod { status: Some(reduced_status(pod)), ..pod.clone() };
+        let found = failure(pod);
+        assert_eq!(failure(&reduced), found);
         found.map(|found| found.text)
     }
 
@@ -241,7 +241,7 @@ mod tests {
         let mut ready = with(&json!({"running": {}}), &ended);
         ready.status.as_mut().unwrap().container_statuses.as_mut().unwrap()[0].ready = true;
         assert_eq!(text(&ready), None);
-        assert_eq!(trouble_only(&ready), PodStatus::default());
+        assert_eq!(reduced_status(&ready), PodStatus::default());
         assert_eq!(text(&with(&json!({"running": {}}), &json!({}))), None);
         assert_eq!(text(&with(&json!({"terminated": {"exitCode": 0}}), &json!({}))), None);
     }
@@ -258,7 +258,7 @@ mod tests {
             json!({"type": "PodScheduled", "status": "False", "message": "0/1 nodes are available"});
         let pending = pod(&json!({"conditions": [unscheduled]}));
         assert_eq!(text(&pending).as_deref(), Some("0/1 nodes are available"));
-        assert_eq!(trouble(&pending).unwrap().sentence(&pending), "pod p: 0/1 nodes are available");
+        assert_eq!(failure(&pending).unwrap().sentence(&pending), "pod p: 0/1 nodes are available");
         let mut deleted = pending.clone();
         deleted.metadata.deletion_timestamp =
             Some(serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap());

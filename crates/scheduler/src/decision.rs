@@ -5,7 +5,6 @@ use std::sync::Arc;
 use crate::{
     endpoint::{Candidate, Metrics, Slot},
     finding::Finding,
-    inflight::Flow,
     prefix::Matches,
     producers::encoder_cache::lookup::EncoderLookup,
 };
@@ -91,7 +90,7 @@ impl HandlerResult {
 
 /// An endpoint that will hold the prompt's prefixes.
 #[derive(Debug, Clone)]
-pub(crate) struct Learner {
+pub(crate) struct PrefixHolder {
     pub(crate) slot: Slot,
     pub(crate) metrics: Arc<Metrics>,
 }
@@ -107,6 +106,15 @@ pub struct PrefixHit {
     pub total: u32,
     /// Cached bytes.
     pub bytes: u32,
+}
+
+/// The flow and the priority of a request.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Flow {
+    /// The flow, as metrics name it.
+    pub fairness_id: String,
+    /// The priority.
+    pub priority: i64,
 }
 
 /// A pick that can be committed.
@@ -133,7 +141,7 @@ pub struct Decision {
     /// The time of the decision.
     pub(crate) now: u64,
     /// The first targets of the primary run and of the run named `prefill`. These endpoints will hold the prompt.
-    pub(crate) learners: Vec<Learner>,
+    pub(crate) prefix_holders: Vec<PrefixHolder>,
     /// The first target of every run: its slot, whether it only prefills, and the request's uncached prompt tokens there.
     pub(crate) reserve: Vec<(Slot, bool, u64)>,
     /// The requested time per token for the primary target, in milliseconds. 0 if none is requested.
@@ -186,7 +194,7 @@ impl Decision {
     pub fn prefix_hits(&self) -> impl Iterator<Item = PrefixHit> {
         let target = self.primary_run().targets.first().copied();
         let lookups = self.findings.iter().filter_map(Finding::get::<Matches>);
-        let known = lookups.enumerate().filter(|(_, lookup)| lookup.tells());
+        let known = lookups.enumerate().filter(|(_, lookup)| lookup.is_cached());
         known.zip(std::iter::repeat(target)).filter_map(|((producer, lookup), target)| {
             let matched = lookup.matched(target?);
             // A token has about four bytes.

@@ -2,21 +2,16 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use crate::{decision::Decision, endpoint::Slot, producer::FirstToken};
+use crate::{
+    decision::{Decision, Flow},
+    endpoint::Slot,
+    producer::FirstToken,
+};
 
 /// The counts of each endpoint.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct InFlight {
     by_slot: Vec<EndpointLoad>,
-}
-
-/// The flow and the priority of a request.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Flow {
-    /// The flow, as metrics name it.
-    pub fairness_id: String,
-    /// The priority.
-    pub priority: i64,
 }
 
 #[derive(Debug, Clone, Default)]

@@ -59,10 +59,10 @@ mod timed_plugin;
 mod topology;
 
 pub use burst::{Burst, BurstSettings};
-pub use decision::{Decision, Disaggregation, FilterTrace, PrefixHit, ProfileRun, ScorerTrace, Stages};
+pub use decision::{Decision, Disaggregation, FilterTrace, Flow, PrefixHit, ProfileRun, ScorerTrace, Stages};
 pub use endpoint::{Endpoint, LoraAdapters, Metrics, Slot, Slots, Snapshot};
 pub use error::{ConfigError, ScheduleError};
-pub use inflight::{Flow, Reservation};
+pub use inflight::Reservation;
 pub use latency::{Features, LatencyObjective, LatencySettings};
 pub use media::{Media, Modality};
 pub use pairing::REVISION_LABEL;

@@ -94,10 +94,10 @@ impl ProducerState for Prefixes {
         if let Self::Guessed(index) = self {
             index.fork(matches);
         }
-        for learner in &decision.learners {
+        for holder in &decision.prefix_holders {
             match self {
-                Self::Guessed(index) => index.learn(learner.slot, matches, &learner.metrics),
-                Self::Told(holdings) => holdings.learn(learner.slot, matches, decision.now),
+                Self::Guessed(index) => index.learn(holder.slot, matches, &holder.metrics),
+                Self::Told(holdings) => holdings.learn(holder.slot, matches, decision.now),
                 Self::Planned(_) => {}
             }
         }

@@ -11,7 +11,7 @@ pub(crate) struct Requirements {
     /// The reports about responses to the proxy.
     pub(crate) reports: Vec<Report>,
     /// Whether responses name the endpoint that served.
-    pub(crate) tells_served: bool,
+    pub(crate) names_served_endpoint: bool,
     /// The headers in which agents name their sessions.
     pub(crate) agents: Option<Agents>,
     /// Names of the declared load producers.

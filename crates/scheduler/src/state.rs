@@ -3,10 +3,7 @@
 use std::{any::Any, sync::Arc};
 
 use crate::{
-    endpoint::Slot,
-    inflight::{Flow, InFlight},
-    precise::Holdings,
-    prefixes::Prefixes,
+    decision::Flow, endpoint::Slot, inflight::InFlight, precise::Holdings, prefixes::Prefixes,
     producer::ProducerState,
 };
 

@@ -71,7 +71,7 @@ fn number(value: f64) -> String {
     if value.abs() < 1e21 { format!("{value}") } else { format!("{value:e}").replace('e', "e+") }
 }
 
-// === impl Found ===
+// === impl ValidationOutcome ===
 
 impl ValidationOutcome {
     fn node(&mut self, value: &Value, old: Option<&Value>, schema: &Node, path: &mut Path) {

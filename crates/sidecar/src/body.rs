@@ -61,7 +61,7 @@ struct DelayedErrorBody<B> {
     error: Option<BodyError>,
 }
 
-// === impl Flushed ===
+// === impl DelayedErrorBody ===
 
 impl<B: Body<Data = Bytes, Error = BodyError>> Body for DelayedErrorBody<B> {
     type Data = Bytes;

@@ -86,7 +86,7 @@ impl Kind {
     }
 }
 
-// === impl Rewriting ===
+// === impl RewritingBody ===
 
 impl Body for RewritingBody {
     type Data = Bytes;

@@ -137,7 +137,7 @@ struct TimedConnector<C> {
     patience: Duration,
 }
 
-// === impl Timed ===
+// === impl TimedConnector ===
 
 impl<C> Service<Uri> for TimedConnector<C>
 where

@@ -9,7 +9,7 @@ use longboat_autoscale::{
 };
 use longboat_scheduler::Snapshot;
 
-use crate::report::float;
+use crate::numbers::float;
 
 const WAITING: &str = "vllm:num_requests_waiting";
 const RUNNING: &str = "vllm:num_requests_running";

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::{
-    report::{float, rounded},
+    numbers::{float, rounded},
     sample::{Outcome, SampledPick, SampledRequest},
 };
 

@@ -6,7 +6,9 @@ use serde::Serialize;
 
 use crate::{
     choice::{Choice, Decider, choice, decider},
-    report::{Report, RequestTimes, float, ratio, rounded},
+    numbers::{float, ratio, rounded},
+    report::Report,
+    request_times::RequestTimes,
     sample::{Outcome, SampledRequest},
 };
 

@@ -6,7 +6,8 @@ use crate::{
     chart::number,
     comparison,
     difference::{Difference, difference},
-    report::{PluginShare, Report, float, ratio},
+    numbers::{float, ratio},
+    report::{PluginShare, Report},
 };
 
 /// Scores this close are equal.

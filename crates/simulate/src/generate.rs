@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use clap::ValueEnum;
 use rand::{Rng as _, SeedableRng as _, rngs::StdRng};
 
 use crate::trace::{MAX_TOKENS, Requests, Segment, TracePrompt, TraceRequest};
@@ -16,18 +17,24 @@ pub const MAX_MEAN_TOKENS: u64 = MAX_TOKENS / 64;
 /// The most tokens of a part of a prompt or of an answer.
 const MAX_LENGTH: u64 = MAX_TOKENS / 4;
 
-/// What the traffic is like.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What the traffic is like. The command line prints the first sentence of each kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Kind {
     /// Independent requests at random times.
     Poisson,
-    /// Like `Poisson`, with four times the rate in a fifth of the time, and a quarter of the rate otherwise.
+    /// Independent requests, many in a fifth of the time.
+    ///
+    /// Then they come at four times the rate, and otherwise at a quarter of it.
     Bursts,
-    /// Conversations with one system prompt. Each turn repeats what was said before.
+    /// Conversations with one system prompt.
+    ///
+    /// Each turn repeats what was said before.
     Sessions,
-    /// Agents with one of four long prompts of tools. Many short turns in quick succession.
+    /// Agents with long prompts of tools, and many short turns.
+    ///
+    /// There are four prompts. The turns come in quick succession.
     Agents,
-    /// Long documents, each with a few questions about it.
+    /// Long documents with a few questions each.
     Documents,
 }
 

@@ -2,6 +2,7 @@
 
 use std::io::BufRead;
 
+use clap::ValueEnum;
 use jiff::civil::DateTime;
 use serde::Deserialize;
 
@@ -12,18 +13,27 @@ use crate::trace::{
 /// The tokens of a block in Mooncake's traces.
 const MOONCAKE_BLOCK_TOKENS: u64 = 512;
 
-/// The format of a trace.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The format of a trace. The command line prints the first sentence of each format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum TraceFormat {
-    /// This program's own format.
+    /// JSON lines of Longboat.
     Jsonl,
-    /// Mooncake: JSON lines with `timestamp` in milliseconds, `input_length`, `output_length` and `hash_ids`.
+    /// Mooncake's JSON lines.
+    ///
+    /// They have `timestamp` in milliseconds, `input_length`, `output_length` and `hash_ids`.
     Mooncake,
-    /// Azure's LLM inference traces: a table with `TIMESTAMP`, `ContextTokens` and `GeneratedTokens`.
+    /// Azure's LLM inference traces (CSV).
+    ///
+    /// The columns are `TIMESTAMP`, `ContextTokens` and `GeneratedTokens`.
     Azure,
-    /// BurstGPT: a table with `Timestamp` in seconds, `Model`, `Request tokens` and `Response tokens`.
+    /// `BurstGPT` (CSV).
+    ///
+    /// The columns are `Timestamp` in seconds, `Model`, `Request tokens` and `Response tokens`.
+    #[value(name = "burstgpt")]
     BurstGpt,
-    /// The picker's decisions, as `/debug/decisions` answers them. They have no prompts, so no prompt shares a beginning.
+    /// Decisions of a picker, as `/debug/decisions` answers them.
+    ///
+    /// They have no prompts, so no prompt shares a beginning.
     Decisions,
 }
 

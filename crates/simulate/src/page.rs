@@ -148,7 +148,10 @@ fn escaped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::{Recorder, RequestTimes, Slo};
+    use crate::{
+        report::{Recorder, Slo},
+        request_times::RequestTimes,
+    };
 
     #[test]
     fn a_page_has_every_number_loads_nothing_and_escapes_names() {

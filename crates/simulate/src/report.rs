@@ -6,7 +6,9 @@ use serde::Serialize;
 
 use crate::{
     histogram::Histogram,
+    numbers::{float, ratio, rounded},
     rejection::Rejections,
+    request_times::RequestTimes,
     sample::SampledRequest,
     series::{MAX_POINTS, Points, Series},
 };
@@ -114,29 +116,6 @@ pub struct Report {
     pub(crate) source: Source,
     /// The shares of requests with a time to the first token up to these milliseconds.
     pub ttft_curve: Vec<(f64, f64)>,
-}
-
-/// The times of one request, in nanoseconds of virtual time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct RequestTimes {
-    /// When it arrived.
-    pub arrived: u64,
-    /// When the picker sent it.
-    pub sent: u64,
-    /// When the engine that computes the prompt began with it.
-    pub started: u64,
-    /// Whether it waited there for memory.
-    pub waited_for_memory: bool,
-    /// When the first token came.
-    pub first_token: u64,
-    /// When the last token came.
-    pub finished: u64,
-    /// The tokens of its answer.
-    pub output_tokens: usize,
-    /// The tokens of its prompt.
-    pub prompt_tokens: usize,
-    /// Those that were in a cache.
-    pub cached_tokens: usize,
 }
 
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -362,20 +341,6 @@ impl Report {
             ("unknown model", unknown_model),
         ])
     }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "counts and times of years are below 2^53")]
-pub(crate) fn float(count: u64) -> f64 {
-    count as f64
-}
-
-pub(crate) fn ratio(part: f64, whole: f64) -> f64 {
-    if whole > 0.0 { part / whole } else { 0.0 }
-}
-
-/// Rounds to what is worth printing, so that results compare as text.
-pub(crate) fn rounded(value: f64) -> f64 {
-    (value * 10_000.0).round() / 10_000.0
 }
 
 fn skew(counts: &[u64]) -> f64 {

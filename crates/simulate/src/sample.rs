@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::{
     rejection::Refusal,
-    report::RequestTimes,
+    request_times::RequestTimes,
     trace::{TraceRequest, mix},
 };
 

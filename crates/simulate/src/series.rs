@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::report::{float, ratio, rounded};
+use crate::numbers::{float, ratio, rounded};
 
 /// The points of a series over time.
 pub(crate) const MAX_POINTS: usize = 200;

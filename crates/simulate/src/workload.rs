@@ -139,7 +139,7 @@ impl Workload {
         let lengths = |field: &str, lengths: Option<Lengths>| match lengths {
             None => Err(format!("data.{field}: missing")),
             Some(Lengths { min, max, .. })
-                if !(0.0 <= min && min <= max && max <= crate::report::float(MAX_TOKENS / 4)) =>
+                if !(0.0 <= min && min <= max && max <= crate::numbers::float(MAX_TOKENS / 4)) =>
             {
                 Err(format!("data.{field}: expected 0 <= min <= max <= {}", MAX_TOKENS / 4))
             }

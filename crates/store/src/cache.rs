@@ -344,7 +344,7 @@ impl<K, S> Content<K, S> {
     }
 }
 
-// === impl Taken ===
+// === impl RemovedObject ===
 
 impl<K: Metadata<Ty = ObjectMeta>, S> RemovedObject<K, S> {
     fn into_change(self) -> Change<'static, K, S> {

@@ -169,7 +169,7 @@ impl<K: Clone + Ord + Hash> State<K> {
     }
 }
 
-// === impl Numbered ===
+// === impl SlotMap ===
 
 impl<K, V> Default for SlotMap<K, V> {
     fn default() -> Self {

@@ -32,7 +32,7 @@ pub struct UndecodableObject {
     pub(crate) reason: String,
 }
 
-// === impl Stored ===
+// === impl StoredObject ===
 
 impl<K> Clone for StoredObject<K> {
     fn clone(&self) -> Self {

@@ -218,7 +218,7 @@ fn validate(kind: Workload, value: &Value, live: Option<&Value>) -> Vec<Cause> {
 /// Returns all validation errors of a pod template.
 pub(super) fn validate_template(template: &Value, path: &str, policies: &[&str]) -> Vec<Cause> {
     let mut causes = Vec::new();
-    metadata::labels(&template["metadata"]["labels"], &format!("{path}.labels"), &mut causes);
+    checks::labels(&template["metadata"]["labels"], &format!("{path}.labels"), &mut causes);
     metadata::annotations(
         &template["metadata"]["annotations"],
         &format!("{path}.metadata.annotations"),

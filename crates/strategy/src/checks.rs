@@ -107,9 +107,39 @@ pub(super) fn cidr(text: &str) -> Option<(u128, u32)> {
     }
 }
 
+/// Adds all validation errors of labels.
+pub(super) fn labels(labels: &Value, path: &str, causes: &mut Vec<Cause>) {
+    for (key, value) in labels.as_object().into_iter().flatten() {
+        for problem in names::qualified_name_problems(key) {
+            causes.push(Cause::invalid(path, &Value::from(key.as_str()), problem));
+        }
+        let text = value.as_str().unwrap_or_default();
+        if let Some(problem) = names::label_value_problem(text) {
+            causes.push(Cause::invalid(path, value, problem));
+        }
+    }
+}
+
+/// Returns the first alternative that an object has, and refuses the others. A merge of several layers can produce more than one.
+pub(super) fn first_of<'a>(
+    object: &Value,
+    path: &str,
+    alternatives: &[&'a str],
+    what: &str,
+    causes: &mut Vec<Cause>,
+) -> Option<&'a str> {
+    let mut given = alternatives.iter().copied().filter(|alternative| object[*alternative].is_object());
+    let first = given.next();
+    for other in given {
+        let detail = format!("may not specify more than 1 {what}");
+        causes.push(Cause::forbidden(format!("{path}.{other}"), detail));
+    }
+    first
+}
+
 /// Adds all validation errors of a label selector object.
 pub(super) fn selector(selector: &Value, path: &str, causes: &mut Vec<Cause>) {
-    super::metadata::labels(&selector["matchLabels"], &format!("{path}.matchLabels"), causes);
+    labels(&selector["matchLabels"], &format!("{path}.matchLabels"), causes);
     for (index, expression) in items(selector, "matchExpressions").iter().enumerate() {
         let at = format!("{path}.matchExpressions[{index}]");
         let values = items(expression, "values");

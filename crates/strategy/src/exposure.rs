@@ -3,8 +3,7 @@
 use serde_json::Value;
 
 use super::{
-    checks::{cidr, ip, items, name, one_of, port_name, text},
-    metadata,
+    checks::{cidr, ip, items, labels, name, one_of, port_name, text},
     names::{self, NameRule},
     slices,
 };
@@ -28,7 +27,7 @@ pub(super) fn validate(spec: &Value, causes: &mut Vec<Cause>) {
         }
     }
     if spec["selector"].is_object() {
-        metadata::labels(&spec["selector"], "spec.selector", causes);
+        labels(&spec["selector"], "spec.selector", causes);
     }
     one_of(&spec["sessionAffinity"], "spec.sessionAffinity", &["ClientIP", "None"], causes);
     if spec["sessionAffinity"] == "ClientIP" {

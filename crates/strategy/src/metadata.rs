@@ -59,24 +59,11 @@ fn content(resource: &Resource, value: &Value) -> Vec<Cause> {
         }
     }
     checks::not_negative(&metadata["generation"], "metadata.generation", &mut causes);
-    labels(&metadata["labels"], "metadata.labels", &mut causes);
+    checks::labels(&metadata["labels"], "metadata.labels", &mut causes);
     annotations(&metadata["annotations"], "metadata.annotations", &mut causes);
     owners(&metadata["ownerReferences"], &mut causes);
     finalizers(resource, &metadata["finalizers"], &mut causes);
     causes
-}
-
-/// Adds all validation errors of labels.
-pub(super) fn labels(labels: &Value, path: &str, causes: &mut Vec<Cause>) {
-    for (key, value) in labels.as_object().into_iter().flatten() {
-        for problem in names::qualified_name_problems(key) {
-            causes.push(Cause::invalid(path, &Value::from(key.as_str()), problem));
-        }
-        let text = value.as_str().unwrap_or_default();
-        if let Some(problem) = names::label_value_problem(text) {
-            causes.push(Cause::invalid(path, value, problem));
-        }
-    }
 }
 
 /// Adds all validation errors of annotations.

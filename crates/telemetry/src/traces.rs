@@ -219,7 +219,7 @@ fn resource(service: &'static str) -> Resource {
     Resource::builder().with_attribute(KeyValue::new("service.name", service)).build()
 }
 
-// === impl Sending ===
+// === impl ExportTask ===
 
 impl ExportTask {
     /// Sends the remaining spans, for a few seconds at most, and logs how many were dropped.

@@ -19,7 +19,7 @@ struct ArenaEntry {
     next: Slot,
 }
 
-// === impl Made ===
+// === impl Arena ===
 
 impl Arena {
     /// The slot of the first value.

@@ -37,7 +37,7 @@ pub struct TestCluster {
     stop: CancellationToken,
 }
 
-// === impl World ===
+// === impl TestCluster ===
 
 impl TestCluster {
     /// Creates a world with every optional API.

@@ -33,7 +33,7 @@ pub struct ReloadingConfig {
     config: Arc<ServerConfig>,
 }
 
-// === impl Replaceable ===
+// === impl ReplaceableConfig ===
 
 impl ReplaceableConfig {
     /// Creates a configuration with `pair`.
@@ -54,7 +54,7 @@ impl ReplaceableConfig {
     }
 }
 
-// === impl Reloading ===
+// === impl ReloadingConfig ===
 
 impl ReloadingConfig {
     /// Reads the pair now, and again whenever it changes, until `cancel`. An unusable pair is an error now. Later it is

@@ -47,7 +47,7 @@ struct Trusted {
 /// Identifies the state of the files: their paths, and the inode, size and time of each.
 type Fingerprint = Vec<(PathBuf, u64, u64, i64, i64)>;
 
-// === impl FollowedRoots ===
+// === impl ReloadingRoots ===
 
 impl ReloadingRoots {
     /// Reads the files once.
@@ -103,7 +103,7 @@ fn fingerprint(named: &TrustPaths) -> Fingerprint {
     all
 }
 
-// === impl Followed ===
+// === impl ReloadingVerifier ===
 
 impl ReloadingVerifier {
     fn read(&self) {

@@ -48,7 +48,7 @@ pub(crate) struct TrustPaths {
     pub(crate) folders: Option<String>,
 }
 
-// === impl Named ===
+// === impl TrustPaths ===
 
 impl TrustPaths {
     pub(crate) fn by_environment() -> Self {

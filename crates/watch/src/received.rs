@@ -100,7 +100,7 @@ impl<'de> Visitor<'de> for &mut Head<'de> {
     }
 }
 
-// === impl Received ===
+// === impl ReceivedObject ===
 
 impl ReceivedObject {
     /// Decodes the object.

@@ -190,7 +190,7 @@ go_struct! {
     }
 }
 
-// === impl RouterSpec ===
+// === impl InferencePoolSource ===
 
 impl InferencePoolSource {
     /// Name of the pool that the user manages, if there is one: `ref` with a non-empty name.

@@ -30,7 +30,7 @@ struct Chunk {
     unsent: Arc<UnsentBytes>,
 }
 
-// === impl Unsent ===
+// === impl UnsentBytes ===
 
 impl UnsentBytes {
     pub(crate) fn new(limit: usize) -> Self {

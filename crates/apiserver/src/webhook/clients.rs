@@ -34,7 +34,7 @@ struct Target {
     service: Option<(String, SocketAddr)>,
 }
 
-// === impl Outgoing ===
+// === impl WebhookClients ===
 
 impl WebhookClients {
     /// Posts `body` to the server of a `clientConfig`. Returns the answer, or an error in the words of kube-apiserver.

@@ -1,6 +1,10 @@
 //! Services that name a runtime.
 
-use std::{fs, process::Command};
+use std::{
+    fs,
+    process::Command,
+    sync::atomic::{AtomicU32, Ordering},
+};
 
 use longboat_api::{
     engine::{ENGINES, Engine, SGLANG},
@@ -279,7 +283,10 @@ fn the_preset_of_an_engine_is_what_its_row_says() {
 
 /// The words that a container passes to the program, as the leader of a group of two has them, or another pod of it.
 fn started(container: &k8s_openapi::api::core::v1::Container, program: &str, index: &str) -> Vec<String> {
-    let folder = std::env::temp_dir().join(format!("longboat-{program}-{}-{index}", std::process::id()));
+    // Tests of one process run concurrently.
+    static CALLS: AtomicU32 = AtomicU32::new(0);
+    let call = CALLS.fetch_add(1, Ordering::Relaxed);
+    let folder = std::env::temp_dir().join(format!("longboat-{program}-{}-{call}", std::process::id()));
     fs::create_dir_all(&folder).unwrap();
     executable(&folder.join(program), "#!/bin/bash\nprintf '%s\\n' \"$@\"\n");
     let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap());

@@ -96,7 +96,7 @@ impl Monitoring {
     }
 }
 
-// === impl Served ===
+// === impl MetricsServer ===
 
 impl MetricsServer {
     async fn connection<I>(&self, io: I)

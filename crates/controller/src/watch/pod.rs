@@ -12,7 +12,7 @@ impl Rules for Pod {
         // Certificates need only the labels and addresses, conditions the pod's trouble, and downloads the fields that
         // [`kept`] returns. Pods are never written.
         let (spec, mut conditions) = kept(self);
-        let trouble = pods::trouble_only(self);
+        let trouble = pods::reduced_status(self);
         if let Some(unscheduled) = trouble.conditions {
             conditions.get_or_insert_default().extend(unscheduled);
         }
@@ -34,7 +34,7 @@ impl Rules for Pod {
         old.metadata.labels != new.metadata.labels
             || old.metadata.deletion_timestamp.is_some() != new.metadata.deletion_timestamp.is_some()
             || ips(old) != ips(new)
-            || pods::trouble(old) != pods::trouble(new)
+            || pods::failure(old) != pods::failure(new)
     }
 }
 

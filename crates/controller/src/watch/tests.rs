@@ -153,7 +153,7 @@ struct WatchFixture {
     context: Context,
 }
 
-// === impl Scene ===
+// === impl WatchFixture ===
 
 impl WatchFixture {
     /// A scene in which the controller has reconciled all services as far as possible, so that it knows their dependencies.

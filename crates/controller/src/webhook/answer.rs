@@ -59,7 +59,7 @@ enum RequestRejection {
     Internal,
 }
 
-// === impl Answering ===
+// === impl WebhookHandler ===
 
 impl WebhookHandler {
     pub(super) fn new(facts: Source, metrics: Metrics, limits: Limits) -> Self {
@@ -215,7 +215,7 @@ fn json(body: Vec<u8>) -> Response<Full<Bytes>> {
     response
 }
 
-// === impl Refused ===
+// === impl RequestRejection ===
 
 impl RequestRejection {
     fn status(&self) -> StatusCode {

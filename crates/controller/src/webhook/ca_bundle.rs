@@ -76,7 +76,7 @@ pub(super) enum CaBundleChange {
     Patch(Value),
 }
 
-// === impl Stanza ===
+// === impl CaBundleTarget ===
 
 impl CaBundleTarget {
     /// Drops fields that are not needed: a CRD's managed fields are a megabyte.

@@ -62,7 +62,7 @@ enum State {
     Present(Box<CaBundleTarget>),
 }
 
-// === impl Trusting ===
+// === impl CaConsumer ===
 
 impl CaConsumer {
     /// All such objects.

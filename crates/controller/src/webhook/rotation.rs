@@ -64,7 +64,7 @@ enum RotationOutcome {
     Failed(kube::Error),
 }
 
-// === impl Keeper ===
+// === impl CertificateRotator ===
 
 impl CertificateRotator {
     /// Starts with a new CA. The one in the Secret, if any, replaces it.

@@ -155,7 +155,7 @@ impl Activity {
     }
 }
 
-// === impl Open ===
+// === impl OpenRequest ===
 
 impl OpenRequest {
     fn new(activity: &Arc<Activity>) -> Self {

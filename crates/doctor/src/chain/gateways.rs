@@ -9,7 +9,7 @@ use super::{condition, said};
 use crate::{facts::Facts, finding::Cause};
 
 /// Returns what is wrong with a Gateway, or `None` if it works.
-pub(crate) fn trouble(facts: &Facts, namespace: Namespace<&str>, name: Name<&str>) -> Option<Cause> {
+pub(crate) fn cause(facts: &Facts, namespace: Namespace<&str>, name: Name<&str>) -> Option<Cause> {
     let Some(gateway) = facts.snapshot.gateways.get(namespace, name) else {
         return Some(missing(facts, namespace, name));
     };

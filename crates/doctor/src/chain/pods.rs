@@ -38,19 +38,19 @@ pub(crate) fn first(
 ) -> Option<Cause> {
     let pods = selected(facts, namespace, labels)
         .filter(|pod| pod.metadata.deletion_timestamp.is_none() && !is_ready(pod));
-    let causes: Vec<Cause> = pods.map(|pod| trouble(facts, pod)).collect();
+    let causes: Vec<Cause> = pods.map(|pod| cause(facts, pod)).collect();
     // A container that fails says more than one that waits.
     let telling = causes.iter().position(|cause| cause.fault != "PodStarting").unwrap_or(0);
     causes.into_iter().nth(telling)
 }
 
 /// Why a pod is not ready.
-fn trouble(facts: &Facts, pod: &Pod) -> Cause {
+fn cause(facts: &Facts, pod: &Pod) -> Cause {
     let namespace = Namespace::of(&pod.metadata);
     let name = Name::of(&pod.metadata);
     let step = format!("Pod {namespace}/{name}");
-    if let Some(trouble) = pods::trouble(pod) {
-        return explained(facts, pod, trouble).through(step);
+    if let Some(failure) = pods::failure(pod) {
+        return explained(facts, pod, failure).through(step);
     }
     let status = pod.status.clone().unwrap_or_default();
     let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).unwrap_or_default();
@@ -187,11 +187,11 @@ fn unschedulable(facts: &Facts, pod: &Pod, message: &str) -> Cause {
     Cause::new("PodUnschedulable", message, fix)
 }
 
-/// Returns the cause of a pod's trouble, with what to do.
-fn explained(facts: &Facts, pod: &Pod, trouble: PodFailure) -> Cause {
+/// Returns the cause of a pod's failure, with what to do.
+fn explained(facts: &Facts, pod: &Pod, failure: PodFailure) -> Cause {
     let namespace = Namespace::of(&pod.metadata);
     let name = Name::of(&pod.metadata);
-    let PodFailure { fault, container, text } = trouble;
+    let PodFailure { fault, container, text } = failure;
     let container = container.unwrap_or_default();
     let logs = format!("kubectl logs -n {namespace} {name} -c {container} --previous");
     match fault {

@@ -10,7 +10,7 @@ use crate::{facts::Facts, finding::Cause};
 
 /// Returns what is wrong with the pool of a service. If the pool waits for the service's route, this is the cause for the
 /// route.
-pub(crate) fn trouble(facts: &Facts, service: &LLMInferenceService) -> Option<Cause> {
+pub(crate) fn cause(facts: &Facts, service: &LLMInferenceService) -> Option<Cause> {
     let namespace = Namespace::of(&service.metadata);
     let own = Name::of(&service.metadata);
     let scheduler = service.spec.router.as_ref()?.scheduler.as_ref()?;
@@ -64,7 +64,7 @@ pub(crate) fn trouble(facts: &Facts, service: &LLMInferenceService) -> Option<Ca
         let cause = "no route sends requests to the pool, so no Gateway accepts it";
         return Some(Cause::new("PoolWithoutRoute", cause, fix).through(step));
     }
-    if let Some(cause) = routes::trouble(facts, namespace, Name(&names::route(own))) {
+    if let Some(cause) = routes::cause(facts, namespace, Name(&names::route(own))) {
         return Some(cause.through(step));
     }
     let cause = "no Gateway has accepted the pool, although the route is accepted; the Gateway's controller may \

@@ -61,7 +61,7 @@ pub(crate) fn refuted(facts: &Facts, service: &LLMInferenceService) -> Option<Ca
 }
 
 /// Returns why prefill and decode cannot work together, as far as pods and policies show it without a request.
-pub(crate) fn doubtful(facts: &Facts, service: &LLMInferenceService) -> Option<Cause> {
+pub(crate) fn doubt(facts: &Facts, service: &LLMInferenceService) -> Option<Cause> {
     // Pods in a local cluster run the simulator, which needs no connector.
     if facts.local || service.spec.prefill.is_none() {
         return None;

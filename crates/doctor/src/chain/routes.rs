@@ -8,7 +8,7 @@ use super::{condition, gateways, said};
 use crate::{facts::Facts, finding::Cause};
 
 /// Returns what is wrong with a route, or `None` if it works.
-pub(crate) fn trouble(facts: &Facts, namespace: Namespace<&str>, name: Name<&str>) -> Option<Cause> {
+pub(crate) fn cause(facts: &Facts, namespace: Namespace<&str>, name: Name<&str>) -> Option<Cause> {
     let step = format!("HTTPRoute {namespace}/{name}");
     let Some(route) = facts.snapshot.http_routes.get(namespace, name) else {
         let fix =
@@ -30,7 +30,7 @@ pub(crate) fn trouble(facts: &Facts, namespace: Namespace<&str>, name: Name<&str
         said_by.retain(|status| condition(&status.conditions, "Accepted").is_some());
         if said_by.is_empty() {
             // A Gateway without a controller accepts no routes either.
-            return Some(gateways::trouble(facts, home, Name(&parent.name)).unwrap_or_else(|| {
+            return Some(gateways::cause(facts, home, Name(&parent.name)).unwrap_or_else(|| {
                 let cause = format!("Gateway {home}/{} has written no status for the route", parent.name);
                 let fix = format!(
                     "run `kubectl describe gateway -n {home} {}`, and read the log of the Gateway's \

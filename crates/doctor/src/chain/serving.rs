@@ -14,7 +14,7 @@ use super::{pods, workloads};
 use crate::{facts::Facts, finding::Cause};
 
 /// Returns what is wrong although all conditions hold.
-pub(crate) fn trouble(facts: &Facts, service: &LLMInferenceService) -> Option<Cause> {
+pub(crate) fn cause(facts: &Facts, service: &LLMInferenceService) -> Option<Cause> {
     if is_scaled_to_zero(&facts.snapshot, service) {
         return certificate(facts, service);
     }

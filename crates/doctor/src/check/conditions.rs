@@ -43,7 +43,7 @@ pub(super) const ROWS: &[Row] = &[
     row(types::GATEWAYS_READY, gateway),
     row(types::HTTP_ROUTES_READY, route),
     row(types::INFERENCE_POOL_READY, |facts, service, condition| {
-        pools::trouble(facts, service).or_else(|| Some(own_words(service, condition)))
+        pools::cause(facts, service).or_else(|| Some(own_words(service, condition)))
     }),
     row(types::ADAPTERS_LOADED, OWN_WORDS),
     restating(types::ROUTER_READY, |facts, service, condition| {
@@ -99,7 +99,7 @@ fn gateway(facts: &Facts, service: &LLMInferenceService, condition: &Condition) 
     let trouble = || {
         refs.find_map(|found| {
             let home = Some(found.namespace.as_str()).filter(|home| !home.is_empty());
-            gateways::trouble(facts, home.map_or(namespace, Namespace), Name(&found.name))
+            gateways::cause(facts, home.map_or(namespace, Namespace), Name(&found.name))
         })
     };
     gateway_api_missing(facts).or_else(trouble).or_else(|| Some(own_words(service, condition)))
@@ -117,7 +117,7 @@ fn route(facts: &Facts, service: &LLMInferenceService, condition: &Condition) ->
     };
     gateway_api_missing(facts)
         .or_else(|| missing_gateway(facts, service))
-        .or_else(|| all.iter().filter(made).find_map(|route| routes::trouble(facts, namespace, Name(route))))
+        .or_else(|| all.iter().filter(made).find_map(|route| routes::cause(facts, namespace, Name(route))))
         .or_else(|| Some(own_words(service, condition)))
 }
 
@@ -129,7 +129,7 @@ fn missing_gateway(facts: &Facts, service: &LLMInferenceService) -> Option<Cause
     let ingress = &facts.snapshot.platform.ingress;
     let (namespace, name) = (ingress.gateway.namespace.as_deref(), ingress.gateway.name.as_deref());
     let needed = managed && !own && facts.snapshot.gateways.get(namespace, name).is_none();
-    needed.then(|| gateways::trouble(facts, namespace, name)).flatten()
+    needed.then(|| gateways::cause(facts, namespace, name)).flatten()
 }
 
 #[cfg(test)]

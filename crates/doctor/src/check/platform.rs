@@ -28,7 +28,7 @@ pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
     if name.is_empty() {
         return;
     }
-    if let Some(cause) = gateways::trouble(facts, namespace, name) {
+    if let Some(cause) = gateways::cause(facts, namespace, name) {
         // Services with their own Gateways do not need it. Other services have their own findings.
         findings.push(cause.threatens(format!("Gateway {namespace}/{name}")));
     }

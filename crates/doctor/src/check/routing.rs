@@ -22,7 +22,7 @@ pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
             continue;
         }
         let object = format!("HTTPRoute {namespace}/{name}");
-        if let Some(mut cause) = routes::trouble(facts, namespace, name)
+        if let Some(mut cause) = routes::cause(facts, namespace, name)
             && !is_told(findings, &object)
         {
             cause.chain.retain(|step| *step != object);

@@ -32,7 +32,7 @@ pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
         let found = |type_: &str| conditions.iter().find(|condition| condition.type_ == type_);
         findings.extend(conditions.iter().filter_map(|condition| limited(service, condition, &object)));
         if found(types::READY).is_some_and(Condition::is_true) {
-            if let Some(cause) = serving::trouble(facts, service) {
+            if let Some(cause) = serving::cause(facts, service) {
                 findings.push(cause.breaks(&object));
             } else if let Some(finding) = unproven(facts, service, &object) {
                 findings.push(finding);
@@ -118,7 +118,7 @@ fn unproven(facts: &Facts, service: &LLMInferenceService, object: &str) -> Optio
         return Some(proof::follow(facts, service, failed).through(step(failed)).breaks(object));
     }
     let refuted = proof::refuted(facts, service).map(|cause| cause.breaks(object));
-    refuted.or_else(|| Some(proof::doubtful(facts, service)?.threatens(object)))
+    refuted.or_else(|| Some(proof::doubt(facts, service)?.threatens(object)))
 }
 
 fn step(condition: &Condition) -> String {

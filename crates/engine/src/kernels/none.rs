@@ -5,7 +5,7 @@ use super::Format;
 /// A matrix of weights. It cannot be created on this processor.
 pub(crate) enum PackedMatrix {}
 
-// === impl Packed ===
+// === impl PackedMatrix ===
 
 impl PackedMatrix {
     /// Whether the kernels can be used.

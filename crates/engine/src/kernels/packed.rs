@@ -54,7 +54,7 @@ impl Format {
     }
 }
 
-// === impl Packed ===
+// === impl PackedMatrix ===
 
 impl PackedMatrix {
     /// Whether the kernels can be used, which need AVX2.

@@ -137,7 +137,7 @@ impl Adapters {
     }
 }
 
-// === impl Loaded ===
+// === impl AdapterSlots ===
 
 impl AdapterSlots {
     /// Returns the adapter with this name if it is in memory, and records the use.

@@ -36,7 +36,7 @@ impl Usage {
     }
 }
 
-// === impl Used ===
+// === impl AdapterLease ===
 
 impl AdapterLease {
     /// Records whether the sequence runs.

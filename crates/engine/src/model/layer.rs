@@ -112,7 +112,7 @@ impl Reader<'_> {
     }
 }
 
-// === impl Adapted ===
+// === impl LayerAdapters ===
 
 impl LayerAdapters<'_> {
     /// Adds the products of each span's adapter to `products`.

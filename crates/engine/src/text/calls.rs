@@ -179,7 +179,7 @@ impl Calls {
     }
 }
 
-// === impl Reading ===
+// === impl CallCursor ===
 
 impl CallCursor {
     /// Reads on to the next end marker, and returns where it begins: one outside of strings, or the first one within a

@@ -102,7 +102,7 @@ impl TemplateProcess {
     }
 }
 
-// === impl Running ===
+// === impl TemplateChild ===
 
 impl TemplateChild {
     fn ask(&mut self, request: &str) -> Result<String, RecvTimeoutError> {

@@ -93,7 +93,7 @@ impl Share {
     }
 }
 
-// === impl Handing ===
+// === impl PrefillHandoff ===
 
 impl PrefillHandoff {
     /// Keeps the blocks for the other engine. Returns the number of older prompts that were dropped.

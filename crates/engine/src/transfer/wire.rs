@@ -154,7 +154,7 @@ impl Hello {
     }
 }
 
-// === impl Ask ===
+// === impl TransferRequest ===
 
 impl TransferRequest {
     pub(super) fn nonce(&self) -> &str {

@@ -42,7 +42,7 @@ impl Exchange {
             _ => &[],
         };
         let mut changes = headers::response_changes(headers, extra);
-        if self.core.scheduler.tells_served() {
+        if self.core.scheduler.names_served_endpoint() {
             changes.set.push(Header::new(headers::SERVED, served(metadata)));
         }
         out.push(Action::ResponseHeaders(changes));

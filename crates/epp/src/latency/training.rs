@@ -72,7 +72,7 @@ pub(super) async fn run(predictor: Arc<Predictor>, stop: CancellationToken) {
             });
             let trial = health.ask(patience);
             let sent = timeout(patience, send(&predictor, &samples)).await.unwrap_or(Err(PredictError::Late));
-            predictor.metrics.taught(if sent.is_ok() { "answered" } else { "failed" });
+            predictor.metrics.count_training(if sent.is_ok() { "answered" } else { "failed" });
             match sent {
                 Ok(()) => trial.answered(),
                 Err(error) => {

@@ -103,7 +103,7 @@ impl LatencyMetrics {
     }
 
     /// Counts a call to the training server. The outcome is `answered` or `failed`.
-    pub(crate) fn taught(&self, outcome: &'static str) {
+    pub(crate) fn count_training(&self, outcome: &'static str) {
         self.calls.get_or_create(&CallLabels { call: "train", outcome }).inc();
     }
 

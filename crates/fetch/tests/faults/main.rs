@@ -44,7 +44,7 @@ pub(crate) struct HubFixture {
 
 pub(crate) const COMMIT: &str = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
 
-// === impl World ===
+// === impl HubFixture ===
 
 impl HubFixture {
     /// Creates a hub with the model `org/m`: a small file, and a large file with this content.

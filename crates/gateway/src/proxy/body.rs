@@ -55,7 +55,7 @@ pub(crate) struct RetryableBody {
     hint: SizeHint,
 }
 
-// === impl Lent ===
+// === impl RetryableBody ===
 
 impl RetryableBody {
     pub(crate) fn new(body: Incoming) -> Arc<Self> {

@@ -61,7 +61,7 @@ struct SubstituteBuilder<'a> {
     chosen: &'a mut Substitutes,
 }
 
-// === impl Wanted ===
+// === impl SubstituteBuilder ===
 
 impl SubstituteBuilder<'_> {
     fn namespace(&mut self, name: &str) {

@@ -24,7 +24,7 @@ pub(super) struct ObjectInventory {
     classes: BTreeMap<String, String>,
 }
 
-// === impl Held ===
+// === impl ObjectInventory ===
 
 impl ObjectInventory {
     /// Reads the existing objects of the cluster.

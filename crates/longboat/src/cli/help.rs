@@ -137,7 +137,7 @@ longboat install -f values.yaml --dry-run            print the objects, without 
 ];
 
 /// Groups the verbs of the whole command line, and adds the examples.
-pub(super) fn dressed(command: Command, called: ProgramName, roles: &[&str]) -> Command {
+pub(super) fn with_groups_and_examples(command: Command, called: ProgramName, roles: &[&str]) -> Command {
     let name = called.typed();
     let mut list = String::new();
     for (heading, verbs) in GROUPS {

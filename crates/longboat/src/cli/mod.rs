@@ -29,7 +29,7 @@ pub(crate) use self::{
     output::{Format, OutputFormat},
     run::{ModelArgs, ModelsCommand, RunArgs},
     simulate::{AutoscalerKind, CalibrateArgs, SimulateArgs, SimulateCommand},
-    up::{LocalArgs, UpArgs},
+    up::{EngineChoice, LocalArgs, UpArgs},
 };
 use crate::program_name::ProgramName;
 
@@ -182,7 +182,7 @@ pub(crate) fn command(called: ProgramName) -> clap::Command {
         "validate" | "render" | "diff" => must_name_manifests(verb),
         _ => verb,
     });
-    let command = help::dressed(numbers::with_negative(command), called, &ROLES);
+    let command = help::with_groups_and_examples(numbers::with_negative(command), called, &ROLES);
     match called {
         ProgramName::Longboat => command,
         ProgramName::Plugin => command.bin_name("kubectl longboat").mut_subcommands(|verb| {

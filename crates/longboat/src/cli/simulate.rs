@@ -53,8 +53,8 @@ pub(crate) struct SimulateArgs {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "generate")]
     pub(crate) trace: Option<PathBuf>,
     /// Format of the trace
-    #[arg(long, value_enum, default_value_t = Format::Jsonl, conflicts_with_all = ["generate", "workload"])]
-    pub(crate) format: Format,
+    #[arg(long, value_enum, default_value_t = TraceFormat::Jsonl, conflicts_with_all = ["generate", "workload"])]
+    pub(crate) format: TraceFormat,
     /// Name in the trace, and the model or adapter of the service that it stands for; `*=NAME` for all others; repeatable
     #[arg(long = "map-model", value_name = "NAME=NAME", value_parser = model_names, conflicts_with_all = ["generate"])]
     pub(crate) model_names: Vec<(String, String)>,
@@ -63,7 +63,7 @@ pub(crate) struct SimulateArgs {
     pub(crate) workload: Option<PathBuf>,
     /// Make up traffic of this kind
     #[arg(long, value_enum)]
-    pub(crate) generate: Option<Generate>,
+    pub(crate) generate: Option<Kind>,
     /// Requests a second of made-up traffic, on average
     #[arg(long, default_value_t = 10.0, value_parser = rate, conflicts_with_all = ["trace", "workload"])]
     pub(crate) rate: f64,
@@ -182,64 +182,6 @@ pub(crate) enum AutoscalerKind {
     Hpa,
     /// KEDA, every 30 seconds, down to zero.
     Keda,
-}
-
-/// Kinds of made-up traffic.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Generate {
-    /// Independent requests at random times.
-    Poisson,
-    /// Independent requests, many in a fifth of the time.
-    Bursts,
-    /// Conversations with one system prompt.
-    Sessions,
-    /// Agents with long prompts of tools, and many short turns.
-    Agents,
-    /// Long documents with a few questions each.
-    Documents,
-}
-
-/// Formats of traces.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Format {
-    /// JSON lines of Longboat.
-    Jsonl,
-    /// Mooncake's JSON lines.
-    Mooncake,
-    /// Azure's LLM inference traces (CSV).
-    Azure,
-    /// `BurstGPT` (CSV).
-    Burstgpt,
-    /// Decisions of a picker, as `/debug/decisions` answers them.
-    Decisions,
-}
-
-// === impl Generate ===
-
-impl From<Generate> for Kind {
-    fn from(kind: Generate) -> Self {
-        match kind {
-            Generate::Poisson => Self::Poisson,
-            Generate::Bursts => Self::Bursts,
-            Generate::Sessions => Self::Sessions,
-            Generate::Agents => Self::Agents,
-            Generate::Documents => Self::Documents,
-        }
-    }
-}
-
-// === impl Format ===
-
-impl From<Format> for TraceFormat {
-    fn from(format: Format) -> Self {
-        match format {
-            Format::Jsonl => Self::Jsonl,
-            Format::Mooncake => Self::Mooncake,
-            Format::Azure => Self::Azure,
-            Format::Burstgpt => Self::BurstGpt,
-            Format::Decisions => Self::Decisions,
-        }
-    }
 }
 
 fn rate(text: &str) -> Result<f64, String> {

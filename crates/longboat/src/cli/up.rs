@@ -1,12 +1,11 @@
 //! The command line of `up`.
 
-use std::path::PathBuf;
+use std::{convert::Infallible, path::PathBuf, str::FromStr};
 
 use clap::{Args, ValueHint};
 use longboat_local::Picking;
 
 use super::manifests::ManifestArgs;
-use crate::up::engine::EngineChoice;
 
 /// Arguments of `up`.
 #[derive(Debug, Args)]
@@ -27,6 +26,19 @@ pub(crate) struct UpArgs {
     pub(crate) port: u16,
     #[command(flatten)]
     pub(crate) local: LocalArgs,
+}
+
+/// The value of `--engine`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum EngineChoice {
+    /// The CPU engine if this machine can run the models, else the simulator.
+    Auto,
+    /// The CPU engine. It is an error if this is not possible.
+    Cpu,
+    /// The simulator.
+    Simulator,
+    /// A shell command line.
+    Command(String),
 }
 
 /// Arguments of a local cluster.
@@ -80,6 +92,21 @@ pub(crate) struct LocalArgs {
     /// Time limit in seconds until all services are ready, counted from the start or from the last progress of a download
     #[arg(long, default_value_t = 300, value_name = "SECONDS")]
     pub(crate) timeout: u64,
+}
+
+// === impl EngineChoice ===
+
+impl FromStr for EngineChoice {
+    type Err = Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Infallible> {
+        Ok(match text {
+            "auto" => Self::Auto,
+            "cpu" => Self::Cpu,
+            "sim" => Self::Simulator,
+            command => Self::Command(command.to_owned()),
+        })
+    }
 }
 
 /// Checks that `text` is an origin as browsers write it: a scheme, a host, an optional port, and nothing else.

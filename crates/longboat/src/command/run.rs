@@ -12,12 +12,12 @@ use tokio::task::spawn_blocking;
 
 use super::{models, up};
 use crate::{
-    cli::RunArgs,
+    cli::{EngineChoice, RunArgs},
     model::ModelReference,
     printer,
     up::{
         chat::Conversation,
-        engine::{self, EngineChoice},
+        engine,
         interrupts::Interrupts,
         session::{Purpose, Session},
     },

@@ -40,7 +40,7 @@ pub(crate) struct ClusterBackend {
     gateway: Option<Gateway>,
 }
 
-// === impl Here ===
+// === impl ClusterBackend ===
 
 impl ClusterBackend {
     pub(crate) fn new(

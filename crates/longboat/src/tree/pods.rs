@@ -8,7 +8,7 @@ use longboat_download::PROGRESS_CONDITION;
 use longboat_node::ENGINE_ANNOTATION;
 use longboat_plan::{
     counted,
-    pods::{is_ready, trouble},
+    pods::{failure, is_ready},
 };
 
 use super::{Line, Mark, Time};
@@ -47,8 +47,8 @@ fn pod_text(pod: &Pod) -> (String, Mark) {
     if pod.metadata.deletion_timestamp.is_some() {
         return ("terminating".into(), Mark::Waiting);
     }
-    if let Some(trouble) = trouble(pod) {
-        return (trouble.text, Mark::Bad);
+    if let Some(failure) = failure(pod) {
+        return (failure.text, Mark::Bad);
     }
     let status = pod.status.clone().unwrap_or_default();
     let restarts: i32 =

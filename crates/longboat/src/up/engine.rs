@@ -1,9 +1,7 @@
 //! Chooses the engine of `up`: the CPU engine, the simulator, or the user's command. Also says why.
 
 use std::{
-    convert::Infallible,
     path::{Path, PathBuf},
-    str::FromStr,
     time::Duration,
 };
 
@@ -23,7 +21,7 @@ use tokio::time::timeout;
 
 use super::engine_command;
 use crate::{
-    cli::up::LocalArgs,
+    cli::{EngineChoice, LocalArgs},
     engine_program,
     model::{FilePatterns, catalogue, size},
     printer,
@@ -41,19 +39,6 @@ const GGUF_HEADS: [usize; 2] = [4 << 20, 32 << 20];
 const GGUF_HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 /// The most files that a message names.
 const MAX_NAMED_FILES: usize = 12;
-
-/// The value of `--engine`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum EngineChoice {
-    /// The CPU engine if this machine can run the models, else the simulator.
-    Auto,
-    /// The CPU engine. It is an error if this is not possible.
-    Cpu,
-    /// The simulator.
-    Simulator,
-    /// A shell command line.
-    Command(String),
-}
 
 /// The chosen engine.
 pub(crate) struct EngineSelection {
@@ -92,22 +77,7 @@ struct Listed {
     gguf: Option<String>,
 }
 
-// === impl EngineChoice ===
-
-impl FromStr for EngineChoice {
-    type Err = Infallible;
-
-    fn from_str(text: &str) -> Result<Self, Infallible> {
-        Ok(match text {
-            "auto" => Self::Auto,
-            "cpu" => Self::Cpu,
-            "sim" => Self::Simulator,
-            command => Self::Command(command.to_owned()),
-        })
-    }
-}
-
-// === impl Chosen ===
+// === impl EngineSelection ===
 
 impl EngineSelection {
     /// Formats the choice for a person. If the simulator is the last resort, a second line says how to get a real answer.

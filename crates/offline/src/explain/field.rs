@@ -1,7 +1,7 @@
 //! One field of a composed spec: which layer set it, how, and what it replaced.
 
 use longboat_api::v1alpha2::{ConfigSource, LLMInferenceService};
-use longboat_compose::{Effective, Leaf, Origin};
+use longboat_compose::{Effective, Leaf, Origin, TemplateInput};
 use longboat_key::Key;
 use longboat_plan::paths::{self, Step};
 use serde::Serialize;
@@ -68,19 +68,7 @@ pub struct Template {
     /// Its text in the layer.
     pub text: String,
     /// The fields that it read.
-    pub inputs: Vec<Input>,
-}
-
-/// A field that a template read.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Input {
-    /// Its name in the template.
-    pub field: String,
-    /// Its path in the service; `None` for platform settings.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub path: Option<String>,
-    /// Its value; `None` if it is not set.
-    pub value: Option<Value>,
+    pub inputs: Vec<TemplateInput>,
 }
 
 /// A value that a higher layer replaced.
@@ -123,10 +111,8 @@ impl View<'_> {
             path: format!("spec.{path}"),
             value: leaf.value.clone(),
             set_by: self.setter(&leaf.origin, path),
-            template: template.map(|text| Template {
-                text: text.to_owned(),
-                inputs: self.effective.template_inputs(text).into_iter().map(Input::from).collect(),
-            }),
+            template: template
+                .map(|text| Template { text: text.to_owned(), inputs: self.effective.template_inputs(text) }),
             rule: leaf.rule.map(ToOwned::to_owned),
             replaced: leaf
                 .replaced
@@ -176,11 +162,5 @@ impl View<'_> {
                 }
             }
         }
-    }
-}
-
-impl From<longboat_compose::TemplateInput> for Input {
-    fn from(input: longboat_compose::TemplateInput) -> Self {
-        Self { field: input.field, path: input.path, value: input.value }
     }
 }

@@ -18,7 +18,7 @@ use thiserror::Error;
 
 pub(crate) use child::sources;
 pub use child::{ChildField, Source};
-pub use field::{Field, Input, Previous, Setter, SetterKind, Template};
+pub use field::{Field, Previous, Setter, SetterKind, Template};
 pub use layers::{LayerView, Setting};
 pub(crate) use text::{around, setter, short};
 use text::{of_children, of_fields, of_layers};

@@ -133,7 +133,7 @@ impl Scene {
         let cluster = Cluster::of(&defaults, settings, None);
         match &settings.presets {
             Presets::BuiltIn => {
-                scene.bring_presets(settings)?;
+                scene.add_presets(settings)?;
                 for runtime in presets::runtimes()? {
                     scene.configs.insert(Layer::of_runtime(&runtime.metadata, &runtime.spec)?);
                 }
@@ -218,7 +218,7 @@ impl Scene {
     /// If a preset of this build is broken, or a config cannot be used as a layer.
     pub fn upgraded(observed: ObservedCluster, settings: &Settings) -> Result<Self, SceneError> {
         let mut scene = Self::observed(observed)?;
-        scene.bring_presets(settings)?;
+        scene.add_presets(settings)?;
         for subject in &mut scene.subjects {
             subject.given = true;
         }
@@ -226,7 +226,7 @@ impl Scene {
     }
 
     /// Adds the presets of this build.
-    fn bring_presets(&mut self, settings: &Settings) -> Result<(), SceneError> {
+    fn add_presets(&mut self, settings: &Settings) -> Result<(), SceneError> {
         let cluster = Cluster::of(&[], settings, None);
         for preset in presets::documents(&settings.preset_names, settings.system_namespace.as_deref())? {
             let preset: LLMInferenceServiceConfig = serde_json::from_value(cluster.complete(preset))

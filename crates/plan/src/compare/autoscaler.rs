@@ -8,33 +8,28 @@ use longboat_api::foreign::scaledobject::ScaledObject;
 use super::{Compare, carry_over_metadata, metadata_differs, stored};
 use crate::{labels::Map, workload::scaling::variant_keys};
 
-impl Compare for HorizontalPodAutoscaler {
-    const SPEC: &'static str = "autoscaling.v2.HorizontalPodAutoscalerSpec";
+macro_rules! compare_autoscaler {
+    ($($kind:ty: $spec:literal),* $(,)?) => {
+        $(impl Compare for $kind {
+            const SPEC: &'static str = $spec;
 
-    fn differs(&self, live: &Self) -> bool {
-        metadata_differs(&self.metadata, &live.metadata)
-            || has_stale_variant_keys(&self.metadata, &live.metadata)
-            || stored(Self::SPEC, &self.spec) != stored(Self::SPEC, &live.spec)
-    }
+            fn differs(&self, live: &Self) -> bool {
+                metadata_differs(&self.metadata, &live.metadata)
+                    || has_stale_variant_keys(&self.metadata, &live.metadata)
+                    || stored(Self::SPEC, &self.spec) != stored(Self::SPEC, &live.spec)
+            }
 
-    fn carry_over(&mut self, live: &Self) {
-        carry_over_all_but_variant_keys(&mut self.metadata, &live.metadata);
-    }
+            /// Keeps all other metadata that others added, KEDA's label and finalizer included.
+            fn carry_over(&mut self, live: &Self) {
+                carry_over_all_but_variant_keys(&mut self.metadata, &live.metadata);
+            }
+        })*
+    };
 }
 
-impl Compare for ScaledObject {
-    const SPEC: &'static str = "keda.v1alpha1.ScaledObjectSpec";
-
-    fn differs(&self, live: &Self) -> bool {
-        metadata_differs(&self.metadata, &live.metadata)
-            || has_stale_variant_keys(&self.metadata, &live.metadata)
-            || stored(Self::SPEC, &self.spec) != stored(Self::SPEC, &live.spec)
-    }
-
-    /// Keeps all metadata that others added, KEDA's label and finalizer included.
-    fn carry_over(&mut self, live: &Self) {
-        carry_over_all_but_variant_keys(&mut self.metadata, &live.metadata);
-    }
+compare_autoscaler! {
+    HorizontalPodAutoscaler: "autoscaling.v2.HorizontalPodAutoscalerSpec",
+    ScaledObject: "keda.v1alpha1.ScaledObjectSpec",
 }
 
 /// Whether the live object has a key of the Workload Variant Autoscaler that is no longer wanted. That autoscaler acts on

@@ -65,7 +65,7 @@ impl Counters {
     }
 
     /// Whether the engine counts transfers at all.
-    pub(crate) fn tells_of_transfers(&self) -> bool {
+    pub(crate) fn counts_transfers(&self) -> bool {
         self.external_tokens.or(self.nixl_bytes).or(self.nixl_transfers).is_some()
     }
 }

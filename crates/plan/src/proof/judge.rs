@@ -73,7 +73,7 @@ fn of_role<'a>(
 #[derive(Default)]
 struct Totals {
     grown: Counters,
-    tells_of_transfers: bool,
+    counts_transfers: bool,
     readable: usize,
     unreadable: Option<String>,
 }
@@ -96,7 +96,7 @@ impl Totals {
                     add(&mut totals.grown.nixl_bytes, grown.nixl_bytes);
                     add(&mut totals.grown.nixl_transfers, grown.nixl_transfers);
                     add(&mut totals.grown.nixl_failures, grown.nixl_failures);
-                    totals.tells_of_transfers |= after.tells_of_transfers();
+                    totals.counts_transfers |= after.counts_transfers();
                     totals.readable += 1;
                 }
                 (_, Err(why)) => totals.unreadable = Some(format!("{}: {why}", address.name)),
@@ -147,7 +147,7 @@ fn transfer(probe: &Probe, seen: &ProbeObservation, received: &TokenResponse) ->
             format!("the decode pods received KV cache from other engines (metric {series} increased)");
         return Verdict::yes(reason::KV_TRANSFERRED, message);
     }
-    if decode.readable == 0 || (prefill.readable == 0 && !decode.tells_of_transfers) {
+    if decode.readable == 0 || (prefill.readable == 0 && !decode.counts_transfers) {
         let why = decode.unreadable.or(prefill.unreadable);
         let why = why.unwrap_or_else(|| "the service has no prefill pod, or no decode pod".to_owned());
         return Verdict::unknown(
@@ -179,7 +179,7 @@ fn transfer(probe: &Probe, seen: &ProbeObservation, received: &TokenResponse) ->
             ),
         );
     }
-    if decode.tells_of_transfers {
+    if decode.counts_transfers {
         return Verdict::no(
             reason::KV_NOT_TRANSFERRED,
             format!(

@@ -2,14 +2,14 @@
 
 use std::{collections::BTreeSet, fmt::Write, time::Duration};
 
+use k8s_openapi::api::core::v1::Pod;
 use longboat_api::{
-    labels::{KSERVE_COMPONENT, KSERVE_COMPONENT_WORKLOAD, ROLE, role},
+    labels::{KSERVE_COMPONENT, KSERVE_COMPONENT_WORKLOAD, NAME, PART_OF, PART_OF_VALUE, ROLE, role},
     v1alpha2::LLMInferenceServiceStatus,
 };
 use longboat_key::Name;
 use serde_json::json;
 
-use super::subject::{address, pods};
 use crate::{
     context::Context,
     kv_connector, names, scheduler,
@@ -220,6 +220,23 @@ fn certificate(context: &Context) -> Option<String> {
     let secret = context.snapshot.secrets.get(context.namespace, Name(&names::tls_secret(context.name)))?;
     let pem = secret.data.as_ref()?.get("tls.crt")?;
     Some(String::from_utf8_lossy(&pem.0).into_owned())
+}
+
+/// The pods of the service, the picker's included, that have an address and are not being deleted.
+pub(super) fn pods<'a>(context: &Context<'a>) -> impl Iterator<Item = &'a Pod> {
+    let name = context.name;
+    context.snapshot.pods.in_namespace(context.namespace).filter(move |pod| {
+        let label =
+            |key: &str| pod.metadata.labels.as_ref().and_then(|labels| labels.get(key)).map(String::as_str);
+        label(NAME) == Some(name.as_str())
+            && label(PART_OF) == Some(PART_OF_VALUE)
+            && pod.metadata.deletion_timestamp.is_none()
+            && address(pod).is_some()
+    })
+}
+
+pub(super) fn address(pod: &Pod) -> Option<&str> {
+    pod.status.as_ref()?.pod_ip.as_deref().filter(|address| !address.is_empty())
 }
 
 /// The metrics URLs of the endpoints, and how many endpoints were left out.

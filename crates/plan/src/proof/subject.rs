@@ -1,5 +1,10 @@
 //! The subject of a proof at this moment, and what the proof waits for.
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use longboat_api::{conditions::types, reasons::condition as reason, v1alpha2::LLMInferenceServiceStatus};
+use longboat_key::Name;
+
+use super::probe::{address, pods, target};
 use crate::{
     children::{Applied, Children},
     context::Context,
@@ -8,14 +13,6 @@ use crate::{
     status::{StatusContext, rollout},
     workload::Half,
 };
-use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::ObjectMeta};
-use longboat_api::{
-    conditions::types,
-    labels::{NAME, PART_OF, PART_OF_VALUE},
-    reasons::condition as reason,
-    v1alpha2::LLMInferenceServiceStatus,
-};
-use longboat_key::Name;
 
 /// What a proof would be about now.
 pub(super) struct ProofSubject {
@@ -40,7 +37,7 @@ impl ProofDelay {
     }
 }
 
-// === impl Wanted ===
+// === impl ProofSubject ===
 
 impl ProofSubject {
     /// `holds` returns whether a condition of the service is True. The addresses in `status` must be set already.
@@ -112,23 +109,6 @@ fn surroundings(
     hash.end()
 }
 
-/// The pods of the service, the picker's included, that have an address and are not being deleted.
-pub(super) fn pods<'a>(context: &Context<'a>) -> impl Iterator<Item = &'a Pod> {
-    let name = context.name;
-    context.snapshot.pods.in_namespace(context.namespace).filter(move |pod| {
-        let label =
-            |key: &str| pod.metadata.labels.as_ref().and_then(|labels| labels.get(key)).map(String::as_str);
-        label(NAME) == Some(name.as_str())
-            && label(PART_OF) == Some(PART_OF_VALUE)
-            && pod.metadata.deletion_timestamp.is_none()
-            && address(pod).is_some()
-    })
-}
-
-pub(super) fn address(pod: &Pod) -> Option<&str> {
-    pod.status.as_ref()?.pod_ip.as_deref().filter(|address| !address.is_empty())
-}
-
 fn waiting(
     context: &Context,
     applied: &Children<Applied>,
@@ -167,7 +147,7 @@ fn waiting(
         );
         return Some(ProofDelay::new(reason::NOTHING_TO_ASK, message));
     }
-    if serving == 0 || super::probe::target(context, status).is_none() {
+    if serving == 0 || target(context, status).is_none() {
         let message = "the service has no address, because the Gateway has no address";
         return Some(ProofDelay::new(reason::NOTHING_TO_ASK, message));
     }

@@ -199,7 +199,7 @@ fn has_service_backend(rule: &HTTPRouteRule) -> bool {
         .any(|reference| reference.backend.kind.as_deref().unwrap_or("Service") == "Service")
 }
 
-// === impl Discovered ===
+// === impl GatewayUrl ===
 
 impl GatewayUrl {
     /// Whether only clients in the cluster, or in the private network, can use it.

@@ -25,10 +25,9 @@ use crate::{
     draft::Draft,
     event::{EventType, PlannedEvent},
     flags, labels, names, selector, tracing,
-    workload::security,
+    workload::{security, storage::MAIN},
 };
 
-pub(super) const MAIN: &str = "main";
 const METRICS_PATH: &str = "model-server-metrics-path";
 const LEADER_ELECTION: &str = "ha-enable-leader-election";
 

@@ -17,8 +17,8 @@ use longboat_scheduler::{
 use longboat_store::Objects;
 use serde_json::{Map, Value};
 
-use super::{config as own_config, config_text, deployment::MAIN, transform};
-use crate::flags;
+use super::{config as own_config, config_text, transform};
+use crate::{flags, workload::storage::MAIN};
 
 const TEXT: [&str; 2] = ["config-text", "configText"];
 const FILE: [&str; 2] = ["config-file", "configFile"];

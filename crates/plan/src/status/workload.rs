@@ -74,10 +74,10 @@ fn selector(deployment: &Deployment) -> Option<&BTreeMap<String, String>> {
     deployment.spec.as_ref()?.selector.match_labels.as_ref()
 }
 
-/// Returns the first trouble of the service's pods with these labels.
+/// Returns the first failure of the service's pods with these labels.
 fn of_pods(context: &Context, labels: &BTreeMap<String, String>) -> Option<String> {
-    let (pod, trouble) = pods::first(own_pods(context, labels))?;
-    Some(trouble.sentence(pod))
+    let (pod, failure) = pods::first(own_pods(context, labels))?;
+    Some(failure.sentence(pod))
 }
 
 /// Returns how many of the service's pods with these labels are being terminated.

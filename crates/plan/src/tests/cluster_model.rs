@@ -44,7 +44,7 @@ pub(super) struct ClusterModel {
     serial: u32,
 }
 
-// === impl World ===
+// === impl ClusterModel ===
 
 impl ClusterModel {
     pub(super) fn new(snapshot: Snapshot, configs: ConfigSet) -> Self {

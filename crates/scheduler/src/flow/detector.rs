@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::settings::part;
+use super::section::part;
 use crate::parameters::parameters;
 use crate::{config::EndpointPickerConfig, error::ConfigError, filters::role, parameters::Parameters};
 

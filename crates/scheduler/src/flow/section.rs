@@ -3,7 +3,12 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::{config::PluginReference, error::ConfigError, quantity};
+use crate::{
+    config::{EndpointPickerConfig, PluginReference},
+    error::ConfigError,
+    parameters::Parameters,
+    quantity,
+};
 
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
@@ -73,6 +78,21 @@ impl TimeToLive {
     /// How long a request may wait now.
     pub(super) fn now(self, has_endpoints: bool) -> Option<u64> {
         if has_endpoints { self.usual_ms } else { self.no_endpoint_ms }
+    }
+}
+
+/// Returns the type and the parameters of a plugin. The check of references makes sure that the type is right.
+pub(super) fn part<'c>(
+    config: &'c EndpointPickerConfig,
+    name: Option<&'c str>,
+    default: &'c str,
+) -> (&'c str, Parameters<'c>) {
+    let name = name.filter(|name| !name.is_empty()).unwrap_or(default);
+    match config.plugin(name) {
+        Some(plugin) => {
+            (&plugin.plugin_type, Parameters { name: plugin.name(), value: plugin.parameters.as_ref() })
+        }
+        None => (name, Parameters { name, value: None }),
     }
 }
 

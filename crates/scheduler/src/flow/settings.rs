@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::{
     detector::{Detector, detector},
     limits::UsageLimit,
-    section::{Band, Section, TimeToLive, count, wrong},
+    section::{Band, Section, TimeToLive, count, part, wrong},
 };
 use crate::parameters::parameters;
 use crate::{
@@ -249,21 +249,6 @@ pub(crate) fn check_part(plugin_type: &str, parameters: &Parameters<'_>) -> Resu
         _ => {}
     }
     Ok(())
-}
-
-/// Returns the type and the parameters of a plugin. The check of references makes sure that the type is right.
-pub(super) fn part<'c>(
-    config: &'c EndpointPickerConfig,
-    name: Option<&'c str>,
-    default: &'c str,
-) -> (&'c str, Parameters<'c>) {
-    let name = name.filter(|name| !name.is_empty()).unwrap_or(default);
-    match config.plugin(name) {
-        Some(plugin) => {
-            (&plugin.plugin_type, Parameters { name: plugin.name(), value: plugin.parameters.as_ref() })
-        }
-        None => (name, Parameters { name, value: None }),
-    }
 }
 
 fn least_service(parameters: &Parameters<'_>) -> Result<LeastService, ConfigError> {

@@ -115,11 +115,11 @@ impl Matches {
 
     /// Returns the first matches that say which blocks are cached.
     pub(crate) fn cached(findings: &[Finding]) -> Option<&Self> {
-        findings.iter().filter_map(Finding::get::<Self>).find(|matches| matches.tells())
+        findings.iter().filter_map(Finding::get::<Self>).find(|matches| matches.is_cached())
     }
 
     /// Whether the matches say which blocks are cached. Otherwise they say where blocks are planned to be.
-    pub(crate) fn tells(&self) -> bool {
+    pub(crate) fn is_cached(&self) -> bool {
         !self.planned
     }
 

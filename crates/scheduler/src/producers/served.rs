@@ -5,6 +5,6 @@ use crate::prelude::*;
 
 pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
     parameters.read::<NoParameters>()?;
-    builder.requirements.tells_served = true;
+    builder.requirements.names_served_endpoint = true;
     Ok(Plugin::default())
 }

@@ -14,7 +14,7 @@ use rand::RngCore;
 use crate::{
     burst::BurstSettings,
     context::Context,
-    decision::{Decision, Learner, PREFILL},
+    decision::{Decision, PREFILL, PrefixHolder},
     endpoint::{Endpoint, Snapshot},
     error::ScheduleError,
     finding::Finding,
@@ -170,8 +170,8 @@ impl Scheduler {
     }
 
     /// Whether a response header names the endpoint that served.
-    pub fn tells_served(&self) -> bool {
-        self.requirements.tells_served
+    pub fn names_served_endpoint(&self) -> bool {
+        self.requirements.names_served_endpoint
     }
 
     /// The reports about each response to the proxy.
@@ -276,13 +276,13 @@ impl Scheduler {
         });
         let response_headers = self.endpoint_headers(context.endpoint(primary.targets[0]));
         let targets = primary.targets.iter().map(|&target| candidates[target].endpoint.slot).collect();
-        let learners = runs
+        let prefix_holders = runs
             .iter()
             .enumerate()
             .filter(|(index, run)| *index == picked.primary || run.name == PREFILL)
             .map(|(_, run)| {
                 let target = &candidates[run.targets[0]];
-                Learner { slot: target.endpoint.slot, metrics: Arc::clone(&target.metrics) }
+                PrefixHolder { slot: target.endpoint.slot, metrics: Arc::clone(&target.metrics) }
             })
             .collect();
         let tokens = request.tokens() as u64;
@@ -306,7 +306,7 @@ impl Scheduler {
             findings,
             targets,
             now,
-            learners,
+            prefix_holders,
             reserve,
             flow: None,
             tpot_ms: if self.latency.is_some() { LatencyObjective::of(request.headers).tpot_ms } else { 0.0 },

@@ -84,9 +84,9 @@ impl ProducerState for IdleOrder {
         if !matches.is_some_and(Matches::is_cold) {
             return;
         }
-        for learner in &decision.learners {
-            self.forget(learner.slot);
-            self.order.push(learner.slot);
+        for holder in &decision.prefix_holders {
+            self.forget(holder.slot);
+            self.order.push(holder.slot);
             if self.order.len() > self.settings.capacity {
                 self.order.remove(0);
             }

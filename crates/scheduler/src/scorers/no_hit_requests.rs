@@ -114,9 +114,9 @@ impl ProducerState for RequestCounts {
         self.counts.extend(new);
         let matches = decision.findings.get(self.settings.prefix).and_then(Finding::get::<Matches>);
         let weight = if matches.is_some_and(Matches::begins) { CONVERSATION_REQUESTS } else { 1.0 };
-        for learner in &decision.learners {
-            let count = self.of(learner.slot, now) + weight;
-            self.counts.insert(learner.slot, (count, now));
+        for holder in &decision.prefix_holders {
+            let count = self.of(holder.slot, now) + weight;
+            self.counts.insert(holder.slot, (count, now));
         }
     }
 

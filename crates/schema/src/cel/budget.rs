@@ -98,7 +98,7 @@ pub(super) fn size(value: &Value, most: u64) -> u64 {
     sum
 }
 
-// === impl Budgeted ===
+// === impl MeteredExpression ===
 
 impl MeteredExpression {
     pub(super) fn new(plain: IdedExpr) -> Self {
@@ -139,7 +139,7 @@ struct CostInstrumenter {
     grows: bool,
 }
 
-// === impl Watch ===
+// === impl CostInstrumenter ===
 
 impl CostInstrumenter {
     fn expression(&mut self, expression: &mut IdedExpr) {

@@ -103,7 +103,7 @@ impl Shape {
     }
 }
 
-// === impl Looking ===
+// === impl AccessCollector ===
 
 impl<const N: usize> AccessCollector<N> {
     /// Handles an expression whose value is used in an unknown way, so that all of it counts as read.

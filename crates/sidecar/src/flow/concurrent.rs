@@ -126,7 +126,7 @@ struct WatchedBody {
     client: Client,
 }
 
-// === impl Watched ===
+// === impl WatchedBody ===
 
 impl Body for WatchedBody {
     type Data = Bytes;

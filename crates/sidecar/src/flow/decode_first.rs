@@ -154,7 +154,7 @@ struct ResumedBody {
     rest: Incoming,
 }
 
-// === impl Resumed ===
+// === impl ResumedBody ===
 
 impl Body for ResumedBody {
     type Data = Bytes;

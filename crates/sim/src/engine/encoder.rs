@@ -41,7 +41,7 @@ pub(crate) struct EncoderOutcome {
     pub(crate) source: Option<String>,
 }
 
-// === impl Kept ===
+// === impl EmbeddingCache ===
 
 impl EmbeddingCache {
     /// Adds an item to the cache. Returns whether it was already there.

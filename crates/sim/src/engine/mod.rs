@@ -187,7 +187,7 @@ impl Engine {
 
 struct WaitingGuard<'a>(&'a AtomicUsize);
 
-// === impl Waiting ===
+// === impl WaitingGuard ===
 
 impl<'a> WaitingGuard<'a> {
     fn join(engine: &'a Engine) -> Result<Self, QueueFull> {
@@ -205,7 +205,7 @@ impl Drop for WaitingGuard<'_> {
     }
 }
 
-// === impl Running ===
+// === impl RunningRequest ===
 
 impl RunningRequest {
     /// The prompt tokens that did not have to be computed.

@@ -93,7 +93,7 @@ impl World<'_> {
         }
         let present = self.members.iter().filter(|member| member.gone.is_none()).count();
         self.most_endpoints = self.most_endpoints.max(present);
-        self.tell_news();
+        self.wake_dispatchers();
     }
 
     pub(super) fn change(&mut self, change: PoolChange, now: u64) {

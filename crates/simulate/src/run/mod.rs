@@ -31,7 +31,8 @@ use crate::{
     explain::PluginCounts,
     pool::{MAX_ENDPOINTS, Member, PoolChange, PoolSettings},
     rejection::Refusal,
-    report::{Recorder, Report, RequestTimes, Slo},
+    report::{Recorder, Report, Slo},
+    request_times::RequestTimes,
     sample::{Outcome, Sampler},
     trace::{Requests, TraceError, TraceRequest},
 };

@@ -14,7 +14,7 @@ use crate::{
     autoscaler::AutoscalerSettings,
     pool::PoolEntry,
     rejection::Refusal,
-    report::RequestTimes,
+    request_times::RequestTimes,
     trace::{TraceRequest, mix},
 };
 
@@ -31,11 +31,11 @@ pub(super) struct Picker {
     queue: Queue<u64>,
     pub(super) has_dispatch: bool,
     /// Whether something has happened since its dispatcher last looked.
-    has_news: bool,
+    is_woken: bool,
     random: StdRng,
 }
 
-/// What a picker tells the others.
+/// What the other pickers learn from a picker.
 pub(super) enum Notice {
     /// It has sent the request with this number.
     Sent(u64, usize, Box<Decision>),
@@ -65,7 +65,7 @@ pub(super) fn pickers(
         state: if is_one_state { 0 } else { index },
         queue: Queue::new(flow.clone()),
         has_dispatch: false,
-        has_news: true,
+        is_woken: true,
         random: StdRng::seed_from_u64(seed.wrapping_add(index as u64)),
     };
     let states = if is_one_state { 1 } else { settings.number };
@@ -96,8 +96,8 @@ impl World<'_> {
         waking + self.pickers.iter().map(|picker| picker.queue.bytes()).sum::<u64>()
     }
 
-    pub(super) fn tell_news(&mut self) {
-        self.pickers.iter_mut().for_each(|picker| picker.has_news = true);
+    pub(super) fn wake_dispatchers(&mut self) {
+        self.pickers.iter_mut().for_each(|picker| picker.is_woken = true);
     }
 
     pub(super) fn forget_in_pickers(&mut self, slot: Slot) {
@@ -189,7 +189,7 @@ impl World<'_> {
             self.note_refusal(number, Refusal::QueueFull);
             return;
         }
-        self.pickers[picker].has_news = true;
+        self.pickers[picker].is_woken = true;
         self.dispatch(picker, now);
     }
 
@@ -210,8 +210,8 @@ impl World<'_> {
         // Without news the saturation is the same, except for metrics that a scrape has read meanwhile. One policy lets a
         // request go in every so many cycles.
         let counts_cycles = self.flow.usage_limit == UsageLimit::SoftReflective;
-        if self.pickers[picker].has_news || !self.unread.is_empty() || counts_cycles {
-            self.pickers[picker].has_news = false;
+        if self.pickers[picker].is_woken || !self.unread.is_empty() || counts_cycles {
+            self.pickers[picker].is_woken = false;
             while !self.pickers[picker].queue.is_empty() {
                 let saturation = self.saturation(picker, now);
                 let Some(number) = self.pickers[picker].queue.pop(saturation, now / MILLISECOND) else {
@@ -314,7 +314,7 @@ impl World<'_> {
             open.model = request.adapter.unwrap_or(request.model);
         }
         self.conversations.keep(request.session, request.prompt, tokens);
-        self.tell(now, || Notice::Sent(number, picker, Box::new(decision)));
+        self.notify_others(now, || Notice::Sent(number, picker, Box::new(decision)));
         self.enqueue(number, first, now);
     }
 
@@ -326,10 +326,10 @@ impl World<'_> {
             let state = self.pickers[picker].state;
             self.states[state].release(reservation);
             for (other, copy) in copies {
-                self.tell(now, || Notice::Ended(other, copy));
+                self.notify_others(now, || Notice::Ended(other, copy));
             }
         }
-        self.tell_news();
+        self.wake_dispatchers();
     }
 
     /// Records that the first token of a request has come.
@@ -339,12 +339,12 @@ impl World<'_> {
             let state = self.pickers[open.picker].state;
             self.states[state].first_chunk(reservation, Some(now / MILLISECOND));
         }
-        self.tell(now, || Notice::FirstToken(number));
-        self.tell_news();
+        self.notify_others(now, || Notice::FirstToken(number));
+        self.wake_dispatchers();
     }
 
-    /// Tells the other pickers something, if they share what they know.
-    fn tell(&mut self, now: u64, notice: impl FnOnce() -> Notice) {
+    /// Sends a notice to the other pickers, if pickers share what they know.
+    fn notify_others(&mut self, now: u64, notice: impl FnOnce() -> Notice) {
         match self.settings.pickers.sharing {
             Sharing::After(delay) if !delay.is_zero() && self.pickers.len() > 1 => {
                 self.notices.push_back((now.saturating_add(nanos(delay)), notice()));

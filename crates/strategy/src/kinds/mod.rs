@@ -63,7 +63,7 @@ pub enum Origin {
     Custom(Arc<Custom>),
 }
 
-// === impl About ===
+// === impl StatusDetails ===
 
 impl StatusDetails<'_> {
     /// The `details` of a Status about the object.

@@ -2,10 +2,9 @@
 
 use serde_json::Value;
 
-use super::validate::first_of;
 use crate::{
     Cause,
-    checks::{self, items, text},
+    checks::{self, first_of, items, text},
 };
 
 /// The handlers of a hook, in the order in which kube-apiserver checks them. It ignores all but the first.

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{environment, handlers, mounts, placement, resources, security, volumes};
 use crate::{
-    Cause, checks, metadata,
+    Cause, checks,
     names::{self, NameRule},
     quantity::Quantity,
 };
@@ -87,23 +87,6 @@ fn changes(value: &Value, live: &Value) -> Vec<Cause> {
     )]
 }
 
-/// Returns the first alternative that an object has, and refuses the others. A merge of several layers can produce more than one.
-pub(super) fn first_of<'a>(
-    object: &Value,
-    path: &str,
-    alternatives: &[&'a str],
-    what: &str,
-    causes: &mut Vec<Cause>,
-) -> Option<&'a str> {
-    let mut given = alternatives.iter().copied().filter(|alternative| object[*alternative].is_object());
-    let first = given.next();
-    for other in given {
-        let detail = format!("may not specify more than 1 {what}");
-        causes.push(Cause::forbidden(format!("{path}.{other}"), detail));
-    }
-    first
-}
-
 /// Returns all validation errors of the spec of a Pod or of a template.
 pub(crate) fn validate_spec(spec: &Value, path: &str) -> Vec<Cause> {
     let mut causes = Vec::new();
@@ -146,7 +129,7 @@ pub(crate) fn validate_spec(spec: &Value, path: &str) -> Vec<Cause> {
         let detail = "must be between 1 and 2147483647, inclusive";
         causes.push(Cause::invalid(format!("{path}.activeDeadlineSeconds"), seconds, detail));
     }
-    metadata::labels(&spec["nodeSelector"], &format!("{path}.nodeSelector"), &mut causes);
+    checks::labels(&spec["nodeSelector"], &format!("{path}.nodeSelector"), &mut causes);
     placement::validate(spec, path, &mut causes);
     resources::of_pod(spec, path, &mut causes);
     causes

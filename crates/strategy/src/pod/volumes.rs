@@ -7,11 +7,10 @@ use serde_json::Value;
 use super::{
     files::{self, mode, no_way_up, not_reserved},
     mounts::Volumes,
-    validate::first_of,
 };
 use crate::{
     Cause,
-    checks::{items, name, one_of, text},
+    checks::{first_of, items, name, one_of, text},
     names::NameRule,
     quantity::Quantity,
     storage,

@@ -108,7 +108,7 @@ async fn show(mut sender: Sender, head: &Parts, upload: &mut Upload) -> Result<S
     Ok(sender)
 }
 
-// === impl Heard ===
+// === impl PickerReplies ===
 
 impl PickerReplies {
     fn is_complete(&self) -> bool {
@@ -149,7 +149,7 @@ struct BodyCursor<'a> {
     at: usize,
 }
 
-// === impl Sent ===
+// === impl BodyCursor ===
 
 impl<'a> BodyCursor<'a> {
     fn new(chunks: &'a [Bytes]) -> Self {

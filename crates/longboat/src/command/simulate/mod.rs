@@ -202,7 +202,7 @@ fn requests(args: &SimulateArgs) -> anyhow::Result<Requests<'_>> {
 fn traffic(args: &SimulateArgs) -> anyhow::Result<Requests<'static>> {
     if let Some(kind) = args.generate {
         return Ok(generate::requests(Traffic {
-            kind: kind.into(),
+            kind,
             rate: args.rate,
             requests: args.requests,
             prompt_tokens: args.prompt_tokens,
@@ -223,7 +223,7 @@ fn traffic(args: &SimulateArgs) -> anyhow::Result<Requests<'static>> {
         );
     };
     let opened = File::open(file).with_context(|| format!("cannot read trace `{}`", file.display()))?;
-    Ok(longboat_simulate::import::TraceFormat::from(args.format).read(BufReader::new(opened)))
+    Ok(args.format.read(BufReader::new(opened)))
 }
 
 fn write_trace(args: &SimulateArgs, file: &Path) -> anyhow::Result<()> {

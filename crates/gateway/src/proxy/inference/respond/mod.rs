@@ -137,7 +137,7 @@ impl Relay {
                 biased;
                 reply = receiver.receive() => match reply {
                     Ok(Some(Reply { action: Action::ResponseBody { body, end_of_stream }, .. })) => {
-                        shown.came_back(&body);
+                        shown.record_reply(&body);
                         self.done = end_of_stream;
                         if !body.is_empty() {
                             return Some(Ok(Frame::data(body)));
@@ -175,7 +175,7 @@ impl Relay {
                 },
                 sent = sender.send_next(next), if waits && !*closed => *closed = sent.is_err(),
                 frame = self.body.frame(), if !waits && self.end.is_none() => {
-                    if let Some(error) = self.came(frame) {
+                    if let Some(error) = self.receive(frame) {
                         return Some(Err(error));
                     }
                 }
@@ -185,7 +185,7 @@ impl Relay {
     }
 
     /// Handles the next frame of the back end's body. Returns an error if the response cannot continue.
-    fn came(&mut self, frame: Option<Result<Frame<Bytes>, BodyError>>) -> Option<BodyError> {
+    fn receive(&mut self, frame: Option<Result<Frame<Bytes>, BodyError>>) -> Option<BodyError> {
         let link = self.link.as_mut()?;
         match frame {
             Some(Ok(frame)) => match frame.into_data() {

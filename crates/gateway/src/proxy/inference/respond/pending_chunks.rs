@@ -25,7 +25,7 @@ impl Default for PendingChunks {
     }
 }
 
-// === impl Shown ===
+// === impl PendingChunks ===
 
 impl PendingChunks {
     /// Adds a chunk that is sent to the picker next.
@@ -42,7 +42,7 @@ impl PendingChunks {
     /// Records bytes that came back: either the next bytes unchanged, or the next chunk with changes. Typical changes, such
     /// as another model name, keep the number of lines. If the number differs, the picker splits the body in its own way,
     /// and the position is unknown from then on.
-    pub(super) fn came_back(&mut self, reply: &[u8]) {
+    pub(super) fn record_reply(&mut self, reply: &[u8]) {
         if !self.known || reply.is_empty() || self.as_sent(reply) {
             return;
         }
@@ -120,7 +120,7 @@ mod tests {
             shown.push(Bytes::from_static(chunk.as_bytes()));
         }
         for reply in back {
-            shown.came_back(reply.as_bytes());
+            shown.record_reply(reply.as_bytes());
         }
         let rest = shown.rest()?.into_iter().collect::<Vec<_>>().concat();
         Some(String::from_utf8(rest).unwrap())
