@@ -217,9 +217,34 @@ fn a_model_of_the_hub_beside_the_downloaded_one_is_warned_about() {
     ] {
         assert_eq!(said(&service("s", &lines(args))), [expected(at)], "{args}");
     }
+    let serve = |model: &str| {
+        lines(&format!("['vllm serve {model} --served-model-name s']"))
+            .replace("args:", "command: [sh, -c]\n      args:")
+    };
+    let found = said(&service("s", &serve("a/b")));
+    assert!(found.len() == 1 && found[0].contains("names the model a/b of"), "{found:#?}");
+    assert!(found[0].ends_with("(write `/mnt/models` in its place)"), "{found:#?}");
+    assert_eq!(said(&service("s", &serve("/mnt/models"))), Vec::<String>::new());
     for args in ["[--model, /mnt/models]", "[--model=/mnt/models]", "[--tokenizer, a/b]"] {
         assert_eq!(said(&service("s", &lines(args))), Vec::<String>::new(), "{args}");
     }
+}
+
+#[test]
+fn a_command_that_names_no_model_is_told_so() {
+    let told = |words: &str| {
+        let lines = format!(
+            "  model: {{uri: 'hf://a/b'}}\n  template:\n    containers:\n    - name: main\n      command: {words}\n"
+        );
+        said(&service("s", &lines))
+    };
+    let none = told("[vllm, serve, --max-model-len=10, --dtype, half]");
+    assert!(
+        none.len() == 1 && none[0].contains("names no model: vLLM serves a default of its own"),
+        "{none:#?}"
+    );
+    let later = told("[vllm, serve, --enforce-eager, /mnt/models]");
+    assert!(later.len() == 1 && later[0].contains("serve the model as /mnt/models only"), "{later:#?}");
 }
 
 #[test]

@@ -177,16 +177,19 @@ fn hub_model(path: &str, pod: &PodSpec) -> Option<Advice> {
         words
             .flat_map(move |(at, element)| element.split_ascii_whitespace().map(move |word| (list, at, word)))
     });
+    // After the script of a preset, `serve` is no command.
+    let is_served = words(main).any(|word| word.contains(&format!("serve {MODEL_PATH}")));
     let mut previous = "";
-    let (list, at, model) = all.find_map(|(list, at, word)| {
-        let value = match word.strip_prefix("--model=") {
-            Some(value) => value,
-            None if previous == "--model" => word,
-            None => "",
+    let (list, at, model, written) = all.find_map(|(list, at, word)| {
+        let (value, written) = match word.strip_prefix("--model=") {
+            Some(value) => (value, "--model "),
+            None if previous == "--model" => (word, "--model "),
+            None if previous == "serve" && !is_served => (word, ""),
+            None => ("", ""),
         };
         previous = word;
         let value = value.trim_matches(['"', '\'']);
-        is_hub_name(value).then_some((list, at, value))
+        is_hub_name(value).then_some((list, at, value, written))
     })?;
     Some(Advice::warning(
         format!("{path}.containers[name={MAIN}].{list}[{at}]"),
@@ -195,7 +198,11 @@ fn hub_model(path: &str, pod: &PodSpec) -> Option<Advice> {
             "names the model {model} of the Hugging Face hub: the server downloads it again, or ignores it, because \
              spec.model.uri is at {MODEL_PATH} already"
         ),
-        format!("remove `--model {model}`, or write `--model={MODEL_PATH}` if the command needs it"),
+        if written.is_empty() {
+            format!("write `{MODEL_PATH}` in its place")
+        } else {
+            format!("remove `{written}{model}`, or write `--model={MODEL_PATH}` if the command needs it")
+        },
     ))
 }
 
