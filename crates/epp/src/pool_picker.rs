@@ -61,11 +61,12 @@ impl PoolPicker {
         };
         let decisions = args.kept_decisions()?;
         let options = Options { allow_experimental: args.allow_experimental_plugins, trace: decisions > 0 };
-        let LoadedConfig { config, layer, scheduler, flow, parsers } =
-            load(&text, &args.feature_gates, options)?;
+        let loaded = load(&text, &args.feature_gates, options)?;
+        let warnings = loaded.warnings();
+        let LoadedConfig { config, layer, scheduler, flow, parsers } = loaded;
         let layer = with_flags(layer, &config, &args)?;
         args.check(layer.discovery_file.is_some())?;
-        for warning in config.deprecations().into_iter().chain(config.warnings()) {
+        for warning in config.deprecations().into_iter().chain(warnings) {
             tracing::warn!("{warning}");
         }
         for warning in args.warnings() {

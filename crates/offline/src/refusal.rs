@@ -87,6 +87,7 @@ impl Layers<'_> {
             .routing_advice(refusal, cause)
             .or_else(|| self.handlers(cause, path))
             .or_else(|| self.advice(cause, path))
+            .or_else(|| self.limits(cause, path))
             .or(finding.hint);
         finding
     }
@@ -200,6 +201,23 @@ impl Layers<'_> {
             format!("set the image: no layer of the service has one for the container `{container}`")
         })
     }
+
+    /// Advice for devices that are requested and not limited: the two must be equal.
+    fn limits(&self, cause: &Cause, path: &str) -> Option<String> {
+        if cause.reason != "FieldValueRequired" {
+            return None;
+        }
+        let resources = path.strip_prefix("spec.")?.strip_suffix(".limits")?;
+        let composed = serde_json::to_value(&self.effective?.spec).ok()?;
+        let at = paths::positions(&composed, resources)?;
+        let pointer = format!("/{}", at.replace(['.', '['], "/").replace(']', ""));
+        let resources = composed.pointer(&pointer)?;
+        let requests = resources["requests"].as_object()?.iter();
+        let mut wanted =
+            requests.filter(|(name, _)| name.contains('/') && resources["limits"].get(*name).is_none());
+        let (name, amount) = wanted.next()?;
+        Some(format!("write {name}: {amount} below `limits` too: devices are given by their limit"))
+    }
 }
 
 /// Returns how many steps of a path lead into a document, and these steps with positions in place of names.
@@ -252,6 +270,20 @@ mod tests {
                 "8 error spec.template.containers[name=vllm].image FieldValueRequired: Required value (an API server would \
                  refuse Deployment one-kserve at spec.template.spec.containers[0].image) (did you mean `main`? the presets \
                  describe the model server in the container `main`, and none has a container `vllm`)"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_device_that_is_only_requested_is_an_error_with_the_limit_to_write() {
+        let pod = "  template:\n    containers:\n    - name: main\n      resources: {requests: {cpu: 1, nvidia.com/gpu: 2}}\n";
+        assert_eq!(
+            said(&service(pod)),
+            [
+                "9 error spec.template.containers[name=main].resources.limits FieldValueRequired: Required value: Limit must be \
+                 set for non overcommitable resources (an API server would refuse Deployment one-kserve at \
+                 spec.template.spec.containers[0].resources.limits) (write nvidia.com/gpu: \"2\" below `limits` too: devices are \
+                 given by their limit)"
             ]
         );
     }

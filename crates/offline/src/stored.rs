@@ -190,7 +190,7 @@ fn misnamed(document: &Document, name: &ObjectName, namespace: Namespace<&str>) 
     let mut finding = Finding::at(document, name, "metadata.namespace", Source::Schema);
     "FieldValueInvalid".clone_into(&mut finding.reason);
     finding.message = format!("no namespace can have the name {:?}: {problem}", namespace.as_str());
-    let is_template = ["${", "{{", "<"].iter().any(|start| namespace.contains(start));
+    let is_template = ["$", "{{", "<"].iter().any(|start| namespace.contains(start));
     finding.hint =
         is_template.then(|| "replace this placeholder first, or leave the namespace out".to_owned());
     Some(finding)

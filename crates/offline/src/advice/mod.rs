@@ -2,6 +2,7 @@
 
 mod device_names;
 mod engine_flags;
+mod engine_variables;
 mod grace;
 mod images;
 mod keys;
@@ -50,6 +51,7 @@ pub(crate) struct Advice {
 pub(crate) fn of(scene: &Scene, service: &LLMInferenceService, effective: &Effective) -> Vec<Advice> {
     let mut all = model::check(scene.snapshot(), &effective.spec);
     all.extend(engine_flags::check(&effective.spec));
+    all.extend(engine_variables::check(&effective.spec));
     all.extend(sglang::check(&effective.spec));
     all.extend(lora_rank::check(&effective.spec));
     all.extend(memory::check(&effective.spec));

@@ -128,6 +128,53 @@ fn a_token_that_does_not_reach_the_download_is_warned_about() {
 }
 
 #[test]
+fn the_keys_of_a_bucket_on_the_model_server_do_not_reach_the_download_either() {
+    let lines = |uri: &str| {
+        format!(
+            "  model: {{uri: '{uri}'}}\n  template:\n    containers:\n    - name: main\n      env: [{{name: AWS_SECRET_ACCESS_KEY, value: a}}]\n"
+        )
+    };
+    let [found] = &said(&service("s", &lines("s3://bucket/m")))[..] else { panic!("one warning") };
+    assert!(
+        found.contains("downloads models from s3://") && found.contains("set AWS_SECRET_ACCESS_KEY in"),
+        "{found}"
+    );
+    assert_eq!(said(&service("s", &lines("hf://a/b"))), Vec::<String>::new());
+}
+
+#[test]
+fn variables_that_vllm_does_not_read_are_warned_about() {
+    let lines = |name: &str, main: &str| {
+        format!(
+            "  model: {{uri: 'hf://a/b'}}\n  template:\n    containers:\n    - name: main\n      {main}\n      env: [{{name: VLLM_{name}, value: '1'}}]\n"
+        )
+    };
+    let text = |name: &str, main: &str| said(&service("s", &lines(name, main)));
+    let older = "it is right only if the image has an older vLLM that reads it. Otherwise";
+    for (name, hint) in [
+        ("USE_V1", format!("{older} remove it: there is only this engine")),
+        ("MAX_MODEL_LEN", format!("{older} give vLLM the flag --max-model-len")),
+        ("LOGING_LEVEL", "did you mean VLLM_LOGGING_LEVEL?".to_owned()),
+    ] {
+        let version = longboat_api::vllm_flags::version();
+        assert_eq!(
+            text(name, "image: a/b:1"),
+            [format!(
+                "10:13 warning spec.template.containers[0].env[0]: has no effect: vLLM {version} does not read VLLM_{name} ({hint})"
+            )]
+        );
+    }
+    // The script reads it; another program may.
+    let name = "MAX_MODEL_LEN";
+    let script = format!(
+        "command: [/bin/bash, -c, 'vllm serve /mnt/models --served-model-name s --max-model-len $VLLM_{name}']"
+    );
+    for main in [&script, "command: [/app/start]"] {
+        assert_eq!(text(name, main), Vec::<String>::new(), "{main}");
+    }
+}
+
+#[test]
 fn additional_arguments_that_no_command_reads_are_warned_about() {
     let lines = |command: &str| {
         format!(
@@ -170,9 +217,34 @@ fn a_model_of_the_hub_beside_the_downloaded_one_is_warned_about() {
     ] {
         assert_eq!(said(&service("s", &lines(args))), [expected(at)], "{args}");
     }
+    let serve = |model: &str| {
+        lines(&format!("['vllm serve {model} --served-model-name s']"))
+            .replace("args:", "command: [sh, -c]\n      args:")
+    };
+    let found = said(&service("s", &serve("a/b")));
+    assert!(found.len() == 1 && found[0].contains("names the model a/b of"), "{found:#?}");
+    assert!(found[0].ends_with("(write `/mnt/models` in its place)"), "{found:#?}");
+    assert_eq!(said(&service("s", &serve("/mnt/models"))), Vec::<String>::new());
     for args in ["[--model, /mnt/models]", "[--model=/mnt/models]", "[--tokenizer, a/b]"] {
         assert_eq!(said(&service("s", &lines(args))), Vec::<String>::new(), "{args}");
     }
+}
+
+#[test]
+fn a_command_that_names_no_model_is_told_so() {
+    let told = |words: &str| {
+        let lines = format!(
+            "  model: {{uri: 'hf://a/b'}}\n  template:\n    containers:\n    - name: main\n      command: {words}\n"
+        );
+        said(&service("s", &lines))
+    };
+    let none = told("[vllm, serve, --max-model-len=10, --dtype, half]");
+    assert!(
+        none.len() == 1 && none[0].contains("names no model: vLLM serves a default of its own"),
+        "{none:#?}"
+    );
+    let later = told("[vllm, serve, --enforce-eager, /mnt/models]");
+    assert!(later.len() == 1 && later[0].contains("serve the model as /mnt/models only"), "{later:#?}");
 }
 
 #[test]

@@ -11,8 +11,20 @@ use longboat_plan::Snapshot;
 
 use super::{Advice, MAIN, MODEL_PATH, pods};
 
-const HF_TOKENS: [&str; 2] = ["HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"];
-const ADDITIONAL_ARGS: &str = "VLLM_ADDITIONAL_ARGS";
+/// The kinds of stores from which models are downloaded with credentials.
+const STORES: [Store; 2] = [
+    Store { scheme: Scheme::HuggingFace, uri: "hf://", variables: &["HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"] },
+    Store { scheme: Scheme::S3, uri: "s3://", variables: &["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"] },
+];
+pub(super) const ADDITIONAL_ARGS: &str = "VLLM_ADDITIONAL_ARGS";
+
+/// A kind of store.
+struct Store {
+    scheme: Scheme,
+    uri: &'static str,
+    /// The variables that have its credentials. The first is the key of a Secret, too.
+    variables: &'static [&'static str],
+}
 
 pub(super) fn check(
     snapshot: &Snapshot,
@@ -27,9 +39,10 @@ pub(super) fn check(
         .is_some_and(|all| all.contains_key(&credentials.storage_secret_name_annotation));
     let mut all = Vec::new();
     for (path, pod) in pods(spec) {
-        if downloads_from_hub(service, spec) && !has_secret {
+        if !has_secret {
             let annotation = &credentials.storage_secret_name_annotation;
-            all.extend(token_on_main(&path, pod, annotation));
+            let stores = STORES.iter().filter(|store| downloads_from(store.scheme, service, spec));
+            all.extend(stores.filter_map(|store| store.credential_on_main(&path, pod, annotation)));
         }
         all.extend(containers(&path, pod).filter_map(|(path, container)| unread(&path, container)));
         let main = containers(&path, pod).filter(|(_, container)| container.name == MAIN);
@@ -48,39 +61,45 @@ pub(super) fn containers<'a>(path: &str, pod: &'a PodSpec) -> impl Iterator<Item
     all.map(move |(list, container)| (format!("{path}.{list}[name={}]", container.name), container))
 }
 
-fn downloads_from_hub(service: &LLMInferenceService, spec: &LLMInferenceServiceSpec) -> bool {
+fn downloads_from(scheme: Scheme, service: &LLMInferenceService, spec: &LLMInferenceServiceSpec) -> bool {
     let is_cached = service.metadata.labels.as_ref().is_some_and(|all| all.contains_key(LOCAL_MODEL));
     let model = (!is_cached).then_some(&spec.model.uri);
     let adapters = spec.model.lora.iter().flat_map(|lora| &lora.adapters).map(|adapter| &adapter.uri);
     spec.storage_initializer_enabled()
-        && model.into_iter().chain(adapters).any(|uri| uri.address().scheme() == Scheme::HuggingFace)
+        && model.into_iter().chain(adapters).any(|uri| uri.address().scheme() == scheme)
 }
 
-/// A token that only the model server gets, while the initializer downloads the model.
-fn token_on_main(path: &str, pod: &PodSpec, annotation: &str) -> Option<Advice> {
-    let main = pod.containers.iter().find(|container| container.name == MAIN)?;
-    let token = HF_TOKENS.into_iter().find(|name| has_variable(main, name))?;
-    let initializer =
-        pod.init_containers.iter().flatten().find(|container| container.name == STORAGE_INITIALIZER);
-    // The variables of a ConfigMap or Secret are not known, and neither are the Secrets of an account that the pod names.
-    let may_have_it = initializer.is_some_and(|container| {
-        container.env_from.is_some() || HF_TOKENS.iter().any(|name| has_variable(container, name))
-    });
-    let names_account = pod.service_account_name.as_ref().is_some_and(|name| !name.is_empty());
-    (!may_have_it && !names_account).then(|| {
-        Advice::warning(
-            format!("{path}.containers[name={MAIN}].env[name={token}]"),
-            "TokenNotForDownload",
-            format!(
-                "does not reach the download: the init container {STORAGE_INITIALIZER} downloads models from hf://, before \
-                 the container {MAIN} starts"
-            ),
-            format!(
-                "set {token} in `{path}.initContainers[name={STORAGE_INITIALIZER}].env` too, or name a Secret with the key \
-                 HF_TOKEN in the annotation {annotation}"
-            ),
-        )
-    })
+// === impl Store ===
+
+impl Store {
+    /// A credential that only the model server gets, while the initializer downloads the model.
+    fn credential_on_main(&self, path: &str, pod: &PodSpec, annotation: &str) -> Option<Advice> {
+        let Self { uri, variables, .. } = *self;
+        let main = pod.containers.iter().find(|container| container.name == MAIN)?;
+        let variable = *variables.iter().find(|name| has_variable(main, name))?;
+        let initializer =
+            pod.init_containers.iter().flatten().find(|container| container.name == STORAGE_INITIALIZER);
+        // The variables of a ConfigMap or Secret are not known, and neither are the Secrets of an account that the pod names.
+        let may_have_it = initializer.is_some_and(|container| {
+            container.env_from.is_some() || variables.iter().any(|name| has_variable(container, name))
+        });
+        let names_account = pod.service_account_name.as_ref().is_some_and(|name| !name.is_empty());
+        (!may_have_it && !names_account).then(|| {
+            Advice::warning(
+                format!("{path}.containers[name={MAIN}].env[name={variable}]"),
+                "TokenNotForDownload",
+                format!(
+                    "does not reach the download: the init container {STORAGE_INITIALIZER} downloads models from {uri}, before \
+                     the container {MAIN} starts"
+                ),
+                format!(
+                    "set {variable} in `{path}.initContainers[name={STORAGE_INITIALIZER}].env` too, or name a Secret with the key \
+                     {} in the annotation {annotation}",
+                    variables[0]
+                ),
+            )
+        })
+    }
 }
 
 fn has_variable(container: &Container, name: &str) -> bool {
@@ -123,13 +142,13 @@ fn misspelt(path: &str, main: &Container) -> Vec<Advice> {
     advice.collect()
 }
 
-fn words(container: &Container) -> impl Iterator<Item = &str> {
+pub(super) fn words(container: &Container) -> impl Iterator<Item = &str> {
     container.command.iter().chain(&container.args).flatten().map(String::as_str)
 }
 
 /// Whether it is known what the container reads: it runs a script that is in the manifest, or a vLLM server, or one of our
 /// own programs. A program in its image may read any variable.
-fn is_known(container: &Container) -> bool {
+pub(super) fn is_known(container: &Container) -> bool {
     let Some(first) = container.command.iter().flatten().next() else {
         let image = container.image.as_deref().unwrap_or_default();
         return container.name != MAIN
@@ -158,16 +177,19 @@ fn hub_model(path: &str, pod: &PodSpec) -> Option<Advice> {
         words
             .flat_map(move |(at, element)| element.split_ascii_whitespace().map(move |word| (list, at, word)))
     });
+    // After the script of a preset, `serve` is no command.
+    let is_served = words(main).any(|word| word.contains(&format!("serve {MODEL_PATH}")));
     let mut previous = "";
-    let (list, at, model) = all.find_map(|(list, at, word)| {
-        let value = match word.strip_prefix("--model=") {
-            Some(value) => value,
-            None if previous == "--model" => word,
-            None => "",
+    let (list, at, model, written) = all.find_map(|(list, at, word)| {
+        let (value, written) = match word.strip_prefix("--model=") {
+            Some(value) => (value, "--model "),
+            None if previous == "--model" => (word, "--model "),
+            None if previous == "serve" && !is_served => (word, ""),
+            None => ("", ""),
         };
         previous = word;
         let value = value.trim_matches(['"', '\'']);
-        is_hub_name(value).then_some((list, at, value))
+        is_hub_name(value).then_some((list, at, value, written))
     })?;
     Some(Advice::warning(
         format!("{path}.containers[name={MAIN}].{list}[{at}]"),
@@ -176,7 +198,11 @@ fn hub_model(path: &str, pod: &PodSpec) -> Option<Advice> {
             "names the model {model} of the Hugging Face hub: the server downloads it again, or ignores it, because \
              spec.model.uri is at {MODEL_PATH} already"
         ),
-        format!("remove `--model {model}`, or write `--model={MODEL_PATH}` if the command needs it"),
+        if written.is_empty() {
+            format!("write `{MODEL_PATH}` in its place")
+        } else {
+            format!("remove `{written}{model}`, or write `--model={MODEL_PATH}` if the command needs it")
+        },
     ))
 }
 

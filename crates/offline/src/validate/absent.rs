@@ -72,7 +72,7 @@ impl GivenObjects {
             })
             .collect();
         let mut needed = Needed(BTreeSet::new());
-        needed.of_router(namespace, &effective.spec);
+        needed.of_router(namespace, &effective.spec, &planned.snapshot.platform.ingress.gateway);
         for route in &planned.plan.children.http_routes {
             needed.of_route(Namespace::of(&route.metadata), route);
         }
@@ -173,12 +173,21 @@ impl Needed {
         }
     }
 
-    fn of_router(&mut self, namespace: Namespace<&str>, spec: &LLMInferenceServiceSpec) {
+    fn of_router(&mut self, namespace: Namespace<&str>, spec: &LLMInferenceServiceSpec, platform: &Key) {
         let Some(router) = &spec.router else { return };
         for reference in router.gateway.iter().flat_map(|gateway| &gateway.refs) {
             let within =
                 if reference.namespace.is_empty() { namespace } else { Namespace(&*reference.namespace) };
             self.add("Gateway", within, &reference.name);
+        }
+        let own = router.route.as_ref().and_then(|route| route.http.as_ref()?.spec.as_ref());
+        for parent in own.iter().flat_map(|route| &route.parent_refs) {
+            let within = parent.namespace.as_deref().map_or(namespace, Namespace);
+            // The presets name the platform's.
+            let is_platform = Key::new(within, Name(&parent.name)) == *platform;
+            if !is_platform && parent.kind.as_deref().is_none_or(|kind| kind == "Gateway") {
+                self.add("Gateway", within, &parent.name);
+            }
         }
         for reference in router.route.iter().flat_map(RouteSpec::refs) {
             self.add("HTTPRoute", namespace, &reference.name);

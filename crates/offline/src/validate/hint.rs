@@ -9,6 +9,7 @@ use serde_json::Value;
 pub(super) const NOT_BASE64: &str = "illegal base64";
 
 const POD_METADATA: &str = "a template here is the spec of a pod: write labels and annotations in `labels` and `annotations` beside it";
+const GROUP_SIZE: &str = "a group has data / dataLocal pods, one of them the leader: set `parallelism`, and `replicas` for more groups";
 const POD_FIELDS: &str = "a template here is the spec of a pod: write its fields without `spec`";
 
 /// Fields from documents and other tools that this API has at another path: the last names of the path, the version (`None`
@@ -20,7 +21,12 @@ const RELOCATED_FIELDS: &[(&[&str], Option<&str>, &str)] = &[
         "set the pod template of workers in `spec.worker`; `spec.parallelism` (data, dataLocal or \
          pipeline) determines their number",
     ),
+    (&["worker", "replicas"], None, GROUP_SIZE),
+    (&["worker", "size"], None, GROUP_SIZE),
+    (&["worker", "template"], None, "workers have the spec of a pod: write its fields without `template`"),
     (&["template", "metadata"], None, POD_METADATA),
+    (&["template", "annotations"], None, POD_METADATA),
+    (&["template", "labels"], None, POD_METADATA),
     (&["worker", "metadata"], None, POD_METADATA),
     (&["template", "spec"], None, POD_FIELDS),
     (&["worker", "spec"], None, POD_FIELDS),
@@ -54,6 +60,18 @@ const RELOCATED_FIELDS: &[(&[&str], Option<&str>, &str)] = &[
         Some("v1alpha1"),
         "this is the v1alpha2 form of a pool: in v1alpha1 write `extensionRef`, or use apiVersion v1alpha2",
     ),
+    (&["gateway", "managed"], None, "write `gateway: {}`: without `refs`, it is the platform's Gateway"),
+    (&["route", "managed"], None, "write `route: {}`: without `http`, the controller makes the route"),
+    (
+        &["route", "httpRoute"],
+        None,
+        "write `route: {}` for a route that the controller makes, or `http` for one of your own",
+    ),
+    (
+        &["scheduler", "endpointPickerConfig"],
+        None,
+        "write `config: {inline: …}`, with apiVersion and kind of the EndpointPickerConfig",
+    ),
     (&["router", "template"], None, "the pods of the model server are in `spec.template`"),
     (&["template", "replicas"], None, "write `replicas` beside `template`"),
     (&["prefill", "containers"], None, "containers belong to a pod: `spec.prefill.template.containers`"),
@@ -71,6 +89,8 @@ const RELOCATED_FIELDS: &[(&[&str], Option<&str>, &str)] = &[
     (&["spec", "scheduler"], None, "write `spec.router.scheduler`"),
     (&["spec", "gateway"], None, "write `spec.router.gateway`"),
     (&["spec", "route"], None, "write `spec.router.route`"),
+    (&["spec", "workload"], None, "write its fields below `spec`, without `workload`"),
+    (&["spec", "modelSource"], None, "write `spec.model`, with `uri` and `name`"),
     (&["spec", "modelUri"], None, "write `spec.model.uri`"),
     (&["spec", "storageUri"], None, "write `spec.model.uri`"),
     (&["spec", "uri"], None, "write `spec.model.uri`"),
@@ -225,11 +245,22 @@ pub(super) fn of(resource: &Resource, document: &Document, path: &str, message: 
     wrong_type(resource, path, document.value(path)?, message)
 }
 
-/// Advice about the first variable of a shell in a text.
+/// Advice about the first variable of a shell in a text, or about a text that is to be replaced as a whole.
 pub(super) fn placeholder(text: &str) -> Option<String> {
-    let start = text.find("${")?;
-    let length = text[start..].find('}')?;
-    let variable = &text[start..=start + length];
+    if text.starts_with('<') && text.ends_with('>') {
+        return Some(format!("replace the placeholder `{text}` first"));
+    }
+    let is_name = |name: &str| {
+        name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+            && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+    };
+    let variable = if text.strip_prefix('$').is_some_and(is_name) {
+        text
+    } else {
+        let start = text.find("${")?;
+        let length = text[start..].find('}')?;
+        &text[start..=start + length]
+    };
     Some(format!("`{variable}` is not replaced here: run `envsubst` first, or write the value"))
 }
 

@@ -73,7 +73,8 @@ pub(crate) fn findings(
             PICKER_CONFIG_WITHOUT_EFFECT.clone_into(&mut finding.reason);
             let inner = message.split([':', ' ']).next().unwrap_or_default();
             written.locate(inner, &mut finding);
-            finding.message = message;
+            let rest = message.strip_prefix(inner).and_then(|rest| rest.strip_prefix(": "));
+            rest.unwrap_or(&message).clone_into(&mut finding.message);
             finding
         }));
     }

@@ -206,7 +206,7 @@ impl PickerWarnings {
     /// start with the configuration.
     pub fn of(picker: &Deployment, config_maps: &Objects<ConfigMap>) -> Option<Self> {
         let config = PickerConfig::of(picker, config_maps)?;
-        let texts = config.load().ok()?.config.warnings();
+        let texts = config.load().ok()?.warnings();
         (!texts.is_empty()).then_some(Self { origin: config.origin, texts })
     }
 }

@@ -37,17 +37,27 @@ pub(super) fn use_socket(config: &mut Map<String, Value>) {
 }
 
 /// Splits the scorer into three plugins: one produces tokens, one finds prefixes, and one scores.
+///
+/// A picker does not start with two plugins of one name, or with references to a plugin that is gone. So a token producer that is there
+/// already stays the only one, and scorers with names of their own keep them (compatibility.yaml#precise-names).
 pub(super) fn decompose(config: &mut Map<String, Value>) {
+    let used = used_in_profiles(config);
     let Some(list) = config.get_mut("plugins").and_then(Value::as_array_mut) else { return };
     let is = |plugin: &Value, name: &str| plugin.get("type").and_then(Value::as_str) == Some(name);
     let Some(at) = list.iter().position(|plugin| is(plugin, PRECISE_SCORER)) else { return };
     let removed = list.remove(at);
-    list.retain(|plugin| !is(plugin, SCORER));
-    let parts = [
-        json!({"type": TOKEN_PRODUCER}),
-        producer(removed.get("parameters")),
-        json!({"type": SCORER, "parameters": {"prefixMatchInfoProducerName": PRODUCER}}),
-    ];
+    let own_name = name_of(&removed).filter(|name| *name != PRECISE_SCORER);
+    list.retain(|plugin| {
+        let is_used = |name: &str| name != SCORER && used.iter().any(|used| used == name);
+        !is(plugin, SCORER) || own_name.is_some() || name_of(plugin).is_some_and(is_used)
+    });
+    let tokens = list.iter().all(|plugin| name_of(plugin) != Some(TOKEN_PRODUCER));
+    let mut scorer = json!({"type": SCORER, "parameters": {"prefixMatchInfoProducerName": PRODUCER}});
+    if let Some(name) = own_name {
+        scorer["name"] = name.into();
+    }
+    let tokens = tokens.then(|| json!({"type": TOKEN_PRODUCER}));
+    let parts = tokens.into_iter().chain([producer(removed.get("parameters")), scorer]);
     let at = at.min(list.len());
     list.splice(at..at, parts);
     rename_references(config, PRECISE_SCORER, SCORER);
@@ -61,6 +71,19 @@ pub(super) fn decompose(config: &mut Map<String, Value>) {
             !again
         });
     }
+}
+
+/// The name of a plugin, which defaults to its type.
+fn name_of(plugin: &Value) -> Option<&str> {
+    let field = |key: &str| plugin.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
+    field("name").or_else(|| field("type"))
+}
+
+/// The plugins to which profiles refer.
+fn used_in_profiles(config: &Map<String, Value>) -> Vec<String> {
+    let profiles = config.get("schedulingProfiles").and_then(Value::as_array).into_iter().flatten();
+    let references = profiles.filter_map(|profile| profile.get("plugins")?.as_array()).flatten();
+    references.filter_map(|reference| Some(reference.get("pluginRef")?.as_str()?.to_owned())).collect()
 }
 
 fn producer(old: Option<&Value>) -> Value {
@@ -97,4 +120,51 @@ fn object<'a>(map: &'a mut Map<String, Value>, key: &str) -> &'a mut Map<String,
         *value = json!({});
     }
     value.as_object_mut().expect("it was just made one")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::decompose;
+
+    /// The names of the plugins, and those that the profile uses.
+    fn decomposed(plugins: Value, used: &[&str]) -> (Vec<String>, Vec<String>) {
+        let references: Vec<Value> = used.iter().map(|name| json!({"pluginRef": name})).collect();
+        let config =
+            json!({"plugins": plugins, "schedulingProfiles": [{"name": "default", "plugins": references}]});
+        let Value::Object(mut config) = config else { unreachable!("it is an object") };
+        decompose(&mut config);
+        let plugins = config["plugins"].as_array().unwrap();
+        (
+            plugins.iter().map(|plugin| super::name_of(plugin).unwrap().to_owned()).collect(),
+            super::used_in_profiles(&config),
+        )
+    }
+
+    const PRECISE: &str = "precise-prefix-cache-scorer";
+    const PRODUCERS: [&str; 2] = ["token-producer", "precise-prefix-cache-producer"];
+
+    #[test]
+    fn the_token_producer_that_is_there_is_the_only_one() {
+        let plugins =
+            json!([{"type": "token-producer", "parameters": {"modelName": "m"}}, {"type": PRECISE}]);
+        let (plugins, used) = decomposed(plugins, &[PRECISE]);
+        assert_eq!(plugins, [PRODUCERS[0], PRODUCERS[1], "prefix-cache-scorer"]);
+        assert_eq!(used, ["prefix-cache-scorer"]);
+    }
+
+    #[test]
+    fn scorers_with_names_of_their_own_keep_them() {
+        let precise = json!([{"type": PRECISE, "name": "precise"}, {"type": "prefix-cache-scorer"}]);
+        let (plugins, used) = decomposed(precise, &["precise", "prefix-cache-scorer"]);
+        assert_eq!(plugins, [PRODUCERS[0], PRODUCERS[1], "precise", "prefix-cache-scorer"]);
+        assert_eq!(used, ["precise", "prefix-cache-scorer"]);
+        let guessed = json!([{"type": "prefix-cache-scorer", "name": "guessed"}, {"type": PRECISE}]);
+        let (plugins, _) = decomposed(guessed.clone(), &["guessed", PRECISE]);
+        assert_eq!(plugins, ["guessed", PRODUCERS[0], PRODUCERS[1], "prefix-cache-scorer"]);
+        // What no profile uses goes, as in the reference.
+        let (plugins, _) = decomposed(guessed, &[PRECISE]);
+        assert_eq!(plugins, [PRODUCERS[0], PRODUCERS[1], "prefix-cache-scorer"]);
+    }
 }

@@ -18,6 +18,15 @@ pub struct LoadedConfig {
     pub parsers: Vec<Parser>,
 }
 
+// === impl LoadedConfig ===
+
+impl LoadedConfig {
+    /// Warnings about parts that are accepted but have no effect, for the operator. Each begins with the path of its field.
+    pub fn warnings(&self) -> Vec<String> {
+        self.config.warnings().into_iter().chain(self.scheduler.without_role.iter().cloned()).collect()
+    }
+}
+
 /// Loads a text, with the feature gates of the command line. The picker starts only with a configuration that this function
 /// accepts; tools that judge configurations call it too.
 ///

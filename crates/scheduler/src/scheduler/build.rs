@@ -44,13 +44,15 @@ impl Scheduler {
     fn build(config: &EndpointPickerConfig, options: Options) -> Result<Self, ConfigError> {
         let (plugins, builder) = registry::instantiate(config, options.allow_experimental)?;
         config.check_references()?;
-        let profiles = profiles(config, &plugins)?;
+        let mut without_role = Vec::new();
+        let profiles = profiles(config, &plugins, &mut without_role)?;
         let (name, handler) = handler(&plugins, &profiles)?;
         let plugin_type =
             config.plugin(&name).map_or_else(|| name.clone(), |plugin| plugin.plugin_type.clone());
         Ok(Self {
             options,
             profiles,
+            without_role,
             types: config
                 .plugins
                 .iter()
@@ -78,25 +80,39 @@ impl Scheduler {
 fn profiles(
     config: &EndpointPickerConfig,
     plugins: &[(String, Plugin)],
+    without_role: &mut Vec<String>,
 ) -> Result<Vec<Profile>, ConfigError> {
     if config.scheduling_profiles.is_empty() {
         let all: Vec<ProfilePlugin> = plugins
             .iter()
-            .filter(|(_, plugin)| {
-                plugin.filter.is_some() || plugin.scorer.is_some() || plugin.picker.is_some()
-            })
+            .filter(|(_, plugin)| has_role(plugin))
             .map(|(name, _)| ProfilePlugin { plugin_ref: name.clone(), weight: None })
             .collect();
         return Ok(vec![profile("default", &all, plugins)?]);
     }
     let mut profiles: Vec<Profile> = Vec::new();
-    for spec in &config.scheduling_profiles {
+    for (index, spec) in config.scheduling_profiles.iter().enumerate() {
         if profiles.iter().any(|known| known.name == spec.name) {
             return Err(ConfigError::DuplicateProfile(spec.name.clone()));
         }
         profiles.push(profile(&spec.name, &spec.plugins, plugins)?);
+        let idle = |used: &ProfilePlugin| {
+            plugins.iter().any(|(name, plugin)| *name == used.plugin_ref && !has_role(plugin))
+        };
+        without_role.extend(spec.plugins.iter().enumerate().filter(|(_, used)| idle(used)).map(|(at, used)| {
+            format!(
+                "schedulingProfiles[{index}].plugins[{at}]: no effect: plugin \"{}\" is no filter, scorer or picker, and \
+                 works without being used in a profile",
+                used.plugin_ref
+            )
+        }));
     }
     Ok(profiles)
+}
+
+/// Whether a plugin does something in a profile.
+fn has_role(plugin: &Plugin) -> bool {
+    plugin.filter.is_some() || plugin.scorer.is_some() || plugin.picker.is_some()
 }
 
 fn profile(name: &str, uses: &[ProfilePlugin], plugins: &[(String, Plugin)]) -> Result<Profile, ConfigError> {
@@ -113,12 +129,11 @@ fn profile(name: &str, uses: &[ProfilePlugin], plugins: &[(String, Plugin)]) -> 
             .iter()
             .find(|(known, _)| *known == used.plugin_ref)
             .map(|(_, plugin)| plugin)
-            .filter(|plugin| plugin.filter.is_some() || plugin.scorer.is_some() || plugin.picker.is_some())
             .ok_or_else(|| {
                 ConfigError::reference(
                     format!("schedulingProfiles: profile \"{name}\": pluginRef"),
                     &used.plugin_ref,
-                    "a declared filter, scorer or picker",
+                    "a declared plugin",
                     plugins.iter().map(|(name, _)| name.as_str()),
                 )
             })?;

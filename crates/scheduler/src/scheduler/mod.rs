@@ -57,6 +57,8 @@ pub struct Handler {
 pub struct Scheduler {
     options: Options,
     profiles: Vec<Profile>,
+    /// Warnings about plugins in profiles in which they do nothing. llm-d's published configurations have such plugins.
+    pub(crate) without_role: Vec<String>,
     /// The type of each declared plugin.
     types: BTreeMap<String, String>,
     handler: Arc<dyn ProfileHandler>,

@@ -404,7 +404,7 @@ fn what_is_wrong_is_told_with_its_place_its_value_and_what_was_meant() {
         (
             format!("plugins: [{{type: queue-scorer, name: load}}]\n{profile}"),
             "schedulingProfiles: profile \"default\": pluginRef refers to plugin \"queue-scorer\", which is not a declared \
-             filter, scorer or picker; only \"load\" is declared",
+             plugin; only \"load\" is declared",
         ),
         (
             "plugins: [{type: queue-scorer}]\ndataLayer: {discovery: {pluginRef: queue-scorer}}".to_owned(),

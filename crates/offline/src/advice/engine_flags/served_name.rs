@@ -2,7 +2,11 @@
 
 use longboat_api::{engine::VLLM, v1alpha2::LLMInferenceServiceSpec};
 
-use super::{super::Advice, uses::Uses, words::Word};
+use super::{
+    super::{Advice, MODEL_PATH},
+    uses::Uses,
+    words::Word,
+};
 
 /// Names of the model that replace the one which clients and routes use.
 pub(super) fn replaced(uses: &Uses<'_>, spec: &LLMInferenceServiceSpec) -> Option<Advice> {
@@ -32,7 +36,14 @@ pub(super) fn missing(uses: &Uses<'_>, words: &[Word], spec: &LLMInferenceServic
         return None;
     }
     let by_flag = uses.last("--model").and_then(|used| used.texts().into_iter().next());
-    let model = by_flag.unwrap_or(&first.text);
+    let Some(model) = by_flag.or_else(|| positional(words)) else {
+        return Some(Advice::warning(
+            first.path.clone(),
+            "ModelNotNamed",
+            format!("names no model: vLLM serves a default of its own in place of the one at {MODEL_PATH}"),
+            format!("write {MODEL_PATH} after `serve`, or `--model {MODEL_PATH}`"),
+        ));
+    };
     (model != name).then(|| {
         Advice::warning(
             first.path.clone(),
@@ -42,5 +53,15 @@ pub(super) fn missing(uses: &Uses<'_>, words: &[Word], spec: &LLMInferenceServic
             ),
             format!("add `{} {name}`", VLLM.served_name),
         )
+    })
+}
+
+/// The model among the words: the first one that is no flag, and that no flag before it may have as its value.
+fn positional(words: &[Word]) -> Option<&str> {
+    let takes_next = |word: &Word| word.text.starts_with('-') && !word.text.contains('=');
+    let mut before = None;
+    words.iter().find_map(|word| {
+        let is_value = before.replace(word).is_some_and(takes_next) && word.text != MODEL_PATH;
+        (!word.text.starts_with('-') && !is_value).then_some(word.text.as_str())
     })
 }

@@ -27,6 +27,19 @@ fn what_the_cluster_must_have_is_one_note_for_each_service() {
 }
 
 #[test]
+fn the_gateways_of_a_route_in_a_service_are_noted_without_that_of_the_platform() {
+    let rules = "[{matches: [{path: {type: PathPrefix, value: /}}], backendRefs: [{name: one-kserve-workload-svc, port: 8000}]}]";
+    let parents = "[{name: edge, namespace: infra}, {name: kserve-ingress-gateway, namespace: kserve}]";
+    let route =
+        format!("  router: {{route: {{http: {{spec: {{parentRefs: {parents}, rules: {rules}}}}}}}}}\n");
+    assert_eq!(
+        report(&service(&route)).findings.iter().map(Finding::line).collect::<Vec<_>>(),
+        ["f.yaml:4:1: note: spec: refers to objects that are not in these files: Gateway infra/edge"]
+    );
+    assert_eq!(said(&service("  router: {route: {}}\n")), Vec::<String>::new());
+}
+
+#[test]
 fn what_gateways_and_routes_need_is_noted_too() {
     let lines = |text: &str| report(text).findings.iter().map(Finding::line).collect::<Vec<_>>();
     let gateway = |rest: &str| {

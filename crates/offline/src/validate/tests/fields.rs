@@ -19,6 +19,37 @@ fn unknown_fields_are_errors_with_what_was_meant() {
 }
 
 #[test]
+fn fields_of_articles_and_other_tools_come_with_their_place_here() {
+    let lines = "  workload: {kvCacheOffloading: {}}\n  parallelism: {data: 2, dataLocal: 1}\n  worker: {replicas: 1, template: {}}\n  template: {annotations: {a: b}}\n  router:\n    gateway: {managed: {}}\n    route: {httpRoute: {}}\n    scheduler: {endpointPickerConfig: {}}\n";
+    for (field, advice) in [
+        ("spec.workload", "without `workload`"),
+        ("spec.worker.replicas", "data / dataLocal"),
+        ("spec.worker.template", "without `template`"),
+        ("spec.template.annotations", "beside it"),
+        ("spec.router.gateway.managed", "`gateway: {}`"),
+        ("spec.router.route.httpRoute", "`route: {}`"),
+        ("spec.router.scheduler.endpointPickerConfig", "`config: {inline: …}`"),
+    ] {
+        let found = said(&service(lines));
+        let told = found.iter().find(|line| line.contains(&format!("{field} UnknownField"))).expect(field);
+        assert!(told.contains(advice), "{told}");
+    }
+}
+
+#[test]
+fn what_is_to_be_replaced_first_is_said_in_each_form() {
+    for (name, advice) in [
+        ("$MODEL_NAME", "`$MODEL_NAME` is not replaced here"),
+        ("'a-${MODEL_NAME}'", "`${MODEL_NAME}` is not replaced here"),
+        ("<model-name>", "replace the placeholder `<model-name>` first"),
+    ] {
+        let found = said(&service("").replace("name: one", &format!("name: {name}")));
+        let mut errors = found.iter().filter(|line| line.contains(" error ")).peekable();
+        assert!(errors.peek().is_some() && errors.all(|line| line.contains(advice)), "{found:#?}");
+    }
+}
+
+#[test]
 fn fields_and_annotations_of_a_newer_kserve_are_named_as_such() {
     let text = service("  encode: {replicas: 1}\n  storageInitializer: {storageContainerName: hf}\n")
         .replace(

@@ -145,9 +145,10 @@ fn the_fullest_of_several_detectors_counts_for_its_stages() {
     }
     let used = "plugins: [{type: max-saturation-detector, parameters: {detectors: [concurrency-detector]}}]\n\
                 schedulingProfiles: [{name: default, plugins: [{pluginRef: max-saturation-detector}]}]\n";
-    let config = EndpointPickerConfig::parse(&format!("{HEAD}{used}")).unwrap();
-    let error = crate::Scheduler::new(&config, crate::Options::default()).unwrap_err().to_string();
-    assert!(error.contains("which is not a declared filter"), "{error}");
+    let loaded = crate::config::load(&format!("{HEAD}{used}"), &[], crate::Options::default()).unwrap();
+    let idle = "schedulingProfiles[0].plugins[0]: no effect: plugin \"max-saturation-detector\" is no filter, scorer or picker, \
+                and works without being used in a profile";
+    assert_eq!(loaded.warnings(), [idle]);
 }
 
 #[test]

@@ -1,0 +1,92 @@
+//! Variables named as vLLM's, which vLLM does not read.
+
+use k8s_openapi::api::core::v1::Container;
+use longboat_api::{v1alpha2::LLMInferenceServiceSpec, vllm_flags, vllm_variables};
+
+use super::{
+    Advice, main_containers,
+    variables::{ADDITIONAL_ARGS, is_known, words},
+};
+
+const PREFIX: &str = "VLLM_";
+
+/// Variables that former versions read, without the prefix, and what replaces them.
+const FORMER: [(&str, &str); 6] = [
+    ("ENGINE_ITERATION_TIMEOUT_S", "remove it: nothing replaces it"),
+    ("FLASH_ATTN_VERSION", "give vLLM the flag --attention-config, with flash_attn_version"),
+    ("TORCH_PROFILER_DIR", "give vLLM the flag --profiler-config, with torch_profiler_dir"),
+    ("USE_RAY_COMPILED_DAG", "remove it: nothing replaces it"),
+    ("USE_TRITON_FLASH_ATTN", "give vLLM the flag --attention-backend"),
+    ("USE_V1", "remove it: there is only this engine"),
+];
+
+pub(super) fn check(spec: &LLMInferenceServiceSpec) -> Vec<Advice> {
+    main_containers(spec).flat_map(|(path, main)| unread(&path, main)).collect()
+}
+
+fn unread(path: &str, main: &Container) -> Vec<Advice> {
+    // Another engine, or a program in the image, may read any variable.
+    if !is_known(main) || !words(main).any(|word| word.contains("vllm")) {
+        return Vec::new();
+    }
+    let is_read = |name: &str| vllm_variables::is_known(name) || words(main).any(|word| word.contains(name));
+    let names = main.env.iter().flatten().map(|variable| variable.name.as_str());
+    let unread = names.filter(|name| name.starts_with(PREFIX) && !is_read(name));
+    let advice = unread.filter_map(|name| {
+        let hint = instead(name)?;
+        Some(Advice::warning(
+            format!("{path}.env[name={name}]"),
+            "VariableNotRead",
+            format!("has no effect: vLLM {} does not read {name}", vllm_flags::version()),
+            hint,
+        ))
+    });
+    advice.collect()
+}
+
+/// What to write in place of a variable. `None` if it may be one of a plugin of vLLM for other devices.
+fn instead(name: &str) -> Option<String> {
+    let own = name.strip_prefix(PREFIX)?;
+    // These are meant for the script, and told with it.
+    if own.ends_with("_ARGS") || longboat_key::nearest([ADDITIONAL_ARGS], name).is_some() {
+        return None;
+    }
+    let older = "it is right only if the image has an older vLLM that reads it. Otherwise";
+    if let Some((_, instead)) = FORMER.iter().find(|(former, _)| *former == own) {
+        return Some(format!("{older} {instead}"));
+    }
+    let flag = format!("--{}", own.to_ascii_lowercase().replace('_', "-"));
+    if vllm_flags::find(&flag).is_some_and(|(known, _)| known == flag) {
+        return Some(format!("{older} give vLLM the flag {flag}"));
+    }
+    vllm_variables::nearest(name).map(|meant| format!("did you mean {meant}?"))
+}
+
+#[cfg(test)]
+mod tests {
+    use longboat_api::{vllm_flags, vllm_variables};
+
+    use super::{FORMER, PREFIX, instead};
+
+    #[test]
+    fn former_variables_are_gone_and_the_flags_that_replace_them_are_there() {
+        for (former, instead) in FORMER {
+            assert!(!vllm_variables::is_known(&format!("{PREFIX}{former}")), "{former}");
+            for flag in instead.split([' ', ',']).filter(|word| word.starts_with("--")) {
+                assert_eq!(vllm_flags::find(flag).map(|(name, _)| name), Some(flag), "{former}");
+            }
+        }
+    }
+
+    #[test]
+    fn flags_misspelt_names_and_names_of_plugins_are_told_apart() {
+        let told = |name: &str| instead(&format!("{PREFIX}{name}"));
+        let flag = told("ALL2ALL_BACKEND").unwrap();
+        assert!(flag.ends_with("Otherwise give vLLM the flag --all2all-backend"), "{flag}");
+        assert!(told("USE_V1").unwrap().ends_with("Otherwise remove it: there is only this engine"));
+        assert_eq!(told("LOGING_LEVEL").as_deref(), Some("did you mean VLLM_LOGGING_LEVEL?"));
+        for plugins in ["SPYRE_USE_CB", "DT_CHUNK_LEN", "ADITIONAL_ARGS"] {
+            assert_eq!(told(plugins), None, "{plugins}");
+        }
+    }
+}
