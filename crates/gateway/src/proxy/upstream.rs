@@ -33,6 +33,12 @@ use crate::{
 /// The connection timeout: an endpoint on this machine or network accepts a connection at once or not at all.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
+/// How long the system of an endpoint may be silent on a connection before it is asked for a sign of life, how often it is asked again, and
+/// after which time. An answer may take long, but the machine of a pod that thinks acknowledges, and one that is gone does not.
+const KEEP_ALIVE: Duration = Duration::from_secs(30);
+const KEEP_ALIVE_RETRIES: u32 = 3;
+const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(10);
+
 /// How long an idle connection is kept. A server may close an idle connection at any time, and vLLM does so after 5 seconds,
 /// so the gateway closes it earlier.
 const IDLE: Duration = Duration::from_secs(4);
@@ -299,6 +305,9 @@ fn connector() -> HttpConnector {
     let mut connector = HttpConnector::new();
     connector.set_nodelay(true);
     connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
+    connector.set_keepalive(Some(KEEP_ALIVE));
+    connector.set_keepalive_retries(Some(KEEP_ALIVE_RETRIES));
+    connector.set_keepalive_interval(Some(KEEP_ALIVE_INTERVAL));
     connector
 }
 

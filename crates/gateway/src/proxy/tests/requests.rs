@@ -287,3 +287,25 @@ async fn a_connection_without_a_request_is_closed() {
         assert!(closed.is_ok(), "{sent:?}");
     }
 }
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn the_system_asks_whether_the_machine_of_a_back_end_is_there() {
+    let shutdown = CancellationToken::new();
+    let simulator = simulator(&shutdown, &["--inter-token-latency", "1h"]).await;
+    let bench = bench(None, simulator, &[simulator], "FailOpen").await;
+    let _waiting = bench.ask("/svc", true).await;
+    // The sixth field is the timer that runs: 2 is the one of keepalive.
+    let peer = format!("0100007F:{:04X}", simulator.port());
+    let has_timer = |line: &str| {
+        let fields: Vec<_> = line.split_whitespace().collect();
+        fields.get(2) == Some(&peer.as_str()) && fields.get(5).is_some_and(|timer| timer.starts_with("02:"))
+    };
+    for _ in 0..2000 {
+        if std::fs::read_to_string("/proc/self/net/tcp").unwrap().lines().any(has_timer) {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    panic!("no connection to the back end has keepalive");
+}
