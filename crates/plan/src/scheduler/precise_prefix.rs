@@ -129,7 +129,7 @@ mod tests {
     use super::decompose;
 
     /// The names of the plugins, and those that the profile uses.
-    fn decomposed(plugins: Value, used: &[&str]) -> (Vec<String>, Vec<String>) {
+    fn decomposed(plugins: &Value, used: &[&str]) -> (Vec<String>, Vec<String>) {
         let references: Vec<Value> = used.iter().map(|name| json!({"pluginRef": name})).collect();
         let config =
             json!({"plugins": plugins, "schedulingProfiles": [{"name": "default", "plugins": references}]});
@@ -149,7 +149,7 @@ mod tests {
     fn the_token_producer_that_is_there_is_the_only_one() {
         let plugins =
             json!([{"type": "token-producer", "parameters": {"modelName": "m"}}, {"type": PRECISE}]);
-        let (plugins, used) = decomposed(plugins, &[PRECISE]);
+        let (plugins, used) = decomposed(&plugins, &[PRECISE]);
         assert_eq!(plugins, [PRODUCERS[0], PRODUCERS[1], "prefix-cache-scorer"]);
         assert_eq!(used, ["prefix-cache-scorer"]);
     }
@@ -157,14 +157,14 @@ mod tests {
     #[test]
     fn scorers_with_names_of_their_own_keep_them() {
         let precise = json!([{"type": PRECISE, "name": "precise"}, {"type": "prefix-cache-scorer"}]);
-        let (plugins, used) = decomposed(precise, &["precise", "prefix-cache-scorer"]);
+        let (plugins, used) = decomposed(&precise, &["precise", "prefix-cache-scorer"]);
         assert_eq!(plugins, [PRODUCERS[0], PRODUCERS[1], "precise", "prefix-cache-scorer"]);
         assert_eq!(used, ["precise", "prefix-cache-scorer"]);
         let guessed = json!([{"type": "prefix-cache-scorer", "name": "guessed"}, {"type": PRECISE}]);
-        let (plugins, _) = decomposed(guessed.clone(), &["guessed", PRECISE]);
+        let (plugins, _) = decomposed(&guessed, &["guessed", PRECISE]);
         assert_eq!(plugins, ["guessed", PRODUCERS[0], PRODUCERS[1], "prefix-cache-scorer"]);
         // What no profile uses goes, as in the reference.
-        let (plugins, _) = decomposed(guessed, &[PRECISE]);
+        let (plugins, _) = decomposed(&guessed, &[PRECISE]);
         assert_eq!(plugins, [PRODUCERS[0], PRODUCERS[1], "prefix-cache-scorer"]);
     }
 }
