@@ -81,22 +81,6 @@ fn prompt(name: &str, tokens: usize) -> String {
     (0..tokens).map(|number| format!("{name}{number}")).collect::<Vec<_>>().join(" ")
 }
 
-/// Two ports that are free on both addresses.
-async fn ports() -> (u16, u16) {
-    loop {
-        let first = TcpListener::bind("127.0.0.2:0").await.unwrap();
-        let second = TcpListener::bind("127.0.0.2:0").await.unwrap();
-        let ports = [first, second].map(|listener| listener.local_addr().unwrap().port());
-        let mut free = true;
-        for port in ports {
-            free &= TcpListener::bind(("127.0.0.3", port)).await.is_ok();
-        }
-        if free {
-            return ports.into();
-        }
-    }
-}
-
 fn at(last: u8) -> SocketAddr {
     SocketAddr::new(IpAddr::from([127, 0, 0, last]), 0)
 }
@@ -169,7 +153,7 @@ async fn until(picker: &PickerFixture, engines: [&Engine; 2], prompt: &str, expe
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_prompt_goes_to_the_engine_that_holds_it_until_it_is_evicted() {
-    let (live, replay) = ports().await;
+    let (live, replay) = support::ports(&[at(2).ip(), at(3).ip()]).await;
     let publish = format!("tcp://*:{live}");
     let a = Engine::start(at(2), &publish, Some(replay), "kv@a@m").await;
     let b = Engine::start(at(3), &publish, Some(replay), "kv@b@m").await;
@@ -246,7 +230,7 @@ async fn a_prompt_goes_to_the_engine_that_holds_it_until_it_is_evicted() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_picker_that_begins_anew_knows_what_engines_hold_before_they_say_more() {
-    let (live, replay) = ports().await;
+    let (live, replay) = support::ports(&[at(2).ip(), at(3).ip()]).await;
     let publish = format!("tcp://*:{live}");
     let a = Engine::start(at(2), &publish, Some(replay), "kv@a@m").await;
     let b = Engine::start(at(3), &publish, Some(replay), "kv@b@m").await;
@@ -262,7 +246,7 @@ async fn a_picker_that_begins_anew_knows_what_engines_hold_before_they_say_more(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn engines_may_connect_to_the_picker() {
-    let (port, _) = ports().await;
+    let (port, _) = support::ports(&[at(2).ip(), at(3).ip()]).await;
     let publish = format!("tcp://127.0.0.1:{port}");
     let a = Engine::start(at(2), &publish, None, "kv@127.0.0.2@m").await;
     let b = Engine::start(at(3), &publish, None, "kv@127.0.0.3@m").await;

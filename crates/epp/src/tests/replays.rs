@@ -177,24 +177,6 @@ impl Engine {
     }
 }
 
-/// Two ports that are free on these addresses.
-async fn ports(ips: &[IpAddr]) -> (u16, u16) {
-    loop {
-        let first = TcpListener::bind((ips[0], 0)).await.unwrap();
-        let second = TcpListener::bind((ips[0], 0)).await.unwrap();
-        let ports = [first, second].map(|listener| listener.local_addr().unwrap().port());
-        let mut free = true;
-        for &ip in &ips[1..] {
-            for port in ports {
-                free &= TcpListener::bind((ip, port)).await.is_ok();
-            }
-        }
-        if free {
-            return ports.into();
-        }
-    }
-}
-
 struct FollowerFixture {
     core: Arc<Core>,
     holdings: Arc<Holdings>,
@@ -208,7 +190,7 @@ impl FollowerFixture {
         let ips: Vec<IpAddr> = (0..engines.len())
             .map(|index| IpAddr::from([127, 0, 7, u8::try_from(index + 1).unwrap()]))
             .collect();
-        let (live, replay) = ports(&ips).await;
+        let (live, replay) = support::ports(&ips).await;
         let mut all = Vec::new();
         for (ip, (replays, numbers)) in ips.into_iter().zip(engines) {
             all.push(Engine::start(ip, (live, replay), replays, numbers).await);

@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     sync::Arc,
     task::{Context, Poll, Waker},
     time::Duration,
@@ -21,6 +21,20 @@ use crate::{
     exchange::{Exchange, Picker},
     pool::EndpointSpec,
 };
+
+/// Two ports that are free on these addresses. The system gives none of them to a socket that asks for any port: a server that
+/// starts after this could get one of them.
+pub(crate) async fn ports(ips: &[IpAddr]) -> (u16, u16) {
+    loop {
+        let first = rand::random_range(20_000..32_000);
+        let ports = [first, first + 1];
+        let sockets = ips.iter().flat_map(|ip| ports.map(|port| SocketAddr::new(*ip, port)));
+        let bound = futures::future::try_join_all(sockets.map(tokio::net::TcpListener::bind)).await;
+        if bound.is_ok() {
+            return ports.into();
+        }
+    }
+}
 
 /// Settings for tests: replies include scores, and metrics are never stale.
 pub(crate) fn settings(parsers: Vec<Parser>, flow: flow::Settings) -> Settings {
