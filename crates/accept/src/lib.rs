@@ -1,6 +1,6 @@
-//! Limits for the HTTP servers of this workspace: a maximum number of connections and of their idle time, a shutdown on request, a maximum size of
-//! buffered bodies, the detection of ambiguous requests, the hosts and web pages whose requests
-//! are accepted, and the headers that a proxy must not pass on.
+//! Limits for the HTTP servers of this workspace: a maximum number of connections and of their idle time, a shutdown on request, a
+//! maximum size of buffered bodies, the detection of ambiguous requests, the hosts and web pages whose requests are accepted, and the
+//! headers that a proxy must not pass on.
 
 mod budget;
 mod framing;

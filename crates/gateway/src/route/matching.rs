@@ -88,8 +88,8 @@ impl HeaderValue {
         }
     }
 
-    /// Whether the values of a header are accepted. Several are one list (RFC 9110 §5.3): the back end gets all of them, so the first alone
-    /// decides nothing.
+    /// Whether the values of a header are accepted. Several are one list (RFC 9110 §5.3): the back end gets all of them, so the
+    /// first alone decides nothing.
     fn accepts_all(&self, values: &http::header::GetAll<'_, http::HeaderValue>) -> bool {
         let mut values = values.iter().map(http::HeaderValue::as_bytes);
         match (values.next(), values.next()) {
