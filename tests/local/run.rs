@@ -208,7 +208,7 @@ fn what_cannot_run_is_refused_before_anything_is_downloaded() {
         .env("HF_ENDPOINT", "http://127.0.0.1:1")
         .env("HF_HOME", folder.path());
     let ended = run(command.env("LONGBOAT_CACHE", &cache).args(["smollm2-135m", "Hello"]));
-    for part in ["Failed to connect to HuggingFace", "127.0.0.1: "] {
+    for part in ["Failed to connect to HuggingFace", "http://127.0.0.1:1: "] {
         assert!(ended.stderr.contains(part), "{part}: {ended:#?}");
     }
 }
