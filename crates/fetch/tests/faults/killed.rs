@@ -1,6 +1,8 @@
 //! Downloads in processes that are killed, and the memory of a download.
 
 use std::{
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
     process::Output,
     sync::{Arc, atomic::Ordering::Relaxed},
     time::Duration,
@@ -52,23 +54,55 @@ async fn bytes_that_changed_on_the_disk_are_fetched_again() {
     let mut child = process(&["hf://org/m".to_owned(), to.display().to_string()], world.variables(&[]), None)
         .spawn()
         .unwrap();
-    while world.servers.sent.load(Relaxed) < SIZE as u64 / 2 {
+    let private = to.join(".longboat");
+    while journaled(&private).iter().map(|block| block.end - block.start).sum::<u64>() < SIZE as u64 / 2 {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     child.kill().unwrap();
     child.wait().unwrap();
     // Simulates a power failure: the journal lists a block that is not on the disk.
-    let entries = std::fs::read_dir(to.join(".longboat")).unwrap().map(|entry| entry.unwrap().path());
-    let part = entries.into_iter().find(|path| path.extension().is_some_and(|extension| extension == "part"));
-    let part = part.unwrap();
-    let mut content = std::fs::read(&part).unwrap();
-    content[100_000..200_000].fill(0);
-    std::fs::write(&part, content).unwrap();
+    let blocks = journaled(&private);
+    let lost = blocks.iter().max_by_key(|block| block.end - block.start).unwrap();
+    let length = lost.end - lost.start;
+    let part = std::fs::File::options().write(true).open(&lost.part).unwrap();
+    part.write_all_at(&vec![0; length as usize], lost.start).unwrap();
     world.servers.faults.lock().clear();
     let before = world.servers.sent.load(Relaxed);
     world.fetch("m", &[]).await.unwrap();
     assert!(world.read("m/sub/w.safetensors") == large);
-    assert!(world.servers.sent.load(Relaxed) - before < SIZE as u64 * 2 / 3, "the rest was enough");
+    let sent = world.servers.sent.load(Relaxed) - before;
+    let kept = blocks.iter().map(|block| block.end - block.start).sum::<u64>() - length;
+    let missing = SIZE as u64 - kept;
+    // Some parts are sent twice, at least in part: a connection that is not needed any more is closed with bytes in it.
+    let limit = missing + SIZE as u64 / 4;
+    assert!((missing..limit).contains(&sent), "{sent} bytes were sent, {missing} were missing");
+}
+
+/// A block of bytes that a journal lists as written.
+struct Block {
+    /// The path of the unfinished file.
+    part: PathBuf,
+    start: u64,
+    end: u64,
+}
+
+/// Returns the blocks in the journals of a folder.
+fn journaled(folder: &Path) -> Vec<Block> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().map(|entry| entry.unwrap().path());
+    let journals = entries.filter(|path| path.extension().is_some_and(|extension| extension == "journal"));
+    journals.flat_map(|journal| blocks(&journal)).collect()
+}
+
+fn blocks(journal: &Path) -> Vec<Block> {
+    let key = journal.file_stem().unwrap().to_str().unwrap();
+    // The journal is replaced when a download begins, so it may be gone.
+    let text = std::fs::read_to_string(journal).unwrap_or_default();
+    let lines = text.lines().filter_map(|line| {
+        let mut fields = line.strip_prefix("block ")?.split(' ');
+        let part = journal.with_file_name(format!("{key}-{}.part", fields.next()?));
+        Some(Block { part, start: fields.next()?.parse().ok()?, end: fields.next()?.parse().ok()? })
+    });
+    lines.collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
