@@ -13,6 +13,7 @@ impl ModelReference {
     /// Returns the manifest of a service with this model, in the form in which people write manifests.
     pub(crate) fn manifest(&self) -> String {
         let quoted = |text: &str| json!(text).to_string();
+        // On a cluster, the image of the preset computes on a GPU. `up` takes any request for devices.
         let mut text = format!(
             "apiVersion: serving.kserve.io/v1alpha2
 kind: LLMInferenceService
@@ -23,6 +24,12 @@ spec:
     uri: {}
     name: {}
   replicas: 1
+  template:
+    containers:
+      - name: main
+        resources:
+          limits:
+            nvidia.com/gpu: \"1\"
 ",
             name_in_yaml(&self.service),
             quoted(self.address.as_str()),
@@ -32,8 +39,7 @@ spec:
         if variables.peek().is_some() {
             let _ = write!(
                 text,
-                "  template:
-    initContainers:
+                "    initContainers:
       - name: {STORAGE_INITIALIZER}
         env:
 "

@@ -143,6 +143,6 @@ mod tests {
                  it as REGISTRY/REPOSITORY:TAG or REGISTRY/REPOSITORY@sha256:DIGEST)"
             )]
         );
-        assert_eq!(with("vllm/vllm-openai:v1"), [""; 0]);
+        assert_eq!(with("vllm/vllm-openai-cpu:v1"), [""; 0]);
     }
 }

@@ -4,6 +4,7 @@ mod device_names;
 mod engine_flags;
 mod engine_variables;
 mod grace;
+mod image_devices;
 mod images;
 mod keys;
 mod lora_rank;
@@ -59,6 +60,7 @@ pub(crate) fn of(scene: &Scene, service: &LLMInferenceService, effective: &Effec
     all.extend(memory::tiers_without_unit(&effective.spec));
     all.extend(images::check(&effective.spec));
     all.extend(device_names::check(&effective.spec));
+    all.extend(image_devices::check(&service.spec, &effective.spec));
     all.extend(grace::check(&effective.spec));
     all.extend(scaling::check(&effective.spec));
     all.extend(scaling::without_prometheus(&scene.snapshot().platform, &effective.spec));
