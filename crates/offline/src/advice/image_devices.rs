@@ -22,8 +22,9 @@ enum Platform {
 use Platform::{Amd, Cpu, Gaudi, Intel, Neuron, Nvidia, Tpu};
 
 /// Words in the names and tags of images.
-const WORDS: [(&str, Platform); 9] = [
+const WORDS: [(&str, Platform); 10] = [
     ("cpu", Cpu),
+    ("xeon", Cpu),
     ("cuda", Nvidia),
     ("rocm", Amd),
     ("xpu", Intel),

@@ -148,20 +148,20 @@ mod tests {
     #[test]
     fn an_image_of_another_engine_than_the_command_is_warned_about() {
         assert_eq!(
-            with(SGLANG, "image: vllm/vllm-openai:v1"),
+            with(SGLANG, "image: vllm/vllm-openai-cpu:v1"),
             [format!(
                 "10:7 warning {MAIN}.image: is an image of vLLM, and the container starts SGLang: it does not start (use an image of \
                  SGLang, or remove spec.runtime to serve with vLLM)"
             )]
         );
         assert_eq!(
-            with("replicas: 1", "image: lmsysorg/sglang:v0.5.14"),
+            with("replicas: 1", "image: lmsysorg/sglang:v0.5.14-xeon"),
             [format!(
                 "10:7 warning {MAIN}.image: is an image of SGLang, and the container starts vLLM: it does not start (set spec.runtime to a \
                  runtime of SGLang, such as kserve-llm-sglang, or use an image of vLLM)"
             )]
         );
-        assert_eq!(with(SGLANG, "image: lmsysorg/sglang:v0.5.14"), [""; 0]);
+        assert_eq!(with(SGLANG, "image: lmsysorg/sglang:v0.5.14-xeon"), [""; 0]);
         assert_eq!(with(SGLANG, "image: example.com/own:1"), [""; 0]);
     }
 }

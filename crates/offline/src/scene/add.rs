@@ -98,7 +98,7 @@ impl Scene {
 }
 
 /// Returns a service in the state in which the controller's reconcile starts.
-pub(super) fn completed(mut service: LLMInferenceService) -> LLMInferenceService {
+pub(crate) fn completed(mut service: LLMInferenceService) -> LLMInferenceService {
     service.metadata.uid.get_or_insert_with(|| NO_UID.to_owned());
     defaulting::apply_typed(&mut service);
     service

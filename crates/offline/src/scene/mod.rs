@@ -27,6 +27,7 @@ use crate::{
     validate::finding::{Finding, Severity},
 };
 
+pub(crate) use add::completed;
 pub use error::{PlanningError, SceneError};
 
 /// The uid of a service that is not stored in an API server. It is in the owner references of its children.
@@ -176,10 +177,9 @@ impl Scene {
         for runtime in snapshot.cluster_serving_runtimes.iter() {
             set.insert(Layer::of_runtime(&runtime.metadata, &runtime.spec)?);
         }
-        let subjects = services.iter().map(|service| Subject {
-            service: Arc::new(add::completed(service.as_ref().clone())),
-            given: false,
-        });
+        let subjects = services
+            .iter()
+            .map(|service| Subject { service: Arc::new(completed(service.as_ref().clone())), given: false });
         Ok(Self {
             subjects: subjects.collect(),
             preset_names,

@@ -4,6 +4,7 @@ mod absent;
 mod advice;
 mod attachment;
 mod claims;
+mod configs;
 mod contents;
 pub(crate) mod finding;
 mod gateways;
@@ -156,11 +157,12 @@ fn together(
     let services: Vec<&StoredManifest> =
         sound.iter().filter(|one| one.is_ours("LLMInferenceService")).collect();
     report.findings.extend(gateways::findings(sound, &files.given));
-    let Some(first) = services.first() else {
+    let configs: Vec<&StoredManifest> =
+        sound.iter().filter(|one| one.is_ours("LLMInferenceServiceConfig")).collect();
+    let Some(first) = services.first().or(configs.first()) else {
         report.findings.extend(own_routes::missing(sound, &files.given, |_, _| false));
         return;
     };
-    let configs = sound.iter().filter(|one| one.is_ours("LLMInferenceServiceConfig"));
     let scene = Scene::fresh(settings).and_then(|mut scene| {
         scene.hold(sound.to_vec(), settings)?;
         Ok(scene)
@@ -200,6 +202,7 @@ fn together(
         facts: &cluster.facts,
         resource: &resource,
         configs: configs
+            .iter()
             .map(|one| (Key::new(one.namespace.as_deref(), Name(one.document.name())), &one.document))
             .collect(),
         broken: files.broken,
@@ -207,6 +210,7 @@ fn together(
         given: files.given,
         claims: GivenClaims::among(sound),
     };
+    report.findings.extend(configs::findings(&layers, &configs));
     let checked = parallel::map(&services, |stored| {
         let name = ObjectName::of(&stored.document, stored.namespace.as_deref());
         let subject = scene.subject(stored.namespace.as_deref(), Name(stored.name()));

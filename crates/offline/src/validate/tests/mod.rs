@@ -2,6 +2,7 @@
 
 mod absent;
 mod attachment;
+mod configs;
 mod fields;
 mod metrics;
 mod models;

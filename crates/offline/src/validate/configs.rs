@@ -1,0 +1,67 @@
+//! Configs that no service in the manifests uses. A service that has nothing else shows what is wrong with them.
+
+use longboat_api::{names::preset, v1alpha2::API_VERSION};
+use longboat_manifest::Document;
+use serde_json::json;
+
+use super::{
+    finding::{Finding, ObjectName, Severity},
+    layers::Layers,
+};
+use crate::{scene::completed, stored::StoredManifest};
+
+/// The model of the service. Its address is the only field that a service needs.
+const MODEL: &str = "hf://owner/model";
+/// The name of its file. No manifest has it.
+const SOURCE: &str = "";
+
+/// Returns warnings about the fields of each config that no service uses. They are no errors, because a service may override
+/// the fields.
+pub(super) fn findings(layers: &Layers<'_>, configs: &[&StoredManifest]) -> Vec<Finding> {
+    let is_unused = |config: &&&StoredManifest| {
+        let services = layers.scene.subjects.iter().map(|subject| &subject.service);
+        let is_used =
+            services.flat_map(|service| &service.spec.base_refs).any(|base| base.name == config.name());
+        // Which presets go together is known to the controller only.
+        !is_used && !preset::shipped().any(|name| config.name().ends_with(name))
+    };
+    configs.iter().filter(is_unused).flat_map(|config| of_config(layers, config)).collect()
+}
+
+fn of_config(layers: &Layers<'_>, config: &StoredManifest) -> Vec<Finding> {
+    let Some(document) = service(config) else { return Vec::new() };
+    let Ok(service) = serde_json::from_value(document.object.clone()) else { return Vec::new() };
+    let namespace = config.namespace.as_deref();
+    let mut findings = layers.check(&document, &completed(service), &ObjectName::of(&document, namespace));
+    // What is said about the service, a person cannot mend in the config.
+    // Rules between fields, such as those of `worker` and `parallelism`, are for the service as a whole.
+    findings.retain(|finding| {
+        finding.file != SOURCE
+            && finding.severity != Severity::Note
+            && finding.reason != "InvalidRenderedConfig"
+    });
+    for finding in &mut findings {
+        finding.severity = Severity::Warning;
+        finding.object = Some(ObjectName::of(&config.document, namespace));
+    }
+    findings
+}
+
+/// Returns the manifest of a service with this config.
+fn service(config: &StoredManifest) -> Option<Document> {
+    let mut spec = json!({"baseRefs": [{"name": config.name()}]});
+    let has = |pointer: &str| {
+        config.object.pointer(pointer).is_some_and(|value| !matches!(value.as_str(), Some("")))
+    };
+    if !has("/spec/model/uri") {
+        spec["model"] = json!({"uri": MODEL});
+    }
+    if has("/spec/router") {
+        spec["router"] = json!({"route": {}, "gateway": {}});
+    }
+    let object = json!({
+        "apiVersion": API_VERSION, "kind": "LLMInferenceService",
+        "metadata": {"name": config.name(), "namespace": &*config.namespace}, "spec": spec,
+    });
+    longboat_manifest::parse(SOURCE, &object.to_string()).ok()?.pop()
+}
