@@ -164,9 +164,17 @@ fn aliases(site: &Site<'_>) -> Option<String> {
 fn rules_without_backend(site: &Site<'_>) -> Option<String> {
     let spec = router(site)?.route.as_ref()?.http.as_ref()?.spec.as_ref()?;
     let at = spec.rules.iter().position(HTTPRouteRule::leads_nowhere)?;
+    // Who wrote no rules does not know this one.
+    let added = if spec.rules.len() == 1 {
+        " (the API server adds such a rule to a route without rules)"
+    } else {
+        ""
+    };
     site.note(
         &format!("router.route.http.spec.rules[{at}]"),
-        "has no backendRefs: it gets those of the managed route, the InferencePool or the Service of this service; all \
-         other rules of the preset are replaced",
+        &format!(
+            "has no backendRefs{added}: it gets those of the managed route, the InferencePool or the Service of this \
+             service; all other rules of the preset are replaced"
+        ),
     )
 }
