@@ -4,7 +4,9 @@ use k8s_openapi::api::core::v1::Container;
 use longboat_api::{v1alpha2::LLMInferenceServiceSpec, vllm_flags, vllm_variables};
 
 use super::{
-    Advice, main_containers,
+    Advice,
+    engine_flags::is_older,
+    main_containers,
     variables::{ADDITIONAL_ARGS, is_known, words},
 };
 
@@ -26,7 +28,8 @@ pub(super) fn check(spec: &LLMInferenceServiceSpec) -> Vec<Advice> {
 
 fn unread(path: &str, main: &Container) -> Vec<Advice> {
     // Another engine, or a program in the image, may read any variable.
-    if !is_known(main) || !words(main).any(|word| word.contains("vllm")) {
+    // So may an older vLLM.
+    if is_older(main) || !is_known(main) || !words(main).any(|word| word.contains("vllm")) {
         return Vec::new();
     }
     let is_read = |name: &str| vllm_variables::is_known(name) || words(main).any(|word| word.contains(name));

@@ -1,5 +1,6 @@
 //! Advice about a composed service: what a cluster accepts and what will not do what its writer means.
 
+mod command;
 mod device_names;
 mod engine_flags;
 mod engine_variables;
@@ -13,6 +14,7 @@ mod model;
 mod names;
 mod pod_user;
 mod pool;
+mod probe_port;
 mod probe_scheme;
 mod routing;
 mod scaling;
@@ -50,8 +52,9 @@ pub(crate) struct Advice {
 
 /// Returns all advice about a service that composed to `effective`.
 pub(crate) fn of(scene: &Scene, service: &LLMInferenceService, effective: &Effective) -> Vec<Advice> {
-    let mut all = model::check(scene.snapshot(), &effective.spec);
-    all.extend(engine_flags::check(&effective.spec));
+    let mut all = model::check(scene.snapshot(), service, &effective.spec);
+    all.extend(engine_flags::check(service, &effective.spec));
+    all.extend(command::check(&effective.spec));
     all.extend(engine_variables::check(&effective.spec));
     all.extend(sglang::check(&effective.spec));
     all.extend(lora_rank::check(&effective.spec));
@@ -68,6 +71,7 @@ pub(crate) fn of(scene: &Scene, service: &LLMInferenceService, effective: &Effec
     all.extend(transfer::check(&effective.spec));
     all.extend(keys::check(scene.snapshot(), service, &effective.spec));
     all.extend(routing::check(scene.snapshot(), service, &effective.spec));
+    all.extend(probe_port::check(&effective.spec));
     all.extend(probe_scheme::check(&effective.spec));
     all.extend(pool::check(scene, service, effective));
     all.extend(names::check(scene.snapshot(), service, effective));

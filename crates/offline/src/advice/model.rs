@@ -3,20 +3,42 @@
 use std::path::Path;
 
 use longboat_admission::unfetchable;
-use longboat_api::v1alpha2::LLMInferenceServiceSpec;
+use longboat_api::v1alpha2::{LLMInferenceService, LLMInferenceServiceSpec};
 use longboat_compose::{Adapter, AdapterSource};
 use longboat_download::address::{Address, Scheme};
 use longboat_plan::Snapshot;
 
 use super::{Advice, MODEL_PATH, main_containers};
 
-pub(super) fn check(snapshot: &Snapshot, spec: &LLMInferenceServiceSpec) -> Vec<Advice> {
+pub(super) fn check(
+    snapshot: &Snapshot,
+    service: &LLMInferenceService,
+    spec: &LLMInferenceServiceSpec,
+) -> Vec<Advice> {
     let mut all = addresses(snapshot, spec);
+    all.extend(renamed(service, spec));
     if spec.storage_initializer_enabled() {
         all.extend(mounted_twice(spec));
         all.extend(hidden_adapters(spec));
     }
     all
+}
+
+/// Finds a name of the model that a config replaces. For all other fields, the service wins.
+fn renamed(service: &LLMInferenceService, spec: &LLMInferenceServiceSpec) -> Option<Advice> {
+    let (own, name) = (service.spec.model.name.as_deref()?, spec.model.name.as_deref()?);
+    // A service without a name of the model has its own there.
+    let is_default = service.metadata.name.as_deref() == Some(own);
+    (own != name && !own.is_empty() && !is_default).then(|| {
+        Advice::warning(
+            "spec.model.name".to_owned(),
+            "ModelRenamed",
+            format!(
+                "is {name} because of a config, although the service says {own}: clients must ask for {name}"
+            ),
+            "remove the name from the config".to_owned(),
+        )
+    })
 }
 
 /// Finds addresses from which no download can succeed.

@@ -1,7 +1,9 @@
-//! A pool that selects none of the service's pods.
+//! A pool that selects none of the service's pods, or names a port at which none of them listens.
 
-use k8s_openapi::api::core::v1::PodTemplateSpec;
-use longboat_api::v1alpha2::LLMInferenceService;
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::core::v1::{PodSpec, PodTemplateSpec};
+use longboat_api::{foreign::inferencepool::PoolPort, v1alpha2::LLMInferenceService};
 use longboat_compose::Effective;
 use longboat_key::Name;
 use longboat_plan::names;
@@ -15,7 +17,8 @@ pub(super) fn check(scene: &Scene, service: &LLMInferenceService, effective: &Ef
     // Planning is expensive, and the pool of most services is that of the preset.
     scheduler.pool.as_ref()?.spec.as_ref()?;
     let (plan, ..) = scene.plan_spec(service, &effective.spec).ok()?;
-    let selector = &plan.children.inference_pools.first()?.spec.selector.match_labels;
+    let pool = &plan.children.inference_pools.first()?.spec;
+    let selector = &pool.selector.match_labels;
     let picker = names::scheduler(Name::of(&service.metadata));
     let deployments = plan.children.deployments.iter();
     let deployments =
@@ -26,8 +29,12 @@ pub(super) fn check(scene: &Scene, service: &LLMInferenceService, effective: &Ef
         .filter_map(|deployment| Some(&deployment.spec.as_ref()?.template))
         .chain(groups)
         .collect();
-    if templates.iter().any(|template| selector.iter().all(|label| has_label(template, label))) {
-        return None;
+    let selected = || {
+        let templates = templates.iter();
+        templates.filter(|template| selector.iter().all(|label| has_label(template, label)))
+    };
+    if selected().next().is_some() {
+        return wrong_port(&pool.target_ports, selected().filter_map(|template| template.spec.as_ref()));
     }
     // The preset's labels are a part of the selector, and are not the mistake.
     let wanting =
@@ -41,6 +48,27 @@ pub(super) fn check(scene: &Scene, service: &LLMInferenceService, effective: &Ef
             labels.join(",")
         ),
         "remove the selector, or set the labels in spec.labels".to_owned(),
+    ))
+}
+
+/// Finds a port that no container of the pods has.
+fn wrong_port<'a>(targets: &[PoolPort], pods: impl Iterator<Item = &'a PodSpec>) -> Option<Advice> {
+    let known: BTreeSet<i32> = pods
+        .flat_map(|pod| pod.containers.iter().chain(pod.init_containers.iter().flatten()))
+        .flat_map(|container| container.ports.iter().flatten())
+        .map(|port| port.container_port)
+        .collect();
+    let wrong =
+        targets.iter().position(|port| !known.contains(&port.number)).filter(|_| !known.is_empty())?;
+    let known: Vec<String> = known.iter().map(ToString::to_string).collect();
+    Some(Advice::warning(
+        format!("spec.router.scheduler.pool.spec.targetPorts[{wrong}].number"),
+        "PoolPort",
+        format!(
+            "is {}, at which no container of this service listens: every request gets 502 or 503",
+            targets[wrong].number
+        ),
+        format!("write the port of the model server; the containers have {}", known.join(", ")),
     ))
 }
 

@@ -3,6 +3,7 @@
 use longboat_api::{
     annotations::MODEL_BASED_ROUTING,
     engine::Engine,
+    foreign::httproute::HTTPRouteRule,
     v1alpha2::{LLMInferenceService, LLMInferenceServiceSpec},
 };
 use longboat_key::{Name, Namespace};
@@ -60,19 +61,36 @@ fn picker_without_route(
     service: &LLMInferenceService,
     spec: &LLMInferenceServiceSpec,
 ) -> Option<Advice> {
-    let router = spec.router.as_ref().filter(|router| router.route.is_none())?;
+    let router = spec.router.as_ref()?;
     router.scheduler.as_ref().filter(|scheduler| scheduler.external_pool().is_none())?;
     let (namespace, name) = (Namespace::of(&service.metadata), Name::of(&service.metadata));
     let pool = names::pool(name);
-    let is_routed = snapshot.http_routes.iter().any(|route| {
-        let backends = route.spec.rules.iter().flat_map(|rule| &rule.backend_refs);
-        backends.map(|reference| &reference.backend).any(|backend| {
-            let of = backend.namespace.as_deref().or(route.metadata.namespace.as_deref()).unwrap_or_default();
+    let leads = |rules: &[HTTPRouteRule], own: &str| {
+        rules.iter().flat_map(|rule| &rule.backend_refs).map(|reference| &reference.backend).any(|backend| {
             backend.kind.as_deref() == Some("InferencePool")
                 && backend.name == pool
-                && of == namespace.as_str()
+                && backend.namespace.as_deref().unwrap_or(own) == namespace.as_str()
         })
-    });
+    };
+    if let Some(route) = &router.route {
+        // Which routes are meant by references, is told by them.
+        let own = route.http.as_ref().filter(|http| http.refs.is_empty())?.spec.as_ref()?;
+        if own.rules.iter().any(HTTPRouteRule::leads_nowhere) || leads(&own.rules, namespace.as_str()) {
+            return None;
+        }
+    }
+    let is_routed = snapshot
+        .http_routes
+        .iter()
+        .any(|route| leads(&route.spec.rules, route.metadata.namespace.as_deref().unwrap_or_default()));
+    let hint = if router.route.is_none() {
+        "set `spec.router.route: {}`, or remove spec.router.scheduler".to_owned()
+    } else {
+        format!(
+            "add a rule with the backendRef `{{group: inference.networking.k8s.io, kind: InferencePool, name: {pool}}}`, or remove \
+             spec.router.scheduler"
+        )
+    };
     (!is_routed).then(|| {
         Advice::warning(
             "spec.router.scheduler".to_owned(),
@@ -81,7 +99,7 @@ fn picker_without_route(
                 "has a pool to which no route leads: the service becomes Ready only if a Gateway accepts InferencePool {pool}, for \
                  a route of your own"
             ),
-            "set `spec.router.route: {}`, or remove spec.router.scheduler".to_owned(),
+            hint,
         )
     })
 }

@@ -361,11 +361,39 @@ fn a_picker_to_which_no_route_leads_is_warned_about() {
     let routed = |namespace: &str| said(&format!("{}{}", with("{scheduler: {}}"), route(namespace)));
     assert_eq!(routed(", namespace: default"), Vec::<String>::new());
     assert_eq!(routed("").len(), 1, "the pool of another namespace");
+    let own = |backend: &str| {
+        with(&format!(
+            "{{scheduler: {{}}, gateway: {{}}, route: {{http: {{spec: {{rules: [{{backendRefs: [{backend}]}}]}}}}}}}}"
+        ))
+    };
+    let found = said(&own("{name: theirs, port: 80}"));
+    assert!(found.len() == 1 && found[0].contains("no route leads"), "{found:#?}");
+    let pool = "group: inference.networking.k8s.io, kind: InferencePool, name: one-inference-pool";
+    assert_eq!(said(&own(&format!("{{{pool}}}"))), [""; 0]);
+    let found = said(&own(&format!("{{{pool}, weight: 0}}")));
+    assert!(found.len() == 1 && found[0].contains("no back end with a weight above 0"), "{found:#?}");
+}
+
+#[test]
+fn a_name_of_the_model_that_a_config_replaces_is_warned_about() {
+    let config = "---\napiVersion: serving.kserve.io/v1alpha2\nkind: LLMInferenceServiceConfig\nmetadata: {name: base}\nspec:\n  model: {uri: \
+                  'hf://a/b', name: theirs}\n";
+    let with = |model: &str| {
+        said(&format!(
+            "{}{config}",
+            service("one", &format!("  model: {model}\n  baseRefs: [{{name: base}}]\n"))
+        ))
+    };
+    let found = with("{uri: 'hf://a/b', name: ours}");
+    let start =
+        "12:28 warning spec.model.name: is theirs because of a config, although the service says ours";
+    assert!(found.len() == 1 && found[0].starts_with(start), "{found:#?}");
+    assert_eq!(with("{uri: 'hf://a/b'}"), [""; 0]);
 }
 
 #[test]
 fn a_pool_whose_selector_fits_no_pod_of_the_service_is_warned_about() {
-    let router = |labels: &str, selector: &str| {
+    let router_with = |labels: &str, selector: &str, port: u16| {
         let picker = "{name: s-epp-service, port: {number: 9002}}";
         let lines = [
             &format!("{labels}  model: {{uri: 'hf://a/b', name: q}}"),
@@ -375,16 +403,21 @@ fn a_pool_whose_selector_fits_no_pod_of_the_service_is_warned_about() {
             "    scheduler:",
             "      pool:",
             "        spec:",
-            "          targetPorts: [{number: 8000}]",
+            &format!("          targetPorts: [{{number: {port}}}]"),
             &format!("          endpointPickerRef: {picker}"),
             &format!("          selector: {{matchLabels: {selector}}}"),
         ];
         service("s", &lines.join("\n"))
     };
+    let router = |labels: &str, selector: &str| router_with(labels, selector, 8000);
     let expected = "selects no pod of this service (app=other): unless other pods have these labels, every request gets 503";
     let of = |text: &str| findings(text).into_iter().map(|finding| finding.message).collect::<Vec<_>>();
     assert_eq!(of(&router("", "{app: other}")), [expected]);
     assert_eq!(of(&router("  labels: {app: other}\n", "{app: other}")), [""; 0]);
+    assert_eq!(
+        of(&router_with("  labels: {app: other}\n", "{app: other}", 9999)),
+        ["is 9999, at which no container of this service listens: every request gets 502 or 503"]
+    );
 }
 
 #[test]

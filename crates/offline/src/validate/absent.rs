@@ -196,6 +196,10 @@ impl Needed {
         if let Some(reference) = pool.and_then(|pool| pool.ref_.as_ref()) {
             self.add("InferencePool", namespace, &reference.name);
         }
+        let picker = pool.and_then(|pool| pool.spec.as_ref()).map(|pool| &pool.endpoint_picker_ref);
+        if let Some(picker) = picker.filter(|picker| !picker.name.is_empty()) {
+            self.add("Service", namespace, &picker.name);
+        }
     }
 
     fn of_route(&mut self, namespace: Namespace<&str>, route: &HTTPRoute) {

@@ -166,6 +166,7 @@ impl BackEnds {
         let mut all = Vec::new();
         for (at, rule) in rules.iter().enumerate() {
             let path = format!("{path}.rules[{at}]");
+            all.extend(without_weight(&path, rule));
             let mut to_vllm = without_is_vllm && rule.backend_refs.is_empty();
             for (at, reference) in rule.backend_refs.iter().enumerate() {
                 let backend = &reference.backend;
@@ -211,6 +212,19 @@ fn serves_own_paths(spec: &LLMInferenceServiceSpec) -> bool {
         let mut words = main.command.iter().chain(&main.args).flatten().chain(values);
         Engine::of_command(main).is_some_and(|engine| engine.name == VLLM.name)
             && !words.any(|word| word.contains("--root-path"))
+    })
+}
+
+/// Returns a warning about a rule whose back ends all have the weight 0.
+fn without_weight(path: &str, rule: &HTTPRouteRule) -> Option<Advice> {
+    let is_empty = rule.backend_refs.is_empty();
+    (!is_empty && rule.backend_refs.iter().all(|reference| reference.weight == Some(0))).then(|| {
+        Advice::warning(
+            format!("{path}.backendRefs"),
+            "NoWeight",
+            "has no back end with a weight above 0: every request gets 500".to_owned(),
+            "raise the weight of one of them, or remove it".to_owned(),
+        )
     })
 }
 

@@ -2,18 +2,23 @@
 
 mod devices;
 mod former;
+mod lora;
+mod release;
 mod served_name;
 mod shell;
 #[cfg(test)]
 mod tests;
+mod unset;
 mod uses;
 mod values;
 mod words;
 
+pub(super) use self::release::is_older;
+
 use k8s_openapi::{api::core::v1::Container, apimachinery::pkg::util::intstr::IntOrString};
 use longboat_api::{
     engine::{Engine, VLLM},
-    v1alpha2::LLMInferenceServiceSpec,
+    v1alpha2::{LLMInferenceService, LLMInferenceServiceSpec},
     vllm_flags,
 };
 
@@ -24,7 +29,7 @@ use self::{
 use super::{Advice, main_containers};
 
 /// Finds them in the arguments that layers add to the start scripts of presets, and in those of a command of one's own.
-pub(super) fn check(spec: &LLMInferenceServiceSpec) -> Vec<Advice> {
+pub(super) fn check(service: &LLMInferenceService, spec: &LLMInferenceServiceSpec) -> Vec<Advice> {
     let mut all = Vec::new();
     for (path, main) in main_containers(spec) {
         if Engine::of_command(main).is_none_or(|engine| engine.name != VLLM.name) {
@@ -36,10 +41,13 @@ pub(super) fn check(spec: &LLMInferenceServiceSpec) -> Vec<Advice> {
         // llm-d's simulator has flags of its own.
         if !main.image.as_deref().is_some_and(|image| image.contains("inference-sim")) {
             all.extend(uses.all.iter().filter_map(unknown));
-            all.extend(uses.all.iter().filter_map(values::check));
+            let values = uses.all.iter().filter_map(values::check);
+            all.extend(values.map(|advice| release::for_image(main, advice)));
             all.extend(strays(&uses, words.is_preset));
             all.extend(no_parser(&uses));
         }
+        all.extend(unset::check(&path, main, &words));
+        all.extend(lora::check(&uses, &words, service, spec));
         all.extend(served_name::replaced(&uses, spec));
         if !words.is_preset && !path.contains(".worker") {
             all.extend(served_name::missing(&uses, &words.all, spec));

@@ -302,7 +302,102 @@ fn arguments_that_vllm_takes_cause_no_word() {
         "[\"--limit-mm-per-prompt '{\\\"image\\\": 2}'\", --override-generation-config, \"'{\\\"top_k\\\":1}'\"]",
         "[--served-model-name, m, --max-num-seqs, $MAX, $MORE, word]",
     ] {
-        assert_eq!(said(&format!("args: {args}")), [""; 0], "{args}");
+        let variables = "env: [{name: MAX, value: '2'}, {name: MORE, value: --enforce-eager}]";
+        assert_eq!(said(&format!("args: {args}\n      {variables}")), [""; 0], "{args}");
+    }
+}
+
+#[test]
+fn a_variable_that_nothing_sets_is_warned_about() {
+    assert_one(
+        "['--max-model-len=$LENGTH']",
+        "warning",
+        "has the variable LENGTH, which spec.template.containers[name=main].env does not set: vLLM gets nothing in its place",
+        "set it there, unless the image does, or write the value",
+    );
+    for set in ["env: [{name: LENGTH, value: '1'}]", "envFrom: [{configMapRef: {name: all}}]"] {
+        assert_eq!(said(&format!("args: [--max-model-len, '$(LENGTH)']\n      {set}")), [""; 0], "{set}");
+    }
+}
+
+#[test]
+fn an_older_vllm_may_take_what_the_newest_refuses() {
+    let with = |image: &str| {
+        said(&format!(
+            "args: [--enable-chunked-prefill=False]\n      image: {image}\n      resources: {{limits: {{nvidia.com/gpu: 1}}}}"
+        ))
+    };
+    let found = with("vllm/vllm-openai:v0.7.2");
+    let start = "warning spec.template.containers[0].args[0]: gives --enable-chunked-prefill the value False";
+    assert!(found.len() == 1 && found[0].starts_with(start), "{found:#?}");
+    assert!(found[0].contains("the image has vLLM 0.7.2, which may take it"), "{found:#?}");
+    for image in ["vllm/vllm-openai:latest", "vllm/vllm-openai:v0.32.1", "registry.example.com/vllm:v0.1"] {
+        assert!(with(image)[0].starts_with("error"), "{image}");
+    }
+}
+
+#[test]
+fn json_is_parsed_to_its_end() {
+    for (args, hint) in [
+        ("[--kv-transfer-config, \"'{\\\"kv_role\\\":\\\"kv_both\\\"'\"]", "EOF while parsing an object"),
+        ("[--kv-transfer-config, \"'{\\\"kv_role\\\":\\\"kv_both\\\",}'\"]", "trailing comma"),
+    ] {
+        let found = said(&format!("args: {args}"));
+        assert!(found.len() == 1 && found[0].contains(&format!("correct the JSON: {hint}")), "{found:#?}");
+    }
+    assert_eq!(said("args: [--limit-mm-per-prompt, \"'{\\\"image\\\": 1k}'\"]"), [""; 0]);
+}
+
+#[test]
+fn adapters_that_a_command_of_ones_own_does_not_load_are_named() {
+    let with = |fields: &str| {
+        about(&format!(
+            "  model: {{uri: 'hf://a/b', name: m, lora: {{adapters: [{{name: a, uri: 'hf://x/y'}}]}}}}\n  template:\n    containers:\n    \
+             - name: main\n      {fields}\n"
+        ))
+    };
+    for (fields, expected) in [
+        ("command: [vllm, serve, m]", "error spec.model.lora.adapters: is passed as JSON in single quotes"),
+        (
+            "command: [bash, -c, 'vllm serve m \"$@\"', --]",
+            "error spec.model.lora.adapters: is passed as JSON in single",
+        ),
+        (
+            "command: [bash, -c, vllm serve m]",
+            "warning spec.model.lora.adapters: has no effect: the controller adds",
+        ),
+    ] {
+        let found = with(fields);
+        assert!(found.len() == 1 && found[0].starts_with(expected), "{fields}: {found:#?}");
+    }
+    for fields in ["args: [--max-loras, '2']", "command: [bash, -c, 'eval vllm serve m $MORE']"] {
+        assert_eq!(with(fields), [""; 0], "{fields}");
+    }
+}
+
+#[test]
+fn commands_and_probes_that_cannot_work_are_named() {
+    for (fields, expected) in [
+        (
+            "command: [vllm serve m]",
+            "error spec.template.containers[0].command[0]: is \"vllm serve m\", and no program has this",
+        ),
+        (
+            "command: [sh, vllm serve m]",
+            "error spec.template.containers[0].command[1]: is no file that sh could run",
+        ),
+        (
+            "readinessProbe: {httpGet: {path: /health, port: 9999}}",
+            "warning spec.template.containers[0].readinessProbe.httpGet.port: is 9999, which is not among the ports of container main \
+             (8000",
+        ),
+        (
+            "startupProbe: {httpGet: {path: /health, port: web}}",
+            "warning spec.template.containers[0].startupProbe.httpGet.port: is web, which is not among the ports of container main",
+        ),
+    ] {
+        let found = said(fields);
+        assert!(found.len() == 1 && found[0].starts_with(expected), "{fields}: {found:#?}");
     }
 }
 

@@ -1,6 +1,7 @@
 //! Values that vLLM's flags do not take.
 
 use longboat_api::vllm_flags::{self, Count, Flag, Kind};
+use serde_json::Value;
 
 use super::{super::Advice, uses::Use};
 
@@ -123,13 +124,29 @@ fn read(kind: Kind, value: &str) -> Option<Reading> {
             Some(digits) => number(digits).filter(|number| *number >= 0.0).map(Reading::Number),
             None => integer(value.strip_suffix(['K', 'M', 'G', 'T']).unwrap_or(value)).map(Reading::Number),
         },
-        // Numbers in JSON may have units too, so only what cannot be JSON is refused.
-        Kind::Json => {
-            let is_json = serde_json::from_str::<serde_json::Value>(value).is_ok();
-            let may_be = value.starts_with(['{', '[']) && (value.contains('"') || value.len() == 2);
-            (is_json || may_be).then_some(Reading::Other)
-        }
+        Kind::Json => json_error(value).is_none().then_some(Reading::Other),
     }
+}
+
+/// Returns why a text is no JSON. Numbers in it may have units.
+fn json_error(text: &str) -> Option<serde_json::Error> {
+    let is_json = |text: &str| serde_json::from_str::<Value>(text);
+    let error = is_json(text).err()?;
+    is_json(&without_units(text)).is_err().then_some(error)
+}
+
+/// Removes the units of numbers, such as `k` in `{"size": 4k}`.
+fn without_units(json: &str) -> String {
+    let (mut plain, mut is_text, mut is_escaped) = (String::with_capacity(json.len()), false, false);
+    for c in json.chars() {
+        let follows_digit = plain.ends_with(|c: char| c.is_ascii_digit());
+        if is_text || !follows_digit || !"kKmMgGtT".contains(c) {
+            plain.push(c);
+        }
+        is_text ^= c == '"' && !is_escaped;
+        is_escaped = is_text && c == '\\' && !is_escaped;
+    }
+    plain
 }
 
 fn expected(flag: &Flag) -> String {
@@ -157,7 +174,10 @@ fn hint(flag: &Flag, value: &str) -> String {
     } else if flag.kind == Kind::Number && value.contains(',') {
         format!("write a point: `{}`", value.replace(',', "."))
     } else if flag.kind == Kind::Json {
-        "write JSON in single quotes: `'{\"key\": \"value\"}'`".to_owned()
+        match json_error(value).filter(|_| value.starts_with(['{', '[']) && value.contains('"')) {
+            Some(error) => format!("correct the JSON: {error}"),
+            None => "write JSON in single quotes: `'{\"key\": \"value\"}'`".to_owned(),
+        }
     } else {
         "correct the value, or remove the flag".to_owned()
     }

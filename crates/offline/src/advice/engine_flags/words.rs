@@ -26,6 +26,8 @@ pub(super) struct Words {
     pub all: Vec<Word>,
     /// Whether a start script of presets passes the model and its name already.
     pub is_preset: bool,
+    /// Whether vLLM gets `args`, as they are. `None` if it is not known.
+    pub takes_arguments: Option<bool>,
     /// What the shell makes of them that nobody means.
     pub advice: Vec<Advice>,
 }
@@ -54,7 +56,10 @@ pub(super) fn words(path: &str, main: &Container) -> Words {
     }
     let mut all = of_script(script_path, script);
     let takes_whole = script.contains("\"$@\"");
-    if takes_whole || script.contains("$@") || script.contains("$*") {
+    let takes_arguments = takes_whole || script.contains("$@") || script.contains("$*");
+    if takes_arguments {
+        // The arguments follow in its place.
+        all.retain(|word| !["$@", "$*"].contains(&&*word.text));
         let part = |text: &str| -> Vec<String> {
             if takes_whole {
                 vec![text.to_owned()]
@@ -66,7 +71,7 @@ pub(super) fn words(path: &str, main: &Container) -> Words {
             part(text).into_iter().map(|text| Word { path: path.clone(), is_exact: is_exact(&text), text })
         }));
     }
-    Words { all, ..Words::default() }
+    Words { all, takes_arguments: Some(takes_arguments), ..Words::default() }
 }
 
 /// The elements of command and args.
@@ -103,7 +108,7 @@ fn of_program(items: &[(String, &str)]) -> Words {
         text: (*text).to_owned(),
         is_exact: is_exact(text),
     });
-    Words { all: all.collect(), ..Words::default() }
+    Words { all: all.collect(), takes_arguments: begin.map(|_| true), ..Words::default() }
 }
 
 /// Words of the last command in a script that starts vLLM.
@@ -142,7 +147,7 @@ fn evaluated(parts: &[(String, &str)]) -> Words {
     advice.extend(split.end.and_then(|(at, c)| ended(path(at), c, &text[at + c.len_utf8()..])));
     let words = split.words.into_iter();
     let all = words.map(|word| Word { path: path(word.at), text: word.text, is_exact: word.is_exact });
-    Words { all: all.collect(), is_preset: true, advice }
+    Words { all: all.collect(), is_preset: true, takes_arguments: Some(true), advice }
 }
 
 fn bare_json(path: String, json: &str) -> Option<Advice> {

@@ -1,0 +1,45 @@
+//! LoRA adapters that a command of one's own does not load.
+
+use longboat_api::{
+    annotations::RUNTIME_ADAPTERS,
+    v1alpha2::{LLMInferenceService, LLMInferenceServiceSpec},
+};
+
+use super::{super::Advice, uses::Uses, words::Words};
+
+const FIELD: &str = "spec.model.lora.adapters";
+
+/// Finds adapters whose arguments, which the controller adds to the container, do not reach vLLM as they do through the start
+/// scripts of presets.
+pub(super) fn check(
+    uses: &Uses<'_>,
+    words: &Words,
+    service: &LLMInferenceService,
+    spec: &LLMInferenceServiceSpec,
+) -> Option<Advice> {
+    spec.model.lora.as_ref().filter(|lora| !lora.adapters.is_empty())?;
+    let annotations = service.metadata.annotations.as_ref();
+    let are_loaded_later = annotations.is_some_and(|all| all.contains_key(RUNTIME_ADAPTERS));
+    if words.is_preset || are_loaded_later || uses.is_open || uses.last("--lora-modules").is_some() {
+        return None;
+    }
+    Some(if words.takes_arguments? {
+        Advice::error(
+            FIELD.to_owned(),
+            "AdaptersQuoted",
+            "is passed as JSON in single quotes, which the start scripts of presets remove, and the command of container main \
+             does not: vLLM does not start"
+                .to_owned(),
+            "remove the command, or pass --lora-modules in it yourself: the controller then adds none".to_owned(),
+        )
+    } else {
+        Advice::warning(
+            FIELD.to_owned(),
+            "AdaptersNotLoaded",
+            "has no effect: the controller adds --lora-modules to the args of container main, and its command does not pass them \
+             to vLLM"
+                .to_owned(),
+            "write the flags for LoRA into the command".to_owned(),
+        )
+    })
+}

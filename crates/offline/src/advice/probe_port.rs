@@ -1,0 +1,67 @@
+//! Probes that ask a port where no server listens.
+
+use k8s_openapi::{
+    api::core::v1::{Container, Probe},
+    apimachinery::pkg::util::intstr::IntOrString,
+};
+use longboat_api::v1alpha2::LLMInferenceServiceSpec;
+
+use super::{Advice, MAIN, pods, variables::containers};
+
+pub(super) fn check(spec: &LLMInferenceServiceSpec) -> Vec<Advice> {
+    let mut all = Vec::new();
+    for (path, pod) in pods(spec) {
+        all.extend(containers(&path, pod).flat_map(|(path, container)| of_container(&path, container)));
+    }
+    all
+}
+
+fn of_container(path: &str, container: &Container) -> Vec<Advice> {
+    let probes = [
+        ("startupProbe", &container.startup_probe),
+        ("readinessProbe", &container.readiness_probe),
+        ("livenessProbe", &container.liveness_probe),
+    ];
+    let wrong = probes
+        .into_iter()
+        .filter_map(|(field, probe)| of_probe(&format!("{path}.{field}"), probe.as_ref()?, container));
+    wrong.collect()
+}
+
+fn of_probe(path: &str, probe: &Probe, container: &Container) -> Option<Advice> {
+    let http = probe.http_get.as_ref().map(|http| ("httpGet", &http.port));
+    let (action, port) = http.or(probe.tcp_socket.as_ref().map(|tcp| ("tcpSocket", &tcp.port)))?;
+    let ports = container.ports.as_deref().unwrap_or_default();
+    let is_there = match port {
+        // Programs also listen on ports that their containers do not list. The model server of presets does not.
+        IntOrString::Int(number) => {
+            ports.is_empty()
+                || container.name != MAIN
+                || ports.iter().any(|port| port.container_port == *number)
+        }
+        IntOrString::String(name) => ports.iter().any(|port| port.name.as_ref() == Some(name)),
+    };
+    let asked = match port {
+        IntOrString::Int(number) => number.to_string(),
+        IntOrString::String(name) => name.clone(),
+    };
+    let known: Vec<String> = ports
+        .iter()
+        .map(|port| match &port.name {
+            Some(name) => format!("{} ({name})", port.container_port),
+            None => port.container_port.to_string(),
+        })
+        .collect();
+    let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+    (!is_there).then(|| {
+        Advice::warning(
+            format!("{path}.{action}.port"),
+            "ProbePort",
+            format!(
+                "is {asked}, which is not among the ports of container {} ({known}): the probe fails",
+                container.name
+            ),
+            "take one of its ports, or remove the probe, which a preset may have".to_owned(),
+        )
+    })
+}
