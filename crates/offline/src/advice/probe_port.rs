@@ -6,7 +6,10 @@ use k8s_openapi::{
 };
 use longboat_api::v1alpha2::LLMInferenceServiceSpec;
 
-use super::{Advice, MAIN, pods, variables::containers};
+use super::{
+    Advice, MAIN, pods,
+    variables::{containers, words},
+};
 
 pub(super) fn check(spec: &LLMInferenceServiceSpec) -> Vec<Advice> {
     let mut all = Vec::new();
@@ -33,10 +36,11 @@ fn of_probe(path: &str, probe: &Probe, container: &Container) -> Option<Advice> 
     let (action, port) = http.or(probe.tcp_socket.as_ref().map(|tcp| ("tcpSocket", &tcp.port)))?;
     let ports = container.ports.as_deref().unwrap_or_default();
     let is_there = match port {
-        // Programs also listen on ports that their containers do not list. The model server of presets does not.
+        // Programs also listen on ports that their containers do not list, and their arguments may name them.
         IntOrString::Int(number) => {
             ports.is_empty()
                 || container.name != MAIN
+                || words(container).any(|word| word.contains(&number.to_string()))
                 || ports.iter().any(|port| port.container_port == *number)
         }
         IntOrString::String(name) => ports.iter().any(|port| port.name.as_ref() == Some(name)),
