@@ -64,6 +64,12 @@ where
     }
 }
 
+/// Waits until all connections have ended, but not longer than `limit`. Returns whether they have.
+pub async fn drain(open: &mut JoinSet<()>, limit: Duration) -> bool {
+    let ended = async { while open.join_next().await.is_some() {} };
+    tokio::time::timeout(limit, ended).await.is_ok()
+}
+
 #[cfg(test)]
 mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};

@@ -6,7 +6,7 @@ use http::{HeaderMap, StatusCode, header};
 use hyper::{body::Incoming, service::service_fn};
 use hyper_util::{
     rt::{TokioExecutor, TokioIo, TokioTimer},
-    server::{conn::auto, graceful::GracefulShutdown},
+    server::conn::auto,
 };
 use longboat_accept::{FramingStream, RunningRequests};
 use tokio::{
@@ -47,7 +47,6 @@ impl ApiServer {
         shutdown: CancellationToken,
     ) -> io::Result<()> {
         let acceptor = tls.map(TlsAcceptor::from);
-        let graceful = GracefulShutdown::new();
         let room = Arc::new(Semaphore::new(CONNECTIONS));
         let mut connections = JoinSet::new();
         loop {
@@ -72,7 +71,6 @@ impl ApiServer {
             let _ = stream.set_nodelay(true);
             let state = Arc::clone(&self.state);
             let acceptor = acceptor.clone();
-            let watcher = graceful.watcher();
             let local = stream.local_addr().ok().map(|address| address.ip());
             let hosts = Hosts::new(local, &self.state.options.hosts);
             let ending = shutdown.clone();
@@ -80,10 +78,10 @@ impl ApiServer {
                 let _permit = permit;
                 let connection = async {
                     match acceptor {
-                        None => connection(state, hosts, stream, watcher).await,
+                        None => connection(state, hosts, stream, &ending).await,
                         Some(acceptor) => {
                             match tokio::time::timeout(HEAD_TIMEOUT, acceptor.accept(stream)).await {
-                                Ok(Ok(stream)) => connection(state, hosts, stream, watcher).await,
+                                Ok(Ok(stream)) => connection(state, hosts, stream, &ending).await,
                                 Ok(Err(error)) => tracing::debug!(%error, %peer, "The TLS handshake failed."),
                                 Err(_) => tracing::debug!(%peer, "The TLS handshake took too long."),
                             }
@@ -98,7 +96,7 @@ impl ApiServer {
         }
         drop(listener);
         // watches would never end: half a second is enough for all other requests
-        let _ = tokio::time::timeout(Duration::from_millis(500), graceful.shutdown()).await;
+        longboat_accept::drain(&mut connections, Duration::from_millis(500)).await;
         connections.shutdown().await;
         self.state.sessions.closing.cancel();
         self.state.sessions.tasks.close();
@@ -111,7 +109,7 @@ async fn connection<S>(
     state: Arc<State>,
     hosts: Hosts,
     stream: S,
-    watcher: hyper_util::server::graceful::Watcher,
+    shutdown: &CancellationToken,
 ) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -142,7 +140,8 @@ async fn connection<S>(
     builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
     builder.http2().timer(TokioTimer::new()).max_concurrent_streams(1000).keep_alive_interval(HEAD_TIMEOUT);
     let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
-    let connection = requests.serve(HEAD_TIMEOUT, watcher.watch(connection));
+    let connection =
+        requests.serve(HEAD_TIMEOUT, shutdown, connection, auto::UpgradeableConnection::graceful_shutdown);
     if let Some(Some(Err(error))) = slow.run_until_cancelled(connection).await {
         tracing::debug!(%error, "A connection ended.");
     }
