@@ -15,7 +15,7 @@ use hyper_util::{
     server::conn::auto::{Builder, Connection},
 };
 use kube::Client;
-use longboat_accept::{FramingStream, Guard, RunningRequests};
+use longboat_accept::{Budget, FramingStream, Guard, RunningRequests};
 use longboat_tls::{LeafRequest, ReloadingConfig, ReloadingRoots};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
@@ -53,6 +53,9 @@ const PODS: Duration = Duration::from_secs(2);
 
 /// The longest head of a request. Agents send long cookies and traces.
 const MAX_HEAD_BYTES: usize = 1 << 20;
+
+/// The most bytes of long heads that have not arrived whole, on each port: dozens of the longest.
+const HEADS: usize = 64 << 20;
 
 /// The lifetime of the self-signed certificate in days. No client checks it.
 const SELF_SIGNED_DAYS: u32 = 3650;
@@ -161,13 +164,15 @@ struct Handler {
     proxy: Arc<Proxy>,
     part: Part,
     guard: Option<Arc<Guard>>,
+    /// The memory of the heads that arrive.
+    heads: Arc<Budget>,
 }
 
 // === impl Handler ===
 
 impl Handler {
     async fn handle(&self, request: Request<Incoming>, peer: SocketAddr) -> Response<ProxyBody> {
-        let Self { proxy, part, guard } = self;
+        let Self { proxy, part, guard, .. } = self;
         let (head, body) = request.into_parts();
         if let Some(refusal) = proxy.refusal(&head, guard.as_deref()) {
             return refusal;
@@ -191,7 +196,7 @@ async fn serve(
     shutdown: CancellationToken,
 ) {
     let guard = listener.local_addr().ok().and_then(Guard::of_back_end).map(Arc::new);
-    let handler = Handler { proxy, part, guard };
+    let handler = Handler { proxy, part, guard, heads: Budget::new(HEADS) };
     let accepted = |stream, peer| {
         let handler = handler.clone();
         let (tls, shutdown) = (tls.clone(), shutdown.clone());
@@ -227,7 +232,7 @@ async fn connection(
         .preserve_header_case(false);
     let requests = RunningRequests::default();
     let running = requests.clone();
-    let stream = FramingStream::new(stream).heads_up_to(MAX_HEAD_BYTES);
+    let stream = FramingStream::new(stream).heads_up_to(MAX_HEAD_BYTES).heads_within(&handler.heads);
     let service = service_fn(move |request: Request<Incoming>| {
         let (handler, running) = (handler.clone(), running.begin());
         async move { Ok::<_, Infallible>(running.until_end_of(handler.handle(request, peer).await)) }

@@ -8,7 +8,7 @@ use hyper_util::{
     rt::{TokioExecutor, TokioIo, TokioTimer},
     server::conn::auto,
 };
-use longboat_accept::{FramingStream, RunningRequests};
+use longboat_accept::{Budget, FramingStream, RunningRequests};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpListener,
@@ -35,6 +35,8 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 const GRACE: Duration = Duration::from_secs(5);
 /// The most open connections: far more than the clients of one machine open, and far fewer than its file descriptors.
 const CONNECTIONS: usize = 4096;
+/// The most bytes of long heads that have not arrived whole: more than a hundred of the longest.
+const HEADS: usize = 64 << 20;
 
 // === impl ApiServer ===
 
@@ -49,6 +51,7 @@ impl ApiServer {
         let acceptor = tls.map(TlsAcceptor::from);
         let room = Arc::new(Semaphore::new(CONNECTIONS));
         let mut connections = JoinSet::new();
+        let heads = Budget::new(HEADS);
         loop {
             let permit = shutdown.run_until_cancelled(Arc::clone(&room).acquire_owned()).await;
             let Some(permit) = permit else { break };
@@ -73,15 +76,15 @@ impl ApiServer {
             let acceptor = acceptor.clone();
             let local = stream.local_addr().ok().map(|address| address.ip());
             let hosts = Hosts::new(local, &self.state.options.hosts);
-            let ending = shutdown.clone();
+            let (ending, heads) = (shutdown.clone(), Arc::clone(&heads));
             connections.spawn(async move {
                 let _permit = permit;
                 let connection = async {
                     match acceptor {
-                        None => connection(state, hosts, stream, &ending).await,
+                        None => connection(state, hosts, stream, &heads, &ending).await,
                         Some(acceptor) => {
                             match tokio::time::timeout(HEAD_TIMEOUT, acceptor.accept(stream)).await {
-                                Ok(Ok(stream)) => connection(state, hosts, stream, &ending).await,
+                                Ok(Ok(stream)) => connection(state, hosts, stream, &heads, &ending).await,
                                 Ok(Err(error)) => tracing::debug!(%error, %peer, "The TLS handshake failed."),
                                 Err(_) => tracing::debug!(%peer, "The TLS handshake took too long."),
                             }
@@ -109,11 +112,12 @@ async fn connection<S>(
     state: Arc<State>,
     hosts: Hosts,
     stream: S,
+    heads: &Arc<Budget>,
     shutdown: &CancellationToken,
 ) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let stream = FramingStream::new(stream);
+    let stream = FramingStream::new(stream).heads_within(heads);
     let switched = stream.switched();
     let slow = CancellationToken::new();
     let closing = slow.clone();
