@@ -60,8 +60,8 @@ impl RunningRequests {
     }
 
     /// Runs a connection. Calls `close`, which must begin to close it gracefully, at `shutdown`, and if the first request does not come
-    /// within `first` or the connection is without requests for five to ten minutes. Returns `None`, and drops the connection, if it is
-    /// still open some time later and no request runs on it.
+    /// within `first` or the connection is without requests for five to ten minutes. Returns `None`, and drops the connection, if it
+    /// still has none some time later. After `shutdown`, the connection has as much time as it needs.
     pub async fn serve<C: Future>(
         &self,
         first: Duration,
@@ -73,21 +73,21 @@ impl RunningRequests {
         let mut timer = pin!(tokio::time::sleep(first));
         let (mut before, mut is_closing) = ([0, 0], false);
         loop {
-            let closes = tokio::select! {
+            tokio::select! {
                 biased;
                 done = connection.as_mut() => return Some(done),
-                () = shutdown.cancelled(), if !is_closing => true,
-                () = timer.as_mut() => {
-                    let counts = [&self.0.begun, &self.0.ended].map(|count| count.load(Ordering::Relaxed));
-                    let is_idle = counts[0] == counts[1];
-                    if is_idle && is_closing {
-                        tracing::debug!("A client has ignored that its connection closes.");
-                        return None;
-                    }
-                    is_idle && std::mem::replace(&mut before, counts) == counts
+                () = shutdown.cancelled() => {
+                    close(connection.as_mut());
+                    return Some(connection.await);
                 }
-            };
-            if closes {
+                () = timer.as_mut() => {}
+            }
+            let counts = [&self.0.begun, &self.0.ended].map(|count| count.load(Ordering::Relaxed));
+            if std::mem::replace(&mut before, counts) == counts && counts[0] == counts[1] {
+                if is_closing {
+                    tracing::debug!("A client has ignored that its connection closes.");
+                    return None;
+                }
                 is_closing = true;
                 close(connection.as_mut());
             }
@@ -184,18 +184,21 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn at_the_shutdown_a_connection_closes_and_is_dropped_when_its_last_request_has_ended() {
+    async fn an_idle_connection_is_dropped_if_its_client_ignores_that_it_closes() {
         let (requests, shutdown) = (RunningRequests::default(), CancellationToken::new());
+        assert_eq!(requests.serve(SECOND, &shutdown, pending::<()>(), |_| {}).await, None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn at_the_shutdown_a_connection_closes_when_its_client_has_read_all() {
+        let (requests, shutdown, closing) =
+            (RunningRequests::default(), CancellationToken::new(), CancellationToken::new());
         shutdown.cancel();
-        let begun = Instant::now();
         let connection = async {
-            let running = requests.begin();
-            tokio::time::sleep(9 * IDLE_TIMEOUT).await;
-            drop(running);
-            pending::<()>().await;
+            closing.cancelled().await;
+            tokio::time::sleep(2 * IDLE_TIMEOUT).await;
         };
-        assert_eq!(requests.serve(SECOND, &shutdown, connection, |_| {}).await, None);
-        assert!((9 * IDLE_TIMEOUT..10 * IDLE_TIMEOUT).contains(&begun.elapsed()));
+        assert_eq!(requests.serve(SECOND, &shutdown, connection, |_| closing.cancel()).await, Some(()));
     }
 
     /// Connects two sides by a network on which the bytes of the second one take a while.
