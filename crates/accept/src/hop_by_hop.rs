@@ -1,6 +1,8 @@
-//! Headers that a proxy must not pass on.
+//! Headers between two HTTP connections (RFC 9110 §7.6).
 
-use http::{HeaderMap, HeaderName, header};
+use std::net::IpAddr;
+
+use http::{HeaderMap, HeaderName, HeaderValue, header};
 
 /// Headers that concern one connection and not the message (RFC 9110 §7.6.1), and those of older proxies and clients. `Trailer`
 /// is not one of them, because the proxies of this workspace pass trailers on.
@@ -36,11 +38,51 @@ pub fn remove_hop_by_hop(headers: &mut HeaderMap) {
     }
 }
 
+/// Changes the headers of a request to those for the next server: removes what concerns one connection, and adds the client to
+/// `X-Forwarded-For`.
+pub fn forward_request(headers: &mut HeaderMap, client: IpAddr) {
+    let accepts_trailers = headers.get(header::TE).is_some_and(|value| {
+        value.to_str().is_ok_and(|list| list.split(',').any(|item| item.trim() == "trailers"))
+    });
+    remove_hop_by_hop(headers);
+    // The proxies of this workspace pass trailers on, and gRPC servers refuse requests without it.
+    if accepts_trailers {
+        headers.insert(header::TE, HeaderValue::from_static("trailers"));
+    }
+    let forwarded = HeaderName::from_static("x-forwarded-for");
+    // Another proxy may have added a line of its own.
+    let lines = headers.get_all(&forwarded).iter().filter_map(|value| value.to_str().ok());
+    // A socket for IPv6 and IPv4 has clients like `::ffff:192.0.2.1`.
+    let client = client.to_canonical().to_string();
+    let chain = lines.chain([client.as_str()]).collect::<Vec<_>>().join(", ");
+    if let Ok(value) = HeaderValue::from_str(&chain) {
+        headers.insert(forwarded, value);
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use http::HeaderValue;
-
     use super::*;
+
+    #[test]
+    fn the_next_server_learns_of_all_proxies_and_that_the_client_takes_trailers() {
+        let mut headers = HeaderMap::new();
+        for (name, value) in [
+            ("te", "gzip, trailers"),
+            ("x-forwarded-for", "192.0.2.1"),
+            ("x-forwarded-for", "192.0.2.2, 2001:db8::1"),
+        ] {
+            headers.append(name, HeaderValue::from_static(value));
+        }
+        forward_request(&mut headers, "::ffff:192.0.2.3".parse().unwrap());
+        let mut all: Vec<_> =
+            headers.iter().map(|(name, value)| (name.as_str(), value.to_str().unwrap())).collect();
+        all.sort_unstable();
+        assert_eq!(
+            all,
+            [("te", "trailers"), ("x-forwarded-for", "192.0.2.1, 192.0.2.2, 2001:db8::1, 192.0.2.3")]
+        );
+    }
 
     #[test]
     fn what_concerns_one_connection_goes_and_the_host_stays() {

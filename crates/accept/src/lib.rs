@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 pub use budget::{Budget, MemoryReservation};
 pub use framing::{FramingStream, ProtocolSwitch};
 pub use guard::{Guard, Pages, Refusal, Sender, host_matches, mark_forwarded};
-pub use hop_by_hop::remove_hop_by_hop;
+pub use hop_by_hop::{forward_request, remove_hop_by_hop};
 pub use idle::{LastBody, RunningRequest, RunningRequests};
 pub use meaning::{Ambiguity, host};
 pub use signals::shutdown_token;
@@ -62,6 +62,12 @@ where
             }
         }
     }
+}
+
+/// Waits until all connections have ended, but not longer than `limit`. Returns whether they have.
+pub async fn drain(open: &mut JoinSet<()>, limit: Duration) -> bool {
+    let ended = async { while open.join_next().await.is_some() {} };
+    tokio::time::timeout(limit, ended).await.is_ok()
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use crate::{
     keys::KeyedServices,
     listeners::{self, ServedGateway},
     ports::Ports,
-    route::{self, Backend, ParsedRoute, RouteParser},
+    route::{self, ParsedRoute, RouteParser},
 };
 
 /// The Gateways of this controller, and all routes.
@@ -67,7 +67,7 @@ impl Resolved {
             let references = route.parsed.route.spec.rules.iter().flat_map(|rule| &rule.backend_refs);
             for reference in references.map(|reference| &reference.backend) {
                 if let Some(scope) = keyed.scope(observed, namespace, reference)
-                    && Backend::resolve(observed, namespace, reference).is_ok()
+                    && route::problem(observed, namespace, reference).is_none()
                 {
                     all.extend(scope.namespaces().iter().cloned());
                 }

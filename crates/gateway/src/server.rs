@@ -5,10 +5,7 @@ use std::{convert::Infallible, net::SocketAddr, sync::Arc, time::Duration};
 use hyper::service::service_fn;
 use hyper_util::{
     rt::{TokioExecutor, TokioIo, TokioTimer},
-    server::{
-        conn::auto::Builder,
-        graceful::{GracefulShutdown, Watcher},
-    },
+    server::conn::auto::{Builder, UpgradeableConnection},
 };
 use longboat_accept::{FramingStream, RunningRequests};
 use tokio::{
@@ -41,42 +38,42 @@ pub(crate) async fn run(
     let Ok(local) = listener.local_addr() else { return };
     let mut builder = Builder::new(TokioExecutor::new());
     builder.http1().timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT);
-    let connections = GracefulShutdown::new();
-    let server = Arc::new(Server { builder, proxy, local });
+    let server = Arc::new(Server { builder, proxy, local, shutdown: shutdown.clone() });
     let connection = |stream, peer| {
         let acceptor = tls.as_ref().map(|tls| tls.config().map(TlsAcceptor::from));
-        let (server, watcher) = (server.clone(), connections.watcher());
+        let server = server.clone();
         async move {
             let acceptor = match acceptor {
-                None => return server.serve(stream, peer, None, watcher).await,
+                None => return server.serve(stream, peer, None).await,
                 Some(Err(error)) => return tracing::warn!(%error, "TLS is not available."),
                 Some(Ok(acceptor)) => acceptor,
             };
             match tokio::time::timeout(HEADER_TIMEOUT, acceptor.accept(stream)).await {
                 Ok(Ok(stream)) => {
                     let name = stream.get_ref().1.server_name().unwrap_or_default().to_ascii_lowercase();
-                    server.serve(stream, peer, Some(name.into()), watcher).await;
+                    server.serve(stream, peer, Some(name.into())).await;
                 }
                 Ok(Err(error)) => tracing::debug!(%error, %peer, "A TLS handshake failed."),
                 Err(_) => tracing::debug!(%peer, "A TLS handshake took too long."),
             }
         }
     };
-    let _open = longboat_accept::until(&shutdown, listener, CONNECTIONS, connection).await;
-    let _ = tokio::time::timeout(drain, connections.shutdown()).await;
+    let mut open = longboat_accept::until(&shutdown, listener, CONNECTIONS, connection).await;
+    longboat_accept::drain(&mut open, drain).await;
 }
 
 struct Server {
     builder: Builder<TokioExecutor>,
     proxy: Arc<Proxy>,
     local: SocketAddr,
+    shutdown: CancellationToken,
 }
 
 // === impl Server ===
 
 impl Server {
     /// Serves the requests of a connection. `server_name` is the name that a TLS client asked for, which may be empty.
-    async fn serve<S>(&self, stream: S, peer: SocketAddr, server_name: Option<Arc<str>>, watcher: Watcher)
+    async fn serve<S>(&self, stream: S, peer: SocketAddr, server_name: Option<Arc<str>>)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
@@ -93,9 +90,12 @@ impl Server {
                 Ok::<_, Infallible>(request_running.until_end_of(response))
             }
         });
-        let connection = self.builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
-        let connection = watcher.watch(connection.into_owned());
-        if let Some(Err(error)) = requests.serve(HEADER_TIMEOUT, connection).await {
+        let connection =
+            self.builder.serve_connection_with_upgrades(TokioIo::new(stream), service).into_owned();
+        let served = requests
+            .serve(HEADER_TIMEOUT, &self.shutdown, connection, UpgradeableConnection::graceful_shutdown)
+            .await;
+        if let Some(Err(error)) = served {
             tracing::debug!(error, "A client connection ended early.");
         }
     }

@@ -17,7 +17,7 @@ use crate::{
     keys::{KeyTable, KeyedServices},
     ports::Ports,
     resolved::{Resolved, ResolvedRoute},
-    route::{Entrance, Entry, Rule, Table},
+    route::{BackendResolver, Entrance, Entry, Rule, Table},
     scalable::{ScalableBackend, ScalableWorkloads},
 };
 
@@ -89,6 +89,7 @@ impl Tables {
         }
         let workloads = ScalableWorkloads::new(observed);
         let keyed = KeyedServices::new(observed);
+        let mut backends = BackendResolver::new(observed);
         let mut scalable = BTreeMap::new();
         for route in &resolved.routes {
             let places = places(resolved, route);
@@ -103,7 +104,7 @@ impl Tables {
             for ((rule, parsed), (certificate, places)) in
                 rules.flat_map(|rule| places.iter().map(move |places| (rule, places)))
             {
-                let mut compiled = Rule::new(observed, &workloads, &keyed, &route.parsed, rule, parsed);
+                let mut compiled = Rule::new(&mut backends, &workloads, &keyed, &route.parsed, rule, parsed);
                 if let Some(certificate) = certificate {
                     compiled.present(certificate);
                 }

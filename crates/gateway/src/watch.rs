@@ -51,6 +51,9 @@ const CERTIFICATE: &str = ",type=kubernetes.io/tls";
 /// The entries of such a Secret.
 const CERTIFICATE_ENTRIES: [&str; 2] = ["tls.crt", "tls.key"];
 
+/// The annotation of `kubectl apply`, which has the whole object again.
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
 /// What a process watches.
 #[derive(Debug, Clone)]
 pub(crate) enum Scope {
@@ -218,7 +221,11 @@ impl Source {
         let (reader, mut writer) = reflector::store();
         let mut store = move |event: watcher::Event<K>| {
             let event = event.modify(|object| {
-                object.meta_mut().managed_fields = None;
+                let metadata = object.meta_mut();
+                metadata.managed_fields = None;
+                if let Some(annotations) = &mut metadata.annotations {
+                    annotations.remove(LAST_APPLIED);
+                }
                 trim(object);
             });
             writer.apply_watcher_event(&event);
@@ -317,6 +324,25 @@ fn trim_certificate(secret: &mut Secret) {
     }
 }
 
+/// Gives back the room for further elements that a decoder leaves in each list: most routes have one of each. A cluster may have
+/// thousands of routes.
+fn trim_route(route: &mut HTTPRoute) {
+    let spec = &mut route.spec;
+    spec.parent_refs.shrink_to_fit();
+    spec.rules.shrink_to_fit();
+    for rule in &mut spec.rules {
+        rule.matches.shrink_to_fit();
+        rule.filters.shrink_to_fit();
+        rule.backend_refs.shrink_to_fit();
+    }
+}
+
+/// The same without the status, which pods neither read nor write.
+fn trim_served_route(route: &mut HTTPRoute) {
+    route.status = None;
+    trim_route(route);
+}
+
 /// Removes the pods of a workload, of which only the labels count.
 fn trim_deployment(deployment: &mut Deployment) {
     deployment.status = None;
@@ -389,7 +415,10 @@ impl Stores {
         Self {
             classes: all!(GatewayClass),
             gateways: source.watch(&gateways, &mut tasks, |_| {}),
-            routes: all!(HTTPRoute),
+            routes: match scope {
+                Scope::Pod(..) => all!(HTTPRoute, trim_served_route),
+                Scope::Machine | Scope::Manager(_) => all!(HTTPRoute, trim_route),
+            },
             pools: all!(InferencePool),
             namespaces: all!(Namespace),
             services: all!(Service),

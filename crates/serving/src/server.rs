@@ -11,7 +11,7 @@ use axum::{
 use hyper::service::{Service as _, service_fn};
 use hyper_util::{
     rt::{TokioExecutor, TokioIo, TokioTimer},
-    server::{conn::auto::Builder, graceful::GracefulShutdown},
+    server::conn::auto::{Builder, Connection},
     service::TowerToHyperService,
 };
 use longboat_accept::{Guard, RunningRequests};
@@ -86,22 +86,21 @@ pub async fn serve(
         Some(guard) => router.layer(middleware::from_fn_with_state(Arc::new(guard), guarded)),
     };
     let service = TowerToHyperService::new(router);
-    let connections = GracefulShutdown::new();
     let accepted = |stream, _| {
-        let (service, watcher, tls) = (service.clone(), connections.watcher(), tls.clone());
+        let (service, shutdown, tls) = (service.clone(), shutdown.clone(), tls.clone());
         async move {
             match tls {
-                None => connection(stream, service, watcher).await,
+                None => connection(stream, service, shutdown).await,
                 Some(tls) => match tokio::time::timeout(HANDSHAKE_TIMEOUT, tls.accept(stream)).await {
-                    Ok(Ok(stream)) => connection(stream, service, watcher).await,
+                    Ok(Ok(stream)) => connection(stream, service, shutdown).await,
                     Ok(Err(error)) => tracing::debug!(%error, "A TLS handshake failed."),
                     Err(_) => tracing::debug!("A TLS handshake took too long."),
                 },
             }
         }
     };
-    let _open = longboat_accept::until(&shutdown, listener, CONNECTIONS, accepted).await;
-    if tokio::time::timeout(listening.patience, connections.shutdown()).await.is_err() {
+    let mut open = longboat_accept::until(&shutdown, listener, CONNECTIONS, accepted).await;
+    if !longboat_accept::drain(&mut open, listening.patience).await {
         tracing::warn!("Aborted the requests that ran longer than the shutdown timeout.");
     }
     Ok(())
@@ -118,7 +117,7 @@ async fn guarded(State(guard): State<Arc<Guard>>, request: Request, next: Next) 
 async fn connection(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     service: TowerToHyperService<Router>,
-    watcher: hyper_util::server::graceful::Watcher,
+    shutdown: CancellationToken,
 ) {
     let requests = RunningRequests::default();
     let running = requests.clone();
@@ -129,7 +128,9 @@ async fn connection(
     let mut builder = Builder::new(TokioExecutor::new());
     builder.http1().timer(TokioTimer::new()).header_read_timeout(HANDSHAKE_TIMEOUT);
     let connection = builder.serve_connection(TokioIo::new(stream), service).into_owned();
-    if let Some(Err(error)) = requests.serve(HANDSHAKE_TIMEOUT, watcher.watch(connection)).await {
+    let served =
+        requests.serve(HANDSHAKE_TIMEOUT, &shutdown, connection, Connection::graceful_shutdown).await;
+    if let Some(Err(error)) = served {
         tracing::debug!(error, "A connection ended early.");
     }
 }

@@ -23,28 +23,14 @@ const STEERING: [HeaderName; 3] = [PREFILLER, ENCODERS, SOURCE];
 
 /// Changes a client's headers to those that an engine may see.
 pub(crate) fn for_engine(headers: &mut HeaderMap, peer: SocketAddr, authority: Option<&str>) {
-    let accepts_trailers = headers.get(header::TE).is_some_and(|value| {
-        value.to_str().is_ok_and(|list| list.split(',').any(|item| item.trim() == "trailers"))
-    });
-    longboat_accept::remove_hop_by_hop(headers);
+    longboat_accept::forward_request(headers, peer.ip());
     headers.remove(header::EXPECT);
-    if accepts_trailers {
-        headers.insert(header::TE, HeaderValue::from_static("trailers"));
-    }
     for name in &STEERING {
         headers.remove(name);
     }
     // HTTP/2 has the host in the `:authority` pseudo-header. The HTTP/1.1 request to the engine needs `Host`.
     if let Some(host) = authority.and_then(|authority| HeaderValue::from_str(authority).ok()) {
         headers.entry(header::HOST).or_insert(host);
-    }
-    let forwarded = HeaderName::from_static("x-forwarded-for");
-    let chain: Vec<&str> =
-        headers.get_all(&forwarded).iter().filter_map(|value| value.to_str().ok()).collect();
-    let ip = peer.ip().to_canonical().to_string();
-    let chain = if chain.is_empty() { ip } else { format!("{}, {ip}", chain.join(", ")) };
-    if let Ok(value) = HeaderValue::from_str(&chain) {
-        headers.insert(forwarded, value);
     }
 }
 

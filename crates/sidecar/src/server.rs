@@ -12,13 +12,10 @@ use http::{Request, Response, StatusCode, header};
 use hyper::{body::Incoming, service::service_fn};
 use hyper_util::{
     rt::{TokioExecutor, TokioIo, TokioTimer},
-    server::{
-        conn::auto::Builder,
-        graceful::{GracefulShutdown, Watcher},
-    },
+    server::conn::auto::{Builder, Connection},
 };
 use kube::Client;
-use longboat_accept::{FramingStream, Guard, RunningRequests};
+use longboat_accept::{Budget, FramingStream, Guard, RunningRequests};
 use longboat_tls::{LeafRequest, ReloadingConfig, ReloadingRoots};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
@@ -56,6 +53,9 @@ const PODS: Duration = Duration::from_secs(2);
 
 /// The longest head of a request. Agents send long cookies and traces.
 const MAX_HEAD_BYTES: usize = 1 << 20;
+
+/// The most bytes of long heads that have not arrived whole, on each port: dozens of the longest.
+const HEADS: usize = 64 << 20;
 
 /// The lifetime of the self-signed certificate in days. No client checks it.
 const SELF_SIGNED_DAYS: u32 = 3650;
@@ -164,13 +164,15 @@ struct Handler {
     proxy: Arc<Proxy>,
     part: Part,
     guard: Option<Arc<Guard>>,
+    /// The memory of the heads that arrive.
+    heads: Arc<Budget>,
 }
 
 // === impl Handler ===
 
 impl Handler {
     async fn handle(&self, request: Request<Incoming>, peer: SocketAddr) -> Response<ProxyBody> {
-        let Self { proxy, part, guard } = self;
+        let Self { proxy, part, guard, .. } = self;
         let (head, body) = request.into_parts();
         if let Some(refusal) = proxy.refusal(&head, guard.as_deref()) {
             return refusal;
@@ -194,23 +196,23 @@ async fn serve(
     shutdown: CancellationToken,
 ) {
     let guard = listener.local_addr().ok().and_then(Guard::of_back_end).map(Arc::new);
-    let connections = GracefulShutdown::new();
+    let handler = Handler { proxy, part, guard, heads: Budget::new(HEADS) };
     let accepted = |stream, peer| {
-        let handler = Handler { proxy: proxy.clone(), part, guard: guard.clone() };
-        let (tls, watcher) = (tls.clone(), connections.watcher());
+        let handler = handler.clone();
+        let (tls, shutdown) = (tls.clone(), shutdown.clone());
         async move {
             match tls {
-                None => connection(stream, peer, handler, watcher).await,
+                None => connection(stream, peer, handler, shutdown).await,
                 Some(tls) => match tokio::time::timeout(HEADER_TIMEOUT, tls.accept(stream)).await {
-                    Ok(Ok(stream)) => connection(stream, peer, handler, watcher).await,
+                    Ok(Ok(stream)) => connection(stream, peer, handler, shutdown).await,
                     Ok(Err(error)) => tracing::debug!(%error, "A TLS handshake failed."),
                     Err(_) => tracing::debug!("A TLS handshake took too long."),
                 },
             }
         }
     };
-    let _open = longboat_accept::until(&shutdown, listener, CONNECTIONS, accepted).await;
-    if tokio::time::timeout(DRAIN, connections.shutdown()).await.is_err() {
+    let mut open = longboat_accept::until(&shutdown, listener, CONNECTIONS, accepted).await;
+    if !longboat_accept::drain(&mut open, DRAIN).await {
         tracing::warn!("Aborted the requests that ran longer than the shutdown timeout.");
     }
 }
@@ -219,7 +221,7 @@ async fn connection(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     peer: SocketAddr,
     handler: Handler,
-    watcher: Watcher,
+    shutdown: CancellationToken,
 ) {
     let mut builder = Builder::new(TokioExecutor::new());
     builder
@@ -230,13 +232,14 @@ async fn connection(
         .preserve_header_case(false);
     let requests = RunningRequests::default();
     let running = requests.clone();
+    let stream = FramingStream::new(stream).heads_up_to(MAX_HEAD_BYTES).heads_within(&handler.heads);
     let service = service_fn(move |request: Request<Incoming>| {
         let (handler, running) = (handler.clone(), running.begin());
         async move { Ok::<_, Infallible>(running.until_end_of(handler.handle(request, peer).await)) }
     });
-    let stream = FramingStream::new(stream).heads_up_to(MAX_HEAD_BYTES);
     let connection = builder.serve_connection(TokioIo::new(stream), service).into_owned();
-    if let Some(Err(error)) = requests.serve(HEADER_TIMEOUT, watcher.watch(connection).boxed()).await {
+    let served = requests.serve(HEADER_TIMEOUT, &shutdown, connection, Connection::graceful_shutdown);
+    if let Some(Err(error)) = served.boxed().await {
         tracing::debug!(error, "A connection ended early.");
     }
 }

@@ -6,9 +6,9 @@ use http::{HeaderMap, StatusCode, header};
 use hyper::{body::Incoming, service::service_fn};
 use hyper_util::{
     rt::{TokioExecutor, TokioIo, TokioTimer},
-    server::{conn::auto, graceful::GracefulShutdown},
+    server::conn::auto,
 };
-use longboat_accept::{FramingStream, RunningRequests};
+use longboat_accept::{Budget, FramingStream, RunningRequests};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpListener,
@@ -35,6 +35,8 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 const GRACE: Duration = Duration::from_secs(5);
 /// The most open connections: far more than the clients of one machine open, and far fewer than its file descriptors.
 const CONNECTIONS: usize = 4096;
+/// The most bytes of long heads that have not arrived whole: more than a hundred of the longest.
+const HEADS: usize = 64 << 20;
 
 // === impl ApiServer ===
 
@@ -47,9 +49,9 @@ impl ApiServer {
         shutdown: CancellationToken,
     ) -> io::Result<()> {
         let acceptor = tls.map(TlsAcceptor::from);
-        let graceful = GracefulShutdown::new();
         let room = Arc::new(Semaphore::new(CONNECTIONS));
         let mut connections = JoinSet::new();
+        let heads = Budget::new(HEADS);
         loop {
             let permit = shutdown.run_until_cancelled(Arc::clone(&room).acquire_owned()).await;
             let Some(permit) = permit else { break };
@@ -72,18 +74,17 @@ impl ApiServer {
             let _ = stream.set_nodelay(true);
             let state = Arc::clone(&self.state);
             let acceptor = acceptor.clone();
-            let watcher = graceful.watcher();
             let local = stream.local_addr().ok().map(|address| address.ip());
             let hosts = Hosts::new(local, &self.state.options.hosts);
-            let ending = shutdown.clone();
+            let (ending, heads) = (shutdown.clone(), Arc::clone(&heads));
             connections.spawn(async move {
                 let _permit = permit;
                 let connection = async {
                     match acceptor {
-                        None => connection(state, hosts, stream, watcher).await,
+                        None => connection(state, hosts, stream, &heads, &ending).await,
                         Some(acceptor) => {
                             match tokio::time::timeout(HEAD_TIMEOUT, acceptor.accept(stream)).await {
-                                Ok(Ok(stream)) => connection(state, hosts, stream, watcher).await,
+                                Ok(Ok(stream)) => connection(state, hosts, stream, &heads, &ending).await,
                                 Ok(Err(error)) => tracing::debug!(%error, %peer, "The TLS handshake failed."),
                                 Err(_) => tracing::debug!(%peer, "The TLS handshake took too long."),
                             }
@@ -98,7 +99,7 @@ impl ApiServer {
         }
         drop(listener);
         // watches would never end: half a second is enough for all other requests
-        let _ = tokio::time::timeout(Duration::from_millis(500), graceful.shutdown()).await;
+        longboat_accept::drain(&mut connections, Duration::from_millis(500)).await;
         connections.shutdown().await;
         self.state.sessions.closing.cancel();
         self.state.sessions.tasks.close();
@@ -111,11 +112,12 @@ async fn connection<S>(
     state: Arc<State>,
     hosts: Hosts,
     stream: S,
-    watcher: hyper_util::server::graceful::Watcher,
+    heads: &Arc<Budget>,
+    shutdown: &CancellationToken,
 ) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let stream = FramingStream::new(stream);
+    let stream = FramingStream::new(stream).heads_within(heads);
     let switched = stream.switched();
     let slow = CancellationToken::new();
     let closing = slow.clone();
@@ -142,7 +144,8 @@ async fn connection<S>(
     builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
     builder.http2().timer(TokioTimer::new()).max_concurrent_streams(1000).keep_alive_interval(HEAD_TIMEOUT);
     let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
-    let connection = requests.serve(HEAD_TIMEOUT, watcher.watch(connection));
+    let connection =
+        requests.serve(HEAD_TIMEOUT, shutdown, connection, auto::UpgradeableConnection::graceful_shutdown);
     if let Some(Some(Err(error))) = slow.run_until_cancelled(connection).await {
         tracing::debug!(%error, "A connection ended.");
     }

@@ -6,8 +6,7 @@ use super::arrival::Arrival;
 
 /// Prepares a client's request head for a back end.
 pub(crate) fn for_upstream(head: &mut Parts, arrival: &Arrival) {
-    let peer = arrival.peer;
-    longboat_accept::remove_hop_by_hop(&mut head.headers);
+    longboat_accept::forward_request(&mut head.headers, arrival.peer.ip());
     // HTTP/2 has the host in a pseudo-header. HTTP/1.1 to the back end needs the field.
     if let Some(authority) = head.uri.authority()
         && let Ok(host) = HeaderValue::from_str(authority.as_str())
@@ -20,12 +19,6 @@ pub(crate) fn for_upstream(head: &mut Parts, arrival: &Arrival) {
         && let Ok(cookies) = HeaderValue::from_bytes(&cookies.join(&b"; "[..]))
     {
         head.headers.insert(header::COOKIE, cookies);
-    }
-    let forwarded = HeaderName::from_static("x-forwarded-for");
-    let seen = head.headers.get(&forwarded).and_then(|value| value.to_str().ok());
-    let chain = seen.map_or_else(|| peer.ip().to_string(), |seen| format!("{seen}, {}", peer.ip()));
-    if let Ok(value) = HeaderValue::from_str(&chain) {
-        head.headers.insert(forwarded, value);
     }
     let scheme = if arrival.server_name.is_some() { "https" } else { "http" };
     head.headers.insert(HeaderName::from_static("x-forwarded-proto"), HeaderValue::from_static(scheme));

@@ -1,17 +1,51 @@
 //! Connections that change to another protocol, such as WebSocket (RFC 9110 §7.8). The gateway copies their bytes.
 
+use std::{
+    io,
+    sync::atomic::{AtomicU64, Ordering},
+};
+
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header, request::Parts};
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use longboat_accept::ProtocolSwitch;
-use tokio_util::sync::CancellationToken;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_util::{io::InspectReader, sync::CancellationToken};
 
-use super::body::ProxyBody;
+use super::{BACK_END_IDLE_TIMEOUT, body::ProxyBody};
 
 /// A client's wish to change the protocol.
 pub(super) struct Upgrade {
     protocol: HeaderValue,
     client: OnUpgrade,
+}
+
+/// Copies the bytes of both sides until both have ended, or no byte has come for one to two times [`BACK_END_IDLE_TIMEOUT`].
+async fn copy(
+    client: impl AsyncRead + AsyncWrite + Unpin,
+    server: impl AsyncRead + AsyncWrite + Unpin,
+) -> io::Result<()> {
+    // Only counted, so that no byte moves a timer.
+    let reads = AtomicU64::new(0);
+    let count = |_: &[u8]| {
+        reads.fetch_add(1, Ordering::Relaxed);
+    };
+    let (mut client, mut server) = (InspectReader::new(client, count), InspectReader::new(server, count));
+    let idle = async {
+        let mut before = None;
+        loop {
+            let now = Some(reads.load(Ordering::Relaxed));
+            if std::mem::replace(&mut before, now) == now {
+                return;
+            }
+            tokio::time::sleep(BACK_END_IDLE_TIMEOUT).await;
+        }
+    };
+    tokio::select! {
+        biased;
+        copied = tokio::io::copy_bidirectional(&mut client, &mut server) => copied.map(drop),
+        () = idle => Err(io::Error::new(io::ErrorKind::TimedOut, "neither side has sent anything")),
+    }
 }
 
 // === impl Upgrade ===
@@ -36,7 +70,8 @@ impl Upgrade {
         headers.insert(header::UPGRADE, self.protocol.clone());
     }
 
-    /// If the back end changes the protocol, connects both sides until one of them closes or `shutdown`. Returns whether it does.
+    /// If the back end changes the protocol, connects both sides until they close, are silent for long, or `shutdown`. Returns whether it
+    /// does.
     pub(super) fn connect(
         self,
         response: &mut Response<ProxyBody>,
@@ -52,11 +87,31 @@ impl Upgrade {
         // The task ends with the connections or the gateway, so nobody needs to wait for it.
         tokio::spawn(shutdown.run_until_cancelled_owned(async move {
             let (Ok(client), Ok(server)) = (self.client.await, server.await) else { return };
-            let (mut client, mut server) = (TokioIo::new(client), TokioIo::new(server));
-            if let Err(error) = tokio::io::copy_bidirectional(&mut client, &mut server).await {
+            if let Err(error) = copy(TokioIo::new(client), TokioIo::new(server)).await {
                 tracing::debug!(%error, "An upgraded connection ended early.");
             }
         }));
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_tunnel_ends_when_neither_side_sends_anything_and_not_while_one_does() {
+        let (mut client, left) = tokio::io::duplex(64);
+        let (mut server, right) = tokio::io::duplex(64);
+        let tunnel = tokio::spawn(copy(left, right));
+        for _ in 0..9 {
+            server.write_all(b"x").await.unwrap();
+            assert_eq!(client.read_u8().await.unwrap(), b'x');
+            tokio::time::sleep(BACK_END_IDLE_TIMEOUT * 3 / 4).await;
+        }
+        assert_eq!(tunnel.await.unwrap().unwrap_err().kind(), io::ErrorKind::TimedOut);
+        assert_eq!([client.read(&mut [0]).await.unwrap(), server.read(&mut [0]).await.unwrap()], [0, 0]);
     }
 }

@@ -1,8 +1,12 @@
 //! Resolves back end references.
 
-use std::{collections::HashSet, net::SocketAddr, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashSet},
+    net::SocketAddr,
+    sync::Arc,
+};
 
-use k8s_openapi::Resource;
+use k8s_openapi::{Resource, api::core::v1::ServicePort};
 use longboat_api::foreign::{
     httproute::HTTPRoute, inferencepool::InferencePool, reference::BackendObjectReference,
 };
@@ -29,7 +33,7 @@ pub(crate) enum Backend {
     /// A Service. Any endpoint may serve a request.
     Service(ServiceBackend),
     /// An InferencePool. Its picker chooses the endpoint.
-    Pool(Pool),
+    Pool(Arc<Pool>),
 }
 
 /// A resolved port of a Service.
@@ -72,26 +76,69 @@ pub(crate) struct Pool {
     pub(crate) link: Link,
 }
 
-// === impl Backend ===
+/// Resolves references to back ends. Routes to the same pool share what they find of it.
+pub(crate) struct BackendResolver<'a> {
+    pub(crate) observed: &'a RoutingInputs,
+    pools: BTreeMap<Key, Arc<Pool>>,
+}
 
-impl Backend {
+/// An object to which a reference leads.
+enum Referent<'a> {
+    Service(Key, &'a ServicePort),
+    Pool(Key, &'a InferencePool),
+}
+
+/// Returns why a reference leads nowhere. The problem has the reason for the status of the route.
+pub(crate) fn problem(
+    observed: &RoutingInputs,
+    namespace: Namespace<&str>,
+    reference: &BackendObjectReference,
+) -> Option<Problem> {
+    find(observed, namespace, reference).err()
+}
+
+fn find<'a>(
+    observed: &'a RoutingInputs,
+    namespace: Namespace<&str>,
+    reference: &BackendObjectReference,
+) -> Result<Referent<'a>, Problem> {
+    let (group, name) = referred(observed, namespace, reference)?;
+    let missing = |message| Problem { reason: "BackendNotFound", message };
+    if group == InferencePool::GROUP {
+        return match observed.pools.iter().find(|pool| is_of(&pool.metadata, &name)) {
+            Some(pool) => Ok(Referent::Pool(name, pool)),
+            None => Err(missing(format!("there is no InferencePool {name}"))),
+        };
+    }
+    let number = reference.port.unwrap_or_default();
+    match observed.service_port(&name, number) {
+        Some(port) => Ok(Referent::Service(name, port)),
+        None => Err(missing(format!("there is no Service {name} with port {number}"))),
+    }
+}
+
+// === impl BackendResolver ===
+
+impl<'a> BackendResolver<'a> {
+    pub(crate) fn new(observed: &'a RoutingInputs) -> Self {
+        Self { observed, pools: BTreeMap::new() }
+    }
+
     /// Resolves a reference. The error has the reason for the status of the route.
     pub(crate) fn resolve(
-        observed: &RoutingInputs,
+        &mut self,
         namespace: Namespace<&str>,
         reference: &BackendObjectReference,
-    ) -> Result<Self, Problem> {
-        let (group, name) = referred(observed, namespace, reference)?;
-        let missing = |message| Problem { reason: "BackendNotFound", message };
-        if group == InferencePool::GROUP {
-            let pool = observed.pools.iter().find(|pool| is_of(&pool.metadata, &name));
-            let pool = pool.ok_or_else(|| missing(format!("there is no InferencePool {name}")))?;
-            return Ok(Self::Pool(Pool::new(observed, name, pool)));
-        }
-        let port = reference.port.unwrap_or_default();
-        let found = observed.service_port(&name, port).zip(observed.service_endpoints(&name, port));
-        let (port, endpoints) =
-            found.ok_or_else(|| missing(format!("there is no Service {name} with port {port}")))?;
+    ) -> Result<Backend, Problem> {
+        let observed = self.observed;
+        let (name, port) = match find(observed, namespace, reference)? {
+            Referent::Service(name, port) => (name, port),
+            Referent::Pool(name, pool) => {
+                let new = || Arc::new(Pool::new(observed, name.clone(), pool));
+                return Ok(Backend::Pool(self.pools.entry(name.clone()).or_insert_with(new).clone()));
+            }
+        };
+        let endpoints = observed.service_endpoints(&name, port.port).unwrap_or_default();
         let link = match tls_policies::settings(observed, &name, port.name.as_deref()) {
             Some(Ok(settings)) => Link::Tls(settings),
             Some(Err(message)) => Link::Refused(message),
@@ -101,9 +148,13 @@ impl Backend {
                 _ => Link::Http,
             },
         };
-        Ok(Self::Service(ServiceBackend { endpoints, link }))
+        Ok(Backend::Service(ServiceBackend { endpoints, link }))
     }
+}
 
+// === impl Backend ===
+
+impl Backend {
     /// Makes connections with verified TLS show this certificate.
     pub(crate) fn present(&mut self, certificate: &Arc<KeyPair>) {
         match self {

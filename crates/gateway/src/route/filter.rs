@@ -1,5 +1,7 @@
 //! The compiled filters of a rule.
 
+use std::sync::{Arc, LazyLock};
+
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, uri::PathAndQuery};
 use longboat_api::foreign::httproute_filter::{HTTPHeaderFilter, HTTPPathModifier, HTTPRouteFilter};
 use longboat_api::foreign::reference::BackendObjectReference;
@@ -107,6 +109,12 @@ impl MirrorSpec {
 // === impl Filters ===
 
 impl Filters {
+    /// Compiles filters. Most rules and back ends have none, and share that.
+    pub(super) fn shared(filters: &[HTTPRouteFilter]) -> Arc<Self> {
+        static NONE: LazyLock<Arc<Filters>> = LazyLock::new(Arc::default);
+        if filters.is_empty() { NONE.clone() } else { Arc::new(Self::new(filters)) }
+    }
+
     pub(crate) fn new(filters: &[HTTPRouteFilter]) -> Self {
         let mut compiled = Self::default();
         for filter in filters {

@@ -13,7 +13,9 @@ mod table;
 
 pub use self::entrance::Entrance;
 pub(crate) use self::{
-    backend::{Backend, Link, Pool, ServiceBackend, picker_missing, pool_keys, service_key},
+    backend::{
+        Backend, BackendResolver, Link, Pool, ServiceBackend, picker_missing, pool_keys, problem, service_key,
+    },
     cors::Cors,
     filter::{Filters, Redirect},
     parsed::{ParsedRoute, RouteParser},

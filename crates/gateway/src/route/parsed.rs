@@ -82,11 +82,14 @@ impl ParsedRule {
         let timeouts = rule.timeouts.clone().unwrap_or_default();
         let anything = [HTTPRouteMatch::default()];
         let matches = if rule.matches.is_empty() { &anything[..] } else { &rule.matches[..] };
-        let filters = |filters| Arc::new(Filters::new(filters));
         Self {
             matchers: matches.iter().map(|matching| Arc::new(Matcher::new(matching, regex_limit))).collect(),
-            filters: filters(&rule.filters),
-            backend_filters: rule.backend_refs.iter().map(|reference| filters(&reference.filters)).collect(),
+            filters: Filters::shared(&rule.filters),
+            backend_filters: rule
+                .backend_refs
+                .iter()
+                .map(|reference| Filters::shared(&reference.filters))
+                .collect(),
             request_timeout: timeout(timeouts.request.as_ref()),
             backend_timeout: timeout(timeouts.backend_request.as_ref()),
             retry: rule.retry.as_ref().and_then(Retry::new),

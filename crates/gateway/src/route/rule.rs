@@ -10,7 +10,7 @@ use longboat_key::{Key, Namespace};
 use longboat_tls::KeyPair;
 
 use super::{
-    backend::Backend,
+    backend::{self, Backend, BackendResolver},
     filter::{Filters, MirrorSpec},
     parsed::{ParsedRoute, ParsedRule},
     retry::Retry,
@@ -67,27 +67,28 @@ pub(crate) struct Mirror {
 
 impl Rule {
     pub(crate) fn new(
-        observed: &RoutingInputs,
+        resolver: &mut BackendResolver<'_>,
         workloads: &ScalableWorkloads,
         keyed: &KeyedRoute<'_>,
         route: &ParsedRoute,
         rule: &HTTPRouteRule,
         parsed: &ParsedRule,
     ) -> Self {
+        let observed = resolver.observed;
         let namespace = route.key.namespace.as_deref();
         let weighted = rule.backend_refs.iter().zip(&parsed.backend_filters);
         Self {
             route: route.key.clone(),
             filters: parsed.filters.clone(),
-            mirrors: mirrors(observed, namespace, &rule.filters),
+            mirrors: mirrors(resolver, namespace, &rule.filters),
             backends: weighted
                 .map(|(reference, filters)| Weighted {
                     weight: reference.weight.map_or(1, |weight| u32::try_from(weight).unwrap_or(0)),
-                    backend: Backend::resolve(observed, namespace, &reference.backend),
+                    backend: resolver.resolve(namespace, &reference.backend),
                     scalable: workloads.behind(observed, namespace, &reference.backend),
                     key_scope: keyed.scope(observed, namespace, &reference.backend).map(Arc::new),
                     filters: filters.clone(),
-                    mirrors: mirrors(observed, namespace, &reference.filters),
+                    mirrors: mirrors(resolver, namespace, &reference.filters),
                 })
                 .collect(),
             request_timeout: parsed.request_timeout,
@@ -124,9 +125,13 @@ impl Rule {
 }
 
 /// Returns the back ends that get copies. A back end that cannot be resolved gets none; the route's status says so.
-fn mirrors(observed: &RoutingInputs, namespace: Namespace<&str>, filters: &[HTTPRouteFilter]) -> Vec<Mirror> {
+fn mirrors(
+    resolver: &mut BackendResolver<'_>,
+    namespace: Namespace<&str>,
+    filters: &[HTTPRouteFilter],
+) -> Vec<Mirror> {
     let mirror = |spec: MirrorSpec| {
-        let backend = Backend::resolve(observed, namespace, &spec.backend_ref).ok()?;
+        let backend = resolver.resolve(namespace, &spec.backend_ref).ok()?;
         Some(Mirror { backend, share: spec.share() })
     };
     filters.iter().filter_map(MirrorSpec::of).filter_map(mirror).collect()
@@ -141,7 +146,7 @@ pub(crate) fn unresolved(observed: &RoutingInputs, route: &HTTPRoute) -> BTreeMa
     let filters = filters.chain(back_ends.clone().flat_map(|reference| &reference.filters));
     let copies = filters.filter_map(MirrorSpec::of).map(|spec| spec.backend_ref);
     for reference in back_ends.map(|reference| reference.backend.clone()).chain(copies) {
-        if let Err(reason) = Backend::resolve(observed, Namespace(&namespace), &reference) {
+        if let Some(reason) = backend::problem(observed, Namespace(&namespace), &reference) {
             let messages = found.entry(reason.reason).or_default();
             if !messages.contains(&reason.message) {
                 messages.push(reason.message);

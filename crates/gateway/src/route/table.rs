@@ -108,6 +108,7 @@ impl Table {
         for path in self.listeners.values_mut().flat_map(|listener| listener.routes.values_mut()) {
             for entries in path.exact.values_mut().chain(path.prefix.values_mut()) {
                 entries.sort_by_key(|entry| std::cmp::Reverse(entry.matcher.rank()));
+                entries.shrink_to_fit();
             }
         }
     }

@@ -5,6 +5,7 @@ mod api_keys;
 mod client_certificates;
 mod corpus;
 mod listeners;
+mod protocols;
 mod statuses;
 mod traffic;
 

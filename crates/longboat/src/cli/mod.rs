@@ -215,6 +215,9 @@ pub(crate) fn parse(mut arguments: Vec<OsString>) -> Result<Command, clap::Error
             clap::Error::raw(clap::error::ErrorKind::ValueValidation, format!("{error}\n"))
         })?;
     }
+    if let Some(command) = role_in_pod(&arguments) {
+        return Ok(command);
+    }
     let called = ProgramName::by(&program);
     let mut command = command(called);
     if let Some(role) = role {
@@ -224,6 +227,23 @@ pub(crate) fn parse(mut arguments: Vec<OsString>) -> Result<Command, clap::Error
         .try_get_matches_from_mut(arguments)
         .map_err(|error| numbers::explain(elsewhere::advise(error, called.typed())))?;
     Ok(Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))?.command)
+}
+
+/// Parses the flags of a role that runs in pods. Its process has no use for the definitions of all verbs, whose code takes some megabytes
+/// of memory once it has run. Returns `None` for other roles, and where the flags lead to an error or to help.
+fn role_in_pod(arguments: &[OsString]) -> Option<Command> {
+    fn read<A: Args>(arguments: &[OsString]) -> Option<A> {
+        let command = numbers::with_negative(A::augment_args(clap::Command::new("longboat")));
+        A::from_arg_matches(&command.try_get_matches_from(arguments).ok()?).ok()
+    }
+    let arguments = arguments.get(1..)?;
+    Some(match arguments.first()?.to_str()? {
+        "epp" => Command::Epp(Box::new(read(arguments)?)),
+        "shared-picker" => Command::SharedPicker(Box::new(read(arguments)?)),
+        "gateway" => Command::Gateway(read(arguments)?),
+        "sidecar" => Command::Sidecar(Box::new(read(arguments)?)),
+        _ => return None,
+    })
 }
 
 /// Sets the usage of a role that the name of the executable has chosen, so that the usage shows that name.

@@ -19,6 +19,24 @@ fn a_program_of_the_image_is_helped_with_under_its_name() {
 }
 
 #[test]
+fn a_role_in_a_pod_reads_its_flags_as_the_whole_definition_does() {
+    for line in [
+        "longboat gateway --gateway-namespace ns --gateway-name=g --picking gateway --drain-timeout 1m",
+        "longboat epp --pool-name p --pool-namespace ns --grpc-port 1 --config-text x",
+        "longboat shared-picker",
+        "longboat sidecar --port 1",
+        "longboat sidecar --no-such-flag",
+        "longboat epp --help",
+        "longboat gateway --version",
+    ] {
+        let arguments: Vec<OsString> = line.split(' ').map(Into::into).collect();
+        let whole = command(ProgramName::Longboat).try_get_matches_from(&arguments);
+        let whole = whole.ok().map(|matches| Cli::from_arg_matches(&matches).unwrap().command);
+        assert_eq!(format!("{:?}", role_in_pod(&arguments)), format!("{whole:?}"), "{line}");
+    }
+}
+
+#[test]
 fn the_definition_is_consistent() {
     command(ProgramName::Longboat).debug_assert();
     command(ProgramName::Plugin).debug_assert();
