@@ -246,7 +246,7 @@ pub(super) fn of(resource: &Resource, document: &Document, path: &str, message: 
 }
 
 /// Advice about the first variable of a shell in a text, or about a text that is to be replaced as a whole.
-pub(super) fn placeholder(text: &str) -> Option<String> {
+pub(crate) fn placeholder(text: &str) -> Option<String> {
     if text.starts_with('<') && text.ends_with('>') {
         return Some(format!("replace the placeholder `{text}` first"));
     }

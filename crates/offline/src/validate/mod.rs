@@ -8,7 +8,7 @@ mod configs;
 mod contents;
 pub(crate) mod finding;
 mod gateways;
-mod hint;
+pub(crate) mod hint;
 mod keda;
 pub(crate) mod kinds;
 mod layers;
