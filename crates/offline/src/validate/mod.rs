@@ -3,10 +3,12 @@
 mod absent;
 mod advice;
 mod attachment;
+mod base_refs;
 mod claims;
 mod configs;
 mod contents;
 pub(crate) mod finding;
+mod gateway_refs;
 mod gateways;
 pub(crate) mod hint;
 mod keda;
