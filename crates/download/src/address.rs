@@ -230,7 +230,9 @@ impl Address {
         let parts: Vec<&str> = repository.trim_end_matches('/').split('/').collect();
         let address = match parts.as_slice() {
             // A file in this format is a whole model.
-            [owner, name, "blob", rest @ .., file] if file.ends_with(".gguf") && !rest.is_empty() => {
+            [owner, name, "blob", rest @ .., file]
+                if file.rsplit('.').next() == Some("gguf") && !rest.is_empty() =>
+            {
                 return Some(format!(
                     "https://{}/{owner}/{name}/resolve/{}/{file}",
                     HUB_HOSTS[0],

@@ -86,7 +86,8 @@ pub(super) const ROWS: &[Row] = &[
     Row::acts("tracing.samplerArg", "OTEL_TRACES_SAMPLER_ARG").but(|site| {
         let tracing = tracing(site)?;
         let argument = tracing.sampler_arg.as_ref().filter(|argument| !argument.is_empty())?;
-        let sampler = tracing.sampler.as_deref().unwrap_or(DEFAULT_SAMPLER);
+        // A config may set another one.
+        let sampler = tracing.sampler.as_deref().or_else(|| site.whole.then_some(DEFAULT_SAMPLER))?;
         if SAMPLERS_WITHOUT_ARGUMENT.contains(&sampler) {
             let text = format!("has no effect: the sampler {sampler} takes no argument");
             return site.note("tracing.samplerArg", &text);
