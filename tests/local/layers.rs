@@ -120,6 +120,23 @@ fn diff_tells_by_its_exit_code_and_names_the_field_that_rolls_pods() {
 }
 
 #[test]
+fn explain_and_diff_warn_of_what_render_warns_of() {
+    let folder = TempDir::new().unwrap();
+    let variable = "{name: VLLM_ADDITIONAL_ARGS, value: --max-model-len abc}";
+    let container = format!("- name: main\n        env: [{variable}]\n");
+    let wrong = changed(folder.path(), "- name: main\n", &container);
+    let warnings = |arguments: &[&str]| {
+        let ended = longboat(arguments);
+        let lines = ended.stderr.lines().filter(|line| line.starts_with("warning: "));
+        lines.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let rendered = warnings(&["render", &wrong]);
+    assert!(rendered.iter().any(|line| line.contains("--max-model-len")), "{rendered:#?}");
+    assert_eq!(warnings(&["explain", &wrong]), rendered);
+    assert_eq!(warnings(&["diff", &wrong, "--from", example().to_str().unwrap()]), rendered);
+}
+
+#[test]
 fn diff_stops_at_a_manifest_that_a_server_would_refuse_on_either_side() {
     let folder = TempDir::new().unwrap();
     let example = example();

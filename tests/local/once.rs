@@ -42,6 +42,23 @@ fn a_prompt_is_answered_on_stdout_and_nothing_is_left_behind() {
 }
 
 #[test]
+fn a_prompt_for_a_stopped_service_only_is_an_error() {
+    let _turn = turn();
+    let folder = TempDir::new().unwrap();
+    let manifests = TempDir::new().unwrap();
+    let stopped = manifests.path().join("stopped.yaml");
+    let text = fs::read_to_string(example()).unwrap();
+    let name = "name: qwen\n  annotations: {serving.kserve.io/stop: \"true\"}";
+    fs::write(&stopped, text.replacen("name: qwen", name, 1)).unwrap();
+    let mut command = up(folder.path());
+    command.arg(&stopped).args(["--port", "0", "--prompt", "Why is the sea salty?", "--once"]);
+    let ended = run(&mut command);
+    assert_eq!((ended.status.code(), ended.stdout.as_str()), (Some(1), ""), "{ended:#?}");
+    let why = "error: nothing answers the prompt: default/qwen is stopped: remove the annotation serving.kserve.io/stop";
+    assert!(ended.stderr.contains(why), "{ended:#?}");
+}
+
+#[test]
 fn a_prompt_goes_where_the_services_own_route_leads() {
     let _turn = turn();
     // The only rule of the route rewrites one path to `/v1/completions`.

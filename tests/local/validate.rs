@@ -38,6 +38,35 @@ fn the_examples_are_sound() {
 }
 
 #[test]
+fn output_that_cannot_be_written_fails_and_a_reader_that_has_gone_does_not() {
+    let service = tools::root().join("examples/single-node/service.yaml").display().to_string();
+    let ended = |arguments: &[&str], stdout: Stdio| {
+        let program = Command::new(env!("CARGO_BIN_EXE_longboat")).args(arguments).stdout(stdout).output();
+        let ended = program.unwrap();
+        (ended.status.code(), String::from_utf8(ended.stderr).unwrap())
+    };
+    for (arguments, code) in [
+        (&["render", &service][..], 1),
+        (&["render", "-o", "json", &service], 1),
+        (&["validate", &service], 1),
+        (&["explain", &service], 1),
+        (&["diff", "-o", "json", "--from", &service, &service], 2),
+        (&["crds"], 1),
+        (&["completion", "bash"], 1),
+        (&["version"], 1),
+        (&["--help"], 1),
+    ] {
+        let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let (found, stderr) = ended(arguments, full.into());
+        assert_eq!(found, Some(code), "{arguments:?}: {stderr}");
+        assert!(stderr.contains("error: cannot write to standard output"), "{arguments:?}: {stderr}");
+    }
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    assert_eq!(ended(&["crds"], writer.into()), (Some(0), String::new()));
+}
+
+#[test]
 fn every_command_that_reads_a_folder_says_that_its_kustomization_is_not_applied() {
     let folder = TempDir::new().unwrap();
     let example = fs::read_to_string(tools::root().join("examples/single-node/service.yaml")).unwrap();

@@ -18,9 +18,9 @@ pub struct TemplateInput {
     pub value: Option<Value>,
 }
 
-/// Whether `text` is a syntactically valid template on its own.
+/// Whether `text` is a syntactically valid template as a value of a config, whose JSON text is rendered: there, quotes have backslashes.
 pub fn template_is_sound(text: &str) -> bool {
-    render::parse(text).is_ok()
+    render::parse(&Value::from(text).to_string()).is_ok()
 }
 
 /// The inputs of the template in `text`. Empty if `text` is not a valid template.

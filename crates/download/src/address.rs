@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::image;
+
 /// The longest name of an owner or a model on the Hugging Face hub.
 const MAX_NAME: usize = 96;
 
@@ -197,6 +199,10 @@ impl Address {
                 "expected pvc://CLAIM[/PATH]: the name of a claim has lower case letters, digits, `-` and `.`, and begins and \
                  ends with a letter or digit",
             ),
+            Scheme::Oci | Scheme::OciNative => image::problem(self.rest()),
+            Scheme::Https | Scheme::Http if names_nothing => {
+                Some("expected https://HOST/PATH: the host is missing")
+            }
             Scheme::Https | Scheme::Http if self.meant().is_some() => {
                 Some("this is a web page about a model of the Hugging Face hub, and not the model")
             }
@@ -204,7 +210,8 @@ impl Address {
         }
     }
 
-    /// Returns the address of the model that a page of the Hugging Face hub describes, or that a text without a scheme names.
+    /// Returns the address of the model that a page of the Hugging Face hub describes, that a text without a scheme names, or that an
+    /// image with a second scheme is.
     pub fn meant(&self) -> Option<String> {
         let names_page = |host: &str| HUB_HOSTS.contains(&host);
         let repository = match self.scheme {
@@ -213,12 +220,31 @@ impl Address {
                 (host, path) if names_page(host) => path,
                 _ => &self.text,
             },
+            Scheme::Oci | Scheme::OciNative => {
+                let (_, image) = self.rest().split_once("://")?;
+                return image::problem(image).is_none().then(|| format!("{}://{image}", self.scheme));
+            }
             _ => return None,
         };
+        let repository = repository.split(['?', '#']).next().unwrap_or_default();
         let parts: Vec<&str> = repository.trim_end_matches('/').split('/').collect();
         let address = match parts.as_slice() {
-            [owner, name] | [owner, name, "tree", "main"] => format!("hf://{owner}/{name}"),
-            [owner, name, "tree", revision] => format!("hf://{owner}/{name}:{revision}"),
+            // A file in this format is a whole model.
+            [owner, name, "blob", rest @ .., file]
+                if file.rsplit('.').next() == Some("gguf") && !rest.is_empty() =>
+            {
+                return Some(format!(
+                    "https://{}/{owner}/{name}/resolve/{}/{file}",
+                    HUB_HOSTS[0],
+                    rest.join("/")
+                ));
+            }
+            [owner, name] | [owner, name, "tree", "main"] | [owner, name, "blob", "main", ..] => {
+                format!("hf://{owner}/{name}")
+            }
+            [owner, name, "tree", revision] | [owner, name, "blob", revision, ..] => {
+                format!("hf://{owner}/{name}:{revision}")
+            }
             _ => return None,
         };
         Self::parse(address.as_str()).hub_model().is_ok().then_some(address)
@@ -304,6 +330,13 @@ mod tests {
             "pvc://My_Claim/m",
             "pvc://claim-/m",
             "https://huggingface.co/a/b",
+            "https://huggingface.co/a/b/blob/main/model.safetensors",
+            "https://",
+            "http:///m",
+            "oci://host/a/b:",
+            "oci://host/A/b",
+            "oci+native://host/a@sha256:abc",
+            "oci://https://host/a",
         ] {
             assert!(Address::parse(uri).problem().is_some(), "{uri}");
         }
@@ -323,12 +356,19 @@ mod tests {
     }
 
     #[test]
-    fn a_page_of_the_hub_and_a_bare_name_mean_a_model() {
+    fn a_page_of_the_hub_a_bare_name_and_an_image_with_two_schemes_mean_a_model() {
         for (uri, meant) in [
             ("https://huggingface.co/a/b", Some("hf://a/b")),
             ("https://hf.co/a/b/", Some("hf://a/b")),
             ("https://huggingface.co/a/b/tree/main", Some("hf://a/b")),
             ("https://huggingface.co/a/b/tree/v1", Some("hf://a/b:v1")),
+            ("https://huggingface.co/a/b/blob/main/c/m.safetensors?download=true", Some("hf://a/b")),
+            (
+                "https://huggingface.co/a/b/blob/main/c/m.gguf",
+                Some("https://huggingface.co/a/b/resolve/main/c/m.gguf"),
+            ),
+            ("oci://https://host/a:v1", Some("oci://host/a:v1")),
+            ("oci://host/A", None),
             ("huggingface.co/a/b", Some("hf://a/b")),
             ("a/b", Some("hf://a/b")),
             ("https://huggingface.co/a/b/resolve/main/m.gguf", None),

@@ -3,6 +3,7 @@
 
 pub mod adapters;
 pub mod address;
+pub mod image;
 
 use std::{fmt, io::Read, path::Path};
 

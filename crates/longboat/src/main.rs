@@ -37,6 +37,6 @@ fn main() -> ExitCode {
     }
     match cli::parse(arguments) {
         Ok(invocation) => command::run(invocation),
-        Err(error) => error.exit(),
+        Err(error) => command::usage(&error),
     }
 }

@@ -160,6 +160,13 @@ fn colon(lines: &[&str], stopped: usize, message: &str) -> Option<(Position, Str
                 let (key, value) = entry.split_once(' ').unwrap_or((entry, ""));
                 format!("`{key}` needs a colon after it: `{key}: {}`", shortened(value.trim()))
             }
+            Some((key, value)) if let Some(space) = value.chars().next().filter(|c| is_other_space(*c)) => {
+                format!(
+                    "the character U+{:04X} after `{key}:` only looks like a space, perhaps a no-break space of a web page: type \
+                     a space instead",
+                    u32::from(space)
+                )
+            }
             Some((key, value)) => {
                 format!("`{key}:{value}` needs a space after the colon: `{key}: {}`", value.trim())
             }
@@ -253,6 +260,11 @@ fn is_dash(text: &str) -> bool {
 
 fn has_key(text: &str) -> bool {
     text.contains(": ") || text.ends_with(':')
+}
+
+/// Whether a character looks like a space and is none to YAML.
+fn is_other_space(character: char) -> bool {
+    character.is_whitespace() && !character.is_ascii()
 }
 
 fn indent(line: &str) -> &str {

@@ -366,6 +366,11 @@ fn mistakes_in_yaml_are_described_by_what_was_typed() {
         ("spec\n  a: b\n", "3:1: expected `key: value`, found `spec`: a colon is missing"),
         ("spec:\n  a b\n  c: d\n", "4:3: expected `key: value`, found `a b`: a colon is missing"),
         ("spec:\n  a:b\n  c: d\n", "4:3: `a:b` needs a space after the colon: `a: b`"),
+        (
+            "spec:\n  a:\u{a0}b\n  c: d\n",
+            "4:3: the character U+00A0 after `a:` only looks like a space, perhaps a no-break space of a web page: type a space \
+             instead",
+        ),
         ("spec:\n  uri hf://a/b\n  c: d\n", "4:3: `uri` needs a colon after it: `uri: hf://a/b`"),
         ("spec:\n  args:\n  --foo\n  c: d\n", "5:3: `--foo` is an item of a list: write `- --foo`"),
         (

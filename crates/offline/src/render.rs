@@ -6,10 +6,10 @@ use longboat_plan::{ObjectRef, Plan, Problem, yaml};
 use serde_json::{Value, json};
 
 use crate::{
-    advice,
+    advice::{self, Advice},
     objects::{self, Object},
     refusal,
-    scene::{PlanningError, Scene},
+    scene::{PlannedService, PlanningError, Scene},
 };
 
 /// The placeholder for a certificate or key that the controller issues when it writes the Secret.
@@ -87,26 +87,27 @@ fn rendered<T>(
         let hint = finding.hint.as_ref().map(|hint| format!(" ({hint})")).unwrap_or_default();
         note(Severity::Refused, format!("{}{hint}", finding.what()));
     }
-    if let Some(effective) = &planned.effective {
-        for warning in effective.warnings.iter().chain(&scene.layer_warnings(service, effective)) {
-            note(Severity::Warning, format!("{}: {}", warning.reason, warning.message));
-        }
-        for advice in advice::of(scene, service, effective) {
-            note(Severity::Warning, advice.sentence());
-        }
-    }
-    for event in &planned.plan.events {
-        note(Severity::Warning, format!("{}: {}", event.reason, event.message));
-    }
-    for sentence in planned.assumed {
-        note(Severity::Assumed, sentence);
-    }
+    notes.extend(warnings(scene, service, &planned));
+    notes.extend(planned.assumed.into_iter().map(|message| Note { severity: Severity::Assumed, message }));
     Ok(ServiceRendering {
         objects: objects(&planned.plan),
         removed: planned.plan.remove,
         notes,
         incomplete: planned.plan.problem.is_some() || !refused.is_empty(),
     })
+}
+
+/// Returns what is probably not meant in a planned service.
+pub fn warnings(scene: &Scene, service: &LLMInferenceService, planned: &PlannedService) -> Vec<Note> {
+    let mut texts = Vec::new();
+    if let Some(effective) = &planned.effective {
+        for warning in effective.warnings.iter().chain(&scene.layer_warnings(service, effective)) {
+            texts.push(format!("{}: {}", warning.reason, warning.message));
+        }
+        texts.extend(advice::of(scene, service, effective).iter().map(Advice::sentence));
+    }
+    texts.extend(planned.plan.events.iter().map(|event| format!("{}: {}", event.reason, event.message)));
+    texts.into_iter().map(|message| Note { severity: Severity::Warning, message }).collect()
 }
 
 /// Says why planning stopped.

@@ -5,7 +5,21 @@ use longboat_download::address::Scheme;
 use super::row::{Row, Site};
 use crate::v1alpha2::{LoraSpec, TracingSpec};
 
-/// Samplers that take no argument (OpenTelemetry's environment variables).
+/// The sampler of the preset.
+const DEFAULT_SAMPLER: &str = "parentbased_traceidratio";
+/// The samplers of OpenTelemetry's environment variables.
+const SAMPLERS: [&str; 9] = [
+    "always_on",
+    "always_off",
+    "traceidratio",
+    "parentbased_always_on",
+    "parentbased_always_off",
+    "parentbased_traceidratio",
+    "parentbased_jaeger_remote",
+    "jaeger_remote",
+    "xray",
+];
+/// Those that take no argument.
 const SAMPLERS_WITHOUT_ARGUMENT: [&str; 4] =
     ["always_on", "always_off", "parentbased_always_on", "parentbased_always_off"];
 
@@ -61,12 +75,27 @@ pub(super) const ROWS: &[Row] = &[
         tracing(site)?.exporter_endpoint.as_ref().filter(|endpoint| endpoint.is_empty())?;
         site.note("tracing.exporterEndpoint", "is empty: the model servers send no traces, only the scheduler does")
     }),
-    Row::acts("tracing.sampler", "OTEL_TRACES_SAMPLER"),
+    Row::acts("tracing.sampler", "OTEL_TRACES_SAMPLER").but(|site| {
+        let sampler = tracing(site)?.sampler.as_deref()?;
+        let is_known = sampler.is_empty() || SAMPLERS.contains(&sampler) || sampler.contains("{{");
+        (!is_known).then_some(())?;
+        let text =
+            format!("is {sampler:?}, which is no sampler of OpenTelemetry: write one of {}", SAMPLERS.join(", "));
+        site.note("tracing.sampler", &text)
+    }),
     Row::acts("tracing.samplerArg", "OTEL_TRACES_SAMPLER_ARG").but(|site| {
         let tracing = tracing(site)?;
-        tracing.sampler_arg.as_ref().filter(|argument| !argument.is_empty())?;
-        let sampler = tracing.sampler.as_deref().filter(|sampler| SAMPLERS_WITHOUT_ARGUMENT.contains(sampler))?;
-        site.note("tracing.samplerArg", &format!("has no effect: the sampler {sampler} takes no argument"))
+        let argument = tracing.sampler_arg.as_ref().filter(|argument| !argument.is_empty())?;
+        // A config may set another one.
+        let sampler = tracing.sampler.as_deref().or_else(|| site.whole.then_some(DEFAULT_SAMPLER))?;
+        if SAMPLERS_WITHOUT_ARGUMENT.contains(&sampler) {
+            let text = format!("has no effect: the sampler {sampler} takes no argument");
+            return site.note("tracing.samplerArg", &text);
+        }
+        let is_ratio = argument.contains("{{") || argument.parse().is_ok_and(|ratio| (0.0..=1.0).contains(&ratio));
+        (sampler.ends_with("traceidratio") && !is_ratio).then_some(())?;
+        let text = format!("is {argument:?}, and the sampler {sampler} takes a ratio from 0 to 1: write for example \"0.1\"");
+        site.note("tracing.samplerArg", &text)
     }),
     Row::acts("tracing.exporter", "OTEL_TRACES_EXPORTER"),
     Row::acts("baseRefs[].name", "the config is merged; one that is missing is a condition"),

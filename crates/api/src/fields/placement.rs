@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::annotations::{LORA_MODEL_ROUTING_STRATEGY, MODEL_BASED_ROUTING, OF_SERVICES, ROUTING};
+use crate::annotations::{
+    LORA_MODEL_ROUTING_STRATEGY, MODEL_BASED_ROUTING, OF_SERVICES, ROUTING, STOP, is_stopped,
+};
 use crate::v1alpha2::{LLMInferenceService, LLMInferenceServiceConfig};
 
 pub(super) const METADATA: &str = "metadata.annotations";
@@ -14,6 +16,14 @@ pub(super) fn warnings(service: &LLMInferenceService) -> Vec<String> {
     let mut found = Vec::new();
     if let Some(annotations) = &service.metadata.annotations {
         misplaced(METADATA, annotations, &ROUTING, SPEC, &mut found);
+        if let Some(value) = annotations.get(STOP)
+            && !is_stopped(Some(annotations))
+            && !value.eq_ignore_ascii_case("false")
+        {
+            found.push(format!(
+                "{METADATA}[{STOP}] is {value:?}, which does not stop the service: write \"true\" to stop it, or \"false\""
+            ));
+        }
     }
     misplaced(SPEC, &spec.workload.annotations, &OF_SERVICES, METADATA, &mut found);
     let prefill = spec.prefill.as_deref().map(|prefill| ("spec.prefill.annotations", &prefill.annotations));

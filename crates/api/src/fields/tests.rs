@@ -112,6 +112,11 @@ fn fields_that_do_nothing_beside_the_others_are_named() {
             vec!["spec.tracing.exporterEndpoint", "spec.tracing.samplerArg"],
         ),
         (
+            json!({"model": model, "tracing": {"sampler": "foo", "samplerArg": "2"}}),
+            vec!["spec.tracing.sampler"],
+        ),
+        (json!({"model": model, "tracing": {"samplerArg": "2"}}), vec!["spec.tracing.samplerArg"]),
+        (
             json!({"model": model, "parallelism": {"data": 2, "dataLocal": 1, "dataRPCPort": 1, "expert": true}}),
             vec![
                 "spec.parallelism.data",
@@ -226,6 +231,26 @@ fn criticality_is_deprecated() {
         .map(|text| text.split(' ').next().unwrap_or_default().to_owned())
         .collect();
     assert_eq!(fields, ["spec.model.criticality", "spec.model.lora.adapters[1].criticality"]);
+}
+
+#[test]
+fn a_value_that_does_not_stop_a_service_is_warned_about() {
+    let said = |value: &str| {
+        let object = json!({
+            "metadata": {"name": "llm", "annotations": {"serving.kserve.io/stop": value}}, "spec": {"model": {"uri": "hf://a/b"}},
+        });
+        warnings(&serde_json::from_value(object).unwrap())
+    };
+    assert_eq!(
+        said("yes"),
+        [
+            "metadata.annotations[serving.kserve.io/stop] is \"yes\", which does not stop the service: write \"true\" to stop it, \
+             or \"false\""
+        ]
+    );
+    for plain in ["true", "True", "false"] {
+        assert_eq!(said(plain), Vec::<String>::new());
+    }
 }
 
 #[test]

@@ -19,14 +19,13 @@ const NO_SPACE: u8 = 2;
 const NO_FILES: u8 = 4;
 
 /// Prints the script.
-pub(crate) fn run(args: &CompletionArgs) -> ExitCode {
+pub(crate) fn run(args: &CompletionArgs) {
     let called = ProgramName::now();
     // The script for bash treats a dash in the name like the space before a verb.
     let name = called.program().replace('-', "_");
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut cli::command(called), &name, &mut script);
     printer::piece(&String::from_utf8_lossy(&script).replace(&name, called.program()));
-    ExitCode::SUCCESS
 }
 
 /// Whether kubectl has started this process to complete a line.

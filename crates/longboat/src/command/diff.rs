@@ -41,6 +41,9 @@ pub(crate) fn run(args: &DiffArgs) -> anyhow::Result<Comparison> {
     let is_writable = |subject: &Subject| input::is_writable(&before, &subject.service);
     let unwritable =
         before.subjects.iter().filter(|_| !from.is_empty()).filter(|one| !is_writable(one)).count();
+    for subject in after.subjects.iter().filter(|subject| subject.given) {
+        input::print_warnings(&after, &subject.service);
+    }
     let (differences, failed) = diff::diff(&before, &after, live);
     let differs = differences.iter().any(|difference| !difference.is_empty());
     printer::output(&differences, args.output, || diff::to_text(&differences))?;

@@ -73,6 +73,7 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<()> {
     }
     for subject in asked {
         accepted &= input::is_writable(&scene, &subject.service);
+        input::print_warnings(&scene, &subject.service);
     }
     // The other errors are reported as well.
     let Some(last) = failed.pop() else {

@@ -13,7 +13,7 @@ use longboat_offline::{
     Presets, Settings, complete_platform,
     diff::{self, Difference},
     refusal,
-    render::{Note, Severity},
+    render::{self, Note, Severity},
     scene::{ObservedCluster, Scene},
     validate::{Finding, PICKER_CONFIG, Severity as Gravity, picker_findings, validate},
 };
@@ -206,6 +206,13 @@ pub(crate) fn is_writable(scene: &Scene, service: &LLMInferenceService) -> bool 
         printer::note(&super::finding::coloured(finding));
     }
     found.is_empty()
+}
+
+/// Prints what is probably not meant in a service. What cannot be planned is reported otherwise.
+pub(crate) fn print_warnings(scene: &Scene, service: &LLMInferenceService) {
+    if let Ok(planned) = scene.plan(service) {
+        print_notes(&Key::of(service), &render::warnings(scene, service, &planned));
+    }
 }
 
 /// Returns the error that manifests have errors, which were already printed.

@@ -91,13 +91,19 @@ pub(crate) fn run(command: Command) -> ExitCode {
         Command::Install(args) => report(install::run(&args)),
         Command::Upgrade(args) => report_comparison(upgrade::run(&args)),
         Command::Uninstall(args) => report(uninstall::run(&args)),
-        Command::Completion(args) => completion::run(&args),
+        Command::Completion(args) => {
+            completion::run(&args);
+            report(Ok(()))
+        }
         Command::Man(args) => report(man::run(&args)),
         Command::Version => {
             printer::line(&format!("longboat {}", env!("CARGO_PKG_VERSION")));
-            ExitCode::SUCCESS
+            report(Ok(()))
         }
-        Command::CliReference => reference::run(),
+        Command::CliReference => {
+            reference::run();
+            report(Ok(()))
+        }
         Command::Reaper => report(longboat_node::reaper::run().map_err(Into::into)),
         Command::Controller(args) => serve(|shutdown| traced(traces, controller(*args, shutdown))),
         Command::Epp(args) => serve_on(longboat_epp::runtime().map_err(Into::into), |shutdown| async {
@@ -196,6 +202,9 @@ async fn cluster_config(kubeconfig: Option<&Path>) -> anyhow::Result<kube::Confi
     }
 }
 
+/// The exit code for a wrong command line.
+const WRONG_USAGE: u8 = 2;
+
 /// The stack size of threads. Reading a pod template nests deeply, and debug builds have large frames. Untouched pages cost
 /// nothing.
 const STACK: usize = 8 << 20;
@@ -208,9 +217,19 @@ fn report(result: anyhow::Result<()>) -> ExitCode {
     report_success(result.map(|()| true))
 }
 
+/// Prints help, or what is wrong with a command line.
+pub(crate) fn usage(error: &clap::Error) -> ExitCode {
+    let printed = error.print();
+    if error.use_stderr() {
+        return ExitCode::from(WRONG_USAGE);
+    }
+    printer::is_written(printed);
+    report(Ok(()))
+}
+
 /// Prints an error. The exit code is 0 only for `true`.
 fn report_success(result: anyhow::Result<bool>) -> ExitCode {
-    match result {
+    match result.and_then(|success| printer::check().map(|()| success)) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
@@ -229,7 +248,7 @@ struct Comparison {
 /// Prints an error. As in `kubectl diff`, the exit code is 0 without differences, 1 with differences, and 2 for failures.
 fn report_comparison(result: anyhow::Result<Comparison>) -> ExitCode {
     const FAILED: u8 = 2;
-    match result {
+    match result.and_then(|found| printer::check().map(|()| found)) {
         Ok(Comparison { is_complete: false, .. }) => ExitCode::from(FAILED),
         Ok(Comparison { differs, .. }) => report_success(Ok(!differs)),
         Err(error) => {

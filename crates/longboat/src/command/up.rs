@@ -32,7 +32,7 @@ where
         runtime.shutdown_timeout(Duration::from_millis(200));
         result
     });
-    match result {
+    match result.and_then(|()| printer::check()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             printer::error(&error, hint(&error).as_deref());

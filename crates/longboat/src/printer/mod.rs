@@ -9,6 +9,7 @@ use std::{
     io::{self, IsTerminal, Write},
 };
 
+use anyhow::Context;
 use longboat_controller::reader;
 use owo_colors::OwoColorize;
 use parking_lot::Mutex;
@@ -22,18 +23,37 @@ use crate::cli::output::OutputFormat;
 /// The picture at the bottom of the terminal.
 static PICTURE: Mutex<Option<(Stream, Picture)>> = Mutex::new(None);
 
-/// Writes one line of data to stdout. Ignores a closed pipe: `longboat crds | head` is fine.
+/// The first data that could not be written to stdout, as to a full disk.
+static LOST: Mutex<Option<io::Error>> = Mutex::new(None);
+
+/// Writes one line of data to stdout.
 pub(crate) fn line(text: &str) {
-    above(|| {
-        let mut out = anstream::stdout().lock();
-        let _ = writeln!(out, "{text}");
-    });
+    above(|| _ = piece(&format!("{text}\n")));
 }
 
 /// Writes a piece of data to stdout and flushes it. Returns whether the reader is still there.
 pub(crate) fn piece(text: &str) -> bool {
     let mut out = anstream::stdout().lock();
-    out.write_all(text.as_bytes()).and_then(|()| out.flush()).is_ok()
+    is_written(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
+}
+
+/// Takes the result of a write to stdout. Returns whether the data was written.
+pub(crate) fn is_written(result: io::Result<()>) -> bool {
+    let Err(error) = result else { return true };
+    // A closed pipe is no failure: `longboat crds | head` is fine.
+    if error.kind() != io::ErrorKind::BrokenPipe {
+        LOST.lock().get_or_insert(error);
+    }
+    false
+}
+
+/// Checks at the end that no data was lost.
+///
+/// # Errors
+///
+/// If stdout did not take all data.
+pub(crate) fn check() -> anyhow::Result<()> {
+    LOST.lock().take().map_or(Ok(()), Err).context("cannot write to standard output")
 }
 
 /// Writes data as a JSON or YAML document to stdout.

@@ -8,6 +8,7 @@ use std::{
 
 use anyhow::{Context, bail};
 use k8s_openapi::jiff::Timestamp;
+use longboat_api::annotations::STOP;
 use longboat_key::Key;
 use longboat_local::{Guard, Local, Options, Picking};
 use longboat_manifest::Document;
@@ -189,6 +190,9 @@ impl Session<'_> {
                     printer::erase();
                 }
                 if let Some(text) = prompt {
+                    if services.is_empty() {
+                        bail!("nothing answers the prompt: {}", stopped(&written));
+                    }
                     ask_each(&services, text).await?;
                 }
                 if *once {
@@ -208,6 +212,13 @@ impl Session<'_> {
             }
         }
     }
+}
+
+/// Says that services are stopped on purpose.
+fn stopped(services: &[Key]) -> String {
+    let names: Vec<String> = services.iter().map(ToString::to_string).collect();
+    let verb = if names.len() == 1 { "is" } else { "are" };
+    format!("{} {verb} stopped: remove the annotation {STOP}", names.join(", "))
 }
 
 /// Creates the folder for traces, if it does not exist. Pods start in folders of their own, so its path is made absolute.

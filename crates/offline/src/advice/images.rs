@@ -1,6 +1,7 @@
 //! Images that no kubelet can pull, because their references have no valid form. API servers accept any text.
 
 use longboat_api::v1alpha2::LLMInferenceServiceSpec;
+use longboat_download::image;
 
 use super::{Advice, pods, variables::containers};
 
@@ -8,17 +9,17 @@ pub(super) fn check(spec: &LLMInferenceServiceSpec) -> Vec<Advice> {
     let mut all = Vec::new();
     for (path, pod) in pods(spec) {
         for (path, container) in containers(&path, pod) {
-            let image = container.image.as_deref().unwrap_or_default();
+            let reference = container.image.as_deref().unwrap_or_default();
             // Without an image, or with spaces around it, an API server refuses the pod.
-            if image.is_empty() || image.trim() != image {
+            if reference.is_empty() || reference.trim() != reference {
                 continue;
             }
-            if let Some(problem) = problem(image) {
+            if let Some(problem) = image::problem(reference) {
                 let message = format!(
-                    "is {image:?}, which is no reference to an image, so no kubelet pulls it: {problem}"
+                    "is {reference:?}, which is no reference to an image, so no kubelet pulls it: {problem}"
                 );
-                let hint = match image.split_once("://") {
-                    Some((_, rest)) if self::problem(rest).is_none() => format!("write `{rest}`"),
+                let hint = match reference.split_once("://") {
+                    Some((_, rest)) if image::problem(rest).is_none() => format!("write `{rest}`"),
                     _ => {
                         "write it as REGISTRY/REPOSITORY:TAG or REGISTRY/REPOSITORY@sha256:DIGEST".to_owned()
                     }
@@ -30,93 +31,9 @@ pub(super) fn check(spec: &LLMInferenceServiceSpec) -> Vec<Advice> {
     all
 }
 
-/// Returns what is wrong with a reference: `[REGISTRY/]REPOSITORY[:TAG][@DIGEST]`.
-fn problem(image: &str) -> Option<&'static str> {
-    if image.contains("://") {
-        return Some("a reference has no scheme");
-    }
-    let (name, digest) = image.split_once('@').map_or((image, None), |(name, digest)| (name, Some(digest)));
-    if digest.is_some_and(|digest| !is_digest(digest)) {
-        return Some("a digest is sha256: and 64 hexadecimal digits");
-    }
-    let last = name.rfind('/').map_or(0, |slash| slash + 1);
-    let (name, tag) = match name[last..].find(':') {
-        Some(colon) => (&name[..last + colon], Some(&name[last + colon + 1..])),
-        None => (name, None),
-    };
-    let in_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    if tag.is_some_and(|tag| {
-        !tag.starts_with(in_word)
-            || tag.len() > 128
-            || !tag.chars().all(|c| in_word(c) || matches!(c, '.' | '-'))
-    }) {
-        return Some("a tag has letters, digits, `_`, `.` and `-`, at most 128");
-    }
-    // The first part names a registry if it has a dot, a port or upper case letters.
-    let repository = match name.split_once('/') {
-        Some((registry, rest))
-            if registry.contains(['.', ':']) || registry.chars().any(|c| c.is_ascii_uppercase()) =>
-        {
-            let (host, port) = registry.split_once(':').unwrap_or((registry, "0"));
-            let is_host = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-');
-            if host.is_empty() || !host.chars().all(is_host) || port.parse::<u16>().is_err() {
-                return Some("the registry is no HOST or HOST:PORT");
-            }
-            rest
-        }
-        _ => name,
-    };
-    let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
-    let is_part = |part: &str| {
-        part.starts_with(is_plain)
-            && part.ends_with(is_plain)
-            && part.chars().all(|c| is_plain(c) || matches!(c, '.' | '_' | '-'))
-    };
-    (!repository.split('/').all(is_part))
-        .then_some("a repository has lower case letters and digits, with `.`, `_` or `-` between them")
-}
-
-fn is_digest(text: &str) -> bool {
-    let Some((algorithm, digits)) = text.split_once(':') else { return false };
-    let is_complete = if algorithm == "sha256" { digits.len() == 64 } else { digits.len() >= 32 };
-    is_complete && digits.chars().all(|c| matches!(c, '0'..='9' | 'a'..='f'))
-}
-
 #[cfg(test)]
 mod tests {
-    use super::problem;
     use crate::advice::tests::{said, service};
-
-    #[test]
-    fn the_form_of_a_reference_is_that_of_container_runtimes() {
-        let digest = format!("a/b:v1@sha256:{}", "0".repeat(64));
-        for image in [
-            "a",
-            "a/b:v1",
-            "localhost:5000/a-b/c__d:V_1.0-x",
-            "ghcr.io/llm-d/llm-d:v0.3",
-            "VLLM/vllm:v1",
-            &digest,
-        ] {
-            assert_eq!(problem(image), None, "{image}");
-        }
-        for image in [
-            "https://ghcr.io/a/b",
-            "a/B:v1",
-            "a/b:la test",
-            "a/b:",
-            "a/b:-v",
-            "a//b",
-            "a/b/",
-            "a/b@sha256:0",
-            "a b",
-            "a:b:c/d",
-            "-a/b",
-            ":v1",
-        ] {
-            assert!(problem(image).is_some(), "{image}");
-        }
-    }
 
     #[test]
     fn an_image_that_no_kubelet_pulls_is_an_error() {

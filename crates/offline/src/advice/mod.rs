@@ -2,6 +2,7 @@
 
 mod command;
 mod device_names;
+mod empty_dir;
 mod engine_flags;
 mod engine_variables;
 mod grace;
@@ -62,6 +63,7 @@ pub(crate) fn of(scene: &Scene, service: &LLMInferenceService, effective: &Effec
     all.extend(memory::without_unit(&effective.spec));
     all.extend(memory::tiers_without_unit(&effective.spec));
     all.extend(images::check(&effective.spec));
+    all.extend(empty_dir::check(&effective.spec));
     all.extend(device_names::check(&effective.spec));
     all.extend(image_devices::check(&service.spec, &effective.spec));
     all.extend(grace::check(&effective.spec));

@@ -9,6 +9,11 @@ use longboat_download::address::{Address, Scheme};
 use longboat_plan::Snapshot;
 
 use super::{Advice, MODEL_PATH, main_containers};
+use crate::validate::hint;
+
+/// The form of an address of an image.
+const IMAGE_FORM: &str =
+    "write it as oci://REGISTRY/REPOSITORY:TAG or oci://REGISTRY/REPOSITORY@sha256:DIGEST";
 
 pub(super) fn check(
     snapshot: &Snapshot,
@@ -56,10 +61,14 @@ fn addresses(snapshot: &Snapshot, spec: &LLMInferenceServiceSpec) -> Vec<Advice>
             Some((path, format!("\"{address}\" cannot be fetched: {problem}")))
         }));
     }
-    // The message has the address, in which a page of the hub may be.
+    // The message has the address, with braces encoded.
     let hint = |message: &str| {
         let written = message.split('"').nth(1)?;
-        Some(format!("did you mean `{}`?", Address::parse(written).meant()?))
+        let address = Address::parse(written);
+        let is_image = matches!(address.scheme(), Scheme::Oci | Scheme::OciNative);
+        hint::placeholder(&written.replace("%7B", "{").replace("%7D", "}"))
+            .or_else(|| Some(format!("did you mean `{}`?", address.meant()?)))
+            .or_else(|| is_image.then(|| IMAGE_FORM.to_owned()))
     };
     let fatal = |(path, message): (String, String)| {
         let hint = hint(&message);

@@ -8,8 +8,15 @@ use serde_json::Value;
 /// How Go's decoder begins its complaint about a text where it expects bytes.
 pub(super) const NOT_BASE64: &str = "illegal base64";
 
+/// What an API server says first about a quantity that is neither a string nor an integer.
+pub(super) const MISTYPED_QUANTITY: &str = "must be of type integer,string";
+
 const POD_METADATA: &str = "a template here is the spec of a pod: write labels and annotations in `labels` and `annotations` beside it";
 const GROUP_SIZE: &str = "a group has data / dataLocal pods, one of them the leader: set `parallelism`, and `replicas` for more groups";
+const HTTP_SPEC: &str = "this is a field of the route's spec: write it below `http.spec`";
+const PICKER_CONFIG: &str =
+    "write it below `config.inline`, with apiVersion and kind of the EndpointPickerConfig";
+const RESOURCES: &str = "write it below `resources` of the container";
 const POD_FIELDS: &str = "a template here is the spec of a pod: write its fields without `spec`";
 
 /// Fields from documents and other tools that this API has at another path: the last names of the path, the version (`None`
@@ -67,6 +74,12 @@ const RELOCATED_FIELDS: &[(&[&str], Option<&str>, &str)] = &[
         None,
         "write `route: {}` for a route that the controller makes, or `http` for one of your own",
     ),
+    (&["http", "hostnames"], None, HTTP_SPEC),
+    (&["http", "parentRefs"], None, HTTP_SPEC),
+    (&["http", "rules"], None, HTTP_SPEC),
+    (&["scheduler", "config", "featureGates"], None, PICKER_CONFIG),
+    (&["scheduler", "config", "plugins"], None, PICKER_CONFIG),
+    (&["scheduler", "config", "schedulingProfiles"], None, PICKER_CONFIG),
     (
         &["scheduler", "endpointPickerConfig"],
         None,
@@ -74,6 +87,8 @@ const RELOCATED_FIELDS: &[(&[&str], Option<&str>, &str)] = &[
     ),
     (&["router", "template"], None, "the pods of the model server are in `spec.template`"),
     (&["template", "replicas"], None, "write `replicas` beside `template`"),
+    (&["containers", "limits"], None, RESOURCES),
+    (&["containers", "requests"], None, RESOURCES),
     (&["prefill", "containers"], None, "containers belong to a pod: `spec.prefill.template.containers`"),
     (&["spec", "containers"], None, "containers belong to a pod: `spec.template.containers`"),
     (&["spec", "image"], None, "images belong to a container: `spec.template.containers[name=main].image`"),
@@ -86,6 +101,8 @@ const RELOCATED_FIELDS: &[(&[&str], Option<&str>, &str)] = &[
     (&["spec", "env"], None, "variables belong to a container: `spec.template.containers[name=main].env`"),
     (&["spec", "minReplicas"], None, "write `spec.scaling.minReplicas`"),
     (&["spec", "maxReplicas"], None, "write `spec.scaling.maxReplicas`"),
+    (&["spec", "autoscaling"], None, "write `spec.scaling`, with `maxReplicas`, and `wva` or `keda`"),
+    (&["spec", "decode"], None, "the pods that decode are in `spec.template`, beside `spec.prefill`"),
     (&["spec", "scheduler"], None, "write `spec.router.scheduler`"),
     (&["spec", "gateway"], None, "write `spec.router.gateway`"),
     (&["spec", "route"], None, "write `spec.router.route`"),
@@ -148,6 +165,7 @@ const MESSAGE_ADVICE: &[(&str, &str)] = &[
         "exactly one of spec or ref must be set",
         "set `ref: {name}` for an existing claim, or `spec` for a new claim",
     ),
+    ("lora.adapters of type", "each adapter is an object: write `- {name: NAME, uri: hf://OWNER/MODEL}`"),
     ("exactly one of emptyDir or pvc must be set", "keep either `emptyDir` or `pvc`"),
 ];
 
@@ -212,6 +230,16 @@ pub(super) fn of(resource: &Resource, document: &Document, path: &str, message: 
         );
     }
     let value = document.value(path).and_then(Value::as_str);
+    if message.contains("template: ")
+        && message.contains('\\')
+        && value.is_some_and(|text| text.contains('"'))
+    {
+        return Some(
+            "write backquotes (`) in place of double quotes: the template is rendered in JSON, where a double quote has a \
+             backslash before it"
+                .to_owned(),
+        );
+    }
     if let Some(text) = value
         && text.contains("{{")
         && resource.kind == "LLMInferenceService"
@@ -236,6 +264,15 @@ pub(super) fn of(resource: &Resource, document: &Document, path: &str, message: 
             Some("in v1alpha1 write labels directly below `selector`, without `matchLabels`".to_owned())
         });
     }
+    if message.contains(MISTYPED_QUANTITY)
+        && let Some(Value::Number(number)) = document.value(path)
+    {
+        return Some(if path.contains('/') {
+            "devices are counted: write a whole number".to_owned()
+        } else {
+            format!("write it in quotes: \"{number}\"")
+        });
+    }
     if is_quantity(path, message) {
         return Some(
             "write an amount as 500m, 2, 1.5 or 16Gi (Ki, Mi, Gi, Ti count in 1024, k, M, G, T in 1000)"
@@ -246,7 +283,7 @@ pub(super) fn of(resource: &Resource, document: &Document, path: &str, message: 
 }
 
 /// Advice about the first variable of a shell in a text, or about a text that is to be replaced as a whole.
-pub(super) fn placeholder(text: &str) -> Option<String> {
+pub(crate) fn placeholder(text: &str) -> Option<String> {
     if text.starts_with('<') && text.ends_with('>') {
         return Some(format!("replace the placeholder `{text}` first"));
     }
@@ -329,6 +366,13 @@ fn wrong_type(resource: &Resource, path: &str, value: &Value, message: &str) -> 
         Value::Object(_) | Value::Array(_) if expects("string") && resource.kind == "ConfigMap" => Some(
             "the value is a text: write `|` after the colon, so that the lines below it are one".to_owned(),
         ),
+        Value::Object(fields)
+            if expects("string")
+                && let Some(name) = fields.get("name").and_then(Value::as_str) =>
+        {
+            let field = path.rsplit('.').next().unwrap_or(path);
+            Some(format!("the value is the name itself: write `{field}: {name}`"))
+        }
         Value::Array(_) if expects("string") => {
             Some("the value must be one string: write it without brackets and dashes".to_owned())
         }

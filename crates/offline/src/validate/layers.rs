@@ -18,9 +18,10 @@ use super::{
     absent::GivenObjects,
     advice,
     attachment::GivenGateways,
+    base_refs,
     claims::GivenClaims,
     finding::{Finding, ObjectName, Severity, Source},
-    hint, keda,
+    gateway_refs, hint, keda,
     object::Examination,
     own_routes, picker, role_flags, template, unknown,
 };
@@ -69,9 +70,11 @@ impl Layers<'_> {
                 continue;
             }
             incomplete = true;
-            if !self.is_broken(Namespace(&name.namespace), Name(&reference.name)) {
-                findings.push(self.missing(document, name, index, &reference.name));
-            }
+            findings.push(if self.is_broken(Namespace(&name.namespace), Name(&reference.name)) {
+                base_refs::broken(document, name, index, &reference.name)
+            } else {
+                self.missing(document, name, index, &reference.name)
+            });
         }
         if incomplete {
             return findings;
@@ -268,6 +271,13 @@ impl Layers<'_> {
         finding.message = format!(
             "LLMInferenceServiceConfig {wanted:?} is not in these files: it must be in one of the namespaces [{namespaces}] of the cluster"
         );
+        if let Some(elsewhere) = base_refs::elsewhere(self.configs.keys().chain(&self.broken), wanted) {
+            finding.message = format!(
+                "LLMInferenceServiceConfig {wanted:?} is in namespace {elsewhere}: it must be in one of the namespaces [{namespaces}]"
+            );
+            finding.hint = Some(format!("move the config to namespace {}", name.namespace));
+            return finding;
+        }
         let presets = self.scene.preset_configs();
         let known = self.configs.keys().map(|key| &*key.name).chain(presets.iter().map(String::as_str));
         finding.hint = Some(match nearest(known, wanted) {
@@ -337,6 +347,13 @@ impl Layers<'_> {
             effective.applied.iter().map(|config| format!("{}/{}", config.namespace, config.name)).collect();
         let merged = format!("after merging [{}]", layers.join(", "));
         "InvalidRenderedConfig".clone_into(&mut finding.reason);
+        let configs = effective.applied.iter().rev();
+        let configs = configs.filter_map(|config| {
+            self.configs.get(&Key::new(Namespace(&config.namespace), Name(&config.name))).copied()
+        });
+        if gateway_refs::blame(finding, std::iter::once(document).chain(configs)) {
+            return;
+        }
         let is_own = document.locate(&finding.path).exists;
         let read = if is_own { None } else { read_by_template(effective, &finding.path) };
         finding.message = match &read {

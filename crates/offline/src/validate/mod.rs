@@ -3,12 +3,14 @@
 mod absent;
 mod advice;
 mod attachment;
+mod base_refs;
 mod claims;
 mod configs;
 mod contents;
 pub(crate) mod finding;
+mod gateway_refs;
 mod gateways;
-mod hint;
+pub(crate) mod hint;
 mod keda;
 pub(crate) mod kinds;
 mod layers;

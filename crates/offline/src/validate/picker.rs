@@ -4,7 +4,7 @@ use k8s_openapi::api::{apps::v1::Deployment, core::v1::ConfigMap};
 use longboat_api::v1alpha2::LLMInferenceService;
 use longboat_compose::{DEFAULT_CONFIG_KEY, platform::Images};
 use longboat_key::{Key, Name, Namespace};
-use longboat_manifest::{Document, parallel};
+use longboat_manifest::{Document, nearest, parallel};
 use longboat_plan::{ConfigOrigin, Objects, PickerConfig, PickerRefusal, PickerWarnings, RefusedBy, names};
 use serde_json::Value;
 
@@ -20,6 +20,20 @@ pub const PICKER_CONFIG: &str = "PickerConfigRefused";
 const PICKER_CONFIG_VERSION: &str = "PickerConfigVersion";
 /// The reason of findings about fields of a configuration that have no effect.
 const PICKER_CONFIG_WITHOUT_EFFECT: &str = "PickerConfigWithoutEffect";
+
+/// A former parameter, which now has the name `blockSizeTokens`.
+const HASH_BLOCK_SIZE: &str = "hashBlockSize";
+/// The parameters that `prefix-cache-scorer` had. All others are those of `approx-prefix-cache-producer` now.
+const PREFIX_PARAMETERS: [&str; 8] = [
+    "autoTune",
+    "blockSize",
+    "blockSizeTokens",
+    HASH_BLOCK_SIZE,
+    "lruCapacityPerServer",
+    "maxPrefixBlocksToMatch",
+    "maxPrefixTokensToMatch",
+    "sharedPrefixAfter",
+];
 
 /// The fields of a service or config that may hold a picker's configuration.
 const SCHEDULER: &str = "spec.router.scheduler";
@@ -94,21 +108,32 @@ fn removed<'a>(
     else {
         return Vec::new();
     };
-    let warning = |inner: String| {
+    let warning = |(plugin, inner): (String, String)| {
         let mut finding = at_scheduler();
         finding.severity = Severity::Warning;
         PICKER_CONFIG_WITHOUT_EFFECT.clone_into(&mut finding.reason);
         written.locate(&inner, &mut finding);
         "has no effect: pickers of this release do not have it here, so the controller leaves it out"
             .clone_into(&mut finding.message);
-        finding.hint = Some(if inner.ends_with("hashBlockSize") {
-            "remove it".to_owned()
-        } else {
-            "write it as a parameter of a plugin of the type `approx-prefix-cache-producer`".to_owned()
-        });
+        let parameter = inner.rsplit('.').next().unwrap_or_default();
+        finding.hint = Some(in_place_of(&plugin, parameter));
         finding
     };
     config.removed_parameters(&written.text).into_iter().map(warning).collect()
+}
+
+/// Says what to write in place of a parameter that the controller leaves out.
+fn in_place_of(plugin: &str, parameter: &str) -> String {
+    const PRODUCER: &str = "as a parameter of a plugin of the type `approx-prefix-cache-producer`";
+    if plugin != "prefix-cache-scorer" {
+        return "remove it".to_owned();
+    }
+    let is_known = PREFIX_PARAMETERS.contains(&parameter);
+    match is_known.then_some(parameter).or_else(|| nearest(PREFIX_PARAMETERS, parameter)) {
+        None => "remove it".to_owned(),
+        Some(HASH_BLOCK_SIZE) => format!("write `blockSizeTokens` {PRODUCER}"),
+        Some(meant) => format!("write `{meant}` {PRODUCER}"),
+    }
 }
 
 /// Describes a refusal: an error if the picker is this build's, a warning for another one.

@@ -112,8 +112,8 @@ impl PickerConfig {
     }
 
     /// Returns the paths of parameters that `written`, the configuration before the controller adapted it to the picker's release, has
-    /// and this one lacks. Parameters that have moved are not among them.
-    pub fn removed_parameters(&self, written: &str) -> Vec<String> {
+    /// and this one lacks, each after the type of its plugin. Parameters that have moved are not among them.
+    pub fn removed_parameters(&self, written: &str) -> Vec<(String, String)> {
         let (written, own) = (config_text::parse(written), config_text::parse(&self.text));
         let plugins = |config: &Map<String, Value>| {
             config.get("plugins").and_then(Value::as_array).cloned().unwrap_or_default()
@@ -123,11 +123,10 @@ impl PickerConfig {
         let mut removed = Vec::new();
         for (at, plugin) in plugins(&written).iter().enumerate() {
             let Some(kept) = own.iter().find(|own| name(own) == name(plugin)) else { continue };
+            let type_ = plugin["type"].as_str().unwrap_or_default();
             for parameter in plugin["parameters"].as_object().into_iter().flat_map(Map::keys) {
-                let is_dropped =
-                    transform::is_dropped(plugin["type"].as_str().unwrap_or_default(), parameter);
-                if is_dropped && kept["parameters"][parameter].is_null() {
-                    removed.push(format!("plugins[{at}].parameters.{parameter}"));
+                if transform::is_dropped(type_, parameter) && kept["parameters"][parameter].is_null() {
+                    removed.push((type_.to_owned(), format!("plugins[{at}].parameters.{parameter}")));
                 }
             }
         }

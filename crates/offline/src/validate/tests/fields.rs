@@ -201,6 +201,44 @@ fn what_people_write_at_another_place_or_leave_open_is_told_its_form() {
         hints("  baseRefs: [{name: kserve-config-llm-tempalte}]\n"),
         ["spec.baseRefs[0].name did you mean `kserve-config-llm-template`?"]
     );
+    for (lines, hint) in [
+        (
+            "  autoscaling: {}\n",
+            "spec.autoscaling write `spec.scaling`, with `maxReplicas`, and `wva` or `keda`",
+        ),
+        ("  decode: {}\n", "spec.decode the pods that decode are in `spec.template`, beside `spec.prefill`"),
+        (
+            "  router: {route: {http: {rules: []}}}\n",
+            "spec.router.route.http.rules this is a field of the route's spec: write it below `http.spec`",
+        ),
+        (
+            "  router: {scheduler: {config: {plugins: []}}}\n",
+            "spec.router.scheduler.config.plugins write it below `config.inline`, with apiVersion and kind of the \
+             EndpointPickerConfig",
+        ),
+        (
+            "    lora: {adapters: ['hf://a/b']}\n",
+            "spec.model.lora.adapters[0] each adapter is an object: write `- {name: NAME, uri: hf://OWNER/MODEL}`",
+        ),
+        (
+            "  template: {containers: [{name: main, limits: {cpu: 1}}]}\n",
+            "spec.template.containers[0].limits write it below `resources` of the container",
+        ),
+        ("  runtime: {name: x}\n", "spec.runtime the value is the name itself: write `runtime: x`"),
+    ] {
+        let found = hints(lines);
+        assert!(found.iter().any(|line| line == hint), "{found:#?}");
+    }
+    // A server has three sentences about each.
+    let limit = |limit: &str| {
+        hints(&format!("  template: {{containers: [{{name: main, resources: {{limits: {{{limit}}}}}}}]}}\n"))
+    };
+    let path = "spec.template.containers[0].resources.limits";
+    assert_eq!(limit("cpu: 0.5"), [format!("{path}.cpu write it in quotes: \"0.5\"")]);
+    assert_eq!(
+        limit("nvidia.com/gpu: 0.5"),
+        [format!("{path}.nvidia.com/gpu devices are counted: write a whole number")]
+    );
     let memory = "  template:\n    containers:\n    - name: main\n      resources: {limits: {memory: 16}}\n";
     assert_eq!(
         hints(memory),

@@ -89,6 +89,29 @@ fn what_a_cluster_accepts_and_cannot_serve_is_named_at_its_field() {
         (at("https://a.blob.core.windows.net/models/m"), vec!["6:5 error spec.model.uri ModelAddress"]),
         (at("https://host/org/model.git"), vec!["6:5 error spec.model.uri ModelAddress"]),
         (at("pvc://claim/../other"), vec!["6:5 error spec.model.uri ModelAddress"]),
+        (at("http://"), vec!["6:5 error spec.model.uri ModelAddress"]),
+        (
+            at("https://huggingface.co/org/model/blob/main/model.safetensors"),
+            vec!["6:5 error spec.model.uri ModelAddress (did you mean `hf://org/model`?)"],
+        ),
+        (
+            at("oci://https://quay.io/a/b:v1"),
+            vec!["6:5 error spec.model.uri ModelAddress (did you mean `oci://quay.io/a/b:v1`?)"],
+        ),
+        (
+            at("oci://quay.io/${QUAY_USER}/qwen:1"),
+            vec![
+                "6:5 error spec.model.uri ModelAddress (`${QUAY_USER}` is not replaced here: run `envsubst` first, or write the \
+                 value)",
+            ],
+        ),
+        (
+            at("oci+native://quay.io/a/b@sha256:abc"),
+            vec![
+                "6:5 error spec.model.uri ModelAddress (write it as oci://REGISTRY/REPOSITORY:TAG or \
+                 oci://REGISTRY/REPOSITORY@sha256:DIGEST)",
+            ],
+        ),
         (
             adapters(
                 "      - {name: a, uri: 'hf://org/a', rank: 8}\n      - {name: b, uri: 'hf://org/b', confidental: {}}\n",

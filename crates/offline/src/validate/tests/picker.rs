@@ -286,14 +286,14 @@ fn parameters_that_the_controller_leaves_out_are_warned_about() {
     };
     let at = "warning spec.router.scheduler.config.inline.plugins[1].parameters";
     let why = "PickerConfigWithoutEffect";
+    let producer = "as a parameter of a plugin of the type `approx-prefix-cache-producer`";
     assert_eq!(
-        with("{hashBlockSize: 5, lruCapacityPerServer: 9}"),
+        with("{hashBlockSize: 5, lruCapacityPerServer: 9, hashBlokSize: 5, other: 1}"),
         [
-            format!("16:26 {at}.hashBlockSize {why} (remove it)"),
-            format!(
-                "16:44 {at}.lruCapacityPerServer {why} (write it as a parameter of a plugin of the type \
-                 `approx-prefix-cache-producer`)"
-            ),
+            format!("16:26 {at}.hashBlockSize {why} (write `blockSizeTokens` {producer})"),
+            format!("16:44 {at}.lruCapacityPerServer {why} (write `lruCapacityPerServer` {producer})"),
+            format!("16:69 {at}.hashBlokSize {why} (write `blockSizeTokens` {producer})"),
+            format!("16:86 {at}.other {why} (remove it)"),
         ]
     );
     assert_eq!(with("{}"), [""; 0]);

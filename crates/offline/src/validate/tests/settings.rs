@@ -22,11 +22,50 @@ fn a_config_that_is_not_there_is_a_warning_and_one_that_breaks_a_service_an_erro
 }
 
 #[test]
+fn a_config_of_another_namespace_is_told_where_it_must_be() {
+    let config = "---\napiVersion: serving.kserve.io/v1alpha2\nkind: LLMInferenceServiceConfig\nmetadata: {name: base, namespace: other}\nspec: {replicas: 3}\n";
+    let text = service("  baseRefs: [{name: base}]\n") + config;
+    assert_eq!(
+        told(&text),
+        [
+            "7 warning spec.baseRefs[0].name: LLMInferenceServiceConfig \"base\" is in namespace other: it must be in one of the \
+             namespaces [default kserve]"
+        ]
+    );
+}
+
+#[test]
+fn double_quotes_in_a_template_are_blamed_at_the_config_and_at_the_service_that_uses_it() {
+    let config = "---\napiVersion: serving.kserve.io/v1alpha2\nkind: LLMInferenceServiceConfig\nmetadata: {name: base}\nspec:\n  labels:\n    a: ok\n    b: '{{ ChildName .ObjectMeta.Name \"-x\" }}'\n";
+    let text = service("  baseRefs: [{name: base}]\n") + config;
+    assert_eq!(
+        said(&text),
+        [
+            "7:15 error spec.baseRefs[0].name ConfigRefused (mend the config first: the fields of this service are checked only \
+             together with it)",
+            "15:5 error spec.labels.b Forbidden (write backquotes (`) in place of double quotes: the template is rendered in JSON, \
+             where a double quote has a backslash before it)",
+        ]
+    );
+    assert!(report(&text).checked.iter().all(|(_, is_sound)| !is_sound));
+}
+
+#[test]
+fn a_gateway_without_a_name_is_named_where_it_is_written() {
+    let router = "  router: {route: {}, gateway: {refs: [{namespace: x}]}}\n";
+    let config = "---\napiVersion: serving.kserve.io/v1alpha2\nkind: LLMInferenceServiceConfig\nmetadata: {name: base}\nspec:\n";
+    let message = "error spec.router.gateway.refs[0].name: Required value: the name of a Gateway";
+    assert_eq!(told(&service(router)), [format!("7 {message}")]);
+    let text = service("  baseRefs: [{name: base}]\n") + config + router;
+    assert_eq!(told(&text), [format!("13 {message}")]);
+}
+
+#[test]
 fn a_template_that_does_not_parse_is_an_error() {
     let config = "---\napiVersion: serving.kserve.io/v1alpha2\nkind: LLMInferenceServiceConfig\nmetadata: {name: base}\nspec:\n  template:\n    containers:\n    - name: main\n      image: '{{ .Spec'\n";
     let found = report(&(service("  baseRefs: [{name: base}]\n") + config));
     assert!(!found.is_clean(), "{:#?}", found.findings);
-    assert!(found.findings[0].message.contains("template"), "{:#?}", found.findings);
+    assert!(found.findings[1].message.contains("template"), "{:#?}", found.findings);
 }
 
 #[test]

@@ -1,0 +1,23 @@
+//! Configs that a service names and cannot have.
+
+use longboat_key::Key;
+use longboat_manifest::Document;
+
+use super::finding::{Finding, ObjectName, Source};
+
+/// Returns the error that a config has errors, so no server has it.
+pub(super) fn broken(document: &Document, name: &ObjectName, index: usize, wanted: &str) -> Finding {
+    let mut finding = Finding::at(document, name, &format!("spec.baseRefs[{index}].name"), Source::Compose);
+    "ConfigRefused".clone_into(&mut finding.reason);
+    finding.message =
+        format!("LLMInferenceServiceConfig {wanted:?} has errors, so this service cannot be composed");
+    finding.hint = Some(
+        "mend the config first: the fields of this service are checked only together with it".to_owned(),
+    );
+    finding
+}
+
+/// Returns the namespace of a config with that name. For a name that no config has in the namespaces of the service.
+pub(super) fn elsewhere<'a>(mut configs: impl Iterator<Item = &'a Key>, wanted: &str) -> Option<&'a str> {
+    configs.find(|key| *key.name == *wanted).map(|key| &*key.namespace)
+}
