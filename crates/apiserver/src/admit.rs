@@ -8,7 +8,7 @@ use crate::{
     pod_account,
     request::query::Query,
     state::State,
-    status::ApiError,
+    status::{ApiError, Cause},
     strategy, webhook,
 };
 
@@ -81,10 +81,25 @@ pub(crate) async fn mutate(
         }
     }
     if differs {
+        check_type(review, &value)?;
         strategy::prune(review.resource, &mut value);
         strategy::default(review.resource, &mut value);
     }
     Ok(value)
+}
+
+/// Refuses an object to which mutating admission gave another kind or version.
+fn check_type(review: &Review<'_>, value: &Value) -> Result<(), ApiError> {
+    let expected = [("kind", review.resource.kind.clone()), ("apiVersion", review.resource.api_version())];
+    let causes: Vec<Cause> = expected
+        .iter()
+        .filter(|(field, expected)| value[field] != **expected)
+        .map(|(field, expected)| Cause::invalid(*field, &value[field], format!("must be {expected}")))
+        .collect();
+    if causes.is_empty() {
+        return Ok(());
+    }
+    Err(ApiError::invalid(review.resource.about_kind(&review.name), &causes))
 }
 
 /// Runs mutating admission for a deletion, which a hook may refuse.

@@ -95,6 +95,8 @@ async fn attempt(
         patching::track(&write, None, &mut value);
     }
     let mut value = admit::mutate(call.state, &review, value, &mut call.warnings).await?;
+    // A webhook may change the name, under which the object is then stored, but not the namespace.
+    check_namespace(call, &mut value)?;
     rbac::escalation::check(&call.state.store, &call.request.user, resource, &value, None)?;
     // webhooks that change the object see it without uid and times, as in kube-apiserver
     stamp(resource, &mut value);

@@ -9,6 +9,7 @@ mod asking;
 mod client;
 mod durability;
 mod forward;
+mod hooks;
 mod listener;
 mod proxy;
 mod refusals;

@@ -201,6 +201,7 @@ async fn attempt(
         dry_run,
     };
     let mut value = admit::mutate(call.state, &review, value, &mut call.warnings).await?;
+    create::check_namespace(call, &mut value)?;
     if subresource.is_none() {
         // After the webhooks, so that none of them grants what its user may not grant.
         rbac::escalation::check(&call.state.store, &call.request.user, &resource, &value, Some(&live))?;
