@@ -9,7 +9,9 @@ use crate::{
     request::query::Query,
     state::State,
     status::{ApiError, Cause},
-    strategy, webhook,
+    strategy,
+    verbs::create,
+    webhook,
 };
 
 /// The context of an admission request: everything but the object.
@@ -84,6 +86,7 @@ pub(crate) async fn mutate(
         check_type(review, &value)?;
         strategy::prune(review.resource, &mut value);
         strategy::default(review.resource, &mut value);
+        create::refuse_large(&value)?;
     }
     Ok(value)
 }

@@ -40,7 +40,7 @@ impl Admission for Setter {
 }
 
 #[tokio::test]
-async fn mutating_admission_moves_no_object_to_another_namespace_or_kind() {
+async fn mutating_admission_changes_neither_namespace_nor_kind_and_adds_no_megabytes() {
     let server = ApiServer::new(Options::default()).unwrap();
     server.add_admission(Arc::new(Setter));
     let client = server.client("default");
@@ -59,6 +59,8 @@ async fn mutating_admission_moves_no_object_to_another_namespace_or_kind() {
         let (got, answer) = ask(&client, "POST", path, "application/json", object.to_string()).await;
         assert_eq!((got, &answer["message"]), (code, &json!(message)));
     }
+    let grown = map(json!({"/metadata/name": "x".repeat(1_000_000)}));
+    assert_eq!(ask(&client, "POST", path, "application/json", grown.to_string()).await.0, 413);
     // The object is stored under its new name, as in kube-apiserver.
     let renamed = create(&client, path, &map(json!({"/metadata/name": "b"}))).await;
     let (_, stored) = ask(&client, "GET", &format!("{path}/b"), "", "").await;

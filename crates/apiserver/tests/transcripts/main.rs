@@ -10,6 +10,7 @@ mod client;
 mod durability;
 mod forward;
 mod hooks;
+mod limits;
 mod listener;
 mod proxy;
 mod refusals;

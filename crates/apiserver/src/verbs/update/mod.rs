@@ -337,5 +337,6 @@ fn patched(
         Some(custom) if kind == PatchKind::Apply => custom.schema.fill_in(&mut value),
         _ => strategy::default(resource, &mut value),
     }
+    create::refuse_large(&value)?;
     Ok(value)
 }
