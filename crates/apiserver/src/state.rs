@@ -15,7 +15,7 @@ use crate::{
 pub struct Options {
     /// The directory that stores the objects; in memory only if not given.
     pub state: Option<PathBuf>,
-    /// How many changes per resource a watch can go back. Each change holds an object, so this also bounds memory.
+    /// How many changes per resource a watch can go back, unless the objects are so large that fewer must do.
     pub window: usize,
     /// The bearer token that requests over a listener must carry. If it is not given, everybody has access.
     pub token: Option<String>,

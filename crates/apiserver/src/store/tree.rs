@@ -7,6 +7,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use longboat_schema::size;
 use lz4_flex::block::{compress_prepend_size, decompress_size_prepended};
 use serde_json::{Map, Value};
 
@@ -60,6 +61,11 @@ impl Tree {
             Some(packed) => &packed.head,
             None => self,
         }
+    }
+
+    /// Returns roughly how much memory the object takes: its length as JSON, or that of its compressed text.
+    pub(super) fn bytes(&self) -> usize {
+        self.packed.as_ref().map_or_else(|| size(self), |packed| size(&packed.head) + packed.text.len())
     }
 
     /// Returns the fields of a packed object as [`fragment`](super::fragment) writes them.
