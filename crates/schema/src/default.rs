@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::{
     size::{MAX_OBJECT_BYTES, size},
-    structural::{ListType, Node},
+    structural::Node,
 };
 
 /// Fills in defaults, then drops nulls in fields that are neither nullable nor have a default. This is the reference's order.
@@ -106,12 +106,4 @@ fn drop_nulls(value: &mut Value, schema: &Node) {
         }
         _ => {}
     }
-}
-
-/// Returns the item of `old` that corresponds to `item` by its keys, in a list of type map. Returns `None` for sets and
-/// atomic lists, which are not correlated.
-pub(crate) fn correlated<'a>(schema: &Node, item: &Value, old: Option<&'a Value>) -> Option<&'a Value> {
-    let ListType::Map(keys) = &schema.list else { return None };
-    let old = old?.as_array()?;
-    old.iter().find(|other| keys.iter().all(|key| item.get(&**key) == other.get(&**key)))
 }
