@@ -3,6 +3,7 @@
 use std::{net::Ipv4Addr, path::PathBuf, sync::Arc};
 
 use parking_lot::{Mutex, RwLock};
+use tokio::sync::Semaphore;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
@@ -56,6 +57,8 @@ pub(crate) struct State {
     pub(crate) outgoing: WebhookClients,
     pub(crate) sessions: Sessions,
     pub(crate) unsent: Arc<UnsentBytes>,
+    /// Permits for writes of large objects.
+    pub(crate) long_writes: Arc<Semaphore>,
 }
 
 /// Connections that have changed their protocol and outlive their request.

@@ -94,6 +94,7 @@ async fn attempt(
         };
         // fields that webhooks or the server itself add have no owner
         patching::track(&write, None, &mut value);
+        refuse_large(&value)?;
     }
     let mut value = admit::mutate(call.state, &review, value, &mut call.warnings).await?;
     // A webhook may change the name, under which the object is then stored, but not the namespace.

@@ -1,7 +1,17 @@
-//! Writes of objects that would be too large.
+//! Writes of large objects, and of objects that would be too large.
 
+use std::{
+    sync::{Arc, mpsc},
+    time::Duration,
+};
+
+use futures::{FutureExt, future::BoxFuture};
 use kube::Client;
-use longboat_apiserver::{ApiServer, Options};
+use longboat_apiserver::{
+    ApiServer, Options,
+    admission::{Admission, AdmissionAnswer, AdmissionRequest},
+};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use crate::asking::{ask, create};
@@ -81,4 +91,64 @@ async fn managed_fields_count() {
     let object = object(&json!({"a": items}));
     assert!(object.to_string().len() < 1_400_000);
     assert_too_large(ask(&client, "POST", PATH, JSON, object.to_string()).await);
+}
+
+#[tokio::test]
+async fn warnings_about_many_fields_fit_in_the_head_of_an_answer() {
+    let client = ApiServer::new(Options::default()).unwrap().client("default");
+    let fields: serde_json::Map<String, Value> = (0..50_000).map(|i| (format!("f{i}"), json!(0))).collect();
+    let mut map = json!({"metadata": {"name": "a"}});
+    map.as_object_mut().unwrap().extend(fields);
+    let request = http::Request::post("/api/v1/namespaces/default/configmaps?fieldValidation=Warn");
+    let answer = client.send(request.body(map.to_string().into_bytes().into()).unwrap()).await.unwrap();
+    let warnings = answer.headers().get_all("warning").iter();
+    let bytes: usize = warnings.map(|warning| warning.len()).sum();
+    assert!((4096..8192).contains(&bytes), "{bytes}");
+}
+
+/// Keeps the thread that answers a write of a ConfigMap busy until it is told to go on.
+struct Busy {
+    told: Arc<Mutex<mpsc::Receiver<()>>>,
+}
+
+impl Admission for Busy {
+    fn handles(&self, _: &str, resource: &str) -> bool {
+        resource == "configmaps"
+    }
+
+    fn mutate(&self, _: AdmissionRequest) -> BoxFuture<'static, AdmissionAnswer> {
+        let told = Arc::clone(&self.told);
+        async move {
+            told.lock().recv_timeout(Duration::from_mins(1)).unwrap();
+            AdmissionAnswer::default()
+        }
+        .boxed()
+    }
+
+    fn validate(&self, _: AdmissionRequest) -> BoxFuture<'static, AdmissionAnswer> {
+        async { AdmissionAnswer::default() }.boxed()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn other_requests_go_on_while_a_large_object_is_written() {
+    let server = ApiServer::new(Options::default()).unwrap();
+    let client = server.client("default");
+    let (tell, told) = mpsc::channel();
+    server.add_admission(Arc::new(Busy { told: Arc::new(Mutex::new(told)) }));
+    let path = "/api/v1/namespaces/default/configmaps";
+    let body = json!({"metadata": {"name": "a"}, "data": {"a": "x".repeat(100_000)}}).to_string();
+    let small = json!({"data": {"b": ""}}).to_string();
+    for (method, path, kind, body) in
+        [("POST", path.to_owned(), JSON, body), ("PATCH", format!("{path}/a"), MERGE, small)]
+    {
+        let (writer, reader) = (client.clone(), client.clone());
+        let write = tokio::spawn(async move { ask(&writer, method, &path, kind, body).await });
+        tokio::task::yield_now().await;
+        let read = tokio::spawn(async move { ask(&reader, "GET", "/version", "", "").await });
+        assert_eq!(read.await.unwrap().0, 200);
+        tell.send(()).unwrap();
+        let (code, answer) = write.await.unwrap();
+        assert!(code < 300, "{answer}");
+    }
 }

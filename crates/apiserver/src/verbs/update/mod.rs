@@ -181,6 +181,7 @@ async fn attempt(
     if !owned_by_apply {
         // fields that webhooks change afterwards have no owner
         patching::track(&write, Some(&live), &mut value);
+        create::refuse_large(&value)?;
     }
     let user = call.request.user.info();
     // kube-apiserver sends UpdateOptions for patches as well
