@@ -162,7 +162,7 @@ mod tests {
         let set = list(&[], "set");
         assert_eq!(StoredItems::of(&set, Some(&old)).get(&old[0]), None);
         // If each item were searched for, this would not end.
-        let long = Value::from_iter((0..200_000).map(|i| json!({"a": i, "b": 0})));
+        let long: Value = (0..200_000).map(|i| json!({"a": i, "b": 0})).collect();
         let stored = StoredItems::of(&by_both, Some(&long));
         assert!(long.as_array().unwrap().iter().all(|item| stored.get(item) == Some(item)));
     }
