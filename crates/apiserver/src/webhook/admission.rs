@@ -128,6 +128,9 @@ async fn call_mutating(
         let seen = convert(state, review.resource, current.clone(), &answer.api_version).await?;
         let seen = json_patch::apply(seen, patch).map_err(|refused| unpatchable(patch, refused))?;
         create::refuse_large(&seen)?;
+        if !seen.is_object() {
+            return Err(ApiError::internal(format!("the patch of webhook {:?} leaves no object", hook.name)));
+        }
         if review.resource.custom().is_none()
             && let Some(why) = strategy::fields::mistyped_builtin_field(review.resource, &seen)
         {
