@@ -8,8 +8,10 @@ use crate::{
     pod_account,
     request::query::Query,
     state::State,
-    status::ApiError,
-    strategy, webhook,
+    status::{ApiError, Cause},
+    strategy,
+    verbs::create,
+    webhook,
 };
 
 /// The context of an admission request: everything but the object.
@@ -81,10 +83,26 @@ pub(crate) async fn mutate(
         }
     }
     if differs {
+        check_type(review, &value)?;
         strategy::prune(review.resource, &mut value);
         strategy::default(review.resource, &mut value);
+        create::refuse_large(&value)?;
     }
     Ok(value)
+}
+
+/// Refuses an object to which mutating admission gave another kind or version.
+fn check_type(review: &Review<'_>, value: &Value) -> Result<(), ApiError> {
+    let expected = [("kind", review.resource.kind.clone()), ("apiVersion", review.resource.api_version())];
+    let causes: Vec<Cause> = expected
+        .iter()
+        .filter(|(field, expected)| value[field] != **expected)
+        .map(|(field, expected)| Cause::invalid(*field, &value[field], format!("must be {expected}")))
+        .collect();
+    if causes.is_empty() {
+        return Ok(());
+    }
+    Err(ApiError::invalid(review.resource.about_kind(&review.name), &causes))
 }
 
 /// Runs mutating admission for a deletion, which a hook may refuse.

@@ -1,6 +1,6 @@
 //! HTTP answers: bodies, headers and errors.
 
-use std::{convert::Infallible, io};
+use std::{collections::HashSet, convert::Infallible, io};
 
 use bytes::Bytes;
 use futures::{Stream, StreamExt};
@@ -82,16 +82,20 @@ pub(crate) fn no_such_page() -> Answer {
     bytes(404, "text/plain; charset=utf-8", "404 page not found\n")
 }
 
-/// Adds `Warning` headers. Escapes texts that a header cannot hold, and truncates long ones.
+/// The most characters of all warnings in an answer, as in kube-apiserver. Clients refuse answers with long heads.
+const MAX_WARNING_CHARS: usize = 4096;
+
+/// Adds `Warning` headers. Escapes texts that a header cannot hold, and truncates what is too long.
 pub(crate) fn warn(answer: &mut Answer, warnings: &[String]) {
-    let mut seen: Vec<&String> = Vec::new();
-    for warning in warnings {
-        if seen.contains(&warning) {
-            continue;
+    let mut seen = HashSet::new();
+    let mut left = MAX_WARNING_CHARS;
+    for warning in warnings.iter().filter(|warning| seen.insert(*warning)) {
+        if left == 0 {
+            break;
         }
-        seen.push(warning);
-        let mut text = String::with_capacity(warning.len());
-        for c in warning.chars().take(4096) {
+        let mut text = String::new();
+        for c in warning.chars().take(left) {
+            left -= 1;
             match c {
                 '"' | '\\' => {
                     text.push('\\');

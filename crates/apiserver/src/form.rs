@@ -10,6 +10,7 @@ use crate::{
     state::State,
     status::ApiError,
     store::{StoredObject, fragment},
+    verbs::create,
     webhook,
 };
 
@@ -138,19 +139,19 @@ pub(crate) async fn show(
     shown.pop().ok_or_else(|| ApiError::internal("a conversion lost its object"))
 }
 
-/// Converts an object of a request to its storage version.
+/// Converts an object of a request to its storage version. Refuses it if its managed fields, or a converter, made it too large.
 pub(crate) async fn to_storage(state: &State, resource: &Resource, value: Value) -> Result<Value, ApiError> {
-    match &resource.origin {
-        Origin::BuiltIn(_) => Ok(views::to_hub(resource, value)),
+    let stored = match &resource.origin {
+        Origin::BuiltIn(_) => views::to_hub(resource, value),
+        Origin::Custom(custom) if value["apiVersion"] == custom.stored.api_version.as_str() => value,
         Origin::Custom(custom) => {
-            if value["apiVersion"] == custom.stored.api_version.as_str() {
-                return Ok(value);
-            }
             let target = custom.stored.api_version.clone();
             let mut converted = convert_custom(state, resource, vec![value], &target).await?;
-            converted.pop().ok_or_else(|| ApiError::internal("a conversion lost its object"))
+            converted.pop().ok_or_else(|| ApiError::internal("a conversion lost its object"))?
         }
-    }
+    };
+    create::refuse_large(&stored)?;
+    Ok(stored)
 }
 
 fn show_built_in(resource: &Resource, stored: Arc<StoredObject>) -> RequestedObject {

@@ -30,6 +30,7 @@ mod form;
 mod front;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzz;
+mod long;
 mod loops;
 mod metrics;
 pub mod patching;

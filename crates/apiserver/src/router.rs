@@ -9,7 +9,7 @@ use crate::{
     answer::{self, Answer},
     discovery,
     kinds::{Resource, builtin::Verbs},
-    metrics, pods, rbac,
+    long, metrics, pods, rbac,
     request::{
         Request,
         accept::{Encoding, Shape},
@@ -305,10 +305,10 @@ async fn resource(
         Err(ApiError::method_not_allowed())
     } else if watches {
         Err(ApiError::no_such_resource())
-    } else if custom.is_some() {
-        custom_verb(&mut call).await
+    } else if long::is_long(&call) {
+        long::run(&state.long_writes, any_verb(&mut call)).await
     } else {
-        verb(&mut call).await
+        any_verb(&mut call).await
     };
     warnings.append(&mut call.warnings);
     result
@@ -336,6 +336,10 @@ fn invalid_name(name: &str) -> Option<String> {
         many => format!("[{}]", many.join(" ")),
     };
     Some(format!("Name parameter invalid: {name:?}: {text}"))
+}
+
+async fn any_verb(call: &mut Call<'_>) -> Result<Answer, ApiError> {
+    if call.resource.custom().is_some() { custom_verb(call).await } else { verb(call).await }
 }
 
 /// Handles a verb on a built-in kind: 404 if the resource does not exist, 405 if it does not support the verb.

@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use parking_lot::{Mutex, RwLock};
+use tokio::sync::Semaphore;
 
 use crate::{
     addresses::Addresses,
     admission::Admission,
     front::send_queue::UnsentBytes,
     kinds::{Convert, Registry},
+    long,
     pod_access::PodAccess,
     state::{Options, Sessions, State},
     store::{JournalError, Store},
@@ -42,6 +44,7 @@ impl ApiServer {
             outgoing: WebhookClients::default(),
             sessions: Sessions::default(),
             unsent: Arc::new(UnsentBytes::new(options.unsent_limit)),
+            long_writes: Arc::new(Semaphore::new(long::MAX_COMPUTING)),
             options,
         });
         crate::bootstrap::fill(&state);

@@ -3,6 +3,7 @@
 use std::{net::Ipv4Addr, path::PathBuf, sync::Arc};
 
 use parking_lot::{Mutex, RwLock};
+use tokio::sync::Semaphore;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
@@ -15,7 +16,7 @@ use crate::{
 pub struct Options {
     /// The directory that stores the objects; in memory only if not given.
     pub state: Option<PathBuf>,
-    /// How many changes per resource a watch can go back. Each change holds an object, so this also bounds memory.
+    /// How many changes per resource a watch can go back, unless the objects are so large that fewer must do.
     pub window: usize,
     /// The bearer token that requests over a listener must carry. If it is not given, everybody has access.
     pub token: Option<String>,
@@ -56,6 +57,8 @@ pub(crate) struct State {
     pub(crate) outgoing: WebhookClients,
     pub(crate) sessions: Sessions,
     pub(crate) unsent: Arc<UnsentBytes>,
+    /// Permits for writes of large objects.
+    pub(crate) long_writes: Arc<Semaphore>,
 }
 
 /// Connections that have changed their protocol and outlive their request.

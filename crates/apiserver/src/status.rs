@@ -1,5 +1,7 @@
 //! Errors in the form of `Status` objects, which Kubernetes clients understand.
 
+use std::collections::HashSet;
+
 pub use longboat_strategy::{Cause, kinds::StatusDetails};
 use serde_json::{Map, Value, json};
 
@@ -113,13 +115,9 @@ impl ApiError {
 
     /// 422 Invalid with its causes; `about.kind` is the kind here, not the plural.
     pub fn invalid(about: StatusDetails<'_>, causes: &[Cause]) -> Self {
-        let mut texts: Vec<String> = Vec::new();
-        for cause in causes {
-            let text = format!("{}: {}", cause.field, cause.message);
-            if !texts.contains(&text) {
-                texts.push(text);
-            }
-        }
+        let mut seen = HashSet::new();
+        let texts = causes.iter().map(|cause| format!("{}: {}", cause.field, cause.message));
+        let texts: Vec<String> = texts.filter(|text| seen.insert(text.clone())).collect();
         let text = match texts.as_slice() {
             [one] => one.clone(),
             many => format!("[{}]", many.join(", ")),

@@ -2,7 +2,10 @@
 
 use serde_json::Value;
 
-use super::structural::{ListType, Node};
+use super::{
+    size::{MAX_OBJECT_BYTES, size},
+    structural::Node,
+};
 
 /// Fills in defaults, then drops nulls in fields that are neither nullable nor have a default. This is the reference's order.
 pub(crate) fn default(object: &mut Value, schema: &Node) {
@@ -26,42 +29,61 @@ fn wrong_null(value: &Value, schema: &Node) -> bool {
     value.is_null() && !schema.nullable
 }
 
-/// Fills in defaults, also in place of nulls that are not allowed.
+/// Fills in defaults, also in place of nulls that are not allowed. Stops at an object that its defaults make too large: a list of a
+/// few kilobytes, with a long default in each item, would otherwise become gigabytes.
 pub(crate) fn fill(value: &mut Value, schema: &Node) {
-    if !schema.below.defaults {
-        return;
-    }
-    match value {
-        Value::Object(map) => {
-            for (name, child) in schema.properties.iter() {
-                let Some(default) = &child.default else { continue };
-                if map.get(name).is_none_or(|now| wrong_null(now, child)) {
-                    map.insert(name.to_string(), default.clone());
-                }
-            }
-            for (name, value) in map.iter_mut() {
-                let Some(child) = schema.field(name) else { continue };
-                fill_null(value, child);
-                fill(value, child);
-            }
-        }
-        Value::Array(items) => {
-            if let Some(child) = &schema.items {
-                for item in items {
-                    fill_null(item, child);
-                    fill(item, child);
-                }
-            }
-        }
-        _ => {}
-    }
+    Filler { bytes_left: MAX_OBJECT_BYTES }.fill(value, schema);
 }
 
-fn fill_null(value: &mut Value, schema: &Node) {
-    if let Some(default) = &schema.default
-        && wrong_null(value, schema)
-    {
-        *value = default.clone();
+struct Filler {
+    bytes_left: usize,
+}
+
+// === impl Filler ===
+
+impl Filler {
+    fn fill(&mut self, value: &mut Value, schema: &Node) {
+        if !schema.below.defaults || self.bytes_left == 0 {
+            return;
+        }
+        match value {
+            Value::Object(map) => {
+                for (name, child) in schema.properties.iter() {
+                    let Some(default) = &child.default else { continue };
+                    if map.get(name).is_none_or(|now| wrong_null(now, child)) {
+                        map.insert(name.to_string(), self.copy(default));
+                    }
+                }
+                for (name, value) in map.iter_mut() {
+                    let Some(child) = schema.field(name) else { continue };
+                    self.fill_null(value, child);
+                    self.fill(value, child);
+                }
+            }
+            Value::Array(items) => {
+                if let Some(child) = &schema.items {
+                    for item in items {
+                        self.fill_null(item, child);
+                        self.fill(item, child);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn fill_null(&mut self, value: &mut Value, schema: &Node) {
+        if let Some(default) = &schema.default
+            && wrong_null(value, schema)
+            && self.bytes_left > 0
+        {
+            *value = self.copy(default);
+        }
+    }
+
+    fn copy(&mut self, default: &Value) -> Value {
+        self.bytes_left = self.bytes_left.saturating_sub(size(default));
+        default.clone()
     }
 }
 
@@ -84,12 +106,4 @@ fn drop_nulls(value: &mut Value, schema: &Node) {
         }
         _ => {}
     }
-}
-
-/// Returns the item of `old` that corresponds to `item` by its keys, in a list of type map. Returns `None` for sets and
-/// atomic lists, which are not correlated.
-pub(crate) fn correlated<'a>(schema: &Node, item: &Value, old: Option<&'a Value>) -> Option<&'a Value> {
-    let ListType::Map(keys) = &schema.list else { return None };
-    let old = old?.as_array()?;
-    old.iter().find(|other| keys.iter().all(|key| item.get(&**key) == other.get(&**key)))
 }

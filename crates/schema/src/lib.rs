@@ -19,6 +19,7 @@ mod path;
 mod patterns;
 mod properties;
 mod prune;
+mod size;
 mod structural;
 #[cfg(test)]
 mod tests;
@@ -42,6 +43,7 @@ pub use client_config::check_client_config;
 pub use crd::{default_crd, names_status, terminating, validate_crd};
 pub use embedded::go_type;
 pub use names::subdomain;
+pub use size::{MAX_OBJECT_BYTES, size};
 pub use structural::{Additional, ListType, Node};
 
 /// The schema of one version of a custom resource. It is cheap to clone, and compiled when it is first used: at start-up most
@@ -148,7 +150,8 @@ impl StructuralSchema {
         dropped
     }
 
-    /// Fills in defaults, then drops nulls that are not allowed.
+    /// Fills in defaults, then drops nulls that are not allowed. Stops when the defaults have more than [`MAX_OBJECT_BYTES`]: the
+    /// object is then too large to be stored, however much is missing.
     pub fn default(&self, object: &mut Value) {
         default::default(object, self.root());
     }
@@ -159,7 +162,7 @@ impl StructuralSchema {
         self.default(object);
     }
 
-    /// Fills in defaults, and keeps nulls, which a server-side apply may have set.
+    /// As [`Self::default`], but keeps nulls, which a server-side apply may have set.
     pub fn fill_in(&self, object: &mut Value) {
         default::fill(object, self.root());
     }

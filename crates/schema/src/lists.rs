@@ -1,6 +1,9 @@
-//! Checks that items are unique in lists of type set and map.
+//! The items of lists of type set and map: that they are unique, and which stored item an item replaces.
 
-use std::{collections::HashSet, hash::Hash};
+use std::{
+    collections::{HashMap, HashSet},
+    hash::Hash,
+};
 
 use serde_json::Value;
 
@@ -60,6 +63,31 @@ fn walk(value: &Value, schema: &Node, path: &mut Path, causes: &mut Vec<Cause>) 
     }
 }
 
+/// The stored items of a list by their keys.
+pub(crate) struct StoredItems<'a> {
+    keys: &'a [Box<str>],
+    by_key: HashMap<Vec<Option<&'a Value>>, &'a Value, ahash::RandomState>,
+}
+
+// === impl StoredItems ===
+
+impl<'a> StoredItems<'a> {
+    /// Collects the items of `old`, a list of this schema. Sets and atomic lists are not correlated and have none.
+    pub(crate) fn of(schema: &'a Node, old: Option<&'a Value>) -> Self {
+        let mut by_key = HashMap::default();
+        let ListType::Map(keys) = &schema.list else { return Self { keys: &[], by_key } };
+        for item in old.and_then(Value::as_array).into_iter().flatten() {
+            by_key.entry(key_of(item, keys)).or_insert(item);
+        }
+        Self { keys, by_key }
+    }
+
+    /// Returns the stored item with the keys of `item`.
+    pub(crate) fn get(&self, item: &Value) -> Option<&'a Value> {
+        if self.by_key.is_empty() { None } else { self.by_key.get(&key_of(item, self.keys)).copied() }
+    }
+}
+
 fn key_of<'a>(item: &'a Value, keys: &[Box<str>]) -> Vec<Option<&'a Value>> {
     keys.iter().map(|key| item.get(&**key)).collect()
 }
@@ -78,7 +106,7 @@ fn repeated<'a, K: Hash + Eq>(items: &'a [Value], key: impl Fn(&'a Value) -> K) 
 mod tests {
     use serde_json::{Value, json};
 
-    use super::check;
+    use super::{StoredItems, check};
     use crate::structural::Node;
 
     /// The paths of items that repeat earlier ones, with the repeated value.
@@ -116,6 +144,27 @@ mod tests {
             ("set[3]", r#"Duplicate value: "a""#),
         ];
         assert_eq!(found, expected.map(|(field, message)| (field.to_owned(), message.to_owned())));
+    }
+
+    #[test]
+    fn stored_items_are_found_by_their_keys_also_in_long_lists() {
+        let list = |keys: &[&str], kind: &str| {
+            let schema =
+                json!({"type": "array", "x-kubernetes-list-type": kind, "x-kubernetes-list-map-keys": keys});
+            Node::compile(&schema.to_string())
+        };
+        let old = json!([{"a": 1, "b": 2, "c": 3}, {"a": 1}, {"a": 1, "c": 4}]);
+        let by_both = list(&["a", "b"], "map");
+        let stored = StoredItems::of(&by_both, Some(&old));
+        assert_eq!(stored.get(&json!({"a": 1, "b": 2})), Some(&old[0]));
+        assert_eq!(stored.get(&json!({"a": 1, "d": 5})), Some(&old[1]), "the first with these keys");
+        assert_eq!(stored.get(&json!({"a": 2})), None);
+        let set = list(&[], "set");
+        assert_eq!(StoredItems::of(&set, Some(&old)).get(&old[0]), None);
+        // If each item were searched for, this would not end.
+        let long: Value = (0..200_000).map(|i| json!({"a": i, "b": 0})).collect();
+        let stored = StoredItems::of(&by_both, Some(&long));
+        assert!(long.as_array().unwrap().iter().all(|item| stored.get(item) == Some(item)));
     }
 
     #[test]

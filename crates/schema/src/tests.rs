@@ -4,7 +4,7 @@ use longboat_golden::{answer_causes, transcript};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{Cause, StructuralSchema, default_crd, validate_crd};
+use super::{Cause, MAX_OBJECT_BYTES, StructuralSchema, default_crd, size, validate_crd};
 
 /// Field, reason and message of each cause, sorted.
 fn causes(found: &[Cause]) -> Vec<(String, String, String)> {
@@ -294,6 +294,27 @@ fn schema() -> impl Strategy<Value = Value> {
                 node
             })
     })
+}
+
+#[test]
+fn defaults_stop_when_the_object_is_too_large_to_be_stored() {
+    let long = "x".repeat(50_000);
+    let item = json!({"type": "object", "default": {"y": long}, "properties": {
+        "x": {"type": "string", "default": long}, "y": {"type": "string"}}});
+    let list = json!({"type": "array", "items": item});
+    let schema =
+        StructuralSchema::of(&json!({"type": "object", "properties": {"a": list, "b": list}}), false);
+    let added = |items: &[Value]| {
+        let mut object = json!({"a": items, "b": items});
+        let before = size(&object);
+        schema.default(&mut object);
+        size(&object) - before
+    };
+    assert!((20 * 50_000..20 * 50_100).contains(&added(&vec![json!({}); 10])));
+    for item in [json!({}), json!(null)] {
+        let added = added(&vec![item; 6000]);
+        assert!((MAX_OBJECT_BYTES..MAX_OBJECT_BYTES + 100_000).contains(&added), "{added}");
+    }
 }
 
 proptest! {

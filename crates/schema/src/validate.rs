@@ -3,8 +3,8 @@
 use serde_json::{Map, Value};
 
 use super::{
-    default::correlated,
     formats,
+    lists::StoredItems,
     path::{Path, join},
     structural::{Additional, Bounds, Logic, Node},
 };
@@ -212,8 +212,9 @@ impl ValidationOutcome {
 
     fn array(&mut self, value: &Value, items: &[Value], old: Option<&Value>, schema: &Node, path: &mut Path) {
         if let Some(child) = &schema.items {
+            let stored = StoredItems::of(schema, old);
             for (index, item) in items.iter().enumerate() {
-                path.item(index, |path| self.node(item, correlated(schema, item, old), child, path));
+                path.item(index, |path| self.node(item, stored.get(item), child, path));
             }
         }
         let Some(bounds) = &schema.bounds else { return };

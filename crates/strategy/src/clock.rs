@@ -1,6 +1,6 @@
 //! Timestamps in the formats of Kubernetes.
 
-use jiff::Timestamp;
+use jiff::{Timestamp, civil::DateTime};
 use serde_json::Value;
 
 /// A time in whole seconds.
@@ -14,7 +14,7 @@ pub fn micros(time: Timestamp) -> String {
 }
 
 /// Parses a time as Go does with the layout of RFC 3339, which is stricter than jiff: the letters are upper case, and seconds
-/// and an offset are required.
+/// and an offset are required. A time in the last hours of the year 9999, which jiff does not have, becomes the latest that it has.
 pub fn parse(text: &str) -> Option<Timestamp> {
     let bytes = text.as_bytes();
     let is = |pattern: &[u8], bytes: &[u8]| {
@@ -31,12 +31,16 @@ pub fn parse(text: &str) -> Option<Timestamp> {
         && date[17] != b'6'
         && fraction != 1
         && [&b"Z"[..], b"+00:00", b"-00:00"].iter().any(|pattern| is(pattern, zone));
-    if fits { text.parse().ok() } else { None }
+    let is_latest = || text[..19].parse::<DateTime>().is_ok_and(|date| date.year() == 9999);
+    if !fits {
+        return None;
+    }
+    text.parse().ok().or_else(|| is_latest().then_some(Timestamp::MAX))
 }
 
 /// Writes a time of a request as Go does: in UTC, with the digits of `write`. Leaves other values as they are.
 pub fn normalise(value: &mut Value, write: fn(Timestamp) -> String) {
-    if let Some(time) = value.as_str().and_then(parse) {
+    if let Some(time) = value.as_str().and_then(parse).filter(|time| *time < Timestamp::MAX) {
         *value = Value::from(write(time));
     }
 }
@@ -58,6 +62,7 @@ mod tests {
             ("2020-01-01T00:00:00.Z", "2020-01-01T00:00:00.Z"),
             ("2020-01-01T00:00:60Z", "2020-01-01T00:00:60Z"),
             ("2020-13-01T00:00:00Z", "2020-13-01T00:00:00Z"),
+            ("9999-12-31T23:59:59Z", "9999-12-31T23:59:59Z"),
             ("", ""),
         ] {
             let mut value = Value::from(text);
@@ -67,5 +72,7 @@ mod tests {
         let mut value = Value::from("2020-01-01T01:00:00.123456+01:00");
         normalise(&mut value, micros);
         assert_eq!(value, "2020-01-01T00:00:00.123456Z");
+        assert_eq!(parse("9999-12-31T23:59:59.9Z"), Some(Timestamp::MAX));
+        assert_eq!(parse("9999-02-30T00:00:00Z"), None);
     }
 }

@@ -1,5 +1,7 @@
 //! Metadata of all kinds.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 use super::{Strategy, checks, name_rule, names, of};
@@ -127,15 +129,12 @@ fn shown_owner(owner: &Value) -> String {
 /// Drops owner references whose uid occurs earlier in the list. Returns a warning if there were any.
 pub(super) fn dedupe_owners(metadata: &mut Value) -> Option<String> {
     let owners = metadata.get_mut("ownerReferences")?.as_array_mut()?;
-    let mut seen: Vec<Value> = Vec::new();
+    let mut seen: HashSet<Value> = HashSet::new();
     let mut twice: Vec<String> = Vec::new();
     owners.retain(|owner| {
-        let uid = owner["uid"].clone();
-        let new = !seen.contains(&uid);
-        if new {
-            seen.push(uid);
-        } else {
-            twice.push(uid.as_str().unwrap_or_default().to_owned());
+        let new = seen.insert(owner["uid"].clone());
+        if !new {
+            twice.push(owner["uid"].as_str().unwrap_or_default().to_owned());
         }
         new
     });
@@ -183,12 +182,12 @@ fn is_distinct(resource: &Resource, name: &str) -> bool {
 fn changes(value: &Value, live: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
     if live["metadata"]["deletionTimestamp"].is_string() {
-        let old = live["metadata"]["finalizers"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let old: HashSet<&Value> = live["metadata"]["finalizers"].as_array().into_iter().flatten().collect();
         let added: Vec<&str> = value["metadata"]["finalizers"]
             .as_array()
             .into_iter()
             .flatten()
-            .filter(|f| !old.contains(f))
+            .filter(|f| !old.contains(*f))
             .filter_map(Value::as_str)
             .collect();
         if !added.is_empty() {
@@ -217,7 +216,8 @@ fn changes(value: &Value, live: &Value) -> Vec<Cause> {
 pub(super) fn warnings(resource: &Resource, value: &Value, live: Option<&Value>) -> Vec<String> {
     // For custom resources, the message is shorter.
     let path = if resource.custom().is_some() { "" } else { " including a path (/)" };
-    let old = live.map(|l| &l["metadata"]["finalizers"]);
+    let old = live.and_then(|live| live["metadata"]["finalizers"].as_array()).into_iter().flatten();
+    let old: HashSet<&str> = old.filter_map(Value::as_str).collect();
     value["metadata"]["finalizers"]
         .as_array()
         .into_iter()
@@ -226,7 +226,7 @@ pub(super) fn warnings(resource: &Resource, value: &Value, live: Option<&Value>)
         .filter(|name| {
             !name.contains('/') && !matches!(*name, "orphan" | "foregroundDeletion" | "kubernetes")
         })
-        .filter(|name| !old.is_some_and(|o| o.as_array().is_some_and(|o| o.iter().any(|f| f == name))))
+        .filter(|name| !old.contains(name))
         .map(|name| {
             format!(
                 "metadata.finalizers: \"{name}\": prefer a domain-qualified finalizer name{path} to avoid \

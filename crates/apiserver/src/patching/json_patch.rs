@@ -5,8 +5,7 @@
 //! A few hundred bytes of `copy` can double the document at each step. So a patch has limits: its number of operations, the
 //! bytes that it copies, the steps that it takes, and the depth of its result.
 
-use std::io;
-
+use longboat_schema::size;
 use serde_json::Value;
 
 use crate::depth::{self, MAX_DEPTH};
@@ -76,7 +75,10 @@ impl Patch {
             }
             Some("copy") => {
                 let copied = get_or_null(document, &from()?).ok_or(unfit)?;
-                self.copied += size(copied, MAX_COPIED_BYTES - self.copied).ok_or(unfit)?;
+                self.copied += size(copied);
+                if self.copied > MAX_COPIED_BYTES {
+                    return Err(unfit);
+                }
                 let copied = copied.clone();
                 self.put(document, &path, copied, true)
             }
@@ -166,27 +168,6 @@ impl Patch {
             _ => Err(unfit),
         }
     }
-}
-
-/// Returns the size of a value as JSON in bytes, or `None` if it exceeds `most`.
-fn size(value: &Value, most: usize) -> Option<usize> {
-    /// A writer that counts the bytes.
-    struct Counter {
-        left: usize,
-    }
-    impl io::Write for Counter {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.left = self.left.checked_sub(bytes.len()).ok_or(io::ErrorKind::FileTooLarge)?;
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-    let mut counter = Counter { left: most };
-    serde_json::to_writer(&mut counter, value).ok()?;
-    Some(most - counter.left)
 }
 
 fn tokens(pointer: &str) -> Option<Vec<String>> {

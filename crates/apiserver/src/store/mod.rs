@@ -181,6 +181,11 @@ impl StoredObject {
         &self.value.head()["metadata"]
     }
 
+    /// Returns the length of the object as JSON, without parsing it.
+    pub fn json_bytes(&self) -> usize {
+        self.value.json_bytes()
+    }
+
     /// Whether the object is known to have all defaults of the schema with this stamp.
     pub fn has_defaults_of(&self, stamp: u64) -> bool {
         self.defaulted.load(Ordering::Relaxed) == stamp
@@ -293,6 +298,7 @@ impl Store {
 
     /// Stores a new object.
     pub fn create(&self, table: &Arc<str>, key: Key, value: Value) -> Result<Arc<StoredObject>, WriteError> {
+        depth::check(&value)?;
         let mut inner = self.inner.lock();
         if inner.tables.get(table).is_some_and(|t| t.objects.contains_key(&key)) {
             return Err(WriteError::Exists);
@@ -308,6 +314,7 @@ impl Store {
         expected: u64,
         value: Value,
     ) -> Result<Arc<StoredObject>, WriteError> {
+        depth::check(&value)?;
         let mut inner = self.inner.lock();
         inner.check(table, &key, expected)?;
         self.write(&mut inner, table, key, Write::Put(value))
@@ -361,9 +368,6 @@ impl Store {
         key: Key,
         write: Write,
     ) -> Result<Arc<StoredObject>, WriteError> {
-        if let Write::Put(value) = &write {
-            depth::check(value)?;
-        }
         let revision = inner.revision + 1;
         let before = inner.tables.get(table).and_then(|t| t.objects.get(&key)).cloned();
         let deleted = matches!(write, Write::Remove);

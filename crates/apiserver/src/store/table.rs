@@ -10,11 +10,16 @@ use tokio::sync::watch;
 
 use super::{Change, Key, RevisionExpired, StoredObject};
 
+/// The most bytes of past objects in the window of a table: some ten changes of the largest object, and a thousand of a usual one.
+const MAX_WINDOW_BYTES: usize = 16 * 1024 * 1024;
+
 #[derive(Debug)]
 pub(super) struct Table {
     pub(super) objects: BTreeMap<Key, Arc<StoredObject>>,
     pub(super) signal: watch::Sender<u64>,
     history: VecDeque<Change>,
+    /// The sum of [`past_bytes`] of the history.
+    history_bytes: usize,
     /// The last revision that has fallen out of the window.
     forgotten: u64,
 }
@@ -27,6 +32,7 @@ impl Table {
             objects: BTreeMap::new(),
             signal: watch::Sender::new(revision),
             history: VecDeque::new(),
+            history_bytes: 0,
             forgotten: revision,
         }
     }
@@ -79,11 +85,12 @@ impl Table {
 
     pub(super) fn remember(&mut self, change: Change, window: usize) {
         let revision = change.revision;
+        self.history_bytes += past_bytes(&change);
         self.history.push_back(change);
-        while self.history.len() > window {
-            if let Some(oldest) = self.history.pop_front() {
-                self.forgotten = oldest.revision;
-            }
+        while self.history.len() > window || self.history_bytes > MAX_WINDOW_BYTES {
+            let Some(oldest) = self.history.pop_front() else { break };
+            self.history_bytes -= past_bytes(&oldest);
+            self.forgotten = oldest.revision;
         }
         self.signal.send_replace(revision);
     }
@@ -94,5 +101,41 @@ impl Table {
         } else {
             Ok(())
         }
+    }
+}
+
+/// The bytes that the window keeps for a change. Its new object is in the table, or in the next change of the object, unless the
+/// change was a deletion.
+fn past_bytes(change: &Change) -> usize {
+    let before = change.before.as_ref().map_or(0, |before| before.value.bytes());
+    let after = if change.deleted { change.after.value.bytes() } else { 0 };
+    before + after
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{super::Store, *};
+
+    #[test]
+    fn large_objects_leave_the_window_before_small_ones() {
+        let store = Store::in_memory(1024);
+        let filled = |bytes: usize| {
+            let table: Arc<str> = Arc::from(format!("of-{bytes}"));
+            let key = Key::new("", "a");
+            let value = |text: usize| json!({"metadata": {"name": "a"}, "data": {"a": text.to_string().repeat(bytes)}});
+            let mut last = store.create(&table, key.clone(), value(0)).unwrap();
+            let first = last.revision;
+            for change in 1..200 {
+                last = store.update(&table, key.clone(), last.revision, value(change % 10)).unwrap();
+            }
+            let kept = store.inner.lock().tables[&table].history.iter().map(past_bytes).sum::<usize>();
+            assert!(kept <= MAX_WINDOW_BYTES && store.changes(&table, last.revision - 5, 100).is_ok());
+            (store.changes(&table, first, 1).is_ok(), kept)
+        };
+        assert!(filled(1000).0, "the count alone bounds the window of small objects");
+        let (reaches_back, kept) = filled(1_000_000);
+        assert!(!reaches_back && kept > MAX_WINDOW_BYTES / 2, "{kept}");
     }
 }

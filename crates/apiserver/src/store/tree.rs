@@ -7,7 +7,8 @@ use std::{
 };
 
 use bytes::Bytes;
-use lz4_flex::block::{compress_prepend_size, decompress_size_prepended};
+use longboat_schema::size;
+use lz4_flex::block::{compress_prepend_size, decompress_size_prepended, uncompressed_size};
 use serde_json::{Map, Value};
 
 /// The number of nodes above which an object is packed. A tree takes about 150 bytes a node: a pod of 560 nodes takes 84 KB,
@@ -59,6 +60,19 @@ impl Tree {
         match &self.packed {
             Some(packed) => &packed.head,
             None => self,
+        }
+    }
+
+    /// Returns roughly how much memory the object takes: its length as JSON, or that of its compressed text.
+    pub(super) fn bytes(&self) -> usize {
+        self.packed.as_ref().map_or_else(|| size(self), |packed| size(&packed.head) + packed.text.len())
+    }
+
+    /// Returns the length of the object as JSON.
+    pub(super) fn json_bytes(&self) -> usize {
+        match &self.packed {
+            Some(packed) => uncompressed_size(&packed.text).map_or(0, |(bytes, _)| bytes),
+            None => size(self),
         }
     }
 
@@ -154,6 +168,10 @@ mod tests {
         let head = json!({"apiVersion": "v1", "kind": "Large",
             "metadata": {"name": "a", "labels": labels, "finalizers": long}, "spec": {"nodeName": "b"}});
         assert_eq!(*packed.head(), head);
+        assert!(
+            packed.bytes() < tree.bytes() && tree.bytes() - packed.json_bytes() < 50,
+            "without version and kind"
+        );
         assert_eq!(packed.fragment().unwrap(), fragment(&value));
         let reader = packed.to_unparsed().unwrap();
         assert_eq!(*reader, value);

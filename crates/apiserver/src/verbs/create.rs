@@ -1,6 +1,7 @@
 //! POST of an object.
 
 use jiff::Timestamp;
+use longboat_schema::{MAX_OBJECT_BYTES, size};
 use rand::Rng;
 use serde_json::{Value, json};
 
@@ -93,8 +94,11 @@ async fn attempt(
         };
         // fields that webhooks or the server itself add have no owner
         patching::track(&write, None, &mut value);
+        refuse_large(&value)?;
     }
     let mut value = admit::mutate(call.state, &review, value, &mut call.warnings).await?;
+    // A webhook may change the name, under which the object is then stored, but not the namespace.
+    check_namespace(call, &mut value)?;
     rbac::escalation::check(&call.state.store, &call.request.user, resource, &value, None)?;
     // webhooks that change the object see it without uid and times, as in kube-apiserver
     stamp(resource, &mut value);
@@ -142,6 +146,21 @@ async fn attempt(
         Err(WriteError::Exists) => Err(exists(call)),
         Err(error) => Err(ApiError::internal(error.to_string())),
     }
+}
+
+/// Refuses an object that is too large to be stored. On a cluster, etcd refuses it, and kube-apiserver passes the message on.
+pub(crate) fn refuse_large(value: &Value) -> Result<(), ApiError> {
+    let bytes = size(value);
+    if bytes <= MAX_OBJECT_BYTES {
+        return Ok(());
+    }
+    Err(ApiError::new(
+        413,
+        "RequestEntityTooLarge",
+        format!(
+            "etcdserver: request is too large: the object has at least {bytes} bytes, and at most {MAX_OBJECT_BYTES} can be stored"
+        ),
+    ))
 }
 
 /// Refuses an object that is too deep to be read back: defaults and managed fields may have made it deeper than its body.

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use super::Call;
+use super::{Call, create};
 use crate::{
     depth,
     kinds::{Resource, registry::split_api_version},
@@ -205,6 +205,7 @@ pub(crate) fn normalise(
         }
     }
     strategy::default(resource, &mut value);
+    create::refuse_large(&value)?;
     Ok(value)
 }
 

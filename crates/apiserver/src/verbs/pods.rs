@@ -140,7 +140,7 @@ pub(crate) async fn log(call: &Call<'_>) -> Result<Answer, ApiError> {
     let limit = query.number("limitBytes")?;
     let since_time = match query.get("sinceTime").filter(|t| !t.is_empty()) {
         None => None,
-        Some(text) => Some(text.parse().map_err(|_| {
+        Some(text) => Some(strategy::clock::parse(text).ok_or_else(|| {
             ApiError::bad_request(format!("sinceTime: Invalid value: \"{text}\": not an RFC 3339 time"))
         })?),
     };

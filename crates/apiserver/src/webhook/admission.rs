@@ -17,6 +17,7 @@ use crate::{
     state::State,
     status::ApiError,
     strategy,
+    verbs::create,
 };
 
 /// The reasons that a webhook may give. Other reasons are dropped.
@@ -126,6 +127,10 @@ async fn call_mutating(
         let own_version = review.resource.api_version();
         let seen = convert(state, review.resource, current.clone(), &answer.api_version).await?;
         let seen = json_patch::apply(seen, patch).map_err(|refused| unpatchable(patch, refused))?;
+        create::refuse_large(&seen)?;
+        if !seen.is_object() {
+            return Err(ApiError::internal(format!("the patch of webhook {:?} leaves no object", hook.name)));
+        }
         if review.resource.custom().is_none()
             && let Some(why) = strategy::fields::mistyped_builtin_field(review.resource, &seen)
         {

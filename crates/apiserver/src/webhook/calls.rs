@@ -81,6 +81,11 @@ async fn answer(request: Request<Incoming>) -> Result<Response<Full<bytes::Bytes
             response["patchType"] = "JSONPatch".into();
             response["patch"] = BASE64_STANDARD.encode(change.to_string()).into();
         }
+        "/list" => {
+            let change = json!([{"op": "replace", "path": "", "value": [1]}]);
+            response["patchType"] = "JSONPatch".into();
+            response["patch"] = BASE64_STANDARD.encode(change.to_string()).into();
+        }
         "/deny" => {
             response["allowed"] = false.into();
             response["status"] = json!({"code": 403, "reason": "Forbidden", "message": "not today"});
@@ -199,4 +204,15 @@ async fn custom_resources_are_converted_by_their_webhook() {
         send(&server, "GET", "/apis/example.test/v1/namespaces/default/cons/a", &json!({})).await;
     assert_eq!(first["spec"], json!({"color": "red"}));
     assert_eq!(first["metadata"]["uid"], created["metadata"]["uid"]);
+
+    let rules = json!([{"apiGroups": ["example.test"], "apiVersions": ["*"], "operations": ["CREATE"], "resources": ["*"]}]);
+    let rules = json!({"rules": rules});
+    let list = hooks.configuration("MutatingWebhookConfiguration", "list", "list", &rules);
+    send(&server, "POST", &format!("{CONFIGS}/mutatingwebhookconfigurations"), &list).await;
+    let mut other = con;
+    other["metadata"]["name"] = "b".into();
+    let (code, refused) =
+        send(&server, "POST", "/apis/example.test/v2/namespaces/default/cons", &other).await;
+    let message = "Internal error occurred: the patch of webhook \"list.example.test\" leaves no object";
+    assert_eq!((code, &refused["message"]), (500, &json!(message)));
 }

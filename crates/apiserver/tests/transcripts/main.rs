@@ -9,6 +9,8 @@ mod asking;
 mod client;
 mod durability;
 mod forward;
+mod hooks;
+mod limits;
 mod listener;
 mod proxy;
 mod refusals;

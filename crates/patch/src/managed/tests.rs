@@ -1,3 +1,5 @@
+use std::cell::Cell;
+
 use longboat_schema::StructuralSchema;
 use longboat_types::type_of_kind;
 use serde_json::{Value, json};
@@ -357,4 +359,44 @@ fn what_is_still_applied_stays_when_the_last_field_in_it_is_not_any_more() {
         let object = apply(&write, &kind, Some(&live), &service(json!({"route": {}}))).unwrap().object;
         assert_eq!(object["spec"], json!({"router": {"route": {}}}));
     }
+}
+
+/// A kind with the versions v1 and v2, which counts its conversions.
+struct Counted(Cell<usize>);
+
+impl Versions for Counted {
+    fn schema(&self, _: &str) -> Option<Node<'_>> {
+        Some(Node::Deduced)
+    }
+
+    fn convert(&self, object: &Value, api_version: &str) -> Result<Value, String> {
+        self.0.set(self.0.get() + 1);
+        let mut object = object.clone();
+        object["apiVersion"] = json!(api_version);
+        Ok(object)
+    }
+}
+
+#[test]
+fn an_object_is_not_converted_for_each_of_its_managers() {
+    let kind = Counted(Cell::new(0));
+    let object = |version: &str, field: usize| {
+        json!({"apiVersion": format!("x.test/{version}"), "kind": "A", "metadata": {"name": "a"},
+               "spec": {format!("f{field}"): "x"}})
+    };
+    let applied = |live: Option<&Value>, version: &str, field: usize| {
+        let (manager, api_version) = (format!("m{field}"), format!("x.test/{version}"));
+        let mut live = live.cloned();
+        if let Some(live) = &mut live {
+            live["apiVersion"] = json!(api_version);
+        }
+        let write = write(&api_version, "A", &manager);
+        stored(apply(&write, &kind, live.as_ref(), &object(version, field)).unwrap().object)
+    };
+    let first = applied(None, "v1", 0);
+    let live = (1..40).fold(first, |live, field| applied(Some(&live), "v1", field));
+    kind.0.set(0);
+    let last = applied(Some(&live), "v2", 40);
+    assert_eq!(entries(&last).len(), 41);
+    assert_eq!(kind.0.get(), 3, "for the schema, and before and after the change");
 }

@@ -66,15 +66,36 @@ pub(super) fn reconcile(
     versions: &dyn Versions,
 ) -> Result<Ownership, ManagedError> {
     let mut result = Ownership::new();
+    // Many managers may name one version, and a conversion copies the object.
+    let mut nodes: BTreeMap<String, Option<Node<'_>>> = BTreeMap::new();
     for (manager, mut owned) in owners {
-        if let ConversionOutcome::Yes(seen) = live.convert(versions, &owned.api_version)? {
-            if let Some(set) = typed::reconcile(&owned.set, seen.node) {
+        if !nodes.contains_key(&owned.api_version) {
+            let node = match live.convert(versions, &owned.api_version)? {
+                ConversionOutcome::Yes(seen) => Some(seen.node),
+                ConversionOutcome::Gone => None,
+            };
+            nodes.insert(owned.api_version.clone(), node);
+        }
+        if let Some(Some(node)) = nodes.get(&owned.api_version) {
+            if let Some(set) = typed::reconcile(&owned.set, *node) {
                 owned.set = set;
             }
             result.insert(manager, owned);
         }
     }
     Ok(result)
+}
+
+/// What a change takes from other owners. It may be large, so it is computed once for all managers of a version.
+struct Lost {
+    overwritten: Set,
+    removed: Set,
+}
+
+impl Lost {
+    fn of(changes: &Comparison) -> Self {
+        Self { overwritten: changes.modified.union(&changes.added), removed: changes.removed.clone() }
+    }
 }
 
 /// Removes the changed fields from other owners, and returns what changed. Returns `Err` with the conflicts unless `force` is
@@ -92,12 +113,11 @@ pub(super) fn take_over(
     if let Some(ignored) = ignored {
         changed = changed.without(ignored);
     }
-    let mut by_version: BTreeMap<String, Option<Comparison>> = BTreeMap::new();
-    by_version.insert(old.api_version.clone(), Some(changed.clone()));
+    let mut by_version: BTreeMap<String, Option<Lost>> = BTreeMap::new();
+    by_version.insert(old.api_version.clone(), Some(Lost::of(&changed)));
 
     let mut conflicts = Ownership::new();
     let mut gone = Vec::new();
-    let mut removed: Vec<(Manager, Set)> = Vec::new();
     for (manager, owned) in owners.iter() {
         if manager == except {
             continue;
@@ -105,24 +125,21 @@ pub(super) fn take_over(
         if !by_version.contains_key(&owned.api_version) {
             let both =
                 (old.convert(versions, &owned.api_version)?, new.convert(versions, &owned.api_version)?);
-            let comparison = match both {
+            let lost = match both {
                 (ConversionOutcome::Yes(old), ConversionOutcome::Yes(new)) => {
-                    Some(typed::compare(&old.value, &new.value, old.node))
+                    Some(Lost::of(&typed::compare(&old.value, &new.value, old.node)))
                 }
                 _ => None,
             };
-            by_version.insert(owned.api_version.clone(), comparison);
+            by_version.insert(owned.api_version.clone(), lost);
         }
-        let Some(Some(comparison)) = by_version.get(&owned.api_version) else {
+        let Some(Some(lost)) = by_version.get(&owned.api_version) else {
             gone.push(manager.clone());
             continue;
         };
-        let taken = owned.set.intersection(&comparison.modified.union(&comparison.added));
+        let taken = owned.set.intersection(&lost.overwritten);
         if !taken.is_empty() {
             conflicts.insert(manager.clone(), OwnedFields { set: taken, ..owned.clone() });
-        }
-        if !comparison.removed.is_empty() {
-            removed.push((manager.clone(), comparison.removed.clone()));
         }
     }
     if !force && !conflicts.is_empty() {
@@ -132,10 +149,13 @@ pub(super) fn take_over(
     for manager in gone {
         owners.remove(&manager);
     }
-    let lost = conflicts.into_iter().map(|(manager, owned)| (manager, owned.set)).chain(removed);
-    for (manager, set) in lost {
-        if let Some(owned) = owners.get_mut(&manager) {
-            owned.set = owned.set.difference(&set);
+    for (manager, owned) in owners.iter_mut().filter(|(manager, _)| *manager != except) {
+        let Some(Some(lost)) = by_version.get(&owned.api_version) else { continue };
+        if conflicts.contains_key(manager) {
+            owned.set = owned.set.difference(&lost.overwritten);
+        }
+        if !lost.removed.is_empty() {
+            owned.set = owned.set.difference(&lost.removed);
         }
     }
     owners.retain(|_, owned| !owned.set.is_empty());

@@ -33,7 +33,7 @@ use self::{
     shape::Shape,
     value::convert,
 };
-use crate::{Cause, default::correlated, path::Path, structural::Node};
+use crate::{Cause, lists::StoredItems, path::Path, structural::Node};
 
 type Cel = kube_cel::cel::Value;
 
@@ -88,9 +88,9 @@ impl RuleResults {
             }
             Value::Array(items) => {
                 if let Some(child) = schema.items.as_deref().filter(|child| child.below.rules) {
+                    let stored = StoredItems::of(schema, old);
                     for (index, item) in items.iter().enumerate() {
-                        let old = correlated(schema, item, old);
-                        path.item(index, |path| self.walk(library, item, old, child, path));
+                        path.item(index, |path| self.walk(library, item, stored.get(item), child, path));
                     }
                 }
             }

@@ -151,3 +151,15 @@ fn values_of_other_types_are_left_alone() {
     }
     assert_eq!(filled("no.v1.Type", json!({"a": 1})), json!({"a": 1}));
 }
+
+#[test]
+fn defaults_stop_when_the_object_is_too_large_to_be_stored() {
+    let spec = filled("core.v1.PodSpec", json!({"containers": vec![json!({}); 200_000]}));
+    let filled = spec["containers"].as_array().unwrap().iter().filter(|container| **container != json!({}));
+    let count = filled.clone().count();
+    let bytes: usize = filled.map(longboat_schema::size).sum();
+    assert!(
+        bytes >= longboat_schema::MAX_OBJECT_BYTES && count < 20_000,
+        "{count} containers, {bytes} bytes"
+    );
+}

@@ -181,6 +181,7 @@ async fn attempt(
     if !owned_by_apply {
         // fields that webhooks change afterwards have no owner
         patching::track(&write, Some(&live), &mut value);
+        create::refuse_large(&value)?;
     }
     let user = call.request.user.info();
     // kube-apiserver sends UpdateOptions for patches as well
@@ -201,6 +202,7 @@ async fn attempt(
         dry_run,
     };
     let mut value = admit::mutate(call.state, &review, value, &mut call.warnings).await?;
+    create::check_namespace(call, &mut value)?;
     if subresource.is_none() {
         // After the webhooks, so that none of them grants what its user may not grant.
         rbac::escalation::check(&call.state.store, &call.request.user, &resource, &value, Some(&live))?;
@@ -336,5 +338,6 @@ fn patched(
         Some(custom) if kind == PatchKind::Apply => custom.schema.fill_in(&mut value),
         _ => strategy::default(resource, &mut value),
     }
+    create::refuse_large(&value)?;
     Ok(value)
 }

@@ -1,0 +1,47 @@
+//! Writes of large objects, whose defaults, validation and managed fields take seconds: other tasks of the runtime go on meanwhile.
+
+use std::{
+    future::{Future, poll_fn},
+    pin::pin,
+    sync::Arc,
+    task::ready,
+};
+
+use http::Method;
+use tokio::{
+    runtime::{Handle, RuntimeFlavor},
+    task::block_in_place,
+};
+use tokio_util::sync::PollSemaphore;
+
+use crate::verbs::Call;
+
+/// The bytes, of the body and of the stored object together, above which a write counts as long.
+const MIN_LONG_BYTES: usize = 64 * 1024;
+/// How many long writes may compute at the same time. Each may take some hundred megabytes of memory.
+pub(crate) const MAX_COMPUTING: usize = 2;
+
+/// Whether the call writes a large object, or changes one.
+pub(crate) fn is_long(call: &Call<'_>) -> bool {
+    if !matches!(call.request.method, Method::POST | Method::PUT | Method::PATCH) {
+        return false;
+    }
+    let stored = call.state.store.get(&call.resource.table, &call.key());
+    call.request.body.len() + stored.map_or(0, |stored| stored.json_bytes()) > MIN_LONG_BYTES
+}
+
+/// Runs the future of a long call. Its worker thread leaves its other tasks to another thread while the future computes. While it
+/// waits, as for a webhook, it has neither a thread nor a permit, so that slow webhooks hold up nobody.
+pub(crate) async fn run<F: Future>(permits: &Arc<tokio::sync::Semaphore>, future: F) -> F::Output {
+    if Handle::current().runtime_flavor() == RuntimeFlavor::CurrentThread {
+        return future.await;
+    }
+    let mut permits = PollSemaphore::new(Arc::clone(permits));
+    let mut future = pin!(future);
+    poll_fn(|context| {
+        // A hook in this process that itself waited for a long write would wait for ever; they only read.
+        let _permit = ready!(permits.poll_acquire(context));
+        block_in_place(|| future.as_mut().poll(context))
+    })
+    .await
+}

@@ -1,0 +1,72 @@
+//! What mutating admission may change.
+
+use std::sync::Arc;
+
+use futures::{FutureExt, future::BoxFuture};
+use longboat_apiserver::{
+    ApiServer, Options,
+    admission::{Admission, AdmissionAnswer, AdmissionRequest},
+};
+use serde_json::{Value, json};
+
+use crate::asking::{ask, create};
+
+/// Sets what the annotation `set` of a ConfigMap says.
+struct Setter;
+
+impl Admission for Setter {
+    fn handles(&self, _: &str, resource: &str) -> bool {
+        resource == "configmaps"
+    }
+
+    fn mutate(&self, request: AdmissionRequest) -> BoxFuture<'static, AdmissionAnswer> {
+        async move {
+            let object = request.object.and_then(|mut object| {
+                let changes: Value =
+                    serde_json::from_str(object["metadata"]["annotations"]["set"].as_str()?).ok()?;
+                for (pointer, value) in changes.as_object()? {
+                    *object.pointer_mut(pointer)? = value.clone();
+                }
+                Some(object)
+            });
+            AdmissionAnswer { object, ..AdmissionAnswer::default() }
+        }
+        .boxed()
+    }
+
+    fn validate(&self, _: AdmissionRequest) -> BoxFuture<'static, AdmissionAnswer> {
+        async { AdmissionAnswer::default() }.boxed()
+    }
+}
+
+#[tokio::test]
+async fn mutating_admission_changes_neither_namespace_nor_kind_and_adds_no_megabytes() {
+    let server = ApiServer::new(Options::default()).unwrap();
+    server.add_admission(Arc::new(Setter));
+    let client = server.client("default");
+    let path = "/api/v1/namespaces/default/configmaps";
+    let map = |changes: Value| {
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {
+            "name": "a", "annotations": {"set": changes.to_string()}}})
+    };
+    let elsewhere = map(json!({"/metadata/namespace": "kube-system"}));
+    let other = map(json!({"/kind": "Secret"}));
+    let refused = [
+        (400, "the namespace of the provided object does not match the namespace sent on the request"),
+        (422, "ConfigMap \"a\" is invalid: kind: Invalid value: \"Secret\": must be ConfigMap"),
+    ];
+    for (object, (code, message)) in [&elsewhere, &other].into_iter().zip(refused) {
+        let (got, answer) = ask(&client, "POST", path, "application/json", object.to_string()).await;
+        assert_eq!((got, &answer["message"]), (code, &json!(message)));
+    }
+    let grown = map(json!({"/metadata/name": "x".repeat(1_000_000)}));
+    assert_eq!(ask(&client, "POST", path, "application/json", grown.to_string()).await.0, 413);
+    // The object is stored under its new name, as in kube-apiserver.
+    let renamed = create(&client, path, &map(json!({"/metadata/name": "b"}))).await;
+    let (_, stored) = ask(&client, "GET", &format!("{path}/b"), "", "").await;
+    assert_eq!(stored["metadata"]["uid"], renamed["metadata"]["uid"]);
+    create(&client, path, &map(json!({}))).await;
+    let (code, _) =
+        ask(&client, "PUT", &format!("{path}/a"), "application/json", elsewhere.to_string()).await;
+    assert_eq!(code, 400);
+}
