@@ -45,7 +45,7 @@ impl ApiError {
     }
 
     /// 500 without a reason, as kube-apiserver answers requests that it does not foresee.
-    pub fn unforeseen(message: impl Into<String>) -> Self {
+    pub(crate) fn unforeseen(message: impl Into<String>) -> Self {
         Self::new(500, "", message)
     }
 
@@ -58,7 +58,7 @@ impl ApiError {
     }
 
     /// 404 for a path that names no resource.
-    pub fn no_such_resource() -> Self {
+    pub(crate) fn no_such_resource() -> Self {
         let mut error = Self::new(404, "NotFound", "the server could not find the requested resource");
         error.details = Some(Map::new());
         error
@@ -76,7 +76,7 @@ impl ApiError {
     }
 
     /// 409 AlreadyExists.
-    pub fn already_exists(about: StatusDetails<'_>) -> Self {
+    pub(crate) fn already_exists(about: StatusDetails<'_>) -> Self {
         let mut error = Self::new(
             409,
             "AlreadyExists",
@@ -131,7 +131,7 @@ impl ApiError {
     }
 
     /// 415 with the accepted media types.
-    pub fn unsupported_media_type(accepted: &str) -> Self {
+    pub(crate) fn unsupported_media_type(accepted: &str) -> Self {
         Self::new(
             415,
             "UnsupportedMediaType",
@@ -142,7 +142,7 @@ impl ApiError {
     }
 
     /// 406 with the media types that can be produced.
-    pub fn not_acceptable(produced: &str) -> Self {
+    pub(crate) fn not_acceptable(produced: &str) -> Self {
         Self::new(406, "NotAcceptable", format!("only the following media types are accepted: {produced}"))
     }
 
@@ -152,7 +152,7 @@ impl ApiError {
     }
 
     /// The `Status` object.
-    pub fn to_status(&self) -> Value {
+    pub(crate) fn to_status(&self) -> Value {
         let mut status = json!({
             "kind": "Status",
             "apiVersion": "v1",

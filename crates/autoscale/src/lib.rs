@@ -24,7 +24,7 @@ pub use scale::Scale;
 pub use trigger_check::{TRIGGER_TYPES, TriggerMistake, trigger_mistakes};
 
 /// The metric of the Workload Variant Autoscaler: how many replicas it wants.
-pub const DESIRED_REPLICAS: &str = "wva_desired_replicas";
+pub(crate) const DESIRED_REPLICAS: &str = "wva_desired_replicas";
 
 /// The result of a query for a metric of the Workload Variant Autoscaler, if no series has it. The autoscaler does not run
 /// here, so it wants what there is.

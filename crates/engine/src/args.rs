@@ -1,17 +1,10 @@
 //! The command line of `vllm serve`, as far as a CPU engine supports it.
 
-use std::{
-    net::{IpAddr, SocketAddr},
-    path::PathBuf,
-    time::Duration,
-};
+use std::path::PathBuf;
 
-use longboat_serving::{Adapter, ArgsError, CommandLine, Flag, Purpose, kv_events};
+use longboat_serving::{Adapter, ArgsError, CommandLine, Flag, ServerArgs};
 
 use crate::transfer::{Connector, Settings};
-
-/// The vLLM release whose API the engine implements. Presets choose flags by the output of `vllm --version`.
-pub const VERSION: &str = "0.22.0";
 
 /// The text of `longboat engine --help` after the syntax.
 pub const HELP: &str = "\
@@ -60,12 +53,7 @@ const MAX_BLOCK_TOKENS: usize = 1 << 12;
 /// All settings of the engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Args {
-    pub(crate) host: IpAddr,
-    pub(crate) port: u16,
-    /// A folder or a GGUF file.
-    pub(crate) model: String,
-    /// The names under which the model is served. Has at least one entry.
-    pub(crate) names: Vec<String>,
+    pub(crate) server: ServerArgs,
     pub(crate) max_model_len: Option<usize>,
     pub(crate) max_num_seqs: usize,
     pub(crate) max_batched_tokens: usize,
@@ -77,23 +65,16 @@ pub struct Args {
     pub(crate) as_shipped: bool,
     /// How the engine divides requests with other engines. `None` without `--kv-transfer-config`.
     pub(crate) exchange: Option<Settings>,
-    /// Where the events of the prefix cache are published. `None` if they are not published.
-    pub(crate) kv_events: Option<kv_events::Settings>,
-    pub(crate) shutdown_timeout: Duration,
-    pub(crate) certificate: Option<(PathBuf, PathBuf)>,
     pub(crate) lora: LoraArgs,
     /// Whether tool calls are parsed from answers, in the form of Hermes and Qwen models.
     pub(crate) reads_calls: bool,
     /// A file with a chat template that replaces the model's own.
     pub(crate) template: Option<PathBuf>,
-    /// The use of the model. The default is the use for which it was trained.
-    pub(crate) purpose: Purpose,
     /// This program, which renders chat templates in a process of its own. They are rendered in this process if it is not
     /// given.
     pub(crate) program: Option<PathBuf>,
     /// Threads that compute.
     threads: usize,
-    pub(crate) ignored: Vec<String>,
 }
 
 /// Which LoRA adapters there are, and how many.
@@ -126,13 +107,9 @@ impl Args {
         arguments: &[S],
         variable: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Self, ArgsError> {
-        let CommandLine { words, flags } = CommandLine::parse(arguments);
-        let mut words = words.into_iter();
+        let (server, flags) = ServerArgs::parse(CommandLine::parse(arguments))?;
         let mut args = Self {
-            host: IpAddr::from([127, 0, 0, 1]),
-            port: 8000,
-            model: words.next().unwrap_or_default(),
-            names: Vec::new(),
+            server,
             max_model_len: None,
             max_num_seqs: 64,
             max_batched_tokens: 256,
@@ -142,12 +119,8 @@ impl Args {
             caches_prefixes: true,
             as_shipped: false,
             exchange: None,
-            kv_events: None,
-            shutdown_timeout: Duration::from_secs(5),
-            certificate: None,
             reads_calls: false,
             template: None,
-            purpose: Purpose::of(&flags)?,
             // vLLM's defaults.
             lora: LoraArgs {
                 enabled: false,
@@ -159,9 +132,7 @@ impl Args {
             },
             program: None,
             threads: default_threads(),
-            ignored: words.collect(),
         };
-        let mut certificate = (None, None);
         let mut parser = None;
         let mut connector: Option<Connector> = None;
         for flag in &flags {
@@ -172,10 +143,6 @@ impl Args {
                 return Err(flag.invalid((*why).to_owned()));
             }
             match flag.name.as_str() {
-                "host" => args.host = flag.value()?,
-                "port" => args.port = flag.value()?,
-                "model" => args.model = flag.value()?,
-                "served-model-name" => args.names = flag.names(),
                 "max-model-len" => args.max_model_len = Some(flag.positive()?),
                 "max-num-seqs" => args.max_num_seqs = flag.positive()?,
                 "max-num-batched-tokens" => args.max_batched_tokens = flag.positive()?,
@@ -195,8 +162,6 @@ impl Args {
                         )));
                     }
                 },
-                // `Purpose` has already combined these flags.
-                "runner" | "convert" | "task" => {}
                 "chat-template" => args.template = Some(PathBuf::from(flag.text()?)),
                 "enable-lora" => args.lora.enabled = true,
                 "lora-modules" => args.lora.modules = flag.adapters()?,
@@ -204,14 +169,9 @@ impl Args {
                 "max-lora-rank" => args.lora.most_rank = flag.positive()?,
                 "max-cpu-loras" => args.lora.most_kept = Some(flag.positive()?),
                 "threads" => args.threads = flag.positive()?,
-                "kv-events-config" => args.kv_events = Some(flag.value()?),
                 "kv-transfer-config" => connector = Some(flag.value()?),
                 "weights-as-shipped" => args.as_shipped = true,
-                // vLLM accepts only whole seconds here.
-                "shutdown-timeout" => args.shutdown_timeout = Duration::from_secs(flag.value()?),
-                "ssl-certfile" => certificate.0 = Some(PathBuf::from(flag.text()?)),
-                "ssl-keyfile" => certificate.1 = Some(PathBuf::from(flag.text()?)),
-                name => args.ignored.push(format!("--{name}")),
+                name => args.server.ignored.push(format!("--{name}")),
             }
         }
         if let Some(kept) = args.lora.most_kept.filter(|kept| *kept < args.lora.most_adapters) {
@@ -220,27 +180,15 @@ impl Args {
                 reason: format!("{kept} is less than `--max-loras`, which is {}", args.lora.most_adapters),
             });
         }
-        args.certificate = match certificate {
-            (Some(certificate), Some(key)) => Some((certificate, key)),
-            (None, None) => None,
-            (Some(_), None) => return Err(ArgsError::Missing("--ssl-keyfile".into())),
-            (None, Some(_)) => return Err(ArgsError::Missing("--ssl-certfile".into())),
-        };
         if args.reads_calls && parser.is_none() {
             return Err(ArgsError::Missing("--tool-call-parser".into()));
         }
         if let Some(connector) = connector {
             let ignored = connector.ignored.iter().map(|field| format!("--kv-transfer-config {field}"));
-            args.ignored.extend(ignored);
-            args.exchange = Some(Settings::new(connector, args.host, variable)?);
+            args.server.ignored.extend(ignored);
+            args.exchange = Some(Settings::new(connector, args.server.address.ip(), variable)?);
         }
         args.lora.may_change = longboat_serving::may_change_adapters(variable);
-        if args.model.is_empty() {
-            return Err(ArgsError::NoModel);
-        }
-        if args.names.is_empty() {
-            args.names.push(args.model.clone());
-        }
         Ok(args)
     }
 
@@ -254,11 +202,6 @@ impl Args {
     /// The number of threads that compute.
     pub fn threads(&self) -> usize {
         self.threads
-    }
-
-    /// The address of the server. With port 0, the system chooses the port.
-    pub(crate) fn address(&self) -> SocketAddr {
-        SocketAddr::new(self.host, self.port)
     }
 }
 
@@ -282,9 +225,9 @@ mod tests {
         let args =
             Args::parse(&["/m", "--served-model-name", "a", "b", "--block-size=32", "--dtype", "auto"])
                 .unwrap();
-        assert_eq!((args.model.as_str(), args.block_size), ("/m", 32));
+        assert_eq!((args.server.model.as_str(), args.block_size), ("/m", 32));
         assert_eq!(
-            (args.names, args.ignored),
+            (args.server.names, args.server.ignored),
             (vec!["a".to_owned(), "b".into()], vec!["--dtype".to_owned()])
         );
         assert_eq!(Args::parse::<&str>(&[]), Err(ArgsError::NoModel));

@@ -18,7 +18,7 @@ use tokio::sync::oneshot;
 use crate::{
     Args, LoadError,
     cache::{Block, Kv, Table},
-    engine::{card, context},
+    engine::context,
     memory,
     model::{Config, Span, Transformer},
     pooling::{Pooling, PoolingConfig},
@@ -74,7 +74,7 @@ impl Embedder {
         for (flag, is_set) in [
             ("--enable-lora", args.lora.enabled),
             ("--kv-transfer-config", args.exchange.is_some()),
-            ("--kv-events-config", args.kv_events.is_some()),
+            ("--kv-events-config", args.server.kv_events.is_some()),
         ] {
             if is_set {
                 let what = format!("`{flag}` with an embedding model");
@@ -95,13 +95,13 @@ impl Embedder {
         let vocabulary = config.vocabulary;
         let kv = Kv::new(config.layers, blocks, args.block_size, config.kv_heads, config.head_width);
         tracing::info!(
-            model = args.model,
+            model = args.server.model,
             architecture = config.architecture,
             weights_mib = transformer.bytes() >> 20,
             context,
             "Loaded the embedding model; it runs on the CPU.",
         );
-        let card = card(args, context);
+        let card = args.server.card(context, "vllm");
         let name = card.names.first().map_or("", String::as_str);
         let metrics = Arc::new(Metrics::new(name, args.block_size, blocks));
         let (waiting, running) = (Arc::<AtomicI64>::default(), Arc::<AtomicI64>::default());

@@ -7,7 +7,7 @@ use std::{
         atomic::{AtomicI64, Ordering},
         mpsc::{SyncSender, TrySendError, sync_channel},
     },
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant},
 };
 
 use async_trait::async_trait;
@@ -27,7 +27,6 @@ use tokio_stream::wrappers::ReceiverStream;
 
 use crate::{
     Args, LoadError,
-    args::VERSION,
     batch::Batch,
     cache::{Blocks, Kv},
     lora::{Adapter, AdapterError, Adapters, Usage},
@@ -96,7 +95,7 @@ impl Engine {
         let transformer = Transformer::load(weights, config, context, args.as_shipped)?;
         let config = transformer.config();
         tracing::info!(
-            model = args.model,
+            model = args.server.model,
             architecture = config.architecture,
             weights_mib = transformer.bytes() >> 20,
             cache_mib = (blocks * block_bytes) >> 20,
@@ -114,7 +113,7 @@ impl Engine {
             }
         }
         let kv = Kv::new(config.layers, blocks, args.block_size, config.kv_heads, config.head_width);
-        let card = card(args, context);
+        let card = args.server.card(context, "vllm");
         let name = card.names.first().map_or("", String::as_str);
         let metrics = Metrics::new(name, args.block_size, blocks);
         let mut metrics = if args.lora.enabled { metrics.with_adapters() } else { metrics };
@@ -132,7 +131,7 @@ impl Engine {
             running: AtomicI64::new(0),
             cache: AtomicI64::new(0),
         });
-        let events = args.kv_events.clone().and_then(Publisher::new);
+        let events = args.server.kv_events.clone().and_then(Publisher::new);
         let blocks = Blocks::new(blocks, args.block_size, args.caches_prefixes, events.clone());
         let most_adapters = args.lora.most_adapters;
         let batch = Batch::new(blocks, shelf, args.max_num_seqs, args.max_batched_tokens, most_adapters);
@@ -332,7 +331,7 @@ impl Engine {
 
 /// Returns a model's folder and its weights. Only the headers of the weights are read.
 pub(crate) fn open(args: &Args) -> Result<(&Path, Weights), LoadError> {
-    let path = Path::new(&args.model);
+    let path = Path::new(&args.server.model);
     let folder = if path.is_file() { path.parent().unwrap_or(path) } else { path };
     Ok((folder, Weights::open(path)?))
 }
@@ -478,17 +477,5 @@ fn refuse(job: &Job, reads_calls: bool) -> Result<(), Refusal> {
             "\"auto\" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set",
         )),
         _ => Ok(()),
-    }
-}
-
-pub(crate) fn card(args: &Args, context: usize) -> Card {
-    let created = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    Card {
-        names: args.names.clone(),
-        root: args.model.clone(),
-        max_model_len: context,
-        created,
-        owner: "vllm",
-        version: VERSION,
     }
 }

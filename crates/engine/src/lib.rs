@@ -35,10 +35,11 @@ mod transfer;
 mod weights;
 mod worker;
 
-pub use args::{Args, HELP, VERSION};
+pub use args::{Args, HELP};
 pub use check::check;
 pub use engine::Engine;
 pub use error::LoadError;
+pub use longboat_serving::VLLM_VERSION;
 pub use server::{EngineError, render, run, serve};
 pub use text::{TEMPLATE_ROLE, render_template};
 

@@ -8,7 +8,7 @@ use longboat_serving::{Card, Job, JobStart, Layout, Model, Refusal};
 
 use crate::{
     Args, LoadError,
-    engine::{card, lay_out},
+    engine::lay_out,
     model::Config,
     text::{Template, Tokenizer},
     weights::Weights,
@@ -26,12 +26,12 @@ pub(crate) struct Renderer {
 impl Renderer {
     /// Reads the tokenizer, the chat template and the context length of a model.
     pub(crate) fn load(args: &Args) -> Result<Self, LoadError> {
-        let path = Path::new(&args.model);
+        let path = Path::new(&args.server.model);
         let folder = if path.is_file() { path.parent().unwrap_or(path) } else { path };
         let weights = Weights::open(path)?;
         let context = Config::of(&weights)?.context;
         Ok(Self {
-            card: card(args, args.max_model_len.unwrap_or(context)),
+            card: args.server.card(args.max_model_len.unwrap_or(context), "vllm"),
             tokenizer: Tokenizer::load(folder, &weights)?,
             template: Template::load(args.template.as_deref(), folder, &weights, args.program.clone())?,
         })

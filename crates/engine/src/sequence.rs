@@ -138,7 +138,7 @@ impl Sequence {
         self.tokens.push(chosen.token);
         // A form requires the answer to end when it is complete.
         if is_stuck || (tokenizer.ends(chosen.token) && (!must_go_on || self.form.is_some())) {
-            self.tell_rest();
+            self.send_rest();
             return Some(self.finish(reason, None));
         }
         let is_complete = self.form.as_mut().is_some_and(|shared| shared.form.take(chosen.token));
@@ -170,17 +170,17 @@ impl Sequence {
             }
         }
         if is_complete {
-            self.tell_rest();
+            self.send_rest();
             return Some(self.finish("stop", None));
         }
         if self.generated() >= self.limit {
-            self.tell_rest();
+            self.send_rest();
             return Some(self.finish("length", None));
         }
         None
     }
 
-    fn tell_rest(&mut self) {
+    fn send_rest(&mut self) {
         let rest = self.stops.rest();
         self.send_tokens(rest);
     }
@@ -190,17 +190,17 @@ impl Sequence {
             match &mut self.calls {
                 None => self.send(Event::Text { choice: self.choice, token }),
                 Some(calls) => {
-                    let said = calls.push(token);
-                    self.say(said);
+                    let parts = calls.push(token);
+                    self.send_parts(parts);
                 }
             }
         }
     }
 
-    fn say(&mut self, said: Vec<AnswerPart>) {
+    fn send_parts(&mut self, parts: Vec<AnswerPart>) {
         let choice = self.choice;
-        for said in said {
-            match said {
+        for part in parts {
+            match part {
                 AnswerPart::Text(token) => self.send(Event::Text { choice, token }),
                 AnswerPart::Call { index, name, arguments } => {
                     self.send(Event::Call { choice, index, name });
@@ -212,9 +212,9 @@ impl Sequence {
 
     fn finish(&mut self, reason: &'static str, stop: Option<Stop>) -> Finish {
         let rest = self.calls.as_mut().map(Calls::rest).unwrap_or_default();
-        self.say(rest);
-        let told = self.calls.as_ref().map_or(reason, |calls| calls.reason(reason));
-        self.send(Event::Finished { choice: self.choice, reason: told, stop });
+        self.send_parts(rest);
+        let sent = self.calls.as_ref().map_or(reason, |calls| calls.reason(reason));
+        self.send(Event::Finished { choice: self.choice, reason: sent, stop });
         Finish(reason)
     }
 

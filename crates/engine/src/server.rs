@@ -2,7 +2,7 @@
 
 use std::{path::Path, sync::Arc};
 
-use longboat_serving::{ListenOptions, Purpose, RunError};
+use longboat_serving::{Purpose, RunError};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -24,15 +24,15 @@ pub enum EngineError {
 
 /// Binds the address, loads the model, and serves until `shutdown`.
 pub async fn run(args: Args, shutdown: CancellationToken) -> Result<(), EngineError> {
-    let listener = longboat_serving::listen(args.address()).await?;
+    let listener = longboat_serving::listen(args.server.address).await?;
     serve(args, listener, shutdown).await
 }
 
 /// Binds the address, reads the model's tokenizer, and serves the tokens of prompts until `shutdown`.
 pub async fn render(args: Args, shutdown: CancellationToken) -> Result<(), EngineError> {
-    let listener = longboat_serving::listen(args.address()).await?;
+    let listener = longboat_serving::listen(args.server.address).await?;
     say_ignored(&args);
-    let listening = ListenOptions { certificate: args.certificate.clone(), patience: args.shutdown_timeout };
+    let listening = args.server.listen.clone();
     let loading = tokio::task::spawn_blocking(move || Renderer::load(&args));
     let renderer = loading.await.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))?;
     tracing::info!(address = listener.local_addr().map(tracing::field::display).ok(), "Rendering prompts.");
@@ -43,7 +43,7 @@ pub async fn render(args: Args, shutdown: CancellationToken) -> Result<(), Engin
 
 /// Returns the pooling of an embedding model. Returns `None` for a generation model.
 fn made(args: &Args, folder: &Path, weights: &Weights) -> Result<Option<PoolingConfig>, LoadError> {
-    match args.purpose {
+    match args.server.purpose {
         Purpose::Auto => PoolingConfig::of(folder, weights),
         Purpose::Answers => Ok(None),
         Purpose::Vectors => Ok(Some(PoolingConfig::of(folder, weights)?.unwrap_or(PoolingConfig::DEFAULT))),
@@ -65,8 +65,11 @@ fn load(args: &Args) -> Result<LoadedModel, LoadError> {
 }
 
 fn say_ignored(args: &Args) {
-    if !args.ignored.is_empty() {
-        tracing::info!(flags = args.ignored.join(" "), "These flags have no effect in the CPU engine.");
+    if !args.server.ignored.is_empty() {
+        tracing::info!(
+            flags = args.server.ignored.join(" "),
+            "These flags have no effect in the CPU engine."
+        );
     }
 }
 
@@ -77,8 +80,8 @@ pub async fn serve(
     shutdown: CancellationToken,
 ) -> Result<(), EngineError> {
     say_ignored(&args);
-    let listening = ListenOptions { certificate: args.certificate.clone(), patience: args.shutdown_timeout };
-    let host = args.host;
+    let listening = args.server.listen.clone();
+    let host = args.server.address.ip();
     let loading = tokio::task::spawn_blocking(move || load(&args));
     let loaded = loading.await.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))?;
     let engine = match loaded {

@@ -273,12 +273,12 @@ impl Admission {
 
     /// Returns the saturation of the pool.
     pub(crate) fn saturation(&self, core: &Core) -> f64 {
-        saturation::of_pool(core, &self.settings.detector, &|| self.gate.admitted())
+        saturation::of_pool(&core.pool, &core.state, &self.settings.detector, &|| self.gate.admitted())
     }
 
     /// Returns what each of several detectors measures.
     pub(crate) fn readings(&self, core: &Core) -> Vec<Reading<'_>> {
-        saturation::readings(core, &self.settings.detector, &|| self.gate.admitted())
+        saturation::readings(&core.pool, &core.state, &self.settings.detector, &|| self.gate.admitted())
     }
 }
 

@@ -28,6 +28,7 @@ mod metrics;
 mod monitoring;
 mod pool;
 mod pool_picker;
+mod ports;
 mod readers;
 mod request_trace;
 mod rewrites;

@@ -35,9 +35,9 @@ use crate::{
     kv_events::{self, EventListener},
     latency::{LatencyServers, Predictor},
     lease,
+    ports::MonitoringPorts,
     request_trace::{self, RequestTrace, TraceFile},
     scrape::Scraper,
-    service::MonitoringPorts,
     tokens::{Renderer, TokenSource},
 };
 
@@ -138,7 +138,7 @@ impl PoolPicker {
         let mut tasks = JoinSet::new();
         if let Some(ip) = address {
             let ports = MonitoringPorts::bind(ip, &self.args).await?;
-            ports.serve(self, None, &stop, &mut tasks).await?;
+            ports.serve(&self.core, &self.args, None, &stop, &mut tasks).await?;
         }
         self.follow(Some(client), events, &shutdown, &stop, &mut tasks)?;
         self.core.listening();

@@ -3,12 +3,13 @@
 use std::{collections::BTreeMap, ops::Deref, sync::Arc, time::Duration};
 
 use longboat_scheduler::{
-    Metrics, Slot,
+    Metrics, Slot, State,
     flow::{Detector, PoolMember, Reading},
 };
+use parking_lot::RwLock;
 use tokio::time::Instant;
 
-use crate::{core::Core, pool::Member};
+use crate::pool::{Member, Pool};
 
 /// The number of requests that go to an endpoint which is not chosen yet.
 pub(crate) type Admitted<'a> = &'a dyn Fn() -> u64;
@@ -29,17 +30,27 @@ impl PoolMember for Member {
 }
 
 /// Returns the saturation of the pool.
-pub(crate) fn of_pool(core: &Core, detector: &Detector, admitted: Admitted<'_>) -> f64 {
-    let members = core.pool.members();
+pub(crate) fn of_pool(
+    pool: &Pool,
+    state: &RwLock<State>,
+    detector: &Detector,
+    admitted: Admitted<'_>,
+) -> f64 {
+    let members = pool.members();
     // The lock stays while the admitted ones are counted: a request that becomes in flight in between would count in neither,
     // and one too many would go on (`tests/interleavings.rs`).
-    let state = core.state.read();
+    let state = state.read();
     detector.saturation(&state, members.iter().map(Deref::deref), admitted)
 }
 
 /// Returns what each of several detectors measures. Empty if there is only one.
-pub(crate) fn readings<'d>(core: &Core, detector: &'d Detector, admitted: Admitted<'_>) -> Vec<Reading<'d>> {
-    let members = core.pool.members();
-    let state = core.state.read();
+pub(crate) fn readings<'d>(
+    pool: &Pool,
+    state: &RwLock<State>,
+    detector: &'d Detector,
+    admitted: Admitted<'_>,
+) -> Vec<Reading<'d>> {
+    let members = pool.members();
+    let state = state.read();
     detector.readings(&state, members.iter().map(Deref::deref), admitted)
 }

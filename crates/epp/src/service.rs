@@ -2,13 +2,12 @@
 
 use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr},
-    path::Path,
     sync::Arc,
     time::Duration,
 };
 
 use kube::Client;
-use longboat_extproc::{Limits, ServerOptions, serve_others};
+use longboat_extproc::ServerOptions;
 use longboat_scheduler::quantity;
 use longboat_tls::{ClientCertificates, LeafRequest, ReloadingConfig, ReplaceableConfig};
 use tokio::{net::TcpListener, task::JoinSet};
@@ -16,13 +15,12 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     args::Args,
-    core::Core,
     error::Error,
     exchange::Picker,
     health::HealthService,
     kv_events::EventListener,
-    monitoring::Monitoring,
     pool_picker::{PoolPicker, needs_pod, read},
+    ports::{MonitoringPorts, listen},
     readers::Readers,
 };
 
@@ -119,7 +117,7 @@ impl Server {
         let readers =
             client.clone().filter(|_| picker.args.metrics_endpoint_auth && !local).map(Readers::new);
         let mut tasks = JoinSet::new();
-        ports.serve(&picker, readers, &stop, &mut tasks).await?;
+        ports.serve(&picker.core, &picker.args, readers, &stop, &mut tasks).await?;
         picker.follow(client, events, &shutdown, &stop, &mut tasks)?;
         let PoolPicker { args, core, .. } = picker;
         let mut options = ServerOptions {
@@ -166,44 +164,6 @@ impl Server {
     }
 }
 
-/// The ports for health checks and for metrics, and their addresses.
-#[derive(Debug)]
-pub(crate) struct MonitoringPorts {
-    health: (TcpListener, SocketAddr),
-    metrics: (TcpListener, SocketAddr),
-}
-
-impl MonitoringPorts {
-    pub(crate) async fn bind(ip: IpAddr, args: &Args) -> Result<Self, Error> {
-        let health = listen(ip, args.grpc_health_port).await?;
-        Ok(Self { health, metrics: listen(ip, args.metrics_port).await? })
-    }
-
-    /// Serves in `tasks` until `stop`.
-    pub(crate) async fn serve(
-        self,
-        picker: &PoolPicker,
-        readers: Option<Readers>,
-        stop: &CancellationToken,
-        tasks: &mut JoinSet<()>,
-    ) -> Result<(), Error> {
-        let PoolPicker { core, args, .. } = picker;
-        let tls = metrics_tls(&args.metrics_cert_dir, stop).await?;
-        let monitoring = Monitoring { core: Arc::clone(core), tls, readers };
-        tasks.spawn(monitoring.run(self.metrics.0, stop.clone()));
-        tasks.spawn(serve_health(self.health.0, core, args, stop.clone()));
-        Ok(())
-    }
-}
-
-pub(crate) async fn listen(ip: IpAddr, port: u16) -> Result<(TcpListener, SocketAddr), Error> {
-    let address = SocketAddr::new(ip, port);
-    let bind = |source| Error::Bind { address, source };
-    let listener = TcpListener::bind(address).await.map_err(bind)?;
-    let bound = listener.local_addr().map_err(bind)?;
-    Ok((listener, bound))
-}
-
 async fn serving_tls(
     args: &Args,
     stop: &CancellationToken,
@@ -238,32 +198,4 @@ fn self_signed(options: &longboat_tls::ServerOptions) -> Result<Arc<rustls::Serv
     })
     .map_err(Error::Tls)?;
     ReplaceableConfig::new(&pair, options).map(|served| served.config()).map_err(Error::Tls)
-}
-
-async fn metrics_tls(
-    folder: &str,
-    stop: &CancellationToken,
-) -> Result<Option<Arc<rustls::ServerConfig>>, Error> {
-    if folder.is_empty() {
-        return Ok(None);
-    }
-    let options = longboat_tls::ServerOptions::with_alpn(&[b"http/1.1"]);
-    let reloading =
-        ReloadingConfig::watch(Path::new(folder), &options, stop.clone()).await.map_err(Error::Tls)?;
-    Ok(Some(reloading.config()))
-}
-
-fn serve_health(
-    listener: TcpListener,
-    core: &Arc<Core>,
-    args: &Args,
-    stop: CancellationToken,
-) -> impl Future<Output = ()> + use<> {
-    let service = HealthService::server(core, args.ha_enable_leader_election);
-    async move {
-        let services = tonic::service::Routes::new(service);
-        if let Err(error) = serve_others(listener, services, Limits::default(), stop).await {
-            tracing::error!(%error, "The health server failed.");
-        }
-    }
 }

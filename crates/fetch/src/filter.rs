@@ -25,7 +25,7 @@ impl Filter {
 
     /// Reads patterns like the hub's client: a pattern that ends in `/` matches everything in that folder.
     #[must_use]
-    pub fn with_folders(mut self) -> Self {
+    pub(crate) fn with_folders(mut self) -> Self {
         for pattern in self.allow.iter_mut().chain(&mut self.ignore) {
             if pattern.ends_with('/') {
                 pattern.push('*');

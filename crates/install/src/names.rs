@@ -8,15 +8,15 @@ pub const CONTAINER: &str = "manager";
 /// The command of the controller. Under this name, the binary runs as the controller.
 pub const COMMAND: &str = "/manager";
 /// Service in front of the controller's metrics.
-pub const METRICS_SERVICE: &str = "llmisvc-controller-manager-service";
+pub(crate) const METRICS_SERVICE: &str = "llmisvc-controller-manager-service";
 /// The Secret with the certificate of the webhooks, if cert-manager issues it.
-pub const CERTIFICATE_SECRET: &str = "llmisvc-webhook-server-cert";
+pub(crate) const CERTIFICATE_SECRET: &str = "llmisvc-webhook-server-cert";
 /// The Certificate object of cert-manager for the webhooks.
 pub const CERTIFICATE: &str = "llmisvc-serving-cert";
 /// The Issuer of that certificate.
-pub const ISSUER: &str = "selfsigned-issuer";
+pub(crate) const ISSUER: &str = "selfsigned-issuer";
 /// The folder in which the certificate is mounted.
-pub const CERTIFICATE_FOLDER: &str = "/tmp/k8s-webhook-server/serving-certs";
+pub(crate) const CERTIFICATE_FOLDER: &str = "/tmp/k8s-webhook-server/serving-certs";
 /// The annotation that makes cert-manager write the CA of a certificate.
 pub const INJECT_CA: &str = "cert-manager.io/inject-ca-from";
 /// The label of every object of an installation, with which they can be listed.
@@ -24,10 +24,10 @@ pub const LABEL: &str = "longboat.dev/installation";
 /// Value of that label.
 pub const LABEL_VALUE: &str = "longboat";
 /// Port on which the controller serves webhooks.
-pub const WEBHOOK_PORT: u16 = 9443;
+pub(crate) const WEBHOOK_PORT: u16 = 9443;
 /// Port on which the controller serves metrics.
-pub const METRICS_PORT: u16 = 8443;
+pub(crate) const METRICS_PORT: u16 = 8443;
 /// The port on which the controller serves probes.
-pub const HEALTH_PORT: u16 = 8081;
+pub(crate) const HEALTH_PORT: u16 = 8081;
 /// The user and group of the controller: an arbitrary one, but not root.
 pub const USER: u32 = 1000;

@@ -18,7 +18,6 @@ pub enum Step {
 pub struct Follower {
     expected: Option<u64>,
     reconnected: bool,
-    lost: u64,
 }
 
 // === impl Follower ===
@@ -27,11 +26,6 @@ impl Follower {
     /// Called after a connection was made: the publisher may now be another process.
     pub fn connected(&mut self) {
         self.reconnected = true;
-    }
-
-    /// Returns the number of messages that were missed and could not be replayed.
-    pub fn lost(&self) -> u64 {
-        self.lost
     }
 
     /// Handles a live message. Except for [`Step::Replay`], the message counts as seen. After a replay, call
@@ -60,7 +54,6 @@ impl Follower {
         if sequence < expected {
             return false;
         }
-        self.lost = self.lost.saturating_add(sequence - expected);
         self.expected = Some(sequence.saturating_add(1));
         true
     }
@@ -82,12 +75,11 @@ mod tests {
         follower.connected();
         assert_eq!(follower.live(3), Step::Replay(0));
         assert_eq!([1, 2, 3, 4].map(|sequence| follower.replayed(sequence)), [true; 4]);
-        assert_eq!(follower.lost(), 1, "the publisher no longer had the first");
         assert!(!follower.caught_up(3), "the replay contained it");
         assert_eq!([4, 5].map(|sequence| follower.live(sequence)), [Step::Skip, Step::Apply]);
         assert_eq!(follower.live(8), Step::Replay(6));
         assert!(follower.caught_up(8));
-        assert_eq!((follower.lost(), follower.live(9)), (3, Step::Apply));
+        assert_eq!(follower.live(9), Step::Apply);
     }
 
     #[test]

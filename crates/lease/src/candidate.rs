@@ -32,7 +32,7 @@ pub struct Candidate {
     identity: String,
     timing: Timing,
     /// Called with the time until which this replica leads, and with `None` once it no longer leads.
-    told: Box<dyn Fn(Option<Instant>) + Send + Sync>,
+    on_change: Box<dyn Fn(Option<Instant>) + Send + Sync>,
     seen: Option<LeaseObservation>,
     /// The lease as this replica wrote it last. `None` after any sign that another replica has changed it.
     held: Option<Lease>,
@@ -49,14 +49,14 @@ pub struct LeaseLost(String);
 
 impl Candidate {
     /// Creates a candidate for this lease. `holder` names this replica for users who look at the lease (by default the host
-    /// name); a suffix in the lease makes the name unique. `told` is called first of all after each renewal, and with `None`
+    /// name); a suffix in the lease makes the name unique. `on_change` is called first of all after each renewal, and with `None`
     /// when the lease is lost or released: then everything must stop that only the leader may do.
     pub fn new(
         client: Client,
         lease: Key,
         holder: &str,
         timing: Timing,
-        told: impl Fn(Option<Instant>) + Send + Sync + 'static,
+        on_change: impl Fn(Option<Instant>) + Send + Sync + 'static,
     ) -> Self {
         let host = || std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         let holder = if holder.is_empty() { host().trim().to_owned() } else { holder.to_owned() };
@@ -66,16 +66,11 @@ impl Candidate {
             lease,
             identity: format!("{holder}_{}", uuid::Uuid::new_v4()),
             timing,
-            told: Box::new(told),
+            on_change: Box::new(on_change),
             seen: None,
             held: None,
             renewed: None,
         }
-    }
-
-    /// The name of this replica in the lease.
-    pub fn identity(&self) -> &str {
-        &self.identity
     }
 
     /// Waits until this replica leads. Returns false if `stop` is cancelled first. A watch reports when the lease becomes
@@ -156,7 +151,7 @@ impl Candidate {
             pause = match timeout_at(enough, self.turn()).await {
                 Ok(Ok(true)) => self.timing.retry,
                 Ok(Ok(false)) => {
-                    (self.told)(None);
+                    (self.on_change)(None);
                     let holder = self.holder().unwrap_or_else(|| "another replica".into());
                     return LeaseLost(format!("{holder} holds it"));
                 }
@@ -168,7 +163,7 @@ impl Candidate {
                 }
                 Err(_) if Instant::now() < end => Duration::ZERO,
                 Err(_) => {
-                    (self.told)(None);
+                    (self.on_change)(None);
                     let seconds = self.timing.deadline.as_secs_f64();
                     return LeaseLost(format!("it was not renewed for {seconds} s"));
                 }
@@ -178,7 +173,7 @@ impl Candidate {
 
     /// Releases the lease, if it was ever held. Before that, reports that this replica no longer leads.
     pub async fn release(mut self) {
-        (self.told)(None);
+        (self.on_change)(None);
         if self.renewed.is_none() {
             return;
         }
@@ -248,7 +243,7 @@ impl Candidate {
         self.notice(written.spec.clone().unwrap_or_default());
         self.held = Some(written);
         self.renewed = Some(asked);
-        (self.told)(Some(self.timing.ends(asked)));
+        (self.on_change)(Some(self.timing.ends(asked)));
         Ok(true)
     }
 

@@ -24,6 +24,5 @@ pub use error::ManifestError;
 pub use limits::{MAX_BYTES, MAX_DEPTH, MAX_DOCUMENTS};
 pub use longboat_key::nearest;
 pub use parse::{ParseOutput, Unapplied, parse, parse_all};
-pub use path::parent;
 pub use place::{FieldLocation, Position};
 pub use read::{read, read_all};

@@ -84,9 +84,3 @@ fn after_name<'p>(path: &'p str, name: &str) -> Option<&'p str> {
 fn bracketed(path: &str) -> Option<(&str, &str)> {
     path.strip_prefix('[')?.split_once(']')
 }
-
-/// Returns the path without its last part: `a.b[0]` for `a.b[0].c`, `a.b` for `a.b[0]`. Empty for a path with one part.
-pub fn parent(path: &str) -> &str {
-    let cut = if path.ends_with(']') { path.rfind('[') } else { path.rfind('.') };
-    cut.map_or("", |cut| &path[..cut])
-}

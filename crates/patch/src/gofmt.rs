@@ -12,13 +12,13 @@ pub fn plain(value: &Value) -> String {
 }
 
 /// Formats a list of values like `%v`.
-pub fn plain_list(values: &[Value]) -> String {
+pub(crate) fn plain_list(values: &[Value]) -> String {
     let words: Vec<String> = values.iter().map(plain).collect();
     format!("[{}]", words.join(" "))
 }
 
 /// Formats an object like `%v`, with sorted keys.
-pub fn plain_map(map: &serde_json::Map<String, Value>) -> String {
+pub(crate) fn plain_map(map: &serde_json::Map<String, Value>) -> String {
     let mut keys: Vec<&String> = map.keys().collect();
     keys.sort();
     let words: Vec<String> = keys.into_iter().map(|key| format!("{key}:{}", plain(&map[key]))).collect();

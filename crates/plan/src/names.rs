@@ -31,7 +31,7 @@ pub fn adapters(service: Name<&str>) -> String {
 }
 
 /// The ResourceClaimTemplate for the devices of pods.
-pub fn device_claims(service: Name<&str>) -> String {
+pub(crate) fn device_claims(service: Name<&str>) -> String {
     child_name(&service, suffix::MANAGED_DRA)
 }
 
@@ -81,17 +81,17 @@ pub fn scheduler_service(service: Name<&str>) -> String {
 }
 
 /// The managed service account of the endpoint picker.
-pub fn scheduler_account(service: Name<&str>) -> String {
+pub(crate) fn scheduler_account(service: Name<&str>) -> String {
     child_name(&service, suffix::EPP_SERVICE_ACCOUNT)
 }
 
 /// The role of the endpoint picker.
-pub fn scheduler_role(service: Name<&str>) -> String {
+pub(crate) fn scheduler_role(service: Name<&str>) -> String {
     child_name(&service, "-epp-role")
 }
 
 /// The RoleBinding of the endpoint picker.
-pub fn scheduler_role_binding(service: Name<&str>) -> String {
+pub(crate) fn scheduler_role_binding(service: Name<&str>) -> String {
     child_name(&service, "-epp-rb")
 }
 

@@ -109,7 +109,7 @@ fn walk<'a>(value: &'a Value, place: FieldPath, found: &mut Vec<Leaf<'a>>) {
 }
 
 /// Returns the path of the place to which a JSON pointer leads. The object may lack the last fields.
-pub fn of_pointer(object: &Value, pointer: &str) -> String {
+pub(crate) fn of_pointer(object: &Value, pointer: &str) -> String {
     let mut place = FieldPath::default();
     let mut found = Some(object);
     for token in pointer.split('/').skip(1) {

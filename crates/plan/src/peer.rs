@@ -119,9 +119,10 @@ fn models_of<'a>(peer: &'a LLMInferenceService, namespace: Namespace<&str>) -> B
         let rest = name.strip_prefix("publishers/")?.strip_prefix(namespace.as_str())?;
         rest.strip_prefix("/models/")
     };
-    let said = peer.status.iter().flat_map(|status| &status.addresses).flat_map(|address| &address.models);
-    let said: BTreeSet<&str> = said.map(|model| without_prefix(&model.name).unwrap_or(&model.name)).collect();
-    if said.is_empty() { models_of_spec(&peer.spec, Name::of(&peer.metadata)) } else { said }
+    let served = peer.status.iter().flat_map(|status| &status.addresses).flat_map(|address| &address.models);
+    let served: BTreeSet<&str> =
+        served.map(|model| without_prefix(&model.name).unwrap_or(&model.name)).collect();
+    if served.is_empty() { models_of_spec(&peer.spec, Name::of(&peer.metadata)) } else { served }
 }
 
 /// The backend to which a group sends traffic for this member.

@@ -26,7 +26,7 @@ pub(crate) async fn create(
     drop(fields);
     let (copies, prompt) = (asked.job.copies, asked.job.prompts.iter().map(|p| p.tokens.len()).sum());
     let with_logprobs = asked.job.sampling.logprobs.is_some();
-    let reply = Reply::new("chatcmpl", &headers, request_id, asked.job.model.clone(), model.card());
+    let reply = Reply::new("chatcmpl", &headers, request_id, asked.job.model.clone());
     let started = model.start(asked.job).await?;
     let usage = Usage { prompt, completion: 0, cached: started.cached_tokens };
     if asked.output.stream {

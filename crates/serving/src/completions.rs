@@ -35,7 +35,7 @@ pub(crate) async fn create(
     let request_id = fields.request_id.take();
     drop(fields);
     let prompt = job.prompts.iter().map(|prompt| prompt.tokens.len()).sum();
-    let reply = Reply::new("cmpl", &headers, request_id, job.model.clone(), model.card());
+    let reply = Reply::new("cmpl", &headers, request_id, job.model.clone());
     let started = model.start(job).await?;
     let usage = Usage { prompt, completion: 0, cached: started.cached_tokens };
     if asked.output.stream {

@@ -87,8 +87,6 @@ pub struct Card {
     pub created: u64,
     /// The engine that its models belong to, for lists of models.
     pub owner: &'static str,
-    /// The vLLM release whose API the server has.
-    pub version: &'static str,
 }
 
 /// A LoRA adapter.

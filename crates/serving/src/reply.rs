@@ -11,7 +11,7 @@ use futures::{
 use serde_json::{Value, json};
 
 use crate::{
-    Card, Event,
+    Event, VLLM_VERSION,
     answers::{Usage, finish, with_ends},
     ids::unique,
     job::Output,
@@ -35,15 +35,9 @@ pub(crate) struct Part {
 
 impl Reply {
     /// Names the reply after the client's `x-request-id`, or after the field `request_id`, where it sent one, as vLLM does.
-    pub(crate) fn new(
-        prefix: &str,
-        headers: &HeaderMap,
-        field: Option<String>,
-        model: String,
-        card: &Card,
-    ) -> Self {
+    pub(crate) fn new(prefix: &str, headers: &HeaderMap, field: Option<String>, model: String) -> Self {
         let id = format!("{prefix}-{}", request_id(headers, field));
-        Self { id, created: now(), model, fingerprint: format!("vllm-{}", card.version) }
+        Self { id, created: now(), model, fingerprint: format!("vllm-{VLLM_VERSION}") }
     }
 
     pub(crate) fn whole(self, object: &str, choices: &[Value], usage: Usage) -> Value {

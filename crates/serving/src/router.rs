@@ -12,7 +12,7 @@ use axum::{
 use serde_json::{Value, json};
 
 use crate::{
-    Job, Model, Refusal, adapters,
+    Job, Model, Refusal, VLLM_VERSION, adapters,
     body::{self, Body},
     chat, completions, embeddings,
     fields::{Fields, Tokenize},
@@ -91,8 +91,8 @@ async fn models(State(model): State<Arc<dyn Model>>) -> Json<Value> {
     Json(json!({"object": "list", "data": base.chain(adapters).collect::<Vec<_>>()}))
 }
 
-async fn version(State(model): State<Arc<dyn Model>>) -> Json<Value> {
-    Json(json!({"version": model.card().version}))
+async fn version() -> Json<Value> {
+    Json(json!({"version": VLLM_VERSION}))
 }
 
 async fn tokenize(

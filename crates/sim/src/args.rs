@@ -1,11 +1,11 @@
 //! The command line: the flags of vLLM's `serve` and of the reference simulator together. Flags that change the simulator's
 //! behaviour are known by name. Every other flag is accepted and reported as ignored.
 
-use std::{net::IpAddr, path::PathBuf, time::Duration};
+use std::time::Duration;
 
 use longboat_api::vllm_flags;
 use longboat_engine_model::{Parameters, Timing};
-use longboat_serving::{Adapter, ArgsError, CommandLine, Flag, Purpose, kv_events};
+use longboat_serving::{Adapter, ArgsError, CommandLine, Flag, ServerArgs};
 
 use crate::{
     dialect::{self, Dialect},
@@ -15,9 +15,6 @@ use crate::{
     handover,
     media::MediaArgs,
 };
-
-/// The simulated vLLM release. Presets choose flags by the output of `vllm --version`.
-pub const VERSION: &str = "0.22.0";
 
 /// The most numbers of a vector.
 const MAX_EMBEDDING_WIDTH: usize = 16_384;
@@ -69,10 +66,7 @@ impl PartialEq for SimulatedEngine {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Args {
     pub(crate) engine: SimulatedEngine,
-    pub(crate) host: IpAddr,
-    pub(crate) port: u16,
-    pub(crate) model: String,
-    pub(crate) served_names: Vec<String>,
+    pub(crate) server: ServerArgs,
     pub(crate) adapters: Vec<Adapter>,
     /// Whether requests may load and unload adapters.
     pub(crate) lends_adapters: bool,
@@ -84,10 +78,6 @@ pub struct Args {
     pub(crate) block_size: usize,
     pub(crate) cache_blocks: usize,
     pub(crate) timing: Timing,
-    pub(crate) shutdown_timeout: Duration,
-    pub(crate) certificate: Option<(PathBuf, PathBuf)>,
-    /// Where the events of the prefix cache are published. `None` if they are not published.
-    pub(crate) kv_events: Option<kv_events::Settings>,
     /// This engine's part of requests that two engines divide by a meeting place (SGLang).
     pub(crate) disaggregation: Option<handover::Mode>,
     /// The folder in which engines share computed blocks.
@@ -97,11 +87,8 @@ pub struct Args {
     /// The settings for images, sounds and videos.
     pub(crate) media: MediaArgs,
     pub(crate) faults: Faults,
-    /// Whether the model makes vectors of texts, and no answers.
-    pub(crate) embeds: bool,
     /// Numbers of a vector.
     pub(crate) vector_width: usize,
-    pub(crate) ignored: Vec<String>,
 }
 
 // === impl Args ===
@@ -139,12 +126,7 @@ impl Args {
 
     /// The port to listen on. With 0, the system chooses the port.
     pub fn port(&self) -> u16 {
-        self.port
-    }
-
-    /// The flags and words that have no effect.
-    pub fn ignored(&self) -> &[String] {
-        &self.ignored
+        self.server.address.port()
     }
 
     /// The flags and words after the model that do not change [`parameters`](Self::parameters).
@@ -157,7 +139,7 @@ impl Args {
     /// The flags without effect that vLLM itself does not know.
     pub(crate) fn refused_by_vllm(&self) -> Vec<&str> {
         let is_vllm = self.engine.dialect.is_none();
-        let flags = self.ignored.iter().filter(|flag| is_vllm && flag.starts_with("--"));
+        let flags = self.server.ignored.iter().filter(|flag| is_vllm && flag.starts_with("--"));
         flags.map(String::as_str).filter(|flag| !vllm_flags::is_known(flag)).collect()
     }
 
@@ -179,18 +161,10 @@ impl Args {
         Self { lends_adapters: longboat_serving::may_change_adapters(variable), ..self }
     }
 
-    /// The address of the server.
-    pub(crate) fn address(&self) -> (IpAddr, u16) {
-        (self.host, self.port)
-    }
-
     fn defaults() -> Self {
         Self {
             engine: SimulatedEngine::default(),
-            host: IpAddr::from([127, 0, 0, 1]),
-            port: 8000,
-            model: String::new(),
-            served_names: Vec::new(),
+            server: ServerArgs::default(),
             adapters: Vec::new(),
             lends_adapters: false,
             mode: Mode::Random,
@@ -201,22 +175,16 @@ impl Args {
             block_size: 16,
             cache_blocks: 1024,
             timing: Timing::default(),
-            shutdown_timeout: Duration::from_secs(5),
-            certificate: None,
-            kv_events: None,
             disaggregation: None,
             storage: None,
             cache_hit_threshold: None,
             media: MediaArgs::default(),
             faults: Faults::default(),
-            embeds: false,
             vector_width: 384,
-            ignored: Vec::new(),
         }
     }
 
     fn parse<S: AsRef<str>>(mut self, arguments: &[S]) -> Result<Self, ArgsError> {
-        let mut certificate = (None, None);
         let CommandLine { mut words, mut flags } = CommandLine::parse(arguments);
         if let Some(dialect) = self.engine.dialect {
             let turns_on = |flag: &Flag| Some(flag.name.as_str()) == dialect.metrics_flag;
@@ -227,10 +195,7 @@ impl Args {
             }
             words = dialect.arguments(words);
         }
-        let mut words = words.into_iter();
-        self.model = words.next().unwrap_or_default();
-        self.ignored.extend(words);
-        self.embeds = Purpose::of(&flags)? == Purpose::Vectors;
+        (self.server, flags) = ServerArgs::parse(CommandLine { words, flags })?;
         for flag in &flags {
             match flag.name.as_str() {
                 "simulated-engine" => match flag.text()? {
@@ -242,10 +207,6 @@ impl Args {
                         return Err(flag.invalid(expected));
                     }
                 },
-                "host" => self.host = flag.value()?,
-                "port" => self.port = flag.value()?,
-                "model" => self.model = flag.value()?,
-                "served-model-name" => self.served_names = flag.names(),
                 "lora-modules" => self.adapters = flag.adapters()?,
                 "mode" => {
                     self.mode = match flag.text()? {
@@ -277,8 +238,6 @@ impl Args {
                 "encode-time-per-item" => self.media.time = duration(flag)?,
                 "ec-transfer-config" => self.media.set_transfer(flag)?,
                 "ec-transfer-loss-rate" => self.faults.lost_embeddings = flag.value()?,
-                // `Purpose` has already combined these flags.
-                "runner" | "convert" | "task" => {}
                 "default-embedding-dimensions" => self.vector_width = width(flag)?,
                 "global-cache-hit-threshold" => self.cache_hit_threshold = Some(part(flag)?),
                 "disaggregation-mode" => self.disaggregation = handover::mode(flag)?,
@@ -286,25 +245,8 @@ impl Args {
                 "failure-types" => self.faults.kinds = kinds(flag)?,
                 "time-factor-under-load" => self.timing.factor_under_load = factor(flag)?,
                 "max-num-batched-tokens" => self.timing.max_batched_tokens = batched_tokens(flag)?,
-                // vLLM accepts only whole seconds here.
-                "shutdown-timeout" => self.shutdown_timeout = Duration::from_secs(flag.value()?),
-                "kv-events-config" => self.kv_events = Some(flag.value()?),
-                "ssl-certfile" => certificate.0 = Some(PathBuf::from(flag.text()?)),
-                "ssl-keyfile" => certificate.1 = Some(PathBuf::from(flag.text()?)),
-                _ => self.ignored.push(format!("--{}", flag.name)),
+                _ => self.server.ignored.push(format!("--{}", flag.name)),
             }
-        }
-        self.certificate = match certificate {
-            (Some(certificate), Some(key)) => Some((certificate, key)),
-            (None, None) => None,
-            (Some(_), None) => return Err(ArgsError::Missing("--ssl-keyfile".into())),
-            (None, Some(_)) => return Err(ArgsError::Missing("--ssl-certfile".into())),
-        };
-        if self.model.is_empty() {
-            return Err(ArgsError::NoModel);
-        }
-        if self.served_names.is_empty() {
-            self.served_names.push(self.model.clone());
         }
         Ok(self)
     }
@@ -394,10 +336,10 @@ mod tests {
             "/k",
         ])
         .unwrap();
-        assert_eq!(args.served_names, ["Qwen/Qwen2.5-7B", "publishers/ns/models/q"]);
-        assert_eq!((args.model.as_str(), args.port), ("/mnt/models", 8001));
-        assert_eq!(args.certificate, Some(("/c".into(), "/k".into())));
-        assert_eq!(args.ignored, ["--disable-access-log-for-endpoints", "--enable-ssl-refresh"]);
+        assert_eq!(args.server.names, ["Qwen/Qwen2.5-7B", "publishers/ns/models/q"]);
+        assert_eq!((args.server.model.as_str(), args.server.address.port()), ("/mnt/models", 8001));
+        assert_eq!(args.server.listen.certificate, Some(("/c".into(), "/k".into())));
+        assert_eq!(args.server.ignored, ["--disable-access-log-for-endpoints", "--enable-ssl-refresh"]);
         assert_eq!(args.refused_by_vllm(), [""; 0]);
         let misspelt = Args::vllm(&["m", "--max-modle-len=8", "--enable-ssl-refresh"]).unwrap();
         assert_eq!(misspelt.refused_by_vllm(), ["--max-modle-len"]);
@@ -440,9 +382,12 @@ mod tests {
         ])
         .unwrap();
         assert_eq!(args.engine, SimulatedEngine { dialect: Dialect::of("sglang"), has_metrics: true });
-        assert_eq!((args.model.as_str(), args.served_names), ("/mnt/models", vec!["org/model".to_owned()]));
+        assert_eq!(
+            (args.server.model.as_str(), args.server.names),
+            ("/mnt/models", vec!["org/model".to_owned()])
+        );
         assert_eq!((args.max_model_len, args.block_size, args.max_num_seqs), (4096, 64, 256));
-        assert_eq!(args.ignored, ["--tp"]);
+        assert_eq!(args.server.ignored, ["--tp"]);
         assert!(Args::simulator(&["--simulated-engine=other", "m"]).is_err());
     }
 
@@ -460,8 +405,8 @@ mod tests {
             "2",
         ];
         let args = Args::simulator(&arguments).unwrap();
-        assert_eq!((args.model.as_str(), args.max_model_len), ("/mnt/models", 4096));
-        assert_eq!((args.served_names, args.engine.has_metrics), (vec!["org/m".to_owned()], true));
+        assert_eq!((args.server.model.as_str(), args.max_model_len), ("/mnt/models", 4096));
+        assert_eq!((args.server.names, args.engine.has_metrics), (vec!["org/m".to_owned()], true));
         let arguments = [
             "--simulated-engine=llamacpp",
             "--model",
@@ -473,8 +418,8 @@ mod tests {
             "4",
         ];
         let args = Args::simulator(&arguments).unwrap();
-        assert_eq!((args.model.as_str(), args.max_num_seqs), ("/m.gguf", 4));
-        assert_eq!((args.served_names, args.engine.has_metrics), (vec!["m".to_owned()], true));
+        assert_eq!((args.server.model.as_str(), args.max_num_seqs), ("/m.gguf", 4));
+        assert_eq!((args.server.names, args.engine.has_metrics), (vec!["m".to_owned()], true));
         let adapter = r#"{"lora_name":"sql","lora_path":"/mnt/lora/sql"}"#;
         let start =
             ["--simulated-engine=sglang", "--model-path", "m", "--lora-paths", adapter, "law=/mnt/law"];

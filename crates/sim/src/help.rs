@@ -62,7 +62,9 @@ mod tests {
         let explained: BTreeSet<&str> =
             HELP.lines().filter_map(|line| line.strip_prefix("--")?.split(' ').next()).collect();
         // The parser's match arms: lines such as `"host" => …` or `"a" | "b" => …`.
-        let arms = include_str!("args.rs").lines().filter_map(|line| line.trim_start().split_once("\" => "));
+        let parsers = [include_str!("args.rs"), include_str!("../../serving/src/server_args.rs")];
+        let lines = parsers.iter().flat_map(|text| text.lines());
+        let arms = lines.filter_map(|line| line.trim_start().split_once("\" => "));
         let names = arms.flat_map(|(names, _)| names.split(" | "));
         let known: BTreeSet<&str> = names
             .map(|name| name.trim_matches('"'))

@@ -23,7 +23,8 @@ mod structured_output;
 mod text;
 mod vectors;
 
-pub use args::{Args, VERSION};
+pub use args::Args;
 pub use help::HELP;
+pub use longboat_serving::VLLM_VERSION;
 pub use model::Simulator;
 pub use server::{run, serve};

@@ -1,17 +1,14 @@
 //! The simulator as a model of the serving API.
 
-use std::{
-    io,
-    net::SocketAddr,
-    sync::Arc,
-    time::{SystemTime, UNIX_EPOCH},
-};
+use std::{io, net::SocketAddr, sync::Arc};
 
 use async_trait::async_trait;
 use futures::StreamExt;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use longboat_api::engine::VLLM;
-use longboat_serving::{Adapter, Card, Job, JobStart, Layout, Media, Model, Part, Refusal, Tool, Vectors};
+use longboat_serving::{
+    Adapter, Card, Job, JobStart, Layout, Media, Model, Part, Purpose, Refusal, Tool, Vectors,
+};
 use parking_lot::RwLock;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
@@ -19,7 +16,6 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     Args,
-    args::VERSION,
     engine::{Engine, encoder},
     generation,
     handover::{self, Caches},
@@ -53,18 +49,12 @@ pub struct Simulator {
 impl Simulator {
     /// Creates a simulator with these arguments.
     pub fn new(args: Args) -> Self {
-        let created = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-        let card = Card {
-            names: args.served_names.clone(),
-            root: args.model.clone(),
-            max_model_len: args.max_model_len,
-            created,
-            owner: args.engine.dialect.map_or("vllm", |dialect| dialect.owner),
-            version: VERSION,
-        };
-        let id = format!("{}:{}-{:016x}", args.address().0, args.address().1, rand::random::<u64>());
+        let owner = args.engine.dialect.map_or("vllm", |dialect| dialect.owner);
+        let card = args.server.card(args.max_model_len, owner);
+        let address = args.server.address;
+        let id = format!("{}:{}-{:016x}", address.ip(), address.port(), rand::random::<u64>());
         let media = args.media.media();
-        let vectors = args.embeds.then(|| Vectors {
+        let vectors = (args.server.purpose == Purpose::Vectors).then(|| Vectors {
             width: args.vector_width,
             are_normalised: true,
             can_be_cut: false,
@@ -76,8 +66,7 @@ impl Simulator {
 
     /// Returns the engines of this server by rank, as mooncake's bootstrap endpoint lists them.
     pub(crate) fn engines(&self) -> Value {
-        let (host, port) = self.engine.args.address();
-        json!({ "0": { "engine_id": self.id, "worker_addr": SocketAddr::new(host, port).to_string() } })
+        json!({ "0": { "engine_id": self.id, "worker_addr": self.engine.args.server.address.to_string() } })
     }
 
     /// The path of the metrics, if it is not vLLM's.
@@ -118,7 +107,7 @@ impl Simulator {
         shutdown: &CancellationToken,
     ) -> Result<JoinSet<()>, (SocketAddr, io::Error)> {
         match &self.engine.events {
-            Some(events) => events.serve(self.engine.args.address().0, shutdown).await,
+            Some(events) => events.serve(self.engine.args.server.address.ip(), shutdown).await,
             None => Ok(JoinSet::new()),
         }
     }
@@ -255,7 +244,7 @@ impl Model for Simulator {
 /// Returns the location of a prefill's KV cache, in the fields of vLLM's connector.
 fn transfer(engine: &Engine, prompt: usize) -> Value {
     let blocks = prompt.div_ceil(engine.args.block_size);
-    let (host, port) = engine.args.address();
+    let (host, port) = (engine.args.server.address.ip(), engine.args.server.address.port());
     json!({
         "do_remote_prefill": true,
         "do_remote_decode": false,

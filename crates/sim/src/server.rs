@@ -1,10 +1,10 @@
 //! The server process of the simulator.
 
-use std::{net::SocketAddr, sync::Arc};
+use std::sync::Arc;
 
 use axum::{Json, http::StatusCode, middleware, routing::get};
 use longboat_api::vllm_flags;
-use longboat_serving::{ListenOptions, RunError};
+use longboat_serving::RunError;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -13,7 +13,7 @@ use crate::{Simulator, args::Args, identity::Identity};
 /// Binds the configured address and serves until `shutdown`. Then no new requests are accepted, and running requests may take
 /// `--shutdown-timeout` to finish.
 pub async fn run(args: Args, shutdown: CancellationToken) -> Result<(), RunError> {
-    let listener = longboat_serving::listen(SocketAddr::new(args.host, args.port)).await?;
+    let listener = longboat_serving::listen(args.server.address).await?;
     serve(args, listener, shutdown).await
 }
 
@@ -27,17 +27,17 @@ pub async fn serve(args: Args, listener: TcpListener, shutdown: CancellationToke
             vllm_flags::version()
         );
     }
-    if !args.ignored.is_empty() {
-        tracing::info!(flags = args.ignored.join(" "), "These flags have no effect in the simulator.");
+    if !args.server.ignored.is_empty() {
+        tracing::info!(flags = args.server.ignored.join(" "), "These flags have no effect in the simulator.");
     }
     tracing::info!(
         address = listener.local_addr().map(tracing::field::display).ok(),
-        model = args.model,
-        names = args.served_names.join(" "),
+        model = args.server.model,
+        names = args.server.names.join(" "),
         "Serving simulated answers: no model is loaded and no weights are read.",
     );
     let identity = Identity::from_env(args.port());
-    let listening = ListenOptions { certificate: args.certificate.clone(), patience: args.shutdown_timeout };
+    let listening = args.server.listen.clone();
     let simulator = Arc::new(Simulator::new(args));
     let _events = simulator
         .publish(&shutdown)

@@ -28,7 +28,7 @@ pub enum Kind {
     Bursts,
     /// Conversations with one system prompt.
     ///
-    /// Each turn repeats what was said before.
+    /// Each turn repeats what was history before.
     Sessions,
     /// Agents with long prompts of tools, and many short turns.
     ///
@@ -108,7 +108,7 @@ impl Kind {
 #[derive(Debug)]
 struct Conversation {
     number: u64,
-    said: Vec<Segment>,
+    history: Vec<Segment>,
     /// The turns that are left.
     turns: u64,
 }
@@ -213,8 +213,8 @@ impl Generator {
         } else {
             1
         };
-        let said = if system.1 > 0 { vec![system] } else { Vec::new() };
-        self.open.insert(number, Conversation { number, said, turns });
+        let history = if system.1 > 0 { vec![system] } else { Vec::new() };
+        self.open.insert(number, Conversation { number, history, turns });
         self.due.push(Reverse((self.next, number)));
         self.arrival();
     }
@@ -239,18 +239,18 @@ impl Iterator for Generator {
         let (prompt_tokens, output_tokens) =
             (self.length(self.shape.prompt_tokens), self.length(self.shape.output_tokens));
         let question = self.segment(prompt_tokens);
-        conversation.said.push(question);
-        let prompt = TracePrompt::Segments(conversation.said.clone());
+        conversation.history.push(question);
+        let prompt = TracePrompt::Segments(conversation.history.clone());
         let output = usize::try_from(output_tokens).unwrap_or(1);
         let mut request = TraceRequest::new(Duration::from_nanos(at), prompt, output);
         if self.shape.turns > 1.0 {
             request.session = Some(format!("session-{}", conversation.number));
         }
         conversation.turns -= 1;
-        let total: u64 = conversation.said.iter().map(|Segment(_, tokens)| tokens).sum();
+        let total: u64 = conversation.history.iter().map(|Segment(_, tokens)| tokens).sum();
         if conversation.turns > 0 && total < MAX_TOKENS / 16 {
             let answer = self.segment(output_tokens);
-            conversation.said.push(answer);
+            conversation.history.push(answer);
             let pause = (self.exponential(self.shape.pause) * NANOS) as u64;
             self.due.push(Reverse((at.saturating_add(pause), number)));
             self.open.insert(number, conversation);

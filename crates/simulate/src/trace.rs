@@ -288,7 +288,7 @@ impl Segment {
 
 impl TracePrompt {
     /// A prompt that shares nothing with others.
-    pub fn unshared(tokens: u64) -> Self {
+    pub(crate) fn unshared(tokens: u64) -> Self {
         Self::Segments(vec![Segment(UNSHARED, tokens)])
     }
 

@@ -101,7 +101,7 @@ impl<K> Objects<K> {
     }
 
     /// Like [`Self::iter`], in their stored form.
-    pub fn stored_iter(&self) -> impl Iterator<Item = &StoredObject<K>> {
+    pub(crate) fn stored_iter(&self) -> impl Iterator<Item = &StoredObject<K>> {
         self.named.values().flat_map(|named| named.values()).map(|entry| &entry.stored)
     }
 
@@ -124,7 +124,7 @@ impl<K> Objects<K> {
     }
 
     /// Takes one object from another collection, if it exists there.
-    pub fn adopt_one(&mut self, namespace: Namespace<&str>, name: Name<&str>, from: &Self) {
+    pub(crate) fn adopt_one(&mut self, namespace: Namespace<&str>, name: Name<&str>, from: &Self) {
         let Some((namespace, named)) = from.named.get_key_value(namespace.as_str()) else { return };
         let Some((name, entry)) = named.get_key_value(name.as_str()) else { return };
         self.opened.as_mut().clear();

@@ -40,7 +40,7 @@ impl Version {
     }
 
     /// Whether both are versions of one object.
-    pub fn is_same_object(&self, other: &Self) -> bool {
+    pub(crate) fn is_same_object(&self, other: &Self) -> bool {
         self.uid == other.uid
     }
 

@@ -317,7 +317,7 @@ pub fn dedupe_owners(value: &mut Value) -> Option<String> {
 }
 
 /// Returns the rule for the names of a kind.
-pub fn name_rule(resource: &Resource) -> NameRule {
+pub(crate) fn name_rule(resource: &Resource) -> NameRule {
     of(resource).unwrap_or(&Plain).name_rule()
 }
 

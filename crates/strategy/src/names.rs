@@ -92,7 +92,7 @@ fn is_name_part(name: &str) -> bool {
 }
 
 /// Returns the first violation in a key of labels, annotations or finalizers.
-pub fn qualified_name_problem(key: &str) -> Option<String> {
+pub(crate) fn qualified_name_problem(key: &str) -> Option<String> {
     qualified_name_problems(key).into_iter().next()
 }
 
@@ -134,7 +134,7 @@ pub fn label_value_problem(value: &str) -> Option<String> {
 }
 
 /// Returns a warning if an object's name is valid for the object, but not as the host name of its pods.
-pub fn host_warning(object: &serde_json::Value, used_in: &str) -> Option<String> {
+pub(crate) fn host_warning(object: &serde_json::Value, used_in: &str) -> Option<String> {
     let found = problems(NameRule::Label, object["metadata"]["name"].as_str().unwrap_or_default());
     (!found.is_empty()).then(|| {
         format!(
@@ -146,7 +146,7 @@ pub fn host_warning(object: &serde_json::Value, used_in: &str) -> Option<String>
 }
 
 /// Returns why a key of a ConfigMap or Secret is invalid.
-pub fn config_key_problem(key: &str) -> Option<String> {
+pub(crate) fn config_key_problem(key: &str) -> Option<String> {
     if key.len() > 253 {
         return Some(too_long(253));
     }

@@ -1,5 +1,6 @@
 //! Set-up of logging, the flags of controller-runtime's logger (zap), and traces.
 
+mod error;
 pub mod logging;
 pub mod traces;
 mod trust;

@@ -10,7 +10,7 @@ use std::{
 };
 
 use opentelemetry::{Context, KeyValue, trace::TracerProvider};
-use opentelemetry_otlp::{ExporterBuildError, SpanExporter, WithExportConfig, WithTonicConfig};
+use opentelemetry_otlp::{SpanExporter, WithExportConfig, WithTonicConfig};
 use opentelemetry_sdk::{
     Resource,
     error::OTelSdkResult,
@@ -19,6 +19,7 @@ use opentelemetry_sdk::{
 use tokio::{sync::mpsc, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
 
+pub use crate::error::TracesError;
 use crate::trust;
 
 /// Target of the exported spans. They have the level TRACE, so that logs do not contain them.
@@ -55,39 +56,6 @@ pub enum Exporter {
     Otlp,
     /// No traces are sent.
     None,
-}
-
-/// Why traces cannot be sent.
-#[derive(Debug, thiserror::Error)]
-pub enum TracesError {
-    /// A file in the TLS settings cannot be read.
-    #[error("cannot read {path}, which {variable} names: {source}")]
-    Unreadable {
-        /// The variable that names the file.
-        variable: String,
-        /// The file.
-        path: String,
-        /// The cause.
-        source: std::io::Error,
-    },
-    /// A client certificate is configured without its key, or a key without its certificate.
-    #[error("{given} is set, so {missing} must also be set")]
-    Half {
-        /// The variable that is set.
-        given: String,
-        /// The missing variable.
-        missing: String,
-    },
-    /// The address, or a setting from the environment, cannot be used.
-    #[error(
-        "cannot send traces to `{endpoint}`: {source}; expected http://HOST:PORT or https://HOST:PORT of a collector's gRPC port"
-    )]
-    Exporter {
-        /// The address.
-        endpoint: String,
-        /// The cause.
-        source: ExporterBuildError,
-    },
 }
 
 /// Records spans. [`Traces::start`] starts to send them.

@@ -3,7 +3,7 @@
 
 use opentelemetry_otlp::tonic_types::transport::{Certificate, ClientTlsConfig, Identity};
 
-use crate::traces::TracesError;
+use crate::error::TracesError;
 
 /// Returns the TLS configuration. It trusts the system's authorities, or the authority in a variable instead, and has a
 /// client certificate if one is configured.

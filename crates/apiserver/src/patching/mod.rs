@@ -107,7 +107,7 @@ pub fn patch(
 /// Updates `metadata.managedFields` of `new` after a create, an update or a patch other than apply: the manager becomes the
 /// owner of the fields that differ from `live`. Both objects are in the version of the request, with defaults. An update
 /// that changes nothing keeps the entries and times of `live`.
-pub fn track(write: &Write<'_>, live: Option<&Value>, new: &mut Value) {
+pub(crate) fn track(write: &Write<'_>, live: Option<&Value>, new: &mut Value) {
     let api_version = write.resource.api_version();
     let kinds = Kinds::of(write, &[live.unwrap_or(&Value::Null), new]);
     let ignored = ignored_fields(write);

@@ -4,4 +4,4 @@ mod duplicates;
 pub mod openapi;
 
 pub use duplicates::duplicate_fields;
-pub use openapi::{openapi_bytes, openapi_document, openapi_index};
+pub use openapi::{openapi_bytes, openapi_index};

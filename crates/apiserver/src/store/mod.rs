@@ -187,12 +187,12 @@ impl StoredObject {
     }
 
     /// Whether the object is known to have all defaults of the schema with this stamp.
-    pub fn has_defaults_of(&self, stamp: u64) -> bool {
+    pub(crate) fn has_defaults_of(&self, stamp: u64) -> bool {
         self.defaulted.load(Ordering::Relaxed) == stamp
     }
 
     /// Records that the object has all defaults of the schema with this stamp.
-    pub fn mark_defaults_of(&self, stamp: u64) {
+    pub(crate) fn mark_defaults_of(&self, stamp: u64) {
         self.defaulted.store(stamp, Ordering::Relaxed);
     }
 
@@ -226,7 +226,7 @@ pub fn fragment(value: &Value) -> Bytes {
 
 impl Store {
     /// Creates an empty store that keeps `window` changes per table for watches.
-    pub fn in_memory(window: usize) -> Self {
+    pub(crate) fn in_memory(window: usize) -> Self {
         Self {
             inner: Mutex::new(Inner {
                 // etcd starts at 1; no revision below the first write ever has objects
@@ -239,7 +239,7 @@ impl Store {
     }
 
     /// Opens a store that keeps its objects in `directory`. Acknowledged writes survive the death of the process.
-    pub fn persistent(directory: &Path, window: usize) -> Result<Self, JournalError> {
+    pub(crate) fn persistent(directory: &Path, window: usize) -> Result<Self, JournalError> {
         let (journal, revision, objects) = Journal::open(directory)?;
         let mut tables: HashMap<Arc<str>, Table> = HashMap::new();
         // The window begins at this revision: a watch from before the restart is too old, and its client lists again.
@@ -270,7 +270,7 @@ impl Store {
     }
 
     /// Returns the objects as they were at `revision`, if the window reaches back that far.
-    pub fn list_at(
+    pub(crate) fn list_at(
         &self,
         table: &str,
         namespace: Option<&str>,
@@ -285,14 +285,14 @@ impl Store {
     }
 
     /// Creates a table. Watches that start before this moment are refused as too old.
-    pub fn create_table(&self, table: &Arc<str>) {
+    pub(crate) fn create_table(&self, table: &Arc<str>) {
         let mut inner = self.inner.lock();
         let revision = inner.revision;
         inner.tables.entry(Arc::clone(table)).or_insert_with(|| Table::new(revision));
     }
 
     /// Removes an (empty) table. Its watches end.
-    pub fn drop_table(&self, table: &str) {
+    pub(crate) fn drop_table(&self, table: &str) {
         self.inner.lock().tables.remove(table);
     }
 

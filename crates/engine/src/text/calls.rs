@@ -83,10 +83,10 @@ impl Calls {
     pub(crate) fn push(&mut self, token: Token) -> Vec<AnswerPart> {
         self.text.push_str(&token.text);
         self.held.push_back(token);
-        let mut said = Vec::new();
+        let mut parts = Vec::new();
         loop {
             if let Some(call) = &mut self.call {
-                let Some(end) = call.end(&self.text) else { return said };
+                let Some(end) = call.end(&self.text) else { return parts };
                 let in_string = call.in_string;
                 let written = self.text[OPEN.len()..end].trim();
                 let (name, arguments) = match serde_json::from_str(written) {
@@ -100,28 +100,32 @@ impl Calls {
                         // This is not a call, so the text stays unchanged.
                         self.call = None;
                         self.text.clear();
-                        said.extend(self.held.drain(..).map(AnswerPart::Text));
-                        return said;
+                        parts.extend(self.held.drain(..).map(AnswerPart::Text));
+                        return parts;
                     }
                 };
                 let index = self.count;
                 (self.call, self.count) = (None, self.count + 1);
                 let mut written = self.cut(end + CLOSE.len());
                 let last = written.pop();
-                said.extend(written.into_iter().map(|token| self.outside(token)));
+                parts.extend(written.into_iter().map(|token| self.outside(token)));
                 if let Some(last) = last.clone().filter(|_| self.one_at_most && index > 0) {
-                    said.push(AnswerPart::Text(Token { text: String::new(), ..last }));
+                    parts.push(AnswerPart::Text(Token { text: String::new(), ..last }));
                 } else if let Some(last) = last {
-                    said.push(AnswerPart::Call { index, name, arguments: Token { text: arguments, ..last } });
+                    parts.push(AnswerPart::Call {
+                        index,
+                        name,
+                        arguments: Token { text: arguments, ..last },
+                    });
                 }
             } else if let Some(start) = self.text.find(OPEN) {
-                said.extend(self.cut(start).into_iter().map(|token| self.outside(token)));
+                parts.extend(self.cut(start).into_iter().map(|token| self.outside(token)));
                 self.call = Some(CallCursor { read: OPEN.len(), ..CallCursor::default() });
             } else {
                 let text = &self.text;
                 let open = (1..OPEN.len()).rev().find(|length| text.ends_with(&OPEN[..*length])).unwrap_or(0);
-                said.extend(self.cut(text.len() - open).into_iter().map(|token| self.outside(token)));
-                return said;
+                parts.extend(self.cut(text.len() - open).into_iter().map(|token| self.outside(token)));
+                return parts;
             }
         }
     }
@@ -144,15 +148,15 @@ impl Calls {
         let text: String = held.iter().map(|token| token.text.as_str()).collect();
         let last = held.pop();
         let silent = |token| AnswerPart::Text(Token { text: String::new(), ..token });
-        let mut said: Vec<AnswerPart> = held.into_iter().map(silent).collect();
-        said.extend(last.map(|last| match call_prefix(&text) {
+        let mut parts: Vec<AnswerPart> = held.into_iter().map(silent).collect();
+        parts.extend(last.map(|last| match call_prefix(&text) {
             Some((name, arguments)) => {
                 self.count = 1;
                 AnswerPart::Call { index: 0, name, arguments: Token { text: arguments, ..last } }
             }
             None => silent(last),
         }));
-        said
+        parts
     }
 
     /// Returns text outside of calls. The text before the first call is a part of the answer. vLLM drops the text after a
@@ -229,11 +233,11 @@ mod tests {
 
     fn read_by(mut calls: Calls, pieces: &[&str]) -> (String, Vec<(String, String)>) {
         let token = |text: &&str| Token { text: (*text).to_owned(), logprob: 0.0, top: Vec::new() };
-        let mut said: Vec<AnswerPart> = pieces.iter().flat_map(|text| calls.push(token(text))).collect();
-        said.extend(calls.rest());
+        let mut parts: Vec<AnswerPart> = pieces.iter().flat_map(|text| calls.push(token(text))).collect();
+        parts.extend(calls.rest());
         let (mut text, mut found) = (String::new(), Vec::new());
-        for said in said {
-            match said {
+        for part in parts {
+            match part {
                 AnswerPart::Text(token) => text += &token.text,
                 AnswerPart::Call { index, name, arguments } => {
                     assert_eq!(index, found.len());
@@ -288,11 +292,11 @@ mod tests {
             parsed += usize::from(calls.call.as_ref().unwrap().suspected != before);
         }
         assert!((1..20).contains(&parsed), "{parsed}");
-        let said = calls.push(token(end));
+        let parts = calls.push(token(end));
         let arguments = format!("{{\"a\": \"{}\"}}", CLOSE.repeat(endings));
-        let last = said.last().unwrap();
+        let last = parts.last().unwrap();
         assert!(matches!(last, AnswerPart::Call { arguments: found, .. } if found.text == arguments));
-        assert_eq!(said.len(), endings + 2);
+        assert_eq!(parts.len(), endings + 2);
     }
 
     #[test]

@@ -225,9 +225,10 @@ impl Exchange {
             blocks,
             block_numbers: self.block_numbers,
         };
-        let FetchedBlocks { numbers, agreed, moved, told } = fetch(remote, &self.host.key, wanted).await?;
+        let FetchedBlocks { numbers, agreed, moved, acknowledged } =
+            fetch(remote, &self.host.key, wanted).await?;
         self.transfers.moved(agreed, moved, bytes, blocks);
-        if !told {
+        if !acknowledged {
             self.transfers.failed_notifications.inc();
             self.transfers.failed.inc();
         }

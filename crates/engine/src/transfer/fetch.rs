@@ -50,8 +50,8 @@ pub(super) struct FetchedBlocks {
     pub(super) agreed: Duration,
     /// The time from then until all blocks had arrived.
     pub(super) moved: Duration,
-    /// Whether the other engine was told that the blocks have arrived.
-    pub(super) told: bool,
+    /// Whether the other engine was acknowledged that the blocks have arrived.
+    pub(super) acknowledged: bool,
 }
 
 /// Fetches the blocks of a prompt.
@@ -99,6 +99,6 @@ pub(super) async fn fetch(
     }
     let moved = began.elapsed().saturating_sub(agreed);
     // All blocks have arrived, so a failure here only means that the other engine keeps them until they expire.
-    let told = patiently(send(&mut stream, &TransferAck { blocks: found })).await.is_ok();
-    Ok(FetchedBlocks { numbers, agreed, moved, told })
+    let acknowledged = patiently(send(&mut stream, &TransferAck { blocks: found })).await.is_ok();
+    Ok(FetchedBlocks { numbers, agreed, moved, acknowledged })
 }

@@ -61,7 +61,7 @@ pub(crate) struct Health {
 struct State {
     failures: u32,
     /// The end of the current pause.
-    rests_until: Option<Instant>,
+    paused_until: Option<Instant>,
 }
 
 impl Health {
@@ -73,10 +73,10 @@ impl Health {
     pub(crate) fn may_send(&self) -> bool {
         let mut state = self.state.lock();
         let now = Instant::now();
-        match state.rests_until {
+        match state.paused_until {
             Some(until) if until > now => false,
             Some(_) => {
-                state.rests_until = Some(now + RETRY_DELAY);
+                state.paused_until = Some(now + RETRY_DELAY);
                 true
             }
             None => true,
@@ -84,13 +84,13 @@ impl Health {
     }
 
     /// Whether calls to the companion are paused now.
-    pub(crate) fn rests(&self) -> bool {
-        self.state.lock().rests_until.is_some_and(|until| until > Instant::now())
+    pub(crate) fn is_paused(&self) -> bool {
+        self.state.lock().paused_until.is_some_and(|until| until > Instant::now())
     }
 
     /// Starts a call that should be answered within this time.
-    pub(crate) fn ask(self: &Arc<Self>, patience: Duration) -> Trial {
-        Trial { health: Arc::clone(self), until: Instant::now() + patience, over: false }
+    pub(crate) fn start_call(self: &Arc<Self>, patience: Duration) -> Call {
+        Call { health: Arc::clone(self), until: Instant::now() + patience, over: false }
     }
 
     fn failed(&self) {
@@ -100,7 +100,7 @@ impl Health {
             if state.failures == FAILURES {
                 tracing::warn!("{}", self.warning);
             }
-            state.rests_until = Some(Instant::now() + RETRY_DELAY);
+            state.paused_until = Some(Instant::now() + RETRY_DELAY);
         }
     }
 
@@ -111,20 +111,20 @@ impl Health {
 
     /// Ends the pause.
     #[cfg(test)]
-    pub(crate) fn rested(&self) {
-        self.state.lock().rests_until = Some(Instant::now());
+    pub(crate) fn end_pause(&self) {
+        self.state.lock().paused_until = Some(Instant::now());
     }
 }
 
 /// One call. It counts as a failure if no answer comes in time.
 #[derive(Debug)]
-pub(crate) struct Trial {
+pub(crate) struct Call {
     health: Arc<Health>,
     until: Instant,
     over: bool,
 }
 
-impl Trial {
+impl Call {
     /// Records that the companion answered, whatever the answer says.
     pub(crate) fn answered(mut self) {
         self.over = true;
@@ -138,7 +138,7 @@ impl Trial {
     }
 }
 
-impl Drop for Trial {
+impl Drop for Call {
     fn drop(&mut self) {
         // A call that was dropped before its deadline says nothing about the companion.
         if !self.over && Instant::now() >= self.until {

@@ -99,12 +99,12 @@ async fn answer(predictor: &Predictor, mut batch: Vec<Question>) {
         }
         return;
     };
-    let trial = health.ask(PREDICTION_TIMEOUT);
+    let attempt = health.start_call(PREDICTION_TIMEOUT);
     // Requests wait at most this long, so the call ends then too.
     let asked = timeout(PREDICTION_TIMEOUT, call(predictor, url, &batch)).await;
     match asked.unwrap_or(Err(PredictError::Late)) {
         Ok(mut predictions) => {
-            trial.answered();
+            attempt.answered();
             for question in batch {
                 let rest = predictions.split_off(question.rows.len().min(predictions.len()));
                 let _ = question.answer.send(Ok(std::mem::replace(&mut predictions, rest)));
@@ -113,7 +113,7 @@ async fn answer(predictor: &Predictor, mut batch: Vec<Question>) {
         Err(error) => {
             let text = error.to_string();
             tracing::debug!(error = text, "Scheduling requests without predictions.");
-            trial.failed();
+            attempt.failed();
             for question in batch {
                 let _ = question
                     .answer

@@ -114,12 +114,12 @@ impl Predictor {
 
     /// Whether any server may be asked now. If not, requests do not wait at all.
     pub(crate) fn may_send(&self) -> bool {
-        self.servers.iter().any(|(_, health)| !health.rests())
+        self.servers.iter().any(|(_, health)| !health.is_paused())
     }
 
     /// Returns one of the servers whose calls are not paused.
     fn server(&self) -> Option<&(String, Arc<Health>)> {
-        let well: Vec<_> = self.servers.iter().filter(|(_, health)| !health.rests()).collect();
+        let well: Vec<_> = self.servers.iter().filter(|(_, health)| !health.is_paused()).collect();
         let chosen = well.choose(&mut rand::rng())?;
         chosen.1.may_send().then_some(*chosen)
     }

@@ -70,18 +70,18 @@ pub(super) async fn run(predictor: Arc<Predictor>, stop: CancellationToken) {
             } else {
                 predictor.settings.patience
             });
-            let trial = health.ask(patience);
+            let call = health.start_call(patience);
             let sent = timeout(patience, send(&predictor, &samples)).await.unwrap_or(Err(PredictError::Late));
             predictor.metrics.count_training(if sent.is_ok() { "answered" } else { "failed" });
             match sent {
-                Ok(()) => trial.answered(),
+                Ok(()) => call.answered(),
                 Err(error) => {
                     tracing::debug!(
                         %error,
                         samples = samples.len(),
                         "Cannot send training data to the latency predictor."
                     );
-                    trial.failed();
+                    call.failed();
                 }
             }
         }

@@ -32,7 +32,7 @@ use crate::{
     Error, Pages,
     host::LocalPickers,
     monitoring::{CONNECTIONS, HEAD_TIMEOUT, metrics_page, open_metrics, plain},
-    service,
+    ports,
 };
 
 /// Whether a replica can take pools.
@@ -93,7 +93,7 @@ impl Monitoring {
             IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
             IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
         };
-        let (listener, _) = service::listen(ip, args.monitoring_port).await?;
+        let (listener, _) = ports::listen(ip, args.monitoring_port).await?;
         Ok(Bound { monitoring: self, listener })
     }
 

@@ -65,7 +65,7 @@ async fn bytes_that_changed_on_the_disk_are_fetched_again() {
     let lost = blocks.iter().max_by_key(|block| block.end - block.start).unwrap();
     let length = lost.end - lost.start;
     let part = std::fs::File::options().write(true).open(&lost.part).unwrap();
-    part.write_all_at(&vec![0; length as usize], lost.start).unwrap();
+    part.write_all_at(&vec![0; usize::try_from(length).unwrap()], lost.start).unwrap();
     world.servers.faults.lock().clear();
     let before = world.servers.sent.load(Relaxed);
     world.fetch("m", &[]).await.unwrap();

@@ -79,8 +79,8 @@ async fn follow(
     let mut seen = follow.synced().await;
     loop {
         let mut all = lines::all(&seen, &names(args, scope, &seen), environment);
-        if let Some(trouble) = follow.trouble() {
-            let text = format!("no connection to the cluster, so these lines may be outdated: {trouble}");
+        if let Some(failure) = follow.failure() {
+            let text = format!("no connection to the cluster, so these lines may be outdated: {failure}");
             all.push(Line { subject: tree::CLUSTER.into(), text, mark: Mark::Bad, depth: 0, time: None });
         }
         screen.show(&all);

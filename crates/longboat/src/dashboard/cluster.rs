@@ -65,7 +65,7 @@ impl Cluster for ClusterBackend {
             } else {
                 follow.synced().await;
             }
-            let picture = picture(&follow.seen(), follow.trouble(), service.as_ref(), environment);
+            let picture = picture(&follow.seen(), follow.failure(), service.as_ref(), environment);
             Some((picture, (follow, service, true)))
         });
         pictures.boxed()

@@ -41,7 +41,7 @@ struct State {
     /// Whether the first list is complete, or the cluster does not serve the kind.
     known: bool,
     /// Why the watch fails, if it does.
-    trouble: Option<String>,
+    failure: Option<String>,
 }
 
 // === impl Follow ===
@@ -69,9 +69,9 @@ impl Follow {
     }
 
     /// Returns why a watch fails, if one does. The objects may then be outdated.
-    pub(crate) fn trouble(&self) -> Option<String> {
+    pub(crate) fn failure(&self) -> Option<String> {
         let states = [&self.services.state, &self.deployments.state, &self.sets.state, &self.pods.state];
-        states.into_iter().find_map(|state| state.lock().trouble.clone())
+        states.into_iter().find_map(|state| state.lock().failure.clone())
     }
 
     /// Returns the objects once all first lists are complete or have failed.
@@ -80,7 +80,7 @@ impl Follow {
             let states = [&self.services.state, &self.deployments.state, &self.sets.state, &self.pods.state];
             let is_known = |state: &Arc<Mutex<State>>| {
                 let state = state.lock();
-                state.known || state.trouble.is_some()
+                state.known || state.failure.is_some()
             };
             if states.into_iter().all(is_known) {
                 return self.seen();
@@ -136,16 +136,16 @@ impl State {
     fn apply_event<K>(&mut self, event: &Result<watcher::Event<K>, watcher::Error>) {
         match event {
             Ok(event) => {
-                self.trouble = None;
+                self.failure = None;
                 self.known |= matches!(event, watcher::Event::InitDone);
             }
             // A kind that is not served has no objects. If the cluster serves it later, the next retry finds it.
             Err(watcher::Error::InitialListFailed(error)) if reader::is_missing(error) => {
                 self.known = true;
-                self.trouble = None;
+                self.failure = None;
             }
             Err(watcher::Error::InitialListFailed(error) | watcher::Error::WatchStartFailed(error)) => {
-                self.trouble = Some(reader::sentence(error));
+                self.failure = Some(reader::sentence(error));
             }
             // Watches end regularly and are restarted.
             Err(_) => {}
@@ -168,13 +168,13 @@ mod tests {
         };
         let mut state = State::default();
         state.apply_event(&failed("404 page not found", 404));
-        assert!(state.known && state.trouble.is_none());
+        assert!(state.known && state.failure.is_none());
 
         let mut state = State::default();
         state.apply_event(&failed("pods is forbidden", 403));
-        assert_eq!((state.known, state.trouble.as_deref()), (false, Some("pods is forbidden")));
+        assert_eq!((state.known, state.failure.as_deref()), (false, Some("pods is forbidden")));
         state.apply_event(&PodWatchResult::Ok(watcher::Event::Init));
-        assert_eq!((state.known, state.trouble.as_deref()), (false, None));
+        assert_eq!((state.known, state.failure.as_deref()), (false, None));
         state.apply_event(&PodWatchResult::Ok(watcher::Event::InitDone));
         assert!(state.known);
     }

@@ -6,7 +6,7 @@
 use longboat_api::engine::{LLAMA_CPP, TENSORRT_LLM};
 
 /// The names under which the executable is linked into the `bin` folder.
-pub const LINKS: &[&str] = &["longboat", "vllm", PICKER, "pd-sidecar", FETCHES, "llm-d-inference-sim"];
+pub(crate) const LINKS: &[&str] = &["longboat", "vllm", PICKER, "pd-sidecar", FETCHES, "llm-d-inference-sim"];
 
 /// The module of Python that is SGLang's server.
 pub(crate) const SGLANG_MODULE: &str = "sglang.launch_server";
@@ -72,7 +72,7 @@ const IMAGES: &[(&str, &str, &[&str])] = &[
 ];
 
 /// Returns the link that runs an entry point, or `None` if the entry point is not a role.
-pub fn for_entry_point(command: &str) -> Option<&'static str> {
+pub(crate) fn for_entry_point(command: &str) -> Option<&'static str> {
     if let Some((_, link)) = ENTRY_POINTS.iter().find(|(path, _)| *path == command) {
         return Some(link);
     }
@@ -81,7 +81,7 @@ pub fn for_entry_point(command: &str) -> Option<&'static str> {
 }
 
 /// Returns the link and the leading arguments of an image, or `None` if the image is unknown.
-pub fn for_image(image: &str) -> Option<(&'static str, &'static [&'static str])> {
+pub(crate) fn for_image(image: &str) -> Option<(&'static str, &'static [&'static str])> {
     let name = repository_name(image);
     IMAGES.iter().find(|(image, ..)| *image == name).map(|(_, link, args)| (*link, *args))
 }
@@ -93,7 +93,7 @@ pub fn repository_name(image: &str) -> &str {
 }
 
 /// Lists the known images for a message to the user.
-pub fn known_images() -> String {
+pub(crate) fn known_images() -> String {
     let names: Vec<_> = IMAGES.iter().map(|(image, ..)| *image).collect();
     names.join(", ")
 }

@@ -27,7 +27,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 pub(crate) use client::{Reaper, Registration};
 
 /// The variable that marks the node's processes.
-pub const NODE_ID: &str = "LONGBOAT_NODE_ID";
+pub(crate) const NODE_ID: &str = "LONGBOAT_NODE_ID";
 
 /// Runs the role: reads the protocol from standard input, and cleans up at the end of the input. Blocks.
 pub fn run() -> io::Result<()> {
@@ -36,13 +36,13 @@ pub fn run() -> io::Result<()> {
 
 /// What to clean up.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Charge {
+struct Cleanup {
     node: Option<String>,
     dirs: Vec<PathBuf>,
     groups: BTreeSet<i32>,
 }
 
-impl Charge {
+impl Cleanup {
     /// Reads one line. Ignores a line that it does not understand, because the rest must still be cleaned up.
     fn read(&mut self, line: &str) {
         let Some((verb, value)) = line.split_once(' ') else { return };
@@ -60,7 +60,7 @@ impl Charge {
         }
     }
 
-    fn discharge(&self) -> io::Result<()> {
+    fn clean_up(&self) -> io::Result<()> {
         for pid in self.groups.iter().filter_map(|pid| Pid::from_raw(*pid)) {
             // The group may have ended by itself.
             let _ = kill_process_group(pid, Signal::KILL);
@@ -85,17 +85,17 @@ impl Charge {
 }
 
 fn run_from(input: impl BufRead) -> io::Result<()> {
-    let mut charge = Charge::default();
+    let mut cleanup = Cleanup::default();
     for line in input.lines() {
         match line {
-            Ok(line) => charge.read(&line),
+            Ok(line) => cleanup.read(&line),
             Err(error) => {
                 tracing::warn!(%error, "Cannot read the pipe of the node; cleaning up.");
                 break;
             }
         }
     }
-    charge.discharge()
+    cleanup.clean_up()
 }
 
 #[cfg(test)]
@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn the_protocol_is_read_and_nonsense_is_left_out() {
-        let mut charge = Charge::default();
+        let mut cleanup = Cleanup::default();
         for line in [
             "node n-1",
             "dir /tmp/a b",
@@ -120,11 +120,11 @@ mod tests {
             "",
             "what",
         ] {
-            charge.read(line);
+            cleanup.read(line);
         }
         let expected =
-            Charge { node: Some("n-1".into()), dirs: vec!["/tmp/a b".into()], groups: [13].into() };
-        assert_eq!(charge, expected);
+            Cleanup { node: Some("n-1".into()), dirs: vec!["/tmp/a b".into()], groups: [13].into() };
+        assert_eq!(cleanup, expected);
     }
 
     #[test]

@@ -21,7 +21,7 @@ pub enum FieldsError {
 
 impl Set {
     /// Parses a `fieldsV1` value. Elements of an unknown kind are an error.
-    pub fn from_fields_v1(value: &Value) -> Result<Self, FieldsError> {
+    pub(crate) fn from_fields_v1(value: &Value) -> Result<Self, FieldsError> {
         let map = value.as_object().ok_or(FieldsError::NotAnObject)?;
         let mut set = Self::default();
         for (key, inner) in map {
@@ -37,7 +37,7 @@ impl Set {
     }
 
     /// The `fieldsV1` value of this set.
-    pub fn to_fields_v1(&self) -> Value {
+    pub(crate) fn to_fields_v1(&self) -> Value {
         Value::Object(self.to_map())
     }
 

@@ -110,7 +110,7 @@ impl Set {
 
     /// The paths that are in both sets.
     #[must_use]
-    pub fn intersection(&self, other: &Self) -> Self {
+    pub(crate) fn intersection(&self, other: &Self) -> Self {
         self.combine(|element, node| {
             other.nodes.get(element).map_or_else(Node::default, |theirs| Node {
                 member: node.member && theirs.member,
@@ -132,7 +132,7 @@ impl Set {
 
     /// Like [`Self::difference`], but a path in the other set also removes every path below it.
     #[must_use]
-    pub fn recursive_difference(&self, other: &Self) -> Self {
+    pub(crate) fn recursive_difference(&self, other: &Self) -> Self {
         self.combine(|element, node| match other.nodes.get(element) {
             None => node.clone(),
             Some(theirs) if theirs.member => Node::default(),

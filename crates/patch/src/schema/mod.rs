@@ -95,7 +95,7 @@ pub struct FieldDeclaration<'a> {
 
 impl<'a> Node<'a> {
     /// The forms that a value may have at this place.
-    pub fn atom(self) -> Atom<'a> {
+    pub(crate) fn atom(self) -> Atom<'a> {
         match self {
             Self::Type(def) => builtin::type_atom(def),
             Self::Shape(shape) => builtin::shape_atom(shape),

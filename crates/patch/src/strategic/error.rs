@@ -85,9 +85,6 @@ pub enum Error {
     /// A list is to be merged, but the type is not a list.
     #[error("expected slice or array type, but got: {0}")]
     NotAList(&'static str),
-    /// In the compared objects, `$patch` is not a string.
-    #[error("invalid value for special key: $patch")]
-    BadDirectiveValue,
 }
 
 impl Error {

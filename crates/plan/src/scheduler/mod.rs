@@ -5,6 +5,7 @@ mod config_text;
 mod deployment;
 mod loading;
 mod network_policy;
+mod plugin_list;
 pub(crate) mod pool;
 mod precise_prefix;
 mod rbac;

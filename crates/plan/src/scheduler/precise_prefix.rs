@@ -4,8 +4,8 @@ use serde_json::{Map, Value, json};
 
 use super::{
     config::PRECISE_SCORER,
+    plugin_list::{is_type, plugins, rename_references},
     tokenizer,
-    transform::{is_type, plugins, rename_references},
 };
 
 const PRODUCER: &str = "precise-prefix-cache-producer";

@@ -114,12 +114,12 @@ pub(crate) fn sharing(context: &Context, picker: &Deployment) -> Option<Sharing>
         return None;
     }
     let slice = slice(context);
-    let said = |key| slice.and_then(|slice| annotation(slice, key)).map(str::to_owned);
-    let problem = said(PROBLEM);
+    let text = |key| slice.and_then(|slice| annotation(slice, key)).map(str::to_owned);
+    let problem = text(PROBLEM);
     if slice.is_some_and(is_ready) {
-        return Some(Sharing::Shared { problem, limit: said(LIMIT) });
+        return Some(Sharing::Shared { problem, limit: text(LIMIT) });
     }
-    if let Some(need) = said(NEEDS_POD) {
+    if let Some(need) = text(NEEDS_POD) {
         return Some(Sharing::Own { need });
     }
     let is_scaled_down = picker.spec.as_ref().and_then(|spec| spec.replicas) == Some(0);

@@ -5,7 +5,12 @@ use longboat_compose::version::{Version, VersionError};
 use serde_json::{Map, Value, json};
 use thiserror::Error;
 
-use super::{config::PRECISE_SCORER, config_text, precise_prefix};
+use super::{
+    config::PRECISE_SCORER,
+    config_text,
+    plugin_list::{drop_parameter, has_plugin, is_type, plugins, push_plugin, rename_plugin},
+    precise_prefix,
+};
 use crate::{flags, yaml};
 
 /// Why a picker's pod cannot be migrated to its version.
@@ -159,74 +164,6 @@ fn refuse_flags_without_config(pod: &PodSpec, version: Version) -> Result<(), Tr
     Err(TransformError::FlagsWithoutConfig {
         flags: names.iter().map(|name| format!("--{name}")).collect::<Vec<_>>().join(", "),
     })
-}
-
-pub(super) fn plugins(config: &mut Map<String, Value>) -> impl Iterator<Item = &mut Map<String, Value>> {
-    config
-        .get_mut("plugins")
-        .and_then(Value::as_array_mut)
-        .into_iter()
-        .flatten()
-        .filter_map(Value::as_object_mut)
-}
-
-fn has_plugin(config: &Map<String, Value>, names: &[&str]) -> bool {
-    config.get("plugins").and_then(Value::as_array).into_iter().flatten().any(|plugin| {
-        ["type", "name"]
-            .iter()
-            .any(|key| plugin.get(key).and_then(Value::as_str).is_some_and(|value| names.contains(&value)))
-    })
-}
-
-pub(super) fn is_type(plugin: &Map<String, Value>, name: &str) -> bool {
-    plugin.get("type").and_then(Value::as_str) == Some(name)
-}
-
-fn push_plugin(config: &mut Map<String, Value>, plugin: Value) {
-    if let Some(list) = config.entry("plugins").or_insert_with(|| json!([])).as_array_mut() {
-        list.push(plugin);
-    }
-}
-
-/// Renames a plugin type, the plugin's name if it repeats the type, and the references of profiles to it.
-fn rename_plugin(config: &mut Map<String, Value>, from: &str, to: &str) {
-    let mut renamed_name = false;
-    let mut found = false;
-    for plugin in plugins(config) {
-        if is_type(plugin, from) {
-            found = true;
-            plugin.insert("type".into(), to.into());
-            match plugin.get("name").and_then(Value::as_str) {
-                None => renamed_name = true,
-                Some(name) if name == from => {
-                    plugin.insert("name".into(), to.into());
-                    renamed_name = true;
-                }
-                Some(_) => {}
-            }
-        }
-    }
-    if found && renamed_name {
-        rename_references(config, from, to);
-    }
-}
-
-pub(super) fn rename_references(config: &mut Map<String, Value>, from: &str, to: &str) {
-    let profiles = config.get_mut("schedulingProfiles").and_then(Value::as_array_mut).into_iter().flatten();
-    for reference in profiles.filter_map(|profile| profile.get_mut("plugins")?.as_array_mut()).flatten() {
-        if reference.get("pluginRef").and_then(Value::as_str) == Some(from) {
-            reference["pluginRef"] = to.into();
-        }
-    }
-}
-
-fn drop_parameter(plugin: &mut Map<String, Value>, name: &str) {
-    if let Some(parameters) = plugin.get_mut("parameters").and_then(Value::as_object_mut) {
-        parameters.remove(name);
-        if parameters.is_empty() {
-            plugin.remove("parameters");
-        }
-    }
 }
 
 /// Moves the prefill decision from a threshold of the handler into a decider plugin.

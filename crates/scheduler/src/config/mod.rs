@@ -227,7 +227,7 @@ impl EndpointPickerConfig {
     ///
     /// # Errors
     /// An unknown feature gate.
-    pub fn add_gates(&mut self, gates: &[String]) -> Result<(), ConfigError> {
+    pub(crate) fn add_gates(&mut self, gates: &[String]) -> Result<(), ConfigError> {
         check_gates("--feature-gates", gates)?;
         self.feature_gates.extend_from_slice(gates);
         Ok(())
@@ -333,7 +333,7 @@ impl EndpointPickerConfig {
     }
 
     /// Whether a feature gate is on. The last entry counts; without one the gate is off.
-    pub fn is_enabled(&self, gate: &str) -> bool {
+    pub(crate) fn is_enabled(&self, gate: &str) -> bool {
         let settings = self.feature_gates.iter().rev().filter_map(|entry| entry.strip_prefix(gate));
         settings.into_iter().find_map(|value| match value {
             "" | "=true" => Some(true),

@@ -53,7 +53,7 @@ impl Stage {
     }
 
     /// Whether an endpoint with these labels takes part in the stage.
-    pub fn is_served_by(self, labels: &BTreeMap<String, String>) -> bool {
+    pub(crate) fn is_served_by(self, labels: &BTreeMap<String, String>) -> bool {
         role::serves(labels, self)
     }
 }

@@ -74,7 +74,8 @@ impl<T> Eviction<T> {
     }
 
     /// How many of the requests in flight could be evicted.
-    pub fn evictable(&self) -> usize {
+    #[cfg(test)]
+    pub(super) fn evictable(&self) -> usize {
         self.victims.len()
     }
 

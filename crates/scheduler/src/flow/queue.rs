@@ -163,7 +163,8 @@ impl<T> Queue<T> {
     }
 
     /// The number of flows whose service is remembered.
-    pub fn remembered_flows(&self) -> usize {
+    #[cfg(test)]
+    pub(super) fn remembered_flows(&self) -> usize {
         self.attained.len()
     }
 

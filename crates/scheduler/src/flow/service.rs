@@ -84,6 +84,7 @@ impl FlowServices {
         self.flows.iter().map(|(flow, service)| (Arc::clone(flow), served(service))).collect()
     }
 
+    #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.flows.len()
     }

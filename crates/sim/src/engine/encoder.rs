@@ -120,7 +120,7 @@ pub(crate) fn params(args: &Args, job: &Job) -> Option<Value> {
     if transfer.side != Side::Producer || transfer.storage.is_some() || job.items.is_empty() {
         return None;
     }
-    let (host, port) = args.address();
+    let (host, port) = (args.server.address.ip(), args.server.address.port());
     let place = json!({"peer_host": host.to_string(), "peer_port": port});
     Some(
         job.items.iter().map(|item| (name(item.id), place.clone())).collect::<serde_json::Map<_, _>>().into(),

@@ -65,8 +65,8 @@ pub(crate) struct RunningRequest {
 
 impl Engine {
     pub(crate) fn new(args: Args) -> Self {
-        let events = args.kv_events.clone().and_then(Publisher::new);
-        let mut metrics = Metrics::new(&args.served_names[0], args.block_size, args.cache_blocks);
+        let events = args.server.kv_events.clone().and_then(Publisher::new);
+        let mut metrics = Metrics::new(&args.server.names[0], args.block_size, args.cache_blocks);
         let encoder = args.media.media().map(|_| Encoder::new(metrics.encodings()));
         Self {
             metrics,

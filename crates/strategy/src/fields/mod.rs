@@ -23,7 +23,7 @@ static QUANTITY: LazyLock<Regex> = LazyLock::new(|| {
 /// Removes from `object` the fields that the built-in kind of `resource` does not have. Also removes nulls, which mean the
 /// same as a missing field; in lists and maps, a null becomes the zero value. Writes times as Go does. Returns the dotted
 /// paths of the unknown fields.
-pub fn prune_builtin(resource: &Resource, object: &mut Value) -> Vec<String> {
+pub(crate) fn prune_builtin(resource: &Resource, object: &mut Value) -> Vec<String> {
     let mut dropped = Vec::new();
     let kind = type_of_kind(&resource.api_version(), &resource.kind);
     if let (Some(kind), Value::Object(map)) = (kind, object) {

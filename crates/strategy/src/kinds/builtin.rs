@@ -56,7 +56,7 @@ pub enum Verbs {
 }
 
 /// All verbs of a stored resource, in the order in which discovery lists them for built-in kinds.
-pub const ALL_VERBS: &[&str] =
+pub(crate) const ALL_VERBS: &[&str] =
     &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
 
 // === impl Verbs ===

@@ -37,7 +37,7 @@ impl ScalePaths {
     }
 
     /// Like [`Self::validate`], for the values in the status.
-    pub fn validate_status(&self, object: &Value) -> Vec<Cause> {
+    pub(crate) fn validate_status(&self, object: &Value) -> Vec<Cause> {
         let mut causes: Vec<Cause> = replicas(object, &self.status_replicas).into_iter().collect();
         if let Some(path) = &self.selector {
             let why = match at(object, path) {
@@ -52,7 +52,7 @@ impl ScalePaths {
 
     /// Calls `change`, which may turn floats without a fraction into integers, and restores those at the paths, so that
     /// validation sees them.
-    pub fn keeping_floats<T>(&self, object: &mut Value, change: impl FnOnce(&mut Value) -> T) -> T {
+    pub(crate) fn keeping_floats<T>(&self, object: &mut Value, change: impl FnOnce(&mut Value) -> T) -> T {
         let floats = [&self.spec_replicas, &self.status_replicas].map(|path| {
             let pointer = format!("/{}", path.replace('.', "/"));
             let float = object.pointer(&pointer).filter(|value| value.is_f64()).cloned();

@@ -41,13 +41,8 @@ pub fn openapi_index(registry: &Registry) -> Value {
     json!({"paths": paths})
 }
 
-/// Returns the document of `/openapi/v3/<path>` (`api/v1`, `apis/apps/v1`), or `None` if nothing is served there.
-pub fn openapi_document(registry: &Registry, path: &str) -> Option<Value> {
-    let (group, version, resources) = served(registry, path)?;
-    Some(document(&group, &version, &resources))
-}
-
-/// Like [`openapi_document`], as JSON, with the hash that the index contains (for the `ETag`).
+/// Returns the document of `/openapi/v3/<path>` (`api/v1`, `apis/apps/v1`) as JSON, with the hash that the index contains (for the
+/// `ETag`). Returns `None` if nothing is served there.
 pub fn openapi_bytes(registry: &Registry, path: &str) -> Option<(String, Bytes)> {
     let (group, version, resources) = served(registry, path)?;
     let hash = hash(path, &resources);

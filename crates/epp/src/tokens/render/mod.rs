@@ -93,7 +93,7 @@ impl TokenSource for Renderer {
         } else {
             (self.settings.timeout, length.saturating_mul(ANSWER_FACTOR).saturating_add(ANSWER_SPARE))
         };
-        let trial = self.health.ask(patience);
+        let call = self.health.start_call(patience);
         let asked = self.client.request(request);
         let bodies = Arc::clone(question.bodies);
         let answer = Box::pin(async move {
@@ -101,10 +101,10 @@ impl TokenSource for Renderer {
             let answer = read(asked, limit.min(MAX_ANSWER), &bodies).await;
             match &answer {
                 Err(TokenError::Companion(AnswerError::Unreachable(_) | AnswerError::Status(500..))) => {
-                    trial.failed();
+                    call.failed();
                 }
                 // Any answer shows that the tokenizer is healthy, even if the answer is an error about the request.
-                _ => trial.answered(),
+                _ => call.answered(),
             }
             answer
         });

@@ -134,12 +134,12 @@ impl LeaderWorkerSets {
     }
 
     async fn recreate(&self, set: &LeaderWorkerSet, group: &Group, why: &str) -> Result<(), kube::Error> {
-        let mut said = false;
+        let mut logged = false;
         for pod in group.pods().filter(|pod| pod.metadata.deletion_timestamp.is_none()) {
-            if !said {
+            if !logged {
                 let message = format!("Recreating group {}: {why}", group.index);
                 self.recorder.publish(set, Severity::Normal, "RecreateGroup", message);
-                said = true;
+                logged = true;
             }
             self.delete(pod).await?;
         }

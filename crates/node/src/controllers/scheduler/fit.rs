@@ -4,10 +4,10 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{Node, NodeSelectorRequirement, NodeSelectorTerm, Pod, Taint, Toleration};
+use k8s_openapi::api::core::v1::{Node, NodeSelectorTerm, Pod, Taint, Toleration};
 use kube::ResourceExt;
 
-use super::stand_in;
+use super::{requirement::holds, stand_in};
 
 /// The taint of a cordoned node.
 const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
@@ -110,21 +110,6 @@ fn fits(term: &NodeSelectorTerm, node: &Node) -> bool {
     (!expressions.is_empty() || !fields.is_empty())
         && expressions.iter().all(|one| holds(one, node.labels().get(&one.key).map(String::as_str)))
         && fields.iter().all(|one| one.key == "metadata.name" && holds(one, Some(&name)))
-}
-
-pub(super) fn holds(requirement: &NodeSelectorRequirement, value: Option<&str>) -> bool {
-    let values = requirement.values.as_deref().unwrap_or_default();
-    let is_listed = value.is_some_and(|value| values.iter().any(|listed| listed == value));
-    let numbers = || Some((value?.parse::<i64>().ok()?, values.first()?.parse::<i64>().ok()?));
-    match requirement.operator.as_str() {
-        "In" => is_listed,
-        "NotIn" => !is_listed,
-        "Exists" => value.is_some(),
-        "DoesNotExist" => value.is_none(),
-        "Gt" => numbers().is_some_and(|(value, bound)| value > bound),
-        "Lt" => numbers().is_some_and(|(value, bound)| value < bound),
-        _ => false,
-    }
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@
 
 mod fit;
 mod places;
+mod requirement;
 mod stand_in;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -12,7 +12,7 @@ use k8s_openapi::api::core::v1::{
 };
 use kube::ResourceExt;
 
-use super::fit::holds;
+use super::requirement::holds;
 use crate::registration::own_labels;
 
 type Labels = BTreeMap<String, String>;
