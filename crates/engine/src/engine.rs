@@ -39,7 +39,7 @@ use crate::{
     text::{Calls, Patterns, Pieces, Stops, Template, Tokenizer},
     transfer::{self, Exchange, Share, Shelf},
     weights::Weights,
-    worker::{Gauges, Worker},
+    worker::{Counted, Gauges, Worker},
 };
 
 /// KiB that the forms of all requests that run and wait may take.
@@ -127,11 +127,7 @@ impl Engine {
             }
         };
         let metrics = Arc::new(metrics);
-        let gauges = Arc::new(Gauges {
-            waiting: AtomicI64::new(0),
-            running: AtomicI64::new(0),
-            cache: AtomicI64::new(0),
-        });
+        let gauges = Arc::<Gauges>::default();
         let events = args.kv_events.clone().and_then(Publisher::new);
         let blocks = Blocks::new(blocks, args.block_size, args.caches_prefixes, events.clone());
         let most_adapters = args.lora.most_adapters;
@@ -242,6 +238,7 @@ impl Engine {
                     unsent: Vec::new(),
                     taken: Some(sender),
                     adapter: adapter.map(|adapter| self.usage.wait(Arc::clone(adapter))),
+                    counted: Counted::waits(&self.gauges),
                     blocks: Vec::new(),
                     computed: 0,
                     hash: None,
@@ -250,15 +247,11 @@ impl Engine {
                     arrived: Instant::now(),
                     last_token: None,
                 };
-                self.gauges.waiting.fetch_add(1, Ordering::Relaxed);
-                self.inbox.try_send(sequence).map_err(|error| {
-                    self.gauges.waiting.fetch_sub(1, Ordering::Relaxed);
-                    match error {
-                        TrySendError::Full(_) => {
-                            Refusal::overloaded("The waiting queue is full; try again later.")
-                        }
-                        TrySendError::Disconnected(_) => Refusal::overloaded("The engine has ended."),
+                self.inbox.try_send(sequence).map_err(|error| match error {
+                    TrySendError::Full(_) => {
+                        Refusal::overloaded("The waiting queue is full; try again later.")
                     }
+                    TrySendError::Disconnected(_) => Refusal::overloaded("The engine has ended."),
                 })?;
                 // Further copies find the prompt in the cache, because the first copy has computed it.
                 if copy == 0 {
