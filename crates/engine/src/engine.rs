@@ -44,6 +44,8 @@ use crate::{
 
 /// KiB that the forms of all requests that run and wait may take.
 const FORMS_KIB: usize = 256 << 10;
+/// Forms that are compiled at once. Each may take seconds, and 400 MiB meanwhile.
+const MAX_COMPILERS: usize = 2;
 
 /// A model that computes its answers.
 pub struct Engine {
@@ -67,6 +69,8 @@ pub struct Engine {
     tokens: OnceLock<Result<Vocabulary, String>>,
     /// KiB that the forms of all requests may take.
     room: Arc<Semaphore>,
+    /// Forms that may be compiled now.
+    compilers: Arc<Semaphore>,
     /// Whether calls of tools are read from answers.
     reads_calls: bool,
     /// Held because the threads end when it is dropped.
@@ -158,6 +162,7 @@ impl Engine {
             lends_adapters: args.lora.may_change,
             tokens: OnceLock::new(),
             room: Arc::new(Semaphore::new(FORMS_KIB)),
+            compilers: Arc::new(Semaphore::new(MAX_COMPILERS)),
             reads_calls: args.reads_calls,
             tokenizer,
             template,
@@ -286,6 +291,22 @@ impl Engine {
         Ok(())
     }
 
+    /// Compiles the form of a job.
+    async fn compile(self: Arc<Self>, job: Job) -> Result<(Option<SharedForm>, Job), Refusal> {
+        if job.shape.is_none() && job.tools.as_ref().and_then(Tools::forced).is_none() {
+            return Ok((None, job));
+        }
+        let turn = Arc::clone(&self.compilers).acquire_owned().await;
+        // The thread keeps its turn to the end, even if the client leaves.
+        let compiling = tokio::task::spawn_blocking(move || {
+            let _turn = turn;
+            (self.form(&job), job)
+        });
+        let (form, job) =
+            compiling.await.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()));
+        Ok((form?, job))
+    }
+
     /// The form that answers must have, before their first token.
     fn form(&self, job: &Job) -> Result<Option<SharedForm>, Refusal> {
         let forced = job.tools.as_ref().and_then(Tools::forced);
@@ -371,11 +392,7 @@ impl Model for Engine {
     async fn start(self: Arc<Self>, job: Job) -> Result<JobStart, Refusal> {
         refuse(&job, self.reads_calls)?;
         let adapter = self.adapter(&job.model).await?;
-        // It may take a while to become an automaton.
-        let engine = Arc::clone(&self);
-        let forming = tokio::task::spawn_blocking(move || (engine.form(&job), job));
-        let (form, job) = forming.await.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()));
-        let form = form?;
+        let (form, job) = self.clone().compile(job).await?;
         let mut share = transfer::share(self.exchange.as_deref(), &job).await?;
         let ActiveCalls { running, events } = self.take(&job, form.as_ref(), adapter.as_ref(), &mut share)?;
         let mut cached_tokens = 0;
