@@ -38,11 +38,13 @@ use crate::{
     text::{Calls, Patterns, Pieces, Stops, Template, Tokenizer},
     transfer::{self, Exchange, Share, Shelf},
     weights::Weights,
-    worker::{Gauges, Worker},
+    worker::{Counted, Gauges, Worker},
 };
 
 /// KiB that the forms of all requests that run and wait may take.
 const FORMS_KIB: usize = 256 << 10;
+/// Forms that are compiled at once. Each may take seconds, and 400 MiB meanwhile.
+const MAX_COMPILERS: usize = 2;
 
 /// A model that computes its answers.
 pub struct Engine {
@@ -66,6 +68,8 @@ pub struct Engine {
     tokens: OnceLock<Result<Vocabulary, String>>,
     /// KiB that the forms of all requests may take.
     room: Arc<Semaphore>,
+    /// Forms that may be compiled now.
+    compilers: Arc<Semaphore>,
     /// Whether calls of tools are read from answers.
     reads_calls: bool,
     /// Held because the threads end when it is dropped.
@@ -126,11 +130,7 @@ impl Engine {
             }
         };
         let metrics = Arc::new(metrics);
-        let gauges = Arc::new(Gauges {
-            waiting: AtomicI64::new(0),
-            running: AtomicI64::new(0),
-            cache: AtomicI64::new(0),
-        });
+        let gauges = Arc::<Gauges>::default();
         let events = args.server.kv_events.clone().and_then(Publisher::new);
         let blocks = Blocks::new(blocks, args.block_size, args.caches_prefixes, events.clone());
         let most_adapters = args.lora.most_adapters;
@@ -161,6 +161,7 @@ impl Engine {
             lends_adapters: args.lora.may_change,
             tokens: OnceLock::new(),
             room: Arc::new(Semaphore::new(FORMS_KIB)),
+            compilers: Arc::new(Semaphore::new(MAX_COMPILERS)),
             reads_calls: args.reads_calls,
             tokenizer,
             template,
@@ -241,6 +242,7 @@ impl Engine {
                     unsent: Vec::new(),
                     taken: Some(sender),
                     adapter: adapter.map(|adapter| self.usage.wait(Arc::clone(adapter))),
+                    counted: Counted::waits(&self.gauges),
                     blocks: Vec::new(),
                     computed: 0,
                     hash: None,
@@ -249,15 +251,11 @@ impl Engine {
                     arrived: Instant::now(),
                     last_token: None,
                 };
-                self.gauges.waiting.fetch_add(1, Ordering::Relaxed);
-                self.inbox.try_send(sequence).map_err(|error| {
-                    self.gauges.waiting.fetch_sub(1, Ordering::Relaxed);
-                    match error {
-                        TrySendError::Full(_) => {
-                            Refusal::overloaded("The waiting queue is full; try again later.")
-                        }
-                        TrySendError::Disconnected(_) => Refusal::overloaded("The engine has ended."),
+                self.inbox.try_send(sequence).map_err(|error| match error {
+                    TrySendError::Full(_) => {
+                        Refusal::overloaded("The waiting queue is full; try again later.")
                     }
+                    TrySendError::Disconnected(_) => Refusal::overloaded("The engine has ended."),
                 })?;
                 // Further copies find the prompt in the cache, because the first copy has computed it.
                 if copy == 0 {
@@ -290,6 +288,22 @@ impl Engine {
             return Err(Refusal::parameter("allowed_token_ids", message, Some(&format!("{tokens:?}"))));
         }
         Ok(())
+    }
+
+    /// Compiles the form of a job.
+    async fn compile(self: Arc<Self>, job: Job) -> Result<(Option<SharedForm>, Job), Refusal> {
+        if job.shape.is_none() && job.tools.as_ref().and_then(Tools::forced).is_none() {
+            return Ok((None, job));
+        }
+        let turn = Arc::clone(&self.compilers).acquire_owned().await;
+        // The thread keeps its turn to the end, even if the client leaves.
+        let compiling = tokio::task::spawn_blocking(move || {
+            let _turn = turn;
+            (self.form(&job), job)
+        });
+        let (form, job) =
+            compiling.await.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()));
+        Ok((form?, job))
     }
 
     /// The form that answers must have, before their first token.
@@ -377,11 +391,7 @@ impl Model for Engine {
     async fn start(self: Arc<Self>, job: Job) -> Result<JobStart, Refusal> {
         refuse(&job, self.reads_calls)?;
         let adapter = self.adapter(&job.model).await?;
-        // It may take a while to become an automaton.
-        let engine = Arc::clone(&self);
-        let forming = tokio::task::spawn_blocking(move || (engine.form(&job), job));
-        let (form, job) = forming.await.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()));
-        let form = form?;
+        let (form, job) = self.clone().compile(job).await?;
         let mut share = transfer::share(self.exchange.as_deref(), &job).await?;
         let ActiveCalls { running, events } = self.take(&job, form.as_ref(), adapter.as_ref(), &mut share)?;
         let mut cached_tokens = 0;

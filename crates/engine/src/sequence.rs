@@ -12,6 +12,7 @@ use crate::{
     shape::Form,
     text::{AnswerPart, Calls, Pieces, Stops, Tokenizer},
     transfer::{ImportedBlocks, PrefillHandoff},
+    worker::Counted,
 };
 
 /// One answer that is being generated.
@@ -41,6 +42,7 @@ pub(crate) struct Sequence {
     pub(crate) taken: Option<oneshot::Sender<usize>>,
     /// The adapter, if the request names one.
     pub(crate) adapter: Option<AdapterLease>,
+    pub(crate) counted: Counted,
     /// The blocks with the keys and values of the computed tokens.
     pub(crate) blocks: Vec<Block>,
     /// The number of tokens whose keys and values are stored.
@@ -86,6 +88,7 @@ impl Sequence {
 
     /// Records whether the sequence runs.
     pub(crate) fn runs(&mut self, runs: bool) {
+        self.counted.runs(runs);
         if let Some(used) = &mut self.adapter {
             used.runs(runs);
         }

@@ -24,13 +24,20 @@ use crate::{
 /// How often an idle thread checks whether other engines have fetched the blocks that are kept for them.
 const SHELF_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Values that the thread publishes while it computes.
+/// Values that the engine publishes.
+#[derive(Default)]
 pub(crate) struct Gauges {
-    /// Sequences that were sent and do not run yet.
+    /// Sequences that were sent and do not run, as [`Counted`] counts them.
     pub(crate) waiting: AtomicI64,
     pub(crate) running: AtomicI64,
     /// The used share of the cache, in millionths.
     pub(crate) cache: AtomicI64,
+}
+
+/// Counts a sequence among those that wait or those that run, until it is dropped.
+pub(crate) struct Counted {
+    gauges: Arc<Gauges>,
+    runs: bool,
 }
 
 /// The state of the computing thread.
@@ -45,6 +52,33 @@ pub(crate) struct Worker {
     pub(crate) exchange: Option<Arc<Exchange>>,
 }
 
+// === impl Counted ===
+
+impl Counted {
+    /// Counts a sequence that waits.
+    pub(crate) fn waits(gauges: &Arc<Gauges>) -> Self {
+        gauges.waiting.fetch_add(1, Ordering::Relaxed);
+        Self { gauges: Arc::clone(gauges), runs: false }
+    }
+
+    /// Records whether the sequence runs.
+    pub(crate) fn runs(&mut self, runs: bool) {
+        self.gauge().fetch_sub(1, Ordering::Relaxed);
+        self.runs = runs;
+        self.gauge().fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn gauge(&self) -> &AtomicI64 {
+        if self.runs { &self.gauges.running } else { &self.gauges.waiting }
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.gauge().fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 // === impl Worker ===
 
 impl Worker {
@@ -52,7 +86,7 @@ impl Worker {
     pub(crate) fn run(mut self, inbox: &Receiver<Sequence>) {
         loop {
             if self.batch.is_empty() {
-                self.update_gauges();
+                self.publish_cache_usage();
                 // Nothing wakes this thread when another engine has fetched its blocks or has given up, so it looks from
                 // time to time.
                 let next = if self.batch.keeps_nothing() {
@@ -83,12 +117,11 @@ impl Worker {
         self.batch.drop_abandoned();
         self.release_expired();
         for started in self.batch.start() {
-            self.gauges.waiting.fetch_sub(1, Ordering::Relaxed);
             self.metrics.prefix(started.prompt, started.cached);
             self.import(started);
         }
         let steps = self.batch.plan();
-        self.update_gauges();
+        self.publish_cache_usage();
         let weights = match self.compute(&steps) {
             Ok(weights) => weights,
             Err(error) => {
@@ -177,9 +210,7 @@ impl Worker {
     }
 
     #[expect(clippy::cast_possible_truncation, reason = "a share of the cache")]
-    fn update_gauges(&self) {
-        let running = i64::try_from(self.batch.running().len()).unwrap_or(i64::MAX);
-        self.gauges.running.store(running, Ordering::Relaxed);
+    fn publish_cache_usage(&self) {
         self.gauges.cache.store((self.batch.blocks().usage() * 1e6) as i64, Ordering::Relaxed);
     }
 }

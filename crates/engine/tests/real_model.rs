@@ -350,6 +350,23 @@ async fn who_goes_away_frees_the_place_and_who_comes_to_a_full_queue_is_refused(
 }
 
 #[tokio::test]
+async fn who_goes_away_before_the_answer_starts_does_not_count_as_waiting() {
+    let Some(server) = start(&["--max-num-seqs", "1"]).await else { return };
+    let prompt = &recorded()[0].tokens;
+    let running = long_answer(&server, prompt).await;
+    let waiting = {
+        let asked = server.client.post(server.url() + "/v1/completions");
+        tokio::spawn(asked.json(&greedy(prompt, 2)).send())
+    };
+    until(&server, "vllm:num_requests_waiting", 1.0).await;
+    waiting.abort();
+    drop(running);
+    until(&server, "vllm:num_requests_waiting", 0.0).await;
+    until(&server, "vllm:num_requests_running", 0.0).await;
+    server.end().await;
+}
+
+#[tokio::test]
 async fn a_long_prompt_is_computed_in_pieces_between_the_tokens_of_others() {
     let Some(server) = start(&["--max-num-batched-tokens", "32"]).await else { return };
     let whole = start(&["--max-num-batched-tokens", "2048"]).await.unwrap();

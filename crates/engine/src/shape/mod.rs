@@ -5,8 +5,9 @@
 //! says has the form. vLLM uses the same crate, so schemas, expressions and errors are the same.
 
 mod gbnf;
+mod limits;
 
-use std::sync::Arc;
+use std::{panic::resume_unwind, sync::Arc, thread};
 
 use llguidance::{
     Matcher, ParserFactory,
@@ -82,24 +83,36 @@ impl Vocabulary {
 impl Form {
     /// Creates the form of an answer. The error is in the words of `llguidance`, as vLLM shows them.
     pub(crate) fn new(shape: &Shape, vocabulary: &Vocabulary) -> Result<Self, String> {
+        let failed = |reason| format!("Grammar error: {reason}");
         let grammar = match shape {
             Shape::JsonObject => schema(&json!({"type": "object"})),
-            Shape::Json(value) => schema(value),
+            Shape::Json(value) => {
+                limits::check_schemas([value]).map_err(failed)?;
+                schema(value)
+            }
             Shape::Choice(texts) => {
+                limits::check_text(texts.iter().map(String::len).sum()).map_err(failed)?;
                 let texts: Vec<String> = texts.iter().map(|text| literal(text)).collect();
                 TopLevelGrammar::from_lark(format!("start: {}", texts.join(" | ")))
             }
-            Shape::Regex(text) => TopLevelGrammar::from_regex(text),
-            Shape::Grammar(text) => TopLevelGrammar::from_lark(
-                gbnf::to_lark(text).map_err(|reason| format!("Invalid grammar specification: {reason}"))?,
-            ),
+            Shape::Regex(text) => {
+                limits::check_text(text.len()).map_err(failed)?;
+                TopLevelGrammar::from_regex(text)
+            }
+            Shape::Grammar(text) => {
+                let lark = gbnf::to_lark(text);
+                let lark = lark.map_err(|reason| format!("Invalid grammar specification: {reason}"))?;
+                limits::check_grammar(&lark).map_err(failed)?;
+                TopLevelGrammar::from_lark(lark)
+            }
         };
-        Self::begin(grammar, vocabulary).map_err(|reason| format!("Grammar error: {reason}"))
+        Self::begin(grammar, vocabulary).map_err(failed)
     }
 
     /// Creates the form of a call of one of these tools, as `text::Calls` parses it. The error names the tool whose arguments are
     /// not supported.
     pub(crate) fn call(tools: &[&Tool], vocabulary: &Vocabulary) -> Result<Self, String> {
+        limits::check_schemas(tools.iter().map(|tool| &tool.parameters))?;
         let mut calls = Vec::with_capacity(tools.len());
         for tool in tools {
             let named = |reason| format!("{}: {reason}", tool.name);
@@ -114,8 +127,21 @@ impl Form {
     }
 
     fn begin(grammar: TopLevelGrammar, vocabulary: &Vocabulary) -> Result<Self, String> {
-        let parser = vocabulary.0.create_parser(grammar);
-        let parser = parser.map_err(|error| error.to_string().trim_end().to_owned())?;
+        let compile = || vocabulary.0.create_parser(grammar).map_err(|error| error.to_string());
+        let compiled = thread::scope(|scope| {
+            let thread = thread::Builder::new().name("form".into()).stack_size(limits::STACK_BYTES);
+            let thread =
+                thread.spawn_scoped(scope, compile).map_err(|error| format!("no thread: {error}"))?;
+            thread.join().unwrap_or_else(|panic| resume_unwind(panic))
+        });
+        let parser = compiled.map_err(|reason| {
+            // The library catches its own panics, and adds its stack.
+            if reason.starts_with("panic: ") {
+                tracing::warn!(reason, "A form cannot be compiled.");
+                return "this form is not supported".to_owned();
+            }
+            reason.trim_end().to_owned()
+        })?;
         let bytes = parser.parser.lexer_stats().num_bytes;
         Ok(Self { matcher: Matcher::new(Ok(parser)), bytes })
     }
@@ -417,6 +443,19 @@ mod tests {
         ] {
             let error = Form::new(&shape, &letters()).map(drop).unwrap_err();
             assert!(error.starts_with(words), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_panic_of_the_library_is_a_sentence() {
+        for (schema, reason) in [
+            (json!({"type": "integer", "minimum": -1e300}), "the number -1e+300 is below those of 64 bits"),
+            (json!({"const": i64::MIN}), "the number -9223372036854775808 is below those of 64 bits"),
+            // Its error would cut this text within a letter.
+            (json!({"type": "string", "minLength": "ä".repeat(99)}), "this form is not supported"),
+        ] {
+            let error = Form::new(&Shape::Json(schema), &letters()).map(drop);
+            assert_eq!(error, Err(format!("Grammar error: {reason}")));
         }
     }
 

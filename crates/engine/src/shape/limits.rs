@@ -1,0 +1,184 @@
+//! Limits of schemas and grammars, which hold before `llguidance` compiles them.
+//!
+//! It follows references and rules with recursive functions, so that its stack grows with them, and some of its steps take a time
+//! that grows with the square of their input.
+
+use serde_json::{Deserializer, Value};
+
+/// Values of a schema, or rules and groups of a grammar.
+const MAX_PARTS: usize = 10_000;
+/// Stack of a thread that compiles. A chain of references takes up to 5 KiB for each part; only what is used takes memory.
+pub(super) const STACK_BYTES: usize = MAX_PARTS * (8 << 10);
+/// Bytes of a grammar, of a regular expression, of all choices, or of the names and texts in a schema. The most expensive
+/// expressions (`\p{L}`) take 20 µs for each.
+const MAX_TEXT_BYTES: usize = 256 << 10;
+/// Properties of all objects. If one object has them all, it takes 2.5 s.
+const MAX_PROPERTIES: usize = 5000;
+/// Patterns for the names of properties. Each is compared with each other, which takes up to 0.1 ms.
+const MAX_PROPERTY_PATTERNS: usize = 64;
+
+/// Texts that explain a schema and do not restrict values.
+const EXPLANATIONS: [&str; 3] = ["$comment", "description", "title"];
+
+/// The size of one or more schemas.
+#[derive(Default)]
+struct Size {
+    parts: usize,
+    text: usize,
+    properties: usize,
+    patterns: usize,
+}
+
+/// Refuses schemas that take too long together, or a stack that no thread has.
+pub(super) fn check_schemas<'a>(schemas: impl IntoIterator<Item = &'a Value>) -> Result<(), String> {
+    let mut size = Size::default();
+    for schema in schemas {
+        size.add(schema)?;
+    }
+    check("values", size.parts, MAX_PARTS)?;
+    check("bytes of names and texts", size.text, MAX_TEXT_BYTES)?;
+    check("properties", size.properties, MAX_PROPERTIES)?;
+    check("patternProperties", size.patterns, MAX_PROPERTY_PATTERNS)
+}
+
+/// Refuses a grammar in Lark's notation that takes too long, or a stack that no thread has.
+pub(super) fn check_grammar(lark: &str) -> Result<(), String> {
+    check_text(lark.len())?;
+    // More of these may be in texts. What is not JSON fails later.
+    let schemas = lark.match_indices("%json").map(|(at, word)| &lark[at + word.len()..]);
+    let schemas: Vec<Value> =
+        schemas.filter_map(|rest| Deserializer::from_str(rest).into_iter().next()?.ok()).collect();
+    check_schemas(&schemas)?;
+    // A rule and a member of a JSON object have a colon, and all else that nests has a bracket.
+    check("rules and groups", lark.matches([':', '(', '[']).count(), MAX_PARTS)
+}
+
+pub(super) fn check_text(bytes: usize) -> Result<(), String> {
+    check("bytes", bytes, MAX_TEXT_BYTES)
+}
+
+fn check(what: &str, number: usize, most: usize) -> Result<(), String> {
+    if number <= most {
+        Ok(())
+    } else {
+        Err(format!("too large: {number} {what}, at most {most} are supported"))
+    }
+}
+
+impl Size {
+    /// The recursion ends because the parser of JSON limits the depth.
+    fn add(&mut self, value: &Value) -> Result<(), String> {
+        self.parts += 1;
+        match value {
+            Value::Object(map) => {
+                for (name, inner) in map {
+                    self.text += name.len();
+                    match (name.as_str(), inner) {
+                        ("properties", Value::Object(inner)) => self.properties += inner.len(),
+                        ("patternProperties", Value::Object(inner)) => self.patterns += inner.len(),
+                        (name, Value::String(_)) if EXPLANATIONS.contains(&name) => continue,
+                        _ => {}
+                    }
+                    self.add(inner)?;
+                }
+            }
+            Value::Array(items) => items.iter().try_for_each(|item| self.add(item))?,
+            Value::String(text) => self.text += text.len(),
+            // `llguidance` turns integers around zero, which this one and lower ones do not survive.
+            Value::Number(number) if number.as_f64().is_some_and(|number| number <= -2f64.powi(63)) => {
+                return Err(format!("the number {number} is below those of 64 bits"));
+            }
+            Value::Number(_) | Value::Bool(_) | Value::Null => {}
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use longboat_serving::Shape;
+    use serde_json::{Map, json};
+
+    use super::*;
+    use crate::shape::{Form, Vocabulary};
+
+    /// Makes a schema that has the next one in it.
+    type Link = fn(Value) -> Value;
+    /// Makes a rule that has the next one in it.
+    type Rule = fn(usize) -> String;
+
+    #[test]
+    fn only_what_restricts_values_counts() {
+        let explained = json!({"description": "a".repeat(MAX_TEXT_BYTES + 1), "type": "string"});
+        assert_eq!(check_schemas([&explained]), Ok(()));
+        let long = json!({"enum": ["a".repeat(MAX_TEXT_BYTES)]});
+        assert!(
+            check_schemas([&long])
+                .unwrap_err()
+                .ends_with("bytes of names and texts, at most 262144 are supported")
+        );
+        let many = |name: &str, number: usize| {
+            let names: Map<String, Value> = (0..number).map(|name| (name.to_string(), true.into())).collect();
+            json!({name: names})
+        };
+        for (name, most) in [("properties", MAX_PROPERTIES), ("patternProperties", MAX_PROPERTY_PATTERNS)] {
+            assert_eq!(check_schemas([&many(name, most)]), Ok(()));
+            let reason = format!("too large: {} {name}, at most {most} are supported", most + 1);
+            assert_eq!(check_schemas([&many(name, most), &many(name, 1)]), Err(reason.clone()));
+            assert_eq!(check_grammar(&format!("start: %json {}", many(name, most + 1))), Err(reason));
+        }
+    }
+    /// A schema of definitions, each of which has the next in it, and the last is a number.
+    fn chain(length: usize, link: Link) -> Shape {
+        let next = |number| json!({"$ref": format!("#/$defs/d{number}")});
+        let mut all: Map<String, Value> =
+            (0..length).map(|number| (format!("d{number}"), link(next(number + 1)))).collect();
+        all.insert(format!("d{length}"), json!({"type": "integer"}));
+        let mut schema = next(0);
+        schema["$defs"] = all.into();
+        Shape::Json(schema)
+    }
+
+    #[test]
+    fn long_chains_of_references_and_rules_are_followed_or_refused() {
+        // Each with the number of parts for one link.
+        let links: [(usize, Link); 6] = [
+            (2, |next| next),
+            (4, |next| json!({"type": "array", "items": next})),
+            (6, |next| json!({"anyOf": [next, {"type": "null"}]})),
+            (4, |next| json!({"allOf": [next]})),
+            (4, |next| json!({"properties": {"a": next}})),
+            (52, |next| (0..50).fold(next, |inner, _| json!({"items": inner}))),
+        ];
+        let grammars: [(usize, Rule, &str); 4] = [
+            (1, |number| format!("T{number}: T{} \"a\"", number + 1), "start: T0\nT"),
+            (1, |number| format!("r{number}: r{0} r{0} | \"a\"", number + 1), "start: r0\nr"),
+            (3, |number| format!("r{number}: ((r{} \"a\"))", number + 1), "start: r0\nr"),
+            (1, |number| format!("r{number} ::= r{} \"a\"", number + 1), "root ::= r0\nr"),
+        ];
+        let made = |parts: usize| {
+            let schemas = links.iter().map(move |(each, link)| chain(parts / each, *link));
+            let grammars = grammars.iter().map(move |(each, rule, start)| {
+                let length = parts / each;
+                let rules: Vec<String> = (0..length).map(rule).collect();
+                let sign = if start.contains("::=") { "::=" } else { ":" };
+                Shape::Grammar(format!("{start}{length} {sign} \"x\"\n{}", rules.join("\n")))
+            });
+            schemas.chain(grammars)
+        };
+        let letters = (0..=u8::MAX).map(|byte| vec![byte]).chain([Vec::new()]).collect();
+        let letters = Vocabulary::new(letters, [256].into_iter()).unwrap();
+        for (kind, shape) in made(9_900).enumerate() {
+            let form = Form::new(&shape, &letters);
+            let form = form.map(|mut form| form.restrict(&mut [0.0; 257]).is_ok());
+            // The library has limits, too, which it checks on the way.
+            let is_refused =
+                form.as_ref().is_err_and(|error| error.contains("too large") || error.contains("too big"));
+            assert!(is_refused || form == Ok(true), "{kind}: {form:?}");
+        }
+        for (kind, shape) in made(11_000).enumerate() {
+            let error = Form::new(&shape, &letters).map(drop).unwrap_err();
+            assert!(error.starts_with("Grammar error: too large: "), "{kind}: {error}");
+        }
+    }
+}
