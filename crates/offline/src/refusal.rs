@@ -419,6 +419,27 @@ mod tests {
     }
 
     #[test]
+    fn each_pod_of_a_group_needs_devices_for_its_ranks() {
+        let with = |tensor: &str| {
+            let main = |count: u8| {
+                format!(
+                    "{{containers: [{{name: main, resources: {{limits: {{nvidia.com/gpu: '{count}'}}}}}}]}}"
+                )
+            };
+            said(&service(&format!(
+                "  parallelism: {{data: 16, dataLocal: 8{tensor}}}\n  template: {}\n  worker: {}\n",
+                main(8),
+                main(4)
+            )))
+        };
+        for tensor in ["", ", tensor: 1"] {
+            let found = with(tensor);
+            let why = "gives the model server 4 of nvidia.com/gpu, and parallelism.tensor 1 for each of 8 local ranks needs 8";
+            assert!(found.len() == 1 && found[0].contains(why), "{found:#?}");
+        }
+    }
+
+    #[test]
     fn the_autoscaler_that_keda_creates_is_checked_although_the_server_accepts_its_object() {
         let scaling = |behavior: &str| {
             said(&service(&format!(

@@ -48,8 +48,14 @@ pub(super) const ROWS: &[Row] = &[
     ),
     Row::acts("parallelism.dataLocal", "--data-parallel-size-local; data / dataLocal pods of a group").but(
         |site| {
-            parallelism(site)?.data_local.filter(|_| site.is_one_pod())?;
-            site.note("parallelism.dataLocal", &one_pod(site))
+            let parallelism = parallelism(site)?;
+            parallelism.data_local?;
+            if site.is_one_pod() {
+                return site.note("parallelism.dataLocal", &one_pod(site));
+            }
+            // With both, the row of `tensor` tells.
+            (!parallelism.is_tensor_parallel() && !site.starts_by_itself()).then_some(())?;
+            too_few_devices(site)
         },
     ),
     Row::acts("parallelism.dataRPCPort", "--data-parallel-rpc-port").but(|site| {
@@ -151,7 +157,7 @@ fn too_few_devices(site: &Site<'_>) -> Option<String> {
         && ["SGLang", "TensorRT-LLM"].contains(&Engine::of_spec(site.spec).name);
     let alone = |factor: Option<i32>| above_one(factor.filter(|_| is_spread));
     let (pipeline, data) = (alone(parallelism.pipeline), alone(parallelism.data));
-    if tensor.max(pipeline).max(data) == 1 {
+    if tensor.max(pipeline).max(data).max(local) == 1 {
         return None;
     }
     let needed = [local, pipeline, data].into_iter().fold(tensor, i32::saturating_mul);

@@ -4,7 +4,7 @@ use longboat_api::v1alpha2::LLMInferenceServiceSpec;
 use longboat_compose::small_shared_memory;
 use longboat_quantity::Quantity;
 
-use super::{Advice, pods};
+use super::{Advice, main_containers, pods};
 
 /// No process starts with less memory, in bytes.
 const MIN_BYTES: i128 = 1 << 20;
@@ -62,6 +62,33 @@ pub(super) fn tiers_without_unit(spec: &LLMInferenceServiceSpec) -> Vec<Advice> 
     all
 }
 
+/// Finds containers whose limit of memory is too small for the KV cache that they offload. Nothing adds it to the limit.
+pub(super) fn over_limit(spec: &LLMInferenceServiceSpec) -> Vec<Advice> {
+    let bytes = |text: &str| Quantity::parse(text).map(Quantity::whole);
+    let mut all = Vec::new();
+    for (path, main) in main_containers(spec) {
+        let half =
+            if path.starts_with("spec.prefill") { spec.prefill.as_deref() } else { Some(&spec.workload) };
+        let Some(cache) = half.and_then(|half| half.kv_cache_offloading.as_ref()).map(|cache| &cache.cpu.0.0)
+        else {
+            continue;
+        };
+        let limits = main.resources.as_ref().and_then(|resources| resources.limits.as_ref());
+        let Some(limit) = limits.and_then(|limits| limits.get("memory")).map(|limit| &limit.0) else {
+            continue;
+        };
+        if bytes(cache).zip(bytes(limit)).is_some_and(|(cache, limit)| cache >= limit) {
+            all.push(Advice::warning(
+                format!("{path}.resources.limits.memory"),
+                "MemoryLimit",
+                format!("is {limit}, and the KV cache in memory (kvCacheOffloading.cpu) takes {cache} of it: the container is killed"),
+                "raise the limit above the sum of the cache and of what the model server needs".to_owned(),
+            ));
+        }
+    }
+    all
+}
+
 /// Finds each `/dev/shm` that cannot hold the offloaded cache.
 pub(super) fn check(spec: &LLMInferenceServiceSpec) -> Vec<Advice> {
     let found = small_shared_memory(spec).into_iter();
@@ -82,6 +109,28 @@ pub(super) fn check(spec: &LLMInferenceServiceSpec) -> Vec<Advice> {
 #[cfg(test)]
 mod tests {
     use crate::advice::tests::{said, service};
+
+    #[test]
+    fn a_cache_that_fills_the_memory_of_its_container_is_warned_about() {
+        let with = |cpu: &str| {
+            said(&service(
+                "a",
+                &format!(
+                    "  model: {{uri: 'hf://a/b'}}\n  kvCacheOffloading: {{cpu: {cpu}}}\n  template:\n    containers:\n    - name: main\n      \
+                     resources: {{limits: {{memory: 16Gi}}}}\n"
+                ),
+            ))
+        };
+        assert_eq!(
+            with("200Gi"),
+            [
+                "10:28 warning spec.template.containers[0].resources.limits.memory: is 16Gi, and the KV cache in memory \
+                 (kvCacheOffloading.cpu) takes 200Gi of it: the container is killed (raise the limit above the sum of the cache and \
+                 of what the model server needs)"
+            ]
+        );
+        assert_eq!(with("8Gi"), [""; 0]);
+    }
 
     #[test]
     fn a_tier_of_a_few_bytes_lacks_its_unit() {

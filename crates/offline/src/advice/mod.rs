@@ -60,6 +60,7 @@ pub(crate) fn of(scene: &Scene, service: &LLMInferenceService, effective: &Effec
     all.extend(sglang::check(&effective.spec));
     all.extend(lora_rank::check(&effective.spec));
     all.extend(memory::check(&effective.spec));
+    all.extend(memory::over_limit(&effective.spec));
     all.extend(memory::without_unit(&effective.spec));
     all.extend(memory::tiers_without_unit(&effective.spec));
     all.extend(images::check(&effective.spec));
