@@ -39,7 +39,7 @@ pub use args::{Args, HELP};
 pub use check::check;
 pub use engine::Engine;
 pub use error::LoadError;
-pub use longboat_serving::VLLM_VERSION;
+pub use longboat_serving::ENGINE_VERSION;
 pub use server::{EngineError, render, run, serve};
 pub use text::{TEMPLATE_ROLE, render_template};
 

@@ -11,7 +11,7 @@ use std::{
     process::{Command, ExitCode},
 };
 
-use longboat_engine::{Args, HELP, TEMPLATE_ROLE, VLLM_VERSION, render_template};
+use longboat_engine::{Args, ENGINE_VERSION, HELP, TEMPLATE_ROLE, render_template};
 use longboat_telemetry::logging::{self, Format, LogOptions};
 
 #[global_allocator]
@@ -31,7 +31,7 @@ fn main() -> ExitCode {
         Some("--help" | "-h" | "help") => {
             return say(&format!("Usage: longboat-engine MODEL [FLAGS]\n\n{HELP}"));
         }
-        Some("--version" | "-v") => return say(VLLM_VERSION),
+        Some("--version" | "-v") => return say(ENGINE_VERSION),
         Some("check") => return check(&arguments[1..]),
         Some(TEMPLATE_ROLE) => {
             return render_template().map_or_else(|error| fail(&error), |()| ExitCode::SUCCESS);

@@ -42,7 +42,7 @@ pub(crate) async fn vllm(arguments: Vec<String>, shutdown: CancellationToken) ->
             bail!("the simulator supports `vllm launch render MODEL`, not `vllm launch {component}`")
         }
         Some(("--version" | "-v", _)) => {
-            crate::printer::line(longboat_sim::VLLM_VERSION);
+            crate::printer::line(longboat_sim::ENGINE_VERSION);
             Ok(())
         }
         Some((other, _)) => {

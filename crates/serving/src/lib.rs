@@ -53,7 +53,7 @@ pub use refusal::Refusal;
 pub use router::{job_of, router};
 pub use sampling::Sampling;
 pub use server::{ListenOptions, RunError, listen, serve};
-pub use server_args::{ServerArgs, VLLM_VERSION};
+pub use server_args::{ENGINE_VERSION, ServerArgs};
 pub use shape::Shape;
 pub use tools::{Choice, Tool, Tools};
 pub use transfer::{Handover, Part, Remote};

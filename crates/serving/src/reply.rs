@@ -11,7 +11,7 @@ use futures::{
 use serde_json::{Value, json};
 
 use crate::{
-    Event, VLLM_VERSION,
+    ENGINE_VERSION, Event,
     answers::{Usage, finish, with_ends},
     ids::unique,
     job::Output,
@@ -37,7 +37,7 @@ impl Reply {
     /// Names the reply after the client's `x-request-id`, or after the field `request_id`, where it sent one, as vLLM does.
     pub(crate) fn new(prefix: &str, headers: &HeaderMap, field: Option<String>, model: String) -> Self {
         let id = format!("{prefix}-{}", request_id(headers, field));
-        Self { id, created: now(), model, fingerprint: format!("vllm-{VLLM_VERSION}") }
+        Self { id, created: now(), model, fingerprint: format!("vllm-{ENGINE_VERSION}") }
     }
 
     pub(crate) fn whole(self, object: &str, choices: &[Value], usage: Usage) -> Value {

@@ -12,7 +12,7 @@ use axum::{
 use serde_json::{Value, json};
 
 use crate::{
-    Job, Model, Refusal, VLLM_VERSION, adapters,
+    ENGINE_VERSION, Job, Model, Refusal, adapters,
     body::{self, Body},
     chat, completions, embeddings,
     fields::{Fields, Tokenize},
@@ -92,7 +92,7 @@ async fn models(State(model): State<Arc<dyn Model>>) -> Json<Value> {
 }
 
 async fn version() -> Json<Value> {
-    Json(json!({"version": VLLM_VERSION}))
+    Json(json!({"version": ENGINE_VERSION}))
 }
 
 async fn tokenize(

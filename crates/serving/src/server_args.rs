@@ -9,7 +9,7 @@ use std::{
 use crate::{ArgsError, Card, CommandLine, Flag, ListenOptions, Purpose, kv_events, reply::now};
 
 /// The vLLM release whose API the servers have. Presets choose flags by the output of `vllm --version`.
-pub const VLLM_VERSION: &str = "0.22.0";
+pub const ENGINE_VERSION: &str = "0.22.0";
 
 /// The settings that each model server has, under the names of vLLM's flags.
 #[derive(Debug, Clone, PartialEq, Eq)]

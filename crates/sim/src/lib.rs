@@ -25,6 +25,6 @@ mod vectors;
 
 pub use args::Args;
 pub use help::HELP;
-pub use longboat_serving::VLLM_VERSION;
+pub use longboat_serving::ENGINE_VERSION;
 pub use model::Simulator;
 pub use server::{run, serve};
