@@ -123,8 +123,8 @@ fn diff_tells_by_its_exit_code_and_names_the_field_that_rolls_pods() {
 fn explain_and_diff_warn_of_what_render_warns_of() {
     let folder = TempDir::new().unwrap();
     let variable = "{name: VLLM_ADDITIONAL_ARGS, value: --max-model-len abc}";
-    let container = format!("- name: main\n        env: [{variable}]\n");
-    let wrong = changed(folder.path(), "- name: main\n", &container);
+    let pod = format!("  template: {{containers: [{{name: main, env: [{variable}]}}]}}\n  router:\n");
+    let wrong = changed(folder.path(), "  router:\n", &pod);
     let warnings = |arguments: &[&str]| {
         let ended = longboat(arguments);
         let lines = ended.stderr.lines().filter(|line| line.starts_with("warning: "));
