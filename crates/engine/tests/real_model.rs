@@ -12,6 +12,7 @@ use futures::future::join_all;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use server::Server;
+use tokio::task::JoinHandle;
 
 #[derive(Deserialize)]
 struct Recorded {
@@ -325,6 +326,14 @@ async fn long_answer(server: &Server, prompt: &[u32]) -> reqwest::Response {
     response
 }
 
+/// Starts a short answer in the background, and waits until the engine counts it as waiting.
+async fn waiting_answer(server: &Server, prompt: &[u32]) -> JoinHandle<reqwest::Result<reqwest::Response>> {
+    let request = server.client.post(server.url() + "/v1/completions").json(&greedy(prompt, 2));
+    let waiting = tokio::spawn(request.send());
+    until(server, "vllm:num_requests_waiting", 1.0).await;
+    waiting
+}
+
 #[tokio::test]
 async fn who_goes_away_frees_the_place_and_who_comes_to_a_full_queue_is_refused() {
     let Some(server) = start(&["--max-num-seqs", "1", "--max-waiting-queue-length", "1"]).await else {
@@ -332,11 +341,7 @@ async fn who_goes_away_frees_the_place_and_who_comes_to_a_full_queue_is_refused(
     };
     let prompt = &recorded()[0].tokens;
     let running = long_answer(&server, prompt).await;
-    let waiting = {
-        let asked = server.client.post(server.url() + "/v1/completions");
-        tokio::spawn(asked.json(&greedy(prompt, 2)).send())
-    };
-    until(&server, "vllm:num_requests_waiting", 1.0).await;
+    let waiting = waiting_answer(&server, prompt).await;
     let refused = server.send("/v1/completions", &greedy(prompt, 2)).await;
     assert_eq!(refused.status(), 429);
     assert!(refused.text().await.unwrap().contains("The waiting queue is full"));
@@ -354,11 +359,7 @@ async fn who_goes_away_before_the_answer_starts_does_not_count_as_waiting() {
     let Some(server) = start(&["--max-num-seqs", "1"]).await else { return };
     let prompt = &recorded()[0].tokens;
     let running = long_answer(&server, prompt).await;
-    let waiting = {
-        let asked = server.client.post(server.url() + "/v1/completions");
-        tokio::spawn(asked.json(&greedy(prompt, 2)).send())
-    };
-    until(&server, "vllm:num_requests_waiting", 1.0).await;
+    let waiting = waiting_answer(&server, prompt).await;
     waiting.abort();
     drop(running);
     until(&server, "vllm:num_requests_waiting", 0.0).await;
