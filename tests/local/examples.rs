@@ -163,7 +163,8 @@ fn a_group_of_two_pods_becomes_ready_and_its_leader_answers() {
     assert!(said.contains("1/1 groups of 2 ready"), "{said}");
 
     // Whether or not the worker serves requests itself, it must know its leader and its index.
-    let engines = engines(&world);
+    // A worker has no readiness probe: it may be ready before its script has started the engine.
+    let engines = until("two engines", || Some(engines(&world)).filter(|engines| engines.len() == 2));
     let mut places: Vec<_> = engines.iter().filter_map(|env| env.get("LWS_WORKER_INDEX").cloned()).collect();
     places.sort();
     assert_eq!(places, ["0", "1"], "{engines:#?}");
