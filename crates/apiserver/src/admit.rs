@@ -5,63 +5,13 @@ use serde_json::Value;
 use crate::{
     admission::{AdmissionAnswer, AdmissionRequest},
     kinds::Resource,
-    pod_account,
+    limits, pod_account,
     request::query::Query,
+    review::Review,
     state::State,
     status::{ApiError, Cause},
-    strategy,
-    verbs::create,
-    webhook,
+    strategy, webhook,
 };
-
-/// The context of an admission request: everything but the object.
-#[derive(Debug, Clone)]
-pub(crate) struct Review<'a> {
-    pub(crate) operation: &'static str,
-    pub(crate) resource: &'a Resource,
-    pub(crate) subresource: Option<&'a str>,
-    pub(crate) namespace: Option<String>,
-    pub(crate) name: String,
-    pub(crate) old: Option<&'a Value>,
-    pub(crate) options: &'a Value,
-    pub(crate) user: &'a Value,
-    pub(crate) dry_run: bool,
-}
-
-// === impl Review ===
-
-impl Review<'_> {
-    fn webhook<'b>(&'b self, object: Option<&'b Value>) -> webhook::Review<'b> {
-        webhook::Review {
-            operation: self.operation,
-            resource: self.resource,
-            subresource: self.subresource,
-            namespace: self.namespace.as_deref(),
-            name: &self.name,
-            object,
-            old: self.old,
-            options: self.options,
-            user: self.user,
-            dry_run: self.dry_run,
-        }
-    }
-
-    fn request(&self, object: Option<&Value>) -> AdmissionRequest {
-        AdmissionRequest {
-            group: self.resource.group.clone(),
-            version: self.resource.version.clone(),
-            resource: self.resource.plural.clone(),
-            kind: self.resource.kind.clone(),
-            subresource: self.subresource.map(str::to_owned),
-            operation: self.operation,
-            namespace: self.namespace.clone(),
-            name: self.name.clone(),
-            object: object.cloned(),
-            old: self.old.cloned(),
-            dry_run: self.dry_run,
-        }
-    }
-}
 
 /// Runs mutating admission on the object, then prunes unknown fields and fills in defaults again.
 pub(crate) async fn mutate(
@@ -71,12 +21,12 @@ pub(crate) async fn mutate(
     warnings: &mut Vec<String>,
 ) -> Result<Value, ApiError> {
     let mut differs = pod_account::admit(state, review, &mut value).await?;
-    if let Some(changed) = webhook::mutate(state, &review.webhook(Some(&value)), warnings).await? {
+    if let Some(changed) = webhook::mutate(state, review, Some(&value), warnings).await? {
         differs |= changed != value;
         value = changed;
     }
     for hook in hooks(state, review.resource) {
-        let answer = hook.mutate(review.request(Some(&value))).await;
+        let answer = hook.mutate(request(review, Some(&value))).await;
         if let Some(changed) = take(answer, warnings)? {
             differs |= changed != value;
             value = changed;
@@ -86,7 +36,7 @@ pub(crate) async fn mutate(
         check_type(review, &value)?;
         strategy::prune(review.resource, &mut value);
         strategy::default(review.resource, &mut value);
-        create::refuse_large(&value)?;
+        limits::refuse_large(&value)?;
     }
     Ok(value)
 }
@@ -111,7 +61,7 @@ pub(crate) async fn mutate_deletion(
     review: &Review<'_>,
     warnings: &mut Vec<String>,
 ) -> Result<(), ApiError> {
-    webhook::mutate(state, &review.webhook(None), warnings).await?;
+    webhook::mutate(state, review, None, warnings).await?;
     Ok(())
 }
 
@@ -122,9 +72,9 @@ pub(crate) async fn validate(
     object: Option<&Value>,
     warnings: &mut Vec<String>,
 ) -> Result<(), ApiError> {
-    webhook::validate(state, &review.webhook(object), warnings).await?;
+    webhook::validate(state, review, object, warnings).await?;
     for hook in hooks(state, review.resource) {
-        let answer = hook.validate(review.request(object)).await;
+        let answer = hook.validate(request(review, object)).await;
         take(answer, warnings)?;
     }
     Ok(())
@@ -144,6 +94,23 @@ pub(crate) fn options(mut options: Value, query: &Query, dry_run: bool) -> Value
         options["force"] = Value::Bool(true);
     }
     options
+}
+
+/// Returns the request that hooks get.
+fn request(review: &Review<'_>, object: Option<&Value>) -> AdmissionRequest {
+    AdmissionRequest {
+        group: review.resource.group.clone(),
+        version: review.resource.version.clone(),
+        resource: review.resource.plural.clone(),
+        kind: review.resource.kind.clone(),
+        subresource: review.subresource.map(str::to_owned),
+        operation: review.operation,
+        namespace: review.namespace.clone(),
+        name: review.name.clone(),
+        object: object.cloned(),
+        old: review.old.cloned(),
+        dry_run: review.dry_run,
+    }
 }
 
 fn hooks(state: &State, resource: &Resource) -> Vec<std::sync::Arc<dyn crate::admission::Admission>> {

@@ -73,9 +73,11 @@ pub(crate) fn allocate(
         }
         return Ok(allocation);
     }
+    // Declared after `allocation`, so that an error drops it first: to free what it holds, the allocation takes this lock.
     let mut all = state.addresses.lock();
     let had = live.is_some_and(|l| l["spec"]["clusterIP"].is_string());
-    let given = spec["clusterIP"].as_str().unwrap_or_default().to_owned();
+    let refuse = |cause| ApiError::invalid(resource.about_kind(&name), &[cause]);
+    let given = spec["clusterIP"].as_str().unwrap_or_default();
     if given.is_empty() {
         let address = all
             .allocate()
@@ -83,38 +85,9 @@ pub(crate) fn allocate(
         allocation.addresses.push(address);
         spec["clusterIP"] = Value::from(address.to_string());
     } else if given != "None" && !had {
-        let refuse = |why: String| {
-            ApiError::invalid(
-                resource.about_kind(&name),
-                &[Cause::invalid("spec.clusterIPs", &json!([given]), why)],
-            )
-        };
-        let address: Ipv4Addr = given
-            .parse()
-            .map_err(|_| refuse("failed to allocate IP: not a valid IPv4 address".to_owned()))?;
-        match all.take(address) {
-            Ok(true) => allocation.addresses.push(address),
-            Ok(false) => {
-                return Err(refuse(format!(
-                    "failed to allocate IP {given}: provided IP is already allocated"
-                )));
-            }
-            Err(()) => {
-                return Err(refuse(format!(
-                    "failed to allocate IP {given}: the provided IP is not in the valid range. The range of valid IPs \
-                     is {}",
-                    all.range()
-                )));
-            }
-        }
+        allocation.addresses.push(take_address(&mut all, given).map_err(refuse)?);
     }
-    let address = spec["clusterIP"].clone();
-    fill(spec, "clusterIPs", json!([address]));
-    // without a selector, another controller creates the endpoints, of any IP family
-    let anything = spec["clusterIP"] == "None" && spec["selector"].is_null();
-    fill(spec, "ipFamilyPolicy", if anything { "RequireDualStack" } else { "SingleStack" });
-    let both = anything && spec["ipFamilyPolicy"] == "RequireDualStack";
-    fill(spec, "ipFamilies", if both { json!(["IPv4", "IPv6"]) } else { json!(["IPv4"]) });
+    default_ip_families(spec);
     if matches!(spec["type"].as_str(), Some("NodePort" | "LoadBalancer"))
         && spec["allocateLoadBalancerNodePorts"] != false
     {
@@ -127,33 +100,54 @@ pub(crate) fn allocate(
                     allocation.ports.push(free);
                     port["nodePort"] = Value::from(free);
                 }
+                Some(given) if live.is_some_and(|l| holds_port(l, given)) => {}
                 Some(given) => {
-                    let kept = live.is_some_and(|l| holds_port(l, given));
-                    let problem = if kept {
-                        None
-                    } else if !Addresses::is_node_port(given) {
-                        Some(
-                            "provided port is not in the valid range. The range of valid ports is 30000-32767",
-                        )
-                    } else if all.take_port(given) {
-                        allocation.ports.push(given);
-                        None
-                    } else {
-                        Some("provided port is already allocated")
-                    };
-                    if let Some(problem) = problem {
-                        let field = format!("spec.ports[{index}].nodePort");
-                        return Err(ApiError::invalid(
-                            resource.about_kind(&name),
-                            &[Cause::invalid(field, &Value::from(given), problem)],
-                        ));
-                    }
+                    take_port(&mut all, index, given).map_err(refuse)?;
+                    allocation.ports.push(given);
                 }
             }
         }
     }
     drop(all);
     Ok(allocation)
+}
+
+/// Takes the cluster IP that a Service names.
+fn take_address(all: &mut Addresses, given: &str) -> Result<Ipv4Addr, Cause> {
+    let refuse = |why: String| Cause::invalid("spec.clusterIPs", &json!([given]), why);
+    let address: Ipv4Addr =
+        given.parse().map_err(|_| refuse("failed to allocate IP: not a valid IPv4 address".to_owned()))?;
+    match all.take(address) {
+        Ok(true) => Ok(address),
+        Ok(false) => Err(refuse(format!("failed to allocate IP {given}: provided IP is already allocated"))),
+        Err(()) => Err(refuse(format!(
+            "failed to allocate IP {given}: the provided IP is not in the valid range. The range of valid IPs is {}",
+            all.range()
+        ))),
+    }
+}
+
+/// Takes the node port that the port at `index` names.
+fn take_port(all: &mut Addresses, index: usize, given: u16) -> Result<(), Cause> {
+    let problem = if !Addresses::is_node_port(given) {
+        "provided port is not in the valid range. The range of valid ports is 30000-32767"
+    } else if all.take_port(given) {
+        return Ok(());
+    } else {
+        "provided port is already allocated"
+    };
+    Err(Cause::invalid(format!("spec.ports[{index}].nodePort"), &Value::from(given), problem))
+}
+
+/// Fills in the IP families of a Service whose cluster IP is known.
+fn default_ip_families(spec: &mut Value) {
+    let address = spec["clusterIP"].clone();
+    fill(spec, "clusterIPs", json!([address]));
+    // without a selector, another controller creates the endpoints, of any IP family
+    let anything = spec["clusterIP"] == "None" && spec["selector"].is_null();
+    fill(spec, "ipFamilyPolicy", if anything { "RequireDualStack" } else { "SingleStack" });
+    let both = anything && spec["ipFamilyPolicy"] == "RequireDualStack";
+    fill(spec, "ipFamilies", if both { json!(["IPv4", "IPv6"]) } else { json!(["IPv4"]) });
 }
 
 fn holds_port(service: &Value, port: u16) -> bool {

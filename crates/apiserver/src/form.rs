@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 
 use crate::{
     kinds::{Conversion, Custom, Origin, Resource, views},
+    limits,
     state::State,
     status::ApiError,
     store::{StoredObject, fragment},
-    verbs::create,
     webhook,
 };
 
@@ -150,7 +150,7 @@ pub(crate) async fn to_storage(state: &State, resource: &Resource, value: Value)
             converted.pop().ok_or_else(|| ApiError::internal("a conversion lost its object"))?
         }
     };
-    create::refuse_large(&stored)?;
+    limits::refuse_large(&stored)?;
     Ok(stored)
 }
 

@@ -30,6 +30,7 @@ mod form;
 mod front;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzz;
+mod limits;
 mod long;
 mod loops;
 mod metrics;
@@ -41,6 +42,7 @@ mod protobuf;
 mod rbac;
 mod request;
 mod respond;
+mod review;
 mod role;
 mod router;
 pub mod schema;

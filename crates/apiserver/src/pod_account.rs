@@ -6,7 +6,7 @@ use longboat_patch::gofmt;
 use serde_json::Value;
 
 use crate::{
-    admit::Review,
+    review::Review,
     state::State,
     status::ApiError,
     store::{Key, StoredObject},

@@ -8,7 +8,7 @@ use longboat_download::adapters::{MAX_REPORT_BYTES, parse_report};
 use longboat_key::{Key, Namespace};
 use longboat_plan::PodAdapters;
 
-use crate::{ask, context::Context, pod_reports::MAX_CONCURRENT_REQUESTS, watch::kinds::labelled};
+use crate::{ask, context::Context, pod_polling::MAX_CONCURRENT_REQUESTS, watch::kinds::labelled};
 
 /// The most characters of an error in a report, because a pod may say anything.
 const MAX_ERROR: usize = 1000;

@@ -3,15 +3,16 @@
 use std::collections::BTreeSet;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use longboat_key::Key;
+use longboat_key::{Key, Name, Namespace};
 use longboat_plan::ObjectKey;
 use longboat_store::DeletionMark;
 
 use crate::{
+    caches::Change,
     config_users::enqueue_used,
-    context::{Change, Context},
+    context::Context,
     observe,
-    watch::kinds::{WatchedKind, related},
+    watch::kinds::{Effect, WatchedKind, related},
 };
 
 /// Stores the response to our own status write. The response contains everything that others have changed by then. The watch
@@ -40,6 +41,29 @@ pub(crate) fn reported<K: WatchedKind>(context: &Context, answer: &K, sent: Dele
     context.enqueue_dependents(dependents);
 }
 
+fn take_effect(context: &Context, key: &Key, effect: Effect) {
+    match effect {
+        Effect::NamespaceEnds(ends) => {
+            let Name(name) = key.name.as_deref();
+            if context.events.ending.set(Namespace(name), ends) {
+                // The watches are independent. If a namespace of the same name was created since, services of it may have
+                // been seen, and passed over, before its end was.
+                let mut services = context.caches.inference_services.keys();
+                services.retain(|service| service.namespace.as_deref() == Namespace(name));
+                context.enqueue_dependents(services);
+            }
+        }
+        Effect::SetLayer(kind, layer) => context.set_layer(key.clone().of_kind(kind), layer),
+        Effect::ReconcileConfig => context.configs.add(key.clone()),
+        Effect::LoadPlatform => {
+            if key.namespace == context.args.system_namespace && context.load_platform() {
+                context.enqueue_all();
+            }
+        }
+        Effect::ForgetSecret => context.secret_contents.forget(key),
+    }
+}
+
 /// Enqueues the services that a change concerns.
 pub(crate) fn announce<K: WatchedKind>(context: &Context, change: &Change<'_, K>) {
     let (old, new) = (change.old.as_deref(), change.new);
@@ -49,7 +73,9 @@ pub(crate) fn announce<K: WatchedKind>(context: &Context, change: &Change<'_, K>
         return;
     }
     let key = change.key.clone();
-    K::changed(context, &key, change);
+    for effect in K::effects(change) {
+        take_effect(context, &key, effect);
+    }
     // Only services have summaries. A service uses its configs until it is deleted, even while it is finalized. And a status may
     // have been written although its response was lost.
     let [before, now] = &change.summaries;

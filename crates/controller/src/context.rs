@@ -3,21 +3,19 @@
 use std::{collections::HashMap, sync::Arc};
 
 use kube::Client;
-use longboat_api::{
-    names,
-    v1alpha2::{LLMInferenceService, LLMInferenceServiceConfig},
-};
+use longboat_api::names;
 use longboat_compose::{
     ComposeError, Composer, Effective, Layer, Platform, PresetNames, platform::PlatformError,
 };
 use longboat_key::{Key, Name};
-use longboat_plan::{Capabilities, Kind, ObjectKey, Peer, kinds, types};
-use longboat_store::{Index, Layout};
+use longboat_plan::{Capabilities, Kind, ObjectKey};
+use longboat_store::Index;
 use parking_lot::RwLock;
 
 use crate::{
     apply_cache::ApplyCache,
     args::Args,
+    caches::Caches,
     events::EventSink,
     hash,
     merged::MergedSpecValidator,
@@ -25,8 +23,7 @@ use crate::{
     pod_reports::PodReports,
     proof::requests::Proofs,
     queue::Queue,
-    secret_contents::{SecretContents, SecretMetadata},
-    watch::kinds::WatchedKind,
+    secret_contents::SecretContents,
 };
 
 /// If more services than this depend on a changed object, they are enqueued with background priority.
@@ -67,21 +64,6 @@ pub(crate) struct Context {
     errors: parking_lot::Mutex<HashMap<Key, String>>,
 }
 
-/// The cache of one kind. For services, it also has their peers.
-pub(crate) type Cache<K> = longboat_store::Cache<K, Peer>;
-
-/// A change of an object.
-pub(crate) type Change<'a, K> = longboat_store::Change<'a, K, Peer>;
-
-fn empty<K: WatchedKind>() -> Cache<K> {
-    Cache::new(Layout {
-        is_compressed: K::is_compressed,
-        is_typical: K::is_typical,
-        summary: K::peer,
-        from_metadata: K::FROM_METADATA,
-    })
-}
-
 /// The input from which a service was composed.
 struct CompositionInputs {
     /// A hash of the service's own spec.
@@ -91,35 +73,6 @@ struct CompositionInputs {
 
 /// The parsed platform settings, or why they cannot be used.
 pub(crate) type PlatformState = Result<Arc<Platform>, PlatformError>;
-
-macro_rules! caches {
-    ($($(#[$doc:meta])* $field:ident: $kind:ident $child:tt $observed:tt;)*) => {
-        /// The objects of every kind that is watched.
-        #[derive(Debug)]
-        pub(crate) struct Caches {
-            pub(crate) inference_services: Cache<LLMInferenceService>,
-            pub(crate) configs: Cache<LLMInferenceServiceConfig>,
-            pub(crate) namespaces: Cache<k8s_openapi::api::core::v1::Namespace>,
-            /// The metadata of Secrets that are not ours.
-            pub(crate) secret_metadata: Cache<SecretMetadata>,
-            $(pub(crate) $field: Cache<types::$kind>,)*
-        }
-
-        impl Default for Caches {
-            fn default() -> Self {
-                Self {
-                    inference_services: empty(),
-                    configs: empty(),
-                    namespaces: empty(),
-                    secret_metadata: empty(),
-                    $($field: empty(),)*
-                }
-            }
-        }
-    };
-}
-
-kinds!(all caches);
 
 // === impl Context ===
 

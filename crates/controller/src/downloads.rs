@@ -13,7 +13,7 @@ use longboat_download::{PROGRESS_CONDITION, Progress};
 use longboat_key::{Key, Namespace};
 use longboat_plan::Download;
 
-use crate::{ask, context::Context, pod_reports::MAX_CONCURRENT_REQUESTS, watch::kinds::labelled};
+use crate::{ask, context::Context, pod_polling::MAX_CONCURRENT_REQUESTS, watch::kinds::labelled};
 
 /// The most bytes of a response that are read.
 const MAX_RESPONSE_BYTES: usize = 4 << 10;

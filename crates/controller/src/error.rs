@@ -59,6 +59,12 @@ pub(crate) enum ReconcileError {
     Unfinished(String),
 }
 
+impl From<longboat_plan::PlanError> for ReconcileError {
+    fn from(error: longboat_plan::PlanError) -> Self {
+        Self::Unfinished(error.to_string())
+    }
+}
+
 impl ReconcileError {
     /// A failed request, as a conflict where the answer says so.
     pub(crate) fn request(what: impl Into<String>, source: kube::Error) -> Self {

@@ -1,18 +1,10 @@
 //! What the pods of each service reported last. Pods are asked concurrently with reconciles, so a pod that does not respond
 //! blocks none, and a report writes a service's status at most once per period.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::collections::HashMap;
 
 use longboat_key::Key;
 use parking_lot::Mutex;
-use tokio::time::{MissedTickBehavior, interval};
-
-use crate::context::Context;
-
-/// The time between two reports, and so between two status writes because of them.
-const POLL_INTERVAL: Duration = Duration::from_secs(5);
-/// The number of pods that are asked concurrently.
-pub(crate) const MAX_CONCURRENT_REQUESTS: usize = 8;
 
 /// The last reports by service: of a download, or of adapters.
 #[derive(Debug)]
@@ -47,25 +39,6 @@ impl<T: Clone + PartialEq> PodReports<T> {
         let news = changed.map(|(service, _)| service).chain(over).cloned().collect();
         *known = found;
         news
-    }
-}
-
-/// Collects reports until this future is dropped, and enqueues the services of which something changed.
-pub(crate) async fn poll<T: Clone + PartialEq, F: Future<Output = HashMap<Key, T>>>(
-    context: Arc<Context>,
-    reports: fn(&Context) -> &PodReports<T>,
-    collect: fn(Arc<Context>) -> F,
-) {
-    let mut ticks = interval(POLL_INTERVAL);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    loop {
-        ticks.tick().await;
-        let found = collect(context.clone()).await;
-        for service in reports(&context).replace(found) {
-            if context.caches.inference_services.get(&service).is_some() {
-                context.services.add(service);
-            }
-        }
     }
 }
 

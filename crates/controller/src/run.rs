@@ -26,7 +26,7 @@ use crate::{
     events,
     metrics::{Metrics, Worker},
     migration, outbound,
-    pod_reports::poll,
+    pod_polling::poll,
     proof,
     queue::{Queue, ReconcileOutcome},
     readiness::{Check, Readiness},

@@ -83,10 +83,10 @@ pub(crate) struct LoraArgs {
     pub(crate) enabled: bool,
     pub(crate) modules: Vec<Adapter>,
     /// The most adapters in one batch.
-    pub(crate) most_adapters: usize,
-    pub(crate) most_rank: usize,
+    pub(crate) max_adapters: usize,
+    pub(crate) max_rank: usize,
     /// The most adapters that stay in memory while no request uses them. `None` means all of them.
-    pub(crate) most_kept: Option<usize>,
+    pub(crate) max_kept: Option<usize>,
     /// Whether requests may load and unload adapters.
     pub(crate) may_change: bool,
 }
@@ -108,31 +108,7 @@ impl Args {
         variable: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Self, ArgsError> {
         let (server, flags) = ServerArgs::parse(CommandLine::parse(arguments))?;
-        let mut args = Self {
-            server,
-            max_model_len: None,
-            max_num_seqs: 64,
-            max_batched_tokens: 256,
-            max_waiting: 1000,
-            block_size: 16,
-            cache_bytes: DEFAULT_CACHE_BYTES,
-            caches_prefixes: true,
-            as_shipped: false,
-            exchange: None,
-            reads_calls: false,
-            template: None,
-            // vLLM's defaults.
-            lora: LoraArgs {
-                enabled: false,
-                modules: Vec::new(),
-                most_adapters: 1,
-                most_rank: 16,
-                most_kept: None,
-                may_change: false,
-            },
-            program: None,
-            threads: default_threads(),
-        };
+        let mut args = Self::with_defaults(server);
         let mut parser = None;
         let mut connector: Option<Connector> = None;
         for flag in &flags {
@@ -165,19 +141,19 @@ impl Args {
                 "chat-template" => args.template = Some(PathBuf::from(flag.text()?)),
                 "enable-lora" => args.lora.enabled = true,
                 "lora-modules" => args.lora.modules = flag.adapters()?,
-                "max-loras" => args.lora.most_adapters = flag.positive()?,
-                "max-lora-rank" => args.lora.most_rank = flag.positive()?,
-                "max-cpu-loras" => args.lora.most_kept = Some(flag.positive()?),
+                "max-loras" => args.lora.max_adapters = flag.positive()?,
+                "max-lora-rank" => args.lora.max_rank = flag.positive()?,
+                "max-cpu-loras" => args.lora.max_kept = Some(flag.positive()?),
                 "threads" => args.threads = flag.positive()?,
                 "kv-transfer-config" => connector = Some(flag.value()?),
                 "weights-as-shipped" => args.as_shipped = true,
                 name => args.server.ignored.push(format!("--{name}")),
             }
         }
-        if let Some(kept) = args.lora.most_kept.filter(|kept| *kept < args.lora.most_adapters) {
+        if let Some(kept) = args.lora.max_kept.filter(|kept| *kept < args.lora.max_adapters) {
             return Err(ArgsError::Invalid {
                 flag: "--max-cpu-loras".into(),
-                reason: format!("{kept} is less than `--max-loras`, which is {}", args.lora.most_adapters),
+                reason: format!("{kept} is less than `--max-loras`, which is {}", args.lora.max_adapters),
             });
         }
         if args.reads_calls && parser.is_none() {
@@ -190,6 +166,34 @@ impl Args {
         }
         args.lora.may_change = longboat_serving::may_change_adapters(variable);
         Ok(args)
+    }
+
+    fn with_defaults(server: ServerArgs) -> Self {
+        Self {
+            server,
+            max_model_len: None,
+            max_num_seqs: 64,
+            max_batched_tokens: 256,
+            max_waiting: 1000,
+            block_size: 16,
+            cache_bytes: DEFAULT_CACHE_BYTES,
+            caches_prefixes: true,
+            as_shipped: false,
+            exchange: None,
+            reads_calls: false,
+            template: None,
+            // vLLM's defaults.
+            lora: LoraArgs {
+                enabled: false,
+                modules: Vec::new(),
+                max_adapters: 1,
+                max_rank: 16,
+                max_kept: None,
+                may_change: false,
+            },
+            program: None,
+            threads: default_threads(),
+        }
     }
 
     /// Renders chat templates in processes of this program, whose `main` calls [`crate::render_template`] for
@@ -255,10 +259,10 @@ mod tests {
             base: base.map(Into::into),
         };
         assert_eq!(args.lora.modules, [adapter("a", None), adapter("b", Some("m"))]);
-        assert_eq!((args.lora.most_adapters, args.lora.most_rank), (2, 16));
-        assert_eq!(args.lora.most_kept, None);
+        assert_eq!((args.lora.max_adapters, args.lora.max_rank), (2, 16));
+        assert_eq!(args.lora.max_kept, None);
         let flags = ["/m", "--max-loras=2", "--max-cpu-loras"];
-        assert_eq!(Args::parse(&[&flags[..], &["3"]].concat()).unwrap().lora.most_kept, Some(3));
+        assert_eq!(Args::parse(&[&flags[..], &["3"]].concat()).unwrap().lora.max_kept, Some(3));
         assert_eq!(
             Args::parse(&[&flags[..], &["1"]].concat()).unwrap_err().to_string(),
             "flag `--max-cpu-loras`: 1 is less than `--max-loras`, which is 2"

@@ -16,11 +16,11 @@ pub(crate) struct Batch {
     /// The blocks that are kept for other engines.
     shelf: Arc<Shelf>,
     /// The most running sequences.
-    most_sequences: usize,
+    max_sequences: usize,
     /// The most tokens in one forward pass.
-    most_tokens: usize,
+    max_tokens: usize,
     /// The most adapters of the running sequences.
-    most_adapters: usize,
+    max_adapters: usize,
 }
 
 /// A sequence that has just started.
@@ -50,18 +50,18 @@ impl Batch {
     pub(crate) fn new(
         blocks: Blocks,
         shelf: Arc<Shelf>,
-        most_sequences: usize,
-        most_tokens: usize,
-        most_adapters: usize,
+        max_sequences: usize,
+        max_tokens: usize,
+        max_adapters: usize,
     ) -> Self {
         Self {
             waiting: VecDeque::new(),
             running: Vec::new(),
             blocks,
             shelf,
-            most_sequences,
-            most_tokens,
-            most_adapters,
+            max_sequences,
+            max_tokens,
+            max_adapters,
         }
     }
 
@@ -87,7 +87,7 @@ impl Batch {
 
     /// Whether another sequence may be taken from the inbox.
     pub(crate) fn has_room(&self) -> bool {
-        self.waiting.len() + self.running.len() < self.most_sequences
+        self.waiting.len() + self.running.len() < self.max_sequences
     }
 
     pub(crate) fn push(&mut self, sequence: Sequence) {
@@ -115,7 +115,7 @@ impl Batch {
         let mut numbers: Vec<u64> = numbers.collect();
         numbers.sort_unstable();
         numbers.dedup();
-        numbers.len() < self.most_adapters || numbers.contains(&used.adapter.number)
+        numbers.len() < self.max_adapters || numbers.contains(&used.adapter.number)
     }
 
     /// Whether a running sequence is computing blocks that this one will find in the cache, as the answers to one prompt do.
@@ -145,7 +145,7 @@ impl Batch {
     /// Starts the sequences that have waited longest, while the cache has blocks for their tokens.
     pub(crate) fn start(&mut self) -> Vec<SequenceStart> {
         let mut started = Vec::new();
-        while self.running.len() < self.most_sequences
+        while self.running.len() < self.max_sequences
             && let Some(place) = self
                 .waiting
                 .iter()
@@ -248,7 +248,7 @@ impl Batch {
     fn steps(&self) -> Vec<Step> {
         let mut order: Vec<usize> = (0..self.running.len()).collect();
         order.sort_by_key(|index| self.running[*index].uncomputed() > 1);
-        let mut left = self.most_tokens;
+        let mut left = self.max_tokens;
         let mut steps = Vec::new();
         for index in order {
             let tokens = self.running[index].uncomputed().min(left);

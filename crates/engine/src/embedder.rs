@@ -22,7 +22,7 @@ use crate::{
     memory,
     model::{Config, Span, Transformer},
     pooling::{Pooling, PoolingConfig},
-    text::Tokenizer,
+    text::{Tokenizer, load_tokenizer},
     weights::Weights,
 };
 
@@ -55,7 +55,7 @@ struct Worker {
     kv: Kv,
     /// All blocks of the cache. Each text uses them alone.
     blocks: Vec<Block>,
-    most_tokens: usize,
+    max_tokens: usize,
     metrics: Arc<Metrics>,
     waiting: Arc<AtomicI64>,
     running: Arc<AtomicI64>,
@@ -82,7 +82,7 @@ impl Embedder {
             }
         }
         let config = Config::of(weights)?;
-        let tokenizer = Tokenizer::load(folder, weights)?;
+        let tokenizer = load_tokenizer(folder, weights)?;
         let block_bytes = config.cached_numbers() * size_of::<f32>() * args.block_size;
         let most = (args.cache_bytes / block_bytes).max(1);
         let context = context(args.max_model_len, config.context, most * args.block_size)?;
@@ -110,7 +110,7 @@ impl Embedder {
             made,
             kv,
             blocks: Block::all(blocks),
-            most_tokens: args.max_batched_tokens,
+            max_tokens: args.max_batched_tokens,
             metrics: Arc::clone(&metrics),
             waiting: Arc::clone(&waiting),
             running: Arc::clone(&running),
@@ -167,7 +167,7 @@ impl Worker {
         let width = self.transformer.config().width;
         let mut vector = vec![0.0; width];
         let mut start = 0;
-        for tokens in prompt.chunks(self.most_tokens) {
+        for tokens in prompt.chunks(self.max_tokens) {
             let table = Table(&self.blocks);
             let span = Span { tokens, start, table, predicts: false, adapter: None };
             let states = self.transformer.states(span, &mut self.kv)?;

@@ -29,16 +29,17 @@ use crate::{
     Args, LoadError,
     batch::Batch,
     cache::{Blocks, Kv},
+    gauges::{Gauges, SequenceGauge},
     lora::{Adapter, AdapterError, Adapters, Usage},
     memory,
     model::{Config, Transformer},
     sample::{BadWords, Sampler},
     sequence::{Sequence, SharedForm},
     shape::{Form, Vocabulary},
-    text::{Calls, Patterns, Pieces, Stops, Template, Tokenizer},
+    text::{Calls, Patterns, Pieces, Stops, Template, Tokenizer, load_tokenizer},
     transfer::{self, Exchange, Share, Shelf},
     weights::Weights,
-    worker::{Counted, Gauges, Worker},
+    worker::Worker,
 };
 
 /// KiB that the forms of all requests that run and wait may take.
@@ -62,7 +63,7 @@ pub struct Engine {
     adapters: Option<Arc<Adapters>>,
     usage: Arc<Usage>,
     /// The most adapters in one batch.
-    most_adapters: usize,
+    max_adapters: usize,
     lends_adapters: bool,
     /// The tokens for forms, prepared at the first request with one, or why this model's answers can have none.
     tokens: OnceLock<Result<Vocabulary, String>>,
@@ -88,7 +89,7 @@ impl Engine {
     /// Like [`Self::load`], with weights that are already open.
     pub(crate) fn load_from(args: &Args, folder: &Path, weights: &Weights) -> Result<Self, LoadError> {
         let config = Config::of(weights)?;
-        let tokenizer = Arc::new(Tokenizer::load(folder, weights)?);
+        let tokenizer = Arc::new(load_tokenizer(folder, weights)?);
         let template = Template::load(args.template.as_deref(), folder, weights, args.program.clone())?;
         let token_bytes = config.cached_numbers() * size_of::<f32>();
         let block_bytes = token_bytes * args.block_size;
@@ -107,13 +108,11 @@ impl Engine {
             "Loaded the model; it runs on the CPU.",
         );
         let vocabulary = config.vocabulary;
-        let adapters = args
-            .lora
-            .enabled
-            .then(|| Adapters::new(config.clone(), args.lora.most_rank, args.lora.most_kept));
+        let adapters =
+            args.lora.enabled.then(|| Adapters::new(config.clone(), args.lora.max_rank, args.lora.max_kept));
         for card in &args.lora.modules {
             if let Some(adapters) = &adapters {
-                adapters.load(card.clone(), false).map_err(|error| LoadError::adapter(&card.name, error))?;
+                adapters.load(card.clone(), false).map_err(|error| error.into_load_error(&card.name))?;
             }
         }
         let kv = Kv::new(config.layers, blocks, args.block_size, config.kv_heads, config.head_width);
@@ -133,8 +132,8 @@ impl Engine {
         let gauges = Arc::<Gauges>::default();
         let events = args.server.kv_events.clone().and_then(Publisher::new);
         let blocks = Blocks::new(blocks, args.block_size, args.caches_prefixes, events.clone());
-        let most_adapters = args.lora.most_adapters;
-        let batch = Batch::new(blocks, shelf, args.max_num_seqs, args.max_batched_tokens, most_adapters);
+        let max_adapters = args.lora.max_adapters;
+        let batch = Batch::new(blocks, shelf, args.max_num_seqs, args.max_batched_tokens, max_adapters);
         let worker = Worker {
             transformer,
             tokenizer: Arc::clone(&tokenizer),
@@ -157,7 +156,7 @@ impl Engine {
             vocabulary,
             adapters: adapters.map(Arc::new),
             usage: Arc::default(),
-            most_adapters: args.lora.most_adapters,
+            max_adapters: args.lora.max_adapters,
             lends_adapters: args.lora.may_change,
             tokens: OnceLock::new(),
             room: Arc::new(Semaphore::new(FORMS_KIB)),
@@ -242,7 +241,7 @@ impl Engine {
                     unsent: Vec::new(),
                     taken: Some(sender),
                     adapter: adapter.map(|adapter| self.usage.wait(Arc::clone(adapter))),
-                    counted: Counted::waits(&self.gauges),
+                    counted: SequenceGauge::waits(&self.gauges),
                     blocks: Vec::new(),
                     computed: 0,
                     hash: None,
@@ -446,7 +445,7 @@ impl Model for Engine {
         let Gauges { waiting, running, cache } = &*self.gauges;
         if self.adapters.is_some() {
             let [running, waiting] = self.usage.names();
-            self.metrics.adapters(self.most_adapters, running, waiting);
+            self.metrics.adapters(self.max_adapters, running, waiting);
         }
         self.metrics.page(read(running), read(waiting), read(cache) as f64 / 1e6)
     }

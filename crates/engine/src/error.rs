@@ -2,8 +2,6 @@
 
 use std::{io, path::PathBuf};
 
-use crate::lora::AdapterError;
-
 /// A model that cannot be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
@@ -76,16 +74,4 @@ pub enum LoadError {
         /// The available memory, in MiB.
         available: u64,
     },
-}
-
-// === impl LoadError ===
-
-impl LoadError {
-    /// Adds the adapter's name to an error.
-    pub(crate) fn adapter(name: &str, error: AdapterError) -> Self {
-        match error {
-            AdapterError::Unusable(Self::Read { path, source }) => Self::Read { path, source },
-            error => Self::Adapter { name: name.to_owned(), reason: error.to_string() },
-        }
-    }
 }

@@ -20,6 +20,7 @@ mod check;
 mod embedder;
 mod engine;
 mod error;
+mod gauges;
 mod kernels;
 mod lora;
 mod memory;

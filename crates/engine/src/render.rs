@@ -10,7 +10,7 @@ use crate::{
     Args, LoadError,
     engine::lay_out,
     model::Config,
-    text::{Template, Tokenizer},
+    text::{Template, Tokenizer, load_tokenizer},
     weights::Weights,
 };
 
@@ -32,7 +32,7 @@ impl Renderer {
         let context = Config::of(&weights)?.context;
         Ok(Self {
             card: args.server.card(args.max_model_len.unwrap_or(context), "vllm"),
-            tokenizer: Tokenizer::load(folder, &weights)?,
+            tokenizer: load_tokenizer(folder, &weights)?,
             template: Template::load(args.template.as_deref(), folder, &weights, args.program.clone())?,
         })
     }

@@ -7,12 +7,12 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 
 use crate::{
     cache::{Block, Hash},
+    gauges::SequenceGauge,
     lora::AdapterLease,
     sample::{BadWords, Sampler, keep},
     shape::Form,
     text::{AnswerPart, Calls, Pieces, Stops, Tokenizer},
     transfer::{ImportedBlocks, PrefillHandoff},
-    worker::Counted,
 };
 
 /// One answer that is being generated.
@@ -42,7 +42,7 @@ pub(crate) struct Sequence {
     pub(crate) taken: Option<oneshot::Sender<usize>>,
     /// The adapter, if the request names one.
     pub(crate) adapter: Option<AdapterLease>,
-    pub(crate) counted: Counted,
+    pub(crate) counted: SequenceGauge,
     /// The blocks with the keys and values of the computed tokens.
     pub(crate) blocks: Vec<Block>,
     /// The number of tokens whose keys and values are stored.

@@ -99,7 +99,7 @@ pub async fn serve(
     let mut others = Vec::new();
     let end_of_transfers = CancellationToken::new();
     if let Some(exchange) = engine.exchange() {
-        others.push(transfer::serve(exchange, &end_of_transfers).await.map_err(taken)?);
+        others.push(transfer::serve(exchange.host(), &end_of_transfers).await.map_err(taken)?);
     }
     if let Some(events) = engine.events() {
         others.push(events.serve(host, &shutdown).await.map_err(taken)?);

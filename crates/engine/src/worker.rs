@@ -3,7 +3,7 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicI64, Ordering},
+        atomic::Ordering,
         mpsc::{Receiver, RecvTimeoutError},
     },
     time::{Duration, Instant},
@@ -15,6 +15,7 @@ use parking_lot::{RwLock, RwLockWriteGuard};
 use crate::{
     batch::{Batch, SequenceStart, Step},
     cache::{Kv, Table},
+    gauges::Gauges,
     model::{Span, Transformer},
     sequence::{Finish, Sequence},
     text::Tokenizer,
@@ -23,22 +24,6 @@ use crate::{
 
 /// How often an idle thread checks whether other engines have fetched the blocks that are kept for them.
 const SHELF_POLL_INTERVAL: Duration = Duration::from_millis(50);
-
-/// Values that the engine publishes.
-#[derive(Default)]
-pub(crate) struct Gauges {
-    /// Sequences that were sent and do not run, as [`Counted`] counts them.
-    pub(crate) waiting: AtomicI64,
-    pub(crate) running: AtomicI64,
-    /// The used share of the cache, in millionths.
-    pub(crate) cache: AtomicI64,
-}
-
-/// Counts a sequence among those that wait or those that run, until it is dropped.
-pub(crate) struct Counted {
-    gauges: Arc<Gauges>,
-    runs: bool,
-}
 
 /// The state of the computing thread.
 pub(crate) struct Worker {
@@ -50,33 +35,6 @@ pub(crate) struct Worker {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) gauges: Arc<Gauges>,
     pub(crate) exchange: Option<Arc<Exchange>>,
-}
-
-// === impl Counted ===
-
-impl Counted {
-    /// Counts a sequence that waits.
-    pub(crate) fn waits(gauges: &Arc<Gauges>) -> Self {
-        gauges.waiting.fetch_add(1, Ordering::Relaxed);
-        Self { gauges: Arc::clone(gauges), runs: false }
-    }
-
-    /// Records whether the sequence runs.
-    pub(crate) fn runs(&mut self, runs: bool) {
-        self.gauge().fetch_sub(1, Ordering::Relaxed);
-        self.runs = runs;
-        self.gauge().fetch_add(1, Ordering::Relaxed);
-    }
-
-    fn gauge(&self) -> &AtomicI64 {
-        if self.runs { &self.gauges.running } else { &self.gauges.waiting }
-    }
-}
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        self.gauge().fetch_sub(1, Ordering::Relaxed);
-    }
 }
 
 // === impl Worker ===

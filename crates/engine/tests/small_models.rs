@@ -223,10 +223,7 @@ async fn requests_for_vectors_that_cannot_be_made_are_refused_by_name() {
             "truncate_prompt_tokens is not supported by this server",
         ),
     ] {
-        let response = server.send("/v1/embeddings", &fields).await;
-        assert_eq!(response.status(), 400, "{words}");
-        let answer: Value = response.json().await.unwrap();
-        let message = answer["error"]["message"].as_str().unwrap();
+        let message = error_of(&server, "/v1/embeddings", &fields, 400).await;
         assert!(message.starts_with(words), "{message}");
     }
     server.end().await;
@@ -272,6 +269,14 @@ async fn cached(server: &Server, model: &str) -> u64 {
     answer["usage"]["prompt_tokens_details"]["cached_tokens"].as_u64().unwrap()
 }
 
+/// Sends a request that is refused with this status. Returns the message.
+async fn error_of(server: &Server, path: &str, body: &Value, status: u16) -> String {
+    let response = server.send(path, body).await;
+    assert_eq!(response.status(), status, "{body}");
+    let answer: Value = response.json().await.unwrap();
+    answer["error"]["message"].as_str().unwrap().to_owned()
+}
+
 #[tokio::test]
 async fn adapters_beyond_the_limit_leave_memory_and_are_read_again() {
     let Some((folder, _)) = models() else { return };
@@ -295,10 +300,7 @@ async fn adapters_beyond_the_limit_leave_memory_and_are_read_again() {
     std::fs::remove_file(own.path().join("adapter_model.safetensors")).unwrap();
     assert_eq!(server.send("/v1/completions", &body).await.status(), 200);
     cached(&server, "b").await;
-    let refused = server.send("/v1/completions", &body).await;
-    assert_eq!(refused.status(), 500);
-    let answer: Value = refused.json().await.unwrap();
-    let message = answer["error"]["message"].as_str().unwrap();
+    let message = error_of(&server, "/v1/completions", &body, 500).await;
     assert!(message.starts_with("While reading the LoRA adapter a again: "), "{message}");
     server.end().await;
 }
@@ -387,10 +389,7 @@ async fn adapters_are_models_that_requests_load_ask_and_unload() {
             "'lora_name' needs to be provided to unload a LoRA adapter.",
         ),
     ] {
-        let response = server.send(&format!("/v1/{route}_lora_adapter"), &body).await;
-        assert_eq!(response.status(), status, "{body}");
-        let answer: Value = response.json().await.unwrap();
-        assert_eq!(answer["error"]["message"], message);
+        assert_eq!(error_of(&server, &format!("/v1/{route}_lora_adapter"), &body, status).await, message);
     }
     // After a load in place, the blocks of the old adapter are not used.
     let again = json!({"lora_name": "loaded", "lora_path": path, "load_inplace": true});
@@ -399,10 +398,7 @@ async fn adapters_are_models_that_requests_load_ask_and_unload() {
 
     assert_eq!(server.send("/v1/unload_lora_adapter", &json!({"lora_name": "loaded"})).await.status(), 200);
     let body = json!({"model": "loaded", "prompt": [1], "max_tokens": 1});
-    let response = server.send("/v1/completions", &body).await;
-    assert_eq!(response.status(), 404);
-    let answer: Value = response.json().await.unwrap();
-    let message = answer["error"]["message"].as_str().unwrap();
+    let message = error_of(&server, "/v1/completions", &body, 404).await;
     assert!(message.starts_with("The model `loaded` does not exist. Valid aliases: "), "{message}");
     server.end().await;
 }

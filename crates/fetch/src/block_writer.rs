@@ -5,10 +5,7 @@ use std::{io, sync::Arc};
 use bytes::{Bytes, BytesMut};
 use tokio::task::{JoinHandle, spawn_blocking};
 
-use crate::{
-    file::{AttemptError, FileDownload, StreamError},
-    writer::FileWriter,
-};
+use crate::{FetchError, target::Target, writer::FileWriter};
 
 /// A block is written as soon as it has this many bytes. Each block is one record in the journal, and costs two switches of
 /// threads; after a kill, the blocks that are not yet written are fetched again.
@@ -19,7 +16,7 @@ const MIN_KEPT_CHUNK: usize = 256 << 10;
 
 /// The blocks of one connection.
 pub(crate) struct BlockWriter<'a> {
-    download: &'a FileDownload,
+    target: &'a Target,
     writer: &'a Arc<FileWriter>,
     /// Where the next block begins in the file.
     start: u64,
@@ -38,14 +35,9 @@ pub(crate) struct BlockWriter<'a> {
 // === impl BlockWriter ===
 
 impl<'a> BlockWriter<'a> {
-    pub(crate) fn new(
-        download: &'a FileDownload,
-        writer: &'a Arc<FileWriter>,
-        start: u64,
-        end: Option<u64>,
-    ) -> Self {
+    pub(crate) fn new(target: &'a Target, writer: &'a Arc<FileWriter>, start: u64, end: Option<u64>) -> Self {
         let (chunks, tail) = (Vec::new(), BytesMut::new());
-        Self { download, writer, start, end, chunks, tail, length: 0, in_flight: None }
+        Self { target, writer, start, end, chunks, tail, length: 0, in_flight: None }
     }
 
     /// The number of bytes that the part still lacks.
@@ -54,7 +46,7 @@ impl<'a> BlockWriter<'a> {
         room.map_or(usize::MAX, |room| usize::try_from(room).unwrap_or(usize::MAX))
     }
 
-    pub(crate) async fn push(&mut self, chunk: Bytes) -> Result<(), StreamError> {
+    pub(crate) async fn push(&mut self, chunk: Bytes) -> Result<(), FetchError> {
         let length = chunk.len();
         if length < MIN_KEPT_CHUNK {
             if self.tail.is_empty() {
@@ -70,7 +62,7 @@ impl<'a> BlockWriter<'a> {
     }
 
     /// Writes what is left, and returns the byte after the last one.
-    pub(crate) async fn finish(mut self) -> Result<u64, StreamError> {
+    pub(crate) async fn finish(mut self) -> Result<u64, FetchError> {
         if self.length > 0 {
             self.write().await?;
         }
@@ -84,7 +76,7 @@ impl<'a> BlockWriter<'a> {
         }
     }
 
-    async fn write(&mut self) -> Result<(), StreamError> {
+    async fn write(&mut self) -> Result<(), FetchError> {
         self.written().await?;
         self.end_tail();
         let (start, chunks) = (self.start, std::mem::take(&mut self.chunks));
@@ -99,10 +91,11 @@ impl<'a> BlockWriter<'a> {
     }
 
     /// Waits until the block in flight is written.
-    async fn written(&mut self) -> Result<(), StreamError> {
+    async fn written(&mut self) -> Result<(), FetchError> {
         let Some(task) = self.in_flight.take() else { return Ok(()) };
         let written = task.await.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()));
-        written.map_err(|error| StreamError::Attempt(self.download.failed("write", error)))?;
-        self.download.check_end(self.writer).map_err(|error| StreamError::Attempt(AttemptError::Final(error)))
+        let path = || self.target.path().join(&*self.writer.path);
+        written.map_err(|error| FetchError::file("write", path())(error))?;
+        self.writer.check_end(self.target)
     }
 }

@@ -13,66 +13,65 @@ use tokio::time::{Instant, sleep};
 use crate::{
     FetchError,
     block_writer::BlockWriter,
+    blocking::blocking,
     connections::Connections,
     digest::Digest,
     failure::Failure,
     journal::{FileRecord, Record},
     ledger::{Ledger, verified},
-    names,
     progress::Counters,
     ranges::Ranges,
-    remote::{ByteRange, Placement, RemoteFile, SINGLE_REQUEST_LIMIT, Source},
+    remote::{ByteRange, FileResponse, Placement, RemoteFile, SINGLE_REQUEST_LIMIT, Source},
     retry::{RetryPolicy, pause},
     target::Target,
-    transfer::{Transfer, blocking},
     writer::{DigestTask, FileWriter, WriteState},
 };
 
 /// One file that is being downloaded.
 pub(crate) struct FileDownload {
-    source: Arc<dyn Source>,
-    target: Arc<Target>,
-    ledger: Arc<Ledger>,
-    counters: Arc<Counters>,
-    connections: Arc<Connections>,
-    retries: RetryPolicy,
-    revision: Option<Arc<str>>,
-    file: RemoteFile,
+    pub(crate) source: Arc<dyn Source>,
+    pub(crate) target: Arc<Target>,
+    pub(crate) ledger: Arc<Ledger>,
+    pub(crate) counters: Arc<Counters>,
+    pub(crate) connections: Arc<Connections>,
+    pub(crate) retries: RetryPolicy,
+    pub(crate) revision: Option<Arc<str>>,
+    pub(crate) file: RemoteFile,
     /// Set when the file's size has been added to the total.
-    counted: OnceLock<u64>,
+    pub(crate) counted: OnceLock<u64>,
 }
 
 /// Why an attempt at a file failed.
-pub(crate) enum AttemptError {
+enum AttemptError {
     /// The download has failed.
     Final(FetchError),
     /// The bytes so far are useless. The file is fetched again; in parts only if `ranged`.
     Restart { why: String, ranged: bool },
 }
 
+impl From<FetchError> for AttemptError {
+    fn from(error: FetchError) -> Self {
+        Self::Final(error)
+    }
+}
+
+/// Why a stream stopped.
+enum StreamError {
+    /// Another attempt may succeed.
+    Transport(Failure),
+    /// The attempt at the file is over.
+    Attempt(AttemptError),
+}
+
+impl<E: Into<AttemptError>> From<E> for StreamError {
+    fn from(error: E) -> Self {
+        Self::Attempt(error.into())
+    }
+}
+
 // === impl FileDownload ===
 
 impl FileDownload {
-    pub(crate) fn new(
-        transfer: &Transfer,
-        file: RemoteFile,
-        revision: Option<Arc<str>>,
-        retries: RetryPolicy,
-        connections: Arc<Connections>,
-    ) -> Self {
-        Self {
-            source: transfer.source.clone(),
-            target: transfer.target.clone(),
-            ledger: transfer.ledger.clone(),
-            counters: transfer.counters.clone(),
-            connections,
-            retries,
-            revision,
-            file,
-            counted: OnceLock::new(),
-        }
-    }
-
     /// Downloads the file and moves it to its place. An archive stays a private file, whose name is returned.
     pub(crate) async fn run(mut self) -> Result<Option<(RemoteFile, String)>, FetchError> {
         let mut attempts = 0;
@@ -99,7 +98,7 @@ impl FileDownload {
     }
 
     async fn attempt(&self, start_over: bool) -> Result<Option<String>, AttemptError> {
-        let writer = Arc::new(self.begin(start_over).await.map_err(AttemptError::Final)?);
+        let writer = Arc::new(self.begin(start_over).await?);
         let mut digest_task = DigestTask::start(writer.clone());
         // A local copy that turned out to be damaged is not used again.
         if !start_over
@@ -113,7 +112,7 @@ impl FileDownload {
                     tracing::debug!(path = %path.display(), %error, "Cannot use a local copy.");
                 }))
             });
-            let _ = copied.await.map_err(AttemptError::Final)?;
+            let _ = copied.await?;
         }
         let result = self.download_parts(&writer).await;
         writer.end();
@@ -141,7 +140,7 @@ impl FileDownload {
                 ranged: true,
             });
         }
-        self.complete(writer, digest).await.map_err(AttemptError::Final)
+        Ok(self.complete(writer, digest).await?)
     }
 
     /// Removes bytes that became useless, so that another attempt has their space.
@@ -153,8 +152,8 @@ impl FileDownload {
         }
     }
 
-    pub(crate) fn failed(&self, action: &'static str, error: io::Error) -> AttemptError {
-        AttemptError::Final(FetchError::file(action, self.target.path().join(&*self.file.path))(error))
+    fn failed(&self, action: &'static str, error: io::Error) -> FetchError {
+        FetchError::file(action, self.target.path().join(&*self.file.path))(error)
     }
 
     /// Opens the private file, and finds the bytes that are already in it.
@@ -286,42 +285,11 @@ impl FileDownload {
         let identity = writer.identity.get().cloned().flatten().or_else(|| self.file.identity());
         let range = ByteRange { start: *at, end: end_wanted, identity };
         let opened = self.source.open(&self.file, &range).await.map_err(StreamError::Transport)?;
-        let over =
-            |why: &str, ranged| Err(StreamError::Attempt(AttemptError::Restart { why: why.into(), ranged }));
-        if opened.start != *at {
-            let why = if range.identity.is_none() {
-                "cannot request the rest of the file, because the server sends no ETag"
-            } else {
-                "the server ignored the range of the request"
-            };
-            return over(why, false);
-        }
-        if let Some(size) = opened.size {
-            let is_new = writer.size.get().is_none();
-            if *writer.size.get_or_init(|| size) != size {
-                return over("its size differs from the announced size", true);
-            }
-            if is_new {
-                self.check_space(writer, size)
-                    .map_err(|error| StreamError::Attempt(AttemptError::Final(error)))?;
-            }
-        }
-        if let (None, Some(size)) = (self.file.size, writer.size.get()) {
-            // The listing did not contain the size, so it is not counted yet.
-            self.counted.get_or_init(|| self.counters.bytes.fetch_add(*size, Relaxed));
-        }
-        if let Some(former) = writer.identity.get_or_init(|| opened.identity.clone())
-            && opened.identity.as_ref().is_some_and(|identity| identity != former)
-        {
-            return over("it changed at the source", true);
-        }
-        writer.digest.get_or_init(|| opened.digest);
-        writer.record(&self.file).map_err(|error| StreamError::Attempt(self.failed("write", error)))?;
-        writer.changed.notify_all();
+        self.accept(writer, &range, &opened)?;
 
         let mut answer = opened.answer;
         let end = end.or(writer.size.get().copied());
-        let mut blocks = BlockWriter::new(self, writer, *at, end);
+        let mut blocks = BlockWriter::new(&self.target, writer, *at, end);
         let stopped = loop {
             match answer.chunk().await {
                 Ok(None) => break None,
@@ -330,7 +298,7 @@ impl FileDownload {
                     if chunk.len() > blocks.room() && range.end.is_none() {
                         // The block in flight must be counted before the attempt is discarded.
                         blocks.finish().await?;
-                        return over("the server sent more bytes than it announced", true);
+                        return Err(restart("the server sent more bytes than it announced", true).into());
                     }
                     chunk.truncate(blocks.room());
                     blocks.push(chunk).await?;
@@ -358,6 +326,46 @@ impl FileDownload {
         }
     }
 
+    /// Refuses an answer that is not the requested range of the same file, and records what it says about the file.
+    fn accept(
+        &self,
+        writer: &FileWriter,
+        range: &ByteRange,
+        opened: &FileResponse,
+    ) -> Result<(), AttemptError> {
+        if opened.start != range.start {
+            let why = if range.identity.is_none() {
+                "cannot request the rest of the file, because the server sends no ETag"
+            } else {
+                "the server ignored the range of the request"
+            };
+            return Err(restart(why, false));
+        }
+        if let Some(size) = opened.size {
+            let is_new = writer.size.get().is_none();
+            // Several connections learn the size at the same time; the first one counts.
+            if *writer.size.get_or_init(|| size) != size {
+                return Err(restart("its size differs from the announced size", true));
+            }
+            if is_new {
+                self.check_space(writer, size)?;
+            }
+        }
+        if let (None, Some(size)) = (self.file.size, writer.size.get()) {
+            // The listing did not contain the size, so it is not counted yet.
+            self.counted.get_or_init(|| self.counters.bytes.fetch_add(*size, Relaxed));
+        }
+        if let Some(former) = writer.identity.get_or_init(|| opened.identity.clone())
+            && opened.identity.as_ref().is_some_and(|identity| identity != former)
+        {
+            return Err(restart("it changed at the source", true));
+        }
+        writer.digest.get_or_init(|| opened.digest);
+        writer.record(&self.file).map_err(|error| self.failed("write", error))?;
+        writer.changed.notify_all();
+        Ok(())
+    }
+
     /// Fails if the volume has too little space for a file whose size the listing did not contain.
     fn check_space(&self, writer: &FileWriter, size: u64) -> Result<(), FetchError> {
         let unpacked = if self.file.placement == Placement::File { 0 } else { size };
@@ -366,22 +374,6 @@ impl FileDownload {
             Some(free) if free < needed => {
                 Err(FetchError::Space { folder: self.target.path().to_owned(), needed, free })
             }
-            _ => Ok(()),
-        }
-    }
-
-    /// Fails if a file of unknown size has filled the volume almost completely: it may have no end.
-    pub(crate) fn check_end(&self, writer: &FileWriter) -> Result<(), FetchError> {
-        if writer.size.get().is_some() {
-            return Ok(());
-        }
-        match self.target.free() {
-            Some(free) if free < self.target.reserve() => Err(FetchError::Endless {
-                file: names::shown(&self.file.path),
-                written: writer.written.lock().ranges.total(),
-                folder: self.target.path().to_owned(),
-                free,
-            }),
             _ => Ok(()),
         }
     }
@@ -426,10 +418,6 @@ impl FileDownload {
     }
 }
 
-/// Why a stream stopped.
-pub(crate) enum StreamError {
-    /// Another attempt may succeed.
-    Transport(Failure),
-    /// The attempt at the file is over.
-    Attempt(AttemptError),
+fn restart(why: &str, ranged: bool) -> AttemptError {
+    AttemptError::Restart { why: why.into(), ranged }
 }

@@ -17,6 +17,7 @@
 mod adapters;
 mod archive;
 mod block_writer;
+mod blocking;
 mod cache;
 mod connections;
 mod digest;
@@ -66,12 +67,7 @@ pub use self::{
     progress::Watcher,
     settings::Settings,
 };
-use self::{
-    ledger::Ledger,
-    progress::Counters,
-    target::Target,
-    transfer::{Transfer, blocking},
-};
+use self::{blocking::blocking, ledger::Ledger, progress::Counters, target::Target, transfer::Transfer};
 
 /// Parsers of untrusted data, for the fuzz targets.
 #[doc(hidden)]

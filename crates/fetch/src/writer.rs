@@ -13,12 +13,15 @@ use parking_lot::{Condvar, Mutex};
 use tokio::task::{JoinHandle, spawn_blocking};
 
 use crate::{
+    FetchError,
     digest::{Algorithm, Digest, Hasher},
     journal::Record,
     ledger::Ledger,
+    names,
     progress::Counters,
     ranges::Ranges,
     remote::RemoteFile,
+    target::Target,
 };
 
 /// A file up to this size, in bytes, has no journal records. After a failure, the whole file is fetched again.
@@ -68,6 +71,22 @@ impl FileWriter {
             result.is_ok()
         });
         result
+    }
+
+    /// Fails if a file of unknown size has filled the volume almost completely: it may have no end.
+    pub(crate) fn check_end(&self, target: &Target) -> Result<(), FetchError> {
+        if self.size.get().is_some() {
+            return Ok(());
+        }
+        match target.free() {
+            Some(free) if free < target.reserve() => Err(FetchError::Endless {
+                file: names::shown(&self.path),
+                written: self.written.lock().ranges.total(),
+                folder: target.path().to_owned(),
+                free,
+            }),
+            _ => Ok(()),
+        }
     }
 
     /// Writes a block, and then records it: a record must not promise bytes that a kill would lose.

@@ -1,18 +1,11 @@
 //! Start and shutdown of the node.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
-use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
-use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::{Namespace, Node as NodeObject, PersistentVolumeClaim, Pod, Service};
-use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::Client;
-use longboat_api::foreign::leaderworkerset::LeaderWorkerSet;
-use longboat_api::foreign::scaledobject::ScaledObject;
 use longboat_api::node::{ENGINE_SEES_OTHER_PATHS, PATHS_REWRITTEN};
 use longboat_apiserver::pod_access::PodAccess;
 use tokio::sync::watch;
@@ -22,14 +15,14 @@ use tokio_util::sync::CancellationToken;
 
 use crate::address::AddressPool;
 use crate::bin_dir;
-use crate::cache::{Cache, CachedKind};
 use crate::container::host::Host;
 use crate::controllers::{self, Caches};
 use crate::error::NodeError;
 use crate::events::Recorder;
 use crate::mounts::Mounts;
 use crate::options::{Engine, Options};
-use crate::pod::kubelet::{self, Shared, Shutdown};
+use crate::pod::kubelet;
+use crate::pod::shared::{Shared, Shutdown};
 use crate::pod_access::Registry;
 use crate::private;
 use crate::reaper::Reaper;
@@ -85,26 +78,7 @@ impl Node {
             timing,
         } = options;
         let (api_host, api_port) = host_and_port(&api.url)?;
-        check_path(&state_dir)?;
-        let pods_dir = state_dir.join("pods");
-        let bin = state_dir.join("bin");
-        let claims_dir = state_dir.join("claims");
-        let unwritable = |path: &Path| {
-            let path = path.to_owned();
-            move |source| NodeError::StateDir { path, source }
-        };
-        // The pods of an earlier node no longer run, and their folders would conflict with those of this node.
-        match std::fs::remove_dir_all(&pods_dir) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                return Err(unwritable(&pods_dir)(error));
-            }
-            _ => {}
-        }
-        let root = state_dir.join("root");
-        for dir in [&pods_dir, &claims_dir, &root] {
-            private::create_dir(dir).map_err(unwritable(dir))?;
-        }
-        bin_dir::create(&bin, &executable, &engine).map_err(unwritable(&bin))?;
+        let dirs = StateDirs::create(&state_dir, &executable, &engine)?;
         let engine_note = if engine_reason.is_empty() {
             engine.kind().to_owned()
         } else {
@@ -118,10 +92,14 @@ impl Node {
             )?;
         let variables = std::env::vars_os()
             .filter_map(|(key, value)| Some((key.into_string().ok()?, value.into_string().ok()?)));
-        let mut host =
-            Host { gateway_picks, traces, images, ..Host::new(bin, engine, offline, node_id, variables) };
+        let mut host = Host {
+            gateway_picks,
+            traces,
+            images,
+            ..Host::new(dirs.bin, engine, offline, node_id, variables)
+        };
         let kept = host.needed_paths().into_iter().chain([state_dir]);
-        let mounts = Mounts::new(executable, root, kept);
+        let mounts = Mounts::new(executable, dirs.root, kept);
         let rewritten =
             if rewrite_paths { Some(ASKED_TO_REWRITE.to_owned()) } else { mounts.attempt().await.err() };
         host.mounts = rewritten.is_none().then(|| Arc::new(mounts));
@@ -135,22 +113,7 @@ impl Node {
 
         let cancel = CancellationToken::new();
         let mut tasks = JoinSet::new();
-        let mut watched = WatchSpawner { client: &client, cancel: &cancel, tasks: &mut tasks };
-        let caches = Caches {
-            pods: watched.cache::<Pod>(),
-            replica_sets: watched.cache::<ReplicaSet>(),
-            deployments: watched.cache::<Deployment>(),
-            leader_worker_sets: watched.cache::<LeaderWorkerSet>(),
-            autoscalers: watched.cache::<HorizontalPodAutoscaler>(),
-            scaled_objects: watched.cache::<ScaledObject>(),
-            services: watched.cache::<Service>(),
-            slices: watched.cache::<EndpointSlice>(),
-            namespaces: watched.cache::<Namespace>(),
-            jobs: watched.cache::<Job>(),
-            stateful_sets: watched.cache::<StatefulSet>(),
-            claims: watched.cache::<PersistentVolumeClaim>(),
-            nodes: watched.cache::<NodeObject>(),
-        };
+        let caches = Caches::watch(&client, &cancel, &mut tasks);
         tasks.spawn(registration.keep(client.clone(), caches.nodes.clone()));
         let (recorder, record) = Recorder::new(client.clone(), name.clone());
         tasks.spawn(record);
@@ -159,7 +122,7 @@ impl Node {
         let machine = controllers::Machine {
             node: &name,
             ca_pem: api.ca_pem.clone(),
-            claims_dir: &claims_dir,
+            claims_dir: &dirs.claims,
             stand_ins: (!strict_scheduling).then_some(stand_ins),
             queue,
         };
@@ -175,8 +138,8 @@ impl Node {
             api,
             api_host,
             api_port,
-            pods_dir,
-            claims_dir,
+            pods_dir: dirs.pods,
+            claims_dir: dirs.claims,
             timing,
             addresses: AddressPool::new(address_range),
             reaper: reaper.clone(),
@@ -231,18 +194,36 @@ impl Drop for NodeHandle {
     }
 }
 
-/// Spawns watches in `tasks`.
-struct WatchSpawner<'a> {
-    client: &'a Client,
-    cancel: &'a CancellationToken,
-    tasks: &'a mut JoinSet<()>,
+/// The folders in the state directory.
+struct StateDirs {
+    pods: PathBuf,
+    claims: PathBuf,
+    bin: PathBuf,
+    /// An empty folder, from which mount namespaces put together a root folder.
+    root: PathBuf,
 }
 
-impl WatchSpawner<'_> {
-    fn cache<K: CachedKind>(&mut self) -> Cache<K> {
-        let (cache, run) = Cache::new(self.client, self.cancel.clone());
-        self.tasks.spawn(run);
-        cache
+impl StateDirs {
+    /// Creates the folders. Those of pods are empty.
+    fn create(state_dir: &Path, executable: &Path, engine: &Engine) -> Result<Self, NodeError> {
+        check_path(state_dir)?;
+        let [pods, claims, bin, root] = ["pods", "claims", "bin", "root"].map(|name| state_dir.join(name));
+        let unwritable = |path: &Path| {
+            let path = path.to_owned();
+            move |source| NodeError::StateDir { path, source }
+        };
+        // The pods of an earlier node no longer run, and their folders would conflict with those of this node.
+        match std::fs::remove_dir_all(&pods) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(unwritable(&pods)(error));
+            }
+            _ => {}
+        }
+        for dir in [&pods, &claims, &root] {
+            private::create_dir(dir).map_err(unwritable(dir))?;
+        }
+        bin_dir::create(&bin, executable, engine).map_err(unwritable(&bin))?;
+        Ok(Self { pods, claims, bin, root })
     }
 }
 

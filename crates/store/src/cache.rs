@@ -1,9 +1,6 @@
 //! Caches objects as watches and responses last reported them.
 
-use std::{
-    collections::{BTreeSet, VecDeque},
-    sync::Arc,
-};
+use std::{collections::BTreeSet, sync::Arc};
 
 use k8s_openapi::{Metadata, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use longboat_key::{Key, Name, Namespace};
@@ -11,12 +8,13 @@ use parking_lot::RwLock;
 use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
-    compressed::Dictionary, objects::Objects, stored::StoredObject, summaries::Summaries, version::Version,
+    compressed::Dictionary,
+    deletions::{DeletionLog, DeletionMark},
+    objects::Objects,
+    stored::StoredObject,
+    summaries::Summaries,
+    version::Version,
 };
-
-/// The number of deletions that are remembered for pending responses. After more deletions, it is unknown whether the object
-/// of an older response was deleted.
-const DELETION_LOG_LIMIT: usize = 1024;
 
 /// The objects of one kind by namespace and name, and for each a summary `S` on which other objects depend.
 #[derive(Debug)]
@@ -46,9 +44,7 @@ pub struct Layout<K, S> {
 struct Content<K, S> {
     objects: Objects<K>,
     summaries: Summaries<S>,
-    /// The last deleted objects. `removals` is the number of deletions so far.
-    removed: VecDeque<Version>,
-    removals: u64,
+    deletions: DeletionLog,
 }
 
 /// A removed object. It is decoded after the lock is released.
@@ -57,10 +53,6 @@ struct RemovedObject<K, S> {
     object: StoredObject<K>,
     summary: Option<Arc<S>>,
 }
-
-/// When a request was sent, expressed as the number of deletions until then.
-#[derive(Clone, Copy, Debug)]
-pub struct DeletionMark(u64);
 
 /// A change of an object.
 #[derive(Debug)]
@@ -84,8 +76,7 @@ impl<K, S> Cache<K, S> {
         let content = Content {
             objects: Objects::default(),
             summaries: Summaries::default(),
-            removed: VecDeque::new(),
-            removals: 0,
+            deletions: DeletionLog::default(),
         };
         Self { layout, content: RwLock::new(content), dictionaries: Default::default() }
     }
@@ -183,7 +174,7 @@ where
 
     /// Returns a mark for [`Self::set_response`]. The caller gets it before it sends the request.
     pub fn sending(&self) -> DeletionMark {
-        DeletionMark(self.content.read().removals)
+        self.content.read().deletions.mark()
     }
 
     /// Like [`Self::set`], for the response to a request that was sent at `sent`. Also returns `None` if the object was
@@ -203,7 +194,7 @@ where
         // The summary is computed before the lock is taken.
         let summary = (self.layout.summary)(object).map(Arc::new);
         let mut content = self.content.write();
-        if sent.is_some_and(|sent| content.was_removed(&Version::of(metadata), sent)) {
+        if sent.is_some_and(|sent| content.deletions.may_have(&Version::of(metadata), sent)) {
             return None;
         }
         let Content { objects, summaries, .. } = &mut *content;
@@ -246,7 +237,7 @@ where
         let (key, gone) = (Key::of_metadata(metadata), Version::of(metadata));
         let taken = {
             let mut content = self.content.write();
-            content.note_removal(gone.clone());
+            content.deletions.add(gone.clone());
             let known = content.objects.stored(key.namespace.as_deref(), key.name.as_deref())?;
             if !known.version().is_same_object(&gone) {
                 return None;
@@ -265,7 +256,7 @@ where
     ) -> Vec<Change<'static, K, S>> {
         let gone: Vec<Key> = {
             let mut content = self.content.write();
-            content.forget_removals();
+            content.deletions.clear();
             let all = content.objects.names();
             let all = all.filter(|(within, _)| namespace.is_none_or(|one| one == within.as_deref()));
             let keys = all.map(|(namespace, name)| shared(namespace, name));
@@ -321,27 +312,6 @@ impl<K, S> Content<K, S> {
             summary: self.summaries.remove(key.namespace.as_deref(), key.name.as_deref()),
         })
     }
-
-    fn note_removal(&mut self, gone: Version) {
-        if self.removed.len() == DELETION_LOG_LIMIT {
-            self.removed.pop_front();
-        }
-        self.removed.push_back(gone);
-        self.removals += 1;
-    }
-
-    /// From now on, any object counts as possibly deleted.
-    fn forget_removals(&mut self) {
-        self.removed.clear();
-        self.removals += 1;
-    }
-
-    /// Whether an object was deleted after a request was sent, or may have been.
-    fn was_removed(&self, object: &Version, sent: DeletionMark) -> bool {
-        let since = usize::try_from(self.removals - sent.0).unwrap_or(usize::MAX);
-        since > self.removed.len()
-            || self.removed.iter().rev().take(since).any(|gone| gone.is_same_object(object))
-    }
 }
 
 // === impl RemovedObject ===
@@ -359,7 +329,8 @@ mod tests {
     use k8s_openapi::{api::core::v1::ConfigMap, apimachinery::pkg::apis::meta::v1::ObjectMeta};
     use longboat_key::{Name, Namespace};
 
-    use super::{Cache, DELETION_LOG_LIMIT, Key, Layout};
+    use super::{Cache, Key, Layout};
+    use crate::deletions::DELETION_LOG_LIMIT;
 
     fn object(name: &str, uid: &str, version: &str) -> ConfigMap {
         let metadata = ObjectMeta {

@@ -24,13 +24,15 @@
 
 mod cache;
 mod compressed;
+mod deletions;
 mod index;
 mod objects;
 mod stored;
 mod summaries;
 mod version;
 
-pub use cache::{Cache, Change, DeletionMark, Layout};
+pub use cache::{Cache, Change, Layout};
+pub use deletions::DeletionMark;
 pub use index::{Index, Moment};
 pub use objects::Objects;
 pub use stored::StoredObject;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::{Fields, annotations, map_at, take_annotation};
+use super::fields::{Fields, annotations, map_at, take_annotation};
 
 /// In `v1alpha2`: the criticality of the model.
 pub const MODEL_CRITICALITY: &str = "internal.serving.kserve.io/model-criticality";

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::Version;
+use super::version::Version;
 
 /// Why an object cannot be converted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

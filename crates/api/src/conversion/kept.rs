@@ -5,9 +5,9 @@ use std::collections::{HashMap, VecDeque};
 use serde_json::{Value, json};
 
 use super::{
-    Fields,
     criticality::{ByPosition, adapters, take_named},
-    map_at, pool,
+    fields::{Fields, map_at},
+    pool,
 };
 use crate::v1alpha2::LLMInferenceServiceSpec;
 

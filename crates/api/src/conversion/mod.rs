@@ -17,12 +17,13 @@
 
 mod criticality;
 mod error;
+mod fields;
 mod kept;
 mod pool;
 mod status;
 mod version;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 pub use criticality::{LORA_CRITICALITIES, MODEL_CRITICALITY};
 pub use error::ConversionError;
@@ -30,8 +31,7 @@ pub use kept::KEPT_PREFIX;
 pub use status::KEPT_STATUS;
 pub use version::Version;
 
-/// A JSON object.
-type Fields = Map<String, Value>;
+use fields::{Fields, annotations};
 
 /// Converts an LLMInferenceService or LLMInferenceServiceConfig, or a part of one, to `target`.
 ///
@@ -40,7 +40,7 @@ type Fields = Map<String, Value>;
 /// If the object has another kind, an unknown version, or already the version `target`; or if there is no place for
 /// annotations because another value is there. The object is unusable after an error.
 pub fn convert(object: &mut Value, target: Version) -> Result<(), ConversionError> {
-    let from = Version::of_object(object)?;
+    let from = version_of(object)?;
     if from == target {
         return Err(ConversionError::SameVersion { object: error::describe(object), version: target });
     }
@@ -62,6 +62,21 @@ pub fn convert_to(object: &mut Value, api_version: &str) -> Result<(), Conversio
     let target = Version::of_api_version(api_version)
         .ok_or_else(|| ConversionError::UnknownTarget { api_version: api_version.to_owned() })?;
     convert(object, target)
+}
+
+/// Returns the version of an object of one of Longboat's kinds.
+fn version_of(object: &Value) -> Result<Version, ConversionError> {
+    let text = |field: &str| object.get(field).and_then(Value::as_str).unwrap_or_default();
+    let Some(version) = Version::of_api_version(text("apiVersion")) else {
+        return Err(ConversionError::UnknownVersion {
+            object: error::describe(object),
+            api_version: text("apiVersion").to_owned(),
+        });
+    };
+    match text("kind") {
+        "LLMInferenceService" | "LLMInferenceServiceConfig" => Ok(version),
+        kind => Err(ConversionError::UnknownKind { object: error::describe(object), kind: kind.to_owned() }),
+    }
 }
 
 /// Converts `v1alpha2` to `v1alpha1`. The error is the path of a value that must be a map.
@@ -97,35 +112,6 @@ fn up(object: &mut Fields) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// Returns the map at a path of keys, if every step is a map.
-fn map_at<'a>(mut map: &'a mut Fields, path: &[&str]) -> Option<&'a mut Fields> {
-    for key in path {
-        map = map.get_mut(*key)?.as_object_mut()?;
-    }
-    Some(map)
-}
-
-/// Returns the annotations of an object. Creates them if they are missing.
-fn annotations(object: &mut Fields) -> Result<&mut Fields, &'static str> {
-    let metadata = object.entry("metadata").or_insert_with(|| Value::Object(Fields::new()));
-    let Value::Object(metadata) = metadata else { return Err("metadata") };
-    annotations_of(metadata).ok_or("metadata.annotations")
-}
-
-/// Returns the annotations in `metadata` or `status`. Creates them if they are missing.
-fn annotations_of(parent: &mut Fields) -> Option<&mut Fields> {
-    let annotations = parent.entry("annotations").or_insert(Value::Null);
-    if annotations.is_null() {
-        *annotations = Value::Object(Fields::new());
-    }
-    annotations.as_object_mut()
-}
-
-/// Removes and returns an annotation in an object's metadata. Removes an empty map, too.
-fn take_annotation(object: &mut Fields, key: &str) -> Option<Value> {
-    take_annotation_of(object.get_mut("metadata")?.as_object_mut()?, key)
-}
-
 /// Removes and returns the annotations that keep fields in an object's metadata. Removes an empty map, too.
 fn take_kept(object: &mut Fields) -> Fields {
     let Some(Value::Object(metadata)) = object.get_mut("metadata") else { return Fields::new() };
@@ -140,14 +126,4 @@ fn take_kept(object: &mut Fields) -> Fields {
         metadata.remove("annotations");
     }
     kept
-}
-
-/// Removes and returns an annotation in `metadata` or `status`. Removes an empty map, too.
-fn take_annotation_of(parent: &mut Fields, key: &str) -> Option<Value> {
-    let annotations = parent.get_mut("annotations")?.as_object_mut()?;
-    let value = annotations.remove(key)?;
-    if annotations.is_empty() {
-        parent.remove("annotations");
-    }
-    Some(value)
 }

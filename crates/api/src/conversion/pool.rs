@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::Fields;
+use super::fields::Fields;
 
 /// The port of a picker that is a Service and has no port.
 const PICKER_PORT: u16 = 9002;

@@ -8,9 +8,8 @@
 use serde_json::Value;
 
 use super::{
-    Fields, annotations_of,
+    fields::{Fields, annotations_of, take_annotation_of},
     kept::{pairs, put_some, take_some},
-    take_annotation_of,
 };
 use crate::v1alpha2::{LLMInferenceServiceConfigStatus, LLMInferenceServiceStatus};
 

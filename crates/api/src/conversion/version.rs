@@ -2,9 +2,6 @@
 
 use std::fmt;
 
-use serde_json::Value;
-
-use super::{ConversionError, error::describe};
 use crate::v1alpha2::GROUP;
 
 /// The versions of objects that are accepted.
@@ -30,25 +27,6 @@ impl Version {
     /// Returns the version of an `apiVersion`, if it is known.
     pub fn of_api_version(api_version: &str) -> Option<Self> {
         Self::of(api_version.strip_prefix(GROUP)?.strip_prefix('/')?)
-    }
-
-    /// Returns the version of an object of one of Longboat's kinds.
-    ///
-    /// # Errors
-    ///
-    /// If the object has another kind or an unknown version.
-    pub fn of_object(object: &Value) -> Result<Self, ConversionError> {
-        let text = |field: &str| object.get(field).and_then(Value::as_str).unwrap_or_default();
-        let Some(version) = Self::of_api_version(text("apiVersion")) else {
-            return Err(ConversionError::UnknownVersion {
-                object: describe(object),
-                api_version: text("apiVersion").to_owned(),
-            });
-        };
-        match text("kind") {
-            "LLMInferenceService" | "LLMInferenceServiceConfig" => Ok(version),
-            kind => Err(ConversionError::UnknownKind { object: describe(object), kind: kind.to_owned() }),
-        }
     }
 
     /// Returns `v1alpha1` or `v1alpha2`.

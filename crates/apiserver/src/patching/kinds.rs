@@ -6,9 +6,7 @@ use longboat_patch::{managed::Versions, schema::Node};
 use longboat_types::{TypeDef, type_of_kind};
 use serde_json::Value;
 
-use crate::kinds::{Conversion, Convert, Resource, views};
-
-use super::Write;
+use crate::kinds::{Conversion, Convert, Registry, Resource, views};
 
 /// The versions that a write involves: the version of the request, and the versions that `managedFields` of the objects
 /// name.
@@ -20,19 +18,19 @@ pub(super) struct Kinds {
 
 impl Kinds {
     /// Collects the served versions that the `managedFields` of these objects name.
-    pub(super) fn of(write: &Write<'_>, objects: &[&Value]) -> Self {
-        let requested = write.resource.api_version();
-        let in_process = write.registry.conversion_of(&write.resource.group);
+    pub(super) fn of(registry: &Registry, resource: &Resource, objects: &[&Value]) -> Self {
+        let requested = resource.api_version();
+        let in_process = registry.conversion_of(&resource.group);
         let mut kinds = Self { versions: Vec::new(), in_process };
-        kinds.add(requested, Arc::new(write.resource.clone()));
+        kinds.add(requested, Arc::new(resource.clone()));
         let entries =
             objects.iter().filter_map(|object| object["metadata"]["managedFields"].as_array()).flatten();
         for api_version in entries.filter_map(|entry| entry["apiVersion"].as_str()) {
             if kinds.find(api_version).is_none()
-                && let Some(resource) = write.registry.find_kind(api_version, &write.resource.kind)
-                && resource.table == write.resource.table
+                && let Some(found) = registry.find_kind(api_version, &resource.kind)
+                && found.table == resource.table
             {
-                kinds.add(api_version.to_owned(), resource);
+                kinds.add(api_version.to_owned(), found);
             }
         }
         kinds

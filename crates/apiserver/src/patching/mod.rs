@@ -109,7 +109,7 @@ pub fn patch(
 /// that changes nothing keeps the entries and times of `live`.
 pub(crate) fn track(write: &Write<'_>, live: Option<&Value>, new: &mut Value) {
     let api_version = write.resource.api_version();
-    let kinds = Kinds::of(write, &[live.unwrap_or(&Value::Null), new]);
+    let kinds = Kinds::of(write.registry, write.resource, &[live.unwrap_or(&Value::Null), new]);
     let ignored = ignored_fields(write);
     let now = clock::seconds(write.now);
     let options = managed_write(write, &api_version, &write.resource.kind, &now, &ignored);
@@ -252,7 +252,7 @@ fn strategically(write: &Write<'_>, before: Value, document: Document) -> Result
 
 fn apply(write: &Write<'_>, live: Option<&Value>, config: &Value) -> Result<Value, ApiError> {
     let api_version = write.resource.api_version();
-    let kinds = Kinds::of(write, &[live.unwrap_or(&Value::Null)]);
+    let kinds = Kinds::of(write.registry, write.resource, &[live.unwrap_or(&Value::Null)]);
     let ignored = ignored_fields(write);
     let now = clock::seconds(write.now);
     let options = managed_write(write, &api_version, &write.resource.kind, &now, &ignored);

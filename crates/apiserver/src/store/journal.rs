@@ -9,7 +9,10 @@ use std::path::{Path, PathBuf};
 use redb::{Database, DatabaseError, ReadableDatabase, ReadableTable, TableDefinition};
 use serde_json::Value;
 
-use super::{Key, StoredObject, damage::caught};
+use super::{
+    damage::caught,
+    object::{Key, StoredObject},
+};
 
 /// `table \0 namespace \0 name` → revision (8 bytes, big endian) and the object as JSON.
 const OBJECTS: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("objects");

@@ -8,10 +8,35 @@ use std::{
 
 use tokio::sync::watch;
 
-use super::{Change, Key, RevisionExpired, StoredObject};
+use super::object::{Key, StoredObject};
 
 /// The most bytes of past objects in the window of a table: some ten changes of the largest object, and a thousand of a usual one.
 const MAX_WINDOW_BYTES: usize = 16 * 1024 * 1024;
+
+/// A past change.
+#[derive(Debug, Clone)]
+pub struct Change {
+    /// The revision of the change.
+    pub revision: u64,
+    /// The object's key.
+    pub key: Key,
+    /// The object before the change; `None` if the change created it.
+    pub before: Option<Arc<StoredObject>>,
+    /// The object after the change. For a deletion, this is the last state, with the revision of the deletion.
+    pub after: Arc<StoredObject>,
+    /// Whether this was a deletion.
+    pub deleted: bool,
+}
+
+/// The requested revision is older than the window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("too old resource version: {asked} ({oldest})")]
+pub struct RevisionExpired {
+    /// The requested revision.
+    pub asked: u64,
+    /// The oldest revision that a watch can start from.
+    pub oldest: u64,
+}
 
 #[derive(Debug)]
 pub(super) struct Table {

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::{
+use super::printer::{
     AGE, Column, NAME, Printer, age, containers, labels, list, name, number, or, printer, shortened, since,
     text, wide,
 };

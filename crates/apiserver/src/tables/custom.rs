@@ -3,7 +3,10 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::{age, column, duration, jsonpath, name};
+use super::{
+    duration, jsonpath,
+    printer::{age, column, name},
+};
 use crate::kinds::Custom;
 
 pub(super) fn columns(custom: &Custom) -> Vec<Value> {

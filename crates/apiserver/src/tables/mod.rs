@@ -6,6 +6,7 @@ mod duration;
 mod jsonpath;
 mod other;
 mod pods;
+mod printer;
 mod workloads;
 
 pub(crate) use core::{
@@ -29,6 +30,7 @@ use crate::{
     form::{self, RequestedObject},
     kinds::Resource,
 };
+use printer::{AGE, Column, NAME, Printer, age, column, name, printer};
 
 /// The part of the object that a row includes beside its cells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,62 +39,6 @@ pub(crate) enum Include {
     Metadata,
     Object,
 }
-
-/// A column of a built-in kind: heading, type, format, and whether it only appears in wide output.
-#[derive(Debug)]
-struct Column(&'static str, &'static str, &'static str, bool);
-
-/// A text column that always appears.
-const fn text(name: &'static str) -> Column {
-    Column(name, "string", "", false)
-}
-
-/// An integer column that always appears.
-const fn integer(name: &'static str) -> Column {
-    Column(name, "integer", "", false)
-}
-
-/// A boolean column that always appears.
-const fn boolean(name: &'static str) -> Column {
-    Column(name, "boolean", "", false)
-}
-
-/// A text column that only appears in wide output.
-const fn wide(name: &'static str) -> Column {
-    Column(name, "string", "", true)
-}
-
-const NAME: Column = Column("Name", "string", "name", false);
-const AGE: Column = text("Age");
-
-/// Returns the cells of an object's row at this time.
-type Cells = fn(&Value, Timestamp) -> Vec<Value>;
-
-/// Returns reason and message if the object has ended.
-type EndReason = fn(&Value) -> Option<(&'static str, &'static str)>;
-
-/// How a built-in kind is printed.
-#[derive(Debug)]
-pub(crate) struct Printer {
-    columns: &'static [Column],
-    cells: Cells,
-    /// Says how an object has ended, for kinds whose rows show it.
-    finished: Option<EndReason>,
-}
-
-/// Makes a printer of rows `column => cell`. What the cells have in common comes first, in braces.
-macro_rules! printer {
-    (|$object:ident, $now:ident| { $($common:tt)* } $($column:expr => $cell:expr,)+) => {
-        $crate::tables::Printer::new(&[$($column),+], |$object, $now| {
-            $($common)*
-            vec![$(serde_json::Value::from($cell)),+]
-        })
-    };
-    (|$object:ident, $now:ident| $($rows:tt)+) => {
-        printer!(|$object, $now| {} $($rows)+)
-    };
-}
-use printer;
 
 /// The printer of kinds with only a name and an age.
 pub(crate) const AGED: Printer = printer!(|o, now| NAME => name(o), AGE => age(o, now),);
@@ -186,83 +132,4 @@ fn row(printer: &Printer, item: &RequestedObject, cells: &[Value], include: Incl
         Include::Object => item.value().clone(),
     };
     row
-}
-
-fn column(name: &str, kind: &str, format: &str, description: &str, priority: i64) -> Value {
-    json!({"name": name, "type": kind, "format": format, "description": description, "priority": priority})
-}
-
-// === impl Printer ===
-
-impl Printer {
-    const fn new(columns: &'static [Column], cells: Cells) -> Self {
-        Self { columns, cells, finished: None }
-    }
-}
-
-/// The object's name.
-fn name(object: &Value) -> Value {
-    object["metadata"]["name"].clone()
-}
-
-/// The time since the object was created.
-fn age(object: &Value, now: Timestamp) -> Value {
-    Value::from(since(&object["metadata"]["creationTimestamp"], now))
-}
-
-/// Returns the time since a timestamp in short form, or `<unknown>` without a timestamp.
-fn since(time: &Value, now: Timestamp) -> String {
-    match time.as_str().and_then(|t| t.parse::<Timestamp>().ok()) {
-        None => "<unknown>".to_owned(),
-        Some(then) => duration::short(now.as_second() - then.as_second()),
-    }
-}
-
-/// Returns a text, or the placeholder if there is none.
-fn or(value: &Value, placeholder: &str) -> Value {
-    match value {
-        Value::String(text) if !text.is_empty() => value.clone(),
-        Value::Number(_) | Value::Bool(_) => Value::from(value.to_string()),
-        _ => Value::from(placeholder),
-    }
-}
-
-fn number(value: &Value) -> i64 {
-    value.as_i64().unwrap_or(0)
-}
-
-fn list(value: &Value) -> impl Iterator<Item = &Value> {
-    value.as_array().into_iter().flatten()
-}
-
-/// Formats labels or a map selector as `a=b,c=d`.
-fn labels(map: &Value) -> Value {
-    let parts: Vec<String> = map
-        .as_object()
-        .into_iter()
-        .flatten()
-        .map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default()))
-        .collect();
-    Value::from(if parts.is_empty() { "<none>".to_owned() } else { parts.join(",") })
-}
-
-/// Formats a label selector object as text.
-fn selector(selector: &Value) -> Value {
-    let text = crate::strategy::selector_text(selector);
-    Value::from(if text.is_empty() { "<none>".to_owned() } else { text })
-}
-
-/// Returns the names or images of the containers of a pod spec.
-fn containers(spec: &Value, key: &str) -> Value {
-    let all: Vec<&str> = list(&spec["containers"]).filter_map(|c| c[key].as_str()).collect();
-    Value::from(all.join(","))
-}
-
-/// Joins the first three texts and says how many more there are.
-fn shortened(all: &[String]) -> String {
-    match all.len() {
-        0 => "<none>".to_owned(),
-        1..=3 => all.join(","),
-        more => format!("{} + {} more...", all[..3].join(","), more - 3),
-    }
 }

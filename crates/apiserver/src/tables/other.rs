@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{
+use super::printer::{
     AGE, NAME, Printer, age, boolean, integer, list, name, number, or, printer, selector, shortened, text,
     wide,
 };

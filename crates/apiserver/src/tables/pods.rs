@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::{AGE, NAME, Printer, age, list, name, number, or, since, text, wide};
+use super::printer::{AGE, NAME, Printer, age, list, name, number, or, since, text, wide};
 
 pub(crate) const POD: Printer = Printer {
     columns: &[

@@ -4,8 +4,11 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::{
-    AGE, NAME, Printer, age, boolean, containers, duration, integer, labels, list, name, number, or, printer,
-    selector, since, text, wide,
+    duration,
+    printer::{
+        AGE, NAME, Printer, age, boolean, containers, integer, labels, list, name, number, or, printer,
+        selector, since, text, wide,
+    },
 };
 
 pub(crate) const DEPLOYMENT: Printer = printer!(|o, now|

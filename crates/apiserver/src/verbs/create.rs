@@ -1,19 +1,18 @@
 //! POST of an object.
 
 use jiff::Timestamp;
-use longboat_schema::{MAX_OBJECT_BYTES, size};
 use rand::Rng;
 use serde_json::{Value, json};
 
-use super::{Call, incoming};
+use super::{Call, incoming, validate::validate};
 use crate::{
-    admit::{self, Review},
-    allocation,
+    admit, allocation,
     answer::Answer,
-    clock, depth, effects,
+    clock, effects,
     form::{self, RequestedObject},
     kinds::Resource,
-    patching, rbac, respond,
+    limits, patching, rbac, respond,
+    review::Review,
     status::{ApiError, Cause, StatusDetails},
     store::{Key, WriteError},
     strategy,
@@ -94,7 +93,7 @@ async fn attempt(
         };
         // fields that webhooks or the server itself add have no owner
         patching::track(&write, None, &mut value);
-        refuse_large(&value)?;
+        limits::refuse_large(&value)?;
     }
     let mut value = admit::mutate(call.state, &review, value, &mut call.warnings).await?;
     // A webhook may change the name, under which the object is then stored, but not the namespace.
@@ -105,37 +104,19 @@ async fn attempt(
     call.warnings.extend(strategy::dedupe_owners(&mut value));
     strategy::prepare_create(resource, &mut value);
     let services = allocation::allocate(call.state, resource, &mut value, None)?;
-    refuse_deep(resource, &value)?;
-    let mut causes = strategy::validate(resource, &value, None);
-    if let Some(custom) = resource.custom() {
-        let verdict = custom.schema.judge(&value, None);
-        causes.extend(verdict.causes);
-        call.warnings.extend(verdict.warnings);
-    }
     let name = value["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-    if !causes.is_empty() {
-        return Err(ApiError::invalid(resource.about_kind(&name), &causes));
-    }
-    call.warnings.extend(strategy::warnings(resource, &value, None));
+    validate(call, None, &name, &value, None)?;
     strategy::settle(resource, &mut value);
     admit::validate(call.state, &review, Some(&value), &mut call.warnings).await?;
     let key = Key::new(namespace.clone(), name.clone());
-    let exists = |call: &Call<'_>| {
-        let mut error = ApiError::already_exists(resource.about(&name));
-        if let Some(found) = call.state.store.get(&resource.table, &key)
-            && found.metadata()["deletionTimestamp"].is_string()
-        {
-            error.message = format!("object is being deleted: {}", error.message);
-        }
-        error
-    };
     if dry_run {
         if call.state.store.get(&resource.table, &key).is_some() {
-            return Err(exists(call));
+            return Err(already_exists(call, &key));
         }
         return Ok(RequestedObject::new(value));
     }
     let stored = form::to_storage(call.state, resource, value).await?;
+    // Once more, because the namespace may have gone while webhooks answered.
     check_namespace_exists(call, &namespace, &name)?;
     match call.state.store.create(&resource.table, key.clone(), stored) {
         Ok(stored) => {
@@ -143,37 +124,20 @@ async fn attempt(
             effects::after_write(call.state, resource, None, Some(&stored.value));
             form::show(call.state, resource, stored).await
         }
-        Err(WriteError::Exists) => Err(exists(call)),
+        Err(WriteError::Exists) => Err(already_exists(call, &key)),
         Err(error) => Err(ApiError::internal(error.to_string())),
     }
 }
 
-/// Refuses an object that is too large to be stored. On a cluster, etcd refuses it, and kube-apiserver passes the message on.
-pub(crate) fn refuse_large(value: &Value) -> Result<(), ApiError> {
-    let bytes = size(value);
-    if bytes <= MAX_OBJECT_BYTES {
-        return Ok(());
+/// Returns the error that the name is taken, perhaps by an object that is being deleted.
+fn already_exists(call: &Call<'_>, key: &Key) -> ApiError {
+    let mut error = ApiError::already_exists(call.resource.about(&key.name));
+    if let Some(found) = call.state.store.get(&call.resource.table, key)
+        && found.metadata()["deletionTimestamp"].is_string()
+    {
+        error.message = format!("object is being deleted: {}", error.message);
     }
-    Err(ApiError::new(
-        413,
-        "RequestEntityTooLarge",
-        format!(
-            "etcdserver: request is too large: the object has at least {bytes} bytes, and at most {MAX_OBJECT_BYTES} can be stored"
-        ),
-    ))
-}
-
-/// Refuses an object that is too deep to be read back: defaults and managed fields may have made it deeper than its body.
-pub(crate) fn refuse_deep(resource: &Resource, value: &Value) -> Result<(), ApiError> {
-    depth::check(value).map_err(|error| {
-        let name = value["metadata"]["name"].as_str().unwrap_or_default();
-        let message = format!(
-            "Too deep: may have at most {} levels of maps and lists, managedFields included",
-            depth::MAX_DEPTH
-        );
-        let cause = Cause { reason: "FieldValueTooLong", message, field: error.path };
-        ApiError::invalid(resource.about_kind(name), &[cause])
-    })
+    error
 }
 
 /// Fills in the namespace of the path. Refuses an object with another namespace.

@@ -4,11 +4,11 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use super::{Call, create};
+use super::Call;
 use crate::{
     depth,
     kinds::{Resource, registry::split_api_version},
-    patching, protobuf,
+    limits, patching, protobuf,
     request::{
         decode::{self, Document},
         query::FieldValidation,
@@ -205,7 +205,7 @@ pub(crate) fn normalise(
         }
     }
     strategy::default(resource, &mut value);
-    create::refuse_large(&value)?;
+    limits::refuse_large(&value)?;
     Ok(value)
 }
 

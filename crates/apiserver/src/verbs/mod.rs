@@ -11,6 +11,7 @@ pub(crate) mod reviews;
 pub(crate) mod scale;
 pub(crate) mod tokens;
 pub(crate) mod update;
+mod validate;
 pub(crate) mod watch;
 
 use std::sync::Arc;

@@ -5,19 +5,17 @@ use futures::future::join_all;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use super::{
-    Review,
-    hooks::{Hook, Kind, current},
-};
+use super::hooks::{Hook, Kind};
 use crate::{
     depth::MAX_DEPTH,
     form,
     kinds::Resource,
+    limits,
     patching::json_patch::{self, JsonPatchError, MAX_OPERATIONS},
+    review::Review,
     state::State,
     status::ApiError,
     strategy,
-    verbs::create,
 };
 
 /// The reasons that a webhook may give. Other reasons are dropped.
@@ -45,16 +43,17 @@ const REASONS: [&str; 16] = [
 pub(crate) async fn mutate(
     state: &State,
     review: &Review<'_>,
+    object: Option<&Value>,
     warnings: &mut Vec<String>,
 ) -> Result<Option<Value>, ApiError> {
     if exempt(review.resource) {
         return Ok(None);
     }
-    let hooks = current(state, Kind::Mutating);
+    let hooks = state.outgoing.hooks(&state.store, Kind::Mutating);
     if hooks.is_empty() {
         return Ok(None);
     }
-    let mut object = review.object.cloned();
+    let mut object = object.cloned();
     // Webhooks with a reinvocation policy, each with the object after its call. They are called again if later webhooks
     // changed the object.
     let mut again: Vec<(&Hook, Option<Value>)> = Vec::new();
@@ -76,18 +75,19 @@ pub(crate) async fn mutate(
 pub(crate) async fn validate(
     state: &State,
     review: &Review<'_>,
+    object: Option<&Value>,
     warnings: &mut Vec<String>,
 ) -> Result<(), ApiError> {
     if exempt(review.resource) {
         return Ok(());
     }
-    let hooks = current(state, Kind::Validating);
+    let hooks = state.outgoing.hooks(&state.store, Kind::Validating);
     if hooks.is_empty() {
         return Ok(());
     }
     let answers = join_all(hooks.iter().map(|hook| async move {
         let mut warnings = Vec::new();
-        let answer = ask(state, hook, review, review.object, &mut warnings).await;
+        let answer = ask(state, hook, review, object, &mut warnings).await;
         (warnings, answer)
     }))
     .await;
@@ -127,7 +127,7 @@ async fn call_mutating(
         let own_version = review.resource.api_version();
         let seen = convert(state, review.resource, current.clone(), &answer.api_version).await?;
         let seen = json_patch::apply(seen, patch).map_err(|refused| unpatchable(patch, refused))?;
-        create::refuse_large(&seen)?;
+        limits::refuse_large(&seen)?;
         if !seen.is_object() {
             return Err(ApiError::internal(format!("the patch of webhook {:?} leaves no object", hook.name)));
         }
@@ -170,7 +170,7 @@ async fn ask(
     object: Option<&Value>,
     warnings: &mut Vec<String>,
 ) -> Result<Option<Answer>, ApiError> {
-    let Some(resource) = hook.wants(state, review, object) else {
+    let Some(resource) = hook.wants(&state.registry, &state.store, review, object) else {
         return Ok(None);
     };
     let api_version = resource.api_version();
@@ -184,7 +184,7 @@ async fn ask(
         return Ok(None);
     }
     let body = json!({"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": request});
-    let answer = match state.outgoing.call(state, &hook.client, hook.timeout, &body).await {
+    let answer = match state.outgoing.call(&state.store, &hook.client, hook.timeout, &body).await {
         Ok(answer) => read(&answer, &uid),
         Err(why) => Err(why),
     };
@@ -229,9 +229,9 @@ fn request(uid: &str, review: &Review<'_>, resource: &Resource, object: &Value, 
         request["requestSubResource"] = subresource.into();
     }
     if !review.name.is_empty() {
-        request["name"] = review.name.into();
+        request["name"] = review.name.as_str().into();
     }
-    if let Some(namespace) = review.namespace.filter(|name| !name.is_empty()) {
+    if let Some(namespace) = review.namespace.as_deref().filter(|name| !name.is_empty()) {
         request["namespace"] = namespace.into();
     }
     request

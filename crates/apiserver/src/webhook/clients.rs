@@ -4,6 +4,7 @@ use std::{
     collections::HashMap,
     error::Error as _,
     net::{IpAddr, SocketAddr},
+    sync::Arc,
     time::Duration,
 };
 
@@ -12,8 +13,11 @@ use parking_lot::Mutex;
 use reqwest::{Client, StatusCode, Url};
 use serde_json::Value;
 
-use super::{hooks::Hooks, trust};
-use crate::{state::State, store::Key};
+use super::{
+    hooks::{Hook, Hooks, Kind},
+    trust,
+};
+use crate::store::{Key, Store};
 
 /// The largest answer that is read, in bytes.
 const MAX_RESPONSE_BYTES: usize = 16 * 1024 * 1024;
@@ -22,7 +26,7 @@ const MAX_RESPONSE_BYTES: usize = 16 * 1024 * 1024;
 #[derive(Debug, Default)]
 pub(crate) struct WebhookClients {
     clients: Mutex<HashMap<Target, Client>>,
-    pub(super) hooks: Mutex<Hooks>,
+    hooks: Mutex<Hooks>,
 }
 
 /// The key of an HTTP client.
@@ -37,16 +41,21 @@ struct Target {
 // === impl WebhookClients ===
 
 impl WebhookClients {
+    /// Returns the webhooks of one kind in the order of their calls.
+    pub(super) fn hooks(&self, store: &Store, kind: Kind) -> Arc<Vec<Hook>> {
+        self.hooks.lock().current(store, kind)
+    }
+
     /// Posts `body` to the server of a `clientConfig`. Returns the answer, or an error in the words of kube-apiserver.
     pub(super) async fn call(
         &self,
-        state: &State,
+        store: &Store,
         config: &Value,
         timeout: Duration,
         body: &Value,
     ) -> Result<Value, String> {
         let seconds = timeout.as_secs();
-        let (mut url, service) = destination(state, config, seconds)?;
+        let (mut url, service) = destination(store, config, seconds)?;
         url.set_query(Some(&format!("timeout={seconds}s")));
         let client =
             self.client(Target { ca: config["caBundle"].as_str().unwrap_or_default().to_owned(), service })?;
@@ -100,7 +109,7 @@ impl WebhookClients {
 
 /// Returns the target of a `clientConfig`: its URL, and for a Service its name and address.
 fn destination(
-    state: &State,
+    store: &Store,
     config: &Value,
     seconds: u64,
 ) -> Result<(Url, Option<(String, SocketAddr)>), String> {
@@ -115,8 +124,7 @@ fn destination(
     let failed = |why: &str| {
         format!("Post \"https://{name}.{namespace}.svc:{port}/{path}?timeout={seconds}s\": {why}")
     };
-    let found = state
-        .store
+    let found = store
         .get("/services", &Key::new(namespace, name))
         .ok_or_else(|| failed(&format!("service \"{name}\" not found")))?;
     let address: IpAddr = found.value["spec"]["clusterIP"]

@@ -38,7 +38,7 @@ pub(crate) async fn convert(
     let failed = |why: &str| ApiError::unforeseen(format!("{webhook} failed: {why}"));
     let mut answer = state
         .outgoing
-        .call(state, &config["clientConfig"], TIMEOUT, &review)
+        .call(&state.store, &config["clientConfig"], TIMEOUT, &review)
         .await
         .map_err(|why| failed(&why))?;
     let response = &mut answer["response"];

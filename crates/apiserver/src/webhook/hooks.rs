@@ -5,8 +5,13 @@ use std::{sync::Arc, time::Duration};
 use longboat_schema::Program;
 use serde_json::{Map, Value};
 
-use super::Review;
-use crate::{kinds::Resource, state::State, status::ApiError, store::Key, strategy};
+use crate::{
+    kinds::{Registry, Resource},
+    review::Review,
+    status::ApiError,
+    store::{Key, Store},
+    strategy,
+};
 
 /// The store tables of the two kinds of configuration.
 const TABLES: [&str; 2] = [
@@ -64,29 +69,26 @@ struct Read {
     hooks: Arc<Vec<Hook>>,
 }
 
-/// Returns the webhooks of one kind in the order of their calls: sorted by the name of their configuration.
-pub(super) fn current(state: &State, kind: Kind) -> Arc<Vec<Hook>> {
-    let snapshot = state.store.list(TABLES[kind as usize], None);
-    let from: Vec<(String, u64)> =
-        snapshot.objects.iter().map(|(key, stored)| (key.name.clone(), stored.revision)).collect();
-    let mut hooks = state.outgoing.hooks.lock();
-    let read = &mut hooks.lists[kind as usize];
-    if read.from != from {
-        read.hooks = Arc::new(
-            snapshot
-                .objects
-                .iter()
-                .flat_map(|(_, stored)| stored.value["webhooks"].as_array().into_iter().flatten())
-                .map(Hook::read)
-                .collect(),
-        );
-        read.from = from;
-    }
-    Arc::clone(&read.hooks)
-}
-
 fn texts(value: &Value) -> Vec<String> {
     value.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+// === impl Hooks ===
+
+impl Hooks {
+    /// Returns the webhooks of one kind in the order of their calls: sorted by the name of their configuration.
+    pub(super) fn current(&mut self, store: &Store, kind: Kind) -> Arc<Vec<Hook>> {
+        let snapshot = store.list(TABLES[kind as usize], None);
+        let from: Vec<(String, u64)> =
+            snapshot.objects.iter().map(|(key, stored)| (key.name.clone(), stored.revision)).collect();
+        let read = &mut self.lists[kind as usize];
+        if read.from != from {
+            let configured = snapshot.objects.iter().map(|(_, stored)| &stored.value["webhooks"]);
+            read.hooks = Arc::new(configured.filter_map(Value::as_array).flatten().map(Hook::read).collect());
+            read.from = from;
+        }
+        Arc::clone(&read.hooks)
+    }
 }
 
 // === impl Hook ===
@@ -115,16 +117,17 @@ impl Hook {
     /// Returns the resource version in which the webhook wants to see the object, or `None` if the webhook is not called.
     pub(super) fn wants(
         &self,
-        state: &State,
+        registry: &Registry,
+        store: &Store,
         review: &Review<'_>,
         object: Option<&Value>,
     ) -> Option<Arc<Resource>> {
-        let resource = self.resource(state, review)?;
-        (self.namespace_selected(state, review, object) && self.object_selected(object, review.old))
+        let resource = self.resource(registry, review)?;
+        (self.namespace_selected(store, review, object) && self.object_selected(object, review.old))
             .then_some(resource)
     }
 
-    fn resource(&self, state: &State, review: &Review<'_>) -> Option<Arc<Resource>> {
+    fn resource(&self, registry: &Registry, review: &Review<'_>) -> Option<Arc<Resource>> {
         let matches = |resource: &Resource| self.rules.iter().any(|rule| rule.matches(review, resource));
         if matches(review.resource) {
             return Some(Arc::new(review.resource.clone()));
@@ -133,8 +136,7 @@ impl Hook {
         if self.exact || !self.rules.iter().any(|rule| rule.names(review)) {
             return None;
         }
-        state
-            .registry
+        registry
             .groups()
             .values()
             .flat_map(|versions| versions.values())
@@ -143,7 +145,7 @@ impl Hook {
             .cloned()
     }
 
-    fn namespace_selected(&self, state: &State, review: &Review<'_>, object: Option<&Value>) -> bool {
+    fn namespace_selected(&self, store: &Store, review: &Review<'_>, object: Option<&Value>) -> bool {
         if self.namespaces.as_object().is_none_or(Map::is_empty) {
             return true;
         }
@@ -151,10 +153,10 @@ impl Hook {
         if is_namespace {
             return strategy::selects(&self.namespaces, labels(object.or(review.old)));
         }
-        let Some(namespace) = review.namespace.filter(|name| !name.is_empty()) else {
+        let Some(namespace) = review.namespace.as_deref().filter(|name| !name.is_empty()) else {
             return true;
         };
-        let stored = state.store.get("/namespaces", &Key::new("", namespace));
+        let stored = store.get("/namespaces", &Key::new("", namespace));
         strategy::selects(&self.namespaces, labels(stored.as_ref().map(|stored| &*stored.value)))
     }
 
@@ -194,7 +196,7 @@ impl Hook {
             [one] => one.clone(),
             many => format!("[{}]", many.join(", ")),
         };
-        Err(ApiError::forbidden(review.resource.about(review.name), why))
+        Err(ApiError::forbidden(review.resource.about(&review.name), why))
     }
 }
 
@@ -227,7 +229,8 @@ impl Rule {
     fn matches(&self, review: &Review<'_>, resource: &Resource) -> bool {
         let any =
             |values: &[String], wanted: &str| values.iter().any(|value| value == "*" || value == wanted);
-        let in_namespace = review.namespace.is_some_and(|name| !name.is_empty()) && resource.namespaced;
+        let in_namespace =
+            review.namespace.as_deref().is_some_and(|name| !name.is_empty()) && resource.namespaced;
         any(&self.operations, review.operation)
             && any(&self.groups, &resource.group)
             && any(&self.versions, &resource.version)

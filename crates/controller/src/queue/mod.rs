@@ -67,8 +67,8 @@ pub(crate) enum ReconcileOutcome {
 // === impl Queue ===
 
 impl<K: Clone + Eq + Hash> Queue<K> {
-    pub(crate) fn new(counted: QueueStats) -> Self {
-        Self { state: Mutex::new(State::new()), wake: Notify::new(), stats: counted }
+    pub(crate) fn new(stats: QueueStats) -> Self {
+        Self { state: Mutex::new(State::new()), wake: Notify::new(), stats }
     }
 
     /// Ignores all keys until [`Queue::open`]. Without workers, keys would pile up.

@@ -107,8 +107,7 @@ async fn finalize(
         let began = context.index.now();
         let platform = context.platform().unwrap_or_default();
         let snapshot = observe::snapshot(context, &subject.key, platform, Timestamp::now());
-        let plan::Finalization { remove, senders, reads } =
-            plan::finalization(service, &snapshot).map_err(|error| not_planned(&error))?;
+        let plan::Finalization { remove, senders, reads } = plan::finalization(service, &snapshot)?;
         // In a namespace that is being deleted, no member updates its route any more.
         if !senders.is_empty() && !context.events.ending.contains(subject.key.namespace.as_deref()) {
             // The service depends on the routes of these members, so it is enqueued when they change.
@@ -134,8 +133,4 @@ async fn wait_for(
     let message = format!("waiting for member {} to remove backendRef before deletion", senders.join(", "));
     let status = plan::leaving(service, &message, Timestamp::now());
     status::publish(context, subject, service, status).await
-}
-
-fn not_planned(error: &plan::PlanError) -> ReconcileError {
-    ReconcileError::Unfinished(error.to_string())
 }

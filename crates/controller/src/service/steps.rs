@@ -21,7 +21,6 @@ use longboat_plan::{self as plan, Applied, Children, ObjectKey, Plan, Problem, S
 use longboat_store::Moment;
 use tracing::Instrument;
 
-use super::not_planned;
 use crate::{
     apply,
     context::Context,
@@ -142,7 +141,7 @@ impl<'a> Reconcile<'a> {
             Ok(Ok(None)) => return (observation, Ok(())),
             Ok(Ok(Some(route))) => route,
             Ok(Err(error)) => return (observation, Err(ReconcileError::Unfinished(failed(error)))),
-            Err(error) => return (observation, Err(not_planned(&error))),
+            Err(error) => return (observation, Err(error.into())),
         };
         let children = Children { http_routes: vec![route], ..Children::default() };
         let writing = apply::all(context, subject, &observation.snapshot, children, Vec::new(), None);
@@ -247,8 +246,7 @@ impl<'a> Reconcile<'a> {
             secrets::check(self.context, self.subject.key.namespace.as_deref())?;
         }
         loop {
-            let planned =
-                plan::children(self.service, spec, snapshot).map_err(|error| not_planned(&error))?;
+            let planned = plan::children(self.service, spec, snapshot).map_err(ReconcileError::from)?;
             // Planning stops at the first missing Secret. So each iteration reads at least one Secret that exists, and the
             // spec refers to a limited number of them.
             if !secrets::add(self.context, &planned.missed_secrets, snapshot).await? {
@@ -346,15 +344,13 @@ impl<'a> Reconcile<'a> {
             adapters: &adapters,
         };
         let span = spans::phase(Phase::Report);
-        let status = span
-            .in_scope(|| plan::status(service, progress, &children, &snapshot, now))
-            .map_err(|error| not_planned(&error))?;
+        let status = span.in_scope(|| plan::status(service, progress, &children, &snapshot, now))?;
         let failure = failure(&status);
         let due = match spec {
             Some(spec) => plan::proof::next(service, spec, &children, &snapshot, &status),
             None => Ok(None),
         };
-        let due = due.map_err(|error| not_planned(&error))?;
+        let due = due?;
         self.dependencies.extend(snapshot.reads(subject.uid.as_deref()));
         record_dependencies(context, &subject.key, self.dependencies, taken);
         // A conflict is over in a moment: reporting it would make conditions flap.

@@ -8,7 +8,7 @@ use longboat_api::{
     labels, names, v1alpha2,
     v1alpha2::{LLMInferenceService, LLMInferenceServiceConfig},
 };
-use longboat_compose::Layer;
+use longboat_compose::{ComposeError, Layer};
 use longboat_key::{Key, Name, Namespace};
 use longboat_plan::{
     Capabilities, Kind, ObjectKey, Peer, kinds,
@@ -20,7 +20,7 @@ use longboat_plan::{
 use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
-    context::{Cache, Caches, Change, Context},
+    caches::{Cache, Caches, Change},
     secret_contents::SecretMetadata,
 };
 
@@ -74,6 +74,21 @@ pub(crate) enum Availability {
 
 /// The capability for a kind.
 pub(crate) type Capability = fn(&mut Capabilities) -> &mut bool;
+
+/// An effect of a change besides those on the services that depend on the object.
+#[derive(Debug)]
+pub(crate) enum Effect {
+    /// The namespace is being deleted, or it is not.
+    NamespaceEnds(bool),
+    /// The layer of a config or runtime has changed.
+    SetLayer(Kind, Option<Result<Layer, ComposeError>>),
+    /// The config itself must be reconciled.
+    ReconcileConfig,
+    /// The platform settings may have changed, if this is the system namespace.
+    LoadPlatform,
+    /// The contents of the Secret may have changed.
+    ForgetSecret,
+}
 
 /// The special rules of a kind. Most kinds use these defaults.
 pub(crate) trait Rules: Metadata<Ty = ObjectMeta> + Clone {
@@ -129,8 +144,10 @@ pub(crate) trait Rules: Metadata<Ty = ObjectMeta> + Clone {
         Vec::new()
     }
 
-    /// Handles other effects of a change.
-    fn changed(_context: &Context, _key: &Key, _change: &Change<'_, Self>) {}
+    /// The effects of a change besides those on the services that depend on the object.
+    fn effects(_change: &Change<'_, Self>) -> Vec<Effect> {
+        Vec::new()
+    }
 }
 
 /// The service that controls an object, or that its labels name.
@@ -242,16 +259,9 @@ impl Rules for v1::Namespace {
         true
     }
 
-    fn changed(context: &Context, key: &Key, change: &Change<'_, Self>) {
+    fn effects(change: &Change<'_, Self>) -> Vec<Effect> {
         let ends = change.new.is_some_and(|new| new.metadata.deletion_timestamp.is_some());
-        let Name(name) = key.name.as_deref();
-        if context.events.ending.set(Namespace(name), ends) {
-            // The watches are independent. If a namespace of the same name was created since, services of it may have been
-            // seen, and passed over, before its end was.
-            let mut services = context.caches.inference_services.keys();
-            services.retain(|service| service.namespace.as_deref() == Namespace(name));
-            context.enqueue_dependents(services);
-        }
+        vec![Effect::NamespaceEnds(ends)]
     }
 
     fn concerns(&self) -> Vec<Key> {
@@ -294,11 +304,13 @@ impl Rules for LLMInferenceServiceConfig {
         Vec::new()
     }
 
-    fn changed(context: &Context, key: &Key, change: &Change<'_, Self>) {
+    fn effects(change: &Change<'_, Self>) -> Vec<Effect> {
+        let mut effects = Vec::new();
         if change.old.as_ref().map(|old| &old.spec) != change.new.map(|new| &new.spec) {
-            context.set_layer(key.clone().of_kind(Kind::Config), change.new.map(Layer::new));
+            effects.push(Effect::SetLayer(Kind::Config, change.new.map(Layer::new)));
         }
-        context.configs.add(key.clone());
+        effects.push(Effect::ReconcileConfig);
+        effects
     }
 }
 
@@ -310,12 +322,9 @@ impl Rules for ConfigMap {
         self.metadata.name.as_deref() == Some("kube-root-ca.crt") && self.data.take().is_some()
     }
 
-    fn changed(context: &Context, key: &Key, _change: &Change<'_, Self>) {
-        let platform =
-            key.namespace == context.args.system_namespace && *key.name == *names::PLATFORM_CONFIG_MAP;
-        if platform && context.load_platform() {
-            context.enqueue_all();
-        }
+    fn effects(change: &Change<'_, Self>) -> Vec<Effect> {
+        let is_platform = *change.key.name == *names::PLATFORM_CONFIG_MAP;
+        is_platform.then_some(Effect::LoadPlatform).into_iter().collect()
     }
 }
 
@@ -348,8 +357,8 @@ impl Rules for SecretMetadata {
         Vec::new()
     }
 
-    fn changed(context: &Context, key: &Key, _change: &Change<'_, Self>) {
-        context.secret_contents.forget(key);
+    fn effects(_change: &Change<'_, Self>) -> Vec<Effect> {
+        vec![Effect::ForgetSecret]
     }
 }
 
@@ -410,11 +419,12 @@ macro_rules! runtime_rules {
                 Vec::new()
             }
 
-            fn changed(context: &Context, key: &Key, change: &Change<'_, Self>) {
-                if change.old.as_ref().map(|old| &old.spec) != change.new.map(|new| &new.spec) {
-                    let layer = change.new.map(|new| Layer::of_runtime(&new.metadata, &new.spec));
-                    context.set_layer(key.clone().of_kind(Kind::$kind), layer);
+            fn effects(change: &Change<'_, Self>) -> Vec<Effect> {
+                if change.old.as_ref().map(|old| &old.spec) == change.new.map(|new| &new.spec) {
+                    return Vec::new();
                 }
+                let layer = change.new.map(|new| Layer::of_runtime(&new.metadata, &new.spec));
+                vec![Effect::SetLayer(Kind::$kind, layer)]
             }
         })*
     };

@@ -15,7 +15,7 @@ use longboat_key::Namespace;
 use longboat_watch::has_code;
 use serde::Deserialize;
 
-use super::read_retry::{ReadError, patiently};
+use super::read_retry::{ReadError, with_retries};
 use crate::{args::Args, context::Context};
 
 /// Most LocalModelCaches that are read. There is one per model, not one per service.
@@ -41,7 +41,7 @@ impl Source {
     /// Configs are checked against the live settings, not the cached ones: an installation writes both within milliseconds,
     /// and the cache may be behind.
     pub(super) async fn facts(&self, hook: Hook, body: &[u8]) -> Result<Facts, ReadError> {
-        patiently(|| self.at_once(hook, body)).await
+        with_retries(|| self.at_once(hook, body)).await
     }
 
     async fn at_once(&self, hook: Hook, body: &[u8]) -> Result<Facts, kube::Error> {

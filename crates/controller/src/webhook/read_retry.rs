@@ -37,7 +37,7 @@ pub(super) enum ReadError {
 }
 
 /// Reads until there is an answer, an error that a retry cannot help, or no time left.
-pub(super) async fn patiently<T, F: Future<Output = Result<T, kube::Error>>>(
+pub(super) async fn with_retries<T, F: Future<Output = Result<T, kube::Error>>>(
     mut read: impl FnMut() -> F,
 ) -> Result<T, ReadError> {
     let end = Instant::now() + LIMIT;
@@ -80,7 +80,7 @@ mod tests {
     async fn tried(codes: &[u16]) -> (Result<usize, usize>, Duration) {
         let start = Instant::now();
         let mut count = 0;
-        let result = patiently(|| {
+        let result = with_retries(|| {
             count += 1;
             let answer = codes.get(count - 1).map_or(Ok(count), |code| Err(failure(*code)));
             async move { answer }
@@ -107,11 +107,11 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn silence_is_waited_out_for_less_than_the_caller_waits() {
         let start = Instant::now();
-        let nothing = patiently(std::future::pending::<Result<(), kube::Error>>).await;
+        let nothing = with_retries(std::future::pending::<Result<(), kube::Error>>).await;
         assert!(matches!(nothing, Err(ReadError::Silence)), "{nothing:?}");
         assert_eq!(start.elapsed(), LIMIT);
         // A slow answer leaves no time for another pause.
-        let late = patiently(|| async {
+        let late = with_retries(|| async {
             sleep(Duration::from_millis(7950)).await;
             Err::<(), _>(failure(500))
         });

@@ -4,7 +4,10 @@ use std::arch::x86_64::{__m256, __m256i};
 
 use pulp::{cast, x86::V3};
 
-use super::{BLOCK, ROWS, activations, packed};
+use super::{
+    BLOCK, ROWS, activations,
+    kernel::{Kernel, half, single},
+};
 
 /// One block of each of eight rows.
 #[derive(Clone, Copy)]
@@ -15,7 +18,7 @@ pub(super) struct Block {
     pub(super) bytes: [[u8; 4 * ROWS]; BLOCK / 4],
 }
 
-impl packed::Kernel for Block {
+impl Kernel for Block {
     const EMPTY: Self = Self { scales: [0; ROWS], bytes: [[0; 4 * ROWS]; BLOCK / 4] };
 
     fn bytes_mut(&mut self) -> &mut [[u8; 4 * ROWS]] {
@@ -37,7 +40,7 @@ impl packed::Kernel for Block {
                 *all = simd.avx2._mm256_add_epi32(*all, simd.avx2._mm256_madd_epi16(pairs, ones));
             }
         }
-        let scales = packed::half(simd, self.scales);
+        let scales = half(simd, self.scales);
         for ((row, all), sum) in rows.iter().zip(all).zip(sums) {
             let scale = simd.avx._mm256_mul_ps(scales, simd.avx._mm256_set1_ps(row.scale));
             *sum = simd.fma._mm256_fmadd_ps(simd.avx._mm256_cvtepi32_ps(all), scale, *sum);
@@ -45,7 +48,7 @@ impl packed::Kernel for Block {
     }
 
     fn row(&self, row: usize) -> [f32; BLOCK] {
-        let scale = packed::single(self.scales[row]);
+        let scale = single(self.scales[row]);
         let mut numbers = [0.0; BLOCK];
         for (part, bytes) in self.bytes.iter().enumerate() {
             for (place, byte) in bytes[4 * row..4 * row + 4].iter().enumerate() {

@@ -4,7 +4,10 @@ use std::arch::x86_64::{__m256, __m256i};
 
 use pulp::{cast, x86::V3};
 
-use super::{BLOCK, ROWS, activations, packed};
+use super::{
+    BLOCK, ROWS, activations,
+    kernel::{Kernel, half, single},
+};
 
 /// One block of each of eight rows.
 #[derive(Clone, Copy)]
@@ -17,7 +20,7 @@ pub(super) struct Block {
     pub(super) bytes: [[u8; 4 * ROWS]; 4],
 }
 
-impl packed::Kernel for Block {
+impl Kernel for Block {
     const EMPTY: Self = Self { scales: [0; ROWS], least: [0; ROWS], bytes: [[0; 4 * ROWS]; 4] };
 
     fn bytes_mut(&mut self) -> &mut [[u8; 4 * ROWS]] {
@@ -37,7 +40,7 @@ impl packed::Kernel for Block {
             first[part] = simd.avx2._mm256_and_si256(bytes, low);
             second[part] = simd.avx2._mm256_and_si256(simd.avx2._mm256_srli_epi16::<4>(bytes), low);
         }
-        let (scales, least) = (packed::half(simd, self.scales), packed::half(simd, self.least));
+        let (scales, least) = (half(simd, self.scales), half(simd, self.least));
         for (row, sum) in rows.iter().zip(sums) {
             // The sums of eight products of two numbers each stay below 2^15: 8 · 2 · 15 · 127.
             let mut all = simd.avx._mm256_setzero_si256();
@@ -55,7 +58,7 @@ impl packed::Kernel for Block {
     }
 
     fn row(&self, row: usize) -> [f32; BLOCK] {
-        let (scale, least) = (packed::single(self.scales[row]), packed::single(self.least[row]));
+        let (scale, least) = (single(self.scales[row]), single(self.least[row]));
         let mut numbers = [0.0; BLOCK];
         for (part, bytes) in self.bytes.iter().enumerate() {
             for (place, byte) in bytes[4 * row..4 * row + 4].iter().enumerate() {

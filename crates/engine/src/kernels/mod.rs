@@ -18,6 +18,8 @@ mod activations;
 mod eight;
 #[cfg(target_arch = "x86_64")]
 mod four;
+#[cfg(target_arch = "x86_64")]
+mod kernel;
 #[cfg(not(target_arch = "x86_64"))]
 #[path = "none.rs"]
 mod packed;

@@ -83,21 +83,21 @@ impl Adapter {
         folder.join(SETTINGS).is_file()
     }
 
-    /// Reads the adapter in a folder. Its shape must match the model, and its rank must not be above `most_rank`.
+    /// Reads the adapter in a folder. Its shape must match the model, and its rank must not be above `max_rank`.
     pub(crate) fn load(
         name: &str,
         number: u64,
         folder: &Path,
         config: &Config,
-        most_rank: usize,
+        max_rank: usize,
     ) -> Result<Self, LoadError> {
         let settings_path = folder.join(SETTINGS);
         let Settings { rank, scale } = Settings::open(&settings_path)?;
         let malformed = |path: &Path, reason: String| LoadError::Malformed { path: path.to_owned(), reason };
-        if rank > most_rank {
+        if rank > max_rank {
             return Err(malformed(
                 &settings_path,
-                format!("LoRA rank {rank} is greater than max_lora_rank {most_rank}."),
+                format!("LoRA rank {rank} is greater than max_lora_rank {max_rank}."),
             ));
         }
         let path = folder.join(WEIGHTS);

@@ -14,9 +14,9 @@ const MAX_LOADED_ADAPTERS: usize = 256;
 /// The loaded adapters.
 pub(crate) struct Adapters {
     config: Config,
-    most_rank: usize,
+    max_rank: usize,
     /// The most adapters whose matrices stay in memory while no request uses them.
-    most_kept: usize,
+    max_kept: usize,
     loaded: Mutex<AdapterSlots>,
     /// The number of the next adapter. The lock also makes sure that only one adapter is read at a time.
     next: Mutex<u64>,
@@ -53,13 +53,25 @@ pub(crate) enum AdapterError {
     Unusable(#[from] LoadError),
 }
 
+// === impl AdapterError ===
+
+impl AdapterError {
+    /// Returns the error of an engine that loads the adapter when it starts.
+    pub(crate) fn into_load_error(self, name: &str) -> LoadError {
+        match self {
+            Self::Unusable(LoadError::Read { path, source }) => LoadError::Read { path, source },
+            error => LoadError::Adapter { name: name.to_owned(), reason: error.to_string() },
+        }
+    }
+}
+
 // === impl Adapters ===
 
 impl Adapters {
-    /// Creates an empty registry for a model of this shape. Without `most_kept`, all adapters stay in memory.
-    pub(crate) fn new(config: Config, most_rank: usize, most_kept: Option<usize>) -> Self {
-        let most_kept = most_kept.unwrap_or(MAX_LOADED_ADAPTERS);
-        Self { config, most_rank, most_kept, loaded: Mutex::default(), next: Mutex::new(1) }
+    /// Creates an empty registry for a model of this shape. Without `max_kept`, all adapters stay in memory.
+    pub(crate) fn new(config: Config, max_rank: usize, max_kept: Option<usize>) -> Self {
+        let max_kept = max_kept.unwrap_or(MAX_LOADED_ADAPTERS);
+        Self { config, max_rank, max_kept, loaded: Mutex::default(), next: Mutex::new(1) }
     }
 
     /// Returns the adapter with this name. If its memory was released, this blocks while the adapter is read again.
@@ -83,7 +95,7 @@ impl Adapters {
         if let Some(entry) = loaded.entries.iter_mut().find(|entry| entry.card == card) {
             entry.adapter = Some(Arc::clone(&adapter));
             loaded.take(name);
-            loaded.give_up(self.most_kept);
+            loaded.give_up(self.max_kept);
         }
         Ok(Some(adapter))
     }
@@ -114,7 +126,7 @@ impl Adapters {
             None => loaded.entries.push(entry),
         }
         loaded.take(&name);
-        loaded.give_up(self.most_kept);
+        loaded.give_up(self.max_kept);
         Ok(())
     }
 
@@ -123,7 +135,7 @@ impl Adapters {
         if !Adapter::is_in(path) {
             return Err(AdapterError::Missing { name: card.name.clone(), path: card.path.clone() });
         }
-        let adapter = Adapter::load(&card.name, *next, path, &self.config, self.most_rank)?;
+        let adapter = Adapter::load(&card.name, *next, path, &self.config, self.max_rank)?;
         *next += 1;
         Ok(Arc::new(adapter))
     }

@@ -37,7 +37,7 @@ pub(super) fn attend(
             for (weight, keys) in weights.iter_mut().zip(kv.keys(layer, kv_head, table, length)) {
                 *weight = dot(query, keys) * scale;
             }
-            soften(&mut weights);
+            softmax(&mut weights);
             gather(&weights, found, || kv.values(layer, kv_head, table, length));
         });
     }
@@ -45,7 +45,7 @@ pub(super) fn attend(
 
 /// Softmax: makes weights positive, with the sum 1.
 #[inline(always)]
-fn soften(weights: &mut [f32]) {
+fn softmax(weights: &mut [f32]) {
     let most = weights.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     for weight in &mut *weights {
         *weight = exp(*weight - most);

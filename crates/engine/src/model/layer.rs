@@ -64,11 +64,11 @@ pub(super) struct Reader<'a> {
 // === impl Reader ===
 
 impl Reader<'_> {
-    pub(super) fn raw(&self, part: Part) -> Result<Option<crate::weights::Raw>, LoadError> {
+    pub(super) fn raw(&self, part: Part) -> Result<Option<crate::weights::RawTensor>, LoadError> {
         self.weights.tensor(&format!("{}.weight", name(self.weights, part)))
     }
 
-    pub(super) fn required(&self, part: Part) -> Result<crate::weights::Raw, LoadError> {
+    pub(super) fn required(&self, part: Part) -> Result<crate::weights::RawTensor, LoadError> {
         self.raw(part)?.ok_or_else(|| LoadError::Malformed {
             path: self.weights.path().to_owned(),
             reason: format!("the tensor `{}.weight` is missing", name(self.weights, part)),

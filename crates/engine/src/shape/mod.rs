@@ -6,76 +6,24 @@
 
 mod gbnf;
 mod limits;
+mod schema;
+mod vocabulary;
 
-use std::{panic::resume_unwind, sync::Arc, thread};
+use std::{panic::resume_unwind, thread};
 
-use llguidance::{
-    Matcher, ParserFactory,
-    api::{ParserLimits, TopLevelGrammar},
-    toktrie::{ApproximateTokEnv, INVALID_TOKEN, TokEnv, TokRxInfo, TokTrie},
-};
+use llguidance::{Matcher, api::TopLevelGrammar};
 use longboat_serving::{Shape, Tool};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
+use self::schema::{bounded, object};
+pub(crate) use self::vocabulary::Vocabulary;
 use crate::text::{CLOSE, OPEN};
-
-/// White space of JSON in one place: a small model may otherwise go on with spaces until its answer ends.
-const WHITESPACE: &str = r"[\x20\x0A\x0D\x09]{1,20}";
-/// States of the automaton of an answer. Each takes one or two kB.
-const MAX_LEXER_STATES: usize = 8192;
-/// Ways in which a grammar may go on in one place; an alternative of objects has four. With 1000, a token of the most ambiguous grammar
-/// takes 0.3 s, and with the library's 2000 it takes 1.4 s.
-const MAX_PARSER_ITEMS: usize = 1000;
-/// Symbols of a grammar.
-const MAX_GRAMMAR_SYMBOLS: usize = 100_000;
-/// Bytes of a token. `llguidance` panics with longer ones, and with a larger vocabulary.
-const MAX_TOKEN_BYTES: usize = 512;
-const MAX_VOCABULARY_BYTES: usize = 4 << 20;
-
-/// The bytes of every token, prepared for forms.
-pub(crate) struct Vocabulary(ParserFactory);
 
 /// An answer that grows in a form.
 #[derive(Clone)]
 pub(crate) struct Form {
     matcher: Matcher,
     bytes: usize,
-}
-
-// === impl Vocabulary ===
-
-impl Vocabulary {
-    /// Prepares the tokens: their bytes, which special ones do not have, and those that end an answer.
-    pub(crate) fn new(mut tokens: Vec<Vec<u8>>, ends: impl Iterator<Item = u32>) -> Result<Self, String> {
-        let ends: Vec<u32> = ends.filter(|end| (*end as usize) < tokens.len()).collect();
-        for end in &ends {
-            tokens[*end as usize].clear();
-        }
-        for token in &mut tokens {
-            if token.len() > MAX_TOKEN_BYTES {
-                token.clear();
-            }
-        }
-        let size = u32::try_from(tokens.len()).map_err(|_| "the model has too many tokens")?;
-        if tokens.iter().map(Vec::len).sum::<usize>() > MAX_VOCABULARY_BYTES {
-            return Err("the tokens of this model are too long".into());
-        }
-        let mut trie = TokTrie::from(&TokRxInfo::new(size, INVALID_TOKEN), &tokens);
-        if !ends.is_empty() {
-            trie = trie.with_eos_tokens(&ends);
-        }
-        let tokens: TokEnv = Arc::new(ApproximateTokEnv::new(trie));
-        let mut factory = ParserFactory::new_simple(&tokens).map_err(|error| error.to_string())?;
-        factory.quiet();
-        *factory.limits_mut() = ParserLimits {
-            max_items_in_row: MAX_PARSER_ITEMS,
-            max_lexer_states: MAX_LEXER_STATES,
-            max_grammar_size: MAX_GRAMMAR_SYMBOLS,
-            verbose_errors: false,
-            ..ParserLimits::default()
-        };
-        Ok(Self(factory))
-    }
 }
 
 // === impl Form ===
@@ -85,10 +33,10 @@ impl Form {
     pub(crate) fn new(shape: &Shape, vocabulary: &Vocabulary) -> Result<Self, String> {
         let failed = |reason| format!("Grammar error: {reason}");
         let grammar = match shape {
-            Shape::JsonObject => schema(&json!({"type": "object"})),
+            Shape::JsonObject => of_schema(&json!({"type": "object"})),
             Shape::Json(value) => {
                 limits::check_schemas([value]).map_err(failed)?;
-                schema(value)
+                of_schema(value)
             }
             Shape::Choice(texts) => {
                 limits::check_text(texts.iter().map(String::len).sum()).map_err(failed)?;
@@ -197,70 +145,8 @@ pub(crate) fn probe(bytes: &[u8], shape: impl FnOnce(String) -> Option<Shape>) {
 }
 
 /// JSON of a schema.
-fn schema(value: &Value) -> TopLevelGrammar {
+fn of_schema(value: &Value) -> TopLevelGrammar {
     TopLevelGrammar::from_json_schema(bounded(value))
-}
-
-/// A schema that a small model can complete: with little white space, and with no properties but those that it names, where it
-/// leaves this open.
-fn bounded(schema: &Value) -> Value {
-    let mut schema = schema.clone();
-    if !joins_objects(&schema) {
-        close(&mut schema);
-    }
-    if let Value::Object(map) = &mut schema {
-        map.insert("x-guidance".into(), json!({"whitespace_pattern": WHITESPACE}));
-    }
-    schema
-}
-
-/// Whether an object must match several schemas, each of which names some of its properties.
-fn joins_objects(schema: &Value) -> bool {
-    match schema {
-        Value::Object(map) => {
-            let joins = |word: &&str| map.contains_key(*word);
-            joins(&"allOf")
-                || (map.contains_key("properties") && ["anyOf", "oneOf", "$ref"].iter().any(joins))
-                || map.values().any(joins_objects)
-        }
-        Value::Array(items) => items.iter().any(joins_objects),
-        _ => false,
-    }
-}
-
-fn close(schema: &mut Value) {
-    match schema {
-        Value::Object(map) => {
-            let values = ["const", "enum", "default", "examples"];
-            map.iter_mut()
-                .filter(|(word, _)| !values.contains(&word.as_str()))
-                .for_each(|(_, inner)| close(inner));
-            if map.get("properties").is_some_and(Value::is_object) && !map.contains_key("patternProperties") {
-                map.entry("additionalProperties").or_insert(Value::Bool(false));
-            }
-        }
-        Value::Array(items) => items.iter_mut().for_each(close),
-        _ => {}
-    }
-}
-
-/// The schema of a tool's arguments. They are always an object, even if the schema does not say so.
-fn object(parameters: &Value) -> Result<Value, String> {
-    let mut map = match parameters {
-        Value::Object(map) => map.clone(),
-        Value::Bool(true) => Map::new(),
-        _ => return Err("no value matches this schema".into()),
-    };
-    let allows_objects = match map.get("type") {
-        None => true,
-        Some(Value::Array(kinds)) => kinds.iter().any(|kind| kind == "object"),
-        Some(kind) => kind == "object",
-    };
-    if !allows_objects {
-        return Err("arguments are an object, and this schema allows only other values".into());
-    }
-    map.insert("type".into(), "object".into());
-    Ok(map.into())
 }
 
 /// A text as Lark writes it: like JSON, but without the one control character that JSON leaves as it is.
@@ -270,7 +156,7 @@ fn literal(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{vocabulary::MAX_TOKEN_BYTES, *};
 
     const END: u32 = 256;
 

@@ -15,7 +15,7 @@ use std::{
 use parking_lot::Mutex;
 use rustix::process::{Resource, Rlimit, setrlimit};
 
-use super::template::{Conversation, LIMIT_EXCEEDED, RenderResult, compiled};
+use super::conversation::{Conversation, LIMIT_EXCEEDED, RenderResult, compiled};
 
 /// The first argument of the program, which makes it such a process.
 pub const ROLE: &str = "render-template";

@@ -8,10 +8,10 @@ use std::{
 use serde_json::Value;
 use tokenizers::{DecoderWrapper, Tokenizer as Inner};
 
-use super::{limits, vocabulary};
+use super::limits;
 use crate::{
     LoadError,
-    weights::{Weights, files},
+    weights::{Safetensors, files},
 };
 
 /// A model's tokenizer, and the tokens that end an answer.
@@ -28,29 +28,26 @@ pub(crate) struct Tokenizer {
 // === impl Tokenizer ===
 
 impl Tokenizer {
-    /// Loads the tokenizer of a model, from `tokenizer.json` beside the weights or from the vocabulary of a GGUF file.
-    pub(crate) fn load(folder: &Path, weights: &Weights) -> Result<Self, LoadError> {
+    /// Reads `tokenizer.json` and the settings beside the weights.
+    pub(super) fn load(folder: &Path, files: &Safetensors) -> Result<Self, LoadError> {
         let file = folder.join("tokenizer.json");
-        match weights {
-            Weights::Gguf(gguf) => vocabulary::tokenizer(gguf),
-            Weights::Safetensors(_) if !file.is_file() => Err(LoadError::Malformed {
+        if !file.is_file() {
+            return Err(LoadError::Malformed {
                 path: folder.to_owned(),
                 reason: "`tokenizer.json` is missing".into(),
-            }),
-            Weights::Safetensors(files) => {
-                let inner = read(&files::tokenizer(&file)?)
-                    .map_err(|reason| LoadError::Malformed { path: file, reason })?;
-                let optional = |name: &str| {
-                    let path = folder.join(name);
-                    if path.is_file() { files::json(&path) } else { Ok(Value::Null) }
-                };
-                let (settings, generation) =
-                    (optional("tokenizer_config.json")?, optional("generation_config.json")?);
-                let mut ends = numbers(&generation["eos_token_id"]);
-                ends.extend(numbers(&files.config()["eos_token_id"]));
-                Ok(Self::new(inner, ends, special(&settings["bos_token"]), special(&settings["eos_token"])))
-            }
+            });
         }
+        let inner =
+            read(&files::tokenizer(&file)?).map_err(|reason| LoadError::Malformed { path: file, reason })?;
+        let optional = |name: &str| {
+            let path = folder.join(name);
+            if path.is_file() { files::json(&path) } else { Ok(Value::Null) }
+        };
+        let (settings, generation) =
+            (optional("tokenizer_config.json")?, optional("generation_config.json")?);
+        let mut ends = numbers(&generation["eos_token_id"]);
+        ends.extend(numbers(&files.config()["eos_token_id"]));
+        Ok(Self::new(inner, ends, special(&settings["bos_token"]), special(&settings["eos_token"])))
     }
 
     /// A token for each byte that can be printed.

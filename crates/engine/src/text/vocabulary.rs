@@ -15,7 +15,7 @@ use tokenizers::{
     processors::template::TemplateProcessing,
 };
 
-use super::{Tokenizer, tokenizer::built};
+use super::tokenizer::{Tokenizer, built};
 use crate::{
     LoadError,
     weights::{self, Gguf, Value},
@@ -79,23 +79,7 @@ fn make<'a>(path: &Path, get: &dyn Fn(&str) -> Option<&'a Value>) -> Result<Toke
     inner.with_pre_tokenizer(Some(splitter));
     inner.with_decoder(Some(ByteLevel::default()));
     let types = get("tokenizer.ggml.token_type").and_then(Value::list).unwrap_or_default();
-    for (kind, is_special) in [(CONTROL, true), (USER_DEFINED, false)] {
-        let of_kind =
-            types.iter().zip(&tokens).filter(|(of, token)| of.size() == Some(kind) && !token.is_empty());
-        let (count, longest) = of_kind
-            .clone()
-            .fold((0, 0), |(count, longest), (_, token)| (count + 1, token.len().max(longest)));
-        if count > MAX_LITERAL_TOKENS || longest > MAX_LITERAL_BYTES {
-            return Err(malformed(format!(
-                "{count} tokens of the type {kind}, of up to {longest} bytes: expected {MAX_LITERAL_TOKENS} of \
-                 {MAX_LITERAL_BYTES} bytes at most"
-            )));
-        }
-        let added: Vec<AddedToken> =
-            of_kind.map(|(_, token)| AddedToken::from(*token, is_special).normalized(false)).collect();
-        let result = if is_special { inner.add_special_tokens(added) } else { inner.add_tokens(added) };
-        result.map_err(|error| malformed(error.to_string()))?;
-    }
+    add_literal_tokens(&mut inner, types, &tokens).map_err(malformed)?;
     let id = |key: &str| get(key).and_then(Value::size);
     let named = |key: &str| {
         id(key).and_then(|id| tokens.get(id)).map(|token| (*token).to_owned()).unwrap_or_default()
@@ -110,23 +94,48 @@ fn make<'a>(path: &Path, get: &dyn Fn(&str) -> Option<&'a Value>) -> Result<Toke
     let first = added("tokenizer.ggml.add_bos_token", "tokenizer.ggml.bos_token_id", &begin);
     let last = added("tokenizer.ggml.add_eos_token", "tokenizer.ggml.eos_token_id", &end);
     if first.is_some() || last.is_some() {
-        let text = |side: &Option<(String, u32)>| side.as_ref().map(|(text, _)| text.clone());
-        let pieces: Vec<String> = text(&first).into_iter().chain(["$A".into()]).chain(text(&last)).collect();
-        let processor = TemplateProcessing::builder()
-            .try_single(pieces.join(" "))
-            .map_err(&malformed)?
-            .special_tokens(
-                first.into_iter().chain(last).collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>(),
-            )
-            .build()
-            .map_err(|error| malformed(error.to_string()))?;
-        inner.with_post_processor(Some(PostProcessorWrapper::Template(processor)));
+        inner.with_post_processor(Some(frame(first, last).map_err(malformed)?));
     }
     let ends: BTreeSet<u32> = ["tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id"]
         .into_iter()
         .filter_map(|key| id(key).map(number))
         .collect();
     Ok(Tokenizer::new(inner, ends, begin, end))
+}
+
+/// Adds the tokens that are found in texts as they are: control tokens, which answers do not show, and those of users.
+fn add_literal_tokens(inner: &mut Inner, types: &[Value], tokens: &[&str]) -> Result<(), String> {
+    for (kind, is_special) in [(CONTROL, true), (USER_DEFINED, false)] {
+        let of_kind =
+            types.iter().zip(tokens).filter(|(of, token)| of.size() == Some(kind) && !token.is_empty());
+        let (count, longest) = of_kind
+            .clone()
+            .fold((0, 0), |(count, longest), (_, token)| (count + 1, token.len().max(longest)));
+        if count > MAX_LITERAL_TOKENS || longest > MAX_LITERAL_BYTES {
+            return Err(format!(
+                "{count} tokens of the type {kind}, of up to {longest} bytes: expected {MAX_LITERAL_TOKENS} of \
+                 {MAX_LITERAL_BYTES} bytes at most"
+            ));
+        }
+        let added: Vec<AddedToken> =
+            of_kind.map(|(_, token)| AddedToken::from(*token, is_special).normalized(false)).collect();
+        let result = if is_special { inner.add_special_tokens(added) } else { inner.add_tokens(added) };
+        result.map_err(|error| error.to_string())?;
+    }
+    Ok(())
+}
+
+/// Puts a token before and a token after each text.
+fn frame(first: Option<(String, u32)>, last: Option<(String, u32)>) -> Result<PostProcessorWrapper, String> {
+    let text = |side: &Option<(String, u32)>| side.as_ref().map(|(text, _)| text.clone());
+    let pieces: Vec<String> = text(&first).into_iter().chain(["$A".into()]).chain(text(&last)).collect();
+    let special: BTreeSet<(String, u32)> = first.into_iter().chain(last).collect();
+    let processor = TemplateProcessing::builder()
+        .try_single(pieces.join(" "))?
+        .special_tokens(special.into_iter().collect::<Vec<_>>())
+        .build()
+        .map_err(|error| error.to_string())?;
+    Ok(PostProcessorWrapper::Template(processor))
 }
 
 /// Returns the rule that splits a text before byte-pair merging.

@@ -109,12 +109,12 @@ impl PrefillHandoff {
 // === impl Exchange ===
 
 impl Exchange {
-    /// Creates the connector of an engine with these weights and this cache. At most `most_waiting` requests wait for blocks.
+    /// Creates the connector of an engine with these weights and this cache. At most `max_waiting` requests wait for blocks.
     pub(crate) fn new(
         settings: &Settings,
         weights: &Weights,
         kv: &Arc<RwLock<Kv>>,
-        most_waiting: usize,
+        max_waiting: usize,
         transfers: Transfers,
     ) -> Result<Self, LoadError> {
         let (shape, cache_bytes, block_bytes) = {
@@ -122,7 +122,7 @@ impl Exchange {
             (kv.shape(weights.digest()?), kv.bytes(), kv.block_bytes())
         };
         // The other half of the cache is left for prompts that are being computed.
-        let most_kept = cache_bytes / block_bytes / 2;
+        let max_kept = cache_bytes / block_bytes / 2;
         let engine = settings.connector.engine_id.clone();
         let engine = engine.unwrap_or_else(|| format!("{:032x}", rand::random::<u128>()));
         Ok(Self {
@@ -130,12 +130,12 @@ impl Exchange {
             block_numbers: block_bytes / size_of::<f32>(),
             // A whole prompt always fits, because it also fits into the cache.
             room: Arc::new(Semaphore::new(mebibytes(cache_bytes) as usize)),
-            queue: Semaphore::new(most_waiting),
+            queue: Semaphore::new(max_waiting),
             host: Arc::new(Host {
                 key: Arc::new(Key::new(&settings.token)),
                 engine,
                 shape,
-                shelf: Arc::new(Shelf::new(settings.connector.lease, most_kept)),
+                shelf: Arc::new(Shelf::new(settings.connector.lease, max_kept)),
                 kv: Arc::clone(kv),
             }),
             settings: settings.clone(),
@@ -156,7 +156,7 @@ impl Exchange {
     }
 
     /// Returns the server of blocks and its address. Returns `None` if this engine does not compute prompts for others.
-    pub(super) fn host(&self) -> Option<(Arc<Host>, SocketAddr)> {
+    pub(crate) fn host(&self) -> Option<(Arc<Host>, SocketAddr)> {
         let produces = self.settings.connector.role.produces();
         produces.then(|| (Arc::clone(&self.host), self.settings.address))
     }

@@ -10,7 +10,7 @@ use longboat_serving::Remote;
 use tokio::{io::AsyncReadExt, net::TcpStream};
 
 use super::{
-    serve::patiently,
+    idle_timeout::before_idle_timeout,
     wire::{Answer, Hello, Key, Shape, TransferAck, receive, send},
 };
 
@@ -69,9 +69,10 @@ pub(super) async fn fetch(
     let place = SocketAddr::new(host, remote.port);
     let broken = |error| FetchError::Broken(place, error);
     let began = Instant::now();
-    let mut stream =
-        patiently(TcpStream::connect(place)).await.map_err(|error| FetchError::Connect(place, error))?;
-    let hello: Hello = patiently(receive(&mut stream)).await.map_err(broken)?;
+    let mut stream = before_idle_timeout(TcpStream::connect(place))
+        .await
+        .map_err(|error| FetchError::Connect(place, error))?;
+    let hello: Hello = before_idle_timeout(receive(&mut stream)).await.map_err(broken)?;
     if let Some(misfit) = hello.misfit() {
         return Err(FetchError::Refused(place, misfit));
     }
@@ -80,8 +81,8 @@ pub(super) async fn fetch(
     }
     let FetchSpec { shape, prompt, blocks: expected, block_numbers } = wanted;
     let ask = key.ask(&hello, shape, remote.request.clone(), prompt);
-    patiently(send(&mut stream, &ask)).await.map_err(broken)?;
-    let found = match patiently(receive(&mut stream)).await.map_err(broken)? {
+    before_idle_timeout(send(&mut stream, &ask)).await.map_err(broken)?;
+    let found = match before_idle_timeout(receive(&mut stream)).await.map_err(broken)? {
         Answer::Refused { reason } => return Err(FetchError::Refused(place, reason)),
         Answer::Granted { proof, blocks } if key.trusts_grant(&hello, ask.nonce(), &proof) => blocks,
         Answer::Granted { .. } => return Err(FetchError::Untrusted(place)),
@@ -94,11 +95,11 @@ pub(super) async fn fetch(
     let mut numbers = Vec::with_capacity(expected * block_numbers);
     let mut bytes = vec![0; block_numbers * size_of::<f32>()];
     for _ in 0..expected {
-        patiently(stream.read_exact(&mut bytes)).await.map_err(broken)?;
+        before_idle_timeout(stream.read_exact(&mut bytes)).await.map_err(broken)?;
         numbers.extend(bytes.as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes)));
     }
     let moved = began.elapsed().saturating_sub(agreed);
     // All blocks have arrived, so a failure here only means that the other engine keeps them until they expire.
-    let acknowledged = patiently(send(&mut stream, &TransferAck { blocks: found })).await.is_ok();
+    let acknowledged = before_idle_timeout(send(&mut stream, &TransferAck { blocks: found })).await.is_ok();
     Ok(FetchedBlocks { numbers, agreed, moved, acknowledged })
 }

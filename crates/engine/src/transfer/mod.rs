@@ -8,6 +8,7 @@
 mod config;
 mod exchange;
 mod fetch;
+mod idle_timeout;
 mod serve;
 mod shelf;
 mod wire;

@@ -1,25 +1,22 @@
 //! Serves blocks to other engines.
 
-use std::{io, net::SocketAddr, sync::Arc, time::Duration};
+use std::{io, net::SocketAddr, sync::Arc};
 
 use parking_lot::RwLock;
 use tokio::{
     io::AsyncWriteExt,
     net::{TcpListener, TcpStream},
     task::JoinSet,
-    time::timeout,
 };
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Exchange,
+    idle_timeout::before_idle_timeout,
     shelf::{Name, Shelf},
     wire::{Answer, Hello, Key, Shape, TransferAck, TransferRequest, receive, send},
 };
 use crate::cache::{Block, Kv};
 
-/// How long a peer may neither send nor receive.
-pub(super) const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 /// The most peers at once.
 const CONNECTIONS: usize = 64;
 /// The bytes that are copied at once. The engine cannot compute during a copy.
@@ -37,11 +34,11 @@ pub(crate) struct Host {
 /// Serves blocks to authorized engines until shutdown, or until the returned tasks are dropped. Binds nothing if this engine
 /// does not compute prompts for others.
 pub(crate) async fn serve(
-    exchange: &Exchange,
+    host: Option<(Arc<Host>, SocketAddr)>,
     shutdown: &CancellationToken,
 ) -> Result<JoinSet<()>, (SocketAddr, io::Error)> {
     let mut tasks = JoinSet::new();
-    let Some((host, address)) = exchange.host() else { return Ok(tasks) };
+    let Some((host, address)) = host else { return Ok(tasks) };
     let listener = TcpListener::bind(address).await.map_err(|error| (address, error))?;
     tracing::info!(%address, "Serving the KV cache of prompts to other engines.");
     let shutdown = shutdown.clone();
@@ -64,16 +61,16 @@ impl Host {
 
     async fn serve(self: &Arc<Self>, stream: &mut TcpStream) -> io::Result<()> {
         let hello = Hello::new(&self.engine);
-        patiently(send(stream, &hello)).await?;
-        let ask: TransferRequest = patiently(receive(stream)).await?;
+        before_idle_timeout(send(stream, &hello)).await?;
+        let ask: TransferRequest = before_idle_timeout(receive(stream)).await?;
         let (name, blocks) = match self.judge(&hello, &ask) {
             Ok(found) => found,
             Err(reason) => {
-                patiently(send(stream, &Answer::Refused { reason: reason.clone() })).await?;
+                before_idle_timeout(send(stream, &Answer::Refused { reason: reason.clone() })).await?;
                 return Err(io::Error::other(reason));
             }
         };
-        patiently(send(stream, &self.key.grant(&hello, &ask, blocks.len()))).await?;
+        before_idle_timeout(send(stream, &self.key.grant(&hello, &ask, blocks.len()))).await?;
         let at_once = (CHUNK / self.kv.read().block_bytes()).max(1);
         for from in (0..blocks.len()).step_by(at_once) {
             let (host, to) = (Arc::clone(self), blocks.len().min(from + at_once));
@@ -81,9 +78,9 @@ impl Host {
             let bytes = copying.await.map_err(io::Error::other)?;
             let bytes =
                 bytes.ok_or_else(|| io::Error::other("it was removed to make room for other prompts"))?;
-            patiently(stream.write_all(&bytes)).await?;
+            before_idle_timeout(stream.write_all(&bytes)).await?;
         }
-        let TransferAck { blocks: taken } = patiently(receive(stream)).await?;
+        let TransferAck { blocks: taken } = before_idle_timeout(receive(stream)).await?;
         // Without this message the blocks stay until they expire, so an engine whose connection broke can fetch them again.
         if taken == blocks.len() {
             self.shelf.forget(name);
@@ -118,9 +115,4 @@ impl Host {
         }
         Some(bytes)
     }
-}
-
-/// Waits for a peer, for at most [`IDLE_TIMEOUT`].
-pub(super) async fn patiently<T>(waiting: impl Future<Output = io::Result<T>>) -> io::Result<T> {
-    timeout(IDLE_TIMEOUT, waiting).await.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
 }

@@ -10,8 +10,8 @@ use std::{
 use candle_core::quantized::GgmlDType;
 
 use super::{
-    Raw,
     bytes::{Cursor, HeaderError},
+    raw::RawTensor,
 };
 use crate::LoadError;
 
@@ -148,12 +148,12 @@ impl Gguf {
         self.tensors.values().map(|place| (place.format, place.shape.as_slice()))
     }
 
-    pub(super) fn tensor(&self, name: &str) -> Result<Option<Raw>, LoadError> {
+    pub(super) fn tensor(&self, name: &str) -> Result<Option<RawTensor>, LoadError> {
         let Some(place) = self.tensors.get(name) else { return Ok(None) };
         let mut data = vec![0; place.length];
         let failed = |source| LoadError::Read { path: self.path.clone(), source };
         self.file.read_exact_at(&mut data, place.offset).map_err(failed)?;
-        Ok(Some(Raw {
+        Ok(Some(RawTensor {
             path: self.path.clone(),
             name: name.to_owned(),
             format: place.format,

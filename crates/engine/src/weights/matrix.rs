@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::Raw;
+use super::raw::RawTensor;
 use crate::{
     LoadError,
     kernels::{Format, PackedMatrix},
@@ -41,9 +41,9 @@ enum Table {
     Blocks(Arc<QTensor>),
 }
 
-// === impl Raw ===
+// === impl RawTensor ===
 
-impl Raw {
+impl RawTensor {
     fn malformed(&self, reason: impl std::fmt::Display) -> LoadError {
         LoadError::Malformed { path: self.path.clone(), reason: format!("tensor `{}`: {reason}", self.name) }
     }
@@ -112,7 +112,7 @@ fn multiplied_as(format: GgmlDType, as_shipped: bool) -> GgmlDType {
 }
 
 /// Returns the format whose size the tensor has in memory.
-pub(super) fn kept_as(format: GgmlDType, as_shipped: bool) -> GgmlDType {
+pub(super) fn stored_format(format: GgmlDType, as_shipped: bool) -> GgmlDType {
     match multiplied_as(format, as_shipped) {
         // In the interleaved layout, a block of Q4_0 also has a minimum.
         GgmlDType::Q4_0 if PackedMatrix::is_available() => GgmlDType::Q4_1,
@@ -154,7 +154,12 @@ impl Table {
 impl Matrix {
     /// Creates a matrix from a tensor with `outputs` rows. With `as_shipped`, the tensor keeps its format even if that is
     /// slow.
-    pub(crate) fn new(raw: &Raw, outputs: usize, inputs: usize, as_shipped: bool) -> Result<Self, LoadError> {
+    pub(crate) fn new(
+        raw: &RawTensor,
+        outputs: usize,
+        inputs: usize,
+        as_shipped: bool,
+    ) -> Result<Self, LoadError> {
         let table = raw.table([outputs, inputs], as_shipped)?;
         let weights = table.weights().map_err(|error| raw.malformed(error))?;
         Ok(Self { weights, inputs, outputs, bytes: table.bytes() })
@@ -184,7 +189,12 @@ impl Matrix {
 impl Embedding {
     /// Creates the table from a tensor with `rows` vectors. With `as_shipped`, the tensor keeps its format even if that is
     /// slow.
-    pub(crate) fn new(raw: &Raw, rows: usize, width: usize, as_shipped: bool) -> Result<Self, LoadError> {
+    pub(crate) fn new(
+        raw: &RawTensor,
+        rows: usize,
+        width: usize,
+        as_shipped: bool,
+    ) -> Result<Self, LoadError> {
         Ok(Self { table: raw.table([rows, width], as_shipped)?, width, rows })
     }
 
@@ -237,7 +247,7 @@ mod tests {
             (GgmlDType::BF16, true, GgmlDType::F32),
             (GgmlDType::Q6K, true, GgmlDType::Q6K),
         ] {
-            assert_eq!(kept_as(format, as_shipped), kept, "{format:?}");
+            assert_eq!(stored_format(format, as_shipped), kept, "{format:?}");
         }
     }
 }

@@ -4,6 +4,7 @@ mod bytes;
 pub(crate) mod files;
 mod gguf;
 mod matrix;
+mod raw;
 mod safetensors;
 
 use std::path::{Path, PathBuf};
@@ -11,22 +12,12 @@ use std::path::{Path, PathBuf};
 pub(crate) use self::{
     gguf::{Gguf, Value, metadata as gguf_metadata, probe as gguf_probe},
     matrix::{Embedding, Matrix},
+    raw::RawTensor,
     safetensors::{Safetensors, probe as safetensors_probe},
 };
 use crate::LoadError;
 use candle_core::quantized::GgmlDType;
 use xxhash_rust::xxh64::xxh64;
-
-/// A tensor as in its file.
-pub(crate) struct Raw {
-    /// The file, for messages.
-    pub(crate) path: PathBuf,
-    pub(crate) name: String,
-    pub(crate) format: GgmlDType,
-    /// Outermost dimension first.
-    pub(crate) shape: Vec<usize>,
-    pub(crate) data: Vec<u8>,
-}
 
 /// The files with a model's tensors.
 pub(crate) enum Weights {
@@ -76,7 +67,8 @@ impl Weights {
             let numbers: u64 = shape.iter().map(|length| *length as u64).product();
             let bytes = |format: GgmlDType| numbers / format.block_size() as u64 * format.type_size() as u64;
             // Vectors are kept as plain numbers.
-            let as_kept = if shape.len() < 2 { GgmlDType::F32 } else { matrix::kept_as(format, as_shipped) };
+            let as_kept =
+                if shape.len() < 2 { GgmlDType::F32 } else { matrix::stored_format(format, as_shipped) };
             kept += bytes(as_kept);
             let converts = as_kept != format;
             most = most.max(bytes(format) + if converts { bytes(GgmlDType::F32) } else { 0 });
@@ -101,7 +93,7 @@ impl Weights {
     }
 
     /// Reads a tensor. Returns `None` if the model has no such tensor.
-    pub(crate) fn tensor(&self, name: &str) -> Result<Option<Raw>, LoadError> {
+    pub(crate) fn tensor(&self, name: &str) -> Result<Option<RawTensor>, LoadError> {
         match self {
             Self::Gguf(file) => file.tensor(name),
             Self::Safetensors(files) => files.tensor(name),

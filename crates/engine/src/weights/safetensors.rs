@@ -11,7 +11,7 @@ use candle_core::quantized::GgmlDType;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Raw, files};
+use super::{files, raw::RawTensor};
 use crate::LoadError;
 
 /// The longest header, in bytes, as the format defines.
@@ -84,13 +84,13 @@ impl Safetensors {
         self.tensors.contains_key(name)
     }
 
-    pub(crate) fn tensor(&self, name: &str) -> Result<Option<Raw>, LoadError> {
+    pub(crate) fn tensor(&self, name: &str) -> Result<Option<RawTensor>, LoadError> {
         let Some(place) = self.tensors.get(name) else { return Ok(None) };
         let (path, file) = &self.files[place.file];
         let mut data = vec![0; place.length];
         file.read_exact_at(&mut data, place.offset)
             .map_err(|source| LoadError::Read { path: path.clone(), source })?;
-        Ok(Some(Raw {
+        Ok(Some(RawTensor {
             path: path.clone(),
             name: name.to_owned(),
             format: place.format,

@@ -58,7 +58,7 @@ pub(crate) async fn run<F>(
                 report(InstanceEvent::HookFailed { hook: "PostStart", message }).await;
             },
             exit = wait(&mut process) => ended = Some(exit),
-            _ = asked(&mut stop) => {}
+            _ = stop_request(&mut stop) => {}
         }
     }
     if ended.is_none() && !failed {
@@ -72,7 +72,7 @@ pub(crate) async fn run<F>(
         }
         None => tokio::select! {
             exit = wait(&mut process) => exit,
-            request = asked(&mut stop) => {
+            request = stop_request(&mut stop) => {
                 let mut request = request;
                 let mut early = None;
                 if let Some(handler) = hooks.pre_stop.as_ref().filter(|_| request.pre_stop) {
@@ -108,7 +108,7 @@ async fn wait(process: &mut Process) -> Exit {
 }
 
 /// Waits for the first stop request.
-async fn asked(stop: &mut watch::Receiver<Option<Stop>>) -> Stop {
+async fn stop_request(stop: &mut watch::Receiver<Option<Stop>>) -> Stop {
     match stop.wait_for(Option::is_some).await.map(|request| *request) {
         Ok(Some(request)) => request,
         // The worker is gone and will send no stop request, so stop now.

@@ -16,8 +16,10 @@ use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::json;
 
-use super::queue::{self, Key, Reconcile};
-use super::{Setup, has_ended, key_of, tolerate, triggers};
+use super::pods::has_ended;
+use super::queue::{self, Key, Reconcile, key_of, triggers};
+use super::setup::Setup;
+use super::writes::tolerate;
 use crate::cache::Cache;
 use crate::events::{Recorder, Severity};
 use crate::private;

@@ -19,8 +19,12 @@ use serde_json::json;
 use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
-use super::queue::{self, Key, Reconcile};
-use super::{Caches, control_by, has_ended, key_of, ready_since, selector, tolerate, triggers};
+use super::owners::control_by;
+use super::pods::{has_ended, ready_since};
+use super::queue::{self, Key, Reconcile, key_of, triggers};
+use super::selector;
+use super::setup::Caches;
+use super::writes::tolerate;
 use crate::events::reference;
 
 /// The label that names a slice's Service.
@@ -292,7 +296,7 @@ mod tests {
     #[test]
     fn a_pod_that_terminates_serves_but_is_not_ready() {
         let mut leaving = (*pod("a", true, 8)).clone();
-        leaving.metadata.deletion_timestamp = Some(crate::controllers::now());
+        leaving.metadata.deletion_timestamp = Some(crate::controllers::writes::now());
         let slices = desired(&service(), &[Arc::new(leaving)]);
         let conditions = slices[0].endpoints[0].conditions.clone().unwrap();
         assert_eq!(

@@ -12,8 +12,8 @@ use longboat_watch::{Selection, text_of_watch};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use super::queue::{self, Key, Reconcile, Trigger};
-use super::{Caches, key_of, triggers};
+use super::queue::{self, Key, Reconcile, Trigger, key_of, triggers};
+use super::setup::Caches;
 use crate::cache::Cache;
 
 const ROOT_CA: &str = "kube-root-ca.crt";

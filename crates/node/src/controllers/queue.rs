@@ -5,9 +5,12 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use futures::{Stream, StreamExt};
+use kube::Resource;
 use longboat_watch::text_of;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+
+use crate::cache::{Cache, CachedKind, Change};
 
 /// The first wait after a failure. It doubles up to [`MAX_RETRY_DELAY`].
 const FIRST_RETRY: Duration = Duration::from_millis(5);
@@ -25,6 +28,33 @@ pub(super) struct Key {
 pub(super) enum Trigger {
     One(Key),
     All,
+}
+
+/// Returns the key of an object.
+pub(super) fn key_of<K: Resource>(object: &K) -> Key {
+    let meta = object.meta();
+    Key { namespace: meta.namespace.clone().unwrap_or_default(), name: meta.name.clone().unwrap_or_default() }
+}
+
+/// Turns changes of one kind into the keys that a controller must reconcile.
+pub(super) fn triggers<K, I>(
+    cache: &Cache<K>,
+    keys: impl Fn(&K) -> I + Send + 'static,
+) -> impl Stream<Item = Trigger> + Send + 'static
+where
+    K: CachedKind,
+    I: IntoIterator<Item = Key>,
+    I::IntoIter: Send,
+{
+    cache.changes().flat_map(move |change| {
+        let triggers: Vec<Trigger> = match change {
+            Change::Applied(object) | Change::Deleted(object) => {
+                keys(&object).into_iter().map(Trigger::One).collect()
+            }
+            Change::Resync => vec![Trigger::All],
+        };
+        futures::stream::iter(triggers)
+    })
 }
 
 /// A controller.

@@ -17,11 +17,11 @@ use kube::{Api, Client, ResourceExt};
 use longboat_watch::text_of;
 use tokio::time::Instant;
 
-use super::queue::{self, Key, Reconcile};
-use super::{
-    Caches, Setup, control_by, delete_pod, is_active, key_of, merge_status, now, owner_key, pods_of,
-    ready_since, triggers, with_nulls,
-};
+use super::owners::{control_by, owner_key, pods_of};
+use super::pods::{is_active, ready_since};
+use super::queue::{self, Key, Reconcile, key_of, triggers};
+use super::setup::{Caches, Setup};
+use super::writes::{delete_pod, merge_status, now, with_nulls};
 use crate::events::{Recorder, Severity};
 
 /// How long the cache may take to show a write. After that, the write counts as lost.

@@ -16,7 +16,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::endpointslice::SERVICE_NAME;
 use super::queue::Key;
-use super::{Caches, key_of, triggers};
+use super::queue::{key_of, triggers};
+use super::setup::Caches;
 use crate::cache::Cache;
 
 /// The buffer for each direction of a connection, in bytes.

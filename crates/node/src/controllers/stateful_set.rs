@@ -19,12 +19,12 @@ use serde_json::json;
 use sha2::{Digest, Sha256};
 
 use super::int_or_percent;
-use super::queue::{self, Key, Reconcile};
+use super::owners::{control_by, owner_key, pods_of};
+use super::pods::{has_ended, ready_since};
+use super::queue::{self, Key, Reconcile, key_of, triggers};
 use super::replicaset::available_at;
-use super::{
-    Setup, control_by, delete_pod, has_ended, key_of, merge_status, owner_key, pods_of, ready_since,
-    tolerate, triggers, with_nulls,
-};
+use super::setup::Setup;
+use super::writes::{delete_pod, merge_status, tolerate, with_nulls};
 use crate::cache::Cache;
 use crate::events::{Recorder, Severity};
 

@@ -6,8 +6,8 @@ use futures::stream;
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::batch::v1::CronJob;
 
-use super::queue::{self, Key, Reconcile};
-use super::{Setup, key_of, triggers};
+use super::queue::{self, Key, Reconcile, key_of, triggers};
+use super::setup::Setup;
 use crate::cache::{Cache, CachedKind};
 use crate::events::{Recorder, Severity};
 

@@ -8,6 +8,7 @@
 
 #[cfg(target_os = "linux")]
 mod namespace;
+mod plan;
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -15,11 +16,11 @@ use std::io;
 use std::path::{Component, Path, PathBuf};
 use std::process::{ExitCode, Stdio};
 
-use serde::{Deserialize, Serialize};
 use tokio::process::Command;
 
 use crate::container::paths::PathMap;
 use crate::volume::SERVICE_ACCOUNT;
+use plan::{MountError, Plan, deepest_existing};
 
 /// The first argument with which the executable runs this role.
 pub const ROLE: &str = "mount-namespace";
@@ -30,16 +31,6 @@ const CANNOT_RUN: u8 = 126;
 /// The kernel's file systems. They stay as they are: devices appear while containers run (CUDA creates some at its first
 /// use), and `/dev/shm` is in memory, which a folder on a disk is not.
 const KERNEL: [&str; 3] = ["/dev", "/proc", "/sys"];
-
-/// The mounts of one container, and the folder where its program starts.
-#[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct Plan {
-    /// Pairs of mount path and local path. A mount comes before those below it.
-    mounts: Vec<(PathBuf, PathBuf)>,
-    /// An empty folder, to put together a root folder if a mount point is missing in the present one.
-    root: PathBuf,
-    cwd: PathBuf,
-}
 
 /// How the containers of a node get mount namespaces.
 #[derive(Debug, PartialEq, Eq)]
@@ -132,23 +123,6 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-/// Why a container does not start in a mount namespace.
-#[derive(Debug, thiserror::Error)]
-enum MountError {
-    #[error("expected the description of the mounts as the first argument")]
-    Plan,
-    #[cfg(not(target_os = "linux"))]
-    #[error("only Linux has mount namespaces")]
-    System,
-    #[error("cannot {action} {path}: {source}")]
-    Action {
-        action: &'static str,
-        path: PathBuf,
-        #[source]
-        source: io::Error,
-    },
-}
-
 fn enter_and_run(arguments: impl IntoIterator<Item = OsString>) -> Result<(), MountError> {
     let mut arguments = arguments.into_iter();
     let plan = arguments.next().and_then(|plan| serde_json::from_str(plan.to_str()?).ok());
@@ -165,13 +139,6 @@ use namespace::enter;
 #[cfg(not(target_os = "linux"))]
 fn enter(_plan: &Plan) -> Result<(), MountError> {
     Err(MountError::System)
-}
-
-/// Splits a path into the longest beginning that exists, without links, and the rest.
-fn deepest_existing(path: &Path) -> (PathBuf, PathBuf) {
-    let existing = path.ancestors().find_map(|beginning| Some((beginning.canonicalize().ok()?, beginning)));
-    let (existing, beginning) = existing.unwrap_or(("/".into(), Path::new("/")));
-    (existing, path.strip_prefix(beginning).unwrap_or(path).to_owned())
 }
 
 #[cfg(test)]

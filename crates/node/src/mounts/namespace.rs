@@ -13,7 +13,7 @@ use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, unshare};
 use nix::unistd::pivot_root;
 
-use super::{MountError, Plan, deepest_existing};
+use super::plan::{MountError, Plan, deepest_existing};
 
 /// What a program may write into a folder that got a mount point. It is memory, and nobody needs it.
 const MAX_STRAY_BYTES: u32 = 16 << 20;

@@ -1,12 +1,11 @@
 //! The progress of a pod's model download.
 
 use std::path::Path;
+use std::time::Duration;
 
 use longboat_download::{PORT_VARIABLE, PROGRESS_VARIABLE, Progress};
 use tokio::time::Instant;
 
-use super::machine::{Role, State};
-use super::worker::Worker;
 use crate::container::{launch::Launch, roles::FETCHES};
 
 /// The state of the current download, if there is one.
@@ -18,40 +17,32 @@ pub(super) struct Download {
     look_at: Option<Instant>,
 }
 
-impl Worker {
-    /// Tells a container that downloads a model where to write its progress. Removes the progress of an earlier instance.
-    pub(super) fn ask_for_progress(&self, name: &str, launch: &mut Launch) {
-        if launch.program.file_name().is_some_and(|program| program == FETCHES) {
-            let file = self.directory.progress(name);
-            // Usually the file does not exist.
-            let _ = std::fs::remove_file(&file);
-            launch.env.insert(PROGRESS_VARIABLE.to_owned(), file.to_string_lossy().into_owned());
-            // On a cluster, the controller asks at this port. Here it would be open to the network, and nobody asks.
-            launch.env.remove(PORT_VARIABLE);
-        }
+/// Tells a container that downloads a model to write its progress to `file`. Removes the progress of an earlier instance.
+pub(super) fn ask_for_progress(file: &Path, launch: &mut Launch) {
+    if launch.program.file_name().is_some_and(|program| program == FETCHES) {
+        // Usually the file does not exist.
+        let _ = std::fs::remove_file(file);
+        launch.env.insert(PROGRESS_VARIABLE.to_owned(), file.to_string_lossy().into_owned());
+        // On a cluster, the controller asks at this port. Here it would be open to the network, and nobody asks.
+        launch.env.remove(PORT_VARIABLE);
     }
+}
 
-    /// Reads the progress of the download, but not more often than [`crate::options::Timing::progress`] allows: each new
-    /// value is a write of the pod's status. Returns when to read again.
-    pub(super) fn look_at_download(&mut self) -> Option<Instant> {
-        // Init containers run one after another, so at most one download runs.
-        let file = self.members.iter().zip(&self.records).zip(&self.running).find_map(
-            |((member, record), running)| {
-                let runs = member.role == Role::Init && matches!(record.state, State::Running { .. });
-                running.as_ref().filter(|_| runs)?.target.launch.env.get(PROGRESS_VARIABLE)
-            },
-        );
-        let Some(file) = file else {
-            self.download = Download::default();
+impl Download {
+    /// Reads the progress that the running init container writes, but not more often than once in `period`: each new value is
+    /// a write of the pod's status. Returns when to read again.
+    pub(super) fn look(&mut self, running: Option<&Launch>, period: Duration) -> Option<Instant> {
+        let Some(file) = running.and_then(|launch| launch.env.get(PROGRESS_VARIABLE)) else {
+            *self = Self::default();
             return None;
         };
-        let (now, period) = (Instant::now(), self.shared.timing.progress);
-        let due = *self.download.look_at.get_or_insert(now + period / 5);
+        let now = Instant::now();
+        let due = *self.look_at.get_or_insert(now + period / 5);
         if now < due {
             return Some(due);
         }
-        self.download.progress = Progress::read(Path::new(file)).map(|progress| progress.to_string());
-        self.download.look_at = Some(now + period);
-        self.download.look_at
+        self.progress = Progress::read(Path::new(file)).map(|progress| progress.to_string());
+        self.look_at = Some(now + period);
+        self.look_at
     }
 }

@@ -1,48 +1,16 @@
 //! The kubelet: runs one worker for each pod of this node.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use futures::StreamExt;
-use k8s_openapi::api::core::v1::{Pod, Service};
-use kube::Client;
+use k8s_openapi::api::core::v1::Pod;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::Instant;
 
+use super::shared::Shared;
 use super::worker::{self, View};
-use crate::address::AddressPool;
 use crate::cache::{Cache, Change};
-use crate::container::host::Host;
-use crate::events::Recorder;
-use crate::options::{ApiAccess, Timing};
-use crate::pod_access::Registry;
-use crate::reaper::Reaper;
-
-/// Set when the node shuts down: the time at which its processes are killed.
-pub(crate) type Shutdown = Option<Instant>;
-
-/// Data that all pods of a node share.
-pub(crate) struct Shared {
-    pub(crate) client: Client,
-    pub(crate) node_name: String,
-    /// The program that runs as `vllm`, and why, for the annotation of pods.
-    pub(crate) engine_note: String,
-    pub(crate) host: Arc<Host>,
-    pub(crate) api: ApiAccess,
-    pub(crate) api_host: String,
-    pub(crate) api_port: String,
-    pub(crate) pods_dir: PathBuf,
-    pub(crate) claims_dir: PathBuf,
-    pub(crate) timing: Timing,
-    pub(crate) addresses: AddressPool,
-    pub(crate) reaper: Reaper,
-    pub(crate) recorder: Recorder,
-    pub(crate) registry: Registry,
-    pub(crate) services: Cache<Service>,
-    pub(crate) shutdown: watch::Receiver<Shutdown>,
-}
 
 /// Runs the pods of this node until the node shuts down and the last pod has ended.
 pub(crate) async fn run(shared: Arc<Shared>, pods: Cache<Pod>) {

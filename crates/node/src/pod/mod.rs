@@ -9,6 +9,7 @@ mod machine;
 mod qos;
 mod report;
 mod services;
+pub(crate) mod shared;
 mod start;
 mod status;
 mod worker;

@@ -15,6 +15,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+use super::download::ask_for_progress;
 use super::machine::State;
 use super::services;
 use super::worker::{Credentials, Message, RunningInstance, Worker};
@@ -199,7 +200,7 @@ impl Worker {
         let container = &member.container;
         let name = &container.name;
         let mut launch = self.command_line(index).await?;
-        self.ask_for_progress(name, &mut launch);
+        ask_for_progress(&self.directory.progress(name), &mut launch);
         self.note_engine(&launch).await?;
         let launch = Arc::new(launch);
 

@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ObjectReference, Pod, PodStatus};
 use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
 use kube::{Api, ResourceExt};
+use longboat_quantity::duration;
 use longboat_watch::text_of;
 use serde_json::json;
 use tokio::sync::{mpsc, watch};
@@ -18,8 +19,8 @@ use tokio::time::{Duration, Instant};
 use super::containers::{self, Member};
 use super::directory::PodDirectory;
 use super::download::Download;
-use super::kubelet::{Shared, Shutdown};
 use super::machine::{self, Record, RestartPolicy, Role, State};
+use super::shared::{Shared, Shutdown};
 use super::status;
 use crate::address::AddressLease;
 use crate::container::env::PodFacts;
@@ -289,6 +290,18 @@ impl Worker {
         self.directory.remove();
     }
 
+    /// Reads the progress of the download, if one runs. Returns when to read again.
+    fn look_at_download(&mut self) -> Option<Instant> {
+        // Init containers run one after another, so at most one download runs.
+        let running = self.members.iter().zip(&self.records).zip(&self.running).find_map(
+            |((member, record), running)| {
+                let runs = member.role == Role::Init && matches!(record.state, State::Running { .. });
+                running.as_ref().filter(|_| runs)
+            },
+        );
+        self.download.look(running.map(|running| &*running.target.launch), self.shared.timing.progress)
+    }
+
     /// Applies changes of the pod object and of the node's shutdown.
     fn observe(&mut self, view: &View, shutdown: Shutdown) {
         let now = Instant::now();
@@ -402,7 +415,7 @@ impl Worker {
             reason: "CrashLoopBackOff",
             message: Some(format!(
                 "back-off {} restarting failed container={name} pod={pod}",
-                go_duration(wait)
+                duration::text(wait)
             )),
             not_before: Some(due),
         };
@@ -470,25 +483,4 @@ fn record(member: &Member, before: &PodStatus) -> Record {
         record.restarts = u32::try_from(earlier.restart_count).unwrap_or(0) + u32::from(ran);
     }
     record
-}
-
-/// Formats a duration of whole seconds as Go does: `1m20s`.
-fn go_duration(duration: Duration) -> String {
-    let seconds = duration.as_secs();
-    match (seconds / 60, seconds % 60) {
-        (0, seconds) => format!("{seconds}s"),
-        (minutes, seconds) => format!("{minutes}m{seconds}s"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn durations_print_as_go_prints_them() {
-        for (seconds, text) in [(10, "10s"), (80, "1m20s"), (300, "5m0s")] {
-            assert_eq!(go_duration(Duration::from_secs(seconds)), text);
-        }
-    }
 }

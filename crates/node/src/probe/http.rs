@@ -11,7 +11,7 @@ use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
-use super::port_number;
+use super::port::port_number;
 
 /// The most bytes of a response body to read. The body is only shown to people.
 const MAX_BODY_BYTES: usize = 10 * 1024;

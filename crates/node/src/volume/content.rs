@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{DownwardAPIVolumeFile, KeyToPath, Pod, Volume};
 
-use super::VolumeError;
+use super::error::VolumeError;
 use crate::container::env::{self, PodFacts};
 use crate::container::sources::Sources;
 

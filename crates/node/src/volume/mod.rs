@@ -7,51 +7,24 @@
 //! and an error otherwise.
 
 mod content;
+mod error;
 mod files;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 
 use k8s_openapi::api::core::v1::{Container, Pod, Volume};
 
-use crate::container::env::{EnvError, PodFacts};
+use crate::container::env::PodFacts;
 use crate::container::expand::expand;
 use crate::container::paths::PathMap;
 use crate::container::sources::{SourceNames, Sources};
 use crate::private;
+pub(crate) use error::VolumeError;
 
 /// The folder where Kubernetes puts the API credentials of every container.
 pub(crate) const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
-
-/// Why a volume cannot be set up; shown in a `FailedMount` event.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum VolumeError {
-    #[error("MountVolume.SetUp failed for volume {volume:?} : {kind} {name:?} not found")]
-    Missing { volume: String, kind: &'static str, name: String },
-    #[error("MountVolume.SetUp failed for volume {volume:?} : references non-existent {kind} key: {key}")]
-    MissingKey { volume: String, kind: &'static str, key: String },
-    #[error("MountVolume.SetUp failed for volume {volume:?} : {message}")]
-    Unsupported { volume: String, message: String },
-    #[error("MountVolume.SetUp failed for volume {volume:?} : {source}")]
-    Field {
-        volume: String,
-        #[source]
-        source: EnvError,
-    },
-    #[error("MountVolume.SetUp failed for volume {volume:?} : cannot write {path}: {source}")]
-    Write {
-        volume: String,
-        path: PathBuf,
-        #[source]
-        source: io::Error,
-    },
-    #[error("container {container:?} mounts volume {volume:?}, which the pod does not have")]
-    NoSuchVolume { container: String, volume: String },
-    #[error("container {container:?} has a subPath that leaves its volume: {path:?}")]
-    SubPath { container: String, path: String },
-}
 
 /// The data that volumes need besides their sources.
 #[derive(Debug, Clone)]

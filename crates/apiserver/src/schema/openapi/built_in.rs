@@ -4,17 +4,11 @@ use longboat_types::{field_markers, type_def, type_markers};
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
-use super::kind_of;
+use super::components::{PATCH, kind_of, reference};
 use crate::{
     kinds::Resource,
     strategy::fields::kinds::{DEFINITIONS, definitions},
 };
-
-pub(super) const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
-pub(super) const LIST_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta";
-pub(super) const DELETE_OPTIONS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions";
-pub(super) const STATUS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Status";
-pub(super) const PATCH: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Patch";
 
 /// Adds the kind of `resource` and all types that it uses. Returns the name of its component.
 pub(super) fn add(resource: &Resource, schemas: &mut Map<String, Value>) -> Option<String> {
@@ -70,7 +64,7 @@ fn refer(schema: &mut Value) {
             if let Some(name) =
                 map.get("$ref").and_then(Value::as_str).and_then(|r| r.strip_prefix(DEFINITIONS))
             {
-                let reference = super::reference(name);
+                let reference = reference(name);
                 map.remove("$ref");
                 if map.is_empty() {
                     *schema = reference;

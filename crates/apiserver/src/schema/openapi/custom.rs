@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{built_in::OBJECT_META, kind_of, reference};
+use super::components::{OBJECT_META, kind_of, reference};
 use crate::kinds::{Custom, Resource};
 
 /// Adds the kind of `resource`. Returns the name of its component: the reversed group, the version, the kind.

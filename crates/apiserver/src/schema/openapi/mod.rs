@@ -6,6 +6,7 @@
 //! supported, and the components describe the kinds.
 
 mod built_in;
+mod components;
 mod custom;
 mod paths;
 
@@ -20,6 +21,7 @@ use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 
 use crate::kinds::{Origin, Registry, Resource};
+use components::{LIST_META, kind_of, reference};
 
 /// The most documents to cache: enough for a server with a few dozen definitions. Beyond that, older documents are built
 /// again.
@@ -112,16 +114,6 @@ fn document(group: &str, version: &str, resources: &[Arc<Resource>]) -> Value {
     })
 }
 
-/// Returns a reference to a component.
-fn reference(name: &str) -> Value {
-    json!({"$ref": format!("#/components/schemas/{name}")})
-}
-
-/// Returns the group, version and kind of a schema or of an operation.
-fn kind_of(resource: &Resource, kind: &str) -> Value {
-    json!({"group": resource.group, "version": resource.version, "kind": kind})
-}
-
 /// Adds the schema of the list kind.
 fn list(resource: &Resource, name: &str, schemas: &mut Map<String, Value>) {
     if !resource.verbs.iter().any(|verb| verb == "list") {
@@ -134,7 +126,7 @@ fn list(resource: &Resource, name: &str, schemas: &mut Map<String, Value>) {
         "properties": {
             "apiVersion": {"type": "string"},
             "kind": {"type": "string"},
-            "metadata": {"allOf": [reference(built_in::LIST_META)]},
+            "metadata": {"allOf": [reference(LIST_META)]},
             "items": {"type": "array", "items": {"allOf": [reference(name)]}},
         },
         "x-kubernetes-group-version-kind": [kind_of(resource, &resource.list_kind)],

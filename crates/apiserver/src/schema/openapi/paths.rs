@@ -2,10 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{
-    built_in::{DELETE_OPTIONS, PATCH, STATUS},
-    kind_of, reference,
-};
+use super::components::{DELETE_OPTIONS, PATCH, STATUS, kind_of, reference};
 use crate::kinds::Resource;
 
 /// Adds the paths of `resource`, whose component is `name`.

@@ -10,7 +10,7 @@ use serde_json::Value;
 pub(crate) use self::options::Options;
 use super::{Call, crds, read, success};
 use crate::{
-    admit::{self, Review},
+    admit,
     answer::Answer,
     clock,
     deletion::{FOREGROUND, ORPHAN},
@@ -18,6 +18,7 @@ use crate::{
     form::RequestedObject,
     kinds::Resource,
     respond::{self, Listing},
+    review::Review,
     status::{ApiError, StatusDetails},
     store::{Key, StoredObject, WriteError},
     strategy,

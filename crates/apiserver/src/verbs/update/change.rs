@@ -18,3 +18,16 @@ pub(crate) enum Change {
     /// Edits the object with a function of the server itself (scale, binding).
     Edit(fn(&mut Value, &Value) -> Result<(), ApiError>, Value),
 }
+
+// === impl Change ===
+
+impl Change {
+    /// Whether this is a server-side apply, which computes managedFields itself.
+    pub(super) fn is_apply(&self) -> bool {
+        match self {
+            Self::Patch(kind) => *kind == PatchKind::Apply,
+            Self::Edit(_, input) => input["applied"] == true,
+            Self::Replace(_) => false,
+        }
+    }
+}

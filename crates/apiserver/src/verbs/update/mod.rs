@@ -14,20 +14,23 @@ use self::{
     change::MODIFIED,
     checks::{carry_over, check_identity, check_revision},
 };
-use super::{Call, create, incoming};
+use super::{Call, create, incoming, validate::validate};
 use crate::{
-    admit::{self, Review},
-    allocation,
+    admit,
+    allocation::{self, Allocation},
     answer::Answer,
     deletion::is_finished,
     effects,
     form::{self, RequestedObject},
+    kinds::Resource,
+    limits,
     patching::{self, PatchKind},
     rbac,
     request::query::FieldValidation,
     respond,
+    review::Review,
     status::{ApiError, Cause, StatusDetails},
-    store::WriteError,
+    store::{StoredObject, WriteError},
     strategy,
 };
 
@@ -135,6 +138,7 @@ impl From<ApiError> for UpdateError {
     }
 }
 
+/// Changes the object once: reads, changes, admits, validates and stores it.
 async fn attempt(
     call: &mut Call<'_>,
     subresource: Option<&'static str>,
@@ -169,27 +173,16 @@ async fn attempt(
     check_identity(call, how, &mut value)?;
     let names_revision = check_revision(call, how, &value, &live)?;
     carry_over(&mut value, &live);
-    match subresource {
-        Some(subresource) => strategy::prepare_subresource(&resource, subresource, &mut value, &live),
-        None => strategy::prepare_update(&resource, &mut value, &live),
-    }
-    let owned_by_apply = match how {
-        Change::Patch(kind) => *kind == PatchKind::Apply,
-        Change::Edit(_, input) => input["applied"] == true,
-        Change::Replace(_) => false,
-    };
-    if !owned_by_apply {
+    prepare(&resource, subresource, &mut value, &live);
+    if !how.is_apply() {
         // fields that webhooks change afterwards have no owner
         patching::track(&write, Some(&live), &mut value);
-        create::refuse_large(&value)?;
+        limits::refuse_large(&value)?;
     }
     let user = call.request.user.info();
     // kube-apiserver sends UpdateOptions for patches as well
-    let options = admit::options(
-        json!({"kind": "UpdateOptions", "apiVersion": "meta.k8s.io/v1"}),
-        &call.request.query,
-        dry_run,
-    );
+    let options = json!({"kind": "UpdateOptions", "apiVersion": "meta.k8s.io/v1"});
+    let options = admit::options(options, &call.request.query, dry_run);
     let review = Review {
         operation: "UPDATE",
         resource: &resource,
@@ -207,29 +200,12 @@ async fn attempt(
         // After the webhooks, so that none of them grants what its user may not grant.
         rbac::escalation::check(&call.state.store, &call.request.user, &resource, &value, Some(&live))?;
     }
-    match subresource {
-        Some(subresource) => strategy::prepare_subresource(&resource, subresource, &mut value, &live),
-        None => strategy::prepare_update(&resource, &mut value, &live),
-    }
+    // Once more, because a webhook may have changed fields that the write must not change.
+    prepare(&resource, subresource, &mut value, &live);
     let services = allocation::allocate(call.state, &resource, &mut value, Some(&live))?;
     strategy::bump_generation(&resource, subresource, &mut value, &live);
     patching::keep_times(&live, &mut value);
-    create::refuse_deep(&resource, &value)?;
-    let mut causes = match subresource {
-        Some(subresource) => strategy::validate_subresource(&resource, subresource, &value, &live),
-        None => strategy::validate(&resource, &value, Some(&live)),
-    };
-    if let Some(custom) = resource.custom() {
-        let verdict = custom.schema.judge(&value, Some(&live));
-        causes.extend(verdict.causes);
-        call.warnings.extend(verdict.warnings);
-    }
-    if !causes.is_empty() {
-        return Err(UpdateError::Refused(ApiError::invalid(resource.about_kind(&key.name), &causes)));
-    }
-    if subresource.is_none() {
-        call.warnings.extend(strategy::warnings(&resource, &value, Some(&live)));
-    }
+    validate(call, subresource, &key.name, &value, Some(&live))?;
     admit::validate(call.state, &review, Some(&value), &mut call.warnings).await?;
     if value == live {
         return Ok((200, form::show(call.state, &resource, stored).await?));
@@ -237,25 +213,44 @@ async fn attempt(
     if dry_run {
         return Ok((200, RequestedObject::new(value)));
     }
+    Ok((200, store(call, stored, value, services, names_revision).await?))
+}
+
+/// Resets the fields that a write to this subresource, or to the object itself, must not change.
+fn prepare(resource: &Resource, subresource: Option<&str>, value: &mut Value, live: &Value) {
+    match subresource {
+        Some(subresource) => strategy::prepare_subresource(resource, subresource, value, live),
+        None => strategy::prepare_update(resource, value, live),
+    }
+}
+
+/// Stores the changed object, or removes it if it was only waiting for its finalizers.
+async fn store(
+    call: &Call<'_>,
+    stored: Arc<StoredObject>,
+    value: Value,
+    services: Allocation,
+    names_revision: bool,
+) -> Result<RequestedObject, UpdateError> {
+    let (resource, key, revision) = (&call.resource, call.key(), stored.revision);
     let raced = |error: WriteError| match error {
         WriteError::Changed | WriteError::Missing if names_revision => {
-            UpdateError::Refused(ApiError::conflict(resource.about(&key.name), MODIFIED))
+            UpdateError::Refused(ApiError::conflict(resource.about(&call.key().name), MODIFIED))
         }
         WriteError::Changed | WriteError::Missing => UpdateError::Raced,
         other => UpdateError::Refused(ApiError::internal(other.to_string())),
     };
     if is_finished(&value) {
-        call.state.store.delete(&resource.table, key.clone(), stored.revision).map_err(raced)?;
+        call.state.store.delete(&resource.table, key, revision).map_err(raced)?;
         services.keep();
-        effects::after_write(call.state, &resource, Some(&stored.value), None);
-        return Ok((200, RequestedObject::new(value)));
+        effects::after_write(call.state, resource, Some(&stored.value), None);
+        return Ok(RequestedObject::new(value));
     }
-    let target = form::to_storage(call.state, &resource, value).await?;
-    let written =
-        call.state.store.update(&resource.table, key.clone(), stored.revision, target).map_err(raced)?;
+    let target = form::to_storage(call.state, resource, value).await?;
+    let written = call.state.store.update(&resource.table, key, revision, target).map_err(raced)?;
     services.keep();
-    effects::after_write(call.state, &resource, Some(&stored.value), Some(&written.value));
-    Ok((200, form::show(call.state, &resource, written).await?))
+    effects::after_write(call.state, resource, Some(&stored.value), Some(&written.value));
+    Ok(form::show(call.state, resource, written).await?)
 }
 
 /// Handles PUT and apply for an object that does not exist. An apply creates it; a PUT creates it for a few kinds.
@@ -309,7 +304,7 @@ fn patched(
     let patch_shown = patched.shown;
     let mut value = patched.object;
     let resource = write.resource;
-    create::refuse_deep(resource, &value)?;
+    limits::refuse_deep(resource, &value)?;
     let mistyped = match resource.custom() {
         Some(custom) if kind == PatchKind::Apply => custom.schema.coerce_applied_metadata(&mut value),
         Some(custom) => custom.schema.coerce_metadata(&mut value),
@@ -338,6 +333,6 @@ fn patched(
         Some(custom) if kind == PatchKind::Apply => custom.schema.fill_in(&mut value),
         _ => strategy::default(resource, &mut value),
     }
-    create::refuse_large(&value)?;
+    limits::refuse_large(&value)?;
     Ok(value)
 }

@@ -18,8 +18,9 @@ use longboat_autoscale::{
 use tokio::time::Instant;
 
 use super::{QueueMetrics, Target, changes, metrics};
-use crate::controllers::queue::{self, Key, Reconcile};
-use crate::controllers::{Caches, Setup, key_of, merge_status, now};
+use crate::controllers::queue::{self, Key, Reconcile, key_of};
+use crate::controllers::setup::{Caches, Setup};
+use crate::controllers::writes::{merge_status, now};
 use crate::events::{Recorder, Severity};
 
 /// The time between two looks at the metrics.

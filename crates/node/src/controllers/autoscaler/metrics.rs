@@ -13,7 +13,9 @@ use longboat_api::series::Series;
 use longboat_autoscale::{Labels, Sample};
 
 use super::{QueueMetrics, Target};
-use crate::controllers::{Caches, ready_since, selector};
+use crate::controllers::pods::ready_since;
+use crate::controllers::selector;
+use crate::controllers::setup::Caches;
 use crate::probe::{http, port_number};
 
 /// The time limit for a page.

@@ -20,8 +20,8 @@ use longboat_api::foreign::leaderworkerset::LeaderWorkerSet;
 use longboat_autoscale::Scale;
 use serde_json::json;
 
-use super::queue::{Key, Trigger};
-use super::{Caches, key_of, triggers};
+use super::queue::{Key, Trigger, key_of, triggers};
+use super::setup::Caches;
 use crate::cache::{Cache, CachedKind};
 
 /// A workload that is scaled.

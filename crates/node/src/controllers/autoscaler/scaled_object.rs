@@ -16,8 +16,9 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::{QueueMetrics, Target, changes, metrics};
-use crate::controllers::queue::{self, Key, Reconcile};
-use crate::controllers::{Caches, key_of, merge_status, now};
+use crate::controllers::queue::{self, Key, Reconcile, key_of};
+use crate::controllers::setup::Caches;
+use crate::controllers::writes::{merge_status, now};
 
 /// With this annotation, KEDA does not scale.
 const PAUSED: &str = "autoscaling.keda.sh/paused";

@@ -43,7 +43,7 @@ pub(super) fn counts(
     } else {
         ("False", "MinimumReplicasUnavailable", "Deployment does not have minimum availability.")
     };
-    set(&mut status, AVAILABLE, value, reason, message.to_owned(), &crate::controllers::now());
+    set(&mut status, AVAILABLE, value, reason, message.to_owned(), &crate::controllers::writes::now());
     status
 }
 

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::stream;
-use k8s_openapi::api::apps::v1::{Deployment, DeploymentStatus, ReplicaSet, ReplicaSetSpec};
+use k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec, DeploymentStatus, ReplicaSet, ReplicaSetSpec};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
@@ -21,11 +21,11 @@ use longboat_api::annotations::IN_PROCESS;
 use longboat_watch::text_of;
 use serde_json::json;
 
-use super::queue::{self, Key, Reconcile};
-use super::{
-    Caches, Setup, control_by, controller_of, has_ended, key_of, merge_status, now, owner_key, pods_of,
-    tolerate, triggers, with_nulls,
-};
+use super::owners::{control_by, controller_of, owner_key, pods_of};
+use super::pods::has_ended;
+use super::queue::{self, Key, Reconcile, key_of, triggers};
+use super::setup::{Caches, Setup};
+use super::writes::{merge_status, now, tolerate, with_nulls};
 use crate::events::{Recorder, Severity};
 use rollout::Resize;
 use template::HASH_LABEL;
@@ -182,40 +182,10 @@ impl Deployments {
         if rollout.new.is_some() {
             return self.adopt_revision(rollout).await;
         }
-        let name = rollout.deployment.name_any();
         let spec = rollout.deployment.spec.clone().unwrap_or_default();
-        let hash = template::hash(&spec.template, rollout.status.collision_count);
-        let set_name = format!("{name}-{hash}");
-        let revision = view::highest_revision(&rollout.old) + 1;
-        let size = rollout::initial_size(&rollout.settings, &rollout.old);
-        let mut annotations = view::inherited_annotations(&rollout.deployment);
-        annotations.insert(REVISION.to_owned(), revision.to_string());
-        annotations.insert(DESIRED.to_owned(), rollout.settings.replicas.to_string());
-        annotations
-            .insert(MAX.to_owned(), (rollout.settings.replicas + rollout.settings.max_surge).to_string());
-        let mut template = spec.template.clone();
-        let template_meta = template.metadata.get_or_insert_default();
-        template_meta.labels.get_or_insert_default().insert(HASH_LABEL.to_owned(), hash.clone());
-        let labels = template_meta.labels.clone();
-        let mut match_labels = spec.selector.match_labels.clone().unwrap_or_default();
-        match_labels.insert(HASH_LABEL.to_owned(), hash);
-        let set = ReplicaSet {
-            metadata: ObjectMeta {
-                name: Some(set_name.clone()),
-                namespace: rollout.deployment.namespace(),
-                labels,
-                annotations: Some(annotations),
-                owner_references: Some(vec![control_by(&rollout.deployment)]),
-                ..ObjectMeta::default()
-            },
-            spec: Some(ReplicaSetSpec {
-                replicas: Some(size),
-                min_ready_seconds: spec.min_ready_seconds,
-                selector: LabelSelector { match_labels: Some(match_labels), ..spec.selector.clone() },
-                template: Some(template),
-            }),
-            status: None,
-        };
+        let set = new_set(rollout, &spec);
+        let set_name = set.name_any();
+        let size = set.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(0);
         let api = self.sets(rollout);
         let created = match api.create(&PostParams::default(), &set).await {
             Ok(created) => created,
@@ -375,5 +345,38 @@ impl Deployments {
     ) -> Result<(), kube::Error> {
         merge_status(&self.client, deployment, status).await?;
         Ok(())
+    }
+}
+
+/// Returns the ReplicaSet of the current template, as it is created.
+fn new_set(rollout: &Rollout, spec: &DeploymentSpec) -> ReplicaSet {
+    let Rollout { deployment, settings, old, status, .. } = rollout;
+    let hash = template::hash(&spec.template, status.collision_count);
+    let mut annotations = view::inherited_annotations(deployment);
+    annotations.insert(REVISION.to_owned(), (view::highest_revision(old) + 1).to_string());
+    annotations.insert(DESIRED.to_owned(), settings.replicas.to_string());
+    annotations.insert(MAX.to_owned(), (settings.replicas + settings.max_surge).to_string());
+    let mut template = spec.template.clone();
+    let template_meta = template.metadata.get_or_insert_default();
+    template_meta.labels.get_or_insert_default().insert(HASH_LABEL.to_owned(), hash.clone());
+    let labels = template_meta.labels.clone();
+    let mut match_labels = spec.selector.match_labels.clone().unwrap_or_default();
+    match_labels.insert(HASH_LABEL.to_owned(), hash.clone());
+    ReplicaSet {
+        metadata: ObjectMeta {
+            name: Some(format!("{}-{hash}", deployment.name_any())),
+            namespace: deployment.namespace(),
+            labels,
+            annotations: Some(annotations),
+            owner_references: Some(vec![control_by(deployment)]),
+            ..ObjectMeta::default()
+        },
+        spec: Some(ReplicaSetSpec {
+            replicas: Some(rollout::initial_size(settings, old)),
+            min_ready_seconds: spec.min_ready_seconds,
+            selector: LabelSelector { match_labels: Some(match_labels), ..spec.selector.clone() },
+            template: Some(template),
+        }),
+        status: None,
     }
 }

@@ -15,8 +15,11 @@ use kube::api::{DeleteParams, PostParams};
 use kube::{Api, Client, ResourceExt};
 use longboat_watch::text_of;
 
-use super::queue::{self, Key, Reconcile};
-use super::{Setup, is_active, key_of, merge_status, owner_key, pods_of, tolerate, triggers, with_nulls};
+use super::owners::{owner_key, pods_of};
+use super::pods::is_active;
+use super::queue::{self, Key, Reconcile, key_of, triggers};
+use super::setup::Setup;
+use super::writes::{merge_status, tolerate, with_nulls};
 use crate::cache::Cache;
 use crate::events::{Recorder, Severity};
 use plan::{MAX_POD_CREATIONS, plan, pod_of, until};

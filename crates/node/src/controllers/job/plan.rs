@@ -11,7 +11,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::ResourceExt;
 use sha2::{Digest, Sha256};
 
-use crate::controllers::{control_by, is_active, now, ready_since};
+use crate::controllers::owners::control_by;
+use crate::controllers::pods::{is_active, ready_since};
+use crate::controllers::writes::now;
 
 /// The wait before a failed pod is replaced. It doubles with each failure.
 const FIRST_WAIT: Duration = Duration::from_secs(10);

@@ -8,9 +8,10 @@ use kube::ResourceExt;
 use longboat_api::foreign::leaderworkerset::LeaderWorkerSet;
 use sha2::{Digest, Sha256};
 
-use super::{GROUP_INDEX, NAME, REVISION, WORKER_INDEX};
+use super::labels::{GROUP_INDEX, NAME, REVISION, WORKER_INDEX};
 use crate::controllers::int_or_percent;
-use crate::controllers::{controller_of, has_ended, ready_since};
+use crate::controllers::owners::controller_of;
+use crate::controllers::pods::{has_ended, ready_since};
 
 /// The desired state of a set.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -6,6 +6,7 @@
 //! effect).
 
 mod group;
+mod labels;
 mod pods;
 mod status;
 
@@ -20,24 +21,11 @@ use longboat_api::foreign::leaderworkerset::LeaderWorkerSet;
 use longboat_watch::text_of;
 
 use self::group::{Group, Settings};
-use super::queue::{self, Key, Reconcile};
-use super::{Caches, Setup, delete_pod, key_of, merge_status, now, triggers};
+use self::labels::NAME;
+use super::queue::{self, Key, Reconcile, key_of, triggers};
+use super::setup::{Caches, Setup};
+use super::writes::{delete_pod, merge_status, now};
 use crate::events::{Recorder, Severity};
-
-/// The name of the pod's set.
-const NAME: &str = "leaderworkerset.sigs.k8s.io/name";
-/// The index of the pod's group.
-const GROUP_INDEX: &str = "leaderworkerset.sigs.k8s.io/group-index";
-/// The index of a pod within its group; the leader has 0.
-const WORKER_INDEX: &str = "leaderworkerset.sigs.k8s.io/worker-index";
-/// A key that is unique to each group.
-const GROUP_KEY: &str = "leaderworkerset.sigs.k8s.io/group-key";
-/// The hash of the templates from which a pod was created.
-const REVISION: &str = "leaderworkerset.sigs.k8s.io/template-revision-hash";
-/// The number of pods in a group.
-const SIZE: &str = "leaderworkerset.sigs.k8s.io/size";
-/// The name of a worker's leader.
-const LEADER_NAME: &str = "leaderworkerset.sigs.k8s.io/leader-name";
 
 struct LeaderWorkerSets {
     client: Client,

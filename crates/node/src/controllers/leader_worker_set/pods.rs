@@ -8,8 +8,8 @@ use kube::ResourceExt;
 use longboat_api::foreign::leaderworkerset::LeaderWorkerSet;
 
 use super::group::Settings;
-use super::{GROUP_INDEX, GROUP_KEY, LEADER_NAME, NAME, REVISION, SIZE, WORKER_INDEX};
-use crate::controllers::control_by;
+use super::labels::{GROUP_INDEX, GROUP_KEY, LEADER_NAME, NAME, REVISION, SIZE, WORKER_INDEX};
+use crate::controllers::owners::control_by;
 
 /// Returns the leader of a group. A leader learns its own address when it starts.
 pub(super) fn leader(set: &LeaderWorkerSet, settings: &Settings, group: i32) -> Pod {

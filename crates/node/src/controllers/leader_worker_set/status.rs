@@ -5,7 +5,7 @@ use kube::ResourceExt;
 use longboat_api::foreign::leaderworkerset::{LeaderWorkerSet, LeaderWorkerSetStatus};
 
 use super::group::{Group, Settings};
-use super::{NAME, WORKER_INDEX};
+use super::labels::{NAME, WORKER_INDEX};
 
 /// Computes the status from the groups.
 pub(super) fn of(

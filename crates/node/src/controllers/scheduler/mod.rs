@@ -23,8 +23,10 @@ use kube::{Api, Client, ResourceExt};
 use serde_json::json;
 use tokio::sync::watch;
 
-use super::queue::{self, Key, Reconcile, Trigger};
-use super::{Setup, delete_pod, has_ended, key_of, now, tolerate, triggers};
+use super::pods::has_ended;
+use super::queue::{self, Key, Reconcile, Trigger, key_of, triggers};
+use super::setup::Setup;
+use super::writes::{delete_pod, now, tolerate};
 use crate::cache::Cache;
 use crate::events::{Recorder, Severity};
 use crate::registration::PRETENDED_LABELS;
@@ -149,7 +151,7 @@ impl Scheduler {
         self.places.free(key, Some(&uid));
         if is_bound(&pod) {
             self.places.take(key.clone(), uid);
-            return if is_open(&pod) { self.drive_out(&pod, node).await } else { Ok(None) };
+            return if is_open(&pod) { self.evict(&pod, node).await } else { Ok(None) };
         }
         // A pod that is bound already keeps its place: the cache is behind.
         if !is_open(&pod) || is_gated(&pod) || self.places.has(key) {
@@ -290,7 +292,7 @@ impl Scheduler {
     }
 
     /// Deletes a pod that a `NoExecute` taint evicts, once its toleration has expired.
-    async fn drive_out(&self, pod: &Pod, node: &Node) -> Result<Option<Duration>, kube::Error> {
+    async fn evict(&self, pod: &Pod, node: &Node) -> Result<Option<Duration>, kube::Error> {
         let Some((taint, patience)) = fit::eviction(pod, node) else { return Ok(None) };
         let since = taint.time_added.as_ref().map_or_else(Timestamp::now, |time| time.0);
         let due = since.checked_add(SignedDuration::from_secs(patience)).unwrap_or(Timestamp::MAX);

@@ -1,0 +1,23 @@
+//! The states of a pod that controllers count.
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
+
+/// Whether all containers of a pod have ended for good.
+pub(super) fn has_ended(pod: &Pod) -> bool {
+    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+    matches!(phase, Some("Succeeded" | "Failed"))
+}
+
+/// Whether a pod runs or will run.
+pub(super) fn is_active(pod: &Pod) -> bool {
+    pod.metadata.deletion_timestamp.is_none() && !has_ended(pod)
+}
+
+/// Returns since when the pod's Ready condition is true, or `None` if it is not.
+pub(super) fn ready_since(pod: &Pod) -> Option<Timestamp> {
+    let conditions = pod.status.as_ref()?.conditions.as_ref()?;
+    let ready =
+        conditions.iter().find(|condition| condition.type_ == "Ready" && condition.status == "True")?;
+    Some(ready.last_transition_time.as_ref().map_or(Timestamp::UNIX_EPOCH, |time| time.0))
+}

@@ -1,0 +1,63 @@
+//! Writes that several controllers share.
+
+use std::fmt::Debug;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
+use kube::core::NamespaceResourceScope;
+use kube::{Api, Client, Resource, ResourceExt};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+/// Returns `None` if the API server refused with one of these codes: others may have deleted or changed the object meanwhile, and
+/// their change brings the next reconcile.
+pub(super) fn tolerate<T>(result: Result<T, kube::Error>, codes: &[u16]) -> Result<Option<T>, kube::Error> {
+    match result {
+        Err(kube::Error::Api(answer)) if codes.contains(&answer.code) => Ok(None),
+        other => other.map(Some),
+    }
+}
+
+/// Deletes a pod, and no other pod that has its name by now. Returns whether there was something to delete.
+pub(super) async fn delete_pod(client: &Client, pod: &Pod) -> Result<bool, kube::Error> {
+    let api: Api<Pod> = Api::namespaced(client.clone(), &pod.namespace().unwrap_or_default());
+    let preconditions = Some(Preconditions { uid: pod.uid(), resource_version: None });
+    let params = DeleteParams { preconditions, ..DeleteParams::default() };
+    Ok(tolerate(api.delete(&pod.name_any(), &params).await, &[404, 409])?.is_some())
+}
+
+/// Merges a status into an object. Returns whether the object was still there. A status that was computed from an old
+/// revision is refused, and the next event brings the new one.
+pub(super) async fn merge_status<K>(
+    client: &Client,
+    object: &K,
+    status: impl Serialize,
+) -> Result<bool, kube::Error>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + DeserializeOwned + Debug,
+{
+    let api: Api<K> = Api::namespaced(client.clone(), &object.namespace().unwrap_or_default());
+    let patch = json!({"metadata": {"resourceVersion": object.meta().resource_version}, "status": status});
+    let answer = api.patch_status(&object.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await;
+    Ok(tolerate(answer, &[404])?.is_some())
+}
+
+/// A status for a merge patch, which does not remove fields that it omits: absent ones of these fields are set to null.
+pub(super) fn with_nulls(status: impl Serialize, fields: &[&str]) -> Value {
+    let mut status = json!(status);
+    for field in fields {
+        if status.get(field).is_none() {
+            status[*field] = Value::Null;
+        }
+    }
+    status
+}
+
+/// Returns the current time in whole seconds, the precision of the API.
+pub(super) fn now() -> Time {
+    let now = Timestamp::now();
+    Time(Timestamp::from_second(now.as_second()).unwrap_or(now))
+}
