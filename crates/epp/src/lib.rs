@@ -42,7 +42,6 @@ mod tokens;
 
 pub use args::{Args, ArgsError, normalized, refusal};
 pub use error::Error;
-pub use monitoring::Pages;
 pub use pool_picker::{PoolPicker, needs_pod};
 pub use service::{Server, run, runtime};
 pub use shared::{SharedArgs, run as run_shared};

@@ -151,6 +151,8 @@ impl PoolPicker {
                 None => break None,
             }
         };
+        // Waiting requests are refused before the dispatcher ends, or they would wait for their clients to give up. The trace is closed
+        // last, because requests in flight still write to it.
         self.core.drain();
         self.core.admission.close();
         stop.cancel();

@@ -16,7 +16,7 @@ use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::Full;
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use longboat_epp::Pages;
+use longboat_epp::host::Pages;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 

@@ -14,7 +14,7 @@ use std::{
 };
 
 use kube::Client;
-use longboat_epp::{Pages, host::Host};
+use longboat_epp::host::{Host, Pages};
 use longboat_key::{Key, Name, Namespace};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;

@@ -10,10 +10,12 @@ use longboat_key::Namespace;
 use serde_json::{Value, json};
 
 use crate::{
-    Values, certificates, controller,
+    Values, certificates,
+    check::{NAMESPACE, is_label},
+    controller,
     metadata::label,
     monitoring, picker, platform, rights,
-    values::{NAMESPACE, ValuesError, is_label},
+    values::ValuesError,
 };
 
 /// The objects to write to a cluster. Each part needs the one before: kinds must exist before their objects, and presets go

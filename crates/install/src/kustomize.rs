@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{
     InstallError, Installation, Values, controller,
-    files::{File, GENERATED, documents},
+    file::{File, GENERATED, documents},
     metadata::label,
     monitoring,
     names::{self, LABEL, LABEL_VALUE},
@@ -63,79 +63,58 @@ pub(crate) fn base(namespace: &str) -> Result<Vec<File>, InstallError> {
     Ok(files)
 }
 
-/// Returns the component in `deploy/kustomize/components/monitoring`: what `monitoring.enabled` adds to an installation.
+/// Returns the components in `deploy/kustomize/components`: what `monitoring.enabled`, `gateway.enabled` and
+/// `sharedPicker.enabled` add to an installation.
 ///
 /// # Errors
 ///
 /// [`InstallError`].
-pub(crate) fn monitoring(namespace: &str) -> Result<Vec<File>, InstallError> {
-    let folder = "kustomize/components/monitoring";
-    let text = documents(monitoring::objects(namespace, &Values::default())?.iter())?;
-    Ok(vec![
-        File::generated(&format!("{folder}/monitoring.yaml"), &text),
-        kustomization(
-            folder,
-            "Monitors and alerts for the Prometheus Operator. Add it to your overlay: `components: [../../components/monitoring]`.",
-            &json!({
-                "apiVersion": "kustomize.config.k8s.io/v1alpha1",
-                "kind": "Component",
-                "resources": ["monitoring.yaml"],
-            }),
-        )?,
-    ])
-}
-
-/// Returns the component in `deploy/kustomize/components/gateway`: what `gateway.enabled` adds to an installation.
-///
-/// # Errors
-///
-/// [`InstallError`].
-pub(crate) fn gateway() -> Result<Vec<File>, InstallError> {
-    let folder = "kustomize/components/gateway";
-    let mut objects: Vec<Value> = serde_saphyr::from_multiple(rights::GATEWAY)?;
-    objects.iter_mut().for_each(label);
+pub(crate) fn components(namespace: &str) -> Result<Vec<File>, InstallError> {
+    let values = Values::default();
+    let monitors = monitoring::objects(namespace, &values)?;
+    let mut files = component(
+        "monitoring",
+        "monitoring",
+        "Monitors and alerts for the Prometheus Operator.",
+        &monitors,
+        None,
+    )?;
+    let mut class: Vec<Value> = serde_saphyr::from_multiple(rights::GATEWAY)?;
+    class.iter_mut().for_each(label);
     let argument = json!([{
         "op": "add",
         "path": "/spec/template/spec/containers/0/args/-",
-        "value": controller::gateway_argument(&Values::default()),
+        "value": controller::gateway_argument(&values),
     }]);
     let patch = serde_saphyr::to_string(&argument).map_err(InstallError::Print)?;
-    Ok(vec![
-        File::generated(&format!("{folder}/gateway.yaml"), &documents(objects.iter())?),
-        kustomization(
-            folder,
-            "The GatewayClass `longboat`. Add it to your overlay: `components: [../../components/gateway]`.",
-            &json!({
-                "apiVersion": "kustomize.config.k8s.io/v1alpha1",
-                "kind": "Component",
-                "resources": ["gateway.yaml"],
-                "patches": [{
-                    "target": {"kind": "Deployment", "name": names::CONTROLLER}, "patch": patch,
-                }],
-            }),
-        )?,
-    ])
+    let patch = json!({"target": {"kind": "Deployment", "name": names::CONTROLLER}, "patch": patch});
+    files.extend(component("gateway", "gateway", "The GatewayClass `longboat`.", &class, Some(patch))?);
+    let picker = picker::objects(namespace, &values)?;
+    files.extend(component("shared-picker", "picker", "The picker that pools share.", &picker, None)?);
+    Ok(files)
 }
 
-/// Returns the component in `deploy/kustomize/components/shared-picker`: what `sharedPicker.enabled` adds to an installation.
-///
-/// # Errors
-///
-/// [`InstallError`].
-pub(crate) fn shared_picker(namespace: &str) -> Result<Vec<File>, InstallError> {
-    let folder = "kustomize/components/shared-picker";
-    let text = documents(picker::objects(namespace, &Values::default())?.iter())?;
+/// A component: objects in a file of their own, and a patch of the base.
+fn component(
+    name: &str,
+    file: &str,
+    about: &str,
+    objects: &[Value],
+    patch: Option<Value>,
+) -> Result<Vec<File>, InstallError> {
+    let folder = format!("kustomize/components/{name}");
+    let comment = format!("{about} Add it to your overlay: `components: [../../components/{name}]`.");
+    let mut content = json!({
+        "apiVersion": "kustomize.config.k8s.io/v1alpha1",
+        "kind": "Component",
+        "resources": [format!("{file}.yaml")],
+    });
+    if let Some(patch) = patch {
+        content["patches"] = json!([patch]);
+    }
     Ok(vec![
-        File::generated(&format!("{folder}/picker.yaml"), &text),
-        kustomization(
-            folder,
-            "The picker that pools share. Add it to your overlay: `components: [../../components/shared-picker]`.",
-            &json!({
-                "apiVersion": "kustomize.config.k8s.io/v1alpha1",
-                "kind": "Component",
-                "resources": ["picker.yaml"],
-            }),
-        )?,
+        File::generated(&format!("{folder}/{file}.yaml"), &documents(objects.iter())?),
+        kustomization(&folder, &comment, &content)?,
     ])
 }
 

@@ -5,11 +5,14 @@
 //! as the files of `deploy/`. Rights are written by hand in `deploy/rbac` and presets in `presets/`. Both are embedded here.
 
 mod certificates;
+mod check;
 mod controller;
+mod file;
 pub mod files;
 mod installation;
 pub mod kinds;
 mod kustomize;
+mod layers;
 mod metadata;
 mod monitoring;
 pub mod names;

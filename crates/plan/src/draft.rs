@@ -1,11 +1,11 @@
 //! An unfinished plan.
 
 use crate::{
+    certificate_request::CertificateRequest,
     child::Child,
     children::{Children, Planned},
     context::Context,
     event::PlannedEvent,
-    workload::tls_secret::CertificateRequest,
 };
 
 /// What was planned so far. It stays planned if a problem occurs later.

@@ -10,6 +10,7 @@
 //! `compare/` for when to write, `pods` for why pods are not ready.
 
 mod accelerator;
+mod certificate_request;
 mod child;
 mod children;
 mod compare;
@@ -46,6 +47,7 @@ mod workload;
 pub mod yaml;
 
 pub use accelerator::{accelerator_type, is_gpu};
+pub use certificate_request::CertificateRequest;
 pub use child::Child;
 pub use children::{Applied, ChildKind, Children, ObjectRef, Planned};
 pub use compare::{Compare, same_value};
@@ -67,7 +69,7 @@ pub use scheduler::{
 pub use snapshot::{Capabilities, Snapshot};
 pub use status::{Download, PodAdapters, Progress, leaving, status};
 pub use wave::Wave;
-pub use workload::{CertificateRequest, StorageError, missing_prometheus};
+pub use workload::{StorageError, missing_prometheus};
 
 #[cfg(test)]
 mod tests;

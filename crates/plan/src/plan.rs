@@ -9,6 +9,7 @@ use longboat_api::{
 use longboat_key::Key;
 
 use crate::{
+    certificate_request::CertificateRequest,
     children::{Children, ObjectRef, Planned},
     context::Context,
     draft::Draft,
@@ -17,7 +18,7 @@ use crate::{
     problem::{PlanError, Problem},
     prune, router,
     snapshot::Snapshot,
-    workload::{self, CertificateRequest},
+    workload,
 };
 
 /// What must be done to bring a service to its spec.

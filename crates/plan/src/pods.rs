@@ -250,9 +250,9 @@ mod tests {
     fn a_long_line_is_cut_and_a_pod_without_a_node_says_what_the_scheduler_said() {
         let line = "ü".repeat(2 * WORDS_LIMIT);
         let ended = json!({"terminated": {"exitCode": 2, "message": line}});
-        let said = text(&with(&ended, &json!({}))).unwrap();
-        assert_eq!(said.matches('ü').count(), WORDS_LIMIT);
-        assert!(said.ends_with('…'), "{said}");
+        let shortened = text(&with(&ended, &json!({}))).unwrap();
+        assert_eq!(shortened.matches('ü').count(), WORDS_LIMIT);
+        assert!(shortened.ends_with('…'), "{shortened}");
 
         let unscheduled =
             json!({"type": "PodScheduled", "status": "False", "message": "0/1 nodes are available"});

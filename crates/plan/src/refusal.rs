@@ -16,6 +16,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::{
+    certificate_request::CertificateRequest,
     child::Child,
     children::{ChildKind, Children, ObjectRef, Planned},
     kinds, paths,
@@ -23,7 +24,6 @@ use crate::{
     problem::Problem,
     snapshot::Snapshot,
     trace::{GROUPS, Probe, Target, Trace, aligned, alike},
-    workload::CertificateRequest,
 };
 
 /// The kinds of every cluster. Created at the first use.

@@ -43,6 +43,7 @@ mod prefixes;
 mod prelude;
 mod producer;
 mod producers;
+mod profile;
 pub mod quantity;
 mod reading;
 mod registry;

@@ -1,35 +1,14 @@
-//! The roles that a plugin can have.
+//! A plugin, and the roles that it can have beside those in a profile.
 
 use std::sync::Arc;
 
 use crate::{
     context::Context,
     decision::{HandlerResult, ProfileRun},
-    endpoint::Candidate,
     error::{ConfigError, ScheduleError},
+    profile::{Filter, Picker, Scorer},
     run::Run,
 };
-
-/// Drops candidates. May change the order of the others.
-pub(crate) trait Filter: Send + Sync {
-    fn filter(&self, context: &Context<'_>, candidates: &mut Vec<Candidate>);
-}
-
-/// Scores candidates; 1 is best. Values outside 0 to 1 are clamped before they are weighted.
-pub(crate) trait Scorer: Send + Sync {
-    /// `scores` has one entry per candidate, which starts at 0.
-    fn score(&self, context: &Context<'_>, candidates: &[Candidate], scores: &mut [f64]);
-}
-
-/// Chooses from scored candidates, best first. There is at least one candidate.
-pub(crate) trait Picker: Send + Sync {
-    fn pick(&self, context: &Context<'_>, scored: Vec<(Candidate, f64)>) -> Vec<Candidate>;
-
-    /// Whether it picks without regard to the scores.
-    fn ignores_scores(&self) -> bool {
-        false
-    }
-}
 
 /// Decides which profiles run, and combines their results.
 pub(crate) trait ProfileHandler: Send + Sync {

@@ -11,9 +11,10 @@ pub(crate) use crate::{
     finding::Finding,
     listing::Listing,
     parameters::{NoParameters, Parameters, parameters},
-    plugin::{Decider, Filter, Picker, Plugin, ProfileHandler, Scorer},
+    plugin::{Decider, Plugin, ProfileHandler},
     prefixes::PrefixSource,
     producer::{Producer, ProducerState},
+    profile::{Filter, Picker, Scorer},
     request::Request,
     run::Run,
 };

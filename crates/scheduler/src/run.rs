@@ -7,26 +7,9 @@ use crate::{
     decision::{FilterTrace, ProfileRun, ScorerTrace},
     endpoint::Candidate,
     pairing,
-    plugin::{Filter, Picker, Scorer},
+    profile::Profile,
     stopwatch::{Stopwatch, excluded},
 };
-
-/// A profile of the configuration.
-pub(crate) struct Profile {
-    pub(crate) name: String,
-    pub(crate) filters: Vec<(String, Arc<dyn Filter>)>,
-    pub(crate) scorers: Vec<WeightedScorer>,
-    pub(crate) picker: Arc<dyn Picker>,
-    /// The picker's name. `None` for the default picker.
-    pub(crate) picker_name: Option<String>,
-}
-
-/// A scorer in a profile.
-pub(crate) struct WeightedScorer {
-    pub(crate) name: String,
-    pub(crate) weight: f64,
-    pub(crate) scorer: Arc<dyn Scorer>,
-}
 
 /// The name of a rule in traces: endpoints without recent metrics are used only if there are no others.
 const RECENT_METRICS: &str = "recent-metrics";
@@ -67,13 +50,13 @@ impl Run<'_, '_> {
     fn run(&mut self, profile: &Profile, peer: Option<Candidate>) -> Option<usize> {
         let mut candidates: Vec<Candidate> = (0..self.context.candidates.len()).collect();
         let trace = self.trace;
-        let mut passed = Vec::new();
+        let mut filter_traces = Vec::new();
         // The pairing rule runs before the filters, because some filters keep all candidates instead of none.
         if let Some(peer) = peer {
             let before = candidates.len();
             pairing::keep(self.context, peer, &mut candidates);
             if trace && candidates.len() < before {
-                passed.push(FilterTrace { plugin: KV_REVISION.to_owned(), kept: candidates.clone() });
+                filter_traces.push(FilterTrace { plugin: KV_REVISION.to_owned(), kept: candidates.clone() });
             }
             if candidates.is_empty() {
                 return None;
@@ -82,7 +65,7 @@ impl Run<'_, '_> {
         for (name, filter) in &profile.filters {
             filter.filter(self.context, &mut candidates);
             if trace {
-                passed.push(FilterTrace { plugin: name.clone(), kept: candidates.clone() });
+                filter_traces.push(FilterTrace { plugin: name.clone(), kept: candidates.clone() });
             }
             if candidates.is_empty() {
                 return None;
@@ -94,12 +77,13 @@ impl Run<'_, '_> {
             let before = candidates.len();
             candidates.retain(fresh);
             if trace && candidates.len() < before {
-                passed.push(FilterTrace { plugin: RECENT_METRICS.to_owned(), kept: candidates.clone() });
+                filter_traces
+                    .push(FilterTrace { plugin: RECENT_METRICS.to_owned(), kept: candidates.clone() });
             }
         }
         let mut totals = vec![0.0; candidates.len()];
         let mut scores = vec![0.0; candidates.len()];
-        let mut said = Vec::new();
+        let mut scorer_traces = Vec::new();
         for weighted in &profile.scorers {
             scores.fill(0.0);
             weighted.scorer.score(self.context, &candidates, &mut scores);
@@ -108,7 +92,7 @@ impl Run<'_, '_> {
                 *total += counted * weighted.weight;
             }
             if trace {
-                said.push(ScorerTrace {
+                scorer_traces.push(ScorerTrace {
                     plugin: weighted.name.clone(),
                     weight: weighted.weight,
                     scores: candidates.iter().copied().zip(scores.iter().copied()).collect(),
@@ -125,8 +109,8 @@ impl Run<'_, '_> {
             targets,
             totals,
             ignores_scores: profile.picker.ignores_scores(),
-            filtered: passed,
-            trace: said,
+            filtered: filter_traces,
+            trace: scorer_traces,
         });
         Some(self.runs.len() - 1)
     }

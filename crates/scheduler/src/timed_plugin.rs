@@ -6,7 +6,8 @@ use crate::{
     context::Context,
     endpoint::Candidate,
     error::ScheduleError,
-    plugin::{Admitter, Filter, Picker, Scorer},
+    plugin::Admitter,
+    profile::{Filter, Picker, Scorer},
     stopwatch::{Stopwatch, timed},
 };
 

@@ -7,9 +7,9 @@ use serde_json::Value;
 use crate::{
     Card, Handover, Item, Job, Message, Model, Part, Prompt, Refusal, Role, Sampling, Shape, Tools,
     fields::{Fields, PromptField},
-    layout::{LayoutOptions, lay_out},
-    media,
+    layout::LayoutOptions,
     messages::Reader,
+    prompt::{self, lay_out},
     sampling, shape, tools,
 };
 
@@ -41,7 +41,7 @@ pub(crate) struct Conversation<'a> {
     /// The tools that the model is told about, even if it may not call them.
     pub(crate) known_tools: Vec<crate::Tool>,
     /// The client's options for the chat template.
-    pub(crate) wishes: LayoutOptions<'a>,
+    pub(crate) layout_options: LayoutOptions<'a>,
     pub(crate) sampling: Sampling,
     pub(crate) copies: usize,
     pub(crate) limit: Option<usize>,
@@ -88,14 +88,14 @@ pub(crate) fn chat(model: &Arc<dyn Model>, fields: &Fields) -> Result<ParsedRequ
         return Err(Refusal::parameter("tools", message, None));
     }
     let known_tools = tools::list(fields.tools.as_deref().unwrap_or_default())?;
-    let mut reader = Reader::new(model.as_ref(), &name);
+    let mut reader = Reader::new(&name, model.media());
     let messages = reader.read(messages)?;
     let conversation = Conversation {
         messages,
         items: reader.items(),
         tools: tools::choose(known_tools.clone(), fields.tool_choice.as_ref(), fields.parallel_tool_calls)?,
         known_tools,
-        wishes: fields.layout_options(),
+        layout_options: fields.layout_options(),
         sampling: sampling::read(fields)?,
         copies: sampling::copies(fields)?,
         limit: limit(model.card(), fields, "max_completion_tokens")?,
@@ -118,7 +118,7 @@ pub(crate) fn converse(
         items,
         tools,
         known_tools,
-        wishes,
+        layout_options,
         sampling,
         copies,
         limit,
@@ -127,11 +127,11 @@ pub(crate) fn converse(
         handover,
         adapter,
     } = conversation;
-    let text = lay_out(model.as_ref(), &messages, &known_tools, &wishes)?;
+    let text = lay_out(model.as_ref(), &messages, &known_tools, &layout_options)?;
     let follows_a_tool = messages.last().is_some_and(|message| message.role == Role::Tool);
     let last = messages.into_iter().next_back().map(|message| message.text).unwrap_or_default();
     fits(model.as_ref(), &text)?;
-    let tokens = media::tokens(model.as_ref(), &text, &items);
+    let tokens = prompt::tokens(model.as_ref(), &text, &items);
     let limit = fit(model.card(), tokens.len(), limit, None, part)?;
     let prompts = vec![Prompt { text, tokens, last, limit }];
     let (shape, shape_field) = shape.unzip();

@@ -1,19 +1,8 @@
-//! How a conversation becomes a text, as far as requests say it.
+//! A conversation for a chat template, and what a request says about it.
 
 use serde_json::{Map, Value};
 
-use crate::{Message, Model, Refusal, Tool};
-
-/// Variables of chat templates that requests say in other fields.
-const OWN: [&str; 7] = [
-    "messages",
-    "tools",
-    "add_generation_prompt",
-    "continue_final_message",
-    "bos_token",
-    "eos_token",
-    "chat_template",
-];
+use crate::{Message, Tool};
 
 /// A conversation that a model's chat template lays out.
 #[derive(Debug, Clone, Copy)]
@@ -36,49 +25,4 @@ pub(crate) struct LayoutOptions<'a> {
     pub(crate) variables: Option<&'a Map<String, Value>>,
     /// A variable that has a field of its own.
     pub(crate) reasoning_effort: Option<&'a Value>,
-}
-
-/// The text of a conversation.
-pub(crate) fn lay_out(
-    model: &dyn Model,
-    messages: &[Message],
-    tools: &[Tool],
-    wishes: &LayoutOptions<'_>,
-) -> Result<String, Refusal> {
-    let opens_answer = wishes.add_generation_prompt.unwrap_or(true);
-    let continues = wishes.continue_final_message == Some(true);
-    if opens_answer && continues {
-        let message = "Cannot set both `continue_final_message` and `add_generation_prompt` to True.";
-        return Err(Refusal::bad_request(message));
-    }
-    let mut variables = wishes.variables.cloned().unwrap_or_default();
-    if let Some(name) = OWN.iter().find(|name| variables.contains_key(**name)) {
-        let field = format!("chat_template_kwargs.{name}");
-        return Err(Refusal::field(
-            field.clone(),
-            format!("{field}: the request has another field for this."),
-        ));
-    }
-    if let Some(effort) = wishes.reasoning_effort.filter(|effort| !effort.is_null()) {
-        variables.entry("reasoning_effort").or_insert_with(|| effort.clone());
-    }
-    let text = model.layout(&Layout { messages, tools, opens_answer, variables: &variables })?;
-    if continues { cut(text, messages) } else { Ok(text) }
-}
-
-/// The text up to the end of what was said last.
-fn cut(mut text: String, messages: &[Message]) -> Result<String, Refusal> {
-    let last = messages.last().map(|message| message.text.as_str()).unwrap_or_default();
-    let found = Some(last.trim()).filter(|last| !last.is_empty()).and_then(|last| text.rfind(last));
-    let Some(start) = found else {
-        return Err(Refusal::bad_request(
-            "continue_final_message is set but the final message does not appear in the chat after applying the chat \
-             template.",
-        ));
-    };
-    // Some templates leave white space at the end of messages out.
-    let whole = last.trim_start();
-    let end = if text[start..].starts_with(whole) { start + whole.len() } else { start + last.trim().len() };
-    text.truncate(end);
-    Ok(text)
 }

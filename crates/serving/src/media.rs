@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 use xxhash_rust::xxh64::xxh64;
 
-use crate::{Model, Refusal};
+use crate::Refusal;
 
 /// The kind of an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -71,12 +71,12 @@ impl Media {
 
 impl Item {
     /// Returns the placeholder of the item in the text of a prompt.
-    fn placeholder(self) -> String {
+    pub(crate) fn placeholder(self) -> String {
         format!("<|{}:{:016x}|>", self.modality.name(), self.id)
     }
 
     /// Returns the item's tokens. They depend on the content, so that prefix caches can distinguish prompts.
-    fn tokens(self, count: usize) -> impl Iterator<Item = u32> {
+    pub(crate) fn tokens(self, count: usize) -> impl Iterator<Item = u32> {
         (0..count as u64).map(move |index| {
             let hash = xxh64(&index.to_le_bytes(), self.id);
             u32::try_from(hash >> 32).unwrap_or_default()
@@ -153,21 +153,6 @@ fn base64(content: &str, place: &str) -> Result<(), Refusal> {
         return Ok(());
     }
     Err(Refusal::field(place, format!("{place}: the data is not valid base64.")))
-}
-
-/// Returns the tokens of a text that contains the placeholders of these items in this order.
-pub(crate) fn tokens(model: &dyn Model, text: &str, items: &[Item]) -> Vec<u32> {
-    let Some(media) = model.media() else { return model.tokens(text) };
-    let (mut tokens, mut rest) = (Vec::new(), text);
-    for item in items {
-        // A template may omit a message; then its items are omitted, too.
-        let Some((before, after)) = rest.split_once(&item.placeholder()) else { continue };
-        tokens.extend(model.tokens(before));
-        tokens.extend(item.tokens(media.tokens));
-        rest = after;
-    }
-    tokens.extend(model.tokens(rest));
-    tokens
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::{Item, Media, Model, Refusal, media};
+use crate::{Item, Media, Refusal, media};
 
 /// The author of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,8 +101,8 @@ pub(crate) struct Reader<'a> {
 // === impl Reader ===
 
 impl<'a> Reader<'a> {
-    pub(crate) fn new(model: &'a dyn Model, name: &'a str) -> Self {
-        Self { model: name, media: model.media(), items: Vec::new() }
+    pub(crate) fn new(model: &'a str, media: Option<&'a Media>) -> Self {
+        Self { model, media, items: Vec::new() }
     }
 
     /// Returns the images, sounds and videos that were read, in order.

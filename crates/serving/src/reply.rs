@@ -1,7 +1,5 @@
 //! The common fields of all objects of one reply, and the frame of a streamed reply.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use axum::http::{HeaderMap, HeaderValue};
 use axum::response::{IntoResponse, Response};
 use futures::{
@@ -13,6 +11,7 @@ use serde_json::{Value, json};
 use crate::{
     ENGINE_VERSION, Event,
     answers::{Usage, finish, with_ends},
+    clock::now,
     ids::unique,
     job::Output,
 };
@@ -113,11 +112,6 @@ pub(crate) fn request_id(headers: &HeaderMap, field: Option<String>) -> String {
     let id = given.or(field).unwrap_or_else(unique);
     tracing::debug!(request_id = id, "Answering a request.");
     id
-}
-
-/// Returns the seconds since 1970.
-pub(crate) fn now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
 /// Returns a response with the headers that the model has set.

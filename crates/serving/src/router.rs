@@ -17,9 +17,9 @@ use crate::{
     chat, completions, embeddings,
     fields::{Fields, Tokenize},
     ids::unique,
-    job, layout, media,
+    job,
     messages::Reader,
-    responses, tools,
+    prompt, responses, tools,
 };
 
 /// The largest request body; a larger one gets 413. Long prompts and messages with many parts are legitimate.
@@ -122,12 +122,12 @@ async fn tokenize(
         }
         None => {
             let name = job::known_model(&model, None)?;
-            let mut reader = Reader::new(model.as_ref(), &name);
+            let mut reader = Reader::new(&name, model.media());
             let messages = reader.read(request.messages.as_deref().unwrap_or_default())?;
             let known_tools = tools::list(request.tools.as_deref().unwrap_or_default())?;
-            let text = layout::lay_out(model.as_ref(), &messages, &known_tools, &request.layout_options())?;
+            let text = prompt::lay_out(model.as_ref(), &messages, &known_tools, &request.layout_options())?;
             job::fits(model.as_ref(), &text)?;
-            media::tokens(model.as_ref(), &text, &reader.items())
+            prompt::tokens(model.as_ref(), &text, &reader.items())
         }
     };
     let most = model.card().max_model_len;

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use crate::{ArgsError, Card, CommandLine, Flag, ListenOptions, Purpose, kv_events, reply::now};
+use crate::{ArgsError, Card, CommandLine, Flag, ListenOptions, Purpose, clock::now, kv_events};
 
 /// The vLLM release whose API the servers have. Presets choose flags by the output of `vllm --version`.
 pub const ENGINE_VERSION: &str = "0.22.0";

@@ -6,8 +6,8 @@ use futures::{Stream, StreamExt, stream};
 use longboat_serving::{Event, Job, Refusal, Stop};
 
 use crate::{
+    caches::Caches,
     engine::{Engine, RunningRequest, encoder::EncoderOutcome},
-    handover::Caches,
     structured_output::{self, Answer},
 };
 

@@ -2,36 +2,11 @@
 
 use longboat_serving::{ArgsError, Flag, Job, Part};
 
-use crate::{Args, engine::storage::Storage};
-
 /// The part of an SGLang engine, which its command line sets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
     Prefill,
     Decode,
-}
-
-/// The KV caches of other engines that a request can use.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Caches<'a> {
-    /// Whether the prompt's KV cache was received from the engine that the request names.
-    pub(crate) has_come: bool,
-    /// The storage in which blocks of the prompt are looked up. `None` if there is no shared storage, or if its blocks are
-    /// lost by a fault.
-    pub(crate) storage: Option<&'a Storage>,
-}
-
-// === impl Caches ===
-
-impl<'a> Caches<'a> {
-    /// Returns the caches for this request. An injected fault may remove all of them.
-    pub(crate) fn of(job: &Job, args: &'a Args) -> Self {
-        if args.faults.lost.strikes() {
-            return Self::default();
-        }
-        let has_come = job.part == Part::Decode || source(job).is_some();
-        Self { has_come, storage: args.storage.as_ref() }
-    }
 }
 
 /// Reads the mode. `null` means none.

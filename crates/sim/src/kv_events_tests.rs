@@ -66,7 +66,7 @@ fn engine(port: u16, replay: u16) -> Arc<Engine> {
 }
 
 async fn work(engine: &Arc<Engine>, tokens: &[u32]) {
-    drop(engine.admit(tokens, 1, crate::handover::Caches::default()).await.unwrap());
+    drop(engine.admit(tokens, 1, crate::caches::Caches::default()).await.unwrap());
 }
 
 /// An engine with a subscriber.

@@ -6,6 +6,7 @@
 //! choice, the generated answer has this form, or the request is refused.
 
 mod args;
+mod caches;
 mod dialect;
 mod duration;
 mod engine;

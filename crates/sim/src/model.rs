@@ -16,10 +16,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     Args,
+    caches::Caches,
     engine::{Engine, encoder},
-    generation,
-    handover::{self, Caches},
-    text, vectors,
+    generation, handover, text, vectors,
 };
 
 /// The response header with the engine whose KV cache was used. The answer itself does not show it.

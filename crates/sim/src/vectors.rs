@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures::{StreamExt, TryStreamExt, stream};
 use longboat_serving::{Refusal, normalise};
 
-use crate::{engine::Engine, handover::Caches};
+use crate::{caches::Caches, engine::Engine};
 
 /// A vector for each prompt, when its time has come. As many prompts as the batch holds take their times together.
 pub(crate) async fn embed(

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use longboat_api::proof::ProofMode;
 use serde::Deserialize;
 
-use super::{PlatformError, is_label, section};
+use super::section::{LONGBOAT, PlatformError, is_label, section};
 
 /// The image of this build.
 pub const IMAGE: &str = concat!("ghcr.io/longboat/longboat:v", env!("CARGO_PKG_VERSION"));
@@ -89,7 +89,7 @@ pub(super) struct RawLongboat {
 
 impl Longboat {
     pub(super) fn read(data: &BTreeMap<String, String>) -> Result<Self, PlatformError> {
-        let raw: RawLongboat = section(data, "longboat", TARGET)?.unwrap_or_default();
+        let raw: RawLongboat = section(data, "longboat", LONGBOAT)?.unwrap_or_default();
         Ok(Self {
             images: images(&raw)?,
             pod_security: pod_security(&raw)?,
@@ -103,11 +103,8 @@ impl Longboat {
     }
 }
 
-/// The name of the key in error messages.
-pub(super) const TARGET: &str = "LongboatConfig";
-
 fn invalid(problem: String) -> PlatformError {
-    PlatformError::Invalid { target: TARGET, problem }
+    PlatformError::Invalid { target: LONGBOAT, problem }
 }
 
 /// The value that stands for the images of the reference.

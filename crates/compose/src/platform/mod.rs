@@ -1,6 +1,7 @@
 //! The platform's settings: ConfigMap `inferenceservice-config`.
 
 mod longboat;
+mod section;
 mod spelling;
 
 use std::collections::BTreeMap;
@@ -13,6 +14,8 @@ use serde_json::{Value, json};
 
 use longboat::Longboat;
 pub use longboat::{IMAGE, Images, PodSecurity, ServingProof};
+pub use section::PlatformError;
+use section::{is_label, section};
 pub use spelling::{MisspeltKey, misspelt_keys};
 
 /// The parsed settings. `Default` is what an empty ConfigMap would mean if its quantities were set.
@@ -199,47 +202,6 @@ pub struct Prometheus {
     pub trigger_auth_kind: String,
 }
 
-/// An error in the settings, with upstream's text. If several quantities are invalid, the text names the first one in the
-/// order of the documentation; upstream names a random one.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum PlatformError {
-    /// The ConfigMap does not exist.
-    #[error("failed to load ingress config: configmaps \"{name}\" not found")]
-    Missing {
-        /// Its name.
-        name: &'static str,
-    },
-    /// The value of a key is invalid.
-    #[error(
-        "failed to load ingress config: failed to convert InferenceServiceConfigMap to {target}: {problem}"
-    )]
-    Invalid {
-        /// The type that the value is parsed into.
-        target: &'static str,
-        /// What is wrong.
-        problem: String,
-    },
-}
-
-/// The key of the ConfigMap that is parsed into each type.
-const SECTION_TYPES: [(&str, &str); 7] = [
-    ("IngressConfig", "ingress"),
-    ("StorageInitializerConfig", "storageInitializer"),
-    ("CredentialConfig", "credentials"),
-    ("SchedulerConfig", "scheduler"),
-    ("LocalModelConfig", "localModel"),
-    ("WVAControllerConfig", "autoscaling-wva-controller-config"),
-    (longboat::TARGET, "longboat"),
-];
-
-impl PlatformError {
-    /// The key of the ConfigMap whose value is wrong.
-    pub fn section(&self) -> Option<&'static str> {
-        let Self::Invalid { target, .. } = self else { return None };
-        SECTION_TYPES.iter().find(|(name, _)| name == target).map(|(_, section)| *section)
-    }
-}
-
 impl Default for Ingress {
     fn default() -> Self {
         Self {
@@ -366,19 +328,6 @@ fn amount(text: &str) -> Option<i128> {
     Some(Quantity::parse(text.trim())?.nano())
 }
 
-/// Parses the JSON of a key. Returns `None` if the key is absent.
-fn section<T: for<'de> Deserialize<'de>>(
-    data: &BTreeMap<String, String>,
-    key: &str,
-    target: &'static str,
-) -> Result<Option<T>, PlatformError> {
-    let Some(text) = data.get(key) else { return Ok(None) };
-    serde_json::from_str(text).map(Some).map_err(|e| PlatformError::Invalid {
-        target,
-        problem: format!("unable to parse \"{key}\" in the ConfigMap as JSON: {e}"),
-    })
-}
-
 fn ingress(
     data: &BTreeMap<String, String>,
     system_namespace: Namespace<&str>,
@@ -421,15 +370,6 @@ fn ingress(
         },
         lora_routing,
     })
-}
-
-fn is_label(text: &str) -> bool {
-    let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    !text.is_empty()
-        && text.len() <= 63
-        && text.chars().all(inner)
-        && !text.starts_with('-')
-        && !text.ends_with('-')
 }
 
 fn storage(data: &BTreeMap<String, String>, images: &Images) -> Result<StorageInitializer, PlatformError> {

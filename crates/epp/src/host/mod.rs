@@ -1,7 +1,9 @@
 //! Pickers of several pools in one process: a gateway that picks itself, or a picker that pools share.
 //!
-//! [`spec`] says which picker a Deployment describes, [`Host`] starts and ends pickers, [`LocalPickers`] is where requests find them.
+//! [`spec`] says which picker a Deployment describes, [`Host`] starts and ends pickers, [`LocalPickers`] is where requests find them,
+//! and [`Pages`] is where people read their metrics and decisions.
 
+mod pages;
 mod spec;
 mod tasks;
 
@@ -12,6 +14,7 @@ use longboat_extproc::{ClientError, Exchange};
 use longboat_key::Key;
 
 pub use self::{
+    pages::Pages,
     spec::{PickerSpec, is_picker},
     tasks::Host,
 };

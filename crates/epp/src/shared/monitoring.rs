@@ -29,8 +29,8 @@ use super::{
     page::{PoolLabels, merged, refusals_page},
 };
 use crate::{
-    Error, Pages,
-    host::LocalPickers,
+    Error,
+    host::{LocalPickers, Pages},
     monitoring::{CONNECTIONS, HEAD_TIMEOUT, metrics_page, open_metrics, plain},
     ports,
 };

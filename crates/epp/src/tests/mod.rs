@@ -6,6 +6,7 @@ mod burst;
 mod cluster;
 mod decisions;
 mod eviction;
+mod flow_control;
 mod golden;
 mod hostile;
 mod latency;

@@ -8,6 +8,21 @@ use std::{
     time::Duration,
 };
 
+/// The most streams per connection. A stream lives as long as its HTTP response, so a proxy with more requests in flight opens
+/// more connections, as Envoy does.
+pub(crate) const MAX_STREAMS: u32 = 256;
+
+/// The message of the status for a stream beyond the limit.
+pub(super) const TOO_MANY_STREAMS: &str = "too many streams";
+
+/// The most bytes of fields in the headers of a stream, counted as in the standard of HPACK. A proxy's stream has a few
+/// hundred.
+pub(super) const MAX_FIELDS: u32 = 64 << 10;
+
+/// The most bytes to read from a socket at once. A TLS session reads 4 KiB at a time, which would mean a hundred system
+/// calls for a long prompt.
+pub(super) const READ_CHUNK_BYTES: usize = 64 << 10;
+
 /// The limits of a server. They are the same for both transports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {

@@ -20,7 +20,7 @@ use tokio::{
 };
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::{Processor, Shared, connection};
+use super::{connection::connection, options::Shared, processor::Processor};
 use crate::error::ServeError;
 
 /// How many connections may wait for a thread. Each thread takes them at once; more connections wait in the system's queue.

@@ -26,8 +26,9 @@ use tonic::{Code, Status, Streaming, codec::CompressionEncoding, server::Grpc};
 use tonic_prost::ProstCodec;
 
 use super::{
-    Exchange, MAX_FIELDS, MAX_STREAMS, Outbox, PATH, Processor, Shared, TOO_MANY_STREAMS,
-    limits::{Activity, CountedStream, Timers, Verdict},
+    Exchange, Outbox, PATH, Processor,
+    limits::{Activity, CountedStream, MAX_FIELDS, MAX_STREAMS, TOO_MANY_STREAMS, Timers, Verdict},
+    options::Shared,
 };
 use crate::{
     message::Incoming,

@@ -116,9 +116,9 @@ fn unreachable(probe: &Probe, why: &ProbeError, engines: Engines) -> Verdict {
 fn refusal(probe: &Probe, code: u16, body: &[u8], engines: Engines) -> Verdict {
     let (url, model) = (&probe.url, &probe.model);
     let text = String::from_utf8_lossy(body);
-    let said = match quote(&text) {
-        said if said.is_empty() => String::new(),
-        said => format!(" ({said})"),
+    let quoted = match quote(&text) {
+        quoted if quoted.is_empty() => String::new(),
+        quoted => format!(" ({quoted})"),
     };
     // Engines respond to errors with JSON objects, gateways with text or an empty body. Envoy passes on a picker's text, and
     // Longboat's gateway puts it into an object.
@@ -131,7 +131,7 @@ fn refusal(probe: &Probe, code: u16, body: &[u8], engines: Engines) -> Verdict {
         401 | 403 => Verdict::no(
             reason::CREDENTIALS_REQUIRED,
             format!(
-                "{url} answered {code}{said}: the route asks for credentials, but the proof sends none. \
+                "{url} answered {code}{quoted}: the route asks for credentials, but the proof sends none. \
                  Allow requests of the controller without credentials, or turn the proof off for this \
                  service"
             ),
@@ -139,45 +139,45 @@ fn refusal(probe: &Probe, code: u16, body: &[u8], engines: Engines) -> Verdict {
         404 if is_engines => Verdict::no(
             reason::MODEL_NOT_SERVED,
             format!(
-                "the engine does not serve a model named {model}{said}: compare --served-model-name of the engine with \
+                "the engine does not serve a model named {model}{quoted}: compare --served-model-name of the engine with \
                  spec.model.name"
             ),
         ),
         404 | 405 => Verdict::no(
             reason::NO_ROUTE,
             format!(
-                "the gateway has no route for {url}{said}: check the rules, hostnames and parentRefs of \
+                "the gateway has no route for {url}{quoted}: check the rules, hostnames and parentRefs of \
                  the HTTPRoute"
             ),
         ),
-        400..500 if is_pickers && code != 400 => picker(url, code, &said),
+        400..500 if is_pickers && code != 400 => picker(url, code, &quoted),
         400..500 => Verdict::no(
             reason::REQUEST_REFUSED,
-            format!("{url} refused a request for one token with {code}{said}"),
+            format!("{url} refused a request for one token with {code}{quoted}"),
         ),
-        _ if is_engines => engine(url, code, &said),
-        _ if is_pickers => picker(url, code, &said),
+        _ if is_engines => engine(url, code, &quoted),
+        _ if is_pickers => picker(url, code, &quoted),
         _ => match engines {
-            Engines::Silent => engine(url, code, &said),
-            Engines::Answer | Engines::Unknown => picker(url, code, &said),
+            Engines::Silent => engine(url, code, &quoted),
+            Engines::Answer | Engines::Unknown => picker(url, code, &quoted),
         },
     }
 }
 
-fn picker(url: &str, code: u16, said: &str) -> Verdict {
+fn picker(url: &str, code: u16, quoted: &str) -> Verdict {
     Verdict::no(
         reason::PICKER_FAILED,
         format!(
-            "{url} answered {code}{said}: the picker returned no endpoint that the gateway can use. Check \
+            "{url} answered {code}{quoted}: the picker returned no endpoint that the gateway can use. Check \
              the logs of the picker, and the pods that the InferencePool selects"
         ),
     )
 }
 
-fn engine(url: &str, code: u16, said: &str) -> Verdict {
+fn engine(url: &str, code: u16, quoted: &str) -> Verdict {
     Verdict::no(
         reason::ENGINE_FAILED,
-        format!("the engine failed: {url} answered {code}{said}. Check the logs of container main"),
+        format!("the engine failed: {url} answered {code}{quoted}. Check the logs of container main"),
     )
 }
 
@@ -185,11 +185,11 @@ fn engine(url: &str, code: u16, said: &str) -> Verdict {
 fn completion(probe: &Probe, body: &[u8]) -> Result<TokenResponse, Verdict> {
     let url = &probe.url;
     let Ok(Value::Object(answer)) = serde_json::from_slice(body) else {
-        let said = quote(&String::from_utf8_lossy(body));
+        let quoted = quote(&String::from_utf8_lossy(body));
         return Err(Verdict::no(
             reason::UNREADABLE_ANSWER,
             format!(
-                "{url} answered 200, but the response is not a completion ({said}): the route leads to \
+                "{url} answered 200, but the response is not a completion ({quoted}): the route leads to \
                  another server"
             ),
         ));

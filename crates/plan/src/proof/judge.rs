@@ -110,11 +110,33 @@ impl Totals {
     }
 }
 
+fn grew(grown: Option<f64>) -> bool {
+    grown.is_some_and(|grown| grown > 0.0)
+}
+
+/// What shows that the decode side received KV cache.
+fn evidence(decode: &Totals, received: &TokenResponse) -> Option<String> {
+    let (prompt, cached) = (received.prompt_tokens, received.cached_tokens);
+    // No cache holds any of the prompt, so only a transfer can have brought most of it.
+    if prompt > 0 && cached * 2 >= prompt {
+        return Some(format!(
+            "the decode pod had {cached} of {prompt} tokens of a new prompt in its cache \
+             (usage.prompt_tokens_details.cached_tokens)"
+        ));
+    }
+    let counters = [
+        ("vllm:external_prefix_cache_hits", decode.grown.external_tokens),
+        ("vllm:nixl_bytes_transferred", decode.grown.nixl_bytes),
+        ("vllm:nixl_xfer_time_seconds", decode.grown.nixl_transfers),
+    ];
+    let (series, _) = counters.iter().find(|(_, grown)| grew(*grown))?;
+    Some(format!("the decode pods received KV cache from other engines (metric {series} increased)"))
+}
+
 /// Whether the decode side used what prefill computed, and which metric shows it.
 fn transfer(probe: &Probe, seen: &ProbeObservation, received: &TokenResponse) -> Verdict {
-    let (prompt, cached) = (received.prompt_tokens, received.cached_tokens);
+    let prompt = received.prompt_tokens;
     let (decode, prefill) = (Totals::of(probe, seen, Role::Decode), Totals::of(probe, seen, Role::Prefill));
-    let grew = |grown: Option<f64>| grown.is_some_and(|grown| grown > 0.0);
     // vLLM counts the tokens that it means to receive before it receives them, and does not take them back if it has to compute
     // them (`kv_load_failure_policy`). So cached tokens and hits are no evidence if transfers failed and none succeeded.
     let has_moved = grew(decode.grown.nixl_bytes) || grew(decode.grown.nixl_transfers);
@@ -129,22 +151,7 @@ fn transfer(probe: &Probe, seen: &ProbeObservation, received: &TokenResponse) ->
             ),
         );
     }
-    // No cache holds any of the prompt, so only a transfer can have brought most of it.
-    if prompt > 0 && cached * 2 >= prompt {
-        let message = format!(
-            "the decode pod had {cached} of {prompt} tokens of a new prompt in its cache \
-             (usage.prompt_tokens_details.cached_tokens)"
-        );
-        return Verdict::yes(reason::KV_TRANSFERRED, message);
-    }
-    let evidence = [
-        ("vllm:external_prefix_cache_hits", decode.grown.external_tokens),
-        ("vllm:nixl_bytes_transferred", decode.grown.nixl_bytes),
-        ("vllm:nixl_xfer_time_seconds", decode.grown.nixl_transfers),
-    ];
-    if let Some((series, _)) = evidence.iter().find(|(_, grown)| grew(*grown)) {
-        let message =
-            format!("the decode pods received KV cache from other engines (metric {series} increased)");
+    if let Some(message) = evidence(&decode, received) {
         return Verdict::yes(reason::KV_TRANSFERRED, message);
     }
     if decode.readable == 0 || (prefill.readable == 0 && !decode.counts_transfers) {

@@ -25,7 +25,7 @@ use crate::{
     draft::Draft,
     event::{EventType, PlannedEvent},
     flags, labels, names, selector, tracing,
-    workload::{security, storage::MAIN},
+    workload::{pod_spec::MAIN, security},
 };
 
 const METRICS_PATH: &str = "model-server-metrics-path";

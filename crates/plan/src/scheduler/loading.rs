@@ -18,7 +18,7 @@ use longboat_store::Objects;
 use serde_json::{Map, Value};
 
 use super::{config as own_config, config_text, transform};
-use crate::{flags, workload::storage::MAIN};
+use crate::{flags, workload::pod_spec::MAIN};
 
 const TEXT: [&str; 2] = ["config-text", "configText"];
 const FILE: [&str; 2] = ["config-file", "configFile"];

@@ -18,7 +18,7 @@ use longboat_api::{
 };
 use longboat_key::Name;
 
-use crate::{context::Context, names, workload::storage::MAIN};
+use crate::{context::Context, names, workload::pod_spec::MAIN};
 
 /// Sets the replicas and the label of the picker's Deployment.
 pub(super) fn apply(context: &Context, service: String, live: Option<&Deployment>, picker: &mut Deployment) {

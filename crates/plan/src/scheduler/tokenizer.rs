@@ -17,8 +17,9 @@ use crate::{
     event::PlannedEvent,
     labels, names, selector,
     workload::{
+        pod_spec::MAIN,
         security,
-        storage::{self, Attachment, MAIN},
+        storage::{self, Attachment},
     },
 };
 

@@ -99,7 +99,7 @@ fn an_inline_configuration_takes_the_place_of_a_file_in_the_template() {
 /// The parts of the default that earlier releases did not write, and what they wrote.
 const SHARED_PREFIXES: (&str, &str) =
     ("- parameters:\n    sharedPrefixAfter: 5\n  type: approx-prefix-cache-producer\n", "");
-const FEWEST_REQUESTS: [(&str, &str); 2] = [
+const EARLIER_DEFAULTS: [(&str, &str); 2] = [
     ("no-hit-least-requests-scorer", "no-hit-lru-scorer"),
     ("apiVersion: llm-d.ai/v1\n", "apiVersion: llm-d.ai/v1alpha1\n"),
 ];
@@ -112,11 +112,11 @@ fn replaced(arg: &str, changes: &[(&str, &str)]) -> String {
 fn a_new_picker_spreads_conversations_and_a_running_one_goes_on_as_it_does() {
     let newest = picker_args(&settled(&[plain()]));
     let has = |args: &[String], part: &str| args.iter().any(|arg| arg.contains(part));
-    for (part, _) in FEWEST_REQUESTS.iter().chain([&SHARED_PREFIXES]) {
+    for (part, _) in EARLIER_DEFAULTS.iter().chain([&SHARED_PREFIXES]) {
         assert!(has(&newest, part), "{newest:?}");
     }
-    let reference = [FEWEST_REQUESTS[0], FEWEST_REQUESTS[1], SHARED_PREFIXES];
-    for earlier in [&FEWEST_REQUESTS[..], &reference] {
+    let reference = [EARLIER_DEFAULTS[0], EARLIER_DEFAULTS[1], SHARED_PREFIXES];
+    for earlier in [&EARLIER_DEFAULTS[..], &reference] {
         let mut world = settled(&[plain()]);
         let mut picker = world
             .snapshot
@@ -138,7 +138,7 @@ fn a_new_picker_spreads_conversations_and_a_running_one_goes_on_as_it_does() {
             world.settle();
             let args = picker_args(&world);
             assert_eq!(has(&args, SHARED_PREFIXES.0), has(&before, SHARED_PREFIXES.0), "{args:?}");
-            assert!(has(&args, FEWEST_REQUESTS[1].1), "{args:?}");
+            assert!(has(&args, EARLIER_DEFAULTS[1].1), "{args:?}");
         }
         assert_eq!(picker_args(&world), before);
         assert_eq!(said(&world), Vec::<&str>::new());

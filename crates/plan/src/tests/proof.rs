@@ -67,7 +67,7 @@ pub(super) fn condition(world: &ClusterModel, type_: &str) -> Option<Condition> 
 }
 
 /// Status and reason of a condition.
-fn said(world: &ClusterModel, type_: &str) -> String {
+fn status_and_reason(world: &ClusterModel, type_: &str) -> String {
     condition(world, type_).map_or_else(String::new, |found| {
         let status = serde_json::to_value(found.status).unwrap();
         format!("{} {}", status.as_str().unwrap(), found.reason)
@@ -117,22 +117,25 @@ fn who_does_not_ask_for_it_gets_no_condition_no_record_and_no_request() {
     for service in [plain(), asking(plain(), "off")] {
         let mut world = ready(service);
         assert!(due(&mut world).is_none());
-        assert_eq!(said(&world, "ServingProven") + &said(&world, "KVTransferObserved"), "");
+        assert_eq!(
+            status_and_reason(&world, "ServingProven") + &status_and_reason(&world, "KVTransferObserved"),
+            ""
+        );
         assert!(!status(&world).annotations.contains_key(RECORD));
-        assert_eq!(said(&world, "Ready"), "True ");
+        assert_eq!(status_and_reason(&world, "Ready"), "True ");
     }
 }
 
 #[test]
 fn one_request_proves_and_nothing_more_is_asked_until_something_changes() {
     let mut world = ready(asking(plain(), "report"));
-    assert_eq!(said(&world, "ServingProven"), "Unknown ProofPending");
-    assert_eq!(said(&world, "Ready"), "True ", "it only reports");
+    assert_eq!(status_and_reason(&world, "ServingProven"), "Unknown ProofPending");
+    assert_eq!(status_and_reason(&world, "Ready"), "True ", "it only reports");
     let probe = due(&mut world).unwrap();
     assert_eq!(probe.url, "http://127.0.0.1:8080/team/llm/v1/completions");
     assert!(probe.delay.is_zero() && !probe.disaggregated && probe.model_header.is_none());
     answered(&mut world, Ok((200, TOKEN)), false);
-    assert_eq!(said(&world, "ServingProven"), "True TokenReceived");
+    assert_eq!(status_and_reason(&world, "ServingProven"), "True TokenReceived");
     assert!(due(&mut world).is_none());
     // After a restart, only the record is known.
     later(&mut world, 86_400);
@@ -142,7 +145,7 @@ fn one_request_proves_and_nothing_more_is_asked_until_something_changes() {
     world.put(pod("c", "10.0.0.3", "both"), NAMESPACE);
     world.settle();
     assert_eq!(
-        said(&world, "ServingProven"),
+        status_and_reason(&world, "ServingProven"),
         "True TokenReceived",
         "what was proven holds until it is disproven"
     );
@@ -152,7 +155,7 @@ fn one_request_proves_and_nothing_more_is_asked_until_something_changes() {
     world.settle();
     assert_eq!(due(&mut world).unwrap().delay.as_secs(), 10, "pods may come one after the other");
     answered(&mut world, Err(ProbeError::Connection("refused".into())), false);
-    assert_eq!(said(&world, "ServingProven"), "False GatewayUnreachable");
+    assert_eq!(status_and_reason(&world, "ServingProven"), "False GatewayUnreachable");
 }
 
 #[test]
@@ -167,14 +170,14 @@ fn a_failure_is_tried_again_a_few_times_and_then_waits_for_a_change() {
         assert!(delays.len() <= 5, "it is a loop");
     }
     assert_eq!(delays, [0, 2, 10, 30, 120]);
-    assert_eq!(said(&world, "ServingProven"), "False PickerFailed");
+    assert_eq!(status_and_reason(&world, "ServingProven"), "False PickerFailed");
     assert!(condition(&world, "ServingProven").unwrap().message.contains("a change of pods or routes"));
     later(&mut world, 86_400);
     assert!(due(&mut world).is_none());
     world.put(pod("c", "10.0.0.3", "both"), NAMESPACE);
     world.settle();
     answered(&mut world, Ok((200, TOKEN)), false);
-    assert_eq!(said(&world, "ServingProven"), "True TokenReceived");
+    assert_eq!(status_and_reason(&world, "ServingProven"), "True TokenReceived");
 }
 
 #[test]
@@ -190,31 +193,34 @@ fn pods_that_neither_prefill_nor_decode_are_no_evidence() {
 #[test]
 fn ready_waits_for_the_proof_where_it_is_a_gate_and_no_longer_when_it_is_none() {
     let mut world = ready(asking(with_prefill(), "gate"));
-    assert_eq!(said(&world, "Ready"), "Unknown ProofPending");
+    assert_eq!(status_and_reason(&world, "Ready"), "Unknown ProofPending");
     answered(&mut world, Ok((200, TOKEN)), false);
-    assert_eq!(said(&world, "ServingProven"), "True TokenReceived");
-    assert_eq!(said(&world, "KVTransferObserved"), "False KVNotTransferred");
-    assert_eq!(said(&world, "Ready"), "False KVNotTransferred");
+    assert_eq!(status_and_reason(&world, "ServingProven"), "True TokenReceived");
+    assert_eq!(status_and_reason(&world, "KVTransferObserved"), "False KVNotTransferred");
+    assert_eq!(status_and_reason(&world, "Ready"), "False KVNotTransferred");
     answered(&mut world, Ok((200, TOKEN)), true);
-    assert_eq!(said(&world, "KVTransferObserved"), "True KVTransferred");
-    assert_eq!(said(&world, "Ready"), "True ");
+    assert_eq!(status_and_reason(&world, "KVTransferObserved"), "True KVTransferred");
+    assert_eq!(status_and_reason(&world, "Ready"), "True ");
 
     world.put(pod("c", "10.0.0.3", "decode"), NAMESPACE);
     world.settle();
     answered(&mut world, Ok((404, "no HTTPRoute")), false);
-    assert_eq!(said(&world, "Ready"), "False NoRoute");
+    assert_eq!(status_and_reason(&world, "Ready"), "False NoRoute");
     let proven = status(&world);
     world.put(asking(with_prefill(), "report"), NAMESPACE);
     world.settle();
-    assert_eq!(said(&world, "Ready"), "True ", "{proven:#?}");
-    assert_eq!(said(&world, "ServingProven"), "False NoRoute");
+    assert_eq!(status_and_reason(&world, "Ready"), "True ", "{proven:#?}");
+    assert_eq!(status_and_reason(&world, "ServingProven"), "False NoRoute");
     world.put(asking(with_prefill(), "gate"), NAMESPACE);
     world.settle();
-    assert_eq!(said(&world, "Ready"), "False NoRoute");
+    assert_eq!(status_and_reason(&world, "Ready"), "False NoRoute");
     world.put(asking(with_prefill(), "off"), NAMESPACE);
     world.settle();
-    assert_eq!(said(&world, "Ready"), "True ");
-    assert_eq!(said(&world, "ServingProven") + &said(&world, "KVTransferObserved"), "");
+    assert_eq!(status_and_reason(&world, "Ready"), "True ");
+    assert_eq!(
+        status_and_reason(&world, "ServingProven") + &status_and_reason(&world, "KVTransferObserved"),
+        ""
+    );
     assert!(!status(&world).annotations.contains_key(RECORD));
 }
 
@@ -226,13 +232,13 @@ fn another_image_is_another_subject_and_a_roll_out_is_waited_for_by_name() {
     let roles: Vec<_> = probe.pods.iter().map(|pod| (pod.name.as_str(), pod.role)).collect();
     assert_eq!(roles, [("a", Role::Decode), ("b", Role::Prefill)]);
     answered(&mut world, Ok((200, TOKEN)), true);
-    assert_eq!(said(&world, "Ready"), "True ");
+    assert_eq!(status_and_reason(&world, "Ready"), "True ");
     let mut changed = asking(with_prefill(), "gate");
     changed["spec"]["prefill"]["template"] =
         json!({"containers": [{"name": "main", "image": "example.com/vllm:2"}]});
     world.put(changed, NAMESPACE);
     world.settle();
-    assert_eq!(said(&world, "ServingProven"), "Unknown WaitingForRollout");
+    assert_eq!(status_and_reason(&world, "ServingProven"), "Unknown WaitingForRollout");
     let message = condition(&world, "KVTransferObserved").unwrap().message;
     assert!(message.contains("Deployment llm-kserve-prefill has not started the rollout"), "{message}");
     assert!(message.contains("different revisions may not be able to exchange KV cache"), "{message}");
@@ -249,9 +255,9 @@ fn another_image_is_another_subject_and_a_roll_out_is_waited_for_by_name() {
     let progress = "Deployment llm-kserve-prefill has 1 of 1 pods of the newest revision, 1 of 1 available, and 1 of an older one";
     assert!(message.contains(progress), "{message}");
     rolled_out(&mut world);
-    assert_eq!(said(&world, "Ready"), "Unknown ProofPending");
+    assert_eq!(status_and_reason(&world, "Ready"), "Unknown ProofPending");
     answered(&mut world, Ok((200, TOKEN)), true);
-    assert_eq!(said(&world, "Ready"), "True ");
+    assert_eq!(status_and_reason(&world, "Ready"), "True ");
 }
 
 #[test]
@@ -262,21 +268,21 @@ fn who_is_stopped_or_scaled_to_zero_is_not_asked() {
     stopped["metadata"]["annotations"]["serving.kserve.io/stop"] = json!("true");
     world.put(stopped, NAMESPACE);
     world.settle();
-    assert_eq!(said(&world, "ServingProven"), "");
-    assert_eq!(said(&world, "Ready"), "False Stopped");
+    assert_eq!(status_and_reason(&world, "ServingProven"), "");
+    assert_eq!(status_and_reason(&world, "Ready"), "False Stopped");
     assert!(due(&mut world).is_none());
     let mut none = asking(plain(), "report");
     none["spec"]["replicas"] = json!(0);
     let mut world = ready(none);
-    assert_eq!(said(&world, "ServingProven"), "Unknown NothingToAsk");
+    assert_eq!(status_and_reason(&world, "ServingProven"), "Unknown NothingToAsk");
     assert!(due(&mut world).is_none());
 }
 
 #[test]
 fn a_word_that_slipped_past_admission_is_told_and_asks_for_nothing() {
     let mut world = ready(asking(plain(), "always"));
-    assert_eq!(said(&world, "ServingProven"), "False ProofSettingInvalid");
-    assert_eq!(said(&world, "Ready"), "True ");
+    assert_eq!(status_and_reason(&world, "ServingProven"), "False ProofSettingInvalid");
+    assert_eq!(status_and_reason(&world, "Ready"), "True ");
     assert!(due(&mut world).is_none());
     let message = condition(&world, "ServingProven").unwrap().message;
     assert!(

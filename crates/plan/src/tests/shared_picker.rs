@@ -50,7 +50,7 @@ fn step(world: &ClusterModel) -> (Option<i32>, Option<&str>) {
 }
 
 /// Status, reason and message of the picker's condition.
-fn said(world: &ClusterModel) -> (bool, String, String) {
+fn picker_condition(world: &ClusterModel) -> (bool, String, String) {
     let status = world.services.values().next().unwrap().status.as_ref().unwrap();
     let found =
         status.conditions.iter().find(|found| found.type_ == types::SCHEDULER_WORKLOAD_READY).unwrap();
@@ -106,25 +106,28 @@ fn a_running_service_keeps_its_picker_until_the_shared_one_picks_and_the_shared_
     assert_eq!(step(&world), (Some(1), Some("shared")));
     say(&mut world, false, &json!({}));
     assert_eq!(step(&world), (Some(1), Some("shared")));
-    assert!(said(&world).0, "its own pods still pick");
+    assert!(picker_condition(&world).0, "its own pods still pick");
     say(&mut world, true, &json!({}));
     assert_eq!(step(&world), (Some(0), Some("shared")));
     follow_replicas(&mut world);
-    assert_eq!(said(&world), (true, String::new(), String::new()));
+    assert_eq!(picker_condition(&world), (true, String::new(), String::new()));
     assert_eq!(reads::unnoticed(&world), Vec::<String>::new());
     // A shared picker that is away for a while starts no pods.
     say(&mut world, false, &json!({}));
     assert_eq!(step(&world), (Some(0), Some("shared")));
-    assert_eq!((said(&world).0, said(&world).1), (false, "SharedPickerMissing".to_owned()));
+    assert_eq!(
+        (picker_condition(&world).0, picker_condition(&world).1),
+        (false, "SharedPickerMissing".to_owned())
+    );
     say(&mut world, true, &json!({}));
 
     share(&mut world, false);
     assert_eq!(step(&world), (Some(1), Some("shared")));
-    assert!(said(&world).0, "the shared picker still picks");
+    assert!(picker_condition(&world).0, "the shared picker still picks");
     follow_replicas(&mut world);
     assert_eq!(step(&world), (Some(1), Some("own")));
     forget_slice(&mut world);
-    assert_eq!((step(&world), said(&world).0), ((Some(1), Some("own")), true));
+    assert_eq!((step(&world), picker_condition(&world).0), ((Some(1), Some("own")), true));
     assert_eq!(reads::unnoticed(&world), Vec::<String>::new());
 }
 
@@ -140,16 +143,16 @@ fn a_service_that_asks_for_its_own_picker_gets_it_back_and_may_share_again() {
 
     ask_for(&mut world, "own");
     assert_eq!(step(&world), (Some(1), Some("shared")));
-    assert!(said(&world).0, "the shared picker still picks");
+    assert!(picker_condition(&world).0, "the shared picker still picks");
     follow_replicas(&mut world);
     assert_eq!(step(&world), (Some(1), Some("own")));
     forget_slice(&mut world);
-    assert_eq!(said(&world), (true, String::new(), String::new()));
+    assert_eq!(picker_condition(&world), (true, String::new(), String::new()));
     assert_eq!(reads::unnoticed(&world), Vec::<String>::new());
 
     ask_for(&mut world, "shared");
     assert_eq!(step(&world), (Some(1), Some("shared")));
-    assert!(said(&world).0, "its own pods still pick");
+    assert!(picker_condition(&world).0, "its own pods still pick");
     say(&mut world, true, &json!({}));
     assert_eq!(step(&world), (Some(0), Some("shared")));
     assert_eq!(reads::unnoticed(&world), Vec::<String>::new());
@@ -168,7 +171,7 @@ fn a_new_service_that_asks_for_its_own_picker_starts_it_whatever_its_image() {
         follow_replicas(&mut world);
         assert_eq!(step(&world), (Some(1), None), "{image}");
         // It has what it asks for, so there is nothing to explain.
-        assert_eq!(said(&world), (true, String::new(), String::new()), "{image}");
+        assert_eq!(picker_condition(&world), (true, String::new(), String::new()), "{image}");
     }
 }
 
@@ -199,13 +202,13 @@ fn a_new_service_starts_no_picker_unless_it_needs_one() {
     share(&mut world, true);
     put_service(&mut world);
     assert_eq!(step(&world), (Some(0), Some("shared")));
-    assert_eq!(said(&world).1, "SharedPickerMissing");
+    assert_eq!(picker_condition(&world).1, "SharedPickerMissing");
     let need = json!({"longboat.dev/picker-needs-pod": "the file of its configuration"});
     say(&mut world, false, &need);
     assert_eq!(step(&world), (Some(1), Some("shared")));
     follow_replicas(&mut world);
     let message = "The service has a picker of its own, because it needs the file of its configuration";
-    assert_eq!(said(&world), (true, "PickerNeedsPod".to_owned(), message.to_owned()));
+    assert_eq!(picker_condition(&world), (true, "PickerNeedsPod".to_owned(), message.to_owned()));
     assert_eq!(step(&world), (Some(1), Some("shared")));
     // It needs nothing any more.
     say(&mut world, true, &json!({}));
@@ -220,10 +223,10 @@ fn a_problem_of_the_shared_picker_reaches_the_service() {
     put_service(&mut world);
     let problem = json!({"longboat.dev/picker-problem": "broken"});
     say(&mut world, false, &problem);
-    assert_eq!(said(&world), (false, "SharedPickerMissing".to_owned(), "broken".to_owned()));
+    assert_eq!(picker_condition(&world), (false, "SharedPickerMissing".to_owned(), "broken".to_owned()));
     say(&mut world, true, &problem);
     let message = "The shared picker goes on with its former configuration: broken";
-    assert_eq!(said(&world), (true, "SharedPickerFailed".to_owned(), message.to_owned()));
+    assert_eq!(picker_condition(&world), (true, "SharedPickerFailed".to_owned(), message.to_owned()));
     say(
         &mut world,
         true,
@@ -232,9 +235,9 @@ fn a_problem_of_the_shared_picker_reaches_the_service() {
     let message = "The shared picker has refused requests of this service, for which it takes at most 8 open \
         requests (flag --x of the shared picker): raise the limit, or give the service a picker of its own with the \
         annotation longboat.dev/picker: own";
-    assert_eq!(said(&world), (true, "SharedPickerLimited".to_owned(), message.to_owned()));
+    assert_eq!(picker_condition(&world), (true, "SharedPickerLimited".to_owned(), message.to_owned()));
     say(&mut world, true, &json!({}));
-    assert_eq!(said(&world), (true, String::new(), String::new()));
+    assert_eq!(picker_condition(&world), (true, String::new(), String::new()));
 }
 
 #[test]
@@ -248,5 +251,5 @@ fn a_picker_of_another_image_is_not_shared() {
     world.settle();
     follow_replicas(&mut world);
     assert_eq!(step(&world), (Some(1), None));
-    assert_eq!(said(&world).1, "PickerNeedsPod");
+    assert_eq!(picker_condition(&world).1, "PickerNeedsPod");
 }

@@ -146,13 +146,14 @@ fn endpoint(mut labels: Map, role: &str) -> Map {
 }
 
 fn rollout(workload: &WorkloadSpec) -> RolloutStrategy {
-    let said = workload.rollout_strategy.as_ref();
-    let said = said.filter(|said| said.max_surge.is_some() || said.max_unavailable.is_some());
+    let strategy = workload.rollout_strategy.as_ref();
+    let strategy =
+        strategy.filter(|strategy| strategy.max_surge.is_some() || strategy.max_unavailable.is_some());
     RolloutStrategy {
         type_: "RollingUpdate".into(),
-        rolling_update_configuration: said.map(|said| RollingUpdateConfiguration {
-            max_unavailable: said.max_unavailable.clone().or(Some(IntOrString::Int(1))),
-            max_surge: said.max_surge.clone().or(Some(IntOrString::Int(0))),
+        rolling_update_configuration: strategy.map(|strategy| RollingUpdateConfiguration {
+            max_unavailable: strategy.max_unavailable.clone().or(Some(IntOrString::Int(1))),
+            max_surge: strategy.max_surge.clone().or(Some(IntOrString::Int(0))),
         }),
     }
 }

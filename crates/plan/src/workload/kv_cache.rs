@@ -9,7 +9,7 @@ use k8s_openapi::{
 };
 use longboat_api::v1alpha2::{FileSystemTier, WorkloadSpec};
 
-use super::storage::{MAIN, container_mut};
+use super::pod_spec::{MAIN, container_mut};
 
 const STORAGE: &str = "ephemeral-storage";
 

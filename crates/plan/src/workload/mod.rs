@@ -12,6 +12,7 @@ mod kv_cache;
 mod lora;
 mod metadata;
 mod pod;
+pub(crate) mod pod_spec;
 pub(crate) mod revision;
 pub(crate) mod runtime_adapters;
 pub(crate) mod scaling;
@@ -24,7 +25,6 @@ pub(crate) use half::Half;
 pub use scaling::missing_prometheus;
 pub(crate) use service::PORT;
 pub use storage::StorageError;
-pub use tls_secret::CertificateRequest;
 
 use crate::{context::Context, draft::Draft, problem::Problem};
 

@@ -5,7 +5,9 @@ use k8s_openapi::api::core::v1::{PodSpec, ServiceAccount};
 use super::{
     devices,
     half::Half,
-    kv_cache, lora, runtime_adapters, security,
+    kv_cache, lora,
+    pod_spec::{MAIN, container_mut},
+    runtime_adapters, security,
     storage::{self, Attachment},
 };
 use crate::{context::Context, event::PlannedEvent, tracing};
@@ -28,7 +30,7 @@ pub(super) fn complete(
     let mut attachment = Attachment::of_model(context, account, live);
     attachment.adapters = &adapters;
     let events = storage::attach(pod, &attachment).map_err(|error| error.to_string())?;
-    if !adapters.is_empty() && storage::container_mut(pod, storage::MAIN).is_none() {
+    if !adapters.is_empty() && container_mut(pod, MAIN).is_none() {
         return Err(storage::StorageError::NoMainContainer.to_string());
     }
     lora::enable(context, pod, &adapters, loader.is_some());
@@ -36,7 +38,7 @@ pub(super) fn complete(
         storage::loader::attach(context, pod, loader, &attachment).map_err(|error| error.to_string())?;
     }
     kv_cache::attach(half.spec, pod)?;
-    if let Some(main) = storage::container_mut(pod, storage::MAIN) {
+    if let Some(main) = container_mut(pod, MAIN) {
         tracing::server(context, main, half.traced_as());
     }
     security::restrict(context, pod);

@@ -7,7 +7,7 @@ use k8s_openapi::{
 };
 use longboat_api::{annotations::KV_PAIRING, labels::KV_REVISION, switches};
 
-use super::{account, half::Half, storage};
+use super::{account, half::Half, pod_spec::MAIN};
 use crate::{context::Context, hash::PartsHash};
 
 /// Arguments that determine the layout of a KV cache and its transfer between engines. They are arguments of engines and of
@@ -73,11 +73,11 @@ pub(crate) fn of(context: &Context) -> String {
 /// The container of the engine, and the routing sidecar.
 fn engines(pod: &PodSpec) -> impl Iterator<Item = &Container> {
     let all = pod.containers.iter().chain(pod.init_containers.iter().flatten());
-    all.filter(|container| container.name == storage::MAIN || container.name == account::ROUTING_SIDECAR)
+    all.filter(|container| container.name == MAIN || container.name == account::ROUTING_SIDECAR)
 }
 
 fn add(hash: &mut PartsHash, container: &Container) {
-    if container.name == storage::MAIN {
+    if container.name == MAIN {
         hash.add(container.image.as_deref().unwrap_or_default());
     }
     let words = container.command.iter().chain(&container.args).flatten();

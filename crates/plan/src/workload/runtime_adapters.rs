@@ -8,7 +8,7 @@ use longboat_api::{
 use longboat_compose::{Adapter, AdapterSource, platform::Images};
 use longboat_download::adapters::{LIST_FILE, ListedAdapter};
 
-use super::{half::Half, lora, storage};
+use super::{half::Half, lora, pod_spec::MAIN};
 use crate::{context::Context, labels, names};
 
 /// What the pods need to load adapters while they run.
@@ -49,12 +49,9 @@ fn of_service<'a>(context: &Context<'a>) -> Result<Loader<'a>, String> {
                 "{field}.worker is set: an adapter would have to be on all pods of a group before the engine loads it"
             ));
         }
-        let main = half.spec.template.as_deref().and_then(|pod| container(pod, storage::MAIN));
+        let main = half.spec.template.as_deref().and_then(|pod| container(pod, MAIN));
         if main.is_some_and(|main| lora::loads_its_own(main, engine, flags)) {
-            return Err(format!(
-                "container {} of {field}.template has arguments for its own adapters",
-                storage::MAIN
-            ));
+            return Err(format!("container {MAIN} of {field}.template has arguments for its own adapters"));
         }
     }
     Ok(Loader { image, variable })

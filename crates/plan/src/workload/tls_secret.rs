@@ -5,43 +5,24 @@
 use std::{collections::BTreeSet, net::IpAddr};
 
 use k8s_openapi::{
-    ByteString,
-    api::core::v1::{Secret, Service},
+    api::core::v1::Secret,
     jiff::{SignedDuration, Timestamp},
 };
 use longboat_api::labels::{COMPONENT, NAME, PART_OF, PART_OF_VALUE, component};
 use longboat_key::Name;
 
 use super::certificate::{Certificate, is_private_key};
-use crate::{context::Context, labels, names, scheduler};
+use crate::{
+    certificate_request::{CertificateRequest, PRIVATE_KEY, cluster_ips},
+    context::Context,
+    labels, names, scheduler,
+};
 
-/// The private key in the Secret.
-const KEY: &str = "tls.key";
 const DAYS_PER_YEAR: i64 = 365;
 /// How long an issued certificate is valid.
 const VALID_DAYS: u32 = 12 * 365;
 /// The age at which a certificate is replaced: two years before a decade is over.
 const REPLACE_AFTER: SignedDuration = SignedDuration::from_hours(8 * DAYS_PER_YEAR * 24);
-
-/// A certificate that the controller must issue before it can write the planned secret.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CertificateRequest {
-    /// The name of the planned secret.
-    pub secret: String,
-    /// The organization of the subject. Also its common name, for issuers that need one.
-    pub organization: &'static str,
-    /// Names the certificate must cover, sorted.
-    pub dns_names: Vec<String>,
-    /// Addresses the certificate must cover, sorted.
-    pub addresses: Vec<IpAddr>,
-    /// For how many days from now it is valid.
-    pub valid_days: u32,
-    /// Why the live certificate must be replaced.
-    pub reason: String,
-    /// The live PKCS#8 key as PEM, if it stays. Pods get the new certificate at different times, and some servers only when
-    /// they restart: with the same key, each trusts the others' certificate.
-    pub key: Option<ByteString>,
-}
 
 /// Why a live certificate must be replaced.
 struct Objection {
@@ -75,7 +56,7 @@ pub(super) fn plan(context: &Context) -> (Secret, Option<CertificateRequest>) {
         annotations.insert(key.clone(), at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string());
     }
     metadata.annotations = Some(annotations);
-    let live_key = live.and_then(|live| live.data.as_ref()?.get(KEY));
+    let live_key = live.and_then(|live| live.data.as_ref()?.get(PRIVATE_KEY));
     let request = objection.map(|Objection { reason, keeps_key }| CertificateRequest {
         secret: name,
         organization: "Kserve Self Signed",
@@ -87,27 +68,6 @@ pub(super) fn plan(context: &Context) -> (Secret, Option<CertificateRequest>) {
     });
     let secret = Secret { metadata, type_: Some("kubernetes.io/tls".into()), data, ..Secret::default() };
     (secret, request)
-}
-
-impl CertificateRequest {
-    /// Whether this planned secret gets the certificate.
-    pub fn is_for(&self, secret: &Secret) -> bool {
-        secret.metadata.name.as_deref() == Some(self.secret.as_str())
-    }
-
-    /// Adds the addresses of the service's own Services, which may have been created since it was planned.
-    pub fn cover(&mut self, services: &[Service]) {
-        self.addresses.extend(cluster_ips(services).filter_map(|text| text.parse::<IpAddr>().ok()));
-        self.addresses.sort_unstable();
-        self.addresses.dedup();
-    }
-
-    /// Puts issued PEM texts into the planned secret.
-    pub fn fill(&self, secret: &mut Secret, certificate_pem: &str, key_pem: &str) {
-        let bytes = |text: &str| ByteString(text.as_bytes().to_vec());
-        let data = [("tls.crt", certificate_pem), ("ca.crt", certificate_pem), (KEY, key_pem)];
-        secret.data = Some(data.into_iter().map(|(key, text)| (key.to_owned(), bytes(text))).collect());
-    }
 }
 
 fn objection(
@@ -125,7 +85,7 @@ fn objection(
         return renew("it is due for replacement".into());
     }
     let entry = |key: &str| live.data.as_ref().and_then(|data| data.get(key)).map(|bytes| bytes.0.as_slice());
-    if !entry(KEY).is_some_and(is_private_key) {
+    if !entry(PRIVATE_KEY).is_some_and(is_private_key) {
         return renew("its tls.key does not parse".into());
     }
     let Some(certificate) = entry("tls.crt").and_then(Certificate::parse) else {
@@ -175,11 +135,4 @@ fn addresses(context: &Context) -> Vec<IpAddr> {
         .filter(|service| ours(service.metadata.labels.as_ref()));
     let texts = std::iter::once("127.0.0.1").chain(pod_ips).chain(cluster_ips(services));
     texts.filter_map(|text| text.parse().ok()).collect::<BTreeSet<IpAddr>>().into_iter().collect()
-}
-
-fn cluster_ips<'a>(services: impl IntoIterator<Item = &'a Service>) -> impl Iterator<Item = &'a str> {
-    services.into_iter().filter_map(|service| service.spec.as_ref()).flat_map(|spec| {
-        let several = spec.cluster_ips.iter().flatten().map(String::as_str);
-        spec.cluster_ip.as_deref().into_iter().chain(several)
-    })
 }

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use ahash::AHashMap;
 
-use super::{Balance, BurstSettings};
+use super::settings::{Balance, BurstSettings};
 use crate::endpoint::{Slot, Snapshot};
 
 /// Requests that are placed together: all requests with the same prompt, or a single request that shares the start of its

@@ -159,54 +159,9 @@ impl DataLayer {
                 "metrics-data-source" => {
                     declared = true;
                     layer.source = parameters.read()?;
-                    if !matches!(layer.source.scheme.as_str(), "http" | "https") {
-                        let scheme = &layer.source.scheme;
-                        return Err(
-                            parameters.invalid(format!("scheme: expected http or https, found \"{scheme}\""))
-                        );
-                    }
-                    if !layer.source.insecure_skip_verify && layer.source.ca_cert_path.is_empty() {
-                        return Err(parameters.invalid("insecureSkipVerify: false needs a caCertPath"));
-                    }
-                    if layer.source.client_cert_path.is_empty() != layer.source.client_key_path.is_empty() {
-                        return Err(
-                            parameters.invalid("clientCertPath and clientKeyPath must be set together")
-                        );
-                    }
-                    let interval = &layer.source.interval;
-                    let is_time = |text: &str| {
-                        longboat_quantity::duration::parse(text).is_ok_and(|time| !time.is_zero())
-                    };
-                    if !interval.is_empty() && !is_time(interval) {
-                        return Err(parameters.invalid(format!(
-                            "interval: expected a duration above 0 such as 50ms, found \"{interval}\""
-                        )));
-                    }
-                    if !layer.source.client_cert_path.is_empty() && layer.source.scheme != "https" {
-                        return Err(parameters.invalid("a client certificate needs scheme: https"));
-                    }
+                    layer.source.check(&parameters)?;
                 }
-                "core-metrics-extractor" => {
-                    let extractor: Extractor = parameters.read()?;
-                    if let Some(label) = extractor.engine_label_key {
-                        layer.engine_labels.insert(0, label);
-                    }
-                    if let Some(engine) = extractor.default_engine {
-                        layer.default_engine = engine;
-                    }
-                    for engine in extractor.engine_configs {
-                        if engine.name.is_empty() {
-                            return Err(parameters.invalid("engineConfigs: name is required"));
-                        }
-                        layer.engines.insert(engine.name.clone(), engine);
-                    }
-                    if !layer.engines.contains_key(&layer.default_engine) {
-                        return Err(parameters.invalid(format!(
-                            "defaultEngine \"{}\" is not one of engineConfigs",
-                            layer.default_engine
-                        )));
-                    }
-                }
+                "core-metrics-extractor" => layer.add_engines(parameters.read()?, &parameters)?,
                 _ => {}
             }
         }
@@ -215,6 +170,54 @@ impl DataLayer {
             layer.discovery_file = discovery_file(config, spec)?;
         }
         Ok(layer)
+    }
+
+    /// Adds the engines that a plugin declares, and how endpoints name them.
+    fn add_engines(&mut self, extractor: Extractor, parameters: &Parameters<'_>) -> Result<(), ConfigError> {
+        if let Some(label) = extractor.engine_label_key {
+            self.engine_labels.insert(0, label);
+        }
+        if let Some(engine) = extractor.default_engine {
+            self.default_engine = engine;
+        }
+        for engine in extractor.engine_configs {
+            if engine.name.is_empty() {
+                return Err(parameters.invalid("engineConfigs: name is required"));
+            }
+            self.engines.insert(engine.name.clone(), engine);
+        }
+        if self.engines.contains_key(&self.default_engine) {
+            return Ok(());
+        }
+        let engine = &self.default_engine;
+        Err(parameters.invalid(format!("defaultEngine \"{engine}\" is not one of engineConfigs")))
+    }
+}
+
+// === impl MetricsSource ===
+
+impl MetricsSource {
+    fn check(&self, parameters: &Parameters<'_>) -> Result<(), ConfigError> {
+        let Self { scheme, interval, .. } = self;
+        if !matches!(scheme.as_str(), "http" | "https") {
+            return Err(parameters.invalid(format!("scheme: expected http or https, found \"{scheme}\"")));
+        }
+        if !self.insecure_skip_verify && self.ca_cert_path.is_empty() {
+            return Err(parameters.invalid("insecureSkipVerify: false needs a caCertPath"));
+        }
+        if self.client_cert_path.is_empty() != self.client_key_path.is_empty() {
+            return Err(parameters.invalid("clientCertPath and clientKeyPath must be set together"));
+        }
+        let is_time = |text: &str| longboat_quantity::duration::parse(text).is_ok_and(|time| !time.is_zero());
+        if !interval.is_empty() && !is_time(interval) {
+            return Err(parameters.invalid(format!(
+                "interval: expected a duration above 0 such as 50ms, found \"{interval}\""
+            )));
+        }
+        if !self.client_cert_path.is_empty() && scheme != "https" {
+            return Err(parameters.invalid("a client certificate needs scheme: https"));
+        }
+        Ok(())
     }
 }
 

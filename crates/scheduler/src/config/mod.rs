@@ -21,8 +21,6 @@ pub use references::Parser;
 pub use versions::LlmdRelease;
 use versions::WrittenVersion;
 
-const KIND: &str = "EndpointPickerConfig";
-
 /// The most plugins, declared or used in one profile.
 const MAX_PLUGINS: usize = 512;
 /// The most profiles.
@@ -209,7 +207,7 @@ impl EndpointPickerConfig {
         let head = |field: &str| value.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
         let (api_version, kind) = (head("apiVersion"), head("kind"));
         // Another version has other fields, so this error comes before those about fields.
-        let is_other = value.is_object() && (kind != KIND || !versions::is_known(&api_version));
+        let is_other = value.is_object() && (kind != versions::KIND || !versions::is_known(&api_version));
         if is_other
             && ["apiVersion", "kind"].iter().all(|field| value.get(field).is_none_or(Value::is_string))
         {

@@ -15,7 +15,7 @@ pub fn place(error: &ConfigError, document: &Value) -> String {
         | ConfigError::TooMany { path, .. }
         | ConfigError::Unsupported { path, .. }
         | ConfigError::Misplaced { path, .. } => path.clone(),
-        ConfigError::Kind { kind, .. } if kind == super::KIND => "apiVersion".to_owned(),
+        ConfigError::Kind { kind, .. } if kind == super::versions::KIND => "apiVersion".to_owned(),
         ConfigError::Kind { .. } => "kind".to_owned(),
         ConfigError::FeatureGate { from, .. } if from.starts_with('-') => String::new(),
         ConfigError::FeatureGate { from, index, .. } => format!("{from}[{index}]"),

@@ -4,6 +4,8 @@ use serde_json::{Map, Value};
 
 use crate::error::ConfigError;
 
+/// The kind of the document.
+pub(super) const KIND: &str = "EndpointPickerConfig";
 /// The newest version.
 pub(super) const NEWEST: &str = "llm-d.ai/v1";
 const FORMER: &str = "llm-d.ai/v1alpha1";
@@ -163,8 +165,7 @@ impl WrittenVersion {
         }
         let version = format!(
             "DEPRECATION: apiVersion {}/{} is deprecated, and later releases will not read it; write {NEWEST}",
-            self.api_version,
-            super::KIND
+            self.api_version, KIND
         );
         let moved = self.moved.iter().map(|(moved, is_used)| {
             let (from, to) = (moved.from, moved.target());
@@ -179,7 +180,7 @@ impl WrittenVersion {
     pub(super) fn refusal_by(&self, release: LlmdRelease) -> Option<ConfigError> {
         let unknown = || ConfigError::Kind {
             api_version: self.api_version.clone(),
-            kind: super::KIND.to_owned(),
+            kind: KIND.to_owned(),
             expected: match release {
                 LlmdRelease::Before011 => FORMER,
                 LlmdRelease::Since011 => NEWEST,

@@ -4,9 +4,12 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::section::part;
-use crate::parameters::parameters;
-use crate::{config::EndpointPickerConfig, error::ConfigError, filters::role, parameters::Parameters};
+use super::{section::part, stage::Stage};
+use crate::{
+    config::EndpointPickerConfig,
+    error::ConfigError,
+    parameters::{Parameters, parameters},
+};
 
 /// The type of the detector that takes the fullest of several.
 const MAX: &str = "max-saturation-detector";
@@ -38,26 +41,6 @@ pub enum Detector {
     Max(Vec<StagedDetector>),
 }
 
-// === impl Stage ===
-
-impl Stage {
-    /// All stages.
-    pub const ALL: [Self; 2] = [Self::Prefill, Self::Decode];
-
-    /// The name in configurations and metrics.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Prefill => "prefill",
-            Self::Decode => "decode",
-        }
-    }
-
-    /// Whether an endpoint with these labels takes part in the stage.
-    pub(crate) fn is_served_by(self, labels: &BTreeMap<String, String>) -> bool {
-        role::serves(labels, self)
-    }
-}
-
 // === impl Detector ===
 
 impl Detector {
@@ -70,16 +53,6 @@ impl Detector {
         let itself = several.is_empty().then_some(self);
         itself.into_iter().chain(several.iter().map(|one| &one.detector))
     }
-}
-
-/// A stage of a request for which endpoints may be set aside.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Stage {
-    /// The prompt is computed.
-    Prefill,
-    /// The response is generated.
-    Decode,
 }
 
 /// A detector that is one of several.

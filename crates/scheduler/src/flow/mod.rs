@@ -11,8 +11,9 @@ mod saturation;
 mod section;
 mod service;
 mod settings;
+mod stage;
 
-pub use detector::{ConcurrencyMode, Detector, Stage, StagedDetector};
+pub use detector::{ConcurrencyMode, Detector, StagedDetector};
 pub(crate) use detector::{check_several, read_detector};
 pub use eviction::{ClosedBand, Eviction, EvictionOutcome, Lease};
 pub use limits::UsageLimit;
@@ -22,6 +23,7 @@ pub use section::TimeToLive;
 pub use service::FlowService;
 pub(crate) use settings::check_part;
 pub use settings::{BandSettings, Fairness, LeastService, Ordering, Settings};
+pub use stage::Stage;
 
 #[cfg(test)]
 mod tests;

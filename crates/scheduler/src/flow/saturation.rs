@@ -2,9 +2,13 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use super::detector::{ConcurrencyMode, Detector, Stage, StagedDetector};
+use super::{
+    detector::{ConcurrencyMode, Detector, StagedDetector},
+    stage::Stage,
+};
 use crate::{
     endpoint::{Metrics, Slot},
+    filters::role,
     state::State,
 };
 
@@ -105,7 +109,7 @@ fn of_stages<'d, M: PoolMember>(
     members: &[&M],
     admitted: &dyn Fn() -> u64,
 ) -> Vec<Reading<'d>> {
-    let serves = |stage: Stage, member: &M| stage.is_served_by(member.labels());
+    let serves = |stage: Stage, member: &M| role::serves(member.labels(), stage);
     // Endpoints that only prefill divide the pool.
     let is_divided = members.iter().any(|member| !serves(Stage::Decode, member));
     let reading = |one: &'d StagedDetector, stage, members: &[&M]| Reading {

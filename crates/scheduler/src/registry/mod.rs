@@ -33,18 +33,18 @@ enum Stability {
 
 /// The order of construction. Plugins that others look up are built first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Stage {
+enum BuildOrder {
     Producer,
     Scheduling,
     Handler,
 }
 
+use BuildOrder::{Handler, Producer, Scheduling};
 use Stability::{Alpha, Beta};
-use Stage::{Handler, Producer, Scheduling};
 
 type Build = fn(&Parameters<'_>, &mut Builder) -> Result<Plugin, ConfigError>;
 
-const TYPES: &[(&str, Stability, Stage, Build)] = &[
+const TYPES: &[(&str, Stability, BuildOrder, Build)] = &[
     ("p2p-source-producer", Alpha, Scheduling, producers::p2p_source::build),
     ("agent-identity", Alpha, Producer, producers::agent_identity::build),
     ("session-id-producer", Beta, Producer, producers::session_id::build),

@@ -9,8 +9,8 @@ use crate::{
     handlers,
     pickers::max_score::MaxScore,
     plugin::{Plugin, ProfileHandler},
+    profile::{Profile, WeightedScorer},
     registry,
-    run::{Profile, WeightedScorer},
 };
 
 /// The reference's configuration if none is given.

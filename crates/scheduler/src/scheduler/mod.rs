@@ -14,8 +14,8 @@ use rand::RngCore;
 use crate::{
     burst::BurstSettings,
     context::Context,
-    decision::{Decision, PREFILL, PrefixHolder},
-    endpoint::{Endpoint, Snapshot},
+    decision::{Decision, PREFILL, PrefixHolder, ProfileRun},
+    endpoint::{Endpoint, Slot, Snapshot},
     error::ScheduleError,
     finding::Finding,
     inflight::{InFlight, Reservation},
@@ -25,10 +25,11 @@ use crate::{
     prefixes::{PrefixSource, Prefixes},
     producer::NamedProducer,
     producers::p2p_source,
+    profile::Profile,
     report::Report,
     request::Request,
     requirements::{Requirements, TokenizerSettings},
-    run::{Profile, Run},
+    run::Run,
     sessions::Agents,
     state::State,
     stopwatch::{ProducerTimes, Role, Stopwatch, timed},
@@ -252,6 +253,7 @@ impl Scheduler {
             now,
             random: RefCell::new(random),
         };
+        // Admitters judge by what producers have found, such as predicted latencies.
         for (_, admitter) in &self.admitters {
             admitter.admit(&context)?;
         }
@@ -278,26 +280,8 @@ impl Scheduler {
         });
         let response_headers = self.endpoint_headers(context.endpoint(primary.targets[0]));
         let targets = primary.targets.iter().map(|&target| candidates[target].endpoint.slot).collect();
-        let prefix_holders = runs
-            .iter()
-            .enumerate()
-            .filter(|(index, run)| *index == picked.primary || run.name == PREFILL)
-            .map(|(_, run)| {
-                let target = &candidates[run.targets[0]];
-                PrefixHolder { slot: target.endpoint.slot, metrics: Arc::clone(&target.metrics) }
-            })
-            .collect();
-        let tokens = request.tokens() as u64;
-        let reserve = runs
-            .iter()
-            .map(|run| {
-                let target = run.targets[0];
-                let cached = Matches::cached(&findings).map_or(0, |matches| {
-                    u64::from(matches.matched(target)) * u64::from(matches.block_tokens())
-                });
-                (candidates[target].endpoint.slot, run.name == PREFILL, tokens.saturating_sub(cached))
-            })
-            .collect();
+        let prefix_holders = prefix_holders(&runs, picked.primary, candidates);
+        let reserve = loads(&runs, request, candidates, &findings);
         Ok(Decision {
             primary: picked.primary,
             destination,
@@ -349,4 +333,33 @@ impl State {
     pub fn release(&mut self, reservation: Reservation) {
         self.in_flight.release(reservation);
     }
+}
+
+/// The endpoints that hold the prefix of the request once it is done: the one that answers, and the one that prefills.
+fn prefix_holders(runs: &[ProfileRun], primary: usize, candidates: &[Snapshot]) -> Vec<PrefixHolder> {
+    let holds = runs.iter().enumerate().filter(|(index, run)| *index == primary || run.name == PREFILL);
+    holds
+        .map(|(_, run)| {
+            let target = &candidates[run.targets[0]];
+            PrefixHolder { slot: target.endpoint.slot, metrics: Arc::clone(&target.metrics) }
+        })
+        .collect()
+}
+
+/// The load of each run: its endpoint, whether it prefills, and the tokens that are not cached there.
+fn loads(
+    runs: &[ProfileRun],
+    request: &Request<'_>,
+    candidates: &[Snapshot],
+    findings: &[Finding],
+) -> Vec<(Slot, bool, u64)> {
+    let tokens = request.tokens() as u64;
+    runs.iter()
+        .map(|run| {
+            let target = run.targets[0];
+            let cached = Matches::cached(findings)
+                .map_or(0, |matches| u64::from(matches.matched(target)) * u64::from(matches.block_tokens()));
+            (candidates[target].endpoint.slot, run.name == PREFILL, tokens.saturating_sub(cached))
+        })
+        .collect()
 }

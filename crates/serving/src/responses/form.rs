@@ -6,9 +6,9 @@ use super::request::Fields;
 use crate::{
     Call, Job, Token,
     answers::{Answer, Usage},
+    clock::now,
     ids::unique,
     logprobs,
-    reply::now,
     tools::call_id,
 };
 

@@ -118,7 +118,7 @@ pub(super) fn read(model: &Arc<dyn Model>, fields: &mut Fields) -> Result<Job, R
     if let Some(instructions) = &fields.instructions {
         messages.push(Message { role: Role::System, text: instructions.clone(), calls: Vec::new() });
     }
-    let mut reader = Reader::new(model.as_ref(), &name);
+    let mut reader = Reader::new(&name, model.media());
     input(&fields.input, &mut reader, &mut messages)?;
     let known_tools = tools::list(fields.tools.as_deref().unwrap_or_default())?;
     let shape = match &fields.text {
@@ -136,7 +136,7 @@ pub(super) fn read(model: &Arc<dyn Model>, fields: &mut Fields) -> Result<Job, R
         items: reader.items(),
         tools: tools::choose(known_tools.clone(), fields.tool_choice.as_ref(), fields.parallel_tool_calls)?,
         known_tools,
-        wishes: LayoutOptions {
+        layout_options: LayoutOptions {
             reasoning_effort: fields.reasoning.as_ref().map(|reasoning| &reasoning["effort"]),
             ..LayoutOptions::default()
         },

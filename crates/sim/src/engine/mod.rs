@@ -22,7 +22,7 @@ use self::{encoder::Encoder, storage::Storage};
 use longboat_engine_model::{Allocation, Batch, BlockHash, KvCache, RequestBlocks, block_hashes};
 use longboat_serving::{Metrics, kv_events::Publisher};
 
-use crate::{args::Args, handover::Caches, media::Side};
+use crate::{args::Args, caches::Caches, media::Side};
 
 /// The simulated engine. There is one per process.
 pub(crate) struct Engine {

@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::core::Core;
-use crate::server::{Processor, ServerOptions, Shared};
+use crate::server::{Processor, ServerOptions, options::Shared};
 
 /// Feeds bytes to a connection, as a proxy might send them. Checks that the output is bounded.
 ///

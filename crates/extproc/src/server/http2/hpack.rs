@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use super::huffman;
-use crate::server::MAX_FIELDS;
+use crate::server::limits::MAX_FIELDS;
 
 /// The size of the decoder's table in bytes, counted as in the standard, which has this default.
 const TABLE: usize = 4096;

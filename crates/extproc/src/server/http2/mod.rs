@@ -21,8 +21,9 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Processor, Shared,
+    Processor,
     limits::{Activity, Timers, Verdict},
+    options::Shared,
 };
 
 mod core;

@@ -17,7 +17,7 @@ use super::{
 use crate::{
     headers::{HeaderChanges, Headers},
     message::{Action, Event, Incoming, MAX_BODY_CHUNK},
-    server::{Exchange, Outbox, PATH, Processor, ServerOptions, Shared},
+    server::{Exchange, Outbox, PATH, Processor, ServerOptions, options::Shared},
     windows::{CONNECTION_WINDOW, STREAM_WINDOW},
 };
 

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     Action, Event, Headers, Reply, ServerOptions,
-    server::{MAX_STREAMS, Shared},
+    server::{MAX_STREAMS, options::Shared},
     windows::{CONNECTION_WINDOW, STREAM_WINDOW},
     wire::ProcessingResponse,
 };

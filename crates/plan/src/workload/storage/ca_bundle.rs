@@ -6,8 +6,11 @@ use k8s_openapi::{
 };
 use longboat_key::Name;
 
-use super::{Attachment, add_mount, add_volume, env::add_env};
-use crate::context::Context;
+use super::{attachment::Attachment, env::add_env};
+use crate::{
+    context::Context,
+    workload::pod_spec::{add_mount, add_volume},
+};
 
 /// The name of the copy of the platform's bundle in each namespace that uses it.
 const COPY: &str = "global-ca-bundle";

@@ -11,7 +11,12 @@ use k8s_openapi::{
 };
 use longboat_key::Name;
 
-use super::{Attachment, StorageError, add_mount, add_volume, env::literal, s3};
+use super::{
+    attachment::{Attachment, StorageError},
+    env::literal,
+    s3,
+};
+use crate::workload::pod_spec::{add_mount, add_volume};
 
 const IAM_ROLE: &str = "eks.amazonaws.com/role-arn";
 

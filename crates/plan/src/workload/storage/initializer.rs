@@ -17,14 +17,16 @@ use longboat_download::{
 };
 
 use super::{
-    Attachment, INITIALIZER, MODEL_PATH, StorageError, add_mount, add_volume, ca_bundle, container_mut,
-    credentials,
+    attachment::{Attachment, INITIALIZER, MODEL_PATH, StorageError, initializer},
+    ca_bundle, credentials,
     env::{add_env, literal},
-    initializer,
 };
 use crate::{
     event::{EventType, PlannedEvent},
-    workload::security,
+    workload::{
+        pod_spec::{add_mount, add_volume, container_mut},
+        security,
+    },
 };
 
 /// The entry point of the storage initializer, in our image and in the reference's. Our image has other roles too.

@@ -11,14 +11,19 @@ use longboat_api::names::ADAPTER_LOADER;
 use longboat_download::adapters::{LIST_FILE, LOADER_PORT, READY_PATH};
 
 use super::{
-    Attachment, MAIN, StorageError, add_mount, add_volume, ca_bundle, container_mut, credentials,
+    attachment::{Attachment, StorageError},
+    ca_bundle, credentials,
     env::add_env,
     initializer::{ENTRY_POINT, HF_DEFAULTS, resources},
 };
 use crate::{
     context::Context,
     names,
-    workload::{runtime_adapters::Loader, security},
+    workload::{
+        pod_spec::{MAIN, add_mount, add_volume, container_mut},
+        runtime_adapters::Loader,
+        security,
+    },
 };
 
 /// The volume with the files of adapters, and where loader and engine see it. It is beside `/mnt/lora`, below which claims are mounted.

@@ -12,7 +12,8 @@ use longboat_compose::platform::OciMode;
 
 use crate::workload::security;
 
-use super::{Attachment, MODEL_PATH, StorageError, add_mount, add_volume, container_mut};
+use super::attachment::{Attachment, MODEL_PATH, StorageError};
+use crate::workload::pod_spec::{add_mount, add_volume, container_mut};
 
 const MODELCAR: &str = "modelcar";
 /// A volume that `main` shares with the model's container, which creates a link in it.

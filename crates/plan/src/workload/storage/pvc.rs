@@ -3,7 +3,8 @@
 use k8s_openapi::api::core::v1::{PersistentVolumeClaimVolumeSource, PodSpec, Volume, VolumeMount};
 use longboat_download::address::Address;
 
-use super::{Attachment, add_volume, container_mut};
+use super::attachment::Attachment;
+use crate::workload::pod_spec::{add_volume, container_mut};
 
 const VOLUME: &str = "kserve-pvc-source";
 

@@ -5,13 +5,14 @@ use std::task::Context;
 use super::{ConnectionError, Core, MAX_FILLED, lifecycle::Shutdown, unpadded};
 use crate::{
     server::{
-        Exchange, MAX_STREAMS, Processor, TOO_MANY_STREAMS,
+        Exchange, Processor,
         http2::{
             fields::Fields,
             frame::{self, Code, Head},
             hpack,
             stream::{Call, INTERNAL, Status, UNAVAILABLE, UNIMPLEMENTED},
         },
+        limits::{MAX_STREAMS, TOO_MANY_STREAMS},
     },
     windows::STREAM_WINDOW,
 };

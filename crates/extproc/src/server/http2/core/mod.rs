@@ -16,7 +16,11 @@ use super::{
     stream::Call,
 };
 use crate::{
-    server::{MAX_FIELDS, MAX_STREAMS, Processor, Shared},
+    server::{
+        Processor,
+        limits::{MAX_FIELDS, MAX_STREAMS},
+        options::Shared,
+    },
     windows::{CONNECTION_WINDOW, STREAM_WINDOW},
 };
 

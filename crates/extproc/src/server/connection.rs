@@ -1,0 +1,58 @@
+//! A connection of a caller.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::{
+    io::{AsyncRead, AsyncWrite, BufReader},
+    net::TcpStream,
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{http2, limits::READ_CHUNK_BYTES, options::Shared, processor::Processor, tonic};
+
+/// How long a caller may take for the TLS handshake.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+
+/// The most bytes that a TLS session encrypts before it writes them: all that the connection writes at once. The usual limit
+/// of 64 KiB means three system calls instead of one.
+const ENCRYPTED: usize = 256 << 10;
+
+/// Serves a connection until it ends.
+pub(super) async fn connection<P: Processor>(
+    stream: TcpStream,
+    shared: Arc<Shared<P>>,
+    shutdown: CancellationToken,
+) {
+    if let Err(error) = stream.set_nodelay(true) {
+        tracing::debug!(%error, "Cannot set TCP_NODELAY.");
+    }
+    let Some(tls) = shared.options.tls.clone() else {
+        return carry(stream, shared, shutdown).await;
+    };
+    let acceptor = tokio_rustls::TlsAcceptor::from(tls);
+    let handshake = acceptor.accept(BufReader::with_capacity(READ_CHUNK_BYTES, stream));
+    let handshake = tokio::time::timeout(HANDSHAKE, handshake);
+    let Some(shaken) = shutdown.run_until_cancelled(handshake).await else { return };
+    match shaken {
+        Ok(Ok(mut stream)) => {
+            if !shared.uses_tonic() {
+                stream.get_mut().1.set_buffer_limit(Some(ENCRYPTED));
+            }
+            carry(stream, shared, shutdown).await;
+        }
+        Err(_) => tracing::debug!("A TLS handshake took too long."),
+        Ok(Err(error)) => tracing::debug!(%error, "TLS handshake failed."),
+    }
+}
+
+async fn carry<P: Processor>(
+    io: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    shared: Arc<Shared<P>>,
+    shutdown: CancellationToken,
+) {
+    if shared.uses_tonic() {
+        tonic::connection(io, shared, shutdown).await;
+    } else {
+        http2::connection(io, shared, shutdown).await;
+    }
+}

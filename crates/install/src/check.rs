@@ -1,0 +1,114 @@
+//! Checks values.
+
+use longboat_key::Namespace;
+use serde_json::Value;
+
+use crate::{Values, ValuesError, platform};
+
+/// Describes valid names of namespaces, for errors.
+pub(crate) const NAMESPACE: &str = "the name of a namespace: at most 63 lower-case letters, digits and `-`";
+
+/// Whether this is a DNS label (RFC 1123).
+pub(crate) fn is_label(text: &str) -> bool {
+    let inside = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    !text.is_empty()
+        && text.len() <= 63
+        && text.chars().all(inside)
+        && !text.starts_with('-')
+        && !text.ends_with('-')
+}
+
+/// Refuses values that contradict each other, or that a cluster would refuse.
+pub(crate) fn check(values: &Values) -> Result<(), ValuesError> {
+    let wrong = |path: &str, value: &str, expected| {
+        Err(ValuesError::Value { path: path.to_owned(), value: value.to_owned(), expected })
+    };
+    if values.image.is_empty() || values.image.contains(char::is_whitespace) {
+        return wrong("image", &values.image, "an image, such as registry.example/longboat:v1");
+    }
+    let lists =
+        [("watchNamespaces", &values.watch_namespaces), ("secretNamespaces", &values.secret_namespaces)];
+    for (list, namespaces) in lists {
+        for (index, namespace) in namespaces.iter().enumerate() {
+            if !is_label(namespace) {
+                return wrong(&format!("{list}[{index}]"), namespace, NAMESPACE);
+            }
+        }
+    }
+    if let (Some(namespace), false) = (values.secret_namespaces.first(), values.watch_namespaces.is_empty()) {
+        return wrong(
+            "secretNamespaces[0]",
+            namespace,
+            "an empty list if watchNamespaces is set, because watchNamespaces already limits the right \
+             to read Secrets",
+        );
+    }
+    for (index, name) in values.image_pull_secrets.iter().enumerate() {
+        if name.is_empty() {
+            return wrong(&format!("imagePullSecrets[{index}]"), name, "the name of a Secret");
+        }
+    }
+    let prefix = values.preset_prefix.trim_end_matches(['-', '.']);
+    if !values.preset_prefix.is_empty() && !prefix.split('.').all(is_label) {
+        return wrong(
+            "presetPrefix",
+            &values.preset_prefix,
+            "lower-case letters, digits, `-` and `.`, as in `kserve-`",
+        );
+    }
+    if values.log_level.is_empty() {
+        return wrong("logLevel", &values.log_level, "error, warn, info or debug");
+    }
+    let host = values.webhook_url.strip_prefix("https://");
+    if !values.webhook_url.is_empty() && host.is_none_or(|host| host.is_empty() || host.contains('/')) {
+        return wrong(
+            "webhookUrl",
+            &values.webhook_url,
+            "https://HOST:PORT without a path, or an empty string",
+        );
+    }
+    let of_cluster = [
+        (
+            "metrics.secure",
+            values.metrics.enabled && values.metrics.secure,
+            "false if watchNamespaces is set, because the check of tokens needs rights in the whole cluster",
+        ),
+        (
+            "gateway.enabled",
+            values.gateway.enabled,
+            "false if watchNamespaces is set, because a GatewayClass belongs to the whole cluster",
+        ),
+        (
+            "sharedPicker.enabled",
+            values.shared_picker.enabled,
+            "false if watchNamespaces is set, because the shared picker has rights in the whole cluster",
+        ),
+    ];
+    if !values.watch_namespaces.is_empty()
+        && let Some((path, _, expected)) = of_cluster.into_iter().find(|(_, is_set, _)| *is_set)
+    {
+        return wrong(path, "true", expected);
+    }
+    let ingress = values.platform.settings.get("ingress").and_then(|all| all.get("kserveIngressGateway"));
+    let gateway = ingress.and_then(Value::as_str).filter(|gateway| !gateway.is_empty());
+    let is_key = |text: &str| {
+        text.split_once('/')
+            .is_some_and(|(namespace, name)| is_label(namespace) && name.split('.').all(is_label))
+    };
+    // The controller reads a name alone as one in its own namespace, where hardly anybody has a Gateway.
+    if let Some(gateway) = gateway.filter(|gateway| !is_key(gateway)) {
+        let expected = "NAMESPACE/NAME of a Gateway, such as gateways/models";
+        return wrong("platform.settings.ingress.kserveIngressGateway", gateway, expected);
+    }
+    let data = platform::data(values);
+    let platform = longboat_compose::Platform::parse(&data, Namespace("kserve"))
+        .map_err(|error| ValuesError::Platform { message: error.to_string() })?;
+    if platform.shared_picker && !values.shared_picker.enabled {
+        return wrong(
+            "sharedPicker.enabled",
+            "false",
+            "true, because platform.settings.longboat.picker is shared",
+        );
+    }
+    Ok(())
+}

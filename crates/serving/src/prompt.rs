@@ -1,0 +1,74 @@
+//! How a conversation becomes the text and the tokens of a prompt.
+
+use crate::{Item, Layout, Message, Model, Refusal, Tool, layout::LayoutOptions};
+
+/// Variables of chat templates that requests say in other fields.
+const OWN: [&str; 7] = [
+    "messages",
+    "tools",
+    "add_generation_prompt",
+    "continue_final_message",
+    "bos_token",
+    "eos_token",
+    "chat_template",
+];
+
+/// The text of a conversation.
+pub(crate) fn lay_out(
+    model: &dyn Model,
+    messages: &[Message],
+    tools: &[Tool],
+    options: &LayoutOptions<'_>,
+) -> Result<String, Refusal> {
+    let opens_answer = options.add_generation_prompt.unwrap_or(true);
+    let continues = options.continue_final_message == Some(true);
+    if opens_answer && continues {
+        let message = "Cannot set both `continue_final_message` and `add_generation_prompt` to True.";
+        return Err(Refusal::bad_request(message));
+    }
+    let mut variables = options.variables.cloned().unwrap_or_default();
+    if let Some(name) = OWN.iter().find(|name| variables.contains_key(**name)) {
+        let field = format!("chat_template_kwargs.{name}");
+        return Err(Refusal::field(
+            field.clone(),
+            format!("{field}: the request has another field for this."),
+        ));
+    }
+    if let Some(effort) = options.reasoning_effort.filter(|effort| !effort.is_null()) {
+        variables.entry("reasoning_effort").or_insert_with(|| effort.clone());
+    }
+    let text = model.layout(&Layout { messages, tools, opens_answer, variables: &variables })?;
+    if continues { cut(text, messages) } else { Ok(text) }
+}
+
+/// The text up to the end of what was said last.
+fn cut(mut text: String, messages: &[Message]) -> Result<String, Refusal> {
+    let last = messages.last().map(|message| message.text.as_str()).unwrap_or_default();
+    let found = Some(last.trim()).filter(|last| !last.is_empty()).and_then(|last| text.rfind(last));
+    let Some(start) = found else {
+        return Err(Refusal::bad_request(
+            "continue_final_message is set but the final message does not appear in the chat after applying the chat \
+             template.",
+        ));
+    };
+    // Some templates leave white space at the end of messages out.
+    let whole = last.trim_start();
+    let end = if text[start..].starts_with(whole) { start + whole.len() } else { start + last.trim().len() };
+    text.truncate(end);
+    Ok(text)
+}
+
+/// Returns the tokens of a text that contains the placeholders of these items in this order.
+pub(crate) fn tokens(model: &dyn Model, text: &str, items: &[Item]) -> Vec<u32> {
+    let Some(media) = model.media() else { return model.tokens(text) };
+    let (mut tokens, mut rest) = (Vec::new(), text);
+    for item in items {
+        // A template may omit a message; then its items are omitted, too.
+        let Some((before, after)) = rest.split_once(&item.placeholder()) else { continue };
+        tokens.extend(model.tokens(before));
+        tokens.extend(item.tokens(media.tokens));
+        rest = after;
+    }
+    tokens.extend(model.tokens(rest));
+    tokens
+}

@@ -1,0 +1,28 @@
+//! The KV caches of other engines that a request can use.
+
+use longboat_serving::{Job, Part};
+
+use crate::{args::Args, engine::storage::Storage, handover::source};
+
+/// The KV caches of other engines that a request can use.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Caches<'a> {
+    /// Whether the prompt's KV cache was received from the engine that the request names.
+    pub(crate) has_come: bool,
+    /// The storage in which blocks of the prompt are looked up. `None` if there is no shared storage, or if its blocks are
+    /// lost by a fault.
+    pub(crate) storage: Option<&'a Storage>,
+}
+
+// === impl Caches ===
+
+impl<'a> Caches<'a> {
+    /// Returns the caches for this request. An injected fault may remove all of them.
+    pub(crate) fn of(job: &Job, args: &'a Args) -> Self {
+        if args.faults.lost.strikes() {
+            return Self::default();
+        }
+        let has_come = job.part == Part::Decode || source(job).is_some();
+        Self { has_come, storage: args.storage.as_ref() }
+    }
+}
