@@ -155,7 +155,10 @@ impl Core {
         if !freed.is_empty() {
             // The blocks that engines have reported take longest, and need no lock of the whole state.
             let holdings = self.state.read().holdings();
-            holdings.iter().for_each(|holdings| freed.iter().for_each(|slot| holdings.forget(*slot)));
+            for (holdings, slot) in holdings.iter().flat_map(|all| freed.iter().map(move |slot| (all, *slot)))
+            {
+                holdings.forget(slot);
+            }
             let mut state = self.state.write();
             for slot in freed {
                 state.forget(*slot);
