@@ -153,6 +153,12 @@ impl Core {
 
     fn forget(&self, freed: &[longboat_scheduler::Slot]) {
         if !freed.is_empty() {
+            // The blocks that engines have reported take longest, and need no lock of the whole state.
+            let holdings = self.state.read().holdings();
+            for (holdings, slot) in holdings.iter().flat_map(|all| freed.iter().map(move |slot| (all, *slot)))
+            {
+                holdings.forget(slot);
+            }
             let mut state = self.state.write();
             for slot in freed {
                 state.forget(*slot);

@@ -8,6 +8,7 @@
 
 use std::{
     collections::BTreeMap,
+    ops::Range,
     time::{Duration, SystemTime},
 };
 
@@ -126,9 +127,22 @@ impl Authority {
 
     /// Rotates what is due. Returns whether anything changed.
     pub(crate) fn advance(&mut self, now: SystemTime, lifetimes: &Lifetimes) -> Result<bool, TlsError> {
+        // A clock that was in the future for a while has made certificates that nobody takes for years.
+        if self.validity(&self.signing)?.not_before > now {
+            *self = Self::new(now, lifetimes)?;
+            return Ok(true);
+        }
         let before = self.trusted.len();
-        self.trusted.retain(|certificate| certificate.validity.not_after > now);
+        self.trusted.retain(|certificate| {
+            (certificate.validity.not_before..certificate.validity.not_after).contains(&now)
+        });
         let mut changed = self.trusted.len() != before;
+        if let Some(next) = &self.next
+            && self.validity(next)?.not_before > now
+        {
+            self.next = None;
+            changed = true;
+        }
         if self.next.is_none() && now >= self.validity(&self.signing)?.not_after - lifetimes.ca_rest {
             let next = certificate_authority(now, lifetimes)?;
             self.trusted.splice(0..0, certificates(&next.pem())?);
@@ -158,17 +172,17 @@ impl Authority {
         Ok(expiry.map_or(step, |expiry| step.min(expiry)))
     }
 
-    /// Issues a leaf certificate and returns it with the time when it must be replaced.
+    /// Issues a leaf certificate and returns it with the time in which it is served.
     pub(crate) fn leaf(
         &self,
         names: &LeafRequest,
         now: SystemTime,
         lifetimes: &Lifetimes,
-    ) -> Result<(KeyPair, SystemTime), TlsError> {
+    ) -> Result<(KeyPair, Range<SystemTime>), TlsError> {
         let mut validity = Validity::starting(now, lifetimes.leaf);
         validity.not_after = validity.not_after.min(self.validity(&self.signing)?.not_after);
         let pair = self.signing.issue_valid(names, validity)?;
-        Ok((pair, validity.not_after - lifetimes.leaf_rest))
+        Ok((pair, validity.not_before..validity.not_after - lifetimes.leaf_rest))
     }
 
     fn validity(&self, authority: &CertificateAuthority) -> Result<Validity, TlsError> {
@@ -254,14 +268,35 @@ mod tests {
     }
 
     #[test]
+    fn what_a_clock_in_the_future_has_made_is_replaced_when_the_clock_is_right() {
+        let lifetimes = Lifetimes::default();
+        let (present, future) = (start(), start() + DAY * 7000);
+        let mut authority = Authority::new(future, &lifetimes).unwrap();
+        assert!(authority.advance(present, &lifetimes).unwrap());
+        let valid = |authority: &Authority| {
+            certificates(&authority.bundle()).unwrap().iter().all(|ca| ca.validity.not_before <= present)
+        };
+        assert!(valid(&authority) && authority.bundle() == authority.signing());
+
+        // An hour in which the clock is so late that the next CA is made, but the present one still signs.
+        let old = authority.signing();
+        assert!(authority.advance(present + DAY * 3400, &lifetimes).unwrap());
+        assert!(!valid(&authority));
+        assert!(authority.advance(present, &lifetimes).unwrap());
+        assert_eq!((authority.signing(), authority.bundle()), (old.clone(), old));
+        assert_eq!(authority.due(&lifetimes).unwrap(), present + DAY * (3650 - 365));
+        assert!(!authority.advance(present, &lifetimes).unwrap());
+    }
+
+    #[test]
     fn a_leaf_does_not_outlive_its_ca() {
         let lifetimes = Lifetimes { leaf: DAY * 9999, ..Lifetimes::default() };
         let authority = Authority::new(start(), &lifetimes).unwrap();
-        let (pair, due) = authority.leaf(&LeafRequest::default(), start(), &lifetimes).unwrap();
+        let (pair, served) = authority.leaf(&LeafRequest::default(), start(), &lifetimes).unwrap();
         let chain = certificates(&pair.certificate_pem).unwrap();
         assert_eq!(chain[0].validity.not_after, chain[1].validity.not_after);
         assert!(chain[1].is_ca && !chain[0].is_ca);
-        assert_eq!(due, start() + DAY * (3650 - 30));
+        assert_eq!(served.end, start() + DAY * (3650 - 30));
     }
 
     #[test]

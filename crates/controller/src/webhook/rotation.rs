@@ -1,6 +1,7 @@
 //! Stores the controller's own CA in a Secret that all replicas share, and in memory while there is no Secret.
 
 use std::{
+    ops::Range,
     sync::Arc,
     time::{Duration, SystemTime},
 };
@@ -50,8 +51,8 @@ pub(super) struct CertificateRotator {
     /// Whether no Secret can be written, because the namespace or the right is missing.
     alone: bool,
     served: ReplaceableConfig,
-    /// The CA that signed the serving certificate, and when that certificate must be replaced.
-    leaf: (String, SystemTime),
+    /// The CA that signed the serving certificate, and the time in which that certificate is served. The clock may go back.
+    leaf: (String, Range<SystemTime>),
     bundle: watch::Sender<Bundle>,
     failures: u32,
 }
@@ -79,14 +80,14 @@ impl CertificateRotator {
     ) -> Result<Self, TlsError> {
         let now = clock();
         let authority = Authority::new(now, &lifetimes)?;
-        let (pair, due): (KeyPair, _) = authority.leaf(&names, now, &lifetimes)?;
+        let (pair, served): (KeyPair, _) = authority.leaf(&names, now, &lifetimes)?;
         Ok(Self {
             api: Api::namespaced(client.clone(), &namespace),
             namespace: namespace.to_shared(),
             names,
             lifetimes,
             clock,
-            leaf: (authority.signing(), due),
+            leaf: (authority.signing(), served),
             authority,
             shared: false,
             alone: false,
@@ -161,7 +162,7 @@ impl CertificateRotator {
         }
         self.serve(now)?;
         self.announce();
-        let due = self.authority.due(&self.lifetimes)?.min(self.leaf.1);
+        let due = self.authority.due(&self.lifetimes)?.min(self.leaf.1.end);
         let until = due.duration_since(now).unwrap_or(Duration::from_secs(1)).min(MAX_SLEEP);
         Ok(retry.map_or(until, |retry| retry.min(until)))
     }
@@ -230,12 +231,12 @@ impl CertificateRotator {
     /// Serves with a certificate of the CA that signs now.
     fn serve(&mut self, now: SystemTime) -> Result<(), TlsError> {
         let signing = self.authority.signing();
-        if self.leaf.0 == signing && now < self.leaf.1 {
+        if self.leaf.0 == signing && self.leaf.1.contains(&now) {
             return Ok(());
         }
-        let (pair, due) = self.authority.leaf(&self.names, now, &self.lifetimes)?;
+        let (pair, served) = self.authority.leaf(&self.names, now, &self.lifetimes)?;
         self.served.replace(&pair)?;
-        self.leaf = (signing, due);
+        self.leaf = (signing, served);
         tracing::info!("Issued a new certificate for the webhooks.");
         Ok(())
     }

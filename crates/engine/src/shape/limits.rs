@@ -17,6 +17,9 @@ const MAX_PROPERTIES: usize = 5000;
 /// Patterns for the names of properties. Each is compared with each other, which takes up to 0.1 ms.
 const MAX_PROPERTY_PATTERNS: usize = 64;
 
+/// All `multipleOf`, each without its decimal point: `0.25` counts as 25. A state for each takes 20 µs.
+const MAX_MULTIPLES: u64 = 100_000;
+
 /// Texts that explain a schema and do not restrict values.
 const EXPLANATIONS: [&str; 3] = ["$comment", "description", "title"];
 
@@ -27,6 +30,9 @@ struct Size {
     text: usize,
     properties: usize,
     patterns: usize,
+    multiples: Vec<f64>,
+    /// Whether a value must match several schemas.
+    joins: bool,
 }
 
 /// Refuses schemas that take too long together, or a stack that no thread has.
@@ -38,7 +44,57 @@ pub(super) fn check_schemas<'a>(schemas: impl IntoIterator<Item = &'a Value>) ->
     check("values", size.parts, MAX_PARTS)?;
     check("bytes of names and texts", size.text, MAX_TEXT_BYTES)?;
     check("properties", size.properties, MAX_PROPERTIES)?;
-    check("patternProperties", size.patterns, MAX_PROPERTY_PATTERNS)
+    check("patternProperties", size.patterns, MAX_PROPERTY_PATTERNS)?;
+    check_multiples(&size.multiples, size.joins)
+}
+
+/// Refuses multiples with too many states, and those whose common multiple the library cannot compute: it multiplies two numbers of
+/// 32 bits, at the same number of decimals, before it divides.
+fn check_multiples(multiples: &[f64], joins: bool) -> Result<(), String> {
+    let (mut sum, mut decimals) = (0_u64, 0);
+    for multiple in multiples {
+        let (digits, own) = without_point(*multiple);
+        sum = sum.saturating_add(digits);
+        decimals = own.max(decimals);
+    }
+    if sum > MAX_MULTIPLES {
+        return Err(format!(
+            "too large: the digits of all multipleOf make {sum}, at most {MAX_MULTIPLES} are supported"
+        ));
+    }
+    if joins {
+        let (mut common, mut largest) = (1_u128, 0);
+        for multiple in multiples {
+            let (digits, own) = without_point(*multiple);
+            let value = 10_u128.checked_pow(decimals - own).and_then(|ten| ten.checked_mul(digits.into()));
+            // At most 32 bits so far, and at most 17 digits and their decimals.
+            common = value.map_or(u128::MAX, |value| common.saturating_mul(value / gcd(common, value)));
+            largest = largest.max(value.unwrap_or(u128::MAX));
+            if common.saturating_mul(largest) > u32::MAX.into() {
+                return Err("too large: the values of multipleOf have no common multiple of 32 bits".into());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Returns the digits of a number without its decimal point, and the number of decimals.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "saturates, and is whole and positive"
+)]
+fn without_point(mut number: f64) -> (u64, u32) {
+    let mut decimals = 0;
+    while number.fract() != 0.0 {
+        number *= 10.0;
+        decimals += 1;
+    }
+    (number as u64, decimals)
+}
+
+fn gcd(one: u128, other: u128) -> u128 {
+    if other == 0 { one } else { gcd(other, one % other) }
 }
 
 /// Refuses a grammar in Lark's notation that takes too long, or a stack that no thread has.
@@ -71,11 +127,22 @@ impl Size {
         self.parts += 1;
         match value {
             Value::Object(map) => {
+                let others = map.keys().filter(|name| {
+                    !EXPLANATIONS.contains(&name.as_str()) && *name != "$defs" && *name != "definitions"
+                });
+                let has = |name: &&str| map.contains_key(*name);
+                self.joins |=
+                    has(&"allOf") || (["$ref", "anyOf", "oneOf"].iter().any(has) && others.count() > 1);
                 for (name, inner) in map {
                     self.text += name.len();
                     match (name.as_str(), inner) {
                         ("properties", Value::Object(inner)) => self.properties += inner.len(),
                         ("patternProperties", Value::Object(inner)) => self.patterns += inner.len(),
+                        ("multipleOf", Value::Number(number)) => {
+                            let number = number.as_f64().map(f64::abs);
+                            self.multiples
+                                .extend(number.filter(|number| *number > 0.0 && number.is_finite()));
+                        }
                         (name, Value::String(_)) if EXPLANATIONS.contains(&name) => continue,
                         _ => {}
                     }
@@ -128,6 +195,33 @@ mod tests {
             assert_eq!(check_grammar(&format!("start: %json {}", many(name, most + 1))), Err(reason));
         }
     }
+
+    #[test]
+    fn multiples_that_take_too_long_or_overflow_are_refused() {
+        let multiple = |number: f64| json!({"multipleOf": number});
+        for fine in [
+            json!({"properties": {"a": multiple(99_999.0)}}),
+            json!({"properties": {"a": multiple(0.01), "b": multiple(1000.0)}}),
+            json!({"allOf": [multiple(0.5), multiple(5.0), multiple(100.0)]}),
+            json!({"allOf": [multiple(0.0), multiple(7.0)]}),
+            json!({"$ref": "#/$defs/a", "$defs": {"a": multiple(50_000.0), "b": multiple(49_999.0)}}),
+        ] {
+            assert_eq!(check_schemas([&fine]), Ok(()), "{fine}");
+        }
+        let many = "too large: the digits of all multipleOf make 100001, at most 100000 are supported";
+        let split = json!({"properties": {"a": multiple(50_000.0), "b": multiple(5000.1)}});
+        assert_eq!(check_schemas([&split]).unwrap_err(), many);
+        for overflowing in [
+            json!({"allOf": [multiple(40_000.0), multiple(59_999.0), multiple(7.0)]}),
+            json!({"allOf": [multiple(49_999.0), multiple(0.00001)]}),
+            json!({"multipleOf": 65_537, "anyOf": [multiple(9973.0)]}),
+            json!({"allOf": [multiple(7.0), multiple(2f64.powi(-300))]}),
+        ] {
+            let error = check_schemas([&overflowing]).unwrap_err();
+            assert!(error.starts_with("too large: "), "{overflowing}: {error}");
+        }
+    }
+
     /// A schema of definitions, each of which has the next in it, and the last is a number.
     fn chain(length: usize, link: Link) -> Shape {
         let next = |number| json!({"$ref": format!("#/$defs/d{number}")});

@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 
-use super::{LoggedWarnings, Message, apply, link::Link};
+use super::{LoggedWarnings, Message, apply, forget, link::Link};
 use crate::{core::Core, error::Error, pool::Member};
 
 /// The most connections at once.
@@ -146,17 +146,12 @@ async fn connection(stream: TcpStream, holdings: &Holdings, core: &Core) -> io::
             // Missed messages cannot be requested again on this connection.
             Step::Replay(_) => topic.follower.caught_up(message.sequence),
             Step::Restart => {
-                holdings.update(|index| {
-                    if !member.is_gone() {
-                        index.forget(member.endpoint.slot.0);
-                    }
-                });
+                forget(holdings, &member).await;
                 true
             }
         };
         if applies {
-            apply(holdings, &member, model, &message.payload, &mut topic.said);
-            tokio::task::yield_now().await;
+            apply(holdings, &member, model, &message.payload, &mut topic.said).await;
         }
     }
 }

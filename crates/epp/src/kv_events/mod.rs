@@ -111,7 +111,7 @@ struct LoggedWarnings {
 }
 
 /// Applies the events of a payload to the index entries of an endpoint.
-fn apply(holdings: &Holdings, member: &Member, model: &str, payload: &[u8], said: &mut LoggedWarnings) {
+async fn apply(holdings: &Holdings, member: &Member, model: &str, payload: &[u8], said: &mut LoggedWarnings) {
     let endpoint = &member.endpoint.host_port;
     let batch = match Batch::decode(payload) {
         Ok(batch) => batch,
@@ -129,7 +129,7 @@ fn apply(holdings: &Holdings, member: &Member, model: &str, payload: &[u8], said
         );
     }
     for event in &batch.events {
-        let failed = applied(holdings, member, model, event);
+        let failed = applied(holdings, member, model, event).await;
         if failed == Some(Outcome::Unusable) && !std::mem::replace(&mut said.unusable, true) {
             tracing::warn!(
                 endpoint,
@@ -142,12 +142,28 @@ fn apply(holdings: &Holdings, member: &Member, model: &str, payload: &[u8], said
 }
 
 /// Applies an event in parts, and returns why the first part that was not applied was not.
-fn applied(holdings: &Holdings, member: &Member, model: &str, event: &Event) -> Option<Outcome> {
+async fn applied(holdings: &Holdings, member: &Member, model: &str, event: &Event) -> Option<Outcome> {
     let slot = member.endpoint.slot.0;
-    event.parts(BLOCKS).iter().find_map(|part| {
+    if *event == Event::Cleared {
+        forget(holdings, member).await;
+    }
+    for part in event.parts(BLOCKS) {
         // The lock is taken for each part, so that picks go on in between. The check for a removed endpoint is under the lock
         // too, because the index entries of a removed endpoint are deleted under it.
-        let outcome = holdings.update(|index| (!member.is_gone()).then(|| index.apply(slot, model, part)));
-        outcome.filter(|outcome| *outcome != Outcome::Applied)
-    })
+        let outcome = holdings.update(|index| (!member.is_gone()).then(|| index.apply(slot, model, &part)));
+        // One endpoint with much to say must not keep scrapes and health checks waiting.
+        tokio::task::yield_now().await;
+        if let Some(outcome) = outcome.filter(|outcome| *outcome != Outcome::Applied) {
+            return Some(outcome);
+        }
+    }
+    None
+}
+
+/// Removes the index entries of an endpoint in parts, between which picks and other endpoints go on.
+async fn forget(holdings: &Holdings, member: &Member) {
+    let slot = member.endpoint.slot.0;
+    while holdings.update(|index| !member.is_gone() && index.forget_part(slot, BLOCKS)) {
+        tokio::task::yield_now().await;
+    }
 }

@@ -10,7 +10,7 @@ use tokio::{
 };
 use xxhash_rust::xxh64::xxh64;
 
-use super::{LoggedWarnings, Message, Models, apply, link::Link};
+use super::{LoggedWarnings, Message, Models, apply, forget, link::Link};
 use crate::{core::Core, metrics::KvEventMetrics, pool::Member};
 
 /// The wait before the next attempt to connect. The wait grows with each failure, up to the maximum.
@@ -166,13 +166,13 @@ impl Publisher {
         let (_, model) = message.names();
         if std::mem::take(&mut self.assumed) && model != self.model {
             // The replayed events were stored under another model name.
-            self.forget();
+            self.forget().await;
             self.follower = Follower::default();
         }
         model.clone_into(&mut self.model);
         let mut step = self.follower.live(message.sequence);
         if step == Step::Restart {
-            self.forget();
+            self.forget().await;
             step = match message.sequence {
                 0 => Step::Apply,
                 sequence => self.follower.live(sequence),
@@ -193,19 +193,12 @@ impl Publisher {
 
     async fn apply(&mut self, message: &Message) {
         self.last = Some((message.sequence, xxh64(&message.payload, 0)));
-        apply(&self.holdings, &self.member, &self.model, &message.payload, &mut self.said);
-        // One endpoint with much to say must not keep scrapes and health checks waiting.
-        tokio::task::yield_now().await;
+        apply(&self.holdings, &self.member, &self.model, &message.payload, &mut self.said).await;
     }
 
-    fn forget(&mut self) {
+    async fn forget(&mut self) {
         self.last = None;
-        let slot = self.member.endpoint.slot.0;
-        self.holdings.update(|index| {
-            if !self.member.is_gone() {
-                index.forget(slot);
-            }
-        });
+        forget(&self.holdings, &self.member).await;
     }
 
     /// Requests the events from before this picker started, so that it knows the caches of a long-running engine before the
@@ -310,7 +303,7 @@ impl Publisher {
             // An empty payload ends the replay. A publisher that sent messages before would repeat at least the last one.
             if message.payload.is_empty() {
                 if nothing && asked_last {
-                    self.forget();
+                    self.forget().await;
                 }
                 return Ok(());
             }
@@ -321,7 +314,7 @@ impl Publisher {
                 && message.sequence == *from
                 && self.last != Some((*from, xxh64(&message.payload, 0)))
             {
-                self.forget();
+                self.forget().await;
                 return Ok(());
             }
             // From here on, the live messages go on.

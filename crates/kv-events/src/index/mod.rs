@@ -61,6 +61,8 @@ pub struct Removals {
 const TIERS: usize = 16;
 /// The most blocks of the index in one block of an engine, so that the number of entries limits the memory.
 const PARTS: usize = 64;
+/// The most hashes under which an endpoint holds the same block, over all tiers. Engines have one for each tier.
+const MAX_HASHES: usize = 64;
 /// The tier on which engines first store a prompt.
 const GPU: &str = "gpu";
 const NONE: u32 = u32::MAX;
@@ -78,6 +80,13 @@ struct Entry {
     newer: u32,
 }
 
+/// A block that an endpoint holds, with its entry.
+#[derive(Debug, Clone, Copy)]
+struct HeldBlock {
+    holder: u32,
+    id: u32,
+}
+
 /// The index of blocks and the endpoints that hold them.
 #[derive(Debug, Clone)]
 pub struct Index {
@@ -91,7 +100,7 @@ pub struct Index {
     /// Blocks that ever came in.
     admitted: u64,
     removals: Removals,
-    by_key: AHashMap<BlockKey, Vec<u32>>,
+    by_key: AHashMap<BlockKey, Vec<HeldBlock>>,
     oldest: u32,
     newest: u32,
 }
@@ -186,11 +195,18 @@ impl Index {
 
     /// Removes all entries of this endpoint.
     pub fn forget(&mut self, holder: u32) {
-        let gone = self.by_engine.remove(&holder).unwrap_or_default();
-        self.length -= gone.len();
-        for id in gone.into_values() {
-            self.release(id);
+        self.forget_part(holder, usize::MAX);
+    }
+
+    /// Removes entries of this endpoint, at most this many. Returns whether more are left. The entries of a large engine take
+    /// seconds, and nobody can look up a prompt meanwhile.
+    pub fn forget_part(&mut self, holder: u32, entries: usize) -> bool {
+        let Some(blocks) = self.by_engine.get(&holder) else { return false };
+        let gone: Vec<u32> = blocks.values().copied().take(entries).collect();
+        for id in gone {
+            self.remove(id);
         }
+        self.by_engine.contains_key(&holder)
     }
 
     /// Returns how much of a prompt each endpoint holds: the total weight of its blocks, from the first block to the first
@@ -215,10 +231,10 @@ impl Index {
         let places: AHashMap<u32, usize> = holders.iter().copied().zip(0..).collect();
         let mut best: Vec<Option<f64>> = vec![None; holders.len()];
         for key in keys {
-            for &id in self.by_key.get(key).map_or(&[][..], Vec::as_slice) {
-                let entry = &self.entries[id as usize];
-                if let Some(&place) = places.get(&entry.holder) {
-                    let weight = self.tiers.get(usize::from(entry.tier)).map_or(1.0, |(_, weight)| *weight);
+            for block in self.by_key.get(key).map_or(&[][..], Vec::as_slice) {
+                if let Some(&place) = places.get(&block.holder) {
+                    let tier = self.entries[block.id as usize].tier;
+                    let weight = self.tiers.get(usize::from(tier)).map_or(1.0, |(_, weight)| *weight);
                     best[place] = Some(best[place].map_or(weight, |known| known.max(weight)));
                 }
             }
@@ -240,7 +256,7 @@ impl Index {
     /// Marks the blocks of a request as recently used. The first block becomes the most recent one.
     pub fn used(&mut self, keys: &[BlockKey]) {
         for key in keys.iter().rev() {
-            for id in self.by_key.get(key).cloned().unwrap_or_default() {
+            for HeldBlock { id, .. } in self.by_key.get(key).cloned().unwrap_or_default() {
                 self.unlink(id);
                 self.link(id);
             }
@@ -327,6 +343,9 @@ impl Index {
         if self.limits.entries == 0 {
             return;
         }
+        while let Some(first) = keys.iter().find_map(|key| self.first_of_too_many(holder, *key)) {
+            self.remove(first);
+        }
         while self.length >= self.limits.entries && self.oldest != NONE {
             self.remove(self.oldest);
         }
@@ -340,12 +359,21 @@ impl Index {
             id
         };
         for key in &self.entries[id as usize].keys {
-            self.by_key.entry(*key).or_default().push(id);
+            self.by_key.entry(*key).or_default().push(HeldBlock { holder, id });
         }
         self.by_engine.entry(holder).or_default().insert((tier, engine), id);
         self.length += 1;
         self.admitted += 1;
         self.link(id);
+    }
+
+    /// Returns the first entry of a block that an endpoint holds under too many hashes. What is done for a block takes time for
+    /// each of its entries, so an engine that gives a block ever new hashes must not add entries without end.
+    fn first_of_too_many(&self, holder: u32, key: BlockKey) -> Option<u32> {
+        let blocks = self.by_key.get(&key).filter(|blocks| blocks.len() >= MAX_HASHES)?;
+        let mut own = blocks.iter().filter(|block| block.holder == holder);
+        let first = own.next()?;
+        own.nth(MAX_HASHES - 2).map(|_| first.id)
     }
 
     fn remove(&mut self, id: u32) {
@@ -365,7 +393,7 @@ impl Index {
         let keys = std::mem::take(&mut self.entries[id as usize].keys);
         for key in keys {
             if let std::collections::hash_map::Entry::Occupied(mut ids) = self.by_key.entry(key) {
-                ids.get_mut().retain(|&other| other != id);
+                ids.get_mut().retain(|block| block.id != id);
                 if ids.get().is_empty() {
                     ids.remove();
                 }

@@ -104,6 +104,38 @@ fn what_was_used_longest_ago_makes_room() {
 }
 
 #[test]
+fn an_endpoint_that_gives_a_block_ever_new_hashes_adds_no_entries_without_end() {
+    let mut index = index(100_000);
+    apply(&mut index, 1, stored(&[1], None, &[1, 2, 3, 4]));
+    for hash in 0..1000 {
+        apply(&mut index, 0, stored(&[hash], None, &[1, 2, 3, 4]));
+        apply(&mut index, 0, stored(&[1000 + hash], None, &[u32::try_from(hash).unwrap(), 0]));
+    }
+    assert_eq!(index.held_by(0), 1000 + MAX_HASHES);
+    assert_eq!(held(&index, &[1, 2, 3, 4]), [2.0, 2.0]);
+    let removed = |hash| Event::Removed { hashes: vec![hash], medium: "gpu".into() };
+    (0..1000).rev().take(MAX_HASHES - 1).for_each(|hash| drop(index.apply(0, MODEL, &removed(hash))));
+    assert_eq!(held(&index, &[1, 2, 3, 4]), [2.0, 2.0], "the newest hashes stay");
+    index.apply(0, MODEL, &removed(1000 - MAX_HASHES as u64));
+    assert_eq!(held(&index, &[1, 2, 3, 4]), [0.0, 2.0]);
+}
+
+#[test]
+fn an_endpoint_is_forgotten_in_parts() {
+    let mut index = index(100);
+    for hash in 0..10 {
+        apply(&mut index, 0, stored(&[hash], None, &tokens(hash)));
+    }
+    apply(&mut index, 1, stored(&[1], None, &tokens(1)));
+    assert!(index.forget_part(0, 4));
+    assert_eq!((index.held_by(0), index.len()), (6, 7));
+    assert!(index.forget_part(0, 4));
+    assert!(!index.forget_part(0, 4) && !index.forget_part(0, 4));
+    assert_eq!((index.held_by(0), index.len()), (0, 1));
+    assert_eq!(held(&index, &tokens(1)), [0.0, 1.0]);
+}
+
+#[test]
 fn a_block_that_is_expected_counts_until_its_time_is_over() {
     let mut index = index(100);
     let mut expected = ExpectedBlocks::new(100);

@@ -43,3 +43,13 @@ fn a_certificate_for_further_addresses_keeps_its_key_and_one_that_is_due_does_no
     world.snapshot.now = world.snapshot.now.checked_add(SignedDuration::from_hours(9 * 365 * 24)).unwrap();
     assert_eq!(issued(&world), [("it is due for replacement".to_owned(), false)]);
 }
+
+#[test]
+fn a_certificate_of_the_future_is_replaced() {
+    let mut world = world(&presets_as_layers(), true);
+    world.put(plain(), NAMESPACE);
+    world.settle();
+    // The certificates of these tests are valid from 1975 on.
+    world.snapshot.now = "1974-01-01T00:00:00Z".parse().unwrap();
+    assert_eq!(issued(&world), [("it is not valid before 1975-01-01T00:00:00Z".to_owned(), false)]);
+}

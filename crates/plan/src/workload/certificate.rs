@@ -12,6 +12,7 @@ use x509_parser::{
 pub(super) struct Certificate {
     dns_names: BTreeSet<String>,
     addresses: BTreeSet<IpAddr>,
+    not_before: Timestamp,
     not_after: Timestamp,
 }
 
@@ -25,6 +26,7 @@ impl Certificate {
         let mut facts = Self {
             dns_names: BTreeSet::new(),
             addresses: BTreeSet::new(),
+            not_before: Timestamp::from_second(certificate.validity().not_before.timestamp()).ok()?,
             not_after: Timestamp::from_second(certificate.validity().not_after.timestamp()).ok()?,
         };
         for extension in certificate.extensions() {
@@ -48,8 +50,11 @@ impl Certificate {
         Some(facts)
     }
 
-    /// Returns when it expired, if it has.
-    pub(super) fn expired(&self, now: Timestamp) -> Option<String> {
+    /// Returns since when it is not valid, or from when on it is. A clock that was wrong may have issued it in the future.
+    pub(super) fn not_valid(&self, now: Timestamp) -> Option<String> {
+        if now < self.not_before {
+            return Some(format!("it is not valid before {}", self.not_before));
+        }
         (self.not_after <= now).then(|| format!("it expired at {}", self.not_after))
     }
 

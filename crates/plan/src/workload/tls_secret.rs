@@ -91,7 +91,7 @@ fn objection(
     let Some(certificate) = entry("tls.crt").and_then(Certificate::parse) else {
         return renew("its tls.crt does not parse".into());
     };
-    if let Some(reason) = certificate.expired(now) {
+    if let Some(reason) = certificate.not_valid(now) {
         return renew(reason);
     }
     let reason = certificate.uncovered(dns_names, addresses)?;

@@ -17,6 +17,9 @@ use crate::{
 /// The most expected blocks at once. They expire after seconds.
 const EXPECTED: usize = 1 << 20;
 
+/// The most blocks of an endpoint that are removed while picks wait.
+const MAX_FORGOTTEN_BLOCKS: usize = 512;
+
 /// The settings of a precise prefix producer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PreciseSettings {
@@ -174,10 +177,10 @@ impl Holdings {
         }
     }
 
-    pub(crate) fn forget(&self, slot: Slot) {
-        let mut known = self.known.write();
-        known.index.forget(slot.0);
-        known.expected.forget(slot.0);
+    /// Removes all that is known about an endpoint. Picks go on between the parts.
+    pub fn forget(&self, slot: Slot) {
+        while self.update(|index| index.forget_part(slot.0, MAX_FORGOTTEN_BLOCKS)) {}
+        self.known.write().expected.forget(slot.0);
     }
 }
 
