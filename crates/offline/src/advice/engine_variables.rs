@@ -5,7 +5,7 @@ use longboat_api::{v1alpha2::LLMInferenceServiceSpec, vllm_flags, vllm_variables
 
 use super::{
     Advice,
-    engine_flags::is_older,
+    engine_flags::{API_SERVERS, is_older},
     main_containers,
     variables::{ADDITIONAL_ARGS, is_known, words},
 };
@@ -53,6 +53,12 @@ fn instead(name: &str) -> Option<String> {
     // These are meant for the script, and told with it.
     if own.ends_with("_ARGS") || longboat_key::nearest([ADDITIONAL_ARGS], name).is_some() {
         return None;
+    }
+    if name == API_SERVERS {
+        return Some(
+            "the start scripts of presets with data parallel workers read it. Otherwise give vLLM the flag --api-server-count"
+                .to_owned(),
+        );
     }
     let older = "it is right only if the image has an older vLLM that reads it. Otherwise";
     if let Some((_, instead)) = FORMER.iter().find(|(former, _)| *former == own) {

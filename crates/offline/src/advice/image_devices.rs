@@ -1,11 +1,11 @@
-//! Images that compute on other devices than their containers get.
+//! Images that compute on other devices than their containers get, and devices that another container gets.
 
 use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::{Container, PodSpec};
 use longboat_api::v1alpha2::LLMInferenceServiceSpec;
 
-use super::{Advice, MAIN, main_containers, pods};
+use super::{Advice, MAIN, main_containers, pods, variables::containers};
 
 /// What an engine is built for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,12 +52,34 @@ const RESOURCES: [(&str, Platform); 7] = [
 pub(super) fn check(service: &LLMInferenceServiceSpec, spec: &LLMInferenceServiceSpec) -> Vec<Advice> {
     let own_images: BTreeSet<String> =
         main_containers(service).filter(|(_, main)| main.image.is_some()).map(|(path, _)| path).collect();
-    let mains = pods(spec).filter_map(|(path, pod)| {
+    let mains = pods(spec).filter_map(|(pod_path, pod)| {
         let main = pod.containers.iter().find(|container| container.name == MAIN)?;
-        let path = format!("{path}.containers[name={MAIN}]");
-        advice(&path, pod, main, own_images.contains(&path))
+        let path = format!("{pod_path}.containers[name={MAIN}]");
+        elsewhere(&pod_path, pod, main).or_else(|| advice(&path, pod, main, own_images.contains(&path)))
     });
     mains.collect()
+}
+
+/// Devices of another container than that of the model server, which has none. A device belongs to one container.
+fn elsewhere(path: &str, pod: &PodSpec, main: &Container) -> Option<Advice> {
+    let is_for_cpu = main.image.as_deref().and_then(platform) == Some(Cpu);
+    if is_for_cpu || extended_resources(main).next().is_some() || may_see_devices(pod, main) {
+        return None;
+    }
+    containers(path, pod).filter(|(_, other)| other.name != MAIN).find_map(|(place, other)| {
+        let is_device = |name: &&str| RESOURCES.iter().any(|(prefix, _)| name.starts_with(prefix));
+        let device = extended_resources(other).find(is_device)?;
+        Some(Advice::warning(
+            format!("{place}.resources"),
+            "DeviceElsewhere",
+            format!(
+                "gives {device} to the container {}, and none to the container {MAIN}, in which the model server runs: it does not \
+                 start",
+                other.name
+            ),
+            format!("move it to `{path}.containers[name={MAIN}].resources.limits`"),
+        ))
+    })
 }
 
 fn advice(path: &str, pod: &PodSpec, main: &Container, is_own_image: bool) -> Option<Advice> {
@@ -192,6 +214,36 @@ mod tests {
             ("ghcr.io/llm-d/llm-d-inference-sim:v0.5", None),
         ] {
             assert_eq!(platform(image), built_for, "{image}");
+        }
+    }
+
+    #[test]
+    fn devices_of_another_container_than_the_model_server_are_warned_about() {
+        let with = |main: &str, list: &str, other: &str| {
+            let pod = format!(
+                "  model: {{uri: 'hf://a/b'}}\n  template:\n    containers: [{{name: main{main}}}]\n    {list}: [{{name: {other}, image: \
+                 busybox, resources: {{limits: {{nvidia.com/gpu: 1}}}}}}]\n"
+            );
+            said(&service("a", &pod.replace("}]\n    containers: [", "}, ")))
+        };
+        let hint = "(move it to `spec.template.containers[name=main].resources.limits`)";
+        let why = "and none to the container main, in which the model server runs: it does not start";
+        assert_eq!(
+            with("", "containers", "vllm"),
+            [format!(
+                "7:61 warning spec.template.containers[1].resources: gives nvidia.com/gpu to the container vllm, {why} {hint}"
+            )]
+        );
+        // The image of its own needs a device too, which is said once.
+        assert_eq!(with(", image: 'vllm/vllm-openai:v1'", "containers", "vllm").len(), 1);
+        assert_eq!(
+            with("", "initContainers", "warm-up"),
+            [format!(
+                "8:54 warning spec.template.initContainers[0].resources: gives nvidia.com/gpu to the container warm-up, {why} {hint}"
+            )]
+        );
+        for main in [", resources: {limits: {nvidia.com/gpu: 1}}", ", image: 'vllm/vllm-openai-cpu:v1'"] {
+            assert_eq!(with(main, "containers", "draft"), [""; 0], "{main}");
         }
     }
 

@@ -22,6 +22,7 @@ mod scaling;
 mod sglang;
 #[cfg(test)]
 mod tests;
+mod tracing;
 mod transfer;
 mod variables;
 
@@ -71,6 +72,7 @@ pub(crate) fn of(scene: &Scene, service: &LLMInferenceService, effective: &Effec
     all.extend(scaling::check(&effective.spec));
     all.extend(scaling::without_prometheus(&scene.snapshot().platform, &effective.spec));
     all.extend(pod_user::check(&effective.spec));
+    all.extend(tracing::check(&effective.spec));
     all.extend(transfer::check(&effective.spec));
     all.extend(keys::check(scene.snapshot(), service, &effective.spec));
     all.extend(routing::check(scene.snapshot(), service, &effective.spec));
@@ -106,7 +108,7 @@ impl Advice {
         Self { path, fatal: false, reason, message, hint: Some(hint) }
     }
 
-    fn error(path: String, reason: &'static str, message: String, hint: String) -> Self {
+    pub(crate) fn error(path: String, reason: &'static str, message: String, hint: String) -> Self {
         Self { path, fatal: true, reason, message, hint: Some(hint) }
     }
 

@@ -1,12 +1,13 @@
 //! The addresses of models and adapters, and what is mounted in their place.
 
-use std::path::Path;
+use std::{path::Path, sync::LazyLock};
 
 use longboat_admission::unfetchable;
 use longboat_api::v1alpha2::{LLMInferenceService, LLMInferenceServiceSpec};
 use longboat_compose::{Adapter, AdapterSource};
 use longboat_download::address::{Address, Scheme};
 use longboat_plan::Snapshot;
+use regex::Regex;
 
 use super::{Advice, MODEL_PATH, main_containers};
 use crate::validate::hint;
@@ -46,21 +47,51 @@ fn renamed(service: &LLMInferenceService, spec: &LLMInferenceServiceSpec) -> Opt
     })
 }
 
+/// What people write to have it replaced: templates, variables of shells and kubelets, and placeholders.
+static UNREPLACED: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"\{\{.*\}\}|\$\{\w+[^}]*\}|\$\(\w+\)|<[\w -]+>|/\$[A-Z_][A-Z0-9_]*(?:/|$)")
+        .expect("the expression is constant")
+});
+
+/// Returns a part of an address that somebody meant to be replaced, and what to do.
+fn unreplaced(address: &Address) -> Option<(String, String)> {
+    let codes =
+        [("%7B", "{"), ("%7D", "}"), ("%28", "("), ("%29", ")"), ("%3C", "<"), ("%3E", ">"), ("%20", " ")];
+    let written = codes.iter().fold(address.to_string(), |text, (code, c)| text.replace(code, c));
+    let part = UNREPLACED.find(&written)?.as_str().trim_matches('/').to_owned();
+    let hint = if part.starts_with("{{") {
+        "write the address itself into the service: templates of configs are not rendered in addresses of models, whose braces are \
+         encoded before"
+            .to_owned()
+    } else {
+        hint::placeholder(&part).unwrap_or_else(|| "write the value".to_owned())
+    };
+    Some((part, hint))
+}
+
 /// Finds addresses from which no download can succeed.
 fn addresses(snapshot: &Snapshot, spec: &LLMInferenceServiceSpec) -> Vec<Advice> {
     let mut found = unfetchable(spec);
     let platform = &snapshot.platform;
-    if spec.storage_initializer_enabled() && platform.storage.ours {
-        let adapters = spec.model.lora.iter().flat_map(|lora| &lora.adapters).enumerate();
-        let adapters =
-            adapters.map(|(at, adapter)| (format!("spec.model.lora.adapters[{at}].uri"), &adapter.uri));
-        let all = std::iter::once(("spec.model.uri".to_owned(), &spec.model.uri)).chain(adapters);
-        found.extend(all.filter_map(|(path, uri)| {
+    let adapters = spec.model.lora.iter().flat_map(|lora| &lora.adapters).enumerate();
+    let adapters =
+        adapters.map(|(at, adapter)| (format!("spec.model.lora.adapters[{at}].uri"), &adapter.uri));
+    let model = std::iter::once(("spec.model.uri".to_owned(), &spec.model.uri));
+    let all: Vec<_> = model.chain(adapters).filter(|_| spec.storage_initializer_enabled()).collect();
+    if platform.storage.ours {
+        found.extend(all.iter().filter_map(|(path, uri)| {
             let address = uri.address();
             let problem = address.unsupported()?;
-            Some((path, format!("\"{address}\" cannot be fetched: {problem}")))
+            Some((path.clone(), format!("\"{address}\" cannot be fetched: {problem}")))
         }));
     }
+    let literal = all.iter().filter(|(path, _)| !found.iter().any(|(known, _)| known == path));
+    let literal = literal.filter_map(|(path, uri)| {
+        let (part, hint) = unreplaced(&uri.address())?;
+        let message = format!("has `{part}`, which nothing replaces: there is no model at this address");
+        Some(Advice::error(path.clone(), "ModelAddress", message, hint))
+    });
+    let literal: Vec<Advice> = literal.collect();
     // The message has the address, with braces encoded.
     let hint = |message: &str| {
         let written = message.split('"').nth(1)?;
@@ -74,7 +105,7 @@ fn addresses(snapshot: &Snapshot, spec: &LLMInferenceServiceSpec) -> Vec<Advice>
         let hint = hint(&message);
         Advice { path, fatal: true, reason: "ModelAddress", message, hint }
     };
-    found.into_iter().map(fatal).collect()
+    found.into_iter().map(fatal).chain(literal).collect()
 }
 
 /// Finds volumes that a container of a model server mounts where the controller mounts the model.
@@ -132,4 +163,52 @@ fn hidden_adapters(spec: &LLMInferenceServiceSpec) -> Vec<Advice> {
         }
     }
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::advice::tests::{said, service};
+
+    #[test]
+    fn a_part_of_an_address_that_nothing_replaces_is_an_error() {
+        let of = |part: &str| {
+            format!(
+                "6:error spec.model.uri: has `{part}`, which nothing replaces: there is no model at this address"
+            )
+        };
+        let at = |uri: &str| {
+            let found = said(&service("a", &format!("  model:\n    uri: '{uri}'\n")));
+            let show = |one: String| one.replace("6:5 ", "6:");
+            found.into_iter().map(show).collect::<Vec<_>>()
+        };
+        let variable = |part: &str| {
+            format!("{} (`{part}` is not replaced here: run `envsubst` first, or write the value)", of(part))
+        };
+        for (uri, part) in [
+            ("s3://bucket/${MODEL}", "${MODEL}"),
+            ("gs://bucket/${MODEL:-llama}/v1", "${MODEL:-llama}"),
+            ("pvc://claim/$MODEL", "$MODEL"),
+            ("pvc://claim/models/$MODEL/v1", "$MODEL"),
+        ] {
+            assert_eq!(at(uri), [variable(part)], "{uri}");
+        }
+        assert_eq!(at("gs://bucket/$(MODEL)/x"), [format!("{} (write the value)", of("$(MODEL)"))]);
+        assert_eq!(
+            at("s3://bucket/<model-name>"),
+            [format!("{} (replace the placeholder `<model-name>` first)", of("<model-name>"))]
+        );
+        for uri in ["s3://bucket/a$b/{c}", "s3://bucket/$folder$", "pvc://claim/a-b_c", "https://host/a?x=$1"]
+        {
+            assert_eq!(at(uri), [""; 0], "{uri}");
+        }
+    }
+
+    #[test]
+    fn a_template_in_an_address_is_an_error_where_it_is_written() {
+        let text = "apiVersion: serving.kserve.io/v1alpha2\nkind: LLMInferenceServiceConfig\nmetadata: {name: c}\nspec:\n  model: {uri: 's3://bucket/{{ .ObjectMeta.Name }}'}\n---\n";
+        let found = said(&format!("{text}{}", service("a", "  baseRefs: [{name: c}]\n")));
+        let expected = "has `{{ .ObjectMeta.Name }}`, which nothing replaces: there is no model at this address (write the address itself \
+                        into the service: templates of configs are not rendered in addresses of models, whose braces are encoded before)";
+        assert_eq!(found, [format!("5:11 error spec.model.uri: {expected}")]);
+    }
 }

@@ -147,7 +147,8 @@ fn together(
     report: &mut Report,
 ) {
     let gateways = GivenGateways::among(sound);
-    for finding in gateways.of_routes(sound).into_iter().chain(contents::api_keys(sound)) {
+    let of_routes = gateways.of_routes(sound).into_iter().chain(own_routes::without_back_ends(sound));
+    for finding in of_routes.chain(contents::api_keys(sound)) {
         if finding.severity == Severity::Error
             && let Some((_, is_sound)) =
                 report.checked.iter_mut().find(|(checked, _)| finding.object.as_ref() == Some(checked))

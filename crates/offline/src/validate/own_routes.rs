@@ -4,11 +4,15 @@ use std::collections::BTreeMap;
 
 use longboat_api::{
     engine::{Engine, VLLM},
-    foreign::httproute::{HTTPRoute, HTTPRouteMatch, HTTPRouteRule},
+    foreign::{
+        httproute::{HTTPRoute, HTTPRouteMatch, HTTPRouteRule},
+        reference::BackendObjectReference,
+    },
     v1alpha2::{LLMInferenceService, LLMInferenceServiceSpec},
 };
 use longboat_key::{Key, Name, Namespace};
 use longboat_manifest::Document;
+use longboat_plan::names;
 use regex::Regex;
 use serde::Deserialize;
 
@@ -80,6 +84,21 @@ fn routes(sound: &[StoredManifest]) -> impl Iterator<Item = (&StoredManifest, HT
     routes.filter_map(|one| Some((one, HTTPRoute::deserialize(&one.object).ok()?)))
 }
 
+/// Returns an error for each back end of HTTPRoutes in the manifests that no gateway sends requests to.
+pub(super) fn without_back_ends(sound: &[StoredManifest]) -> Vec<Finding> {
+    let of_route = |(one, route): (&StoredManifest, HTTPRoute)| {
+        let name = ObjectName::of(&one.document, one.namespace.as_deref());
+        let to_finding = |found: Advice| Finding {
+            reason: found.reason.to_owned(),
+            message: found.message,
+            hint: found.hint,
+            ..Finding::at(&one.document, &name, &found.path, Source::Plan)
+        };
+        no_back_ends("spec", &route.spec.rules).map(to_finding).collect::<Vec<_>>()
+    };
+    routes(sound).flat_map(of_route).collect()
+}
+
 /// Returns findings about the HTTPRoutes in the manifests.
 pub(super) fn of_files(scene: &Scene, sound: &[StoredManifest], given: &GivenObjects) -> Vec<Finding> {
     let routes: Vec<(&StoredManifest, HTTPRoute)> = routes(sound).collect();
@@ -126,7 +145,9 @@ pub(super) fn of_service(
     back_ends.add(planned);
     let namespace = Namespace::of(&service.metadata);
     let is_vllm = serves_own_paths(&effective.spec);
-    let found = back_ends.judge(namespace, route, "spec.router.route.http.spec", is_vllm);
+    let path = "spec.router.route.http.spec";
+    let mut found = back_ends.judge(namespace, route, path, is_vllm);
+    found.extend(no_back_ends(path, route));
     advice::located(scene, document, &ObjectName::of(document, namespace), effective, found)
 }
 
@@ -226,6 +247,48 @@ fn without_weight(path: &str, rule: &HTTPRouteRule) -> Option<Advice> {
             "raise the weight of one of them, or remove it".to_owned(),
         )
     })
+}
+
+fn no_back_ends(path: &str, rules: &[HTTPRouteRule]) -> impl Iterator<Item = Advice> {
+    let rules = rules.iter().enumerate();
+    rules.flat_map(move |(rule_at, rule)| {
+        let path = format!("{path}.rules[{rule_at}].backendRefs");
+        let references = rule.backend_refs.iter().enumerate();
+        references
+            .filter_map(move |(at, reference)| no_back_end(&format!("{path}[{at}]"), &reference.backend))
+    })
+}
+
+/// Returns an error about a reference to what no gateway sends requests to. Gateways have kinds of their own, in their groups.
+fn no_back_end(path: &str, backend: &BackendObjectReference) -> Option<Advice> {
+    let kind = backend.kind.as_deref().unwrap_or("Service");
+    let group = backend.group.as_deref().unwrap_or_default();
+    let name = &backend.name;
+    let hint = match (group, kind) {
+        ("", "Service") => return None,
+        ("", "InferencePool") => "add `group: inference.networking.k8s.io`".to_owned(),
+        (_, "Service") => "remove `group`: that of a Service is empty".to_owned(),
+        (_, "InferenceService") => format!("write `kind: Service`, `name: {name}-predictor`, and its port"),
+        (_, "LLMInferenceService") => format!(
+            "write `group: inference.networking.k8s.io`, `kind: InferencePool` and `name: {}`, or `kind: Service`, `name: {}` and `port: \
+             8000`",
+            names::pool(Name(name)),
+            names::workload_service(Name(name)),
+        ),
+        ("" | "apps" | "leaderworkerset.x-k8s.io", _) => {
+            "write the Service in front of its pods, with its port; a kind of your gateway needs its `group`"
+                .to_owned()
+        }
+        _ => return None,
+    };
+    let of_group =
+        if group.is_empty() { "without a group".to_owned() } else { format!("of the group {group}") };
+    Some(Advice::error(
+        format!("{path}.kind"),
+        "InvalidKind",
+        format!("is {kind} {of_group}, to which no gateway sends requests: they get 500"),
+        hint,
+    ))
 }
 
 fn wrong_port(path: &str, service: &str, port: i32, known: &[i32]) -> Advice {

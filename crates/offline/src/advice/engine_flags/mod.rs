@@ -1,8 +1,10 @@
 //! Arguments of vLLM that contradict what the controller makes for it, or that vLLM does not take.
 
+mod api_servers;
 mod devices;
 mod former;
 mod lora;
+mod offloading;
 mod release;
 mod served_name;
 mod shell;
@@ -13,7 +15,7 @@ mod uses;
 mod values;
 mod words;
 
-pub(super) use self::release::is_older;
+pub(super) use self::{api_servers::VARIABLE as API_SERVERS, release::is_older};
 
 use k8s_openapi::{api::core::v1::Container, apimachinery::pkg::util::intstr::IntOrString};
 use longboat_api::{
@@ -53,6 +55,8 @@ pub(super) fn check(service: &LLMInferenceService, spec: &LLMInferenceServiceSpe
             all.extend(served_name::missing(&uses, &words.all, spec));
         }
         all.extend(devices::check(&path, main, &uses, spec));
+        all.extend(api_servers::check(&path, main, &uses, service, spec));
+        all.extend(offloading::check(&path, main, words.is_preset, spec));
         all.extend(other_port(&uses, main));
         all.extend(own_host(&uses));
         all.extend(joined(&path, main));

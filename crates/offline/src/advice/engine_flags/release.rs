@@ -19,12 +19,17 @@ pub(in super::super) fn is_older(main: &Container) -> bool {
 }
 
 fn older(main: &Container) -> Option<&str> {
+    before(main, numbers(vllm_flags::version())?)
+}
+
+/// Returns the release of vLLM that the tag of the image names, if it is older than this one.
+pub(super) fn before(main: &Container, newer: (u32, u32)) -> Option<&str> {
     let image = main.image.as_deref()?.split('@').next()?;
     // Vendors number their images in other ways.
     let (repository, tag) = image.rsplit_once(':')?;
     repository.rsplit('/').next()?.starts_with("vllm-openai").then_some(())?;
     let release = tag.strip_prefix('v')?.split('-').next()?;
-    (numbers(release)? < numbers(vllm_flags::version())?).then_some(release)
+    (numbers(release)? < newer).then_some(release)
 }
 
 /// Returns the major and the minor number of a release.

@@ -477,3 +477,63 @@ fn ranks_of_sglang_on_one_node_need_devices_too() {
         assert!(found.iter().any(|line| line.contains(&format!("and parallelism {needed}"))), "{found:#?}");
     }
 }
+
+#[test]
+fn offloading_with_an_image_that_is_too_old_is_warned_about() {
+    let with = |image: &str| {
+        about(&format!(
+            "  model: {{uri: 'hf://a/b', name: m}}\n  kvCacheOffloading: {{cpu: 4Gi}}\n  template:\n    containers:\n    - name: main\n      \
+             image: {image}\n      resources: {{limits: {{nvidia.com/gpu: 1}}}}\n"
+        ))
+    };
+    assert_eq!(
+        with("vllm/vllm-openai:v0.21.1"),
+        [
+            "warning spec.kvCacheOffloading: needs vLLM 0.22 or later, and the image of spec.template.containers[name=main] has 0.21.1: \
+             nothing is offloaded (use an image with vLLM 0.22 or later)"
+        ]
+    );
+    for image in ["vllm/vllm-openai:v0.22.0", "vllm/vllm-openai:latest", "ghcr.io/llm-d/llm-d-cuda:v0.5.0"] {
+        assert_eq!(with(image), [""; 0], "{image}");
+    }
+}
+
+#[test]
+fn a_number_of_api_servers_that_vllm_cannot_have_is_an_error() {
+    let group = |count: &str| {
+        let pod = format!(
+            "{{containers: [{{name: main, env: [{{name: VLLM_API_SERVER_COUNT, value: '{count}'}}]}}]}}"
+        );
+        about(&format!(
+            "  model: {{uri: 'hf://a/b', name: m}}\n  parallelism: {{data: 4, dataLocal: 2}}\n  template: {pod}\n  worker: {{containers: []}}\n"
+        ))
+    };
+    let variable = "error spec.template.containers[0].env[0].value: is";
+    for count in ["0", "two"] {
+        assert_eq!(
+            group(count),
+            [format!(
+                "{variable} {count:?} as the number of vLLM's API servers: no pod becomes ready (write a whole number of at least 1)"
+            )]
+        );
+    }
+    assert_eq!(group("2"), [""; 0]);
+    let open = "env: [{name: VLLM_ALLOW_RUNTIME_LORA_UPDATING, value: 'True'}]";
+    assert_eq!(
+        said(&format!("args: ['--api-server-count=4']\n      {open}")),
+        [
+            "error spec.template.containers[0].args[0]: makes vLLM start 4 API servers, which it refuses beside \
+         VLLM_ALLOW_RUNTIME_LORA_UPDATING: it does not start (write 1, or let pods have their adapters from the start)"
+        ],
+    );
+    assert_eq!(said(&format!("args: ['--api-server-count=1']\n      {open}")), [""; 0]);
+    assert_eq!(said("args: ['--api-server-count=4']"), [""; 0]);
+    // No script reads the variable without data parallel workers.
+    assert_eq!(
+        said("env: [{name: VLLM_API_SERVER_COUNT, value: '4'}]"),
+        [
+            "warning spec.template.containers[0].env[0]: has no effect: vLLM 0.32.0 does not read VLLM_API_SERVER_COUNT (the start scripts of \
+         presets with data parallel workers read it. Otherwise give vLLM the flag --api-server-count)"
+        ],
+    );
+}

@@ -102,3 +102,62 @@ fn an_expression_that_does_not_compile_is_named_with_the_reason() {
     assert_eq!(at("{headers: [{type: RegularExpression, name: a, value: '['}]}").len(), 1);
     assert_eq!(at("{path: {type: RegularExpression, value: '/v1/(chat|responses)'}}"), [""; 0]);
 }
+
+#[test]
+fn a_back_end_that_no_gateway_serves_is_an_error() {
+    let to = |reference: &str| with(&format!("{{backendRefs: [{reference}]}}"));
+    let path = "12:error spec.rules[0].backendRefs[0].kind: is";
+    let why = "to which no gateway sends requests: they get 500";
+    for (reference, what, hint) in [
+        (
+            "{group: serving.kserve.io, kind: InferenceService, name: iris, port: 80}",
+            "InferenceService of the group serving.kserve.io",
+            "write `kind: Service`, `name: iris-predictor`, and its port",
+        ),
+        (
+            "{group: serving.kserve.io, kind: LLMInferenceService, name: one}",
+            "LLMInferenceService of the group serving.kserve.io",
+            "write `group: inference.networking.k8s.io`, `kind: InferencePool` and `name: one-inference-pool`, or `kind: Service`, `name: \
+             one-kserve-workload-svc` and `port: 8000`",
+        ),
+        (
+            "{kind: InferencePool, name: one-inference-pool}",
+            "InferencePool without a group",
+            "add `group: inference.networking.k8s.io`",
+        ),
+        (
+            "{group: v1, kind: Service, name: shop, port: 80}",
+            "Service of the group v1",
+            "remove `group`: that of a Service is empty",
+        ),
+        (
+            "{group: apps, kind: Deployment, name: shop, port: 80}",
+            "Deployment of the group apps",
+            "write the Service in front of its pods, with its port; a kind of your gateway needs its `group`",
+        ),
+    ] {
+        assert_eq!(to(reference), [format!("{path} {what}, {why} ({hint})")], "{reference}");
+    }
+    // Gateways have kinds of their own.
+    for reference in [
+        "{group: gateway.envoyproxy.io, kind: Backend, name: openai}",
+        "{group: multicluster.x-k8s.io, kind: ServiceImport, name: far, port: 80}",
+    ] {
+        assert_eq!(to(reference), [""; 0], "{reference}");
+    }
+    let rule = "{backendRefs: [{kind: InferencePool, name: a}]}";
+    let own = said(&service(&format!(
+        "  router: {{route: {{http: {{spec: {{rules: [{rule}]}}}}}}, gateway: {{}}}}\n"
+    )));
+    assert_eq!(
+        own,
+        [format!(
+            "7:error spec.router.route.http.spec.rules[0].backendRefs[0].kind: is InferencePool without a group, {why} (add `group: \
+             inference.networking.k8s.io`)"
+        )]
+    );
+    // A file with nothing but the route is not ok, either.
+    let alone = "apiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\nmetadata: {name: r}\nspec: {parentRefs: [{name: gw}], rules: [RULE]}\n";
+    let report = report(&alone.replace("RULE", rule));
+    assert_eq!(report.checked.iter().map(|(_, is_sound)| *is_sound).collect::<Vec<_>>(), [false]);
+}
