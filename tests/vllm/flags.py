@@ -6,8 +6,13 @@ import re
 import sys
 
 import vllm.config
-from vllm.entrypoints.launchers.cli_args import make_arg_parser
 from vllm.utils.argparse_utils import FlexibleArgumentParser
+
+try:
+    from vllm.entrypoints.common.cli_args import make_arg_parser
+except ImportError:
+    # Until 0.32.
+    from vllm.entrypoints.launchers.cli_args import make_arg_parser
 
 NAMES = {
     "int": "integer",
@@ -55,9 +60,14 @@ def default(value):
 def main():
     parser = make_arg_parser(FlexibleArgumentParser())
     groups = {id(action): group.title for group in parser._action_groups for action in group._group_actions}
+    # Since 0.33, an action no longer lists the names that the help hides, such as `--no-enable-lora`.
+    options = {}
+    for option, action in parser._option_string_actions.items():
+        options.setdefault(id(action), []).append(option)
     flags = {}
     for action in parser._actions:
-        names = [name for name in action.option_strings if name.startswith("--")]
+        written = options.get(id(action), [])
+        names = [name for name in written if name.startswith("--")]
         if not names:
             continue
         function, optional = inner(action.type or str)
@@ -66,7 +76,7 @@ def main():
         listed = listed[1].split(",") if listed else []
         choices = [str(choice) for choice in action.choices or listed]
         flags[names[0]] = {
-            "aliases": [name for name in action.option_strings if name != names[0]],
+            "aliases": [name for name in written if name != names[0]],
             "choices": choices,
             "default": default(action.default),
             "values": nargs(action),

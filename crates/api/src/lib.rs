@@ -35,6 +35,7 @@ pub mod v1alpha1;
 pub mod v1alpha2;
 pub mod validation;
 pub mod vllm_flags;
+pub mod vllm_newest;
 pub mod vllm_variables;
 pub mod wake_queue;
 

@@ -136,7 +136,7 @@ pub fn nearest(flag: &str) -> Option<&'static str> {
     longboat_key::nearest(NAMES.iter().copied(), &plain(flag))
 }
 
-fn plain(flag: &str) -> String {
+pub(crate) fn plain(flag: &str) -> String {
     flag.split(['=', '.']).next().unwrap_or_default().replace('_', "-")
 }
 

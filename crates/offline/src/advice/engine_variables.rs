@@ -1,7 +1,7 @@
 //! Variables named as vLLM's, which vLLM does not read.
 
 use k8s_openapi::api::core::v1::Container;
-use longboat_api::{v1alpha2::LLMInferenceServiceSpec, vllm_flags, vllm_variables};
+use longboat_api::{v1alpha2::LLMInferenceServiceSpec, vllm_flags, vllm_newest, vllm_variables};
 
 use super::{
     Advice,
@@ -32,7 +32,11 @@ fn unread(path: &str, main: &Container) -> Vec<Advice> {
     if is_older(main) || !is_known(main) || !words(main).any(|word| word.contains("vllm")) {
         return Vec::new();
     }
-    let is_read = |name: &str| vllm_variables::is_known(name) || words(main).any(|word| word.contains(name));
+    let is_read = |name: &str| {
+        vllm_variables::is_known(name)
+            || vllm_newest::has_variable(name)
+            || words(main).any(|word| word.contains(name))
+    };
     let names = main.env.iter().flatten().map(|variable| variable.name.as_str());
     let unread = names.filter(|name| name.starts_with(PREFIX) && !is_read(name));
     let advice = unread.filter_map(|name| {

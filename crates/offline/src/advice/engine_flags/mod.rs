@@ -21,7 +21,7 @@ use k8s_openapi::{api::core::v1::Container, apimachinery::pkg::util::intstr::Int
 use longboat_api::{
     engine::{Engine, VLLM},
     v1alpha2::{LLMInferenceService, LLMInferenceServiceSpec},
-    vllm_flags,
+    vllm_flags, vllm_newest,
 };
 
 use self::{
@@ -42,7 +42,7 @@ pub(super) fn check(service: &LLMInferenceService, spec: &LLMInferenceServiceSpe
         let uses = Uses::of(&words);
         // llm-d's simulator has flags of its own.
         if !main.image.as_deref().is_some_and(|image| image.contains("inference-sim")) {
-            all.extend(uses.all.iter().filter_map(unknown));
+            all.extend(uses.all.iter().filter_map(|used| unknown(used, main)));
             let values = uses.all.iter().filter_map(values::check);
             all.extend(values.map(|advice| release::for_image(main, advice)));
             all.extend(strays(&uses, words.is_preset));
@@ -65,7 +65,11 @@ pub(super) fn check(service: &LLMInferenceService, spec: &LLMInferenceServiceSpe
 }
 
 /// A flag that this version does not know.
-fn unknown(used: &Use<'_>) -> Option<Advice> {
+fn unknown(used: &Use<'_>, main: &Container) -> Option<Advice> {
+    let is_new = vllm_newest::has_flag(used.name);
+    if is_new && release::is_newest(main) {
+        return None;
+    }
     let former = former::replacement(used.name);
     let is_known = used.flag.is_some() || vllm_flags::is_known(used.name);
     // `-O3` is a shortened `--optimization-level 3`.
@@ -77,6 +81,8 @@ fn unknown(used: &Use<'_>) -> Option<Advice> {
         format!(
             "former versions had it, so it is right only if the image has one of them. Otherwise {instead}"
         )
+    } else if is_new {
+        format!("remove it, unless the image has vLLM {} or a newer one", vllm_newest::version())
     } else if used.name.starts_with("--") {
         match vllm_flags::nearest(used.name) {
             Some(meant) => format!("did you mean `{meant}`?"),

@@ -7,7 +7,7 @@ use crate::{Settings, validate::validate};
 const PRESET: &str = "spec.template.containers[0]";
 
 /// Returns the findings about a service whose container main has these fields, as `severity path: message (hint)`.
-fn said(fields: &str) -> Vec<String> {
+pub(super) fn said(fields: &str) -> Vec<String> {
     about(&format!(
         "  model: {{uri: 'hf://a/b', name: m}}\n  template:\n    containers:\n    - name: main\n      {fields}\n"
     ))
@@ -317,22 +317,6 @@ fn a_variable_that_nothing_sets_is_warned_about() {
     );
     for set in ["env: [{name: LENGTH, value: '1'}]", "envFrom: [{configMapRef: {name: all}}]"] {
         assert_eq!(said(&format!("args: [--max-model-len, '$(LENGTH)']\n      {set}")), [""; 0], "{set}");
-    }
-}
-
-#[test]
-fn an_older_vllm_may_take_what_the_newest_refuses() {
-    let with = |image: &str| {
-        said(&format!(
-            "args: [--enable-chunked-prefill=False]\n      image: {image}\n      resources: {{limits: {{nvidia.com/gpu: 1}}}}"
-        ))
-    };
-    let found = with("vllm/vllm-openai:v0.7.2");
-    let start = "warning spec.template.containers[0].args[0]: gives --enable-chunked-prefill the value False";
-    assert!(found.len() == 1 && found[0].starts_with(start), "{found:#?}");
-    assert!(found[0].contains("the image has vLLM 0.7.2, which may take it"), "{found:#?}");
-    for image in ["vllm/vllm-openai:latest", "vllm/vllm-openai:v0.32.1", "registry.example.com/vllm:v0.1"] {
-        assert!(with(image)[0].starts_with("error"), "{image}");
     }
 }
 
