@@ -139,8 +139,16 @@ impl ServedGateway {
 
     /// Returns the sockets of this process for a listener that is served.
     pub(crate) fn sockets(&self, listener: &Listener) -> Vec<SocketAddr> {
-        let sockets = |port| self.place.sockets.iter().map(move |address| SocketAddr::new(*address, port));
-        self.port(listener).map(|port| sockets(port).collect()).unwrap_or_default()
+        self.port(listener).map(|port| self.sockets_of(port).collect()).unwrap_or_default()
+    }
+
+    /// Returns the sockets of this process with the port of a listener, whether it is served or not.
+    pub(crate) fn asked_sockets(&self, listener: &Listener) -> impl Iterator<Item = SocketAddr> {
+        u16::try_from(listener.port).into_iter().flat_map(|port| self.sockets_of(port))
+    }
+
+    fn sockets_of(&self, port: u16) -> impl Iterator<Item = SocketAddr> {
+        self.place.sockets.iter().map(move |address| SocketAddr::new(*address, port))
     }
 
     /// Returns address and port where clients reach a listener that is served.
@@ -284,6 +292,12 @@ fn kinds(spec: &ListenerSpec, protocol: Option<Protocol>) -> (Vec<RouteGroupKind
 impl Listener {
     /// Whether requests can arrive on it.
     pub(crate) fn is_programmed(&self) -> bool {
-        self.refused.is_none() && (self.protocol == Some(Protocol::Http) || !self.certificates.is_empty())
+        self.unserved().is_none()
+    }
+
+    /// Why no request can arrive on it: it is not accepted, or it has no certificate that can be used.
+    pub(crate) fn unserved(&self) -> Option<&Problem> {
+        let lacks_certificate = self.protocol == Some(Protocol::Https) && self.certificates.is_empty();
+        self.refused.as_ref().or(self.unresolved.as_ref().filter(|_| lacks_certificate))
     }
 }

@@ -79,6 +79,19 @@ impl Tables {
             ports.open().map(|socket| (socket, Table::default())).collect();
         for gateway in &resolved.gateways {
             for listener in &gateway.listeners {
+                if let Some(problem) = listener.unserved() {
+                    // Not the message of the problem: it names Secrets, and anybody may read the response.
+                    let problem = format!(
+                        "listener {} of Gateway {} does not serve ({}): the status of the Gateway says more",
+                        listener.name, gateway.key, problem.reason
+                    );
+                    for socket in gateway.asked_sockets(listener) {
+                        if let Some(table) = by_socket.get_mut(&socket) {
+                            table.unserved(listener.host.as_deref(), problem.clone());
+                        }
+                    }
+                    continue;
+                }
                 for socket in gateway.sockets(listener) {
                     if let Some(table) = by_socket.get_mut(&socket) {
                         table.listener(listener.host.as_deref(), &listener.certificates);

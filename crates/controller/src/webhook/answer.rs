@@ -6,6 +6,7 @@ use bytes::Bytes;
 use http::{HeaderValue, Method, Request, Response, StatusCode, Version, header};
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::{Body, Incoming};
+use longboat_accept::Ambiguity;
 use longboat_admission::{Hook, MalformedReview, configurations::CONVERT, conversion_review, review};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tracing::{Instrument, Span};
@@ -41,6 +42,8 @@ enum Endpoint {
 enum RequestRejection {
     #[error("no webhook at `{path}`; expected one of {}", paths().join(", "))]
     NotFound { path: String },
+    #[error(transparent)]
+    Ambiguous(#[from] Ambiguity),
     #[error("expected POST, got {0}")]
     Method(Method),
     #[error("expected Content-Type application/json, got `{0}`")]
@@ -113,6 +116,7 @@ impl WebhookHandler {
         endpoint: Endpoint,
         request: Request<Incoming>,
     ) -> Result<Vec<u8>, RequestRejection> {
+        longboat_accept::host(request.version(), request.uri(), request.headers())?;
         if request.method() != Method::POST {
             return Err(RequestRejection::Method(request.method().clone()));
         }
@@ -225,7 +229,7 @@ impl RequestRejection {
             Self::ContentType(_) => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             Self::Slow => StatusCode::REQUEST_TIMEOUT,
-            Self::Broken(_) | Self::Malformed(_) => StatusCode::BAD_REQUEST,
+            Self::Ambiguous(_) | Self::Broken(_) | Self::Malformed(_) => StatusCode::BAD_REQUEST,
             Self::Facts(_) | Self::Internal => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
@@ -238,10 +242,10 @@ impl RequestRejection {
         if let Self::Method(_) = self {
             headers.insert(header::ALLOW, HeaderValue::from_static("POST"));
         }
-        if let Self::TooLarge { .. } | Self::Slow | Self::Broken(_) = self
+        if let Self::Ambiguous(_) | Self::TooLarge { .. } | Self::Slow | Self::Broken(_) = self
             && version < Version::HTTP_2
         {
-            // The rest of the body is unread, so the connection cannot be reused.
+            // The rest of the body is unread, or its end is uncertain, so the connection cannot be reused.
             headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
         response

@@ -1,29 +1,14 @@
 //! Connections to the webhook server.
 
-use std::{
-    convert::Infallible,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-    time::Duration,
-};
+use std::{convert::Infallible, sync::Arc};
 
-use hyper::{
-    server::conn::{http1, http2},
-    service::service_fn,
-};
+use hyper::service::service_fn;
 use hyper_util::{
     rt::{TokioExecutor, TokioIo, TokioTimer},
-    server::graceful::{GracefulShutdown, Watcher},
+    server::conn::auto::{Builder, Connection},
 };
-use parking_lot::Mutex;
-use tokio::{
-    net::{TcpListener, TcpStream},
-    sync::Semaphore,
-    task::JoinSet,
-    time::Instant,
-};
+use longboat_accept::{Budget, FramingStream, RunningRequests};
+use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 use tokio_util::sync::CancellationToken;
 
@@ -40,134 +25,74 @@ pub(super) async fn serve(
     limits: Limits,
     shutdown: CancellationToken,
 ) {
-    let (acceptor, answering) = (TlsAcceptor::from(tls), Arc::new(answering));
-    let graceful = GracefulShutdown::new();
-    let room = Arc::new(Semaphore::new(limits.connections));
-    let mut connections = JoinSet::new();
-    loop {
-        let permit = shutdown.run_until_cancelled(Arc::clone(&room).acquire_owned()).await;
-        let Some(Ok(permit)) = permit else { break };
-        let stream = loop {
-            tokio::select! {
-                () = shutdown.cancelled() => break None,
-                Some(_) = connections.join_next(), if !connections.is_empty() => {}
-                accepted = listener.accept() => match accepted {
-                    Ok((stream, _)) => break Some(stream),
-                    Err(error) => {
-                        // Out of file descriptors, or a client that left at once: the server goes on.
-                        tracing::debug!(%error, "Cannot accept a connection to the webhooks.");
-                        tokio::time::sleep(Duration::from_millis(20)).await;
-                    }
-                },
-            }
-        };
-        let Some(stream) = stream else { break };
-        // Nagle's algorithm would delay small answers.
-        let _ = stream.set_nodelay(true);
-        let (acceptor, answering, watcher) = (acceptor.clone(), answering.clone(), graceful.watcher());
-        let shutdown = shutdown.clone();
-        connections.spawn(async move {
-            let _permit = permit;
-            let handshake = tokio::time::timeout(limits.patience, acceptor.accept(stream));
-            let stream = match shutdown.run_until_cancelled(handshake).await {
-                None => return,
-                Some(Ok(Ok(stream))) => stream,
-                // An API server that does not trust the CA yet fails here. The readiness check says why.
-                Some(Ok(Err(error))) => {
-                    return tracing::debug!(%error, "A TLS handshake with the webhooks failed.");
-                }
-                Some(Err(_)) => return tracing::debug!("A TLS handshake with the webhooks took too long."),
-            };
-            connection(stream, answering, limits, watcher).await;
-        });
-    }
-    drop(listener);
-    if tokio::time::timeout(limits.drain, graceful.shutdown()).await.is_err() {
+    let mut builder = Builder::new(TokioExecutor::new());
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(limits.idle);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(STREAMS)
+        .keep_alive_interval(limits.idle)
+        .keep_alive_timeout(limits.patience);
+    let server = Arc::new(Server {
+        acceptor: TlsAcceptor::from(tls),
+        http1: builder.clone().http1_only(),
+        http2: builder.http2_only(),
+        answering: Arc::new(answering),
+        heads: Budget::new(limits.heads),
+        limits,
+        shutdown: shutdown.clone(),
+    });
+    let connection = |stream, _| {
+        let server = server.clone();
+        async move { server.connection(stream).await }
+    };
+    let mut open = longboat_accept::until(&shutdown, listener, limits.connections, connection).await;
+    if !longboat_accept::drain(&mut open, limits.drain).await {
         tracing::warn!("Aborted the webhook requests that did not end in time.");
     }
-    connections.shutdown().await;
 }
 
-async fn connection(
-    stream: TlsStream<TcpStream>,
+struct Server {
+    acceptor: TlsAcceptor,
+    http1: Builder<TokioExecutor>,
+    http2: Builder<TokioExecutor>,
     answering: Arc<WebhookHandler>,
+    /// The memory of the heads that arrive.
+    heads: Arc<Budget>,
     limits: Limits,
-    watcher: Watcher,
-) {
-    let newer = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-    let stream = TokioIo::new(stream);
-    let activity = Arc::new(Activity { open: AtomicUsize::new(0), last: Mutex::new(Instant::now()) });
-    let seen = activity.clone();
-    let service = service_fn(move |request| {
-        let (answering, open) = (answering.clone(), OpenRequest::new(&seen));
-        async move {
-            let _open = open;
-            Ok::<_, Infallible>(answering.answer(request).await)
-        }
-    });
-    let ended = async {
-        if newer {
-            let mut builder = http2::Builder::new(TokioExecutor::new());
-            builder
-                .timer(TokioTimer::new())
-                .max_concurrent_streams(STREAMS)
-                .keep_alive_interval(limits.idle)
-                .keep_alive_timeout(limits.patience);
-            watcher.watch(builder.serve_connection(stream, service)).await
-        } else {
-            let mut builder = http1::Builder::new();
-            builder.timer(TokioTimer::new()).header_read_timeout(limits.idle);
-            watcher.watch(builder.serve_connection(stream, service)).await
-        }
-    };
-    tokio::select! {
-        ended = ended => if let Err(error) = ended {
-            tracing::debug!(%error, "A connection to the webhooks ended.");
-        },
-        () = activity.idle_for(limits.idle) => tracing::debug!("Closed an idle connection to the webhooks."),
-    }
+    shutdown: CancellationToken,
 }
 
-/// The activity of one connection, to find idle ones.
-struct Activity {
-    /// Requests without an answer yet.
-    open: AtomicUsize,
-    /// When a request last began or ended.
-    last: Mutex<Instant>,
-}
+// === impl Server ===
 
-/// A request without an answer yet. Dropping it records the end.
-struct OpenRequest(Arc<Activity>);
-
-// === impl Activity ===
-
-impl Activity {
-    /// Returns when no request, not even part of one, arrived for this long.
-    async fn idle_for(&self, idle: Duration) {
-        loop {
-            let last = *self.last.lock();
-            let busy = self.open.load(Ordering::Relaxed) > 0;
-            if !busy && last.elapsed() >= idle {
-                return;
-            }
-            tokio::time::sleep(if busy { idle } else { idle.saturating_sub(last.elapsed()) }).await;
+impl Server {
+    async fn connection(&self, stream: TcpStream) {
+        let handshake = tokio::time::timeout(self.limits.patience, self.acceptor.accept(stream));
+        match self.shutdown.run_until_cancelled(handshake).await {
+            None => {}
+            Some(Ok(Ok(stream))) => self.requests(stream).await,
+            // An API server that does not trust the CA yet fails here. The readiness check says why.
+            Some(Ok(Err(error))) => tracing::debug!(%error, "A TLS handshake with the webhooks failed."),
+            Some(Err(_)) => tracing::debug!("A TLS handshake with the webhooks took too long."),
         }
     }
-}
 
-// === impl OpenRequest ===
-
-impl OpenRequest {
-    fn new(activity: &Arc<Activity>) -> Self {
-        activity.open.fetch_add(1, Ordering::Relaxed);
-        *activity.last.lock() = Instant::now();
-        Self(activity.clone())
-    }
-}
-
-impl Drop for OpenRequest {
-    fn drop(&mut self) {
-        *self.0.last.lock() = Instant::now();
-        self.0.open.fetch_sub(1, Ordering::Relaxed);
+    async fn requests(&self, stream: TlsStream<TcpStream>) {
+        // Not by the first bytes: HTTP/2 may be turned off, and then it is not offered.
+        let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+        let builder = if is_http2 { &self.http2 } else { &self.http1 };
+        let stream = FramingStream::new(stream).heads_within(&self.heads);
+        let requests = RunningRequests::default();
+        let (answering, running) = (self.answering.clone(), requests.clone());
+        let service = service_fn(move |request| {
+            let (answering, running) = (answering.clone(), running.begin());
+            async move { Ok::<_, Infallible>(running.until_end_of(answering.answer(request).await)) }
+        });
+        let connection = builder.serve_connection(TokioIo::new(stream), service);
+        let served =
+            requests.serve(self.limits.idle, &self.shutdown, connection, Connection::graceful_shutdown).await;
+        if let Some(Err(error)) = served {
+            tracing::debug!(error, "A connection to the webhooks ended.");
+        }
     }
 }

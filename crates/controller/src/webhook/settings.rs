@@ -50,12 +50,15 @@ pub struct Limits {
     pub conversion_body: usize,
     /// Bytes of all bodies in memory together. Further requests wait.
     pub bodies: usize,
+    /// Bytes of long heads that have not arrived whole, together. A connection beyond them is closed.
+    pub heads: usize,
     /// Concurrent connections. Each API server keeps a handful.
     pub connections: usize,
     /// How long a TLS handshake or a body may take. API servers give up after 30 seconds.
     pub patience: Duration,
-    /// How long the head of a request may take, and how long an idle connection stays open. Longer than the 90 seconds for
-    /// which Go's clients keep a connection, so that this server never closes one just as a request arrives.
+    /// How long a client may take for its first request, and for the head of each. With HTTP/1 also how long an idle connection stays
+    /// open. Longer than the 90 seconds for which Go's clients keep a connection, so that this server never closes one just as a
+    /// request arrives.
     pub idle: Duration,
     /// Grace period for open requests at shutdown.
     pub drain: Duration,
@@ -115,6 +118,7 @@ impl Default for Limits {
             admission_body: 8 << 20,
             conversion_body: 128 << 20,
             bodies: 256 << 20,
+            heads: 16 << 20,
             connections: 1024,
             patience: Duration::from_secs(30),
             idle: Duration::from_secs(100),

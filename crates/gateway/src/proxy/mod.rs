@@ -46,7 +46,7 @@ pub(crate) use self::{
 };
 use crate::{
     metrics::{Metrics, OPENMETRICS},
-    route::{Backend, Filters, RouteMatch},
+    route::{Backend, Filters, Misdirection, RouteMatch},
     series::Series,
     tables::{SharedTables, Tables},
 };
@@ -158,11 +158,16 @@ impl Proxy {
         if head.method == Method::CONNECT {
             return refuse(StatusCode::NOT_IMPLEMENTED, "CONNECT is not supported: send requests to a route");
         }
-        if arrival.server_name.as_ref().is_some_and(|name| table.misdirects(name, &head)) {
-            return refuse(
-                StatusCode::MISDIRECTED_REQUEST,
-                "this connection is for another host: open a new one",
-            );
+        match arrival.server_name.as_ref().map_or(Ok(()), |name| table.directed(name, &head)) {
+            Ok(()) => {}
+            Err(Misdirection::OtherListener) => {
+                return refuse(
+                    StatusCode::MISDIRECTED_REQUEST,
+                    "this connection is for another host: open a new one",
+                );
+            }
+            // A new connection would not help: without a certificate, its handshake fails.
+            Err(Misdirection::Unserved(problem)) => return refuse(StatusCode::SERVICE_UNAVAILABLE, problem),
         }
         let cors = cors.cloned();
         let asked = cors_headers(&head.headers);

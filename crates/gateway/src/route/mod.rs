@@ -20,7 +20,7 @@ pub(crate) use self::{
     filter::{Filters, Redirect},
     parsed::{ParsedRoute, RouteParser},
     rule::{Attempts, Mirror, Rule, unresolved},
-    table::{Entry, RouteMatch, Table},
+    table::{Entry, Misdirection, RouteMatch, Table},
 };
 
 #[cfg(test)]

@@ -18,6 +18,8 @@ pub(crate) struct Table {
     /// Which certificates clients need.
     pub(crate) clients: ClientCertificates,
     listeners: HostIndex<TableListener>,
+    /// What is wrong with listeners that cannot serve. Connections from a time when they could may still be open.
+    unserved: HostIndex<String>,
 }
 
 /// All listeners of a socket with the same host name.
@@ -42,6 +44,15 @@ pub(crate) struct Entry {
 pub(crate) struct RouteMatch {
     pub(crate) rule: Arc<Rule>,
     pub(crate) prefix: Option<String>,
+}
+
+/// Why a request cannot be answered on its connection.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Misdirection<'a> {
+    /// The connection is for another listener.
+    OtherListener,
+    /// The listener of the connection, or of the request, cannot serve, for this reason.
+    Unserved(&'a str),
 }
 
 /// Values by host name. Looking one up takes one step for each label of the name.
@@ -103,6 +114,11 @@ impl Table {
         listener
     }
 
+    /// Adds a listener that cannot serve, and what is wrong with it.
+    pub(crate) fn unserved(&mut self, host: Option<&str>, problem: String) {
+        *self.unserved.entry(host) = problem;
+    }
+
     /// Sorts the entries of every path. The sort is stable: equally specific entries keep the order in which they were added.
     pub(crate) fn sort(&mut self) {
         for path in self.listeners.values_mut().flat_map(|listener| listener.routes.values_mut()) {
@@ -128,7 +144,9 @@ impl Table {
     pub(crate) fn names_host(&self, host: &str) -> bool {
         let host = host.to_ascii_lowercase();
         let named = |listener: &TableListener| listener.routes.named(&host).next().is_some();
-        self.listeners.named(&host).next().is_some() || self.listeners.first(&host).is_some_and(named)
+        self.listeners.named(&host).next().is_some()
+            || self.unserved.named(&host).next().is_some()
+            || self.listeners.first(&host).is_some_and(named)
     }
 
     /// Returns the certificate for a client that asks for this name.
@@ -138,11 +156,21 @@ impl Table {
         certificates.iter().find(|certificate| certificate.covers(&name)).or(certificates.first()).cloned()
     }
 
-    /// Whether the listener for the host of a request is another one than the listener for the name in its TLS handshake. A
-    /// client may send requests for several hosts on one connection (RFC 9110 §7.4).
-    pub(crate) fn misdirects(&self, server_name: &str, head: &Parts) -> bool {
-        let (of_name, of_host) = (self.listeners.first(server_name), self.listeners.first(&host(head)));
-        !of_name.zip(of_host).is_some_and(|(of_name, of_host)| std::ptr::eq(of_name, of_host))
+    /// Checks that the listener for the host of a request is the listener for the name in its TLS handshake. A client may send
+    /// requests for several hosts on one connection (RFC 9110 §7.4).
+    pub(crate) fn directed(&self, server_name: &str, head: &Parts) -> Result<(), Misdirection<'_>> {
+        let host = host(head);
+        let (of_name, of_host) = (self.listeners.first(server_name), self.listeners.first(&host));
+        match (of_name, of_host) {
+            (Some(of_name), Some(of_host)) if std::ptr::eq(of_name, of_host) => return Ok(()),
+            (Some(_), Some(_)) => return Err(Misdirection::OtherListener),
+            _ => {}
+        }
+        let unserved = [(server_name, of_name), (&host, of_host)]
+            .into_iter()
+            .filter(|(_, listener)| listener.is_none())
+            .find_map(|(name, _)| self.unserved.first(name));
+        Err(unserved.map_or(Misdirection::OtherListener, |problem| Misdirection::Unserved(problem)))
     }
 
     /// Finds the rule for a request.

@@ -8,6 +8,7 @@ use std::{
 
 use arc_swap::ArcSwap;
 use http::{Method, Request, Response, StatusCode, header};
+use http_body_util::BodyExt;
 use hyper::{body::Incoming, service::service_fn};
 use hyper_util::{
     rt::{TokioExecutor, TokioIo},
@@ -172,6 +173,52 @@ async fn the_name_of_the_host_chooses_the_certificate_which_can_be_replaced() {
     bench.tables.store(Arc::new(tables(bench.socket, objects(bench.socket.port(), &other))));
     assert_ne!(served("a.example").await, Some(a));
     assert_eq!(served("b.example").await, Some(b));
+}
+
+#[tokio::test]
+async fn an_open_connection_learns_which_listener_has_lost_its_certificate() {
+    let back_end = back_end().await;
+    let [first, second] = ["a.example", "b.example"].map(|host| secret(host, host).0);
+    let objects = |port: u16, secrets: &[&Value]| {
+        let listener = |host: &str| json!({"name": host, "port": port, "protocol": "HTTPS", "hostname": host, "tls": {"certificateRefs": [{"name": host}]}});
+        let listeners = json!([listener("a.example"), listener("b.example")]);
+        let route = route("all", &json!({"backendRefs": [{"name": "svc", "port": 80}]}));
+        let mut all = vec![gateway(&listeners), route];
+        all.extend(secrets.iter().copied().cloned());
+        all.extend(service("svc", back_end, None));
+        all
+    };
+    let bench = Bench::start(true, |port| objects(port, &[&first, &second])).await;
+    let config = longboat_tls::insecure_client_config(&[b"http/1.1"]);
+    let stream = TcpStream::connect(bench.socket).await.unwrap();
+    let name = rustls::pki_types::ServerName::try_from("a.example").unwrap();
+    let stream = tokio_rustls::TlsConnector::from(config).connect(name, stream).await.unwrap();
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
+    tokio::spawn(connection);
+    let mut ask = async |host: &str| {
+        let request = Request::get("/").header(header::HOST, host).body(String::new()).unwrap();
+        let response = sender.send_request(request).await.unwrap();
+        let status = response.status().as_u16();
+        (status, String::from_utf8(response.into_body().collect().await.unwrap().to_bytes().into()).unwrap())
+    };
+    let says = |listener: &str| {
+        let text = format!(
+            "longboat gateway: listener {listener} of Gateway ns/g does not serve (InvalidCertificateRef): the status of the Gateway says more\n"
+        );
+        (503, text)
+    };
+    let publish = |secrets: &[&Value]| {
+        bench.tables.store(Arc::new(tables(bench.socket, objects(bench.socket.port(), secrets))));
+    };
+    assert_eq!([ask("a.example").await.0, ask("b.example").await.0], [200, 421]);
+    publish(&[&second]);
+    assert_eq!([ask("a.example").await, ask("b.example").await], [says("a.example"), says("a.example")]);
+    publish(&[&first]);
+    assert_eq!((ask("a.example").await.0, ask("b.example").await), (200, says("b.example")));
+    publish(&[]);
+    assert_eq!([ask("a.example").await, ask("b.example").await], [says("a.example"), says("a.example")]);
+    publish(&[&first, &second]);
+    assert_eq!([ask("a.example").await.0, ask("b.example").await.0], [200, 421]);
 }
 
 #[tokio::test]

@@ -2,14 +2,23 @@
 
 use std::time::Duration;
 
+use futures::StreamExt;
 use http::Version;
 use longboat_controller::webhook::{Limits, Settings};
 use longboat_testkit::TestCluster;
 use reqwest::{Body, Client, Method, Response};
 use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+};
+use tokio_rustls::client::TlsStream;
 
 use super::{MUTATE, Replica, VALIDATE, client, install, review, short, trusted};
 use crate::setup::service;
+
+/// How long to wait for what the server does by itself.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Creates a replica with small limits, and a client that trusts it.
 async fn reached(settings: Settings) -> (TestCluster, Replica, Client) {
@@ -150,10 +159,16 @@ async fn a_client_that_stops_in_the_middle_is_let_go() {
     });
     assert_eq!(post(&replica, &client, MUTATE, Body::wrap_stream(endless)).await.status(), 408);
     // A connection without a handshake is closed soon, too.
-    let mut silent = tokio::net::TcpStream::connect(replica.webhooks).await.unwrap();
-    let mut nothing = [0; 1];
-    let read = tokio::io::AsyncReadExt::read(&mut silent, &mut nothing);
-    assert_eq!(tokio::time::timeout(Duration::from_secs(20), read).await.unwrap().unwrap(), 0);
+    let mut silent = TcpStream::connect(replica.webhooks).await.unwrap();
+    assert_eq!(tokio::time::timeout(PATIENCE, silent.read(&mut [0])).await.unwrap().unwrap(), 0);
+}
+
+/// Opens a connection that speaks this protocol.
+async fn connect(world: &TestCluster, replica: &Replica, alpn: &[u8]) -> TlsStream<TcpStream> {
+    let tls = longboat_tls::client_config(Some(&trusted(world).await), &[alpn]).unwrap();
+    let stream = TcpStream::connect(replica.webhooks).await.unwrap();
+    let name = std::net::IpAddr::from([127, 0, 0, 1]).into();
+    tokio_rustls::TlsConnector::from(tls).connect(name, stream).await.unwrap()
 }
 
 #[tokio::test]
@@ -161,15 +176,65 @@ async fn a_connection_without_requests_is_closed() {
     let limits = Limits { idle: Duration::from_millis(300), ..Limits::default() };
     let (world, replica, _client) = reached(Settings { limits, ..Settings::default() }).await;
     for alpn in [&b"h2"[..], b"http/1.1"] {
-        let tls = longboat_tls::client_config(Some(&trusted(&world).await), &[alpn]).unwrap();
-        let stream = tokio::net::TcpStream::connect(replica.webhooks).await.unwrap();
-        let name = std::net::IpAddr::from([127, 0, 0, 1]).into();
-        let mut stream = tokio_rustls::TlsConnector::from(tls).connect(name, stream).await.unwrap();
-        let mut everything = Vec::new();
-        let read = tokio::io::AsyncReadExt::read_to_end(&mut stream, &mut everything);
+        let mut stream = connect(&world, &replica, alpn).await;
         // The connection must be closed, and it does not matter how.
-        let _ = tokio::time::timeout(Duration::from_secs(20), read).await.unwrap();
+        let _ = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut Vec::new())).await.unwrap();
     }
+}
+
+#[tokio::test]
+async fn a_client_of_http2_is_told_that_its_idle_connection_closes() {
+    let limits = Limits { idle: Duration::from_millis(300), ..Limits::default() };
+    let (world, replica, _client) = reached(Settings { limits, ..Settings::default() }).await;
+    let mut stream = connect(&world, &replica, b"h2").await;
+    stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await.unwrap();
+    let goaway = async {
+        loop {
+            let mut head = [0; 9];
+            stream.read_exact(&mut head).await.expect("a frame GOAWAY comes before the end");
+            let [_, high, low, kind, ..] = head;
+            if kind == 7 {
+                return;
+            }
+            let mut payload = vec![0; usize::from(u16::from_be_bytes([high, low]))];
+            stream.read_exact(&mut payload).await.unwrap();
+        }
+    };
+    tokio::time::timeout(PATIENCE, goaway).await.unwrap();
+}
+
+#[tokio::test]
+async fn heads_that_have_no_end_take_bounded_memory_together() {
+    let limits = Limits { heads: 64 << 10, ..Limits::default() };
+    let (world, replica, client) = reached(Settings { limits, ..Settings::default() }).await;
+    let mut begun = futures::stream::FuturesUnordered::new();
+    for _ in 0..3 {
+        let mut stream = connect(&world, &replica, b"http/1.1").await;
+        let head = format!("POST {MUTATE} HTTP/1.1\r\nX: {}", "x".repeat(30 << 10));
+        stream.write_all(head.as_bytes()).await.unwrap();
+        begun.push(async move { stream.read(&mut [0]).await.unwrap_or_default() });
+    }
+    let closed = tokio::time::timeout(PATIENCE, begun.next()).await;
+    assert_eq!(closed.expect("one of three is closed"), Some(0));
+    let answer = post(&replica, &client, MUTATE, review(&service("llm", json!({}))).to_string()).await;
+    assert_eq!(answer.status(), 200);
+}
+
+#[tokio::test]
+async fn a_request_with_two_lengths_is_refused() {
+    let (world, replica, _client) = reached(Settings::default()).await;
+    let mut stream = connect(&world, &replica, b"http/1.1").await;
+    let head = format!(
+        "POST {MUTATE} HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\
+         Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).await.unwrap();
+    let mut answer = Vec::new();
+    // The end of the request is uncertain, so the server closes the connection without the ceremony of TLS.
+    let _ = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut answer)).await.unwrap();
+    let answer = String::from_utf8(answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
+    assert!(answer.contains("Content-Length cannot be used together"), "{answer}");
 }
 
 #[tokio::test]
