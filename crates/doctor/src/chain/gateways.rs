@@ -5,7 +5,7 @@ use longboat_api::foreign::gateway::Gateway;
 use longboat_key::{Key, Name, Namespace};
 use longboat_manifest::nearest;
 
-use super::{condition, said};
+use super::{condition, reason_and_message};
 use crate::{facts::Facts, finding::Cause};
 
 /// Returns what is wrong with a Gateway, or `None` if it works.
@@ -41,7 +41,7 @@ pub(crate) fn cause(facts: &Facts, namespace: Namespace<&str>, name: Name<&str>)
     let waiting = |found: &&Condition| found.status != "Unknown" && found.reason != "Pending";
     let accepted = condition(conditions, "Accepted").filter(|found| found.status != "True");
     Some(if let Some(found) = programmed.or(accepted).filter(waiting) {
-        Cause::new("GatewayNotProgrammed", said(found), fix)
+        Cause::new("GatewayNotProgrammed", reason_and_message(found), fix)
     } else {
         let controller = facts
             .snapshot
@@ -63,7 +63,7 @@ pub(crate) fn refused_listeners(gateway: &Gateway) -> impl Iterator<Item = Cause
         let found = refused("ResolvedRefs", "False")
             .or_else(|| refused("Accepted", "False"))
             .or_else(|| refused("Conflicted", "True"))?;
-        let cause = format!("listener {}: {}", listener.name, said(found));
+        let cause = format!("listener {}: {}", listener.name, reason_and_message(found));
         let place = format!("spec.listeners[{}]", listener.name);
         Some(if found.reason == "InvalidCertificateRef" {
             let fix = format!(
@@ -118,6 +118,7 @@ fn class(facts: &Facts, name: &str) -> Option<Cause> {
     let accepted = condition(conditions, "Accepted")?;
     (accepted.status == "False").then(|| {
         let fix = format!("kubectl describe gatewayclass {name}");
-        Cause::new("GatewayClassRefused", said(accepted), fix).through(format!("GatewayClass {name}"))
+        Cause::new("GatewayClassRefused", reason_and_message(accepted), fix)
+            .through(format!("GatewayClass {name}"))
     })
 }

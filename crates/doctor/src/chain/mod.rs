@@ -18,7 +18,7 @@ fn condition<'a>(conditions: &'a [Condition], type_: &str) -> Option<&'a Conditi
 }
 
 /// The text of a condition that does not hold: its reason, then its message.
-fn said(condition: &Condition) -> String {
+fn reason_and_message(condition: &Condition) -> String {
     if condition.message.is_empty() {
         condition.reason.clone()
     } else {

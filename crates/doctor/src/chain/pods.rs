@@ -88,11 +88,11 @@ fn cause(facts: &Facts, pod: &Pod) -> Cause {
     });
     match (running, probe) {
         (Some(container), Some(event)) => {
-            let said = event.message.clone().unwrap_or_default();
+            let message = event.message.clone().unwrap_or_default();
             Cause::new(
                 "ProbeFails",
-                format!("container {} runs but is not ready: {said}", container.name),
-                scheme_fix(&said).unwrap_or(logs),
+                format!("container {} runs but is not ready: {message}", container.name),
+                scheme_fix(&message).unwrap_or(logs),
             )
         }
         (Some(container), None) => {
@@ -112,10 +112,10 @@ fn cause(facts: &Facts, pod: &Pod) -> Cause {
 }
 
 /// What to do if a probe and its server do not agree on TLS.
-fn scheme_fix(said: &str) -> Option<String> {
-    let (scheme, setting) = if said.contains("server gave HTTP response to HTTPS client") {
+fn scheme_fix(message: &str) -> Option<String> {
+    let (scheme, setting) = if message.contains("server gave HTTP response to HTTPS client") {
         ("HTTP", "true")
-    } else if said.contains("malformed HTTP response") {
+    } else if message.contains("malformed HTTP response") {
         ("HTTPS", "false")
     } else {
         return None;

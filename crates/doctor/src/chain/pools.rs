@@ -5,7 +5,7 @@ use longboat_api::v1alpha2::LLMInferenceService;
 use longboat_key::{Name, Namespace};
 use longboat_plan::names;
 
-use super::{condition, routes, said};
+use super::{condition, reason_and_message, routes};
 use crate::{facts::Facts, finding::Cause};
 
 /// Returns what is wrong with the pool of a service. If the pool waits for the service's route, this is the cause for the
@@ -57,7 +57,7 @@ pub(crate) fn cause(facts: &Facts, service: &LLMInferenceService) -> Option<Caus
     });
     if let Some(found) = refusal {
         let fix = format!("kubectl describe inferencepool -n {namespace} {name}");
-        return Some(Cause::new("PoolRefused", said(found), fix).through(step));
+        return Some(Cause::new("PoolRefused", reason_and_message(found), fix).through(step));
     }
     if service.spec.router.as_ref().is_some_and(|router| router.route.is_none()) {
         let fix = "set `spec.router.route: {}`";

@@ -99,8 +99,9 @@ fn other_name(facts: &Facts, service: &LLMInferenceService) -> Option<Cause> {
     // Composition names the model after the service if no layer names it. The status has the published names.
     let published = format!("publishers/{namespace}/models/");
     let addresses = service.status.iter().flat_map(|status| &status.addresses);
-    let said = addresses.flat_map(|address| &address.models).map(|model| model.name.as_str());
-    let mut names: BTreeSet<&str> = said.map(|name| name.strip_prefix(&published).unwrap_or(name)).collect();
+    let published_names = addresses.flat_map(|address| &address.models).map(|model| model.name.as_str());
+    let mut names: BTreeSet<&str> =
+        published_names.map(|name| name.strip_prefix(&published).unwrap_or(name)).collect();
     if names.is_empty() {
         names.insert(service.spec.model.name.as_deref().unwrap_or(name.as_str()));
     }

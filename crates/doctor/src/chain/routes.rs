@@ -4,7 +4,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use longboat_api::foreign::httproute::{HTTPRoute, RouteParentStatus};
 use longboat_key::{Name, Namespace};
 
-use super::{condition, gateways, said};
+use super::{condition, gateways, reason_and_message};
 use crate::{facts::Facts, finding::Cause};
 
 /// Returns what is wrong with a route, or `None` if it works.
@@ -82,7 +82,11 @@ fn refused(
             route.metadata.name.as_deref().unwrap_or_default()
         ),
     };
-    let cause = format!("Gateway {gateway_namespace}/{gateway} reports {}=False: {}", bad.type_, said(bad));
+    let cause = format!(
+        "Gateway {gateway_namespace}/{gateway} reports {}=False: {}",
+        bad.type_,
+        reason_and_message(bad)
+    );
     Some(Cause::new("RouteRefused", cause, fix))
 }
 

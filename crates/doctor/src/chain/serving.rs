@@ -111,17 +111,17 @@ fn answers(facts: &Facts, service: &LLMInferenceService) -> Option<Cause> {
     let fine = |answer: &Result<u16, String>| {
         answer.as_ref().is_ok_and(|code| (200..500).contains(code) && *code != 404)
     };
-    let told = |answer: &Result<u16, String>| match answer {
+    let outcome = |answer: &Result<u16, String>| match answer {
         Ok(code) => format!("answers {code}"),
         Err(error) => format!("does not answer: {error}"),
     };
     let at_url = answers.at_url.as_ref().filter(|answer| !fine(answer))?;
-    let (said, step) = (told(at_url), format!("GET {}/v1/models", url.trim_end_matches('/')));
+    let (problem, step) = (outcome(at_url), format!("GET {}/v1/models", url.trim_end_matches('/')));
     Some(match &answers.at_workload {
         Some(direct) if !fine(direct) => {
             let fix =
                 format!("kubectl logs -n {namespace} -l app.kubernetes.io/name={own} -c main --tail=100");
-            let cause = format!("the model server itself {}", told(direct));
+            let cause = format!("the model server itself {}", outcome(direct));
             Cause::new("ServerFails", cause, fix).through(step)
         }
         Some(_) if matches!(at_url, Ok(404)) => {
@@ -130,14 +130,19 @@ fn answers(facts: &Facts, service: &LLMInferenceService) -> Option<Cause> {
                  {namespace} {} -o yaml`",
                 names::route(own)
             );
-            let cause = format!("{url} {said}, while the model server serves this path: no rule leads there");
+            let cause =
+                format!("{url} {problem}, while the model server serves this path: no rule leads there");
             Cause::new("RouteMisses", cause, fix).through(step)
         }
         Some(_) => {
             let fix = "check the Gateway's data plane (its pods and its Service), and firewalls and the network \
                  between this machine and the Gateway";
-            Cause::new("GatewayFails", format!("{url} {said}, while the model server behind it answers"), fix)
-                .through(step)
+            Cause::new(
+                "GatewayFails",
+                format!("{url} {problem}, while the model server behind it answers"),
+                fix,
+            )
+            .through(step)
         }
         None => {
             let fix = format!(
@@ -145,7 +150,7 @@ fn answers(facts: &Facts, service: &LLMInferenceService) -> Option<Cause> {
                  answers at that port",
                 names::workload_service(own)
             );
-            Cause::new("NoAnswer", format!("{url} {said}"), fix).through(step)
+            Cause::new("NoAnswer", format!("{url} {problem}"), fix).through(step)
         }
     })
 }

@@ -68,11 +68,11 @@ const fn restating(type_: &'static str, follow: Follow) -> Row {
 }
 
 /// The cause of a service that is not ready, with the text of its condition.
-pub(super) fn not_ready(service: &LLMInferenceService, said: &str) -> Cause {
+pub(super) fn not_ready(service: &LLMInferenceService, message: &str) -> Cause {
     let namespace = Namespace::of(&service.metadata);
     let name = Name::of(&service.metadata);
     let fix = format!("kubectl describe llminferenceservice -n {namespace} {name}");
-    Cause::new("NotReady", said, fix)
+    Cause::new("NotReady", message, fix)
 }
 
 fn own_words(service: &LLMInferenceService, condition: &Condition) -> Cause {

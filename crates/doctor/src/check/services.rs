@@ -73,8 +73,8 @@ pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
             }
         }
         if causes.is_empty() && warnings.is_empty() {
-            let said = found(types::READY).map_or_else(String::new, |ready| ready.message.clone());
-            causes.push(conditions::not_ready(service, &said));
+            let message = found(types::READY).map_or_else(String::new, |ready| ready.message.clone());
+            causes.push(conditions::not_ready(service, &message));
         }
         findings.extend(causes.into_iter().map(|cause| cause.breaks(&object)));
         findings.extend(warnings);

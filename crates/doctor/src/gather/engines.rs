@@ -60,7 +60,7 @@ async fn ask(client: &Client, namespace: Namespace<&str>, pod: &str) -> Option<E
         let names = models["data"].as_array().into_iter().flatten();
         let models = names.filter_map(|model| Some(model["id"].as_str()?.to_owned())).collect();
         let version = get(client, namespace, scheme, pod, "version").await;
-        let version = version.and_then(|said| Some(said["version"].as_str()?.to_owned()));
+        let version = version.and_then(|body| Some(body["version"].as_str()?.to_owned()));
         return Some(Engine { version, models });
     }
     None
