@@ -15,6 +15,7 @@ mod model;
 mod printer;
 mod program_name;
 mod role;
+mod runtime;
 mod tree;
 mod up;
 

@@ -9,11 +9,12 @@ use anyhow::Context;
 use longboat_dashboard::Server;
 use tempfile::NamedTempFile;
 
-use super::{cluster, runtime};
+use super::cluster;
 use crate::{
     cli::DashboardArgs,
     dashboard::{self, ClusterBackend},
     printer,
+    runtime::runtime,
     tree::Scope,
 };
 

@@ -5,8 +5,8 @@ use longboat_offline::{
     scene::{Scene, Subject},
 };
 
-use super::{Comparison, input, runtime};
-use crate::{cli::DiffArgs, printer};
+use super::{exit_code::Comparison, input};
+use crate::{cli::DiffArgs, printer, runtime::runtime};
 
 /// Prints the differences, and reports the services that cannot be compared.
 pub(crate) fn run(args: &DiffArgs) -> anyhow::Result<Comparison> {

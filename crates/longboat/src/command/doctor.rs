@@ -9,10 +9,11 @@ use longboat_doctor::{
 };
 use longboat_key::{Name, Namespace};
 
-use super::{cluster, runtime};
+use super::cluster;
 use crate::{
     cli::{DoctorArgs, OutputFormat},
     printer,
+    runtime::runtime,
     up::service,
 };
 

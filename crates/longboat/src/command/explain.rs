@@ -9,10 +9,11 @@ use longboat_offline::{
     scene::{Scene, Subject},
 };
 
-use super::{input, runtime};
+use super::input;
 use crate::{
     cli::{ExplainArgs, OutputFormat},
     printer,
+    runtime::runtime,
 };
 
 /// Explains the requested services.

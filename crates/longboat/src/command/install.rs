@@ -5,11 +5,12 @@ use std::{io::Read, path::Path, time::Duration};
 use anyhow::{Context, bail};
 use longboat_install::{Installation, Values, files};
 
-use super::{cluster, runtime};
+use super::cluster;
 use crate::{
     cli::{Format, InstallArgs},
     installer::{self, Options},
     printer,
+    runtime::runtime,
 };
 
 /// Runs `install`.

@@ -6,6 +6,7 @@ mod crds;
 mod dashboard;
 mod diff;
 mod doctor;
+mod exit_code;
 mod explain;
 mod fetch;
 mod finding;
@@ -34,7 +35,9 @@ use longboat_telemetry::{
 use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
 
-use crate::{cli::Command, heap, printer, role};
+pub(crate) use self::exit_code::usage;
+use self::exit_code::{report, report_comparison, report_success};
+use crate::{cli::Command, heap, printer, role, runtime::runtime};
 
 /// Runs a verb or role.
 pub(crate) fn run(command: Command) -> ExitCode {
@@ -199,61 +202,5 @@ async fn cluster_config(kubeconfig: Option<&Path>) -> anyhow::Result<kube::Confi
         None => kube::Config::infer()
             .await
             .context("no cluster is configured: set --kubeconfig or KUBECONFIG, or run in a cluster"),
-    }
-}
-
-/// The exit code for a wrong command line.
-const WRONG_USAGE: u8 = 2;
-
-/// The stack size of threads. Reading a pod template nests deeply, and debug builds have large frames. Untouched pages cost
-/// nothing.
-const STACK: usize = 8 << 20;
-
-fn runtime() -> anyhow::Result<Runtime> {
-    Ok(tokio::runtime::Builder::new_multi_thread().thread_stack_size(STACK).enable_all().build()?)
-}
-
-fn report(result: anyhow::Result<()>) -> ExitCode {
-    report_success(result.map(|()| true))
-}
-
-/// Prints help, or what is wrong with a command line.
-pub(crate) fn usage(error: &clap::Error) -> ExitCode {
-    let printed = error.print();
-    if error.use_stderr() {
-        return ExitCode::from(WRONG_USAGE);
-    }
-    printer::is_written(printed);
-    report(Ok(()))
-}
-
-/// Prints an error. The exit code is 0 only for `true`.
-fn report_success(result: anyhow::Result<bool>) -> ExitCode {
-    match result.and_then(|success| printer::check().map(|()| success)) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(error) => {
-            printer::error(&error, None);
-            ExitCode::FAILURE
-        }
-    }
-}
-
-/// What a verb that compares has found.
-struct Comparison {
-    is_complete: bool,
-    differs: bool,
-}
-
-/// Prints an error. As in `kubectl diff`, the exit code is 0 without differences, 1 with differences, and 2 for failures.
-fn report_comparison(result: anyhow::Result<Comparison>) -> ExitCode {
-    const FAILED: u8 = 2;
-    match result.and_then(|found| printer::check().map(|()| found)) {
-        Ok(Comparison { is_complete: false, .. }) => ExitCode::from(FAILED),
-        Ok(Comparison { differs, .. }) => report_success(Ok(!differs)),
-        Err(error) => {
-            printer::error(&error, None);
-            ExitCode::from(FAILED)
-        }
     }
 }

@@ -8,10 +8,11 @@ use longboat_offline::{
 };
 use serde_json::Value;
 
-use super::{input, runtime};
+use super::input;
 use crate::{
     cli::{Format, RenderArgs},
     printer,
+    runtime::runtime,
 };
 
 /// Prints the objects. Returns `false` if something could not be rendered.

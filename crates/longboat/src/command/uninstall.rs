@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::{cluster, runtime};
-use crate::{cli::UninstallArgs, installer};
+use super::cluster;
+use crate::{cli::UninstallArgs, installer, runtime::runtime};
 
 /// Runs `uninstall`.
 pub(crate) fn run(args: &UninstallArgs) -> anyhow::Result<()> {

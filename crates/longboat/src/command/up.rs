@@ -9,6 +9,7 @@ use super::input;
 use crate::{
     cli::UpArgs,
     printer,
+    runtime::runtime,
     up::{
         edits::Edits,
         engine,
@@ -26,7 +27,7 @@ pub(super) fn finish<F>(work: impl FnOnce() -> F) -> ExitCode
 where
     F: Future<Output = anyhow::Result<()>>,
 {
-    let result = super::runtime().and_then(|runtime| {
+    let result = runtime().and_then(|runtime| {
         let result = runtime.block_on(async { work().await });
         // A read of standard input may still block; nothing depends on it.
         runtime.shutdown_timeout(Duration::from_millis(200));

@@ -3,8 +3,8 @@
 use longboat_compose::PresetNames;
 use longboat_offline::{Settings, scene::Scene, upgrade};
 
-use super::{Comparison, input, runtime};
-use crate::{cli::UpgradeArgs, printer};
+use super::{exit_code::Comparison, input};
+use crate::{cli::UpgradeArgs, printer, runtime::runtime};
 
 /// Prints what would change, and reports the services that cannot be planned.
 pub(crate) fn run(args: &UpgradeArgs) -> anyhow::Result<Comparison> {

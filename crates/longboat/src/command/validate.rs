@@ -12,13 +12,14 @@ use super::{finding::coloured, input};
 use crate::{
     cli::{OutputFormat, ValidateArgs},
     printer,
+    runtime::STACK,
 };
 
 /// Prints the findings. Returns `false` if one of them is an error.
 pub(crate) fn run(args: ValidateArgs) -> anyhow::Result<bool> {
     let output = args.output;
     // Schemas nest deeply, and debug builds have large frames.
-    let worker = std::thread::Builder::new().stack_size(super::STACK).spawn(move || examine(&args))?;
+    let worker = std::thread::Builder::new().stack_size(STACK).spawn(move || examine(&args))?;
     let report = worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
     match output {
         OutputFormat::Text => print(&report),

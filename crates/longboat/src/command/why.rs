@@ -10,8 +10,8 @@ use owo_colors::OwoColorize;
 use serde_json::Value;
 use unicode_width::UnicodeWidthStr;
 
-use super::{cluster, runtime};
-use crate::{cli::WhyArgs, dashboard, printer};
+use super::cluster;
+use crate::{cli::WhyArgs, dashboard, printer, runtime::runtime};
 
 /// Queries every picker, and prints its records about the request.
 pub(crate) fn run(args: &WhyArgs) -> anyhow::Result<()> {

@@ -28,10 +28,10 @@ use serde_json::json;
 
 use self::service::ServiceModel;
 pub(crate) use self::what_if::what_if;
-use super::runtime;
 use crate::{
     cli::{OutputFormat, SimulateArgs, SimulateCommand},
     printer,
+    runtime::runtime,
 };
 
 /// One decision in so many is examined for what decided it.
