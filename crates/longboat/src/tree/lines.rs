@@ -135,7 +135,9 @@ fn progress(condition: &Condition, workloads: &[Workload<'_>]) -> String {
         return step(condition);
     }
     let ready = pods.iter().filter(|pod| longboat_plan::pods::is_ready(pod)).count();
-    format!("pods start: {ready} of {} ready", pods.len())
+    let lost = pods.iter().any(|pod| super::pods::lost_readiness(pod));
+    let what = if lost { "pods are no longer ready" } else { "pods start" };
+    format!("{what}: {ready} of {} ready", pods.len())
 }
 
 /// Returns the address of a service.
@@ -418,6 +420,22 @@ mod tests {
         );
         let starting = &heads(&seen, &names, Environment::Laptop)[0];
         assert_eq!((starting.text.as_str(), starting.mark), ("pods start: 0 of 1 ready", Mark::Waiting));
+        seen.pods = vec![Arc::new(
+            serde_json::from_value(json!({
+                "metadata": {"name": "p", "namespace": "default", "labels": {"a": "b"}},
+                "status": {
+                    "phase": "Running",
+                    "conditions": [{"type": "Ready", "status": "False", "lastTransitionTime": "2026-01-01T00:09:00Z"}],
+                    "containerStatuses": [{
+                        "name": "main", "image": "i", "imageID": "", "ready": false, "restartCount": 0,
+                        "state": {"running": {"startedAt": "2026-01-01T00:00:02Z"}},
+                    }],
+                },
+            }))
+            .unwrap(),
+        )];
+        let hangs = &heads(&seen, &names, Environment::Laptop)[0];
+        assert_eq!(hangs.text, "pods are no longer ready: 0 of 1 ready");
         seen.pods = crashing;
         // What cannot be composed comes first.
         let mut refused = conditions;

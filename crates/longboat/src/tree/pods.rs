@@ -74,7 +74,25 @@ fn pod_text(pod: &Pod) -> (String, Mark) {
         return (format!("{}: {progress}{restarted}", running.name), Mark::Waiting);
     }
     let phase = status.phase.unwrap_or_else(|| "Pending".into());
-    (format!("{phase}, not ready yet{restarted}"), Mark::Waiting)
+    let ready = if lost_readiness(pod) { "no longer ready" } else { "not ready yet" };
+    (format!("{phase}, {ready}{restarted}"), Mark::Waiting)
+}
+
+/// Returns whether the pod was ready with the containers that run now.
+pub(super) fn lost_readiness(pod: &Pod) -> bool {
+    let Some(status) = &pod.status else { return false };
+    let not_ready = status
+        .conditions
+        .iter()
+        .flatten()
+        .find(|condition| condition.type_ == "Ready" && condition.status == "False");
+    let Some(changed) = not_ready.and_then(|ready| ready.last_transition_time.as_ref()) else { return false };
+    let mut starts = status.container_statuses.iter().flatten().map(|container| {
+        container.state.as_ref()?.running.as_ref()?.started_at.as_ref().map(|started| started.0)
+    });
+    // `Ready` is False from before the containers start. It becomes False again only after it was True.
+    !status.container_statuses.iter().flatten().all(|container| container.ready)
+        && starts.all(|started| started.is_some_and(|started| started < changed.0))
 }
 
 #[cfg(test)]
@@ -104,6 +122,27 @@ mod tests {
         let progress = json!([{"type": PROGRESS_CONDITION, "status": "False", "reason": "Downloading",
             "message": "downloading 3.2/15.2 GB, 210 MB/s, 57 s left"}]);
         assert_eq!(said(progress), "storage-initializer: downloading 3.2/15.2 GB, 210 MB/s, 57 s left");
+    }
+
+    #[test]
+    fn a_pod_that_stops_answering_probes_does_not_start() {
+        let said = |changed: &str| {
+            let pod: Pod = serde_json::from_value(json!({
+                "metadata": {"name": "p", "creationTimestamp": "2026-01-01T00:00:00Z"},
+                "status": {
+                    "phase": "Running",
+                    "conditions": [{"type": "Ready", "status": "False", "lastTransitionTime": changed}],
+                    "containerStatuses": [{
+                        "name": "main", "image": "i", "imageID": "", "ready": false, "restartCount": 0,
+                        "state": {"running": {"startedAt": "2026-01-01T00:00:02Z"}},
+                    }],
+                },
+            }))
+            .unwrap();
+            line(&pod, "ns/a", None).text
+        };
+        assert_eq!(said("2026-01-01T00:00:00Z"), "Running, not ready yet");
+        assert_eq!(said("2026-01-01T00:09:00Z"), "Running, no longer ready");
     }
 
     #[test]
