@@ -3,7 +3,7 @@
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 /// Verbs with the same advice. Commands stand in backticks; a test parses those of `longboat`.
-const VERBS: [(&[&str], &str); 15] = [
+const VERBS: [(&[&str], &str); 17] = [
     (
         &["serve", "start", "launch"],
         "`longboat run MODEL --serve` serves a model on this machine; `longboat up service.yaml` runs services from manifests",
@@ -14,13 +14,21 @@ const VERBS: [(&[&str], &str); 15] = [
          service.yaml` runs them on this machine",
     ),
     (
-        &["ps", "list", "ls", "get"],
+        &["ps", "list", "ls", "get", "images"],
         "`longboat status` shows services, with the KUBECONFIG that `longboat up` or `longboat run MODEL --serve` prints; \
          `longboat models ls` shows downloaded models",
     ),
     (
         &["log", "logs"],
         "`kubectl logs POD` shows the log of a pod; `longboat status` shows the names of pods",
+    ),
+    (
+        &["exec", "attach"],
+        "`kubectl exec POD -- COMMAND` runs a command in a pod; `longboat status` shows the names of pods",
+    ),
+    (
+        &["compose"],
+        "`longboat up FOLDER` runs all services of a folder on this machine, and Ctrl-C ends them",
     ),
     (
         &["stop", "down", "kill"],
@@ -95,6 +103,9 @@ mod tests {
             ("pull", "`longboat models pull MODEL`"),
             ("stop", "Ctrl-C ends"),
             ("push", "`longboat run MODEL --manifest`"),
+            ("images", "`longboat models ls` shows downloaded models"),
+            ("exec", "`kubectl exec POD -- COMMAND`"),
+            ("compose", "`longboat up FOLDER`"),
         ] {
             assert!(said(&["longboat", verb]).contains(part), "{verb}");
         }

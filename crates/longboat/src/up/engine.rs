@@ -132,7 +132,7 @@ pub(crate) async fn choose(args: &LocalArgs, documents: &[Document]) -> anyhow::
         Err(error) if args.engine == EngineChoice::Auto => {
             Ok(EngineSelection { engine: Engine::Simulator, reason: format!("{error:#}"), is_fallback: true })
         }
-        Err(error) => Err(error.context("the CPU engine cannot serve these manifests")),
+        Err(error) => Err(error.context("the CPU engine cannot run the model")),
     }
 }
 
