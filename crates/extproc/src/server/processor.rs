@@ -22,7 +22,7 @@ pub trait Processor: Send + Sync + 'static {
         true
     }
 
-    /// Called when a stream is refused because as many are open as [`Limits::streams`] allows.
+    /// Called when a stream is refused because as many are open as [`Limits::streams`](super::Limits::streams) allows.
     fn too_many_streams(&self) {}
 
     /// Whether there is a processor at all. Without one, the port has other services only.
