@@ -22,7 +22,7 @@ pub(super) fn check(spec: &LLMInferenceServiceSpec) -> Vec<Advice> {
 fn endpoint(spec: &LLMInferenceServiceSpec, tracing: &TracingSpec) -> Option<Advice> {
     let written = tracing.exporter_endpoint.as_deref().filter(|endpoint| !endpoint.is_empty())?;
     let advice = |problem: String, hint: String| {
-        let message = format!("is {written:?}, {problem}: no traces arrive");
+        let message = format!("is \"{written}\", {problem}: no traces arrive");
         Some(Advice::warning("spec.tracing.exporterEndpoint".to_owned(), "TracesLost", message, hint))
     };
     let (scheme, rest) = written.split_once("://").unwrap_or(("", written));
@@ -61,7 +61,7 @@ fn exporter(tracing: &TracingSpec) -> Option<Advice> {
             "spec.tracing.exporter".to_owned(),
             "TracesLost",
             format!(
-                "is {exporter:?}, and no part of the service has this exporter: there are {}",
+                "is \"{exporter}\", and no part of the service has this exporter: there are {}",
                 EXPORTERS.join(", ")
             ),
             hint,
@@ -92,7 +92,7 @@ mod tests {
             assert_eq!(
                 at(endpoint),
                 [format!(
-                    "{start} {endpoint:?}, which is no URL of a collector: no traces arrive (write `http://HOST:4317`, with the \
+                    "{start} \"{endpoint}\", which is no URL of a collector: no traces arrive (write `http://HOST:4317`, with the \
                      Service of your collector)"
                 )]
             );

@@ -318,7 +318,7 @@ fn unknown_path(path: &str, matching: &HTTPRouteMatch) -> Option<Advice> {
     Some(Advice::warning(
         path.to_owned(),
         "PathNotRewritten",
-        format!("is {value:?}, and the rule does not rewrite it: vLLM has no such path, and answers 404"),
+        format!("is \"{value}\", and the rule does not rewrite it: vLLM has no such path, and answers 404"),
         hint.to_owned(),
     ))
 }

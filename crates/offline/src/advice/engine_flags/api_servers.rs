@@ -45,7 +45,7 @@ pub(super) fn check(
         return Some(Advice::error(
             path,
             "NoApiServer",
-            format!("is {written:?} as the number of vLLM's API servers: no pod becomes ready"),
+            format!("is \"{written}\" as the number of vLLM's API servers: no pod becomes ready"),
             "write a whole number of at least 1".to_owned(),
         ));
     }
