@@ -7,6 +7,7 @@
 
 use std::{
     io,
+    mem::MaybeUninit,
     pin::Pin,
     sync::{
         Arc,
@@ -157,10 +158,15 @@ impl<S> FramingStream<S> {
                 State::Head(_) | State::Chunk | State::Trailers => {
                     let end = bytes.iter().position(|byte| *byte == b'\n').map(|at| at + 1);
                     let (now, rest) = bytes.split_at(end.unwrap_or(bytes.len()));
-                    self.line.extend_from_slice(now);
                     bytes = rest;
+                    if end.is_some() && self.line.is_empty() {
+                        self.end_of_line(now);
+                        continue;
+                    }
+                    self.line.extend_from_slice(now);
                     if end.is_some() {
-                        self.end_of_line();
+                        let line = std::mem::take(&mut self.line);
+                        self.end_of_line(&line);
                     } else if self.line.len() > self.longest {
                         self.state = State::Other;
                     }
@@ -169,8 +175,7 @@ impl<S> FramingStream<S> {
         }
     }
 
-    fn end_of_line(&mut self) {
-        let line = std::mem::take(&mut self.line);
+    fn end_of_line(&mut self, line: &[u8]) {
         let text = line.trim_ascii_end();
         let is_too_long = matches!(self.state, State::Head(head) if head.bytes + text.len() > self.longest);
         self.state = match self.state {
@@ -196,7 +201,7 @@ impl<S> FramingStream<S> {
             State::Trailers if text.is_empty() => State::Head(Head::default()),
             other => other,
         };
-        self.ready.extend_from_slice(&line);
+        self.ready.extend_from_slice(line);
         if is_too_long {
             // The rest of this head is not read, so the request must be refused, too.
             self.ready.extend_from_slice(MARKED.as_bytes());
@@ -303,8 +308,9 @@ impl<S: AsyncRead + Unpin> AsyncRead for FramingStream<S> {
             if let State::Body(left) | State::InChunk(left) = this.state {
                 return this.read_body(left, context, out);
             }
-            let mut room = [0; 8192];
-            let mut read = ReadBuf::new(&mut room);
+            // Not zeroed: hyper asks several times for each head, and zeros would push other data out of the cache.
+            let mut room = [MaybeUninit::uninit(); 8192];
+            let mut read = ReadBuf::uninit(&mut room);
             match Pin::new(&mut this.stream).poll_read(context, &mut read) {
                 Poll::Ready(Ok(())) => {}
                 other => return other,
@@ -318,8 +324,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for FramingStream<S> {
                 this.state = State::Other;
                 continue;
             }
-            let filled = read.filled().to_vec();
-            this.take(&filled);
+            this.take(read.filled());
             this.reserve()?;
         }
     }

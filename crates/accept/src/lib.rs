@@ -9,6 +9,7 @@ mod hop_by_hop;
 mod idle;
 mod meaning;
 mod signals;
+mod threads;
 
 use std::{future::Future, net::SocketAddr, time::Duration};
 
@@ -25,6 +26,7 @@ pub use hop_by_hop::{forward_request, remove_hop_by_hop};
 pub use idle::{LastBody, RunningRequest, RunningRequests};
 pub use meaning::{Ambiguity, host};
 pub use signals::shutdown_token;
+pub use threads::ConnectionThreads;
 
 /// The pause after a connection could not be accepted. The process is probably out of file descriptors until other
 /// connections end.
@@ -43,6 +45,19 @@ pub async fn until<F>(
 where
     F: Future<Output = ()> + Send + 'static,
 {
+    let spawn = |open: &mut JoinSet<()>, stream, peer| {
+        open.spawn(connection(stream, peer));
+    };
+    accept(end, listener, limit, spawn).await
+}
+
+/// Does the work of [`until`], where `spawn` starts the task of a connection.
+async fn accept(
+    end: &CancellationToken,
+    listener: TcpListener,
+    limit: usize,
+    mut spawn: impl FnMut(&mut JoinSet<()>, TcpStream, SocketAddr),
+) -> JoinSet<()> {
     let mut open = JoinSet::new();
     loop {
         let accepted = tokio::select! {
@@ -53,7 +68,7 @@ where
         match accepted {
             Ok((stream, peer)) => {
                 let _ = stream.set_nodelay(true);
-                open.spawn(connection(stream, peer));
+                spawn(&mut open, stream, peer);
             }
             Err(error) => {
                 let port = listener.local_addr().map(|address| address.port()).unwrap_or_default();

@@ -157,7 +157,8 @@ impl Client {
         {
             return Err(self.inner.refused(reason.clone()));
         }
-        let connecting = tokio::time::timeout(CONNECT_TIMEOUT, self.inner.connect());
+        // Few requests connect; the others need no room for this future.
+        let connecting = tokio::time::timeout(CONNECT_TIMEOUT, Box::pin(self.inner.connect()));
         let connected = connecting.await.unwrap_or_else(|_| Err(self.inner.refused("no answer in time")));
         let connection = connected.inspect_err(|error| {
             let reason =

@@ -36,9 +36,6 @@ pub enum ClientError {
 /// Why a processor's server stopped early.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// The listening socket failed.
-    #[error("cannot accept connections")]
-    Accept(#[source] std::io::Error),
     /// A thread for connections could not be started.
     #[error("cannot start a thread for connections")]
     Thread(#[source] std::io::Error),

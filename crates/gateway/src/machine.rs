@@ -16,7 +16,7 @@ use crate::{
     report::report,
     resolved::Resolved,
     route::RouteParser,
-    server,
+    server::ProxyThreads,
     sockets::{Binding, Sockets},
     tables::{SharedTables, Tables},
     watch::{Scope, Watcher},
@@ -66,11 +66,13 @@ pub fn start(
     let queue = Queue(proxy.activator.clone());
     let keys = Keys { tables: tables.clone(), accounts: proxy.accounts.clone() };
     let binding = Binding::Machine { first, range: addresses };
-    let sockets = Sockets::new(binding, proxy.clone(), tables.clone(), DRAIN, shutdown.clone());
+    let threads = ProxyThreads::start(&proxy)?;
+    let sockets = Sockets::new(binding, threads.clone(), tables.clone(), DRAIN, shutdown.clone());
     let mut tasks = JoinSet::new();
     tasks.spawn(picking::run(client.clone(), picking, proxy.local_pickers(), shutdown.clone()));
-    tasks.spawn(run(client, sockets, proxy.clone(), tables.clone(), shutdown.clone()));
-    tasks.spawn(server::run(listener, None, proxy, DRAIN, shutdown.clone()));
+    tasks.spawn(run(client, sockets, proxy, tables.clone(), shutdown.clone()));
+    let until = shutdown.clone();
+    tasks.spawn(async move { threads.serve(listener, None, DRAIN, until).await });
     Ok(Gateway { routes: Routes(tables), queue, keys, tasks, shutdown })
 }
 

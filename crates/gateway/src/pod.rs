@@ -26,6 +26,7 @@ use crate::{
     proxy::Proxy,
     resolved::Resolved,
     route::RouteParser,
+    server::ProxyThreads,
     sockets::{Binding, Sockets},
     tables::{SharedTables, Tables},
     watch::{Scope, Watcher},
@@ -73,6 +74,9 @@ pub enum ServeError {
     /// The port for probes and metrics is not free.
     #[error("cannot listen on {0} for probes and metrics: {1}; choose another port with --monitoring-port")]
     Monitoring(SocketAddr, #[source] io::Error),
+    /// A thread for connections could not be started.
+    #[error("cannot start a thread for connections: {0}")]
+    Thread(#[source] io::Error),
 }
 
 /// All addresses of this machine: with IPv6 if it has it, which includes IPv4.
@@ -104,8 +108,8 @@ pub async fn serve(args: Args, client: Client, shutdown: CancellationToken) -> R
     let probes = tokio::spawn(served.run(listener, end.clone()));
     let mut pickers = Host::new(client.clone(), proxy.local_pickers());
     let binding = Binding::Pod(address);
-    let mut sockets =
-        Sockets::new(binding, proxy.clone(), tables.clone(), args.drain_timeout, closing.clone());
+    let threads = ProxyThreads::start(&proxy).map_err(ServeError::Thread)?;
+    let mut sockets = Sockets::new(binding, threads, tables.clone(), args.drain_timeout, closing.clone());
     let own = Key::new(args.gateway_namespace.as_deref(), args.gateway_name.as_deref());
     tracing::info!(gateway = %own, %address, "Serving a Gateway.");
     let mut watcher = Watcher::start(&client, &Scope::Pod(own, args.picking));

@@ -1,16 +1,16 @@
 //! Accepts connections.
 
-use std::{convert::Infallible, net::SocketAddr, sync::Arc, time::Duration};
+use std::{convert::Infallible, io, net::SocketAddr, sync::Arc, time::Duration};
 
 use hyper::service::service_fn;
 use hyper_util::{
     rt::{TokioExecutor, TokioIo, TokioTimer},
     server::conn::auto::{Builder, UpgradeableConnection},
 };
-use longboat_accept::{FramingStream, RunningRequests};
+use longboat_accept::{ConnectionThreads, FramingStream, RunningRequests};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
-    net::TcpListener,
+    net::{TcpListener, TcpStream},
 };
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
@@ -27,44 +27,60 @@ const HEADER_TIMEOUT: Duration = Duration::from_mins(1);
 /// The most connections at a time: enough for the clients of one machine, and far below the number of its ports.
 const CONNECTIONS: usize = 16_384;
 
-/// Serves until `shutdown`, then lets running requests finish for the time of `drain`.
-pub(crate) async fn run(
-    listener: TcpListener,
-    tls: Option<SocketTls>,
-    proxy: Arc<Proxy>,
-    drain: Duration,
-    shutdown: CancellationToken,
-) {
-    let Ok(local) = listener.local_addr() else { return };
-    let mut builder = Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT);
-    let server = Arc::new(Server { builder, proxy, local, shutdown: shutdown.clone() });
-    let connection = |stream, peer| {
-        let acceptor = tls.as_ref().map(|tls| tls.config().map(TlsAcceptor::from));
-        let server = server.clone();
-        async move {
-            let acceptor = match acceptor {
-                None => return server.serve(stream, peer, None).await,
-                Some(Err(error)) => return tracing::warn!(%error, "TLS is not available."),
-                Some(Ok(acceptor)) => acceptor,
-            };
-            match tokio::time::timeout(HEADER_TIMEOUT, acceptor.accept(stream)).await {
-                Ok(Ok(stream)) => {
-                    let name = stream.get_ref().1.server_name().unwrap_or_default().to_ascii_lowercase();
-                    server.serve(stream, peer, Some(name.into())).await;
-                }
-                Ok(Err(error)) => tracing::debug!(%error, %peer, "A TLS handshake failed."),
-                Err(_) => tracing::debug!(%peer, "A TLS handshake took too long."),
-            }
-        }
-    };
-    let mut open = longboat_accept::until(&shutdown, listener, CONNECTIONS, connection).await;
-    longboat_accept::drain(&mut open, drain).await;
+/// The most threads for connections. A thread forwards far more than the requests of an engine.
+const MAX_THREADS: usize = 16;
+
+/// The threads that serve the connections of all sockets, and the proxy of each.
+pub(crate) struct ProxyThreads {
+    threads: ConnectionThreads,
+    proxies: Vec<Arc<Proxy>>,
 }
 
+// === impl ProxyThreads ===
+
+impl ProxyThreads {
+    /// Starts a thread for each core.
+    pub(crate) fn start(proxy: &Proxy) -> io::Result<Arc<Self>> {
+        ConnectionThreads::for_each_core("gateway", MAX_THREADS).map(|threads| Self::with(threads, proxy))
+    }
+
+    /// Serves on these threads.
+    pub(crate) fn with(threads: ConnectionThreads, proxy: &Proxy) -> Arc<Self> {
+        let proxies = (0..threads.runtimes()).map(|_| Arc::new(proxy.for_thread())).collect();
+        Arc::new(Self { threads, proxies })
+    }
+
+    /// Serves a socket until `shutdown`, then lets running requests finish for the time of `drain`.
+    pub(crate) async fn serve(
+        &self,
+        listener: TcpListener,
+        tls: Option<SocketTls>,
+        drain: Duration,
+        shutdown: CancellationToken,
+    ) {
+        let Ok(local) = listener.local_addr() else { return };
+        let mut builder = Builder::new(TokioExecutor::new());
+        builder.http1().timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT);
+        let tls = tls.map(Arc::new);
+        let server = |proxy: &Arc<Proxy>| {
+            let (builder, proxy, tls) = (builder.clone(), proxy.clone(), tls.clone());
+            Arc::new(Server { builder, proxy, tls, local, shutdown: shutdown.clone() })
+        };
+        let servers: Arc<[_]> = self.proxies.iter().map(server).collect();
+        let connection = move |thread: usize, stream, peer| {
+            let servers: Arc<[Arc<Server>]> = servers.clone();
+            async move { servers[thread].accept(stream, peer).await }
+        };
+        let mut open = self.threads.until(&shutdown, listener, CONNECTIONS, connection).await;
+        longboat_accept::drain(&mut open, drain).await;
+    }
+}
+
+/// A socket on one of the threads.
 struct Server {
     builder: Builder<TokioExecutor>,
     proxy: Arc<Proxy>,
+    tls: Option<Arc<SocketTls>>,
     local: SocketAddr,
     shutdown: CancellationToken,
 }
@@ -72,6 +88,23 @@ struct Server {
 // === impl Server ===
 
 impl Server {
+    /// Serves a connection.
+    async fn accept(&self, stream: TcpStream, peer: SocketAddr) {
+        let acceptor = match self.tls.as_ref().map(|tls| tls.config()) {
+            None => return self.serve(stream, peer, None).await,
+            Some(Err(error)) => return tracing::warn!(%error, "TLS is not available."),
+            Some(Ok(config)) => TlsAcceptor::from(config),
+        };
+        match tokio::time::timeout(HEADER_TIMEOUT, acceptor.accept(stream)).await {
+            Ok(Ok(stream)) => {
+                let name = stream.get_ref().1.server_name().unwrap_or_default().to_ascii_lowercase();
+                self.serve(stream, peer, Some(name.into())).await;
+            }
+            Ok(Err(error)) => tracing::debug!(%error, %peer, "A TLS handshake failed."),
+            Err(_) => tracing::debug!(%peer, "A TLS handshake took too long."),
+        }
+    }
+
     /// Serves the requests of a connection. `server_name` is the name that a TLS client asked for, which may be empty.
     async fn serve<S>(&self, stream: S, peer: SocketAddr, server_name: Option<Arc<str>>)
     where

@@ -17,8 +17,7 @@ use crate::{
     RoutingInputs,
     gateways::{self, Protocol, asked_addresses},
     ports::{Place, Ports},
-    proxy::Proxy,
-    server,
+    server::ProxyThreads,
     socket_tls::SocketTls,
     tables::SharedTables,
 };
@@ -38,7 +37,7 @@ pub(crate) enum Binding {
 /// The sockets behind [`Ports`], except for the first one of a machine.
 pub(crate) struct Sockets {
     binding: Binding,
-    proxy: Arc<Proxy>,
+    threads: Arc<ProxyThreads>,
     /// With the certificates of HTTPS sockets.
     tables: SharedTables,
     /// How long running requests may continue after the end of a listener.
@@ -114,14 +113,14 @@ impl Sockets {
     /// Starts without sockets.
     pub(crate) fn new(
         binding: Binding,
-        proxy: Arc<Proxy>,
+        threads: Arc<ProxyThreads>,
         tables: SharedTables,
         drain: Duration,
         shutdown: CancellationToken,
     ) -> Self {
         let (ends, assigned, ports, tasks) =
             (BTreeMap::new(), BTreeMap::new(), Ports::default(), JoinSet::new());
-        Self { binding, proxy, tables, drain, shutdown, ends, assigned, ports, tasks }
+        Self { binding, threads, tables, drain, shutdown, ends, assigned, ports, tasks }
     }
 
     fn places(&mut self, observed: &RoutingInputs) -> BTreeMap<Key, Place> {
@@ -184,7 +183,8 @@ impl Sockets {
         };
         let listener = TcpListener::bind(socket).await.map_err(|error| error.to_string())?;
         let end = self.shutdown.child_token();
-        self.tasks.spawn(server::run(listener, tls, self.proxy.clone(), self.drain, end.clone()));
+        let (threads, drain, until) = (self.threads.clone(), self.drain, end.clone());
+        self.tasks.spawn(async move { threads.serve(listener, tls, drain, until).await });
         Ok(end)
     }
 

@@ -168,7 +168,7 @@ impl Exchange {
             ));
         }
         let RequestLabels { fairness_id, priority, .. } = &parsed.labels;
-        decision.flow = Some(Arc::new(Flow { fairness_id: fairness_id.clone(), priority: *priority }));
+        decision.flow = Some(Arc::new(Flow { fairness_id: fairness_id.to_string(), priority: *priority }));
         let reservation = core.scheduler.commit(&mut core.state.write(), &decision);
         let scores = core.settings.emit_scores.then(|| {
             decision

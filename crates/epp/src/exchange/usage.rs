@@ -1,5 +1,6 @@
 //! Finds the token counts of a response without parsing it: they are near its end.
 
+use memchr::memmem;
 use serde::Deserialize;
 
 use super::frames::Frames;
@@ -45,10 +46,7 @@ impl UsageScan {
         if let Some(frames) = &self.frames {
             return frames.usage();
         }
-        let starts = self.tail.windows(self.key.len()).enumerate().rev();
-        starts
-            .filter(|(_, window)| *window == self.key)
-            .find_map(|(at, _)| read(&self.tail[at + self.key.len()..]))
+        memmem::rfind_iter(&self.tail, self.key).find_map(|at| read(&self.tail[at + self.key.len()..]))
     }
 }
 

@@ -14,6 +14,7 @@ use prometheus_client::{
 };
 
 use super::{
+    LabelValue,
     buckets::{LATENCY, SCHEDULING},
     labels::{Models, RequestLabels},
 };
@@ -23,13 +24,13 @@ use crate::answer::Refusal;
 
 labels! {
     struct WaitingLabels {
-        fairness_id: String, priority: i64, inference_pool: String, #[prometheus(flatten)] models: Models,
+        fairness_id: LabelValue, priority: i64, inference_pool: String, #[prometheus(flatten)] models: Models,
     }
     struct WaitedLabels {
-        fairness_id: String, priority: i64, outcome: &'static str, inference_pool: String,
+        fairness_id: LabelValue, priority: i64, outcome: &'static str, inference_pool: String,
         #[prometheus(flatten)] models: Models,
     }
-    struct EnqueuedLabels { fairness_id: String, priority: i64, outcome: &'static str }
+    struct EnqueuedLabels { fairness_id: LabelValue, priority: i64, outcome: &'static str }
     struct OutcomeLabels { outcome: &'static str, priority: i64, inference_pool: String }
     struct DetectorLabels { detector: String, stage: &'static str }
     struct StageLabels { inference_pool: String, stage: &'static str }

@@ -8,6 +8,7 @@ mod extproc;
 mod flow;
 mod kv_cache;
 mod kv_events;
+mod label_value;
 mod labels;
 mod latency;
 mod limits;
@@ -18,10 +19,7 @@ mod prefixes;
 mod requests;
 mod stream;
 
-use std::{
-    collections::{BTreeSet, HashSet},
-    time::Duration,
-};
+use std::{collections::HashSet, time::Duration};
 
 use longboat_metrics::{Buckets, Decimal, Histograms, metrics};
 use longboat_scheduler::Scheduler;
@@ -41,6 +39,7 @@ use self::{
         INPUT_TOKENS, LATENCY, OUTPUT_TOKENS, PER_TOKEN, PROCESSING, REQUEST_BYTES, RESPONSE_BYTES,
         SCHEDULING, STREAMED_TOKEN,
     },
+    label_value::{LabelValue, LabelValues},
     labels::{
         AttemptLabels, EndpointLabels, ErrorLabels, ExtractorLabels, InfoLabels, LegacyErrorLabels,
         LegacyRequestLabels, LoadLabels, ModelLabel, Models, OutcomeLabel, PodAttemptLabels, PodLabels,
@@ -63,35 +62,8 @@ pub(crate) use self::{
     stream::{InterChunkTimer, StreamMetrics},
 };
 
-/// The most distinct values of a label that clients choose. Further values share one series.
-const MAX_VALUES: usize = 1000;
-
-/// The longest value of such a label. Longer values count as [`OTHER`].
-const MAX_VALUE: usize = 256;
 /// The most distinct combinations of such labels. Each combination has a dozen histograms, which need more memory than a value.
 const MAX_COMBINATIONS: usize = 1000;
-/// The label value for everything beyond these limits.
-const OTHER: &str = "other";
-
-/// The values of a label that clients choose.
-#[derive(Debug, Default)]
-struct LabelValues(Mutex<BTreeSet<String>>);
-
-impl LabelValues {
-    fn label(&self, value: &str) -> String {
-        if value.len() > MAX_VALUE {
-            return OTHER.to_owned();
-        }
-        let mut known = self.0.lock();
-        if !known.contains(value) {
-            if known.len() >= MAX_VALUES {
-                return OTHER.to_owned();
-            }
-            known.insert(value.to_owned());
-        }
-        value.to_owned()
-    }
-}
 
 /// Token counts of a model server.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

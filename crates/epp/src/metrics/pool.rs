@@ -63,7 +63,7 @@ impl PickerMetrics {
             self.limits.stale(stale);
         }
         if let Some(served) = served {
-            self.limits.served(served, |flow| self.flows.label(flow));
+            self.limits.served(served, |flow| self.flows.label(flow).to_string());
         }
     }
 

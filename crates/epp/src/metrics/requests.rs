@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{
-    MAX_COMBINATIONS, OTHER, PickerMetrics, RenamedHistogram, RequestSummary,
+    LabelValue, MAX_COMBINATIONS, PickerMetrics, RenamedHistogram, RequestSummary,
     buckets::length,
     labels::{
         AttemptLabels, ErrorLabels, LegacyErrorLabels, LegacyRequestLabels, ModelLabel, Models, OutcomeLabel,
@@ -28,7 +28,7 @@ impl PickerMetrics {
             return labels;
         }
         if known.len() >= MAX_COMBINATIONS {
-            let other = || OTHER.to_owned();
+            let other = LabelValue::other;
             let models = Models { model_name: other(), target_model_name: other() };
             return RequestLabels { models, fairness_id: other(), ..labels };
         }

@@ -23,9 +23,6 @@ pub(super) async fn connection<P: Processor>(
     shared: Arc<Shared<P>>,
     shutdown: CancellationToken,
 ) {
-    if let Err(error) = stream.set_nodelay(true) {
-        tracing::debug!(%error, "Cannot set TCP_NODELAY.");
-    }
     let Some(tls) = shared.options.tls.clone() else {
         return carry(stream, shared, shutdown).await;
     };

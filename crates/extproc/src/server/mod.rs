@@ -6,14 +6,15 @@ mod limits;
 mod options;
 mod outbox;
 mod processor;
-mod runtimes;
 mod tonic;
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
-use tokio::{net::TcpListener, sync::Semaphore};
+use longboat_accept::ConnectionThreads;
+use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
+use connection::connection;
 pub(crate) use http2::fuzzing;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) use http2::peer;
@@ -24,7 +25,6 @@ pub use options::{ServerOptions, Transport};
 pub use outbox::Outbox;
 pub(crate) use processor::PATH;
 pub use processor::{Exchange, Processor};
-use runtimes::ConnectionRuntimes;
 
 use crate::{error::ServeError, message::Incoming};
 
@@ -35,14 +35,14 @@ pub async fn serve<P: Processor>(
     options: ServerOptions,
     shutdown: CancellationToken,
 ) -> Result<(), ServeError> {
-    let threads = options.threads;
+    let threads = ConnectionThreads::start("ext-proc", options.threads).map_err(ServeError::Thread)?;
+    let (grace, limit) = (options.grace, options.limits.connections);
     let shared = Arc::new(Shared::new(processor, options));
-    let homes = ConnectionRuntimes::start(threads, &shared, &shutdown)?;
-    let room = Arc::new(Semaphore::new(shared.options.limits.connections));
-    let accepted = accept(&listener, &homes, &room, &shutdown).await;
-    drop(listener);
-    homes.end().await;
-    accepted
+    let until = shutdown.clone();
+    let carry = move |_, stream, _| connection(stream, Arc::clone(&shared), until.clone());
+    let mut open = threads.until(&shutdown, listener, limit, carry).await;
+    longboat_accept::drain(&mut open, grace).await;
+    Ok(())
 }
 
 /// Serves other gRPC services until `shutdown`, with the same limits, on a port without ext_proc.
@@ -73,34 +73,4 @@ impl Processor for NoProcessor {
 
 impl Exchange for NoProcessor {
     fn handle(&mut self, _: Incoming, _: &mut Outbox) {}
-}
-
-async fn accept<P: Processor>(
-    listener: &TcpListener,
-    homes: &ConnectionRuntimes<P>,
-    room: &Arc<Semaphore>,
-    shutdown: &CancellationToken,
-) -> Result<(), ServeError> {
-    loop {
-        let coming = async {
-            let permit = Arc::clone(room).acquire_owned().await;
-            (listener.accept().await, permit)
-        };
-        // The semaphore is never closed.
-        let Some((accepted, Ok(permit))) = shutdown.run_until_cancelled(coming).await else { return Ok(()) };
-        match accepted {
-            Ok((stream, _)) => homes.take_in(stream, permit).await,
-            Err(error) if is_transient(&error) => {
-                tracing::warn!(%error, "Cannot accept a connection.");
-                tokio::time::sleep(Duration::from_millis(50)).await;
-            }
-            Err(error) => return Err(ServeError::Accept(error)),
-        }
-    }
-}
-
-/// Whether an error leaves the listener usable: the process is out of file descriptors or memory for the moment, or the peer
-/// left early.
-fn is_transient(error: &std::io::Error) -> bool {
-    !matches!(error.kind(), std::io::ErrorKind::InvalidInput | std::io::ErrorKind::NotConnected)
 }

@@ -113,7 +113,9 @@ impl Activator {
             waiting.upload.discard().await;
             return Err(Box::new(self.refusal(&idle, "and too many requests wait for them")));
         };
-        let begun = tokio::time::timeout(self.limits.time, self.endpoint(&mut waiting, &mut ticket)).await;
+        // Other requests need no room for this future.
+        let endpoint = Box::pin(self.endpoint(&mut waiting, &mut ticket));
+        let begun = tokio::time::timeout(self.limits.time, endpoint).await;
         match begun {
             Ok(Ok(found)) => Ok((found, true)),
             Ok(Err(response)) => Err(response),

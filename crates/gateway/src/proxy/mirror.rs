@@ -19,7 +19,8 @@ const MAX_COPIES: usize = 1024;
 /// How long a back end for copies may take until it begins to answer.
 const COPY_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Sends copies.
+/// Sends copies. Clones share the limit.
+#[derive(Clone)]
 pub(super) struct Mirrors {
     upstream: Arc<Upstream>,
     slots: Arc<Semaphore>,
@@ -30,6 +31,11 @@ pub(super) struct Mirrors {
 impl Mirrors {
     pub(super) fn new(upstream: Arc<Upstream>) -> Self {
         Self { upstream, slots: Arc::new(Semaphore::new(MAX_COPIES)) }
+    }
+
+    /// Returns the same with other connections.
+    pub(super) fn over(&self, upstream: Arc<Upstream>) -> Self {
+        Self { upstream, slots: self.slots.clone() }
     }
 
     /// Sends a copy of the request to each mirror, or to a share of them. Reads the body of the request for that.
@@ -60,7 +66,7 @@ impl Mirrors {
             tokio::spawn(async move {
                 let timeout = Some(COPY_TIMEOUT);
                 let sent = upstream
-                    .send_replayable(&head, &body, &endpoints, &link, timeout, Failover::IfSafe)
+                    .send_replayable(&head, &body, endpoints.into_iter(), &link, timeout, Failover::IfSafe)
                     .await;
                 if let Err(error) = sent {
                     tracing::debug!(%error, "A copy of a request was not answered.");

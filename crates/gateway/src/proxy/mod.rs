@@ -19,6 +19,7 @@ mod upstream;
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
+use futures::future::{Either, FutureExt};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header, request::Parts};
 use hyper::body::Incoming;
 use longboat_accept::{Budget, Guard};
@@ -64,7 +65,8 @@ const BACK_END_IDLE_TIMEOUT: Duration = Duration::from_hours(1);
 /// How long a picker may take to learn of the first endpoint of a pool. It has a watch of its own.
 const PICKER_DELAY: Duration = Duration::from_secs(5);
 
-/// Answers requests with the current routing tables.
+/// Answers requests with the current routing tables. Clones share all but what [`Proxy::for_thread`] makes anew.
+#[derive(Clone)]
 pub(crate) struct Proxy {
     tables: SharedTables,
     /// Which hosts and pages may use the gateway. `None` on a network, where routes and back ends decide about them.
@@ -119,6 +121,18 @@ impl Proxy {
             front,
             metrics: Metrics::create(),
             shutdown,
+        }
+    }
+
+    /// Returns a proxy for one thread: it has its own connections to back ends and pickers, so that the bytes of a request never wait
+    /// for another thread.
+    pub(crate) fn for_thread(&self) -> Self {
+        let upstream = Arc::new(Upstream::new());
+        Self {
+            mirrors: self.mirrors.over(upstream.clone()),
+            upstream,
+            pickers: self.pickers.for_thread(),
+            ..self.clone()
         }
     }
 
@@ -204,7 +218,7 @@ impl Proxy {
                 response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(OPENMETRICS));
                 return response;
             }
-            None => match root::root(tables, arrival.local, &mut head, &mut upload).await {
+            None => match Box::pin(root::root(tables, arrival.local, &mut head, &mut upload)).await {
                 Some(Root::Answer(response)) => return response,
                 Some(Root::Route(service, entrance)) => {
                     socket = entrance;
@@ -223,10 +237,13 @@ impl Proxy {
         // Before the request may wait, so that nobody without a key takes a place.
         let mut admission = match found.key_scope(pick) {
             None => None,
-            Some(scope) => match self.accounts.admit(tables.keys(), scope, &mut head, &mut upload).await {
-                Ok(admission) => Some(admission),
-                Err(response) => return *response,
-            },
+            Some(scope) => {
+                let admitting = self.accounts.admit(tables.keys(), scope, &mut head, &mut upload);
+                match Box::pin(admitting).await {
+                    Ok(admission) => Some(admission),
+                    Err(response) => return *response,
+                }
+            }
         };
         let waiting = QueueEntry { head: &head, upload: &mut upload, socket, pick };
         let begun = within(deadline, self.activator.wait(found, waiting)).await;
@@ -305,13 +322,13 @@ impl Proxy {
         let mut response = match &chosen.backend {
             Err(unresolved) => refuse(StatusCode::INTERNAL_SERVER_ERROR, &unresolved.message),
             Ok(Backend::Service(service)) => {
-                let sent =
-                    within(Some(limit), self.upstream.send(head, upload, service, &rule.attempts)).await;
+                // Here and below, on the heap: the future of a request has room for only one of the two.
+                let sending = Box::pin(self.upstream.send(head, upload, service, &rule.attempts));
+                let sent = within(Some(limit), sending).await;
                 sent.map_or_else(expired, |sent| sent.unwrap_or_else(|error| answer::failed(&error)))
             }
             Ok(Backend::Pool(pool)) => {
                 let patience = has_waited.then(|| Instant::now() + PICKER_DELAY);
-                // The future of an exchange has many kilobytes, most of which other requests do not need.
                 let limits = Limits { attempt: rule.attempts.timeout, answer: limit, patience };
                 Box::pin(self.pickers.exchange(&self.upstream, pool, head, upload, limits)).await
             }
@@ -334,11 +351,11 @@ fn cors_headers(headers: &HeaderMap) -> HeaderMap {
     headers.get(header::ORIGIN).map(|origin| (header::ORIGIN, origin.clone())).into_iter().collect()
 }
 
-/// Waits for a result until the deadline, if there is one.
-async fn within<T>(deadline: Option<Instant>, result: impl Future<Output = T>) -> Option<T> {
+/// Waits for a result until the deadline, if there is one. An `async fn` would have room for the future twice.
+fn within<T>(deadline: Option<Instant>, result: impl Future<Output = T>) -> impl Future<Output = Option<T>> {
     match deadline {
-        Some(deadline) => tokio::time::timeout_at(deadline, result).await.ok(),
-        None => Some(result.await),
+        Some(deadline) => Either::Left(tokio::time::timeout_at(deadline, result).map(Result::ok)),
+        None => Either::Right(result.map(Some)),
     }
 }
 

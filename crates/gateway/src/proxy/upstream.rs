@@ -165,8 +165,9 @@ impl Upstream {
         let retry = attempts.retry.clone().unwrap_or_default();
         let mut left = retry.attempts;
         loop {
+            let order = endpoints.iter().copied();
             let sent =
-                self.send_replayable(head, body, &endpoints, link, attempts.timeout, Failover::IfSafe).await;
+                self.send_replayable(head, body, order, link, attempts.timeout, Failover::IfSafe).await;
             let again = match &sent {
                 Ok((_, response)) => retry.codes.contains(&response.status().as_u16()),
                 Err(SendError::Failed(_) | SendError::Timeout | SendError::NoEndpoint) => true,
@@ -190,7 +191,7 @@ impl Upstream {
         &self,
         head: &Parts,
         body: &[Bytes],
-        endpoints: &[SocketAddr],
+        endpoints: impl Iterator<Item = SocketAddr> + Send,
         link: &Link,
         timeout: Option<Duration>,
         failover: Failover,
@@ -198,8 +199,8 @@ impl Upstream {
         let mut last = SendError::NoEndpoint;
         for endpoint in endpoints {
             let body = ProxyBody::chunks(body.to_vec());
-            match self.attempt(head.clone(), body, *endpoint, link, timeout).await {
-                Ok(response) => return Ok((*endpoint, response)),
+            match self.attempt(head.clone(), body, endpoint, link, timeout).await {
+                Ok(response) => return Ok((endpoint, response)),
                 Err(SendError::Timeout) => return Err(SendError::Timeout),
                 Err(error) if !failover.allows(&head.method, &error) => return Err(error),
                 Err(error) => last = error,

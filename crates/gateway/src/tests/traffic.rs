@@ -24,7 +24,7 @@ use super::*;
 use crate::{
     Guard,
     proxy::{Accounts, Activator, Proxy, QueueLimits},
-    server,
+    server::ProxyThreads,
     socket_tls::SocketTls,
     tables::Tables,
 };
@@ -71,15 +71,10 @@ impl Bench {
         let mut proxy = Proxy::new(tables.clone(), Some(guard), Some(front), shutdown.clone());
         proxy.activator = Arc::new(Activator::new(tables.clone(), limits, shutdown.clone()));
         let (activator, accounts) = (proxy.activator.clone(), proxy.accounts.clone());
-        let proxy = Arc::new(proxy);
-        let config = SocketTls::new(socket, tables.clone());
-        tokio::spawn(server::run(
-            listener,
-            tls.then_some(config),
-            proxy,
-            Duration::from_secs(2),
-            shutdown.clone(),
-        ));
+        let threads = ProxyThreads::start(&proxy).unwrap();
+        let tls = tls.then(|| SocketTls::new(socket, tables.clone()));
+        let until = shutdown.clone();
+        tokio::spawn(async move { threads.serve(listener, tls, Duration::from_secs(2), until).await });
         Self { socket, tables, activator, accounts, shutdown }
     }
 }

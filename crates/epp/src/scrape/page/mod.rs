@@ -34,6 +34,10 @@ pub(crate) fn extract(page: &[u8], engine: &EngineConfig, metrics: &mut Metrics)
             continue;
         }
         for (what, spec) in &wanted {
+            // Most names are already told apart by their length.
+            if !matches!(line.get(spec.name.len()), Some(b'{' | b' ' | b'\t')) {
+                continue;
+            }
             let Some(rest) = line.strip_prefix(spec.name.as_bytes()) else {
                 continue;
             };

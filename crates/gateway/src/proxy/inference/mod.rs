@@ -51,10 +51,11 @@ pub(crate) struct Limits {
     pub(crate) patience: Option<Instant>,
 }
 
-/// The pickers of this process, and one connection to each other picker.
+/// The pickers of this process, and one connection to each other picker. Clones share both.
+#[derive(Clone)]
 pub(crate) struct Pickers {
     pub(super) local: Arc<LocalPickers>,
-    clients: Mutex<HashMap<SocketAddr, Client>>,
+    clients: Arc<Mutex<HashMap<SocketAddr, Client>>>,
     tls: Arc<rustls::ClientConfig>,
 }
 
@@ -109,7 +110,12 @@ enum PickError {
 impl Pickers {
     pub(crate) fn new() -> Self {
         let local = Arc::default();
-        Self { local, clients: Mutex::default(), tls: longboat_tls::insecure_client_config(&[b"h2"]) }
+        Self { local, clients: Arc::default(), tls: longboat_tls::insecure_client_config(&[b"h2"]) }
+    }
+
+    /// Returns the same with other connections.
+    pub(super) fn for_thread(&self) -> Self {
+        Self { clients: Arc::default(), ..self.clone() }
     }
 
     /// Forwards one request to an endpoint of the pool, and returns its response. Both pass through the picker.
@@ -150,12 +156,7 @@ impl Pickers {
             }
         };
         drop(upload);
-        let Forward { changes, body, mut endpoints, mut exchange } = forward;
-        // If the picker's choice cannot be reached, any other ready endpoint is better than an error.
-        let mut others: Vec<_> =
-            pool.endpoints.iter().filter(|other| !endpoints.contains(other)).copied().collect();
-        others.shuffle(&mut rand::rng());
-        endpoints.extend(others);
+        let Forward { changes, body, endpoints, mut exchange } = forward;
         wire::change(&mut head.headers, &changes);
         tracing::debug!(
             request_id = head.headers.get("x-request-id").and_then(|id| id.to_str().ok()),
@@ -165,8 +166,16 @@ impl Pickers {
         );
         // The picker may have changed the body's length; hyper sets the new one.
         head.headers.remove(header::CONTENT_LENGTH);
+        // If the picker's choice cannot be reached, any other ready endpoint is better than an error.
+        let others = || {
+            let others = pool.endpoints.iter().filter(|other| !endpoints.contains(other));
+            let mut others: Vec<_> = others.copied().collect();
+            others.shuffle(&mut rand::rng());
+            others
+        };
+        let order = endpoints.iter().copied().chain(std::iter::once_with(others).flatten());
         let sent =
-            upstream.send_replayable(&head, &body, &endpoints, &pool.link, limits.attempt, Failover::Always);
+            upstream.send_replayable(&head, &body, order, &pool.link, limits.attempt, Failover::Always);
         let sent = within(Some(limits.answer), sent);
         let answered = match &mut exchange {
             None => sent.await,

@@ -1,11 +1,11 @@
 //! Converts HTTP messages to the form that a picker sees.
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http::{
     HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header, request::Parts, response,
     uri::PathAndQuery,
 };
-use longboat_extproc::{HeaderChanges, Headers, ImmediateResponse};
+use longboat_extproc::{Header, HeaderChanges, Headers, ImmediateResponse};
 
 use crate::proxy::{answer::refuse_as_engines, body::ProxyBody};
 
@@ -30,12 +30,19 @@ pub(super) fn response_headers(head: &response::Parts) -> Headers {
     headers
 }
 
+/// Copies the fields to one buffer, because an allocation for each would cost more than the bytes.
 pub(super) fn listed(headers: &HeaderMap) -> Headers {
-    let mut list = Headers::new();
+    let bytes = headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
+    let mut buffer = BytesMut::with_capacity(bytes);
     for (name, value) in headers {
-        list.push(Bytes::copy_from_slice(name.as_str().as_bytes()), Bytes::copy_from_slice(value.as_bytes()));
+        buffer.extend_from_slice(name.as_str().as_bytes());
+        buffer.extend_from_slice(value.as_bytes());
     }
-    list
+    let mut buffer = buffer.freeze();
+    let field = |(name, value): (&HeaderName, &HeaderValue)| {
+        Header::new(buffer.split_to(name.as_str().len()), buffer.split_to(value.len()))
+    };
+    headers.iter().map(field).collect()
 }
 
 /// Applies a picker's changes. Like Envoy, this ignores changes of pseudo-headers and of the host.
@@ -45,7 +52,7 @@ pub(super) fn change(headers: &mut HeaderMap, changes: &HeaderChanges) {
             continue;
         }
         if let (Ok(name), Ok(value)) =
-            (HeaderName::from_bytes(&field.name), HeaderValue::from_bytes(&field.value))
+            (HeaderName::from_bytes(&field.name), HeaderValue::from_maybe_shared(field.value.clone()))
         {
             headers.insert(name, value);
         }

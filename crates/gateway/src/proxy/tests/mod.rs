@@ -26,7 +26,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::Proxy;
 use crate::{
-    Guard, RoutingInputs, ports::Ports, resolved::Resolved, route::RouteParser, server, tables::Tables,
+    Guard, RoutingInputs, ports::Ports, resolved::Resolved, route::RouteParser, server::ProxyThreads,
+    tables::Tables,
 };
 
 /// The behaviour of a test's picker.
@@ -293,12 +294,16 @@ async fn observed(
     let resolved = Resolved::new(&observed, &ports, &mut RouteParser::default());
     let tables = Arc::new(ArcSwap::from_pointee(Tables::new(&observed, &ports, &resolved)));
     let shutdown = CancellationToken::new();
-    let proxy = Arc::new(Proxy::new(tables, Some(guard), Some(front), shutdown.clone()));
+    let proxy = Proxy::new(tables, Some(guard), Some(front), shutdown.clone());
+    // On the runtime of the test, whose time may be paused.
+    let threads = longboat_accept::ConnectionThreads::start("", 0).unwrap();
+    let threads = ProxyThreads::with(threads, &proxy);
     let local = proxy.local_pickers();
     let further = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let further_url = format!("http://{}", further.local_addr().unwrap());
     for listener in [listener, further] {
-        tokio::spawn(server::run(listener, None, proxy.clone(), Duration::from_secs(2), shutdown.clone()));
+        let (threads, until) = (threads.clone(), shutdown.clone());
+        tokio::spawn(async move { threads.serve(listener, None, Duration::from_secs(2), until).await });
     }
     let client = reqwest::Client::builder().no_proxy().build().unwrap();
     Bench { url: format!("http://127.0.0.1:{port}"), further_url, port, local, client, shutdown }
