@@ -11,7 +11,6 @@ use kube::Client;
 use longboat_key::Namespace;
 use longboat_tls::{LeafRequest, ReplaceableConfig, ServerOptions, self_signed};
 use tokio::net::TcpListener;
-use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
 use super::{access::Access, page::page, settings::MetricsSettings};
@@ -82,12 +81,11 @@ impl Monitoring {
     pub(crate) async fn serve(self, context: Arc<Context>, client: Client, end: CancellationToken) {
         let Self { listener, tls } = self;
         let served = Arc::new(MetricsServer { context, access: tls.is_some().then(|| Access::new(client)) });
-        let acceptor = tls.map(TlsAcceptor::from);
-        let connection = |stream, _| {
-            let (served, acceptor) = (served.clone(), acceptor.clone());
+        let connection = |stream, peer| {
+            let (served, tls) = (served.clone(), tls.clone());
             async move {
-                let Some(acceptor) = acceptor else { return served.connection(TokioIo::new(stream)).await };
-                if let Ok(Ok(stream)) = tokio::time::timeout(HEAD_TIMEOUT, acceptor.accept(stream)).await {
+                let Some(tls) = tls else { return served.connection(TokioIo::new(stream)).await };
+                if let Some(stream) = longboat_tls::handshake(tls, stream, peer, HEAD_TIMEOUT).await {
                     served.connection(TokioIo::new(stream)).await;
                 }
             }

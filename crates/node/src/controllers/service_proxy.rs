@@ -103,25 +103,9 @@ async fn serve(
     slices: Cache<EndpointSlice>,
     stop: CancellationToken,
 ) {
-    let mut connections = JoinSet::new();
     let turn = Arc::new(AtomicUsize::new(0));
-    loop {
-        tokio::select! {
-            () = stop.cancelled() => break,
-            Some(_) = connections.join_next() => {}
-            accepted = listener.accept(), if connections.len() < CONNECTIONS => match accepted {
-                Ok((client, _)) => {
-                    connections.spawn(forward(client, backends(&frontend, &slices.all()), Arc::clone(&turn)));
-                }
-                Err(error) => {
-                    // The process is probably out of file descriptors, until other connections end.
-                    tracing::debug!(%error, address = %frontend.address, "Cannot accept a connection.");
-                    tokio::time::sleep(Duration::from_millis(50)).await;
-                }
-            },
-        }
-    }
-    connections.shutdown().await;
+    let connection = |client, _| forward(client, backends(&frontend, &slices.all()), Arc::clone(&turn));
+    longboat_accept::until(&stop, listener, CONNECTIONS, connection).await.shutdown().await;
 }
 
 /// Returns the ready endpoints of a Service's port. If none is ready, returns the terminating endpoints that still serve.
