@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use longboat_api::proof::ProofMode;
+use longboat_api::{proof::ProofMode, shared_picker::SHARED};
 use longboat_key::names::{is_label, is_subdomain};
 use serde::Deserialize;
 
@@ -145,9 +145,6 @@ fn picker_clients(raw: &RawLongboat) -> Result<Vec<String>, PlatformError> {
         None => Ok(raw.picker_clients.clone()),
     }
 }
-
-/// The value with which one Deployment picks for all services.
-const SHARED: &str = "shared";
 
 fn shared_picker(raw: &RawLongboat) -> Result<bool, PlatformError> {
     match raw.picker.as_str() {

@@ -10,11 +10,11 @@ use futures::StreamExt;
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::ResourceExt;
+use longboat_api::shared_picker::SERVICE_NAME;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::endpointslice::SERVICE_NAME;
 use super::queue::Key;
 use super::queue::{key_of, triggers};
 use super::setup::Caches;
