@@ -4,6 +4,8 @@
 pub const PART_OF: &str = "app.kubernetes.io/part-of";
 /// Value of [`PART_OF`].
 pub const PART_OF_VALUE: &str = "llminferenceservice";
+/// Selects the objects of all services.
+pub const PART_OF_SELECTOR: &str = "app.kubernetes.io/part-of=llminferenceservice";
 /// Name of the service that an object belongs to.
 pub const NAME: &str = "app.kubernetes.io/name";
 /// Purpose of an object; [`component`] has the values.

@@ -10,6 +10,20 @@ pub const PLATFORM_CONFIG_MAP: &str = "inferenceservice-config";
 pub const DEFAULT_SYSTEM_NAMESPACE: &str = "kserve";
 /// Default prefix of preset names.
 pub const DEFAULT_PRESET_PREFIX: &str = "kserve-";
+/// The container of an engine, a picker or a tokenizer that presets and services describe.
+pub const MAIN_CONTAINER: &str = "main";
+/// The Deployment of the controller. Its pods have this name as the value of the label `control-plane`.
+pub const CONTROLLER: &str = "llmisvc-controller-manager";
+/// The Service in front of the controller's metrics.
+pub const CONTROLLER_METRICS: &str = "llmisvc-controller-manager-service";
+/// The Lease of the controller that leads.
+pub const CONTROLLER_LEASE: &str = "llminferenceservice-kserve-controller-manager";
+/// The Secret with the CA that the controller creates for its webhooks.
+pub const WEBHOOK_CA: &str = "llmisvc-webhook-ca";
+/// The key of that Secret with the certificates that clients trust.
+pub const WEBHOOK_CA_BUNDLE: &str = "ca.crt";
+/// The claim of devices in pods, which annotations of a service ask for.
+pub const MANAGED_DEVICE: &str = "managed-device";
 /// The init container that downloads models.
 pub const STORAGE_INITIALIZER: &str = "storage-initializer";
 /// The container that loads LoRA adapters while an engine runs.

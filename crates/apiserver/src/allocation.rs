@@ -9,7 +9,7 @@ use crate::{
     kinds::Resource,
     state::State,
     status::{ApiError, Cause},
-    strategy::fill,
+    strategy::defaults::fill,
 };
 
 /// Whether this is the kind that gets addresses.

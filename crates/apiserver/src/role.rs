@@ -56,9 +56,6 @@ pub enum Error {
     /// The certificate.
     #[error("cannot create a certificate")]
     Tls(#[from] TlsError),
-    /// Serving.
-    #[error("serving failed")]
-    Serve(#[source] io::Error),
 }
 
 /// Serves until `shutdown`.
@@ -113,6 +110,6 @@ pub async fn run(args: Args, shutdown: CancellationToken) -> Result<(), Error> {
             server.run_loops(Loops::default(), shutdown.clone()).await;
         }
     };
-    let (outcome, ()) = tokio::join!(server.serve(listener, tls, shutdown.clone()), loops);
-    outcome.map_err(Error::Serve)
+    tokio::join!(server.serve(listener, tls, shutdown.clone()), loops);
+    Ok(())
 }

@@ -18,6 +18,7 @@ use crate::{
     respond, schema,
     state::State,
     status::ApiError,
+    strategy::names::{self, NameRule},
     usage,
     verbs::{Call, create, delete, pods as pod_verbs, read, reviews, scale, tokens, update, watch},
 };
@@ -321,15 +322,7 @@ fn is_watch(request: &Request) -> bool {
 
 /// Returns why no object can have the name in a path.
 fn invalid_name(name: &str) -> Option<String> {
-    let mut problems = Vec::new();
-    if name == "." || name == ".." {
-        problems.push(format!("may not be '{name}'"));
-    }
-    for bad in ["/", "%"] {
-        if name.contains(bad) {
-            problems.push(format!("may not contain '{bad}'"));
-        }
-    }
+    let problems = names::problems(NameRule::PathSegment, name);
     let text = match problems.as_slice() {
         [] => return None,
         [one] => one.clone(),

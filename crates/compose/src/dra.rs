@@ -4,12 +4,10 @@ use k8s_openapi::api::core::v1::{PodResourceClaim, PodSpec, ResourceClaim};
 use longboat_api::{
     annotations::{DRA_CONTAINER_NAME, DRA_DEVICE_CLASS},
     child_name,
+    names::MANAGED_DEVICE,
     names::suffix,
     v1alpha2::{LLMInferenceService, LLMInferenceServiceSpec},
 };
-
-/// Name of the claim in pods and containers.
-const CLAIM: &str = "managed-device";
 
 /// Adds the claim to all workloads if the service's annotations ask for devices.
 pub(crate) fn inject(spec: &mut LLMInferenceServiceSpec, service: &LLMInferenceService) {
@@ -29,9 +27,9 @@ pub(crate) fn inject(spec: &mut LLMInferenceServiceSpec, service: &LLMInferenceS
 
 fn inject_pod(pod: &mut PodSpec, template: &str, container: Option<&str>) {
     let claims = pod.resource_claims.get_or_insert_default();
-    if claims.iter().all(|claim| claim.name != CLAIM) {
+    if claims.iter().all(|claim| claim.name != MANAGED_DEVICE) {
         claims.push(PodResourceClaim {
-            name: CLAIM.to_owned(),
+            name: MANAGED_DEVICE.to_owned(),
             resource_claim_template_name: Some(template.to_owned()),
             ..PodResourceClaim::default()
         });
@@ -43,8 +41,8 @@ fn inject_pod(pod: &mut PodSpec, template: &str, container: Option<&str>) {
     };
     if let Some(target) = target {
         let claims = target.resources.get_or_insert_default().claims.get_or_insert_default();
-        if claims.iter().all(|claim| claim.name != CLAIM) {
-            claims.push(ResourceClaim { name: CLAIM.to_owned(), request: None });
+        if claims.iter().all(|claim| claim.name != MANAGED_DEVICE) {
+            claims.push(ResourceClaim { name: MANAGED_DEVICE.to_owned(), request: None });
         }
     }
 }

@@ -9,6 +9,7 @@ use k8s_openapi::{
 };
 use longboat_api::{
     annotations::KV_CACHE_SHM_PERCENT,
+    names::MAIN_CONTAINER,
     v1alpha2::{AppliedConfig, ConfigSource, KvCacheOffloading, LLMInferenceServiceSpec, WorkloadSpec},
 };
 use longboat_quantity::Quantity;
@@ -18,7 +19,6 @@ use crate::{error::ComposeError, layer::Layer};
 
 /// The variable of a main container in whose place the generated argument is put. Its form is a contract with presets.
 pub(crate) const SLOT: &str = "KSERVE_KV_TRANSFER_ARGS";
-const MAIN: &str = "main";
 const SHARED_MEMORY: &str = "/dev/shm";
 /// The most that a preset may add to `/dev/shm`, in percent of the offloaded cache.
 const MAX_PERCENT: i64 = 10_000;
@@ -82,7 +82,7 @@ pub(crate) fn size_shared_memory(
 
 /// The volume that is the `/dev/shm` of a main container, and its size, if it is memory of a limited size.
 fn shared_memory(pod: &PodSpec) -> Option<(&str, &Text)> {
-    let mains = pod.containers.iter().filter(|container| container.name == MAIN);
+    let mains = pod.containers.iter().filter(|container| container.name == MAIN_CONTAINER);
     let mut mounts = mains.flat_map(|container| container.volume_mounts.iter().flatten());
     let mount = mounts.find(|mount| mount.mount_path == SHARED_MEMORY)?;
     let volume = pod.volumes.iter().flatten().find(|volume| volume.name == mount.name)?;
@@ -144,7 +144,7 @@ fn declares_size(spec: &Value, pod: &str, volume: &str) -> bool {
 /// If a layer sets a value in a slot.
 pub(crate) fn fill_slots(spec: &mut LLMInferenceServiceSpec) -> Result<(), ComposeError> {
     for Engine { name: workload, pod, offloading, .. } in engines(spec) {
-        for container in pod.containers.iter_mut().filter(|container| container.name == MAIN) {
+        for container in pod.containers.iter_mut().filter(|container| container.name == MAIN_CONTAINER) {
             let Some(env) = &mut container.env else { continue };
             let is_slot = |variable: &EnvVar| variable.name == SLOT;
             let Some(first) = env.iter().position(is_slot) else { continue };

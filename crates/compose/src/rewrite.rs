@@ -7,6 +7,7 @@ use longboat_api::{
         inferencepool::PoolPort,
         reference::{BackendObjectReference, ParentReference},
     },
+    groups,
     names::suffix,
     v1alpha2::{LLMInferenceServiceSpec, RouterSpec},
 };
@@ -15,8 +16,6 @@ use serde_json::{Value, json};
 
 use crate::{error::ComposeError, layer::ConfigMapSource, select, warning::Warning};
 
-/// The API group of InferencePools.
-const POOL_GROUP: &str = "inference.networking.k8s.io";
 /// The port of the model servers.
 const POOL_PORT: i32 = 8000;
 /// The port of the picker.
@@ -73,7 +72,7 @@ fn lead_to_pool(route: &mut HTTPRouteSpec, service: &str) {
     for rule in route.rules.iter_mut().filter(|rule| rule.leads_nowhere()) {
         rule.backend_refs.push(HTTPBackendRef {
             backend: BackendObjectReference {
-                group: Some(POOL_GROUP.to_owned()),
+                group: Some(groups::POOL.to_owned()),
                 kind: Some("InferencePool".to_owned()),
                 name: child_name(service, suffix::INFERENCE_POOL),
                 namespace: None,

@@ -2,7 +2,9 @@
 
 use longboat_api::{
     engine::{Engine, HalfPresets},
+    names::MAIN_CONTAINER,
     names::preset,
+    picker_config::{self, config_flag, config_text},
 };
 use serde_json::Value;
 
@@ -21,7 +23,10 @@ const CONFIGURED_BY_PRESET: Version = Version::new(0, 11, 0);
 pub(crate) fn picker_config(spec: &Value, scheduler_preset: &Value) -> Option<&'static str> {
     let specs = [spec, scheduler_preset];
     let mut schedulers = specs.iter().filter_map(|spec| spec.pointer("/router/scheduler"));
-    if schedulers.any(|scheduler| scheduler.get("config").is_some() || config_flag(scheduler).is_some()) {
+    if schedulers.any(|scheduler| {
+        scheduler.get("config").is_some()
+            || arguments(scheduler).is_some_and(|args| config_flag(&args).is_some())
+    }) {
         return None;
     }
     let annotations = scheduler_preset.pointer("/router/scheduler/annotations");
@@ -138,7 +143,9 @@ fn workload(spec: &Value, presets: &HalfPresets) -> &'static [&'static str] {
 fn plugin_types(scheduler: &Value) -> Vec<String> {
     match scheduler.pointer("/config/inline") {
         Some(inline) => plugins_of(inline),
-        None => argument_config(scheduler).map(|text| plugins_of_text(&text)).unwrap_or_default(),
+        None => {
+            arguments(scheduler).and_then(|args| config_text(&args).map(plugins_of_text)).unwrap_or_default()
+        }
     }
 }
 
@@ -153,36 +160,12 @@ pub(crate) fn plugins_of(config: &Value) -> Vec<String> {
 }
 
 fn listed_plugins(config: &Value) -> Vec<String> {
-    config
-        .get("plugins")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-        .filter_map(|plugin| plugin.get("type")?.as_str().map(ToOwned::to_owned))
-        .collect()
+    picker_config::plugin_types(config).map(ToOwned::to_owned).collect()
 }
 
-/// The flags that give a picker its configuration, as text or as a file.
-const CONFIG_TEXT: [&str; 4] = ["--config-text", "-config-text", "--configText", "-configText"];
-const CONFIG_FILE: [&str; 4] = ["--config-file", "-config-file", "--configFile", "-configFile"];
-
-/// The config in the arguments of the scheduler's main container. Returns `None` unless the first config flag contains the
-/// text itself.
-fn argument_config(scheduler: &Value) -> Option<String> {
-    let (flag, value) = config_flag(scheduler)?;
-    value.filter(|_| CONFIG_TEXT.contains(&flag)).map(ToOwned::to_owned)
-}
-
-/// The first flag of the scheduler's main container that configures the picker, and its value.
-fn config_flag(scheduler: &Value) -> Option<(&str, Option<&str>)> {
+/// The arguments of the scheduler's main container.
+fn arguments(scheduler: &Value) -> Option<Vec<&str>> {
     let containers = scheduler.pointer("/template/containers")?.as_array()?;
-    let main = containers.iter().find(|c| c.get("name").is_some_and(|n| n == "main"))?;
-    let args: Vec<&str> = main.get("args")?.as_array()?.iter().filter_map(Value::as_str).collect();
-    args.iter().enumerate().find_map(|(at, arg)| {
-        let (flag, value) = match arg.split_once('=') {
-            Some((flag, value)) => (flag, Some(value)),
-            None => (*arg, args.get(at + 1).copied()),
-        };
-        (CONFIG_TEXT.contains(&flag) || CONFIG_FILE.contains(&flag)).then_some((flag, value))
-    })
+    let main = containers.iter().find(|c| c.get("name").is_some_and(|n| n == MAIN_CONTAINER))?;
+    Some(main.get("args")?.as_array()?.iter().filter_map(Value::as_str).collect())
 }

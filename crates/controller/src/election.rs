@@ -8,10 +8,6 @@ use std::time::Duration;
 use longboat_lease::Timing;
 use longboat_quantity::duration::text;
 
-/// The name of the Lease in the system namespace. The reference uses the same name, so that only one of both controllers
-/// works.
-pub(crate) const LEASE: &str = "llminferenceservice-kserve-controller-manager";
-
 /// Settings of leader election.
 #[derive(Clone, Debug, PartialEq, Eq, clap::Args)]
 pub struct Election {

@@ -3,6 +3,7 @@
 use std::{net::SocketAddr, path::PathBuf, sync::Arc};
 
 use kube::Client;
+use longboat_api::names::CONTROLLER_LEASE;
 use longboat_key::{Key, Name};
 use longboat_lease::Candidate;
 use longboat_telemetry::{traces::Otlp, zap::Zap};
@@ -12,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     args::Args,
     context::Context,
-    election::{Election, LEASE},
+    election::Election,
     error::Error,
     events,
     fence::Fence,
@@ -150,7 +151,7 @@ impl Process {
         let writer = tokio::spawn(events::write_all(everybody.clone(), notes));
         let (reconciler, candidate) = if self.election.enabled {
             let fence = Fence::closed();
-            let lease = Key::new(self.args.system_namespace.as_deref(), Name(LEASE));
+            let lease = Key::new(self.args.system_namespace.as_deref(), Name(CONTROLLER_LEASE));
             let told = {
                 let fence = fence.clone();
                 move |until| fence.set(until)

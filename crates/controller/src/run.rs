@@ -5,6 +5,7 @@ use std::{future::Future, sync::Arc, time::Duration};
 use futures::{FutureExt, future::BoxFuture};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::Client;
+use longboat_api::names::CONTROLLER_LEASE;
 use longboat_watch::text_of;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -21,7 +22,6 @@ use crate::{
     capabilities, config,
     context::Context,
     downloads,
-    election::LEASE,
     error::{Error, ReconcileError},
     events,
     metrics::{Metrics, Worker},
@@ -146,7 +146,7 @@ async fn lead(
         biased;
         lost = candidate.keep() => {
             context.metrics.leads(false);
-            return Err(Error::LeaseLost { lease: LEASE, why: lost.to_string() });
+            return Err(Error::LeaseLost { lease: CONTROLLER_LEASE, why: lost.to_string() });
         }
         result = work_all(context, stop) => result,
     };

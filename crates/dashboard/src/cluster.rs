@@ -6,7 +6,10 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use futures::stream::BoxStream;
 use k8s_openapi::api::core::v1::Pod;
-use longboat_key::{Key, Name, Namespace};
+use longboat_key::{
+    Key, Name, Namespace,
+    names::{is_label, is_subdomain},
+};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -139,19 +142,7 @@ pub trait Cluster: Send + Sync + 'static {
 /// Parses `namespace/name`. Both must be valid Kubernetes names, because they become part of request paths.
 pub(crate) fn parse_key(text: &str) -> Option<Key> {
     let (namespace, name) = text.split_once('/')?;
-    (is_name(namespace) && is_name(name)).then(|| Key::new(Namespace(namespace), Name(name)))
-}
-
-/// Whether a text is a valid object name: lower-case letters, digits, `-` and `.`, at most 253 bytes.
-pub(crate) fn is_name(text: &str) -> bool {
-    let is_inner =
-        |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'.');
-    let is_outer = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
-    let bytes = text.as_bytes();
-    bytes.len() <= 253
-        && bytes.iter().copied().all(is_inner)
-        && bytes.first().is_some_and(is_outer)
-        && bytes.last().is_some_and(is_outer)
+    (is_label(namespace) && is_subdomain(name)).then(|| Key::new(Namespace(namespace), Name(name)))
 }
 
 #[cfg(test)]
@@ -164,7 +155,6 @@ mod tests {
         for wrong in ["", "a", "/a", "a/", "a/b/c", "../a", "a/..", "a/b?c", "A/b", "a/b%2f", "-a/b"] {
             assert_eq!(parse_key(wrong), None, "{wrong}");
         }
-        assert!(!is_name(&"a".repeat(254)));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use futures::{StreamExt, stream};
 use http::StatusCode;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Client;
-use longboat_api::labels;
+use longboat_api::{labels, names::MAIN_CONTAINER};
 use longboat_key::{Key, Name, Namespace};
 use serde::Serialize;
 
@@ -25,8 +25,6 @@ const MAX_CONCURRENT_REQUESTS: usize = 8;
 const SERVES: Port = Port { number: 8000, tls: false };
 /// The page of metrics.
 const METRICS: &str = "/metrics";
-/// The container of the model server.
-const CONTAINER: &str = "main";
 
 /// What a pod does for requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -102,7 +100,7 @@ async fn one(client: &Client, reach: &Reach, pod: &Pod) -> Replica {
     let answered = match role {
         Role::Picker => reach.get_from_picker(client, pod, &picker::port(pod), METRICS).await,
         Role::Decode | Role::Prefill => {
-            let port = declared(pod, CONTAINER, None).unwrap_or(SERVES);
+            let port = declared(pod, MAIN_CONTAINER, None).unwrap_or(SERVES);
             reach.get(client, pod, &port, METRICS).await
         }
     };

@@ -18,22 +18,15 @@ use bytes::Bytes;
 use http::{StatusCode, header};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use kube::Client;
-use longboat_key::{Key, Name, Namespace};
+use longboat_key::{Key, Name, Namespace, names::is_subdomain};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Cluster, Reach, Simulation,
-    answer::Problem,
-    assets, chat,
-    cluster::{is_name, parse_key},
-    feed,
-    guard::Guard,
-    objects,
-    page::Page,
-    picker,
+    Cluster, Reach, Simulation, answer::Problem, assets, chat, cluster::parse_key, feed, guard::Guard,
+    objects, page::Page, picker,
 };
 
 /// The most connections. A browser opens six for a page.
@@ -201,7 +194,8 @@ async fn events(State(page): State<Arc<Page>>, Query(asked): Question) -> Answer
 async fn logs(State(page): State<Arc<Page>>, Query(asked): Question) -> Result<String, Problem> {
     let _permit = page.work()?;
     let name = |text: Option<String>, what: &str| {
-        text.filter(|text| is_name(text)).ok_or_else(|| Problem::wrong(format!("{what}: expected a name")))
+        text.filter(|text| is_subdomain(text))
+            .ok_or_else(|| Problem::wrong(format!("{what}: expected a name")))
     };
     let (namespace, pod) = (name(asked.namespace, "namespace")?, name(asked.pod, "pod")?);
     objects::logs(&page.client, Namespace(&namespace), Name(&pod), &name(asked.container, "container")?).await

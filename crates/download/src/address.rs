@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use longboat_key::names::is_subdomain;
+
 use crate::image;
 
 /// The longest name of an owner or a model on the Hugging Face hub.
@@ -195,7 +197,7 @@ impl Address {
             Scheme::Claim if names_nothing => {
                 Some("expected pvc://CLAIM[/PATH]: the name of the claim is missing")
             }
-            Scheme::Claim if !is_claim_name(self.host()) => Some(
+            Scheme::Claim if !is_subdomain(self.host()) => Some(
                 "expected pvc://CLAIM[/PATH]: the name of a claim has lower case letters, digits, `-` and `.`, and begins and \
                  ends with a letter or digit",
             ),
@@ -249,17 +251,6 @@ impl Address {
         };
         Self::parse(address.as_str()).hub_model().is_ok().then_some(address)
     }
-}
-
-/// Whether Kubernetes accepts a text as the name of a claim.
-fn is_claim_name(text: &str) -> bool {
-    let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
-    let is_part = |part: &str| {
-        part.starts_with(is_plain)
-            && part.ends_with(is_plain)
-            && part.chars().all(|c| is_plain(c) || c == '-')
-    };
-    text.len() <= 253 && text.split('.').all(is_part)
 }
 
 // === what Longboat's download lacks ===

@@ -60,16 +60,14 @@ impl Monitoring {
     pub(crate) async fn run(self, listener: TcpListener, shutdown: CancellationToken) {
         let this = Arc::new(self);
         let guard = listener.local_addr().ok().and_then(Guard::of_back_end).map(Arc::new);
-        let connection = |stream, _| {
+        let connection = |stream, peer| {
             let (this, guard) = (Arc::clone(&this), guard.clone());
             async move {
                 match &this.tls {
                     None => this.connection(TokioIo::new(stream), guard.as_deref()).await,
                     Some(tls) => {
-                        let acceptor = tokio_rustls::TlsAcceptor::from(Arc::clone(tls));
-                        if let Ok(Ok(stream)) =
-                            tokio::time::timeout(HEAD_TIMEOUT, acceptor.accept(stream)).await
-                        {
+                        let tls = Arc::clone(tls);
+                        if let Some(stream) = longboat_tls::handshake(tls, stream, peer, HEAD_TIMEOUT).await {
                             this.connection(TokioIo::new(stream), guard.as_deref()).await;
                         }
                     }

@@ -1,11 +1,9 @@
 //! References across namespaces, which a ReferenceGrant in the namespace of the target permits.
 
+pub(crate) use longboat_api::groups::GATEWAY as GATEWAY_GROUP;
 use longboat_key::{Key, Namespace};
 
 use crate::RoutingInputs;
-
-/// The API group of Gateways and routes.
-pub(crate) const GATEWAY_GROUP: &str = "gateway.networking.k8s.io";
 
 /// An object with references.
 #[derive(Debug, Clone, Copy)]

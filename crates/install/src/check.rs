@@ -1,22 +1,15 @@
 //! Checks values.
 
-use longboat_key::Namespace;
+use longboat_key::{
+    Namespace,
+    names::{is_label, is_subdomain},
+};
 use serde_json::Value;
 
 use crate::{Values, ValuesError, platform};
 
 /// Describes valid names of namespaces, for errors.
 pub(crate) const NAMESPACE: &str = "the name of a namespace: at most 63 lower-case letters, digits and `-`";
-
-/// Whether this is a DNS label (RFC 1123).
-pub(crate) fn is_label(text: &str) -> bool {
-    let inside = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    !text.is_empty()
-        && text.len() <= 63
-        && text.chars().all(inside)
-        && !text.starts_with('-')
-        && !text.ends_with('-')
-}
 
 /// Refuses values that contradict each other, or that a cluster would refuse.
 pub(crate) fn check(values: &Values) -> Result<(), ValuesError> {
@@ -49,7 +42,7 @@ pub(crate) fn check(values: &Values) -> Result<(), ValuesError> {
         }
     }
     let prefix = values.preset_prefix.trim_end_matches(['-', '.']);
-    if !values.preset_prefix.is_empty() && !prefix.split('.').all(is_label) {
+    if !values.preset_prefix.is_empty() && !is_subdomain(prefix) {
         return wrong(
             "presetPrefix",
             &values.preset_prefix,
@@ -92,8 +85,7 @@ pub(crate) fn check(values: &Values) -> Result<(), ValuesError> {
     let ingress = values.platform.settings.get("ingress").and_then(|all| all.get("kserveIngressGateway"));
     let gateway = ingress.and_then(Value::as_str).filter(|gateway| !gateway.is_empty());
     let is_key = |text: &str| {
-        text.split_once('/')
-            .is_some_and(|(namespace, name)| is_label(namespace) && name.split('.').all(is_label))
+        text.split_once('/').is_some_and(|(namespace, name)| is_label(namespace) && is_subdomain(name))
     };
     // The controller reads a name alone as one in its own namespace, where hardly anybody has a Gateway.
     if let Some(gateway) = gateway.filter(|gateway| !is_key(gateway)) {

@@ -8,8 +8,8 @@ use crate::{
     Values,
     metadata::{label, metadata},
     names::{
-        CERTIFICATE_FOLDER, CERTIFICATE_SECRET, COMMAND, CONTAINER, CONTROLLER, HEALTH_PORT, METRICS_PORT,
-        METRICS_SERVICE, USER, WEBHOOK_PORT,
+        CERTIFICATE_FOLDER, CERTIFICATE_SECRET, COMMAND, CONTAINER, CONTROLLER, CONTROLLER_METRICS,
+        HEALTH_PORT, METRICS_PORT, USER, WEBHOOK_PORT,
     },
 };
 
@@ -159,7 +159,7 @@ pub(crate) fn metrics_service(namespace: &str) -> Value {
     json!({
         "apiVersion": "v1",
         "kind": "Service",
-        "metadata": labelled(METRICS_SERVICE, namespace),
+        "metadata": labelled(CONTROLLER_METRICS, namespace),
         "spec": {
             "ports": [{"name": "metrics", "port": METRICS_PORT, "protocol": "TCP", "targetPort": "metrics"}],
             "selector": selector(),

@@ -6,16 +6,12 @@ use longboat_compose::{
     PresetNames,
     presets::{self, BrokenPreset},
 };
-use longboat_key::Namespace;
+use longboat_key::{Namespace, names::is_label};
 use serde_json::{Value, json};
 
 use crate::{
-    Values, certificates,
-    check::{NAMESPACE, is_label},
-    controller,
-    metadata::label,
-    monitoring, picker, platform, rights,
-    values::ValuesError,
+    Values, certificates, check::NAMESPACE, controller, metadata::label, monitoring, picker, platform,
+    rights, values::ValuesError,
 };
 
 /// The objects to write to a cluster. Each part needs the one before: kinds must exist before their objects, and presets go

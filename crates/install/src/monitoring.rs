@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use crate::{Values, metadata::metadata, names::METRICS_SERVICE};
+use crate::{Values, metadata::metadata, names::CONTROLLER_METRICS};
 
 const API_VERSION: &str = "monitoring.coreos.com/v1";
 
@@ -36,7 +36,7 @@ pub(crate) fn objects(namespace: &str, values: &Values) -> Result<Vec<Value>, se
     };
     let mut all = Vec::new();
     if values.metrics.enabled {
-        all.push(object("ServiceMonitor", METRICS_SERVICE, controller(values)));
+        all.push(object("ServiceMonitor", CONTROLLER_METRICS, controller(values)));
     }
     all.push(object("ServiceMonitor", "longboat-pickers", pickers(values)));
     all.push(object("ServiceMonitor", "longboat-picker", shared_picker()));

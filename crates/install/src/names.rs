@@ -1,14 +1,12 @@
 //! Names of an installation's objects. Objects that the reference has too have the same names, because scripts and charts
 //! depend on them.
 
-/// The Deployment of the controller. Its pods have this name as the value of the label `control-plane`.
-pub const CONTROLLER: &str = "llmisvc-controller-manager";
+pub use longboat_api::names::{CONTROLLER, CONTROLLER_METRICS};
+
 /// Container of the controller.
 pub const CONTAINER: &str = "manager";
 /// The command of the controller. Under this name, the binary runs as the controller.
 pub const COMMAND: &str = "/manager";
-/// Service in front of the controller's metrics.
-pub(crate) const METRICS_SERVICE: &str = "llmisvc-controller-manager-service";
 /// The Secret with the certificate of the webhooks, if cert-manager issues it.
 pub(crate) const CERTIFICATE_SECRET: &str = "llmisvc-webhook-server-cert";
 /// The Certificate object of cert-manager for the webhooks.

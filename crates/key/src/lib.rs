@@ -1,4 +1,4 @@
-//! The identity of an object: its namespace, name and uid.
+//! The identity of an object: its namespace, name and uid, and which names Kubernetes accepts ([`names`]).
 //!
 //! [`Namespace`], [`Name`] and [`Uid`] are types of their own, because a function that takes them as strings accepts them in
 //! the wrong order. The type parameter says how the text is stored:
@@ -7,6 +7,7 @@
 //! * `Name<&str>` borrows its text. Functions that only look something up take such names, so that a lookup copies nothing.
 
 mod key;
+pub mod names;
 mod nearest;
 mod text;
 

@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 
 use kube::Client;
-use longboat_api::names::DEFAULT_SYSTEM_NAMESPACE;
+use longboat_api::{groups, names::DEFAULT_SYSTEM_NAMESPACE};
 use longboat_compose::{
     PresetNames,
     presets::{self, BrokenPreset},
@@ -14,10 +14,6 @@ use longboat_manifest::{self as manifest, ManifestError};
 use serde_json::{Value, json};
 
 use crate::apply::{self, ApplyError, Owner};
-
-/// Group of the predecessor of InferencePool. An upgraded cluster has both kinds. A new cluster only needs the successor, so
-/// that `inferencepool` is unambiguous for kubectl.
-const OLD_POOL_GROUP: &str = "inference.networking.x-k8s.io";
 
 const PLATFORM: &str = include_str!("objects/platform.yaml");
 /// The setting with the address for KEDA's triggers. Nobody listens there: the node evaluates the queries itself.
@@ -48,7 +44,7 @@ pub enum BootstrapError {
 pub(crate) async fn install(client: &Client, gateway: SocketAddr) -> Result<(), BootstrapError> {
     let foreign = longboat_api::crd::foreign().into_iter().chain(longboat_api::crd::optional());
     let crds = longboat_api::crd::own().into_iter().chain(foreign).chain(longboat_api::crd::runtimes());
-    for crd in crds.filter(|crd| crd["spec"]["group"] != OLD_POOL_GROUP) {
+    for crd in crds.filter(|crd| crd["spec"]["group"] != groups::OLD_POOL) {
         apply::one(client, Owner::Up, None, crd).await?;
     }
     // With the kinds that pickers read, manifests with such objects can be applied.

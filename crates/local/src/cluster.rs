@@ -163,11 +163,7 @@ impl Local {
         let shutdown = CancellationToken::new();
         let mut tasks = JoinSet::new();
         let (api, stop) = (server.clone(), shutdown.clone());
-        tasks.spawn(async move {
-            if let Err(error) = api.serve(api_listener, Some(tls), stop).await {
-                tracing::error!(%error, "The API server stopped serving.");
-            }
-        });
+        tasks.spawn(async move { api.serve(api_listener, Some(tls), stop).await });
         let (api, stop) = (server.clone(), shutdown.clone());
         tasks.spawn(async move { api.run_loops(Loops::default(), stop).await });
         let client = server.client(DEFAULT_NAMESPACE);

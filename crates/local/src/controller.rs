@@ -15,16 +15,13 @@ use kube::{
     api::{Patch, PatchParams},
     runtime::watcher::Event,
 };
-use longboat_api::names::DEFAULT_SYSTEM_NAMESPACE;
+use longboat_api::{names::CONTROLLER, names::DEFAULT_SYSTEM_NAMESPACE};
 use longboat_controller::Args;
 use longboat_key::Namespace;
 use longboat_watch::{Selection, text_of, text_of_watch};
 use serde_json::json;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
-
-/// The Deployment that `bootstrap` creates.
-const NAME: &str = "llmisvc-controller-manager";
 
 /// The running controller.
 struct Process {
@@ -58,8 +55,10 @@ impl Process {
 /// Runs the controller until `shutdown`, as its Deployment specifies.
 pub(crate) async fn run(args: Args, client: Client, shutdown: CancellationToken) {
     let selection = Selection::of::<Deployment>().within(Some(Namespace(DEFAULT_SYSTEM_NAMESPACE)));
-    let mut events =
-        longboat_watch::decoded::<Deployment>(&client, &selection.fields(format!("metadata.name={NAME}")));
+    let mut events = longboat_watch::decoded::<Deployment>(
+        &client,
+        &selection.fields(format!("metadata.name={CONTROLLER}")),
+    );
     let api: Api<Deployment> = Api::namespaced(client.clone(), DEFAULT_SYSTEM_NAMESPACE);
     // The controller does not wait for its own Deployment.
     let mut process = Some(Process::start(&args, &client));
@@ -76,7 +75,7 @@ pub(crate) async fn run(args: Args, client: Client, shutdown: CancellationToken)
             }
             () = ended(&mut process) => {
                 (process, has_failed) = (None, true);
-                match api.get(NAME).await {
+                match api.get(CONTROLLER).await {
                     Ok(deployment) => deployment,
                     Err(_) => continue,
                 }
@@ -129,7 +128,7 @@ async fn report(api: &Api<Deployment>, deployment: &Deployment, is_running: bool
         "replicas": status.replicas, "updatedReplicas": status.updated_replicas,
         "readyReplicas": status.ready_replicas, "availableReplicas": status.available_replicas,
     }}));
-    if let Err(error) = api.patch_status(NAME, &PatchParams::default(), &patch).await {
+    if let Err(error) = api.patch_status(CONTROLLER, &PatchParams::default(), &patch).await {
         tracing::debug!(error = %text_of(&error), "Cannot write the status of the controller's Deployment.");
     }
 }

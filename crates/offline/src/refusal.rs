@@ -2,7 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use longboat_api::v1alpha2::{API_VERSION, LLMInferenceService};
+use longboat_api::{
+    names::MAIN_CONTAINER,
+    v1alpha2::{API_VERSION, LLMInferenceService},
+};
 use longboat_compose::Effective;
 use longboat_key::{Key, Name, Namespace};
 use longboat_manifest::Document;
@@ -16,9 +19,6 @@ use crate::{
 
 /// The handlers of probes and hooks, of which each has one.
 const HANDLERS: [&str; 5] = ["exec", "grpc", "httpGet", "sleep", "tcpSocket"];
-
-/// The container that the presets describe.
-const MAIN: &str = "main";
 
 /// Returns a finding for each reason why an API server would refuse a planned child of a service, at the field of the service
 /// from which the refused field comes.
@@ -189,12 +189,12 @@ impl Layers<'_> {
         }
         let (containers, container) = path.strip_suffix("].image")?.rsplit_once("[name=")?;
         let composed = serde_json::to_value(&self.effective?.spec).ok()?;
-        let main = format!("{}[name={MAIN}].image", containers.strip_prefix("spec.")?);
+        let main = format!("{}[name={MAIN_CONTAINER}].image", containers.strip_prefix("spec.")?);
         let has_main = paths::positions(&composed, &main).is_some();
-        Some(if has_main && containers.ends_with("containers") && container != MAIN {
+        Some(if has_main && containers.ends_with("containers") && container != MAIN_CONTAINER {
             let what = if containers.contains("scheduler") { "the picker" } else { "the model server" };
             format!(
-                "did you mean `{MAIN}`? the presets describe {what} in the container `{MAIN}`, and none has a container \
+                "did you mean `{MAIN_CONTAINER}`? the presets describe {what} in the container `{MAIN_CONTAINER}`, and none has a container \
                  `{container}`"
             )
         } else {

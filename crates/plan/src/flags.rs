@@ -1,23 +1,17 @@
 //! Finds and removes command-line flags in container arguments.
 
-/// The spellings under which the picker takes its configuration as text.
-const CONFIG_TEXT: [&str; 4] = ["--config-text", "-config-text", "--configText", "-configText"];
-/// The spellings under which the picker takes the path of a configuration file.
-const CONFIG_FILE: [&str; 4] = ["--config-file", "-config-file", "--configFile", "-configFile"];
+use longboat_api::picker_config::{is_config_flag, is_text_flag};
 
 /// Returns the first configuration flag (text or file) and its value, which is the next argument.
 pub(crate) fn config_pair(args: &[String]) -> Option<[String; 2]> {
-    args.windows(2)
-        .find(|pair| CONFIG_TEXT.contains(&pair[0].as_str()) || CONFIG_FILE.contains(&pair[0].as_str()))
-        .map(|pair| [pair[0].clone(), pair[1].clone()])
+    args.windows(2).find(|pair| is_config_flag(&pair[0])).map(|pair| [pair[0].clone(), pair[1].clone()])
 }
 
 /// Splits each configuration flag with `=` into two arguments, the form that the other functions here expect.
 pub(crate) fn split_config(args: &mut Vec<String>) {
     let split = |arg: &String| {
         let (flag, value) = arg.split_once('=')?;
-        let known = CONFIG_TEXT.contains(&flag) || CONFIG_FILE.contains(&flag);
-        known.then(|| [flag.to_owned(), value.to_owned()])
+        is_config_flag(flag).then(|| [flag.to_owned(), value.to_owned()])
     };
     if let Some(at) = args.iter().position(|arg| split(arg).is_some())
         && let Some(pair) = split(&args[at])
@@ -28,7 +22,7 @@ pub(crate) fn split_config(args: &mut Vec<String>) {
 
 /// The position of the configuration text among `args`.
 pub(crate) fn config_text_position(args: &[String]) -> Option<usize> {
-    args.windows(2).position(|pair| CONFIG_TEXT.contains(&pair[0].as_str())).map(|at| at + 1)
+    args.windows(2).position(|pair| is_text_flag(&pair[0])).map(|at| at + 1)
 }
 
 /// Whether the flag is among `args`, with or without `=`.

@@ -6,13 +6,13 @@ use longboat_api::{
     annotations,
     conditions::{self, Row, types},
     foreign::reference::BackendObjectReference,
+    groups,
     v1alpha2::{LLMInferenceService, LLMInferenceServiceSpec, ScaledReference},
 };
 use longboat_key::{Name, Namespace};
 
 use crate::names;
 
-const POOL_GROUP: &str = "inference.networking.k8s.io";
 const POOL: &str = "InferencePool";
 const PORT: i32 = 8000;
 
@@ -201,7 +201,7 @@ impl Backend {
 
     pub(crate) fn reference(&self) -> BackendObjectReference {
         let (group, kind) = match self {
-            Self::Pool(_) => (POOL_GROUP, POOL),
+            Self::Pool(_) => (groups::POOL, POOL),
             Self::Service(_) => ("", "Service"),
         };
         BackendObjectReference {

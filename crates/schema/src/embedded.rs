@@ -1,5 +1,6 @@
 //! Metadata of the object itself and of embedded resources.
 
+use longboat_key::names::{self, NameRule};
 use serde_json::{Map, Value};
 
 use super::{
@@ -269,24 +270,26 @@ fn resource(map: &Map<String, Value>, path: &str, causes: &mut Vec<Cause>) {
         causes.push(empty("kind"));
     } else if kind.is_empty() {
         causes.push(Cause::required(join(path, "kind"), ""));
-    } else if let Err(why) = super::names::label_1035(&kind.to_lowercase()) {
-        let detail = format!("may have mixed case, but should otherwise match: {why}");
-        causes.push(Cause::invalid(join(path, "kind"), &Value::from(kind), detail));
+    } else {
+        for why in names::problems(NameRule::Label1035, &kind.to_lowercase()) {
+            let detail = format!("may have mixed case, but should otherwise match: {why}");
+            causes.push(Cause::invalid(join(path, "kind"), &Value::from(kind), detail));
+        }
     }
     let Some(Value::Object(metadata)) = map.get("metadata") else { return };
     let path = join(path, "metadata");
     for (key, value) in metadata.get("labels").and_then(Value::as_object).into_iter().flatten() {
-        if let Err(why) = super::names::qualified(key) {
+        for why in names::qualified_name_problems(key) {
             causes.push(Cause::invalid(join(&path, "labels"), &Value::from(key.as_str()), why));
         }
-        if let Some(Err(why)) = value.as_str().map(super::names::label_value) {
+        if let Some(why) = value.as_str().and_then(names::label_value_problem) {
             causes.push(Cause::invalid(join(&path, "labels"), value, why));
         }
     }
     for key in
         metadata.get("annotations").and_then(Value::as_object).into_iter().flatten().map(|(key, _)| key)
     {
-        if let Err(why) = super::names::qualified(&key.to_lowercase()) {
+        for why in names::qualified_name_problems(&key.to_lowercase()) {
             causes.push(Cause::invalid(join(&path, "annotations"), &Value::from(key.as_str()), why));
         }
     }

@@ -13,7 +13,6 @@ mod default;
 mod embedded;
 mod formats;
 mod lists;
-mod names;
 mod numbers;
 mod path;
 mod patterns;
@@ -42,7 +41,6 @@ pub use cel::types::check_names as check_expression;
 pub use client_config::check_client_config;
 pub use crd::{default_crd, names_status, terminating, validate_crd};
 pub use embedded::go_type;
-pub use names::subdomain;
 pub use size::{MAX_OBJECT_BYTES, size};
 pub use structural::{Additional, ListType, Node};
 

@@ -19,7 +19,6 @@ use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpListener,
 };
-use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
 use crate::Refusal;
@@ -78,7 +77,7 @@ pub async fn serve(
                 &options,
                 shutdown.child_token(),
             );
-            Some(TlsAcceptor::from(config.await?.config()))
+            Some(config.await?.config())
         }
     };
     let router = match listener.local_addr().ok().and_then(Guard::of_back_end) {
@@ -86,16 +85,17 @@ pub async fn serve(
         Some(guard) => router.layer(middleware::from_fn_with_state(Arc::new(guard), guarded)),
     };
     let service = TowerToHyperService::new(router);
-    let accepted = |stream, _| {
+    let accepted = |stream, peer| {
         let (service, shutdown, tls) = (service.clone(), shutdown.clone(), tls.clone());
         async move {
             match tls {
                 None => connection(stream, service, shutdown).await,
-                Some(tls) => match tokio::time::timeout(HANDSHAKE_TIMEOUT, tls.accept(stream)).await {
-                    Ok(Ok(stream)) => connection(stream, service, shutdown).await,
-                    Ok(Err(error)) => tracing::debug!(%error, "A TLS handshake failed."),
-                    Err(_) => tracing::debug!("A TLS handshake took too long."),
-                },
+                Some(tls) => {
+                    if let Some(stream) = longboat_tls::handshake(tls, stream, peer, HANDSHAKE_TIMEOUT).await
+                    {
+                        connection(stream, service, shutdown).await;
+                    }
+                }
             }
         }
     };

@@ -17,13 +17,13 @@ use hyper_util::{
 use kube::Client;
 use longboat_accept::{Budget, FramingStream, Guard, RunningRequests};
 use longboat_tls::{LeafRequest, ReloadingConfig, ReloadingRoots};
+use rustls::ServerConfig;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpListener,
     sync::watch,
     task::JoinSet,
 };
-use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
@@ -63,7 +63,7 @@ const SELF_SIGNED_DAYS: u32 = 3650;
 /// Serves until `shutdown`. Then no new requests are accepted, and running requests may finish.
 pub async fn run(args: Args, shutdown: CancellationToken) -> Result<(), Error> {
     let settings = Settings::try_from(args)?;
-    let tls = acceptor(&settings, &shutdown).await?;
+    let tls = server_config(&settings, &shutdown).await?;
     let mut background = JoinSet::new();
     let allowlist = match settings.allowed.clone() {
         None => None,
@@ -118,8 +118,11 @@ pub async fn run(args: Args, shutdown: CancellationToken) -> Result<(), Error> {
     Ok(())
 }
 
-async fn acceptor(settings: &Settings, shutdown: &CancellationToken) -> Result<Option<TlsAcceptor>, Error> {
-    let config = match &settings.serving {
+async fn server_config(
+    settings: &Settings,
+    shutdown: &CancellationToken,
+) -> Result<Option<Arc<ServerConfig>>, Error> {
+    Ok(Some(match &settings.serving {
         Serving::Plain => return Ok(None),
         Serving::SelfSigned => {
             let pair = longboat_tls::self_signed(&LeafRequest {
@@ -134,8 +137,7 @@ async fn acceptor(settings: &Settings, shutdown: &CancellationToken) -> Result<O
             let options = longboat_tls::ServerOptions::with_alpn(ALPN);
             ReloadingConfig::watch(folder, &options, shutdown.child_token()).await?.config()
         }
-    };
-    Ok(Some(TlsAcceptor::from(config)))
+    }))
 }
 
 async fn listen(address: Option<IpAddr>, port: u16) -> Result<TcpListener, Error> {
@@ -190,7 +192,7 @@ impl Handler {
 
 async fn serve(
     listener: TcpListener,
-    tls: Option<TlsAcceptor>,
+    tls: Option<Arc<ServerConfig>>,
     proxy: Arc<Proxy>,
     part: Part,
     shutdown: CancellationToken,
@@ -203,11 +205,11 @@ async fn serve(
         async move {
             match tls {
                 None => connection(stream, peer, handler, shutdown).await,
-                Some(tls) => match tokio::time::timeout(HEADER_TIMEOUT, tls.accept(stream)).await {
-                    Ok(Ok(stream)) => connection(stream, peer, handler, shutdown).await,
-                    Ok(Err(error)) => tracing::debug!(%error, "A TLS handshake failed."),
-                    Err(_) => tracing::debug!("A TLS handshake took too long."),
-                },
+                Some(tls) => {
+                    if let Some(stream) = longboat_tls::handshake(tls, stream, peer, HEADER_TIMEOUT).await {
+                        connection(stream, peer, handler, shutdown).await;
+                    }
+                }
             }
         }
     };

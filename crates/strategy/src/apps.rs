@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Strategy, checks, keep_labels, metadata, names, pod, sets, storage};
+use super::{Strategy, checks, pod, sets, storage, update::keep_labels};
 use crate::Cause;
 
 /// Controllers of pods.
@@ -51,7 +51,7 @@ impl Strategy for Workload {
     fn warnings(&self, value: &Value) -> Vec<String> {
         let mut warnings = match self {
             Self::Deployment | Self::ReplicaSet => {
-                Vec::from_iter(names::host_warning(value, "Pod names and hostnames"))
+                Vec::from_iter(checks::host_warning(value, "Pod names and hostnames"))
             }
             Self::StatefulSet | Self::DaemonSet => Vec::new(),
         };
@@ -219,7 +219,7 @@ fn validate(kind: Workload, value: &Value, live: Option<&Value>) -> Vec<Cause> {
 pub(super) fn validate_template(template: &Value, path: &str, policies: &[&str]) -> Vec<Cause> {
     let mut causes = Vec::new();
     checks::labels(&template["metadata"]["labels"], &format!("{path}.labels"), &mut causes);
-    metadata::annotations(
+    checks::annotations(
         &template["metadata"]["annotations"],
         &format!("{path}.metadata.annotations"),
         &mut causes,

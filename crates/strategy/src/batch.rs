@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Strategy, apps, checks, keep_labels, names, pod};
+use super::{Strategy, apps, checks, names, pod, update::keep_labels};
 use crate::Cause;
 
 /// Jobs and CronJobs.
@@ -38,7 +38,7 @@ impl Strategy for Batch {
 
     fn warnings(&self, value: &Value) -> Vec<String> {
         let spec = &value["spec"];
-        let mut warnings = Vec::from_iter(names::host_warning(value, "Pod names and hostnames"));
+        let mut warnings = Vec::from_iter(checks::host_warning(value, "Pod names and hostnames"));
         warnings.extend(match self {
             Self::Job => pod::warnings(&spec["template"]["spec"], "spec.template.spec"),
             Self::CronJob => {

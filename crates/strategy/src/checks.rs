@@ -7,6 +7,8 @@ use serde_json::Value;
 use super::names;
 use crate::Cause;
 
+const MAX_ANNOTATIONS_BYTES: usize = 256 * 1024;
+
 /// Returns the text of a field, or an empty text if there is none.
 pub(super) fn text<'a>(value: &'a Value, key: &str) -> &'a str {
     value[key].as_str().unwrap_or_default()
@@ -83,6 +85,18 @@ pub(super) fn name(rule: names::NameRule, value: &Value, path: &str, causes: &mu
     for problem in names::problems(rule, value.as_str().unwrap_or_default()) {
         causes.push(Cause::invalid(path, value, problem));
     }
+}
+
+/// Returns a warning if an object's name is valid for the object, but not as the host name of its pods.
+pub(super) fn host_warning(object: &Value, used_in: &str) -> Option<String> {
+    let found = names::problems(names::NameRule::Label, text(&object["metadata"], "name"));
+    (!found.is_empty()).then(|| {
+        format!(
+            "metadata.name: this is used in {used_in}, which can result in surprising behavior; a DNS label is \
+             recommended: [{}]",
+            found.join(" ")
+        )
+    })
 }
 
 /// Refuses a text that is not a valid label key.
@@ -171,5 +185,19 @@ pub(super) fn selector(selector: &Value, path: &str, causes: &mut Vec<Cause>) {
                 causes.push(Cause::invalid(format!("{at}.values[{position}]"), value, problem));
             }
         }
+    }
+}
+
+/// Adds all validation errors of annotations.
+pub(super) fn annotations(annotations: &Value, path: &str, causes: &mut Vec<Cause>) {
+    let mut size = 0;
+    for (key, value) in annotations.as_object().into_iter().flatten() {
+        size += key.len() + value.as_str().map_or(0, str::len);
+        for problem in names::qualified_name_problems(&key.to_ascii_lowercase()) {
+            causes.push(Cause::invalid(path, &Value::from(key.as_str()), problem));
+        }
+    }
+    if size > MAX_ANNOTATIONS_BYTES {
+        causes.push(Cause::too_long(path, MAX_ANNOTATIONS_BYTES));
     }
 }

@@ -2,7 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::{Strategy, differs, keep_labels, webhooks};
+use super::{
+    Strategy,
+    update::{differs, keep_labels},
+    webhooks,
+};
 use crate::Cause;
 
 /// CustomResourceDefinitions.

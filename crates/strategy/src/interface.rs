@@ -4,7 +4,7 @@ use std::fmt::Debug;
 
 use serde_json::Value;
 
-use super::{Cause, differs, names::NameRule};
+use super::{Cause, names::NameRule, update::differs};
 
 /// What the server does with the objects of one built-in kind, beyond what it does with all objects. The default methods are
 /// the behaviour of a kind without rules of its own.

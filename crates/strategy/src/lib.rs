@@ -22,7 +22,6 @@ mod interface;
 pub mod kinds;
 mod lease;
 mod metadata;
-pub mod names;
 mod namespace;
 mod networking;
 mod node;
@@ -35,11 +34,13 @@ mod sets;
 mod slices;
 mod storage;
 mod templates;
+mod update;
 mod webhooks;
 
 use longboat_types::type_of_kind;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
+pub use longboat_key::names;
 pub use longboat_schema::Cause;
 
 pub(crate) use self::{
@@ -66,13 +67,8 @@ pub(crate) use self::{
 };
 use self::{
     kinds::{Resource, builtin::BuiltIn},
-    names::NameRule,
+    update::{differs, keep, put},
 };
-
-/// Returns the strategy of a built-in kind. Custom resources have none.
-fn of(resource: &Resource) -> Option<&'static dyn Strategy> {
-    resource.built_in().map(|row| row.strategy)
-}
 
 /// Fills in the defaults of the kind. Objects of built-in kinds get the form in which kube-apiserver writes them.
 pub fn default(resource: &Resource, value: &mut Value) {
@@ -86,7 +82,7 @@ pub fn default(resource: &Resource, value: &mut Value) {
     }
     // An empty list of owners is a request to forget all owners, so it must not become a missing one.
     let owners = value["metadata"].as_object_mut().and_then(|metadata| metadata.remove("managedFields"));
-    let strategy = of(resource).unwrap_or(&Plain);
+    let strategy = resource.strategy().unwrap_or(&Plain);
     strategy.default(value);
     let shown = strategy.refused_if_empty(value);
     let shown = shown
@@ -117,7 +113,7 @@ pub fn prepare_create(resource: &Resource, value: &mut Value) {
     if keeps_generation(resource) || resource.custom().is_some() {
         value["metadata"]["generation"] = Value::from(1);
     }
-    let Some(strategy) = of(resource) else { return };
+    let Some(strategy) = resource.strategy() else { return };
     strategy.prepare_create(value);
     if let Some(managed) = value["metadata"].get("managedFields")
         && managed.as_array().is_none_or(Vec::is_empty)
@@ -129,7 +125,7 @@ pub fn prepare_create(resource: &Resource, value: &mut Value) {
 
 /// Sets fields in a valid new object before it is stored.
 pub fn settle(resource: &Resource, value: &mut Value) {
-    if let Some(strategy) = of(resource) {
+    if let Some(strategy) = resource.strategy() {
         strategy.settle(value);
     }
 }
@@ -139,7 +135,7 @@ pub fn prepare_update(resource: &Resource, value: &mut Value, live: &Value) {
     if resource.has_status() {
         keep(value, live, "status");
     }
-    if let Some(strategy) = of(resource) {
+    if let Some(strategy) = resource.strategy() {
         strategy.prepare_update(value, live);
     }
 }
@@ -163,7 +159,7 @@ pub fn prepare_subresource(resource: &Resource, subresource: &str, value: &mut V
     if subresource != "status" {
         return;
     }
-    let Some(strategy) = of(resource) else {
+    let Some(strategy) = resource.strategy() else {
         let status = value.get("status").cloned();
         let managed = value["metadata"].get("managedFields").cloned();
         *value = live.clone();
@@ -177,26 +173,6 @@ pub fn prepare_subresource(resource: &Resource, subresource: &str, value: &mut V
         keep(value, live, key);
     }
     strategy.prepare_status(value, live);
-}
-
-/// Restores the labels in an update of the status.
-fn keep_labels(value: &mut Value, live: &Value) {
-    put(&mut value["metadata"], "labels", live["metadata"].get("labels").cloned());
-}
-
-fn keep(value: &mut Value, live: &Value, key: &str) {
-    put(value, key, live.get(key).cloned());
-}
-
-fn put(value: &mut Value, key: &str, content: Option<Value>) {
-    match content {
-        Some(content) => value[key] = content,
-        None => {
-            if let Some(object) = value.as_object_mut() {
-                object.remove(key);
-            }
-        }
-    }
 }
 
 /// Increments the generation if the write changes the desired state.
@@ -221,19 +197,6 @@ pub fn bump_for_deletion(value: &mut Value) {
     }
 }
 
-fn differs(value: &Value, live: &Value, without_status: bool) -> bool {
-    let relevant = |object: &Value| -> Map<String, Value> {
-        object
-            .as_object()
-            .into_iter()
-            .flatten()
-            .filter(|(key, _)| *key != "metadata" && !(without_status && *key == "status"))
-            .map(|(key, value)| (key.clone(), value.clone()))
-            .collect()
-    };
-    relevant(value) != relevant(live)
-}
-
 fn keeps_generation(resource: &Resource) -> bool {
     resource.built_in().is_some_and(|row: &BuiltIn| row.generation)
 }
@@ -245,7 +208,7 @@ pub fn validate(resource: &Resource, value: &Value, live: Option<&Value>) -> Vec
         causes.extend(custom.scale.iter().flat_map(|paths| paths.validate(value)));
         return causes;
     }
-    causes.extend(of(resource).unwrap_or(&Plain).validate(value, live));
+    causes.extend(resource.strategy().unwrap_or(&Plain).validate(value, live));
     causes
 }
 
@@ -272,7 +235,7 @@ pub fn validate_subresource(
     {
         causes.extend(paths.validate_status(value));
     }
-    if let Some(strategy) = of(resource)
+    if let Some(strategy) = resource.strategy()
         && subresource == "status"
     {
         causes.extend(strategy.validate_status(value));
@@ -283,7 +246,7 @@ pub fn validate_subresource(
 /// Returns texts for `Warning` headers, about settings that are valid but may surprise the user.
 pub fn warnings(resource: &Resource, value: &Value, live: Option<&Value>) -> Vec<String> {
     let mut warnings = metadata::warnings(resource, value, live);
-    warnings.extend(of(resource).unwrap_or(&Plain).warnings(value));
+    warnings.extend(resource.strategy().unwrap_or(&Plain).warnings(value));
     warnings
 }
 
@@ -316,39 +279,34 @@ pub fn dedupe_owners(value: &mut Value) -> Option<String> {
     metadata::dedupe_owners(value.get_mut("metadata")?)
 }
 
-/// Returns the rule for the names of a kind.
-pub(crate) fn name_rule(resource: &Resource) -> NameRule {
-    of(resource).unwrap_or(&Plain).name_rule()
-}
-
 /// Whether a PUT may create an object of this kind if it does not exist.
 pub fn creates_on_update(resource: &Resource) -> bool {
-    of(resource).is_some_and(Strategy::creates_on_update)
+    resource.strategy().is_some_and(Strategy::creates_on_update)
 }
 
 /// Whether the answer to a deletion is the object instead of a Status.
 pub fn shows_deleted(resource: &Resource) -> bool {
-    of(resource).is_some_and(Strategy::shows_deleted)
+    resource.strategy().is_some_and(Strategy::shows_deleted)
 }
 
 /// Returns the fields that can select objects of a built-in kind, besides name and namespace.
 pub fn selectable(resource: &Resource) -> &'static [&'static str] {
-    of(resource).unwrap_or(&Plain).selectable()
+    resource.strategy().unwrap_or(&Plain).selectable()
 }
 
 /// Returns the grace period in seconds.
 pub fn grace(resource: &Resource, stored: &Value, asked: Option<i64>) -> i64 {
-    of(resource).unwrap_or(&Plain).grace(stored, asked)
+    resource.strategy().unwrap_or(&Plain).grace(stored, asked)
 }
 
 /// Whether anything other than the finalizers in the metadata delays the deletion of an object.
 pub fn is_held(resource: &Resource, value: &Value) -> bool {
-    of(resource).unwrap_or(&Plain).is_held(value)
+    resource.strategy().unwrap_or(&Plain).is_held(value)
 }
 
 /// Changes an object that is marked for deletion but is not deleted yet.
 pub fn terminate(resource: &Resource, value: &mut Value) {
-    of(resource).unwrap_or(&Plain).terminate(value);
+    resource.strategy().unwrap_or(&Plain).terminate(value);
 }
 
 /// Whether a label selector object selects these labels.
@@ -389,13 +347,6 @@ fn drop_nulls(value: &mut Value) {
         }
         Value::Array(items) => items.iter_mut().for_each(drop_nulls),
         _ => {}
-    }
-}
-
-/// Sets a field if it is missing or null.
-pub fn fill(object: &mut Value, key: &str, default: impl Into<Value>) {
-    if object.get(key).is_none_or(Value::is_null) {
-        object[key] = default.into();
     }
 }
 

@@ -4,15 +4,12 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::{Strategy, checks, name_rule, names, of};
+use super::{Plain, Strategy, checks, names};
 use crate::{Cause, kinds::Resource};
 
 const FINALIZERS: &str = "metadata.finalizers";
 
 const NOT_DISTINCT: &str = "name is neither a standard finalizer name nor is it fully qualified";
-
-/// Most bytes of all annotations together.
-const ANNOTATIONS: usize = 256 * 1024;
 
 /// Returns all validation errors of the metadata.
 pub(super) fn validate(resource: &Resource, value: &Value, live: Option<&Value>) -> Vec<Cause> {
@@ -21,7 +18,7 @@ pub(super) fn validate(resource: &Resource, value: &Value, live: Option<&Value>)
         if !causes.is_empty() {
             // kube-apiserver validates the metadata of an update several times, and reports each error each time
             let once = causes.clone();
-            let looks = of(resource).map_or(1, Strategy::metadata_validations);
+            let looks = resource.strategy().map_or(1, Strategy::metadata_validations);
             for look in 1..looks {
                 // two of these validations skip finalizers
                 let sees_all = look + 2 < looks;
@@ -43,7 +40,7 @@ pub(super) fn validate(resource: &Resource, value: &Value, live: Option<&Value>)
 fn content(resource: &Resource, value: &Value) -> Vec<Cause> {
     let metadata = &value["metadata"];
     let mut causes = Vec::new();
-    let rule = name_rule(resource);
+    let rule = resource.strategy().unwrap_or(&Plain).name_rule();
     let name = metadata["name"].as_str().unwrap_or_default();
     let prefix = metadata["generateName"].as_str().unwrap_or_default();
     if !prefix.is_empty() {
@@ -62,24 +59,10 @@ fn content(resource: &Resource, value: &Value) -> Vec<Cause> {
     }
     checks::not_negative(&metadata["generation"], "metadata.generation", &mut causes);
     checks::labels(&metadata["labels"], "metadata.labels", &mut causes);
-    annotations(&metadata["annotations"], "metadata.annotations", &mut causes);
+    checks::annotations(&metadata["annotations"], "metadata.annotations", &mut causes);
     owners(&metadata["ownerReferences"], &mut causes);
     finalizers(resource, &metadata["finalizers"], &mut causes);
     causes
-}
-
-/// Adds all validation errors of annotations.
-pub(super) fn annotations(annotations: &Value, path: &str, causes: &mut Vec<Cause>) {
-    let mut size = 0;
-    for (key, value) in annotations.as_object().into_iter().flatten() {
-        size += key.len() + value.as_str().map_or(0, str::len);
-        for problem in names::qualified_name_problems(&key.to_ascii_lowercase()) {
-            causes.push(Cause::invalid(path, &Value::from(key.as_str()), problem));
-        }
-    }
-    if size > ANNOTATIONS {
-        causes.push(Cause::too_long(path, ANNOTATIONS));
-    }
 }
 
 fn owners(owners: &Value, causes: &mut Vec<Cause>) {

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{
     Strategy,
     checks::{cidr, ip, items, name, one_of, port, port_name, selector, text},
-    names::{self, NameRule},
+    names::NameRule,
 };
 use crate::Cause;
 
@@ -94,15 +94,8 @@ fn ingress(spec: &Value, causes: &mut Vec<Cause>) {
 
 /// Checks for a DNS name, or for a DNS name whose first label is `*`.
 fn dns_name(value: &Value, path: &str, causes: &mut Vec<Cause>) {
-    let host = value.as_str().unwrap_or_default();
-    if let Some(rest) = host.strip_prefix("*.") {
-        if !names::is_subdomain(rest) {
-            let detail = "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must consist of lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character (e.g. '*.example.com', regex used for validation is '\\*\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
-            causes.push(Cause::invalid(path, value, detail));
-        }
-        return;
-    }
-    name(NameRule::Subdomain, value, path, causes);
+    let is_wildcard = value.as_str().is_some_and(|host| host.starts_with("*."));
+    name(if is_wildcard { NameRule::Wildcard } else { NameRule::Subdomain }, value, path, causes);
 }
 
 fn http_path(entry: &Value, path: &str, causes: &mut Vec<Cause>) {

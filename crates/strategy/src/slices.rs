@@ -10,8 +10,8 @@ use serde_json::Value;
 use super::{
     Strategy,
     checks::{ip, items, name, one_of, text},
-    differs,
     names::{self, NameRule},
+    update::differs,
 };
 use crate::Cause;
 

@@ -7,6 +7,7 @@ use super::{
     checks::{items, name, one_of, selector, text},
     names::NameRule,
     quantity::Quantity,
+    update::put,
 };
 use crate::Cause;
 
@@ -150,18 +151,18 @@ fn immutable(value: &Value, live: &Value, causes: &mut Vec<Cause>) {
     let (spec, old) = (&value["spec"], &live["spec"]);
     let mut kept = spec.clone();
     if text(old, "volumeName").is_empty() {
-        super::put(&mut kept, "volumeName", old.get("volumeName").cloned());
+        put(&mut kept, "volumeName", old.get("volumeName").cloned());
     }
     // a claim without a class gets the default class later
     if old["storageClassName"].is_null() {
-        super::put(&mut kept, "storageClassName", None);
+        put(&mut kept, "storageClassName", None);
     }
     if value["status"]["phase"] == "Bound" {
         if kept["resources"]["requests"].is_object() {
             let size = old["resources"]["requests"].get("storage").cloned();
-            super::put(&mut kept["resources"]["requests"], "storage", size);
+            put(&mut kept["resources"]["requests"], "storage", size);
         }
-        super::put(&mut kept, "volumeAttributesClassName", old.get("volumeAttributesClassName").cloned());
+        put(&mut kept, "volumeAttributesClassName", old.get("volumeAttributesClassName").cloned());
     }
     if without_empty(&kept) != without_empty(old) {
         causes.push(Cause::forbidden(

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Strategy, differs};
+use super::{Strategy, update::differs};
 use crate::Cause;
 
 /// ControllerRevisions.

@@ -2,7 +2,10 @@
 
 use serde_json::Value;
 
-use longboat_schema::{Cause, Program, check_client_config, check_expression, subdomain};
+use longboat_key::names::{self, NameRule};
+use longboat_schema::{Cause, Program, check_client_config, check_expression};
+
+use super::checks;
 
 /// Variables of a match condition.
 const VARIABLES: [&str; 5] = ["object", "oldObject", "request", "authorizer", "variables"];
@@ -34,8 +37,8 @@ fn list(value: &Value) -> &[Value] {
 fn webhook(hook: &Value, name: &str, at: &str, causes: &mut Vec<Cause>) {
     if name.is_empty() {
         causes.push(Cause::required(format!("{at}.name"), ""));
-    } else if let Err(why) = subdomain(name) {
-        causes.push(Cause::invalid(format!("{at}.name"), &hook["name"], why));
+    } else if !names::is_subdomain(name) {
+        checks::name(NameRule::Subdomain, &hook["name"], &format!("{at}.name"), causes);
     } else if name.split('.').count() < 3 {
         let detail = "should be a domain with at least three segments separated by dots";
         causes.push(Cause::invalid(format!("{at}.name"), &hook["name"], detail));

@@ -1,10 +1,11 @@
 //! Route, Gateways, Ingresses, pool and picker: rows below `spec`.
 
 use super::plugins;
-use super::row::{MAIN, Row, Site};
-use crate::foreign::httproute::HTTPRouteRule;
+use super::row::{Row, Site};
 use crate::labels;
+use crate::names::MAIN_CONTAINER;
 use crate::v1alpha2::{RouterSpec, SchedulerSpec};
+use crate::{foreign::httproute::HTTPRouteRule, picker_config::plugin_types};
 
 pub(super) const ROWS: &[Row] = &[
     Row::acts("router.route.http.refs[].name", "the HTTPRoutes that lead to the service"),
@@ -110,7 +111,7 @@ fn configured_twice(site: &Site<'_>) -> Option<String> {
     let scheduler = site.scheduler()?;
     scheduler.config.as_ref()?;
     let containers = scheduler.template.as_ref()?.containers.iter().enumerate();
-    containers.filter(|(_, container)| container.name == MAIN).find_map(|(at, main)| {
+    containers.filter(|(_, container)| container.name == MAIN_CONTAINER).find_map(|(at, main)| {
         let flag = main.args.iter().flatten().find_map(|word| {
             let flag = word.split('=').next()?;
             let name = flag.trim_start_matches('-');
@@ -129,7 +130,7 @@ fn beside_picker(site: &Site<'_>) -> Option<String> {
     /// Parts of the names of the pickers' images.
     const IMAGES: [&str; 3] = ["endpoint-picker", "inference-scheduler", "/epp:"];
     let containers = &site.scheduler().filter(|_| site.whole)?.template.as_ref()?.containers;
-    if containers.iter().any(|container| container.name == MAIN) {
+    if containers.iter().any(|container| container.name == MAIN_CONTAINER) {
         return None;
     }
     let at = containers.iter().position(|container| {
@@ -137,7 +138,7 @@ fn beside_picker(site: &Site<'_>) -> Option<String> {
         IMAGES.iter().any(|picker| image.contains(picker))
     })?;
     let text = format!(
-        "has the image of a picker, and runs beside the container {MAIN} of the preset: did you mean `{MAIN}`?"
+        "has the image of a picker, and runs beside the container {MAIN_CONTAINER} of the preset: did you mean `{MAIN_CONTAINER}`?"
     );
     site.note(&format!("router.scheduler.template.containers[{at}].name"), &text)
 }
@@ -147,7 +148,7 @@ fn aliases(site: &Site<'_>) -> Option<String> {
     let scheduler = site.scheduler()?;
     scheduler.config.as_ref()?.inline.as_ref()?;
     let config = plugins::config(scheduler)?;
-    let old = plugins::types(&config).find_map(|kind| ALIASES.iter().find(|(old, _)| *old == kind));
+    let old = plugin_types(&config).find_map(|kind| ALIASES.iter().find(|(old, _)| *old == kind));
     if let Some((old, new)) = old {
         let text = format!("uses the deprecated plugin {old}: it is read as {new}");
         return site.note("router.scheduler.config.inline", &text);

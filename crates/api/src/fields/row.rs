@@ -3,11 +3,8 @@
 use k8s_openapi::api::core::v1::{Container, PodSpec};
 use longboat_download::address::Scheme;
 
-use crate::engine::VLLM;
 use crate::v1alpha2::{KedaSettings, LLMInferenceServiceSpec, ModelSpec, SchedulerSpec, WorkloadSpec};
-
-/// The container of the model server.
-pub(super) const MAIN: &str = "main";
+use crate::{engine::VLLM, names::MAIN_CONTAINER};
 
 /// The effect of one field.
 #[derive(Clone, Copy, Debug)]
@@ -113,7 +110,7 @@ impl<'a> Site<'a> {
     /// The container of the model server, as far as the spec itself describes it.
     pub(super) fn main(&self) -> Option<&'a Container> {
         let pod: &PodSpec = self.workload.template.as_ref()?;
-        pod.containers.iter().find(|container| container.name == MAIN)
+        pod.containers.iter().find(|container| container.name == MAIN_CONTAINER)
     }
 
     /// Whether the model server is a single pod whose command the spec sets: then only what the spec itself writes into the

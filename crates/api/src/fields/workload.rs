@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::{Container, PodSpec};
 use longboat_download::address::Scheme;
 
-use super::row::{MAIN, Row, Site};
+use super::row::{Row, Site};
 use crate::engine::Engine;
 use crate::labels;
+use crate::names::MAIN_CONTAINER;
 use crate::v1alpha2::{KvCacheOffloading, ParallelismSpec};
 
 pub(super) const ROWS: &[Row] = &[
@@ -170,7 +171,8 @@ fn too_few_devices(site: &Site<'_>) -> Option<String> {
     let pods = [("template", &site.workload.template), ("worker", &site.workload.worker)];
     pods.into_iter().find_map(|(field, pod)| {
         let containers = &pod.as_ref()?.containers;
-        let (at, main) = containers.iter().enumerate().find(|(_, container)| container.name == MAIN)?;
+        let (at, main) =
+            containers.iter().enumerate().find(|(_, container)| container.name == MAIN_CONTAINER)?;
         let (resource, count) = devices(main).max_by_key(|(_, count)| *count)?;
         (count < i64::from(needed)).then_some(())?;
         let why = if local > 1 {
@@ -203,7 +205,7 @@ fn beside_main(site: &Site<'_>, field: &str, pod: Option<&PodSpec>) -> Option<St
     /// Names in images of model servers that are not among the engines.
     const OTHERS: [&str; 2] = ["tritonserver", "text-generation-inference"];
     let containers = &pod.filter(|_| site.whole)?.containers;
-    if containers.iter().any(|container| container.name == MAIN) {
+    if containers.iter().any(|container| container.name == MAIN_CONTAINER) {
         return None;
     }
     containers.iter().enumerate().find_map(|(at, container)| {
@@ -218,7 +220,7 @@ fn beside_main(site: &Site<'_>, field: &str, pod: Option<&PodSpec>) -> Option<St
             return None;
         };
         let text = format!(
-            "{what}, and runs beside the container {MAIN} of the preset, which serves the model: did you mean `{MAIN}`?"
+            "{what}, and runs beside the container {MAIN_CONTAINER} of the preset, which serves the model: did you mean `{MAIN_CONTAINER}`?"
         );
         site.note(&format!("{field}.containers[{at}].name"), &text)
     })

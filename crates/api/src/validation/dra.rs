@@ -2,16 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use longboat_key::names::{self, is_label, is_subdomain};
+
 use super::Report;
 use crate::annotations::{DRA_CEL_SELECTOR, DRA_CONTAINER_NAME, DRA_DEVICE_CLASS, DRA_DEVICE_COUNT};
 use crate::v1alpha2::LLMInferenceService;
-
-pub(super) const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', \
-                         and must start and end with an alphanumeric character (e.g. 'example.com', regex used for \
-                         validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
-const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must \
-                     start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for \
-                     validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
 
 /// Checks the annotations of dynamic resource allocation.
 pub(super) fn check(service: &LLMInferenceService, report: &mut Report) {
@@ -42,7 +37,7 @@ pub(super) fn check(service: &LLMInferenceService, report: &mut Report) {
             report.invalid(
                 field(DRA_CONTAINER_NAME),
                 &name,
-                &format!("container name must be a DNS label: {LABEL}"),
+                &format!("container name must be a DNS label: {}", names::LABEL),
             );
         }
     }
@@ -67,25 +62,10 @@ fn check_class(class: Option<&str>, annotations: &BTreeMap<String, String>, repo
     if trimmed.is_empty() {
         report.invalid(field, &class, "device class must not be empty");
     } else if !is_subdomain(trimmed) {
-        report.invalid(field, &class, &format!("device class must be a DNS subdomain: {SUBDOMAIN}"));
+        report.invalid(field, &class, &format!("device class must be a DNS subdomain: {}", names::SUBDOMAIN));
     }
 }
 
 fn field(key: &str) -> String {
     format!("metadata.annotations[{key}]")
-}
-
-fn is_label(text: &str) -> bool {
-    text.len() <= 63 && is_dns(text)
-}
-
-pub(super) fn is_subdomain(text: &str) -> bool {
-    text.len() <= 253 && text.split('.').all(is_dns)
-}
-
-fn is_dns(part: &str) -> bool {
-    let alphanumeric = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
-    part.starts_with(alphanumeric)
-        && part.ends_with(alphanumeric)
-        && part.chars().all(|c| alphanumeric(c) || c == '-')
 }

@@ -1,7 +1,8 @@
 //! Rules for services whose runtime starts another engine than vLLM.
 
+use longboat_key::names::{SUBDOMAIN, is_subdomain};
+
 use super::Report;
-use super::dra::{SUBDOMAIN, is_subdomain};
 use crate::{engine::Engine, v1alpha2::LLMInferenceServiceSpec};
 
 /// Refuses the names that no runtime can have.

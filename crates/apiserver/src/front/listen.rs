@@ -1,6 +1,6 @@
 //! Serving over a socket, with or without TLS.
 
-use std::{io, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use http::{HeaderMap, StatusCode, header};
 use hyper::{body::Incoming, service::service_fn};
@@ -11,11 +11,8 @@ use hyper_util::{
 use longboat_accept::{Budget, FramingStream, RunningRequests};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
-    net::TcpListener,
-    sync::Semaphore,
-    task::JoinSet,
+    net::{TcpListener, TcpStream},
 };
-use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
 use super::{client::serve, hosts::Hosts};
@@ -34,9 +31,9 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long open requests may continue after the shutdown starts.
 const GRACE: Duration = Duration::from_secs(5);
 /// The most open connections: far more than the clients of one machine open, and far fewer than its file descriptors.
-const CONNECTIONS: usize = 4096;
+const MAX_CONNECTIONS: usize = 4096;
 /// The most bytes of long heads that have not arrived whole: more than a hundred of the longest.
-const HEADS: usize = 64 << 20;
+const MAX_HEADS_BYTES: usize = 64 << 20;
 
 // === impl ApiServer ===
 
@@ -47,64 +44,35 @@ impl ApiServer {
         listener: TcpListener,
         tls: Option<Arc<rustls::ServerConfig>>,
         shutdown: CancellationToken,
-    ) -> io::Result<()> {
-        let acceptor = tls.map(TlsAcceptor::from);
-        let room = Arc::new(Semaphore::new(CONNECTIONS));
-        let mut connections = JoinSet::new();
-        let heads = Budget::new(HEADS);
-        loop {
-            let permit = shutdown.run_until_cancelled(Arc::clone(&room).acquire_owned()).await;
-            let Some(permit) = permit else { break };
-            let permit = permit.map_err(io::Error::other)?;
-            let accepted = tokio::select! {
-                () = shutdown.cancelled() => break,
-                accepted = listener.accept() => accepted,
-                Some(_) = connections.join_next(), if !connections.is_empty() => continue,
-            };
-            let (stream, peer) = match accepted {
-                Ok(accepted) => accepted,
-                Err(error) => {
-                    // the process is out of file descriptors, or the client left at once; neither ends the server
-                    tracing::debug!(%error, "Cannot accept a connection.");
-                    tokio::time::sleep(Duration::from_millis(20)).await;
-                    continue;
-                }
-            };
-            // small answers must not wait for more data
-            let _ = stream.set_nodelay(true);
-            let state = Arc::clone(&self.state);
-            let acceptor = acceptor.clone();
+    ) {
+        let heads = Budget::new(MAX_HEADS_BYTES);
+        let accepted = |stream: TcpStream, peer| {
+            let (state, heads) = (Arc::clone(&self.state), Arc::clone(&heads));
             let local = stream.local_addr().ok().map(|address| address.ip());
             let hosts = Hosts::new(local, &self.state.options.hosts);
-            let (ending, heads) = (shutdown.clone(), Arc::clone(&heads));
-            connections.spawn(async move {
-                let _permit = permit;
+            let (tls, ending) = (tls.clone(), shutdown.clone());
+            async move {
                 let connection = async {
-                    match acceptor {
-                        None => connection(state, hosts, stream, &heads, &ending).await,
-                        Some(acceptor) => {
-                            match tokio::time::timeout(HEAD_TIMEOUT, acceptor.accept(stream)).await {
-                                Ok(Ok(stream)) => connection(state, hosts, stream, &heads, &ending).await,
-                                Ok(Err(error)) => tracing::debug!(%error, %peer, "The TLS handshake failed."),
-                                Err(_) => tracing::debug!(%peer, "The TLS handshake took too long."),
-                            }
-                        }
+                    let Some(tls) = tls else {
+                        return connection(state, hosts, stream, &heads, &ending).await;
+                    };
+                    if let Some(stream) = longboat_tls::handshake(tls, stream, peer, HEAD_TIMEOUT).await {
+                        connection(state, hosts, stream, &heads, &ending).await;
                     }
                 };
                 tokio::select! {
                     () = connection => {}
                     () = async { ending.cancelled().await; tokio::time::sleep(GRACE).await } => {}
                 }
-            });
-        }
-        drop(listener);
+            }
+        };
+        let mut connections = longboat_accept::until(&shutdown, listener, MAX_CONNECTIONS, accepted).await;
         // watches would never end: half a second is enough for all other requests
         longboat_accept::drain(&mut connections, Duration::from_millis(500)).await;
         connections.shutdown().await;
         self.state.sessions.closing.cancel();
         self.state.sessions.tasks.close();
         self.state.sessions.tasks.wait().await;
-        Ok(())
     }
 }
 

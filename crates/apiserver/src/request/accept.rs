@@ -45,7 +45,7 @@ struct Entry {
 pub(crate) struct Accept(Vec<Entry>);
 
 /// The media types of answers with objects.
-const OBJECTS: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
+pub(crate) const OBJECTS: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
 /// The media types of watch streams.
 const STREAMS: &str = "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
 

@@ -10,6 +10,7 @@ use crate::{
     kinds::{Resource, registry::split_api_version},
     limits, patching, protobuf,
     request::{
+        accept::OBJECTS,
         decode::{self, Document},
         query::FieldValidation,
     },
@@ -17,8 +18,6 @@ use crate::{
     strategy,
 };
 
-/// The media types that a body can have.
-const ACCEPTED: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
 const ACCEPTED_CUSTOM: &str = "application/json, application/yaml";
 
 /// Decodes the body as an object of the call's resource (or of `resource`, for subresources of another kind).
@@ -74,7 +73,7 @@ pub(crate) fn document(call: &Call<'_>, resource: &Resource) -> Result<Document,
             Ok(Document { value, duplicates: Vec::new() })
         }
         _ if resource.custom().is_some() => Err(ApiError::unsupported_media_type(ACCEPTED_CUSTOM)),
-        _ => Err(ApiError::unsupported_media_type(ACCEPTED)),
+        _ => Err(ApiError::unsupported_media_type(OBJECTS)),
     }
 }
 

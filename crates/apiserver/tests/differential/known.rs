@@ -19,6 +19,7 @@ pub(crate) fn requests() -> Vec<(u16, Request)> {
     all.extend(claims());
     all.extend(jobs());
     all.extend(names());
+    all.extend(other_names());
     all.extend(halves());
     all.extend(ports());
     all.extend(conversions());
@@ -174,6 +175,38 @@ fn names() -> Vec<(u16, Request)> {
     let cron = json!({"metadata": {"name": "a.b"}, "spec": {"schedule": "* * * * *",
         "jobTemplate": {"spec": base(jobs)["spec"].clone()}}});
     all.push(request(201, Verb::Post, "/apis/batch/v1/namespaces/diff/cronjobs", cron));
+    all
+}
+
+/// Names that are too long, and those with rules of their own: search domains, hosts of an Ingress, names in a definition.
+fn other_names() -> Vec<(u16, Request)> {
+    let mut all = Vec::new();
+    let long = format!("{}.b", "a".repeat(252));
+    let pods = format!("{CORE}/pods");
+    for domain in ["a_", "__a", "_a._b", &long] {
+        let mut pod = base(&pods);
+        pod["spec"]["dnsConfig"] = json!({"searches": [domain]});
+        let code = if domain == "_a._b" { 201 } else { 422 };
+        all.push(request(code, Verb::Post, &pods, pod));
+    }
+    let mut labelled = base(&pods);
+    labelled["metadata"]["labels"] = json!({format!("{long}/x"): "y"});
+    all.push(request(422, Verb::Post, &pods, labelled));
+    let ingresses = "/apis/networking.k8s.io/v1/namespaces/diff/ingresses";
+    for host in ["*.*.a".to_owned(), format!("*.{long}")] {
+        let spec = json!({"rules": [{"host": host}], "defaultBackend": {"service": {"name": "s", "port": {"number": 1}}}});
+        all.push(request(422, Verb::Post, ingresses, json!({"metadata": {"name": "i"}, "spec": spec})));
+    }
+    let plural = "-".repeat(64);
+    all.push(request(
+        422,
+        Verb::Post,
+        "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+        json!({"metadata": {"name": format!("{plural}.c.d")}, "spec": {
+            "group": "c.d", "scope": "Namespaced", "names": {"plural": plural, "kind": "E"},
+            "versions": [{"name": "v1", "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": {"type": "object"}}}]}}),
+    ));
     all
 }
 

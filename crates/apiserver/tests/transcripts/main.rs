@@ -92,7 +92,7 @@ async fn recorded_conversations_go_as_with_a_real_api_server() {
         .await
         .unwrap();
     shutdown.cancel();
-    serving.await.unwrap().unwrap();
+    serving.await.unwrap();
     let said = String::from_utf8_lossy(&played.stdout);
     let rows: Vec<Value> = serde_json::from_slice(&fs::read(&summary).expect(&said)).unwrap();
     assert!(rows.len() > 100, "only {} scenarios were played:\n{said}", rows.len());

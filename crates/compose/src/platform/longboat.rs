@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use longboat_api::proof::ProofMode;
+use longboat_api::{proof::ProofMode, shared_picker::SHARED};
+use longboat_key::names::{is_label, is_subdomain};
 use serde::Deserialize;
 
-use super::section::{LONGBOAT, PlatformError, is_label, section};
+use super::section::{LONGBOAT, PlatformError, section};
 
 /// The image of this build.
 pub const IMAGE: &str = concat!("ghcr.io/longboat/longboat:v", env!("CARGO_PKG_VERSION"));
@@ -145,9 +146,6 @@ fn picker_clients(raw: &RawLongboat) -> Result<Vec<String>, PlatformError> {
     }
 }
 
-/// The value with which one Deployment picks for all services.
-const SHARED: &str = "shared";
-
 fn shared_picker(raw: &RawLongboat) -> Result<bool, PlatformError> {
     match raw.picker.as_str() {
         "" => return Ok(false),
@@ -173,9 +171,8 @@ fn serving_proof(raw: &RawLongboat) -> Result<ServingProof, PlatformError> {
         word => ProofMode::parse(word)
             .map_err(|unknown| invalid(format!("\"longboat\".\"servingProof\": {unknown}")))?,
     };
-    let is_name = |name: &str| name.len() <= 253 && name.split('.').all(is_label);
     let ca = raw.serving_proof_ca.clone();
-    if !ca.is_empty() && !is_name(&ca) {
+    if !ca.is_empty() && !is_subdomain(&ca) {
         return Err(invalid(format!(
             "\"longboat\".\"servingProofCA\" is \"{ca}\": expected the name of a ConfigMap in the namespace of the platform"
         )));

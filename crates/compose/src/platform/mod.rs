@@ -7,7 +7,7 @@ mod spelling;
 use std::collections::BTreeMap;
 
 use longboat_api::{annotations::CERTIFICATE_EXPIRATION, engine::Engine, lora_routing::LoRaRoutingStrategy};
-use longboat_key::{Key, Name, Namespace};
+use longboat_key::{Key, Name, Namespace, names::is_label};
 use longboat_quantity::{PATTERN_MISMATCH, Quantity};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use longboat::Longboat;
 pub use longboat::{IMAGE, Images, PodSecurity, ServingProof};
 pub use section::PlatformError;
-use section::{is_label, section};
+use section::section;
 pub use spelling::{MisspeltKey, misspelt_keys};
 
 /// The parsed settings. `Default` is what an empty ConfigMap would mean if its quantities were set.

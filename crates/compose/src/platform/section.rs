@@ -60,13 +60,3 @@ pub(super) fn section<T: for<'de> Deserialize<'de>>(
         problem: format!("unable to parse \"{key}\" in the ConfigMap as JSON: {e}"),
     })
 }
-
-/// Whether this is a DNS label (RFC 1123).
-pub(super) fn is_label(text: &str) -> bool {
-    let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    !text.is_empty()
-        && text.len() <= 63
-        && text.chars().all(inner)
-        && !text.starts_with('-')
-        && !text.ends_with('-')
-}

@@ -13,6 +13,7 @@ mod settings;
 
 use std::time::{Duration, Instant};
 
+use longboat_api::names::CONTROLLER_LEASE;
 use longboat_metrics::{Buckets, Histograms, labels, metrics};
 use prometheus_client::metrics::{counter::Counter, family::Family, gauge::Gauge};
 
@@ -20,7 +21,7 @@ pub(crate) use request::ApiRequest;
 pub(crate) use serve::Monitoring;
 pub use settings::MetricsSettings;
 
-use crate::{election::LEASE, error::ReconcileError, queue::QueueStats};
+use crate::{error::ReconcileError, queue::QueueStats};
 
 /// Bucket bounds of controller-runtime's histogram of reconcile times, in seconds.
 const RECONCILE: &[f64] = &[
@@ -233,7 +234,7 @@ impl Metrics {
 
     /// Sets whether this process leads, that is, reconciles.
     pub(crate) fn leads(&self, leads: bool) {
-        self.leads.get_or_create(&NameLabel { name: LEASE }).set(leads.into());
+        self.leads.get_or_create(&NameLabel { name: CONTROLLER_LEASE }).set(leads.into());
     }
 }
 

@@ -8,10 +8,10 @@ use http_body_util::Full;
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use kube::Client;
+use longboat_api::names::CONTROLLER_METRICS;
 use longboat_key::Namespace;
 use longboat_tls::{LeafRequest, ReplaceableConfig, ServerOptions, self_signed};
 use tokio::net::TcpListener;
-use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
 use super::{access::Access, page::page, settings::MetricsSettings};
@@ -21,8 +21,6 @@ use crate::{context::Context, error::Error};
 const CONNECTIONS: usize = 64;
 /// How long a TLS handshake or the head of a request may take. An idle connection is closed after it.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
-/// Name of the Service in front of the port.
-const SERVICE: &str = "llmisvc-controller-manager-service";
 /// Validity of the self-signed certificate. Scrapers do not verify it, as with KServe's; it outlives any process.
 const DAYS: u32 = 3650;
 const FORMAT: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -50,7 +48,7 @@ impl Monitoring {
     ) -> Result<Option<Self>, Error> {
         let Some(listener) = settings.address.bind("metrics").await? else { return Ok(None) };
         let tls = if settings.secure {
-            let host = format!("{SERVICE}.{namespace}.svc");
+            let host = format!("{CONTROLLER_METRICS}.{namespace}.svc");
             let request = LeafRequest {
                 common_name: host.clone(),
                 dns_names: vec![host, "localhost".to_owned()],
@@ -82,12 +80,11 @@ impl Monitoring {
     pub(crate) async fn serve(self, context: Arc<Context>, client: Client, end: CancellationToken) {
         let Self { listener, tls } = self;
         let served = Arc::new(MetricsServer { context, access: tls.is_some().then(|| Access::new(client)) });
-        let acceptor = tls.map(TlsAcceptor::from);
-        let connection = |stream, _| {
-            let (served, acceptor) = (served.clone(), acceptor.clone());
+        let connection = |stream, peer| {
+            let (served, tls) = (served.clone(), tls.clone());
             async move {
-                let Some(acceptor) = acceptor else { return served.connection(TokioIo::new(stream)).await };
-                if let Ok(Ok(stream)) = tokio::time::timeout(HEAD_TIMEOUT, acceptor.accept(stream)).await {
+                let Some(tls) = tls else { return served.connection(TokioIo::new(stream)).await };
+                if let Some(stream) = longboat_tls::handshake(tls, stream, peer, HEAD_TIMEOUT).await {
                     served.connection(TokioIo::new(stream)).await;
                 }
             }

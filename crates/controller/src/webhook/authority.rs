@@ -13,6 +13,7 @@ use std::{
 };
 
 use k8s_openapi::ByteString;
+use longboat_api::names::WEBHOOK_CA_BUNDLE;
 use longboat_tls::{
     CertificateAuthority, CertificateInfo, KeyPair, LeafRequest, TlsError, Validity, certificates,
 };
@@ -59,7 +60,6 @@ pub(crate) enum InvalidCa {
 /// Keys of the Secret's data. The first two are required by its type.
 const SIGNING: (&str, &str) = ("tls.crt", "tls.key");
 const NEXT: (&str, &str) = ("next.crt", "next.key");
-const TRUSTED: &str = "ca.crt";
 
 const DAY: Duration = Duration::from_hours(24);
 
@@ -92,7 +92,7 @@ impl Authority {
             Some(_) => Some(CertificateAuthority::load(text(NEXT.0)?, text(NEXT.1)?)?),
             None => None,
         };
-        let mut trusted = certificates(text(TRUSTED)?)?;
+        let mut trusted = certificates(text(WEBHOOK_CA_BUNDLE)?)?;
         for own in next.iter().chain([&signing]) {
             let own = certificates(&own.pem())?;
             // An edited bundle that lacks the signing CA would lock API servers out, so the CA is added again.
@@ -107,7 +107,7 @@ impl Authority {
         let mut put = |key: &str, text: String| data.insert(key.to_owned(), ByteString(text.into_bytes()));
         put(SIGNING.0, self.signing.pem());
         put(SIGNING.1, self.signing.key_pem());
-        put(TRUSTED, self.bundle());
+        put(WEBHOOK_CA_BUNDLE, self.bundle());
         if let Some(next) = &self.next {
             put(NEXT.0, next.pem());
             put(NEXT.1, next.key_pem());

@@ -38,6 +38,7 @@ pub use longboat_admission::configurations::{CONVERT, Configurations, SERVICE, T
 pub use settings::{Limits, Settings, SettingsError};
 
 use kube::Client;
+use longboat_api::names::WEBHOOK_CA;
 use longboat_key::Namespace;
 use longboat_tls::{LeafRequest, ReloadingConfig};
 use tokio::{net::TcpListener, sync::watch, task::JoinSet};
@@ -145,7 +146,7 @@ impl Webhooks {
         if confined {
             tracing::info!(
                 namespace = &*args.system_namespace,
-                secret = rotation::SECRET,
+                secret = WEBHOOK_CA,
                 "This controller watches only some namespaces, so it does not write caBundles; copy the CA \
                  from the Secret into the webhook configurations."
             );

@@ -13,6 +13,7 @@ use kube::{
     api::PostParams,
     runtime::{WatchStreamExt, watcher},
 };
+use longboat_api::names::WEBHOOK_CA;
 use longboat_key::Namespace;
 use longboat_tls::{KeyPair, LeafRequest, ReplaceableConfig, ServerOptions, TlsError};
 use longboat_watch::{has_code, text_of, text_of_watch};
@@ -24,8 +25,6 @@ use super::{
     inject::Bundle,
 };
 
-/// Name of the Secret. It differs from the Secret of KServe's serving certificate, which cert-manager owns where both run.
-pub(crate) const SECRET: &str = "llmisvc-webhook-ca";
 /// Type of the Secret.
 const TYPE: &str = "kubernetes.io/tls";
 /// Attempts at a write that conflicts.
@@ -104,7 +103,7 @@ impl CertificateRotator {
 
     /// Keeps everything up to date until cancelled.
     pub(super) async fn run(mut self, cancel: CancellationToken) {
-        let config = watcher::Config::default().fields(&format!("metadata.name={SECRET}"));
+        let config = watcher::Config::default().fields(&format!("metadata.name={WEBHOOK_CA}"));
         let mut events = std::pin::pin!(watcher::watcher(self.api.clone(), config).default_backoff());
         loop {
             let wait = match self.settle().await {
@@ -170,7 +169,7 @@ impl CertificateRotator {
     /// Reads the CA from the Secret, or writes ours there. If two replicas write at the same time, the API server refuses
     /// one of them; that one reads again and takes the other's CA.
     async fn rotate(&mut self) -> Result<RotationOutcome, TlsError> {
-        let found = match self.api.get_opt(SECRET).await {
+        let found = match self.api.get_opt(WEBHOOK_CA).await {
             Ok(found) => found,
             Err(error) => return Ok(RotationOutcome::Failed(error)),
         };
@@ -186,7 +185,7 @@ impl CertificateRotator {
             // API servers already trust the CA in memory, so writing it into the Secret locks no API server out.
             Err(error) => {
                 tracing::warn!(
-                    namespace = &*self.namespace, secret = SECRET, %error,
+                    namespace = &*self.namespace, secret = WEBHOOK_CA, %error,
                     "The CA of the webhooks in the Secret is invalid; replacing it."
                 );
             }
@@ -197,14 +196,14 @@ impl CertificateRotator {
         }
         // Labels and annotations that others have set stay.
         let secret = Secret { data: Some(self.authority.data()), ..found };
-        let written = self.api.replace(SECRET, &PostParams::default(), &secret).await;
+        let written = self.api.replace(WEBHOOK_CA, &PostParams::default(), &secret).await;
         Ok(self.written(written, "Renewed the CA of the webhooks."))
     }
 
     fn written(&mut self, written: Result<Secret, kube::Error>, news: &str) -> RotationOutcome {
         match written {
             Ok(_) => {
-                tracing::info!(namespace = &*self.namespace, secret = SECRET, "{news}");
+                tracing::info!(namespace = &*self.namespace, secret = WEBHOOK_CA, "{news}");
                 self.shared = true;
                 RotationOutcome::Settled
             }
@@ -217,7 +216,7 @@ impl CertificateRotator {
         let label = ("app.kubernetes.io/part-of".to_owned(), "llminferenceservice".to_owned());
         Secret {
             metadata: ObjectMeta {
-                name: Some(SECRET.to_owned()),
+                name: Some(WEBHOOK_CA.to_owned()),
                 namespace: Some(self.namespace.as_deref().into()),
                 labels: Some([label].into()),
                 ..ObjectMeta::default()
@@ -260,7 +259,7 @@ impl CertificateRotator {
         if self.failures == 1 {
             tracing::warn!(
                 namespace,
-                secret = SECRET,
+                secret = WEBHOOK_CA,
                 error,
                 "Cannot write the CA of the webhooks to its Secret; will retry. Until then, replicas \
                  cannot share the CA, and it is lost when this process ends. The controller needs the \
@@ -269,7 +268,7 @@ impl CertificateRotator {
         } else {
             tracing::debug!(
                 namespace,
-                secret = SECRET,
+                secret = WEBHOOK_CA,
                 error,
                 "Still cannot write the CA of the webhooks to its Secret."
             );

@@ -1,6 +1,6 @@
 //! Connections to the webhook server.
 
-use std::{convert::Infallible, sync::Arc};
+use std::{convert::Infallible, net::SocketAddr, sync::Arc};
 
 use hyper::service::service_fn;
 use hyper_util::{
@@ -9,7 +9,7 @@ use hyper_util::{
 };
 use longboat_accept::{Budget, FramingStream, RunningRequests};
 use tokio::net::{TcpListener, TcpStream};
-use tokio_rustls::{TlsAcceptor, server::TlsStream};
+use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
 
 use super::{answer::WebhookHandler, settings::Limits};
@@ -34,7 +34,7 @@ pub(super) async fn serve(
         .keep_alive_interval(limits.idle)
         .keep_alive_timeout(limits.patience);
     let server = Arc::new(Server {
-        acceptor: TlsAcceptor::from(tls),
+        tls,
         http1: builder.clone().http1_only(),
         http2: builder.http2_only(),
         answering: Arc::new(answering),
@@ -42,9 +42,9 @@ pub(super) async fn serve(
         limits,
         shutdown: shutdown.clone(),
     });
-    let connection = |stream, _| {
+    let connection = |stream, peer| {
         let server = server.clone();
-        async move { server.connection(stream).await }
+        async move { server.connection(stream, peer).await }
     };
     let mut open = longboat_accept::until(&shutdown, listener, limits.connections, connection).await;
     if !longboat_accept::drain(&mut open, limits.drain).await {
@@ -53,7 +53,7 @@ pub(super) async fn serve(
 }
 
 struct Server {
-    acceptor: TlsAcceptor,
+    tls: Arc<rustls::ServerConfig>,
     http1: Builder<TokioExecutor>,
     http2: Builder<TokioExecutor>,
     answering: Arc<WebhookHandler>,
@@ -66,14 +66,11 @@ struct Server {
 // === impl Server ===
 
 impl Server {
-    async fn connection(&self, stream: TcpStream) {
-        let handshake = tokio::time::timeout(self.limits.patience, self.acceptor.accept(stream));
-        match self.shutdown.run_until_cancelled(handshake).await {
-            None => {}
-            Some(Ok(Ok(stream))) => self.requests(stream).await,
-            // An API server that does not trust the CA yet fails here. The readiness check says why.
-            Some(Ok(Err(error))) => tracing::debug!(%error, "A TLS handshake with the webhooks failed."),
-            Some(Err(_)) => tracing::debug!("A TLS handshake with the webhooks took too long."),
+    async fn connection(&self, stream: TcpStream, peer: SocketAddr) {
+        // An API server that does not trust the CA yet fails here. The readiness check says why.
+        let handshake = longboat_tls::handshake(self.tls.clone(), stream, peer, self.limits.patience);
+        if let Some(Some(stream)) = self.shutdown.run_until_cancelled(handshake).await {
+            self.requests(stream).await;
         }
     }
 

@@ -1,6 +1,7 @@
 //! Checks whether the controller runs.
 
 use k8s_openapi::api::apps::v1::Deployment;
+use longboat_api::names::CONTROLLER;
 use longboat_key::Namespace;
 
 use crate::{
@@ -9,15 +10,12 @@ use crate::{
     finding::{Cause, Finding},
 };
 
-/// The controller's Deployment. The reference's has the same name.
-pub(crate) const NAME: &str = "llmisvc-controller-manager";
-
 pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
     if facts.local {
         return;
     }
     let namespace = &facts.snapshot.system_namespace;
-    let object = format!("Deployment {namespace}/{NAME}");
+    let object = format!("Deployment {namespace}/{CONTROLLER}");
     let Some(deployment) = &facts.controller else {
         let cause = "there is no controller, so nothing is created for the services";
         let fix = format!("longboat install --namespace {namespace}");
@@ -30,13 +28,13 @@ pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
     }
     let wanted = deployment.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1);
     if wanted == 0 {
-        let fix = format!("kubectl scale -n {namespace} deployment/{NAME} --replicas=2");
+        let fix = format!("kubectl scale -n {namespace} deployment/{CONTROLLER} --replicas=2");
         findings
             .push(Cause::new("ControllerStopped", "the Deployment is scaled to zero", fix).breaks(object));
         return;
     }
     let cause = pods::of_deployment(facts, deployment).unwrap_or_else(|| {
-        let fix = format!("kubectl logs -n {namespace} deployment/{NAME}");
+        let fix = format!("kubectl logs -n {namespace} deployment/{CONTROLLER}");
         Cause::new("ControllerNotReady", "none of its pods is ready", fix)
     });
     findings.push(cause.breaks(object));

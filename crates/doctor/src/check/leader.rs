@@ -2,13 +2,12 @@
 
 use std::time::Duration;
 
+use longboat_api::names::{CONTROLLER, CONTROLLER_LEASE};
+
 use crate::{
     facts::Facts,
     finding::{Cause, Finding},
 };
-
-/// The Lease of the election.
-pub(crate) const LEASE: &str = "llminferenceservice-kserve-controller-manager";
 
 /// If a lease expired longer ago than this, no controller is about to take it. Clocks may differ by this much.
 const EXPIRY_TOLERANCE: Duration = Duration::from_mins(2);
@@ -36,8 +35,7 @@ pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
     let cause =
         format!("{who} holds the lease, and no other controller takes it over, so nothing is reconciled");
     let fix = format!(
-        "run `kubectl logs -n {namespace} deployment/{}`, and check that the controller may write its Lease",
-        super::controller::NAME
+        "run `kubectl logs -n {namespace} deployment/{CONTROLLER}`, and check that the controller may write its Lease"
     );
-    findings.push(Cause::new("NoLeader", cause, fix).breaks(format!("Lease {namespace}/{LEASE}")));
+    findings.push(Cause::new("NoLeader", cause, fix).breaks(format!("Lease {namespace}/{CONTROLLER_LEASE}")));
 }

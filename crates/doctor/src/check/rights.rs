@@ -1,5 +1,7 @@
 //! Checks whether the controller has the rights that it needs.
 
+use longboat_api::names::CONTROLLER;
+
 use crate::{
     facts::Facts,
     finding::{Cause, Finding},
@@ -19,5 +21,5 @@ pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
 pub(crate) fn account(facts: &Facts) -> String {
     let spec = facts.controller.as_ref().and_then(|deployment| deployment.spec.as_ref());
     spec.and_then(|spec| spec.template.spec.as_ref()?.service_account_name.clone())
-        .unwrap_or_else(|| super::controller::NAME.to_owned())
+        .unwrap_or_else(|| CONTROLLER.to_owned())
 }

@@ -3,6 +3,7 @@
 use longboat_api::{
     annotations,
     conditions::{Condition, ConditionStatus, types},
+    names::CONTROLLER,
     reasons::condition as reason,
     shared_picker::OWN,
     v1alpha2::LLMInferenceService,
@@ -175,7 +176,7 @@ fn unseen(facts: &Facts, service: &LLMInferenceService) -> Option<Cause> {
             "wait a moment; if this does not change, read the log of `longboat up`".to_owned()
         } else {
             let system = &facts.snapshot.system_namespace;
-            format!("kubectl logs -n {system} deployment/{}", super::controller::NAME)
+            format!("kubectl logs -n {system} deployment/{CONTROLLER}")
         };
         Cause::new("NotObserved", cause, fix).through(format!("LLMInferenceService {namespace}/{name}"))
     })

@@ -23,6 +23,8 @@ use k8s_openapi::{
 use kube::{Api, Client, Resource, ResourceExt, api::ListParams};
 use longboat_api::{
     annotations::{API_KEYS, IN_PROCESS},
+    labels::PART_OF_SELECTOR,
+    names::{CONTROLLER, CONTROLLER_LEASE},
     node::{ENGINE_SEES_OTHER_PATHS, MOUNT_NAMESPACES},
     v1alpha2::LLMInferenceService,
 };
@@ -39,9 +41,6 @@ mod answers;
 mod engines;
 mod rights;
 mod webhooks;
-
-/// Selects the objects of services.
-const OF_SERVICES: &str = "app.kubernetes.io/part-of=llminferenceservice";
 
 /// The number of concurrent requests.
 const MAX_CONCURRENT_REQUESTS: usize = 16;
@@ -202,7 +201,7 @@ async fn seen_by_the_controller(
 async fn of_services(client: &Client, facts: &mut Facts) {
     let namespaces: BTreeSet<String> =
         facts.services.iter().filter_map(|service| service.metadata.namespace.clone()).collect();
-    let ours = ListParams::default().labels(OF_SERVICES);
+    let ours = ListParams::default().labels(PART_OF_SELECTOR);
     let (warnings, any) = (ListParams::default().fields("type=Warning"), ListParams::default());
     for namespace in &namespaces {
         let (pods, events, claims) = tokio::join!(
@@ -270,7 +269,7 @@ async fn of_the_local_node(client: &Client, facts: &mut Facts) {
 async fn installation(client: &Client, facts: &mut Facts, ours: bool) {
     let system = facts.snapshot.system_namespace.clone();
     let deployments: Api<Deployment> = Api::namespaced(client.clone(), &system);
-    match deployments.get_opt(check::controller::NAME).await {
+    match deployments.get_opt(CONTROLLER).await {
         // Local mode's controller has all rights and no pods, so there is nothing to examine.
         Ok(found) => facts.controller = found.filter(|live| !live.annotations().contains_key(IN_PROCESS)),
         Err(error) => {
@@ -278,7 +277,7 @@ async fn installation(client: &Client, facts: &mut Facts, ours: bool) {
         }
     }
     let leases: Api<Lease> = Api::namespaced(client.clone(), &system);
-    match leases.get_opt(check::leader::LEASE).await {
+    match leases.get_opt(CONTROLLER_LEASE).await {
         Ok(found) => facts.lease = found,
         Err(error) => facts.hidden.push(format!("the controllers' Lease: {}", reader::sentence(&error))),
     }

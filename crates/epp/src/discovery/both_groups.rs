@@ -7,12 +7,11 @@ use kube::{
     Client,
     api::{ApiResource, DynamicObject, GroupVersionKind},
 };
+use longboat_api::groups;
 use longboat_key::Namespace;
 use longboat_watch::{Events, Selection, Watched, text_of_watch};
 use tokio_util::sync::CancellationToken;
 
-/// The API groups. An object of the last one wins.
-const GROUPS: [&str; 2] = ["inference.networking.x-k8s.io", "llm-d.ai"];
 const VERSION: &str = "v1alpha2";
 
 /// The pool whose objects are followed.
@@ -32,7 +31,7 @@ pub(crate) async fn follow<T: Clone>(
     changed: impl Fn(BTreeMap<String, T>),
     shutdown: CancellationToken,
 ) {
-    let [mut first, mut second] = GROUPS.map(|group| events(&client, &scope.namespace, group, kind));
+    let [mut first, mut second] = groups::PICKER.map(|group| events(&client, &scope.namespace, group, kind));
     let mut found = [Watched::default(), Watched::default()];
     let read = |object: DynamicObject| is_about(&object, &scope.pool).then(|| read(&object)).flatten();
     loop {

@@ -11,11 +11,11 @@ use tokio_util::sync::CancellationToken;
 use super::{http2, limits::READ_CHUNK_BYTES, options::Shared, processor::Processor, tonic};
 
 /// How long a caller may take for the TLS handshake.
-const HANDSHAKE: Duration = Duration::from_secs(10);
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The most bytes that a TLS session encrypts before it writes them: all that the connection writes at once. The usual limit
 /// of 64 KiB means three system calls instead of one.
-const ENCRYPTED: usize = 256 << 10;
+const MAX_ENCRYPTED_BYTES: usize = 256 << 10;
 
 /// Serves a connection until it ends.
 pub(super) async fn connection<P: Processor>(
@@ -28,12 +28,12 @@ pub(super) async fn connection<P: Processor>(
     };
     let acceptor = tokio_rustls::TlsAcceptor::from(tls);
     let handshake = acceptor.accept(BufReader::with_capacity(READ_CHUNK_BYTES, stream));
-    let handshake = tokio::time::timeout(HANDSHAKE, handshake);
+    let handshake = tokio::time::timeout(HANDSHAKE_TIMEOUT, handshake);
     let Some(shaken) = shutdown.run_until_cancelled(handshake).await else { return };
     match shaken {
         Ok(Ok(mut stream)) => {
             if !shared.uses_tonic() {
-                stream.get_mut().1.set_buffer_limit(Some(ENCRYPTED));
+                stream.get_mut().1.set_buffer_limit(Some(MAX_ENCRYPTED_BYTES));
             }
             carry(stream, shared, shutdown).await;
         }

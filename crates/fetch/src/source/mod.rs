@@ -1,4 +1,5 @@
-//! The model sources. A new source is one file below `source/` and one line in [`SOURCES`].
+//! The model sources. A new source is its [`Scheme`], which also planning and validation read, one file below `source/`, and one
+//! line in [`SOURCES`].
 
 mod bucket;
 mod gcs;

@@ -1,12 +1,10 @@
 //! Finds the references in manifests to platform objects.
 
+use longboat_api::groups;
 use longboat_manifest::Document;
 use serde_json::Value;
 
 use super::{inventory::namespace_of, text};
-
-/// Group of Gateways and routes.
-const GATEWAY_GROUP: &str = "gateway.networking.k8s.io";
 
 /// A reference from a manifest to an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -139,7 +137,7 @@ impl Finder<'_> {
     fn route(&self, path: &str, found: &mut Vec<Reference>) {
         let parents = format!("{path}.parentRefs");
         for (at, value) in self.list(&parents).iter().enumerate() {
-            let is_gateway = ["", GATEWAY_GROUP].contains(&text(value, "/group"))
+            let is_gateway = ["", groups::GATEWAY].contains(&text(value, "/group"))
                 && ["", "Gateway"].contains(&text(value, "/kind"));
             if is_gateway {
                 let listener = Some(text(value, "/sectionName")).filter(|name| !name.is_empty());

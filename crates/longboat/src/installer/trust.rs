@@ -10,15 +10,11 @@ use kube::{
     Api, Client,
     api::{Patch, PatchParams},
 };
+use longboat_api::names::{WEBHOOK_CA, WEBHOOK_CA_BUNDLE};
 use longboat_install::{Installation, Values, names::INJECT_CA};
 use serde_json::{Value, json};
 
 use super::{Options, apply::Applier, object, wait::Deadline};
-
-/// The Secret with the CA of the controllers.
-const SECRET: &str = "llmisvc-webhook-ca";
-/// The key in the Secret with the certificates to trust.
-const BUNDLE: &str = "ca.crt";
 
 /// Whether this command must write the CA.
 pub(super) fn is_ours(values: &Values) -> bool {
@@ -31,9 +27,9 @@ pub(super) async fn known(client: &Client, options: &Options<'_>) -> anyhow::Res
         return Ok(None);
     }
     let secrets: Api<Secret> = Api::namespaced(client.clone(), options.namespace);
-    let found = secrets.get_opt(SECRET).await;
-    let found = found.map_err(|error| object::refused("read", &format!("Secret {SECRET}"), &error))?;
-    let bundle = found.and_then(|secret| secret.data?.remove(BUNDLE));
+    let found = secrets.get_opt(WEBHOOK_CA).await;
+    let found = found.map_err(|error| object::refused("read", &format!("Secret {WEBHOOK_CA}"), &error))?;
+    let bundle = found.and_then(|secret| secret.data?.remove(WEBHOOK_CA_BUNDLE));
     Ok(bundle.map(|bundle| BASE64_STANDARD.encode(bundle.0)))
 }
 
@@ -62,7 +58,7 @@ pub(super) async fn announce(
         }
         if deadline.is_over() {
             anyhow::bail!(
-                "the controller has not created the CA of its webhooks: Secret {SECRET} is missing; see \
+                "the controller has not created the CA of its webhooks: Secret {WEBHOOK_CA} is missing; see \
                  the controller's log"
             );
         }

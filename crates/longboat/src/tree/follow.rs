@@ -8,13 +8,15 @@ use kube::{
     Client, Resource,
     runtime::{WatchStreamExt, reflector, reflector::Store, watcher},
 };
-use longboat_api::{foreign::leaderworkerset::LeaderWorkerSet, v1alpha2::LLMInferenceService};
+use longboat_api::{
+    foreign::leaderworkerset::LeaderWorkerSet, labels::PART_OF_SELECTOR, v1alpha2::LLMInferenceService,
+};
 use longboat_controller::reader;
 use longboat_watch::Selection;
 use parking_lot::Mutex;
 use tokio::{sync::mpsc, time::Instant};
 
-use super::{PART_OF_A_SERVICE, Scope, TreeObjects};
+use super::{Scope, TreeObjects};
 
 /// How long to wait after a change before redrawing: a person cannot read faster, and further changes are drawn together.
 const FRAME: Duration = Duration::from_millis(30);
@@ -108,7 +110,7 @@ impl Follow {
 }
 
 fn ours<K: Resource<DynamicType = ()>>(scope: &Scope) -> Selection {
-    scope.all::<K>().labelled(PART_OF_A_SERVICE)
+    scope.all::<K>().labelled(PART_OF_SELECTOR)
 }
 
 fn watch<K>(

@@ -4,14 +4,15 @@ use std::{fmt::Debug, sync::Arc};
 
 use anyhow::{Context, anyhow};
 use kube::{Api, Client, api::ListParams};
+use longboat_api::labels::PART_OF_SELECTOR;
 use longboat_controller::reader;
 use serde::de::DeserializeOwned;
 
-use super::{PART_OF_A_SERVICE, Scope, TreeObjects};
+use super::{Scope, TreeObjects};
 
 /// Lists all objects of the tree.
 pub(crate) async fn list_objects(client: &Client, scope: &Scope) -> anyhow::Result<TreeObjects> {
-    let (any, ours) = (ListParams::default(), ListParams::default().labels(PART_OF_A_SERVICE));
+    let (any, ours) = (ListParams::default(), ListParams::default().labels(PART_OF_SELECTOR));
     let (services, deployments, sets, pods) = tokio::try_join!(
         list(scope.api(client), &any, "LLMInferenceServices"),
         list(scope.api(client), &ours, "Deployments"),

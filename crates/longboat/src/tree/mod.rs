@@ -28,9 +28,6 @@ use longboat_key::Namespace;
 use longboat_watch::Selection;
 pub(crate) use screen::{Screen, text};
 
-/// The label selector of objects that belong to services.
-const PART_OF_A_SERVICE: &str = "app.kubernetes.io/part-of=llminferenceservice";
-
 /// The subject of the line that reports a failing connection to the cluster.
 pub(crate) const CLUSTER: &str = "cluster";
 

@@ -10,11 +10,11 @@ use futures::StreamExt;
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::ResourceExt;
+use longboat_api::shared_picker::SERVICE_NAME;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::endpointslice::SERVICE_NAME;
 use super::queue::Key;
 use super::queue::{key_of, triggers};
 use super::setup::Caches;
@@ -103,25 +103,9 @@ async fn serve(
     slices: Cache<EndpointSlice>,
     stop: CancellationToken,
 ) {
-    let mut connections = JoinSet::new();
     let turn = Arc::new(AtomicUsize::new(0));
-    loop {
-        tokio::select! {
-            () = stop.cancelled() => break,
-            Some(_) = connections.join_next() => {}
-            accepted = listener.accept(), if connections.len() < CONNECTIONS => match accepted {
-                Ok((client, _)) => {
-                    connections.spawn(forward(client, backends(&frontend, &slices.all()), Arc::clone(&turn)));
-                }
-                Err(error) => {
-                    // The process is probably out of file descriptors, until other connections end.
-                    tracing::debug!(%error, address = %frontend.address, "Cannot accept a connection.");
-                    tokio::time::sleep(Duration::from_millis(50)).await;
-                }
-            },
-        }
-    }
-    connections.shutdown().await;
+    let connection = |client, _| forward(client, backends(&frontend, &slices.all()), Arc::clone(&turn));
+    longboat_accept::until(&stop, listener, CONNECTIONS, connection).await.shutdown().await;
 }
 
 /// Returns the ready endpoints of a Service's port. If none is ready, returns the terminating endpoints that still serve.

@@ -8,6 +8,7 @@ use longboat_api::{
         gateway::Gateway, httproute::HTTPRoute, httproute_filter::HTTPRouteFilter,
         reference::BackendObjectReference,
     },
+    groups,
     v1alpha2::{LLMInferenceService, LLMInferenceServiceSpec, RouteSpec},
 };
 use longboat_key::{Key, Name, Namespace};
@@ -17,7 +18,6 @@ use serde::Deserialize;
 
 use super::{
     finding::{Finding, ObjectName, Severity, Source},
-    kinds::PICKER_GROUPS,
     role_flags::{containers, pods},
 };
 use crate::{assume::secrets::DEFAULT_ACCOUNT, objects, scene::PlannedService};
@@ -27,7 +27,7 @@ const CLUSTER_CERTIFICATES: &str = "kube-root-ca.crt";
 
 /// The objects in the manifests, by kind, namespace and name.
 #[derive(Default)]
-pub(super) struct GivenObjects(BTreeSet<(String, Key)>);
+pub(super) struct ManifestObjects(BTreeSet<(String, Key)>);
 
 /// The objects that one service needs, by kind.
 struct Needed(BTreeSet<(&'static str, Key)>);
@@ -37,9 +37,9 @@ fn mirror(filter: &HTTPRouteFilter) -> Option<BackendObjectReference> {
     BackendObjectReference::deserialize(filter.others.get("requestMirror")?.get("backendRef")?).ok()
 }
 
-// === impl GivenObjects ===
+// === impl ManifestObjects ===
 
-impl GivenObjects {
+impl ManifestObjects {
     pub(super) fn add(&mut self, name: &ObjectName) {
         let key = Key::new(Namespace(&*name.namespace), Name(&*name.name));
         self.0.insert((name.kind.clone(), key));
@@ -135,7 +135,7 @@ impl GivenObjects {
     /// Returns a note if an object that pickers read names a pool that the manifests do not have.
     pub(super) fn note_of_pool(&self, document: &Document, name: &ObjectName) -> Option<Finding> {
         let group = document.api_version().split_once('/').map_or("", |(group, _)| group);
-        if !PICKER_GROUPS.contains(&group)
+        if !groups::PICKER.contains(&group)
             || !["InferenceObjective", "InferenceModelRewrite"].contains(&document.kind())
         {
             return None;

@@ -28,7 +28,7 @@ use crate::{
 
 /// The Gateways and Namespaces in the manifests.
 #[derive(Default)]
-pub(super) struct GivenGateways<'a> {
+pub(super) struct ManifestGateways<'a> {
     gateways: BTreeMap<Key, (Gateway, &'a Document)>,
     namespaces: BTreeMap<String, v1::Namespace>,
 }
@@ -42,9 +42,9 @@ struct Refusal {
     needs_labels: bool,
 }
 
-// === impl GivenGateways ===
+// === impl ManifestGateways ===
 
-impl<'a> GivenGateways<'a> {
+impl<'a> ManifestGateways<'a> {
     pub(super) fn among(sound: &'a [StoredManifest]) -> Self {
         let mut given = Self::default();
         for one in sound {

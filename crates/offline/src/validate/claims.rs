@@ -24,11 +24,11 @@ const ONE_POD: &str = "ReadWriteOncePod";
 
 /// The claims in the manifests whose volumes only one node, or only one pod, can mount: their access mode.
 #[derive(Default)]
-pub(super) struct GivenClaims(BTreeMap<Key, &'static str>);
+pub(super) struct SingleNodeClaims(BTreeMap<Key, &'static str>);
 
-// === impl GivenClaims ===
+// === impl SingleNodeClaims ===
 
-impl GivenClaims {
+impl SingleNodeClaims {
     pub(super) fn among(sound: &[StoredManifest]) -> Self {
         let claims =
             sound.iter().filter(|one| one.document.kind() == "PersistentVolumeClaim").filter_map(|one| {

@@ -9,7 +9,7 @@ use longboat_key::{Key, Name};
 use serde::Deserialize;
 
 use super::{
-    absent::GivenObjects,
+    absent::ManifestObjects,
     attachment::is_of_gateway_api,
     finding::{Finding, ObjectName, Severity, Source},
 };
@@ -20,7 +20,7 @@ const CLASS: &str = "longboat";
 
 /// Returns a note for each Gateway whose certificates or parameters the manifests do not have, and a warning for each with
 /// parameters that our controller does not accept.
-pub(super) fn findings(sound: &[StoredManifest], given: &GivenObjects) -> Vec<Finding> {
+pub(super) fn findings(sound: &[StoredManifest], given: &ManifestObjects) -> Vec<Finding> {
     let of_kind = |kind: &'static str| sound.iter().filter(move |one| one.document.kind() == kind);
     let classes: BTreeMap<&str, &str> =
         of_kind("GatewayClass").map(|one| (one.name(), one.document.text("/spec/controllerName"))).collect();

@@ -11,7 +11,7 @@ use longboat_plan::names;
 use longboat_quantity::Quantity;
 
 use super::{
-    absent::GivenObjects,
+    absent::ManifestObjects,
     advice,
     finding::{Finding, ObjectName},
 };
@@ -26,7 +26,7 @@ pub(super) fn findings(
     document: &Document,
     service: &LLMInferenceService,
     planned: &PlannedService,
-    given: &GivenObjects,
+    given: &ManifestObjects,
 ) -> Vec<Finding> {
     let Some(effective) = &planned.effective else { return Vec::new() };
     let namespace = Namespace::of(&service.metadata);

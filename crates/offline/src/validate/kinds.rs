@@ -3,7 +3,7 @@
 use std::sync::{Arc, LazyLock};
 
 use longboat_api::{
-    crd,
+    crd, groups,
     v1alpha2::{API_VERSION, GROUP},
 };
 use longboat_manifest::{Document, nearest};
@@ -18,9 +18,6 @@ static OWN: LazyLock<Registry> = LazyLock::new(|| registry(crd::own()));
 static ALL: LazyLock<Registry> = LazyLock::new(|| {
     registry(crd::own().into_iter().chain(crd::foreign()).chain(crd::runtimes()).chain(crd::pickers()))
 });
-
-/// The groups of the kinds that pickers read, the older one first.
-pub(super) const PICKER_GROUPS: [&str; 2] = ["inference.networking.x-k8s.io", "llm-d.ai"];
 
 /// The kinds with known rules.
 #[derive(Clone, Copy)]
@@ -50,9 +47,6 @@ const OF_KSERVE: [&str; 9] = [
     "TrainedModel",
 ];
 
-/// The group of Gateway API, whose versions v1 and v1beta1 have the same fields.
-const GATEWAY_GROUP: &str = "gateway.networking.k8s.io";
-
 /// The result of looking up a kind.
 pub(crate) enum KindLookup {
     /// A known kind.
@@ -73,7 +67,7 @@ impl Kinds {
             let is_runtime = group == GROUP && document.kind().ends_with("ServingRuntime");
             group.contains(".networking.")
                 || group.starts_with("inference.")
-                || PICKER_GROUPS.contains(&group)
+                || groups::PICKER.contains(&group)
                 || is_runtime
         };
         let registry = if documents.iter().any(is_foreign) { &*ALL } else { &*OWN };
@@ -87,8 +81,8 @@ impl Kinds {
             return KindLookup::Yes(resource);
         }
         let group = group_of(api_version);
-        if group == GATEWAY_GROUP
-            && let Some(resource) = self.registry.find_kind(&format!("{GATEWAY_GROUP}/v1"), kind)
+        if group == groups::GATEWAY
+            && let Some(resource) = self.registry.find_kind(&format!("{}/v1", groups::GATEWAY), kind)
         {
             return KindLookup::Yes(resource);
         }

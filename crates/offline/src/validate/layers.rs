@@ -15,11 +15,11 @@ use longboat_strategy::kinds::Resource;
 use serde_json::json;
 
 use super::{
-    absent::GivenObjects,
+    absent::ManifestObjects,
     advice,
-    attachment::GivenGateways,
+    attachment::ManifestGateways,
     base_refs,
-    claims::GivenClaims,
+    claims::SingleNodeClaims,
     finding::{Finding, ObjectName, Severity, Source},
     gateway_refs, hint, keda,
     object::Examination,
@@ -46,11 +46,11 @@ pub(super) struct Layers<'a> {
     /// The configs in the manifests that have errors themselves.
     pub(super) broken: BTreeSet<Key>,
     /// The Gateways in the manifests.
-    pub(super) gateways: GivenGateways<'a>,
+    pub(super) gateways: ManifestGateways<'a>,
     /// The objects in the manifests.
-    pub(super) given: GivenObjects,
+    pub(super) given: ManifestObjects,
     /// The claims in the manifests.
-    pub(super) claims: GivenClaims,
+    pub(super) claims: SingleNodeClaims,
 }
 
 // === impl Layers ===

@@ -38,9 +38,9 @@ use crate::{
     scene::{Scene, SceneError, settings_among},
     stored::{Cluster, StoredManifest},
 };
-use absent::GivenObjects;
-use attachment::GivenGateways;
-use claims::GivenClaims;
+use absent::ManifestObjects;
+use attachment::ManifestGateways;
+use claims::SingleNodeClaims;
 use layers::{Layers, key_of};
 
 /// The result of a validation.
@@ -95,7 +95,7 @@ fn all(documents: Vec<Document>, settings: &Settings, report: &mut Report) {
     let mut seen: HashMap<(String, String, String, String), String> = HashMap::new();
     let mut sound = Vec::with_capacity(documents.len());
     let mut broken = BTreeSet::new();
-    let mut given = GivenObjects::default();
+    let mut given = ManifestObjects::default();
     let judged = parallel::map(&documents, |document| cluster.judge(document, None));
     for (document, judged) in documents.into_iter().zip(judged) {
         report.findings.extend(judged.findings);
@@ -135,7 +135,7 @@ struct Files {
     /// The configs with errors.
     broken: BTreeSet<Key>,
     /// All objects.
-    given: GivenObjects,
+    given: ManifestObjects,
 }
 
 /// Validates routes with their Gateways, API keys with each other, and services with their layers.
@@ -146,7 +146,7 @@ fn together(
     settings: &Settings,
     report: &mut Report,
 ) {
-    let gateways = GivenGateways::among(sound);
+    let gateways = ManifestGateways::among(sound);
     let of_routes = gateways.of_routes(sound).into_iter().chain(own_routes::without_back_ends(sound));
     for finding in of_routes.chain(contents::api_keys(sound)) {
         if finding.severity == Severity::Error
@@ -211,7 +211,7 @@ fn together(
         broken: files.broken,
         gateways,
         given: files.given,
-        claims: GivenClaims::among(sound),
+        claims: SingleNodeClaims::among(sound),
     };
     report.findings.extend(configs::findings(&layers, &configs));
     let checked = parallel::map(&services, |stored| {

@@ -17,7 +17,7 @@ use regex::Regex;
 use serde::Deserialize;
 
 use super::{
-    absent::GivenObjects,
+    absent::ManifestObjects,
     advice,
     finding::{Finding, ObjectName, Severity, Source},
 };
@@ -69,7 +69,7 @@ struct BackEnd {
 /// Returns a note for each HTTPRoute in the manifests with back ends that neither the manifests have nor, as `is_made` says, services make.
 pub(super) fn missing(
     sound: &[StoredManifest],
-    given: &GivenObjects,
+    given: &ManifestObjects,
     is_made: impl Fn(&'static str, &Key) -> bool,
 ) -> Vec<Finding> {
     let notes = routes(sound).filter_map(|(one, route)| {
@@ -100,7 +100,7 @@ pub(super) fn without_back_ends(sound: &[StoredManifest]) -> Vec<Finding> {
 }
 
 /// Returns findings about the HTTPRoutes in the manifests.
-pub(super) fn of_files(scene: &Scene, sound: &[StoredManifest], given: &GivenObjects) -> Vec<Finding> {
+pub(super) fn of_files(scene: &Scene, sound: &[StoredManifest], given: &ManifestObjects) -> Vec<Finding> {
     let routes: Vec<(&StoredManifest, HTTPRoute)> = routes(sound).collect();
     if routes.is_empty() {
         return Vec::new();

@@ -6,7 +6,7 @@ use longboat_manifest::nearest;
 use longboat_plan::ChildKind;
 
 use super::{
-    absent::GivenObjects,
+    absent::ManifestObjects,
     finding::{Finding, ObjectName, Severity, Source},
 };
 use crate::{
@@ -27,7 +27,7 @@ struct Workload<'a> {
 }
 
 /// Returns a warning for each HorizontalPodAutoscaler whose target is a service, or has a name that is almost that of a workload.
-pub(super) fn findings(scene: &Scene, sound: &[StoredManifest], given: &GivenObjects) -> Vec<Finding> {
+pub(super) fn findings(scene: &Scene, sound: &[StoredManifest], given: &ManifestObjects) -> Vec<Finding> {
     let autoscalers = sound.iter().filter(|one| one.document.kind() == "HorizontalPodAutoscaler");
     let autoscalers: Vec<&StoredManifest> = autoscalers.collect();
     // Planning is expensive.
@@ -42,7 +42,7 @@ pub(super) fn findings(scene: &Scene, sound: &[StoredManifest], given: &GivenObj
 fn of_autoscaler(
     workloads: &[Workload<'_>],
     stored: &StoredManifest,
-    given: &GivenObjects,
+    given: &ManifestObjects,
 ) -> Option<Finding> {
     let namespace = stored.namespace.as_deref();
     let target = |field: &str| stored.document.text(&format!("/spec/scaleTargetRef/{field}"));

@@ -1,19 +1,20 @@
 //! What Gateways report about a route.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use longboat_api::foreign::{
-    httproute::{HTTPRoute, RouteParentStatus},
-    reference::ParentReference,
+use longboat_api::{
+    foreign::{
+        httproute::{HTTPRoute, RouteParentStatus},
+        reference::ParentReference,
+    },
+    groups,
 };
 use longboat_key::Namespace;
-
-const GATEWAY_GROUP: &str = "gateway.networking.k8s.io";
 
 /// Whether two references name the same parent, after defaulting.
 pub(super) fn same_parent(a: &ParentReference, b: &ParentReference, namespace: Namespace<&str>) -> bool {
     fn key<'a>(parent: &'a ParentReference, namespace: Namespace<&'a str>) -> [&'a str; 5] {
         [
-            parent.group.as_deref().unwrap_or(GATEWAY_GROUP),
+            parent.group.as_deref().unwrap_or(groups::GATEWAY),
             parent.kind.as_deref().unwrap_or("Gateway"),
             parent.namespace.as_deref().unwrap_or(namespace.as_str()),
             &parent.name,

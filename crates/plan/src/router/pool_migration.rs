@@ -7,14 +7,13 @@
 use longboat_api::{
     annotations::{INFERENCE_POOL_MIGRATED, INFERENCE_POOL_MIGRATED_V1},
     foreign::httproute::{HTTPRoute, HTTPRouteSpec},
+    groups,
 };
 use longboat_key::Namespace;
 
 use super::acceptance::same_parent;
 
 const POOL: &str = "InferencePool";
-const GROUP: &str = "inference.networking.k8s.io";
-const OLD_GROUP: &str = "inference.networking.x-k8s.io";
 
 /// Whether the route must refer to the newer group.
 pub(super) fn is_due(live: Option<&HTTPRoute>) -> bool {
@@ -24,15 +23,15 @@ pub(super) fn is_due(live: Option<&HTTPRoute>) -> bool {
         return true;
     }
     match supports_backends(live) {
-        Some(true) => uses_group(live, GROUP),
-        Some(false) => uses_group(live, OLD_GROUP),
+        Some(true) => uses_group(live, groups::POOL),
+        Some(false) => uses_group(live, groups::OLD_POOL),
         None => false,
     }
 }
 
 /// Sets the group of the backends that are the service's own pool.
 pub(super) fn apply(spec: &mut HTTPRouteSpec, pool: &str, migrated: bool) {
-    let group = if migrated { GROUP } else { OLD_GROUP };
+    let group = if migrated { groups::POOL } else { groups::OLD_POOL };
     for backend in
         spec.rules.iter_mut().flat_map(|rule| &mut rule.backend_refs).map(|reference| &mut reference.backend)
     {

@@ -4,14 +4,12 @@ use k8s_openapi::{
     api::rbac::v1::{ClusterRoleBinding, PolicyRule, Role, RoleBinding, RoleRef, Subject},
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
-use longboat_api::labels::component;
+use longboat_api::{groups, labels::component};
 use longboat_key::{Name, Namespace};
 
 use crate::{context::Context, labels, names};
 
 const RBAC_GROUP: &str = "rbac.authorization.k8s.io";
-const POOL_GROUP: &str = "inference.networking.k8s.io";
-const OLD_POOL_GROUP: &str = "inference.networking.x-k8s.io";
 
 /// Allows to read the objects by which the picker routes, and to use leases for leader election.
 pub(super) fn role(context: &Context) -> Role {
@@ -21,11 +19,11 @@ pub(super) fn role(context: &Context) -> Role {
         rules: Some(vec![
             rule(&[""], &["pods"], &read),
             rule(
-                &[POOL_GROUP, OLD_POOL_GROUP],
+                &[groups::POOL, groups::OLD_POOL],
                 &["inferencepools", "inferenceobjectives", "inferencemodels"],
                 &read,
             ),
-            rule(&[OLD_POOL_GROUP], &["inferencemodelrewrites", "inferencepoolimports"], &read),
+            rule(&[groups::OLD_POOL], &["inferencemodelrewrites", "inferencepoolimports"], &read),
             rule(&["llm-d.ai"], &["inferenceobjectives", "inferencemodelrewrites"], &read),
             rule(&["discovery.k8s.io"], &["endpointslices"], &read),
             rule(

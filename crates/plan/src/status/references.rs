@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use longboat_api::{
     foreign::{gateway::Gateway, httproute::HTTPRoute},
+    groups,
     v1alpha2::{
         GatewayStatusReference, LLMInferenceServiceStatus, ObjectReference, RouterStatus, ScaledReference,
         TypedReference, WorkloadsStatus,
@@ -13,8 +14,6 @@ use longboat_key::{Key, Name, Namespace};
 
 use super::StatusContext;
 use crate::{names, workload::Half};
-
-const GATEWAY_GROUP: &str = "gateway.networking.k8s.io";
 
 /// What is attached to one Gateway.
 #[derive(Default)]
@@ -112,7 +111,7 @@ fn listeners(gateway: Option<&Gateway>) -> Vec<String> {
 
 fn reference(kind: &str, namespace: Namespace<&str>, name: Name<&str>) -> ObjectReference {
     ObjectReference {
-        group: GATEWAY_GROUP.into(),
+        group: groups::GATEWAY.into(),
         kind: kind.into(),
         name: name.into(),
         namespace: Some(namespace.into()),

@@ -1,25 +1,17 @@
 //! Accelerators by dynamic resource allocation, which annotations of the service ask for.
 
 use k8s_openapi::{
-    api::{
-        core::v1::{PodResourceClaim, PodSpec, ResourceClaim},
-        resource::v1::{
-            CELDeviceSelector, DeviceClaim, DeviceRequest, DeviceSelector, ExactDeviceRequest,
-            ResourceClaimSpec, ResourceClaimTemplate, ResourceClaimTemplateSpec,
-        },
+    api::resource::v1::{
+        CELDeviceSelector, DeviceClaim, DeviceRequest, DeviceSelector, ExactDeviceRequest, ResourceClaimSpec,
+        ResourceClaimTemplate, ResourceClaimTemplateSpec,
     },
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
-use longboat_api::annotations::{
-    DRA_CEL_SELECTOR, DRA_CONTAINER_NAME, DRA_DEVICE_CLASS, DRA_DEVICE_COUNT, DRA_DEVICES,
-};
+use longboat_api::annotations::{DRA_CEL_SELECTOR, DRA_DEVICE_CLASS, DRA_DEVICE_COUNT, DRA_DEVICES};
 use longboat_key::Name;
 use sha2::{Digest, Sha256};
 
 use crate::{compare::Compare, context::Context, draft::Draft, labels::Map, names, owner};
-
-/// The claim's name within a pod.
-const CLAIM: &str = "managed-device";
 
 /// Returns the template from which each pod gets a claim, or `None` if the service asks for no devices.
 ///
@@ -96,32 +88,6 @@ fn mark(metadata: &ObjectMeta) -> Option<&str> {
 fn digest(spec: &ResourceClaimTemplateSpec) -> String {
     let text = serde_json::to_string(spec).unwrap_or_default();
     format!("{:.16x}", Sha256::digest(text))
-}
-
-/// Gives the devices to a container of the pod: the one that an annotation names, or the first.
-pub(super) fn claim(context: &Context, pod: &mut PodSpec) {
-    if annotation(context, DRA_DEVICE_CLASS).is_none() {
-        return;
-    }
-    let claims = pod.resource_claims.get_or_insert_default();
-    if !claims.iter().any(|claim| claim.name == CLAIM) {
-        claims.push(PodResourceClaim {
-            name: CLAIM.into(),
-            resource_claim_template_name: Some(names::device_claims(context.name)),
-            resource_claim_name: None,
-        });
-    }
-    let named = annotation(context, DRA_CONTAINER_NAME).filter(|name| !name.is_empty());
-    let target = match named {
-        Some(name) => pod.containers.iter_mut().find(|container| container.name == name),
-        None => pod.containers.first_mut(),
-    };
-    if let Some(container) = target {
-        let claims = container.resources.get_or_insert_default().claims.get_or_insert_default();
-        if !claims.iter().any(|claim| claim.name == CLAIM) {
-            claims.push(ResourceClaim { name: CLAIM.into(), request: None });
-        }
-    }
 }
 
 fn annotation<'a>(context: &Context<'a>, key: &str) -> Option<&'a str> {

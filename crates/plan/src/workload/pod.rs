@@ -3,7 +3,6 @@
 use k8s_openapi::api::core::v1::{PodSpec, ServiceAccount};
 
 use super::{
-    devices,
     half::Half,
     kv_cache, lora,
     pod_spec::{MAIN, container_mut},
@@ -20,7 +19,6 @@ pub(super) fn complete(
     account: Option<&ServiceAccount>,
     live: Option<&PodSpec>,
 ) -> Result<Vec<PlannedEvent>, String> {
-    devices::claim(context, pod);
     let mut adapters = lora::adapters(context)?;
     // If adapters cannot be loaded at run time, the pod has them from the start, and the status says why.
     let loader = runtime_adapters::loader(context).and_then(Result::ok);

@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::{Container, PodSpec, Volume, VolumeMount};
 
 /// The container that serves the model.
-pub(crate) const MAIN: &str = "main";
+pub(crate) use longboat_api::names::MAIN_CONTAINER as MAIN;
 
 /// The container with this name.
 pub(crate) fn container_mut<'a>(pod: &'a mut PodSpec, name: &str) -> Option<&'a mut Container> {

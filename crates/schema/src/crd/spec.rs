@@ -1,8 +1,9 @@
 //! Validates a definition's spec, except its schemas.
 
+use longboat_key::names::{self, NameRule};
 use serde_json::{Value, json};
 
-use super::{super::names, schema};
+use super::schema;
 use crate::Cause;
 
 const APPROVAL: &str = "api-approved.kubernetes.io";
@@ -100,10 +101,16 @@ fn approval(crd: &Value, causes: &mut Vec<Cause>) {
     }
 }
 
+/// Returns all violations of a rule for names as one text.
+fn problem(rule: NameRule, name: &str) -> Option<String> {
+    let problems = names::problems(rule, name);
+    (!problems.is_empty()).then(|| problems.join(","))
+}
+
 fn group(group: &str, causes: &mut Vec<Cause>) {
     if group.is_empty() {
         causes.push(Cause::required("spec.group", ""));
-    } else if let Err(why) = names::subdomain(group) {
+    } else if let Some(why) = problem(NameRule::Subdomain, group) {
         causes.push(Cause::invalid("spec.group", &Value::from(group), why));
     } else if !group.contains('.') {
         causes.push(Cause::invalid(
@@ -132,7 +139,7 @@ fn versions(crd: &Value, causes: &mut Vec<Cause>) {
         let name = text(&version["name"]);
         unique &= !seen.contains(&name);
         seen.push(name);
-        if let Err(why) = names::label_1035(name) {
+        if let Some(why) = problem(NameRule::Label1035, name) {
             causes.push(Cause::invalid(format!("spec.versions[{index}].name"), &Value::from(name), why));
         }
         if version["deprecated"] != true
@@ -218,7 +225,7 @@ fn names_of(spec: &Value, causes: &mut Vec<Cause>) {
         }
         let kind = field == "kind" || field == "listKind";
         let checked = if kind { name.to_lowercase() } else { name.to_owned() };
-        if let Err(why) = names::label_1035(&checked) {
+        if let Some(why) = problem(NameRule::Label1035, &checked) {
             let why =
                 if kind { format!("may have mixed case, but should otherwise match: {why}") } else { why };
             causes.push(Cause::invalid(path, &spec[field], why));
@@ -226,7 +233,7 @@ fn names_of(spec: &Value, causes: &mut Vec<Cause>) {
     }
     for field in ["shortNames", "categories"] {
         for (index, name) in list(&spec[field]).iter().enumerate() {
-            if let Err(why) = names::label_1035(text(name)) {
+            if let Some(why) = problem(NameRule::Label1035, text(name)) {
                 causes.push(Cause::invalid(format!("spec.names.{field}[{index}]"), name, why));
             }
         }

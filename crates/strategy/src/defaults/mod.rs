@@ -138,5 +138,12 @@ pub fn is_zero(value: &Value) -> bool {
     }
 }
 
+/// Sets a field if it is missing or null.
+pub fn fill(object: &mut Value, key: &str, default: impl Into<Value>) {
+    if object.get(key).is_none_or(Value::is_null) {
+        object[key] = default.into();
+    }
+}
+
 #[cfg(test)]
 mod tests;

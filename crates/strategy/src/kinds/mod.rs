@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
+use crate::Strategy;
 pub use custom::{Column, Conversion, Custom, StoredForm};
 pub use registry::{Convert, Registry};
 pub use scale::ScalePaths;
@@ -123,6 +124,11 @@ impl Resource {
             Origin::BuiltIn(row) => Some(row),
             Origin::Custom(_) => None,
         }
+    }
+
+    /// Returns the strategy of a built-in kind. Custom resources have none.
+    pub(crate) fn strategy(&self) -> Option<&'static dyn Strategy> {
+        self.built_in().map(|row| row.strategy)
     }
 
     /// Whether `PUT …/status` exists.

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use self::validate::validate;
 pub(super) use self::validate::{validate_spec, warnings};
-use super::{Strategy, fill, names, quantity::Quantity};
+use super::{Strategy, checks, defaults::fill, quantity::Quantity, update::put};
 use crate::Cause;
 
 /// Pods.
@@ -41,7 +41,7 @@ impl Strategy for Pod {
     }
 
     fn warnings(&self, value: &Value) -> Vec<String> {
-        let mut all = Vec::from_iter(names::host_warning(value, "the Pod's hostname"));
+        let mut all = Vec::from_iter(checks::host_warning(value, "the Pod's hostname"));
         all.extend(warnings(&value["spec"], "spec"));
         all
     }
@@ -148,7 +148,7 @@ pub(super) fn prepare_resize(value: &mut Value, live: &Value) {
 /// Restores what a status update cannot change.
 fn prepare_status(value: &mut Value, live: &Value) {
     for key in ["deletionTimestamp", "ownerReferences"] {
-        super::put(&mut value["metadata"], key, live["metadata"].get(key).cloned());
+        put(&mut value["metadata"], key, live["metadata"].get(key).cloned());
     }
     let class = live["status"]["qosClass"].clone();
     if class.is_string() && value["status"].is_object() {

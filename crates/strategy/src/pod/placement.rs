@@ -284,11 +284,10 @@ fn searches(all: &Value, domains: &[Value], path: &str, causes: &mut Vec<Cause>)
     }
     for (index, domain) in domains.iter().enumerate() {
         let text = domain.as_str().unwrap_or_default();
-        // The root has a name without labels, and underscores are as good as letters.
-        let shown = text.strip_suffix('.').unwrap_or(text);
-        if text != "." && !names::is_subdomain(&shown.replace('_', "x")) {
-            let detail = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?(\\._?[a-z0-9]([-_a-z0-9]*[a-z0-9])?)*')";
-            causes.push(Cause::invalid(format!("{path}[{index}]"), &Value::from(shown), detail));
+        // The root has a name without labels.
+        if text != "." {
+            let shown = Value::from(text.strip_suffix('.').unwrap_or(text));
+            name(NameRule::SearchDomain, &shown, &format!("{path}[{index}]"), causes);
         }
     }
 }

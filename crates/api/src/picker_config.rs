@@ -1,0 +1,40 @@
+//! Where a picker's command line has its configuration, and which plugins a configuration lists.
+
+use serde_json::Value;
+
+/// The spellings under which the picker takes its configuration as text.
+const TEXT_FLAGS: [&str; 4] = ["--config-text", "-config-text", "--configText", "-configText"];
+/// The spellings under which the picker takes the path of a configuration file.
+const FILE_FLAGS: [&str; 4] = ["--config-file", "-config-file", "--configFile", "-configFile"];
+
+/// Whether the value of a flag is the text of a configuration.
+pub fn is_text_flag(flag: &str) -> bool {
+    TEXT_FLAGS.contains(&flag)
+}
+
+/// Whether a flag gives the picker its configuration, as text or as a file.
+pub fn is_config_flag(flag: &str) -> bool {
+    is_text_flag(flag) || FILE_FLAGS.contains(&flag)
+}
+
+/// Returns the first flag with a configuration, and its value, which follows `=` or is the next argument.
+pub fn config_flag<'a>(args: &[&'a str]) -> Option<(&'a str, Option<&'a str>)> {
+    args.iter().enumerate().find_map(|(at, arg)| {
+        let (flag, value) = match arg.split_once('=') {
+            Some((flag, value)) => (flag, Some(value)),
+            None => (*arg, args.get(at + 1).copied()),
+        };
+        is_config_flag(flag).then_some((flag, value))
+    })
+}
+
+/// Returns the configuration in the arguments, unless the first flag names a file.
+pub fn config_text<'a>(args: &[&'a str]) -> Option<&'a str> {
+    config_flag(args).filter(|(flag, _)| is_text_flag(flag))?.1
+}
+
+/// The types of the plugins that a configuration lists.
+pub fn plugin_types(config: &Value) -> impl Iterator<Item = &str> {
+    let plugins = config.get("plugins").and_then(Value::as_array);
+    plugins.into_iter().flatten().filter_map(|plugin| plugin.get("type").and_then(Value::as_str))
+}
