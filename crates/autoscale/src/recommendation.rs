@@ -60,7 +60,7 @@ pub struct Recommendations(VecDeque<(Duration, i32)>);
 
 impl Recommendations {
     /// Adds a recommendation. Returns the one to follow: within the window for scaling up the lowest, within the window for
-    /// scaling down the highest. `now` counts from any moment that stays the same.
+    /// scaling down the highest. What there is at the first call counts as recommended, as in Kubernetes. `now` counts from any moment that stays the same.
     pub fn stabilize(
         &mut self,
         recommended: i32,
@@ -81,6 +81,9 @@ impl Recommendations {
             |up: bool| rules(up).is_some_and(|rules| rules.select_policy.as_deref() == Some("Disabled"));
         let (up, down) = (window(true), window(false));
         let since = |at: Duration| now.saturating_sub(at);
+        if self.0.is_empty() {
+            self.0.push_back((now, current));
+        }
         self.0.push_back((now, recommended));
         while self.0.len() > MAX_RECOMMENDATIONS
             || self.0.front().is_some_and(|(at, _)| since(*at) > up.max(down))
@@ -141,6 +144,10 @@ mod tests {
         assert_eq!(recommendations.stabilize(3, 1, None, at(0)), 3);
         assert_eq!(recommendations.stabilize(1, 3, None, at(10)), 3);
         assert_eq!(recommendations.stabilize(2, 3, None, at(309)), 2);
+
+        let mut recommendations = Recommendations::default();
+        let wanted = [0, 299, 300].map(|seconds| recommendations.stabilize(1, 3, None, at(seconds)));
+        assert_eq!(wanted, [3, 3, 1], "an autoscaler that starts does not scale down at once");
 
         let rules = |seconds, policy: Option<&str>| HPAScalingRules {
             stabilization_window_seconds: Some(seconds),

@@ -9,6 +9,7 @@ use rustls::{
     server::{ClientHello, ParsedCertificate, ResolvesServerCert},
     sign::CertifiedKey,
 };
+use x509_parser::{certificate::X509Certificate, extensions::GeneralName, prelude::FromDer};
 
 use crate::{KeyPair, ServerOptions, TlsError, config::certified_key};
 
@@ -38,6 +39,16 @@ impl ServerCertificate {
         let leaf = self.0.cert.first().and_then(|leaf| ParsedCertificate::try_from(leaf).ok());
         let name = ServerName::try_from(name).ok();
         leaf.zip(name).is_some_and(|(leaf, name)| verify_server_name(&leaf, &name).is_ok())
+    }
+
+    /// Whether the certificate has this very name, and not only a wildcard for it.
+    pub fn names(&self, name: &str) -> bool {
+        let leaf = self.0.cert.first().and_then(|leaf| X509Certificate::from_der(leaf).ok());
+        let alternatives = leaf.as_ref().and_then(|(_, leaf)| leaf.subject_alternative_name().ok().flatten());
+        alternatives.is_some_and(|list| {
+            let is_it = |known: &GeneralName<'_>| matches!(known, GeneralName::DNSName(dns) if dns.eq_ignore_ascii_case(name));
+            list.value.general_names.iter().any(is_it)
+        })
     }
 }
 

@@ -80,6 +80,10 @@ pub(super) fn step(view: &ReplicaView<'_>) -> Step {
         let current = slice.map(state_of).unwrap_or_default();
         let names_me =
             hosted.is_some_and(|hosted| place(view, hosted) == current.place && current.place.is_some());
+        // A container that starts again in its pod keeps the address, but no longer knows what it picked with.
+        let is_forgotten = marked.picker.is_err()
+            && hosted.is_none()
+            && current.place.is_some_and(|named| named.address == view.own.1);
         // The pods of the service answer, so nobody else has to.
         let is_over = marked.picker.is_err() && marked.has_pods;
         match (&marked.picker, hosted) {
@@ -91,7 +95,8 @@ pub(super) fn step(view: &ReplicaView<'_>) -> Step {
             }
             _ => {}
         }
-        if is_mine {
+        if is_mine || is_forgotten {
+            let current = if is_forgotten { SliceState { place: None, ..current } } else { current };
             let desired = slice_of(marked, &desired(view, marked, hosted, &current, is_over), view.own.1);
             if slice.is_none_or(|slice| differs(&desired, slice)) {
                 step.write.push(desired);

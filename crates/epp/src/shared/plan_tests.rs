@@ -186,6 +186,17 @@ fn a_picker_that_comes_to_need_its_pod_is_shared_until_its_pod_picks() {
 }
 
 #[test]
+fn a_replica_that_has_forgotten_what_it_picked_with_says_so() {
+    let mut world = World::new();
+    world.describe(&["--config-file=/x"], 0);
+    let need = Some("the file of its configuration".to_owned());
+    world.say(&SliceState { need: need.clone(), ..at(A) });
+    assert_eq!(world.outcome(), (Some(SliceState { need: need.clone(), ..SliceState::default() }), false));
+    world.say(&SliceState { need, ..SliceState::default() });
+    assert_eq!(world.outcome(), (None, false));
+}
+
+#[test]
 fn slices_of_pickers_that_are_not_shared_are_deleted_by_one_replica() {
     let mut world = World::new();
     world.say(&at(A));

@@ -1,5 +1,7 @@
 //! Responses that the gateway itself creates.
 
+use std::error::Error;
+
 use http::{HeaderValue, Response, StatusCode, header};
 use serde_json::{Value, json};
 
@@ -12,9 +14,15 @@ use super::{
 /// The `Retry-After` in seconds if there was no memory for a body. Bodies only stay in memory for moments.
 const RETRY_AFTER: &str = "1";
 
+/// The message of a refusal that is plain text.
+#[derive(Clone)]
+struct Refusal(String);
+
 /// A refusal with a message for people, marked as coming from the gateway and not from the model.
 pub(crate) fn refuse(status: StatusCode, message: &str) -> Response<ProxyBody> {
-    let mut response = Response::new(ProxyBody::full(format!("longboat gateway: {message}\n").into()));
+    let message = format!("longboat gateway: {message}");
+    let mut response = Response::new(ProxyBody::full(format!("{message}\n").into()));
+    response.extensions_mut().insert(Refusal(message));
     *response.status_mut() = status;
     response
         .headers_mut()
@@ -22,9 +30,19 @@ pub(crate) fn refuse(status: StatusCode, message: &str) -> Response<ProxyBody> {
     response
 }
 
+/// Gives a refusal the form that clients of a model's API read. Returns other responses unchanged.
+pub(crate) fn as_api_error(mut response: Response<ProxyBody>) -> Response<ProxyBody> {
+    let Some(Refusal(message)) = response.extensions_mut().remove() else { return response };
+    let (mut head, _) = response.into_parts();
+    let (error, body) = refuse_as_engines(head.status, &message).into_parts();
+    head.headers.extend(error.headers);
+    Response::from_parts(head, body)
+}
+
 /// The response to a request that no back end accepted.
 pub(crate) fn failed(error: &SendError) -> Response<ProxyBody> {
     let status = match error {
+        SendError::Failed(error) if let Some(error) = upload_error(error) => return refused_as(error),
         SendError::NoEndpoint => StatusCode::SERVICE_UNAVAILABLE,
         SendError::Timeout => StatusCode::GATEWAY_TIMEOUT,
         SendError::Failed(_) | SendError::Policy(_) => StatusCode::BAD_GATEWAY,
@@ -32,6 +50,11 @@ pub(crate) fn failed(error: &SendError) -> Response<ProxyBody> {
     };
     tracing::debug!(%error, "No back end accepted a request.");
     refuse(status, &error.to_string())
+}
+
+/// Returns what was wrong with the body of the client, if an exchange failed because of that.
+fn upload_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a UploadError> {
+    std::iter::successors(Some(error), |&error| error.source()).find_map(|error| error.downcast_ref())
 }
 
 /// The response to a request whose body cannot be used. Reads the rest of the body first, so that the client reads the

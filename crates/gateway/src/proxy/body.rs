@@ -14,6 +14,7 @@ use hyper::body::Incoming;
 use parking_lot::Mutex;
 use tokio::time::{Instant, Sleep};
 
+use super::upload::UploadError;
 use crate::metrics::Running;
 
 /// Any error that ends a body early.
@@ -43,6 +44,7 @@ pub(crate) struct ProxyBody {
 enum Source {
     Full(Option<Bytes>),
     Incoming(Incoming),
+    Upload(Incoming),
     Lent(Arc<RetryableBody>),
     Chunks(std::collections::VecDeque<Bytes>),
     Stream(BoxStream<'static, Result<Frame<Bytes>, BodyError>>),
@@ -131,6 +133,11 @@ impl Source {
             Self::Incoming(body) => {
                 ready!(Pin::new(body).poll_frame(context)).map(|frame| frame.map_err(Into::into))
             }
+            Self::Upload(body) => {
+                // So that the client hears that its request is wrong, and not that the back end is.
+                ready!(Pin::new(body).poll_frame(context))
+                    .map(|frame| frame.map_err(|error| UploadError::Cut(error).into()))
+            }
             Self::Stream(stream) => ready!(stream.as_mut().poll_next(context)),
         })
     }
@@ -155,7 +162,7 @@ impl Body for ProxyBody {
             let Some(body) = lent.body.lock().take() else {
                 return Poll::Ready(None);
             };
-            self.source = Source::Incoming(body);
+            self.source = Source::Upload(body);
         }
         let this = &mut *self;
         let frame = this.source.poll_frame(context);
@@ -173,7 +180,7 @@ impl Body for ProxyBody {
         match &self.source {
             Source::Full(bytes) => bytes.is_none(),
             Source::Chunks(chunks) => chunks.is_empty(),
-            Source::Incoming(body) => body.is_end_stream(),
+            Source::Incoming(body) | Source::Upload(body) => body.is_end_stream(),
             Source::Lent(lent) => lent.ended,
             Source::Stream(_) => false,
         }
@@ -185,7 +192,7 @@ impl Body for ProxyBody {
             Source::Chunks(chunks) => {
                 SizeHint::with_exact(chunks.iter().map(|bytes| bytes.len() as u64).sum())
             }
-            Source::Incoming(body) => body.size_hint(),
+            Source::Incoming(body) | Source::Upload(body) => body.size_hint(),
             Source::Lent(lent) => lent.hint,
             Source::Stream(_) => SizeHint::default(),
         }

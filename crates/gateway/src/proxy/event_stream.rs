@@ -28,6 +28,11 @@ pub(super) fn is_generation(path: &str) -> bool {
     GENERATION_PATHS.iter().any(|end| path.ends_with(end))
 }
 
+/// Whether requests of this path come from clients of a model's API.
+pub(super) fn is_api(path: &str) -> bool {
+    path.contains("/v1/") || is_generation(path)
+}
+
 /// Lets the stream of a response end with an error event if its body fails. Returns other responses unchanged.
 pub(crate) fn end_with_error_event(response: Response<ProxyBody>) -> Response<ProxyBody> {
     let headers = response.headers();

@@ -154,7 +154,9 @@ impl Proxy {
     /// cancels the upstream request.
     pub(crate) async fn handle(&self, request: Request<Incoming>, arrival: &Arrival) -> Response<ProxyBody> {
         let (received, running) = (Instant::now(), self.metrics.request());
+        let is_api = event_stream::is_api(request.uri().path());
         let response = self.respond(request, arrival).await;
+        let response = if is_api { answer::as_api_error(response) } else { response };
         self.metrics.response(response.status(), received);
         response.map(|body| body.counted(running))
     }
@@ -258,6 +260,7 @@ impl Proxy {
                 "the service needs API keys since a moment ago: try again",
             );
         }
+        let is_api = event_stream::is_api(head.uri.path());
         // After the rule was chosen, because rules match the headers that the client sent.
         if let Some(admission) = &mut admission {
             authorize::strip(&mut head);
@@ -280,6 +283,10 @@ impl Proxy {
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
             let message = "the back end has changed to a protocol that the client has not asked for";
             response = refuse(StatusCode::BAD_GATEWAY, message);
+        }
+        // Before it is metered, because the account of a key follows the body.
+        if is_api {
+            response = answer::as_api_error(response);
         }
         // Also if the client has asked for another protocol and got an answer: a header must not make tokens free.
         match admission {

@@ -39,8 +39,8 @@ pub(crate) enum Part {
 /// Why a body cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum UploadError {
-    /// The client sent less than it announced.
-    #[error("the request body ended early")]
+    /// The client sent less than it announced, or chunks that are none.
+    #[error("the request body cannot be read to its end: {}", longboat_tls::chain(.0))]
     Cut(#[source] hyper::Error),
     /// The body exceeds the limit for one body.
     #[error("the request body is larger than {} MiB", LIMIT >> 20)]

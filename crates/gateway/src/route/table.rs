@@ -149,11 +149,16 @@ impl Table {
             || self.listeners.first(&host).is_some_and(named)
     }
 
-    /// Returns the certificate for a client that asks for this name.
+    /// Returns the certificate for a client that asks for this name: rather one that has the name than one with a wildcard.
     pub(crate) fn certificate(&self, name: Option<&str>) -> Option<ServerCertificate> {
         let name = name.unwrap_or_default().to_ascii_lowercase();
         let certificates = &self.listeners.first(&name)?.certificates;
-        certificates.iter().find(|certificate| certificate.covers(&name)).or(certificates.first()).cloned()
+        if let [only] = &certificates[..] {
+            return Some(only.clone());
+        }
+        let covering = || certificates.iter().filter(|certificate| certificate.covers(&name));
+        let named = covering().find(|certificate| certificate.names(&name));
+        named.or_else(|| covering().next()).or(certificates.first()).cloned()
     }
 
     /// Checks that the listener for the host of a request is the listener for the name in its TLS handshake. A client may send

@@ -138,6 +138,38 @@ fn http(port: u16) -> Value {
     gateway(&json!([{"name": "http", "port": port, "protocol": "HTTP"}]))
 }
 
+/// Returns the certificate that a client gets who asks for this name.
+async fn served(bench: &Bench, name: &'static str) -> Option<Vec<u8>> {
+    let config = longboat_tls::insecure_client_config(&[b"h2"]);
+    let stream = TcpStream::connect(bench.socket).await.unwrap();
+    let name = rustls::pki_types::ServerName::try_from(name).unwrap();
+    let stream = tokio_rustls::TlsConnector::from(config).connect(name, stream).await.ok()?;
+    Some(stream.get_ref().1.peer_certificates().unwrap()[0].to_vec())
+}
+
+#[tokio::test]
+async fn of_several_certificates_the_one_with_the_very_name_is_shown() {
+    let secrets =
+        [secret("wildcard", "*.example.com"), secret("exact", "a.example.com"), secret("other", "b.test")];
+    let listener = |port: u16, names: &[&str]| {
+        let references: Vec<_> = names.iter().map(|name| json!({"name": name})).collect();
+        json!({"name": "all", "port": port, "protocol": "HTTPS", "tls": {"certificateRefs": references}})
+    };
+    for names in [["wildcard", "exact", "other"], ["exact", "wildcard", "other"]] {
+        let bench = Bench::start(true, |port| {
+            let secrets = secrets.iter().map(|(secret, _)| secret.clone());
+            [gateway(&json!([listener(port, &names)]))].into_iter().chain(secrets).collect()
+        });
+        let bench = bench.await;
+        let mut shown = Vec::new();
+        for name in ["a.example.com", "c.example.com", "b.test", "nobody.test"] {
+            shown.push(served(&bench, name).await.unwrap());
+        }
+        assert!(shown[0] != shown[1] && shown[1] != shown[2] && shown[0] != shown[2], "{names:?}");
+        assert_eq!(shown[3], shown[usize::from(names[0] == "wildcard")], "the first one");
+    }
+}
+
 #[tokio::test]
 async fn the_name_of_the_host_chooses_the_certificate_which_can_be_replaced() {
     let (first, _) = secret("first", "a.example");
@@ -154,13 +186,7 @@ async fn the_name_of_the_host_chooses_the_certificate_which_can_be_replaced() {
         all
     };
     let bench = Bench::start(true, |port| objects(port, &first)).await;
-    let served = async |name: &'static str| {
-        let config = longboat_tls::insecure_client_config(&[b"h2"]);
-        let stream = TcpStream::connect(bench.socket).await.unwrap();
-        let name = rustls::pki_types::ServerName::try_from(name).unwrap();
-        let stream = tokio_rustls::TlsConnector::from(config).connect(name, stream).await.ok()?;
-        Some(stream.get_ref().1.peer_certificates().unwrap()[0].to_vec())
-    };
+    let served = async |name| served(&bench, name).await;
     let (a, b) = (served("a.example").await.unwrap(), served("b.example").await.unwrap());
     assert_ne!(a, b);
     assert_eq!(served("b.example").await, Some(b.clone()));

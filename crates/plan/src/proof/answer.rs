@@ -121,9 +121,10 @@ fn refusal(probe: &Probe, code: u16, body: &[u8], engines: Engines) -> Verdict {
         quoted => format!(" ({quoted})"),
     };
     // Engines respond to errors with JSON objects, gateways with text or an empty body. Envoy passes on a picker's text, and
-    // Longboat's gateway puts it into an object.
+    // Longboat's gateway puts it into an object, as it does with its own.
     let is_refusal = text.contains("inference error:");
     let is_engines = !is_refusal
+        && !text.contains("longboat gateway:")
         && serde_json::from_slice::<Value>(body)
             .is_ok_and(|body| body.get("error").is_some() || body["object"] == "error");
     let is_pickers = is_refusal || text.contains("picker");

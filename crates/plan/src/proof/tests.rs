@@ -102,6 +102,12 @@ fn a_token_of_this_model_proves_and_everything_else_names_the_link_that_broke() 
             "NoRoute",
             "no route for http://gw/ns/llm/v1/completions (no HTTPRoute matches /x)",
         ),
+        (
+            answer(404, r#"{"error":{"message":"longboat gateway: no HTTPRoute matches /x","code":404}}"#),
+            Some(true),
+            "NoRoute",
+            "no HTTPRoute matches /x",
+        ),
         (answer(404, openai), Some(true), "ModelNotServed", "--served-model-name"),
         (answer(401, ""), Some(true), "CredentialsRequired", "answered 401: the route"),
         (

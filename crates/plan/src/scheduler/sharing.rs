@@ -96,6 +96,8 @@ fn has_own_pods(picker: &Deployment) -> bool {
 pub(crate) enum Sharing {
     /// The shared picker does. It may have a problem with the newest configuration, or refuse requests beyond a limit.
     Shared { problem: Option<String>, limit: Option<String> },
+    /// The shared picker does, with the former configuration, until pods of the service do.
+    Leaving,
     /// The shared picker does not pick yet, or no longer.
     Missing { problem: Option<String> },
     /// Pods of the service do, although the platform wants the shared picker, because of this need.
@@ -115,11 +117,14 @@ pub(crate) fn sharing(context: &Context, picker: &Deployment) -> Option<Sharing>
     }
     let slice = slice(context);
     let text = |key| slice.and_then(|slice| annotation(slice, key)).map(str::to_owned);
-    let problem = text(PROBLEM);
+    let (problem, need) = (text(PROBLEM), text(NEEDS_POD));
     if slice.is_some_and(is_ready) {
-        return Some(Sharing::Shared { problem, limit: text(LIMIT) });
+        return Some(match need {
+            Some(_) => Sharing::Leaving,
+            None => Sharing::Shared { problem, limit: text(LIMIT) },
+        });
     }
-    if let Some(need) = text(NEEDS_POD) {
+    if let Some(need) = need {
         return Some(Sharing::Own { need });
     }
     let is_scaled_down = picker.spec.as_ref().and_then(|spec| spec.replicas) == Some(0);

@@ -72,8 +72,14 @@ fn judge(type_: &str, context: &Context, deployment: &Deployment, conditions: &m
             return conditions.mark_true_with_reason(type_, SHARED_PICKER_LIMITED, &message);
         }
         Some(Sharing::Shared { problem: Some(problem), .. }) => {
-            let message = format!("The shared picker goes on with its former configuration: {problem}");
-            return conditions.mark_true_with_reason(type_, SHARED_PICKER_FAILED, &message);
+            return goes_on(type_, &problem, conditions);
+        }
+        // Pods that only start are not worth a word.
+        Some(Sharing::Leaving) => {
+            return match first_cause(context, deployment) {
+                Some(cause) => goes_on(type_, &cause, conditions),
+                None => conditions.mark_true(type_),
+            };
         }
         Some(Sharing::Missing { problem }) => {
             let message = problem.unwrap_or_else(|| MISSING.to_owned());
@@ -93,6 +99,12 @@ fn judge(type_: &str, context: &Context, deployment: &Deployment, conditions: &m
             conditions.mark_false(type_, &reason, &message);
         }
     }
+}
+
+/// Reports that the shared picker picks with a former configuration, because of this.
+fn goes_on(type_: &str, cause: &str, conditions: &mut Conditions) {
+    let message = format!("The shared picker goes on with its former configuration: {cause}");
+    conditions.mark_true_with_reason(type_, SHARED_PICKER_FAILED, &message);
 }
 
 fn objection(deployment: &Deployment) -> Option<(String, String)> {

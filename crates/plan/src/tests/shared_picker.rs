@@ -241,6 +241,35 @@ fn a_problem_of_the_shared_picker_reaches_the_service() {
 }
 
 #[test]
+fn a_picker_that_has_to_leave_and_whose_pod_fails_says_why() {
+    let mut world = new_world();
+    share(&mut world, true);
+    put_service(&mut world);
+    say(&mut world, true, &json!({}));
+    say(&mut world, true, &json!({"longboat.dev/picker-needs-pod": "a configuration that loads"}));
+    assert_eq!(step(&world), (Some(1), Some("shared")));
+    assert_eq!(picker_condition(&world), (true, String::new(), String::new()), "its pod starts");
+    let mut labels = json!(picker(&world).spec.as_ref().unwrap().selector.match_labels);
+    labels["app.kubernetes.io/name"] = json!("llm");
+    labels["app.kubernetes.io/part-of"] = json!("llminferenceservice");
+    let ended = json!({"reason": "Error", "exitCode": 1, "message": "unknown plugin"});
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": NAMESPACE, "labels": labels},
+        "spec": {"containers": [{"name": "main"}]},
+        "status": {"phase": "Running", "containerStatuses": [{
+            "name": "main", "image": "", "imageID": "", "ready": false, "restartCount": 3,
+            "state": {"waiting": {"reason": "CrashLoopBackOff"}}, "lastState": {"terminated": ended},
+        }]},
+    });
+    world.put(pod, NAMESPACE);
+    world.settle();
+    let (holds, reason, message) = picker_condition(&world);
+    assert!(holds && reason == "SharedPickerFailed", "{reason}");
+    assert!(message.starts_with("The shared picker goes on with its former configuration: "), "{message}");
+    assert!(message.contains("unknown plugin"), "{message}");
+}
+
+#[test]
 fn a_picker_of_another_image_is_not_shared() {
     let mut world = new_world();
     share(&mut world, true);

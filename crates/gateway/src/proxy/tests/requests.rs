@@ -78,6 +78,45 @@ async fn requests_with_two_meanings_or_for_foreign_hosts_are_refused() {
 }
 
 #[tokio::test]
+async fn clients_of_a_models_api_get_refusals_as_objects() {
+    let bench = bench(None, "127.0.0.1:1".parse().unwrap(), &[], "FailClose").await;
+    for (path, status, message) in [
+        ("/svc/v1/chat/completions", 503, "no endpoint is ready"),
+        ("/pool/v1/models", 503, "the pool has no ready endpoint picker"),
+        ("/odd/chat/completions", 503, "no endpoint is ready"),
+        ("/nobody/v1/embeddings", 404, "no HTTPRoute matches /nobody/v1/embeddings"),
+        ("/v1/", 400, "the body must be a JSON object"),
+    ] {
+        let answer = bench.client.post(format!("{}{path}", bench.url)).send().await.unwrap();
+        assert_eq!(answer.status(), status, "{path}");
+        assert_eq!(answer.headers()["content-type"], "application/json", "{path}");
+        let error: Value = answer.json().await.unwrap();
+        assert!(error["error"]["message"].as_str().unwrap().contains(message), "{path}: {error}");
+    }
+    let answer = bench.client.get(format!("{}/page", bench.url)).send().await.unwrap();
+    assert_eq!(answer.headers()["content-type"], "text/plain; charset=utf-8");
+    assert_eq!(answer.text().await.unwrap(), "longboat gateway: no HTTPRoute matches /page\n");
+}
+
+#[tokio::test]
+async fn a_body_that_is_wrong_is_the_clients_error_and_not_the_back_ends() {
+    let shutdown = CancellationToken::new();
+    let simulator = simulator(&shutdown, &[]).await;
+    let bench = bench(None, simulator, &[simulator], "FailOpen").await;
+    for path in ["/svc", "/svc/v1/chat/completions", "/pool/v1/chat/completions"] {
+        let request = format!(
+            "POST {path} HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nno length\r\n"
+        );
+        let answer = raw(&bench, &request).await;
+        assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
+        assert!(
+            answer.contains("longboat gateway: the request body cannot be read to its end: "),
+            "{answer}"
+        );
+    }
+}
+
+#[tokio::test]
 async fn the_root_says_what_is_served_and_routes_by_the_model_of_the_body() {
     let shutdown = CancellationToken::new();
     let simulator = simulator(&shutdown, &[]).await;
