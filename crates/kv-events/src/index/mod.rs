@@ -3,6 +3,12 @@
 //! An entry is a block of one endpoint on one tier, as its engine stored it. Entries are looked up by the engine's hash, to
 //! remove or continue them, and by their keys, to find the endpoints that hold a prompt. The number of entries is limited:
 //! the least recently used are removed.
+//!
+//! A key covers the tokens of a block and of all blocks before it. With a draft model that reads the target's hidden states (EAGLE,
+//! MTP), the hashes of vLLM 0.33 also cover the tokens that follow the block. Such an engine holds a block once for each
+//! continuation, and a request that goes on differently does not get it. The event has the tokens of the block without those that
+//! follow, so where two prompts part, the index may count one block more than the engine has. It does so for all endpoints that
+//! hold the block, so scores differ by one block at most.
 
 mod tiers;
 
@@ -62,7 +68,8 @@ pub struct Removals {
 
 /// The most blocks of the index in one block of an engine, so that the number of entries limits the memory.
 const PARTS: usize = 64;
-/// The most hashes under which an endpoint holds the same block, over all tiers. Engines have one for each tier.
+/// The most hashes under which an endpoint holds the same block, over all tiers. Engines have one for each tier, and some have one
+/// for each continuation; the newest are kept.
 const MAX_HASHES: usize = 64;
 /// The tier on which engines first store a prompt.
 const GPU: &str = "gpu";
