@@ -1,6 +1,6 @@
 //! The addresses and ports that the server hands out to Services.
 
-use std::{net::Ipv4Addr, sync::Arc};
+use std::{collections::HashSet, net::Ipv4Addr, sync::Arc};
 
 use serde_json::{Value, json};
 
@@ -91,6 +91,7 @@ pub(crate) fn allocate(
     if matches!(spec["type"].as_str(), Some("NodePort" | "LoadBalancer"))
         && spec["allocateLoadBalancerNodePorts"] != false
     {
+        let held = live.map(node_ports).unwrap_or_default();
         let ports = spec.pointer_mut("/ports").and_then(Value::as_array_mut);
         for (index, port) in ports.into_iter().flatten().enumerate() {
             match port["nodePort"].as_u64().and_then(|p| u16::try_from(p).ok()) {
@@ -100,7 +101,7 @@ pub(crate) fn allocate(
                     allocation.ports.push(free);
                     port["nodePort"] = Value::from(free);
                 }
-                Some(given) if live.is_some_and(|l| holds_port(l, given)) => {}
+                Some(given) if held.contains(&given) => {}
                 Some(given) => {
                     take_port(&mut all, index, given).map_err(refuse)?;
                     allocation.ports.push(given);
@@ -150,48 +151,40 @@ fn default_ip_families(spec: &mut Value) {
     fill(spec, "ipFamilies", if both { json!(["IPv4", "IPv6"]) } else { json!(["IPv4"]) });
 }
 
-fn holds_port(service: &Value, port: u16) -> bool {
-    service["spec"]["ports"].as_array().into_iter().flatten().any(|p| p["nodePort"] == port)
+/// The node ports that a Service holds.
+fn node_ports(service: &Value) -> HashSet<u16> {
+    let ports = service["spec"]["ports"].as_array().into_iter().flatten();
+    ports.filter_map(|port| u16::try_from(port["nodePort"].as_u64()?).ok()).collect()
+}
+
+/// The cluster IPs that a Service holds.
+fn cluster_ips(service: &Value) -> HashSet<Ipv4Addr> {
+    let addresses = service["spec"]["clusterIPs"].as_array().into_iter().flatten();
+    addresses.filter_map(|address| address.as_str()?.parse().ok()).collect()
 }
 
 /// Frees the addresses and ports that the new state no longer holds.
 pub(crate) fn release(state: &State, before: Option<&Value>, after: Option<&Value>) {
     let Some(before) = before else { return };
-    let held = |object: Option<&Value>| {
-        let addresses: Vec<Ipv4Addr> = object
-            .and_then(|o| o["spec"]["clusterIPs"].as_array())
-            .into_iter()
-            .flatten()
-            .filter_map(|ip| ip.as_str()?.parse().ok())
-            .collect();
-        let ports: Vec<u16> = object
-            .and_then(|o| o["spec"]["ports"].as_array())
-            .into_iter()
-            .flatten()
-            .filter_map(|p| p["nodePort"].as_u64().and_then(|p| u16::try_from(p).ok()))
-            .collect();
-        (addresses, ports)
-    };
-    let (old, new) = (held(Some(before)), held(after));
     let mut all = state.addresses.lock();
-    old.0.iter().filter(|a| !new.0.contains(a)).for_each(|a| all.free(*a));
-    old.1.iter().filter(|p| !new.1.contains(p)).for_each(|p| all.free_port(*p));
+    for address in cluster_ips(before).difference(&after.map(cluster_ips).unwrap_or_default()) {
+        all.free(*address);
+    }
+    for port in node_ports(before).difference(&after.map(node_ports).unwrap_or_default()) {
+        all.free_port(*port);
+    }
 }
 
 /// Records the addresses of the Services that were loaded from a state directory.
 pub(crate) fn restore(state: &State) {
     let mut all = state.addresses.lock();
     for (_, stored) in state.store.list("/services", None).objects {
-        for ip in stored.value["spec"]["clusterIPs"].as_array().into_iter().flatten() {
-            if let Some(address) = ip.as_str().and_then(|i| i.parse().ok()) {
-                // an address outside the range comes from another configuration, and the Service keeps it
-                let _ = all.take(address);
-            }
+        for address in cluster_ips(&stored.value) {
+            // an address outside the range comes from another configuration, and the Service keeps it
+            let _ = all.take(address);
         }
-        for port in stored.value["spec"]["ports"].as_array().into_iter().flatten() {
-            if let Some(port) = port["nodePort"].as_u64().and_then(|p| u16::try_from(p).ok()) {
-                all.take_port(port);
-            }
+        for port in node_ports(&stored.value) {
+            all.take_port(port);
         }
     }
 }

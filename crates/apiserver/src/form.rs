@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use longboat_schema::size;
 use serde_json::{Value, json};
 
 use crate::{
@@ -34,6 +35,23 @@ impl RequestedObject {
         match self {
             Self::Stored(stored) => &stored.value,
             Self::Other(value) => value,
+        }
+    }
+
+    /// Returns the object for one use. If it is text, what is parsed is freed with the copy, and of a list only one object is parsed
+    /// at a time.
+    pub(crate) fn for_reader(&self) -> Self {
+        match self {
+            Self::Stored(stored) => Self::Stored(stored.for_reader()),
+            Self::Other(value) => Self::Other(Arc::clone(value)),
+        }
+    }
+
+    /// Returns the length of the object as JSON.
+    pub(crate) fn json_bytes(&self) -> usize {
+        match self {
+            Self::Stored(stored) => stored.json_bytes(),
+            Self::Other(value) => size(value),
         }
     }
 
@@ -95,38 +113,42 @@ pub(crate) async fn show_all(
         return Ok(stored.into_iter().map(|s| show_built_in(resource, s)).collect());
     };
     let api_version = resource.api_version();
-    let mut shown: Vec<RequestedObject> =
+    // A tree takes many times the memory of its text. So the objects of a list are parsed and converted one after the other.
+    let mut shown: Vec<Arc<StoredObject>> =
         stored.into_iter().map(|stored| with_defaults(custom, stored)).collect();
     let other: Vec<usize> = shown
         .iter()
         .enumerate()
-        .filter(|(_, s)| s.head()["apiVersion"] != api_version.as_str())
+        .filter(|(_, s)| s.value.head()["apiVersion"] != api_version.as_str())
         .map(|(index, _)| index)
         .collect();
-    if !other.is_empty() {
-        let values = other.iter().map(|index| shown[*index].value().clone()).collect();
+    // A webhook gets all objects in one request, as from kube-apiserver.
+    let at_once = if converts_by_webhook(state, resource) { other.len() } else { 1 };
+    for part in other.chunks(at_once.max(1)) {
+        let values = part.iter().map(|index| shown[*index].for_reader().value.clone()).collect();
         let converted = convert_custom(state, resource, values, &api_version).await?;
-        for (index, value) in other.into_iter().zip(converted) {
-            shown[index] = RequestedObject::new(value);
+        for (index, value) in part.iter().zip(converted) {
+            shown[*index] = shown[*index].converted(value);
         }
     }
-    Ok(shown)
+    Ok(shown.into_iter().map(RequestedObject::Stored).collect())
 }
 
 /// Adds the defaults that the schema has gained since the object was written.
-fn with_defaults(custom: &Custom, stored: Arc<StoredObject>) -> RequestedObject {
+fn with_defaults(custom: &Custom, stored: Arc<StoredObject>) -> Arc<StoredObject> {
     if stored.has_defaults_of(custom.stamp) {
-        return RequestedObject::Stored(stored);
+        return stored;
     }
-    let mut value = stored.value.clone();
+    let read = stored.for_reader();
+    let mut value = read.value.clone();
     if let Some(schema) = custom.schema_of(value["apiVersion"].as_str().unwrap_or_default()) {
         schema.prune_and_default(&mut value);
     }
-    if value == *stored.value {
+    if value == *read.value {
         stored.mark_defaults_of(custom.stamp);
-        return RequestedObject::Stored(stored);
+        return stored;
     }
-    RequestedObject::new(value)
+    stored.converted(value)
 }
 
 /// Converts one stored object to the version of `resource`.
@@ -158,8 +180,14 @@ fn show_built_in(resource: &Resource, stored: Arc<StoredObject>) -> RequestedObj
     if views::is_hub(resource) {
         RequestedObject::Stored(stored)
     } else {
-        RequestedObject::new(views::from_hub(resource, &stored.value))
+        RequestedObject::Stored(stored.converted(views::from_hub(resource, &stored.for_reader().value)))
     }
+}
+
+fn converts_by_webhook(state: &State, resource: &Resource) -> bool {
+    let conversion = resource.custom().map(|custom| &custom.conversion);
+    matches!(conversion, Some(Conversion::Webhook(_)))
+        && state.registry.conversion_of(&resource.group).is_none()
 }
 
 /// Converts custom objects, which may be of different versions, to `target`.

@@ -1,4 +1,5 @@
-//! Writes of large objects, whose defaults, validation and managed fields take seconds: other tasks of the runtime go on meanwhile.
+//! Writes of large objects, whose defaults, validation and managed fields take seconds, and lists of large objects: other tasks of
+//! the runtime go on meanwhile.
 
 use std::{
     future::{Future, poll_fn},
@@ -16,17 +17,18 @@ use tokio_util::sync::PollSemaphore;
 
 use crate::verbs::Call;
 
-/// The bytes, of the body and of the stored object together, above which a write counts as long.
+/// The bytes, of the body and of the stored objects together, above which a call counts as long.
 const MIN_LONG_BYTES: usize = 64 * 1024;
-/// How many long writes may compute at the same time. Each may take some hundred megabytes of memory.
+/// How many long writes may compute at the same time, and how many long reads. Each may take some hundred megabytes of memory.
 pub(crate) const MAX_COMPUTING: usize = 2;
 
-/// Whether the call writes a large object, or changes one.
+/// Whether the call reads or writes a large object, or many objects.
 pub(crate) fn is_long(call: &Call<'_>) -> bool {
-    if !matches!(call.request.method, Method::POST | Method::PUT | Method::PATCH) {
-        return false;
+    let (store, table) = (&call.state.store, &call.resource.table);
+    if call.path.name.is_none() && call.request.method != Method::POST {
+        return store.holds_more(table, call.path.namespace.as_deref(), MIN_LONG_BYTES);
     }
-    let stored = call.state.store.get(&call.resource.table, &call.key());
+    let stored = store.get(table, &call.key());
     call.request.body.len() + stored.map_or(0, |stored| stored.json_bytes()) > MIN_LONG_BYTES
 }
 

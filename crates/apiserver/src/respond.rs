@@ -1,6 +1,6 @@
 //! Answers with objects and lists: shape, encoding, compression.
 
-use std::io::Write;
+use std::{io::Write, iter};
 
 use flate2::{Compression, write::GzEncoder};
 use http::{HeaderValue, header};
@@ -20,6 +20,10 @@ use crate::{
 
 /// The smallest body to compress, as in kube-apiserver.
 const GZIP_FROM: usize = 128 * 1024;
+/// The smallest list that is written while it is sent.
+const STREAM_FROM: usize = 1024 * 1024;
+/// The smallest chunk of such a list, except for the last. A chunk may have a whole object.
+const CHUNK_BYTES: usize = 64 * 1024;
 
 /// The content of a list answer.
 #[derive(Debug)]
@@ -81,7 +85,7 @@ fn itself(request: &Request, code: u16, shown: &RequestedObject, encoding: Encod
 }
 
 /// Answers with a list.
-pub(crate) fn list(request: &Request, resource: &Resource, listing: &Listing) -> Result<Answer, ApiError> {
+pub(crate) fn list(request: &Request, resource: &Resource, listing: Listing) -> Result<Answer, ApiError> {
     let form = request.accept.object(pretty(request))?;
     let mut metadata = json!({"resourceVersion": listing.revision.to_string()});
     if resource.custom().is_some() && form.shape == Shape::Itself {
@@ -96,9 +100,10 @@ pub(crate) fn list(request: &Request, resource: &Resource, listing: &Listing) ->
     let body = match &form.shape {
         Shape::Itself | Shape::Discovery(_) => {
             if form.encoding == Encoding::Json {
-                return Ok(compressed(request, 200, json_list(resource, listing, &metadata)));
+                return Ok(json_list(request, resource, listing, &metadata));
             }
-            let items: Vec<Value> = listing.items.iter().map(|shown| list_item(resource, shown)).collect();
+            let items: Vec<Value> =
+                listing.items.iter().map(|shown| list_item(resource, &shown.for_reader())).collect();
             json!({"kind": resource.list_kind, "apiVersion": resource.api_version(), "metadata": metadata,
                 "items": items})
         }
@@ -109,7 +114,8 @@ pub(crate) fn list(request: &Request, resource: &Resource, listing: &Listing) ->
             table
         }
         Shape::PartialList(version) => {
-            let items: Vec<Value> = listing.items.iter().map(|s| form::partial(s.value(), version)).collect();
+            let items: Vec<Value> =
+                listing.items.iter().map(|s| form::partial(s.for_reader().value(), version)).collect();
             json!({"kind": "PartialObjectMetadataList", "apiVersion": format!("meta.k8s.io/{version}"),
                 "metadata": metadata, "items": items})
         }
@@ -127,25 +133,67 @@ pub(crate) fn list(request: &Request, resource: &Resource, listing: &Listing) ->
     Ok(answer::value(200, &body, form.encoding))
 }
 
-fn json_list(resource: &Resource, listing: &Listing, metadata: &Value) -> Vec<u8> {
-    let mut body = format!(
+/// Answers with a list as JSON. A large one is written object by object while it is sent: together, its objects may be larger than
+/// the memory.
+fn json_list(request: &Request, resource: &Resource, listing: Listing, metadata: &Value) -> Answer {
+    let bytes: usize = listing.items.iter().map(RequestedObject::json_bytes).sum();
+    let head = format!(
         "{{\"kind\":{},\"apiVersion\":{},\"metadata\":{metadata},\"items\":[",
         Value::from(resource.list_kind.as_str()),
         Value::from(resource.api_version())
     )
     .into_bytes();
-    for (index, shown) in listing.items.iter().enumerate() {
-        if index > 0 {
-            body.push(b',');
-        }
-        if resource.custom().is_some() {
-            shown.write(&mut body);
+    let is_custom = resource.custom().is_some();
+    let items = listing.items.into_iter().enumerate().map(move |(index, shown)| {
+        let mut piece = if index > 0 { vec![b','] } else { Vec::new() };
+        // What it decompresses is freed with the copy.
+        let shown = shown.for_reader();
+        if is_custom {
+            shown.write(&mut piece);
         } else {
-            shown.write_bare(&mut body);
+            shown.write_bare(&mut piece);
         }
+        piece
+    });
+    let pieces = iter::once(head).chain(items).chain(iter::once(b"]}\n".to_vec()));
+    let gzip = bytes >= GZIP_FROM && takes_gzip(request);
+    let mut chunks = chunks(pieces, gzip);
+    let mut answer = answer::bytes(200, "application/json", Vec::new());
+    *answer.body_mut() = if bytes < STREAM_FROM {
+        let mut whole = chunks.next().unwrap_or_default();
+        chunks.for_each(|chunk| whole.extend(chunk));
+        answer::full(whole)
+    } else {
+        answer::streaming(futures::stream::iter(chunks.map(|chunk| Ok(chunk.into()))))
+    };
+    if gzip {
+        gzipped(&mut answer);
     }
-    body.extend_from_slice(b"]}\n");
-    body
+    answer
+}
+
+/// Joins pieces of text, and compresses them if asked to.
+fn chunks(pieces: impl Iterator<Item = Vec<u8>>, gzip: bool) -> impl Iterator<Item = Vec<u8>> {
+    let mut pieces = pieces.fuse();
+    let mut encoder = gzip.then(|| GzEncoder::new(Vec::new(), Compression::fast()));
+    iter::from_fn(move || {
+        let mut chunk = Vec::new();
+        while chunk.len() < CHUNK_BYTES {
+            match (&mut encoder, pieces.next()) {
+                (None, Some(piece)) => chunk.extend(piece),
+                (Some(packed), Some(piece)) => {
+                    // Writing to memory cannot fail.
+                    let _ = packed.write_all(&piece);
+                    chunk.append(packed.get_mut());
+                }
+                (_, None) => {
+                    let Some(packed) = encoder.take() else { break };
+                    chunk.extend(packed.finish().unwrap_or_default());
+                }
+            }
+        }
+        (!chunk.is_empty()).then_some(chunk)
+    })
 }
 
 fn list_item(resource: &Resource, shown: &RequestedObject) -> Value {
@@ -198,11 +246,45 @@ fn compressed(request: &Request, code: u16, body: Vec<u8>) -> Answer {
         return answer::bytes(code, "application/json", body);
     };
     let mut answer = answer::bytes(code, "application/json", packed);
+    gzipped(&mut answer);
+    answer
+}
+
+fn gzipped(answer: &mut Answer) {
     answer.headers_mut().insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
     answer.headers_mut().insert(header::VARY, HeaderValue::from_static("Accept-Encoding"));
-    answer
 }
 
 fn takes_gzip(request: &Request) -> bool {
     request.header("accept-encoding").split(',').any(|part| part.trim().split(';').next() == Some("gzip"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{cell::Cell, io::Read};
+
+    use flate2::read::GzDecoder;
+
+    use super::{CHUNK_BYTES, chunks};
+
+    #[test]
+    fn a_list_is_written_as_it_is_sent() {
+        const PIECE: usize = 50_000;
+        let text: Vec<u8> = (0..20 * PIECE).map(|at| u8::try_from(at * at / 7 % 251).unwrap()).collect();
+        for gzip in [false, true] {
+            let read = Cell::new(0);
+            let pieces = text.chunks(PIECE).map(<[u8]>::to_vec).inspect(|_| read.set(read.get() + 1));
+            let mut sent = Vec::new();
+            for chunk in chunks(pieces, gzip) {
+                assert!(chunk.len() < CHUNK_BYTES + 2 * PIECE, "{}", chunk.len());
+                assert!(sent.len() + 3 * CHUNK_BYTES + 2 * PIECE > read.get() * PIECE || gzip);
+                sent.extend(chunk);
+            }
+            let mut plain = Vec::new();
+            if gzip {
+                GzDecoder::new(&*sent).read_to_end(&mut plain).unwrap();
+            }
+            assert!(text == if gzip { plain } else { sent });
+        }
+    }
 }

@@ -307,7 +307,8 @@ async fn resource(
     } else if watches {
         Err(ApiError::no_such_resource())
     } else if long::is_long(&call) {
-        long::run(&state.long_writes, any_verb(&mut call)).await
+        let permits = if request.method == Method::GET { &state.long_reads } else { &state.long_writes };
+        long::run(permits, any_verb(&mut call)).await
     } else {
         any_verb(&mut call).await
     };

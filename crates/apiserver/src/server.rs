@@ -45,6 +45,7 @@ impl ApiServer {
             sessions: Sessions::default(),
             unsent: Arc::new(UnsentBytes::new(options.unsent_limit)),
             long_writes: Arc::new(Semaphore::new(long::MAX_COMPUTING)),
+            long_reads: Arc::new(Semaphore::new(long::MAX_COMPUTING)),
             options,
         });
         crate::bootstrap::fill(&state);

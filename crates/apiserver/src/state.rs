@@ -59,6 +59,8 @@ pub(crate) struct State {
     pub(crate) unsent: Arc<UnsentBytes>,
     /// Permits for writes of large objects.
     pub(crate) long_writes: Arc<Semaphore>,
+    /// Permits for reads of large objects, and of lists of them. They are not those of writes, because the hooks of a write may read.
+    pub(crate) long_reads: Arc<Semaphore>,
 }
 
 /// Connections that have changed their protocol and outlive their request.

@@ -1,6 +1,6 @@
 //! Services: defaults and validation.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use serde_json::{Value, json};
 
@@ -66,13 +66,15 @@ fn prepare_update(value: &mut Value, live: &Value) {
     let types = ["NodePort", "LoadBalancer"];
     let has_ports = |object: &Value| object["spec"]["type"].as_str().is_some_and(|t| types.contains(&t));
     if has_ports(value) && has_ports(live) {
-        let old = live["spec"]["ports"].as_array().cloned().unwrap_or_default();
+        let mut old = HashMap::new();
+        for port in live["spec"]["ports"].as_array().into_iter().flatten() {
+            old.entry((&port["port"], &port["protocol"])).or_insert(&port["nodePort"]);
+        }
         for port in value.pointer_mut("/spec/ports").and_then(Value::as_array_mut).into_iter().flatten() {
             if port["nodePort"].is_null()
-                && let Some(same) =
-                    old.iter().find(|o| o["port"] == port["port"] && o["protocol"] == port["protocol"])
+                && let Some(&same) = old.get(&(&port["port"], &port["protocol"]))
             {
-                port["nodePort"] = same["nodePort"].clone();
+                port["nodePort"] = same.clone();
             }
         }
     }
@@ -88,8 +90,8 @@ fn drop_type_dependent(value: &mut Value, live: &Value) {
     if !on_nodes(live) || on_nodes(value) {
         return;
     }
-    let old: Vec<Value> =
-        live["spec"]["ports"].as_array().into_iter().flatten().map(|port| port["nodePort"].clone()).collect();
+    let old: HashSet<&Value> =
+        live["spec"]["ports"].as_array().into_iter().flatten().map(|port| &port["nodePort"]).collect();
     for port in value.pointer_mut("/spec/ports").and_then(Value::as_array_mut).into_iter().flatten() {
         if old.contains(&port["nodePort"])
             && let Some(fields) = port.as_object_mut()
@@ -185,4 +187,29 @@ fn validate(value: &Value, live: Option<&Value>) -> Vec<Cause> {
         causes.push(Cause::invalid("spec.clusterIPs[0]", &spec["clusterIPs"], "may not change once set"));
     }
     causes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_lists_of_ports_are_compared_entry_by_entry() {
+        // With a look at each port for each port, these are some thousand million looks.
+        const COUNT: usize = 30_000;
+        let service = |kind: &str, node_ports: bool| {
+            let port = |number: usize| {
+                let port = json!({"port": number, "protocol": "TCP", "nodePort": number + 1});
+                if node_ports { port } else { json!({"port": number, "protocol": "TCP"}) }
+            };
+            json!({"spec": {"type": kind, "clusterIP": "10.0.0.1", "ports": (0..COUNT).map(port).collect::<Value>()}})
+        };
+        let live = service("NodePort", true);
+        let mut value = service("NodePort", false);
+        prepare_update(&mut value, &live);
+        assert!(value == live, "the ports keep their node ports");
+        let mut value = service("ClusterIP", true);
+        prepare_update(&mut value, &live);
+        assert!(value == service("ClusterIP", false), "other types have no node ports");
+    }
 }

@@ -1,5 +1,7 @@
 //! Defaults and validation of webhook configurations.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 use longboat_key::names::{self, NameRule};
@@ -13,14 +15,13 @@ const VARIABLES: [&str; 5] = ["object", "oldObject", "request", "authorizer", "v
 /// Returns all validation errors of a webhook configuration.
 pub(super) fn validate(config: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
-    let mut names: Vec<&str> = Vec::new();
+    let mut names = HashSet::new();
     for (index, hook) in list(&config["webhooks"]).iter().enumerate() {
         let at = format!("webhooks[{index}]");
         let name = text(&hook["name"]);
-        if names.contains(&name) {
+        if !names.insert(name) {
             causes.push(Cause::duplicate(format!("{at}.name"), &hook["name"]));
         }
-        names.push(name);
         webhook(hook, name, &at, &mut causes);
     }
     causes
@@ -116,15 +117,14 @@ fn rule(rule: &Value, at: &str, causes: &mut Vec<Cause>) {
 }
 
 fn conditions(conditions: &Value, at: &str, causes: &mut Vec<Cause>) {
-    let mut names: Vec<&str> = Vec::new();
+    let mut names = HashSet::new();
     for (index, condition) in list(conditions).iter().enumerate() {
         let name = text(&condition["name"]);
         if name.is_empty() {
             causes.push(Cause::required(format!("{at}[{index}].name"), ""));
-        } else if names.contains(&name) {
+        } else if !names.insert(name) {
             causes.push(Cause::duplicate(format!("{at}[{index}].name"), &condition["name"]));
         }
-        names.push(name);
         let source = text(&condition["expression"]);
         let field = format!("{at}[{index}].expression");
         if source.trim().is_empty() {

@@ -125,6 +125,12 @@ impl Store {
         }
     }
 
+    /// Whether the objects of a table have more bytes as JSON than this. Looks at no more of them than it must.
+    pub(crate) fn holds_more(&self, table: &str, namespace: Option<&str>, bytes: usize) -> bool {
+        let inner = self.inner.lock();
+        inner.tables.get(table).is_some_and(|table| table.holds_more(namespace, bytes))
+    }
+
     /// Returns the objects as they were at `revision`, if the window reaches back that far.
     pub(crate) fn list_at(
         &self,

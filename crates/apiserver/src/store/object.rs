@@ -68,9 +68,14 @@ impl StoredObject {
         packed.map_or_else(|| Arc::clone(self), |value| Arc::new(self.with(value)))
     }
 
-    /// Returns the form in which a reader gets a kept object: if it is text, what the reader parses is its own.
-    pub(super) fn for_reader(self: &Arc<Self>) -> Arc<Self> {
+    /// Returns the form in which a reader gets a kept object: if it is text, what the reader parses is its own, and is freed with it.
+    pub(crate) fn for_reader(self: &Arc<Self>) -> Arc<Self> {
         self.value.to_unparsed().map_or_else(|| Arc::clone(self), |value| Arc::new(self.with(value)))
+    }
+
+    /// Returns this object in another version, or with more defaults, in the form in which the store keeps objects.
+    pub(crate) fn converted(&self, value: Value) -> Arc<Self> {
+        Arc::new(self.with(Tree::from(value))).kept()
     }
 
     fn with(&self, value: Tree) -> Self {

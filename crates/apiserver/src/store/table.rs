@@ -64,15 +64,23 @@ impl Table {
 
     pub(super) fn range(&self, namespace: Option<&str>) -> Vec<(Key, Arc<StoredObject>)> {
         let copy = |(key, stored): (&Key, &Arc<StoredObject>)| (key.clone(), stored.for_reader());
-        match namespace {
-            None => self.objects.iter().map(copy).collect(),
-            Some(namespace) => self
-                .objects
-                .range((Bound::Included(Key::new(namespace, "")), Bound::Unbounded))
-                .take_while(|(key, _)| key.namespace == namespace)
-                .map(copy)
-                .collect(),
-        }
+        self.within(namespace).map(copy).collect()
+    }
+
+    /// Whether the objects have more bytes as JSON than this.
+    pub(super) fn holds_more(&self, namespace: Option<&str>, bytes: usize) -> bool {
+        let mut left = bytes;
+        self.within(namespace).any(|(_, stored)| {
+            let rest = left.checked_sub(stored.json_bytes());
+            left = rest.unwrap_or_default();
+            rest.is_none()
+        })
+    }
+
+    fn within(&self, namespace: Option<&str>) -> impl Iterator<Item = (&Key, &Arc<StoredObject>)> {
+        let first = namespace.map_or(Bound::Unbounded, |name| Bound::Included(Key::new(name, "")));
+        let is_inside = move |key: &Key| namespace.is_none_or(|name| key.namespace == name);
+        self.objects.range((first, Bound::Unbounded)).take_while(move |(key, _)| is_inside(key))
     }
 
     /// Returns the objects at an earlier revision: the current objects with the later changes undone.

@@ -96,20 +96,21 @@ fn printer_of(resource: &Resource) -> &'static Printer {
 pub(crate) fn render(resource: &Resource, items: &[RequestedObject], include: Include) -> Value {
     let now = Timestamp::now();
     let printer = printer_of(resource);
-    let (columns, cells): (Vec<Value>, Vec<Vec<Value>>) = if let Some(custom) = resource.custom() {
-        (custom::columns(custom), items.iter().map(|item| custom::cells(custom, item.value(), now)).collect())
-    } else {
-        let columns = printer
+    let columns: Vec<Value> = match resource.custom() {
+        Some(custom) => custom::columns(custom),
+        None => printer
             .columns
             .iter()
             .map(|Column(name, kind, format, wide)| column(name, kind, format, "", i64::from(*wide)))
-            .collect();
-        // printers expect the stored version of an object
-        let cells = items.iter().map(|item| (printer.cells)(&hub(resource, item.value()), now)).collect();
-        (columns, cells)
+            .collect(),
     };
-    let mut rows =
-        items.iter().zip(cells).map(|(item, cells)| row(printer, item, &cells, include)).peekable();
+    let cells = |item: &RequestedObject| match resource.custom() {
+        Some(custom) => custom::cells(custom, item.value(), now),
+        // printers expect the stored version of an object
+        None => (printer.cells)(&hub(resource, item.value()), now),
+    };
+    let readers = items.iter().map(RequestedObject::for_reader);
+    let mut rows = readers.map(|item| row(printer, &item, &cells(&item), include)).peekable();
     // for kinds without a printer, kube-apiserver writes an empty list of rows as null
     let plain = columns.len() == 2 && columns[1]["name"] == "Created At";
     let rows = if plain && rows.peek().is_none() { Value::Null } else { rows.collect() };

@@ -92,7 +92,8 @@ pub(crate) async fn list(call: &Call<'_>) -> Result<Answer, ApiError> {
             break;
         }
         last = Some(key.clone());
-        if everything || selector.matches(&stored.value) {
+        // What the selector reads of a large object is freed at once.
+        if everything || selector.matches(&stored.for_reader().value) {
             chosen.push(std::sync::Arc::clone(stored));
         }
     }
@@ -102,7 +103,7 @@ pub(crate) async fn list(call: &Call<'_>) -> Result<Answer, ApiError> {
     };
     let items = form::show_all(call.state, &call.resource, chosen).await?;
     let listing = Listing { revision, items, continues, remaining: remaining.filter(|_| everything) };
-    respond::list(call.request, &call.resource, &listing)
+    respond::list(call.request, &call.resource, listing)
 }
 
 /// Reads the selectors of a list, a watch or a collection deletion. Like kube-apiserver, this checks the other options

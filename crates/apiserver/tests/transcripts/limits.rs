@@ -5,7 +5,9 @@ use std::{
     time::Duration,
 };
 
+use bytes::Bytes;
 use futures::{FutureExt, future::BoxFuture};
+use http_body_util::BodyExt;
 use kube::Client;
 use longboat_apiserver::{
     ApiServer, Options,
@@ -104,6 +106,34 @@ async fn warnings_about_many_fields_fit_in_the_head_of_an_answer() {
     let warnings = answer.headers().get_all("warning").iter();
     let bytes: usize = warnings.map(http::HeaderValue::len).sum();
     assert!((4096..8192).contains(&bytes), "{bytes}");
+}
+
+#[tokio::test]
+async fn a_list_of_large_objects_comes_object_by_object() {
+    let free = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    let client = client(&free).await;
+    let mut largest = 0;
+    for number in 0..10 {
+        let items: Vec<Value> = (0..10_000).map(|i| json!({"k": format!("{number}-{i}")})).collect();
+        let mut object = object(&json!({"a": items}));
+        object["metadata"]["name"] = json!(format!("a{number}"));
+        largest = create(&client, PATH, &object).await.to_string().len().max(largest);
+    }
+    let request = http::Request::get(PATH).body(Vec::new().into()).unwrap();
+    let mut body = client.send(request).await.unwrap().into_body();
+    let mut frames = Vec::new();
+    while let Some(frame) = body.frame().await {
+        frames.push(frame.unwrap().into_data().unwrap());
+    }
+    let sizes: Vec<usize> = frames.iter().map(Bytes::len).collect();
+    assert!(sizes.len() >= 10 && sizes.iter().all(|size| *size < largest + 100_000), "{sizes:?}");
+    let list: Value = serde_json::from_slice(&frames.concat()).unwrap();
+    let items = list["items"].as_array().unwrap();
+    assert_eq!(items.len(), 10);
+    for (number, item) in items.iter().enumerate() {
+        let (code, one) = ask(&client, "GET", &format!("{PATH}/a{number}"), JSON, "").await;
+        assert!(code == 200 && one == *item, "the list has each object as it is");
+    }
 }
 
 /// Keeps the thread that answers a write of a ConfigMap busy until it is told to go on.

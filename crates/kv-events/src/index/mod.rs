@@ -3,8 +3,17 @@
 //! An entry is a block of one endpoint on one tier, as its engine stored it. Entries are looked up by the engine's hash, to
 //! remove or continue them, and by their keys, to find the endpoints that hold a prompt. The number of entries is limited:
 //! the least recently used are removed.
+//!
+//! A key covers the tokens of a block and of all blocks before it. With a draft model that reads the target's hidden states (EAGLE,
+//! MTP), the hashes of vLLM 0.33 also cover the tokens that follow the block. Such an engine holds a block once for each
+//! continuation, and a request that goes on differently does not get it. The event has the tokens of the block without those that
+//! follow, so where two prompts part, the index may count one block more than the engine has. It does so for all endpoints that
+//! hold the block, so scores differ by one block at most.
+
+mod tiers;
 
 use ahash::AHashMap;
+use tiers::Tiers;
 
 use crate::{
     event::{Event, Stored},
@@ -57,11 +66,10 @@ pub struct Removals {
     pub outstanding: u64,
 }
 
-/// Further tiers share a number, and have weight 1.
-const TIERS: usize = 16;
 /// The most blocks of the index in one block of an engine, so that the number of entries limits the memory.
 const PARTS: usize = 64;
-/// The most hashes under which an endpoint holds the same block, over all tiers. Engines have one for each tier.
+/// The most hashes under which an endpoint holds the same block, over all tiers. Engines have one for each tier, and some have one
+/// for each continuation; the newest are kept.
 const MAX_HASHES: usize = 64;
 /// The tier on which engines first store a prompt.
 const GPU: &str = "gpu";
@@ -70,7 +78,7 @@ const NONE: u32 = u32::MAX;
 #[derive(Debug, Clone)]
 struct Entry {
     holder: u32,
-    tier: u8,
+    tier: u16,
     engine: u64,
     /// How many more times the engine has stored the block than removed it. The count exceeds 1 for blocks of several
     /// attention groups.
@@ -91,11 +99,11 @@ struct HeldBlock {
 #[derive(Debug, Clone)]
 pub struct Index {
     limits: Limits,
-    tiers: Vec<(String, f64)>,
+    tiers: Tiers,
     entries: Vec<Entry>,
     free: Vec<u32>,
     /// The entries of each endpoint, by tier and the engine's hash.
-    by_engine: AHashMap<u32, AHashMap<(u8, u64), u32>>,
+    by_engine: AHashMap<u32, AHashMap<(u16, u64), u32>>,
     length: usize,
     /// Blocks that ever came in.
     admitted: u64,
@@ -121,8 +129,8 @@ impl Index {
     /// Creates an empty index.
     pub fn new(limits: Limits) -> Self {
         Self {
+            tiers: Tiers::new(limits.weights.clone()),
             limits,
-            tiers: Vec::new(),
             entries: Vec::new(),
             free: Vec::new(),
             by_engine: AHashMap::new(),
@@ -171,7 +179,7 @@ impl Index {
         match event {
             Event::Stored(stored) => self.store(holder, model, stored),
             Event::Removed { hashes, medium } => {
-                let tier = self.tier(medium);
+                let tier = self.tiers.number(holder, medium);
                 for &engine in hashes {
                     if let Some(id) = self.find(holder, tier, engine) {
                         let entry = &mut self.entries[id as usize];
@@ -201,12 +209,19 @@ impl Index {
     /// Removes entries of this endpoint, at most this many. Returns whether more are left. The entries of a large engine take
     /// seconds, and nobody can look up a prompt meanwhile.
     pub fn forget_part(&mut self, holder: u32, entries: usize) -> bool {
-        let Some(blocks) = self.by_engine.get(&holder) else { return false };
+        let Some(blocks) = self.by_engine.get(&holder) else {
+            self.tiers.forget(holder);
+            return false;
+        };
         let gone: Vec<u32> = blocks.values().copied().take(entries).collect();
         for id in gone {
             self.remove(id);
         }
-        self.by_engine.contains_key(&holder)
+        let has_more = self.by_engine.contains_key(&holder);
+        if !has_more {
+            self.tiers.forget(holder);
+        }
+        has_more
     }
 
     /// Returns how much of a prompt each endpoint holds: the total weight of its blocks, from the first block to the first
@@ -225,7 +240,7 @@ impl Index {
     ) -> Vec<f64> {
         let mut sums = vec![0.0; holders.len()];
         let mut holding: Vec<usize> = (0..holders.len()).collect();
-        let soon = self.weight(GPU);
+        let soon = self.tiers.named_weight(GPU);
         // A block that many prompts share is held by many endpoints. Its entries are read once for all of them: to read them once
         // for each endpoint would take the square of their number.
         let places: AHashMap<u32, usize> = holders.iter().copied().zip(0..).collect();
@@ -234,7 +249,7 @@ impl Index {
             for block in self.by_key.get(key).map_or(&[][..], Vec::as_slice) {
                 if let Some(&place) = places.get(&block.holder) {
                     let tier = self.entries[block.id as usize].tier;
-                    let weight = self.tiers.get(usize::from(tier)).map_or(1.0, |(_, weight)| *weight);
+                    let weight = self.tiers.weight(tier);
                     best[place] = Some(best[place].map_or(weight, |known| known.max(weight)));
                 }
             }
@@ -281,7 +296,7 @@ impl Index {
                 (None, None) => Chain::start(&self.limits.seed, model),
             },
         };
-        let tier = self.tier(&stored.medium);
+        let tier = self.tiers.admit(holder, &stored.medium);
         for (place, (&engine, tokens)) in
             stored.hashes.iter().zip(stored.tokens.chunks_exact(size)).enumerate()
         {
@@ -299,34 +314,15 @@ impl Index {
 
     /// Returns the key of the last part of an engine's block, on any tier.
     fn last_key(&self, holder: u32, engine: u64) -> Option<BlockKey> {
-        let tiers = u8::try_from(self.tiers.len()).unwrap_or(u8::MAX);
-        let id = (0..=tiers).find_map(|tier| self.find(holder, tier, engine))?;
+        let id = self.tiers.numbers(holder).find_map(|tier| self.find(holder, tier, engine))?;
         self.entries[id as usize].keys.last().copied()
     }
 
-    fn find(&self, holder: u32, tier: u8, engine: u64) -> Option<u32> {
+    fn find(&self, holder: u32, tier: u16, engine: u64) -> Option<u32> {
         self.by_engine.get(&holder)?.get(&(tier, engine)).copied()
     }
 
-    fn weight(&self, medium: &str) -> f64 {
-        let named = self.limits.weights.iter().find(|(name, _)| name == medium);
-        named.map_or(1.0, |(_, weight)| *weight)
-    }
-
-    fn tier(&mut self, medium: &str) -> u8 {
-        let known = self.tiers.iter().position(|(name, _)| name == medium);
-        let tier = known.unwrap_or_else(|| {
-            if self.tiers.len() < TIERS {
-                self.tiers.push((medium.to_owned(), self.weight(medium)));
-                self.tiers.len() - 1
-            } else {
-                TIERS
-            }
-        });
-        u8::try_from(tier).unwrap_or(u8::MAX)
-    }
-
-    fn insert(&mut self, holder: u32, tier: u8, engine: u64, keys: Box<[BlockKey]>) {
+    fn insert(&mut self, holder: u32, tier: u16, engine: u64, keys: Box<[BlockKey]>) {
         let mut count = 1;
         if let Some(id) = self.find(holder, tier, engine) {
             let entry = &mut self.entries[id as usize];

@@ -89,6 +89,34 @@ fn the_best_tier_counts_and_larger_blocks_are_several() {
 }
 
 #[test]
+fn an_endpoint_that_invents_tiers_uses_up_only_its_own_numbers() {
+    let mut index = index(10_000);
+    let on = |medium: &str| Stored { medium: medium.to_owned(), ..stored(&[1], None, &[1, 2]) };
+    for number in 0..100 {
+        apply(&mut index, 0, on(&format!("tier {number}")));
+        apply(&mut index, 0, on(&"x".repeat(1000 + number)));
+    }
+    assert_eq!(
+        index.held_by(0),
+        tiers::MAX_OWN + 1,
+        "further tiers and those with long names share a number"
+    );
+    let removed = |medium: &str| Event::Removed { hashes: vec![1], medium: medium.to_owned() };
+    apply(&mut index, 1, on("cpu"));
+    assert_eq!(held(&index, &[1, 2]), [1.0, 0.8]);
+    apply(&mut index, 1, on("disk"));
+    assert_eq!((index.held_by(1), held(&index, &[1, 2])[1]), (2, 1.0), "each tier has its own block");
+    let next = Stored { parent: Some(1), ..stored(&[2], None, &[3, 4]) };
+    assert_eq!(apply(&mut index, 1, next), Outcome::Applied);
+    index.apply(1, MODEL, &removed("an unknown tier"));
+    assert_eq!(index.held_by(1), 3);
+    index.forget(0);
+    apply(&mut index, 0, on("disk"));
+    index.apply(0, MODEL, &removed("disk"));
+    assert_eq!(index.held_by(0), 0, "an endpoint that was forgotten has all its numbers again");
+}
+
+#[test]
 fn what_was_used_longest_ago_makes_room() {
     let mut index = index(3);
     apply(&mut index, 0, stored(&[1, 2], None, &[1, 2, 3, 4]));

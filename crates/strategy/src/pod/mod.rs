@@ -12,6 +12,8 @@ mod spreading;
 mod validate;
 mod volumes;
 
+use std::collections::HashMap;
+
 use serde_json::{Value, json};
 
 use self::validate::validate;
@@ -135,10 +137,12 @@ pub(super) fn quality(spec: &Value) -> &'static str {
 pub(super) fn prepare_resize(value: &mut Value, live: &Value) {
     let asked = std::mem::replace(value, live.clone());
     for list in ["containers", "initContainers"] {
+        let mut by_name = HashMap::new();
+        for container in asked["spec"][list].as_array().into_iter().flatten() {
+            by_name.entry(&container["name"]).or_insert(container);
+        }
         for container in value["spec"].get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
-            let same =
-                asked["spec"][list].as_array().into_iter().flatten().find(|c| c["name"] == container["name"]);
-            if let Some(same) = same {
+            if let Some(same) = by_name.get(&container["name"]) {
                 container["resources"] = same["resources"].clone();
             }
         }
@@ -177,4 +181,89 @@ fn grace(stored: &Value, asked: Option<i64>) -> i64 {
         return 0;
     }
     if period < 0 { 1 } else { period }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// With a look at each entry for each entry, each of these lists needs some thousand million looks.
+    const COUNT: usize = 30_000;
+
+    fn entries(entry: impl Fn(usize) -> Value) -> Value {
+        (0..COUNT).map(entry).collect()
+    }
+
+    fn fields(causes: Vec<Cause>) -> Vec<(String, String)> {
+        causes.into_iter().map(|cause| (cause.field, cause.message)).collect()
+    }
+
+    #[test]
+    fn long_lists_of_mounts_devices_and_constraints_are_compared_entry_by_entry() {
+        let constraint = |number: usize| {
+            json!({
+                "maxSkew": 1, "topologyKey": format!("zone-{}", number.min(COUNT - 2)),
+                "whenUnsatisfiable": "DoNotSchedule",
+            })
+        };
+        let mount = |number: usize| json!({"name": format!("m{number}"), "mountPath": format!("/m{number}")});
+        let device =
+            |number: usize| json!({"name": format!("d{number}"), "devicePath": format!("/d{number}")});
+        let mut container = json!({
+            "name": "main", "image": "a", "terminationMessagePolicy": "File", "imagePullPolicy": "Always",
+            "volumeMounts": entries(mount), "volumeDevices": entries(device),
+        });
+        container["volumeDevices"][COUNT - 1] = json!({"name": "m7", "devicePath": "/m9"});
+        let claim = json!({"claimName": "c"});
+        let volume = |name: String| json!({"name": name, "persistentVolumeClaim": claim});
+        let volumes: Vec<Value> = (0..COUNT)
+            .flat_map(|number| [volume(format!("m{number}")), volume(format!("d{number}"))])
+            .collect();
+        let spec = json!({
+            "restartPolicy": "Always", "dnsPolicy": "Default", "volumes": volumes, "containers": [container],
+            "topologySpreadConstraints": entries(constraint),
+        });
+        let at = |field: &str| format!("spec.containers[0].{field}");
+        let last = format!("volumeDevices[{}]", COUNT - 1);
+        let clash = |field: &str, value: &str, detail: &str| {
+            (at(field), format!("Invalid value: \"{value}\": must not already exist {detail}"))
+        };
+        let own = format!("{{zone-{}, DoNotSchedule}}", COUNT - 2);
+        let constraint =
+            format!("spec.topologySpreadConstraints[{}].{{topologyKey, whenUnsatisfiable}}", COUNT - 2);
+        assert_eq!(
+            fields(validate_spec(&spec, "spec")),
+            [
+                clash("volumeMounts[7].name", "m7", "in volumeDevices"),
+                clash("volumeMounts[9].mountPath", "/m9", "as a path in volumeDevices"),
+                clash(&format!("{last}.name"), "m7", "in volumeMounts"),
+                clash(&format!("{last}.devicePath"), "/m9", "as a path in volumeMounts"),
+                (constraint, format!("Duplicate value: \"{own}\"")),
+            ]
+        );
+    }
+
+    #[test]
+    fn long_lists_of_tolerations_and_containers_are_compared_entry_by_entry() {
+        let toleration = |number: usize| json!({"key": format!("k{number}"), "operator": "Exists"});
+        let container = |number: usize| json!({"name": format!("c{number}"), "image": "a"});
+        let live = json!({"spec": {
+            "restartPolicy": "Always", "dnsPolicy": "Default",
+            "containers": entries(container), "tolerations": entries(toleration),
+        }});
+        let mut value = live.clone();
+        assert_eq!(fields(validate(&value, Some(&live))), []);
+        value["spec"]["tolerations"][COUNT - 1]["key"] = "other".into();
+        let found = fields(validate(&value, Some(&live)));
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].0, "spec.tolerations");
+        value["spec"]["containers"][COUNT - 1]["resources"] = json!({"limits": {"cpu": "2"}});
+        prepare_resize(&mut value, &live.clone());
+        let mut resized = live.clone();
+        resized["spec"]["containers"][COUNT - 1]["resources"] = json!({"limits": {"cpu": "2"}});
+        for list in resized["spec"]["containers"].as_array_mut().unwrap().iter_mut().take(COUNT - 1) {
+            list["resources"] = Value::Null;
+        }
+        assert_eq!(value, resized);
+    }
 }

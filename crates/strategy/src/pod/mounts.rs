@@ -1,6 +1,6 @@
 //! Validation of the places where a container sees its volumes.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use serde_json::Value;
 
@@ -13,15 +13,33 @@ use crate::{
 /// The valid volumes of a pod, by name.
 pub(super) type Volumes<'a> = BTreeMap<&'a str, &'a Value>;
 
+/// The volumes and places of a list. The two lists of a container may be long, and each entry is compared with all of the other.
+struct Used<'a> {
+    volumes: HashSet<&'a str>,
+    places: HashSet<&'a str>,
+}
+
+// === impl Used ===
+
+impl<'a> Used<'a> {
+    fn by(list: &'a [Value], field: &str) -> Self {
+        Self {
+            volumes: list.iter().map(|user| text(user, "name")).collect(),
+            places: list.iter().map(|user| text(user, field)).collect(),
+        }
+    }
+}
+
 /// Validates the mounts and block devices of a container.
 pub(super) fn validate(container: &Value, volumes: &Volumes<'_>, path: &str, causes: &mut Vec<Cause>) {
     let (mounts, devices) = (items(container, "volumeMounts"), items(container, "volumeDevices"));
+    let [used_by_mounts, used_by_devices] = [Used::by(mounts, "mountPath"), Used::by(devices, "devicePath")];
     let mut seen = BTreeSet::new();
     for (index, mount) in mounts.iter().enumerate() {
         let own = format!("{path}.volumeMounts[{index}]");
         named(mount, volumes, &own, causes);
         place(mount, "mountPath", &own, &mut seen, causes);
-        overlap(mount, "mountPath", devices, ["devicePath", "volumeDevices"], &own, causes);
+        overlap(mount, "mountPath", &used_by_devices, "volumeDevices", &own, causes);
         // kube-apiserver omits the index here.
         options(mount, container, &format!("{path}.volumeMounts"), causes);
         if !text(mount, "subPath").is_empty() && !text(mount, "subPathExpr").is_empty() {
@@ -45,7 +63,7 @@ pub(super) fn validate(container: &Value, volumes: &Volumes<'_>, path: &str, cau
             refuse("must be unique");
         }
         place(device, "devicePath", &own, &mut paths, causes);
-        overlap(device, "devicePath", mounts, ["mountPath", "volumeMounts"], &own, causes);
+        overlap(device, "devicePath", &used_by_mounts, "volumeMounts", &own, causes);
     }
 }
 
@@ -77,17 +95,10 @@ fn place<'a>(
     }
 }
 
-/// Refuses a volume or a place that the other list has, which is `[its field of places, its name]`.
-fn overlap(
-    user: &Value,
-    field: &str,
-    others: &[Value],
-    [others_field, list]: [&str; 2],
-    path: &str,
-    causes: &mut Vec<Cause>,
-) {
-    for (field, others_field, kind) in [("name", "name", ""), (field, others_field, "as a path ")] {
-        if others.iter().any(|other| text(other, others_field) == text(user, field)) {
+/// Refuses a volume or a place that the other list has.
+fn overlap(user: &Value, field: &str, others: &Used<'_>, list: &str, path: &str, causes: &mut Vec<Cause>) {
+    for (field, taken, kind) in [("name", &others.volumes, ""), (field, &others.places, "as a path ")] {
+        if taken.contains(text(user, field)) {
             let detail = format!("must not already exist {kind}in {list}");
             causes.push(Cause::invalid(format!("{path}.{field}"), &Value::from(text(user, field)), detail));
         }

@@ -1,6 +1,6 @@
 //! Validation of the constraints that spread pods over nodes.
 
-use std::collections::BTreeSet;
+use std::collections::HashMap;
 
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ use crate::{
 pub(super) fn validate(spec: &Value, path: &str, causes: &mut Vec<Cause>) {
     let (constraints, path) =
         (items(spec, "topologySpreadConstraints"), format!("{path}.topologySpreadConstraints"));
-    let mut seen = BTreeSet::new();
+    let mut firsts = HashMap::new();
     for (index, constraint) in constraints.iter().enumerate() {
         let own = format!("{path}[{index}]");
         let skew = constraint["maxSkew"].as_i64().unwrap_or(0);
@@ -30,13 +30,11 @@ pub(super) fn validate(spec: &Value, path: &str, causes: &mut Vec<Cause>) {
         for policy in ["nodeAffinityPolicy", "nodeTaintsPolicy"] {
             one_of(&constraint[policy], &format!("{own}.{policy}"), &["Honor", "Ignore"], causes);
         }
-        if !seen.insert((key, action)) {
+        let first = *firsts.entry((key, action)).or_insert(index);
+        if first != index {
             // The error names the first of the two constraints.
-            let first = constraints.iter().position(|other| {
-                (text(other, "topologyKey"), text(other, "whenUnsatisfiable")) == (key, action)
-            });
             causes.push(Cause::duplicate(
-                format!("{path}[{}].{{topologyKey, whenUnsatisfiable}}", first.unwrap_or(index)),
+                format!("{path}[{first}].{{topologyKey, whenUnsatisfiable}}"),
                 &Value::from(format!("{{{key}, {action}}}")),
             ));
         }

@@ -1,6 +1,6 @@
 //! Validation of pods and pod templates.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use serde_json::Value;
 
@@ -50,7 +50,7 @@ fn fewer_tolerations(value: &Value, live: &Value) -> Option<Cause> {
         }
         all
     };
-    let now = bare(value);
+    let now: HashSet<Value> = bare(value).into_iter().collect();
     let detail = "existing toleration can not be modified except its tolerationSeconds";
     (!bare(live).iter().all(|toleration| now.contains(toleration)))
         .then(|| Cause::forbidden("spec.tolerations", detail))

@@ -63,7 +63,7 @@ pub(crate) async fn collection(call: &mut Call<'_>) -> Result<Answer, ApiError> 
             remaining = Some(snapshot.objects.len() - index);
             break;
         }
-        if selector.matches(&stored.value) {
+        if selector.matches(&stored.for_reader().value) {
             chosen.push((key.clone(), Arc::clone(stored)));
         }
     }
@@ -84,7 +84,7 @@ pub(crate) async fn collection(call: &mut Call<'_>) -> Result<Answer, ApiError> 
         continues: last.map(|last| read::continue_after(snapshot.revision, last)),
         remaining: remaining.filter(|_| selector.is_everything()),
     };
-    respond::list(call.request, &call.resource, &listing)
+    respond::list(call.request, &call.resource, listing)
 }
 
 /// The result of a deletion.
