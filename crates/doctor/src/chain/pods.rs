@@ -92,7 +92,7 @@ fn cause(facts: &Facts, pod: &Pod) -> Cause {
             Cause::new(
                 "ProbeFails",
                 format!("container {} runs but is not ready: {message}", container.name),
-                scheme_fix(&message).unwrap_or(logs),
+                scheme_fix(&message).or_else(|| silence_fix(&message, namespace, name)).unwrap_or(logs),
             )
         }
         (Some(container), None) => {
@@ -124,6 +124,16 @@ fn scheme_fix(message: &str) -> Option<String> {
         "set `scheme: {scheme}` in the probe, or `enableLLMInferenceServiceTLS: {setting}` in the key `ingress` of the platform's \
          settings"
     ))
+}
+
+/// What to do if a server accepts connections and does not answer. While a model loads, nothing listens, so this is not the reason.
+fn silence_fix(message: &str, namespace: Namespace<&str>, name: Name<&str>) -> Option<String> {
+    message.contains("context deadline exceeded").then(|| {
+        format!(
+            "the process hangs, or has too little CPU to answer in time: `kubectl logs -n {namespace} {name} --all-containers` shows \
+             what it did last, and `kubectl delete pod -n {namespace} {name}` replaces the pod at once"
+        )
+    })
 }
 
 fn unschedulable(facts: &Facts, pod: &Pod, message: &str) -> Cause {
