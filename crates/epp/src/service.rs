@@ -7,6 +7,7 @@ use std::{
 };
 
 use kube::Client;
+use longboat_api::shared_picker::MANAGER;
 use longboat_extproc::ServerOptions;
 use longboat_scheduler::quantity;
 use longboat_tls::{ClientCertificates, LeafRequest, ReloadingConfig, ReplaceableConfig};
@@ -69,7 +70,10 @@ pub async fn run(args: Args, shutdown: CancellationToken) -> Result<(), Error> {
     server.threads = std::thread::available_parallelism().map_or(1, |cores| cores.get().min(MAX_THREADS));
     let client = match server.picker.layer.discovery_file {
         Some(_) => None,
-        None => Some(Client::try_default().await.map_err(Error::Cluster)?),
+        None => {
+            let client = Client::try_default().await.map_err(Error::Cluster)?;
+            Some(longboat_watch::named(client, MANAGER))
+        }
     };
     server.run(client, shutdown).await
 }
