@@ -74,6 +74,8 @@ fn cause(facts: &Facts, pod: &Pod) -> Cause {
         let message = event.message.clone().unwrap_or_default();
         let fix = if message.contains("not found") {
             format!("create the object that the volume names in namespace {namespace}")
+        } else if message.contains("No space left on device") || message.contains("no space left on device") {
+            "free space on the disk of the node: `df` shows how full it is".to_owned()
         } else {
             format!("kubectl describe pod -n {namespace} {name}")
         };

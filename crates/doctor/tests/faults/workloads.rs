@@ -123,6 +123,16 @@ fn pods_that_do_not_start_lead_to_image_configuration_memory_or_model() {
         facts.events = vec![event("FailedMount", "secret \"certs\" not found")];
     });
     only(&found, "VolumeNotMounted", LLM, "secret \"certs\" not found", "names in namespace ns");
+    let found = with(|facts| {
+        unready(facts, "MainWorkloadReady", "Progressing", "");
+        facts.pods = vec![object(pod(
+            "llm-kserve-1",
+            &json!({"app": "llm"}),
+            &waiting("main", "ContainerCreating", ""),
+        ))];
+        facts.events = vec![event("FailedMount", "cannot write /v: No space left on device (os error 28)")];
+    });
+    only(&found, "VolumeNotMounted", LLM, "No space left", "free space on the disk");
 }
 
 #[test]
