@@ -70,12 +70,9 @@ pub async fn run(args: Args, shutdown: CancellationToken) -> Result<(), Error> {
     server.threads = std::thread::available_parallelism().map_or(1, |cores| cores.get().min(MAX_THREADS));
     let client = match server.picker.layer.discovery_file {
         Some(_) => None,
-        None => {
-            let client = Client::try_default().await.map_err(Error::Cluster)?;
-            Some(longboat_watch::named(client, MANAGER))
-        }
+        None => Some(Client::try_default().await.map_err(Error::Cluster)?),
     };
-    server.run(client, shutdown).await
+    server.run(client.map(|client| longboat_watch::named(client, MANAGER)), shutdown).await
 }
 
 /// Leaves the picking to the gateway, which answers on the ports of this pod. A configuration that does not load ends the process
