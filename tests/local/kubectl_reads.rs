@@ -1,5 +1,7 @@
 //! Stock kubectl commands that read.
 
+use std::collections::BTreeSet;
+
 use crate::{
     local_cluster::{LocalCluster, Running, turn},
     tools,
@@ -94,6 +96,31 @@ fn describe_explain_and_api_resources_know_our_kinds() {
         "LLMInferenceService"
     ]));
     assert!(world.ask(&["version"]).contains("Server Version: v1.34"));
+}
+
+#[test]
+fn every_field_has_a_manager_that_names_its_role() {
+    if tools::kubectl().is_none() {
+        return;
+    }
+    let _turn = turn();
+    let world = LocalCluster::shared();
+    let kinds = "llmisvc,deploy,rs,pod,svc,endpointslice,httproute,gateway,inferencepool,secret,cm,sa,node,event,lease";
+    let managers = world.ask(&[
+        "get",
+        kinds,
+        "-A",
+        "--show-managed-fields",
+        "-o",
+        "jsonpath={.items[*].metadata.managedFields[*].manager}",
+    ]);
+    let managers: BTreeSet<&str> = managers.split_whitespace().collect();
+    assert!(!managers.contains("unknown"), "{managers:?}");
+    for role in ["kubectl", "longboat-controller", "longboat-gateway", "longboat-node", "longboat-up"] {
+        assert!(managers.contains(role), "{role}: {managers:?}");
+    }
+    let recorder = "jsonpath={.metadata.managedFields[?(@.manager=='kubectl-last-applied')].operation}";
+    assert_eq!(world.ask(&["get", "llmisvc", "qwen", "--show-managed-fields", "-o", recorder]), "Apply");
 }
 
 #[test]

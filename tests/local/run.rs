@@ -192,7 +192,7 @@ fn what_cannot_run_is_refused_before_anything_is_downloaded() {
         (&["hf://several/m"], &["has several GGUF files", "a.gguf, b.gguf", "`longboat run --file`"]),
         (&["hf://several/m", "--file", "b.gguf"], &["the architecture `gemma2`"]),
         (&["hf://private/m"], &["Set HF_TOKEN"]),
-        (&["hf://o/m", "--offline"], &["is not completely on this machine"]),
+        (&["hf://o/m", "--offline"], &["is not completely on this machine", "hint: without a network"]),
         (&["smolm2-135m"], &["did you mean `smollm2-135m`?"]),
         (&["service.yaml"], &["is a manifest: `longboat up service.yaml`"]),
     ] {
@@ -208,7 +208,12 @@ fn what_cannot_run_is_refused_before_anything_is_downloaded() {
         .env("HF_ENDPOINT", "http://127.0.0.1:1")
         .env("HF_HOME", folder.path());
     let ended = run(command.env("LONGBOAT_CACHE", &cache).args(["smollm2-135m", "Hello"]));
-    for part in ["Failed to connect to HuggingFace", "http://127.0.0.1:1: "] {
+    for part in [
+        "Failed to connect to HuggingFace",
+        "http://127.0.0.1:1: ",
+        "set HTTPS_PROXY",
+        "`longboat models ls`",
+    ] {
         assert!(ended.stderr.contains(part), "{part}: {ended:#?}");
     }
 }

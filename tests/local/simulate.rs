@@ -38,6 +38,8 @@ fn two_services() -> TempDir {
 #[test]
 fn services_are_pools_their_sum_adds_up_and_what_nobody_serves_is_refused() {
     let folder = two_services();
+    let silent = simulate(folder.path(), &["services.yaml"]);
+    assert!(silent.stderr.starts_with("error: no traffic given: pass a trace"), "{silent:#?}");
     let arguments = ["services.yaml", "--trace=trace.jsonl", "-o=json"];
     let text = simulate(folder.path(), &arguments).ok();
     let result: Value = serde_json::from_str(&text).unwrap();

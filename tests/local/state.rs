@@ -25,6 +25,13 @@ fn objects_outlive_up_and_a_second_one_is_kept_out() {
     assert_eq!(second.status.code(), Some(1), "{second:#?}");
     assert!(second.stderr.contains("is in use by another `longboat up`"), "{second:#?}");
     assert!(second.stderr.contains("--state"), "says what to do: {second:#?}");
+    for (folder, part) in [
+        ("/proc/none", "a folder in which you may write: `--state` names it, or TMPDIR"),
+        ("/tmp/two words", "state folder `/tmp/two words`: expected an absolute path of letters"),
+    ] {
+        let refused = up_to_its_end(&["--port", "0", "--state", folder]);
+        assert!(!refused.status.success() && refused.stderr.contains(part), "{folder}: {refused:#?}");
+    }
 
     crate::processes::signal("TERM", world.running.pid());
     let LocalCluster { running, .. } = world;

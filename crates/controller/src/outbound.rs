@@ -17,14 +17,18 @@ use crate::{
 /// it, the connection counts as dead.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(70);
 
+/// The manager of the fields that the controller writes.
+const SENDER: &str = "longboat-controller";
+
 /// No response came in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the API server has not answered for {RESPONSE_TIMEOUT:?}")]
 struct ResponseTimeout;
 
-/// Wraps a client: counts requests, limits their time, and sends writes only while the fence is open.
+/// Wraps a client: names the controller as the sender, counts requests, limits their time, and sends writes only while the fence is open.
 pub(crate) fn watched(client: Client, metrics: Metrics, host: Arc<str>, fence: Option<Fence>) -> Client {
     let namespace = client.default_namespace().to_owned();
+    let client = longboat_watch::named(client, SENDER);
     let service = tower::service_fn(move |request: Request<Body>| {
         let (client, metrics, host, fence) = (client.clone(), metrics.clone(), host.clone(), fence.clone());
         async move {

@@ -7,6 +7,7 @@ use std::{
 };
 
 use kube::Client;
+use longboat_api::shared_picker::MANAGER;
 use longboat_extproc::ServerOptions;
 use longboat_scheduler::quantity;
 use longboat_tls::{ClientCertificates, LeafRequest, ReloadingConfig, ReplaceableConfig};
@@ -71,7 +72,7 @@ pub async fn run(args: Args, shutdown: CancellationToken) -> Result<(), Error> {
         Some(_) => None,
         None => Some(Client::try_default().await.map_err(Error::Cluster)?),
     };
-    server.run(client, shutdown).await
+    server.run(client.map(|client| longboat_watch::named(client, MANAGER)), shutdown).await
 }
 
 /// Leaves the picking to the gateway, which answers on the ports of this pod. A configuration that does not load ends the process

@@ -59,6 +59,7 @@ pub fn start(
     guard: Guard,
     picking: Picking,
 ) -> std::io::Result<Gateway> {
+    let client = longboat_watch::named(client, crate::report::SENDER);
     let first = listener.local_addr()?;
     let shutdown = CancellationToken::new();
     let tables = SharedTables::default();

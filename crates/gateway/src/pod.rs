@@ -92,6 +92,7 @@ async fn every_address() -> IpAddr {
 /// # Errors
 /// [`ServeError`], before anything is served.
 pub async fn serve(args: Args, client: Client, shutdown: CancellationToken) -> Result<(), ServeError> {
+    let client = longboat_watch::named(client, crate::report::SENDER);
     let address = match args.listen_address {
         Some(address) => address,
         None => every_address().await,

@@ -23,6 +23,9 @@ use crate::{
     status::{self, Updates},
 };
 
+/// The manager of the fields that a gateway writes.
+pub(crate) const SENDER: &str = "longboat-gateway";
+
 /// The fields of statuses that are omitted if they are empty. A merge patch has to name them to remove them.
 const OPTIONAL_FIELDS: [&str; 4] = ["addresses", "attachedListenerSets", "listeners", "parents"];
 

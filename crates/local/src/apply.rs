@@ -23,6 +23,9 @@ use crate::{
 /// The annotation in which `kubectl apply` records what it has applied.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
+/// The manager of this annotation, if `kubectl apply --server-side` has written it.
+const RECORDER: &str = "kubectl-last-applied";
+
 /// The longest record. All annotations of an object together may have 256 KiB.
 const MAX_LAST_APPLIED: usize = 192 << 10;
 
@@ -39,7 +42,7 @@ pub(crate) enum Owner {
 
 impl Owner {
     /// The field manager of server-side apply. `kubectl apply --server-side` has the same one, so it does not conflict.
-    fn manager(self) -> &'static str {
+    pub(crate) fn manager(self) -> &'static str {
         match self {
             Self::Up => "longboat-up",
             Self::User => "kubectl",
@@ -253,8 +256,8 @@ fn last_applied(object: &Value) -> String {
 }
 
 /// Records what was applied. Without the record, `kubectl apply` warns and does not remove fields that leave the manifest.
-/// The record has another field manager than the fields: server-side apply removes the fields of its manager that are not in
-/// the manifest.
+/// The record has the field manager that kubectl gives it, not that of the fields: server-side apply removes the fields of its
+/// manager that are not in the manifest.
 async fn record(
     api: &Api<DynamicObject>,
     written: DynamicObject,
@@ -265,10 +268,13 @@ async fn record(
     {
         return Ok(written);
     }
-    let parameters =
-        PatchParams { field_manager: Some(Owner::Up.manager().into()), ..PatchParams::default() };
-    let change = json!({"metadata": {"annotations": {LAST_APPLIED: configuration}}});
-    api.patch(&written.name_any(), &parameters, &Patch::Merge(change)).await
+    let types = written.types.clone().unwrap_or_default();
+    let change = json!({
+        "apiVersion": types.api_version,
+        "kind": types.kind,
+        "metadata": {"annotations": {LAST_APPLIED: configuration}},
+    });
+    api.patch(&written.name_any(), &PatchParams::apply(RECORDER).force(), &Patch::Apply(change)).await
 }
 
 /// Checks the field names of Longboat's own kinds before the server does, because the server cannot suggest the intended

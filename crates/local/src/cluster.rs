@@ -166,7 +166,7 @@ impl Local {
         tasks.spawn(async move { api.serve(api_listener, Some(tls), stop).await });
         let (api, stop) = (server.clone(), shutdown.clone());
         tasks.spawn(async move { api.run_loops(Loops::default(), stop).await });
-        let client = server.client(DEFAULT_NAMESPACE);
+        let client = longboat_watch::named(server.client(DEFAULT_NAMESPACE), apply::Owner::Up.manager());
         bootstrap::install(&client, gateway_address).await?;
 
         let access = ApiAccess { url: format!("https://{api_address}"), ca_pem: Some(authority.pem()) };

@@ -112,6 +112,13 @@ fn has_folder_of_files(folder: &Path) -> bool {
 fn read_file(path: &Path) -> ParseOutput {
     match File::open(path) {
         Ok(mut file) => read_from(&path.display().to_string(), path, &mut file),
+        Err(_) if path.to_string_lossy().contains("://") => {
+            let advice = format!(
+                "this is an address, expected a file: `curl -fsSL {} | longboat validate -` pipes it, as with every verb",
+                path.display()
+            );
+            failed(path, io::Error::other(advice))
+        }
         Err(source) => failed(path, source),
     }
 }

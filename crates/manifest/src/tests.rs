@@ -1,4 +1,4 @@
-use crate::{ManifestError, Position, parse, parse_all, read};
+use crate::{ManifestError, Position, parse, parse_all, read, read_all};
 
 const SERVICE: &str = "\
 apiVersion: v1
@@ -247,6 +247,8 @@ fn an_empty_or_unreadable_input_is_said_to_be_so() {
     let hint = format!("{empty}: add -R to read the folders in it, too");
     assert_eq!(read(&[folder.path().to_owned()]).unwrap_err().to_string(), hint);
     assert!(matches!(read(&["/no/such/file.yaml".into()]), Err(ManifestError::Read { .. })));
+    let error = read_all(&["https://example.org/a.yaml".into()]).problems.remove(0);
+    assert!(error.problem().contains("`curl -fsSL https://example.org/a.yaml | longboat"), "{error:?}");
     let kustomization = folder.path().join("kustomization.yaml");
     std::fs::write(&kustomization, "resources: [below]").unwrap();
     let build = format!("`kubectl kustomize {} | longboat validate -`", folder.path().display());

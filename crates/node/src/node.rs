@@ -58,6 +58,7 @@ impl Node {
     /// Registers the node, and starts running the pods that are bound to it, the workload controllers, and the service
     /// proxy.
     pub async fn start(client: Client, options: Options) -> Result<NodeHandle, NodeError> {
+        let client = longboat_watch::named(client, "longboat-node");
         let Options {
             name,
             executable,
@@ -234,8 +235,8 @@ fn check_path(dir: &Path) -> Result<(), NodeError> {
         Ok(())
     } else {
         Err(NodeError::Options(format!(
-            "state directory {}: expected an absolute path of letters, digits and /._-+@, because it \
-             replaces mount paths in scripts",
+            "state folder `{}`: expected an absolute path of letters, digits and /._-+@, because scripts of \
+             pods contain it: choose another one with `--state`, or with TMPDIR if it is a temporary one",
             dir.display()
         )))
     }

@@ -218,6 +218,12 @@ fn an_unknown_field_comes_with_its_neighbours() {
         unknown("spec.router.schedular")
     );
     assert!(unknown("deployment.spec.replica").contains("`deployment.spec.replicas`"));
+    assert_eq!(
+        unknown("deployment/nope.spec.replicas"),
+        "default/chat has no object for `deployment/nope.spec.replicas`: it has deployment/chat-kserve, \
+         deployment/chat-kserve-router-scheduler"
+    );
+    assert!(unknown("leaderworkerset.spec").contains(", inferencepool/chat-inference-pool"));
 }
 
 #[test]

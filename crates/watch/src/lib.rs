@@ -7,6 +7,7 @@
 
 mod decode;
 mod error;
+mod named;
 mod received;
 mod selection;
 mod watched;
@@ -25,6 +26,7 @@ use kube::{
 
 pub use decode::Decode;
 pub use error::{has_code, text_of, text_of_watch};
+pub use named::named;
 pub use received::{ReceivedObject, without_managed_fields};
 pub use selection::Selection;
 pub use watched::Watched;

@@ -74,6 +74,8 @@ fn cause(facts: &Facts, pod: &Pod) -> Cause {
         let message = event.message.clone().unwrap_or_default();
         let fix = if message.contains("not found") {
             format!("create the object that the volume names in namespace {namespace}")
+        } else if message.contains("No space left on device") || message.contains("no space left on device") {
+            "free space on the disk of the node: `df` shows how full it is".to_owned()
         } else {
             format!("kubectl describe pod -n {namespace} {name}")
         };
@@ -92,7 +94,7 @@ fn cause(facts: &Facts, pod: &Pod) -> Cause {
             Cause::new(
                 "ProbeFails",
                 format!("container {} runs but is not ready: {message}", container.name),
-                scheme_fix(&message).unwrap_or(logs),
+                scheme_fix(&message).or_else(|| silence_fix(&message, namespace, name)).unwrap_or(logs),
             )
         }
         (Some(container), None) => {
@@ -124,6 +126,16 @@ fn scheme_fix(message: &str) -> Option<String> {
         "set `scheme: {scheme}` in the probe, or `enableLLMInferenceServiceTLS: {setting}` in the key `ingress` of the platform's \
          settings"
     ))
+}
+
+/// What to do if a server accepts connections and does not answer. While a model loads, nothing listens, so this is not the reason.
+fn silence_fix(message: &str, namespace: Namespace<&str>, name: Name<&str>) -> Option<String> {
+    message.contains("context deadline exceeded").then(|| {
+        format!(
+            "the process hangs, or has too little CPU to answer in time: `kubectl logs -n {namespace} {name} --all-containers` shows \
+             what it did last, and `kubectl delete pod -n {namespace} {name}` replaces the pod at once"
+        )
+    })
 }
 
 fn unschedulable(facts: &Facts, pod: &Pod, message: &str) -> Cause {

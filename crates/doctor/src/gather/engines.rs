@@ -30,14 +30,14 @@ pub(super) async fn gather(client: &Client, facts: &mut Facts) {
         let count = counts.entry(group).or_default();
         *count += 1;
         if *count <= MAX_ENGINES_PER_ROLE {
-            asked.push((namespace, name));
+            asked.push((namespace, name, schemes(pod)));
         }
     }
     let engines = stream::iter(asked)
-        .map(|(namespace, name)| {
+        .map(|(namespace, name, schemes)| {
             let client = client.clone();
             async move {
-                let engine = ask(&client, Namespace(&namespace), &name).await?;
+                let engine = ask(&client, Namespace(&namespace), &name, schemes).await?;
                 Some((format!("{namespace}/{name}"), engine))
             }
         })
@@ -53,8 +53,22 @@ fn engine_of(pod: &Pod) -> Option<(String, String, [String; 3])> {
     Some((namespace, name, group))
 }
 
-async fn ask(client: &Client, namespace: Namespace<&str>, pod: &str) -> Option<Engine> {
-    for scheme in ["https", "http"] {
+/// Returns the schemes that an engine may have: the one of the probes, which the engine answers, or both if nothing is probed. A
+/// request with the wrong scheme is a 503, which the client repeats for seconds.
+fn schemes(pod: &Pod) -> &'static [&'static str] {
+    let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
+    let probes = containers.flat_map(|found| found.readiness_probe.iter().chain(&found.liveness_probe));
+    let mut https =
+        probes.filter_map(|probe| Some(probe.http_get.as_ref()?.scheme.as_deref() == Some("HTTPS")));
+    match https.next() {
+        Some(true) => &["https"],
+        Some(false) => &["http"],
+        None => &["https", "http"],
+    }
+}
+
+async fn ask(client: &Client, namespace: Namespace<&str>, pod: &str, schemes: &[&str]) -> Option<Engine> {
+    for scheme in schemes {
         let models = get(client, namespace, scheme, pod, "v1/models").await;
         let Some(models) = models else { continue };
         let names = models["data"].as_array().into_iter().flatten();
@@ -80,4 +94,23 @@ async fn get(
         return None;
     }
     serde_json::from_str(&text).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_engine_is_asked_with_the_scheme_of_its_probes() {
+        let of = |container: Value| {
+            schemes(&serde_json::from_value(json!({"spec": {"containers": [container]}})).unwrap())
+        };
+        let probe = |scheme: &str| json!({"httpGet": {"path": "/health", "port": 8000, "scheme": scheme}});
+        assert_eq!(of(json!({"name": "main", "readinessProbe": probe("HTTPS")})), ["https"]);
+        assert_eq!(of(json!({"name": "main", "livenessProbe": probe("HTTP")})), ["http"]);
+        let command = json!({"exec": {"command": ["true"]}});
+        assert_eq!(of(json!({"name": "main", "readinessProbe": command})), ["https", "http"]);
+    }
 }

@@ -112,11 +112,27 @@ fn pods_that_do_not_start_lead_to_image_configuration_memory_or_model() {
     only(&found, "ProbeFails", LLM, "Readiness probe failed: 503", "kubectl logs");
     let found = with(|facts| {
         unready(facts, "MainWorkloadReady", "Progressing", "");
+        facts.pods = vec![object(pod("llm-kserve-1", &json!({"app": "llm"}), &running))];
+        facts.events = vec![event("Unhealthy", "Get \"http://h/health\": context deadline exceeded")];
+    });
+    only(&found, "ProbeFails", LLM, "deadline exceeded", "kubectl delete pod -n ns llm-kserve-1");
+    let found = with(|facts| {
+        unready(facts, "MainWorkloadReady", "Progressing", "");
         let creating = waiting("main", "ContainerCreating", "");
         facts.pods = vec![object(pod("llm-kserve-1", &json!({"app": "llm"}), &creating))];
         facts.events = vec![event("FailedMount", "secret \"certs\" not found")];
     });
     only(&found, "VolumeNotMounted", LLM, "secret \"certs\" not found", "names in namespace ns");
+    let found = with(|facts| {
+        unready(facts, "MainWorkloadReady", "Progressing", "");
+        facts.pods = vec![object(pod(
+            "llm-kserve-1",
+            &json!({"app": "llm"}),
+            &waiting("main", "ContainerCreating", ""),
+        ))];
+        facts.events = vec![event("FailedMount", "cannot write /v: No space left on device (os error 28)")];
+    });
+    only(&found, "VolumeNotMounted", LLM, "No space left", "free space on the disk");
 }
 
 #[test]

@@ -69,16 +69,24 @@ const VERBS: [(&[&str], &str); 17] = [
     (&["top", "ui"], "`longboat dashboard` shows services and their load in a browser"),
 ];
 
-/// Replaces clap's suggestion, which is only similar in spelling, if a verb is known from another program. `name` is how the
-/// executable was called.
+/// What to do without a model.
+const MODELS: &str = "`longboat models show` lists small models, and `longboat run smollm2-135m` runs one of them; MODEL can also be \
+                      hf://OWNER/MODEL, a GGUF file, or a folder";
+
+/// Replaces clap's suggestion, which is only similar in spelling, if a verb is known from another program, and names models if the
+/// model is missing. `name` is how the executable was called.
 pub(super) fn advise(mut error: clap::Error, name: &str) -> clap::Error {
-    if error.kind() != ErrorKind::InvalidSubcommand {
-        return error;
-    }
-    let Some(ContextValue::String(verb)) = error.get(ContextKind::InvalidSubcommand) else { return error };
-    let Some((_, advice)) = VERBS.iter().find(|(verbs, _)| verbs.contains(&verb.as_str())) else {
-        return error;
-    };
+    let advice =
+        match (error.kind(), error.get(ContextKind::InvalidSubcommand), error.get(ContextKind::InvalidArg)) {
+            (ErrorKind::InvalidSubcommand, Some(ContextValue::String(verb)), _) => {
+                VERBS.iter().find(|(verbs, _)| verbs.contains(&verb.as_str())).map(|(_, advice)| *advice)
+            }
+            (ErrorKind::MissingRequiredArgument, _, Some(ContextValue::Strings(missing))) => {
+                missing.iter().any(|argument| argument == "<MODEL>").then_some(MODELS)
+            }
+            _ => None,
+        };
+    let Some(advice) = advice else { return error };
     let advice = advice.replace("`longboat ", &format!("`{name} "));
     error.remove(ContextKind::SuggestedSubcommand);
     error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![advice.into()]));
@@ -114,6 +122,13 @@ mod tests {
             text.contains("tip: `longboat status` shows services") && !text.contains("apiserver"),
             "{text}"
         );
+        for arguments in [&["longboat", "run"][..], &["longboat", "models", "pull"]] {
+            let text = said(arguments);
+            assert!(
+                text.contains("  <MODEL>") && text.contains("tip: `longboat models show` lists"),
+                "{text}"
+            );
+        }
         let text = said(&["kubectl-longboat", "plan"]);
         assert!(text.contains("`kubectl longboat diff service.yaml`"), "{text}");
         assert!(said(&["longboat", "statu"]).contains("a similar subcommand exists: 'status'"));

@@ -29,6 +29,7 @@ pub(crate) async fn connect(cluster: &ClusterArgs) -> anyhow::Result<Cluster> {
     let config = config(cluster).await?;
     let address = config.cluster_url.to_string().trim_end_matches('/').to_owned();
     let client = Client::try_from(config).map_err(|error| unreachable(&address, &error))?;
+    let client = longboat_watch::named(client, "longboat");
     let environment = match client.apiserver_version().await {
         Ok(version) if version.git_version.ends_with("+longboat") => Environment::Laptop,
         Ok(_) => Environment::Cluster,

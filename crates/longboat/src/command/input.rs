@@ -52,6 +52,13 @@ pub(crate) fn no_service(documents: &[Document]) -> anyhow::Error {
     if kinds.is_empty() {
         return anyhow::anyhow!("the manifests contain no {SERVICE}: there is no object in them");
     }
+    if kinds.contains(&"InferenceService") {
+        return anyhow::anyhow!(
+            "the manifests contain no {SERVICE}, only {}: Longboat does not run InferenceService, KServe's API for other models; a \
+             service of a language model is a {SERVICE}",
+            kinds.join(", ")
+        );
+    }
     let meant = kinds.iter().find(|kind| **kind != SERVICE && nearest([SERVICE], kind).is_some());
     let hint = match meant {
         Some(kind) => format!(": did you mean `{SERVICE}` instead of `{kind}`?"),
@@ -278,5 +285,25 @@ pub(crate) fn print_notes(service: &Key, notes: &[Note]) {
             Severity::Assumed => "assuming:".dimmed().to_string(),
         };
         printer::note(&format!("{word} {service}: {}", note.message));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_a_service_the_kinds_are_named_and_what_may_be_meant() {
+        let error = |kind: &str| {
+            let text =
+                format!("apiVersion: serving.kserve.io/v1beta1\nkind: {kind}\nmetadata: {{name: a}}\n");
+            no_service(&longboat_manifest::parse("a.yaml", &text).unwrap()).to_string()
+        };
+        assert!(error("InferenceService").contains("Longboat does not run InferenceService"));
+        assert!(
+            error("LLMInferenceServce")
+                .ends_with("did you mean `LLMInferenceService` instead of `LLMInferenceServce`?")
+        );
+        assert!(error("ConfigMap").ends_with("only ConfigMap"));
     }
 }

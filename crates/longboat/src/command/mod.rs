@@ -114,6 +114,7 @@ pub(crate) fn run(command: Command) -> ExitCode {
         }),
         Command::SharedPicker(args) => serve(|shutdown| async {
             let client = kube::Client::try_from(cluster_config(None).await?)?;
+            let client = longboat_watch::named(client, longboat_api::shared_picker::MANAGER);
             Ok(longboat_epp::run_shared(*args, client, shutdown).await?)
         }),
         Command::Gateway(args) => serve(|shutdown| gateway(args, shutdown)),

@@ -2,6 +2,7 @@
 
 use std::{process::ExitCode, time::Duration};
 
+use longboat_fetch::FetchError;
 use longboat_local::{StartError, StateError};
 use tokio_util::sync::CancellationToken;
 
@@ -16,6 +17,10 @@ use crate::{
         session::{Purpose, Session},
     },
 };
+
+/// What works if a model cannot be downloaded.
+const WITHOUT_NETWORK: &str = "without a network, use a GGUF file, a folder, or a model that `longboat models ls` shows; with \
+                               `--engine sim`, no model is needed";
 
 /// Runs `up`.
 pub(crate) fn run(args: UpArgs) -> ExitCode {
@@ -47,6 +52,15 @@ fn hint(error: &anyhow::Error) -> Option<String> {
     if error.is::<longboat_dashboard::BindError>() {
         return Some("choose another port with `--dashboard-port`".into());
     }
+    match error.downcast_ref::<FetchError>() {
+        Some(FetchError::Unreachable { .. }) => {
+            return Some(format!(
+                "if this machine reaches the web through a proxy, set HTTPS_PROXY; {WITHOUT_NETWORK}"
+            ));
+        }
+        Some(FetchError::Offline { .. }) => return Some(WITHOUT_NETWORK.to_owned()),
+        _ => {}
+    }
     match error.downcast_ref::<StartError>()? {
         StartError::Port { what: "gateway", .. } => {
             Some("choose another port with `--port`, or use `--port 0` for any free port".into())
@@ -54,6 +68,9 @@ fn hint(error: &anyhow::Error) -> Option<String> {
         StartError::Port { .. } => Some("choose another port with `--api-port`".into()),
         StartError::State(StateError::InUse { .. }) => {
             Some("stop the other `longboat up`, or use another folder with `--state`".into())
+        }
+        StartError::State(StateError::Io { .. }) => {
+            Some("expected a folder in which you may write: `--state` names it, or TMPDIR if it is a temporary one".into())
         }
         _ => None,
     }

@@ -52,7 +52,15 @@ pub enum Source {
     },
 }
 
-/// Returns the fields at and below a path, in the children of a kind. If there are none, returns names of similar fields.
+/// What there is instead of a field that does not exist.
+pub(super) enum Instead {
+    /// The child exists, and has fields with similar names.
+    Fields(Vec<String>),
+    /// The child does not exist. These do, as `kind/name`: those of its kind if there are some.
+    Children(Vec<String>),
+}
+
+/// Returns the fields at and below a path, in the children of a kind. If there are none, returns what is similar.
 pub(super) fn fields(
     scene: &Scene,
     service: &LLMInferenceService,
@@ -60,7 +68,7 @@ pub(super) fn fields(
     kind: &str,
     name: Option<&str>,
     wanted: &[Step],
-) -> Result<Result<Vec<ChildField>, Vec<String>>, PlanningError> {
+) -> Result<Result<Vec<ChildField>, Instead>, PlanningError> {
     let (plan, ..) = scene.plan_spec(service, &effective.spec)?;
     let objects = render::finished(&plan);
     let asked = |object: &(usize, &Object)| {
@@ -76,10 +84,23 @@ pub(super) fn fields(
             }
         }
     }
+    if !objects.iter().enumerate().any(|object| asked(&object)) {
+        let of_kind = |object: &&Object| object.value["kind"] == kind;
+        let any = objects.iter().any(|object| of_kind(&object));
+        let others = objects.iter().filter(|object| !any || of_kind(object));
+        return Ok(Err(Instead::Children(others.map(written).collect())));
+    }
     if found.is_empty() {
-        return Ok(Err(near(&known.iter().map(String::as_str), &paths::written(wanted), "")));
+        let near = near(&known.iter().map(String::as_str), &paths::written(wanted), "");
+        return Ok(Err(Instead::Fields(near)));
     }
     Ok(Ok(explained(View { scene, service, effective }, &objects, found)))
+}
+
+/// Returns the beginning of paths into a child.
+fn written(object: &Object) -> String {
+    let kind = object.value["kind"].as_str().unwrap_or_default().to_lowercase();
+    format!("{kind}/{}", object.reference.key.name)
 }
 
 /// Describes the origin of each of these fields of a child: fields of the composed spec and other inputs. The result has

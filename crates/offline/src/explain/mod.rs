@@ -102,6 +102,16 @@ pub enum ExplainError {
         /// Paths that resemble it.
         nearest: Vec<String>,
     },
+    /// The object does not exist.
+    #[error("{service} has no object for `{path}`: it has {}", others.join(", "))]
+    NoChild {
+        /// The service.
+        service: String,
+        /// The path as given.
+        path: String,
+        /// The objects that it has.
+        others: Vec<String>,
+    },
 }
 
 fn hint(nearest: &[String]) -> String {
@@ -136,14 +146,16 @@ pub fn explain(
     if let Some((kind, object, rest)) = child_path(path) {
         let wanted = paths::parse(rest).ok_or_else(|| ExplainError::Path(path.to_owned()))?;
         let fields = child::fields(scene, service, &effective, kind, object, &wanted)?;
-        if let Some(unknown) = fields.as_ref().err() {
-            let nearest = unknown.iter().map(|near| format!("{}.{near}", path_prefix(path))).collect();
-            return Err(ExplainError::Unknown { service: name, path: path.to_owned(), nearest });
-        }
-        return Ok(Explanation::Children(ServiceChildren {
-            service: name,
-            fields: fields.unwrap_or_default(),
-        }));
+        return match fields {
+            Ok(fields) => Ok(Explanation::Children(ServiceChildren { service: name, fields })),
+            Err(child::Instead::Fields(near)) => {
+                let nearest = near.iter().map(|near| format!("{}.{near}", path_prefix(path))).collect();
+                Err(ExplainError::Unknown { service: name, path: path.to_owned(), nearest })
+            }
+            Err(child::Instead::Children(others)) => {
+                Err(ExplainError::NoChild { service: name, path: path.to_owned(), others })
+            }
+        };
     }
     let inner = match path.strip_prefix("spec") {
         Some("") => "",

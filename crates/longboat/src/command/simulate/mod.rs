@@ -36,6 +36,9 @@ use crate::{
 
 /// One decision in so many is examined for what decided it.
 const EXPLAIN_EVERY: u64 = 16;
+/// The error without traffic.
+const NO_TRAFFIC: &str = "no traffic given: pass a trace (--trace FILE), a workload of inference-perf (--workload FILE) or a kind of \
+                          made-up traffic (--generate sessions)";
 /// Progress is printed once for so many requests, which take seconds.
 const PROGRESS_REQUESTS: u64 = 100_000;
 
@@ -46,6 +49,10 @@ pub(crate) fn run(args: &SimulateArgs) -> anyhow::Result<()> {
     }
     if let Some(file) = &args.write_trace {
         return write_trace(args, file);
+    }
+    // What a run assumes means nothing to a person whose command has no traffic.
+    if (args.generate.is_none(), &args.workload, &args.trace) == (true, &None, &None) {
+        bail!(NO_TRAFFIC);
     }
     let mut models = service::models(args)?;
     // Services with the same engines have the same notes.
@@ -216,12 +223,7 @@ fn traffic(args: &SimulateArgs) -> anyhow::Result<Requests<'static>> {
             Workload::parse(&text).map_err(|error| anyhow!("workload `{}`: {error}", file.display()))?;
         return Ok(workload.requests(args.seed));
     }
-    let Some(file) = &args.trace else {
-        bail!(
-            "no traffic given: pass a trace (--trace FILE), a workload of inference-perf (--workload FILE) or a kind of made-up \
-             traffic (--generate sessions)"
-        );
-    };
+    let file = args.trace.as_ref().context(NO_TRAFFIC)?;
     let opened = File::open(file).with_context(|| format!("cannot read trace `{}`", file.display()))?;
     Ok(args.format.read(BufReader::new(opened)))
 }
