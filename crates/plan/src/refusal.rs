@@ -159,8 +159,8 @@ fn behavior_of_autoscaler(object: &Value) -> Vec<Cause> {
 // === impl Refusal ===
 
 impl Refusal {
-    /// Returns, for each of the first hundred causes, the field of the composed spec from which the refused field comes, as far as one can be found:
-    /// `spec.template.containers[name=main].image`. Plans the service some dozens of times.
+    /// Returns, for each of the first hundred causes, the field of the composed spec from which the refused field comes, as far as
+    /// one can be found: `spec.template.containers[name=main].image`. Plans the service some dozens of times.
     pub fn origins(
         &self,
         service: &LLMInferenceService,
