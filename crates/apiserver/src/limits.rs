@@ -1,6 +1,6 @@
 //! The objects that the store cannot hold: too large, or too deep to be read back.
 
-use longboat_schema::{MAX_OBJECT_BYTES, size};
+use longboat_schema::too_large;
 use serde_json::Value;
 
 use crate::{
@@ -11,17 +11,10 @@ use crate::{
 
 /// Refuses an object that is too large to be stored. On a cluster, etcd refuses it, and kube-apiserver passes the message on.
 pub(crate) fn refuse_large(value: &Value) -> Result<(), ApiError> {
-    let bytes = size(value);
-    if bytes <= MAX_OBJECT_BYTES {
-        return Ok(());
+    match too_large(value) {
+        Some(why) => Err(ApiError::new(413, "RequestEntityTooLarge", why)),
+        None => Ok(()),
     }
-    Err(ApiError::new(
-        413,
-        "RequestEntityTooLarge",
-        format!(
-            "etcdserver: request is too large: the object has at least {bytes} bytes, and at most {MAX_OBJECT_BYTES} can be stored"
-        ),
-    ))
 }
 
 /// Refuses an object that is too deep to be read back: defaults and managed fields may have made it deeper than its body.

@@ -9,7 +9,7 @@ use longboat_api::{
 use longboat_compose::Effective;
 use longboat_key::{Key, Name, Namespace};
 use longboat_manifest::Document;
-use longboat_plan::{ChildKind, Refusal, paths, refusals};
+use longboat_plan::{ChildKind, Refusal, counted, paths, refusals};
 use longboat_strategy::Cause;
 
 use crate::{
@@ -29,8 +29,13 @@ pub fn findings(scene: &Scene, service: &LLMInferenceService, planned: &PlannedS
         let mut known: BTreeSet<(String, &str, String)> = BTreeSet::new();
         let spec = planned.effective.as_ref().map_or(&service.spec, |effective| &*effective.spec);
         let origins = refusal.origins(service, spec, &planned.plan, &planned.snapshot);
+        let layers = Layers { scene, service, effective: planned.effective.as_ref() };
+        let untraced = refusal.causes.get(origins.len()..).filter(|causes| !causes.is_empty());
+        let rest = untraced.map(|causes| {
+            let message = format!("{} that are not listed", counted(causes.len(), "more error"));
+            layers.finding(&refusal, &Cause { message, field: String::new(), ..causes[0].clone() }, None)
+        });
         for (cause, origin) in refusal.causes.iter().zip(origins) {
-            let layers = Layers { scene, service, effective: planned.effective.as_ref() };
             let finding = layers.finding(&refusal, cause, origin.as_deref());
             let is_new = origin.is_none_or(|origin| {
                 known.insert((origin, cause.reason, cause.message.replace(&cause.field, "")))
@@ -39,6 +44,7 @@ pub fn findings(scene: &Scene, service: &LLMInferenceService, planned: &PlannedS
                 all.push(finding);
             }
         }
+        all.extend(rest);
     }
     all
 }

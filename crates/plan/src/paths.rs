@@ -2,7 +2,7 @@
 //!
 //! Elements of a list are addressed by position, by the value of their key (`[main]`), or by key and value (`[name=main]`).
 
-use std::{borrow::Cow, fmt::Write as _};
+use std::{borrow::Cow, collections::HashSet, fmt::Write as _};
 
 use longboat_compose::field_path::FieldPath;
 use serde_json::Value;
@@ -164,8 +164,8 @@ pub fn positions(object: &Value, path: &str) -> Option<String> {
 /// The names of the elements of a list, if all have one and no two have the same.
 fn unique_names(items: &[Value]) -> Option<Vec<&str>> {
     let names: Vec<&str> = items.iter().map(|item| item.get("name")?.as_str()).collect::<Option<_>>()?;
-    let is_unique = names.iter().enumerate().all(|(i, name)| !names[..i].contains(name));
-    is_unique.then_some(names)
+    let different: HashSet<&str> = names.iter().copied().collect();
+    (different.len() == names.len()).then_some(names)
 }
 
 #[cfg(test)]
@@ -195,6 +195,15 @@ mod tests {
             assert!(!leads_to(&parse(wanted).unwrap(), path, pointer), "{wanted}");
         }
         assert!(parse("a[b").is_none());
+    }
+
+    #[test]
+    fn each_name_of_a_long_list_is_read_once() {
+        // With a look at each name for each name, these are some thousand million looks.
+        let many: Vec<_> = (0..100_000).map(|number| json!({"name": format!("n{number}")})).collect();
+        let object = json!({"list": many});
+        assert_eq!(leaves(&object)[99_999].0.path, "list[name=n99999].name");
+        assert_eq!(of_pointer(&object, "/list/99999/x"), "list[name=n99999].x");
     }
 
     #[test]

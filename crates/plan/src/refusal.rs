@@ -46,6 +46,9 @@ const GROUP_TEMPLATES: [&str; 2] = ["leaderTemplate", "workerTemplate"];
 /// The field of a ScaledObject that KEDA copies into its HorizontalPodAutoscaler.
 const KEDA_BEHAVIOR: &str = "spec.advanced.horizontalPodAutoscalerConfig.behavior";
 
+/// The most causes whose origins are found. Fields that come from different fields of the spec need a plan each.
+const MAX_TRACED_CAUSES: usize = 100;
+
 /// The most fields of a child that are traced for one cause.
 const MAX_TRACED_FIELDS: usize = 32;
 
@@ -156,8 +159,8 @@ fn behavior_of_autoscaler(object: &Value) -> Vec<Cause> {
 // === impl Refusal ===
 
 impl Refusal {
-    /// Returns, for each cause, the field of the composed spec from which the refused field comes, as far as one can be found:
-    /// `spec.template.containers[name=main].image`. Plans the service some dozens of times.
+    /// Returns, for each of the first hundred causes, the field of the composed spec from which the refused field comes, as far as
+    /// one can be found: `spec.template.containers[name=main].image`. Plans the service some dozens of times.
     pub fn origins(
         &self,
         service: &LLMInferenceService,
@@ -167,8 +170,11 @@ impl Refusal {
     ) -> Vec<Option<String>> {
         let objects = objects(&plan.children);
         let at = plan.children.references().position(|child| child == self.child).unwrap_or_default();
+        let has_field = |cause: &&Cause| cause.reason != examine::TOO_LARGE;
+        let first = self.causes.iter().take(MAX_TRACED_CAUSES);
+        let places = first.map(|cause| Some(cause).filter(has_field));
         let places: Vec<Option<Place>> =
-            self.causes.iter().map(|cause| Place::of(&cause.field, objects.get(at)?)).collect();
+            places.map(|cause| Place::of(&cause?.field, objects.get(at)?)).collect();
         let targets = places.iter().flatten().flat_map(|place| &place.leaves);
         let targets: Vec<Target> = targets.map(|leaf| (at, leaf.clone())).collect();
         // A spec has string keys only, so this cannot fail.
@@ -293,11 +299,10 @@ impl Place {
         while object.pointer(&known).is_none() {
             known.truncate(known.rfind('/')?);
         }
-        let all = paths::leaves(object).into_iter().map(|(place, _)| place.pointer);
-        let below = |pointer: &String| {
-            pointer.strip_prefix(&known).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-        };
-        let leaves = all.filter(below).take(MAX_TRACED_FIELDS).collect();
+        // A child may have thousands of refused fields, so only what is below the field is read.
+        let below = paths::leaves(object.pointer(&known)?).into_iter();
+        let leaves =
+            below.take(MAX_TRACED_FIELDS).map(|(place, _)| format!("{known}{}", place.pointer)).collect();
         Some(Self { field, known, leaves })
     }
 

@@ -41,7 +41,7 @@ pub use cel::types::check_names as check_expression;
 pub use client_config::check_client_config;
 pub use crd::{default_crd, names_status, terminating, validate_crd};
 pub use embedded::go_type;
-pub use size::{MAX_OBJECT_BYTES, size};
+pub use size::{MAX_OBJECT_BYTES, size, too_large};
 pub use structural::{Additional, ListType, Node};
 
 /// The schema of one version of a custom resource. It is cheap to clone, and compiled when it is first used: at start-up most

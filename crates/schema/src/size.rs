@@ -20,6 +20,16 @@ pub fn size(value: &Value) -> usize {
     }
 }
 
+/// Returns why a value is too large to be stored, in the words of etcd.
+pub fn too_large(value: &Value) -> Option<String> {
+    let bytes = size(value);
+    (bytes > MAX_OBJECT_BYTES).then(|| {
+        format!(
+            "etcdserver: request is too large: the object has at least {bytes} bytes, and at most {MAX_OBJECT_BYTES} can be stored"
+        )
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;

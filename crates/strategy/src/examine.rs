@@ -3,9 +3,13 @@
 //! The steps are those of a request: [`decode`], admission by the caller, [`complete`], [`judge`]. All of them are functions
 //! of the object and its resource, which a [`Registry`](crate::kinds::Registry) finds.
 
+use longboat_schema::too_large;
 use serde_json::Value;
 
 use crate::{Cause, fields, kinds::Resource};
+
+/// The reason of the cause if an object is too large to be stored. No field is at fault.
+pub const TOO_LARGE: &str = "RequestEntityTooLarge";
 
 /// The result of decoding.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -48,7 +52,13 @@ pub fn complete(resource: &Resource, value: &mut Value) {
 }
 
 /// Validates a decoded object that is to be created. Fields that the server itself fills in do not count as missing.
+///
+/// An object that is too large to be stored is refused for this alone: it has not got all of its defaults.
 pub fn judge(resource: &Resource, value: &Value) -> ValidationReport {
+    if let Some(message) = too_large(value) {
+        let causes = vec![Cause { reason: TOO_LARGE, message, field: String::new() }];
+        return ValidationReport { causes, ..ValidationReport::default() };
+    }
     let mut value = value.clone();
     let text = |field: &str| value["metadata"][field].as_str().unwrap_or_default();
     if text("name").is_empty() && !text("generateName").is_empty() {

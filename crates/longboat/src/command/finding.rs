@@ -1,6 +1,6 @@
 //! The form of a finding in a terminal.
 
-use longboat_offline::validate::{Finding, Severity};
+use longboat_offline::validate::{Finding, Severity, shortened};
 use owo_colors::OwoColorize;
 
 /// Formats a finding with its hint for a terminal.
@@ -14,7 +14,7 @@ pub(super) fn coloured(finding: &Finding) -> String {
     };
     let line = line.replacen(&name, &bright, 1);
     match &finding.hint {
-        Some(hint) => format!("{line}\n  {} {hint}", "hint:".cyan().bold()),
+        Some(hint) => format!("{line}\n  {} {}", "hint:".cyan().bold(), shortened(hint)),
         None => line,
     }
 }

@@ -15,7 +15,7 @@ use longboat_offline::{
     refusal,
     render::{self, Note, Severity},
     scene::{ObservedCluster, Scene},
-    validate::{Finding, PICKER_CONFIG, Severity as Gravity, picker_findings, validate},
+    validate::{Finding, PICKER_CONFIG, Severity as Gravity, picker_findings, shortened, validate},
 };
 use owo_colors::OwoColorize;
 use tokio::runtime::Handle;
@@ -184,7 +184,7 @@ pub(crate) fn accepted_documents(inputs: &[PathBuf], consequence: &str) -> anyho
     let errors = report.findings.iter().filter(is_error);
     let mut text = String::new();
     for finding in errors {
-        let hint = finding.hint.as_ref().map(|hint| format!(" ({hint})")).unwrap_or_default();
+        let hint = finding.hint.as_ref().map(|hint| format!(" ({})", shortened(hint))).unwrap_or_default();
         text = format!("{text}\n  {}{hint}", finding.sentence());
     }
     if text.is_empty() {

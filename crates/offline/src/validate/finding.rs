@@ -4,6 +4,9 @@ use longboat_key::Namespace;
 use longboat_manifest::{Document, ManifestError, Position, Unapplied};
 use serde::Serialize;
 
+/// The longest text of a finding that is printed whole, in characters. Without long values, none is half as long.
+const MAX_TEXT_CHARS: usize = 2000;
+
 /// One finding about the manifests.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
@@ -167,8 +170,20 @@ impl Finding {
 
     pub(crate) fn what(&self) -> String {
         let path = if self.path.is_empty() { String::new() } else { format!("{}: ", self.path) };
-        format!("{path}{}", self.message)
+        shortened(&format!("{path}{}", self.message))
     }
+}
+
+/// Returns the text of a finding, or, if a long value is in it, its beginning and its end, with the length of the rest.
+pub fn shortened(text: &str) -> String {
+    let count = text.chars().count();
+    if count <= MAX_TEXT_CHARS {
+        return text.to_owned();
+    }
+    let half = MAX_TEXT_CHARS / 2;
+    let head: String = text.chars().take(half).collect();
+    let tail: String = text.chars().skip(count - half).collect();
+    format!("{head}… ({} more characters) …{tail}", count - 2 * half)
 }
 
 // === impl Severity ===

@@ -181,7 +181,8 @@ impl Examination<'_> {
             "<nil>" => cause.message.split('"').nth(3).unwrap_or_default(),
             path => path.trim_start_matches('.'),
         };
-        Some(self.finding(Severity::Error, path, cause.reason, cause.message.clone(), source, 422))
+        let code = if cause.reason == examine::TOO_LARGE { 413 } else { 422 };
+        Some(self.finding(Severity::Error, path, cause.reason, cause.message.clone(), source, code))
     }
 
     fn denied(&self, denial: &Denial, findings: &mut Vec<Finding>) {

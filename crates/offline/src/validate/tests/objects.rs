@@ -145,3 +145,44 @@ fn plain_text_in_the_data_of_a_secret_is_told_its_place() {
         ]
     );
 }
+
+/// A service whose pod has this many containers, beside that of the preset, with these lines each.
+fn containers(count: usize, lines: &str) -> String {
+    let containers = (0..count).map(|number| format!("    - name: c{number}\n{lines}"));
+    service(&format!("  template:\n    containers:\n{}", containers.collect::<String>()))
+}
+
+#[test]
+fn an_object_that_is_too_large_is_refused_for_this_alone() {
+    let found = report(&containers(30_000, "      image: registry.example/a/b/c:1.0\n")).findings;
+    assert!(!found.is_empty());
+    for finding in found {
+        assert_eq!(finding.reason, "RequestEntityTooLarge", "{}", finding.line());
+    }
+}
+
+#[test]
+fn of_many_refused_fields_of_a_child_a_hundred_are_listed() {
+    let found = report(&containers(150, "")).findings;
+    let errors: Vec<_> = found.iter().filter(|finding| finding.reason == "FieldValueRequired").collect();
+    assert_eq!(errors.len(), 101);
+    let (rest, listed): (Vec<_>, Vec<_>) = errors.into_iter().partition(|error| error.path == "spec");
+    assert!(listed.iter().all(|error| error.path.starts_with("spec.template.containers[name=c")));
+    let [rest] = rest.as_slice() else { panic!("{rest:#?}") };
+    assert!(rest.message.starts_with("50 more errors that are not listed"), "{}", rest.line());
+}
+
+#[test]
+fn a_long_value_is_printed_shortened() {
+    let value = "y".repeat(1_000_000);
+    let found = report(&service(&format!(
+        "  template:\n    containers:\n    - name: main\n      imagePullPolicy: {value}\n"
+    )))
+    .findings;
+    let [finding] = found.as_slice() else { panic!("{}", found.len()) };
+    let line = finding.line();
+    assert!(
+        line.len() < 3000 && line.contains("more characters) …") && line.contains("IfNotPresent"),
+        "{line}"
+    );
+}
