@@ -63,7 +63,7 @@ fn one_command_installs_a_second_run_writes_nothing_and_uninstalling_leaves_noth
     });
     let refused = ask(&server, "uninstall", ports, &[]);
     assert!(!refused.status.success());
-    assert!(refused.stderr.contains("there are 1 LLMInferenceServices (default/model)"), "{refused:#?}");
+    assert!(refused.stderr.contains("the cluster has 1 LLMInferenceService (default/model)"), "{refused:#?}");
     assert_eq!(
         installed(&server).into_keys().collect::<Vec<_>>(),
         before.into_keys().collect::<Vec<_>>(),

@@ -1,9 +1,10 @@
 //! Stock kubectl commands that read.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, process::Command};
 
 use crate::{
     local_cluster::{LocalCluster, Running, turn},
+    program::run,
     tools,
     wait::until,
 };
@@ -119,6 +120,11 @@ fn every_field_has_a_manager_that_names_its_role() {
     for role in ["kubectl", "longboat-controller", "longboat-gateway", "longboat-node", "longboat-up"] {
         assert!(managers.contains(role), "{role}: {managers:?}");
     }
+    // By this name, `install` knows a cluster that has a controller of its own.
+    let mut install = Command::new(env!("CARGO_BIN_EXE_longboat"));
+    install.args(["install", "--set", "image=r/l:1"]).env("KUBECONFIG", &world.kubeconfig);
+    let refused = run(&mut install);
+    assert!(refused.stderr.starts_with("error: this is the cluster of `longboat up`"), "{refused:#?}");
     let recorder = "jsonpath={.metadata.managedFields[?(@.manager=='kubectl-last-applied')].operation}";
     assert_eq!(world.ask(&["get", "llmisvc", "qwen", "--show-managed-fields", "-o", recorder]), "Apply");
 }

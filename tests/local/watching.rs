@@ -50,7 +50,7 @@ fn an_edit_is_shown_and_applied_and_one_with_errors_changes_nothing() {
         )
     };
     with_settings("b").unwrap();
-    says("nothing of a service\nobjects of other kinds: ConfigMap settings\n");
+    says("edited: the manifests; no service changes\nobjects of other kinds: ConfigMap settings\n");
 
     // A file that is empty for a moment is an edit with errors, too. A new service joins the tree, and one that is gone stays.
     fs::write(&file, "").unwrap();

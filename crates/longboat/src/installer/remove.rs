@@ -12,6 +12,7 @@ use longboat_install::{
     kinds::{self, Kind},
     names::{CONTROLLER, LABEL, LABEL_VALUE},
 };
+use longboat_plan::counted;
 use longboat_watch::has_code;
 
 use super::{object, wait::Deadline};
@@ -141,9 +142,8 @@ impl Remover {
         match services {
             Services::Keep => {
                 printer::note(&format!(
-                    "{} LLMInferenceServices keep running; without a controller they cannot be changed or \
-                     deleted",
-                    found.len()
+                    "still in the cluster: {}; without a controller, nothing of these can be changed or deleted",
+                    counted(found.len(), "LLMInferenceService")
                 ));
                 Ok(())
             }
@@ -157,10 +157,9 @@ impl Remover {
                     .collect();
                 let more = if found.len() > some.len() { ", …" } else { "" };
                 bail!(
-                    "there are {} LLMInferenceServices ({}{more}), which cannot be deleted without the \
-                     controller\n  Use --services=delete to delete them first, or --services=keep to keep \
+                    "the cluster has {} ({}{more}), and without the controller no service can be deleted\n  Use --services=delete to delete them first, or --services=keep to keep \
                      them for the next controller.",
-                    found.len(),
+                    counted(found.len(), "LLMInferenceService"),
                     some.join(", ")
                 )
             }

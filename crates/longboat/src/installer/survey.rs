@@ -42,6 +42,9 @@ impl Survey {
     }
 }
 
+/// The manager of the fields that `longboat up` writes.
+const LAPTOP: &str = "longboat-up";
+
 /// Looks at every object of the installation.
 ///
 /// # Errors
@@ -81,6 +84,12 @@ pub(super) async fn read_live(
         }
     }
     if let Some((title, others)) = in_the_way {
+        if others == LAPTOP {
+            bail!(
+                "this is the cluster of `longboat up`, which has a controller of its own: expected the kubeconfig of another \
+                 cluster\n  Set KUBECONFIG, or use `--kubeconfig` or `--context`."
+            );
+        }
         bail!(
             "{title} exists, written by {others}: another controller may run here\n  If {others} applied an \
              installation of Longboat, update it with the same tool. Else run `longboat diff` to see what a \

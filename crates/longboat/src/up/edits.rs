@@ -104,7 +104,9 @@ impl Edits {
         }
         let (new, edited): (Vec<_>, Vec<_>) = changes.differences.iter().partition(|one| one.is_new);
         let text = diff::to_text(edited);
-        printer::labelled("edited:", "the manifests; this changes");
+        let no_service = text.is_empty() && new.is_empty();
+        let what = if no_service { "no service changes" } else { "this changes" };
+        printer::labelled("edited:", format!("the manifests; {what}"));
         if !text.is_empty() {
             printer::note(text.trim_end());
         }
@@ -116,9 +118,6 @@ impl Edits {
         };
         let others = documents.iter().filter(is_edited).filter(|one| one.kind() != "LLMInferenceService");
         let others: Vec<String> = others.map(|one| format!("{} {}", one.kind(), one.name())).collect();
-        if text.is_empty() && new.is_empty() {
-            printer::note("nothing of a service");
-        }
         if !others.is_empty() {
             printer::note(&format!("objects of other kinds: {}", others.join(", ")));
         }
