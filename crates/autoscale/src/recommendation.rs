@@ -60,7 +60,8 @@ pub struct Recommendations(VecDeque<(Duration, i32)>);
 
 impl Recommendations {
     /// Adds a recommendation. Returns the one to follow: within the window for scaling up the lowest, within the window for
-    /// scaling down the highest. What there is at the first call counts as recommended, as in Kubernetes. `now` counts from any moment that stays the same.
+    /// scaling down the highest. What there is at the first call counts as recommended, as in Kubernetes. `now` counts from any moment
+    /// that stays the same.
     pub fn stabilize(
         &mut self,
         recommended: i32,

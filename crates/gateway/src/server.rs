@@ -12,7 +12,6 @@ use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
 };
-use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -90,18 +89,14 @@ struct Server {
 impl Server {
     /// Serves a connection.
     async fn accept(&self, stream: TcpStream, peer: SocketAddr) {
-        let acceptor = match self.tls.as_ref().map(|tls| tls.config()) {
+        let config = match self.tls.as_ref().map(|tls| tls.config()) {
             None => return self.serve(stream, peer, None).await,
             Some(Err(error)) => return tracing::warn!(%error, "TLS is not available."),
-            Some(Ok(config)) => TlsAcceptor::from(config),
+            Some(Ok(config)) => config,
         };
-        match tokio::time::timeout(HEADER_TIMEOUT, acceptor.accept(stream)).await {
-            Ok(Ok(stream)) => {
-                let name = stream.get_ref().1.server_name().unwrap_or_default().to_ascii_lowercase();
-                self.serve(stream, peer, Some(name.into())).await;
-            }
-            Ok(Err(error)) => tracing::debug!(%error, %peer, "A TLS handshake failed."),
-            Err(_) => tracing::debug!(%peer, "A TLS handshake took too long."),
+        if let Some(stream) = longboat_tls::handshake(config, stream, peer, HEADER_TIMEOUT).await {
+            let name = stream.get_ref().1.server_name().unwrap_or_default().to_ascii_lowercase();
+            self.serve(stream, peer, Some(name.into())).await;
         }
     }
 

@@ -82,14 +82,7 @@ impl Form {
                 thread.spawn_scoped(scope, compile).map_err(|error| format!("no thread: {error}"))?;
             thread.join().unwrap_or_else(|panic| resume_unwind(panic))
         });
-        let parser = compiled.map_err(|reason| {
-            // The library catches its own panics, and adds its stack.
-            if reason.starts_with("panic: ") {
-                tracing::warn!(reason, "A form cannot be compiled.");
-                return "this form is not supported".to_owned();
-            }
-            reason.trim_end().to_owned()
-        })?;
+        let parser = compiled.map_err(|reason| without_stack(&reason))?;
         let bytes = parser.parser.lexer_stats().num_bytes;
         Ok(Self { matcher: Matcher::new(Ok(parser)), bytes })
     }
@@ -102,7 +95,7 @@ impl Form {
     /// Takes the weight of every token that may not follow away. Ends may follow where the form is complete. The error says why
     /// the answer cannot go on.
     pub(crate) fn restrict(&mut self, weights: &mut [f32]) -> Result<(), String> {
-        let allowed = self.matcher.compute_mask().map_err(|error| error.to_string());
+        let allowed = self.matcher.compute_mask().map_err(|error| without_stack(&error.to_string()));
         for (token, weight) in (0..).zip(weights) {
             if !allowed
                 .as_ref()
@@ -120,6 +113,14 @@ impl Form {
         let _ = self.matcher.consume_token(token);
         self.matcher.is_stopped() && self.matcher.stop_reason().is_ok()
     }
+}
+
+/// Returns an error of the library for clients. It catches its own panics, and adds its stack to their text.
+fn without_stack(error: &str) -> String {
+    let Some(panic) = error.strip_prefix("panic: ") else { return error.trim_end().to_owned() };
+    let reason = panic.lines().next();
+    tracing::warn!(reason, "The library of structured outputs cannot handle a form.");
+    "this form is not supported".to_owned()
 }
 
 /// Follows a form for a few steps, for the fuzz targets.
@@ -343,6 +344,8 @@ mod tests {
             let error = Form::new(&Shape::Json(schema), &letters()).map(drop);
             assert_eq!(error, Err(format!("Grammar error: {reason}")));
         }
+        assert_eq!(without_stack("panic: too deep\n  0: main\n"), "this form is not supported");
+        assert_eq!(without_stack("too many items\n"), "too many items");
     }
 
     #[test]
