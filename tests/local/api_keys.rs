@@ -6,7 +6,8 @@ use serde_json::json;
 
 use crate::{
     http,
-    local_cluster::{LocalCluster, MODEL, example, turn},
+    local_cluster::{LocalCluster, MODEL, example, turn, up},
+    program::run,
     tools,
     wait::until,
 };
@@ -58,6 +59,13 @@ fn a_service_that_asks_for_keys_answers_only_those_who_have_one() {
     world.ask(&["patch", "secret", "team", "-p", next]);
     until("the former key is refused", || status(&world.url, KEY) == 401);
     assert_eq!(status(&world.url, "sk-next-0123456789abcdef"), 200);
+    let prompt = ["--engine", "sim", "--port", "0", "--prompt", "Hello", "--once", file.to_str().unwrap()];
+    for key in [None, Some(KEY)] {
+        let ended = run(up(folder.path()).args(prompt).envs(key.map(|key| ("LONGBOAT_API_KEY", key))));
+        assert_eq!(ended.status.success(), key.is_some(), "{ended:#?}");
+        let advice = "put an API key of the service into LONGBOAT_API_KEY";
+        assert_eq!(ended.stderr.contains(advice), key.is_none(), "{ended:#?}");
+    }
     let said = world.running.stderr();
     assert!(!said.contains("sk-"), "{said}");
 }

@@ -44,6 +44,7 @@ pub(crate) fn longboat(verb: &str, folder: &Path) -> Command {
         .env("LONGBOAT_ENGINE", "sim")
         .env("TMPDIR", folder)
         .env_remove("LONGBOAT_MODELS")
+        .env_remove("LONGBOAT_API_KEY")
         .env_remove("RUST_LOG")
         .env_remove("LONGBOAT_LOG");
     command

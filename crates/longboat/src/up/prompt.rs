@@ -4,11 +4,15 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use futures::StreamExt;
+use reqwest::StatusCode;
 use serde_json::Value;
 use tokio::time::Instant;
 
 use super::{Service, question::Question};
 use crate::printer;
+
+/// The variable with the API key of a service that asks for one. Not OPENAI_API_KEY: that key is for somebody else's servers.
+const API_KEY: &str = "LONGBOAT_API_KEY";
 
 /// An answer as far as it has arrived.
 #[derive(Debug, Default)]
@@ -45,12 +49,19 @@ pub(crate) async fn stream(service: &Service, mut body: Value, answer: &mut Answ
     for (name, value) in headers {
         request = request.header(name, value);
     }
+    if let Ok(key) = std::env::var(API_KEY) {
+        request = request.bearer_auth(key);
+    }
     let begin = Instant::now();
     let asked = request.body(body.to_string()).send().await;
     let response = asked.with_context(|| format!("cannot send the prompt to {url}"))?;
     let status = response.status();
     if !status.is_success() {
-        bail!("{url} answered {status}: {}", response.text().await.unwrap_or_default().trim());
+        let advice = match status {
+            StatusCode::UNAUTHORIZED => format!("; put an API key of the service into {API_KEY}"),
+            _ => String::new(),
+        };
+        bail!("{url} answered {status}: {}{advice}", response.text().await.unwrap_or_default().trim());
     }
     let mut chunks = response.bytes_stream();
     let mut pending = Vec::new();
