@@ -26,7 +26,7 @@ const ENDINGS: [&str; 4] = [
 ];
 
 /// The most lines between an exception and the end, or the exception that points to it. An older one was survived.
-const REACH: usize = 80;
+const MAX_DISTANCE: usize = 80;
 
 /// The most indented lines that belong to the message above them. More are a listing.
 const MAX_LINES_BELOW: usize = 10;
@@ -43,7 +43,7 @@ pub fn cause(output: &str) -> Option<String> {
     let lines: Vec<&str> = output.lines().map(str::trim_end).collect();
     let mut end = lines.len();
     for exception in exceptions(&lines).into_iter().rev() {
-        if end.saturating_sub(exception.lines.1) > REACH {
+        if end.saturating_sub(exception.lines.1) > MAX_DISTANCE {
             break;
         }
         if exception.is_the_cause() {
@@ -248,8 +248,8 @@ OSError: no such model: x
     #[test]
     fn an_exception_that_the_program_survived_is_not_the_cause() {
         let more = |count| "INFO: GET /health 200\n".repeat(count);
-        assert_eq!(of(&format!("{PLAIN}{}", more(REACH - 1))), "OSError: no such model: x");
-        assert_eq!(of(&format!("{PLAIN}{}killed", more(REACH))), "killed");
+        assert_eq!(of(&format!("{PLAIN}{}", more(MAX_DISTANCE - 1))), "OSError: no such model: x");
+        assert_eq!(of(&format!("{PLAIN}{}killed", more(MAX_DISTANCE))), "killed");
         let fatal = "Fatal Python error: Segmentation fault\n\nCurrent thread 0x00007f (most recent call first):\n  File \"a.py\", line 1\n";
         assert_eq!(of(&format!("{PLAIN}{fatal}")), "Fatal Python error: Segmentation fault");
     }

@@ -9,7 +9,7 @@ use serde_json::Value;
 pub(crate) const MAX_DEPTH: usize = 100;
 
 /// The most path segments that a message shows.
-const SHOWN: usize = 8;
+const MAX_SHOWN: usize = 8;
 
 /// The error for an object that is nested too deeply.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -76,8 +76,8 @@ fn fits(value: &Value, left: usize, path: &mut Vec<String>) -> bool {
 }
 
 fn shown(path: &[String]) -> String {
-    let mut text = path.iter().take(SHOWN).map(String::as_str).collect::<String>();
-    if path.len() > SHOWN {
+    let mut text = path.iter().take(MAX_SHOWN).map(String::as_str).collect::<String>();
+    if path.len() > MAX_SHOWN {
         text.push_str(" …");
     }
     text.strip_prefix('.').map(str::to_owned).unwrap_or(text)
@@ -133,7 +133,7 @@ fn way_down(text: &[u8]) -> String {
     }
     let path: Vec<String> = steps
         .iter()
-        .take(SHOWN + 1)
+        .take(MAX_SHOWN + 1)
         .map(|step| match step {
             Step::Item(index) => format!("[{index}]"),
             Step::Field(name) => format!(".{}", String::from_utf8_lossy(name)),

@@ -7,11 +7,11 @@ use reqwest::{Client, ClientBuilder};
 use rustls::{ClientConfig, RootCertStore};
 
 /// The time limit for a response, which is a small page from the same cluster.
-const ANSWER: Duration = Duration::from_secs(2);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 
 static CLIENT: LazyLock<Result<Client, String>> = LazyLock::new(|| {
     let client = client_builder(trusting_nobody())
-        .timeout(ANSWER)
+        .timeout(ANSWER_TIMEOUT)
         .user_agent(concat!("longboat-progress/", env!("CARGO_PKG_VERSION")));
     client.build().map_err(|error| cause(&error))
 });
@@ -63,7 +63,7 @@ pub(crate) async fn page(url: &str, limit: usize) -> Result<Vec<u8>, String> {
 /// The innermost cause of an error. The outer ones repeat the address.
 fn cause(error: &reqwest::Error) -> String {
     if error.is_timeout() {
-        return format!("no answer within {} s", ANSWER.as_secs());
+        return format!("no answer within {} s", ANSWER_TIMEOUT.as_secs());
     }
     longboat_tls::innermost(error)
 }

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{context::Context, error::Error, queue::Queue, readiness::Readiness};
 
 /// The most concurrent probes; the kubelet sends one at a time.
-const CONNECTIONS: usize = 64;
+const MAX_CONNECTIONS: usize = 64;
 /// The time limit for a probe's request.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(10);
 /// A reconcile that takes longer than this is stuck: each request times out after 70 seconds, and the first failed request
@@ -96,7 +96,7 @@ pub(crate) async fn serve(
             }
         }
     };
-    longboat_accept::until(&end, listener, CONNECTIONS, connection).await.shutdown().await;
+    longboat_accept::until(&end, listener, MAX_CONNECTIONS, connection).await.shutdown().await;
 }
 
 /// Names a reconcile that is stuck, if there is one.

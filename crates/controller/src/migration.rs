@@ -32,7 +32,7 @@ const MAX_BACKOFF_STEPS: u32 = 10;
 /// A wait is longer by up to this part of itself, so that several controllers do not retry at the same moment.
 const JITTER: f64 = 0.1;
 /// The most failed objects that a report names.
-const NAMED: usize = 5;
+const MAX_NAMED: usize = 5;
 
 /// The fields of a CRD that the migration needs. The schemas are megabytes and are skipped.
 #[derive(Debug, Deserialize)]
@@ -197,7 +197,7 @@ async fn rewrite_all(client: &Client, kind: &ApiResource) -> Result<usize, Failu
                 // An object that is no longer valid must not keep the others from being migrated.
                 Err(error) if has_code(&error, 400) || has_code(&error, 403) || has_code(&error, 422) => {
                     broken += 1;
-                    if shown.len() < NAMED {
+                    if shown.len() < MAX_NAMED {
                         shown.push(format!("{namespace}/{name}: {}", text_of(&error)));
                     }
                 }

@@ -15,11 +15,11 @@ use longboat_key::{Key, Name, Namespace};
 
 use crate::{
     answer::Problem,
-    owned::{self, READ},
+    owned::{self, MAX_READ},
 };
 
 /// The most events that are shown.
-const SHOWN: usize = 100;
+const MAX_SHOWN: usize = 100;
 /// The part at the end of a log that is shown.
 const LINES: i64 = 1000;
 const BYTES: i64 = 256 << 10;
@@ -28,11 +28,11 @@ const BYTES: i64 = 256 << 10;
 pub(crate) async fn events(client: &Client, service: &Key) -> Result<Value, Problem> {
     let owned = owned::uids(client, service).await.map_err(|error| failed(&error))?;
     let api = Api::<Event>::namespaced(client.clone(), &service.namespace);
-    let listed = api.list(&ListParams::default().limit(READ)).await.map_err(|error| failed(&error))?;
+    let listed = api.list(&ListParams::default().limit(MAX_READ)).await.map_err(|error| failed(&error))?;
     let is_about = |event: &Event| event.involved_object.uid.as_ref().is_some_and(|uid| owned.contains(uid));
     let mut events: Vec<_> = listed.items.into_iter().filter(is_about).map(shown).collect();
     events.sort_by(|one, other| other["time"].as_str().cmp(&one["time"].as_str()));
-    events.truncate(SHOWN);
+    events.truncate(MAX_SHOWN);
     Ok(json!({"events": events}))
 }
 

@@ -27,7 +27,7 @@ use longboat_controller::reader;
 use longboat_key::Key;
 
 /// The most objects of a kind, and events of a namespace, to read.
-pub(crate) const READ: u32 = 1000;
+pub(crate) const MAX_READ: u32 = 1000;
 
 /// Returns the kinds of objects that services own and that events are about, with the label selector of those of a service.
 /// An owner comes before the objects that it owns.
@@ -58,7 +58,7 @@ pub(crate) async fn uids(client: &Client, service: &Key) -> Result<BTreeSet<Stri
     let root = services.get_metadata(&service.name).await?.metadata.uid.unwrap_or_default();
     let listed = kinds(service).into_iter().map(|(kind, selector)| async move {
         let api = Api::<DynamicObject>::namespaced_with(client.clone(), &service.namespace, &kind);
-        match api.list_metadata(&ListParams::default().labels(&selector).limit(READ)).await {
+        match api.list_metadata(&ListParams::default().labels(&selector).limit(MAX_READ)).await {
             Ok(listed) => {
                 Ok(listed.items.into_iter().map(|object| object.metadata).collect::<Vec<ObjectMeta>>())
             }

@@ -9,9 +9,9 @@ use tokio_util::sync::CancellationToken;
 use crate::{Cluster, Reach, answer::Problem, guard::Guard};
 
 /// The most open pages, and the most chats.
-const STREAMS: usize = 16;
+const MAX_STREAMS: usize = 16;
 /// The most other requests at a time; further requests are refused.
-const WORK: usize = 8;
+const MAX_REQUESTS: usize = 8;
 
 /// The state that all requests share.
 pub(crate) struct Page {
@@ -38,7 +38,8 @@ impl Page {
         http: reqwest::Client,
         shutdown: CancellationToken,
     ) -> Self {
-        let [streams, work, simulation] = [STREAMS, WORK, 1].map(|most| Arc::new(Semaphore::new(most)));
+        let [streams, work, simulation] =
+            [MAX_STREAMS, MAX_REQUESTS, 1].map(|most| Arc::new(Semaphore::new(most)));
         Self { cluster, client, reach, shutdown, guard, http, streams, work, simulation }
     }
 

@@ -18,7 +18,7 @@ use crate::{
 const METRICS: i32 = 9090;
 
 /// The most decisions to request from a picker.
-const DECISIONS: usize = 50;
+const MAX_DECISIONS: usize = 50;
 
 /// The port on which a gateway that picks serves decisions, as its pod names it.
 const MONITORING: &str = "monitoring";
@@ -137,7 +137,7 @@ impl Picker {
         reach: &Reach,
         id: Option<&str>,
     ) -> Result<Option<Vec<Value>>, String> {
-        let mut path = format!("/debug/decisions?limit={DECISIONS}");
+        let mut path = format!("/debug/decisions?limit={MAX_DECISIONS}");
         if let Some(id) = id {
             path = format!("{path}&id={}", utf8_percent_encode(id, NON_ALPHANUMERIC));
         }

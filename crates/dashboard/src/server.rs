@@ -30,9 +30,9 @@ use crate::{
 };
 
 /// The most connections. A browser opens six for a page.
-const CONNECTIONS: usize = 64;
+const MAX_CONNECTIONS: usize = 64;
 /// The longest request body, in bytes: a chat or a manifest.
-const BODY: usize = 1 << 20;
+const MAX_BODY_BYTES: usize = 1 << 20;
 /// How long a client may take to send the head of a request.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -87,7 +87,7 @@ impl Server {
         let page = Page::new(cluster, client, reach, self.guard, http, shutdown.clone());
         let router = router(Arc::new(page));
         let connection = |stream, _| serve(router.clone(), stream);
-        longboat_accept::until(&shutdown, self.listener, CONNECTIONS, connection).await.shutdown().await;
+        longboat_accept::until(&shutdown, self.listener, MAX_CONNECTIONS, connection).await.shutdown().await;
     }
 }
 
@@ -115,7 +115,7 @@ fn router(page: Arc<Page>) -> Router {
         .route("/api/simulate", post(simulate))
         .route("/api/chat", post(chat))
         .fallback(asset)
-        .layer(DefaultBodyLimit::max(BODY))
+        .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
         .layer(middleware::from_fn_with_state(Arc::clone(&page), guarded))
         .with_state(page)
 }

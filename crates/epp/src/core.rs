@@ -28,7 +28,7 @@ use crate::{
 };
 
 /// The most memory for KV cache events that have not come whole, over all connections.
-const EVENT_BYTES: usize = 128 << 20;
+const MAX_EVENT_BYTES: usize = 128 << 20;
 
 /// The settings for handling requests.
 #[derive(Debug, Clone)]
@@ -98,7 +98,7 @@ impl Core {
             scheduler,
             pool: Pool::new(),
             bodies: Budget::new(settings.max_bodies),
-            event_bytes: Budget::new(EVENT_BYTES),
+            event_bytes: Budget::new(MAX_EVENT_BYTES),
             admission: Admission::new(settings.flow.clone(), settings.settling),
             rewrites: ArcSwap::default(),
             tokens: None,

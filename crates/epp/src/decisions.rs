@@ -19,9 +19,9 @@ use serde::{Serialize, Serializer};
 use crate::metrics::RequestSummary;
 
 /// The most endpoints that a record lists for a profile: first the picked ones, then those with the best scores.
-const LISTED: usize = 64;
+const MAX_LISTED: usize = 64;
 /// The most bytes that are kept of a name that the client chose.
-const NAME: usize = 256;
+const MAX_NAME_BYTES: usize = 256;
 /// The most records in an answer, and the default without a limit in the query.
 const MAX_LIMIT: usize = 100;
 const DEFAULT_LIMIT: usize = 50;
@@ -290,7 +290,7 @@ impl Profile {
         let mut before: Vec<usize> = (0..candidates.len()).collect();
         let filters = run.filtered.iter().map(|filter| {
             let dropped = before.iter().filter(|candidate| !filter.kept.contains(candidate));
-            let dropped = dropped.take(LISTED).map(|candidate| name(*candidate)).collect();
+            let dropped = dropped.take(MAX_LISTED).map(|candidate| name(*candidate)).collect();
             before.clone_from(&filter.kept);
             FilterRow { plugin: filter.plugin.clone(), left: filter.kept.len(), dropped }
         });
@@ -303,7 +303,7 @@ impl Profile {
         order.sort_by(|one, other| {
             rank(*one).cmp(&rank(*other)).then(run.totals[*other].1.total_cmp(&run.totals[*one].1))
         });
-        let endpoints = order.into_iter().take(LISTED).map(|index| {
+        let endpoints = order.into_iter().take(MAX_LISTED).map(|index| {
             let (candidate, total) = run.totals[index];
             let Snapshot { endpoint, metrics, .. } = &candidates[candidate];
             // Every scorer scores the candidates in the order of the totals.
@@ -334,9 +334,9 @@ impl Profile {
     }
 }
 
-/// Cuts a name that the client chose to at most `NAME` bytes.
+/// Cuts a name that the client chose to at most `MAX_NAME_BYTES` bytes.
 fn shortened(name: &str) -> String {
-    name[..name.floor_char_boundary(NAME)].to_owned()
+    name[..name.floor_char_boundary(MAX_NAME_BYTES)].to_owned()
 }
 
 fn is_open(response: &OnceLock<End>) -> bool {

@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// The most connections at once.
-pub(crate) const CONNECTIONS: usize = 64;
+pub(crate) const MAX_CONNECTIONS: usize = 64;
 /// How long a handshake or a request's head may take. A connection is closed if it idles longer between two scrapes.
 pub(crate) const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -74,7 +74,7 @@ impl Monitoring {
                 }
             }
         };
-        longboat_accept::until(&shutdown, listener, CONNECTIONS, connection).await.shutdown().await;
+        longboat_accept::until(&shutdown, listener, MAX_CONNECTIONS, connection).await.shutdown().await;
     }
 
     async fn connection<I>(&self, io: I, guard: Option<&Guard>)

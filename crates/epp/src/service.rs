@@ -31,7 +31,7 @@ const SELF_SIGNED_DAYS: u32 = 3650;
 /// The default time to keep serving after SIGTERM. In this time every proxy should see that the picker is not ready.
 const DRAIN: Duration = Duration::from_secs(30);
 /// How long streams in flight may take to end after the port is closed.
-const STREAM_GRACE: Duration = Duration::from_secs(5);
+const STREAM_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A picker whose ports are bound.
 #[derive(Debug)]
@@ -123,7 +123,7 @@ impl Server {
         let PoolPicker { args, core, .. } = picker;
         let mut options = ServerOptions {
             tls,
-            grace: STREAM_GRACE.max(window),
+            grace: STREAM_TIMEOUT.max(window),
             // One account for requests, messages that have not come whole, and answers that wait.
             memory: Arc::clone(&core.bodies),
             threads,

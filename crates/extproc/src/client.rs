@@ -34,7 +34,7 @@ use crate::{
 
 /// How many messages may wait to be written on one stream. HTTP/2 flow control limits the rate. A few messages let headers
 /// and the first chunks leave in one write.
-const OUTGOING: usize = 8;
+const MAX_OUTGOING: usize = 8;
 
 /// How long the connection attempt may take; other requests wait for it.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -105,7 +105,7 @@ impl Client {
     pub async fn open(&self) -> Result<Exchange, ClientError> {
         let (connection, counted) = self.connection().await?;
         let broken = Arc::clone(&connection.broken);
-        let (outgoing, queue) = mpsc::channel(OUTGOING);
+        let (outgoing, queue) = mpsc::channel(MAX_OUTGOING);
         let mut grpc = Grpc::with_origin(connection, self.inner.origin.clone())
             // The processor sends back at most what the client has sent.
             .max_decoding_message_size(usize::MAX);

@@ -26,7 +26,7 @@ use crate::{
 const RETRY: Duration = Duration::from_secs(1);
 
 /// How long running requests may continue after the shutdown: a person waits for it.
-const DRAIN: Duration = Duration::from_secs(2);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A running gateway.
 #[derive(Debug)]
@@ -68,12 +68,12 @@ pub fn start(
     let keys = Keys { tables: tables.clone(), accounts: proxy.accounts.clone() };
     let binding = Binding::Machine { first, range: addresses };
     let threads = ProxyThreads::start(&proxy)?;
-    let sockets = Sockets::new(binding, threads.clone(), tables.clone(), DRAIN, shutdown.clone());
+    let sockets = Sockets::new(binding, threads.clone(), tables.clone(), DRAIN_TIMEOUT, shutdown.clone());
     let mut tasks = JoinSet::new();
     tasks.spawn(picking::run(client.clone(), picking, proxy.local_pickers(), shutdown.clone()));
     tasks.spawn(run(client, sockets, proxy, tables.clone(), shutdown.clone()));
     let until = shutdown.clone();
-    tasks.spawn(async move { threads.serve(listener, None, DRAIN, until).await });
+    tasks.spawn(async move { threads.serve(listener, None, DRAIN_TIMEOUT, until).await });
     Ok(Gateway { routes: Routes(tables), queue, keys, tasks, shutdown })
 }
 

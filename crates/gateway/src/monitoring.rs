@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{metrics::OPENMETRICS, proxy::Proxy};
 
 /// The most connections: probes and scrapes come one at a time.
-const CONNECTIONS: usize = 64;
+const MAX_CONNECTIONS: usize = 64;
 /// The time limit for the head of a request.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -74,7 +74,7 @@ impl Monitoring {
                 }
             }
         };
-        longboat_accept::until(&end, listener, CONNECTIONS, connection).await.shutdown().await;
+        longboat_accept::until(&end, listener, MAX_CONNECTIONS, connection).await.shutdown().await;
     }
 
     /// Answers a request for a page of pickers.

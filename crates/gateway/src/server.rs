@@ -24,7 +24,7 @@ use crate::{
 const HEADER_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// The most connections at a time: enough for the clients of one machine, and far below the number of its ports.
-const CONNECTIONS: usize = 16_384;
+const MAX_CONNECTIONS: usize = 16_384;
 
 /// The most threads for connections. A thread forwards far more than the requests of an engine.
 const MAX_THREADS: usize = 16;
@@ -70,7 +70,7 @@ impl ProxyThreads {
             let servers: Arc<[Arc<Server>]> = servers.clone();
             async move { servers[thread].accept(stream, peer).await }
         };
-        let mut open = self.threads.until(&shutdown, listener, CONNECTIONS, connection).await;
+        let mut open = self.threads.until(&shutdown, listener, MAX_CONNECTIONS, connection).await;
         longboat_accept::drain(&mut open, drain).await;
     }
 }

@@ -8,7 +8,7 @@ use std::{
 use longboat_node::AddressRange;
 
 /// The most clusters on one machine.
-const BLOCKS: u8 = 32;
+const MAX_CLUSTERS: u8 = 32;
 
 /// A socket on this port of a block's last address marks the block as taken. The kernel closes it with the process.
 const CLAIM_PORT: u16 = 47064;
@@ -25,7 +25,7 @@ pub(crate) struct Block {
 impl Block {
     /// Claims the first free block. Returns `None` if all are taken.
     pub(crate) fn claim() -> Option<Self> {
-        (0..BLOCKS).find_map(|index| {
+        (0..MAX_CLUSTERS).find_map(|index| {
             let claim = TcpListener::bind((Ipv4Addr::new(127, 64 + index, 255, 254), CLAIM_PORT)).ok()?;
             Some(Self { index, _claim: claim })
         })
@@ -46,7 +46,7 @@ impl Block {
 
     /// Returns the range of cluster IPs of Services: first address and prefix length.
     pub(crate) fn services(&self) -> (Ipv4Addr, u8) {
-        (Ipv4Addr::new(127, 64 + BLOCKS + self.index, 0, 0), 16)
+        (Ipv4Addr::new(127, 64 + MAX_CLUSTERS + self.index, 0, 0), 16)
     }
 }
 

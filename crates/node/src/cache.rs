@@ -12,7 +12,7 @@ use tokio::sync::{broadcast, watch};
 use tokio_util::sync::CancellationToken;
 
 /// How many changes a receiver may fall behind. A receiver that falls further behind gets a [`Change::Resync`].
-const CHANGES: usize = 1024;
+const MAX_CHANGES_BEHIND: usize = 1024;
 
 /// A change of an object. Receivers read the cache, which is never older than the signal.
 #[derive(Debug, Clone)]
@@ -49,7 +49,7 @@ impl<K: CachedKind> Cache<K> {
         cancel: CancellationToken,
     ) -> (Self, impl Future<Output = ()> + Send + use<K>) {
         let (store, mut writer) = reflector::store();
-        let changes = broadcast::Sender::new(CHANGES);
+        let changes = broadcast::Sender::new(MAX_CHANGES_BEHIND);
         let (is_listed, listed) = watch::channel(false);
         let cache = Self { store, changes: changes.clone(), listed };
         let events = longboat_watch::decoded::<K>(client, &Selection::of::<K>());

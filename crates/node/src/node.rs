@@ -29,7 +29,7 @@ use crate::reaper::Reaper;
 use crate::registration::Registration;
 
 /// How long the reaper may take to kill the remaining processes and to remove the state directory.
-const REAPING: Duration = Duration::from_secs(5);
+const REAPER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Why paths are rewritten if the options ask for it.
 const ASKED_TO_REWRITE: &str = "the options of this node ask for it";
@@ -182,7 +182,7 @@ impl NodeHandle {
             self.kubelet.abort();
         }
         self.tasks.shutdown().await;
-        if !self.reaper.finish(REAPING).await {
+        if !self.reaper.finish(REAPER_TIMEOUT).await {
             tracing::warn!("The reaper still cleans up processes.");
         }
     }

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use crate::endpoint::{Endpoint, Slot};
 
 /// The most endpoints that are listed for a plugin.
-const LISTED: usize = 100;
+const MAX_LISTED: usize = 100;
 
 /// The endpoints that a description lists.
 pub(crate) struct Listing<'a>(pub(crate) &'a [&'a Arc<Endpoint>]);
@@ -20,12 +20,12 @@ impl Listing<'_> {
 
     /// Returns the names of endpoints, in their order.
     pub(crate) fn names(&self, slots: &[Slot]) -> Vec<String> {
-        slots.iter().take(LISTED).filter_map(|slot| self.name(*slot)).collect()
+        slots.iter().take(MAX_LISTED).filter_map(|slot| self.name(*slot)).collect()
     }
 
     /// Returns something for each endpoint, by name.
     pub(crate) fn counts(&self, count: impl Fn(Slot) -> Value) -> Map<String, Value> {
-        let listed = self.0.iter().take(LISTED);
+        let listed = self.0.iter().take(MAX_LISTED);
         listed.filter_map(|endpoint| Some((self.name(endpoint.slot)?, count(endpoint.slot)))).collect()
     }
 }

@@ -26,12 +26,12 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 /// The most connections of subscribers and of replay clients.
-const CONNECTIONS: usize = 256;
+const MAX_CONNECTIONS: usize = 256;
 /// How many messages may wait for a slow subscriber. A subscriber that falls further behind misses messages, notices the gap
 /// in the sequence numbers, and requests a replay.
-const BEHIND: usize = 1024;
+const MAX_BEHIND: usize = 1024;
 /// The most topics of one subscriber.
-const TOPICS: usize = 64;
+const MAX_TOPICS: usize = 64;
 /// The limits of incoming messages, which are short.
 const BOUNDS: Bounds = Bounds { message: 4096, frames: 4 };
 /// How long a handshake may take.
@@ -143,7 +143,7 @@ pub struct Publisher {
 impl Publisher {
     /// Creates a publisher. Returns `None` if the settings do not enable it.
     pub fn new(settings: Settings) -> Option<Arc<Self>> {
-        let live = broadcast::Sender::new(BEHIND);
+        let live = broadcast::Sender::new(MAX_BEHIND);
         settings.enabled.then(|| Arc::new(Self { settings, said: Mutex::default(), live }))
     }
 
@@ -203,7 +203,8 @@ impl Publisher {
                             let publisher = Arc::clone(&publisher);
                             async move { publisher.connection(socket, stream).await }
                         };
-                        let _open = longboat_accept::until(&shutdown, listener, CONNECTIONS, accepted).await;
+                        let _open =
+                            longboat_accept::until(&shutdown, listener, MAX_CONNECTIONS, accepted).await;
                     });
                 }
                 Some(Endpoint::Dial(address)) => {
@@ -254,7 +255,7 @@ impl Publisher {
                     }
                     for received in connection.receive(&bytes[..length]).map_err(io::Error::other)? {
                         match received {
-                            ZmtpEvent::Subscribe(topic) if topics.len() < TOPICS => {
+                            ZmtpEvent::Subscribe(topic) if topics.len() < MAX_TOPICS => {
                                 if topics.is_empty() {
                                     // The subscriber does not get earlier messages.
                                     live = self.live.subscribe();

@@ -25,7 +25,7 @@ use crate::Refusal;
 
 const ALPN: &[&[u8]] = &[b"h2", b"http/1.1"];
 /// The most connections: far more than an engine can serve.
-const CONNECTIONS: usize = 8192;
+const MAX_CONNECTIONS: usize = 8192;
 /// How long a client may take for the handshake, and how long it may stay silent after connecting.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_mins(2);
 
@@ -99,7 +99,7 @@ pub async fn serve(
             }
         }
     };
-    let mut open = longboat_accept::until(&shutdown, listener, CONNECTIONS, accepted).await;
+    let mut open = longboat_accept::until(&shutdown, listener, MAX_CONNECTIONS, accepted).await;
     if !longboat_accept::drain(&mut open, listening.patience).await {
         tracing::warn!("Aborted the requests that ran longer than the shutdown timeout.");
     }

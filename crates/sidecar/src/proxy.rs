@@ -25,7 +25,7 @@ use crate::{
 
 /// The most bytes of request bodies that are held at once: eight bodies of the default limit. A configured limit for one body
 /// that is larger replaces it.
-const BODIES: usize = 512 << 20;
+const MAX_BODIES_BYTES: usize = 512 << 20;
 
 /// The request handler of all ports.
 pub(crate) struct Proxy {
@@ -66,7 +66,7 @@ impl Proxy {
             encoder: Upstream::encoder(&settings, trusted),
             engines: settings.ranks.iter().map(engine).collect(),
             allowlist,
-            bodies: Budget::new(settings.body_limit.max(BODIES)),
+            bodies: Budget::new(settings.body_limit.max(MAX_BODIES_BYTES)),
             metrics: Metrics::new(),
             settings,
         }

@@ -43,19 +43,19 @@ const ALPN: &[&[u8]] = &[b"h2", b"http/1.1"];
 const HEADER_TIMEOUT: Duration = Duration::from_mins(2);
 
 /// The most connections at once. This is far more than the engine can serve.
-const CONNECTIONS: usize = 8192;
+const MAX_CONNECTIONS: usize = 8192;
 
 /// How long running requests may continue after shutdown. The reference intends the same time.
-const DRAIN: Duration = Duration::from_mins(1);
+const DRAIN_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// How long to wait for the list of the pool's pods before requests are served without it.
-const PODS: Duration = Duration::from_secs(2);
+const PODS_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The longest head of a request. Agents send long cookies and traces.
 const MAX_HEAD_BYTES: usize = 1 << 20;
 
 /// The most bytes of long heads that have not arrived whole, on each port: dozens of the longest.
-const HEADS: usize = 64 << 20;
+const MAX_HEADS_BYTES: usize = 64 << 20;
 
 /// The lifetime of the self-signed certificate in days. No client checks it.
 const SELF_SIGNED_DAYS: u32 = 3650;
@@ -79,7 +79,7 @@ pub async fn run(args: Args, shutdown: CancellationToken) -> Result<(), Error> {
             let reading = async {
                 let _ = known.wait_for(|known| *known >= PoolKnowledge::Pool).await;
                 let pods = known.wait_for(|known| *known >= PoolKnowledge::Pods);
-                if tokio::time::timeout(PODS, pods).await.is_err() {
+                if tokio::time::timeout(PODS_TIMEOUT, pods).await.is_err() {
                     tracing::warn!(
                         "The pods of the pool are not known yet, so no prefill target is allowed."
                     );
@@ -198,7 +198,7 @@ async fn serve(
     shutdown: CancellationToken,
 ) {
     let guard = listener.local_addr().ok().and_then(Guard::of_back_end).map(Arc::new);
-    let handler = Handler { proxy, part, guard, heads: Budget::new(HEADS) };
+    let handler = Handler { proxy, part, guard, heads: Budget::new(MAX_HEADS_BYTES) };
     let accepted = |stream, peer| {
         let handler = handler.clone();
         let (tls, shutdown) = (tls.clone(), shutdown.clone());
@@ -213,8 +213,8 @@ async fn serve(
             }
         }
     };
-    let mut open = longboat_accept::until(&shutdown, listener, CONNECTIONS, accepted).await;
-    if !longboat_accept::drain(&mut open, DRAIN).await {
+    let mut open = longboat_accept::until(&shutdown, listener, MAX_CONNECTIONS, accepted).await;
+    if !longboat_accept::drain(&mut open, DRAIN_TIMEOUT).await {
         tracing::warn!("Aborted the requests that ran longer than the shutdown timeout.");
     }
 }

@@ -37,7 +37,7 @@ const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long an idle connection is kept. A server may close an idle connection at any time, and vLLM does so after 5 seconds,
 /// so the sidecar closes it earlier.
-const IDLE: Duration = Duration::from_secs(4);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// Why an engine has not answered.
 #[derive(Debug, thiserror::Error)]
@@ -105,7 +105,7 @@ impl Upstream {
         let connector = TimedConnector { connector, patience };
         let client = Client::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
-            .pool_idle_timeout(IDLE)
+            .pool_idle_timeout(IDLE_TIMEOUT)
             .pool_max_idle_per_host(settings.idle_connections)
             .build(connector);
         Self { client, scheme: if leg.tls { "https" } else { "http" } }

@@ -16,7 +16,7 @@ use super::{
 use crate::Cause;
 
 /// The most addresses of an endpoint.
-const ADDRESSES: usize = 100;
+const MAX_ADDRESSES: usize = 100;
 const ENDPOINTS: usize = 1000;
 const PORTS: usize = 20_000;
 
@@ -110,10 +110,10 @@ fn validate_endpoint(
     let field = format!("{path}.addresses");
     if addresses.is_empty() {
         causes.push(Cause::required(field.as_str(), "must contain at least 1 address"));
-    } else if addresses.len() > ADDRESSES {
-        causes.push(too_many(&field, addresses.len(), ADDRESSES));
+    } else if addresses.len() > MAX_ADDRESSES {
+        causes.push(too_many(&field, addresses.len(), MAX_ADDRESSES));
     }
-    for (index, address) in addresses.iter().enumerate().take(ADDRESSES) {
+    for (index, address) in addresses.iter().enumerate().take(MAX_ADDRESSES) {
         if known.contains(address) {
             continue;
         }

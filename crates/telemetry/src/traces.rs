@@ -26,9 +26,9 @@ use crate::trust;
 pub const SPANS: &str = "longboat::span";
 
 /// The most ended spans in the queue: about 2 MB, which a busy controller fills in some seconds.
-const QUEUE: usize = 4096;
+const MAX_QUEUED_SPANS: usize = 4096;
 /// The most spans in one request.
-const BATCH: usize = 512;
+const MAX_BATCH_SPANS: usize = 512;
 /// How long spans wait for others, to be sent together.
 const COLLECT: Duration = Duration::from_secs(2);
 /// The time limit for sending the last spans.
@@ -117,7 +117,7 @@ impl Otlp {
 
 impl Traces {
     fn new(service: &'static str, endpoint: Option<String>) -> Self {
-        let (queue, ended) = mpsc::channel(QUEUE);
+        let (queue, ended) = mpsc::channel(MAX_QUEUED_SPANS);
         let resource = resource(service);
         let provider = SdkTracerProvider::builder()
             .with_resource(resource.clone())
@@ -236,14 +236,14 @@ struct Sender {
 
 impl Sender {
     async fn run(mut self, stop: CancellationToken) {
-        let mut batch = Vec::with_capacity(BATCH);
+        let mut batch = Vec::with_capacity(MAX_BATCH_SPANS);
         loop {
             let Some(first) = stop.run_until_cancelled(self.ended.recv()).await else { break };
             let Some(first) = first else { return };
             batch.push(first);
             let collected = tokio::time::sleep(COLLECT);
             let mut collected = std::pin::pin!(collected);
-            while batch.len() < BATCH {
+            while batch.len() < MAX_BATCH_SPANS {
                 tokio::select! {
                     biased;
                     () = stop.cancelled() => break,
@@ -257,7 +257,7 @@ impl Sender {
             self.send(&mut batch).await;
         }
         loop {
-            while batch.len() < BATCH
+            while batch.len() < MAX_BATCH_SPANS
                 && let Ok(next) = self.ended.try_recv()
             {
                 batch.push(next);
@@ -271,7 +271,7 @@ impl Sender {
 
     async fn send(&mut self, batch: &mut Vec<SpanData>) {
         let count = u64::try_from(batch.len()).unwrap_or(u64::MAX);
-        let sent = self.exporter.export(std::mem::replace(batch, Vec::with_capacity(BATCH))).await;
+        let sent = self.exporter.export(std::mem::replace(batch, Vec::with_capacity(MAX_BATCH_SPANS))).await;
         match sent {
             Ok(()) => {
                 SENT.fetch_add(count, Ordering::Relaxed);

@@ -29,7 +29,7 @@ use crate::{
 /// How long a client may take to complete a TLS handshake, for its first request, and to send the head of each.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long open requests may continue after the shutdown starts.
-const GRACE: Duration = Duration::from_secs(5);
+const GRACE_TIMEOUT: Duration = Duration::from_secs(5);
 /// The most open connections: far more than the clients of one machine open, and far fewer than its file descriptors.
 const MAX_CONNECTIONS: usize = 4096;
 /// The most bytes of long heads that have not arrived whole: more than a hundred of the longest.
@@ -62,7 +62,7 @@ impl ApiServer {
                 };
                 tokio::select! {
                     () = connection => {}
-                    () = async { ending.cancelled().await; tokio::time::sleep(GRACE).await } => {}
+                    () = async { ending.cancelled().await; tokio::time::sleep(GRACE_TIMEOUT).await } => {}
                 }
             }
         };

@@ -20,7 +20,7 @@ const PROTOCOL: &str = "portforward.k8s.io";
 /// The same protocol inside a WebSocket.
 const TUNNEL: &str = "SPDY/3.1+portforward.k8s.io";
 /// The most bytes to buffer between the WebSocket and the session, in each direction.
-const BUFFER_BYTES: usize = 64 * 1024;
+const MAX_BUFFER_BYTES: usize = 64 * 1024;
 
 /// Opens a port-forwarding session.
 pub(crate) fn open(call: &Call<'_>) -> Result<Answer, ApiError> {
@@ -87,7 +87,7 @@ async fn run(upgrade: OnUpgrade, tunnelled: bool, access: Arc<dyn PodAccess>, po
         let (input, output) = tokio::io::split(socket);
         return session::serve(input, output, access, pod).await;
     }
-    let (near, far) = tokio::io::duplex(BUFFER_BYTES);
+    let (near, far) = tokio::io::duplex(MAX_BUFFER_BYTES);
     let (input, output) = tokio::io::split(near);
     let (carried, served) =
         tokio::join!(tunnel::carry(socket, far), session::serve(input, output, access, pod));

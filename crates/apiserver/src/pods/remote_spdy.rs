@@ -15,9 +15,9 @@ use super::{
 use crate::pod_access::{ExecOptions, Execution};
 
 /// The most frames that wait for the socket.
-const OUTGOING: usize = 32;
+const MAX_OUTGOING: usize = 32;
 /// How long a client may take to open its streams, as the kubelet's default.
-const OPENING: Duration = Duration::from_secs(30);
+const OPEN_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long a client may take to close the connection after the session's end.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -32,7 +32,7 @@ where
     R: AsyncRead + Unpin + Send,
     W: AsyncWrite + Unpin + Send,
 {
-    let (sender, frames) = mpsc::channel(OUTGOING);
+    let (sender, frames) = mpsc::channel(MAX_OUTGOING);
     let writing = Writer::new(output).write_all(frames);
     tokio::select! {
         ended = session(Reader::new(input), sender, execution, options) => ended,
@@ -47,7 +47,7 @@ async fn session<R: AsyncRead + Unpin>(
     options: &ExecOptions,
 ) -> io::Result<()> {
     let gone = |_| io::Error::from(io::ErrorKind::BrokenPipe);
-    let streams = tokio::time::timeout(OPENING, opened(&mut reader, &sender, options)).await;
+    let streams = tokio::time::timeout(OPEN_TIMEOUT, opened(&mut reader, &sender, options)).await;
     let streams = streams.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
     let stream = |name: &str| streams.get(name).copied();
     let Execution { mut stdin, stdout, stderr, resize, exit } = execution;

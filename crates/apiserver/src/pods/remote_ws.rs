@@ -30,7 +30,7 @@ const CLOSE: u8 = 255;
 /// The largest message in bytes: kubectl sends 32 KiB at a time.
 const MAX_MESSAGE_BYTES: usize = 1 << 20;
 /// The most messages that wait for the socket.
-const OUTGOING: usize = 16;
+const MAX_OUTGOING: usize = 16;
 
 /// Serves a session until the process ends or the client leaves. If the client leaves, the process ends.
 pub(super) async fn serve<S>(socket: S, execution: Execution) -> io::Result<()>
@@ -43,7 +43,7 @@ where
     let socket = WebSocketStream::from_raw_socket(socket, Role::Server, Some(config)).await;
     let (mut outgoing, mut incoming) = socket.split();
     let Execution { mut stdin, stdout, stderr, resize, exit } = execution;
-    let (sender, mut messages) = mpsc::channel::<Vec<u8>>(OUTGOING);
+    let (sender, mut messages) = mpsc::channel::<Vec<u8>>(MAX_OUTGOING);
 
     let inward = async {
         while let Some(message) = incoming.next().await {

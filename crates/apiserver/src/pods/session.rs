@@ -14,13 +14,13 @@ use crate::pod_access::{PodAccess, PodRef};
 
 /// The most frames that wait for the socket: enough to keep it busy, and few enough to slow down the pod when the client is
 /// slow.
-const OUTGOING: usize = 32;
+const MAX_OUTGOING: usize = 32;
 /// The most frames that wait for the pod, per connection.
-const INCOMING: usize = 16;
+const MAX_INCOMING: usize = 16;
 /// The most bytes to read from the pod at once.
 const CHUNK: usize = 32 * 1024;
 /// The most connections of one session.
-const CONNECTIONS: usize = 1024;
+const MAX_CONNECTIONS: usize = 1024;
 
 #[derive(Default)]
 struct Pair {
@@ -44,7 +44,7 @@ where
     R: AsyncRead + Unpin + Send,
     W: AsyncWrite + Unpin + Send,
 {
-    let (sender, frames) = mpsc::channel(OUTGOING);
+    let (sender, frames) = mpsc::channel(MAX_OUTGOING);
     let writing = Writer::new(output).write_all(frames);
     let reading = read(Reader::new(input), sender, access, pod);
     // a client that is gone reads nothing, and a failed write means that the client is gone
@@ -75,7 +75,7 @@ async fn read<R: AsyncRead + Unpin>(
                 let header = |name: &str| headers.iter().find(|(n, _)| n == name).map(|(_, v)| v.as_str());
                 let port = header("port").and_then(|p| p.parse::<u16>().ok()).filter(|p| *p > 0);
                 let id = header("requestid").unwrap_or_default().to_owned();
-                let (Some(port), true) = (port, pairs.len() + connections.len() < CONNECTIONS) else {
+                let (Some(port), true) = (port, pairs.len() + connections.len() < MAX_CONNECTIONS) else {
                     sender.send(OutboundFrame::Reset { stream }).await.map_err(gone)?;
                     continue;
                 };
@@ -91,7 +91,7 @@ async fn read<R: AsyncRead + Unpin>(
                 }
                 if let Pair { error: Some(error), data: Some(data) } = *pair {
                     pairs.remove(&id);
-                    let (input, received) = mpsc::channel(INCOMING);
+                    let (input, received) = mpsc::channel(MAX_INCOMING);
                     let connection = connect(
                         Arc::clone(&access),
                         pod.clone(),

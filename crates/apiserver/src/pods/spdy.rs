@@ -12,7 +12,7 @@ use super::dictionary::dictionary;
 /// The largest frame in bytes: kubectl sends 32 KiB at a time.
 const MAX_FRAME_BYTES: usize = 1 << 20;
 /// The most bytes of headers after decompression.
-const HEADERS: usize = 64 * 1024;
+const MAX_HEADERS_BYTES: usize = 64 * 1024;
 
 const SYN_STREAM: u16 = 1;
 const SYN_REPLY: u16 = 2;
@@ -123,7 +123,7 @@ impl<R: AsyncRead + Unpin> Reader<R> {
     fn headers(&mut self, mut block: &[u8]) -> io::Result<Vec<(String, String)>> {
         let mut plain = Vec::with_capacity(1024);
         loop {
-            if plain.len() >= HEADERS {
+            if plain.len() >= MAX_HEADERS_BYTES {
                 return Err(invalid("headers are too large"));
             }
             plain.reserve(1024);

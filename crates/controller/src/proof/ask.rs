@@ -15,11 +15,11 @@ use tokio::time::timeout;
 use crate::ask::{client_builder, trusting_nobody};
 
 /// The time limit for a connection.
-const CONNECT: Duration = Duration::from_secs(5);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// The time limit for the response, which has one token.
-const ANSWER: Duration = Duration::from_secs(30);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 /// The time limit for a page of a pod: its metrics, its models.
-const METRICS: Duration = Duration::from_secs(3);
+const METRICS_TIMEOUT: Duration = Duration::from_secs(3);
 /// The most bytes of a response that are read.
 const MAX_RESPONSE_BYTES: usize = 256 << 10;
 /// The most bytes of a metrics page that are read.
@@ -68,7 +68,7 @@ async fn context(client: &Result<Client, String>, probe: &Probe) -> Option<usize
     let client = client.as_ref().ok()?;
     let engine = probe.pods.iter().find(|pod| pod.role == Role::Decode)?;
     let url = format!("{}/v1/models", engine.url);
-    let list = timeout(METRICS, page(client, &url, MAX_MODELS_BYTES)).await.ok()?.ok()?;
+    let list = timeout(METRICS_TIMEOUT, page(client, &url, MAX_MODELS_BYTES)).await.ok()?.ok()?;
     max_model_len(&list)
 }
 
@@ -81,14 +81,14 @@ async fn ask(probe: &Probe, context: Option<usize>) -> Result<Answer, ProbeError
     if let Some((name, value)) = &probe.model_header {
         request = request.header(name, value);
     }
-    let answered = timeout(ANSWER, async {
+    let answered = timeout(ANSWER_TIMEOUT, async {
         let response = request.send().await.map_err(|error| unreached(&error))?;
         let code = response.status().as_u16();
         let body =
             read(response, MAX_RESPONSE_BYTES).await.map_err(|error| ProbeError::Broken(cause(&error)))?;
         Ok(Answer { code, body })
     });
-    answered.await.unwrap_or(Err(ProbeError::Silence(ANSWER.as_secs())))
+    answered.await.unwrap_or(Err(ProbeError::Silence(ANSWER_TIMEOUT.as_secs())))
 }
 
 /// Classifies why there is no response.
@@ -115,7 +115,7 @@ fn tls<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a rustls::Error> {
 /// The innermost cause: the others repeat the address.
 fn cause(error: &reqwest::Error) -> String {
     if error.is_timeout() && error.is_connect() {
-        return format!("no connection within {} s", CONNECT.as_secs());
+        return format!("no connection within {} s", CONNECT_TIMEOUT.as_secs());
     }
     longboat_tls::innermost(error)
 }
@@ -145,8 +145,8 @@ async fn metrics(client: &Result<Client, String>, probe: &Probe) -> Vec<Result<C
         .map(|url| {
             let client = client.clone();
             async move {
-                let late = || Err(format!("no metrics within {} s", METRICS.as_secs()));
-                let page = timeout(METRICS, page(&client, &url, MAX_METRICS_BYTES))
+                let late = || Err(format!("no metrics within {} s", METRICS_TIMEOUT.as_secs()));
+                let page = timeout(METRICS_TIMEOUT, page(&client, &url, MAX_METRICS_BYTES))
                     .await
                     .unwrap_or_else(|_| late())?;
                 Ok(Counters::read(&page))
@@ -191,7 +191,7 @@ fn pod_client(probe: &Probe) -> Result<Client, String> {
 
 fn client(tls: Arc<ClientConfig>) -> Result<Client, String> {
     let client = client_builder(Arc::unwrap_or_clone(tls))
-        .connect_timeout(CONNECT)
+        .connect_timeout(CONNECT_TIMEOUT)
         .user_agent(concat!("longboat-proof/", env!("CARGO_PKG_VERSION")));
     client.build().map_err(|error| cause(&error))
 }

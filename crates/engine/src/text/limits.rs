@@ -10,7 +10,7 @@ const MAX_DEPTH: usize = 6;
 /// Steps of one kind.
 const MAX_STEPS: usize = 64;
 /// How many times longer a text may become.
-const GROWTH: usize = 256;
+const MAX_GROWTH: usize = 256;
 /// Bytes of a regular expression, and of a text that is added.
 const MAX_PATTERN_BYTES: usize = 4096;
 const MAX_ADDED_BYTES: usize = 256;
@@ -72,8 +72,8 @@ pub(super) fn check(file: &[u8]) -> Result<(), String> {
         for step in steps {
             growth = growth.saturating_mul(judge(step).map_err(|reason| format!("`{name}`: {reason}"))?);
         }
-        if growth > GROWTH {
-            return Err(format!("`{name}` makes texts {growth} times longer, expected {GROWTH} at most"));
+        if growth > MAX_GROWTH {
+            return Err(format!("`{name}` makes texts {growth} times longer, expected {MAX_GROWTH} at most"));
         }
     }
     Ok(())

@@ -18,7 +18,7 @@ use super::{
 use crate::cache::{Block, Kv};
 
 /// The most peers at once.
-const CONNECTIONS: usize = 64;
+const MAX_CONNECTIONS: usize = 64;
 /// The bytes that are copied at once. The engine cannot compute during a copy.
 const CHUNK: usize = 4 << 20;
 
@@ -44,7 +44,7 @@ pub(crate) async fn serve(
     let shutdown = shutdown.clone();
     tasks.spawn(async move {
         let accepted = |stream, _| Arc::clone(&host).connection(stream);
-        let _open = longboat_accept::until(&shutdown, listener, CONNECTIONS, accepted).await;
+        let _open = longboat_accept::until(&shutdown, listener, MAX_CONNECTIONS, accepted).await;
     });
     Ok(tasks)
 }

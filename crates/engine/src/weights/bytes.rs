@@ -10,7 +10,7 @@ pub(super) struct Cursor<'a> {
 
 /// The most elements of all lists together. An element needs 32 times its size in the file. Vocabularies of 256 thousand
 /// tokens have 1.3 million elements.
-const ELEMENTS: usize = 1 << 23;
+const MAX_ELEMENTS: usize = 1 << 23;
 
 /// Why a header cannot be read.
 #[derive(Debug, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub(super) enum HeaderError {
 
 impl<'a> Cursor<'a> {
     pub(super) fn new(bytes: &'a [u8]) -> Self {
-        Self { bytes, at: 0, elements: ELEMENTS }
+        Self { bytes, at: 0, elements: MAX_ELEMENTS }
     }
 
     /// The number of bytes that were read.
@@ -88,10 +88,9 @@ impl<'a> Cursor<'a> {
     /// Reads the number of elements of a list.
     pub(super) fn elements(&mut self) -> Result<usize, HeaderError> {
         let count = self.count(1)?;
-        self.elements = self
-            .elements
-            .checked_sub(count)
-            .ok_or_else(|| HeaderError::Invalid(format!("its lists have more than {ELEMENTS} elements")))?;
+        self.elements = self.elements.checked_sub(count).ok_or_else(|| {
+            HeaderError::Invalid(format!("its lists have more than {MAX_ELEMENTS} elements"))
+        })?;
         Ok(count)
     }
 

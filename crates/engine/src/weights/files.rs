@@ -7,25 +7,25 @@ use serde_json::Value;
 use crate::LoadError;
 
 /// The longest settings file or chat template, in bytes. Those of known models have at most a few hundred kilobytes.
-const SETTINGS: u64 = 16 << 20;
+const MAX_SETTINGS_BYTES: u64 = 16 << 20;
 /// The longest tokenizer file, in bytes. The largest known ones have about 35 MB.
-const TOKENIZER: u64 = 256 << 20;
+const MAX_TOKENIZER_BYTES: u64 = 256 << 20;
 
 /// Reads a JSON settings file.
 pub(crate) fn json(path: &Path) -> Result<Value, LoadError> {
-    serde_json::from_slice(&bytes(path, SETTINGS)?)
+    serde_json::from_slice(&bytes(path, MAX_SETTINGS_BYTES)?)
         .map_err(|error| LoadError::Malformed { path: path.to_owned(), reason: error.to_string() })
 }
 
 /// Reads a chat template.
 pub(crate) fn template(path: &Path) -> Result<String, LoadError> {
-    String::from_utf8(bytes(path, SETTINGS)?)
+    String::from_utf8(bytes(path, MAX_SETTINGS_BYTES)?)
         .map_err(|_| LoadError::Malformed { path: path.to_owned(), reason: "it is not UTF-8".into() })
 }
 
 /// Reads a tokenizer.
 pub(crate) fn tokenizer(path: &Path) -> Result<Vec<u8>, LoadError> {
-    bytes(path, TOKENIZER)
+    bytes(path, MAX_TOKENIZER_BYTES)
 }
 
 fn bytes(path: &Path, most: u64) -> Result<Vec<u8>, LoadError> {

@@ -16,9 +16,9 @@ use super::{
 use crate::LoadError;
 
 /// The longest header, in bytes. With a vocabulary of 256 thousand tokens, a header has 12 MiB.
-const HEADER: usize = 128 << 20;
+const MAX_HEADER_BYTES: usize = 128 << 20;
 /// The deepest nesting of arrays in the metadata.
-const DEPTH: usize = 4;
+const MAX_DEPTH: usize = 4;
 
 /// A value of the metadata.
 #[derive(Debug, Clone, PartialEq)]
@@ -112,9 +112,11 @@ impl Gguf {
                     return Ok(Self { path: path.to_owned(), file, metadata, tensors });
                 }
                 // The header is longer than the part that was read.
-                Err(HeaderError::Truncated) if (length as u64) < size && length < HEADER => {
-                    length =
-                        length.saturating_mul(8).min(HEADER).min(usize::try_from(size).unwrap_or(HEADER));
+                Err(HeaderError::Truncated) if (length as u64) < size && length < MAX_HEADER_BYTES => {
+                    length = length
+                        .saturating_mul(8)
+                        .min(MAX_HEADER_BYTES)
+                        .min(usize::try_from(size).unwrap_or(MAX_HEADER_BYTES));
                 }
                 Err(broken) => {
                     let reason = match broken {
@@ -195,7 +197,7 @@ impl Header {
         for _ in 0..value_count {
             let key = cursor.text()?;
             let kind = cursor.u32()?;
-            metadata.insert(key, Value::read(&mut cursor, kind, DEPTH)?);
+            metadata.insert(key, Value::read(&mut cursor, kind, MAX_DEPTH)?);
         }
         let mut tensors = BTreeMap::new();
         for _ in 0..tensor_count {

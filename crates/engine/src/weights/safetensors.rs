@@ -15,7 +15,7 @@ use super::{files, raw::RawTensor};
 use crate::LoadError;
 
 /// The longest header, in bytes, as the format defines.
-const HEADER: u64 = 100_000_000;
+const MAX_HEADER_BYTES: u64 = 100_000_000;
 
 #[derive(Deserialize)]
 struct Entry {
@@ -115,7 +115,7 @@ fn read_header(
     let mut length = [0; 8];
     file.read_exact_at(&mut length, 0).map_err(failed)?;
     let length = u64::from_le_bytes(length);
-    if length > HEADER || length > size - 8 {
+    if length > MAX_HEADER_BYTES || length > size - 8 {
         return Err(malformed(format!("a header of {length} bytes; the file has {size}")));
     }
     let mut header = vec![0; usize::try_from(length).unwrap_or_default()];

@@ -17,14 +17,14 @@ use super::{LoggedWarnings, Message, apply, forget, link::Link};
 use crate::{core::Core, error::Error, pool::Member};
 
 /// The most connections at once.
-const CONNECTIONS: usize = 1024;
+const MAX_CONNECTIONS: usize = 1024;
 /// The most connections from one address. An engine has one connection for each rank. The loopback address, which all engines
 /// of a local node share, has no limit.
-const OF_ONE_ADDRESS: usize = 64;
+const MAX_OF_ONE_ADDRESS: usize = 64;
 /// The most topics of one connection.
-const TOPICS: usize = 64;
+const MAX_TOPICS: usize = 64;
 /// The longest topic.
-const TOPIC: usize = 4096;
+const MAX_TOPIC_BYTES: usize = 4096;
 
 /// A port that engines connect to.
 #[derive(Debug)]
@@ -70,7 +70,7 @@ impl EventListener {
                 }
             }
         };
-        longboat_accept::until(&shutdown, self.listener, CONNECTIONS, accepted).await.shutdown().await;
+        longboat_accept::until(&shutdown, self.listener, MAX_CONNECTIONS, accepted).await.shutdown().await;
     }
 }
 
@@ -89,7 +89,7 @@ impl PeerRegistry {
         let known = members.iter().any(|member| may_speak(peer, member.endpoint.address.ip()));
         let mut guests = self.0.lock();
         let count = guests.entry(peer).or_default();
-        if (known || peer.is_loopback()) && (*count < OF_ONE_ADDRESS || peer.is_loopback()) {
+        if (known || peer.is_loopback()) && (*count < MAX_OF_ONE_ADDRESS || peer.is_loopback()) {
             *count += 1;
             return Some(PeerRegistration(self.clone(), peer));
         }
@@ -130,10 +130,10 @@ async fn connection(stream: TcpStream, holdings: &Holdings, core: &Core) -> io::
             );
             return Err(io::ErrorKind::PermissionDenied.into());
         }
-        if message.topic.len() > TOPIC {
+        if message.topic.len() > MAX_TOPIC_BYTES {
             return Err(io::Error::other("the name of a topic is too long"));
         }
-        if topics.len() >= TOPICS && !topics.contains_key(&message.topic) {
+        if topics.len() >= MAX_TOPICS && !topics.contains_key(&message.topic) {
             return Err(io::Error::other("too many topics"));
         }
         if let Some(metrics) = &core.metrics.kv_cache {
@@ -210,9 +210,9 @@ mod tests {
         let guests = PeerRegistry::default();
         let enter = |address: [u8; 4]| guests.enter(&core, IpAddr::from(address));
         assert!(enter([10, 0, 0, 9]).is_none(), "it is no endpoint");
-        let mut all: Vec<_> = (0..OF_ONE_ADDRESS).map(|_| enter([10, 0, 0, 1]).unwrap()).collect();
+        let mut all: Vec<_> = (0..MAX_OF_ONE_ADDRESS).map(|_| enter([10, 0, 0, 1]).unwrap()).collect();
         assert!(enter([10, 0, 0, 1]).is_none());
-        assert!((0..2 * OF_ONE_ADDRESS).all(|_| enter([127, 0, 0, 1]).is_some()));
+        assert!((0..2 * MAX_OF_ONE_ADDRESS).all(|_| enter([127, 0, 0, 1]).is_some()));
         all.pop();
         assert!(enter([10, 0, 0, 1]).is_some(), "one has left");
         drop(all);

@@ -26,10 +26,10 @@ pub(crate) use publisher::Pace;
 use publisher::{Publisher, Shared};
 
 /// The most replays at once over all endpoints. One replay contains all events that an engine remembers.
-const REPLAYS: usize = 8;
+const MAX_REPLAYS: usize = 8;
 
 /// The most blocks that change the index at once. Requests that are picked for wait for no more.
-const BLOCKS: usize = 512;
+const MAX_BLOCKS: usize = 512;
 
 /// Subscribes to each endpoint of the pool that publishes events, until shutdown.
 pub(crate) async fn follow(
@@ -40,7 +40,7 @@ pub(crate) async fn follow(
     core: Arc<Core>,
     shutdown: CancellationToken,
 ) {
-    let replays = Arc::new(Semaphore::new(REPLAYS));
+    let replays = Arc::new(Semaphore::new(MAX_REPLAYS));
     let mut changes = core.pool.changes();
     let mut tasks = JoinSet::new();
     let mut running: Vec<(Arc<Member>, AbortHandle)> = Vec::new();
@@ -147,7 +147,7 @@ async fn applied(holdings: &Holdings, member: &Member, model: &str, event: &Even
     if *event == Event::Cleared {
         forget(holdings, member).await;
     }
-    for part in event.parts(BLOCKS) {
+    for part in event.parts(MAX_BLOCKS) {
         // The lock is taken for each part, so that picks go on in between. The check for a removed endpoint is under the lock
         // too, because the index entries of a removed endpoint are deleted under it.
         let outcome = holdings.update(|index| (!member.is_gone()).then(|| index.apply(slot, model, &part)));
@@ -163,7 +163,7 @@ async fn applied(holdings: &Holdings, member: &Member, model: &str, event: &Even
 /// Removes the index entries of an endpoint in parts, between which picks and other endpoints go on.
 async fn forget(holdings: &Holdings, member: &Member) {
     let slot = member.endpoint.slot.0;
-    while holdings.update(|index| !member.is_gone() && index.forget_part(slot, BLOCKS)) {
+    while holdings.update(|index| !member.is_gone() && index.forget_part(slot, MAX_BLOCKS)) {
         tokio::task::yield_now().await;
     }
 }

@@ -17,7 +17,7 @@ use crate::{core::Core, metrics::KvEventMetrics, pool::Member};
 const RETRY: Duration = Duration::from_millis(250);
 const MAX_RETRY: Duration = Duration::from_secs(5);
 /// The longest silence between the messages of a replay.
-const SILENCE: Duration = Duration::from_secs(2);
+const SILENCE_TIMEOUT: Duration = Duration::from_secs(2);
 /// After this many attempts in a row without progress, a replay fails.
 const ATTEMPTS: u32 = 3;
 
@@ -295,7 +295,7 @@ impl Publisher {
         link.send(&[&[], &from.to_be_bytes()]);
         let mut nothing = true;
         loop {
-            let frames = timeout(SILENCE, link.message()).await??;
+            let frames = timeout(SILENCE_TIMEOUT, link.message()).await??;
             let Some(message) = Message::new(frames) else {
                 return Err(violation("a message of a replay has no number"));
             };

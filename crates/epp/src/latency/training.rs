@@ -93,7 +93,7 @@ pub(super) async fn run(predictor: Arc<Predictor>, stop: CancellationToken) {
 
 /// The most bytes of the training server's answer. The answer only counts the accepted measurements, and the picker does not
 /// need it.
-const ANSWER: usize = 1 << 16;
+const MAX_ANSWER_BYTES: usize = 1 << 16;
 
 async fn send(predictor: &Predictor, samples: &[TrainingSample]) -> Result<(), PredictError> {
     let failed = |error: &dyn std::error::Error| AnswerError::Unreachable(error.to_string());
@@ -104,5 +104,7 @@ async fn send(predictor: &Predictor, samples: &[TrainingSample]) -> Result<(), P
         .header(header::CONTENT_TYPE, "application/json")
         .body(Full::new(Bytes::from(body)))
         .map_err(|error| failed(&error))?;
-    companion::read::<PredictError>(predictor.client.request(request), ANSWER, |_| Ok(())).await.map(|_| ())
+    companion::read::<PredictError>(predictor.client.request(request), MAX_ANSWER_BYTES, |_| Ok(()))
+        .await
+        .map(|_| ())
 }

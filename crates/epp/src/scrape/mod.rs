@@ -38,7 +38,7 @@ const TIMEOUT: Duration = Duration::from_secs(1);
 /// The longest page. Real pages are far shorter.
 const MAX_PAGE: usize = 4 << 20;
 /// The largest buffer that a connection keeps for its next page. A larger one is released.
-const RETAINED_BUFFER_BYTES: usize = 512 << 10;
+const MAX_RETAINED_BUFFER_BYTES: usize = 512 << 10;
 /// The space for one read.
 const READ_CHUNK_BYTES: usize = 32 << 10;
 /// Endpoints that are read at the same time.
@@ -244,7 +244,7 @@ impl Connection {
     /// Extracts the metrics from the page in this range of the buffer.
     fn read(&mut self, page: Range<usize>, engine: &EngineConfig, metrics: &mut Metrics) -> bool {
         let complete = extract(&self.buffer[page], engine, metrics);
-        if self.buffer.capacity() > RETAINED_BUFFER_BYTES {
+        if self.buffer.capacity() > MAX_RETAINED_BUFFER_BYTES {
             self.buffer = Vec::new();
         }
         complete

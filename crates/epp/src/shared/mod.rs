@@ -55,7 +55,7 @@ const CHANGING_INTERVAL: Duration = Duration::from_millis(100);
 /// How often to look otherwise, and after a failed write.
 const QUIET_INTERVAL: Duration = Duration::from_secs(2);
 /// The most writes at a time.
-const WRITES: usize = 8;
+const MAX_WRITES: usize = 8;
 /// The time limit of a write. The API server's own one is longer than gateways wait for a picker.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -280,8 +280,8 @@ async fn write(client: &Client, step: &Step, known: &mut BTreeMap<Key, EndpointS
         });
         (key.clone(), deleted)
     });
-    let mut writes = stream::iter(writes).buffer_unordered(WRITES);
-    let mut deletes = stream::iter(deletes).buffer_unordered(WRITES);
+    let mut writes = stream::iter(writes).buffer_unordered(MAX_WRITES);
+    let mut deletes = stream::iter(deletes).buffer_unordered(MAX_WRITES);
     let mut all = true;
     while let Some((key, written)) = match writes.next().await {
         Some(written) => Some(written),

@@ -31,7 +31,7 @@ use super::{
 use crate::{
     Error,
     host::{LocalPickers, Pages},
-    monitoring::{CONNECTIONS, HEAD_TIMEOUT, metrics_page, open_metrics, plain},
+    monitoring::{HEAD_TIMEOUT, MAX_CONNECTIONS, metrics_page, open_metrics, plain},
     ports,
 };
 
@@ -170,6 +170,6 @@ impl Bound {
                 }
             }
         };
-        longboat_accept::until(&end, self.listener, CONNECTIONS, connection).await.shutdown().await;
+        longboat_accept::until(&end, self.listener, MAX_CONNECTIONS, connection).await.shutdown().await;
     }
 }

@@ -53,17 +53,17 @@ use crate::{
 };
 
 /// The most bytes of buffered request bodies: eight of the largest.
-const BODIES: usize = 512 << 20;
+const MAX_BODIES_BYTES: usize = 512 << 20;
 
 /// The most bytes of long heads that have not arrived whole: hundreds of the longest.
-const HEADS: usize = 128 << 20;
+const MAX_HEADS_BYTES: usize = 128 << 20;
 
 /// How long a back end may say nothing, where the route has no timeout. The answer to a request without `stream` comes as a
 /// whole, and a model may think about it for a long time.
 const BACK_END_IDLE_TIMEOUT: Duration = Duration::from_hours(1);
 
 /// How long a picker may take to learn of the first endpoint of a pool. It has a watch of its own.
-const PICKER_DELAY: Duration = Duration::from_secs(5);
+const PICKER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Answers requests with the current routing tables. Clones share all but what [`Proxy::for_thread`] makes anew.
 #[derive(Clone)]
@@ -116,8 +116,8 @@ impl Proxy {
             mirrors: Mirrors::new(upstream.clone()),
             upstream,
             pickers: Pickers::new(),
-            bodies: Budget::new(BODIES),
-            heads: Budget::new(HEADS),
+            bodies: Budget::new(MAX_BODIES_BYTES),
+            heads: Budget::new(MAX_HEADS_BYTES),
             front,
             metrics: Metrics::create(),
             shutdown,
@@ -335,7 +335,7 @@ impl Proxy {
                 sent.map_or_else(expired, |sent| sent.unwrap_or_else(|error| answer::failed(&error)))
             }
             Ok(Backend::Pool(pool)) => {
-                let patience = has_waited.then(|| Instant::now() + PICKER_DELAY);
+                let patience = has_waited.then(|| Instant::now() + PICKER_TIMEOUT);
                 let limits = Limits { attempt: rule.attempts.timeout, answer: limit, patience };
                 Box::pin(self.pickers.exchange(&self.upstream, pool, head, upload, limits)).await
             }

@@ -41,7 +41,7 @@ const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(10);
 
 /// How long an idle connection is kept. A server may close an idle connection at any time, and vLLM does so after 5 seconds,
 /// so the gateway closes it earlier.
-const IDLE: Duration = Duration::from_secs(4);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// The most clients for TLS. Each has its own connections; if there are more policies, clients are created anew.
 const MAX_TLS_CLIENTS: usize = 256;
@@ -293,7 +293,7 @@ fn cached<K: Hash + Eq + Clone, C: Clone>(
 
 fn builder() -> Builder {
     let mut builder = Client::builder(TokioExecutor::new());
-    builder.pool_idle_timeout(IDLE).timer(TokioTimer::new()).pool_timer(TokioTimer::new());
+    builder.pool_idle_timeout(IDLE_TIMEOUT).timer(TokioTimer::new()).pool_timer(TokioTimer::new());
     builder
 }
 

@@ -67,7 +67,7 @@ pub struct Removals {
 }
 
 /// The most blocks of the index in one block of an engine, so that the number of entries limits the memory.
-const PARTS: usize = 64;
+const MAX_PARTS: usize = 64;
 /// The most hashes under which an endpoint holds the same block, over all tiers. Engines have one for each tier, and some have one
 /// for each continuation; the newest are kept.
 const MAX_HASHES: usize = 64;
@@ -280,7 +280,7 @@ impl Index {
 
     fn store(&mut self, holder: u32, model: &str, stored: &Stored) -> Outcome {
         let (size, own) = (stored.block_size, self.limits.block_tokens);
-        let fits = own > 0 && size >= own && size.is_multiple_of(own) && size / own <= PARTS;
+        let fits = own > 0 && size >= own && size.is_multiple_of(own) && size / own <= MAX_PARTS;
         if !fits || stored.hashes.len().checked_mul(size) != Some(stored.tokens.len()) {
             return Outcome::Unusable;
         }

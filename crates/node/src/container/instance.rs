@@ -14,7 +14,7 @@ use crate::probe::Target;
 const MIN_GRACE: Duration = Duration::from_secs(2);
 
 /// How long to wait for the end of a killed process. A process that hangs in the kernel may never end.
-const GONE_AFTER_KILL: Duration = Duration::from_secs(5);
+const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A request to end the instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -147,5 +147,5 @@ async fn end(process: &mut Process, stop: &mut watch::Receiver<Option<Stop>>, re
         }
     }
     group.kill();
-    tokio::time::timeout(GONE_AFTER_KILL, wait(process)).await.unwrap_or(Exit { code: 137, signal: Some(9) })
+    tokio::time::timeout(KILL_TIMEOUT, wait(process)).await.unwrap_or(Exit { code: 137, signal: Some(9) })
 }

@@ -15,7 +15,7 @@ use crate::reaper::{Reaper, Registration};
 
 /// How long to read the remaining output after the process has ended. A process that has left the group may keep the pipe
 /// open for ever.
-const DRAIN: Duration = Duration::from_millis(500);
+const DRAIN_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// How a process ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -111,7 +111,7 @@ impl Process {
     pub(crate) async fn finish(mut self) {
         drop(self.group);
         let drained = async { while self.output.join_next().await.is_some() {} };
-        if tokio::time::timeout(DRAIN, drained).await.is_err() {
+        if tokio::time::timeout(DRAIN_TIMEOUT, drained).await.is_err() {
             tracing::debug!(
                 "A process outside of the container's process group keeps the output of the container open."
             );

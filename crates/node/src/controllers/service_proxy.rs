@@ -24,10 +24,10 @@ use crate::cache::Cache;
 const BUFFER: usize = 8 * 1024;
 
 /// The most connections of one port. Further connections wait in the listener's backlog.
-const CONNECTIONS: usize = 512;
+const MAX_CONNECTIONS: usize = 512;
 
 /// How long to wait for a connection to an endpoint before trying the next endpoint.
-const CONNECT: Duration = Duration::from_secs(2);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The address of a proxy, and the Service port that it serves.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -105,7 +105,7 @@ async fn serve(
 ) {
     let turn = Arc::new(AtomicUsize::new(0));
     let connection = |client, _| forward(client, backends(&frontend, &slices.all()), Arc::clone(&turn));
-    longboat_accept::until(&stop, listener, CONNECTIONS, connection).await.shutdown().await;
+    longboat_accept::until(&stop, listener, MAX_CONNECTIONS, connection).await.shutdown().await;
 }
 
 /// Returns the ready endpoints of a Service's port. If none is ready, returns the terminating endpoints that still serve.
@@ -142,7 +142,7 @@ async fn forward(mut client: TcpStream, backends: Vec<SocketAddr>, turn: Arc<Ato
     let first = turn.fetch_add(1, Ordering::Relaxed);
     for offset in 0..backends.len() {
         let backend = backends[(first + offset) % backends.len()];
-        if let Ok(Ok(mut server)) = tokio::time::timeout(CONNECT, TcpStream::connect(backend)).await {
+        if let Ok(Ok(mut server)) = tokio::time::timeout(CONNECT_TIMEOUT, TcpStream::connect(backend)).await {
             // Streamed responses come in small pieces, which must not wait for more data.
             let _ = client.set_nodelay(true);
             let _ = server.set_nodelay(true);

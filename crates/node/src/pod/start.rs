@@ -33,7 +33,7 @@ use crate::probe::Target;
 use crate::volume::{self, VolumeError};
 
 /// The longest lifetime of a token that an API server issues. The node does not renew tokens; they end with their pod.
-const TOKEN_SECONDS: i64 = 1 << 32;
+const MAX_TOKEN_SECONDS: i64 = 1 << 32;
 
 /// Why a container cannot be started.
 #[derive(Debug, thiserror::Error)]
@@ -142,7 +142,7 @@ impl Worker {
                         .filter(|audience| !audience.is_empty())
                         .into_iter()
                         .collect(),
-                    expiration_seconds: Some(TOKEN_SECONDS),
+                    expiration_seconds: Some(MAX_TOKEN_SECONDS),
                     bound_object_ref: Some(BoundObjectReference {
                         api_version: Some("v1".to_owned()),
                         kind: Some("Pod".to_owned()),

@@ -17,7 +17,7 @@ const MAX_VALUE_CHARS: usize = 100;
 /// The characters that are printed before the first difference of two long texts.
 const CONTEXT: usize = 20;
 /// The most fields of one part of a spec that are listed individually.
-const LISTED: usize = 4;
+const MAX_LISTED: usize = 4;
 
 /// Formats the layers in order.
 pub(super) fn of_layers(explained: &ServiceLayers) -> String {
@@ -47,7 +47,7 @@ fn groups(text: &mut String, settings: &[Setting], verb: &str) {
         }
     }
     for (key, members) in groups {
-        if members.len() > LISTED {
+        if members.len() > MAX_LISTED {
             let _ = writeln!(
                 text,
                 "     {} {} {}",
@@ -111,7 +111,7 @@ pub(super) fn of_children(explained: &ServiceChildren) -> String {
             }
             Source::Computed { rule, from, and } => {
                 let _ = writeln!(text, "  {} {rule}", "computed:".dimmed());
-                for input in from.iter().take(if single { usize::MAX } else { LISTED }) {
+                for input in from.iter().take(if single { usize::MAX } else { MAX_LISTED }) {
                     let _ = writeln!(
                         text,
                         "    {} {} = {}  {}",

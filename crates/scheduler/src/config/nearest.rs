@@ -18,7 +18,7 @@ pub(crate) fn similar<'a>(
 }
 
 /// The most names that a message lists.
-const LISTED: usize = 12;
+const MAX_LISTED: usize = 12;
 
 /// A hint at a declared name: the nearest one, or else all of them.
 pub(crate) fn hint_or_all<'a>(declared: impl IntoIterator<Item = &'a str>, name: &str) -> String {
@@ -30,8 +30,10 @@ pub(crate) fn hint_or_all<'a>(declared: impl IntoIterator<Item = &'a str>, name:
     match declared.len() {
         0 => "; none is declared".to_owned(),
         1 => format!("; only \"{}\" is declared", declared[0]),
-        count if count <= LISTED => format!("; declared are {}", declared.join(", ")),
-        count => format!("; declared are {} and {} more", declared[..LISTED].join(", "), count - LISTED),
+        count if count <= MAX_LISTED => format!("; declared are {}", declared.join(", ")),
+        count => {
+            format!("; declared are {} and {} more", declared[..MAX_LISTED].join(", "), count - MAX_LISTED)
+        }
     }
 }
 

@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// The most expected blocks at once. They expire after seconds.
-const EXPECTED: usize = 1 << 20;
+const MAX_EXPECTED: usize = 1 << 20;
 
 /// The most blocks of an endpoint that are removed while picks wait.
 const MAX_FORGOTTEN_BLOCKS: usize = 512;
@@ -97,7 +97,7 @@ struct BlockIndex {
 
 impl Holdings {
     pub(crate) fn new(settings: PreciseSettings) -> Self {
-        let expected = ExpectedBlocks::new(if settings.speculative_ms.is_some() { EXPECTED } else { 0 });
+        let expected = ExpectedBlocks::new(if settings.speculative_ms.is_some() { MAX_EXPECTED } else { 0 });
         let index = Index::new(settings.limits.clone());
         let known = RwLock::new(BlockIndex { index, expected });
         Self { settings, known, lookups: AtomicU64::new(0), hits: AtomicU64::new(0) }

@@ -23,7 +23,7 @@ const UNLIMITED: i64 = -1;
 /// The longest window. Every request waits for it.
 const MAX_WINDOW_MS: i64 = 10_000;
 /// The most blocks that are compared, if no number of tokens is given.
-const BLOCKS: usize = 2048;
+const MAX_BLOCKS: usize = 2048;
 
 pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
     let given: RawParameters = parameters.read()?;
@@ -66,7 +66,7 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
         window: Duration::from_millis(window.into()),
         per_endpoint: limit("maxPerReplica", given.max_per_replica)?,
         block_tokens,
-        max_blocks: if tokens == 0 { BLOCKS } else { (tokens / block_tokens) as usize },
+        max_blocks: if tokens == 0 { MAX_BLOCKS } else { (tokens / block_tokens) as usize },
         shared_blocks: within("minColocateBlocks", given.min_colocate_blocks, 0, most, "0 or more")? as usize,
         max_requests: limit("maxBatchSize", given.max_batch_size)?,
         balance,

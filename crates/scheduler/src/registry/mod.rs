@@ -206,7 +206,7 @@ pub(crate) fn instantiate(
 }
 
 /// The most unknown types that an error names. Each is compared with all known ones.
-const LISTED: usize = 8;
+const MAX_LISTED: usize = 8;
 
 /// Checks that every declared type is known. The error lists several unknown types, so that the user can fix them at once.
 pub(crate) fn known(config: &EndpointPickerConfig) -> Result<(), ConfigError> {
@@ -214,7 +214,7 @@ pub(crate) fn known(config: &EndpointPickerConfig) -> Result<(), ConfigError> {
     let mut unknown = config.plugins.iter().filter(is_unknown);
     let missing: Vec<_> = unknown
         .by_ref()
-        .take(LISTED)
+        .take(MAX_LISTED)
         .map(|spec| MissingType {
             name: spec.name().to_owned(),
             plugin_type: spec.plugin_type.clone(),

@@ -16,7 +16,7 @@ type List = Arc<Vec<Cel>>;
 /// The most patterns in the cache. The patterns of definitions are few; rules may build others during evaluation.
 const MAX_CACHED_PATTERNS: usize = 64;
 /// The memory limit of a compiled pattern, in bytes.
-const PATTERN_SIZE: usize = 1 << 20;
+const MAX_PATTERN_BYTES: usize = 1 << 20;
 
 /// The types as values. No string that a rule can write equals one of them.
 const TYPES: [&str; 12] = [
@@ -104,7 +104,7 @@ fn matches(
         }
         spend_regex()?;
         let compiled = RegexBuilder::new(&pattern)
-            .size_limit(PATTERN_SIZE)
+            .size_limit(MAX_PATTERN_BYTES)
             .build()
             .map_err(|error| call.error(format!("'{pattern}' not a valid regex:\n{error}")))?;
         let verdict = compiled.is_match(&text);

@@ -36,7 +36,7 @@ const MAX_LIST_BYTES: usize = 1 << 20;
 const CACHE_TTL: Duration = Duration::from_secs(10);
 
 /// The most prefillers whose lists are cached.
-const KNOWN: usize = 1024;
+const MAX_KNOWN: usize = 1024;
 
 /// The connector.
 pub(crate) struct Mooncake {
@@ -170,10 +170,10 @@ impl Lists {
 
     fn put(&self, prefiller: &Authority, engines: Vec<Engine>) {
         let mut lists = self.0.lock();
-        if lists.len() >= KNOWN {
+        if lists.len() >= MAX_KNOWN {
             lists.retain(|_, list| list.is_believed());
         }
-        if lists.len() < KNOWN {
+        if lists.len() < MAX_KNOWN {
             lists.insert(prefiller.clone(), List { since: Instant::now(), engines });
         }
     }
@@ -221,10 +221,10 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn no_more_lists_are_kept_than_there_is_room_for() {
         let lists = Lists::default();
-        for number in 0..2 * KNOWN {
+        for number in 0..2 * MAX_KNOWN {
             lists.put(&format!("a{number}:1").parse().unwrap(), Vec::new());
         }
-        assert_eq!(lists.0.lock().len(), KNOWN);
+        assert_eq!(lists.0.lock().len(), MAX_KNOWN);
         tokio::time::advance(CACHE_TTL).await;
         let late = Authority::from_static("late:1");
         lists.put(&late, Vec::new());

@@ -3,7 +3,7 @@
 use regex::Regex;
 use serde_json::{Map, Value};
 
-use super::limits::{Budget, DEPTH};
+use super::limits::{Budget, MAX_DEPTH};
 
 /// The most steps of one check.
 const MAX_STEPS: usize = 200_000;
@@ -52,7 +52,7 @@ struct Checker<'a> {
 impl Checker<'_> {
     fn fits(&self, schema: &Value, value: &Value, depth: usize) -> Result<bool, String> {
         self.budget.step()?;
-        if depth > 2 * DEPTH {
+        if depth > 2 * MAX_DEPTH {
             return Err("the schema refers to itself endlessly".to_owned());
         }
         let fields = match schema {

@@ -5,7 +5,7 @@ use serde_json::{Map, Number, Value};
 
 use super::{
     check,
-    limits::{Budget, DEPTH, MAX_LENGTH, SIMPLE_VALUES_DEPTH},
+    limits::{Budget, MAX_DEPTH, MAX_LENGTH, SIMPLE_VALUES_DEPTH},
     merge, pattern,
 };
 
@@ -56,7 +56,7 @@ struct JsonGenerator<'a, 'r> {
 impl JsonGenerator<'_, '_> {
     fn value(&mut self, schema: &Value, depth: usize) -> Result<Value, String> {
         self.budget.step()?;
-        if depth > DEPTH {
+        if depth > MAX_DEPTH {
             return Err("the schema requires values that are nested too deeply or endlessly".to_owned());
         }
         let fields = match schema {

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 
 /// The most levels of nested schemas and references.
-pub(super) const DEPTH: usize = 48;
+pub(super) const MAX_DEPTH: usize = 48;
 /// From this level on, the simplest value is generated.
 pub(super) const SIMPLE_VALUES_DEPTH: usize = 5;
 /// The most characters of a text, items of a list or fields of an object.

@@ -41,7 +41,7 @@ use self::core::Core;
 /// The size of the read buffer. It holds several frames of the largest size.
 const INPUT: usize = 64 << 10;
 /// How many reads may precede a write, so that one long body does not delay the answers to others.
-const READS: usize = 16;
+const MAX_READS: usize = 16;
 /// The capacity that the write buffer keeps.
 const RETAINED_BUFFER_BYTES: usize = 256 << 10;
 
@@ -145,7 +145,7 @@ impl<P: Processor, S: AsyncRead + AsyncWrite + Unpin> Connection<P, S> {
 
     /// Reads and processes the available bytes.
     fn read(&mut self, context: &mut Context<'_>) -> io::Result<Read> {
-        for _ in 0..READS {
+        for _ in 0..MAX_READS {
             let mut room = ReadBuf::new(&mut self.input[self.have..]);
             match Pin::new(&mut self.io).poll_read(context, &mut room) {
                 Poll::Pending => return Ok(Read::All),

@@ -29,7 +29,7 @@ const ROTATE_AT: u64 = 10 * 1024 * 1024;
 const MAX_RECORD_BYTES: usize = 16 * 1024;
 
 /// The most lines and bytes of a termination message from the log. Kubernetes has the same numbers.
-const MESSAGE_LINES: usize = 80;
+const MAX_MESSAGE_LINES: usize = 80;
 const MESSAGE_LIMIT: usize = 2048;
 
 /// The last lines of a log in which the cause of an end is looked for: vLLM prints a traceback for each of its processes.
@@ -115,7 +115,7 @@ impl ContainerLog {
         let Some(instance) = self.0.state.lock().instance else { return String::new() };
         let mut lines = last_lines(&current(&self.0.dir, instance), CAUSE_LINES).unwrap_or_default();
         let cause = termination::cause(&Vec::from(lines.clone()).join("\n"));
-        lines.drain(..lines.len().saturating_sub(MESSAGE_LINES));
+        lines.drain(..lines.len().saturating_sub(MAX_MESSAGE_LINES));
         let message = end(&lines, MESSAGE_LIMIT);
         let is_told = |cause: &String| {
             // Of a long line, the message has the beginning.
