@@ -9,7 +9,7 @@ use longboat_controller::reader;
 use longboat_key::{Name, Namespace};
 use longboat_plan::{Snapshot, names};
 
-use super::{MAX_CONCURRENT_REQUESTS, MODELS_TIMEOUT};
+use super::limits::{MAX_CONCURRENT_REQUESTS, MODELS_TIMEOUT};
 use crate::{
     chain::serving::is_scaled_to_zero,
     facts::{Answers, Facts},

@@ -9,7 +9,7 @@ use longboat_api::labels::{NAME, ROLE};
 use longboat_key::Namespace;
 use serde_json::Value;
 
-use super::{MAX_CONCURRENT_REQUESTS, MODELS_TIMEOUT};
+use super::limits::{MAX_CONCURRENT_REQUESTS, MODELS_TIMEOUT};
 use crate::{
     chain,
     facts::{Engine, Facts},

@@ -5,7 +5,6 @@ use std::{
     fmt::Debug,
     net::IpAddr,
     sync::Arc,
-    time::Duration,
 };
 
 use futures::{StreamExt, stream};
@@ -35,18 +34,14 @@ use longboat_key::{Name, Namespace};
 use longboat_plan::Snapshot;
 use serde::de::DeserializeOwned;
 
+use self::limits::MAX_CONCURRENT_REQUESTS;
 use crate::{check, facts::Facts};
 
 mod answers;
 mod engines;
+mod limits;
 mod rights;
 mod webhooks;
-
-/// The number of concurrent requests.
-const MAX_CONCURRENT_REQUESTS: usize = 16;
-
-/// How long a service may take to respond to a request for its models.
-const MODELS_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The scope of the examination.
 #[derive(Clone, Debug)]

@@ -10,7 +10,7 @@ use longboat_controller::reader;
 use longboat_key::Namespace;
 use serde_json::Value;
 
-use super::MAX_CONCURRENT_REQUESTS;
+use super::limits::MAX_CONCURRENT_REQUESTS;
 use crate::{check, facts::Facts};
 
 /// The rights that the controller needs, as shipped: for the whole cluster, or for each namespace to which it is limited.

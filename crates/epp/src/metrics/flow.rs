@@ -14,8 +14,8 @@ use prometheus_client::{
 };
 
 use super::{
-    LabelValue,
     buckets::{LATENCY, SCHEDULING},
+    label_value::LabelValue,
     labels::{Models, RequestLabels},
 };
 use longboat_scheduler::flow::Reading;

@@ -3,7 +3,7 @@
 use longboat_metrics::labels;
 use prometheus_client::encoding::EncodeLabelSet;
 
-use super::LabelValue;
+use super::label_value::LabelValue;
 
 labels! {
     /// The model that a client named, and the one that its request was sent to.

@@ -39,7 +39,7 @@ use self::{
         INPUT_TOKENS, LATENCY, OUTPUT_TOKENS, PER_TOKEN, PROCESSING, REQUEST_BYTES, RESPONSE_BYTES,
         SCHEDULING, STREAMED_TOKEN,
     },
-    label_value::{LabelValue, LabelValues},
+    label_value::LabelValues,
     labels::{
         AttemptLabels, EndpointLabels, ErrorLabels, ExtractorLabels, InfoLabels, LegacyErrorLabels,
         LegacyRequestLabels, LoadLabels, ModelLabel, Models, OutcomeLabel, PodAttemptLabels, PodLabels,

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use super::{
-    LabelValue, MAX_COMBINATIONS, PickerMetrics, RenamedHistogram, RequestSummary,
+    MAX_COMBINATIONS, PickerMetrics, RenamedHistogram, RequestSummary,
     buckets::length,
+    label_value::LabelValue,
     labels::{
         AttemptLabels, ErrorLabels, LegacyErrorLabels, LegacyRequestLabels, ModelLabel, Models, OutcomeLabel,
         PodAttemptLabels, RequestLabels, RewriteLabels, StreamingLabels,

@@ -7,6 +7,7 @@ mod arrival;
 mod authorize;
 mod body;
 mod completion;
+mod deadline;
 mod event_stream;
 mod headers;
 mod inference;
@@ -19,7 +20,6 @@ mod upstream;
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
-use futures::future::{Either, FutureExt};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header, request::Parts};
 use hyper::body::Incoming;
 use longboat_accept::{Budget, Guard};
@@ -30,6 +30,7 @@ use tokio_util::sync::CancellationToken;
 use self::{
     activator::QueueEntry,
     answer::refuse,
+    deadline::{BACK_END_IDLE_TIMEOUT, expired, within},
     inference::{Limits, Pickers},
     mirror::Mirrors,
     redirect::redirected,
@@ -57,10 +58,6 @@ const MAX_BODIES_BYTES: usize = 512 << 20;
 
 /// The most bytes of long heads that have not arrived whole: hundreds of the longest.
 const MAX_HEADS_BYTES: usize = 128 << 20;
-
-/// How long a back end may say nothing, where the route has no timeout. The answer to a request without `stream` comes as a
-/// whole, and a model may think about it for a long time.
-const BACK_END_IDLE_TIMEOUT: Duration = Duration::from_hours(1);
 
 /// How long a picker may take to learn of the first endpoint of a pool. It has a watch of its own.
 const PICKER_TIMEOUT: Duration = Duration::from_secs(5);
@@ -356,18 +353,6 @@ impl Proxy {
 /// The headers of a request that decide who may read the response.
 fn cors_headers(headers: &HeaderMap) -> HeaderMap {
     headers.get(header::ORIGIN).map(|origin| (header::ORIGIN, origin.clone())).into_iter().collect()
-}
-
-/// Waits for a result until the deadline, if there is one. An `async fn` would have room for the future twice.
-fn within<T>(deadline: Option<Instant>, result: impl Future<Output = T>) -> impl Future<Output = Option<T>> {
-    match deadline {
-        Some(deadline) => Either::Left(tokio::time::timeout_at(deadline, result).map(Result::ok)),
-        None => Either::Right(result.map(Some)),
-    }
-}
-
-fn expired() -> Response<ProxyBody> {
-    refuse(StatusCode::GATEWAY_TIMEOUT, "the request timeout of the route, or of the gateway, expired")
 }
 
 fn unmatched(head: &Parts) -> Response<ProxyBody> {

@@ -12,7 +12,7 @@ use longboat_accept::ProtocolSwitch;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::{io::InspectReader, sync::CancellationToken};
 
-use super::{BACK_END_IDLE_TIMEOUT, body::ProxyBody};
+use super::{body::ProxyBody, deadline::BACK_END_IDLE_TIMEOUT};
 
 /// A client's wish to change the protocol.
 pub(super) struct Upgrade {

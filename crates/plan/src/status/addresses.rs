@@ -5,7 +5,7 @@ use longboat_api::{
     v1alpha2::{Address, LLMInferenceServiceStatus, ModelReference, ObjectReference, ServiceAddress},
 };
 
-use super::StatusContext;
+use super::context::StatusContext;
 use crate::{
     context::Context,
     names,

@@ -9,7 +9,7 @@ use longboat_api::{
 };
 use longboat_key::Key;
 
-use super::StatusContext;
+use super::context::StatusContext;
 use crate::router::gateway::is_programmed;
 
 /// Clears the condition if the service names no Gateway. The default Gateway belongs to the platform.

@@ -6,7 +6,7 @@ use longboat_api::{
     v1alpha2::LLMInferenceServiceStatus,
 };
 
-use super::StatusContext;
+use super::context::StatusContext;
 use crate::router::group;
 
 /// Reports the group that the route was written for. Clears it if there is no group.

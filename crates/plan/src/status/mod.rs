@@ -2,6 +2,7 @@
 
 mod adapters;
 mod addresses;
+mod context;
 mod download;
 mod gateways;
 mod group;
@@ -16,6 +17,7 @@ mod scheduler;
 mod stopped;
 pub(crate) mod workload;
 
+pub(crate) use self::context::StatusContext;
 pub use self::{adapters::PodAdapters, download::Download};
 
 use std::collections::BTreeMap;
@@ -138,12 +140,6 @@ pub fn leaving(service: &LLMInferenceService, message: &str, now: Timestamp) -> 
     );
     groom(&mut status.conditions, &before, now);
     status
-}
-
-/// The service and the children that the server returned.
-pub(crate) struct StatusContext<'a> {
-    pub(crate) context: Context<'a>,
-    pub(crate) applied: &'a Children<Applied>,
 }
 
 fn report(

@@ -5,7 +5,7 @@ use longboat_api::{
     reasons::condition as reason,
 };
 
-use super::{StatusContext, rollout};
+use super::{context::StatusContext, rollout};
 use crate::{
     context::Context,
     workload::{Half, revision},

@@ -11,7 +11,7 @@ use longboat_api::{
 };
 use longboat_key::{Key, Name, Namespace};
 
-use super::StatusContext;
+use super::context::StatusContext;
 use crate::{names, scheduler};
 
 type Gateways<'a> = BTreeMap<Key, &'a Gateway>;

@@ -12,7 +12,7 @@ use longboat_api::{
 };
 use longboat_key::{Key, Name, Namespace};
 
-use super::StatusContext;
+use super::context::StatusContext;
 use crate::{names, workload::Half};
 
 /// What is attached to one Gateway.

@@ -8,7 +8,7 @@ use longboat_api::{
 };
 use longboat_key::Namespace;
 
-use super::StatusContext;
+use super::context::StatusContext;
 use crate::{
     names,
     router::{acceptance, route},

@@ -7,7 +7,7 @@ use longboat_api::{
     reasons::condition::{HPA_PROGRESSING, SCALED_OBJECT_PROGRESSING},
 };
 
-use super::StatusContext;
+use super::context::StatusContext;
 use crate::{
     names,
     workload::{Half, scaling},

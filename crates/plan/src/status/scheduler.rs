@@ -12,7 +12,7 @@ use longboat_api::{
 };
 use longboat_key::Name;
 
-use super::{StatusContext, workload::first_cause};
+use super::{context::StatusContext, workload::first_cause};
 use crate::{
     context::Context,
     names,

@@ -10,7 +10,7 @@ use longboat_api::{
     reasons::condition::{PODS_DRAIN, PROGRESSING},
 };
 
-use super::StatusContext;
+use super::context::StatusContext;
 use crate::{context::Context, pods, workload::Half};
 
 /// Reports the Deployments and LeaderWorkerSets. Clears the conditions of other topologies.

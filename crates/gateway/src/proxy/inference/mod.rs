@@ -21,10 +21,9 @@ use self::decide::decide;
 use super::{
     answer::{failed, refuse, refused},
     body::ProxyBody,
-    expired,
+    deadline::{expired, within},
     upload::{Upload, UploadError},
     upstream::{Failover, Upstream},
-    within,
 };
 use crate::route::Pool;
 
