@@ -95,7 +95,7 @@ async fn main() {
         load::run(&http, &subject.url, SHORT, 200, 200).await;
     }
     table(&http, &subjects, seconds).await;
-    routes(&cluster, &http, &subjects[..2]).await;
+    routes(&cluster, folder, &http, &subjects[..2]).await;
 }
 
 /// A request whose answer is one token, so that the engine has nothing to do.
@@ -190,7 +190,7 @@ async fn saturate(http: &Http, url: &str, time: Duration) -> (usize, usize) {
 }
 
 /// Measures the memory with many routes, and the time until a new one serves.
-async fn routes(cluster: &Cluster, http: &Http, subjects: &[Subject]) {
+async fn routes(cluster: &Cluster, folder: &Path, http: &Http, subjects: &[Subject]) {
     let memory = || subjects.iter().map(|subject| Usage::of(&subject.processes[..1])).collect::<Vec<_>>();
     let before = memory();
     for number in 0..ROUTES {
@@ -200,16 +200,17 @@ async fn routes(cluster: &Cluster, http: &Http, subjects: &[Subject]) {
         let last = format!("{}/route-{}", subject.url, ROUTES - 1);
         until("the last route serves", async || answers(http, &last).await.then_some(())).await;
     }
+    let shown = |usage: Usage| {
+        format!("{} MiB, of which {} MiB are no pages of files", usage.resident >> 20, usage.anonymous >> 20)
+    };
     for ((subject, before), after) in subjects.iter().zip(before).zip(memory()) {
-        let shown = |usage: Usage| {
-            format!(
-                "{} MiB, of which {} MiB are no pages of files",
-                usage.resident >> 20,
-                usage.anonymous >> 20
-            )
-        };
         println!("{}: resident {}; with {ROUTES} routes {}", subject.name, shown(before), shown(after));
     }
+    // The others have served all loads.
+    let (fresh, url) = cluster.serve(folder, "fresh", "gateway").await;
+    let last = format!("{url}/route-{}", ROUTES - 1);
+    until("a new gateway serves", async || answers(http, &last).await.then_some(())).await;
+    println!("a new one with {ROUTES} routes: resident {}", shown(Usage::of(&[fresh.id()])));
     let mut times = Vec::new();
     // Until the route is there, the engine gets a path that it does not have.
     for number in 0..20 {

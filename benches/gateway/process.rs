@@ -254,7 +254,7 @@ impl Cluster {
     pub(crate) async fn route(&self, name: &str, path: &str) {
         let route = json!({
             "apiVersion": "gateway.networking.k8s.io/v1", "kind": "HTTPRoute", "metadata": {"name": name},
-            "spec": {"parentRefs": [{"name": "inside"}, {"name": "outside"}], "rules": [{
+            "spec": {"parentRefs": [{"name": "inside"}, {"name": "outside"}, {"name": "fresh"}], "rules": [{
                 "matches": [{"path": {"type": "PathPrefix", "value": path}}],
                 "filters": [{"type": "URLRewrite", "urlRewrite": {
                     "path": {"type": "ReplacePrefixMatch", "replacePrefixMatch": "/"},
