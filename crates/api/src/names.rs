@@ -12,6 +12,8 @@ pub const DEFAULT_SYSTEM_NAMESPACE: &str = "kserve";
 pub const DEFAULT_PRESET_PREFIX: &str = "kserve-";
 /// The container of an engine, a picker or a tokenizer that presets and services describe.
 pub const MAIN_CONTAINER: &str = "main";
+/// The metric of the Workload Variant Autoscaler: how many replicas it wants.
+pub const WVA_DESIRED_REPLICAS: &str = "wva_desired_replicas";
 /// The Deployment of the controller. Its pods have this name as the value of the label `control-plane`.
 pub const CONTROLLER: &str = "llmisvc-controller-manager";
 /// The Service in front of the controller's metrics.

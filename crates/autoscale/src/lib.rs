@@ -23,11 +23,10 @@ pub use recommendation::{MetricTarget, Recommendations};
 pub use scale::Scale;
 pub use trigger_check::{TRIGGER_TYPES, TriggerMistake, trigger_mistakes};
 
-/// The metric of the Workload Variant Autoscaler: how many replicas it wants.
-pub(crate) const DESIRED_REPLICAS: &str = "wva_desired_replicas";
+use longboat_api::names::WVA_DESIRED_REPLICAS;
 
 /// The result of a query for a metric of the Workload Variant Autoscaler, if no series has it. The autoscaler does not run
 /// here, so it wants what there is.
 pub fn absent(query: &Query, target: MetricTarget, scale: Scale) -> Option<f64> {
-    query.names().contains(&DESIRED_REPLICAS).then(|| target.neutral(scale))
+    query.names().contains(&WVA_DESIRED_REPLICAS).then(|| target.neutral(scale))
 }

@@ -7,7 +7,7 @@ use kube::{
     core::DynamicObject,
     discovery::ApiResource,
 };
-use longboat_api::v1alpha2::LLMInferenceService;
+use longboat_api::{annotations::LAST_APPLIED, v1alpha2::LLMInferenceService};
 use longboat_controller::reader;
 use serde_json::{Value, json};
 
@@ -83,7 +83,7 @@ pub(crate) async fn manifest(client: &Client, service: &Key) -> Result<String, P
                 metadata.remove(kept);
             }
             if let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) {
-                annotations.remove("kubectl.kubernetes.io/last-applied-configuration");
+                annotations.remove(LAST_APPLIED);
                 if annotations.is_empty() {
                     metadata.remove("annotations");
                 }

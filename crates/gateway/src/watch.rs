@@ -22,6 +22,7 @@ use kube::{
     runtime::{reflector, reflector::Store, watcher},
 };
 use longboat_api::{
+    annotations::LAST_APPLIED,
     foreign::{
         backendtlspolicy::BackendTLSPolicy, gateway::Gateway, gatewayclass::GatewayClass,
         httproute::HTTPRoute, inferencepool::InferencePool, leaderworkerset::LeaderWorkerSet,
@@ -50,9 +51,6 @@ const CERTIFICATE: &str = ",type=kubernetes.io/tls";
 
 /// The entries of such a Secret.
 const CERTIFICATE_ENTRIES: [&str; 2] = ["tls.crt", "tls.key"];
-
-/// The annotation of `kubectl apply`, which has the whole object again.
-const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// What a process watches.
 #[derive(Debug, Clone)]

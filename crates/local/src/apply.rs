@@ -9,7 +9,7 @@ use kube::{
     core::{GroupVersionKind, TypeMeta},
     discovery::{self, Scope},
 };
-use longboat_api::newer;
+use longboat_api::{annotations::LAST_APPLIED, newer};
 use longboat_controller::reader;
 use longboat_manifest::Document;
 use serde_json::{Value, json};
@@ -19,9 +19,6 @@ use crate::{
     schema_hint::{Unknown, unknown_fields},
     warnings::Warnings,
 };
-
-/// The annotation in which `kubectl apply` records what it has applied.
-const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// The manager of this annotation, if `kubectl apply --server-side` has written it.
 const RECORDER: &str = "kubectl-last-applied";

@@ -13,6 +13,7 @@ use k8s_openapi::{
 use longboat_api::{
     foreign::scaledobject::{ScaleTarget, ScaledObject, ScaledObjectSpec},
     labels::component,
+    names::WVA_DESIRED_REPLICAS,
     reasons::{
         condition::{RECONCILE_SCALING_ERROR, SCALING_CRD_NOT_FOUND},
         event,
@@ -34,8 +35,6 @@ const ACCELERATOR: &str = "inference.optimization/acceleratorName";
 const MANAGED: &str = "llm-d.ai/managed";
 const MODEL_ID: &str = "llm-d.ai/model-id";
 const VARIANT_COST: &str = "llm-d.ai/variant-cost";
-/// The metric with the number of replicas that the Workload Variant Autoscaler wants.
-const DESIRED: &str = "wva_desired_replicas";
 
 /// Why a half cannot be scaled as requested. Everything else of the half can be created.
 pub(crate) struct Obstacle {
@@ -155,7 +154,7 @@ fn autoscaler(
         ..LabelSelector::default()
     };
     let metric = ExternalMetricSource {
-        metric: MetricIdentifier { name: DESIRED.into(), selector: Some(selector) },
+        metric: MetricIdentifier { name: WVA_DESIRED_REPLICAS.into(), selector: Some(selector) },
         target: MetricTarget {
             type_: "Value".into(),
             value: Some(Quantity("1".into())),
@@ -213,7 +212,10 @@ fn scaled_object(
 /// The trigger that reads from Prometheus how many replicas the Workload Variant Autoscaler wants.
 fn desired_replicas(context: &Context, name: &str) -> KedaTrigger {
     let settings = context.snapshot.platform.autoscaling.clone().unwrap_or_default().prometheus;
-    let query = format!("{DESIRED}{{variant_name=\"{name}\",exported_namespace=\"{}\"}}", context.namespace);
+    let query = format!(
+        "{WVA_DESIRED_REPLICAS}{{variant_name=\"{name}\",exported_namespace=\"{}\"}}",
+        context.namespace
+    );
     let mut metadata = labels::map([
         ("serverAddress", settings.url.as_str()),
         ("query", query.as_str()),

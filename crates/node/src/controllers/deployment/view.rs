@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use kube::ResourceExt;
+use longboat_api::annotations::LAST_APPLIED;
 
 use crate::controllers::int_or_percent;
 
@@ -16,7 +17,7 @@ pub(super) const MAX: &str = "deployment.kubernetes.io/max-replicas";
 
 /// Annotations of a Deployment that its ReplicaSets do not inherit.
 const OWN: &[&str] = &[
-    "kubectl.kubernetes.io/last-applied-configuration",
+    LAST_APPLIED,
     REVISION,
     "deployment.kubernetes.io/revision-history",
     DESIRED,
